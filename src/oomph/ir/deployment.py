@@ -1,0 +1,27 @@
+"""An engine with its flags on some GPUs: what the user asked for, before any engine has resolved it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from oomph.ir.hardware import Device
+
+
+class Engine(Struct, frozen=True):
+    name: Literal["vllm", "llamacpp", "ollama", "sglang", "trtllm"]
+    version: str  # "0.21.0"
+    version_from: str = ""  # "--engine", "image tag", "installed package", "newest known"
+
+
+class Deployment(Struct, frozen=True):
+    engine: Engine
+    model: str  # as the command names it
+    flags: dict[str, Any]  # by the engine's own field name (max_model_len), only those given; values parsed
+    gpus: tuple[Device, ...]
+    environment: dict[str, str] = {}
+    usage: Literal["serve", "llm"] = "serve"  # vLLM's defaults differ between `vllm serve` and LLM(...)
+    compile_cache: Literal["cold", "warm"] = "cold"
+    given: dict[str, int] = {}  # terms pinned to an observed value, in bytes
+    notes: tuple[str, ...] = ()  # what the parser wants the report to say

@@ -1,0 +1,52 @@
+"""Terms in whole bytes, each with where it comes from and how far it may be off."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+# exact: follows from the engine's source to the byte. formula: derived, small known error. measured: a constant that
+# somebody measured. assumed: nobody knows. given: the user or a log said so.
+Basis = Literal["exact", "formula", "measured", "assumed", "given"]
+
+
+class Term(Struct, frozen=True):
+    name: str
+    bytes: int
+    low: int
+    high: int
+    basis: Basis
+    parts: dict[str, int] = {}
+    why: str = ""  # one line: the formula or the source of the figure
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.bytes <= self.high:
+            raise ValueError(f"term {self.name}: {self.low} <= {self.bytes} <= {self.high} does not hold")
+
+
+def term(name: str, n: int, basis: Basis, *, spread: float = 0.0, why: str = "", parts: dict[str, int] | None = None) -> Term:
+    """A term whose interval is +-`spread` of its value."""
+    slack = abs(round(n * spread))
+    return Term(name, n, n - slack, n + slack, basis, parts or {}, why)
+
+
+class Ledger(Struct, frozen=True):
+    """The memory of one GPU: total = others + context + terms + free."""
+
+    total_bytes: int
+    terms: tuple[Term, ...]
+
+    def __getitem__(self, name: str) -> Term:
+        for t in self.terms:
+            if t.name == name:
+                return t
+        raise KeyError(name)
+
+    @property
+    def used_bytes(self) -> int:
+        return sum(t.bytes for t in self.terms)
+
+    @property
+    def free_bytes(self) -> int:
+        return self.total_bytes - self.used_bytes

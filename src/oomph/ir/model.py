@@ -1,0 +1,288 @@
+"""What a checkpoint is, with no engine in it.
+
+A model is a few blocks repeated over layers. A block is a list of modules in the order in which the network builds
+them; a module says its shape, how tensor parallelism splits it, and how it is stored (`Scheme`, None = plain dtype).
+From the modules follow both the checkpoint's tensors (sources/stored.py) and what an engine creates per rank
+(engines/*/weights.py), so that one description serves a config.json alone and a full set of headers.
+
+Equal blocks are one object: 80 equal layers cost one computation, not 80.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from oomph.errors import ConfigError
+
+Role = Literal[
+    "embed", "lm_head", "attention", "linear_attn", "mlp", "experts", "shared_experts", "router", "norm",
+    "multimodal", "other",
+]  # fmt: skip
+
+# How a tensor-parallel group of n ranks divides a module. "column": output features / n. "row": input features / n
+# (the bias is kept whole). "replicated": every rank has all of it. Parts with `heads` split by whole heads and are
+# replicated once n exceeds them (K and V of grouped-query attention).
+Shard = Literal["column", "row", "replicated"]
+
+
+class Tensor(Struct, frozen=True):
+    """One tensor as a weight file's header names it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    nbytes: int
+
+    @property
+    def elements(self) -> int:
+        n = 1
+        for d in self.shape:
+            n *= d
+        return n
+
+
+class Stored(Struct, frozen=True):
+    """All tensors of one role and dtype in the checkpoint, summed."""
+
+    role: Role
+    dtype: str
+    tensors: int
+    elements: int
+    nbytes: int
+
+
+class Scheme(Struct, frozen=True):
+    """How one quantised module is stored. `method` and the fields use the words of the checkpoint's own quantisation config."""
+
+    method: str  # awq gptq fp8 compressed-tensors modelopt modelopt_fp4 mxfp4 bitsandbytes gguf ...
+    bits: int
+    kind: Literal["int", "float"]
+    strategy: Literal["tensor", "channel", "group", "block", "tensor_group"]
+    group_size: int = 0  # along the input features; -1 means the whole row
+    block: tuple[int, int] = (0, 0)  # (output, input) features per scale for strategy "block"
+    symmetric: bool = True
+    format: str = ""  # compressed-tensors: pack-quantized, float-quantized, nvfp4-pack-quantized, ...
+    desc_act: bool = False
+    activation: Literal["none", "dynamic", "static"] = "none"
+    scale_dtype: str = ""  # the scales' dtype in the checkpoint; "" = the method's usual one
+    input_bits: int = 16
+
+
+class Part(Struct, frozen=True):
+    """One linear layer of the checkpoint inside a fused one: q_proj inside qkv_proj."""
+
+    name: str
+    out_features: int
+    heads: int = 0
+
+
+class Linear(Struct, frozen=True):
+    name: str  # the fused name inside the block: "self_attn.qkv_proj"
+    parts: tuple[Part, ...]
+    in_features: int
+    shard: Shard
+    role: Role
+    dtype: str
+    bias: bool = False
+    scheme: Scheme | None = None
+
+    @property
+    def out_features(self) -> int:
+        return sum(p.out_features for p in self.parts)
+
+
+class Experts(Struct, frozen=True):
+    """The routed experts of one layer: `count` times (gate, up: hidden -> intermediate; down: intermediate -> hidden)."""
+
+    name: str  # "mlp.experts"
+    count: int
+    hidden: int
+    intermediate: int
+    top_k: int
+    dtype: str
+    gated: bool = True
+    bias: bool = False
+    scheme: Scheme | None = None
+    # "each": one linear per expert and projection, named by `projections`; "stacked": one [count, ...] tensor for
+    # gate+up and one for down
+    layout: Literal["each", "stacked"] = "each"
+    projections: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
+    role: Role = "experts"
+
+
+class Vocab(Struct, frozen=True):
+    """An embedding table or an output head; both split by rows of the vocabulary."""
+
+    name: str
+    rows: int
+    dim: int
+    dtype: str
+    role: Role
+    bias: bool = False
+    tied: bool = False  # an output head that shares the embedding's storage
+    stored: bool = True  # the checkpoint has a tensor of its own for it
+    scheme: Scheme | None = None
+
+
+class Param(Struct, frozen=True):
+    """A tensor that is not a linear layer: norms, biases, convolutions, decay rates, attention sinks."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    role: Role
+    shard_dim: int | None = None
+    heads: int = 0  # split by whole heads, replicated beyond them
+    stored: bool = True  # False: the engine creates it, the checkpoint does not have it
+    created: bool = True  # False: in the checkpoint, but engines do not create it
+
+
+Module = Linear | Experts | Vocab | Param
+
+
+class Block(Struct, frozen=True):
+    modules: tuple[Module, ...] = ()
+
+
+class Rope(Struct, frozen=True):
+    """A rotary table that engines precompute: `positions` rows of `dim` values. Equal ropes are one table."""
+
+    dim: int  # rotary dimensions (cos and sin together)
+    positions: int  # rows the engine's cache has, scaling included
+    theta: float
+    kind: str = "default"
+    dtype: str = ""  # "" = the model's
+    params: tuple[tuple[str, float], ...] = ()  # what else tells two ropes apart
+
+
+class Attention(Struct, frozen=True):
+    """One attention layer's cache geometry, before tensor parallelism."""
+
+    kind: Literal["full", "sliding_window", "chunked_local", "mla", "cross", "encoder_only"]
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    head_dim_v: int
+    window: int = 0
+    chunk: int = 0
+    kv_lora_rank: int = 0  # MLA: the cache holds kv_lora_rank + qk_rope_head_dim per token
+    qk_rope_head_dim: int = 0
+    qk_nope_head_dim: int = 0
+    indexer: Indexer | None = None  # DeepSeek sparse attention: its own cache of keys
+    compress_ratio: int = 0  # DeepSeek-V4
+    sinks: bool = False
+    shares_cache_of: int | None = None  # index of the layer whose cache this one reads (no cache of its own)
+    rope: Rope | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("num_heads", "num_kv_heads", "head_dim"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"attention with {name} = {getattr(self, name)}: it must be at least 1")
+        if self.kind == "sliding_window" and self.window < 1:
+            raise ConfigError(f"a sliding-window layer with a window of {self.window} tokens")
+
+
+class Indexer(Struct, frozen=True):
+    heads: int
+    head_dim: int
+    top_k: int
+
+
+class State(Struct, frozen=True):
+    """One recurrent layer's state, before tensor parallelism. The shapes follow in engines/vllm/kv.py."""
+
+    kind: Literal["mamba1", "mamba2", "gdn", "kda", "short_conv", "linear_attention"]
+    conv_kernel: int = 0
+    intermediate: int = 0  # mamba: inner width
+    state_size: int = 0
+    num_heads: int = 0  # mamba2 heads; gdn/kda value heads
+    head_dim: int = 0  # mamba2 head width; gdn/kda value head width
+    groups: int = 0  # mamba2 groups; gdn/kda key heads
+    key_dim: int = 0  # gdn/kda key head width
+    chunk_size: int = 0
+    dtype: str = ""  # dtype of the recurrent state if the config fixes it
+
+
+Mixer = Attention | State
+
+
+class Layer(Struct, frozen=True):
+    index: int
+    prefix: str  # "model.layers.0"
+    mixers: tuple[Mixer, ...]  # none: an MLP-only layer; two: attention and state side by side (Falcon-H1)
+    block: Block
+
+
+class Tower(Struct, frozen=True):
+    """A vision or audio encoder, or the projector behind it. `blocks`: (how many, block) pairs."""
+
+    name: str
+    modality: Literal["vision", "audio"]
+    prefix: str
+    blocks: tuple[tuple[int, Block], ...]
+    layers: int = 0
+    hidden: int = 0
+    intermediate: int = 0
+    num_heads: int = 0
+
+
+class Modality(Struct, frozen=True):
+    """What one item of a modality costs in tokens at most, as the processors count it."""
+
+    name: str
+    max_tokens: int
+
+
+class Quantization(Struct, frozen=True):
+    """The checkpoint-wide facts of a quantisation config; which modules it covers is in their schemes."""
+
+    method: str
+    scheme: Scheme | None = None
+    kv_cache: str = ""  # the KV dtype the checkpoint asks for ("fp8"), "" = none
+    ignore: tuple[str, ...] = ()
+
+
+class Model(Struct, frozen=True):
+    name: str
+    architecture: str
+    dtype: str
+    hidden_size: int
+    vocab_size: int
+    max_position: int  # the context length the config derives, rope scaling included
+    layers: tuple[Layer, ...]
+    root: Block  # what is outside the layers: embedding, final norm, output head
+    stored: tuple[Stored, ...]
+    drafts: tuple[Layer, ...] = ()  # multi-token-prediction layers in the checkpoint
+    draft_root: Block = Block()
+    towers: tuple[Tower, ...] = ()
+    modalities: tuple[Modality, ...] = ()
+    quantization: Quantization | None = None
+    model_type: str = ""
+    source: str = ""  # where it came from: "catalogue", a folder, a hub revision, a GGUF file
+    basis: Literal["headers", "config"] = "config"
+    tied: bool = False
+    num_heads: int = 0  # what the engine checks tensor parallelism against
+    num_kv_heads: int = 0
+    intermediate_size: int = 0
+    pooling: bool = False  # an embedding or reward model: no sampler
+    attention_free: bool = False
+    params: tuple[tuple[str, int | float | str], ...] = ()  # further facts by their config name
+    warnings: tuple[str, ...] = ()
+    # True: the architecture is not known; `stored` is the headers' and there are no layers
+    opaque: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        return sum(s.nbytes for s in self.stored)
+
+    @property
+    def elements(self) -> int:
+        return sum(s.elements for s in self.stored)
+
+    def param(self, name: str, default: int | float | str = 0) -> int | float | str:
+        for key, value in self.params:
+            if key == name:
+                return value
+        return default

@@ -1,0 +1,88 @@
+"""Bytes to and from what people write: the only place that knows 1024 from 1000."""
+
+import re
+
+from oomph.errors import InputError
+
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
+TIB = 1 << 40
+
+_UNITS = {
+    "": 1,
+    "b": 1,
+    "k": KIB,
+    "kib": KIB,
+    "kb": 1000,
+    "m": MIB,
+    "mib": MIB,
+    "mb": 1000**2,
+    "g": GIB,
+    "gib": GIB,
+    "gb": 1000**3,
+    "t": TIB,
+    "tib": TIB,
+    "tb": 1000**4,
+}
+_SIZE = re.compile(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*")
+
+
+def parse_size(text: str, *, what: str = "size") -> int:
+    """'11.54GiB' -> bytes. 'GiB' and a bare 'G' are binary, 'GB' is decimal, as the engines' own flags read them."""
+    match = _SIZE.fullmatch(text)
+    unit = _UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None:
+        raise InputError(f"{what} {text!r} is not a size such as 11.54GiB, 512MiB or 8000000000")
+    digits = match[1].replace("_", "").replace(",", "")
+    value = float(digits) * unit
+    if value >= 1 << 63:
+        raise InputError(f"{what} {text!r} is larger than any memory")
+    return int(digits) * unit if "." not in digits else round(value)
+
+
+def parse_count(text: str, *, what: str = "count") -> int:
+    """'32k' -> 32_000 and '32K' -> 32_768, as vLLM's human-readable integers do (utils/argparse_utils.py)."""
+    match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([kKmMgG]?)\s*", text)
+    if match is None:
+        raise InputError(f"{what} {text!r} is not a number such as 32768 or 32k")
+    scale = {"": 1, "k": 1000, "K": KIB, "m": 1000**2, "M": MIB, "g": 1000**3, "G": GIB}[match[2]]
+    value = float(match[1]) * scale
+    if value != int(value):
+        raise InputError(f"{what} {text!r} is not a whole number")
+    return int(value)
+
+
+def gib(n: int | float) -> str:
+    """Three digits at most: '14.8 GiB', '0.44 GiB', '130 GiB'."""
+    return f"{_three(n / GIB)} GiB"
+
+
+def human(n: int | float) -> str:
+    """The unit that gives one to three digits before the point."""
+    for unit, name in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if abs(n) >= unit:
+            return f"{_three(n / unit)} {name}"
+    return f"{int(n)} B"
+
+
+def count(n: int | float) -> str:
+    """Plain counts: '31.3B', '70.6M', '1,024'."""
+    for unit, name in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
+        if abs(n) >= unit:
+            return f"{_three(n / unit)}{name}"
+    return f"{int(n):,}"
+
+
+def _three(value: float) -> str:
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def cdiv(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def round_up(a: int, b: int) -> int:
+    return cdiv(a, b) * b
