@@ -1,0 +1,97 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomph.errors import CommandError
+from oomph.facts.vllm import versions
+from oomph.facts.vllm.versions import RELEASES, Range, in_range, nearest, parse, pick, select
+
+
+class Row(Range, frozen=True):
+    value: int
+
+
+ROWS = (Row(1, until="0.18.0"), Row(2, since="0.18.0", until="0.20.0"), Row(3, since="0.20.0"))
+
+
+def test_releases_are_in_order_and_distinct():
+    parsed = [parse(r) for r in RELEASES]
+    assert parsed == sorted(set(parsed))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0.21.0", (0, 21, 0, 0)),
+        ("v0.21.0", (0, 21, 0, 0)),
+        ("0.21", (0, 21, 0, 0)),
+        ("0.10.1.1", (0, 10, 1, 1)),
+        ("0.8.5.post1", (0, 8, 5, 1)),
+        ("0.21.0rc1", (0, 21, 0, 0)),
+        ("0.21.0+cu129", (0, 21, 0, 0)),
+        ("0.20.1rc1.dev123+gabcdef.cu129", (0, 20, 1, 0)),
+    ],
+)
+def test_parse(text, expected):
+    assert parse(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "latest", "0", "0.x.1", "0.21.0 0", "١.٢.٣x", "0" * 5000])
+def test_what_is_no_version_is_refused(text):
+    with pytest.raises(CommandError):
+        parse(text)
+
+
+def test_since_is_inclusive_and_until_exclusive():
+    assert in_range("0.18.0", "0.18.0", "0.20.0")
+    assert not in_range("0.20.0", "0.18.0", "0.20.0")
+    assert in_range("0.32.0") and in_range("0.8.5", "", "0.9.0")
+
+
+def test_pick_and_select():
+    picked = [pick(ROWS, v).value for v in ("0.11.0", "0.17.1", "0.18.0", "0.19.1", "0.20.0", "0.32.0")]
+    assert picked == [1, 1, 2, 2, 3, 3]
+    assert [r.value for r in select(ROWS, "0.19.0")] == [2]
+
+
+def test_pick_outside_all_rows_takes_the_nearest():
+    bounded = (Row(1, since="0.12.0", until="0.14.0"), Row(2, since="0.14.0", until="0.20.0"))
+    assert pick(bounded, "0.11.0").value == 1
+    assert pick(bounded, "0.32.0").value == 2
+
+
+def test_a_row_that_never_holds_cannot_be_built():
+    with pytest.raises(ValueError, match="holds for no version"):
+        Row(1, since="0.20.0", until="0.20.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "release", "noted"),
+    [
+        ("0.21.0", "0.21.0", False),
+        ("v0.21.0+cu129", "0.21.0", False),
+        ("0.21.0rc2", "0.21.0", True),
+        ("0.21.1rc0.dev44+g1234567", "0.21.0", True),
+        ("0.33.0", "0.32.0", True),
+        ("1.0", "0.32.0", True),
+        ("0.6.3", "0.8.5", True),
+        ("0.9.2", "0.9.2", True),
+    ],
+)
+def test_nearest(text, release, noted):
+    known, note = nearest(text)
+    assert (known, bool(note)) == (release, noted)
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_a_version_or_a_command_error(text):
+    try:
+        known, _ = nearest(text)
+    except CommandError:
+        return
+    assert known in RELEASES
+
+
+def test_previous():
+    assert versions.previous("0.21.0") == "0.20.2"
+    assert versions.previous(RELEASES[0]) == ""
