@@ -1,0 +1,1 @@
+"""oomph foresees and explains GPU memory in LLM serving."""
