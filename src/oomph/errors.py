@@ -1,14 +1,14 @@
 """Everything oomph refuses, as one tree. Each error is one sentence, has an exit code, and may carry a hint.
 
-    OomphError              1
-    ├── InputError          2   what was typed or read is wrong: the sentence says what and where
-    │   ├── HeaderError     2   a weight file's header lies (safetensors, GGUF)
-    │   ├── ConfigError     2   a model's config.json lies
-    │   └── CommandError    2   a serve command, flag or GPU that cannot be meant
-    └── CannotPlan          3   nothing is wrong, but something needed is not known
-        ├── UnknownModel    3   no catalogue entry, folder or hub repository of that name
-        ├── HubError        3   the hub did not give it: gated, missing, offline, failing
-        └── UnknownCache    3   a cache kind that we do not know: refused, never guessed
+OomphError              1
+├── InputError          2   what was typed or read is wrong: the sentence says what and where
+│   ├── HeaderError     2   a weight file's header lies (safetensors, GGUF)
+│   ├── ConfigError     2   a model's config.json lies
+│   └── CommandError    2   a serve command, flag or GPU that cannot be meant
+└── CannotPlan          3   nothing is wrong, but something needed is not known
+    ├── UnknownModel    3   no catalogue entry, folder or hub repository of that name
+    ├── HubError        3   the hub did not give it: gated, missing, offline, failing
+    └── UnknownCache    3   a cache kind that we do not know: refused, never guessed
 """
 
 

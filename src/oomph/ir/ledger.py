@@ -25,7 +25,9 @@ class Term(Struct, frozen=True):
             raise ValueError(f"term {self.name}: {self.low} <= {self.bytes} <= {self.high} does not hold")
 
 
-def term(name: str, n: int, basis: Basis, *, spread: float = 0.0, why: str = "", parts: dict[str, int] | None = None) -> Term:
+def term(
+    name: str, n: int, basis: Basis, *, spread: float = 0.0, why: str = "", parts: dict[str, int] | None = None
+) -> Term:
     """A term whose interval is +-`spread` of its value."""
     slack = abs(round(n * spread))
     return Term(name, n, n - slack, n + slack, basis, parts or {}, why)

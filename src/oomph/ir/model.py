@@ -17,9 +17,18 @@ from msgspec import Struct
 from oomph.errors import ConfigError
 
 Role = Literal[
-    "embed", "lm_head", "attention", "linear_attn", "mlp", "experts", "shared_experts", "router", "norm",
-    "multimodal", "other",
-]  # fmt: skip
+    "embed",
+    "lm_head",
+    "attention",
+    "linear_attn",
+    "mlp",
+    "experts",
+    "shared_experts",
+    "router",
+    "norm",
+    "multimodal",
+    "other",
+]
 
 # How a tensor-parallel group of n ranks divides a module. "column": output features / n. "row": input features / n
 # (the bias is kept whole). "replicated": every rank has all of it. Parts with `heads` split by whole heads and are
@@ -54,7 +63,7 @@ class Stored(Struct, frozen=True):
 
 
 class Scheme(Struct, frozen=True):
-    """How one quantised module is stored. `method` and the fields use the words of the checkpoint's own quantisation config."""
+    """How one quantised module is stored, in the words of the checkpoint's own quantisation config."""
 
     method: str  # awq gptq fp8 compressed-tensors modelopt modelopt_fp4 mxfp4 bitsandbytes gguf ...
     bits: int
@@ -76,6 +85,8 @@ class Part(Struct, frozen=True):
     name: str
     out_features: int
     heads: int = 0
+    stored: bool = True  # False: engines create it, the checkpoint has no tensor for it (Gemma 4's V where K = V)
+    created: bool = True  # False: in the checkpoint, but engines do not create it
 
 
 class Linear(Struct, frozen=True):
@@ -87,6 +98,7 @@ class Linear(Struct, frozen=True):
     dtype: str
     bias: bool = False
     scheme: Scheme | None = None
+    created_dtype: str = ""  # the dtype engines give the unquantised weight; "" = the model's
 
     @property
     def out_features(self) -> int:
@@ -94,7 +106,7 @@ class Linear(Struct, frozen=True):
 
 
 class Experts(Struct, frozen=True):
-    """The routed experts of one layer: `count` times (gate, up: hidden -> intermediate; down: intermediate -> hidden)."""
+    """One layer's routed experts: `count` times (gate, up: hidden -> intermediate; down: back)."""
 
     name: str  # "mlp.experts"
     count: int
@@ -137,6 +149,7 @@ class Param(Struct, frozen=True):
     heads: int = 0  # split by whole heads, replicated beyond them
     stored: bool = True  # False: the engine creates it, the checkpoint does not have it
     created: bool = True  # False: in the checkpoint, but engines do not create it
+    created_dtype: str = ""  # the dtype engines give it whatever the checkpoint has; "" = the model's
 
 
 Module = Linear | Experts | Vocab | Param

@@ -1,0 +1,24 @@
+"""The families: which file builds which architecture. A new family is one file and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from oomph.sources.arch.base import Builder, Skeleton
+
+# architecture name in config.json -> module in this package
+FAMILIES: dict[str, str] = {
+    "LlamaForCausalLM": "llama",
+    "MistralForCausalLM": "llama",
+    "Qwen2ForCausalLM": "llama",
+    "Qwen3ForCausalLM": "llama",
+}
+
+
+def family(architecture: str) -> Callable[[Builder], Skeleton] | None:
+    name = FAMILIES.get(architecture)
+    if name is None:
+        return None
+    build: Callable[[Builder], Skeleton] = import_module(f"oomph.sources.arch.{name}").build
+    return build

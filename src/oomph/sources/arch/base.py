@@ -1,0 +1,303 @@
+"""What every family file builds with: a `Builder` for the whole model, a `Site` for one place in it.
+
+A family file is one function `build(b: Builder) -> Skeleton`. It lists the modules of each layer in the order in which
+the network creates them, and each layer's cache geometry. Names are the checkpoint's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from oomph.errors import ConfigError
+from oomph.ir.model import (
+    Block,
+    Experts,
+    Layer,
+    Linear,
+    Mixer,
+    Modality,
+    Module,
+    Param,
+    Part,
+    Role,
+    Rope,
+    Scheme,
+    Shard,
+    Tower,
+    Vocab,
+)
+from oomph.sources.config import Config
+from oomph.sources.quant import Kind, Quant
+
+
+class Skeleton(Struct, frozen=True):
+    """What a family file returns; sources/build.py makes the Model of it."""
+
+    layers: tuple[Layer, ...]
+    root: Block
+    drafts: tuple[Layer, ...] = ()
+    draft_root: Block = Block()
+    towers: tuple[Tower, ...] = ()
+    modalities: tuple[Modality, ...] = ()
+    max_position: int = 0
+    params: tuple[tuple[str, int | float | str], ...] = ()
+    pooling: bool = False
+
+
+class Builder:
+    def __init__(
+        self, config: Config, text: Config, quant: Quant | None, dtype: str, names: frozenset[str] | None
+    ) -> None:
+        self.config = config  # the whole config.json
+        self.text = text  # the language model's part of it (the same object where there is no such part)
+        self.quant = quant
+        self.dtype = dtype
+        self.names = names  # the tensor names of the headers; None = there are no headers
+        self.scale_dtype = ""  # dtype of FP8 block scales in this family's checkpoints; "" = F32
+        self._blocks: dict[Block, Block] = {}
+
+    def site(self, prefix: str) -> Site:
+        return Site(self, prefix)
+
+    def block(self, modules: Sequence[Module]) -> Block:
+        """Equal blocks become one object."""
+        made = Block(tuple(modules))
+        return self._blocks.setdefault(made, made)
+
+    def scheme(self, names: Sequence[str], kind: Kind = "linear") -> Scheme | None:
+        """The scheme of a (fused) module: quantised only if every part is."""
+        if self.quant is None:
+            return None
+        schemes = [self.quant.scheme(name, kind) for name in names]
+        if any(s is None for s in schemes):
+            return None
+        found = schemes[0]
+        assert found is not None
+        if self.names is not None and found.method in ("awq", "gptq"):
+            # vLLM reads from the safetensors headers which layers an AWQ or GPTQ checkpoint really quantised
+            # (auto_awq.py, gptq.py: maybe_update_config)
+            suffix = ".0.down_proj.qweight" if kind == "experts" else ".qweight"
+            if not any(n + suffix in self.names for n in names):
+                return None
+        if found.strategy == "block" and self.scale_dtype and not found.scale_dtype:
+            return Scheme(**{f: getattr(found, f) for f in found.__struct_fields__} | {"scale_dtype": self.scale_dtype})
+        return found
+
+    def stores(self, name: str, default: bool) -> bool:
+        """Whether the checkpoint has this tensor; `default` where there are no headers to ask."""
+        return default if self.names is None else name in self.names
+
+    def layer(self, index: int, prefix: str, mixers: Sequence[Mixer], modules: Sequence[Module]) -> Layer:
+        return Layer(index, prefix, tuple(mixers), self.block(modules))
+
+    def head(
+        self,
+        rows: int,
+        dim: int,
+        *,
+        embed: str = "model.embed_tokens",
+        norm: str = "model.norm.weight",
+        head: str = "lm_head",
+        tied: bool = False,
+        bias: bool = False,
+        extra: Sequence[Module] = (),
+    ) -> Block:
+        """The usual root: embedding, final norm, output head."""
+        has_head = self.stores(f"{head}.weight", not tied) or self.stores(f"{head}.qweight", False)
+        return self.block(
+            [
+                Vocab(embed, rows, dim, self.dtype, "embed"),
+                *extra,
+                *([Param(norm, (dim,), self.dtype, "norm")] if norm else []),
+                Vocab(
+                    head,
+                    rows,
+                    dim,
+                    self.dtype,
+                    "lm_head",
+                    bias=bias,
+                    tied=tied,
+                    stored=has_head,
+                    scheme=self.scheme([head], "lm_head"),
+                ),
+            ]
+        )
+
+
+class Site:
+    """One place in the network: a prefix, and modules made under it. Names are relative to the prefix."""
+
+    def __init__(self, builder: Builder, prefix: str) -> None:
+        self.b = builder
+        self.prefix = prefix
+
+    def linear(
+        self,
+        name: str,
+        parts: Sequence[Part | tuple[str, int] | tuple[str, int, int]],
+        in_features: int,
+        shard: Shard,
+        role: Role,
+        *,
+        bias: bool = False,
+        quantised: bool = True,
+        dtype: str = "",
+    ) -> Linear:
+        """`parts`: (checkpoint name, output features[, heads]) of each linear layer fused into this one."""
+        made = tuple(p if isinstance(p, Part) else Part(*p) for p in parts)
+        scheme = self.b.scheme([f"{self.prefix}.{p.name}" for p in made]) if quantised else None
+        return Linear(name, made, in_features, shard, role, dtype or self.b.dtype, bias, scheme)
+
+    def column(
+        self, name: str, out: int, in_features: int, role: Role, *, bias: bool = False, quantised: bool = True
+    ) -> Linear:
+        return self.linear(name, [(name, out)], in_features, "column", role, bias=bias, quantised=quantised)
+
+    def row(
+        self, name: str, out: int, in_features: int, role: Role, *, bias: bool = False, quantised: bool = True
+    ) -> Linear:
+        return self.linear(name, [(name, out)], in_features, "row", role, bias=bias, quantised=quantised)
+
+    def replicated(
+        self,
+        name: str,
+        out: int,
+        in_features: int,
+        role: Role,
+        *,
+        bias: bool = False,
+        quantised: bool = True,
+        dtype: str = "",
+    ) -> Linear:
+        return self.linear(
+            name, [(name, out)], in_features, "replicated", role, bias=bias, quantised=quantised, dtype=dtype
+        )
+
+    def qkv(
+        self,
+        hidden: int,
+        heads: int,
+        kv_heads: int,
+        head_dim: int,
+        *,
+        at: str = "self_attn",
+        head_dim_v: int = 0,
+        bias: bool = False,
+        names: tuple[str, str, str] = ("q_proj", "k_proj", "v_proj"),
+        role: Role = "attention",
+    ) -> Linear:
+        q, k, v = names
+        parts = [
+            (f"{at}.{q}", heads * head_dim, heads),
+            (f"{at}.{k}", kv_heads * head_dim, kv_heads),
+            (f"{at}.{v}", kv_heads * (head_dim_v or head_dim), kv_heads),
+        ]
+        return self.linear(f"{at}.qkv_proj", parts, hidden, "column", role, bias=bias)
+
+    def gated_mlp(
+        self,
+        hidden: int,
+        intermediate: int,
+        *,
+        at: str = "mlp",
+        bias: bool = False,
+        role: Role = "mlp",
+        names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj"),
+    ) -> list[Module]:
+        gate, up, down = names
+        return [
+            self.linear(
+                f"{at}.gate_up_proj",
+                [(f"{at}.{gate}", intermediate), (f"{at}.{up}", intermediate)],
+                hidden,
+                "column",
+                role,
+                bias=bias,
+            ),
+            self.row(f"{at}.{down}", hidden, intermediate, role, bias=bias),
+        ]
+
+    def norm(self, name: str, dim: int, *, dtype: str = "") -> Param:
+        return Param(f"{name}.weight", (dim,), dtype or self.b.dtype, "norm")
+
+    def experts(
+        self,
+        count: int,
+        hidden: int,
+        intermediate: int,
+        top_k: int,
+        *,
+        at: str = "mlp.experts",
+        gated: bool = True,
+        bias: bool = False,
+        layout: Literal["each", "stacked"] = "each",
+        projections: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj"),
+    ) -> Experts:
+        if layout == "each" and not gated and len(projections) == 3:
+            projections = projections[1:]
+        names = (
+            [f"{self.prefix}.{at}"]
+            if layout == "stacked" or self.b.quant is None
+            else _expert_names(self.b, f"{self.prefix}.{at}", projections)
+        )
+        return Experts(
+            f"{at}",
+            count,
+            hidden,
+            intermediate,
+            top_k,
+            self.b.dtype,
+            gated,
+            bias,
+            self.b.scheme(names, "experts"),
+            layout,
+            projections,
+        )
+
+
+def _expert_names(b: Builder, at: str, projections: tuple[str, ...]) -> list[str]:
+    """Ignore lists name experts one by one or the whole: ask for the first expert's projections."""
+    if b.quant is not None and b.quant.facts.method in ("awq", "gptq", "modelopt_mixed"):
+        return [at]
+    return [f"{at}.0.{p}" for p in projections]
+
+
+def heads_of(text: Config) -> tuple[int, int, int]:
+    """(attention heads, KV heads, head width) as almost every config gives them."""
+    heads = text.integer("num_attention_heads")
+    kv = text.integer("num_key_value_heads", default=heads)
+    hidden = text.integer("hidden_size")
+    head_dim = text.integer("head_dim", default=0, low=0)
+    if not head_dim:
+        if hidden % heads:
+            raise ConfigError(f"{text.where}: hidden_size {hidden} is not divisible by {heads} attention heads")
+        head_dim = hidden // heads
+    if heads % kv:
+        raise ConfigError(f"{text.where}: {heads} attention heads cannot share {kv} key-value heads")
+    return heads, kv, head_dim
+
+
+def rope_of(text: Config, head_dim: int, *, theta: float = 0.0, params: object = None) -> Rope:
+    """The rotary table vLLM builds for these rope parameters (model_executor/layers/rotary_embedding/__init__.py)."""
+    rope = dict(params) if isinstance(params, dict) else dict(text.table("rope_parameters", "rope_scaling"))
+    scaling = Config(rope, f"{text.where}, rope parameters")
+    kind = scaling.text("rope_type", "type", default="default")
+    base = scaling.number("rope_theta", default=text.number("rope_theta", default=theta or 10000.0))
+    partial = scaling.number(
+        "partial_rotary_factor", default=text.number("partial_rotary_factor", "rotary_pct", default=1.0)
+    )
+    positions = text.integer("max_position_embeddings", "n_positions", "max_seq_len", default=8192)
+    factor = scaling.number("factor", default=1.0)
+    if kind == "yarn":  # yarn_scaling_rope.py: original length x factor
+        positions = round(scaling.integer("original_max_position_embeddings", default=positions) * factor)
+    elif kind in ("linear", "dynamic") and "alpha" not in rope:
+        positions = round(positions * factor)
+    elif "mrope_section" in rope:  # mrope.py: four times the longest sequence
+        positions *= 4
+    extra = tuple(
+        sorted((k, float(v)) for k, v in rope.items() if isinstance(v, int | float) and not isinstance(v, bool))
+    )
+    return Rope(int(head_dim * partial), positions, base, kind, params=extra)

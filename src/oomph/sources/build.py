@@ -1,0 +1,145 @@
+"""config.json (and headers, where there are any) -> Model. Folder, hub and catalogue all come through here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from oomph.errors import ConfigError, UnknownCache
+from oomph.ir.model import Block, Model, Role, Stored, Tensor
+from oomph.sources.arch import family
+from oomph.sources.arch.base import Builder
+from oomph.sources.config import Config
+from oomph.sources.quant import read_quant
+from oomph.sources.stored import stored
+
+
+def build_model(
+    name: str,
+    raw: Any,
+    *,
+    hf_quant_config: Any = None,
+    tensors: tuple[Tensor, ...] | None = None,
+    source: str = "",
+    record: list[Config] | None = None,
+) -> Model:
+    """`record`, where given, receives the Config objects so that the caller can see which keys were read."""
+    config = Config(raw)
+    architectures = config.items("architectures")
+    architecture = next((a for a in architectures if isinstance(a, str)), "")
+    text = config.sub("text_config") if isinstance(config.raw.get("text_config"), Mapping) else config
+    if record is not None:
+        record += [config, text]
+    make = family(architecture)
+    if make is None:
+        return _opaque(name, architecture, config, tensors, source)
+    dtype = text.dtype(config.dtype("BF16"))
+    quant_raw = config.get("quantization_config") or text.get("quantization_config") or config.get("compression_config")
+    if quant_raw is not None and not isinstance(quant_raw, Mapping):
+        raise ConfigError("config.json: quantization_config is not an object")
+    if hf_quant_config is not None and not isinstance(hf_quant_config, Mapping):
+        raise ConfigError("hf_quant_config.json is not an object")
+    quant = read_quant(quant_raw, hf_quant_config)
+    names = None if tensors is None else frozenset(t.name for t in tensors)
+    made = make(Builder(config, text, quant, dtype, names))
+    return Model(
+        name,
+        architecture,
+        dtype,
+        text.integer("hidden_size"),
+        text.integer("vocab_size"),
+        made.max_position or text.integer("max_position_embeddings", "n_positions", "max_seq_len", default=0, low=0),
+        made.layers,
+        made.root,
+        stored(made.layers, made.root, made.drafts, made.draft_root, made.towers)
+        if tensors is None
+        else by_role(tensors),
+        made.drafts,
+        made.draft_root,
+        made.towers,
+        made.modalities,
+        quant.facts if quant else None,
+        config.text("model_type"),
+        source,
+        "config" if tensors is None else "headers",
+        tied=config.flag("tie_word_embeddings", default=text.flag("tie_word_embeddings")),
+        num_heads=text.integer("num_attention_heads", default=0, low=0),
+        num_kv_heads=text.integer("num_key_value_heads", default=0, low=0),
+        intermediate_size=text.integer("intermediate_size", default=0, low=0),
+        pooling=made.pooling,
+        params=made.params,
+    )
+
+
+def _opaque(name: str, architecture: str, config: Config, tensors: tuple[Tensor, ...] | None, source: str) -> Model:
+    """An architecture without a family file: its weights are what the headers say, its caches are not guessed."""
+    if tensors is None:
+        raise UnknownCache(
+            f"the architecture {architecture or '(none)'} of {name} is not known",
+            hint="with the checkpoint's safetensors headers (a folder or a hub id) its weights can be told",
+        )
+    text = config.sub("text_config") if isinstance(config.raw.get("text_config"), Mapping) else config
+    return Model(
+        name,
+        architecture,
+        text.dtype(config.dtype("BF16")),
+        text.integer("hidden_size", "d_model", "n_embd", default=0, low=0),
+        text.integer("vocab_size", default=0, low=0),
+        text.integer("max_position_embeddings", default=0, low=0),
+        (),
+        Block(),
+        by_role(tensors),
+        model_type=config.text("model_type"),
+        source=source,
+        basis="headers",
+        opaque=True,
+        warnings=(f"the architecture {architecture} is not known: weights only, from the headers",),
+    )
+
+
+# First match wins. Names of every family's checkpoints, tested over all templates.
+_ROLES: tuple[tuple[str, Role], ...] = (
+    ("vision", "multimodal"),
+    ("visual", "multimodal"),
+    ("audio", "multimodal"),
+    ("multi_modal", "multimodal"),
+    ("multimodal", "multimodal"),
+    ("mm_projector", "multimodal"),
+    ("embed_vision", "multimodal"),
+    ("lm_head", "lm_head"),
+    ("shared_expert", "shared_experts"),
+    ("shared_mlp", "shared_experts"),
+    ("norm", "norm"),
+    (".experts.", "experts"),
+    (".router", "router"),
+    ("mlp.gate.", "router"),
+    (".gate.weight", "router"),
+    ("e_score_correction_bias", "router"),
+    ("embed", "embed"),
+    ("linear_attn", "linear_attn"),
+    ("mamba", "linear_attn"),
+    ("attn", "attention"),
+    ("attention", "attention"),
+    ("mlp", "mlp"),
+    ("feed_forward", "mlp"),
+    ("ffn", "mlp"),
+    ("wte", "embed"),
+    ("mixer", "linear_attn"),
+)
+
+
+def role_of(name: str) -> Role:
+    for needle, role in _ROLES:
+        if needle in name:
+            return role
+    return "other"
+
+
+def by_role(tensors: Iterable[Tensor]) -> tuple[Stored, ...]:
+    total: dict[tuple[Role, str], list[int]] = {}
+    for t in tensors:
+        row = total.setdefault((role_of(t.name), t.dtype), [0, 0, 0])
+        row[0] += 1
+        row[1] += t.elements
+        row[2] += t.nbytes
+    return tuple(Stored(role, dtype, *row) for (role, dtype), row in sorted(total.items()))

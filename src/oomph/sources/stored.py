@@ -1,0 +1,105 @@
+"""From modules to the checkpoint's tensors: what a config.json alone says is in the weight files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from oomph.facts.dtypes import nbytes
+from oomph.facts.quantization import Tensors, linear_tensors
+from oomph.ir.model import Block, Experts, Layer, Linear, Module, Param, Role, Stored, Tower, Vocab
+
+# (name, shape, dtype, role, how many of them)
+StoredTensor = tuple[str, tuple[int, ...], str, Role, int]
+
+
+def module_tensors(module: Module) -> Iterator[StoredTensor]:
+    """The tensors of one module, named relative to its block."""
+    if isinstance(module, Linear):
+        for part in module.parts:
+            if not part.stored:
+                continue
+            for suffix, shape, dtype in linear_tensors(
+                module.scheme, part.out_features, module.in_features, module.dtype, module.bias
+            ):
+                yield part.name + suffix, shape, dtype, module.role, 1
+    elif isinstance(module, Experts):
+        yield from _expert_tensors(module)
+    elif isinstance(module, Vocab):
+        if module.stored:
+            for suffix, shape, dtype in linear_tensors(
+                module.scheme, module.rows, module.dim, module.dtype, module.bias
+            ):
+                yield module.name + suffix, shape, dtype, module.role, 1
+    elif isinstance(module, Param) and module.stored:
+        yield module.name, module.shape, module.dtype, module.role, 1
+
+
+def _expert_tensors(e: Experts) -> Iterator[StoredTensor]:
+    *ins, down = e.projections
+    if e.layout == "stacked":
+        for suffix, shape, dtype in _stacked(e):
+            yield f"{e.name}.{suffix}", shape, dtype, e.role, 1
+        return
+    for name in ins:
+        for suffix, shape, dtype in linear_tensors(e.scheme, e.intermediate, e.hidden, e.dtype, e.bias):
+            yield f"{e.name}.*.{name}{suffix}", shape, dtype, e.role, e.count
+    for suffix, shape, dtype in linear_tensors(e.scheme, e.hidden, e.intermediate, e.dtype, e.bias):
+        yield f"{e.name}.*.{down}{suffix}", shape, dtype, e.role, e.count
+
+
+def _stacked(e: Experts) -> Tensors:
+    """gpt-oss, Llama 4, Qwen3-VL: all experts in one tensor, gate and up side by side."""
+    width = (2 if e.gated else 1) * e.intermediate
+    up = "gate_up_proj" if e.gated else "up_proj"
+    tensors: Tensors = []
+    for name, n, k in ((up, width, e.hidden), ("down_proj", e.hidden, e.intermediate)):
+        if e.scheme is not None and e.scheme.method == "mxfp4":
+            tensors += [
+                (f"{name}_blocks", (e.count, n, k // 32, 16), "U8"),
+                (f"{name}_scales", (e.count, n, k // 32), "U8"),
+            ]
+        else:
+            for suffix, shape, dtype in linear_tensors(e.scheme, n, k, e.dtype):
+                tensors.append(
+                    (name + ("" if suffix == ".weight" else suffix.replace(".", "_")), (e.count, *shape), dtype)
+                )
+        if e.bias:
+            tensors.append((f"{name}_bias", (e.count, n), e.dtype))
+    return tensors
+
+
+def stored(
+    layers: Iterable[Layer], root: Block, drafts: Iterable[Layer], draft_root: Block, towers: Iterable[Tower]
+) -> tuple[Stored, ...]:
+    """All tensors summed by role and dtype; a block's sum is computed once however many layers share it."""
+    total: dict[tuple[Role, str], list[int]] = {}
+    sums: dict[int, dict[tuple[Role, str], list[int]]] = {}
+
+    def add(block: Block, times: int = 1) -> None:
+        if id(block) not in sums:
+            sums[id(block)] = _sum(block)
+        for key, (tensors, elements) in sums[id(block)].items():
+            row = total.setdefault(key, [0, 0, 0])
+            row[0] += tensors * times
+            row[1] += elements * times
+            row[2] += nbytes(key[1], elements) * times
+
+    add(root)
+    add(draft_root)
+    for layer in (*layers, *drafts):
+        add(layer.block)
+    for tower in towers:
+        for times, block in tower.blocks:
+            add(block, times)
+    return tuple(Stored(role, dtype, *row) for (role, dtype), row in sorted(total.items()))
+
+
+def _sum(block: Block) -> dict[tuple[Role, str], list[int]]:
+    out: dict[tuple[Role, str], list[int]] = {}
+    for module in block.modules:
+        for _, shape, dtype, role, times in module_tensors(module):
+            row = out.setdefault((role, dtype), [0, 0])
+            row[0] += times
+            row[1] += prod(shape) * times
+    return out
