@@ -1,0 +1,368 @@
+"""Layers -> KV cache groups (v1/core/kv_cache_utils.py get_kv_cache_groups).
+
+Layers are counted, not listed: a `Layers` is one spec and how many layers of each pipeline stage have it. vLLM deals
+the layers of a spec out like cards (`layers[i::n]`), so a group's count on a stage follows from the counts alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.engines.vllm.kv_specs import Refused, Spec, is_uniform_type, merges
+from oomph.facts.vllm.kv import KvRules
+from oomph.units import cdiv
+
+
+class Layers(Struct, frozen=True):
+    spec: Spec
+    counts: tuple[int, ...]  # per pipeline stage
+    name: str = ""  # of the first one, for messages
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts)
+
+
+class Group(Struct, frozen=True):
+    """Layers that share one block table. `uniform`: their specs differ (UniformTypeKVCacheSpecs)."""
+
+    members: tuple[Layers, ...]
+    uniform: bool = False
+
+    @property
+    def spec(self) -> Spec:
+        return self.members[0].spec
+
+    @property
+    def block_size(self) -> int:
+        return self.spec.block_size
+
+    def layers(self, stage: int | None = None) -> int:
+        if stage is None:
+            return sum(m.total for m in self.members)
+        return sum(m.counts[stage] for m in self.members)
+
+    def pages(self, stage: int | None = None) -> int:
+        """Bytes of one block over the group's layers."""
+        if stage is None:
+            return sum(m.spec.page * m.total for m in self.members)
+        return sum(m.spec.page * m.counts[stage] for m in self.members)
+
+    def page(self, stage: int | None = None) -> int:
+        return self.pages(stage) if self.uniform else self.spec.page
+
+
+class Padding(Struct, frozen=True):
+    """`Add %d padding layers, may waste at most %.2f%% KV cache memory`."""
+
+    layers: int
+    percent: float
+
+
+class Grouping(Struct, frozen=True):
+    groups: tuple[Group, ...]
+    paddings: tuple[Padding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Texts(Struct, frozen=True):
+    """Version texts of the ways in which grouping fails."""
+
+    not_unified: str
+    not_promoted: str
+
+
+def group_layers(
+    layers: Sequence[Layers], rules: KvRules, texts: Texts, *, hybrid_manager: bool = True, packed: bool = False
+) -> Grouping:
+    """`packed`: the KV layout is block-outermost (0.29+)."""
+    if not layers:
+        return Grouping(())
+    notes: list[str] = []
+    if not hybrid_manager:
+        promoted = promote(layers, rules, texts)
+        if [p.spec for p in promoted] != [p.spec for p in layers]:
+            notes.append("the hybrid KV cache manager is off: sliding-window layers keep blocks for all tokens")
+        layers = promoted
+    specs = [m.spec for m in layers]
+    if merges(specs, rules):
+        return Grouping((Group(tuple(layers)),), (), tuple(notes))
+    if is_uniform_type(specs, rules):
+        return Grouping((Group(tuple(layers), True),), (), tuple(notes))
+    mixed = len({s.page for s in specs}) > 1
+    if rules.packing == "dsv4" and mixed and any(s.kind == "sliding_window_mla" for s in specs):
+        return Grouping(_deepseek_v4(layers, rules), (), tuple(notes))
+    if rules.packing == "packed" and mixed and packed:
+        return Grouping(_packed(layers, rules), (), tuple(notes))
+    try:
+        unified = _unify_pages(layers, rules, texts)
+    except Refused:
+        fallback = _full_allocation(layers, rules, texts)
+        if fallback is None:
+            raise
+        notes.append("pages cannot be unified: sliding-window layers keep blocks for all tokens")
+        return Grouping((fallback,), (), tuple(notes))
+    groups, paddings = _same_page_groups(unified, rules)
+    return Grouping(groups, paddings, tuple(notes))
+
+
+def promote(layers: Sequence[Layers], rules: KvRules, texts: Texts) -> list[Layers]:
+    """`unify_hybrid_kv_cache_specs`: local layers are given blocks for all tokens where full layers exist."""
+    specs = [m.spec for m in layers]
+    if merges(specs, rules) or is_uniform_type(specs, rules):
+        return list(layers)
+    local = any(s.is_sliding or s.kind == "chunked_local" for s in specs)
+    if any(s.is_full for s in specs) and local:
+        layers = _fuse([replace(m, spec=_promoted(m.spec, specs, rules)) for m in layers])
+    specs = [m.spec for m in layers]
+    if not (merges(specs, rules) or is_uniform_type(specs, rules)):
+        raise Refused("ValueError", texts.not_promoted)
+    return list(layers)
+
+
+def _promoted(spec: Spec, specs: Sequence[Spec], rules: KvRules) -> Spec:
+    if not (spec.is_sliding or spec.kind == "chunked_local"):
+        return spec
+    blocks = {s.block_size for s in specs if s.is_full}
+    block = spec.block_size
+    if len(blocks) == 1 and (rules.promote == "block" or spec.kind == "sliding_window_mla"):
+        block = blocks.pop()
+    padded = spec.padded and max(spec.padded, spec.unpadded * block // spec.block_size)
+    kind: str = "mla" if spec.kind == "sliding_window_mla" else "full"
+    window = 0 if kind == "mla" else spec.window
+    return replace(spec, kind=kind, block_size=block, padded=padded, window=window, extra_retained=0)
+
+
+def _fuse(layers: Sequence[Layers]) -> list[Layers]:
+    """Entries whose specs have become equal become one."""
+    fused: dict[Spec, Layers] = {}
+    for m in layers:
+        seen = fused.get(m.spec)
+        counts = m.counts if seen is None else tuple(a + b for a, b in zip(seen.counts, m.counts, strict=True))
+        fused[m.spec] = Layers(m.spec, counts, (seen or m).name)
+    return list(fused.values())
+
+
+def _full_allocation(layers: Sequence[Layers], rules: KvRules, texts: Texts) -> Group | None:
+    """`_try_get_full_allocation_fallback_groups` (0.27+): MLA beside a plain sliding-window drafter."""
+    kinds = {m.spec.kind for m in layers}
+    if rules.promote != "block" or kinds & {"sliding_window_mla", "chunked_local"}:
+        return None
+    if not {"mla", "sliding_window"} <= kinds:
+        return None
+    try:
+        promoted = promote(layers, rules, texts)
+    except Refused:
+        return None
+    return Group(tuple(promoted), True) if is_uniform_type([m.spec for m in promoted], rules) else None
+
+
+def _unify_pages(layers: Sequence[Layers], rules: KvRules, texts: Texts) -> list[Layers]:
+    """`unify_kv_cache_spec_page_size`: smaller pages get larger blocks, or are padded where that does not divide."""
+    largest = max(m.spec.page for m in layers)
+    return _fuse([replace(m, spec=_unified(m, largest, rules, texts)) for m in layers])
+
+
+def _unified(m: Layers, largest: int, rules: KvRules, texts: Texts) -> Spec:
+    spec = m.spec
+    if spec.page == largest:
+        return spec
+    if rules.unify == "none":
+        raise Refused("NotImplementedError", "")
+    if spec.kind == "mamba" and rules.unify in ("mamba_pad", "pad"):
+        return replace(spec, padded=largest)
+    if largest % spec.page == 0:
+        scaled = replace(spec, block_size=spec.block_size * (largest // spec.page))
+        if scaled.page != largest:  # a padded page or a state does not grow with its block: vLLM asserts
+            raise Refused("AssertionError", "")
+        return scaled
+    attention = spec.kind not in ("mamba", "mla")
+    if rules.unify == "pad" and attention:
+        return replace(spec, padded=largest)
+    if rules.unify in ("stride_pad", "mamba_pad") and spec.kind != "mamba" and spec.strided:
+        return replace(spec, padded=largest)
+    raise Refused("NotImplementedError", texts.not_unified.format(layer=m.name))
+
+
+def _same_page_groups(layers: Sequence[Layers], rules: KvRules) -> tuple[tuple[Group, ...], tuple[Padding, ...]]:
+    """`_get_kv_cache_groups_uniform_page_size`."""
+    buckets: list[list[Layers]] = []
+    for m in layers:
+        home = next((b for b in buckets if rules.merge_buckets and _joins(b, m, rules)), None)
+        if home is None:
+            buckets.append([m])
+        else:
+            home.append(m)
+    totals = [sum(m.total for m in bucket) for bucket in buckets]
+    size = min(totals)
+    if max(totals) < size * rules.group_ratio:
+        size = max(totals)
+    groups: list[Group] = []
+    paddings: list[Padding] = []
+    for bucket, total in zip(buckets, totals, strict=True):
+        if total % size:
+            missing = size - total % size
+            paddings.append(Padding(missing, missing / total * 100))
+        groups += [Group(members) for members in _deal(bucket, cdiv(total, size))]
+    return tuple(groups), tuple(paddings)
+
+
+def _joins(bucket: Sequence[Layers], m: Layers, rules: KvRules) -> bool:
+    try:
+        return merges([*(b.spec for b in bucket), m.spec], rules)
+    except Refused:
+        return False
+
+
+def _deal(bucket: Sequence[Layers], n: int) -> list[tuple[Layers, ...]]:
+    """`layers[i::n]` for i < n, over the bucket's layers in order (spec by spec, stage by stage)."""
+    if n == 1:
+        return [tuple(bucket)]
+    hands: list[list[Layers]] = [[] for _ in range(n)]
+    at = 0
+    for m in bucket:
+        counts = [[0] * len(m.counts) for _ in range(n)]
+        for stage, count in enumerate(m.counts):
+            for i in range(n):
+                first = (i - at) % n
+                counts[i][stage] = cdiv(count - first, n) if count > first else 0
+            at += count
+        for i in range(n):
+            hands[i].append(Layers(m.spec, tuple(counts[i]), m.name))
+    return [tuple(h for h in hand if h.total) or tuple(hand[:1]) for hand in hands]
+
+
+def _by_page(bucket: Sequence[Layers]) -> dict[int, list[Layers]]:
+    pages: dict[int, list[Layers]] = {}
+    for m in bucket:
+        pages.setdefault(m.spec.page, []).append(m)
+    return pages
+
+
+def _tuples(bucket: Sequence[Layers]) -> int:
+    """`get_num_layer_tuples`: layers of the commonest page size."""
+    return max(sum(m.total for m in members) for members in _by_page(bucket).values())
+
+
+def _repeats(values: Sequence[int], lower: int) -> int:
+    """`_approximate_gcd`: the chunk that pads least; ties go to the larger."""
+    best, least = max(1, lower), -1
+    for d in range(max(1, lower), max(values) + 1):
+        pad = sum(-x % d for x in values)
+        if least < 0 or pad <= least:
+            best, least = d, pad
+    return best
+
+
+def _deal_tuples(bucket: Sequence[Layers], n: int) -> list[Group]:
+    """Layers of every page size dealt out in step (`zip(*layers_per_size.values())`)."""
+    hands: list[list[Layers]] = [[] for _ in range(n)]
+    for members in _by_page(bucket).values():
+        for i, dealt in enumerate(_deal(members, n)):
+            hands[i] += dealt
+    return [Group(tuple(hand), True) for hand in hands]
+
+
+def _deepseek_v4(layers: Sequence[Layers], rules: KvRules) -> tuple[Group, ...]:
+    """`group_and_unify_kv_cache_specs` + `_get_kv_cache_groups_uniform_groups` (0.20-0.28)."""
+    full = [m for m in layers if m.spec.kind == "mla"]
+    if not full:
+        raise Refused("AssertionError", "")
+    if not is_uniform_type([m.spec for m in full], rules):
+        raise Refused("AssertionError", "")
+    sliding: dict[tuple[int, int], list[Layers]] = {}
+    for m in layers:
+        if m.spec.kind == "sliding_window_mla":
+            sliding.setdefault((m.spec.block_size, m.spec.window), []).append(m)
+    size = _repeats([_tuples(full), *map(_tuples, sliding.values())], _tuples(full))
+    pages = sorted({m.spec.page for m in full})
+    groups = [Group(tuple(full), True)]
+    for bucket in sliding.values():
+        if rules.block_bytes in ("tuples", "slots"):  # 0.27 packs by offset and no longer pads to a full page
+            if max(m.spec.page for m in bucket) > pages[-1]:
+                raise Refused("AssertionError", "")
+            bucket = [_padded_up(m, pages) for m in bucket]
+        if len({sum(m.total for m in ms) for ms in _by_page(bucket).values()}) != 1:
+            raise Refused("AssertionError", "")
+        groups += _deal_tuples(bucket, cdiv(_tuples(bucket), size))
+    return tuple(groups)
+
+
+def _padded_up(m: Layers, pages: Sequence[int]) -> Layers:
+    page = next(p for p in pages if p >= m.spec.page)
+    return m if page == m.spec.page else replace(m, spec=replace(m.spec, padded=page))
+
+
+def _packed(layers: Sequence[Layers], rules: KvRules) -> tuple[Group, ...]:
+    """`_get_packed_kv_cache_groups` (0.29+)."""
+    buckets: list[list[Layers]] = []
+    for m in layers:
+        home = next((b for b in buckets if is_uniform_type([*(x.spec for x in b), m.spec], rules)), None)
+        if home is None:
+            buckets.append([m])
+        else:
+            home.append(m)
+
+    def balanced(bucket: Sequence[Layers]) -> bool:
+        return len({sum(m.total for m in ms) for ms in _by_page(bucket).values()}) == 1
+
+    floor = max((_tuples(b) for b in buckets if balanced(b) and len(_by_page(b)) > 1), default=0)
+    repeats = _repeats([_tuples(b) for b in buckets if balanced(b)], floor) if floor else 0
+
+    def is_state(bucket: Sequence[Layers]) -> bool:
+        first = bucket[0].spec
+        if first.kind == "mamba":
+            return True
+        return rules.packed_state_buckets and not repeats and first.is_sliding
+
+    def splits(bucket: Sequence[Layers]) -> int:
+        return cdiv(_tuples(bucket), repeats) if repeats and balanced(bucket) else 1
+
+    def widest(bucket: Sequence[Layers]) -> int:
+        n = sum(m.total for m in bucket) if is_state(bucket) else splits(bucket)
+        return sum(cdiv(sum(m.total for m in ms), n) * page for page, ms in _by_page(bucket).items())
+
+    anchor = max(map(widest, buckets))
+    groups: list[Group] = []
+    for bucket in buckets:
+        n = splits(bucket)
+        if is_state(bucket):
+            n = max(n, cdiv(sum(m.total for m in bucket), max(anchor // bucket[0].spec.page, 1)))
+        groups += [Group(tuple(bucket), True)] if n == 1 else _deal_tuples(bucket, n)
+    return tuple(groups)
+
+
+def bytes_per_block(groups: Sequence[Group], rule: str, stage: int | None, *, block_outermost: bool = False) -> int:
+    """Bytes that one block id takes over all tensors of a stage."""
+    if len(groups) > 1 and all(g.uniform for g in groups):
+        if rule == "tuples":
+            pages = {m.spec.page for m in groups[0].members}
+            return sum(pages) * max(_stage_tuples(g, stage) for g in groups)
+        if rule == "slots":
+            slots: dict[int, int] = {}
+            for g in groups:
+                for page, ms in _by_page(g.members).items():
+                    slots[page] = max(slots.get(page, 0), sum(_count(m, stage) for m in ms))
+            return sum(page * n for page, n in slots.items())
+    if rule != "aligned":
+        return max(g.pages(stage) for g in groups)
+    alignments = [m.spec.stride_alignment for g in groups for m in g.members]
+    if block_outermost:
+        step = math.lcm(*alignments)
+        return cdiv(max(g.pages(stage) for g in groups), step) * step
+    return max(
+        sum(cdiv(m.spec.page, m.spec.stride_alignment) * m.spec.stride_alignment * _count(m, stage) for m in g.members)
+        for g in groups
+    )
+
+
+def _count(m: Layers, stage: int | None) -> int:
+    return m.total if stage is None else m.counts[stage]
+
+
+def _stage_tuples(group: Group, stage: int | None) -> int:
+    return max(sum(_count(m, stage) for m in ms) for ms in _by_page(group.members).values())
