@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from oomph.errors import ConfigError, UnknownCache
-from oomph.ir.model import Block, Model, Role, Stored, Tensor
+from oomph.ir.model import Block, Model, Role, Stored, Tensor, Vocab
 from oomph.sources.arch import family
 from oomph.sources.arch.base import Builder
 from oomph.sources.config import Config
@@ -62,7 +62,7 @@ def build_model(
         config.text("model_type"),
         source,
         "config" if tensors is None else "headers",
-        tied=config.flag("tie_word_embeddings", default=text.flag("tie_word_embeddings")),
+        tied=any(isinstance(m, Vocab) and m.tied for m in made.root.modules),
         num_heads=text.integer("num_attention_heads", default=0, low=0),
         num_kv_heads=text.integer("num_key_value_heads", default=0, low=0),
         intermediate_size=text.integer("intermediate_size", default=0, low=0),

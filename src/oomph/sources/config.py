@@ -27,6 +27,11 @@ class Config:
         self.where = where
         self.keys_read: set[str] = set()
         self._subs: dict[str, Config] = {}
+        self._defaults: dict[str, Any] = {}
+
+    def fill(self, **defaults: Any) -> None:
+        """The config class's own defaults, for keys that the file leaves out."""
+        self._defaults.update({k: v for k, v in defaults.items() if k not in self.raw})
 
     def get(self, *names: str, default: Any = None) -> Any:
         """The first of `names` that is there and not null."""
@@ -35,6 +40,9 @@ class Config:
             value = self.raw.get(name)
             if value is not None:
                 return value
+        for name in names:
+            if name in self._defaults:
+                return self._defaults[name]
         return default
 
     def has(self, name: str) -> bool:

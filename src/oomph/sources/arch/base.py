@@ -297,7 +297,9 @@ def rope_of(text: Config, head_dim: int, *, theta: float = 0.0, params: object =
         positions = round(positions * factor)
     elif "mrope_section" in rope:  # mrope.py: four times the longest sequence
         positions *= 4
+    # gemma4_rope.py: "proportional" rotates a part of each head but its table is as wide as the head
+    dim = head_dim if kind == "proportional" else int(head_dim * partial)
     extra = tuple(
         sorted((k, float(v)) for k, v in rope.items() if isinstance(v, int | float) and not isinstance(v, bool))
     )
-    return Rope(int(head_dim * partial), positions, base, kind, params=extra)
+    return Rope(dim, positions, base, kind, params=extra)
