@@ -9,8 +9,15 @@ from oomph.sources.arch.base import Builder, Skeleton
 
 # architecture name in config.json -> module in this package
 FAMILIES: dict[str, str] = {
+    "Gemma2ForCausalLM": "gemma",
+    "Gemma3ForCausalLM": "gemma",
+    "Gemma3ForConditionalGeneration": "gemma",
+    "Gemma4ForCausalLM": "gemma4",
+    "Gemma4ForConditionalGeneration": "gemma4",
+    "GemmaForCausalLM": "gemma",
     "LlamaForCausalLM": "llama",
     "MistralForCausalLM": "llama",
+    "PaliGemmaForConditionalGeneration": "gemma",
     "Qwen2ForCausalLM": "llama",
     "Qwen3ForCausalLM": "llama",
 }

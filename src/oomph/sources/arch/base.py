@@ -90,6 +90,16 @@ class Builder:
         """Whether the checkpoint has this tensor; `default` where there are no headers to ask."""
         return default if self.names is None else name in self.names
 
+    def root(self, *candidates: str) -> str:
+        """Which of the names that writers have given the same place this checkpoint uses: as the headers or the
+        quantisation's lists have it, else the first."""
+        lists = self.quant.facts.ignore if self.quant else ()
+        for names in (self.names or (), lists):
+            for candidate in candidates:
+                if any(n.startswith(f"{candidate}.") for n in names):
+                    return candidate
+        return candidates[0]
+
     def layer(self, index: int, prefix: str, mixers: Sequence[Mixer], modules: Sequence[Module]) -> Layer:
         return Layer(index, prefix, tuple(mixers), self.block(modules))
 
@@ -148,7 +158,7 @@ class Site:
     ) -> Linear:
         """`parts`: (checkpoint name, output features[, heads]) of each linear layer fused into this one."""
         made = tuple(p if isinstance(p, Part) else Part(*p) for p in parts)
-        scheme = self.b.scheme([f"{self.prefix}.{p.name}" for p in made]) if quantised else None
+        scheme = self.b.scheme([f"{self.prefix}.{p.name}".lstrip(".") for p in made]) if quantised else None
         return Linear(name, made, in_features, shard, role, dtype or self.b.dtype, bias, scheme)
 
     def column(

@@ -1,0 +1,173 @@
+"""Gemma 4: dense, MoE beside a dense MLP (26B-A4B), and E2B/E4B with per-layer embeddings and shared caches.
+
+vLLM: models/gemma4.py, gemma4_mm.py. Full-attention layers have heads of their own width, and in the larger models no
+V: the keys serve as values, yet vLLM creates the V rows. Layers that share a cache keep their K and V weights.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from oomph.ir.model import Attention, Layer, Modality, Module, Param, Part, Rope, Tower, Vocab
+from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
+from oomph.sources.arch.gemma import layer_types, normalizer
+from oomph.sources.arch.gemma4_towers import audio_tower, projector, vision_tower
+from oomph.sources.config import Config
+
+# gemma4_mm.py: _VIDEO_MAX_FRAMES frames of _VIDEO_MAX_SOFT_TOKENS + 2 + 6 tokens; Gemma4Processor.audio_seq_length
+_VIDEO_TOKENS = 32 * (70 + 2 + 6)
+_AUDIO_TOKENS = 750
+
+
+def build(b: Builder) -> Skeleton:
+    t = b.text
+    # Gemma4TextConfig
+    t.fill(vocab_size=262144, hidden_size=2304, intermediate_size=9216, num_hidden_layers=30, num_attention_heads=8)
+    t.fill(num_key_value_heads=4, head_dim=256, global_head_dim=512, max_position_embeddings=131072)
+    t.fill(sliding_window=512, hidden_size_per_layer_input=256, vocab_size_per_layer_input=262144)
+    t.fill(tie_word_embeddings=True)
+    wrapped = t is not b.config
+    prefix = b.root("model.language_model", "language_model.model") if wrapped else "model"
+    types = layer_types(t, 6)
+    types[-1] = "full_attention"  # Gemma4TextConfig forces it
+    mixers = _mixers(t, types)
+    layers = tuple(_layer(b, prefix, i, kind, mixers[i], len(types)) for i, kind in enumerate(types))
+    hidden, ple = t.integer("hidden_size"), t.integer("hidden_size_per_layer_input", default=0, low=0)
+    root = b.head(
+        t.integer("vocab_size"),
+        hidden,
+        embed=f"{prefix}.embed_tokens",
+        norm=f"{prefix}.norm.weight",
+        tied=b.config.flag("tie_word_embeddings", default=t.flag("tie_word_embeddings")),
+        extra=[*_per_layer_root(b, prefix, hidden, ple * len(types), ple), normalizer(b, prefix)],
+    )
+    # gemma4_mm.py:993: a buffer of this many values per scheduled token, kept for the CUDA graphs
+    params = (("per_layer_embeddings", ple * len(types)),) if wrapped and ple else ()
+    towers, modalities = _towers(b, prefix.startswith("model.")) if wrapped else ((), ())
+    return Skeleton(layers, root, towers=towers, modalities=modalities, params=params)
+
+
+def _mixers(t: Config, types: list[str]) -> list[Attention]:
+    """gemma4.py:419 (0.21.0): the last `num_kv_shared_layers` layers read the cache of the last layer of their kind
+    before them."""
+    heads, kv = t.integer("num_attention_heads"), t.integer("num_key_value_heads")
+    global_kv = t.integer("num_global_key_value_heads", default=kv) if t.flag("attention_k_eq_v") else kv
+    full = Attention(
+        "full", heads, global_kv, t.integer("global_head_dim"), t.integer("global_head_dim"), rope=_rope(t, True)
+    )
+    width = t.integer("head_dim")
+    window = t.integer("sliding_window")
+    sliding = Attention("sliding_window", heads, kv, width, width, window=window, rope=_rope(t, False))
+    first_shared = len(types) - t.integer("num_kv_shared_layers", default=0, low=0, high=len(types) - 1)
+    out = []
+    for i, kind in enumerate(types):
+        mixer = full if kind == "full_attention" else sliding
+        owner = max((j for j in range(first_shared) if types[j] == kind), default=None) if i >= first_shared else None
+        out.append(mixer if owner is None else replace(mixer, shares_cache_of=owner))
+    return out
+
+
+def _rope(t: Config, full: bool) -> Rope:
+    defaults = (
+        {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6}
+        if full
+        else {"rope_type": "default", "rope_theta": 1e4}
+    )
+    given = t.table("rope_parameters").get("full_attention" if full else "sliding_attention")
+    head_dim = t.integer("global_head_dim" if full else "head_dim")
+    return rope_of(t, head_dim, params=given if isinstance(given, dict) else defaults)
+
+
+def _layer(b: Builder, prefix: str, index: int, kind: str, mixer: Attention, count: int) -> Layer:
+    t = b.text
+    hidden, inter = t.integer("hidden_size"), t.integer("intermediate_size")
+    shared = t.integer("num_kv_shared_layers", default=0, low=0)
+    if shared and index >= count - shared and t.flag("use_double_wide_mlp"):
+        inter *= 2
+    s = b.site(f"{prefix}.layers.{index}")
+    heads, kv, width = mixer.num_heads, mixer.num_kv_heads, mixer.head_dim
+    bias = t.flag("attention_bias")
+    v_stored = not (kind == "full_attention" and t.flag("attention_k_eq_v"))
+    parts = [
+        Part("self_attn.q_proj", heads * width, heads),
+        Part("self_attn.k_proj", kv * width, kv),
+        Part("self_attn.v_proj", kv * width, kv, stored=v_stored),
+    ]
+    modules: list[Module] = [
+        s.linear("self_attn.qkv_proj", parts, hidden, "column", "attention", bias=bias),
+        s.row("self_attn.o_proj", hidden, heads * width, "attention", bias=bias),
+        s.norm("self_attn.q_norm", width),
+        s.norm("self_attn.k_norm", width),
+        *s.gated_mlp(hidden, inter),
+        s.norm("input_layernorm", hidden),
+        s.norm("post_attention_layernorm", hidden),
+        s.norm("pre_feedforward_layernorm", hidden),
+        s.norm("post_feedforward_layernorm", hidden),
+    ]
+    if t.flag("enable_moe_block", "use_second_mlp_block"):
+        modules += _moe(s, hidden, t)
+    ple = t.integer("hidden_size_per_layer_input", default=0, low=0)
+    if ple:
+        modules += [
+            s.replicated("per_layer_input_gate", ple, hidden, "other"),
+            s.replicated("per_layer_projection", hidden, ple, "other"),
+            s.norm("post_per_layer_input_norm", hidden),
+        ]
+    modules.append(Param("layer_scalar", (1,), b.dtype, "other"))
+    return b.layer(index, s.prefix, [mixer], modules)
+
+
+def _moe(s: Site, hidden: int, t: Config) -> list[Module]:
+    count, dtype = t.integer("num_experts"), s.b.dtype
+    inter = t.integer("moe_intermediate_size", "expert_intermediate_size")
+    experts = s.experts(count, hidden, inter, t.integer("top_k_experts", default=1), at="experts")
+    if experts.scheme is None:  # unquantised checkpoints have all experts in one tensor
+        experts = replace(experts, layout="stacked")
+    return [
+        Param("router.scale", (hidden,), dtype, "router"),
+        Param("router.root_size", (), dtype, "router", stored=False),
+        s.replicated("router.proj", count, hidden, "router", quantised=False),
+        Param("router.per_expert_scale", (count,), dtype, "router"),
+        experts,
+        s.norm("post_feedforward_layernorm_1", hidden),
+        s.norm("post_feedforward_layernorm_2", hidden),
+        s.norm("pre_feedforward_layernorm_2", hidden),
+    ]
+
+
+def _per_layer_root(b: Builder, prefix: str, hidden: int, width: int, ple: int) -> list[Module]:
+    if not ple:
+        return []
+    project = b.site("").column(f"{prefix}.per_layer_model_projection", width, hidden, "other")
+    scales = ("embed_scale_per_layer", "per_layer_input_scale", "per_layer_projection_scale")
+    return [
+        Vocab(
+            f"{prefix}.embed_tokens_per_layer",
+            b.text.integer("vocab_size_per_layer_input"),
+            width,
+            b.dtype,
+            "embed",
+        ),
+        project,
+        Param(f"{prefix}.per_layer_projection_norm.weight", (ple,), b.dtype, "norm"),
+        *(Param(f"{prefix}.{n}", (), b.dtype, "other", stored=False) for n in scales),
+    ]
+
+
+def _towers(b: Builder, outer: bool) -> tuple[tuple[Tower, ...], tuple[Modality, ...]]:
+    before = "model." if outer else ""
+    towers: list[Tower] = []
+    modalities: list[Modality] = []
+    hidden = b.text.integer("hidden_size")
+    if b.config.has("vision_config"):
+        v = b.config.sub("vision_config")
+        towers += [vision_tower(b, f"{before}vision_tower", v)]
+        towers += [projector(b, f"{before}embed_vision", "vision", hidden, v.integer("hidden_size"))]
+        modalities.append(Modality("image", v.integer("default_output_length", default=280)))
+    if b.config.has("audio_config"):
+        a = b.config.sub("audio_config")
+        towers += [audio_tower(b, f"{before}audio_tower", a)]
+        towers += [projector(b, f"{before}embed_audio", "audio", hidden, a.integer("output_proj_dims"))]
+        modalities.append(Modality("audio", _AUDIO_TOKENS))
+    modalities.append(Modality("video", _VIDEO_TOKENS))
+    return tuple(towers), tuple(modalities)

@@ -1,0 +1,119 @@
+"""Gemma 4's vision and audio encoders: transformers' own classes inside vLLM (gemma4_mm.py: AutoModel.from_config), so
+every rank holds all of them, nothing is fused and nothing is quantised."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from oomph.errors import ConfigError
+from oomph.ir.model import Module, Param, Tower
+from oomph.sources.arch.base import Builder, Site
+from oomph.sources.config import Config
+
+
+def projector(b: Builder, prefix: str, modality: Literal["vision", "audio"], hidden: int, width: int) -> Tower:
+    s = b.site(prefix)
+    project = s.replicated("embedding_projection", hidden, width, "multimodal", quantised=False)
+    return Tower(prefix.removeprefix("model."), modality, prefix, ((1, b.block([project])),))
+
+
+def vision_tower(b: Builder, prefix: str, v: Config) -> Tower:
+    v.fill(hidden_size=768, intermediate_size=3072, num_hidden_layers=16, num_attention_heads=12, head_dim=64)
+    v.fill(num_key_value_heads=12, patch_size=16, position_embedding_size=10240)
+    hidden, inter, width = v.integer("hidden_size"), v.integer("intermediate_size"), v.integer("head_dim")
+    heads, kv = v.integer("num_attention_heads"), v.integer("num_key_value_heads")
+    count, patch = v.integer("num_hidden_layers", high=10_000), v.integer("patch_size")
+    s, clipped = b.site(prefix), v.flag("use_clipped_linears")
+    first = [
+        _param(b, "patch_embedder.position_embedding_table", 2, v.integer("position_embedding_size"), hidden),
+        _param(b, "patch_embedder.input_proj.weight", hidden, 3 * patch * patch),
+        *[
+            Param(f"encoder.rotary_emb.{n}", (width // 4,), "F32", "multimodal", stored=False, created_dtype="F32")
+            for n in ("inv_freq", "original_inv_freq")
+        ],
+    ]
+    if v.flag("standardize"):
+        first += [_param(b, "std_bias", hidden), _param(b, "std_scale", hidden)]
+    at = "encoder.layers.0."
+    layer = [
+        *_linear(s, f"{at}self_attn.q_proj", heads * width, hidden, clipped),
+        *_linear(s, f"{at}self_attn.k_proj", kv * width, hidden, clipped),
+        *_linear(s, f"{at}self_attn.v_proj", kv * width, hidden, clipped),
+        *_linear(s, f"{at}self_attn.o_proj", hidden, heads * width, clipped),
+        _param(b, f"{at}self_attn.q_norm.weight", width),
+        _param(b, f"{at}self_attn.k_norm.weight", width),
+        *_linear(s, f"{at}mlp.gate_proj", inter, hidden, clipped),
+        *_linear(s, f"{at}mlp.up_proj", inter, hidden, clipped),
+        *_linear(s, f"{at}mlp.down_proj", hidden, inter, clipped),
+        *[
+            _param(b, f"{at}{n}_layernorm.weight", hidden)
+            for n in ("input", "post_attention", "pre_feedforward", "post_feedforward")
+        ],
+    ]
+    blocks = ((1, b.block(first)), (count, b.block(layer)))
+    return Tower("vision_tower", "vision", prefix, blocks, count, hidden, inter, heads)
+
+
+def audio_tower(b: Builder, prefix: str, a: Config) -> Tower:
+    a.fill(hidden_size=1024, num_hidden_layers=12, num_attention_heads=8, conv_kernel_size=5, output_proj_dims=1536)
+    a.fill(subsampling_conv_channels=[128, 32], use_clipped_linears=True)
+    hidden, count = a.integer("hidden_size"), a.integer("num_hidden_layers", high=10_000)
+    heads, out = a.integer("num_attention_heads"), a.integer("output_proj_dims")
+    channels = a.integers("subsampling_conv_channels")
+    if len(channels) != 2:
+        raise ConfigError(f"{a.where}: subsampling_conv_channels does not hold two numbers")
+    c0, c1 = channels
+    clipped = a.flag("use_clipped_linears")
+    sub = "subsample_conv_projection."
+    s = b.site(prefix)
+    first = [
+        _param(b, f"{sub}layer0.conv.weight", c0, 1, 3, 3),
+        _param(b, f"{sub}layer0.norm.weight", c0),
+        _param(b, f"{sub}layer1.conv.weight", c1, c0, 3, 3),
+        _param(b, f"{sub}layer1.norm.weight", c1),
+        # 128 mel bins, halved twice by the convolutions
+        _param(b, f"{sub}input_proj_linear.weight", hidden, c1 * 32),
+        Param("rel_pos_enc.inv_timescales", (1, 1, hidden // 2), b.dtype, "multimodal", stored=False),
+    ]
+    layer = _conformer(s, hidden, hidden // heads, a.integer("conv_kernel_size"), clipped)
+    last = [_param(b, "output_proj.weight", out, hidden), _param(b, "output_proj.bias", out)]
+    blocks = ((1, b.block(first)), (count, b.block(layer)), (1, b.block(last)))
+    return Tower("audio_tower", "audio", prefix, blocks, count, hidden, 4 * hidden, heads)
+
+
+def _conformer(s: Site, hidden: int, head_dim: int, kernel: int, clipped: bool) -> list[Module]:
+    at, b = "layers.0.", s.b
+    modules: list[Module] = []
+    for n in ("feed_forward1", "feed_forward2"):
+        modules += [
+            *_linear(s, f"{at}{n}.ffw_layer_1", 4 * hidden, hidden, clipped),
+            *_linear(s, f"{at}{n}.ffw_layer_2", hidden, 4 * hidden, clipped),
+            _param(b, f"{at}{n}.pre_layer_norm.weight", hidden),
+            _param(b, f"{at}{n}.post_layer_norm.weight", hidden),
+        ]
+    modules += [
+        _param(b, f"{at}self_attn.per_dim_scale", head_dim),
+        Param(f"{at}self_attn.softcap", (), b.dtype, "multimodal", stored=False),
+        *_linear(s, f"{at}self_attn.q_proj", hidden, hidden, clipped),
+        *_linear(s, f"{at}self_attn.k_proj", hidden, hidden, clipped),
+        *_linear(s, f"{at}self_attn.v_proj", hidden, hidden, clipped),
+        *_linear(s, f"{at}self_attn.post", hidden, hidden, clipped),
+        _param(b, f"{at}self_attn.relative_k_proj.weight", hidden, hidden),
+        *_linear(s, f"{at}lconv1d.linear_start", 2 * hidden, hidden, clipped),
+        *_linear(s, f"{at}lconv1d.linear_end", hidden, hidden, clipped),
+        _param(b, f"{at}lconv1d.depthwise_conv1d.weight", hidden, 1, kernel),
+    ]
+    norms = ("lconv1d.pre_layer_norm", "lconv1d.conv_norm", "norm_pre_attn", "norm_post_attn", "norm_out")
+    return modules + [_param(b, f"{at}{n}.weight", hidden) for n in norms]
+
+
+def _linear(s: Site, name: str, out: int, inputs: int, clipped: bool) -> list[Module]:
+    """Gemma4ClippableLinear: a linear layer and, where clipped, the four bounds as scalars."""
+    made: list[Module] = [s.replicated(f"{name}.linear", out, inputs, "multimodal", quantised=False)]
+    if clipped:
+        made += [_param(s.b, f"{name}.{n}") for n in ("input_min", "input_max", "output_min", "output_max")]
+    return made
+
+
+def _param(b: Builder, name: str, *shape: int) -> Param:
+    return Param(name, shape, b.dtype, "multimodal")

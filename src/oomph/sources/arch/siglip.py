@@ -1,0 +1,57 @@
+"""The SigLIP vision encoder (vLLM: models/siglip.py), as Gemma 3 and PaliGemma carry it."""
+
+from __future__ import annotations
+
+from oomph.ir.model import Module, Param, Tower, Vocab
+from oomph.sources.arch.base import Builder, Site
+from oomph.sources.config import Config
+
+
+def patches(v: Config) -> int:
+    v.fill(image_size=224, patch_size=16)
+    side = v.integer("image_size") // v.integer("patch_size")
+    return side * side
+
+
+def siglip(b: Builder, prefix: str, v: Config, *, post_norm: bool = True) -> Tower:
+    v.fill(hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
+    v.fill(patch_size=16, num_channels=3)
+    hidden, inter, heads = v.integer("hidden_size"), v.integer("intermediate_size"), v.integer("num_attention_heads")
+    patch, count = v.integer("patch_size"), v.integer("num_hidden_layers", high=10_000)
+    s = b.site(prefix)
+    conv = (hidden, v.integer("num_channels"), patch, patch)
+    positions = patches(v)
+    first = [
+        Param("embeddings.patch_embedding.weight", conv, b.dtype, "multimodal"),
+        Param("embeddings.patch_embedding.bias", (hidden,), b.dtype, "multimodal"),
+        Vocab("embeddings.position_embedding", positions, hidden, b.dtype, "multimodal"),
+        # siglip.py: register_buffer("position_ids"), not in the checkpoint
+        Param("embeddings.position_ids", (1, positions), "I64", "multimodal", stored=False, created_dtype="I64"),
+    ]
+    last = [*layer_norm(s, "post_layernorm", hidden)] if post_norm else []
+    return Tower(
+        "vision_tower",
+        "vision",
+        prefix,
+        ((1, b.block(first)), (count, b.block(_layer(s, hidden, inter, heads))), (1, b.block(last))),
+        layers=count,
+        hidden=hidden,
+        intermediate=inter,
+        num_heads=heads,
+    )
+
+
+def _layer(s: Site, hidden: int, inter: int, heads: int) -> list[Module]:
+    at = "encoder.layers.0."
+    return [
+        s.qkv(hidden, heads, heads, hidden // heads, at=f"{at}self_attn", bias=True, role="multimodal"),
+        s.row(f"{at}self_attn.out_proj", hidden, hidden, "multimodal", bias=True),
+        *layer_norm(s, f"{at}layer_norm1", hidden),
+        s.column(f"{at}mlp.fc1", inter, hidden, "multimodal", bias=True),
+        s.row(f"{at}mlp.fc2", hidden, inter, "multimodal", bias=True),
+        *layer_norm(s, f"{at}layer_norm2", hidden),
+    ]
+
+
+def layer_norm(s: Site, name: str, dim: int) -> list[Module]:
+    return [Param(f"{name}.{part}", (dim,), s.b.dtype, "multimodal") for part in ("weight", "bias")]
