@@ -1,0 +1,66 @@
+"""From resolved settings to what decides the created weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oomph.engines.vllm.shard import Layout
+from oomph.engines.vllm.weights import Build
+from oomph.facts.dtypes import TORCH, nbytes
+from oomph.facts.vllm.create_weights import kv_scales, table
+from oomph.facts.vllm.moe import padding
+from oomph.facts.vllm.versions import pick
+from oomph.facts.vllm.weights import WEIGHTS
+from oomph.ir.model import Model
+
+
+def text_only(model: Model, flags: Mapping[str, Any]) -> bool:
+    """--language-model-only, or a limit of 0 for every modality the model has (multimodal/registry.py:134)."""
+    if flags.get("language_model_only"):
+        return True
+    limits = flags.get("limit_mm_per_prompt")
+    if not isinstance(limits, Mapping) or not model.modalities:
+        return False
+    return all(_limit(limits.get(m.name)) == 0 for m in model.modalities)
+
+
+def _limit(value: Any) -> int:
+    if isinstance(value, Mapping):
+        value = value.get("count")
+    return value if isinstance(value, int) else 999
+
+
+def build_for(
+    model: Model,
+    version: str,
+    sm: int,
+    flags: Mapping[str, Any],
+    resolved: Mapping[str, Any],
+    *,
+    tp_rank: int = 0,
+    pp_rank: int = 0,
+) -> Build:
+    rules = pick(WEIGHTS, version)
+    method = model.quantization.method if model.quantization else ""
+    layout = Layout(
+        tp=int(flags.get("tensor_parallel_size", 1)),
+        pp=int(flags.get("pipeline_parallel_size", 1)),
+        dp=int(flags.get("data_parallel_size", 1)),
+        expert_parallel=bool(flags.get("enable_expert_parallel", False)),
+        tp_rank=tp_rank,
+        pp_rank=pp_rank,
+        data_parallel_towers=flags.get("mm_encoder_tp_mode") == "data",
+    )
+    dtype = TORCH[str(resolved["dtype"])]
+    return Build(
+        table(version, sm),
+        layout,
+        dtype,
+        towers=not text_only(model, flags),
+        drafts=False,
+        kv_scales=kv_scales(method, nbytes(dtype, 1)),
+        separate_tied_head=rules.separate_tied_head,
+        head_quantised=method in rules.quantised_heads,
+        padding=padding(version, sm),
+    )

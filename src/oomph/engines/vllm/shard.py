@@ -1,0 +1,79 @@
+"""How a tensor- and pipeline-parallel group divides a model, as vLLM's layers do (model_executor/layers/linear.py)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from oomph.errors import CannotPlan
+from oomph.ir.model import Linear, Param, Part
+
+
+class Layout(Struct, frozen=True):
+    """The parallel sizes of one deployment, and which rank is looked at."""
+
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    pcp: int = 1
+    expert_parallel: bool = False
+    tp_rank: int = 0
+    pp_rank: int = 0
+    redundant_experts: int = 0
+    partition: tuple[int, ...] = ()  # VLLM_PP_LAYER_PARTITION
+    data_parallel_towers: bool = False  # --mm-encoder-tp-mode data
+    sequence_parallel_moe: bool = False
+
+    @property
+    def moe_ranks(self) -> int:
+        """Ranks that share a layer's experts: tensor, data and prefill-context parallel groups flattened."""
+        return self.tp * self.dp * self.pcp
+
+
+def stage_layers(count: int, layout: Layout) -> range:
+    """The decoder layers of one pipeline stage (distributed/utils.py get_pp_indices): what does not divide goes to the
+    stages before the last, backwards, one each."""
+    if layout.partition:
+        sizes = list(layout.partition)
+        if len(sizes) != layout.pp or sum(sizes) != count:
+            raise CannotPlan(f"VLLM_PP_LAYER_PARTITION {sizes} does not split {count} layers into {layout.pp} stages")
+    else:
+        sizes = [count // layout.pp] * layout.pp
+        for i in range(2, count % layout.pp + 2):
+            sizes[-i] += 1
+    start = sum(sizes[: layout.pp_rank])
+    return range(start, start + sizes[layout.pp_rank])
+
+
+def part_out(part: Part, linear: Linear, tp: int) -> int:
+    """Output features of one part on one rank; parts with heads keep whole heads and at least one."""
+    if linear.shard != "column" or tp == 1:
+        return part.out_features
+    if part.heads:
+        return part.out_features // part.heads * max(1, part.heads // tp)
+    return part.out_features // tp
+
+
+def outs(linear: Linear, tp: int) -> list[int]:
+    return [part_out(p, linear, tp) for p in linear.parts if p.created]
+
+
+def in_features(linear: Linear, tp: int) -> int:
+    return linear.in_features // tp if linear.shard == "row" else linear.in_features
+
+
+def param_elements(param: Param, tp: int) -> int:
+    n = 1
+    for d in param.shape:
+        n *= d
+    if param.shard_dim is None or tp == 1:
+        return n
+    return n // param.heads * max(1, param.heads // tp) if param.heads else n // tp
+
+
+def local_experts(count: int, layout: Layout) -> int:
+    """Experts on this rank (fused_moe/layer.py determine_expert_map): the first ranks take the remainder."""
+    total = count + layout.redundant_experts
+    if not layout.expert_parallel or layout.moe_ranks == 1:
+        return total
+    base, extra = divmod(total, layout.moe_ranks)
+    return base + (layout.tp_rank < extra)

@@ -1,0 +1,195 @@
+"""What one rank's layers create on the GPU, parameter by parameter, in the order in which vLLM builds them.
+
+`created()` is the model as constructed (`torch.empty` of every parameter and buffer) before a byte is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from oomph.engines.vllm.shard import Layout, in_features, local_experts, outs, param_elements, stage_layers
+from oomph.facts.dtypes import nbytes
+from oomph.facts.vllm import create_weights
+from oomph.facts.vllm.moe import Padding
+from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Model, Module, Param, Rope, Vocab
+from oomph.units import round_up
+
+
+class Created(Struct, frozen=True):
+    """One tensor on the GPU."""
+
+    module: str
+    name: str
+    part: str  # role, or "buffers"
+    nbytes: int
+
+
+class Build(Struct, frozen=True):
+    """What, besides the model, decides the created weights."""
+
+    table: create_weights.Table
+    layout: Layout
+    dtype: str  # the resolved model dtype
+    towers: bool = True  # False: text only
+    drafts: bool = False  # the checkpoint's own draft layers are loaded too
+    kv_scales: int = 0  # bytes of loadable scales the quantisation config gives each attention layer
+    separate_tied_head: bool = False  # a tied head that the checkpoint stores is built apart (0.32)
+    head_quantised: bool = False
+    padding: Padding = Padding()
+
+
+class Placed(Struct, frozen=True):
+    """One place of the network in build order, with what it creates. `layer`: decoder layer index, -1 outside."""
+
+    where: str
+    layer: int
+    tensors: tuple[Created, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(t.nbytes for t in self.tensors)
+
+
+def created(model: Model, build: Build) -> tuple[Placed, ...]:
+    """Everything this rank builds, in order."""
+    layout = build.layout
+    first, last = layout.pp_rank == 0, layout.pp_rank == layout.pp - 1
+    places: list[Placed] = []
+    if build.towers and first:
+        tower_build = build if not layout.data_parallel_towers else _whole(build)
+        for tower in model.towers:
+            for times, block in tower.blocks:
+                places += [Placed(tower.prefix, -1, _block(block, tower_build, {}))] * times
+    places.append(Placed("root", -1, tuple(_root(model.root, build, first, last))))
+    cache: dict[int, tuple[Created, ...]] = {}
+    stage = stage_layers(len(model.layers), layout)
+    for layer in model.layers[stage.start : stage.stop]:
+        places.append(
+            Placed(layer.prefix, layer.index, (*_block(layer.block, build, cache), *_attention(layer, build)))
+        )
+    if build.drafts and last:
+        places.append(Placed("draft", -1, tuple(_root(model.draft_root, build, True, True))))
+        for layer in model.drafts:
+            places.append(Placed(layer.prefix, -1, (*_block(layer.block, build, cache), *_attention(layer, build))))
+    ropes = tuple(_ropes(model, stage, build))
+    if ropes:
+        places.append(Placed("rotary caches", -1, ropes))
+    return tuple(places)
+
+
+def by_part(places: Iterable[Placed]) -> dict[str, int]:
+    parts: dict[str, int] = {}
+    for place in places:
+        for tensor in place.tensors:
+            parts[tensor.part] = parts.get(tensor.part, 0) + tensor.nbytes
+    return parts
+
+
+def _whole(build: Build) -> Build:
+    fields = {f: getattr(build, f) for f in build.__struct_fields__}
+    return Build(**fields | {"layout": Layout()})
+
+
+def _root(block: Block, build: Build, first: bool, last: bool) -> Iterator[Created]:
+    """The embedding is on the first stage, norm and head on the last; a tied head is the embedding once more."""
+    for module in block.modules:
+        if isinstance(module, Vocab):
+            is_head = module.role == "lm_head"
+            shared = is_head and module.tied and not (build.separate_tied_head and module.stored)
+            if is_head and (not last or (shared and first)):
+                continue
+            if not is_head and not first:
+                continue
+            yield from _vocab(module, build)
+        elif last or (first and not _is_final(module)):
+            yield from _module(module, build)
+
+
+def _is_final(module: Module) -> bool:
+    return isinstance(module, Param) and module.role == "norm"
+
+
+def _block(block: Block, build: Build, cache: dict[int, tuple[Created, ...]]) -> tuple[Created, ...]:
+    found = cache.get(id(block))
+    if found is None:
+        found = cache[id(block)] = tuple(t for m in block.modules for t in _module(m, build))
+    return found
+
+
+def _module(module: Module, build: Build) -> Iterator[Created]:
+    if isinstance(module, Linear):
+        yield from _linear(module, build)
+    elif isinstance(module, Experts):
+        yield from _experts(module, build)
+    elif isinstance(module, Vocab):
+        yield from _vocab(module, build)
+    elif module.created:
+        dtype = module.created_dtype or build.dtype
+        yield Created(module.name, "", module.role, nbytes(dtype, param_elements(module, build.layout.tp)))
+
+
+def _linear(module: Linear, build: Build) -> Iterator[Created]:
+    n = outs(module, build.layout.tp)
+    if not n:
+        return
+    d = nbytes(module.created_dtype or build.dtype, 1)
+    k = in_features(module, build.layout.tp)
+    for name, size in build.table.linear(module.scheme, n, k, module.in_features, d):
+        yield Created(module.name, name, module.role, size)
+    if module.bias:
+        yield Created(module.name, "bias", module.role, sum(n) * nbytes(build.dtype, 1))
+
+
+def _experts(module: Experts, build: Build) -> Iterator[Created]:
+    layout = build.layout
+    e = local_experts(module.count, layout)
+    ranks = 1 if layout.expert_parallel else layout.moe_ranks
+    hidden, inter = build.padding.sizes(module.scheme, module.hidden, module.intermediate // ranks)
+    d = nbytes(build.dtype, 1)
+    shards = 2 if module.gated else 1
+    for name, size in build.table.experts(
+        module.scheme, e, module.count, hidden, inter, module.intermediate, d, shards, module.bias
+    ):
+        yield Created(module.name, name, module.role, size)
+    if layout.expert_parallel and layout.moe_ranks > 1:
+        # fused_moe/layer.py:415: one int32 per global expert
+        yield Created(module.name, "_expert_map", "buffers", 4 * (module.count + layout.redundant_experts))
+
+
+def _vocab(module: Vocab, build: Build) -> Iterator[Created]:
+    rows = round_up(module.rows, 64) // build.layout.tp  # vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE
+    d = nbytes(build.dtype, 1)
+    scheme = module.scheme if module.role == "embed" or build.head_quantised else None
+    for name, size in build.table.linear(scheme, [rows], module.dim, module.dim, d):
+        yield Created(module.name, name, module.role, size)
+    if module.bias:
+        yield Created(module.name, "bias", module.role, rows * d)
+
+
+def _attention(layer: Layer, build: Build) -> Iterator[Created]:
+    """attention.py:97: four float32 scales a layer as buffers, and four in the model's dtype where a quantisation
+    method can load them."""
+    for mixer in layer.mixers:
+        if isinstance(mixer, Attention):
+            yield Created("attn", "_scales", "buffers", 16)
+            if build.kv_scales:
+                yield Created("attn", "scales", "attention", build.kv_scales)
+
+
+def _ropes(model: Model, stage: range, build: Build) -> Iterator[Created]:
+    """rotary_embedding/__init__.py keeps one table for each distinct set of parameters."""
+    seen: set[Rope] = set()
+    layers = model.layers[stage.start : stage.stop]
+    for layer in (*layers, *(model.drafts if build.drafts else ())):
+        for mixer in layer.mixers:
+            if isinstance(mixer, Attention) and mixer.rope is not None and mixer.rope not in seen:
+                seen.add(mixer.rope)
+                rope = mixer.rope
+                yield Created(
+                    "rotary",
+                    "cos_sin_cache",
+                    "buffers",
+                    rope.positions * rope.dim * nbytes(rope.dtype or build.dtype, 1),
+                )
