@@ -9,6 +9,7 @@ from oomph.errors import ConfigError, UnknownCache
 from oomph.ir.model import Block, Model, Role, Stored, Tensor, Vocab
 from oomph.sources.arch import family
 from oomph.sources.arch.base import Builder
+from oomph.sources.arch.rope import context_length
 from oomph.sources.config import Config
 from oomph.sources.quant import read_quant
 from oomph.sources.stored import stored
@@ -48,7 +49,7 @@ def build_model(
         dtype,
         text.integer("hidden_size"),
         text.integer("vocab_size"),
-        made.max_position or text.integer("max_position_embeddings", "n_positions", "max_seq_len", default=0, low=0),
+        made.max_position or context_length(text),
         made.layers,
         made.root,
         stored(made.layers, made.root, made.drafts, made.draft_root, made.towers)

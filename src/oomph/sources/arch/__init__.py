@@ -9,6 +9,8 @@ from oomph.sources.arch.base import Builder, Skeleton
 
 # architecture name in config.json -> module in this package
 FAMILIES: dict[str, str] = {
+    "Cohere2ForCausalLM": "llama",
+    "CohereForCausalLM": "llama",
     "Gemma2ForCausalLM": "gemma",
     "Gemma3ForCausalLM": "gemma",
     "Gemma3ForConditionalGeneration": "gemma",
@@ -18,6 +20,7 @@ FAMILIES: dict[str, str] = {
     "LlamaForCausalLM": "llama",
     "MistralForCausalLM": "llama",
     "PaliGemmaForConditionalGeneration": "gemma",
+    "Phi3ForCausalLM": "llama",
     "Qwen2ForCausalLM": "llama",
     "Qwen3ForCausalLM": "llama",
 }

@@ -23,12 +23,12 @@ from oomph.ir.model import (
     Param,
     Part,
     Role,
-    Rope,
     Scheme,
     Shard,
     Tower,
     Vocab,
 )
+from oomph.sources.arch.rope import rope_of as rope_of
 from oomph.sources.config import Config
 from oomph.sources.quant import Kind, Quant
 
@@ -58,6 +58,10 @@ class Builder:
         self.names = names  # the tensor names of the headers; None = there are no headers
         self.scale_dtype = ""  # dtype of FP8 block scales in this family's checkpoints; "" = F32
         self._blocks: dict[Block, Block] = {}
+
+    @property
+    def architecture(self) -> str:
+        return next((a for a in self.config.items("architectures") if isinstance(a, str)), "")
 
     def site(self, prefix: str) -> Site:
         return Site(self, prefix)
@@ -288,28 +292,3 @@ def heads_of(text: Config) -> tuple[int, int, int]:
     if heads % kv:
         raise ConfigError(f"{text.where}: {heads} attention heads cannot share {kv} key-value heads")
     return heads, kv, head_dim
-
-
-def rope_of(text: Config, head_dim: int, *, theta: float = 0.0, params: object = None) -> Rope:
-    """The rotary table vLLM builds for these rope parameters (model_executor/layers/rotary_embedding/__init__.py)."""
-    rope = dict(params) if isinstance(params, dict) else dict(text.table("rope_parameters", "rope_scaling"))
-    scaling = Config(rope, f"{text.where}, rope parameters")
-    kind = scaling.text("rope_type", "type", default="default")
-    base = scaling.number("rope_theta", default=text.number("rope_theta", default=theta or 10000.0))
-    partial = scaling.number(
-        "partial_rotary_factor", default=text.number("partial_rotary_factor", "rotary_pct", default=1.0)
-    )
-    positions = text.integer("max_position_embeddings", "n_positions", "max_seq_len", default=8192)
-    factor = scaling.number("factor", default=1.0)
-    if kind == "yarn":  # yarn_scaling_rope.py: original length x factor
-        positions = round(scaling.integer("original_max_position_embeddings", default=positions) * factor)
-    elif kind in ("linear", "dynamic") and "alpha" not in rope:
-        positions = round(positions * factor)
-    elif "mrope_section" in rope:  # mrope.py: four times the longest sequence
-        positions *= 4
-    # gemma4_rope.py: "proportional" rotates a part of each head but its table is as wide as the head
-    dim = head_dim if kind == "proportional" else int(head_dim * partial)
-    extra = tuple(
-        sorted((k, float(v)) for k, v in rope.items() if isinstance(v, int | float) and not isinstance(v, bool))
-    )
-    return Rope(dim, positions, base, kind, params=extra)

@@ -1,35 +1,104 @@
-"""Llama, Mistral, Qwen2, Qwen3, MiMo, Phi-3 style decoders: attention and a gated MLP behind two norms."""
+"""Llama and the architectures that differ from it in a row: biases, norms, names, windows.
+
+vLLM: models/llama.py, mistral.py, qwen2.py, qwen3.py, phi3.py, commandr.py.
+"""
 
 from __future__ import annotations
 
-from oomph.ir.model import Attention, Module
-from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
+from oomph.ir.model import Linear, Module, Param
+from oomph.sources.arch.base import Builder, Skeleton, rope_of
+from oomph.sources.arch.decoder import Names, Style, decoder_layers, decoder_root, dims, fill
+from oomph.sources.config import Config
+
+# Config classes' defaults: a multimodal config leaves out of its text_config whatever is the default.
+LLAMA_DEFAULTS = (
+    ("vocab_size", 32000),
+    ("hidden_size", 4096),
+    ("intermediate_size", 11008),
+    ("num_hidden_layers", 32),
+    ("num_attention_heads", 32),
+    ("max_position_embeddings", 2048),
+)
+MISTRAL_DEFAULTS = (
+    ("vocab_size", 32000),
+    ("hidden_size", 4096),
+    ("intermediate_size", 14336),
+    ("num_hidden_layers", 32),
+    ("num_attention_heads", 32),
+    ("num_key_value_heads", 8),
+    ("max_position_embeddings", 131072),
+    ("sliding_window", 4096),
+)
+QWEN2_DEFAULTS = (("max_position_embeddings", 32768), ("sliding_window", 4096))
+
+LLAMA = Style(defaults=LLAMA_DEFAULTS)
+MISTRAL = Style(defaults=MISTRAL_DEFAULTS)
+QWEN2 = Style(qkv_bias=True, o_bias=False, window="qwen", own_head_dim=False, defaults=QWEN2_DEFAULTS)
+QWEN3 = Style(o_bias=False, qk_norm="head", window="qwen", defaults=(*QWEN2_DEFAULTS, ("head_dim", 128)))
+
+STYLES: dict[str, Style] = {
+    "CohereForCausalLM": Style(
+        qkv_bias=False,
+        norms=("input_layernorm",),
+        qk_norm="heads",
+        qk_norm_flag="use_qk_norm",
+        own_head_dim=False,
+        defaults=(("tie_word_embeddings", True), ("max_position_embeddings", 8192)),
+    ),
+    "Cohere2ForCausalLM": Style(
+        qkv_bias=False,
+        norms=("input_layernorm",),
+        every=4,
+        own_head_dim=False,
+        defaults=(("tie_word_embeddings", True), ("max_position_embeddings", 8192), ("sliding_window", 4096)),
+    ),
+    "LlamaForCausalLM": LLAMA,
+    "MistralForCausalLM": MISTRAL,
+    "Phi3ForCausalLM": Style(names=Names(packed_qkv="qkv_proj", packed_gate_up="gate_up_proj")),
+    "Qwen2ForCausalLM": QWEN2,
+    "Qwen3ForCausalLM": QWEN3,
+}
+
+# Architectures whose GPTQ checkpoints AutoGPTQ wrote: it gave every quantised linear layer a bias of zeros where the
+# model has none. GPTQModel, which signs in `meta`, does not, and Qwen's own releases do not have them. vLLM skips them.
+_ZERO_BIASES = frozenset({"LlamaForCausalLM", "MistralForCausalLM"})
 
 
 def build(b: Builder) -> Skeleton:
-    t = b.text
-    hidden, inter = t.integer("hidden_size"), t.integer("intermediate_size")
-    heads, kv, head_dim = heads_of(t)
-    arch = b.config.items("architectures")
-    qwen2 = "Qwen2ForCausalLM" in arch
-    qwen3 = "Qwen3ForCausalLM" in arch
-    bias = t.flag("attention_bias", "bias", default=qwen2)
-    rope = rope_of(t, head_dim)
-    window = t.integer("sliding_window", default=0, low=0) if "MistralForCausalLM" in arch else 0
-    attention = Attention(
-        "sliding_window" if window else "full", heads, kv, head_dim, head_dim, window=window, rope=rope
-    )
-    layers = []
-    for i in range(t.integer("num_hidden_layers", high=10_000)):
-        s = b.site(f"model.layers.{i}")
-        modules: list[Module] = [
-            s.qkv(hidden, heads, kv, head_dim, bias=bias),
-            s.row("self_attn.o_proj", hidden, heads * head_dim, "attention", bias=bias and not qwen2),
+    style, t = STYLES[b.architecture], b.text
+    fill(b, style)
+    if b.architecture.startswith("Qwen"):
+        b.scale_dtype = "BF16"  # Qwen's block-FP8 releases have their scales in BF16
+    _, _, head_dim = dims(t, style)
+    # commandr.py:156: Cohere's table is as long as model_max_length
+    rope = rope_of(t, head_dim, positions=t.integer("model_max_length", default=0, low=0))
+    layers = decoder_layers(b, style, rope=rope, after=lambda modules: _relics(b, modules, head_dim))
+    return Skeleton(layers, decoder_root(b, style))
+
+
+def _relics(b: Builder, modules: list[Module], head_dim: int) -> list[Module]:
+    """What old writers left in checkpoints and engines do not create."""
+    found: list[Module] = []
+    quant = b.config.table("quantization_config")
+    if (
+        quant.get("quant_method") == "gptq"
+        and b.architecture in _ZERO_BIASES
+        and not quant.keys() & {"meta", "dynamic"}
+    ):
+        found += [
+            Param(f"{p.name}.bias", (p.out_features,), "F16", m.role, created=False)
+            for m in modules
+            if isinstance(m, Linear) and m.scheme is not None and not m.bias
+            for p in m.parts
         ]
-        if qwen3:
-            modules += [s.norm("self_attn.q_norm", head_dim), s.norm("self_attn.k_norm", head_dim)]
-        modules += s.gated_mlp(hidden, inter, bias=t.flag("mlp_bias"))
-        modules += [s.norm("input_layernorm", hidden), s.norm("post_attention_layernorm", hidden)]
-        layers.append(b.layer(i, s.prefix, [attention], modules))
-    tied = t.flag("tie_word_embeddings")
-    return Skeleton(tuple(layers), b.head(t.integer("vocab_size"), hidden, tied=tied))
+    if b.architecture == "LlamaForCausalLM" and _keeps_inv_freq(b.config):
+        found.append(Param("self_attn.rotary_emb.inv_freq", (head_dim // 2,), "F32", "attention", created=False))
+    return found
+
+
+def _keeps_inv_freq(config: Config) -> bool:
+    """transformers before 4.32 saved the rotary frequencies; configs of that time have no rope_theta yet."""
+    version = config.text("transformers_version").split(".")
+    if len(version) > 1 and all(v.isdigit() for v in version[:2]):
+        return (int(version[0]), int(version[1])) < (4, 32)
+    return not any(config.has(key) for key in ("rope_theta", "rope_scaling", "rope_parameters"))

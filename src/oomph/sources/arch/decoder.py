@@ -1,0 +1,243 @@
+"""The usual decoder: attention and an MLP behind norms. A `Style` says in what an architecture differs from Llama.
+
+The families of llama.py are a row each; others bring their own MLP (experts) or towers and take attention from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from oomph.errors import ConfigError
+from oomph.ir.model import Attention, Block, Layer, Linear, Module, Param, Part, Role, Rope
+from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
+from oomph.sources.config import Config
+
+# The MLP of one layer: (site, layer index) -> modules
+Mlp = Callable[[Site, int], list[Module]]
+
+
+class Names(Struct, frozen=True, kw_only=True):
+    """What a checkpoint calls things."""
+
+    attn: str = "self_attn"
+    qkv: tuple[str, str, str] = ("q_proj", "k_proj", "v_proj")
+    packed_qkv: str = ""  # one tensor holds q, k and v
+    out: str = "o_proj"
+    q_norm: str = "q_norm"
+    k_norm: str = "k_norm"
+    mlp: str = "mlp"
+    gate_up_down: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
+    packed_gate_up: str = ""
+    layers: str = "layers"
+    embed: str = "embed_tokens"
+    norm: str = "norm"
+
+
+class Style(Struct, frozen=True, kw_only=True):
+    """In what an architecture differs from Llama. Biases: None = as the config's attention_bias / mlp_bias say."""
+
+    qkv_bias: bool | None = None
+    o_bias: bool | None = None  # None: the same as q, k and v have
+    mlp_bias: bool | None = None
+    gated: bool = True
+    # over each head ("head"), over all of q and all of k, whole on every rank ("whole") or split with the heads
+    # ("split"), one weight per head and dimension ("heads")
+    qk_norm: Literal["", "head", "whole", "split", "heads"] = ""
+    qk_norm_flag: str = ""  # the config key that turns the norm on
+    norms: tuple[str, ...] = ("input_layernorm", "post_attention_layernorm")
+    norm_bias: bool = False
+    # "config": sliding_window, layer by layer where layer_types says so; "qwen": only with use_sliding_window, and
+    # then all layers or none (the class passes no window of its own); "none": the class has none
+    window: Literal["config", "qwen", "none"] = "config"
+    every: int = 0  # each n-th layer has full attention where there is no layer_types; 0 = layers are all alike
+    own_head_dim: bool = True  # False: hidden_size / heads, whatever head_dim says (qwen2.py:149, commandr.py:141)
+    names: Names = Names()
+    defaults: tuple[tuple[str, int | float | bool | str], ...] = ()
+
+
+def attention_modules(b: Builder, s: Site, style: Style, heads: int, kv: int, head_dim: int) -> list[Module]:
+    """qkv, o and their norms, in the order of LlamaAttention, Qwen3Attention, ..."""
+    t, n = b.text, style.names
+    hidden = t.integer("hidden_size")
+    bias = t.flag("attention_bias", "bias", default=False) if style.qkv_bias is None else style.qkv_bias
+    o_bias = bias if style.o_bias is None else style.o_bias
+    bias = t.flag("qkv_bias", default=bias)
+    if n.packed_qkv:
+        sizes = [(f"{n.attn}.{q}", h * head_dim, h) for q, h in zip(n.qkv, (heads, kv, kv), strict=True)]
+        qkv = packed(s, f"{n.attn}.{n.packed_qkv}", sizes, hidden, bias)
+    else:
+        qkv = s.qkv(hidden, heads, kv, head_dim, at=n.attn, bias=bias, names=n.qkv)
+    modules: list[Module] = [
+        qkv,
+        s.row(f"{n.attn}.{n.out}", hidden, heads * head_dim, "attention", bias=o_bias),
+    ]
+    on = style.qk_norm and (not style.qk_norm_flag or t.flag(style.qk_norm_flag))
+    if on:
+        for name, count in ((n.q_norm, heads), (n.k_norm, kv)):
+            modules.append(_qk_norm(b, style.qk_norm, f"{n.attn}.{name}.weight", count, head_dim))
+    return modules
+
+
+def _qk_norm(b: Builder, kind: str, name: str, heads: int, head_dim: int) -> Param:
+    if kind == "head":
+        return Param(name, (head_dim,), b.dtype, "norm")
+    if kind == "heads":  # commandr.py:207
+        return Param(name, (heads, head_dim), b.dtype, "norm", shard_dim=0, heads=heads)
+    split = kind == "split"
+    return Param(
+        name, (heads * head_dim,), b.dtype, "norm", shard_dim=0 if split else None, heads=heads if split else 0
+    )
+
+
+def packed(s: Site, name: str, parts: Sequence[tuple[str, int, int]], in_features: int, bias: bool = False) -> Linear:
+    """One tensor in the checkpoint that engines split as if it were several: `parts` as in Site.linear."""
+    whole = Part(name, sum(p[1] for p in parts), created=False)
+    role: Role = "attention" if parts[0][2] else "mlp"
+    return Linear(
+        name,
+        (whole, *(Part(*p, stored=False) for p in parts)),
+        in_features,
+        "column",
+        role,
+        s.b.dtype,
+        bias,
+        s.b.scheme([f"{s.prefix}.{name}"]),
+    )
+
+
+def dense_mlp(b: Builder, style: Style, intermediate: int = 0) -> Mlp:
+    t, n = b.text, style.names
+    hidden = t.integer("hidden_size")
+    inner = intermediate or t.integer("intermediate_size")
+    bias = t.flag("mlp_bias") if style.mlp_bias is None else style.mlp_bias
+
+    def mlp(s: Site, index: int) -> list[Module]:
+        gate, up, down = n.gate_up_down
+        if not style.gated:
+            return [
+                s.column(f"{n.mlp}.{up}", inner, hidden, "mlp", bias=bias),
+                s.row(f"{n.mlp}.{down}", hidden, inner, "mlp", bias=bias),
+            ]
+        if n.packed_gate_up:
+            pair = [(f"{n.mlp}.{gate}", inner, 0), (f"{n.mlp}.{up}", inner, 0)]
+            return [
+                packed(s, f"{n.mlp}.{n.packed_gate_up}", pair, hidden, bias),
+                s.row(f"{n.mlp}.{down}", hidden, inner, "mlp", bias=bias),
+            ]
+        return s.gated_mlp(hidden, inner, at=n.mlp, bias=bias, names=n.gate_up_down)
+
+    return mlp
+
+
+def layer_kinds(t: Config, style: Style) -> list[str]:
+    """One of full_attention, sliding_attention, ... per layer."""
+    count = t.integer("num_hidden_layers", high=10_000)
+    kinds = t.items("layer_types")
+    if kinds:
+        if len(kinds) < count or not all(isinstance(k, str) for k in kinds):
+            raise ConfigError(f"{t.where}: layer_types does not name {count} layers")
+        return [str(k) for k in kinds[:count]]
+    every = t.integer("sliding_window_pattern", "_sliding_window_pattern", default=style.every, low=0)
+    if not every:
+        return ["full_attention"] * count
+    return ["full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(count)]
+
+
+def windows(t: Config, style: Style) -> list[int]:
+    """The window of each layer, 0 = none. A config with one kind of layer gives all of them its sliding_window
+    (arg_utils.py:1678, attention.py:213, 0.21.0)."""
+    kinds = layer_kinds(t, style)
+    window = t.integer("sliding_window", default=0, low=0)
+    if style.window == "none" or (style.window == "qwen" and not t.flag("use_sliding_window")):
+        return [0] * len(kinds)
+    if len(set(kinds)) == 1:
+        return [window] * len(kinds)
+    if style.window == "qwen":
+        return [0] * len(kinds)
+    return [window if kind == "sliding_attention" else 0 for kind in kinds]
+
+
+def attention(t: Config, window: int, rope: Rope | None, *, sinks: bool = False) -> Attention:
+    heads, kv, head_dim = heads_of(t)
+    kind: Literal["full", "sliding_window"] = "sliding_window" if window else "full"
+    return Attention(kind, heads, kv, head_dim, head_dim, window=window, rope=rope, sinks=sinks)
+
+
+def decoder_layers(
+    b: Builder,
+    style: Style,
+    prefix: str = "model",
+    mlp: Mlp | None = None,
+    rope: Rope | None = None,
+    after: Callable[[list[Module]], list[Module]] | None = None,
+) -> tuple[Layer, ...]:
+    """`after`: what the checkpoint has besides, given the layer's modules."""
+    t = b.text
+    heads, kv, head_dim = dims(t, style)
+    hidden = t.integer("hidden_size")
+    make_mlp = mlp or dense_mlp(b, style)
+    table = rope or rope_of(t, head_dim)
+    kinds = {
+        w: Attention("sliding_window" if w else "full", heads, kv, head_dim, head_dim, window=w, rope=table)
+        for w in set(windows(t, style))
+    }
+    layers = []
+    for i, window in enumerate(windows(t, style)):
+        s = b.site(f"{prefix}.{style.names.layers}.{i}")
+        modules = attention_modules(b, s, style, heads, kv, head_dim)
+        modules += make_mlp(s, i)
+        for name in style.norms:
+            modules += norm(s, name, hidden, style.norm_bias)
+        if after is not None:
+            modules += after(modules)
+        layers.append(b.layer(i, s.prefix, [kinds[window]], modules))
+    return tuple(layers)
+
+
+def dims(t: Config, style: Style) -> tuple[int, int, int]:
+    heads, kv, head_dim = heads_of(t)
+    return heads, kv, head_dim if style.own_head_dim else t.integer("hidden_size") // heads
+
+
+def norm(s: Site, name: str, dim: int, bias: bool) -> list[Module]:
+    modules: list[Module] = [s.norm(name, dim)]
+    return [*modules, Param(f"{name}.bias", (dim,), s.b.dtype, "norm")] if bias else modules
+
+
+def decoder_root(
+    b: Builder,
+    style: Style,
+    prefix: str = "model",
+    head: str = "lm_head",
+    *,
+    head_bias: bool = False,
+    tied: bool | None = None,
+) -> Block:
+    t, n = b.text, style.names
+    hidden = t.integer("hidden_size")
+    shared = b.config.flag("tie_word_embeddings", default=t.flag("tie_word_embeddings")) if tied is None else tied
+    extra = [Param(f"{prefix}.{n.norm}.bias", (hidden,), b.dtype, "norm")] if style.norm_bias else []
+    return b.head(
+        t.integer("vocab_size"),
+        hidden,
+        embed=f"{prefix}.{n.embed}",
+        norm=f"{prefix}.{n.norm}.weight",
+        head=head,
+        tied=shared,
+        bias=head_bias,
+        extra=extra,
+    )
+
+
+def fill(b: Builder, style: Style) -> None:
+    b.text.fill(**dict(style.defaults))
+
+
+def decoder(
+    b: Builder, style: Style, prefix: str = "model", mlp: Mlp | None = None, *, head: str = "lm_head"
+) -> Skeleton:
+    fill(b, style)
+    return Skeleton(decoder_layers(b, style, prefix, mlp), decoder_root(b, style, prefix, head))
