@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.errors import ConfigError
 from oomph.ir.model import Quantization, Scheme
@@ -294,6 +295,10 @@ def _modelopt(config: Mapping[str, Any]) -> Quant:
 
         return _quant("modelopt_mixed", first, ignore, pick_listed, kv)
     scheme = _modelopt_scheme(algo, flat)
+    groups = flat.get("config_groups")
+    if scheme is not None and isinstance(groups, Mapping) and scheme.method == "modelopt_fp4":
+        if not any(isinstance(g, Mapping) and g.get("input_activations") for g in groups.values()):
+            scheme = replace(scheme, activation="none")  # weight-only, as 0.30 and later read it
 
     def pick(name: str, kind: Kind) -> Scheme | None:
         return None if scheme is None or kind == "lm_head" or excluded(name) else scheme

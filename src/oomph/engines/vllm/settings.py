@@ -54,7 +54,7 @@ def build_for(
     )
     dtype = TORCH[str(resolved["dtype"])]
     return Build(
-        table(version, sm),
+        table(version),
         layout,
         dtype,
         towers=not text_only(model, flags),

@@ -64,8 +64,8 @@ class Table(Struct, frozen=True):
 
 
 @cache
-def table(version: str, sm: int) -> Table:
-    linear = {(r.method, r.format): r.make for r in reversed(_LINEAR) if r.holds(version) and r.sm[0] <= sm < r.sm[1]}
+def table(version: str) -> Table:
+    linear = {(r.method, r.format): r.make for r in reversed(_LINEAR) if r.holds(version)}
     experts = {(r.method, r.format): r.make for r in reversed(_EXPERTS) if r.holds(version)}
     return Table(linear, experts)
 
@@ -74,7 +74,6 @@ class Linear(Range, frozen=True):
     method: str
     format: str
     make: LinearRow
-    sm: tuple[int, int] = (0, 1000)  # compute capabilities, from and to (exclusive)
 
 
 class ExpertsOf(Range, frozen=True):
@@ -155,9 +154,17 @@ def _nvfp4(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
     return [*params, ("input_scale", globals_)] if s.activation != "none" else params
 
 
-def _nvfp4_weight_only(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
-    """modelopt.py:2496 (0.32.0): a GPU without FP4 gets the input scale as a placeholder in the model's dtype."""
-    return [(name, d * len(n) if name == "input_scale" else size) for name, size in _nvfp4(s, n, k, k_full, d)]
+def _nvfp4_modelopt(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """modelopt.py: ModelOpt layers always have an input scale."""
+    weight_only = [p for p in _nvfp4(s, n, k, k_full, d) if p[0] != "input_scale"]
+    return [*weight_only, ("input_scale", 4 * len(n))]
+
+
+def _nvfp4_w4a16(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """modelopt.py:2496 (0.32.0): a config without input activations means weight-only; the input scale is then a
+    placeholder in the model's dtype."""
+    params = _nvfp4_modelopt(s, n, k, k_full, d)
+    return [(name, d * len(n) if name == "input_scale" and s.activation == "none" else size) for name, size in params]
 
 
 def _wna16(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
@@ -197,8 +204,8 @@ _LINEAR: tuple[Linear, ...] = (
     Linear("gptq", "", _gptq),
     Linear("fp8", "", _fp8),
     Linear("modelopt", "", _modelopt_fp8),
-    Linear("modelopt_fp4", "", _nvfp4_weight_only, sm=(0, 100), since="0.30.0"),
-    Linear("modelopt_fp4", "", _nvfp4),
+    Linear("modelopt_fp4", "", _nvfp4_w4a16, since="0.30.0"),
+    Linear("modelopt_fp4", "", _nvfp4_modelopt),
     Linear("modelopt_mxfp8", "", _mxfp8),
     Linear("compressed-tensors", "pack-quantized", _wna16),
     Linear("compressed-tensors", "float-quantized", _fp8),
