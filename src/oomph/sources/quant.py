@@ -296,9 +296,9 @@ def _modelopt(config: Mapping[str, Any]) -> Quant:
         return _quant("modelopt_mixed", first, ignore, pick_listed, kv)
     scheme = _modelopt_scheme(algo, flat)
     groups = flat.get("config_groups")
-    if scheme is not None and isinstance(groups, Mapping) and scheme.method == "modelopt_fp4":
-        if not any(isinstance(g, Mapping) and g.get("input_activations") for g in groups.values()):
-            scheme = replace(scheme, activation="none")  # weight-only, as 0.30 and later read it
+    named = [g for g in groups.values() if isinstance(g, Mapping)] if isinstance(groups, Mapping) else []
+    if scheme is not None and scheme.bits == 4 and named and not any(g.get("input_activations") for g in named):
+        scheme = replace(scheme, activation="none")  # weight-only, as 0.30 and later read it
 
     def pick(name: str, kind: Kind) -> Scheme | None:
         return None if scheme is None or kind == "lm_head" or excluded(name) else scheme

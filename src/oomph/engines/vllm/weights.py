@@ -57,7 +57,7 @@ def created(model: Model, build: Build) -> tuple[Placed, ...]:
     layout = build.layout
     first, last = layout.pp_rank == 0, layout.pp_rank == layout.pp - 1
     places: list[Placed] = []
-    if build.towers and first:
+    if build.towers:  # every stage builds them; only the first runs them
         tower_build = build if not layout.data_parallel_towers else _whole(build)
         for tower in model.towers:
             for times, block in tower.blocks:
