@@ -76,6 +76,7 @@ def test_a_row_that_never_holds_cannot_be_built():
         ("1.0", "0.32.0", True),
         ("0.6.3", "0.8.5", True),
         ("0.9.2", "0.9.2", True),
+        ("0.1.dev19754+g3a0914114", "0.32.0", True),
     ],
 )
 def test_nearest(text, release, noted):

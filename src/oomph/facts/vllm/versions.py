@@ -23,7 +23,7 @@ RELEASES = (
     "0.29.0", "0.30.0", "0.31.0", "0.32.0",
 )  # fmt: skip
 NEWEST = RELEASES[-1]
-OLDEST_FLAGS = "0.11.0"  # the first release whose flags were read; older ones get its rows and a note
+OLDEST_FLAGS = "0.11.0"  # the first release whose every flag was read; older ones get its rows and a note
 
 Version = tuple[int, int, int, int]
 
@@ -99,6 +99,8 @@ def nearest(text: str) -> tuple[str, str]:
     match = _VERSION.fullmatch(stripped)
     assert match is not None
     tail = next((match[name] for name in ("pre", "dev") if match[name]), "")
+    if at < (0, 2, 0, 0) and tail:  # 0.1.dev19754+g3a0914114: setuptools-scm without a tag to count from
+        return NEWEST, f"vLLM {stripped} was built from an untagged source: planned as {NEWEST}"
     below = [release for release, parsed in zip(RELEASES, _PARSED) if parsed <= at]
     if not below:
         return RELEASES[0], f"vLLM {stripped} is older than any known release: planned as {RELEASES[0]}"

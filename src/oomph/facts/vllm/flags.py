@@ -1,0 +1,203 @@
+"""Which flags a vLLM release has, and what to say of one that it does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Literal
+
+from msgspec import Struct
+
+from oomph.facts.vllm.flag_rows import ROWS, Flag, words
+from oomph.facts.vllm.versions import Range, parse
+
+__all__ = ["Flag", "Status", "by_field", "by_name", "flag_status", "negated"]
+
+
+class Gone(Struct, frozen=True):
+    """Why a flag went and what does its work now ("" = nothing)."""
+
+    replaced_by: str = ""
+    why: str = ""
+
+
+_EPLB = Gone("--eplb-config", "its settings moved into one JSON argument")
+_GUIDED = Gone("--structured-outputs-config", "its settings moved into one JSON argument")
+_V0 = Gone("", "it belonged to the V0 engine")
+
+GONE: Mapping[str, Gone] = {
+    "calculate_kv_scales": Gone("", "scales come from the checkpoint, or are 1.0"),
+    "cuda_graph_sizes": Gone("--cudagraph-capture-sizes or --max-cudagraph-capture-size"),
+    "device": Gone("", "the device is found by the platform"),
+    "disable_async_output_proc": _V0,
+    "disable_frontend_multiprocessing": Gone("", "the V1 engine always runs in a process of its own"),
+    "disable_log_requests": Gone("--no-enable-log-requests", "requests are not logged unless asked for"),
+    "disable_mm_preprocessor_cache": Gone("--mm-processor-cache-gb 0"),
+    "enable_lora_bias": Gone("", "LoRA biases are no longer supported"),
+    "enable_mamba_fine_grained_prefix_cache": Gone("--enable-mamba-shared-prefix-checkpoint"),
+    "enable_multimodal_encoder_data_parallel": Gone("--mm-encoder-tp-mode data"),
+    "enable_prompt_adapter": _V0,
+    "enable_reasoning": Gone("--reasoning-parser", "naming a parser is enough"),
+    "eplb_log_balancedness": _EPLB,
+    "eplb_step_interval": _EPLB,
+    "eplb_window_size": _EPLB,
+    "expand_tools_even_if_tool_choice_none": Gone("--exclude-tools-when-tool-choice-none", "the default turned around"),
+    "guided_decoding_backend": _GUIDED,
+    "guided_decoding_disable_additional_properties": _GUIDED,
+    "guided_decoding_disable_any_whitespace": _GUIDED,
+    "guided_decoding_disable_fallback": _GUIDED,
+    "logits_processor_pattern": Gone("--logits-processors"),
+    "long_lora_scaling_factors": _V0,
+    "lora_extra_vocab_size": Gone("", "adapters can no longer add tokens"),
+    "max_long_partial_prefills": Gone("", "the V1 scheduler never used it"),
+    "max_num_partial_prefills": Gone("", "the V1 scheduler never used it"),
+    "max_prompt_adapter_token": _V0,
+    "max_prompt_adapters": _V0,
+    "max_seq_len_to_capture": Gone(
+        "--cudagraph-capture-sizes", "V1 captures graphs by batch size, not by sequence length"
+    ),
+    "multi_step_stream_outputs": _V0,
+    "num_lookahead_slots": _V0,
+    "num_redundant_experts": _EPLB,
+    "num_scheduler_steps": _V0,
+    "override_attention_dtype": Gone("", "it only served ROCm experiments"),
+    "override_neuron_config": Gone("--additional-config"),
+    "override_pooler_config": Gone("--pooler-config"),
+    "preemption_mode": Gone("", "V1 always recomputes a preempted request"),
+    "prompt_adapters": _V0,
+    "rope_scaling": Gone("--hf-overrides '{\"rope_scaling\": {...}}'"),
+    "rope_theta": Gone("--hf-overrides '{\"rope_theta\": ...}'"),
+    "scheduler_delay_factor": _V0,
+    "swap_space": Gone("", "the V1 engine never swapped to host memory, so it never did anything there"),
+    "task": Gone("--runner and --convert"),
+    "tokenizer_pool_extra_config": _V0,
+    "tokenizer_pool_size": _V0,
+    "tokenizer_pool_type": _V0,
+    "use_v2_block_manager": _V0,
+}
+
+# accepted by the release, yet without effect there
+IDLE: tuple[tuple[str, str, str, str], ...] = (
+    # field, since, until, why
+    ("swap_space", "", "0.18.0", "the V1 engine never swaps to host memory"),
+    ("num_lookahead_slots", "", "0.12.0", "the V1 scheduler does not read it"),
+    ("max_num_partial_prefills", "", "0.27.0", "the V1 scheduler does not read it"),
+    ("max_long_partial_prefills", "", "0.27.0", "the V1 scheduler does not read it"),
+    ("disable_cascade_attn", "0.32.0", "", "cascade attention was removed"),
+)
+
+
+class Reading(Range, frozen=True):
+    """How a release reads a command line where it is not plain argparse."""
+
+    value: str
+
+
+# -O3: compilation_config.level, .mode, or a flag of its own (utils/__init__.py, utils/argparse_utils.py: parse_args)
+DASH_O = (
+    Reading("level", until="0.11.1"),
+    Reading("mode", since="0.11.1", until="0.12.0"),
+    Reading("optimization_level", since="0.12.0"),
+)
+# `vllm serve --model X`: refused, then moved to the front with a warning
+MODEL_FLAG = (Reading("refused", until="0.11.1"), Reading("moved", since="0.11.1"))
+# `key: false` in a --config file: dropped, then read as --no-key
+YAML_FALSE = (Reading("dropped", until="0.28.0"), Reading("negated", since="0.28.0"))
+# a mapping in a --config file: its Python text, then JSON
+YAML_MAPPING = (Reading("text", until="0.16.0"), Reading("json", since="0.16.0"))
+# 80m and 1G inside JSON and after --flag.key
+JSON_NUMBERS = (Reading("plain", until="0.20.0"), Reading("human", since="0.20.0"))
+
+
+@lru_cache(maxsize=64)
+def by_field(version: str) -> Mapping[str, Flag]:
+    return {row.field: row for row in ROWS if row.holds(version)}
+
+
+@lru_cache(maxsize=64)
+def by_name(version: str) -> Mapping[str, Flag]:
+    """Every option string that the release's parser knows, --no- forms included."""
+    out: dict[str, Flag] = {}
+    for row in by_field(version).values():
+        for name in row.spelled(version):
+            out[name] = row
+            if row.kind == "bool" and name.startswith("--"):
+                out[negated(name)] = row
+    return out
+
+
+def negated(name: str) -> str:
+    """argparse.BooleanOptionalAction's second spelling."""
+    return "--no-" + name[2:]
+
+
+@lru_cache(maxsize=1)
+def _anywhere() -> Mapping[str, tuple[str, str, str]]:
+    """Every spelling of any release: its field, the release that brought it and the first one without it."""
+    rows = sorted(ROWS, key=lambda row: parse(row.since) if row.since else (0, 0, 0, 0))
+    out: dict[str, tuple[str, str, str]] = {}
+    for row in rows:
+        for word, since, until in words(row.names):
+            span = (row.field, out[word][1] if word in out else since or row.since, until or row.until)
+            out[word] = span
+            if row.kind == "bool" and word.startswith("--"):
+                out[negated(word)] = span
+    return out
+
+
+class Status(Struct, frozen=True):
+    """What a release makes of a flag."""
+
+    flag: str  # as asked, dashes for underscores
+    state: Literal["known", "gone", "not yet", "unknown"]
+    field: str = ""
+    since: str = ""  # the release that brought it, "" = older than 0.8.5
+    until: str = ""  # the first release without it
+    replaced_by: str = ""
+    sentence: str = ""  # for people; "" when known
+    close: tuple[str, ...] = ()  # what may have been meant
+
+
+def flag_status(flag: str, version: str) -> Status:
+    """`flag` may be spelled as on the command line or as the field's name."""
+    name = spelled(flag)
+    if name not in _anywhere():
+        close = _close(name, version)
+        meant = f"; did you mean {' or '.join(close)}?" if close else ""
+        return Status(name, "unknown", close=close, sentence=f"vLLM {version} has no flag {name}{meant}")
+    field, since, until = _anywhere()[name]
+    if name in by_name(version):
+        return Status(name, "known", field, since, until)
+    if until and parse(version) >= parse(until):
+        other = by_field(version).get(field)
+        gone = Gone(other.names.split()[0]) if other else GONE.get(field, Gone())
+        replaced_by = gone.replaced_by if gone.replaced_by.split(" ")[0] in by_name(version) else ""
+        why = f" ({gone.why})" if gone.why else ""
+        instead = f"; use {replaced_by}" if replaced_by else ""
+        sentence = f"{name} is gone since vLLM {until}{why}{instead}"
+        return Status(name, "gone", field, since, until, replaced_by, sentence)
+    sentence = f"vLLM {version} has no {name} yet: it came with {since}"
+    return Status(name, "not yet", field, since, until, sentence=sentence)
+
+
+def spelled(flag: str) -> str:
+    """max_model_len, --max_model_len=5 and --max-model-len are all --max-model-len; -tp stays."""
+    flag = flag.split("=", 1)[0]
+    if flag.startswith("-") and not flag.startswith("--"):
+        return flag
+    return "--" + flag.lstrip("-").split(".", 1)[0].replace("_", "-")
+
+
+def idle(field: str, version: str) -> str:
+    """Why the release accepts a flag and does nothing with it; "" = it has an effect."""
+    for name, since, until, why in IDLE:
+        if name == field and Range(since=since, until=until).holds(version):
+            return why
+    return ""
+
+
+def _close(name: str, version: str) -> tuple[str, ...]:
+    """At most two flags of the release that are spelled nearly the same."""
+    from difflib import get_close_matches  # 2 ms to import, and only for a flag that does not exist
+
+    return tuple(get_close_matches(name, by_name(version), n=2, cutoff=0.75))
