@@ -1,0 +1,133 @@
+# ruff: noqa: E501 - a row is a line
+"""What a row of facts/*/logs.py is, and the lines that Python, PyTorch and the operating system print for every engine.
+
+A row's regex names its groups `name__unit`: `free__GiB` becomes values["free"] in bytes and values["free_half"], half
+of the last printed digit, so that a later comparison knows the interval; `__int` and `__float` are plain numbers (with
+or without thousands separators), no suffix is text. `name__size` takes its unit from the text: "62.25 MiB".
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from msgspec import Struct
+
+from oomph.units import GIB, KIB, MIB
+
+# Engines write GB and mean GiB: V0's "Loading model weights took 14.9 GB" and SGLang's figures are divided by 1 << 30.
+UNITS = {
+    "GiB": GIB, "MiB": MIB, "KiB": KIB, "B": 1, "GB": GIB, "MB": MIB, "KB": KIB, "bytes": 1,
+    "TiB": KIB * GIB,
+}  # fmt: skip
+SIZE = r"-?[\d.]+ ?(?:bytes|[KMGT]?i?B)"
+
+
+class LogRow(Struct, frozen=True):
+    kind: str
+    needle: str  # a literal part of every such line: searched before the regex
+    pattern: str
+    since: str = ""  # first release that words it so, "" = open; until: first that no longer does
+    until: str = ""
+    more: tuple[str, ...] = ()  # further groups, each optional: pasted lines are often cut
+
+    def __post_init__(self) -> None:
+        re.compile(self.pattern)
+
+    def match(self, text: str) -> dict[str, float | int | str] | None:
+        if self.needle not in text:
+            return None
+        found = compiled(self.pattern).search(text)
+        if found is None:
+            return None
+        groups = {name: value for name, value in found.groupdict().items() if value is not None}
+        for pattern in self.more:
+            extra = compiled(pattern).search(text)
+            if extra:
+                groups.update({name: value for name, value in extra.groupdict().items() if value is not None})
+        values: dict[str, float | int | str] = {}
+        for name, value in groups.items():
+            values.update(convert(name, value))
+        return values
+
+
+@lru_cache(maxsize=1024)
+def compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def convert(group: str, text: str) -> dict[str, float | int | str]:
+    name, _, unit = group.partition("__")
+    if not unit:
+        return {name: text}
+    try:
+        if unit == "int":
+            return {name: int(text.replace(",", "").replace("_", ""))}
+        if unit == "float":
+            return {name: float(text.rstrip(".").replace(",", ""))}
+        if unit == "size":
+            match = re.fullmatch(r"(-?[\d.,]+)\s*([A-Za-z]+)", text)
+            if match is None:
+                return {}
+            text, unit = match[1], match[2]
+        scale = UNITS[unit]
+        number = text.rstrip(".").replace(",", "")
+        digits = len(number.partition(".")[2])
+        return {name: round(float(number) * scale), f"{name}_half": int(scale * 10**-digits / 2) if digits < 9 else 0}
+    except (ValueError, KeyError, OverflowError):
+        return {}
+
+
+GENERIC = (
+    LogRow("traceback", "Traceback", r"Traceback \(most recent call last\)"),
+    LogRow("frame", 'File "', r'File "(?P<path>[^"]{1,400})", line (?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})'),
+    LogRow("exception", "Error", r"\b(?P<type>[A-Z]\w{0,60}Error)(?:: (?P<message>.{0,4000}))?$"),
+    LogRow("exception", "Exception", r"\b(?P<type>[A-Z]?\w{0,60}Exception)(?:: (?P<message>.{0,4000}))?$"),
+    LogRow("command", "vllm", r"(?P<command>vllm (?:serve|run) .*|python3? -m vllm\.entrypoints\.\S+ .*)"),
+    LogRow("command", "llama-server", r"(?P<command>\S{0,200}llama-server .*)"),
+    LogRow("command", "sglang", r"(?P<command>(?:python3? -m sglang\.launch_server|sglang serve) .*)"),
+    LogRow("host_kill", "Killed process", r"Out of memory: Killed process (?P<pid__int>\d+) \((?P<name>[^)]{1,64})\)",
+           more=(r"anon-rss:(?P<anon__KB>\d+)kB", r"shmem-rss:(?P<shmem__KB>\d+)kB")),
+    LogRow("host_kill", "oom-kill", r"oom-kill:constraint=(?P<constraint>\w+)"),
+    LogRow("host_kill", "oom_reaper", r"oom_reaper: reaped process (?P<pid__int>\d+)"),
+    LogRow("container_kill", "OOMKilled", r"OOMKilled(?!\W{1,3}false)"),
+    LogRow("container_kill", "137", r"(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode|code)\W{0,3}137\b"),
+    LogRow("sigkill", "-9", r"(?:exit ?code|exitcode|returncode)\W{0,3}-9\b"),
+    LogRow("sigkill", "signal 9", r"signal 9\b"),
+    LogRow("sigkill", "SIGKILL", r"SIGKILL"),
+    LogRow("ray_kill", "running low on memory", r"killed due to the node running low on memory",
+           more=(r"was (?P<used__GB>[\d.]+)GB / (?P<total__GB>[\d.]+)GB",)),
+    LogRow("shm_full", "/dev/shm", r"(?:Error while creating shared memory segment|No space left on device.{0,80}) ?/dev/shm"),
+    LogRow("shm_full", "/dev/shm",
+           r"Insufficient space in /dev/shm for .{1,80}?: (?P<required__int>\d+) MiB required, (?P<free__int>\d+) MiB free"),
+    LogRow("bus_error", "Bus error", r"Bus error"),
+    LogRow("rss", "RSS", r"\bRSS\b\D{0,20}(?P<rss__size>[\d.]{1,12} ?[KMGT]i?B)"),
+    LogRow("cgroup", "memory.current", r"memory\.current\D{0,4}(?P<current__int>\d+)"),
+    LogRow("orphan", "VLLM::", r"(?P<pid__int>\d{1,8})\s.{0,80}VLLM::(?P<name>\w+)"),
+    LogRow("mig", "MIG", r"MIG-[0-9a-f-]{6,}|MIG (?P<profile>\d+g\.\d+gb)"),
+    LogRow("triton_oom", "Triton Error", r"Triton Error \[CUDA\]: out of memory"),
+    LogRow("fp8e4nv", "fp8e4nv", r"type fp8e4nv not supported in this architecture"),
+    LogRow("cuda_error_oom", "CUDA error", r"CUDA error: out of memory"),
+    LogRow("cuda_error_oom", "cudaErrorMemoryAllocation", r"cudaErrorMemoryAllocation"),
+    LogRow("cuda_busy", "busy or unavailable", r"CUDA-capable device\(s\) is/are busy or unavailable"),
+)  # fmt: skip
+
+# PyTorch's allocator (c10/cuda/CUDACachingAllocator.cpp), torch >= 2.1; ROCm says HIP. Each part may be cut off.
+TORCH_OOM = LogRow(
+    "torch_oom",
+    "Tried to allocate",
+    r"Tried to allocate (?P<tried__size>[\d.]+ (?:[KMGT]iB|bytes))",
+    more=(
+        r"GPU (?P<gpu__int>\d+)",
+        r"total capacity of (?P<total__size>[\d.]+ [KMGT]iB)",
+        r"of which (?P<free__size>[\d.]+ (?:[KMGT]iB|bytes)) is free",
+        r"this process has (?P<in_use__size>[\d.]+ (?:[KMGT]iB|bytes)) memory in use",
+        r"Of the allocated memory (?P<allocated__size>[\d.]+ (?:[KMGT]iB|bytes)) is allocated by PyTorch",
+        r"with (?P<pools__size>[\d.]+ (?:[KMGT]iB|bytes)) allocated in private pools",
+        r"and (?P<reserved__size>[\d.]+ (?:[KMGT]iB|bytes)) is reserved by PyTorch but unallocated",
+        # torch < 2.1: "(GPU 0; 23.65 GiB total capacity; 22.1 GiB already allocated; 1.2 GiB free; 22.3 GiB reserved ..."
+        r"(?P<total__size>[\d.]+ [KMGT]iB) total capacity; (?P<allocated__size>[\d.]+ [KMGT]iB) already allocated; "
+        r"(?P<free__size>[\d.]+ (?:[KMGT]iB|bytes)) free",
+    ),
+)
+TORCH_PROCESS = r"Process (\d+) has ([\d.]+ (?:[KMGT]iB|bytes)) memory in use"

@@ -1,0 +1,35 @@
+# ruff: noqa: E501 - a row is a line
+"""SGLang's log lines. Its "GB" are GiB (utils/common.py divides by 1 << 30)."""
+
+from __future__ import annotations
+
+from oomph.facts.loglines import LogRow
+
+ROWS = (
+    LogRow("sg_args", "server_args=", r"server_args=ServerArgs\((?P<args>.*)"),
+    LogRow("sg_load_begin", "Load weight begin", r"Load weight begin\. avail mem=(?P<avail__GB>[\d.]+) GB"),
+    LogRow("sg_weights", "Load weight end", r"Load weight end\.", more=(r"avail mem=(?P<avail__GB>[\d.]+) GB", r"mem usage=(?P<weights__GB>[\d.]+) GB")),
+    LogRow("sg_kv", "KV Cache is allocated", r"KV Cache is allocated\.(?: dtype: \S+,)? #tokens: (?P<tokens__int>\d+)",
+           more=(r"K size: (?P<k__GB>[\d.]+) GB", r"V size: (?P<v__GB>[\d.]+) GB", r"KV size: (?P<kv__GB>[\d.]+) GB")),
+    LogRow("sg_swa", "sliding window memory pool", r"full_layer_tokens=(?P<full__int>\d+), swa_layer_tokens=(?P<swa__int>\d+)"),
+    LogRow("sg_mamba", "Mamba Cache is allocated", r"max_mamba_cache_size: (?P<size__int>\d+)"),
+    LogRow("sg_pool", "Memory pool end", r"Memory pool end\. avail mem=(?P<avail__GB>[\d.]+) GB"),
+    LogRow("sg_capture_begin", "raph begin", r"Capture (?:target |draft |verify )?(?:decode |prefill )?(?:CUDA|cuda) graph begin\.",
+           more=(r"avail mem=(?P<avail__GB>[\d.]+) GB",)),
+    LogRow("sg_capture_end", "raph end", r"Capture (?:target |draft |verify )?(?:decode |prefill )?(?:CUDA|cuda) graph end\.",
+           more=(r"mem usage=(?P<graphs__GB>[\d.]+) GB", r"avail mem=(?P<avail__GB>[\d.]+) GB")),
+    LogRow("sg_ready", "max_total_num_tokens=", r"max_total_num_tokens=(?P<tokens__int>\d+)",
+           more=(r"chunked_prefill_size=(?P<chunk__int>\d+)", r"max_running_requests=(?P<requests__int>\d+)",
+                 r"context_len=(?P<context__int>\d+)", r"available_gpu_mem=(?P<avail__GB>[\d.]+) GB")),
+    LogRow("sg_serving", "The server is fired up", r"The server is fired up and ready to roll"),
+    LogRow("sg_no_pool", "increase --mem-fraction-static", r"Not enough memory\. Please try to increase --mem-fraction-static"),
+    LogRow("sg_no_pool", "leave no GPU memory", r"Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=(?P<fraction__float>[\d.]*\d)",
+           more=(r"Raise --mem-fraction-static above (?P<above__float>[\d.]*\d)",)),
+    LogRow("sg_capture_failed", "Capture cuda graph failed", r"Capture (?:cuda|CUDA) graph failed"),
+    LogRow("sg_capture_failed", "set --mem-fraction-static to a smaller value", r"set --mem-fraction-static to a smaller value"),
+    LogRow("sg_retract", "Retract requests", r"KV cache pool is full\. Retract requests", more=(r"#retracted_reqs: (?P<requests__int>\d+)",)),
+    LogRow("sg_pool_full", "Try to lower your batch size", r"(?P<phase>Prefill|Decode|)\s?[Oo]ut of memory\. Try to lower your batch size"),
+    LogRow("sg_no_slots", "alloc_req_slots", r"alloc_req_slots runs out of memory"),
+    LogRow("sg_no_state", "hybrid (mamba", r"Not enough GPU memory for hybrid \(mamba"),
+    LogRow("sg_unbalanced", "memory capacity is unbalanced", r"memory capacity is unbalanced"),
+)  # fmt: skip

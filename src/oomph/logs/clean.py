@@ -1,0 +1,142 @@
+"""One line as it was pasted -> who printed it, from where, and the message alone.
+
+Nothing here is engine-specific but the process names: docker compose, Kubernetes, journald, Python's logging and a
+forum's markdown put their own text around the same message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from oomph.logs.reader import RawLine
+
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "„": '"', "′": "'", "\u00a0": " ", "\u202f": " "})
+_ESCAPED = re.compile(r"\\([\[\]_*`#|<>()~{}!-])")  # markdown: \[core.py:1108\]
+_DUNDER = re.compile(r"\*\*(\w+)\*\*")  # markdown ate the underscores of __init__
+
+# Each strips one layer; they are tried in turn until none applies (compose around Kubernetes around vLLM).
+_LAYERS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?:>\s?)+(?=\S)",  # a quoted mail or markdown block
+        r"[\w.-]{1,64}\s+\| ",  # docker compose: "svc-1  | "
+        r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]?\d{0,9}(?:Z|[+-]\d\d:?\d\d)?\s+"  # CRI, docker logs -t
+        r"(?:std(?:out|err) [FP] |\| )?",
+        r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d{1,2} \d\d:\d\d:\d\d \S{1,64} "  # journald
+        r"[^\s:\[]{1,64}(?:\[\d+\])?: ",
+        r"\[(?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\]]{0,24}\] ?",  # SGLang: "[2026-05-14 12:00:00 TP0] "
+        r"\d+\.\d\d\.\d{3}\.\d{3} (?=[IWED] )",  # llama.cpp with timestamps
+    )
+)
+_RANKED = re.compile(r"\[(?:rank(?P<rank>\d+))\]:\s?")
+_SGL = re.compile(r"\[(?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d(?: DP\d+)?(?: PP\d+)? TP(?P<rank>\d+)[^\]]{0,16}\]")
+_PROCESS = re.compile(
+    r"\(?(?P<name>EngineCore|Worker|VllmWorker(?:Process)?|APIServer|ApiServer|RayWorkerWrapper|RayWorkerProc|Frontend)"
+    r"(?P<tags>(?:_[A-Z]*\d+)*)(?:\s+rank=(?P<rank>\d+))?(?:\s+pid=(?P<pid>\d+))?[^)]{0,40}\)\s?"
+)
+_LOGGED = re.compile(
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)(?: (?:\d\d-\d\d \d\d:\d\d:\d\d|\.\.\.))?\s*"
+    r"\[?(?P<file>[\w./-]{1,120}\.py)(?::(?P<line>\d{1,6}))?\]\s?"
+)
+_BARE_PLACE = re.compile(r"\[(?P<file>[\w./-]{1,120}\.py)(?::(?P<line>\d{1,6}))?\]\s?")
+_LLAMA_LEVEL = re.compile(r"[IWED] (?=\S)")
+
+
+class Line(Struct, frozen=True):
+    number: int
+    text: str  # the message
+    process: str = ""  # EngineCore, Worker, APIServer
+    rank: int | None = None
+    pid: int | None = None
+    level: str = ""
+    file: str = ""  # gpu_model_runner.py
+    at: int = 0  # its line
+
+
+def clean(raw: RawLine) -> Line:
+    text = raw.text.rstrip("\r\n")
+    if "\r" in text:  # a progress bar redrawn on one line: its last state, and whatever was printed behind it
+        text = text.rsplit("\r", 1)[1] or text.rsplit("\r", 2)[-2]
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    text = text.translate(_QUOTES)
+    if "\\" in text:
+        text = _ESCAPED.sub(r"\1", text)
+    if "**" in text:
+        text = _DUNDER.sub(r"__\1__", text)
+    return _peel(raw.number, text)
+
+
+def _peel(number: int, text: str) -> Line:
+    process, level, file = "", "", ""
+    rank: int | None = None
+    pid: int | None = None
+    at = 0
+    for _ in range(8):
+        before = text
+        sgl = _SGL.match(text)
+        if sgl:
+            rank = int(sgl["rank"])
+        for layer in _LAYERS:
+            match = layer.match(text)
+            if match:
+                text = text[match.end() :]
+        if match := _RANKED.match(text):
+            rank, text = int(match["rank"]), text[match.end() :]
+        if match := _PROCESS.match(text):
+            process = match["name"]
+            rank = _rank(match["tags"], match["rank"], rank)
+            pid = int(match["pid"]) if match["pid"] else pid
+            text = text[match.end() :]
+        if not file and (match := _LOGGED.match(text) or _BARE_PLACE.match(text)):
+            level = match.groupdict().get("level") or ""
+            file, at = match["file"].rsplit("/", 1)[-1], int(match["line"] or 0)
+            text = text[match.end() :]
+        if text == before:
+            break
+    return Line(number, _LLAMA_LEVEL.sub("", text, count=1) if _LLAMA_LEVEL.match(text) else text,
+                process, rank, pid, level, file, at)  # fmt: skip
+
+
+def _rank(tags: str, rank: str | None, before: int | None) -> int | None:
+    if rank:
+        return int(rank)
+    match = re.search(r"_TP(\d+)", tags)
+    return int(match[1]) if match else before
+
+
+def lines(raw: Iterable[RawLine]) -> tuple[Line, ...]:
+    return tuple(clean(line) for line in unfold(tuple(raw)))
+
+
+def unfold(raw: tuple[RawLine, ...]) -> Iterator[RawLine]:
+    """Rejoin what a terminal cut at its width: many lines of exactly one length, and none longer."""
+    width = _fold_width(raw)
+    if not width:
+        yield from raw
+        return
+    held: RawLine | None = None
+    for line in raw:
+        text = line.text.rstrip("\r")
+        joined = RawLine(held.number, held.text + text) if held else RawLine(line.number, text)
+        if len(text) == width and len(joined.text) < 64 << 10:
+            held = joined
+        else:
+            held = None
+            yield joined
+    if held:
+        yield held
+
+
+def _fold_width(raw: tuple[RawLine, ...]) -> int:
+    if not 6 <= len(raw) <= 20_000:
+        return 0
+    counts = Counter(len(line.text.rstrip("\r")) for line in raw)
+    width = max(counts)
+    full = counts[width]
+    return width if 60 <= width <= 320 and full >= 5 and full * 10 >= len(raw) else 0

@@ -1,0 +1,297 @@
+"""What was started, rebuilt from the log: the args line, the engine's config line, a command pasted beside the log."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from oomph.ir.observation import Observation
+from oomph.logs.clean import Line
+from oomph.logs.parse import engine_of
+from oomph.logs.release import release
+
+SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization"}
+# the engine config line's word -> the flag's
+RESOLVED = {
+    "max_seq_len": "max_model_len", "tensor_parallel_size": "tensor_parallel_size", "quantization": "quantization",
+    "pipeline_parallel_size": "pipeline_parallel_size", "data_parallel_size": "data_parallel_size",
+    "kv_cache_dtype": "kv_cache_dtype", "enforce_eager": "enforce_eager", "dtype": "dtype",
+    "load_format": "load_format",
+    "enable_prefix_caching": "enable_prefix_caching", "enable_chunked_prefill": "enable_chunked_prefill",
+    "disable_custom_all_reduce": "disable_custom_all_reduce",
+}  # fmt: skip
+# what the config line shows when nobody asked for it
+DEFAULTS = {
+    "tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 1, "kv_cache_dtype": "auto",
+    "enforce_eager": False, "load_format": "auto", "disable_custom_all_reduce": False, "quantization": None,
+}  # fmt: skip
+_FLAG = re.compile(r"(?:^|\s)-{1,2}[a-zA-Z][\w.-]*")
+_CAPTURE_SIZES = re.compile(r"'?max_cudagraph_capture_size'?: ?(\d+)")
+_SPECULATIVE = re.compile(r"SpeculativeConfig\(method='?(\w+)'?,.{0,300}?num_spec(?:ulative)?_tokens=(\d+)")
+_MODEL = re.compile(r"\b[Mm]odel(?:[ _]name)?\W{0,3}[:=]\W{0,3}([A-Za-z0-9][\w.-]{1,60}/[\w.-]{2,90})")
+_IMAGE = re.compile(r"vllm/vllm-openai\S*:v?(\d+\.\d+\.\d+\S*)")
+
+
+class Rebuilt(Struct, frozen=True):
+    """A deployment as far as the log tells it; sources name the line each flag was read from."""
+
+    engine: str
+    version: str = ""
+    version_from: str = ""
+    model: str = ""
+    flags: dict[str, Any] = {}
+    resolved: dict[str, Any] = {}  # what the engine made of it: defaults filled in
+    sources: dict[str, str] = {}
+    command: str = ""
+    complete: bool = False  # the args line was there: no other flag was given
+    environment: dict[str, str] = {}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.flags.get(name, self.resolved.get(name, default))
+
+
+def rebuild(lines: Sequence[Line], observations: Sequence[Observation]) -> Rebuilt:
+    engine = engine_of(observations)
+    version, version_from = release(observations) if engine in ("", "vllm") else ("", "")
+    flags: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    resolved: dict[str, Any] = {}
+    command, model = _command(lines, observations)
+    environment: dict[str, str] = {}
+    if command:
+        given, named, environment = parse_flags(command)
+        model = named or model
+        _merge(flags, sources, given, "the command in the log")
+        if not version and (image := _IMAGE.search(command)):
+            version, version_from = image[1], "image tag"
+    complete = False
+    for o in observations:
+        if o.kind == "args":
+            given = _literal(o)
+            if given:
+                complete = True
+                model = str(given.get("model_tag") or given.get("model") or model)
+                _merge(flags, sources, given, f"log line {o.line}")
+        elif o.kind == "engine_config":
+            read = config_values(str(o.values.get("config", "")))
+            model = model or str(read.pop("model", ""))
+            resolved.update({name: value for name, value in read.items() if name != "model"})
+        elif o.kind in ("max_model_len", "chunked_prefill", "kv_need", "concurrency"):
+            for name in ("max_model_len", "max_num_batched_tokens"):
+                if name in o.values:
+                    resolved.setdefault(name, o.values[name])
+        elif o.kind == "load_begin":
+            model = model or str(o.values.get("model", ""))
+    if not complete:
+        for name, value in resolved.items():
+            if name in DEFAULTS and value != DEFAULTS[name] and name not in flags:
+                flags[name], sources[name] = value, "the engine config line"
+    for name in ("model", "model_tag"):
+        flags.pop(name, None)
+    return Rebuilt(engine, version, version_from, model, flags, resolved, sources, command, complete, environment)
+
+
+def _merge(flags: dict[str, Any], sources: dict[str, str], given: dict[str, Any], source: str) -> None:
+    flags.update(given)
+    sources.update(dict.fromkeys(given, source))
+
+
+def _literal(o: Observation) -> dict[str, Any]:
+    if "namespace" in o.values:
+        return _namespace(str(o.values["namespace"]))
+    text = str(o.values.get("args", ""))
+    text = text[: text.rfind("}") + 1]
+    text = re.sub(r"<[\w.]+: ([^<>]{0,80})>", r"\1", text)  # <CUDAGraphMode.FULL: (2, 1)> is no literal
+    text = re.sub(r": ,", ": None,", text)  # a forum ate "[]"
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return _pairs(text)
+    return {str(k): v for k, v in value.items()} if isinstance(value, dict) else {}
+
+
+def _pairs(text: str) -> dict[str, Any]:
+    """What can be saved of a dict that is no literal any more: its plain values."""
+    found = re.findall(r"'(\w{1,60})': ('[^']{0,300}'|-?[\d.]+|True|False|None)(?=[,}])", text[: 64 << 10])
+    return {name: value_of(value.strip("'")) for name, value in found}
+
+
+def _namespace(text: str) -> dict[str, Any]:
+    found = re.findall(r"\b(\w{1,60})=('[^']{0,300}'|-?[\d.]+|True|False|None)(?=[,)])", text[: 64 << 10])
+    keep = {"model", "max_model_len", "gpu_memory_utilization", "tensor_parallel_size", "max_num_seqs", "enforce_eager",
+            "max_num_batched_tokens", "quantization", "kv_cache_dtype", "pipeline_parallel_size", "dtype"}  # fmt: skip
+    values = {name: value_of(value.strip("'")) for name, value in found if name in keep}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def config_values(text: str) -> dict[str, Any]:
+    """The fields of the engine config line that memory depends on."""
+    found = re.findall(r"\b(\w{1,40})=('[^']{0,300}'|\[[^\]]{0,2000}\]|[^,()\s]{1,120})(?=,|\)|$)", text[: 64 << 10])
+    values: dict[str, Any] = {}
+    for name, value in found:
+        key = "model" if name == "model" else RESOLVED.get(name)
+        if key and key not in values:
+            values[key] = value_of(value.strip("'").removeprefix("torch."))
+    if match := _CAPTURE_SIZES.search(text):
+        values["max_cudagraph_capture_size"] = int(match[1])
+    if match := _SPECULATIVE.search(text):
+        values["speculative_config"] = {"method": match[1], "num_speculative_tokens": int(match[2])}
+    return values
+
+
+def value_of(text: str) -> Any:
+    lowered = text.lower()
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    if lowered in ("none", "null"):
+        return None
+    if re.fullmatch(r"-?\d{1,18}", text):
+        return int(text)
+    if re.fullmatch(r"-?\d{0,18}\.\d{1,18}", text):
+        return float(text)
+    if text[:1] in "{[" and len(text) < 16 << 10:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+    return text
+
+
+def _command(lines: Sequence[Line], observations: Sequence[Observation]) -> tuple[str, str]:
+    """The command above or below the log, whole, or the bare list of flags that people paste instead.
+
+    Where there are several, the one nearest to the first memory line.
+    """
+    index = {line.number: i for i, line in enumerate(lines)}
+    found = []
+    for number in (o.line for o in observations if o.kind == "command"):
+        i = index.get(number)
+        if i is not None:
+            text, used = _continued(_begin(lines[i].text), lines[i + 1 : i + 60])
+            if _FLAG.search(text):
+                found.append((number, number + used, text))
+    found += _flag_lists(lines)
+    anchors = [o.line for o in observations if o.kind in ("weights", "available_kv", "torch_oom", "free_short", "args")]
+    if not found:
+        return "", _named(lines)
+    near = anchors[0] if anchors else found[0][0]
+    # a command's flags are also found as a list: of two that overlap the one that begins first
+    best = min(found, key=lambda f: (min(abs(f[0] - near), abs(f[1] - near)), f[0]))
+    whole = min((f for f in found if f[0] <= best[0] <= f[1]), key=lambda f: f[0])
+    return whole[2], _named(lines)
+
+
+def _begin(text: str) -> str:
+    if re.search(r"\b(?:docker|podman) run\b", text):
+        return text
+    for word in ("vllm serve", "vllm run", "python3 -m", "python -m", "sglang serve"):
+        if word in text:
+            return text[text.find(word) :]
+    return text.strip()
+
+
+def _continued(text: str, rest: Sequence[Line]) -> tuple[str, int]:
+    used = 0
+    for line in rest:
+        stripped = line.text.strip()
+        ended = not text.rstrip().endswith("\\")
+        if line.file or (ended and not stripped.startswith("-")) or not stripped:
+            break
+        text = f"{text.rstrip().removesuffix(chr(92)).rstrip()} {stripped}"
+        used += 1
+    return text.rstrip().removesuffix("\\").rstrip(), used
+
+
+def _flag_lists(lines: Sequence[Line]) -> list[tuple[int, int, str]]:
+    """Two or more lines that each begin with `--flag`; the line above may be the model alone."""
+    runs: list[list[int]] = []
+    for i, line in enumerate(lines):
+        if re.match(r"\s*(?:- )?[\"']?--[a-z][\w-]*", line.text) and not line.file:
+            if runs and runs[-1][-1] >= i - 1:
+                runs[-1].append(i)
+            else:
+                runs.append([i])
+    found = []
+    for run in runs:
+        if len(run) < 2:
+            continue
+        words = (re.sub(r"^(?:- )?[\"']?(--[\w-]+)[\"']?,?$", r"\1", lines[i].text.strip()) for i in run)
+        above = lines[run[0] - 1].text.strip() if run[0] else ""
+        named = above if re.fullmatch(r"/?[\w.-]+(?:/[\w.-]+){1,6}", above) else ""
+        text = " ".join(word.removesuffix("\\").rstrip() for word in words)
+        found.append((lines[run[0]].number, lines[run[-1]].number, f"vllm serve {named} {text}".replace("  ", " ")))
+    return found
+
+
+def _named(lines: Sequence[Line]) -> str:
+    """`Model: org/name` in the prose around the log."""
+    for line in lines[:2000]:
+        match = _MODEL.search(line.text[:400]) if "odel" in line.text else None
+        if match:
+            return match[1]
+    return ""
+
+
+def parse_flags(command: str) -> tuple[dict[str, Any], str, dict[str, str]]:
+    """Flags by field name, the model, and VAR=value words in front. Unreadable quoting is split at spaces."""
+    command = command.replace("\\\n", " ")[: 64 << 10]
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    variables = (w.partition("=") for w in words if re.match(r"(?:VLLM|CUDA|PYTORCH|NCCL)_\w+=", w))
+    environment = {name: value for name, _, value in variables}
+    flags: dict[str, Any] = {}
+    model = ""
+    rest = [word for i, word in enumerate(words) if word != "-m" and (i == 0 or words[i - 1] != "-m")]
+    if "serve" in rest:
+        rest = rest[rest.index("serve") + 1 :]
+        if rest and not rest[0].startswith("-"):
+            model = rest.pop(0)
+    while rest:
+        word = rest.pop(0)
+        if not re.match(r"-{1,2}[a-zA-Z]", word):
+            continue
+        name, equals, value = word.lstrip("-").partition("=")
+        name = SHORT.get(name, name.replace("-", "_"))
+        if equals:
+            flags[name] = value_of(value)
+        elif rest and not re.match(r"-{1,2}[a-zA-Z]", rest[0]):
+            flags[name] = value_of(rest.pop(0))
+        elif name.startswith("no_"):
+            flags[name[3:]] = False
+        else:
+            flags[name] = True
+    model = str(flags.pop("model", "") or model)
+    return flags, model, environment
+
+
+def render(model: str, flags: dict[str, Any], environment: dict[str, str] | None = None) -> str:
+    """The command again, ready to paste."""
+    words = [f"{name}={shlex.quote(value)}" for name, value in (environment or {}).items()]
+    words += ["vllm", "serve", shlex.quote(model) if model else "MODEL"]
+    for name, value in flags.items():
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            words.append(flag)
+        elif value is False:
+            words.append("--no-" + flag[2:])
+        elif value is None:
+            continue
+        elif isinstance(value, dict):
+            words += [flag, shlex.quote(json.dumps(value))]
+        elif isinstance(value, (list, tuple)):
+            words += [flag, *(shlex.quote(str(v)) for v in value)]
+        else:
+            words += [flag, shlex.quote(str(value))]
+    return " ".join(words)
+
+
+def first(observations: Iterable[Observation], kind: str) -> Observation | None:
+    return next((o for o in observations if o.kind == kind), None)

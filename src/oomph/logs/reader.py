@@ -1,0 +1,239 @@
+"""Bytes of a log -> the lines worth looking at, in bounded memory.
+
+A paste or a start-up log is kept whole. Of a longer log the head and the tail are kept, and around every trigger (a
+size, an error, the start of an engine) some lines more; the rest is searched for triggers only, as raw bytes, so that
+a gigabyte of request lines costs seconds.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec import Struct
+
+from oomph.errors import InputError
+
+CHUNK = 1 << 20
+HEAD = 4 << 20  # kept whole: a start-up with DEBUG lines and the full engine config is below 1 MiB
+TAIL = 1 << 20
+AROUND = 16 << 10  # kept on both sides of a trigger: a traceback through vLLM and torch.compile is about 10 KiB
+KEPT = 24 << 20  # at most, head and tail aside
+LONGEST = 256 << 10  # of one line; the engine config line is about 10 KiB
+LIMIT = 64 << 30  # decompressed: beyond it something other than a log is being read
+
+# What brackets the lines that explain anything: sizes, errors, and the beginning of a start-up. Few on purpose: every
+# trigger costs a pass over the chunk (about 2 GB/s each).
+TRIGGERS = (
+    b"GiB", b"MiB", b"emory", b"Error", b"failed", b"Killed", b"exit code", b"reempt", b"LLM engine (v",
+    b"non-default args", b"Bus error",
+)  # fmt: skip
+
+
+class RawLine(Struct, frozen=True):
+    number: int  # 1-based, counted through all files
+    text: str
+
+
+class RawLog(Struct, frozen=True):
+    lines: tuple[RawLine, ...]
+    total_lines: int
+    total_bytes: int
+    source: str  # for messages: the path, "standard input", "the text"
+    whole: bool  # nothing was skipped
+
+
+def read_text(text: str, source: str = "the text") -> RawLog:
+    return _read(iter([text.encode("utf-8", "surrogatepass")]), source)
+
+
+def read_paths(paths: Iterable[str]) -> RawLog:
+    """Files in the order given, as one log; `-` is standard input."""
+    names = list(paths)
+    if not names:
+        raise InputError("no log given: name a file, or - for standard input")
+    source = ", ".join("standard input" if name == "-" else name for name in names)
+    return _read(_chunks_of(names), source)
+
+
+def read_stream(stream: BinaryIO, source: str = "standard input") -> RawLog:
+    return _read(_chunks(stream, source), source)
+
+
+def _chunks_of(names: list[str]) -> Iterator[bytes]:
+    for name in names:
+        if name == "-":
+            yield from _chunks(sys.stdin.buffer, "standard input")
+        else:
+            path = Path(name)
+            if path.is_dir():
+                raise InputError(f"{name} is a folder, not a log")
+            try:
+                with path.open("rb") as stream:
+                    yield from _chunks(stream, name)
+            except OSError as error:
+                raise InputError(f"{name} cannot be read: {error.strerror or error}") from None
+        yield b"\n"
+
+
+def _chunks(stream: BinaryIO, source: str) -> Iterator[bytes]:
+    first = stream.read(CHUNK)
+    if first[:2] == b"\x1f\x8b":
+        yield from _gunzip(first, stream, source)
+        return
+    decoder = _wide_decoder(first)
+    chunk = first
+    while chunk:
+        yield decoder.decode(chunk).encode("utf-8", "replace") if decoder else chunk
+        chunk = stream.read(CHUNK)
+
+
+def _wide_decoder(first: bytes) -> codecs.IncrementalDecoder | None:
+    """PowerShell writes `> server.log` as UTF-16."""
+    if first[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return codecs.getincrementaldecoder("utf-16")(errors="replace")
+    return None
+
+
+class _Joined:
+    """The bytes already read, then the rest of the stream, for gzip."""
+
+    def __init__(self, first: bytes, stream: BinaryIO) -> None:
+        self._first = first
+        self._stream = stream
+
+    def read(self, n: int = -1) -> bytes:
+        if not self._first:
+            return self._stream.read(n)
+        head, self._first = self._first[:n], self._first[n:]
+        return head
+
+
+def _gunzip(first: bytes, stream: BinaryIO, source: str) -> Iterator[bytes]:
+    try:
+        with gzip.GzipFile(fileobj=_Joined(first, stream)) as unpacked:  # type: ignore[call-overload]
+            while chunk := unpacked.read(CHUNK):
+                yield chunk
+    except (OSError, EOFError, ValueError) as error:
+        if "end-of-stream" in str(error):
+            return  # a rotated log that was still being written: what is there is read
+        raise InputError(f"{source} is not a readable gzip file: {error}") from None
+
+
+class _Window:
+    """Collects the wanted byte ranges of a stream as lines; remembers at most TAIL bytes that were not wanted."""
+
+    def __init__(self) -> None:
+        self.lines: list[RawLine] = []
+        self.kept = 0
+        self.tail: deque[RawLine] = deque()
+        self.tail_bytes = 0
+        self.skipped = False
+
+    def keep(self, block: bytes, number: int) -> None:
+        for offset, raw in enumerate(block.split(b"\n")):
+            self.lines.append(RawLine(number + offset, _text(raw)))
+        self.kept += len(block)
+
+    def pass_by(self, block: bytes, number: int) -> None:
+        """Not wanted now; the last of it may turn out to be the end of the log."""
+        if len(block) > TAIL:
+            cut = block.rfind(b"\n", 0, len(block) - TAIL) + 1
+            number += block.count(b"\n", 0, cut)
+            block = block[cut:]
+            self.tail.clear()
+            self.tail_bytes = 0
+            self.skipped = True
+        self.tail.append(RawLine(number, block.decode("latin-1")))
+        self.tail_bytes += len(block)
+        while self.tail_bytes - len(self.tail[0].text) > TAIL:
+            self.tail_bytes -= len(self.tail.popleft().text)
+            self.skipped = True
+
+    def finish(self) -> tuple[RawLine, ...]:
+        for part in self.tail:
+            self.keep(part.text.encode("latin-1"), part.number)
+        self.lines.sort(key=lambda line: line.number)
+        return tuple(self.lines)
+
+
+def _read(chunks: Iterator[bytes], source: str) -> RawLog:
+    window = _Window()
+    number, total, rest, skipping = 1, 0, b"", False
+    for chunk in chunks:
+        if total < CHUNK:
+            _refuse_binary(chunk, source)
+        total += len(chunk)
+        if total > LIMIT:
+            raise InputError(f"{source} is more than {LIMIT >> 30} GiB: too long for a log")
+        if skipping:  # inside a line longer than LONGEST: only its end is of interest
+            end = chunk.find(b"\n")
+            if end < 0:
+                continue
+            chunk, skipping = chunk[end:], False
+        block = rest + chunk if rest else chunk
+        cut = block.rfind(b"\n")
+        if cut < 0 or len(block) - cut > LONGEST:
+            head_end = cut + 1
+            if len(block) - head_end > LONGEST:
+                block, rest, skipping = block[: head_end + LONGEST], b"", True
+            else:
+                rest = block
+                continue
+        else:
+            block, rest = block[:cut], block[cut + 1 :]
+        _sift(window, block, number, total)
+        number += block.count(b"\n") + (0 if skipping else 1)
+    if rest:
+        _sift(window, rest, number, total)
+        number += 1
+    return RawLog(window.finish(), number, total, source, not window.skipped)
+
+
+def _sift(window: _Window, block: bytes, number: int, total: int) -> None:
+    if total <= HEAD + CHUNK:
+        window.keep(block, number)
+        return
+    if window.kept > KEPT + HEAD:
+        window.pass_by(block, number)
+        return
+    at, done = 0, 0
+    hits = [(block.find(t), t) for t in TRIGGERS]
+    while done < len(block):
+        hits = [(place, t) for place, t in hits if place >= 0]
+        first = min((place for place, _ in hits), default=-1)
+        if first < 0:
+            break
+        start = block.rfind(b"\n", 0, max(done, first - AROUND)) + 1 if first - AROUND > done else done
+        end = block.find(b"\n", min(len(block), first + AROUND))
+        end = len(block) if end < 0 else end
+        if start > done:
+            window.pass_by(block[done : start - 1], number + at)
+            at += block.count(b"\n", done, start)
+        window.keep(block[start:end], number + at)
+        at += block.count(b"\n", start, end + 1)
+        done = end + 1
+        hits = [(place if place >= done else block.find(t, done), t) for place, t in hits]
+    if done < len(block):
+        window.pass_by(block[done:], number + at)
+
+
+def _text(raw: bytes) -> str:
+    if len(raw) > LONGEST:
+        raw = raw[:LONGEST]
+    return raw.decode("utf-8", "replace")
+
+
+def _refuse_binary(chunk: bytes, source: str) -> None:
+    sample = chunk[: 64 << 10]
+    odd = len(sample) - len(sample.translate(None, _ODD))
+    if sample and odd > len(sample) // 20:
+        raise InputError(f"{source} is not text: {odd} of its first {len(sample)} bytes are control characters")
+
+
+_ODD = bytes(set(range(32)) - set(b"\t\n\r\x0c\x08\x1b\x07"))

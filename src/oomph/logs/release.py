@@ -1,0 +1,90 @@
+"""Which vLLM printed this log: the banner says it, else the positions of its lines, else their wording."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import lru_cache
+
+from oomph.errors import OomphError
+from oomph.facts.vllm.logs import ROWS
+from oomph.facts.vllm.positions import POSITIONS
+from oomph.facts.vllm.versions import RELEASES, in_range, parse
+from oomph.ir.observation import Observation
+
+
+@lru_cache(maxsize=1)
+def _positions() -> dict[tuple[str, str], tuple[tuple[str, int], ...]]:
+    table = {}
+    for row in POSITIONS.splitlines():
+        kind, file, *places = row.split()
+        pairs = (place.rsplit(":", 1) for place in places)
+        table[kind, file] = tuple((version, int(line)) for version, line in pairs)
+    return table
+
+
+def release(observations: Sequence[Observation]) -> tuple[str, str]:
+    """(version, where it comes from); ("", "") when the log does not say."""
+    stated = [o for o in observations if o.kind in ("engine_config", "version") and o.values.get("version")]
+    for o in sorted(stated, key=lambda o: o.kind != "engine_config"):
+        version = str(o.values["version"]).strip().lstrip("v")
+        if _known(version):
+            return version, f"log line {o.line}"
+    at, line = _by_position(observations)
+    if at:
+        return at, f"position of the message in log line {line}"
+    at, line = _by_neighbours(observations)
+    if at:
+        return at, f"near the position of the message in log line {line}"
+    return "", ""
+
+
+def bounds(observations: Sequence[Observation]) -> tuple[str, ...]:
+    """The releases in which every line of the log is worded as it is here."""
+    left: tuple[str, ...] = RELEASES
+    for o in observations:
+        for row in ROWS:
+            if row.kind == o.kind and (row.since or row.until) and row.match(o.text) is not None:
+                narrower = tuple(v for v in left if in_range(v, row.since, row.until))
+                left = narrower or left
+                break
+    return left
+
+
+def _known(version: str) -> bool:
+    """0.1.dev20073 is a build from a branch without tags: it says nothing."""
+    try:
+        return parse(version) >= (0, 2, 0, 0)
+    except OomphError:
+        return False
+
+
+def _by_position(observations: Sequence[Observation]) -> tuple[str, int]:
+    left: tuple[str, ...] = ()
+    line = 0
+    for o in observations:
+        places = _places(o)
+        at = _line(o)
+        versions = tuple(v for v, place in places if place == at)
+        both = tuple(v for v in left if v in versions) if left else versions
+        if versions and (both or not left):
+            left, line = both, line or o.line
+    return (left[-1], line) if left else ("", 0)
+
+
+def _by_neighbours(observations: Sequence[Observation]) -> tuple[str, int]:
+    """A build between two releases: its line lies between theirs."""
+    for o in observations:
+        places, at = _places(o), _line(o)
+        for (_, before), (version, after) in itertools.pairwise(places):
+            if 0 < before < at < after and after - before < 200:
+                return version, o.line
+    return "", 0
+
+
+def _places(o: Observation) -> tuple[tuple[str, int], ...]:
+    return _positions().get((o.kind, str(o.values.get("source", "")).partition(":")[0]), ())
+
+
+def _line(o: Observation) -> int:
+    return int(str(o.values.get("source", ":0")).partition(":")[2] or 0)
