@@ -17,12 +17,16 @@ FAMILIES: dict[str, str] = {
     "Gemma4ForCausalLM": "gemma4",
     "Gemma4ForConditionalGeneration": "gemma4",
     "GemmaForCausalLM": "gemma",
+    "GptOssForCausalLM": "gpt_oss",
     "LlamaForCausalLM": "llama",
     "MistralForCausalLM": "llama",
+    "MixtralForCausalLM": "moe",
     "PaliGemmaForConditionalGeneration": "gemma",
     "Phi3ForCausalLM": "llama",
     "Qwen2ForCausalLM": "llama",
+    "Qwen2MoeForCausalLM": "moe",
     "Qwen3ForCausalLM": "llama",
+    "Qwen3MoeForCausalLM": "moe",
 }
 
 

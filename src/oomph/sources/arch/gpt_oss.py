@@ -1,0 +1,58 @@
+"""gpt-oss: experts in MXFP4, attention sinks, a window on every other layer.
+
+vLLM: models/gpt_oss.py.
+"""
+
+from __future__ import annotations
+
+from oomph.ir.model import Attention, Module, Param
+from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
+from oomph.sources.arch.decoder import Style, decoder_root
+from oomph.sources.config import Config
+
+_DEFAULTS = {
+    "num_hidden_layers": 36,
+    "num_local_experts": 128,
+    "vocab_size": 201088,
+    "hidden_size": 2880,
+    "intermediate_size": 2880,
+    "head_dim": 64,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "sliding_window": 128,
+    "max_position_embeddings": 131072,
+    "num_experts_per_tok": 4,
+}
+
+
+def build(b: Builder) -> Skeleton:
+    t = b.text
+    t.fill(**_DEFAULTS)
+    hidden, inter = t.integer("hidden_size"), t.integer("intermediate_size")
+    heads, kv, head_dim = heads_of(t)
+    experts, top_k = t.integer("num_local_experts"), t.integer("num_experts_per_tok")
+    both = _attentions(t, heads, kv, head_dim)
+    layers = []
+    for i in range(t.integer("num_hidden_layers", high=10_000)):
+        s = b.site(f"model.layers.{i}")
+        modules: list[Module] = [
+            Param("self_attn.sinks", (heads,), b.dtype, "attention", shard_dim=0),
+            s.qkv(hidden, heads, kv, head_dim, bias=True),
+            s.row("self_attn.o_proj", hidden, heads * head_dim, "attention", bias=True),
+            s.replicated("mlp.router", experts, hidden, "router", bias=True, quantised=False),
+            s.experts(experts, hidden, inter, top_k, bias=True, layout="stacked"),
+            s.norm("input_layernorm", hidden),
+            s.norm("post_attention_layernorm", hidden),
+        ]
+        layers.append(b.layer(i, s.prefix, [both[i % 2]], modules))
+    return Skeleton(tuple(layers), decoder_root(b, Style()))
+
+
+def _attentions(t: Config, heads: int, kv: int, head_dim: int) -> tuple[Attention, Attention]:
+    """gpt_oss.py:125 (0.21.0): even layers slide, whatever layer_types says. The table is float32 (gpt_oss.py:87)."""
+    rope = rope_of(t, head_dim, theta=150000.0, dtype="F32")
+    window = t.integer("sliding_window")
+    return (
+        Attention("sliding_window", heads, kv, head_dim, head_dim, window=window, sinks=True, rope=rope),
+        Attention("full", heads, kv, head_dim, head_dim, sinks=True, rope=rope),
+    )

@@ -1,0 +1,88 @@
+"""Decoders whose MLP is a router and experts: Mixtral, Qwen2-MoE, Qwen3-MoE.
+
+vLLM: models/mixtral.py, qwen2_moe.py, qwen3_moe.py.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from oomph.ir.model import Linear, Module
+from oomph.sources.arch.base import Builder, Site, Skeleton
+from oomph.sources.arch.decoder import Mlp, Style, decoder, dense_mlp, fill
+from oomph.sources.arch.llama import QWEN2
+
+MIXTRAL = Style(qkv_bias=False, defaults=(("num_local_experts", 8), ("num_experts_per_tok", 2)))
+QWEN2_MOE = Style(
+    qkv_bias=True,
+    o_bias=False,
+    window="qwen",
+    defaults=(*QWEN2.defaults, ("num_experts", 60), ("num_experts_per_tok", 4), ("decoder_sparse_step", 1)),
+)
+QWEN3_MOE = Style(
+    o_bias=False,
+    qk_norm="head",
+    window="qwen",
+    defaults=(*QWEN2.defaults, ("num_experts", 128), ("num_experts_per_tok", 8), ("decoder_sparse_step", 1)),
+)
+
+
+def build(b: Builder) -> Skeleton:
+    if b.architecture == "MixtralForCausalLM":
+        return decoder(b, MIXTRAL, mlp=_mixtral_mlp(b, MIXTRAL))
+    b.scale_dtype = "BF16"  # Qwen's block-FP8 releases have their scales in BF16
+    style = QWEN2_MOE if b.architecture == "Qwen2MoeForCausalLM" else QWEN3_MOE
+    fill(b, style)
+    return decoder(b, style, mlp=qwen_moe_mlp(b, style))
+
+
+def router(s: Site, name: str, experts: int, hidden: int, *, bias: bool = False) -> Linear:
+    """No AWQ or GPTQ writer quantises a router, whether its config says so or not."""
+    spared = s.b.quant is not None and s.b.quant.facts.method in ("awq", "gptq")
+    return s.replicated(name, experts, hidden, "router", bias=bias, quantised=not spared)
+
+
+def _mixtral_mlp(b: Builder, style: Style) -> Mlp:
+    fill(b, style)
+    t = b.text
+    hidden, inter = t.integer("hidden_size"), t.integer("intermediate_size")
+    count, top_k = t.integer("num_local_experts"), t.integer("num_experts_per_tok")
+
+    def mlp(s: Site, index: int) -> list[Module]:
+        at = "block_sparse_moe"
+        return [
+            s.replicated(f"{at}.gate", count, hidden, "router", quantised=False),
+            s.experts(count, hidden, inter, top_k, at=f"{at}.experts", projections=("w1", "w3", "w2")),
+        ]
+
+    return mlp
+
+
+def qwen_moe_mlp(b: Builder, style: Style, layout: Literal["each", "stacked"] = "each") -> Mlp:
+    """Which layers have experts: decoder_sparse_step and mlp_only_layers (qwen3_moe.py:393, 0.21.0)."""
+    t = b.text
+    count = t.integer("num_experts", default=0, low=0)
+    step = t.integer("decoder_sparse_step", default=1)
+    dense_only = frozenset(t.integers("mlp_only_layers"))
+
+    def sparse(index: int) -> bool:
+        return index not in dense_only and count > 0 and (index + 1) % step == 0
+
+    dense = dense_mlp(b, style) if t.has("intermediate_size") else None
+
+    def mlp(s: Site, index: int) -> list[Module]:
+        return dense(s, index) if dense is not None and not sparse(index) else qwen_moe_block(s, layout)
+
+    return mlp
+
+
+def qwen_moe_block(s: Site, layout: Literal["each", "stacked"] = "each") -> list[Module]:
+    t = s.b.text
+    hidden, count = t.integer("hidden_size"), t.integer("num_experts")
+    shared = t.integer("shared_expert_intermediate_size", default=0, low=0)
+    modules: list[Module] = [router(s, "mlp.gate", count, hidden)]
+    if shared:
+        modules.append(s.replicated("mlp.shared_expert_gate", 1, hidden, "shared_experts", quantised=False))
+        modules += s.gated_mlp(hidden, shared, at="mlp.shared_expert", role="shared_experts")
+    inter, top_k = t.integer("moe_intermediate_size"), t.integer("num_experts_per_tok")
+    return [*modules, s.experts(count, hidden, inter, top_k, layout=layout)]
