@@ -260,9 +260,11 @@ def kwargs_variables(function: ast.FunctionDef) -> dict[str, tuple[str, str]]:
     for node in ast.walk(function):
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
             continue
-        value, field = node.value, ""
+        value: ast.expr = node.value
+        field = ""
         if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant):
-            value, field = value.value, str(value.slice.value)
+            field = str(value.slice.value)
+            value = value.value
         if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "get_kwargs" and value.args:
             found[node.targets[0].id] = (getattr(value.args[0], "id", ""), field)
         elif isinstance(value, ast.Name) and value.id in found and field:
@@ -298,7 +300,8 @@ def read_call(
             given |= {str(getattr(k, "value", "")): v for k, v in zip(keyword.value.keys, keyword.value.values) if k}
     dest = given.get("dest")
     field = dest.value if isinstance(dest, ast.Constant) else long[0].lstrip("-").replace("-", "_")
-    kind, choices, default, bounds, nullable = "str", (), UNKNOWN, "", False
+    kind, default, bounds, nullable = "str", UNKNOWN, "", False
+    choices: tuple[Any, ...] = ()
     if origin and origin[1] in source.fields(origin[0]):
         item, where = source.fields(origin[0])[origin[1]]
         found = hints(source, item.annotation, where)
