@@ -201,6 +201,7 @@ class Indexer(Struct, frozen=True):
     heads: int
     head_dim: int
     top_k: int
+    rope: Rope | None = None  # a rotary table of its own
 
 
 class State(Struct, frozen=True):

@@ -21,14 +21,14 @@ def siglip(b: Builder, prefix: str, v: Config, *, post_norm: bool = True) -> Tow
     s = b.site(prefix)
     conv = (hidden, v.integer("num_channels"), patch, patch)
     positions = patches(v)
-    first = [
+    first: list[Module] = [
         Param("embeddings.patch_embedding.weight", conv, b.dtype, "multimodal"),
         Param("embeddings.patch_embedding.bias", (hidden,), b.dtype, "multimodal"),
         Vocab("embeddings.position_embedding", positions, hidden, b.dtype, "multimodal"),
         # siglip.py: register_buffer("position_ids"), not in the checkpoint
         Param("embeddings.position_ids", (1, positions), "I64", "multimodal", stored=False, created_dtype="I64"),
     ]
-    last = [*layer_norm(s, "post_layernorm", hidden)] if post_norm else []
+    last = layer_norm(s, "post_layernorm", hidden) if post_norm else []
     return Tower(
         "vision_tower",
         "vision",

@@ -1,0 +1,83 @@
+"""DeepSeek V2, V3, R1, V3.1 and V3.2, Kimi K2 (the same architecture), GLM-5 and Kimi K2.5's language model.
+
+vLLM: models/deepseek_v2.py, deepseek_mtp.py.
+"""
+
+from __future__ import annotations
+
+from oomph.ir.model import Layer, Modality, Module, Tower
+from oomph.sources.arch.base import Builder, Site, Skeleton
+from oomph.sources.arch.mla import indexer_modules, indexer_of, mla_mixer, mla_modules, nextn_modules, routed_mlp
+from oomph.sources.config import Config
+
+
+def build(b: Builder) -> Skeleton:
+    return language_model(b, "model", "lm_head")
+
+
+def language_model(
+    b: Builder,
+    prefix: str,
+    head: str,
+    *,
+    towers: tuple[Tower, ...] = (),
+    modalities: tuple[Modality, ...] = (),
+) -> Skeleton:
+    t = b.text
+    count = t.integer("num_hidden_layers", high=10_000)
+    nextn = t.integer("num_nextn_predict_layers", default=0, low=0, high=100)
+    hidden, vocab = t.integer("hidden_size"), t.integer("vocab_size")
+    layers = tuple(_layer(b, prefix, i) for i in range(count))
+    drafts = tuple(_layer(b, prefix, count + i, draft=True) for i in range(nextn))
+    root = b.head(
+        vocab,
+        hidden,
+        embed=f"{prefix}.embed_tokens",
+        norm=f"{prefix}.norm.weight",
+        head=head,
+        tied=t.flag("tie_word_embeddings"),
+    )
+    params = (("index_topk", t.integer("index_topk")),) if t.has("index_topk") else ()
+    return Skeleton(layers, root, drafts=drafts, towers=towers, modalities=modalities, params=params)
+
+
+def _layer(b: Builder, prefix: str, index: int, *, draft: bool = False) -> Layer:
+    t = b.text
+    hidden = t.integer("hidden_size")
+    s = b.site(f"{prefix}.layers.{index}")
+    indexer = indexer_of(t)
+    if indexer is not None and not draft and not _has_indexer(t, index):
+        indexer = None
+    modules = mla_modules(s, t)
+    if indexer is not None:
+        types = t.items("indexer_types")
+        stored = not types or types[min(index, len(types) - 1)] == "full"
+        modules += indexer_modules(s, t, indexer, stored=stored)
+    modules += _mlp(s, t, index)
+    modules += [s.norm("input_layernorm", hidden), s.norm("post_attention_layernorm", hidden)]
+    if draft:
+        # GLM-5 leaves embedding and head out of the layer, DeepSeek stores copies of them
+        own = t.text("model_type") != "glm_moe_dsa"
+        modules = nextn_modules(s, hidden, t.integer("vocab_size"), modules, own_vocab=own)
+    return b.layer(index, s.prefix, [mla_mixer(t, indexer=indexer)], modules)
+
+
+def _has_indexer(t: Config, index: int) -> bool:
+    """deepseek_v2.py:1142 (0.32.0): from layer `offset` on only each `freq`-th layer chooses tokens; the others use
+    the choice of the layer before."""
+    pattern = t.get("index_topk_pattern")
+    if isinstance(pattern, str):
+        return index >= len(pattern) or pattern[index] != "S"
+    every, offset = t.integer("index_topk_freq", default=1), t.integer("index_skip_topk_offset", default=2, low=0)
+    return max(index - offset + 1, 0) % every == 0
+
+
+def _mlp(s: Site, t: Config, index: int) -> list[Module]:
+    sparse = (
+        t.has("n_routed_experts")
+        and index >= t.integer("first_k_dense_replace", default=0, low=0)
+        and index % t.integer("moe_layer_freq", default=1) == 0
+    )
+    if not sparse:
+        return s.gated_mlp(t.integer("hidden_size"), t.integer("intermediate_size"))
+    return routed_mlp(s, t, correction=t.text("topk_method") == "noaux_tc")

@@ -1,0 +1,131 @@
+"""Multi-head latent attention and what DeepSeek put around it: the sparse-attention indexer and the routed MLP.
+
+vLLM: models/deepseek_v2.py (DeepseekV2MLAAttention, Indexer, DeepseekV2MoE).
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from oomph.ir.model import Attention, Indexer, Linear, Module, Param, Part, Vocab
+from oomph.sources.arch.base import Site, rope_of
+from oomph.sources.config import Config
+
+
+def mla_mixer(t: Config, *, indexer: Indexer | None = None, rope: bool = True) -> Attention:
+    """The cache holds one vector of kv_lora_rank + qk_rope_head_dim per token, whatever the heads."""
+    heads = t.integer("num_attention_heads")
+    rank, rotary, nope = t.integer("kv_lora_rank"), t.integer("qk_rope_head_dim"), t.integer("qk_nope_head_dim")
+    return Attention(
+        "mla",
+        heads,
+        1,
+        rank + rotary,
+        t.integer("v_head_dim"),
+        kv_lora_rank=rank,
+        qk_rope_head_dim=rotary,
+        qk_nope_head_dim=nope,
+        indexer=indexer,
+        rope=rope_of(t, rotary) if rope else None,
+    )
+
+
+def mla_modules(s: Site, t: Config, *, at: str = "self_attn") -> list[Module]:
+    hidden, heads = t.integer("hidden_size"), t.integer("num_attention_heads")
+    rank, rotary, nope = t.integer("kv_lora_rank"), t.integer("qk_rope_head_dim"), t.integer("qk_nope_head_dim")
+    v_dim, q_rank = t.integer("v_head_dim"), t.integer("q_lora_rank", default=0, low=0)
+    kv_a = (f"{at}.kv_a_proj_with_mqa", rank + rotary)
+    q_dim = heads * (nope + rotary)
+    modules: list[Module] = []
+    if q_rank:
+        # DeepSeekV2FusedQkvAProjLinear: merged, and the same on every rank (disable_tp)
+        parts = [(f"{at}.q_a_proj", q_rank), kv_a]
+        modules += [
+            s.linear(f"{at}.fused_qkv_a_proj", parts, hidden, "replicated", "attention"),
+            s.norm(f"{at}.q_a_layernorm", q_rank),
+            s.linear(f"{at}.q_b_proj", [(f"{at}.q_b_proj", q_dim, heads)], q_rank, "column", "attention"),
+        ]
+    else:
+        modules += [
+            s.linear(kv_a[0], [kv_a], hidden, "replicated", "attention"),
+            s.linear(f"{at}.q_proj", [(f"{at}.q_proj", q_dim, heads)], hidden, "column", "attention"),
+        ]
+    kv_b = (f"{at}.kv_b_proj", heads * (nope + v_dim), heads)
+    return [
+        *modules,
+        s.norm(f"{at}.kv_a_layernorm", rank),
+        s.linear(f"{at}.kv_b_proj", [kv_b], rank, "column", "attention"),
+        s.row(f"{at}.o_proj", hidden, heads * v_dim, "attention"),
+    ]
+
+
+def indexer_of(t: Config) -> Indexer | None:
+    """DeepSeek sparse attention (`index_topk`). Its rotary table is the layer's own where both interleave
+    (deepseek_v2.py:989, 0.21.0: is_neox_style is part of get_rope's key)."""
+    if not t.has("index_topk"):
+        return None
+    rope = None if t.flag("indexer_rope_interleave") else rope_of(t, t.integer("qk_rope_head_dim"))
+    return Indexer(t.integer("index_n_heads"), t.integer("index_head_dim"), t.integer("index_topk"), rope)
+
+
+def indexer_modules(
+    s: Site, t: Config, indexer: Indexer, *, at: str = "self_attn.indexer", stored: bool = True
+) -> list[Module]:
+    """deepseek_v2.py Indexer: replicated; wk and weights_proj are created as one unquantised layer even where the
+    checkpoint has wk in FP8."""
+    hidden, q_rank, b = t.integer("hidden_size"), t.integer("q_lora_rank"), s.b
+    wk = s.linear(f"{at}.wk", [Part(f"{at}.wk", indexer.head_dim, created=False)], hidden, "replicated", "attention")
+    weights = s.linear(
+        f"{at}.weights_proj",
+        [Part(f"{at}.weights_proj", indexer.heads, created=False)],
+        hidden,
+        "replicated",
+        "attention",
+        quantised=False,
+    )
+    wq_b = Part(f"{at}.wq_b", indexer.heads * indexer.head_dim, stored=stored)
+    fused = Part(f"{at}.wk_weights_proj", indexer.head_dim + indexer.heads, stored=False)
+    return [
+        s.linear(f"{at}.wq_b", [wq_b], q_rank, "replicated", "attention"),
+        *([wk, weights] if stored else []),
+        Linear(f"{at}.wk_weights_proj", (fused,), hidden, "replicated", "attention", b.dtype),
+        *[
+            Param(f"{at}.k_norm.{n}", (indexer.head_dim,), b.dtype, "norm", stored=stored, created_dtype="F32")
+            for n in ("weight", "bias")
+        ],
+    ]
+
+
+def routed_mlp(s: Site, t: Config, *, at: str = "mlp", correction: bool = True, gate_dtype: str = "") -> list[Module]:
+    """deepseek_v2.py DeepseekV2MoE: router, shared experts, routed experts."""
+    hidden, inter = t.integer("hidden_size"), t.integer("moe_intermediate_size")
+    count = t.integer("n_routed_experts", "num_experts", "num_local_experts")
+    shared = t.integer("n_shared_experts", "num_shared_experts", default=0, low=0)
+    gate = s.replicated(f"{at}.gate", count, hidden, "router", quantised=False)
+    modules: list[Module] = [replace(gate, created_dtype=gate_dtype) if gate_dtype else gate]
+    if correction:
+        modules.append(score_correction(f"{at}.gate.e_score_correction_bias", count))
+    if shared:
+        modules += s.gated_mlp(hidden, inter * shared, at=f"{at}.shared_experts", role="shared_experts")
+    top_k = t.integer("num_experts_per_tok", "num_experts_per_token")
+    return [*modules, s.experts(count, hidden, inter, top_k, at=f"{at}.experts")]
+
+
+def score_correction(name: str, count: int) -> Param:
+    """fused_moe's router adds it in FP32, and checkpoints keep it so"""
+    return Param(name, (count,), "F32", "router", created_dtype="F32")
+
+
+def nextn_modules(s: Site, hidden: int, vocab: int, block: list[Module], *, own_vocab: bool) -> list[Module]:
+    """deepseek_mtp.py DeepSeekMultiTokenPredictorLayer around a decoder layer. Embedding and head are the target's;
+    DeepSeek's and GLM-4's checkpoints store them once more in the layer."""
+    b = s.b
+    return [
+        s.norm("enorm", hidden),
+        s.norm("hnorm", hidden),
+        s.replicated("eh_proj", hidden, 2 * hidden, "other", quantised=False),
+        s.norm("shared_head.norm", hidden),
+        Vocab("shared_head.head", vocab, hidden, b.dtype, "lm_head", stored=own_vocab),
+        *block,
+        Vocab("embed_tokens", vocab, hidden, b.dtype, "embed", stored=own_vocab),
+    ]
