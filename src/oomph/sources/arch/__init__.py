@@ -29,8 +29,12 @@ FAMILIES: dict[str, str] = {
     "Phi3ForCausalLM": "llama",
     "Qwen2ForCausalLM": "llama",
     "Qwen2MoeForCausalLM": "moe",
+    "Qwen2VLForConditionalGeneration": "qwen_vl",
+    "Qwen2_5_VLForConditionalGeneration": "qwen_vl",
     "Qwen3ForCausalLM": "llama",
     "Qwen3MoeForCausalLM": "moe",
+    "Qwen3VLForConditionalGeneration": "qwen_vl",
+    "Qwen3VLMoeForConditionalGeneration": "qwen_vl",
 }
 
 
