@@ -87,6 +87,7 @@ class Part(Struct, frozen=True):
     heads: int = 0
     stored: bool = True  # False: engines create it, the checkpoint has no tensor for it (Gemma 4's V where K = V)
     created: bool = True  # False: in the checkpoint, but engines do not create it
+    only: str = ""  # a build habit (facts/vllm/structure.py): created only by releases that have it
 
 
 class Linear(Struct, frozen=True):
@@ -136,6 +137,7 @@ class Vocab(Struct, frozen=True):
     tied: bool = False  # an output head that shares the embedding's storage
     stored: bool = True  # the checkpoint has a tensor of its own for it
     scheme: Scheme | None = None
+    everywhere: bool = False  # every pipeline stage builds it
 
 
 class Param(Struct, frozen=True):
@@ -150,6 +152,8 @@ class Param(Struct, frozen=True):
     stored: bool = True  # False: the engine creates it, the checkpoint does not have it
     created: bool = True  # False: in the checkpoint, but engines do not create it
     created_dtype: str = ""  # the dtype engines give it whatever the checkpoint has; "" = the model's
+    only: str = ""  # a build habit (facts/vllm/structure.py): created only by releases that have it
+    everywhere: bool = False  # outside the layers, but built by every pipeline stage
 
 
 Module = Linear | Experts | Vocab | Param
@@ -168,6 +172,8 @@ class Rope(Struct, frozen=True):
     kind: str = "default"
     dtype: str = ""  # "" = the model's
     params: tuple[tuple[str, float], ...] = ()  # what else tells two ropes apart
+    short: int = 0  # rows in releases without the build habit `only` (facts/vllm/structure.py)
+    only: str = ""
 
 
 class Attention(Struct, frozen=True):

@@ -8,8 +8,9 @@ from typing import Any
 from oomph.engines.vllm.shard import Layout
 from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
-from oomph.facts.vllm.create_weights import kv_scales, table
+from oomph.facts.vllm.create_weights import kv_scales, mla_kv_scales, table
 from oomph.facts.vllm.moe import padding
+from oomph.facts.vllm.structure import habits
 from oomph.facts.vllm.versions import pick
 from oomph.facts.vllm.weights import WEIGHTS
 from oomph.ir.model import Model
@@ -60,6 +61,9 @@ def build_for(
         towers=not text_only(model, flags),
         drafts=False,
         kv_scales=kv_scales(method, nbytes(dtype, 1)),
+        mla_kv_scales=mla_kv_scales(method, nbytes(dtype, 1)),
+        habits=habits(version),
+        global_scales=sm >= 100,
         separate_tied_head=rules.separate_tied_head,
         head_quantised=method in rules.quantised_heads,
         padding=padding(version, sm),

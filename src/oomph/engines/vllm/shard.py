@@ -53,8 +53,12 @@ def part_out(part: Part, linear: Linear, tp: int) -> int:
     return part.out_features // tp
 
 
-def outs(linear: Linear, tp: int) -> list[int]:
-    return [part_out(p, linear, tp) for p in linear.parts if p.created]
+def outs(linear: Linear, tp: int, habits: frozenset[str] = frozenset()) -> list[int]:
+    return [part_out(p, linear, tp) for p in linear.parts if is_created(p, habits)]
+
+
+def is_created(part: Part | Param, habits: frozenset[str]) -> bool:
+    return part.created and (not part.only or part.only in habits)
 
 
 def in_features(linear: Linear, tp: int) -> int:

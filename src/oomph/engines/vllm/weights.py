@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from oomph.engines.vllm.shard import Layout, in_features, local_experts, outs, param_elements, stage_layers
+from oomph.engines.vllm.shard import Layout, in_features, is_created, local_experts, outs, param_elements, stage_layers
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import create_weights
 from oomph.facts.vllm.moe import Padding
@@ -35,6 +35,9 @@ class Build(Struct, frozen=True):
     towers: bool = True  # False: text only
     drafts: bool = False  # the checkpoint's own draft layers are loaded too
     kv_scales: int = 0  # bytes of loadable scales the quantisation config gives each attention layer
+    mla_kv_scales: int = 0  # the same for latent attention
+    habits: frozenset[str] = frozenset()  # facts/vllm/structure.py
+    global_scales: bool = False  # NVFP4 experts' input scales of all experts on every rank
     separate_tied_head: bool = False  # a tied head that the checkpoint stores is built apart (0.32)
     head_quantised: bool = False
     padding: Padding = Padding()
@@ -94,16 +97,17 @@ def _whole(build: Build) -> Build:
 
 def _root(block: Block, build: Build, first: bool, last: bool) -> Iterator[Created]:
     """The embedding is on the first stage, norm and head on the last; a tied head is the embedding once more."""
+    embedded = first or any(isinstance(m, Vocab) and m.everywhere for m in block.modules)
     for module in block.modules:
         if isinstance(module, Vocab):
             is_head = module.role == "lm_head"
             shared = is_head and module.tied and not (build.separate_tied_head and module.stored)
-            if is_head and (not last or (shared and first)):
+            if is_head and (not (last or module.everywhere) or (shared and embedded)):
                 continue
-            if not is_head and not first:
+            if not is_head and not (first or module.everywhere):
                 continue
             yield from _vocab(module, build)
-        elif last or (first and not _is_final(module)):
+        elif last or (first and not _is_final(module)) or (isinstance(module, Param) and module.everywhere):
             yield from _module(module, build)
 
 
@@ -125,13 +129,13 @@ def _module(module: Module, build: Build) -> Iterator[Created]:
         yield from _experts(module, build)
     elif isinstance(module, Vocab):
         yield from _vocab(module, build)
-    elif module.created:
+    elif is_created(module, build.habits):
         dtype = module.created_dtype or build.dtype
         yield Created(module.name, "", module.role, nbytes(dtype, param_elements(module, build.layout.tp)))
 
 
 def _linear(module: Linear, build: Build) -> Iterator[Created]:
-    n = outs(module, build.layout.tp)
+    n = outs(module, build.layout.tp, build.habits)
     if not n:
         return
     d = nbytes(module.created_dtype or build.dtype, 1)
@@ -149,8 +153,9 @@ def _experts(module: Experts, build: Build) -> Iterator[Created]:
     hidden, inter = build.padding.sizes(module.scheme, module.hidden, module.intermediate // ranks)
     d = nbytes(build.dtype, 1)
     shards = 2 if module.gated else 1
+    everyone = module.count if build.global_scales else e
     for name, size in build.table.experts(
-        module.scheme, e, module.count, hidden, inter, module.intermediate, d, shards, module.bias
+        module.scheme, e, everyone, hidden, inter, module.intermediate, d, shards, module.bias
     ):
         yield Created(module.name, name, module.role, size)
     if layout.expert_parallel and layout.moe_ranks > 1:
@@ -174,8 +179,9 @@ def _attention(layer: Layer, build: Build) -> Iterator[Created]:
     for mixer in layer.mixers:
         if isinstance(mixer, Attention):
             yield Created("attn", "_scales", "buffers", 16)
-            if build.kv_scales:
-                yield Created("attn", "scales", "attention", build.kv_scales)
+            scales = build.mla_kv_scales if mixer.kind == "mla" else build.kv_scales
+            if scales:
+                yield Created("attn", "scales", "attention", scales)
 
 
 def _ropes(model: Model, stage: range, build: Build) -> Iterator[Created]:
@@ -184,12 +190,12 @@ def _ropes(model: Model, stage: range, build: Build) -> Iterator[Created]:
     layers = model.layers[stage.start : stage.stop]
     for layer in (*layers, *(model.drafts if build.drafts else ())):
         for mixer in layer.mixers:
-            if isinstance(mixer, Attention) and mixer.rope is not None and mixer.rope not in seen:
-                seen.add(mixer.rope)
-                rope = mixer.rope
-                yield Created(
-                    "rotary",
-                    "cos_sin_cache",
-                    "buffers",
-                    rope.positions * rope.dim * nbytes(rope.dtype or build.dtype, 1),
-                )
+            if not isinstance(mixer, Attention):
+                continue
+            for rope in (mixer.rope, mixer.indexer.rope if mixer.indexer else None):
+                if rope is None or rope in seen:
+                    continue
+                seen.add(rope)
+                rows = rope.positions if not rope.only or rope.only in build.habits else rope.short
+                size = rows * rope.dim * nbytes(rope.dtype or build.dtype, 1)
+                yield Created("rotary", "cos_sin_cache", "buffers", size)

@@ -238,15 +238,23 @@ def _fp8_experts(
 def _nvfp4_experts(
     s: Scheme, e: int, e_all: int, hidden: int, inter: int, inter_full: int, d: int, shards: int
 ) -> Params:
-    """modelopt.py ModelOptNvFp4FusedMoE, compressed_tensors_moe_w4a4_nvfp4.py."""
+    """modelopt.py ModelOptNvFp4FusedMoE. FlashInfer's kernels (Blackwell) keep the input scales of all experts
+    (oracle/nvfp4.py:68)."""
     g = s.group_size or 16
     return [
         ("w13_weight", e * shards * inter * (hidden // 2)),
         ("w2_weight", e * hidden * (inter // 2)),
         ("weight_scales", e * (shards * inter * (hidden // g) + hidden * (inter // g))),
         ("weight_global_scales", e * (shards + 1) * 4),
-        ("input_scales", e * (shards + 1) * 4),
+        ("input_scales", e_all * (shards + 1) * 4),
     ]
+
+
+def _ct_nvfp4_experts(
+    s: Scheme, e: int, e_all: int, hidden: int, inter: int, inter_full: int, d: int, shards: int
+) -> Params:
+    """compressed_tensors_moe_w4a4_nvfp4.py: the input scales of this rank's experts only."""
+    return _nvfp4_experts(s, e, e, hidden, inter, inter_full, d, shards)
 
 
 def _mxfp4_experts(
@@ -316,7 +324,7 @@ _EXPERTS: tuple[ExpertsOf, ...] = (
     ExpertsOf("mxfp4", "", _mxfp4_experts),
     ExpertsOf("compressed-tensors", "pack-quantized", _wna16_experts),
     ExpertsOf("compressed-tensors", "float-quantized", _fp8_experts),
-    ExpertsOf("compressed-tensors", "nvfp4-pack-quantized", _nvfp4_experts),
+    ExpertsOf("compressed-tensors", "nvfp4-pack-quantized", _ct_nvfp4_experts),
     ExpertsOf("compressed-tensors", "mxfp4-pack-quantized", _mxfp4_experts),
 )
 
@@ -328,6 +336,12 @@ def kv_scales(method: str, d: int) -> int:
     if method == "compressed-tensors":
         return 3 * 4 + 3 * d
     return 4 * d if method in _KV_SCALE_METHODS else 0
+
+
+def mla_kv_scales(method: str, d: int) -> int:
+    """fp8.py and compressed_tensors.py ask for the class Attention, which latent attention is not; modelopt.py takes
+    both."""
+    return 0 if method in ("fp8", "compressed-tensors") else kv_scales(method, d)
 
 
 _KV_SCALE_METHODS = frozenset({"fp8", "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8"})

@@ -118,14 +118,15 @@ class Builder:
         tied: bool = False,
         bias: bool = False,
         extra: Sequence[Module] = (),
+        everywhere: bool = False,
     ) -> Block:
-        """The usual root: embedding, final norm, output head."""
+        """The usual root: embedding, final norm, output head. `everywhere`: on all stages."""
         has_head = self.stores(f"{head}.weight", not tied) or self.stores(f"{head}.qweight", False)
         return self.block(
             [
-                Vocab(embed, rows, dim, self.dtype, "embed"),
+                Vocab(embed, rows, dim, self.dtype, "embed", everywhere=everywhere),
                 *extra,
-                *([Param(norm, (dim,), self.dtype, "norm")] if norm else []),
+                *([Param(norm, (dim,), self.dtype, "norm", everywhere=everywhere)] if norm else []),
                 Vocab(
                     head,
                     rows,
@@ -136,6 +137,7 @@ class Builder:
                     tied=tied,
                     stored=has_head,
                     scheme=self.scheme([head], "lm_head"),
+                    everywhere=everywhere,
                 ),
             ]
         )

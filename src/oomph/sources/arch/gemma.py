@@ -103,13 +103,14 @@ def _text(
         head=head,
         tied=tied,
         extra=[normalizer(b, prefix)],
+        everywhere=True,  # gemma2.py:263, gemma3.py:306: not left out on any stage
     )
     return Skeleton(tuple(layers), root, towers=towers, modalities=modalities)
 
 
 def normalizer(b: Builder, prefix: str) -> Param:
     """gemma2.py: register_buffer("normalizer", sqrt(hidden_size), persistent=False)"""
-    return Param(f"{prefix}.normalizer", (), b.dtype, "other", stored=False)
+    return Param(f"{prefix}.normalizer", (), b.dtype, "other", stored=False, everywhere=True)
 
 
 def layer_types(t: Config, every: int) -> list[str]:

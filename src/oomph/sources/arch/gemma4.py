@@ -40,6 +40,7 @@ def build(b: Builder) -> Skeleton:
         norm=f"{prefix}.norm.weight",
         tied=b.config.flag("tie_word_embeddings", default=t.flag("tie_word_embeddings")),
         extra=[*_per_layer_root(b, prefix, hidden, ple * len(types), ple), normalizer(b, prefix)],
+        everywhere=True,
     )
     # gemma4_mm.py:993: a buffer of this many values per scheduled token, kept for the CUDA graphs
     params = (("per_layer_embeddings", ple * len(types)),) if wrapped and ple else ()
@@ -88,16 +89,17 @@ def _layer(b: Builder, prefix: str, index: int, kind: str, mixer: Attention, cou
     heads, kv, width = mixer.num_heads, mixer.num_kv_heads, mixer.head_dim
     bias = t.flag("attention_bias")
     v_stored = not (kind == "full_attention" and t.flag("attention_k_eq_v"))
+    kv_only = "kv of layers that share a cache" if mixer.shares_cache_of is not None else ""
     parts = [
         Part("self_attn.q_proj", heads * width, heads),
-        Part("self_attn.k_proj", kv * width, kv),
-        Part("self_attn.v_proj", kv * width, kv, stored=v_stored),
+        Part("self_attn.k_proj", kv * width, kv, only=kv_only),
+        Part("self_attn.v_proj", kv * width, kv, stored=v_stored, only=kv_only),
     ]
     modules: list[Module] = [
         s.linear("self_attn.qkv_proj", parts, hidden, "column", "attention", bias=bias),
         s.row("self_attn.o_proj", hidden, heads * width, "attention", bias=bias),
         s.norm("self_attn.q_norm", width),
-        s.norm("self_attn.k_norm", width),
+        replace(s.norm("self_attn.k_norm", width), only=kv_only),
         *s.gated_mlp(hidden, inter),
         s.norm("input_layernorm", hidden),
         s.norm("post_attention_layernorm", hidden),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.model import Module, Param, Tower, Vocab
+from oomph.ir.model import Module, Param, Tower
 from oomph.sources.arch.base import Builder, Site
 from oomph.sources.config import Config
 
@@ -24,7 +24,7 @@ def siglip(b: Builder, prefix: str, v: Config, *, post_norm: bool = True) -> Tow
     first: list[Module] = [
         Param("embeddings.patch_embedding.weight", conv, b.dtype, "multimodal"),
         Param("embeddings.patch_embedding.bias", (hidden,), b.dtype, "multimodal"),
-        Vocab("embeddings.position_embedding", positions, hidden, b.dtype, "multimodal"),
+        Param("embeddings.position_embedding.weight", (positions, hidden), b.dtype, "multimodal"),
         # siglip.py: register_buffer("position_ids"), not in the checkpoint
         Param("embeddings.position_ids", (1, positions), "I64", "multimodal", stored=False, created_dtype="I64"),
     ]
