@@ -1,0 +1,198 @@
+"""`--gpu` and the JSON form of GPUs -> Devices.
+
+What people write, and how it is read:
+
+    RTX 3090 · 2x RTX 5070 Ti · RTX 3090 x2 · 2 H100    a card of facts/gpus.py, so many times
+    RTX 3090 + RTX 3060 12GB · H100,H100                a mixed list, in rank order
+    24GiB · 4x24GiB · 25250627584                       a plain size, literally: what cudaMemGetInfo reports
+    24GB · 4x24GB                                       a card sold as 24 GB: 24 GiB less what a driver keeps
+    RTX 3090 used 1.2GiB                                other processes hold 1.2 GiB (on each, with a count)
+    auto                                                the GPUs of this machine, as CUDA_VISIBLE_DEVICES shows them
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from msgspec import structs
+
+from oomph.errors import CommandError, InputError
+from oomph.facts import gpus
+from oomph.ir.hardware import Device
+from oomph.units import GIB, MIB, parse_size
+
+MAX_GPUS = 1024
+_MAX_TEXT = 4096
+_MAX_ENTRY = 200
+_MAX_BYTES = 1 << 50  # 1 PiB on one device is a mistake, not a GPU
+
+
+def parse_gpus(text: str) -> tuple[Device, ...]:
+    if not isinstance(text, str):
+        raise CommandError(f"--gpu takes text, not {type(text).__name__}")
+    if len(text) > _MAX_TEXT:
+        raise CommandError(f"--gpu is {len(text)} characters long; {_MAX_TEXT} at most")
+    if text.strip().lower() == "auto":
+        from oomph.sources.nvml import live_gpus
+
+        return live_gpus()
+    devices: list[Device] = []
+    # "Max+" is a name (Ryzen AI Max+ 395), every other "+" a list
+    for part in re.split(r",|(?<![Mm][Aa][Xx])\+", text):
+        if not part.strip() or len(part) > _MAX_ENTRY:
+            what = f"an entry of more than {_MAX_ENTRY} characters" if part.strip() else "an empty entry"
+            raise CommandError(f"--gpu {_shown(text)} has {what}")
+        count, device = _entry(part.strip())
+        if len(devices) + count > MAX_GPUS:
+            raise CommandError(f"--gpu {_shown(text)} asks for more than {MAX_GPUS} GPUs")
+        devices += [device] * count
+    return tuple(devices)
+
+
+_COUNTED = re.compile(r"([0-9]+)\s*[x×*]\s*(.+)", re.IGNORECASE)
+_COUNT_AFTER = re.compile(r"(.+?)\s[x×*]\s*([0-9]+)", re.IGNORECASE)
+_COUNT_STUCK = re.compile(r"(.+?)[x×*]\s*([0-9]+)", re.IGNORECASE)
+_COUNT_BARE = re.compile(r"([0-9]{1,4})\s+(.+)")
+_UNIT = r"(?:gib|gb|g|mib|mb|m)"
+_USED = re.compile(rf"\(?\bused[\s:=]*([0-9][0-9._]*\s*{_UNIT}?)\b\)?", re.IGNORECASE)
+_USED_AFTER = re.compile(rf"\(?\b([0-9][0-9._]*\s*{_UNIT})\s+used\b\)?", re.IGNORECASE)
+
+
+def _entry(part: str) -> tuple[int, Device]:
+    used = 0
+    if match := _USED.search(part) or _USED_AFTER.search(part):
+        used = _size(match[1], what="GPU memory in use")
+        part = (part[: match.start()] + " " + part[match.end() :]).strip()
+    if match := _COUNTED.fullmatch(part):
+        return _count(match[1], part), _one(match[2], used)
+    if match := _COUNT_AFTER.fullmatch(part):
+        return _count(match[2], part), _one(match[1], used)
+    try:
+        return 1, _one(part, used)
+    except CommandError as error:
+        # Only now: "RTX 3090" also reads as an "RT" 3090 times, "3090 Ti" as 3090 of a card called "Ti".
+        for pattern, count, name in ((_COUNT_STUCK, 2, 1), (_COUNT_BARE, 1, 2)):
+            if (match := pattern.fullmatch(part)) and (row := _row_or_none(match[name])):
+                return _count(match[count], part), row.device(used_bytes=used)
+        raise error
+
+
+def _row_or_none(name: str, *, near: int = 0) -> gpus.GpuRow | None:
+    try:
+        return gpus.find(name, near=near)
+    except CommandError:
+        return None
+
+
+def _count(digits: str, part: str) -> int:
+    if len(digits) > 6 or not 1 <= int(digits) <= MAX_GPUS:
+        raise CommandError(f"{_shown(part)} asks for {digits[:12]} GPUs; 1 to {MAX_GPUS} can be meant")
+    return int(digits)
+
+
+_PLAIN_SIZE = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*(gib|gb|g|mib|mb|m|tib|tb|t|b)?", re.IGNORECASE)
+
+
+def _one(name: str, used: int) -> Device:
+    match = _PLAIN_SIZE.fullmatch(name)
+    if match is None or not (match[2] or len(match[1]) > 9):  # "3090" is a card, "25250627584" is bytes
+        return gpus.find(name).device(used_bytes=used)
+    total = _size(name, what="GPU memory")
+    nominal = (match[2] or "").lower() == "gb" and "." not in match[1]
+    if nominal:
+        chips = total // 10**9 * GIB
+        total = chips - gpus.reserve(chips)
+    if not 64 * MIB <= total <= _MAX_BYTES:
+        raise CommandError(f"a GPU with {_shown(name)} of memory cannot be meant")
+    return Device(
+        name=f"{name.strip()} GPU", total_bytes=total, used_bytes=used, total_basis="assumed" if nominal else "exact"
+    )
+
+
+def _size(text: str, *, what: str) -> int:
+    if len(text) > 40:
+        raise CommandError(f"{what} {_shown(text)} is not a size such as 1.2GiB")
+    try:
+        return parse_size(text, what=what)
+    except InputError as error:
+        raise CommandError(error.message) from None
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+_KEYS = {"name", "count", "total_bytes", "compute_capability", "used_bytes"}
+
+
+def from_json(value: object) -> tuple[Device, ...]:
+    """A string as for --gpu, an object of the contract (design: `{"name", "count", "total_bytes", ...}`), or a list of
+    these. `count` defaults to 1; name or total_bytes must be there; what is given wins over the table's row."""
+    if isinstance(value, str):
+        return parse_gpus(value)
+    if isinstance(value, dict):
+        return _from_object(value)
+    if not isinstance(value, list):
+        raise CommandError(f"a GPU in JSON is a string, an object or a list of these, not {_kind(value)}")
+    if not value:
+        raise CommandError("the list of GPUs is empty")
+    devices: list[Device] = []
+    for index, item in enumerate(value):
+        if isinstance(item, list):
+            raise CommandError(f"GPU {index} of the list is a list itself")
+        devices += from_json(item)
+        if len(devices) > MAX_GPUS:
+            raise CommandError(f"the list has more than {MAX_GPUS} GPUs")
+    return tuple(devices)
+
+
+def _from_object(value: dict[Any, Any]) -> tuple[Device, ...]:
+    if unknown := [key for key in value if key not in _KEYS]:
+        raise CommandError(f"a GPU in JSON has no key {_shown(str(unknown[0]))}; it has {', '.join(sorted(_KEYS))}")
+    count = _integer(value, "count", 1, 1, MAX_GPUS)
+    total = _integer(value, "total_bytes", 0, 0, _MAX_BYTES)
+    used = _integer(value, "used_bytes", 0, 0, _MAX_BYTES)
+    capability = _capability(value.get("compute_capability"))
+    name = value.get("name")
+    if name is not None and not isinstance(name, str):
+        raise CommandError(f"a GPU's name is a string, not {_kind(name)}")
+    if not total:
+        if not name:
+            raise CommandError("a GPU in JSON needs a name or total_bytes")
+        device = _one(name, used)
+    elif name and (row := _row_or_none(name, near=total)):
+        device = row.device(used_bytes=used, total_bytes=total)
+    else:  # a card that is not in the table can be planned for when its memory is given
+        device = Device(name=(name or "GPU")[:100], total_bytes=total, used_bytes=used, total_basis="exact")
+    if capability:
+        device = structs.replace(device, capability=capability)
+    return (device,) * count
+
+
+def _integer(value: dict[Any, Any], key: str, default: int, low: int, high: int) -> int:
+    number = value.get(key)
+    if number is None:
+        return default
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise CommandError(f"a GPU's {key} is a whole number, not {_kind(number)}")
+    if not low <= number <= high:
+        raise CommandError(f"a GPU's {key} is between {low} and {high}")
+    return number
+
+
+def _capability(value: object) -> tuple[int, int] | None:
+    if value is None or value == "":
+        return None
+    text = str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+    match = re.fullmatch(r"(\d{1,2})\.(\d)", text, re.ASCII) if isinstance(text, str) else None
+    if match is None:
+        raise CommandError(f'a GPU\'s compute_capability is text such as "12.0", not {_kind(value)}')
+    return int(match[1]), int(match[2])
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, float):
+        return f"the number {value}"
+    words = {str: "a string", int: "a number", bool: "a truth value", list: "a list", dict: "an object"}
+    return "null" if value is None else words.get(type(value), type(value).__name__)
