@@ -20,9 +20,12 @@ FAMILIES: dict[str, str] = {
     "Gemma4ForCausalLM": "gemma4",
     "Gemma4ForConditionalGeneration": "gemma4",
     "GemmaForCausalLM": "gemma",
+    "Glm4MoeForCausalLM": "glm4_moe",
     "GlmMoeDsaForCausalLM": "deepseek",
     "GptOssForCausalLM": "gpt_oss",
+    "KimiK25ForConditionalGeneration": "kimi",
     "LlamaForCausalLM": "llama",
+    "MiniMaxM2ForCausalLM": "minimax_m2",
     "MistralForCausalLM": "llama",
     "MixtralForCausalLM": "moe",
     "PaliGemmaForConditionalGeneration": "gemma",
@@ -33,8 +36,13 @@ FAMILIES: dict[str, str] = {
     "Qwen2_5_VLForConditionalGeneration": "qwen_vl",
     "Qwen3ForCausalLM": "llama",
     "Qwen3MoeForCausalLM": "moe",
+    "Qwen3NextForCausalLM": "qwen_gdn",
     "Qwen3VLForConditionalGeneration": "qwen_vl",
     "Qwen3VLMoeForConditionalGeneration": "qwen_vl",
+    "Qwen3_5ForCausalLM": "qwen_gdn",
+    "Qwen3_5ForConditionalGeneration": "qwen_gdn",
+    "Qwen3_5MoeForCausalLM": "qwen_gdn",
+    "Qwen3_5MoeForConditionalGeneration": "qwen_gdn",
 }
 
 

@@ -1,0 +1,88 @@
+"""Kimi K2.5 to K2.7: DeepSeek-V3's language model behind a MoonViT vision tower.
+
+vLLM: models/kimi_k25.py, kimi_k25_vit.py.
+"""
+
+from __future__ import annotations
+
+from oomph.ir.model import Modality, Module, Param, Tower
+from oomph.sources.arch.base import Builder, Site, Skeleton
+from oomph.sources.arch.deepseek import language_model
+from oomph.sources.arch.siglip import layer_norm
+from oomph.sources.config import Config
+
+# kimi_k25.py: the processor's largest image, 3584 pixels a side in patches of 14, merged 2 x 2 (MaxImageTokenMeta)
+_IMAGE_TOKENS = (3584 // 28) ** 2
+
+
+def build(b: Builder) -> Skeleton:
+    v = b.config.sub("vision_config")
+    return language_model(
+        b,
+        "language_model.model",
+        "language_model.lm_head",
+        towers=(_vision(b, v), _projector(b, v)),
+        modalities=(Modality("vision_chunk", _IMAGE_TOKENS),),
+    )
+
+
+def _vision(b: Builder, v: Config) -> Tower:
+    hidden, inter = v.integer("vt_hidden_size", default=1152), v.integer("vt_intermediate_size", default=4304)
+    heads, count = v.integer("vt_num_attention_heads", default=16), v.integer("vt_num_hidden_layers", default=27)
+    patch = v.integer("patch_size", default=14)
+    height, width = v.integer("init_pos_emb_height", default=64), v.integer("init_pos_emb_width", default=64)
+    s = b.site("vision_tower")
+    frames = v.integer("init_pos_emb_time", default=4)
+    first: list[Module] = [
+        Param("patch_embed.proj.weight", (hidden, 3, patch, patch), b.dtype, "multimodal"),
+        Param("patch_embed.proj.bias", (hidden,), b.dtype, "multimodal"),
+        Param("patch_embed.pos_emb.weight", (height, width, hidden), b.dtype, "multimodal"),
+        Param("patch_embed.pos_emb.time_weight", (frames, 1, hidden), b.dtype, "multimodal", stored=False),
+    ]
+    last = layer_norm(s, "encoder.final_layernorm", hidden)
+    blocks = ((1, b.block(first)), (count, b.block(_layer(s, hidden, inter, heads))), (1, b.block(last)))
+    return Tower("vision_tower", "vision", s.prefix, blocks, count, hidden, inter, heads)
+
+
+def _layer(s: Site, hidden: int, inter: int, heads: int) -> list[Module]:
+    """Quantised where a ModelOpt list does not name it; vLLM ignores compressed-tensors here (kimi_k25.py:368), as
+    its checkpoints do."""
+    at, quantised = "encoder.blocks.0", _quantised(s.b)
+    # one tensor holds q, k and v, each split over the heads
+    qkv = s.linear(
+        f"{at}.wqkv",
+        [(f"{at}.wqkv", 3 * hidden, heads)],
+        hidden,
+        "column",
+        "multimodal",
+        bias=True,
+        quantised=quantised,
+    )
+    return [
+        *layer_norm(s, f"{at}.norm0", hidden),
+        *layer_norm(s, f"{at}.norm1", hidden),
+        s.column(f"{at}.mlp.fc0", inter, hidden, "multimodal", bias=True, quantised=quantised),
+        s.row(f"{at}.mlp.fc1", hidden, inter, "multimodal", bias=True, quantised=quantised),
+        qkv,
+        s.row(f"{at}.wo", hidden, hidden, "multimodal", bias=True, quantised=quantised),
+    ]
+
+
+def _projector(b: Builder, v: Config) -> Tower:
+    s = b.site("mm_projector")
+    hidden = v.integer("mm_hidden_size", default=1152)
+    text = v.integer("text_hidden_size", default=b.text.integer("hidden_size"))
+    merged = hidden
+    for side in v.integers("merge_kernel_size") or [2, 2]:
+        merged *= side
+    quantised = _quantised(b)
+    modules: list[Module] = [
+        *layer_norm(s, "pre_norm", hidden),
+        s.replicated("proj.0", merged, merged, "multimodal", bias=True, quantised=quantised),
+        s.replicated("proj.2", text, merged, "multimodal", bias=True, quantised=quantised),
+    ]
+    return Tower("mm_projector", "vision", s.prefix, ((1, b.block(modules)),))
+
+
+def _quantised(b: Builder) -> bool:
+    return b.quant is not None and b.quant.facts.method != "compressed-tensors"
