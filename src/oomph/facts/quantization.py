@@ -71,12 +71,12 @@ def _modelopt_fp8(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
 
 
 def _modelopt_fp4(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
-    return [
+    tensors: Tensors = [
         (".weight", (n, k // 2), "U8"),
         (".weight_scale", (n, k // s.group_size), "F8_E4M3"),
         (".weight_scale_2", (), "F32"),
-        (".input_scale", (), "F32"),
     ]
+    return [*tensors, (".input_scale", (), "F32")] if s.input_bits < 16 else tensors
 
 
 def _ct_packed(s: Scheme, n: int, k: int, dtype: str) -> Tensors:

@@ -315,8 +315,8 @@ def _modelopt_scheme(algo: str, fields: Mapping[str, Any]) -> Scheme | None:
             "float",
             "tensor_group",
             _int(fields, "group_size", 16),
-            activation="static",
-            input_bits=4,
+            activation="none" if algo == "W4A16_NVFP4" else "static",
+            input_bits=16 if algo == "W4A16_NVFP4" else 4,
         )
     if algo == "FP8":
         return Scheme("modelopt", 8, "float", "tensor", activation="static", input_bits=8)

@@ -13,7 +13,7 @@ class WeightRules(Range, frozen=True):
 WEIGHTS: tuple[WeightRules, ...] = (
     WeightRules(
         separate_tied_head=True,
-        quantised_heads=frozenset({"awq", "gptq", "modelopt_fp4", "compressed-tensors"}),
+        quantised_heads=frozenset({"awq", "gptq", "modelopt_fp4", "modelopt_mixed", "compressed-tensors"}),
         since="0.29.0",
     ),
     WeightRules(separate_tied_head=False, quantised_heads=frozenset({"gptq"})),

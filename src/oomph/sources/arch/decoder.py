@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Block, Layer, Linear, Module, Param, Part, Role, Rope
+from oomph.ir.model import Attention, Block, Layer, Linear, Module, Param, Part, Role, Rope, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.config import Config
 
@@ -54,6 +55,8 @@ class Style(Struct, frozen=True, kw_only=True):
     window: Literal["config", "qwen", "none"] = "config"
     every: int = 0  # each n-th layer has full attention where there is no layer_types; 0 = layers are all alike
     own_head_dim: bool = True  # False: hidden_size / heads, whatever head_dim says (qwen2.py:149, commandr.py:141)
+    # what the class builds on every pipeline stage, used there or not
+    everywhere: tuple[Literal["embed", "norm", "lm_head"], ...] = ()
     names: Names = Names()
     defaults: tuple[tuple[str, int | float | bool | str], ...] = ()
 
@@ -220,7 +223,7 @@ def decoder_root(
     hidden = t.integer("hidden_size")
     shared = b.config.flag("tie_word_embeddings", default=t.flag("tie_word_embeddings")) if tied is None else tied
     extra = [Param(f"{prefix}.{n.norm}.bias", (hidden,), b.dtype, "norm")] if style.norm_bias else []
-    return b.head(
+    root = b.head(
         t.integer("vocab_size"),
         hidden,
         embed=f"{prefix}.{n.embed}",
@@ -230,6 +233,15 @@ def decoder_root(
         bias=head_bias,
         extra=extra,
     )
+    return b.block(
+        [
+            replace(m, everywhere=True) if isinstance(m, Vocab | Param) and m.role in style.everywhere else m
+            for m in root.modules
+        ]
+    )
+
+
+ALL_STAGES: tuple[Literal["embed", "norm", "lm_head"], ...] = ("embed", "norm", "lm_head")
 
 
 def fill(b: Builder, style: Style) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from oomph.ir.model import Attention, Module, Param
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
-from oomph.sources.arch.decoder import Style, decoder_root
+from oomph.sources.arch.decoder import ALL_STAGES, Style, decoder_root
 from oomph.sources.config import Config
 
 _DEFAULTS = {
@@ -45,7 +45,7 @@ def build(b: Builder) -> Skeleton:
             s.norm("post_attention_layernorm", hidden),
         ]
         layers.append(b.layer(i, s.prefix, [both[i % 2]], modules))
-    return Skeleton(tuple(layers), decoder_root(b, Style()))
+    return Skeleton(tuple(layers), decoder_root(b, Style(everywhere=ALL_STAGES)))
 
 
 def _attentions(t: Config, heads: int, kv: int, head_dim: int) -> tuple[Attention, Attention]:

@@ -40,6 +40,7 @@ STYLES: dict[str, Style] = {
     "CohereForCausalLM": Style(
         qkv_bias=False,
         norms=("input_layernorm",),
+        everywhere=("embed", "norm"),
         qk_norm="heads",
         qk_norm_flag="use_qk_norm",
         own_head_dim=False,
@@ -48,6 +49,7 @@ STYLES: dict[str, Style] = {
     "Cohere2ForCausalLM": Style(
         qkv_bias=False,
         norms=("input_layernorm",),
+        everywhere=("embed", "norm"),
         every=4,
         own_head_dim=False,
         defaults=(("tie_word_embeddings", True), ("max_position_embeddings", 8192), ("sliding_window", 4096)),

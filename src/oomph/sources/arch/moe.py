@@ -9,20 +9,22 @@ from typing import Literal
 
 from oomph.ir.model import Linear, Module
 from oomph.sources.arch.base import Builder, Site, Skeleton
-from oomph.sources.arch.decoder import Mlp, Style, decoder, dense_mlp, fill
+from oomph.sources.arch.decoder import ALL_STAGES, Mlp, Style, decoder, dense_mlp, fill
 from oomph.sources.arch.llama import QWEN2
 
-MIXTRAL = Style(qkv_bias=False, defaults=(("num_local_experts", 8), ("num_experts_per_tok", 2)))
+MIXTRAL = Style(qkv_bias=False, everywhere=ALL_STAGES, defaults=(("num_local_experts", 8), ("num_experts_per_tok", 2)))
 QWEN2_MOE = Style(
     qkv_bias=True,
     o_bias=False,
     window="qwen",
+    everywhere=ALL_STAGES,
     defaults=(*QWEN2.defaults, ("num_experts", 60), ("num_experts_per_tok", 4), ("decoder_sparse_step", 1)),
 )
 QWEN3_MOE = Style(
     o_bias=False,
     qk_norm="head",
     window="qwen",
+    everywhere=ALL_STAGES,
     defaults=(*QWEN2.defaults, ("num_experts", 128), ("num_experts_per_tok", 8), ("decoder_sparse_step", 1)),
 )
 
@@ -76,11 +78,17 @@ def qwen_moe_mlp(b: Builder, style: Style, layout: Literal["each", "stacked"] = 
     return mlp
 
 
-def qwen_moe_block(s: Site, layout: Literal["each", "stacked"] = "each") -> list[Module]:
+def qwen_moe_block(
+    s: Site, layout: Literal["each", "stacked"] = "each", *, quantised_router: bool = True
+) -> list[Module]:
     t = s.b.text
     hidden, count = t.integer("hidden_size"), t.integer("num_experts")
     shared = t.integer("shared_expert_intermediate_size", default=0, low=0)
-    modules: list[Module] = [router(s, "mlp.gate", count, hidden)]
+    modules: list[Module] = [
+        router(s, "mlp.gate", count, hidden)
+        if quantised_router
+        else s.replicated("mlp.gate", count, hidden, "router", quantised=False)
+    ]
     if shared:
         modules.append(s.replicated("mlp.shared_expert_gate", 1, hidden, "shared_experts", quantised=False))
         modules += s.gated_mlp(hidden, shared, at="mlp.shared_expert", role="shared_experts")

@@ -5,8 +5,8 @@ vLLM: models/qwen2_vl.py, qwen2_5_vl.py, qwen3_vl.py, qwen3_vl_moe.py.
 
 from __future__ import annotations
 
-from oomph.sources.arch.base import Builder, Skeleton
-from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, fill
+from oomph.sources.arch.base import Builder, Skeleton, rope_of
+from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, dims, fill
 from oomph.sources.arch.llama import QWEN2, QWEN3
 from oomph.sources.arch.moe import QWEN3_MOE, qwen_moe_mlp
 from oomph.sources.arch.qwen_vision import qwen2_5_vision, qwen2_vision, qwen3_vision
@@ -37,8 +37,10 @@ def build(b: Builder) -> Skeleton:
     tower, modalities = _TOWERS[b.architecture](b, visual, v)
     mlp = qwen_moe_mlp(b, style, "stacked") if style is QWEN3_MOE else None
     levels = len(v.items("deepstack_visual_indexes"))
+    _, _, head_dim = dims(b.text, style)
+    rope = rope_of(b.text, head_dim, bounded=not second)
     return Skeleton(
-        decoder_layers(b, style, prefix, mlp),
+        decoder_layers(b, style, prefix, mlp, rope),
         decoder_root(b, style, prefix),
         towers=(tower,),
         modalities=modalities,

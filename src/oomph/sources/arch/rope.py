@@ -22,10 +22,18 @@ _LENGTHS = (
 
 
 def rope_of(
-    text: Config, head_dim: int, *, theta: float = 0.0, params: object = None, positions: int = 0, dtype: str = ""
+    text: Config,
+    head_dim: int,
+    *,
+    theta: float = 0.0,
+    params: object = None,
+    positions: int = 0,
+    dtype: str = "",
+    bounded: bool = False,
 ) -> Rope:
     """The rotary table vLLM builds for these rope parameters (model_executor/layers/rotary_embedding/__init__.py).
-    `positions`: the class's own max_position, where it is not max_position_embeddings."""
+    `positions`: the class's own max_position, where it is not max_position_embeddings; `bounded`: a multimodal class
+    whose positions stay below the number of tokens."""
     rope = dict(params) if isinstance(params, dict) else dict(text.table("rope_parameters", "rope_scaling"))
     scaling = Config(rope, f"{text.where}, rope parameters")
     kind = scaling.text("rope_type", "type", default="default")
@@ -39,7 +47,10 @@ def rope_of(
     extra = tuple(
         sorted((k, float(v)) for k, v in rope.items() if isinstance(v, int | float) and not isinstance(v, bool))
     )
-    return Rope(dim, _rows(kind, scaling, text, length), base, kind, dtype, extra)
+    rows = _rows(kind, scaling, text, length)
+    if bounded and "mrope_section" in rope:
+        return Rope(dim, rows, base, kind, dtype, extra, rows // 4, "mrope tables four times the longest sequence")
+    return Rope(dim, rows, base, kind, dtype, extra)
 
 
 def _rows(kind: str, scaling: Config, text: Config, length: int) -> int:

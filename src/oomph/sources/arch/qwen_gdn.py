@@ -1,0 +1,189 @@
+"""Qwen3-Next and Qwen3.5/3.6/3.8: gated delta net on three layers of four, gated attention on the fourth, MTP layers.
+
+vLLM: models/qwen3_next.py, qwen3_5.py, qwen3_next_mtp.py, qwen3_5_mtp.py, layers/mamba/gdn_linear_attn.py.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from oomph.errors import ConfigError
+from oomph.ir.model import Attention, Block, Layer, Linear, Mixer, Modality, Module, Param, Part, State, Tower
+from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
+from oomph.sources.arch.decoder import Style, decoder_root
+from oomph.sources.arch.moe import qwen_moe_block
+from oomph.sources.arch.qwen_vision import qwen3_vision
+from oomph.sources.config import Config
+
+_DEFAULTS = {
+    "head_dim": 256,
+    "partial_rotary_factor": 0.25,
+    "max_position_embeddings": 32768,
+    "linear_conv_kernel_dim": 4,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32,
+    "num_experts_per_tok": 10,
+    "full_attention_interval": 4,
+}
+
+
+class _Net:
+    """The sizes that the layers of one model share."""
+
+    def __init__(self, b: Builder) -> None:
+        t = b.text
+        self.b, self.next = b, b.architecture == "Qwen3NextForCausalLM"
+        self.hidden = t.integer("hidden_size")
+        self.heads, self.kv, self.head_dim = heads_of(t)
+        self.gate = 2 if t.flag("attn_output_gate", default=True) else 1
+        self.k_heads, self.v_heads = t.integer("linear_num_key_heads"), t.integer("linear_num_value_heads")
+        self.k_dim, self.v_dim = t.integer("linear_key_head_dim"), t.integer("linear_value_head_dim")
+        self.kernel = t.integer("linear_conv_kernel_dim")
+        self.state = State(
+            "gdn",
+            conv_kernel=self.kernel,
+            num_heads=self.v_heads,
+            head_dim=self.v_dim,
+            groups=self.k_heads,
+            key_dim=self.k_dim,
+            dtype=_ssm_dtype(t),
+        )
+        rope = rope_of(t, self.head_dim, bounded=True)
+        self.attention = Attention("full", self.heads, self.kv, self.head_dim, self.head_dim, rope=rope)
+        # checkpoints of the multimodal models that are not quantised have all experts in one tensor
+        whole = b.quant is None and b.architecture.endswith("ForConditionalGeneration")
+        self.layout: Literal["each", "stacked"] = "stacked" if whole else "each"
+
+
+def build(b: Builder) -> Skeleton:
+    b.text.fill(**_DEFAULTS)
+    b.scale_dtype = "BF16"  # Qwen's block-FP8 releases have their scales in BF16
+    net = _Net(b)
+    towers: tuple[Tower, ...] = ()
+    modalities: tuple[Modality, ...] = ()
+    prefix = "model"
+    if b.architecture.endswith("ForConditionalGeneration"):
+        prefix = "model.language_model"
+        tower, modalities = qwen3_vision(b, "model.visual", b.config.sub("vision_config"))
+        towers = (tower,)
+    layers = tuple(_layer(net, f"{prefix}.layers.{i}", i, kind) for i, kind in enumerate(_kinds(b.text)))
+    drafts, draft_root = _mtp(net)
+    style = Style(everywhere=("embed", "lm_head") if net.next else ("embed",))
+    return Skeleton(layers, decoder_root(b, style, prefix), drafts, draft_root, towers, modalities)
+
+
+def _kinds(t: Config) -> list[str]:
+    count = t.integer("num_hidden_layers", high=10_000)
+    kinds = t.items("layer_types")
+    if not kinds:
+        every = t.integer("full_attention_interval")
+        return ["linear_attention" if (i + 1) % every else "full_attention" for i in range(count)]
+    if len(kinds) < count or not all(k in ("linear_attention", "full_attention") for k in kinds):
+        raise ConfigError(f"{t.where}: layer_types does not name {count} layers of linear or full attention")
+    return [str(k) for k in kinds[:count]]
+
+
+def _ssm_dtype(t: Config) -> str:
+    return {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}.get(t.text("mamba_ssm_dtype"), "")
+
+
+def _layer(net: _Net, prefix: str, index: int, kind: str) -> Layer:
+    s = net.b.site(prefix)
+    linear = kind == "linear_attention"
+    modules = _delta_net(net, s) if linear else _attention(net, s)
+    modules += _mlp(net, s, index)
+    modules += [s.norm("input_layernorm", net.hidden), s.norm("post_attention_layernorm", net.hidden)]
+    mixer: Mixer = net.state if linear else net.attention
+    return net.b.layer(index, prefix, [mixer], modules)
+
+
+def _attention(net: _Net, s: Site) -> list[Module]:
+    """qwen3_next.py:258 (0.21.0): the query projection also makes an output gate of the same width."""
+    queries = net.heads * net.gate
+    parts = [
+        ("self_attn.q_proj", queries * net.head_dim, queries),
+        ("self_attn.k_proj", net.kv * net.head_dim, net.kv),
+        ("self_attn.v_proj", net.kv * net.head_dim, net.kv),
+    ]
+    return [
+        s.linear("self_attn.qkv_proj", parts, net.hidden, "column", "attention", bias=s.b.text.flag("qkv_bias")),
+        s.row("self_attn.o_proj", net.hidden, net.heads * net.head_dim, "attention"),
+        s.norm("self_attn.q_norm", net.head_dim),
+        s.norm("self_attn.k_norm", net.head_dim),
+    ]
+
+
+def _delta_net(net: _Net, s: Site) -> list[Module]:
+    keys, values = net.k_heads * net.k_dim, net.v_heads * net.v_dim
+    dtype = s.b.dtype
+    conv = (2 * keys + values, 1, net.kernel)
+    return [
+        Param("linear_attn.conv1d.weight", conv, dtype, "linear_attn", shard_dim=0),
+        *_inputs(net, s, keys, values),
+        Param("linear_attn.dt_bias", (net.v_heads,), dtype, "linear_attn", shard_dim=0),
+        Param("linear_attn.A_log", (net.v_heads,), dtype, "linear_attn", shard_dim=0, created_dtype="F32"),
+        Param("linear_attn.norm.weight", (net.v_dim,), dtype, "linear_attn"),
+        s.row("linear_attn.out_proj", net.hidden, values, "linear_attn"),
+    ]
+
+
+def _inputs(net: _Net, s: Site, keys: int, values: int) -> list[Module]:
+    """gdn_linear_attn.py:393 create_qkvz_proj, create_ba_proj (0.21.0): Qwen3-Next stores each as one tensor; Qwen3.5
+    stores q, k, v together, z, b and a apart, and vLLM makes four and two parts of them."""
+    if net.next:
+        width = 2 * keys + 2 * values
+        return [
+            s.column("linear_attn.in_proj_qkvz", width, net.hidden, "linear_attn"),
+            s.column("linear_attn.in_proj_ba", 2 * net.v_heads, net.hidden, "linear_attn"),
+        ]
+    names = [f"{s.prefix}.linear_attn.in_proj_qkv", f"{s.prefix}.linear_attn.in_proj_z"]
+    qkvz = Linear(
+        "linear_attn.in_proj_qkvz",
+        (
+            Part("linear_attn.in_proj_qkv", 2 * keys + values, created=False),
+            Part("linear_attn.q", keys, stored=False),
+            Part("linear_attn.k", keys, stored=False),
+            Part("linear_attn.v", values, stored=False),
+            Part("linear_attn.in_proj_z", values),
+        ),
+        net.hidden,
+        "column",
+        "linear_attn",
+        s.b.dtype,
+        scheme=s.b.scheme(names),
+    )
+    pair = [("linear_attn.in_proj_b", net.v_heads), ("linear_attn.in_proj_a", net.v_heads)]
+    return [qkvz, s.linear("linear_attn.in_proj_ba", pair, net.hidden, "column", "linear_attn")]
+
+
+def _mlp(net: _Net, s: Site, index: int) -> list[Module]:
+    t = s.b.text
+    sparse = t.integer("num_experts", default=0, low=0) > 0
+    if net.next:
+        step = t.integer("decoder_sparse_step", default=1)
+        sparse = sparse and index not in t.integers("mlp_only_layers") and (index + 1) % step == 0
+    if sparse:
+        return qwen_moe_block(s, net.layout, quantised_router=False)
+    return s.gated_mlp(net.hidden, t.integer("intermediate_size"))
+
+
+def _mtp(net: _Net) -> tuple[tuple[Layer, ...], Block]:
+    """The embedding and the head of the draft are the target's own."""
+    b, t = net.b, net.b.text
+    count = t.integer("mtp_num_hidden_layers", "num_nextn_predict_layers", default=1 if net.next else 0, low=0, high=64)
+    if b.names is not None and not any(n.startswith("mtp.") for n in b.names):
+        count = 0
+    if not count:
+        return (), Block()
+    # qwen3_5_mtp.py:104 (0.21.0) builds it unquantised for ModelOpt NVFP4, whatever is stored
+    fc = b.scheme(["mtp.fc"])
+    root: list[Module] = [
+        Linear("mtp.fc", (Part("mtp.fc", net.hidden),), 2 * net.hidden, "column", "other", b.dtype, scheme=fc),
+        Param("mtp.norm.weight", (net.hidden,), b.dtype, "norm"),
+        Param("mtp.pre_fc_norm_hidden.weight", (net.hidden,), b.dtype, "norm"),
+        Param("mtp.pre_fc_norm_embedding.weight", (net.hidden,), b.dtype, "norm"),
+    ]
+    layers = tuple(_layer(net, f"mtp.layers.{i}", i, "full_attention") for i in range(count))
+    return layers, b.block(root)
