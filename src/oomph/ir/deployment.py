@@ -25,3 +25,4 @@ class Deployment(Struct, frozen=True):
     compile_cache: Literal["cold", "warm"] = "cold"
     given: dict[str, int] = {}  # terms pinned to an observed value, in bytes
     notes: tuple[str, ...] = ()  # what the parser wants the report to say
+    gpu_count: int = 0  # GPUs that the command itself gives (docker --gpus 2, CUDA_VISIBLE_DEVICES); 0 = not said
