@@ -90,7 +90,7 @@ def _read_split(file: Ranges, given: GGUF, count: int, arrays: Collection[str]) 
     name = re.split(r"[/\\]", file.name)[-1]
     match = _SPLIT_NAME.fullmatch(name)
     if match is None or int(match[3]) != count or count > MAX_SPLITS:
-        raise HeaderError(f"{file.name} is one of {count} files of a model, but not named so (…-of-{count:05}.gguf)")
+        raise HeaderError(f"{file.name} is one of {count} files of a model, but not named so (...-of-{count:05}.gguf)")
     parts: list[GGUF] = []
     for number in range(1, count + 1):
         if number == int(match[2]):
