@@ -113,7 +113,7 @@ class LoopbackHub:
             def route(self) -> None:
                 hub.handle(self)
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server = _Server(("127.0.0.1", 0), Handler)
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         return server
@@ -201,6 +201,13 @@ class LoopbackHub:
                 return
             status, more["Content-Range"] = 206, f"bytes {begin}-{end - 1}/{size}"
         self.sent += request.answer_file(status, file, begin, end, more, fault)
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128
+
+    def handle_error(self, *_: object) -> None:
+        """Clients hang up in the middle: that is what half of the tests are about."""
 
 
 class _Handler(BaseHTTPRequestHandler):

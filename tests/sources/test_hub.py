@@ -1,6 +1,8 @@
 import importlib
 import json
 import os
+import shutil
+import ssl
 import subprocess
 import sys
 import time
@@ -22,7 +24,8 @@ from oomph.units import round_up
 CONFIG = b'{"model_type": "llama"}'
 X, Y = Tensor("x", (1 << 20,), "BF16", 2 << 20), Tensor("y", (1 << 20,), "BF16", 2 << 20)
 ENVIRONMENT = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_HUB_CACHE", "HF_TOKEN_PATH",
-               "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_IMPLICIT_TOKEN", "HUGGINGFACE_HUB_CACHE")  # fmt: skip
+               "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_IMPLICIT_TOKEN", "HUGGINGFACE_HUB_CACHE",
+               "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")  # fmt: skip
 
 
 def weights(*tensors: Tensor) -> Sparse:
@@ -64,6 +67,7 @@ def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Environme
                 "consolidated.safetensors": weights(X, Y),
             },
         )
+        server.add("org/plain", {"config.json": CONFIG})
         yield Environment(server, monkeypatch, tmp_path / "home")
     monkeypatch.undo()
     importlib.reload(huggingface_hub.constants)
@@ -319,6 +323,33 @@ def test_nobody_there(there: Environment) -> None:
     refused("org/one", "no.such.host.invalid cannot be found")
     there.set(HF_ENDPOINT="nonsense")
     refused("org/one", "not an http or https address")
+
+
+def test_proxies_of_the_environment(there: Environment) -> None:
+    there.set(http_proxy=there.server.url, HF_ENDPOINT="http://hub.invalid")
+    assert hub.fetch("org/plain").config == CONFIG
+    there.set(no_proxy="hub.invalid")
+    refused("org/one", "cannot be found")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
+def test_tls(there: Environment, tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-addext",
+         "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate], check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server = there.server._servers["hub"]
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    there.set(HF_ENDPOINT=there.server.url.replace("http:", "https:"))
+    refused("org/one", "cannot be reached: self.signed certificate")
+    there.set(SSL_CERT_FILE=str(certificate))
+    refused("org/one", "redirects from https to http")  # the CDN of this hub has no certificate
+    assert hub.fetch("org/plain").config == CONFIG
+    there.set(SSL_CERT_FILE="", REQUESTS_CA_BUNDLE=str(certificate))
+    assert hub.fetch("org/plain").config == CONFIG
 
 
 # --- the cache

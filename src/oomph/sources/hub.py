@@ -267,7 +267,8 @@ def _from_cache(hub: Hub, repo: str, revision: str, documents: Iterable[str]) ->
     if folder is None:
         return None
     try:
-        files = {e.name: e.stat().st_size for e in os.scandir(folder) if e.is_file()}
+        with os.scandir(folder) as entries:
+            files = {e.name: e.stat().st_size for e in entries if e.is_file()}
     except OSError:
         return None
     if CONFIG not in files and not any(name.endswith(".gguf") for name in files):

@@ -275,7 +275,7 @@ def read_folder(folder: str | os.PathLike[str]) -> tuple[Tensor, ...] | None:
     """The tensors of every weight file of a folder; None where there is no weight file (`find_index` may still know
     the total). A folder with only some of the shards is refused: half a checkpoint has no size worth telling."""
     try:
-        names = {entry.name for entry in os.scandir(folder)}
+        names = set(os.listdir(folder))
     except OSError as e:
         raise InputError(f"{os.fspath(folder)} cannot be read: {reason(e)}") from None
     if not any(n.endswith(".safetensors") for n in names):

@@ -52,10 +52,10 @@ class _Cut(Exception):
 
 class Transport:
     def __init__(self, *, token: str | None = None, trusted: str = "", timeout: float = 10.0) -> None:
+        self._idle: dict[tuple[str, str], list[http.client.HTTPConnection]] = {}
         self._authorization = f"Bearer {token}" if token else ""
         self._trusted = urlsplit(trusted).netloc  # the only host that the token is sent to
         self._timeout = timeout
-        self._idle: dict[tuple[str, str], list[http.client.HTTPConnection]] = {}
         self._lock = threading.Lock()
         self._context: Any = None
 
@@ -81,6 +81,8 @@ class Transport:
             for connection in connections:
                 connection.close()
         self._idle.clear()
+
+    __del__ = close  # a file that is open for a header reader has nobody to close it
 
     def _follow(self, url: str, start: int, length: int | None, limit: int) -> Reply:
         for _ in range(MAX_REDIRECTS + 1):
@@ -163,7 +165,8 @@ class Transport:
             if self._context is None:
                 import ssl
 
-                bundle = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or None
+                names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+                bundle = next((os.environ[n] for n in names if os.environ.get(n)), None)
                 self._context = ssl.create_default_context(cafile=bundle)
                 if not bundle and not self._context.cert_store_stats()["x509_ca"]:
                     with contextlib.suppress(ImportError):
