@@ -100,6 +100,7 @@ class Linear(Struct, frozen=True):
     bias: bool = False
     scheme: Scheme | None = None
     created_dtype: str = ""  # the dtype engines give the unquantised weight; "" = the model's
+    alias: bool = False  # a second name that engines list for memory that is counted elsewhere
 
     @property
     def out_features(self) -> int:
@@ -123,6 +124,7 @@ class Experts(Struct, frozen=True):
     layout: Literal["each", "stacked"] = "each"
     projections: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
     role: Role = "experts"
+    stored: bool = True
 
 
 class Vocab(Struct, frozen=True):

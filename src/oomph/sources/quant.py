@@ -301,7 +301,7 @@ def _modelopt(config: Mapping[str, Any]) -> Quant:
         scheme = replace(scheme, activation="none")  # weight-only, as 0.30 and later read it
 
     def pick(name: str, kind: Kind) -> Scheme | None:
-        return None if scheme is None or kind == "lm_head" or excluded(name) else scheme
+        return None if scheme is None or excluded(name) else scheme
 
     return _quant(scheme.method if scheme else "modelopt", scheme, ignore, pick, kv)
 

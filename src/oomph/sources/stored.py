@@ -36,6 +36,8 @@ def module_tensors(module: Module) -> Iterator[StoredTensor]:
 
 
 def _expert_tensors(e: Experts) -> Iterator[StoredTensor]:
+    if not e.stored:
+        return
     *ins, down = e.projections
     if e.layout == "stacked":
         for suffix, shape, dtype in _stacked(e):

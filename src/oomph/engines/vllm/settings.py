@@ -62,7 +62,7 @@ def build_for(
         drafts=False,
         kv_scales=kv_scales(method, nbytes(dtype, 1)),
         mla_kv_scales=mla_kv_scales(method, nbytes(dtype, 1)),
-        habits=habits(version),
+        habits=habits(version, sm),
         global_scales=sm >= 100,
         separate_tied_head=rules.separate_tied_head,
         head_quantised=method in rules.quantised_heads,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from oomph.facts.vllm.versions import in_range
 from oomph.ir.model import Scheme
 from oomph.units import round_up
 
@@ -29,9 +30,13 @@ class PaddingRow(Struct, frozen=True):
 
 def padding(version: str, sm: int) -> Padding:
     for row in _ROWS:
-        if row.sm[0] <= sm < row.sm[1]:
+        if row.sm[0] <= sm < row.sm[1] and in_range(version, row.since, row.until):
             return Padding(row.mxfp4, row.plain)
     return Padding()
 
 
-_ROWS: tuple[PaddingRow, ...] = (PaddingRow((1, 64), (1, 1), (90, 100)),)
+_ROWS: tuple[PaddingRow, ...] = (
+    PaddingRow((1, 64), (1, 1), (90, 100)),
+    # oracle/unquantized.py (0.31.0): FlashInfer's BF16 kernels want multiples of 128
+    PaddingRow((1, 1), (1, 128), (100, 110), since="0.31.0"),
+)

@@ -10,15 +10,20 @@ from oomph.facts.vllm.versions import Range, select
 
 class Habit(Range, frozen=True):
     name: str
+    sm: tuple[tuple[int, int], ...] = ()  # compute capabilities, from and to (exclusive); none = all
 
 
 HABITS: tuple[Habit, ...] = (
     # gemma4.py, gemma3n.py: before 0.30.0, layers that read another layer's cache have K, V and k_norm weights too
     Habit("kv of layers that share a cache", until="0.30.0"),
+    # gate_linear.py force_fp32_compute: the router's weights are float32 where the GPU has no kernel that adds in
+    # float32 (Hopper and data-centre Blackwell have one)
+    Habit("router in the model's dtype", sm=((90, 91), (100, 110))),
+    Habit("router in float32", sm=((0, 90), (91, 100), (110, 1000))),
     # qwen3_vl.py:1818 (0.32.0) mrope_positions_factor: Qwen3-VL and Qwen3.5 positions never pass the token count
     Habit("mrope tables four times the longest sequence", until="0.32.0"),
 )
 
 
-def habits(version: str) -> frozenset[str]:
-    return frozenset(h.name for h in select(HABITS, version))
+def habits(version: str, sm: int) -> frozenset[str]:
+    return frozenset(h.name for h in select(HABITS, version) if not h.sm or any(low <= sm < high for low, high in h.sm))

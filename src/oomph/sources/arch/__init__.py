@@ -35,6 +35,7 @@ FAMILIES: dict[str, str] = {
     "Mistral3ForConditionalGeneration": "pixtral",
     "MistralForCausalLM": "llama",
     "MixtralForCausalLM": "moe",
+    "MuseGlimmerForConditionalGeneration": "muse_glimmer",
     "NemotronHForCausalLM": "nemotron_h",
     "PaliGemmaForConditionalGeneration": "gemma",
     "Phi3ForCausalLM": "llama",
@@ -51,6 +52,8 @@ FAMILIES: dict[str, str] = {
     "Qwen3_5ForConditionalGeneration": "qwen_gdn",
     "Qwen3_5MoeForCausalLM": "qwen_gdn",
     "Qwen3_5MoeForConditionalGeneration": "qwen_gdn",
+    "Step3p7FlashForCausalLM": "step3p7",
+    "Step3p7ForConditionalGeneration": "step3p7",
 }
 
 
