@@ -1,0 +1,216 @@
+"""Words to flags as vLLM's FlexibleArgumentParser reads them: argparse, plus underscores, -O3 and dotted JSON.
+
+Written out, not built on argparse: a parser object with 300 options takes longer to build than a plan to compute. The
+tests hold it against argparse itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from oomph.commands.values import LIST_KINDS, Refused, human_int, json_value, parse_words, refuse, short
+from oomph.errors import CommandError
+from oomph.facts.vllm.flags import DASH_O, JSON_NUMBERS, Flag, by_name, flag_status
+from oomph.facts.vllm.versions import pick
+
+_NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
+_EXTRA = ("--config", "--help", "-h")  # in the parser, yet no setting
+_TAKES_MANY = ("maybe", *LIST_KINDS)
+
+
+class Parsed(Struct, frozen=True):
+    flags: dict[str, Any]
+    positional: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def parse(words: Sequence[str], version: str) -> Parsed:
+    """The flags by field, the last one given winning, and the words that belong to none."""
+    words = _dotted(_spelled(words, version), version)
+    kinds = [_kind(word, version) for word in words]
+    if "--" in words:
+        first = words.index("--")
+        kinds[first:] = ["-"] + ["A"] * (len(words) - first - 1)
+    flags: dict[str, Any] = {}
+    notes: list[str] = []
+    positional: list[str] = []
+    index = 0
+    while index < len(words):
+        word, kind = words[index], kinds[index]
+        index += 1
+        if kind == "A":
+            positional.append(word)
+        elif kind != "-":
+            end = index
+            while end < len(words) and kinds[end] == "A":
+                end += 1
+            index += _take(flags, notes, word, words[index:end], version)
+    return Parsed(flags, tuple(positional), tuple(notes))
+
+
+def _take(flags: dict[str, Any], notes: list[str], word: str, following: Sequence[str], version: str) -> int:
+    """Put one flag's value into `flags`; how many of the following words it used."""
+    name, explicit = _resolve(word, version)
+    if name in ("--help", "-h"):
+        raise CommandError("--help prints vLLM's help and starts no server")
+    if name == "--config":
+        return 0 if explicit is not None else min(1, len(following))
+    flag = by_name(version)[name]
+    if flag.kind in ("bool", "store_true"):
+        if explicit is not None:
+            raise CommandError(f"argument {name}: ignored explicit argument {short(explicit)}")
+        flags[flag.field] = not (flag.kind == "bool" and name.startswith("--no-") and name not in flag.spelled(version))
+        return 0
+    used = [explicit] if explicit is not None else list(following[: _most(flag)])
+    if not used and flag.kind != "maybe":
+        wanted = "at least one argument" if flag.kind in LIST_KINDS else "one argument"
+        raise CommandError(f"argument {name}: expected {wanted}")
+    try:
+        value = parse_words(flag, used, version)
+    except Refused as error:
+        raise refuse(name, error) from None
+    if flag.kind == "append":
+        value = [*flags.get(flag.field, []), value]
+    elif isinstance(flags.get(flag.field), dict) and flags[flag.field] != value:
+        notes.append(f"{flag.spelled(version)[0]} is given more than once: vLLM keeps only {short(json.dumps(value))}")
+    flags[flag.field] = value
+    return 0 if explicit is not None else len(used)
+
+
+def _most(flag: Flag) -> int | None:
+    return None if flag.kind in LIST_KINDS else 1
+
+
+def _kind(word: str, version: str) -> str:
+    """'O' for a flag, 'A' for a value (argparse's _parse_optional)."""
+    if not word.startswith("-") or word == "-":
+        return "A"
+    key = word.split("=", 1)[0]
+    names = by_name(version)
+    if word in names or key in names or word in _EXTRA or key in _EXTRA or _matches(key, version):
+        return "O"
+    if _NEGATIVE.fullmatch(word) or " " in word:
+        return "A"
+    return "O"
+
+
+def _matches(key: str, version: str) -> list[tuple[str, str | None]]:
+    """The options that `key` abbreviates, each with the value glued to it (-qawq)."""
+    names = [*by_name(version), *_EXTRA]
+    if key.startswith("--"):
+        return [(name, None) for name in names if name.startswith(key)] if len(key) > 2 else []
+    found: list[tuple[str, str | None]] = [(name, None) for name in names if name.startswith(key)]
+    if len(key) > 2 and key[:2] in names:
+        found.append((key[:2], key[2:]))
+    return found
+
+
+def _resolve(word: str, version: str) -> tuple[str, str | None]:
+    """The option string meant, and the value after '=' or glued to a short one."""
+    names = by_name(version)
+    if word in names or word in _EXTRA:
+        return word, None
+    key, sign, value = word.partition("=")
+    explicit = value if sign else None
+    if key in names or key in _EXTRA:
+        return key, explicit
+    found = _matches(key, version)
+    if len(found) > 1:
+        raise CommandError(f"ambiguous option: {key} could match {', '.join(name for name, _ in found)}")
+    if found:
+        name, glued = found[0]
+        return name, explicit if glued is None else word[2:]
+    status = flag_status(key, version)
+    if status.state == "known":  # -tp4: a short flag with its value glued on, which argparse does not take
+        raise CommandError(f"unrecognized arguments: {short(word)}")
+    raise CommandError(status.sentence, hint=f"vLLM would stop with: unrecognized arguments: {word[:80]}")
+
+
+def _spelled(words: Sequence[str], version: str) -> list[str]:
+    """Underscores to dashes up to the first dot or '='; -O3 to what it means in this release."""
+    meaning = pick(DASH_O, version).value
+    out: list[str] = []
+    for index, word in enumerate(words):
+        if word.startswith("--"):
+            key, sign, value = word.partition("=")
+            head, dot, rest = key.partition(".")
+            out.append(head.replace("_", "-") + dot + rest + sign + value)
+        elif word.startswith("-O") and word != "-O" and not (word[2] == "." and _dotted_o(version)):
+            level = word[3:] if word[2] == "=" else word[2:]
+            out += ["--optimization-level", level] if meaning == "optimization_level" else [f"-O.{meaning}={level}"]
+        elif word == "-O" and words[index + 1 : index + 2] and words[index + 1] in ("0", "1", "2", "3"):
+            out.append("--optimization-level" if meaning == "optimization_level" else f"-O.{meaning}")
+        elif word.startswith("-O.") and "-cc" in by_name(version):
+            out.append("-cc" + word[2:])
+        else:
+            out.append(word)
+    return out
+
+
+def _dotted_o(version: str) -> bool:
+    """-O.key=value: --compilation-config up to 0.11, still read as -cc.key in 0.12 (argparse_utils.py:260)."""
+    return "--optimization-level" not in by_name(version) or version.startswith("0.12.")
+
+
+def _dotted(words: list[str], version: str) -> list[str]:
+    """--flag.a.b value and --flag.list+ x,y joined into one JSON argument at the end, as the engine does."""
+    out: list[str] = []
+    gathered: dict[str, dict[str, Any]] = {}
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        key, sign, text = word.partition("=")
+        if not word.startswith("-") or "." not in key or _NEGATIVE.fullmatch(word) or " " in key:
+            out.append(word)
+            continue
+        if not sign:
+            if index >= len(words):
+                raise CommandError(f"argument {short(word)}: expected one argument")
+            text = words[index]
+            index += 1
+        if key.endswith("+"):
+            key, text = key[:-1], json.dumps(text.split(","))
+        head, *path = key.split(".")
+        _merge(gathered.setdefault(head, {}), _nested(path, _dotted_value(key, text, version)))
+    for head, value in gathered.items():
+        out += [head, json.dumps(value)]
+    return out
+
+
+def _dotted_value(key: str, text: str, version: str) -> Any:
+    try:
+        return json_value(text, version, human=False)
+    except Refused:
+        pass
+    if pick(JSON_NUMBERS, version).value == "human":
+        try:
+            return human_int(text)
+        except Refused:
+            pass
+    return text
+
+
+def _nested(path: list[str], value: Any) -> dict[str, Any]:
+    if len(path) > 16:
+        raise CommandError(f"a dotted flag of {len(path)} parts: no argument of vLLM nests that deeply")
+    for key in reversed(path):
+        value = {key: value}
+    assert isinstance(value, dict)
+    return value
+
+
+def _merge(into: dict[str, Any], update: dict[str, Any]) -> None:
+    for key, value in update.items():
+        old = into.get(key)
+        if isinstance(value, dict) and isinstance(old, dict):
+            _merge(old, value)
+        elif isinstance(value, list) and isinstance(old, list):
+            old += value
+        else:
+            into[key] = value

@@ -1,0 +1,120 @@
+"""A compose file to the serve commands of its services."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from oomph.commands import docker, shell
+from oomph.commands.call import Call
+from oomph.commands.values import short
+from oomph.commands.wrappers import container_call
+from oomph.commands.yaml_text import load
+from oomph.errors import CommandError
+
+_VARIABLE = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)(?::?([-?+])([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))")
+
+
+def calls(text: str, environment: Mapping[str, str], name: str = "compose.yaml") -> dict[str, Call]:
+    """service -> call, for the services that run an engine."""
+    documents = load(text, name)
+    services = documents[0].get("services") if len(documents) == 1 and isinstance(documents[0], dict) else None
+    if not isinstance(services, dict):
+        raise CommandError(f"{short(name)} has no services")
+    out: dict[str, Call] = {}
+    for key, service in services.items():
+        if isinstance(service, dict) and _runs_engine(service):
+            out[str(key)] = _call(service, environment, f"{name}: service {key}")
+    return out
+
+
+def _runs_engine(service: Mapping[str, Any]) -> bool:
+    said = f"{service.get('command') or ''} {service.get('entrypoint') or ''}"
+    return bool(docker.image_engine(str(service.get("image") or ""))) or bool(re.search(r"\bvllm\b", said))
+
+
+def _call(service: Mapping[str, Any], environment: Mapping[str, str], where: str) -> Call:
+    inside = _environment(service.get("environment"), environment, where)
+    image = _fill(str(service.get("image") or ""), environment, where)
+    entrypoint = _words(service.get("entrypoint"), environment, where)
+    command = _words(service.get("command"), environment, where)
+    notes = []
+    if service.get("env_file"):
+        notes.append(f"{where}: the variables of its env_file were not read")
+    count = _gpus(service)
+    if not image:
+        image = "vllm (built)"  # `build:`: nothing says which release
+    return container_call(
+        docker.container(image, command, inside, entrypoint=entrypoint, gpu_count=count, notes=notes)
+    )
+
+
+def _words(value: Any, environment: Mapping[str, str], where: str) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return [_fill(_text(item), environment, where) for item in value]
+    found = shell.commands(_fill(_text(value), environment, where).replace("\n", " "), environment)
+    return [word for command in found for word in command.words]
+
+
+def _text(value: Any) -> str:
+    return "true" if value is True else "false" if value is False else str(value)
+
+
+def _environment(value: Any, outer: Mapping[str, str], where: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    if isinstance(value, dict):
+        pairs = [(str(k), None if v is None else _text(v)) for k, v in value.items()]
+    elif isinstance(value, list):
+        split = [_text(item).partition("=") for item in value]
+        pairs = [(k, v if sign else None) for k, sign, v in split]
+    else:
+        return out
+    for key, text in pairs:
+        if text is not None:
+            out[key] = _fill(text, outer, where, strict=False)
+        elif key in outer:
+            out[key] = outer[key]
+    return out
+
+
+def _fill(text: str, environment: Mapping[str, str], where: str, *, strict: bool = True) -> str:
+    """${NAME:-default} as compose fills it in."""
+
+    def replaced(match: re.Match[str]) -> str:
+        name = match[1] or match[4]
+        if name is None:
+            return "$"
+        value = environment.get(name)
+        if value:
+            return match[3] or "" if match[2] == "+" else value
+        if match[2] == "-":
+            return match[3]
+        if strict and match[2] != "+":
+            raise CommandError(f"{where}: ${name} is not set: put its value in its place, or set it")
+        return ""
+
+    return _VARIABLE.sub(replaced, text)
+
+
+def _gpus(service: Mapping[str, Any]) -> int:
+    """deploy.resources.reservations.devices, or the short `gpus:`."""
+    devices: Any = service.get("gpus")
+    if devices is None:
+        devices = service
+        for key in ("deploy", "resources", "reservations", "devices"):
+            devices = devices.get(key) if isinstance(devices, dict) else None
+    if isinstance(devices, str | int):
+        return docker.gpus_option(str(devices))[0]
+    for device in devices if isinstance(devices, list) else []:
+        if not isinstance(device, dict):
+            continue
+        ids = device.get("device_ids")
+        if isinstance(ids, list):
+            return len(ids)
+        count = device.get("count")
+        if isinstance(count, int) and not isinstance(count, bool) and 0 < count < 1 << 16:
+            return count
+    return 0

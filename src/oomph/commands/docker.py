@@ -1,0 +1,154 @@
+"""`docker run ... IMAGE ARGS` (podman, nerdctl) to the command that runs inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from oomph.commands.call import Call
+from oomph.commands.values import short
+from oomph.errors import CannotPlan, CommandError
+
+PROGRAMS = ("docker", "podman", "nerdctl", "nvidia-docker", "docker.io")
+
+# every other option of `docker run` takes a value (docker run --help), podman's own included
+_SWITCHES = frozenset((
+    "-d", "--detach", "-i", "--interactive", "-t", "--tty", "--rm", "--init", "--privileged", "--read-only", "-P",
+    "--publish-all", "--no-healthcheck", "--oom-kill-disable", "--sig-proxy", "--disable-content-trust", "-q",
+    "--quiet", "--help", "--use-api-socket", "--replace", "--rmi", "--no-hostname", "--no-hosts", "--env-host",
+))  # fmt: skip
+_SHORT_SWITCHES = set("ditqP")
+# image name -> engine; the first that is found in it counts
+_IMAGES = (
+    ("sglang", "sglang"), ("llama.cpp", "llamacpp"), ("llama-cpp", "llamacpp"), ("ollama", "ollama"),
+    ("tensorrt-llm", "trtllm"), ("tensorrt_llm", "trtllm"), ("trtllm", "trtllm"), ("vllm", "vllm"),
+)  # fmt: skip
+
+
+def image_engine(image: str) -> str:
+    """'vllm/vllm-openai:v0.21.0' -> 'vllm'; "" = the name does not say."""
+    name = image.split("@", 1)[0].lower()
+    return next((engine for word, engine in _IMAGES if word in name), "")
+
+
+def is_run(words: Sequence[str]) -> bool:
+    return any(word in ("run", "exec", "create") for word in words[1:3])
+
+
+def run(words: Sequence[str], environment: Mapping[str, str]) -> Call:
+    """The container's command as a call; what it runs may be wrapped again."""
+    at = next(i for i, word in enumerate(words) if word in ("run", "exec", "create"))
+    options, rest = _options(list(words[at + 1 :]))
+    if not rest:
+        raise CommandError("docker run without an image")
+    inside = _environment(options, environment)
+    if words[at] == "exec":
+        return Call(tuple(rest[1:]), inside, gpu_count=0)
+    entrypoint = [value for name, value in options if name == "--entrypoint"]
+    count, notes = _gpus(options, inside)
+    return container(rest[0], rest[1:], inside, entrypoint=entrypoint[-1:], gpu_count=count, notes=notes)
+
+
+def container(
+    image: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    entrypoint: Sequence[str] = (),
+    gpu_count: int = 0,
+    notes: Sequence[str] = (),
+) -> Call:
+    """An image with its command: the image's own entry point is put in front where the command leaves it out."""
+    words = [*entrypoint, *command]
+    engine = image_engine(image)
+    if not entrypoint:
+        words = _with_entrypoint(image, engine, words)
+    return Call(tuple(words), dict(environment), image=image, gpu_count=gpu_count, notes=tuple(notes))
+
+
+def _with_entrypoint(image: str, engine: str, words: list[str]) -> list[str]:
+    starts = words[0].rsplit("/", 1)[-1] if words else ""
+    if re.match(r"vllm$|python|bash$|sh$|env$|llama-server|ollama$|sglang$|trtllm", starts):
+        return words
+    if engine == "vllm":
+        # vllm/vllm-openai's entry point is `vllm serve`; images before 0.11.1 started the api_server, which reads the
+        # same flags with --model
+        return ["vllm", "serve", *words[starts == "serve" :]]
+    if engine:
+        return [{"llamacpp": "llama-server", "sglang": "sglang", "trtllm": "trtllm-serve"}.get(engine, engine), *words]
+    raise CannotPlan(f"the image {short(image)} does not say which engine it runs, and neither does its command")
+
+
+def _options(words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """The options before the image, each with its value, and what follows them."""
+    options: list[tuple[str, str]] = []
+    index = 0
+    while index < len(words) and words[index].startswith("-") and words[index] != "-":
+        word = words[index]
+        index += 1
+        if word == "--":
+            break
+        name, sign, value = word.partition("=")
+        if sign and word.startswith("--"):
+            options.append((name, value))
+        elif name in _SWITCHES or (not word.startswith("--") and set(word[1:]) <= _SHORT_SWITCHES):
+            options.append((name, ""))
+        elif not word.startswith("--") and len(word) > 2:
+            glued = word.lstrip("-")
+            while glued and glued[0] in _SHORT_SWITCHES:  # -itp8000:8000
+                glued = glued[1:]
+            if len(glued) > 1:
+                options.append(("-" + glued[0], glued[1:].removeprefix("=")))
+            else:
+                options.append(("-" + glued, words[index] if index < len(words) else ""))
+                index += 1
+        else:
+            if index >= len(words):
+                raise CommandError(f"docker run: flag needs an argument: {word}")
+            options.append((name, words[index]))
+            index += 1
+    return options, words[index:]
+
+
+def _environment(options: Sequence[tuple[str, str]], outer: Mapping[str, str]) -> dict[str, str]:
+    """-e K=V, and -e K taken from outside; files named by --env-file are not read."""
+    inside: dict[str, str] = {}
+    for name, value in options:
+        if name in ("-e", "--env"):
+            key, sign, text = value.partition("=")
+            if sign:
+                inside[key] = text
+            elif key in outer:
+                inside[key] = outer[key]
+    return inside
+
+
+def _gpus(options: Sequence[tuple[str, str]], inside: dict[str, str]) -> tuple[int, list[str]]:
+    """How many GPUs the container sees (0 = all, or not said)."""
+    notes = [f"the variables of {value} were not read" for name, value in options if name == "--env-file"]
+    given = [value for name, value in options if name == "--gpus"]
+    if given:
+        count, visible = gpus_option(given[-1])
+        if visible and "CUDA_VISIBLE_DEVICES" not in inside:
+            notes.append(f"docker gives it GPU {visible}")
+        return count, notes
+    devices = [value for name, value in options if name == "--device" and value.startswith("nvidia.com/gpu")]
+    if devices:
+        numbers = {value.partition("=")[2] for value in devices}
+        return (0 if "all" in numbers else len(numbers)), notes
+    return 0, notes
+
+
+def gpus_option(text: str) -> tuple[int, str]:
+    """docker's --gpus: all, 2, device=0,1, "device=0,1", count=2; (count, the devices named)."""
+    text = text.strip().strip("\"'").strip()
+    for part in re.split(r",(?=[a-z])", text):
+        key, sign, value = part.strip().strip("\"'").partition("=")
+        if sign and key.strip("\"'") == "device":
+            devices = [d for d in value.strip("\"'").split(",") if d.strip()]
+            return len(devices), ",".join(devices)
+        if sign and key == "count":
+            part = value
+        if part.strip().isascii() and part.strip().isdigit():
+            return min(int(part), 1 << 16), ""
+    return 0, ""

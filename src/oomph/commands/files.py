@@ -1,0 +1,42 @@
+"""Files that hold a serve command: read with a limit, told apart by name and content."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Literal
+
+from oomph.commands.values import short
+from oomph.errors import CommandError
+
+_LIMIT = 1 << 20
+
+Sort = Literal["compose", "kubernetes", "python", "shell"]
+
+
+def read(path: str) -> str:
+    try:
+        if not os.path.isfile(path):
+            raise CommandError(f"{short(path)} is not a file")
+        with open(path, "rb") as file:
+            data = file.read(_LIMIT + 1)
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{short(path)} cannot be read: {error}") from None
+    if len(data) > _LIMIT:
+        raise CommandError(f"{short(path)} is over {_LIMIT} bytes: too long to hold a serve command")
+    return data.decode("utf-8", "replace")
+
+
+def sort_of(text: str, name: str = "") -> Sort:
+    """What a text is, by its name's ending and by its first telling lines."""
+    if name.endswith((".py", ".ipynb")):
+        return "python"
+    if name.endswith((".sh", ".bash", ".zsh", ".service")):
+        return "shell"
+    if all(re.search(rf"^[\s{{-]*[\"']?{key}[\"']?\s*:\s*\S", text, re.MULTILINE) for key in ("kind", "apiVersion")):
+        return "kubernetes"
+    if re.search(r"^services:\s*(?:#.*)?$", text, re.MULTILINE) or name.endswith((".yaml", ".yml")):
+        return "compose"
+    if re.search(r"^\s*(?:from|import)\s+vllm\b|\bLLM\s*\(|\b(?:Async)?EngineArgs\s*\(", text, re.MULTILINE):
+        return "python"
+    return "shell"

@@ -1,0 +1,107 @@
+"""Kubernetes manifests to the serve commands of their containers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from oomph.commands import docker
+from oomph.commands.call import Call
+from oomph.commands.wrappers import container_call
+from oomph.commands.yaml_text import load
+from oomph.errors import CommandError
+
+_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
+_GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+
+
+def calls(text: str, environment: Mapping[str, str], name: str = "manifest.yaml") -> dict[str, Call]:
+    """"Kind name/container" -> call, for the containers that run an engine."""
+    out: dict[str, Call] = {}
+    for document in load(text, name):
+        if not isinstance(document, dict):
+            continue
+        metadata = document.get("metadata")
+        named = metadata.get("name", "") if isinstance(metadata, dict) else ""
+        title = f"{document.get('kind', 'object')} {named}".strip()
+        for container in _containers(document):
+            if _runs_engine(container):
+                key = f"{title}/{container.get('name', 'container')}"
+                while key in out:  # a leader and its workers
+                    key += "+"
+                out[key] = _call(container, f"{name}: {key}")
+    return out
+
+
+def _containers(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
+    """Every container below `value`: pods are nested in many kinds (Deployment, LeaderWorkerSet, InferenceService)."""
+    if depth > 20:
+        return
+    if isinstance(value, list):
+        for item in value:
+            yield from _containers(item, depth + 1)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key == "containers" and isinstance(item, list):
+                yield from (container for container in item if isinstance(container, dict))
+            else:
+                yield from _containers(item, depth + 1)
+
+
+def _runs_engine(container: Mapping[str, Any]) -> bool:
+    said = f"{container.get('command') or ''} {container.get('args') or ''}"
+    image = str(container.get("image") or "")
+    return bool(docker.image_engine(image)) or bool(re.search(r"\bvllm\b(?:\W+serve|\.entrypoints)", said))
+
+
+def _call(container: Mapping[str, Any], where: str) -> Call:
+    environment, unknown = _environment(container.get("env"))
+    notes = [f"{where}: {key} comes from elsewhere in the cluster" for key in unknown if key.startswith("VLLM_")]
+    command = _words(container.get("command"), environment, where)
+    args = _words(container.get("args"), environment, where)
+    count = _gpus(container.get("resources"))
+    environment |= {key: f"$({key})" for key in unknown}
+    image = str(container.get("image") or "vllm (no image)")
+    return container_call(
+        docker.container(image, args, environment, entrypoint=command, gpu_count=count, notes=notes)
+    )
+
+
+def _words(value: Any, environment: Mapping[str, str], where: str) -> list[str]:
+    """A list of strings with $(NAME) filled in where the manifest says it; Kubernetes runs no shell here."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise CommandError(f"{where}: command and args are lists of strings")
+
+    def filled(match: re.Match[str]) -> str:
+        return environment.get(match[1], match[0]) if match[1] else "$"
+
+    return [_REFERENCE.sub(filled, _text(item)) for item in value]
+
+
+def _text(value: Any) -> str:
+    return "true" if value is True else "false" if value is False else str(value)
+
+
+def _environment(value: Any) -> tuple[dict[str, str], list[str]]:
+    known: dict[str, str] = {}
+    unknown: list[str] = []
+    for item in value if isinstance(value, list) else []:
+        if isinstance(item, dict) and isinstance(item.get("name"), str):
+            if "value" in item and item["value"] is not None:
+                known[item["name"]] = _text(item["value"])
+            else:
+                unknown.append(item["name"])
+    return known, unknown
+
+
+def _gpus(resources: Any) -> int:
+    for part in ("limits", "requests"):
+        amounts = resources.get(part) if isinstance(resources, dict) else None
+        for name in _GPU_RESOURCES:
+            amount = str(amounts.get(name, "")) if isinstance(amounts, dict) else ""
+            if amount.isascii() and amount.isdigit():
+                return min(int(amount[:6]), 1 << 16)
+    return 0

@@ -1,0 +1,200 @@
+"""`vllm serve ...` and `python -m vllm.entrypoints.openai.api_server ...` to a Deployment, and back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from oomph.commands import arguments
+from oomph.commands.call import Call, choose_engine, kept, program, visible_devices
+from oomph.commands.values import refuse, render, short
+from oomph.errors import CannotPlan, CommandError
+from oomph.facts.vllm import environment as variables
+from oomph.facts.vllm.flags import MODEL_FLAG, YAML_FALSE, YAML_MAPPING, by_field, by_name, idle, negated, spelled
+from oomph.facts.vllm.versions import pick
+from oomph.ir.deployment import Deployment, Engine
+
+SERVERS = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.launchers.api_server")
+OTHERS = ("chat", "complete", "bench", "collect-env", "run-batch", "launch", "snapshot")
+_CONFIG_LIMIT = 1 << 20
+
+
+def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
+    chosen, notes = choose_engine(engine, image=call.image, program=call.words[0])
+    version = chosen.version
+    words, serve = _after_program(call.words)
+    from_flag, words = _model_flag(words, serve, version)
+    config, words, config_notes = _config(words, version)
+    parsed = arguments.parse([*config, *words], version)
+    flags = dict(parsed.flags)
+    positional = ([from_flag] if from_flag is not None else []) + list(parsed.positional)
+    if len(positional) > 1:
+        raise CommandError(f"unrecognized arguments: {' '.join(positional[1:])[:80]}")
+    named = flags.pop("model", None)
+    model = positional[0] if positional else named
+    model_notes: tuple[str, ...] = ()
+    if model is None:
+        model = str(by_field(version)["model"].default)
+        model_notes = (f"no model is named: vLLM would serve its default, {model}",)
+    _check_model(model)
+    _merge_speculative(flags, version)
+    environment = kept(call.environment)
+    all_notes = [*call.notes, *notes, *config_notes, *parsed.notes, *model_notes, *variables.check(environment, version)]
+    for field in flags:
+        if why := idle(field, version):
+            all_notes.append(f"{_name(field, version)} has no effect in vLLM {version}: {why}")
+    return Deployment(
+        engine=chosen,
+        model=model,
+        flags=flags,
+        gpus=(),
+        environment=environment,
+        gpu_count=call.gpu_count or visible_devices(environment),
+        notes=tuple(dict.fromkeys(all_notes)),
+    )
+
+
+def _name(field: str, version: str) -> str:
+    return by_field(version)[field].spelled(version)[0]
+
+
+def _after_program(words: Sequence[str]) -> tuple[list[str], bool]:
+    """What follows `vllm serve` or `python -m module`, and whether it was `vllm serve`."""
+    rest = list(words[1:])
+    if program(words[0]) == "python":
+        while rest and rest[0] != "-m":
+            rest.pop(0)
+        rest = rest[1:]
+        if rest[:1] and rest[0] in SERVERS:
+            return rest[1:], False
+        if rest[:1] and rest[0] in ("vllm", "vllm.entrypoints.cli.main"):
+            rest = rest[1:]
+        else:
+            raise CommandError(f"python -m {short(rest[0] if rest else '')} does not start a vLLM server")
+    if rest[:1] == ["serve"]:
+        return rest[1:], True
+    given = rest[0] if rest else ""
+    if given in OTHERS:
+        raise CannotPlan(f"vllm {given} starts no server: oomph plans vllm serve")
+    raise CommandError(f"vllm has no command {short(given)}; did you mean vllm serve?")
+
+
+def _model_flag(words: list[str], serve: bool, version: str) -> tuple[str | None, list[str]]:
+    """`vllm serve --model X`: refused by old releases, moved to the front by newer ones."""
+    at = next((i for i, word in enumerate(words) if word == "--model" or word.startswith("--model=")), None)
+    if not serve or at is None:
+        return None, words
+    if pick(MODEL_FLAG, version).value == "refused" and words[at] == "--model":
+        raise CommandError(
+            "With `vllm serve`, you should provide the model as a positional argument or in a config file instead of "
+            f"via the `--model` option (vLLM {version} stops here)."
+        )
+    if words[at] != "--model":
+        return words[at].removeprefix("--model="), words[:at] + words[at + 1 :]
+    if at + 1 >= len(words):
+        raise CommandError("argument --model: expected one argument")
+    return words[at + 1], words[:at] + words[at + 2 :]
+
+
+def _check_model(model: str) -> None:
+    if not model or model.startswith("-") or "\0" in model or "\n" in model:
+        raise CommandError(f"{short(model)} is not a model")
+    if model.startswith("$"):
+        raise CommandError(f"the model is {short(model)}, which nothing in the command sets: put its name in its place")
+
+
+def _merge_speculative(flags: dict[str, Any], version: str) -> None:
+    """--spec-method, --spec-model and --spec-tokens are keys of --speculative-config (arg_utils.py:2069, 0.32.0)."""
+    short_forms = (("spec_method", "method"), ("spec_model", "model"), ("spec_tokens", "num_speculative_tokens"))
+    for field, key in short_forms:
+        value = flags.pop(field, None)
+        if value is None:
+            continue
+        config = flags.get("speculative_config") or {}
+        if key in config:
+            raise CommandError(f"{_name(field, version)} and --speculative-config['{key}'] are mutually exclusive")
+        flags["speculative_config"] = {**config, key: value}
+
+
+def _config(words: list[str], version: str) -> tuple[list[str], list[str], list[str]]:
+    """The flags of a `--config FILE`, the words without it, and notes. The file's flags come first: later ones win."""
+    notes = [
+        f"{word} is ignored by vLLM: the file is read only as --config FILE, in two words"
+        for word in words
+        if word.startswith("--config=")
+    ]
+    if "--config" not in words:
+        return [], words, notes
+    if words.count("--config") > 1:
+        raise CommandError("More than one config file specified!")
+    at = words.index("--config")
+    if at + 1 >= len(words):
+        raise CommandError("No config file specified! Please check your command-line arguments.")
+    path = words[at + 1]
+    flags, dropped = config_words(_read_config(path), path, version)
+    notes += [f"{path}: vLLM {version} drops '{key}: false'; only 0.28 and later read --no-{key}" for key in dropped]
+    return flags, words[:at] + words[at + 2 :], notes
+
+
+def _read_config(path: str) -> dict[Any, Any]:
+    if not path.endswith((".yaml", ".yml")):
+        raise CommandError(f"Config file must be of a yaml/yml type. {path.split('.')[-1][:40]} supplied")
+    try:
+        if not os.path.isfile(path):
+            raise CommandError(f"the config file {short(path)} is not there")
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_CONFIG_LIMIT + 1)
+    except (OSError, ValueError) as error:
+        raise CommandError(f"the config file {short(path)} cannot be read: {error}") from None
+    if len(text) > _CONFIG_LIMIT:
+        raise CommandError(f"the config file {short(path)} is over {_CONFIG_LIMIT} bytes")
+    from oomph.commands.yaml_text import load
+
+    documents = load(text, path)
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise CommandError(f"the config file {short(path)} is not one YAML mapping of flags")
+    return documents[0]
+
+
+def config_words(config: dict[Any, Any], path: str, version: str) -> tuple[list[str], list[str]]:
+    """load_config_file: the words that stand for a YAML mapping, and the keys whose `false` was dropped."""
+    out: list[str] = []
+    dropped: list[str] = []
+    for key, value in config.items():
+        if not isinstance(key, str):
+            raise CommandError(f"{path}: the key {short(str(key))} is not a flag")
+        name = "--" + key
+        if value is True:
+            out.append(name)
+        elif value is False:
+            no = negated(spelled(name))
+            if no not in by_name(version):
+                continue
+            if pick(YAML_FALSE, version).value == "negated":
+                out.append(no)
+            else:
+                dropped.append(key)
+        elif isinstance(value, list):
+            out += [name, *map(str, value)] if value else []
+        elif isinstance(value, dict):
+            as_json = pick(YAML_MAPPING, version).value == "json"
+            try:
+                out += [name, json.dumps(value) if as_json else str(value)]
+            except (TypeError, ValueError, RecursionError):
+                raise CommandError(f"{path}: the value of {key} is not plain YAML") from None
+        else:
+            out += [name, str(value)]
+    return out, dropped
+
+
+def to_words(d: Deployment) -> list[str]:
+    """`vllm serve MODEL FLAGS` that gives the same flags again."""
+    table = by_field(d.engine.version)
+    words = ["vllm", "serve", d.model]
+    for field, value in d.flags.items():
+        if field not in table:
+            raise refuse(field, ValueError(f"vLLM {d.engine.version} has no such flag"))  # type: ignore[arg-type]
+        words += render(table[field], value, d.engine.version)
+    return words

@@ -1,0 +1,153 @@
+"""Peel a command line down to the engine it starts: variables, sudo, docker run, sh -c, python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from oomph.commands import docker, shell
+from oomph.commands.call import Call, assignment, program
+from oomph.commands.values import short
+from oomph.errors import CommandError
+
+SHELLS = ("sh", "bash", "zsh", "dash", "ash", "ksh")
+_BLOCK = re.compile(r"^[^\n]*\b(?:vllm serve|docker run|-m vllm\.)(?:[^\n]*\\[ \t]*\n)*[^\n]*$", re.MULTILINE)
+_DEEPEST = 6  # docker run ... sh -c "sudo docker run ..." and so on
+
+# program -> engine
+PROGRAMS = {
+    "vllm": "vllm",
+    "llama-server": "llamacpp",
+    "llama-cli": "llamacpp",
+    "llama-bench": "llamacpp",
+    "ollama": "ollama",
+    "sglang": "sglang",
+    "trtllm-serve": "trtllm",
+}
+# python -m MODULE -> engine, by the module's first name
+MODULES = {"vllm": "vllm", "sglang": "sglang", "llama_cpp": "llamacpp", "tensorrt_llm": "trtllm"}
+
+
+def engine_of(words: Sequence[str]) -> str:
+    """The engine that `words` start directly; "" = none."""
+    if not words:
+        return ""
+    head = program(words[0])
+    if head == "vllm":  # `uv run --with vllm vllm serve`: the first is an argument
+        return "vllm" if len(words) < 2 or program(words[1]) != "vllm" else ""
+    if head in PROGRAMS:
+        return PROGRAMS[head]
+    if head == "python" and "-m" in words[1:-1]:
+        return MODULES.get(words[words.index("-m", 1) + 1].split(".")[0], "")
+    return ""
+
+
+def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0) -> Call:
+    """The engine's own words, with what the wrappings say of variables, image and GPUs."""
+    inner = dict(environment)
+    words = list(words)
+    while words and (pair := assignment(words[0])):
+        inner[pair[0]] = pair[1]
+        words.pop(0)
+    if not words:
+        raise CommandError("there is no command")
+    if depth > _DEEPEST:
+        raise CommandError("the command is wrapped too deeply")
+    if engine_of(words):
+        return Call(tuple(words), inner)
+    head = program(words[0])
+    if head in docker.PROGRAMS and docker.is_run(words):
+        return _within(docker.run(words, inner), depth)
+    if head in SHELLS:
+        return _shell(words, inner, depth)
+    if head == "python":
+        return _python(words, inner)
+    for index in range(1, len(words)):
+        if engine_of(words[index:]) or _starts_wrapper(words[index:]):
+            pairs = [pair for word in words[1:index] if (pair := assignment(word))]
+            return peel(words[index:], inner | dict(pairs), depth=depth + 1)
+    raise CommandError(f"{short(words[0])} is not a serve command that oomph knows", hint="try: vllm serve MODEL ...")
+
+
+def _starts_wrapper(words: Sequence[str]) -> bool:
+    head = program(words[0])
+    if head in docker.PROGRAMS:
+        return docker.is_run(words)
+    return head in SHELLS and any(word.startswith("-") and word.endswith("c") for word in words[1:3])
+
+
+def _within(call: Call, depth: int) -> Call:
+    """A container's command may itself be a shell that starts the engine."""
+    inside = peel(call.words, call.environment, depth=depth + 1)
+    return Call(
+        inside.words,
+        inside.environment,
+        image=call.image or inside.image,
+        gpu_count=call.gpu_count or inside.gpu_count,
+        notes=call.notes + inside.notes,
+        source=inside.source,
+    )
+
+
+def container_call(call: Call) -> Call:
+    return _within(call, 0)
+
+
+def _shell(words: list[str], environment: Mapping[str, str], depth: int) -> Call:
+    """bash -c 'TEXT'."""
+    for index, word in enumerate(words[1:-1], 1):
+        if word.startswith("-") and not word.startswith("--") and word.endswith("c"):
+            return first_call(words[index + 1], environment, depth=depth + 1)
+    raise CommandError(f"{short(' '.join(words[:3]))} is not a serve command: name the file itself, or its text with -c")
+
+
+def first_call(text: str, environment: Mapping[str, str], *, depth: int = 0) -> Call:
+    """The one serve command of a shell text."""
+    calls = script_calls(text, environment, depth=depth)
+    if not calls:
+        raise CommandError("no serve command is in the shell text", hint="oomph looks for vllm serve MODEL ...")
+    return calls[-1]
+
+
+def script_calls(text: str, environment: Mapping[str, str], *, depth: int = 0) -> list[Call]:
+    """Every serve command of a script, in order."""
+    calls = []
+    for command in _commands(text, environment):
+        try:
+            call = peel(command.words, command.environment, depth=depth + 1)
+        except CommandError:
+            if any(engine_of(command.words[i:]) == "vllm" for i in range(len(command.words))):
+                raise
+            continue
+        if call.source:
+            continue
+        notes = [*call.notes, *(f"${name} is set nowhere in the text" for name in command.unset)]
+        if command.run:
+            notes.append("the output of another command stands in it, which was not run")
+        if shell.TYPOGRAPHIC & set(text):
+            notes.append("curly quotes and long dashes were read as plain ones")
+        calls.append(Call(call.words, call.environment, call.image, call.gpu_count, tuple(notes)))
+    return calls
+
+
+def _commands(text: str, environment: Mapping[str, str]) -> list[shell.Command]:
+    """Where the whole is no shell text (a post with prose around it), the lines that start a server alone."""
+    try:
+        return shell.commands(text, environment)
+    except CommandError:
+        blocks = _BLOCK.findall(shell.plain(text))
+        if not blocks:
+            raise
+        return [command for block in blocks for command in shell.commands(block, environment)]
+
+
+def _python(words: list[str], environment: Mapping[str, str]) -> Call:
+    """python -c CODE, or a script file with an LLM(...) call."""
+    if "-c" in words[1:-1]:
+        return Call(tuple(words[:1]), dict(environment), source=words[words.index("-c") + 1])
+    path = next((word for word in words[1:] if word.endswith(".py")), "")
+    if not path:
+        raise CommandError(f"{short(' '.join(words[:3]))} does not start a server that oomph knows")
+    from oomph.commands.files import read
+
+    return Call(tuple(words[:1]), dict(environment), source=read(path))
