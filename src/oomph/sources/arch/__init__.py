@@ -9,12 +9,14 @@ from oomph.sources.arch.base import Builder, Skeleton
 
 # architecture name in config.json -> module in this package
 FAMILIES: dict[str, str] = {
+    "BambaForCausalLM": "bamba",
     "Cohere2ForCausalLM": "llama",
     "CohereForCausalLM": "llama",
     "DeciLMForCausalLM": "decilm",
     "DeepseekV2ForCausalLM": "deepseek",
     "DeepseekV32ForCausalLM": "deepseek",
     "DeepseekV3ForCausalLM": "deepseek",
+    "FalconH1ForCausalLM": "falcon_h1",
     "Gemma2ForCausalLM": "gemma",
     "Gemma3ForCausalLM": "gemma",
     "Gemma3ForConditionalGeneration": "gemma",
@@ -24,6 +26,10 @@ FAMILIES: dict[str, str] = {
     "Glm4MoeForCausalLM": "glm4_moe",
     "GlmMoeDsaForCausalLM": "deepseek",
     "GptOssForCausalLM": "gpt_oss",
+    "GraniteMoeForCausalLM": "granite_moe",
+    "GraniteMoeHybridForCausalLM": "granite_moe",
+    "GraniteMoeSharedForCausalLM": "granite_moe",
+    "JambaForCausalLM": "jamba",
     "KimiK25ForConditionalGeneration": "kimi",
     "LagunaForCausalLM": "laguna",
     "Llama4ForCausalLM": "llama4",

@@ -124,3 +124,23 @@ def mamba1_modules(s: Site, m: Mamba1, at: str) -> list[Module]:
         widths = (("dt", m.dt_rank), ("b", m.state), ("c", m.state))
         modules += [Param(f"{at}.{n}_layernorm.weight", (w,), dtype, "linear_attn") for n, w in widths]
     return modules
+
+
+def granite_mamba2(t: Config, intermediate: int, *, norm: bool = True) -> Mamba2:
+    """The `mamba_*` keys that Bamba, Granite 4 and Falcon-H1 share; mamba_d_head may be "auto"."""
+    t.fill(mamba_n_heads=128, mamba_n_groups=1, mamba_d_state=256, mamba_d_conv=4, mamba_chunk_size=256)
+    heads = t.integer("mamba_n_heads")
+    auto = t.get("mamba_d_head", default="auto") == "auto"
+    return Mamba2(
+        t.integer("hidden_size"),
+        intermediate,
+        t.integer("mamba_d_state"),
+        t.integer("mamba_d_conv"),
+        t.integer("mamba_n_groups"),
+        heads,
+        intermediate // heads if auto else t.integer("mamba_d_head"),
+        conv_bias=t.flag("mamba_conv_bias", default=True),
+        proj_bias=t.flag("mamba_proj_bias"),
+        norm=norm,
+        chunk=t.integer("mamba_chunk_size"),
+    )
