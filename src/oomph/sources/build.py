@@ -11,6 +11,7 @@ from oomph.sources.arch import family
 from oomph.sources.arch.base import Builder
 from oomph.sources.arch.rope import context_length
 from oomph.sources.config import Config
+from oomph.sources.params import engine_params
 from oomph.sources.quant import read_quant
 from oomph.sources.stored import stored
 
@@ -68,7 +69,7 @@ def build_model(
         num_kv_heads=text.integer("num_key_value_heads", default=0, low=0),
         intermediate_size=text.integer("intermediate_size", default=0, low=0),
         pooling=made.pooling,
-        params=made.params,
+        params=(*made.params, *engine_params(config, text)),
     )
 
 

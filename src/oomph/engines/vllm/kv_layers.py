@@ -1,0 +1,355 @@
+"""Layers of a model -> their KV cache specs on one rank: geometry, dtype, backend, block size.
+
+Follows the layers' get_kv_cache_spec and platforms/interface.py update_block_size_for_backend.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from oomph.engines.vllm.backends import Query, choose, kernel_blocks, preferred_block
+from oomph.engines.vllm.kv_dtypes import token_bytes
+from oomph.engines.vllm.kv_groups import Layers
+from oomph.engines.vllm.kv_specs import Refused, Spec
+from oomph.engines.vllm.kv_state import state_bytes
+from oomph.engines.vllm.kv_v4 import V4_BLOCK, indexer_width, is_v4, v4_specs
+from oomph.engines.vllm.model_facts import ModelFacts, head_size
+from oomph.errors import UnknownCache
+from oomph.facts.vllm.attention import FIXED_BLOCKS, Backend
+from oomph.facts.vllm.defaults import Defaults
+from oomph.facts.vllm.kv import KvRules
+from oomph.ir.model import Attention, Layer, Model, State
+from oomph.units import cdiv, round_up
+
+STATE_BACKENDS = {
+    "mamba1": "MAMBA1_ATTN", "mamba2": "MAMBA2_ATTN", "gdn": "GDN_ATTN", "kda": "GDN_ATTN",
+    "short_conv": "SHORT_CONV_ATTN", "linear_attention": "LINEAR_ATTN",
+}  # fmt: skip
+DS_MLA_STATE = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}  # flashmla_sparse.py
+
+
+class Setup(Struct, frozen=True):
+    """The settings that the caches depend on."""
+
+    version: str
+    sm: int
+    dtype: str
+    kv_dtype: str
+    tp: int
+    block_size: int | None
+    mamba_block_size: int | None
+    mamba_mode: str
+    max_model_len: int
+    drafts: int  # speculative tokens
+    num_heads: int  # a rank's query heads
+    attention_backend: str
+    fa_version: int
+    mm_prefix: bool
+    softcap: bool
+    dcp: int
+    pcp: int
+    skip_layers: tuple[str, ...]
+    conv_dtype: str
+    ssm_dtype: str  # "" = as the model's states say
+    uses_drafts: bool
+    stages: tuple[tuple[int, int], ...]  # layer ranges of the pipeline stages
+    gpu_name: str
+
+
+class Layout(Struct, frozen=True):
+    layers: tuple[Layers, ...]
+    block_size: int
+    mamba_block_size: int | None
+    mamba_page_size_padded: int | None
+    backends: tuple[tuple[str, int], ...]  # name, layers of the first stage
+    kv_cache_layout: str
+
+
+class _Work(Struct, frozen=True):
+    """What every step below reads."""
+
+    model: Model
+    facts: ModelFacts
+    s: Setup
+    d: Defaults
+    rules: KvRules
+    queries: dict[int, Query]
+    chosen: dict[int, Backend]
+
+    @property
+    def first(self) -> int | None:
+        """The first attention layer's mixer: its backend sets the block size."""
+        return next((i for row in self.facts.rows for i in row if i in self.chosen), None)
+
+
+class _Blocks(Struct, frozen=True):
+    block: int
+    mamba: int | None = None
+    padded: int | None = None
+
+
+def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRules) -> Layout:
+    """Raises Refused where vLLM refuses to build a layer."""
+    queries = {i: _query(m, facts, s) for i, m in enumerate(facts.mixers) if isinstance(m, Attention)}
+    chosen: dict[int, Backend] = {}
+    for i, q in queries.items():
+        m = facts.mixers[i]
+        assert isinstance(m, Attention)
+        if not _used(i, facts, s):
+            continue
+        _check_heads(m, s.tp)
+        if not is_v4(model):
+            chosen[i] = choose(q, s.attention_backend)
+            _check_triton_fp8(chosen[i], q, s, d)
+    w = _Work(model, facts, s, d, rules, queries, chosen)
+    blocks = _block_sizes(w)
+    made: dict[Spec, tuple[list[int], str]] = {}
+    names: dict[str, int] = {}
+    for stage, layer, row in _in_order(model, facts, s):
+        for i in row:
+            for spec, backend in _specs(w, i, layer, blocks):
+                if spec is not None:
+                    made.setdefault(spec, ([0] * len(s.stages), layer.prefix))[0][stage] += 1
+                if stage == 0:
+                    names[backend] = names.get(backend, 0) + 1
+    layers = tuple(Layers(spec, tuple(counts), name) for spec, (counts, name) in made.items())
+    return Layout(layers, blocks.block, blocks.mamba, blocks.padded, tuple(names.items()), _layout_name(names, s, d))
+
+
+def _used(index: int, facts: ModelFacts, s: Setup) -> bool:
+    return any(index in row for row in facts.rows) or (s.uses_drafts and any(index in r for r in facts.draft_rows))
+
+
+def _in_order(model: Model, facts: ModelFacts, s: Setup) -> list[tuple[int, Layer, tuple[int, ...]]]:
+    """(stage, layer, its mixers) in the order in which layers register; drafts follow on the last stage."""
+    out = [
+        (stage, model.layers[i], facts.rows[i])
+        for stage, (begin, end) in enumerate(s.stages)
+        for i in range(begin, end)
+    ]
+    if s.uses_drafts:
+        out += [(len(s.stages) - 1, *pair) for pair in zip(model.drafts, facts.draft_rows, strict=True)]
+    return out
+
+
+def rank_kv_heads(total: int, tp: int) -> int:
+    return max(1, total // tp)
+
+
+def _check_heads(m: Attention, tp: int) -> None:
+    """KV heads divide the ranks or the ranks divide them (QKVParallelLinear): a bare assert."""
+    if m.kind == "mla":
+        return
+    ok = tp % m.num_kv_heads == 0 if tp > m.num_kv_heads else m.num_kv_heads % tp == 0
+    if not ok:
+        raise Refused("AssertionError", "")
+
+
+def _check_triton_fp8(b: Backend, q: Query, s: Setup, d: Defaults) -> None:
+    if b.name != "TRITON_ATTN" or not d.triton_fp8_text or not q.kv_dtype.startswith("fp8") or s.sm >= 89:
+        return
+    capability = f"{s.sm // 10}.{s.sm % 10}"
+    dtype = "float16" if s.sm < 80 else "bfloat16"
+    raise Refused("ValueError", d.triton_fp8_text.format(gpu=s.gpu_name, capability=capability, dtype=dtype))
+
+
+def _query(m: Attention, facts: ModelFacts, s: Setup) -> Query:
+    mla = m.kind == "mla"
+    return Query(
+        version=s.version,
+        sm=s.sm,
+        head_size=head_size(m),
+        dtype=s.dtype,
+        kv_dtype=s.kv_dtype,
+        block_size=s.block_size,
+        mla=mla,
+        sink=m.sinks,
+        sparse=mla and m.indexer is not None,
+        mm_prefix=s.mm_prefix and not mla,
+        sliding=m.kind == "sliding_window",
+        num_heads=m.num_heads // s.tp,
+        num_kv_heads=1 if mla else rank_kv_heads(facts.num_kv_heads, s.tp),
+        qk_nope=m.qk_nope_head_dim,
+        qk_rope=m.qk_rope_head_dim,
+        v_head=m.head_dim_v,
+        kv_lora=m.kv_lora_rank,
+        topk=m.indexer.top_k if m.indexer else 0,
+        dcp=s.dcp,
+        pcp=s.pcp,
+        fa_version=s.fa_version,
+        softcap=s.softcap,
+    )
+
+
+def _block_sizes(w: _Work) -> _Blocks:
+    s, facts = w.s, w.facts
+    if is_v4(w.model):
+        return _Blocks(s.block_size or V4_BLOCK)
+    first = w.first
+    block = s.block_size or (16 if first is None else _preferred(w, first))
+    if not facts.has_state:
+        return _Blocks(block)
+    own = s.mamba_block_size or (s.max_model_len if s.mamba_mode == "none" else block)
+    if not facts.is_hybrid or first is None:
+        return _Blocks(block, own)
+    return _align_hybrid(w, first, block, own)
+
+
+def _preferred(w: _Work, first: int) -> int:
+    q = w.queries[first]
+    if not w.d.block_from_backend:
+        return _platform_block(q)
+    if w.d.hybrid_block == "config" and w.facts.is_hybrid:
+        return 16
+    if q.sparse:  # the indexer's cache registers before the layer's own
+        return FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]
+    pairs = {b.name: i for i, b in w.chosen.items()}
+    if len(pairs) == 1 or not w.d.all_backends_block:
+        return preferred_block(w.chosen[first], q)
+    sizes = [kernel_blocks(w.chosen[i], w.queries[i]) for i in pairs.values()]
+    if all(any(16 % n == 0 for n in choices) for choices in sizes):
+        return 16
+    return min(math.lcm(*one_each) for one_each in itertools.product(*sizes))
+
+
+def _platform_block(q: Query) -> int:
+    """platforms/cuda.py check_and_update_config before 0.18."""
+    if not q.mla:
+        return 16
+    if q.sparse:
+        return 64
+    if q.major == 10:
+        return 64 if q.qk_nope == 128 else 128
+    return 64 if q.major == 9 else 16
+
+
+def _kernel_alignment(w: _Work, first: int, block: int) -> tuple[int, int]:
+    """(the block's granularity, what it is rounded up to besides)."""
+    q, d = w.queries[first], w.d
+    if d.hybrid_block == "config":
+        wide = d.hybrid_config_alignment and q.major == 10 and q.head_size == 256
+        return (64 if q.mla else 32 if wide else 16), 1
+    smallest = max(min(kernel_blocks(w.chosen[first], q)), block)
+    if q.mla and d.hybrid_mla_128:
+        smallest = max(smallest, 128)
+    if d.hybrid_block != "lcm":
+        return smallest, 1
+    minima = [min(kernel_blocks(b, w.queries[i])) for i, b in w.chosen.items()]
+    return smallest, math.lcm(*minima, *([FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]] if q.sparse else []))
+
+
+def _align_hybrid(w: _Work, first: int, block: int, own: int) -> _Blocks:
+    """`_align_hybrid_block_size`: one attention page holds one state."""
+    s, facts = w.s, w.facts
+    sizes = [
+        state_bytes(m, s.tp, s.drafts, s.conv_dtype, s.ssm_dtype, w.d) for m in facts.mixers if isinstance(m, State)
+    ]
+    mamba = max(sizes)
+    mla = w.queries[first].mla
+    heads = 1 if mla else rank_kv_heads(facts.num_kv_heads, s.tp)
+    per_token = token_bytes(s.kv_dtype, s.dtype, heads, facts.head_size, 0 if mla else facts.head_size)
+    kernel, also = _kernel_alignment(w, first, block)
+    if s.mamba_mode == "all":
+        chunk = math.lcm(s.mamba_block_size or _chunk_size(facts), kernel)
+        wanted = own = chunk * cdiv(cdiv(mamba, per_token), chunk)
+    else:
+        wanted = round_up(kernel * cdiv(mamba, kernel * per_token), also)
+    block = max(block, wanted)
+    if s.mamba_mode == "align":
+        own = block
+    page = block * per_token
+    return _Blocks(block, own, None if page == mamba else page)
+
+
+def _chunk_size(facts: ModelFacts) -> int:
+    return next((m.chunk_size for m in facts.mixers if isinstance(m, State) and m.chunk_size), 2048)
+
+
+def _specs(w: _Work, index: int, layer: Layer, blocks: _Blocks) -> list[tuple[Spec | None, str]]:
+    """A layer without a cache of its own still names its backend."""
+    m = w.facts.mixers[index]
+    if isinstance(m, State):
+        return [_state_spec(m, w.s, w.d, blocks)]
+    if m.shares_cache_of is not None or m.kind == "encoder_only":
+        return []
+    if is_v4(w.model):
+        return v4_specs(m, blocks.block, w.s.kv_dtype, w.d, w.s.sm)
+    backend = w.chosen[index]
+    if m.kind == "mla":
+        return _mla_specs(m, blocks.block, w.s, backend)
+    return [(_attention_spec(w, index, layer, m, blocks.block), backend.name)]
+
+
+def _attention_spec(w: _Work, index: int, layer: Layer, m: Attention, block: int) -> Spec:
+    s, backend = w.s, w.chosen[index]
+    if m.kind not in ("full", "sliding_window", "chunked_local", "cross"):
+        raise UnknownCache(f"attention of kind {m.kind!r} has no known cache")
+    skipped = str(layer.index) in s.skip_layers or (m.kind == "sliding_window" and "sliding_window" in s.skip_layers)
+    kv_dtype = "auto" if skipped else s.kv_dtype
+    heads = rank_kv_heads(m.num_kv_heads, s.tp)
+    keeps_v = {"full": w.rules.full_head_v, "sliding_window": w.rules.sliding_head_v}.get(m.kind, False)
+    v = m.head_dim_v if keeps_v else m.head_dim
+    if m.kind == "sliding_window" and w.d.sliding_kernel_block:
+        block = _largest_kernel_block(kernel_blocks(backend, w.queries[index]), backend.multiple, block)
+    return Spec(
+        kind=m.kind,
+        block_size=block,
+        state_bytes=token_bytes(kv_dtype, s.dtype, heads, m.head_dim, v),
+        window=m.window if m.kind == "sliding_window" else 0,
+        chunk=m.chunk if m.kind == "chunked_local" else 0,
+        num_kv_heads=heads,
+        head_size=m.head_dim,
+        head_size_v=v,
+        dtype=s.dtype if kv_dtype == "auto" else kv_dtype,
+        strided=backend.name != "FLASH_ATTN",
+    )
+
+
+def _largest_kernel_block(sizes: Sequence[int], multiple: bool, budget: int) -> int:
+    """attention.py _largest_kernel_block_within, in tokens: the largest kernel block inside the manager's."""
+    candidates = [max(n, budget // n * n) for n in sizes] if multiple else list(sizes)
+    fitting = [n for n in candidates if n <= budget]
+    return max(fitting) if fitting else min(candidates)
+
+
+def _mla_specs(m: Attention, block: int, s: Setup, backend: Backend) -> list[tuple[Spec | None, str]]:
+    cache_dtype = s.kv_dtype
+    plain = ("auto", "fp8", "fp8_e4m3") if backend.name == "FLASHINFER_MLA_SPARSE_SM120" else ("fp8", "fp8_e4m3")
+    if backend.name in ("FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120") and cache_dtype in plain:
+        cache_dtype = "fp8_ds_mla"  # mla_attention.py:386 (0.21.0)
+    size = head_size(m)
+    per_token = DS_MLA_STATE.get(cache_dtype) or token_bytes(cache_dtype, s.dtype, 1, size, 0)
+    dtype = s.dtype if cache_dtype == "auto" else "uint8"
+    main = Spec("mla", block, per_token, num_kv_heads=1, head_size=size, dtype=dtype, cache_dtype=cache_dtype)
+    if m.indexer is None:
+        return [(main, backend.name)]
+    width = indexer_width(m.indexer.head_dim)
+    keys = Spec("mla", block, width, num_kv_heads=1, head_size=width, dtype="uint8", role="indexer")
+    return [(keys, "DEEPSEEK_V32_INDEXER"), (main, backend.name)]
+
+
+def _state_spec(m: State, s: Setup, d: Defaults, blocks: _Blocks) -> tuple[Spec, str]:
+    spec = Spec(
+        "mamba",
+        blocks.mamba or s.max_model_len,
+        state_bytes(m, s.tp, s.drafts, s.conv_dtype, s.ssm_dtype, d),
+        padded=blocks.padded or 0,
+        role=m.kind,
+        speculative_blocks=s.drafts,
+        checkpoint_blocks=int(d.mamba2_checkpoint and m.kind in ("mamba2", "kda")),
+    )
+    return spec, STATE_BACKENDS[m.kind]
+
+
+def _layout_name(names: dict[str, int], s: Setup, d: Defaults) -> str:
+    """resolve_kv_cache_layout (v1/attention/backends/utils.py): the first layout that every backend takes."""
+    if not d.kv_layout:
+        return ""
+    if "DEEPSEEK_V4_INDEXER" in names:
+        return "BLHNC"
+    head_first = s.sm // 10 == 10 and any(n in names for n in ("FLASHINFER", "TRITON_FLASHINFER"))
+    return "LBHNC" if head_first else "LBNHC"

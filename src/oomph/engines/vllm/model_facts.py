@@ -1,0 +1,77 @@
+"""What the settings and the KV cache ask of a Model, computed once per model."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from oomph.ir.model import Attention, Experts, Layer, Mixer, Model, State
+
+
+class ModelFacts(Struct, frozen=True):
+    """`mixers`: the distinct ones in order of appearance; `rows`: per layer, indices into them."""
+
+    mixers: tuple[Mixer, ...]
+    rows: tuple[tuple[int, ...], ...]
+    draft_rows: tuple[tuple[int, ...], ...]
+    first_attention: Attention | None
+    is_hybrid: bool
+    has_state: bool
+    is_moe: bool
+    is_mla: bool
+    chunk: int  # chunked-local attention anywhere
+    head_size: int  # model_config.get_head_size()
+    num_kv_heads: int
+    max_head: int
+    head_sizes: tuple[int, ...]
+
+
+_cache: dict[int, tuple[Model, ModelFacts]] = {}
+
+
+def facts_of(model: Model) -> ModelFacts:
+    """Cached by identity: hashing a model costs more than all else."""
+    hit = _cache.get(id(model))
+    if hit is not None and hit[0] is model:
+        return hit[1]
+    if len(_cache) >= 64:
+        _cache.clear()
+    made = _facts(model)
+    _cache[id(model)] = (model, made)
+    return made
+
+
+def _facts(model: Model) -> ModelFacts:
+    table: dict[Mixer, int] = {}
+
+    def rows(layers: tuple[Layer, ...]) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(table.setdefault(m, len(table)) for m in layer.mixers) for layer in layers)
+
+    main, drafts = rows(model.layers), rows(model.drafts)
+    mixers = tuple(table)
+    used = {i for row in main for i in row}
+    attention = [m for i, m in enumerate(mixers) if i in used and isinstance(m, Attention)]
+    states = [m for i, m in enumerate(mixers) if i in used and isinstance(m, State)]
+    first = attention[0] if attention else None
+    heads = tuple(sorted({m.head_dim for m in attention if m.kind != "mla"}))
+    return ModelFacts(
+        mixers=mixers,
+        rows=main,
+        draft_rows=drafts,
+        first_attention=first,
+        is_hybrid=bool(attention and states),
+        has_state=bool(states),
+        is_moe=any(isinstance(x, Experts) for layer in model.layers for x in layer.block.modules),
+        is_mla=any(m.kind == "mla" for m in attention),
+        chunk=max((m.chunk for m in attention), default=0),
+        head_size=head_size(first) if first else 0,
+        num_kv_heads=model.num_kv_heads or (first.num_kv_heads if first else 0),
+        max_head=max(heads, default=0),
+        head_sizes=heads,
+    )
+
+
+def head_size(m: Attention) -> int:
+    """MLA caches the compressed latent and the rotary key; DeepSeek-V4 one head."""
+    if m.kind != "mla":
+        return m.head_dim
+    return m.kv_lora_rank + m.qk_rope_head_dim if m.kv_lora_rank else m.head_dim

@@ -1,0 +1,86 @@
+"""CUDA graph mode and capture sizes (config/vllm.py _set_cudagraph_sizes, OPTIMIZATION_LEVEL_TO_CONFIG)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oomph.engines.vllm.kv_specs import Refused
+from oomph.facts.vllm.defaults import CAPTURE_MAX, CAPTURE_MAX_BY_ARCHITECTURE, Defaults
+
+# -O levels: config/vllm.py OPTIMIZATION_LEVEL_TO_CONFIG
+_LEVELS = {0: "NONE", 1: "PIECEWISE", 2: "FULL_AND_PIECEWISE", 3: "FULL_AND_PIECEWISE"}
+
+
+def cudagraph_mode(flags: Mapping[str, Any], *, pooling: bool, encoder_decoder: bool) -> str:
+    compilation = flags.get("compilation_config")
+    compilation = compilation if isinstance(compilation, Mapping) else {}
+    if flags.get("enforce_eager"):
+        return "NONE"
+    level = flags.get("optimization_level", 2)
+    mode = str(
+        compilation.get("cudagraph_mode") or flags.get("cudagraph_mode") or _LEVELS.get(level, _LEVELS[2])
+    ).upper()
+    compiled = compilation.get("mode", 3 if level else 0)
+    if mode in ("PIECEWISE", "FULL_AND_PIECEWISE") and compiled in (0, "NONE", "none"):
+        return "NONE"
+    if pooling and mode.startswith("FULL"):
+        return "PIECEWISE"
+    if encoder_decoder and mode not in ("NONE", "FULL_DECODE_ONLY"):
+        return "FULL_DECODE_ONLY"
+    return mode
+
+
+def _steps(top: int, wide: bool) -> list[int]:
+    sizes = [n for n in (1, 2, 4) if n <= top]
+    if not wide:
+        return sizes + list(range(8, top + 1, 8))
+    return sizes + list(range(8, min(top + 1, 256), 8)) + list(range(256, top + 1, 16))
+
+
+def capture_sizes(
+    flags: Mapping[str, Any],
+    d: Defaults,
+    *,
+    architecture: str,
+    sm: int,
+    seqs: int,
+    tokens: int,
+    drafts: int,
+) -> tuple[int, ...]:
+    """The capture sizes in rising order; called only where graphs are on."""
+    compilation = flags.get("compilation_config")
+    compilation = compilation if isinstance(compilation, Mapping) else {}
+    given = flags.get("cudagraph_capture_sizes") or compilation.get("cudagraph_capture_sizes")
+    asked = flags.get("max_cudagraph_capture_size") or compilation.get("max_cudagraph_capture_size")
+    top = asked
+    if top is None and given is None:
+        top = CAPTURE_MAX_BY_ARCHITECTURE.get(architecture)
+    decode: list[int] = []
+    if top is None:
+        limit = d.capture_sm100 if sm // 10 == 10 else CAPTURE_MAX
+        query = 1 + drafts if d.capture_spec else 1
+        top = min(seqs * query * 2, limit)
+        if d.capture_decode and query > 1:
+            requests = min(seqs, limit)
+            decode = [n * query for n in {*_steps(requests, True), requests} if n * query <= top]
+        elif d.capture_seqs and seqs <= top:
+            decode = [seqs]
+    top = min(tokens, int(top))
+    if given is not None:
+        sizes = sorted({int(n) for n in given if int(n) <= tokens})
+        if asked is not None and sizes and sizes[-1] != asked:
+            raise Refused(
+                "ValidationError",
+                f"customized max_cudagraph_capture_size(={asked}) should be consistent with the max value of "
+                f"cudagraph_capture_sizes(={sizes[-1]})",
+            )
+        return tuple(sizes)
+    if flags.get("performance_mode") == "interactivity":
+        small = list(range(1, min(top, 32) + 1))
+        sizes = small + [n for n in _steps(top, d.capture_step_16) if n >= 8]
+    else:
+        sizes = _steps(top, d.capture_step_16)
+    if d.capture_tokens and tokens <= top:
+        sizes.append(tokens)
+    return tuple(sorted({*sizes, *(n for n in decode if n <= tokens)}))

@@ -1,0 +1,187 @@
+"""Context length, batch limits, dtype and quantisation, as engine/arg_utils.py and config/model.py resolve them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from oomph.engines.vllm.kv_specs import Refused
+from oomph.facts.vllm.defaults import (
+    BATCHED_DP_TOKENS,
+    DESC_ACT_REFUSED,
+    RENAMED,
+    Defaults,
+    method,
+)
+from oomph.ir.hardware import Device
+from oomph.ir.model import Linear, Model
+from oomph.units import GIB
+
+_TORCH = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64"}
+_DTYPES = {
+    "half": "float16", "float16": "float16", "float": "float32", "float32": "float32", "bfloat16": "bfloat16",
+}  # fmt: skip
+_NO_FLOAT16 = {  # config/model.py _FLOAT16_NOT_SUPPORTED_MODELS
+    "gemma2": "Numerical instability. Please use bfloat16 or float32 instead.",
+    "gemma3": "Numerical instability. Please use bfloat16 or float32 instead.",
+    "gemma3_text": "Numerical instability. Please use bfloat16 or float32 instead.",
+    "plamo2": "Numerical instability. Please use bfloat16 or float32 instead.",
+    "glm4": "Numerical instability. Please use bfloat16 or float32 instead.",
+}
+
+
+def torch_dtype(name: str) -> str:
+    return _TORCH.get(name, name.removeprefix("torch."))
+
+
+def resolve_dtype(model: Model, flag: str, sm: int) -> str:
+    supported = ["bfloat16", "float16", "float32"] if sm >= 80 or sm == 0 else ["float16", "float32"]
+    if model.model_type in _NO_FLOAT16:
+        supported.remove("float16")
+    flag = flag.lower()
+    if flag != "auto":
+        if flag not in _DTYPES:
+            raise Refused("ValidationError", f"Unknown dtype: {flag!r}")
+        dtype = _DTYPES[flag]
+        if dtype == "float16" and model.model_type in _NO_FLOAT16:
+            reason = _NO_FLOAT16[model.model_type]
+            raise Refused(
+                "ValidationError", f"The model type {model.model_type!r} does not support float16. Reason: {reason}"
+            )
+        return dtype
+    preferred = "float16" if model.pooling and "float16" in supported else supported[0]
+    own = torch_dtype(model.dtype)
+    if own == "float32":
+        own = preferred
+    return own if own in supported else preferred
+
+
+def resolve_quantization(model: Model, flag: str, version: str, d: Defaults, sm: int) -> str | None:
+    """The name after overrides; raises the refusals of config/model.py and config/vllm.py."""
+    own = (
+        model.quantization.method.lower().replace("compressed_tensors", "compressed-tensors")
+        if model.quantization
+        else ""
+    )
+    if not own:
+        return flag or None
+    row = method(version, own)
+    name = row.name if row else own
+    if d.renames:
+        name = RENAMED.get((model.architecture, own), name)
+    if row and not row.desc_act and _desc_act(model):
+        raise Refused("ValidationError", DESC_ACT_REFUSED)
+    if flag and flag not in (name, own, "marlin"):
+        raise Refused(
+            "ValidationError",
+            f"Quantization method specified in the model config ({own}) does not match the quantization method "
+            f"specified in the `quantization` argument ({flag}).",
+        )
+    if row and 0 < sm < row.min_sm:
+        raise Refused(
+            "ValidationError",
+            f"The quantization method {name} is not supported for the current GPU. Minimum capability: {row.min_sm}. "
+            f"Current capability: {sm}.",
+        )
+    return name
+
+
+def _desc_act(model: Model) -> bool:
+    scheme = model.quantization.scheme if model.quantization else None
+    if scheme is not None:
+        return scheme.desc_act and scheme.group_size != -1
+    return any(
+        isinstance(m, Linear) and m.scheme is not None and m.scheme.desc_act
+        for layer in model.layers[:1]
+        for m in layer.block.modules
+    )
+
+
+def derived_length(model: Model, d: Defaults) -> tuple[float, str]:
+    """The length the config gives, rope scaling included, and the key it came from."""
+    key = str(model.param("max_len_key", "max_position_embeddings"))
+    length = float(model.param("derived_max_len", model.max_position) or 0)
+    if not length:
+        return 2048.0, "None"
+    rope = str(model.param("rope_type", ""))
+    if "gemma3" in model.model_type or not rope or rope in ("su", "longrope", "llama3", "default"):
+        return length, key
+    if rope in ("yarn", "deepseek_yarn", "deepseek_llama_scaling") and not d.yarn_multiplies:
+        return length, key
+    if rope == "yarn":
+        length = float(model.param("rope_original", length))
+    return length * float(model.param("rope_factor", 1.0)), key
+
+
+def resolve_length(model: Model, asked: int | None, environment: Mapping[str, str], d: Defaults) -> int:
+    derived, key = derived_length(model, d)
+    if asked is None or asked == -1:
+        if str(model.param("rope_type", "")) == "longrope" and d.longrope_original:
+            return int(model.param("original_max_position_embeddings", derived) or derived)
+        return int(derived)
+    if asked <= derived:
+        return asked
+    most = model.param("model_max_length", 0)
+    if (most and asked <= float(most)) or environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") not in ("", "0"):
+        return asked
+    shown = int(derived) if float(derived).is_integer() and "rope_factor" not in dict(model.params) else derived
+    raise Refused(
+        "ValidationError",
+        f"User-specified max_model_len ({asked}) is greater than the derived max_model_len ({key}={shown} or "
+        f"model_max_length={most or None} in model's config.json). To allow overriding this maximum, set the env var "
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with extreme caution. If the "
+        "model uses relative position encoding (RoPE), positions exceeding derived_max_model_len lead to nan. If "
+        "the model uses absolute position encoding, positions exceeding derived_max_model_len will cause a CUDA "
+        "array out-of-bounds error.",
+    )
+
+
+def batch_limits(
+    flags: Mapping[str, Any],
+    d: Defaults,
+    gpu: Device,
+    usage: Literal["serve", "llm"],
+    *,
+    length: int,
+    chunked: bool,
+    one_item: int,
+) -> tuple[int, int]:
+    """(max_num_batched_tokens, max_num_seqs). `one_item`: tokens of a prefix-LM's largest image or video; 0 = none."""
+    a100 = "a100" in (gpu.driver_name or gpu.name).lower()
+    tier = next(t for t in d.tiers if gpu.total_bytes >= t.min_gib * GIB and (t.a100 or not a100))
+    tokens, seqs = flags.get("max_num_batched_tokens"), flags.get("max_num_seqs")
+    batched_dp = flags.get("data_parallel_size", 1) > 1 and flags.get("enable_expert_parallel")
+    low_latency = flags.get("all2all_backend") in ("deepep_low_latency", "nixl_ep", "pplx")
+    default = tier.llm_tokens if usage == "llm" else tier.serve_tokens
+    if batched_dp and low_latency:
+        default = BATCHED_DP_TOKENS
+    twice = 2 if flags.get("performance_mode") == "throughput" else 1
+    seqs_now = seqs if seqs is not None else tier.seqs * twice
+    if tokens is not None:
+        tokens_now = tokens
+    else:
+        tokens_now = default * twice
+        if not chunked:
+            tokens_now = max(length, tokens_now)
+        tokens_now = min(seqs_now * length, tokens_now)
+        if d.mm_raises_tokens:
+            tokens_now = max(tokens_now, one_item)
+    if seqs is None:
+        seqs_now = min(seqs_now, tokens_now)
+    return tokens_now, seqs_now
+
+
+def verify_batch(tokens: int, seqs: int, length: int, chunked: bool) -> None:
+    """SchedulerConfig.verify_max_model_len."""
+    if tokens < length and not chunked:
+        raise Refused(
+            "ValidationError",
+            f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({length}). This effectively limits the "
+            "maximum sequence length to max_num_batched_tokens and makes vLLM reject longer sequences. Please increase "
+            "max_num_batched_tokens or decrease max_model_len.",
+        )
+    if tokens < seqs:
+        raise Refused(
+            "ValidationError",
+            f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs}).",
+        )

@@ -1,0 +1,60 @@
+"""Facts of config.json that engines read beside the layers, by one name each (Model.params)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from oomph.sources.config import Config
+
+Params = tuple[tuple[str, int | float | str], ...]
+
+# model_arch_config_convertor.py derive_max_model_len_and_key: the smallest of these is the context length
+_LENGTH_KEYS = (
+    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
+    "max_sequence_length", "max_seq_length", "seq_len",
+)  # fmt: skip
+
+
+def engine_params(config: Config, text: Config) -> Params:
+    out: dict[str, int | float | str] = {}
+    lengths = [
+        (v, key) for key in _LENGTH_KEYS if isinstance(v := text.get(key), int) and not isinstance(v, bool) and v > 0
+    ]
+    if lengths:
+        length, key = min(lengths, key=lambda pair: pair[0])
+        own = text.get("model_max_length")
+        if isinstance(own, int) and own > 0:
+            length, key = own, "model_max_length"
+            out["model_max_length"] = own
+        out["derived_max_len"], out["max_len_key"] = length, key
+    original = text.get("original_max_position_embeddings")
+    if isinstance(original, int) and original > 0:
+        out["original_max_position_embeddings"] = original
+    for rope in _ropes(text):
+        kind = rope.get("rope_type", rope.get("type"))
+        if isinstance(kind, str) and kind not in ("default", "mrope"):
+            out["rope_type"] = kind
+            _number(out, "rope_factor", rope.get("factor"))
+            _number(out, "rope_original", rope.get("original_max_position_embeddings"))
+    if text.get("attn_logit_softcapping"):
+        out["attn_logit_softcapping"] = 1
+    if config.get("is_mm_prefix_lm"):
+        out["is_mm_prefix_lm"] = 1
+    bidirectional = text.get("use_bidirectional_attention")
+    if isinstance(bidirectional, str):
+        out["use_bidirectional_attention"] = bidirectional
+    return tuple(out.items())
+
+
+def _ropes(text: Config) -> Iterable[Mapping[str, Any]]:
+    given = text.get("rope_parameters", "rope_scaling")
+    if not isinstance(given, Mapping):
+        return
+    nested = [v for v in given.values() if isinstance(v, Mapping)]
+    yield from nested or [given]
+
+
+def _number(out: dict[str, int | float | str], name: str, value: Any) -> None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        out[name] = value
