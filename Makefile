@@ -28,5 +28,9 @@ accuracy: .venv/.dev
 bench: .venv/.dev
 	$(BIN)/python tools/bench.py
 
+fuzz: .venv/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
+	for target in config safetensors gguf; do $(BIN)/python tests/fuzz/fuzz_$$target.py -max_total_time=60 || exit 1; done
+
 clean:
 	rm -rf .venv

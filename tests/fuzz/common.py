@@ -1,0 +1,85 @@
+"""What the fuzz targets share: run one input, let only our own errors pass, and each of them in one sentence.
+
+    python tests/fuzz/fuzz_gguf.py -max_total_time=60 [a folder of further seeds]
+
+`make fuzz` runs them all, a minute each. They need the package atheris.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import atheris
+
+from oomph.errors import OomphError
+
+WEIRD: list[Any] = [
+    None, True, False, 0, -1, 1, 2, 3, 7, 64, 255, 1 << 31, 1 << 40, 1 << 62, -(1 << 63), 0.5, -0.0, 1e-300, 1e308,
+    "", "x", "auto", "bfloat16", "float8_e4m3fn", "re:.*", "\\", "[", "model.layers.0", "full_attention", [], [0], [-1],
+    [1, 2, 3], [[]], ["x"], [None], {}, {"x": 1}, {"0": {}}, [{}], "9" * 400, ["re:(" * 9],
+]  # fmt: skip
+
+
+def check(target: Callable[[bytes], object]) -> Callable[[bytes], None]:
+    def one(data: bytes) -> None:
+        try:
+            target(data)
+        except OomphError as e:
+            assert e.message, "a refusal without a sentence"
+            assert "\n" not in e.message, e.message
+            assert len(e.message) < 1000, e.message
+            e.message.encode()  # can be printed
+
+    return one
+
+
+def run(target: Callable[[bytes], object], seeds: list[bytes], mutate: Callable[..., bytes] | None = None) -> None:
+    with tempfile.TemporaryDirectory() as corpus:
+        for n, seed in enumerate(seeds):
+            Path(corpus, str(n)).write_bytes(seed)
+        crashes = f"-artifact_prefix={tempfile.gettempdir()}/"
+        options = [sys.argv[0], corpus, "-rss_limit_mb=2048", "-timeout=5", crashes, *sys.argv[1:]]
+        atheris.Setup(options, check(target), **({"custom_mutator": mutate} if mutate else {}))
+        atheris.Fuzz()
+
+
+def mutate_json(data: bytes, max_size: int, seed: int) -> bytes:
+    """Changes values, not letters: what is still JSON reaches the code behind the parser."""
+    chance = random.Random(seed)
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return atheris.Mutate(data, max_size)
+    if not isinstance(value, dict) or not value or chance.random() < 0.05:
+        return atheris.Mutate(data, max_size)
+    for _ in range(chance.choice((1, 1, 1, 2, 4))):
+        _change(value, chance)
+    return json.dumps(value).encode()[:max_size]
+
+
+def _change(value: dict[str, Any], chance: random.Random) -> None:
+    place: Any = value
+    while True:
+        if not place:
+            return
+        key = chance.choice(list(place)) if isinstance(place, dict) else chance.randrange(len(place))
+        inner = place[key]
+        if isinstance(inner, (dict, list)) and inner and chance.random() < 0.7:
+            place = inner
+            continue
+        action = chance.random()
+        if action < 0.15:
+            del place[key]
+        elif action < 0.3 and type(inner) is int:
+            place[key] = inner * chance.choice((2, 3, -1, 1000)) + chance.choice((0, 1))
+        elif action < 0.4:
+            place[key] = [inner]
+        else:
+            place[key] = chance.choice(WEIRD)
+        return
