@@ -16,6 +16,8 @@ class Habit(Range, frozen=True):
 HABITS: tuple[Habit, ...] = (
     # gemma4.py, gemma3n.py: before 0.30.0, layers that read another layer's cache have K, V and k_norm weights too
     Habit("kv of layers that share a cache", until="0.30.0"),
+    # gemma3n.py: scalars that were plain tensors became buffers
+    Habit("Gemma 3n scalars as buffers", since="0.29.0"),
     # gate_linear.py force_fp32_compute: the router's weights are float32 where the GPU has no kernel that adds in
     # float32 (Hopper and data-centre Blackwell have one)
     Habit("router in the model's dtype", sm=((90, 91), (100, 110))),
