@@ -21,22 +21,30 @@ class Padding(Struct, frozen=True):
 
 
 class PaddingRow(Struct, frozen=True):
-    mxfp4: tuple[int, int]
-    plain: tuple[int, int]
-    sm: tuple[int, int]  # from, to (exclusive)
+    multiples: tuple[int, int]  # of the hidden size, of the intermediate size
+    sm: tuple[int, int]  # compute capabilities, from and to (exclusive)
     since: str = ""
     until: str = ""
 
 
 def padding(version: str, sm: int) -> Padding:
-    for row in _ROWS:
+    return Padding(_pick(_MXFP4, version, sm), _pick(_PLAIN, version, sm))
+
+
+def _pick(rows: tuple[PaddingRow, ...], version: str, sm: int) -> tuple[int, int]:
+    for row in rows:
         if row.sm[0] <= sm < row.sm[1] and in_range(version, row.since, row.until):
-            return Padding(row.mxfp4, row.plain)
-    return Padding()
+            return row.multiples
+    return (1, 1)
 
 
-_ROWS: tuple[PaddingRow, ...] = (
-    PaddingRow((1, 64), (1, 1), (90, 100)),
-    # oracle/unquantized.py (0.31.0): FlashInfer's BF16 kernels want multiples of 128
-    PaddingRow((1, 1), (1, 128), (100, 110), since="0.31.0"),
+# oracle/mxfp4.py:561 (0.21.0) mxfp4_round_up_hidden_size_and_intermediate_size, by the backend that a GPU gets; before
+# 0.19 the same multiples stood in quantization/mxfp4.py create_weights
+_MXFP4: tuple[PaddingRow, ...] = (
+    PaddingRow((1, 64), (90, 100)),  # Triton kernels
+    PaddingRow((256, 256), (100, 120), until="0.27.0"),  # FlashInfer TRT-LLM kernels
+    PaddingRow((256, 128), (100, 120), since="0.27.0"),
+    PaddingRow((256, 128), (0, 1000)),  # Marlin
 )
+# oracle/unquantized.py (0.31.0): FlashInfer's BF16 kernels want multiples of 128
+_PLAIN: tuple[PaddingRow, ...] = (PaddingRow((1, 128), (100, 110), since="0.31.0"),)
