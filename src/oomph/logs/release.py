@@ -14,7 +14,7 @@ from oomph.ir.observation import Observation
 
 
 @lru_cache(maxsize=1)
-def _positions() -> dict[tuple[str, str], tuple[tuple[str, int], ...]]:
+def positions() -> dict[tuple[str, str], tuple[tuple[str, int], ...]]:
     table = {}
     for row in POSITIONS.splitlines():
         kind, file, *places = row.split()
@@ -83,7 +83,7 @@ def _by_neighbours(observations: Sequence[Observation]) -> tuple[str, int]:
 
 
 def _places(o: Observation) -> tuple[tuple[str, int], ...]:
-    return _positions().get((o.kind, str(o.values.get("source", "")).partition(":")[0]), ())
+    return positions().get((o.kind, str(o.values.get("source", "")).partition(":")[0]), ())
 
 
 def _line(o: Observation) -> int:

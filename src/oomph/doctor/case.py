@@ -1,0 +1,153 @@
+"""A log, understood as far as it goes: what the rules look at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from oomph.doctor.ledger import Account, account, number
+from oomph.doctor.stages import Death, death, last_run
+from oomph.errors import OomphError
+from oomph.facts.vllm.versions import in_range
+from oomph.ir.hardware import Device
+from oomph.ir.observation import Observation
+from oomph.logs.clean import Line
+from oomph.logs.deployment import Rebuilt, rebuild
+from oomph.units import GIB, MIB
+
+
+class Case(Struct, frozen=True):
+    observations: tuple[Observation, ...]
+    rebuilt: Rebuilt
+    death: Death
+    account: Account
+    gpus: tuple[Device, ...] = ()
+    kv_heads: int = 0  # of the model, where it is known
+    modules: dict[int, str] = {}  # packed size of a quantised module in units of 2 MiB -> its name
+    text: str = ""  # the words of the frames and errors, for rules that look for a function's name
+
+    @property
+    def stage(self) -> str:
+        return self.death.stage or ""
+
+    @property
+    def failed(self) -> bool:
+        return self.death.failed
+
+    def all(self, kind: str) -> list[Observation]:
+        return [o for o in self.observations if o.kind == kind]
+
+    def first(self, kind: str) -> Observation | None:
+        return next((o for o in self.observations if o.kind == kind), None)
+
+    def has(self, *kinds: str) -> bool:
+        return any(o.kind in kinds for o in self.observations)
+
+    def before(self, *kinds: str) -> bool:
+        """A line of one of these kinds was printed before the failure."""
+        return bool(self.death.completed & set(kinds))
+
+    def value(self, kind: str, name: str) -> int | None:
+        return next((number(o, name) for o in self.observations if o.kind == kind and name in o.values), None)
+
+    def real(self, kind: str, name: str) -> float | None:
+        o = next((o for o in self.observations if o.kind == kind and name in o.values), None)
+        value = o.values[name] if o else None
+        return float(value) if isinstance(value, (int, float)) else None
+
+    def line(self, *kinds: str) -> tuple[int, ...]:
+        found = {o.kind: o.line for o in reversed(self.observations) if o.kind in kinds}
+        return tuple(sorted(set(found.values())))
+
+    def flag(self, name: str, default: Any = None) -> Any:
+        return self.rebuilt.get(name, default)
+
+    def whole(self, name: str) -> int | None:
+        value = self.flag(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    @property
+    def version(self) -> str:
+        return self.rebuilt.version
+
+    def within(self, since: str = "", until: str = "") -> bool | None:
+        """The release is in this range; None when it is not known."""
+        if not self.version:
+            return None
+        try:
+            return in_range(self.version, since, until)
+        except OomphError:
+            return None
+
+    def in_traceback(self, *words: str) -> bool:
+        """A function or a file of the traceback has one of these in its name."""
+        names = (*self.death.functions, *self.death.files)
+        return any(word in name for name in names for word in words) or any(word in self.text for word in words)
+
+    @property
+    def oom(self) -> Observation | None:
+        return next((o for o in self.observations if o.kind == "torch_oom"), None)
+
+    def oom_value(self, name: str) -> int | None:
+        return number(self.oom, name)
+
+    @property
+    def tp(self) -> int:
+        return max(1, self.whole("tensor_parallel_size") or 1)
+
+    @property
+    def total(self) -> int | None:
+        return self.account.total or (self.gpus[0].total_bytes if self.gpus else None)
+
+    @property
+    def params(self) -> int:
+        """Parameters as the model's name states them (31B); 0 = it does not say."""
+        match = re.search(
+            r"(?<![\w.])(\d{1,4}(?:\.\d{1,2})?)[bB](?![a-z])", self.rebuilt.model.replace("-", " ").replace("_", " ")
+        )
+        return round(float(match[1]) * 1e9) if match else 0
+
+    def module(self, size: int) -> str:
+        """The quantised module whose packed weight is this many bytes (allocations round up to 2 MiB); "" = not known."""
+        return self.modules.get(-(-size // (2 * MIB)), "") if size else ""
+
+    @property
+    def unified(self) -> bool:
+        """Memory shared with the CPU: GB10 and Thor report 119.7 to 122.8 GiB, Orin 61.4 or 29.98."""
+        if any(gpu.unified for gpu in self.gpus):
+            return True
+        totals = [n / GIB for n in (self.account.total, self.value("ray_kill", "total") or 0) if n]
+        return any(118 < n < 124 or 60.8 < n < 61.9 or 29.8 < n < 30.7 for n in totals)
+
+    @property
+    def rocm(self) -> bool:
+        return (
+            "rocm" in self.version.lower()
+            or "HIP out of memory" in self.text
+            or any(g.vendor == "amd" for g in self.gpus)
+        )
+
+    @property
+    def spec(self) -> bool:
+        return bool(self.flag("speculative_config")) or self.has("draft_shares", "draft_load")
+
+    @property
+    def util(self) -> float:
+        """Given, or the release's default: 0.92 since 0.20.0 (config/cache.py)."""
+        value = self.account.util or self.flag("gpu_memory_utilization")
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and value:
+            return float(value)
+        return 0.9 if self.within("", "0.20.0") else 0.92
+
+
+def build(lines: Sequence[Line], observations: Sequence[Observation], gpus: tuple[Device, ...] = ()) -> Case:
+    run = last_run(observations)
+    rebuilt = rebuild(lines, observations)
+    dead = death(run)
+    util = rebuilt.get("gpu_memory_utilization")
+    ledger = account(run, dead, float(util) if isinstance(util, (int, float)) else None)
+    words = " ".join(line.text.strip() for line in lines if dead.line and abs(line.number - dead.line) <= 60)
+    return Case(tuple(run), rebuilt, dead, ledger, gpus, text=words[: 32 << 10])

@@ -1,0 +1,295 @@
+"""explain(log) -> Explanation: the stage, the ledger, the cause, what fixes it and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from oomph.doctor.case import Case, build
+from oomph.doctor.ledger import Entry
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.doctor.rules import rules
+from oomph.errors import InputError, OomphError
+from oomph.ir.deployment import Deployment
+from oomph.ir.hardware import Device
+from oomph.logs.clean import lines as clean_lines
+from oomph.logs.deployment import Rebuilt, render
+from oomph.logs.parse import engine_of, observe
+from oomph.logs.reader import RawLog, read_paths, read_text
+
+ENGINE_NAMES = "vLLM, SGLang, llama.cpp, Ollama or TensorRT-LLM"
+SURE = 60  # a candidate at or above it is a cause, below it a possibility
+CLOSE = 6  # candidates closer than this are not told apart
+
+
+class EngineInfo(Struct, frozen=True):
+    name: str
+    version: str = ""
+    version_from: str = ""
+
+
+class Cause(Struct, frozen=True):
+    id: str
+    title: str
+    text: str
+    sure: bool = True
+
+
+class Possible(Struct, frozen=True):
+    id: str
+    title: str
+    score: int
+    text: str
+    settle: str = ""
+
+
+class Evidence(Struct, frozen=True):
+    line: int
+    text: str
+
+
+class Explanation(Struct, frozen=True):
+    engine: EngineInfo
+    failed: bool
+    stage: str | None
+    cause: Cause
+    ledger: tuple[Entry, ...] = ()
+    unaccounted_bytes: int | None = None
+    remedies: tuple[Remedy, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    candidates: tuple[Possible, ...] = ()
+    settle: str = ""  # what would decide between the candidates
+    stage_basis: str = ""
+    model: str = ""
+    command: str = ""
+    total_bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def explain(
+    log: str | Sequence[str | Path],
+    *,
+    deployment: Deployment | None = None,
+    gpus: tuple[Device, ...] = (),
+) -> Explanation:
+    """Understand a log: its text, or the paths of its files in order (`-` is standard input)."""
+    return explain_case(read_case(log, deployment=deployment, gpus=gpus))
+
+
+def read_case(
+    log: str | Sequence[str | Path], *, deployment: Deployment | None = None, gpus: tuple[Device, ...] = ()
+) -> Case:
+    raw = read_text(log) if isinstance(log, str) else read_paths(str(path) for path in log)
+    return case_of(raw, deployment, gpus)
+
+
+def case_of(raw: RawLog, deployment: Deployment | None = None, gpus: tuple[Device, ...] = ()) -> Case:
+    lines = clean_lines(raw.lines)
+    observations = observe(lines)
+    _refuse_other(raw, [o.kind for o in observations], engine_of(observations))
+    devices = gpus or (deployment.gpus if deployment else ())
+    case = build(lines, observations, devices)
+    return msgspec.structs.replace(case, rebuilt=_with(case.rebuilt, deployment)) if deployment else case
+
+
+def _refuse_other(raw: RawLog, kinds: Sequence[str], engine: str) -> None:
+    if engine or "torch_oom" in kinds or "cuda_error_oom" in kinds or "host_kill" in kinds or "container_kill" in kinds:
+        return
+    if raw.total_bytes < 2:
+        raise InputError(f"{raw.source} is empty")
+    raise InputError(
+        f"{raw.source} is not a log of {ENGINE_NAMES}: none of its {raw.total_lines:,} lines is one that they print",
+        hint="give the engine's own output, from its first line; a traceback alone is not enough",
+    )
+
+
+def _with(rebuilt: Rebuilt, deployment: Deployment) -> Rebuilt:
+    """What the user says is in force; the log fills in the rest."""
+    flags = {**rebuilt.flags, **deployment.flags}
+    version = rebuilt.version or deployment.engine.version
+    version_from = rebuilt.version_from or deployment.engine.version_from
+    return msgspec.structs.replace(
+        rebuilt, flags=flags, model=deployment.model or rebuilt.model, version=version, version_from=version_from,
+        engine=rebuilt.engine or deployment.engine.name,
+    )  # fmt: skip
+
+
+def explain_case(case: Case) -> Explanation:
+    engine = case.rebuilt.engine or "vllm"
+    ranked = candidates(case, engine)
+    best = ranked[0] if ranked else None
+    cause = _cause(case, best)
+    remedies, rejected = _advice(case, ranked)
+    near = [c for c in ranked[1:5] if best and c[1].score >= best[1].score - 25]
+    settle = best[1].settle if best and (best[1].score < SURE or _undecided(ranked)) else ""
+    notes = []
+    if not case.rebuilt.engine:
+        notes.append("no line names the engine; taken for vLLM")
+    return Explanation(
+        EngineInfo(engine, case.rebuilt.version, case.rebuilt.version_from),
+        case.failed,
+        case.death.stage,
+        cause,
+        case.account.entries,
+        case.account.unaccounted,
+        remedies,
+        rejected,
+        _evidence(case, best),
+        tuple(Possible(r.id, r.title, c.score, c.text, c.settle) for r, c in near),
+        settle,
+        case.death.basis,
+        case.rebuilt.model,
+        render(case.rebuilt.model, case.rebuilt.flags, case.rebuilt.environment) if engine == "vllm" else "",
+        case.total or 0,
+        tuple(notes),
+    )
+
+
+def candidates(case: Case, engine: str) -> list[tuple[Rule, Candidate]]:
+    """Every rule that speaks, the best first: rules give candidates, their arithmetic scores them."""
+    found = []
+    for rule in rules():
+        if engine not in rule.engines:
+            continue
+        if case.version and case.within(rule.since, rule.until) is False and rule.id not in _UNDATED:
+            continue
+        candidate = rule.match(case)
+        if candidate is not None:
+            found.append((rule, candidate))
+    return sorted(found, key=lambda pair: -pair[1].score)
+
+
+# their own match looks at the version, or the wording is a fork's
+_UNDATED = frozenset({"K05", "K07", "P05", "C02", "L03", "R04", "K03", "K02", "D01", "X01", "R10", "P10"})
+
+
+def _undecided(ranked: Sequence[tuple[Rule, Candidate]]) -> bool:
+    return len(ranked) > 1 and ranked[0][1].score < 95 and ranked[0][1].score - ranked[1][1].score < CLOSE
+
+
+def _cause(case: Case, best: tuple[Rule, Candidate] | None) -> Cause:
+    if best is not None and (case.failed or best[1].score >= 40):
+        rule, candidate = best
+        sure = candidate.score >= SURE
+        return Cause(rule.id, rule.title, candidate.text, sure)
+    if case.failed:
+        text = "Something failed, but what is in this log does not say why."
+        return Cause("unknown", "The cause is not in this log", text, False)
+    return Cause("none", "Nothing failed", _healthy(case))
+
+
+def _healthy(case: Case) -> str:
+    """Where the memory went in a run that did not fail."""
+    from oomph.units import gib
+
+    known = [f"{e.term} {gib(e.bytes)}" for e in case.account.entries if e.bytes]
+    text = f"Nothing failed in this log. It shows {', '.join(known)}." if known else "Nothing failed in this log."
+    tokens, times = case.value("kv_tokens", "tokens"), case.real("concurrency", "concurrency")
+    length = case.value("concurrency", "max_model_len")
+    if times and length:
+        text += f" The KV cache holds about {int(times * length):,} tokens: {times:g} requests of {length:,}."
+    elif tokens:
+        text += f" The KV cache holds {tokens:,} tokens."
+    stage = case.death.stage
+    if stage and stage not in ("runtime_request", "kv_alloc", "sampler_warmup"):
+        text += f" The log ends in stage {stage}."
+    return text
+
+
+def _advice(
+    case: Case, ranked: Sequence[tuple[Rule, Candidate]]
+) -> tuple[tuple[Remedy, ...], tuple[Rejected, ...]]:
+    """The best candidate's remedies, the cheapest first; nothing that the case rejects."""
+    if not ranked or (not case.failed and ranked[0][1].score < 40):
+        return (), ()
+    best = ranked[0][1]
+    rejected = list(best.rejected)
+    own = {r.lever for r in best.remedies}
+    rejected = [r for r in rejected if r.lever not in own] if case.failed else rejected
+    levers = {r.lever for r in rejected}
+    remedies = [r for r in best.remedies if r.lever not in levers]
+    for _, other in ranked[1:3]:  # candidates that could not be told apart
+        if other.score >= best.score - CLOSE:
+            seen = {r.change for r in remedies}
+            remedies += [r for r in other.remedies if r.change not in seen and r.lever not in levers]
+    remedies = [_with_command(case, r) for r in remedies]
+    return tuple(sorted(remedies, key=lambda r: r.rank)), tuple(rejected)
+
+
+def _with_command(case: Case, remedy: Remedy) -> Remedy:
+    if case.rebuilt.engine not in ("", "vllm") or not (remedy.flags or remedy.environment or remedy.model):
+        return remedy
+    model = remedy.model or case.rebuilt.model
+    if not model and not case.rebuilt.flags:
+        return remedy
+    return msgspec.structs.replace(remedy, command=command_of(case.rebuilt, remedy, model))
+
+
+def command_of(rebuilt: Rebuilt, remedy: Remedy, model: str = "") -> str:
+    flags = {**rebuilt.flags, **remedy.flags}
+    return render(model or rebuilt.model, {k: v for k, v in flags.items() if v is not None},
+                  {**rebuilt.environment, **remedy.environment})  # fmt: skip
+
+
+def _evidence(case: Case, best: tuple[Rule, Candidate] | None) -> tuple[Evidence, ...]:
+    wanted = set(best[1].lines) if best else set()
+    if case.death.line:
+        wanted.add(case.death.line)
+    texts: dict[int, str] = {}
+    for o in case.observations:
+        if o.line in wanted:
+            texts.setdefault(o.line, o.text[:300])
+    return tuple(Evidence(line, text) for line, text in sorted(texts.items()))[:12]
+
+
+def to_json(explanation: Explanation) -> dict[str, Any]:
+    """The contract of the command line: schema 1."""
+    built: dict[str, Any] = msgspec.to_builtins(explanation)
+    built["remedies"] = [
+        {k: r[k] for k in ("change", "kind", "gains_bytes", "verified", "costs", "command")} | {"lever": r["lever"]}
+        for r in built["remedies"]
+    ]
+    return {"schema": 1, **built}
+
+
+Planner = Callable[[Deployment], Any]
+
+
+def verify(
+    explanation: Explanation, planner: Planner, deployment: Deployment, variants: Iterable[tuple[Remedy, Deployment]]
+) -> Explanation:
+    """Plan every remedy: those that fit are verified, those that do not are dropped.
+
+    Remedies that no plan can judge (end a process, wait) stay as they are, unverified.
+    """
+    planned = dict(variants)
+    base = _plan(planner, deployment)
+    kept = []
+    for remedy in explanation.remedies:
+        changed = planned.get(remedy)
+        if changed is None:
+            kept.append(remedy)
+            continue
+        plan = _plan(planner, changed)
+        if plan is None:
+            kept.append(remedy)
+        elif plan.verdict.fits:
+            kept.append(msgspec.structs.replace(remedy, verified=True, gains_bytes=_gain(base, plan, remedy)))
+    return msgspec.structs.replace(explanation, remedies=tuple(kept))
+
+
+def _plan(planner: Planner, deployment: Deployment) -> Any:
+    try:
+        return planner(deployment)
+    except OomphError:
+        return None
+
+
+def _gain(base: Any, plan: Any, remedy: Remedy) -> int:
+    short = getattr(getattr(base, "verdict", None), "short_bytes", 0) or 0
+    return remedy.gains_bytes or int(short)

@@ -1,0 +1,58 @@
+"""What a rule is made of. One rule = one file in doctor/rules; its docstring is its documentation page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+
+from oomph.ir.timeline import StageName
+
+if TYPE_CHECKING:
+    from oomph.doctor.case import Case
+
+Kind = Literal["flag", "env", "model", "hardware", "host", "version", "none"]
+
+
+class Remedy(Struct, frozen=True):
+    lever: str  # what it moves, the key by which it is compared with rejected advice: "util_up"
+    change: str  # as it is typed: "--max-num-seqs 8"
+    kind: Kind = "flag"
+    flags: dict[str, Any] = {}  # laid over the deployment's; None takes one away
+    model: str = ""  # another checkpoint
+    version: str = ""  # another release
+    gpus: int = 0  # so many GPUs of the same kind
+    environment: dict[str, str] = {}
+    costs: str = ""
+    rank: int = 5  # 0 costs nothing .. 9 needs other hardware
+    gains_bytes: int = 0
+    verified: bool = False
+    command: str = ""
+
+
+class Rejected(Struct, frozen=True):
+    lever: str
+    advice: str
+    why: str
+
+
+class Candidate(Struct, frozen=True):
+    score: int  # 100: the engine's own words; 90: arithmetic that meets the printed figure; below 50: possible
+    text: str  # the arithmetic, as a paragraph
+    lines: tuple[int, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    settle: str = ""  # the line or the command that would decide it
+
+
+class Rule(Struct, frozen=True):
+    id: str
+    title: str
+    stages: tuple[StageName, ...]
+    match: Callable[[Case], Candidate | None]
+    engines: tuple[str, ...] = ("vllm",)
+    since: str = ""
+    until: str = ""
+    failure: bool = True  # False: a misreading or a waste, the run itself did not fail
+    evidence: tuple[str, ...] = ()

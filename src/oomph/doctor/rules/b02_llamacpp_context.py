@@ -1,0 +1,78 @@
+"""B02: llama.cpp: KV cache or compute buffer does not fit.
+
+What it is: the KV cache grows with the context and with slots; the compute buffer with -ub, without flash attention
+with the context too, and is held once per pipeline copy (up to four) on several GPUs.
+
+How to recognise it: the weights are loaded, then "failed to allocate buffer for kv cache", or ggml_gallocr_reserve_n
+and "failed to allocate compute buffers". "retrying without pipeline parallelism" is a recovery, not the end.
+
+Look-alikes: B01 (weights).
+
+What fixes it: a smaller -c, 8-bit KV with flash attention, -ub 256, one pipeline copy (GGML_SCHED_MAX_COPIES=1), -ts.
+
+What does not: only fewer layers on the GPU.
+
+Evidence: llama.cpp issues 26297 and 21690; ollama issue 6860.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    if case.stage != "kv_alloc" or not case.has(
+        "lc_malloc", "lc_alloc_compute", "lc_no_compute", "lc_no_kv", "ol_runner_died"
+    ):
+        return None
+    tried = case.value("lc_malloc", "tried") or case.value("lc_alloc_compute", "tried")
+    kv = (
+        sum(int(o.values.get("size", 0)) for o in case.all("lc_kv"))
+        or case.value("lc_kv_total", "size")
+        or case.value("ol_offload", "kv")
+    )
+    copies = case.value("lc_copies", "copies")
+    compute = case.has("lc_alloc_compute", "lc_no_compute") or (kv and tried and not case.has("lc_no_kv"))
+    text = f"The {'compute buffer' if compute else 'KV cache'} did not fit" + (
+        f": {gib(tried)} were asked for." if tried else "."
+    )
+    if kv:
+        text += f" The KV cache is {gib(kv)}."
+    cells = case.value("lc_kv_cells", "cells")
+    if cells:
+        text += f" It has {cells:,} cells: context x parallel slots."
+    if copies and copies > 1:
+        text += f" Pipeline parallelism holds {copies} copies of the compute buffer."
+    if case.has("lc_pipeline_retry"):
+        text += " llama.cpp tried again without pipeline parallelism and went on."
+    remedies = [
+        Remedy("context", "-c 8192   (a smaller context)", "flag", costs="shorter requests", rank=3),
+        Remedy("kv_dtype", "-fa on -ctk q8_0 -ctv q8_0", "flag", costs="8-bit KV values", rank=2),
+    ]
+    if compute:
+        remedies.insert(0, Remedy("ubatch", "-ub 256", "flag", costs="slower prompt processing", rank=1))
+    if copies and copies > 1:
+        remedies.insert(
+            0, advice.env("GGML_SCHED_MAX_COPIES", "1", "a little less overlap; a build option in some builds", rank=1)
+        )
+    return Candidate(
+        90 if case.failed else 60,
+        text,
+        case.line("lc_malloc", "lc_alloc_compute", "lc_no_compute", "lc_kv", "lc_kv_total", "ol_runner_died"),
+        tuple(remedies),
+        (reject("layers", "the buffer that failed is sized by context and batch, on the GPU that is left"),),
+    )
+
+
+RULE = Rule(
+    "B02",
+    "llama.cpp: KV cache or compute buffer does not fit",
+    ("kv_alloc",),
+    match,
+    engines=("llamacpp", "ollama"),
+    evidence=("llama.cpp issue 26297",),
+)

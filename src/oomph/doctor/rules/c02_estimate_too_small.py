@@ -1,0 +1,61 @@
+"""C02: at extreme utilization the graph estimate is a little too small.
+
+What it is: the estimate is taken on a minimal KV cache; the real capture needs 0.1 to 0.3 GiB more. Following the
+printed hint to raise utilization leads to 0.97 and beyond, where that is missing.
+
+How to recognise it: 0.20 or newer, utilization above 0.95, a small allocation fails with slightly less free, in
+capture.
+
+Look-alikes: C01 (nothing was held back).
+
+What fixes it: 0.01 to 0.02 less utilization; fewer captured sizes.
+
+What does not: the higher utilization that the log itself proposes.
+
+Evidence: vllm issue 57475, PR 57595.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rejected, Rule
+from oomph.units import GIB, human
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or case.stage not in ("cudagraph_capture", "sampler_warmup") or case.util <= 0.95:
+        return None
+    if case.within("0.20.0") is False or case.has("graph_estimate_off"):
+        return None
+    tried, free = case.oom_value("tried"), case.oom_value("free")
+    if tried is None or free is None or tried > GIB:
+        return None
+    text = (
+        f"Utilization is {case.util:g}: {human(tried)} were asked for during capture and {human(free)} were free. "
+        "The estimate that"
+        " was held back is taken on a minimal cache and falls a little short."
+    )
+    raised = Rejected(
+        "util_up",
+        "the higher --gpu-memory-utilization that the log proposes",
+        "it takes away the little that is missing",
+    )
+    return Candidate(
+        88,
+        text,
+        case.line("torch_oom", "graph_util"),
+        (advice.utilization(case, case.util - 0.02), advice.capture(64)),
+        useless(case, raised),
+    )
+
+
+RULE = Rule(
+    "C02",
+    "At this utilization the graph estimate is too small",
+    ("cudagraph_capture", "sampler_warmup"),
+    match,
+    since="0.20.0",
+    evidence=("vllm issue 57475",),
+)

@@ -1,0 +1,66 @@
+"""C03: kernel warm-up or tuning does not fit beside the KV cache.
+
+What it is: FlashInfer's autotuner, DeepGEMM and MoE tuning allocate after the KV cache was made.
+
+How to recognise it: the OOM lies between "GPU KV cache size" and the capture, with kernel_warmup, autotune or
+DeepGEMM in the log or the traceback.
+
+Look-alikes: C01.
+
+What fixes it: the autotuner off, VLLM_DEEP_GEMM_WARMUP=skip, 0.02 less utilization.
+
+What does not: a shorter context.
+
+Evidence: model_executor/warmup/kernel_warmup.py (0.21.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.units import human
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or case.stage != "cudagraph_capture":
+        return None
+    if not (
+        case.in_traceback("kernel_warmup", "autotune", "deep_gemm_warmup") or case.before("autotune", "kernel_warmup")
+    ):
+        return None
+    if case.before("capture_begin"):
+        return None
+    text = "Kernels were being tuned or warmed up after the KV cache had been made, and their buffers did not fit."
+    tried, free = case.oom_value("tried"), case.oom_value("free")
+    if tried and free is not None:
+        text += f" {human(tried)} were asked for, {human(free)} were free."
+    tuner = Remedy(
+        "autotune_off",
+        "--kernel-config '{\"enable_flashinfer_autotune\": false}'",
+        "flag",
+        {"kernel_config": {"enable_flashinfer_autotune": False}},
+        costs="kernels run untuned",
+        rank=1,
+    )
+    return Candidate(
+        87,
+        text,
+        case.line("autotune", "kernel_warmup", "torch_oom"),
+        (
+            tuner,
+            advice.env("VLLM_DEEP_GEMM_WARMUP", "skip", "the first requests are slower"),
+            advice.utilization(case, case.util - 0.02),
+        ),
+        useless(case),
+    )
+
+
+RULE = Rule(
+    "C03",
+    "Kernel warm-up does not fit beside the KV cache",
+    ("cudagraph_capture",),
+    match,
+    evidence=("kernel_warmup.py (0.21.0)",),
+)

@@ -1,0 +1,75 @@
+"""D01: less is free at the start than utilization x total.
+
+What it is: before anything is loaded vLLM compares free memory with the share it was asked to take. Other processes,
+the desktop or an engine that is still ending hold the difference. Its own CUDA context and communicators count as
+used too (0.4 to 1.5 GiB), because the measurement is taken after they exist.
+
+How to recognise it: "Free memory on device (F/T GiB) on startup is less than desired GPU memory utilization".
+
+Look-alikes: D02 (an orphan of an earlier run), D03 (unified memory), D05 (a slice of a GPU), D06 (Windows).
+
+What fixes it: end the other process or take another GPU; or a utilization of at most (free - 0.2) / total.
+
+What does not: anything about the model: context, quantisation, eager mode. The model is not known yet.
+
+Evidence: v1/worker/utils.py:403 request_memory (0.21.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import GIB, gib
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("free_short")
+    if o is None:
+        return None
+    free, total = case.value("free_short", "free"), case.value("free_short", "total")
+    if free is None or not total:
+        text = "Free memory at the start was below utilization x total, before any weight was loaded."
+        return Candidate(
+            80,
+            text,
+            (o.line,),
+            (advice.host("end the process that holds the card, or choose another GPU"),),
+            useless(case),
+            settle="nvidia-smi shows who holds the card",
+        )
+    held = total - free
+    requested = case.value("free_short", "requested") or round(case.util * total)
+    text = (
+        f"{gib(free)} of {gib(total)} were free, {case.util:g} x {gib(total)} = {gib(requested)} were asked for: "
+        f"{gib(requested - free)} too little, before any weight was loaded. {gib(held)} are held"
+    )
+    if held < 1.5 * GIB:
+        text += ", not more than a CUDA context, its communicators and a desktop: the share asked for is too high."
+    else:
+        text += " by something else than this engine (its own context is about half a GiB of it)."
+    fits = advice.utilization(case, (free - 0.2 * GIB) / total, "a smaller KV cache")
+    remedies = [
+        advice.host("end the process that holds the card, or choose another GPU (CUDA_VISIBLE_DEVICES)", rank=0)
+    ]
+    remedies.append(fits)
+    if held > 4 * GIB:
+        remedies.append(
+            advice.host(
+                "if an engine was just stopped: wait until its memory is returned, then start again",
+                "some seconds, up to a minute on unified memory",
+                rank=0,
+            )
+        )
+    return Candidate(80, text, (o.line,), tuple(remedies), useless(case), settle="nvidia-smi shows who holds the card")
+
+
+RULE = Rule(
+    "D01",
+    "Something else holds the card",
+    ("startup_free_memory",),
+    match,
+    since="0.9.1",
+    evidence=("v1/worker/utils.py:403 (0.21.0)",),
+)

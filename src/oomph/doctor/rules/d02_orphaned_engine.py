@@ -1,0 +1,55 @@
+"""D02: an earlier engine's process still holds the GPU.
+
+What it is: when the API server is killed, its children (named VLLM::EngineCore or VLLM::Worker, not python) live on
+with their memory.
+
+How to recognise it: nvidia-smi or ps shows VLLM:: processes whose parent is gone; the start-up check fails right
+after a crash or in a restart loop.
+
+Look-alikes: D01 (somebody else's process).
+
+What fixes it: end those processes and wait; run containers with an init process so that children are reaped.
+
+What does not: squeezing in beside the orphan with a lower utilization; empty_cache.
+
+Evidence: vllm issues 55510, 34643, 42017; PR 34816.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("orphan")
+    if o is None or not case.has("free_short", "torch_oom", "cuda_error_oom"):
+        return None
+    pid, name = o.values.get("pid"), o.values.get("name")
+    free, total = case.value("free_short", "free"), case.value("free_short", "total")
+    held = f" {gib(total - free)} of the card are taken." if free is not None and total else ""
+    text = f"Process {pid} (VLLM::{name}) of an earlier start still holds the GPU.{held}"
+    remedies = (
+        advice.host(f"end process {pid} and wait for its memory; then start unchanged", rank=0),
+        advice.host(
+            "docker run --init (or a pod with shareProcessNamespace), so that children end with the server", rank=2
+        ),
+    )
+    rejected = useless(
+        case,
+        reject("util_down", "it would leave the orphan where it is and serve with what it left over"),
+        reject("empty_cache", "it frees the caller's own cache, never another process's memory"),
+    )
+    return Candidate(95, text, (o.line, *case.line("free_short")), remedies, rejected)
+
+
+RULE = Rule(
+    "D02",
+    "An orphaned engine still holds the GPU",
+    ("startup_free_memory", "weights_load"),
+    match,
+    evidence=("vllm issue 55510", "vllm PR 34816"),
+)

@@ -1,0 +1,49 @@
+"""D04: on ROCm the graph profiling of 0.17 and 0.18 spoils the free-memory figures.
+
+What it is: mem_get_info and graph pools were not reliable under HIP; the pass is skipped there from 0.19 to 0.26.
+
+How to recognise it: a ROCm build of 0.17 or 0.18 whose free memory is nonsense at the check.
+
+Look-alikes: D01.
+
+What fixes it: 0.19 or newer; --enforce-eager.
+
+What does not: a lower utilization.
+
+Evidence: vllm PR 36720; gpu_worker.py:695 (0.32.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    if (
+        not case.rocm
+        or case.within("0.17.0", "0.19.0") is not True
+        or not case.has("free_short", "torch_oom", "kv_none")
+    ):
+        return None
+    text = f"vLLM {case.version} on ROCm profiles CUDA graphs with figures that HIP does not report reliably."
+    return Candidate(
+        88,
+        text,
+        case.line("free_short", "torch_oom", "kv_none"),
+        (advice.upgrade("0.19.0"), advice.eager()),
+        useless(case, reject("util_down", "the measured figure is wrong, not the share")),
+    )
+
+
+RULE = Rule(
+    "D04",
+    "ROCm: graph profiling spoils the free-memory figure",
+    ("startup_free_memory", "kv_check"),
+    match,
+    since="0.17.0",
+    until="0.19.0",
+    evidence=("vllm PR 36720",),
+)

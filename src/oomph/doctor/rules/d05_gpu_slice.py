@@ -1,0 +1,52 @@
+"""D05: the engine sees a slice of the GPU.
+
+What it is: MIG instances, vGPU profiles and MPS limits give a process less than the board. With MIG the total already
+is the slice's; an MPS limit makes allocations fail while the board shows free memory.
+
+How to recognise it: MIG-... in CUDA_VISIBLE_DEVICES, a total such as 9.75, 19.62 or 39.4 GiB on an 80 GB board; under
+MPS a failed allocation next to a large "free".
+
+Look-alikes: L01, D01.
+
+What fixes it: plan for the slice; a larger slice or CUDA_MPS_PINNED_DEVICE_MEM_LIMIT.
+
+What does not: the board's size in any calculation.
+
+Evidence: cudaMemGetInfo's semantics; not verified on a MIG board here.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("mig")
+    if o is None or not case.failed:
+        return None
+    total = case.total
+    size = f" of {gib(total)}" if total else ""
+    text = f"The device is a MIG slice{size}, not the whole board; everything must fit into the slice."
+    return Candidate(
+        86,
+        text,
+        (o.line, *case.line("free_short", "torch_oom")),
+        (
+            Remedy("slice", "a larger MIG profile", "hardware", costs="a larger share of the board", rank=6),
+            advice.checkpoint(case),
+        ),
+        useless(case),
+    )
+
+
+RULE = Rule(
+    "D05",
+    "The engine sees a slice of the GPU",
+    ("startup_free_memory", "weights_load", "kv_check"),
+    match,
+    evidence=("cudaMemGetInfo semantics",),
+)

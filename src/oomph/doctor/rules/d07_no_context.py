@@ -1,0 +1,51 @@
+"""D07: not even a CUDA context can be created.
+
+What it is: the GPU is full before the engine starts, or the host is so short of memory that CUDA cannot allocate.
+
+How to recognise it: "CUDA error: out of memory" without PyTorch's breakdown, in set_device, the first .cuda() or the
+first collective; "CUDA-capable device(s) is/are busy or unavailable".
+
+Look-alikes: R04 and run-time scratch pools (the same words after the engine was ready).
+
+What fixes it: free the GPU; look at the host's memory and at ulimit -l; exclusive compute mode off.
+
+What does not: any flag of the engine.
+
+Evidence: llama.cpp issue 7366 (host shortage), vllm issue 188.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    if case.oom is not None or not case.has("cuda_error_oom", "cuda_busy") or not case.failed:
+        return None
+    if case.before("weights", "available_kv", "serving", "lc_prompt_cache", "lc_compute", "sg_weights"):
+        return None
+    text = (
+        "CUDA itself was refused, before the engine had taken anything: the GPU is full, in exclusive use, or the host"
+        " has no memory left."
+    )
+    return Candidate(
+        84,
+        text,
+        case.line("cuda_error_oom", "cuda_busy"),
+        (advice.host("free the GPU (nvidia-smi) and look at the host's memory (free -h, ulimit -l)", rank=0),),
+        (reject("gpu_flags", "no flag of the engine has been applied yet"),),
+        settle="nvidia-smi and free -h at the moment of the start",
+    )
+
+
+RULE = Rule(
+    "D07",
+    "Not even a CUDA context can be created",
+    ("startup_free_memory", "other"),
+    match,
+    engines=("vllm", "sglang", "llamacpp", "trtllm", "ollama"),
+    evidence=("vllm issue 188",),
+)

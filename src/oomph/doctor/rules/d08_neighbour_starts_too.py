@@ -1,0 +1,62 @@
+"""D08: two engines that start together are charged for each other.
+
+What it is: memory outside of PyTorch is measured as the change on the whole device. What a neighbour loads meanwhile
+is charged to this engine, and its KV memory comes out small or negative.
+
+How to recognise it: available KV far below utilization x total - weights - activations - 0.6 GiB, with another engine
+starting on the same GPU in the same minute.
+
+Look-alikes: K01 (the model really leaves nothing), D03 (unified memory), P06 (memory left by kernel tuning).
+
+What fixes it: start one after the other; --kv-cache-memory-bytes, which measures nothing; shares that sum below 1.
+
+What does not: a higher utilization for the victim.
+
+Evidence: vllm issues 55827 and 18974 (0.9.0 and older charge everything on the device).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import GIB, gib
+
+
+def match(case: Case) -> Candidate | None:
+    kv, weights, total = case.value("available_kv", "available"), case.value("weights", "weights"), case.total
+    if kv is None or weights is None or not total or case.stage not in ("kv_check", "kv_alloc"):
+        return None
+    activation = case.account.get("activations") or 0
+    expected = round(case.util * total) - weights - activation
+    missing = expected - kv
+    if missing < 6 * GIB or case.tp > 1 or case.unified:
+        return None
+    text = (
+        f"{case.util:g} x {gib(total)} - {gib(weights)} of "
+        f"weights{f' - {gib(activation)} of activations' if activation else ''}"
+        f" = {gib(expected)}, but {gib(kv)} were left for KV: {gib(missing)} more than an engine needs for itself were"
+        " charged. A neighbour that was loading at the same time explains it."
+    )
+    remedies = (
+        advice.host("start the engines one after the other", rank=0),
+        advice.kv_bytes(max(GIB, expected - 2 * GIB)),
+    )
+    return Candidate(
+        72,
+        text,
+        case.line("available_kv", "weights"),
+        remedies,
+        useless(case, reject("util_up", "the neighbour's growth would be charged again, and both must fit")),
+        settle="nvidia-smi while the engine starts: a second process that grows",
+    )
+
+
+RULE = Rule(
+    "D08",
+    "A neighbour's start was charged to this engine",
+    ("kv_check", "kv_alloc"),
+    match,
+    evidence=("vllm issue 55827", "vllm issue 18974"),
+)

@@ -1,0 +1,56 @@
+"""D09: memory became free while vLLM was measuring.
+
+What it is: the profiler asserts that free memory does not grow. A neighbour that ends, or the host of unified memory,
+breaks that.
+
+How to recognise it: "Error in memory profiling. Initial free memory A, current free memory B" with B larger than A.
+
+Look-alikes: none; it is no shortage.
+
+What fixes it: start again when the neighbours are quiet; --kv-cache-memory-bytes.
+
+What does not: less utilization or a shorter context.
+
+Evidence: gpu_worker.py:719 (0.32.0); vllm issue 56830.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import GIB
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("freed_while_profiling")
+    if o is None:
+        return None
+    before, after = case.real("freed_while_profiling", "initial"), case.real("freed_while_profiling", "current")
+    text = (
+        f"Free memory grew from {before:g} to {after:g} GiB while vLLM measured: another process gave memory back. "
+        "Nothing is short."
+    )
+    if before and before > 1e6:
+        text = "Free memory grew while vLLM measured: another process gave memory back. Nothing is short."
+    remedies = (
+        advice.host("start again when the other processes on this GPU are stable", rank=0),
+        advice.kv_bytes(8 * GIB),
+    )
+    return Candidate(
+        100,
+        text,
+        (o.line,),
+        remedies,
+        useless(case, reject("max_model_len", "nothing is short"), reject("util_down", "nothing is short")),
+    )
+
+
+RULE = Rule(
+    "D09",
+    "Memory became free while vLLM was measuring",
+    ("profile_run",),
+    match,
+    evidence=("gpu_worker.py:719 (0.32.0)",),
+)

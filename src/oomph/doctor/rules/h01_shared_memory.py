@@ -1,0 +1,43 @@
+"""H01: /dev/shm is too small.
+
+What it is: ranks exchange data through shared memory; Docker gives 64 MiB.
+
+How to recognise it: "Error while creating shared memory segment /dev/shm/nccl...", "Bus error", or "Insufficient
+space in /dev/shm".
+
+Look-alikes: H02 (a wait, no error).
+
+What fixes it: --ipc=host or --shm-size=16g.
+
+What does not: GPU flags.
+
+Evidence: vllm PRs 1125 and 48879, issue 1710.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.has("shm_full", "bus_error"):
+        return None
+    need, free = case.value("shm_full", "required"), case.value("shm_full", "free")
+    text = "Shared memory (/dev/shm) ran out; a container has 64 MiB unless told otherwise."
+    if need and free is not None:
+        text += f" {need} MiB were needed, {free} MiB were free."
+    return Candidate(
+        100 if case.has("shm_full") else 85,
+        text,
+        case.line("shm_full", "bus_error"),
+        (advice.host("docker run --ipc=host   (or --shm-size=16g)", rank=0),),
+        (reject("gpu_flags", "the GPU's memory is not involved"),),
+    )
+
+
+RULE = Rule(
+    "H01", "/dev/shm is too small", ("other",), match, engines=("vllm", "sglang", "trtllm"), evidence=("vllm PR 48879",)
+)

@@ -1,0 +1,45 @@
+"""H02: waiting for a worker, not a memory error.
+
+What it is: "No available shared memory broadcast block found in 60 seconds" is printed while a worker is busy
+compiling, loading or capturing, or is dead.
+
+How to recognise it: INFO level, repeated, and no other error.
+
+Look-alikes: H01 (shared memory really is too small).
+
+What fixes it: waiting, or finding the worker that died.
+
+What does not: --shm-size.
+
+Evidence: distributed/device_communicators/shm_broadcast.py:109 (0.21.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.has("broadcast_wait") or case.failed:
+        return None
+    return Candidate(
+        40,
+        "A process waits for a worker that is busy (compiling, loading, capturing) or dead; no memory is short.",
+        case.line("broadcast_wait"),
+        (advice.host("wait, or look for the worker that printed an error", rank=0),),
+        (reject("shm", "the buffer is not too small, nobody has read it yet"),),
+        settle="py-spy dump of the workers, or the first error of any rank",
+    )
+
+
+RULE = Rule(
+    "H02",
+    "A worker is busy; nothing is short",
+    ("other", "weights_load", "profile_run", "cudagraph_capture", "runtime_request"),
+    match,
+    failure=False,
+    evidence=("shm_broadcast.py:109 (0.21.0)",),
+)

@@ -1,0 +1,52 @@
+"""H03: the kernel or the orchestrator killed the process.
+
+What it is: a cgroup, pod or machine limit of host memory.
+
+How to recognise it: OOMKilled, exit code 137, signal 9, and no CUDA error.
+
+Look-alikes: L11 (while loading), K13 (a connector's pool), R07 (growth while serving).
+
+What fixes it: a higher limit, or less of what fills it.
+
+What does not: GPU flags.
+
+Evidence: the exit status itself.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.has("host_kill", "container_kill", "sigkill", "ray_kill") or case.stage != "host_ram":
+        return None
+    killed = case.first("host_kill")
+    text = "The process was ended from outside for the host's memory; no GPU allocation failed."
+    if killed is not None and killed.values.get("anon"):
+        text += (
+            f" It held {gib(int(killed.values['anon']))} of anonymous and {gib(int(killed.values.get('shmem', 0)))} "
+            "of shared memory."
+        )
+    return Candidate(
+        70,
+        text,
+        case.line("host_kill", "container_kill", "sigkill", "ray_kill"),
+        (advice.host("raise the container's memory limit", "host memory", rank=2),),
+        useless(case),
+        settle="dmesg or kubectl describe pod: which limit, and how much was held",
+    )
+
+
+RULE = Rule(
+    "H03",
+    "The host killed the process",
+    ("host_ram",),
+    match,
+    engines=("vllm", "sglang", "trtllm", "llamacpp", "ollama"),
+    evidence=("exit status 137",),
+)

@@ -1,0 +1,74 @@
+"""K01: nothing is left for the KV cache.
+
+What it is: utilization x total is used up by weights, activations, memory outside of PyTorch and (since 0.20) the
+graph estimate before a single KV block exists.
+
+How to recognise it: "No available memory for the cache blocks", or "Available KV cache memory" at or below zero.
+
+Look-alikes: K02 (something is left, but less than one request), D03 (unified memory), D08 (a neighbour was charged).
+
+What fixes it: whichever term is too large: a higher utilization up to what is free; fewer sequences and a smaller
+batch for activations; a smaller checkpoint or more ranks for weights; eager mode for graphs.
+
+What does not: a shorter context: the KV cache is at zero whatever the context. A lower utilization.
+
+Evidence: kv_cache_utils.py:697 (0.21.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import GIB, gib
+
+
+def match(case: Case) -> Candidate | None:
+    kv = case.value("available_kv", "available")
+    if kv is None:
+        kv = case.value("v0_terms", "available")
+    said = case.has("kv_none")
+    if not said and not (case.failed and case.death.kind in ("available_kv", "v0_terms", "v0_results")):
+        return None
+    weights, total = case.account.get("weights"), case.total
+    text = "Nothing is left for the KV cache"
+    text += f": {gib(kv)}." if kv is not None else "."
+    parts = [(name, case.account.get(name)) for name in ("weights", "consumed", "activations", "context", "graphs")]
+    known = [f"{gib(n)} of {name}" for name, n in parts if n]
+    budget = case.account.budget or (round(case.util * total) if total else 0)
+    if budget and known:
+        text += (
+            f" The budget is {case.util:g} x {gib(total or 0)} = {gib(budget)}; {' + '.join(known)} are taken from it."
+        )
+    elif known:
+        text += f" Before it come {' + '.join(known)}, out of {case.util:g} of the card."
+    remedies = []
+    if total and weights and weights > budget:
+        text += " The weights alone are above the budget."
+    missing = GIB - (kv if kv is not None else 0)
+    if case.util < 0.95:
+        target = case.util + missing / total if total else min(0.95, case.util + 0.05)
+        if target <= 0.98:
+            remedies.append(advice.utilization(case, max(target, case.util + 0.02)))
+    remedies += [
+        advice.sequences(16),
+        advice.batch(2048),
+        advice.eager(),
+        advice.checkpoint(case),
+        advice.offload(case, missing),
+        advice.tensor_parallel(case),
+    ]
+    why = "KV memory is at or below zero before the context length is looked at"
+    return Candidate(
+        82,
+        text,
+        case.line("kv_none", "available_kv", "v0_terms", "weights"),
+        tuple(remedies),
+        useless(case, reject("max_model_len", why)),
+    )
+
+
+RULE = Rule(
+    "K01", "Nothing is left for the KV cache", ("kv_check",), match, evidence=("kv_cache_utils.py:697 (0.21.0)",)
+)

@@ -1,0 +1,75 @@
+"""K02: one request of the full context does not fit.
+
+What it is: vLLM refuses to start unless a single request of max_model_len fits into the KV cache. The default is the
+model's own context, often 131,072 or more.
+
+How to recognise it: "To serve at least one request with the model's max seq len (L), (N GiB KV cache is needed, which
+is larger than the available KV cache memory (K GiB)". Newer releases also print the longest context that fits.
+
+Look-alikes: K01 (nothing is left), K11 (sliding windows charged as full attention), L09 (KV heads replicated), P10
+(the graph estimate took what is missing).
+
+What fixes it: --max-model-len at or below the printed estimate (or auto, since 0.14); an 8-bit KV cache halves the
+need; utilization higher by need - have; more ranks.
+
+What does not: fewer sequences; swap or offloading: one request must fit on the GPU.
+
+Evidence: kv_cache_utils.py:715 (0.21.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("kv_need")
+    if o is None and not (case.has("kv_need_part") and case.has("kv_len_part")):
+        return None
+    length = case.value("kv_need", "max_model_len") or case.value("kv_len_part", "max_model_len") or 0
+    need = case.value("kv_need", "need")
+    have = case.value("kv_need", "available") or case.value("kv_need_part", "available") or 0
+    estimate = case.value("kv_need", "estimate")
+    total = case.total
+    text = f"One request of {length:,} tokens needs "
+    text += (
+        f"{gib(need)} of KV cache, {gib(have)} are left."
+        if need
+        else f"more KV cache than the {gib(have)} that are left."
+    )
+    if need and length:
+        text += f" That is {need / length / 1024:.3g} KiB a token; {gib(need - have)} are missing."
+    if estimate:
+        text += f" {estimate:,} tokens fit."
+    remedies = []
+    fits = estimate or (int(length * have / need * 0.97) if need else 0)
+    if fits > 256:
+        remedies.append(advice.context(fits // 16 * 16))
+    if str(case.flag("kv_cache_dtype") or "auto") == "auto" and need and need / 2 <= have:
+        remedies.append(advice.kv_dtype())
+    if need and total and (target := case.util + (need - have) / total + 0.005) <= 0.96:
+        remedies.append(advice.utilization(case, target + 0.01))
+    elif need and not total and case.util <= 0.9:
+        remedies.append(advice.utilization(case, case.util + 0.05))
+    remedies.append(advice.tensor_parallel(case))
+    return Candidate(
+        92,
+        text,
+        case.line("kv_need", "kv_need_part", "available_kv"),
+        tuple(remedies),
+        useless(case, reject("max_num_seqs", "the check asks for one request only")),
+    )
+
+
+RULE = Rule(
+    "K02",
+    "One request of the full context does not fit",
+    ("kv_check",),
+    match,
+    since="0.7.0",
+    evidence=("kv_cache_utils.py:715 (0.21.0)",),
+)

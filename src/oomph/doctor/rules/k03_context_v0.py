@@ -1,0 +1,54 @@
+"""K03: the V0 engine's wording of K02.
+
+What it is: max_model_len is above the number of tokens the KV cache holds. Without chunked prefill V0's activations
+follow the context too, so a shorter one also frees memory.
+
+How to recognise it: "The model's max seq len (L) is larger than the maximum number of tokens that can be stored in KV
+cache (N)", next to "# GPU blocks".
+
+Look-alikes: K02 (V1).
+
+What fixes it: --max-model-len at most N; more utilization; an 8-bit KV cache.
+
+What does not: --swap-space.
+
+Evidence: worker.py raise_if_cache_size_invalid, last in 0.10.2.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("kv_need_v0")
+    if o is None:
+        return None
+    length, tokens = case.value("kv_need_v0", "max_model_len") or 0, case.value("kv_need_v0", "tokens") or 0
+    text = f"The KV cache holds {tokens:,} tokens, one request may have {length:,}."
+    kv = case.account.get("kv")
+    if kv and tokens:
+        text += (
+            f" {gib(kv)} make {kv / tokens / 1024:.3g} KiB a token; {length:,} would take {gib(kv / tokens * length)}."
+        )
+    if case.account.get("weights"):
+        text += f" Weights are {gib(case.account.get('weights') or 0)}, per GPU."
+    remedies = [advice.context(max(16, tokens // 16 * 16))] if tokens >= 512 else []
+    if case.util < 0.95:
+        remedies.append(advice.utilization(case, min(0.97, case.util + 0.05)))
+    remedies.append(advice.kv_dtype())
+    return Candidate(100, text, case.line("kv_need_v0", "v0_blocks", "v0_terms"), tuple(remedies), useless(case))
+
+
+RULE = Rule(
+    "K03",
+    "The context is longer than the KV cache (V0)",
+    ("kv_check",),
+    match,
+    until="0.11.0",
+    evidence=("worker.py raise_if_cache_size_invalid (0.10.2)",),
+)

@@ -1,0 +1,83 @@
+"""K05: "GPU KV cache size: N tokens" is not the capacity of a hybrid model.
+
+What it is: up to 0.20 the line prints blocks // groups x block size. With several groups (sliding window and full
+attention, or recurrent layers) a request does not use the groups alike, so the figure says little. Since 0.21 it is
+concurrency x max_model_len.
+
+How to recognise it: the printed tokens are far below concurrency x max_model_len, often below max_model_len itself
+although the concurrency is above 1.
+
+Look-alikes: K02, which really refuses to start.
+
+What fixes it: nothing is broken: capacity is concurrency x max_model_len. 0.21 and newer print that.
+
+What does not: more utilization, or switching the hybrid manager off (which really costs memory).
+
+Evidence: kv_cache_utils.py:1300 (0.19.1) against :1700 (0.21.0); vllm issues 39133 and 43308, PR 41069.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    tokens, length = case.value("kv_tokens", "tokens"), case.value("concurrency", "max_model_len")
+    times = case.real("concurrency", "concurrency")
+    if not tokens or not length or not times or (case.within("0.21.0") is True and tokens > length * times * 0.9):
+        return None
+    capacity = int(times * length)
+    if tokens > capacity * 0.8 or times < 1:
+        return None
+    text = (
+        f"Nothing failed. {tokens:,} is blocks / groups x block size, not a capacity; {times:g}x of {length:,} "
+        "tokens is: the pool"
+        f" holds about {capacity:,} tokens of such requests. Sliding windows and states are exploited, no flag is "
+        "missing."
+    )
+    kv = case.account.get("kv")
+    if kv:
+        text += f" {gib(kv)} of KV memory is {kv / capacity / 1024:.3g} KiB a token, not {kv / tokens / 1024:.3g}."
+    if case.has("e5m2_mentioned", "e5m2_refused"):
+        text += (
+            " fp8_e5m2 KV was refused because up to 0.23 the check asks whether the checkpoint is quantised at "
+            "all; since"
+            " 0.24.0 only checkpoints that bring FP8 KV scales are refused."
+        )
+    if case.has("fp8e4nv"):
+        text += (
+            " fp8 (e4m3) KV fails in Triton below compute capability 8.9 (this card is older): a limit of the GPU, "
+            "not of a"
+            " release; fp8_e5m2 is the 8-bit KV format there."
+        )
+    remedies = [
+        Remedy("none", "nothing to fix: read concurrency x max_model_len", "none", rank=0),
+        advice.upgrade("0.21.0", "an upgrade, to see the right figure; the pool is the same"),
+    ]
+    if case.has("e5m2_mentioned", "e5m2_refused"):
+        remedies.append(advice.upgrade("0.24.0", "then --kv-cache-dtype fp8_e5m2 doubles the pool"))
+    rejected = (
+        reject("util_up", "the pool is not small; the figure is misread"),
+        Rejected(
+            "hybrid_off",
+            "--disable-hybrid-kv-cache-manager",
+            "it charges sliding-window layers as full attention:"
+            " the printed figure may look better, the capacity is worse",
+        ),
+    )
+    return Candidate(80, text, case.line("kv_tokens", "concurrency", "available_kv"), tuple(remedies), rejected)
+
+
+RULE = Rule(
+    "K05",
+    "The printed token count is not the capacity",
+    ("kv_alloc", "cudagraph_capture", "runtime_request"),
+    match,
+    failure=False,
+    until="0.21.0",
+    evidence=("kv_cache_utils.py:1300 (0.19.1)", "vllm PR 41069"),
+)

@@ -1,0 +1,47 @@
+"""K07: fp8_e5m2 KV is refused for any quantised checkpoint.
+
+What it is: the check was meant for checkpoints with FP8 KV scales but asks whether the layer is quantised at all, so
+INT4 checkpoints are refused too. Since 0.24 only real FP8 KV checkpoints are.
+
+How to recognise it: "fp8_e5m2 kv-cache is not supported with fp8 checkpoints" with an INT4, AWQ or GPTQ checkpoint.
+
+Look-alikes: K08 (the GPU cannot do e4m3).
+
+What fixes it: 0.24 or newer; a 16-bit KV cache.
+
+What does not: fp8_e4m3 on GPUs below compute capability 8.9.
+
+Evidence: attention.py:205 (0.32.0); vllm PR 45040, issue 39137.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("e5m2_refused") or (case.first("e5m2_mentioned") if not case.has("concurrency") else None)
+    if o is None:
+        return None
+    text = (
+        "fp8_e5m2 KV was refused because this release asks whether the checkpoint is quantised, not whether it "
+        "brings FP8 KV"
+        " scales. 0.24.0 asks the right question."
+    )
+    auto = Remedy(
+        "kv_auto", "--kv-cache-dtype auto", "flag", {"kv_cache_dtype": None}, costs="a 16-bit KV cache", rank=1
+    )
+    e4m3 = Rejected("kv_dtype", "--kv-cache-dtype fp8_e4m3", "below compute capability 8.9 Triton cannot compile it")
+    return Candidate(100 if case.failed else 40, text, (o.line,), (advice.upgrade("0.24.0"), auto), (e4m3,))
+
+
+RULE = Rule(
+    "K07",
+    "fp8_e5m2 KV is refused for any quantised checkpoint",
+    ("other", "weights_load"),
+    match,
+    until="0.24.0",
+    evidence=("attention.py:205 (0.32.0)", "vllm PR 45040"),
+)

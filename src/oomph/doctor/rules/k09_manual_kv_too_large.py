@@ -1,0 +1,63 @@
+"""K09: the KV size given by hand is too large.
+
+What it is: --kv-cache-memory-bytes is taken as it is: no profiling, no utilization, no reserve for graphs.
+
+How to recognise it: "reserved X GiB memory for KV Cache as specified by kv_cache_memory_bytes config and skipped
+memory profiling", then an OOM.
+
+Look-alikes: K10 (measured, and still too large), C01.
+
+What fixes it: a smaller value: free at start - weights - activations - graphs - 0.15 GiB; the value vLLM suggests.
+
+What does not: utilization: it is ignored.
+
+Evidence: gpu_worker.py:367 (0.21.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.units import GIB, gib, human
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("manual_kv")
+    if (
+        o is None
+        or not case.failed
+        or case.stage not in ("kv_alloc", "cudagraph_capture", "sampler_warmup", "runtime_request")
+    ):
+        return None
+    kv, tried, free = case.value("manual_kv", "kv") or 0, case.oom_value("tried") or 0, case.oom_value("free") or 0
+    text = f"{gib(kv)} of KV cache were ordered by hand; utilization and the graph reserve are not applied to that."
+    if tried:
+        text += f" {human(tried)} did not fit into {human(free)}."
+    less = max(GIB // 2, kv - max(tried - free, 0) - GIB // 2)
+    smaller = Remedy(
+        "kv_bytes",
+        f"--kv-cache-memory-bytes {less}",
+        "flag",
+        {"kv_cache_memory_bytes": less},
+        costs="a smaller KV cache",
+        rank=1,
+    )
+    return Candidate(
+        95,
+        text,
+        (o.line, *case.line("torch_oom")),
+        (smaller, advice.drop_flag("--kv-cache-memory-bytes", "measured again")),
+        useless(case, reject("util_down", "ignored while the KV size is given in bytes")),
+    )
+
+
+RULE = Rule(
+    "K09",
+    "The KV size given by hand is too large",
+    ("kv_alloc", "cudagraph_capture", "sampler_warmup", "runtime_request"),
+    match,
+    since="0.10.2",
+    evidence=("gpu_worker.py:367 (0.21.0)",),
+)

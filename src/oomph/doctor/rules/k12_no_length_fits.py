@@ -1,0 +1,45 @@
+"""K12: --max-model-len auto finds no length at all.
+
+What it is: with auto the longest context that fits is searched; here not even one block set fits.
+
+How to recognise it: "Cannot auto-fit max_model_len: not enough GPU memory available".
+
+Look-alikes: K01, which is the same shortage with a fixed length.
+
+What fixes it: as K01: more budget, or less weights, activations and graphs.
+
+What does not: a shorter context: none fits.
+
+Evidence: kv_cache_utils.py:1857 (0.21.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("auto_fit_none")
+    if o is None:
+        return None
+    kv = case.value("available_kv", "available")
+    text = "Not even the shortest context fits" + (f": {gib(kv)} are left for KV." if kv is not None else ".")
+    remedies = [advice.sequences(16), advice.batch(2048), advice.checkpoint(case), advice.tensor_parallel(case)]
+    if case.util < 0.95:
+        remedies.insert(0, advice.utilization(case, min(0.97, case.util + 0.05)))
+    return Candidate(
+        100,
+        text,
+        (o.line, *case.line("available_kv")),
+        tuple(remedies),
+        useless(case, reject("max_model_len", "auto already tried every length")),
+    )
+
+
+RULE = Rule(
+    "K12", "No context length fits", ("kv_check",), match, since="0.14.0", evidence=("kv_cache_utils.py:1857 (0.21.0)",)
+)

@@ -1,0 +1,68 @@
+"""K13: a KV connector's buffers were not planned for.
+
+What it is: LMCache, NIXL, Mooncake and the offloading connector pin a pool of host memory (1.9 times its size on
+hybrid models) and keep staging buffers on the GPU, outside of the budget.
+
+How to recognise it: a connector or --kv-offloading-size in the flags, and the host is killed or the GPU is short by
+little.
+
+Look-alikes: L11, H03 (killed without a connector).
+
+What fixes it: a pool of at most (RAM limit - 40 GiB) / 1.95; 0.02 less utilization for staging.
+
+What does not: expecting a longer context from it: one request must still fit on the GPU.
+
+Evidence: vllm issues 53042, 52656, 23087.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    connector = case.has("kv_connector") or case.flag("kv_transfer_config") or case.flag("kv_offloading_size")
+    if not connector or not case.failed or case.stage not in ("host_ram", "runtime_request", "kv_alloc"):
+        return None
+    size = case.flag("kv_offloading_size")
+    text = (
+        "A KV connector keeps its own buffers: a pinned pool in host memory and staging buffers on the GPU, "
+        "outside of the budget."
+    )
+    if isinstance(size, (int, float)) and size:
+        text += f" A pool of {size:g} GiB pins up to {size * 1.95:.0f} GiB."
+    remedies = [advice.utilization(case, case.util - 0.02, "room for the staging buffers")]
+    if isinstance(size, (int, float)) and size > 1:
+        remedies.insert(
+            0,
+            Remedy(
+                "offload_pool",
+                f"--kv-offloading-size {size / 2:g}",
+                "flag",
+                {"kv_offloading_size": size / 2},
+                costs="fewer prefixes are kept",
+                rank=1,
+            ),
+        )
+    keep = () if case.stage == "host_ram" else ("util_down",)
+    if case.stage == "host_ram":
+        remedies = [r for r in remedies if r.lever != "util_down"] or [advice.host("more host memory", rank=3)]
+    return Candidate(
+        90 if case.stage == "host_ram" else 60,
+        text,
+        case.line("kv_connector", "args", "host_kill", "container_kill"),
+        tuple(remedies),
+        useless(case, keep=keep),
+    )
+
+
+RULE = Rule(
+    "K13",
+    "A KV connector's buffers were not planned for",
+    ("host_ram", "runtime_request", "kv_alloc"),
+    match,
+    evidence=("vllm issue 53042",),
+)

@@ -1,0 +1,61 @@
+"""L01: the weights do not fit on the card.
+
+What it is: the parameters of one rank, as the quantisation method stores them, are more than PyTorch can get on this
+GPU. Nothing else is on the card yet but the CUDA context and what other processes hold.
+
+How to recognise it: an allocation fails before "Model loading took". Without "Loading safetensors checkpoint shards"
+it died while the layers were being created, so the sum of the parameters alone is too large; with it, while files
+were read. What PyTorch had allocated is close to the card minus context and neighbours.
+
+Look-alikes: L02 (a "4-bit" checkpoint that is only partly 4-bit), L03 (quantised while loading), L05 (dies after the
+files were read, while tensors are repacked), L07 (the draft model), D01 (a check, no allocation).
+
+What fixes it: fewer bytes per rank: a smaller checkpoint, more tensor parallel ranks, or --cpu-offload-gb.
+
+What does not: utilization in either direction, although vLLM's own message proposes lowering it: it is read before
+the load and after it, never during it. Context length, sequences, KV dtype and graphs come later.
+
+Evidence: gpu_model_runner.py:4950 and gpu_worker.py:338 (0.21.0); vllm PR 38553 calls the message misleading.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import gib, human
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or case.stage != "weights_load" or case.before("weights"):
+        return None
+    oom, allocated, total = case.oom, case.oom_value("allocated"), case.total
+    text = "An allocation failed while the weights were being put on the GPU."
+    remedies = [advice.checkpoint(case), advice.tensor_parallel(case), advice.offload(case)]
+    if oom is not None and allocated is not None and total:
+        read = "the weight files were being read" if case.before("load_files") else "no weight file had been opened yet"
+        text = (
+            f"PyTorch held {gib(allocated)} of parameters when {human(case.oom_value('tried') or 0)} more did not fit, "
+            f"and {read}. {room(case)} The parameters of one rank alone are more than that."
+        )
+    return Candidate(70, text, case.line("load_oom", "torch_oom", "load_begin"), tuple(remedies), useless(case))
+
+
+def room(case: Case) -> str:
+    """What PyTorch can have on this card: all but other processes and the own context."""
+    total = case.total or 0
+    others, context = case.account.get("others") or 0, case.account.get("context") or 0
+    return (
+        f"On this card PyTorch could get {advice.exact(total - others - context)}: {advice.exact(total)} less "
+        f"{advice.exact(others)} of other processes and {advice.exact(context)} of context."
+    )
+
+
+RULE = Rule(
+    "L01",
+    "The weights do not fit on the card",
+    ("weights_load",),
+    match,
+    evidence=("gpu_model_runner.py:4950 (0.21.0)", "vllm PR 38553"),
+)

@@ -1,0 +1,60 @@
+"""L03: quantising a 16-bit checkpoint while it is loaded needs the 16-bit weights first.
+
+What it is: --quantization fp8 on a BF16 checkpoint. Up to 0.12 the whole model is loaded in BF16 and then converted;
+0.13 to 0.15 tried to stream it and kept references, so the peak was above BF16; since 0.16 layers are converted one
+at a time.
+
+How to recognise it: quantization=fp8 in the flags, a checkpoint that is not FP8 itself, a release before 0.16, and
+about 2 bytes per parameter allocated.
+
+Look-alikes: L01 (the quantised weights themselves do not fit), L02 (a pre-quantised checkpoint).
+
+What fixes it: a checkpoint that is already FP8; 0.16.0 or newer; 0.12 if BF16 fits.
+
+What does not: utilization, expandable segments.
+
+Evidence: vllm PR 31914 (fix), issues 32773, 31273 and 4387.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or case.stage != "weights_load" or case.before("weights"):
+        return None
+    if str(case.flag("quantization") or "") != "fp8" or case.within("0.16.0") is True:
+        return None
+    if "fp8" in case.rebuilt.model.lower():
+        return None
+    known = f"vLLM {case.version}" if case.version else "a release before 0.16"
+    worse = case.within("0.13.0", "0.16.0")
+    text = f"--quantization fp8 converts this 16-bit checkpoint while it is loaded, and {known} " + (
+        "keeps the 16-bit originals alive meanwhile, so the peak is above the 16-bit size."
+        if worse
+        else "holds all of it in 16 bits before it converts it."
+    )
+    params, allocated = case.params, case.oom_value("allocated")
+    if params and allocated:
+        text += f" {gib(allocated)} were allocated, {allocated * case.tp / params:.1f} bytes per parameter."
+    remedies = (
+        advice.checkpoint(case, "an FP8 checkpoint of the same model"),
+        advice.upgrade("0.16.0", "an upgrade; layers are then converted one at a time"),
+        advice.tensor_parallel(case),
+    )
+    return Candidate(88, text, case.line("engine_config", "args", "torch_oom"), remedies, useless(case))
+
+
+RULE = Rule(
+    "L03",
+    "Quantising while loading needs the 16-bit weights first",
+    ("weights_load",),
+    match,
+    until="0.16.0",
+    evidence=("vllm PR 31914", "vllm issue 32773"),
+)

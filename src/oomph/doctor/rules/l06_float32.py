@@ -1,0 +1,55 @@
+"""L06: the model is loaded in float32.
+
+What it is: --dtype float32, or an architecture or pooling model that keeps its checkpoint's float32, doubles weights
+and KV cache.
+
+How to recognise it: dtype=torch.float32 in the engine config line; about 4 bytes per parameter.
+
+Look-alikes: L01.
+
+What fixes it: --dtype bfloat16 (half below compute capability 8.0): the weights halve.
+
+What does not: a quantisation flag.
+
+Evidence: config/model.py, dtype resolution (0.21.0): "auto" turns float32 checkpoints into 16 bits, but not
+everywhere.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or case.flag("dtype") not in ("float32", "torch.float32", "float"):
+        return None
+    if case.stage not in ("weights_load", "kv_check", "profile_run"):
+        return None
+    text = "The engine config says dtype=float32: 4 bytes a parameter and twice the KV cache of a 16-bit run."
+    if case.params:
+        text += (
+            f" That is {gib(4 * case.params // case.tp)} of weights a rank; in 16 bits "
+            f"{gib(2 * case.params // case.tp)}."
+        )
+    half = Remedy(
+        "dtype", "--dtype bfloat16", "flag", {"dtype": "bfloat16"}, costs="none for nearly all models", rank=0
+    )
+    return Candidate(
+        94,
+        text,
+        case.line("engine_config", "args"),
+        (half,),
+        useless(case, reject("quantize_flag", "the dtype alone halves it, without loss of quality")),
+    )
+
+
+RULE = Rule(
+    "L06",
+    "The model is loaded in float32",
+    ("weights_load", "kv_check", "profile_run"),
+    match,
+    evidence=("config/model.py (0.21.0)",),
+)

@@ -1,0 +1,50 @@
+"""L07: the draft model's weights do not fit.
+
+What it is: the drafter (MTP layer, EAGLE head, draft model) is loaded after the target. Unless it shares embedding
+and output head with it, each costs vocabulary x hidden x 2 bytes more; MTP layers are usually BF16 in a 4-bit
+checkpoint.
+
+How to recognise it: the target's files are loaded, then the traceback runs through speculator, eagle or drafter code.
+
+Look-alikes: L01 (dies in the target).
+
+What fixes it: without --speculative-config; a draft that shares the embeddings; more ranks.
+
+What does not: fewer speculative tokens: the weights stay the same.
+
+Evidence: v1/spec_decode/eagle.py "Sharing target model" (0.21.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or case.stage != "weights_load":
+        return None
+    inside = case.in_traceback("speculator", "load_draft_model", "/eagle", "drafter", "draft_model")
+    if not inside and not (case.before("draft_load") and case.oom is not None):
+        return None
+    allocated = case.oom_value("allocated")
+    text = "The target model was loaded; the draft model's weights no longer fit"
+    text += f" ({gib(allocated)} were allocated)." if allocated else "."
+    remedies = (
+        advice.drop_flag("--speculative-config", "no speculative decoding", "no_spec", 3),
+        advice.tensor_parallel(case),
+    )
+    rejected = useless(case, reject("spec_tokens", "the number of drafted tokens does not change the draft's weights"))
+    return Candidate(92, text, case.line("draft_load", "draft_shares", "torch_oom"), remedies, rejected)
+
+
+RULE = Rule(
+    "L07",
+    "The draft model's weights do not fit",
+    ("weights_load",),
+    match,
+    evidence=("v1/spec_decode/eagle.py (0.21.0)",),
+)

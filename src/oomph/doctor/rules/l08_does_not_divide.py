@@ -1,0 +1,66 @@
+"""L08: tensor parallelism does not divide the model.
+
+What it is: more GPUs were chosen to cure an OOM, but the attention heads (or a quantised layer's groups and tiles) do
+not divide by that number.
+
+How to recognise it: a ValueError at configuration or layer creation, before any memory is taken.
+
+Look-alikes: none; it is no memory error.
+
+What fixes it: a tensor parallel size that divides heads and group sizes, with pipeline parallelism for the rest.
+
+What does not: 3, 5 or 6 ranks for models with 8, 32 or 64 heads.
+
+Evidence: config/model.py:1546 (0.32.0), distributed/utils.py:54.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("heads_divide") or case.first("shape_divide")
+    if o is None:
+        return None
+    heads, tp = case.value("heads_divide", "heads"), case.value("heads_divide", "tp") or case.tp
+    text = "The split asked for does not exist: "
+    if heads:
+        good = [n for n in (1, 2, 4, 8, 16) if heads % n == 0]
+        text += (
+            f"{heads} attention heads cannot be divided over {tp} ranks. Sizes that divide: "
+            f"{', '.join(map(str, good))}."
+        )
+        down = max((n for n in good if n < tp), default=1)
+    else:
+        text += f"a quantised layer's size does not divide over {tp} ranks in whole groups."
+        down = max(1, tp // 2)
+    remedies = (
+        Remedy(
+            "tp",
+            f"--tensor-parallel-size {down}",
+            "flag",
+            {"tensor_parallel_size": down},
+            costs="fewer GPUs used",
+            rank=2,
+        ),
+        Remedy(
+            "pp",
+            f"--tensor-parallel-size {down} --pipeline-parallel-size {max(2, tp // max(1, down))}",
+            "flag",
+            {"tensor_parallel_size": down, "pipeline_parallel_size": max(2, tp // max(1, down))},
+            costs="pipeline bubbles",
+            rank=3,
+        ),
+    )
+    return Candidate(100, text, (o.line,), remedies)
+
+
+RULE = Rule(
+    "L08",
+    "Tensor parallelism does not divide the model",
+    ("other",),
+    match,
+    evidence=("config/model.py:1546 (0.32.0)",),
+)

@@ -1,0 +1,52 @@
+"""L09: more ranks than KV heads: the KV cache stops shrinking.
+
+What it is: a rank holds at least one KV head. Beyond tensor parallel = KV heads every further rank keeps a copy, so
+the KV cache per token and rank no longer falls. With MLA there is one latent vector and it never falls.
+
+How to recognise it: tensor_parallel_size larger than the model's number of KV heads, and a KV check that fails.
+
+Look-alikes: K02 without replication.
+
+What fixes it: tensor parallel = KV heads and pipeline parallel for the rest; --decode-context-parallel-size.
+
+What does not: still more tensor parallelism in order to gain context.
+
+Evidence: QKVParallelLinear (0.21.0): num_kv_heads = max(1, total // tp).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or case.stage != "kv_check" or not case.kv_heads or case.tp <= case.kv_heads:
+        return None
+    copies = case.tp // case.kv_heads
+    text = (
+        f"{case.tp} ranks share {case.kv_heads} KV heads: every head is stored {copies} times, so a token costs as much"
+        f" KV memory per GPU as with {case.kv_heads} ranks."
+    )
+    change = f"--tensor-parallel-size {case.kv_heads} --pipeline-parallel-size {copies}"
+    split = Remedy(
+        "pp",
+        change,
+        "flag",
+        {"tensor_parallel_size": case.kv_heads, "pipeline_parallel_size": copies},
+        costs="pipeline bubbles",
+        rank=2,
+    )
+    return Candidate(
+        85,
+        text,
+        case.line("kv_need", "kv_none", "args"),
+        (split,),
+        useless(case, reject("tp_up", "ranks beyond the KV heads only copy the cache")),
+    )
+
+
+RULE = Rule(
+    "L09", "More ranks than KV heads: KV is replicated", ("kv_check",), match, evidence=("QKVParallelLinear (0.21.0)",)
+)

@@ -1,0 +1,60 @@
+"""L10: LoRA slots are allocated in full at the start.
+
+What it is: --enable-lora allocates max_loras x max_lora_rank x (in + out) x 2 bytes for every target layer, for MoE
+layers once per expert, before any adapter is used.
+
+How to recognise it: LoRA is enabled and the load dies in create_lora_weights, or weights are well above the
+checkpoint.
+
+Look-alikes: L01.
+
+What fixes it: --max-loras and --max-lora-rank at the real need (both linear); --fully-sharded-loras.
+
+What does not: --max-cpu-loras: it only concerns host memory.
+
+Evidence: lora/layers (0.21.0), vllm PR 22782.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    lora = case.flag("enable_lora") or case.whole("max_loras") or case.in_traceback("create_lora", "lora_manager")
+    if not lora or not case.failed or case.stage not in ("weights_load", "kv_check", "profile_run"):
+        return None
+    sure = case.in_traceback("create_lora", "/lora/")
+    loras, rank = case.whole("max_loras") or 1, case.whole("max_lora_rank") or 16
+    text = f"LoRA slots are allocated at the start: {loras} adapters of rank {rank}, for every target layer."
+    remedies = []
+    if loras > 1:
+        remedies.append(
+            Remedy("lora", "--max-loras 1", "flag", {"max_loras": 1}, costs="one adapter at a time", rank=2)
+        )
+    if rank > 16:
+        remedies.append(
+            Remedy(
+                "lora_rank",
+                "--max-lora-rank 16",
+                "flag",
+                {"max_lora_rank": 16},
+                costs="adapters of a higher rank are refused",
+                rank=2,
+            )
+        )
+    remedies.append(
+        Remedy("lora_sharded", "--fully-sharded-loras", "flag", {"fully_sharded_loras": True}, costs="none", rank=1)
+    )
+    return Candidate(92 if sure else 65, text, case.line("args", "torch_oom"), tuple(remedies), useless(case))
+
+
+RULE = Rule(
+    "L10",
+    "LoRA slots are allocated in full at the start",
+    ("weights_load", "kv_check", "profile_run"),
+    match,
+    evidence=("vllm PR 22782",),
+)

@@ -1,0 +1,75 @@
+"""L11: the host ran out of memory while weights were loaded or offloaded.
+
+What it is: the kernel or the cgroup killed the process. Offloaded weights are pinned shared memory, repacking doubles
+them for a while, every rank maps the files, and .bin checkpoints are deserialised in RAM.
+
+How to recognise it: no Python exception in the worker, "Killed process", exit 137 or -9, "Failed core proc(s)", and
+the load had begun.
+
+Look-alikes: H03 (killed at another time), D07.
+
+What fixes it: about twice the offloaded size of RAM (or pod limit) during the repack; safetensors instead of .bin;
+less --cpu-offload-gb; fewer ranks that load at once.
+
+What does not: any GPU flag; --swap-space.
+
+Evidence: vllm issue 56410 (1.9x measured); config/parallel.py:237 (0.21.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.units import GIB, gib
+
+
+def match(case: Case) -> Candidate | None:
+    if case.stage != "host_ram" or not case.failed:
+        return None
+    loading = case.before("load_begin", "load_files", "offloaded") and not case.before("available_kv", "serving")
+    offloaded, asked = case.value("offloaded", "offloaded"), case.whole("cpu_offload_gb")
+    if not (loading or offloaded or asked or case.has("ray_kill")):
+        return None
+    text = (
+        "The operating system ended the process while weights were loaded: the host's memory was full, not the GPU's."
+    )
+    if offloaded or asked:
+        size = offloaded or (asked or 0) * GIB
+        text += f" {gib(size)} per GPU are offloaded; while they are repacked about twice that is needed."
+    if case.has("ray_kill"):
+        used, total = case.value("ray_kill", "used"), case.value("ray_kill", "total")
+        figures = f" ({gib(used)} of {gib(total)})" if used and total else ""
+        text += f" It was Ray's own memory monitor, which ends workers at 95 % of the node's memory{figures}."
+        if total and 110 * GIB < total < 130 * GIB:
+            text += (
+                " On unified memory the GPU's reservation and the page cache of the weight files count as host memory."
+            )
+    remedies = [
+        advice.host("more host memory or a higher container limit: twice the offloaded size while loading", rank=4)
+    ]
+    if case.has("ray_kill"):
+        remedies.insert(0, advice.env("RAY_memory_monitor_refresh_ms", "0", "Ray no longer protects the node", rank=0))
+    if asked:
+        half = max(1, asked // 2)
+        remedies.append(
+            Remedy(
+                "offload",
+                f"--cpu-offload-gb {half}",
+                "flag",
+                {"cpu_offload_gb": half},
+                costs="more must fit on the GPU",
+                rank=3,
+            )
+        )
+    return Candidate(
+        88,
+        text,
+        case.line("host_kill", "container_kill", "sigkill", "ray_kill", "offloaded"),
+        tuple(remedies),
+        useless(case, reject("shm", "shared memory is taken from the same RAM")),
+    )
+
+
+RULE = Rule("L11", "The host ran out of memory while loading", ("host_ram",), match, evidence=("vllm issue 56410",))

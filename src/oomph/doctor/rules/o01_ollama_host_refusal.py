@@ -1,0 +1,50 @@
+"""O01: Ollama: the part for the CPU is larger than the host's memory.
+
+What it is: what does not go to the GPU, with its KV cache, must fit into free RAM and swap; Ollama refuses otherwise.
+
+How to recognise it: "model requires more system memory (X) than is available (Y)".
+
+Look-alikes: O02 (the GPU side).
+
+What fixes it: a smaller quantisation or num_ctx; free RAM; more on the GPU.
+
+What does not: num_gpu 0, which moves everything into RAM.
+
+Evidence: ollama server/sched (0.29); issue 8734.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("ol_host_refused")
+    if o is None:
+        return None
+    need, free = case.value("ol_host_refused", "need") or 0, case.value("ol_host_refused", "free") or 0
+    text = f"The part of the model that stays on the CPU needs {gib(need)}, {gib(free)} are free."
+    return Candidate(
+        100,
+        text,
+        (o.line,),
+        (
+            Remedy("context", "a smaller num_ctx", "flag", costs="shorter requests", rank=2),
+            advice.checkpoint(case, "a smaller quantisation"),
+            advice.host("free memory on the host", rank=1),
+        ),
+        (Rejected("layers", "num_gpu 0", "it moves everything into the memory that is short"),),
+    )
+
+
+RULE = Rule(
+    "O01",
+    "Ollama: the CPU part does not fit into RAM",
+    ("host_ram",),
+    match,
+    engines=("ollama",),
+    evidence=("ollama issue 8734",),
+)

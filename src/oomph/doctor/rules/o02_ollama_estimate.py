@@ -1,0 +1,54 @@
+"""O02: Ollama: the runner died, the estimate was too low or the context too large.
+
+What it is: num_ctx x OLLAMA_NUM_PARALLEL of KV cache, and a graph that is larger than estimated. Normally Ollama puts
+fewer layers on the GPU and gets slow instead.
+
+How to recognise it: "llama runner process has terminated" with an allocation failure; memory.required.kv in the
+offload line.
+
+Look-alikes: B01 and B02 in its log name the buffer.
+
+What fixes it: a smaller num_ctx, OLLAMA_NUM_PARALLEL=1, OLLAMA_GPU_OVERHEAD in bytes, an explicit num_gpu.
+
+What does not: waiting for an OOM as a sign: partial offload shows as slowness.
+
+Evidence: ollama issues 9181, 8447, 11090.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    kv, full = case.value("ol_offload", "kv"), case.value("ol_offload", "full")
+    available, cells = case.value("ol_offload", "available"), case.value("lc_kv_cells", "cells")
+    died = case.has("ol_runner_died")
+    if not died and not (case.failed and case.rebuilt.engine == "ollama"):
+        return None
+    text = "The runner could not get the memory that context and parallel slots ask for."
+    if kv and full:
+        text += f" KV cache {gib(kv)} of {gib(full)} in all" + (f", {gib(available)} on the GPU." if available else ".")
+    if cells:
+        text += f" {cells:,} cells: num_ctx x parallel slots."
+    parallel = case.value("ol_parallel", "parallel")
+    remedies = [
+        Remedy("context", "a smaller num_ctx (PARAMETER num_ctx 8192)", "flag", costs="shorter requests", rank=2),
+        advice.env("OLLAMA_NUM_PARALLEL", "1", "one request at a time", rank=1),
+        advice.env("OLLAMA_GPU_OVERHEAD", "1073741824", "bytes; fewer layers on the GPU", rank=3),
+    ]
+    score = 94 if died and (kv or parallel) else 78
+    return Candidate(score, text, case.line("ol_runner_died", "ol_offload", "lc_kv_cells"), tuple(remedies), ())
+
+
+RULE = Rule(
+    "O02",
+    "Ollama: context and slots need more than there is",
+    ("kv_alloc", "weights_load"),
+    match,
+    engines=("ollama",),
+    evidence=("ollama issue 9181",),
+)

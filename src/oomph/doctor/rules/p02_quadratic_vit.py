@@ -1,0 +1,54 @@
+"""P02: attention in the vision tower is quadratic here.
+
+What it is: without a flash-attention kernel for the tower PyTorch's plain attention builds heads x patches x patches.
+
+How to recognise it: a single allocation of tens of GiB in profiling, with sdpa or vit_attn_wrappers in the traceback.
+
+Look-alikes: P01.
+
+What fixes it: smaller or fewer items as in P01; --mm-encoder-attn-backend with a flash kernel.
+
+What does not: quantisation or utilization.
+
+Evidence: gpustack issue 4963.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.units import GIB, gib
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or case.stage not in ("profile_run", "runtime_request"):
+        return None
+    if not case.in_traceback("vit_attn_wrappers", "torch_sdpa_wrapper"):
+        return None
+    tried = case.oom_value("tried") or 0
+    if tried < 4 * GIB:
+        return None
+    text = (
+        f"One allocation of {gib(tried)} in the vision tower's attention: heads x patches x patches, built because no"
+        " flash kernel serves it on this GPU."
+    )
+    backend = Remedy(
+        "vit_backend",
+        "--mm-encoder-attn-backend FLASH_ATTN",
+        "flag",
+        {"mm_encoder_attn_backend": "FLASH_ATTN"},
+        costs="none, where the GPU has it",
+        rank=0,
+    )
+    return Candidate(93, text, case.line("torch_oom", "encoder_budget"), (backend, advice.mm_limit()), useless(case))
+
+
+RULE = Rule(
+    "P02",
+    "Quadratic attention in the vision tower",
+    ("profile_run", "runtime_request"),
+    match,
+    evidence=("gpustack issue 4963",),
+)

@@ -1,0 +1,52 @@
+"""P03: the profiling batch is too large for the card.
+
+What it is: activations grow with max_num_batched_tokens x (about 3 intermediate + 3 hidden) x 2 bytes, and the
+profiling run takes a full batch. Without chunked prefill the batch is the context length.
+
+How to recognise it: "Model loading took" is there, "Available KV cache memory" is not, and the traceback goes through
+profile_run and _dummy_run into the model.
+
+Look-alikes: P01 (the tower), P04 (the sampler), P06 (memory that kernel tuning leaves), K01.
+
+What fixes it: --max-num-batched-tokens 2048 or 1024, roughly linear; fewer sequences for the logits.
+
+What does not: utilization: the profiling run does not obey it. The context length, with chunked prefill. The value
+4096 that circulates is more than the 2048 that small cards get by default.
+
+Evidence: v1/worker/gpu_model_runner.py profile_run (0.21.0); vllm issue 13604.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import gib, human
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or case.stage != "profile_run" or case.has("freed_while_profiling", "fp8e4nv"):
+        return None
+    tokens = case.whole("max_num_batched_tokens")
+    tried, free = case.oom_value("tried"), case.oom_value("free")
+    weights = case.value("weights", "weights")
+    text = "The weights were loaded; the profiling run, one full batch through the model, did not fit."
+    if weights:
+        text += f" Weights are {gib(weights)}."
+    if tried and free is not None:
+        text += f" {human(tried)} were asked for, {human(free)} were free."
+    if tokens:
+        text += f" The batch was {tokens:,} tokens; activations grow with it."
+    smaller = 1024 if tokens and tokens <= 2048 else 2048
+    remedies = [advice.batch(smaller), advice.sequences(16), advice.checkpoint(case), advice.tensor_parallel(case)]
+    return Candidate(70, text, case.line("weights", "torch_oom"), tuple(remedies), useless(case))
+
+
+RULE = Rule(
+    "P03",
+    "The profiling batch does not fit",
+    ("profile_run",),
+    match,
+    evidence=("gpu_model_runner.py profile_run (0.21.0)",),
+)

@@ -1,0 +1,61 @@
+"""P06: kernel tuning leaves gigabytes outside of PyTorch.
+
+What it is: tuning the gated-delta-net prefill kernels of hybrid models leaves local memory and modules in the driver:
+3.4 GiB were measured on an RTX 5090. They belong to the process, not to PyTorch, and do not come back.
+
+How to recognise it: in use - allocated - reserved is above 2 GiB with one GPU and no communicators; a long "Initial
+profiling/warmup run".
+
+Look-alikes: P09 (communicators: several ranks), D08 (a neighbour).
+
+What fixes it: a release after 0.20 (tuning moved); otherwise what else shrinks the model.
+
+What does not: expandable segments, empty_cache, fewer sequences.
+
+Evidence: vllm issue 36973, PRs 36599 and 38343.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import GIB, gib
+
+
+def match(case: Case) -> Candidate | None:
+    context = case.account.get("context") or 0
+    if not case.failed or context <= 2 * GIB or case.tp > 1 or case.oom is None or not case.before("weights"):
+        return None
+    if case.stage not in ("profile_run", "kv_alloc", "cudagraph_capture", "kv_check", "cudagraph_profile"):
+        return None
+    text = (
+        f"{gib(context)} belong to this process but not to PyTorch, with one GPU: a context alone is about half a GiB."
+        " Kernel tuning during the profiling run leaves that much behind on some hybrid models."
+    )
+    tuned = case.has("warmup_run", "gdn_warmup") or case.in_traceback("gated_delta", "fla_", "chunk_")
+    remedies = (advice.upgrade("0.20.0"), advice.checkpoint(case), advice.batch(1024))
+    rejected = useless(
+        case,
+        reject("expandable", "the memory is the driver's, not PyTorch's"),
+        reject("empty_cache", "the memory is the driver's, not PyTorch's"),
+    )
+    return Candidate(
+        76 if tuned else 55,
+        text,
+        case.line("torch_oom", "warmup_run"),
+        remedies,
+        rejected,
+        settle="nvidia-smi's figure for this process minus torch.cuda.memory_reserved()",
+    )
+
+
+RULE = Rule(
+    "P06",
+    "Kernel tuning leaves gigabytes outside of PyTorch",
+    ("profile_run", "kv_alloc", "cudagraph_capture", "kv_check", "cudagraph_profile"),
+    match,
+    since="0.18.0",
+    evidence=("vllm issue 36973", "vllm PR 38343"),
+)

@@ -1,0 +1,35 @@
+"""P08: the pooler's buffers do not fit.
+
+What it is: token-level heads of embedding and reward models take tokens x labels (or hidden) in float32.
+
+How to recognise it: "CUDA out of memory occurred when warming up pooler (task) with N dummy requests".
+
+Look-alikes: P04.
+
+What fixes it: fewer sequences, a smaller token batch.
+
+What does not: utilization: the profiling run does not obey it.
+
+Evidence: gpu_model_runner.py:5849 (0.21.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("pooler_oom")
+    if o is None:
+        return None
+    n = case.value("pooler_oom", "requests") or 256
+    text = f"The pooler ({o.values.get('task')}) ran out of memory with {n} dummy requests in the profiling run."
+    return Candidate(100, text, (o.line,), (advice.sequences(max(1, n // 4)), advice.batch(2048)), useless(case))
+
+
+RULE = Rule(
+    "P08", "The pooler's buffers do not fit", ("profile_run",), match, evidence=("gpu_model_runner.py:5849 (0.21.0)",)
+)

@@ -1,0 +1,55 @@
+"""P09: NCCL, custom all-reduce and expert-parallel buffers take gigabytes.
+
+What it is: communicators live outside of PyTorch, 0.3 to over 2 GiB per rank; they grow with ranks, channels and the
+all-to-all backend. They are there before the start-up check, or appear with the first collective.
+
+How to recognise it: in use - allocated - reserved above 1.5 GiB per rank with several ranks.
+
+Look-alikes: P06 (one GPU), D01.
+
+What fixes it: NCCL_MAX_NCHANNELS or NCCL_BUFFSIZE smaller, NCCL_CUMEM_ENABLE=0, another all-to-all backend.
+
+What does not: quantisation.
+
+Evidence: gpu_worker.py:277 (0.21.0): the snapshot is taken after NCCL; vllm issue 39788.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import GIB, gib
+
+
+def match(case: Case) -> Candidate | None:
+    context = case.account.get("context") or 0
+    if not case.failed or case.tp < 2 or context < 1.5 * GIB or case.oom is None:
+        return None
+    text = (
+        f"{gib(context)} per rank belong to this process but not to PyTorch; with {case.tp} ranks these are "
+        "communicators"
+        " (NCCL channels, all-reduce and all-to-all buffers)."
+    )
+    remedies = (
+        advice.env("NCCL_MAX_NCHANNELS", "4", "slower collectives"),
+        advice.env("NCCL_CUMEM_ENABLE", "0", "none known"),
+    )
+    return Candidate(
+        58,
+        text,
+        case.line("nccl", "torch_oom"),
+        remedies,
+        useless(case),
+        settle="VLLM_LOGGING_LEVEL=DEBUG prints non-torch memory",
+    )
+
+
+RULE = Rule(
+    "P09",
+    "Communicators take gigabytes outside of PyTorch",
+    ("startup_free_memory", "weights_load", "profile_run", "kv_alloc", "cudagraph_capture", "runtime_request"),
+    match,
+    evidence=("gpu_worker.py:277 (0.21.0)",),
+)

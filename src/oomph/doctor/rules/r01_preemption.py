@@ -1,0 +1,60 @@
+"""R01: requests push each other out of the KV cache.
+
+What it is: the pool is full, so V1 drops a request and computes it again later. Nothing crashes, throughput
+collapses.
+
+How to recognise it: KV cache usage near 100 %, waiting requests, a rising preemption count.
+
+Look-alikes: R10 (waiting with a nearly empty pool), a real OOM.
+
+What fixes it: --max-num-seqs at about pool tokens / mean length; more KV memory (8-bit KV, more utilization, ranks);
+shorter answers.
+
+What does not: --swap-space. And fewer requests do not protect from OOM: the pool is fixed.
+
+Evidence: v1/core/sched/scheduler.py (0.21.0): preempted requests are recomputed; vllm issue 18115.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    stats = case.all("stats")
+    usage = max((float(o.values["usage"]) for o in stats), default=0.0)
+    preempted = max((int(o.values.get("preemptions", 0)) for o in stats), default=0)
+    waiting = max((int(o.values["waiting"]) for o in stats), default=0)
+    if not case.has("preempted") and not (preempted and usage > 80) and not (usage >= 97 and waiting):
+        return None
+    if case.failed:
+        return None
+    text = f"The KV cache was full ({usage:g} %)" if stats else "The KV cache was full"
+    text += f", {waiting} requests waited" if waiting else ""
+    text += f", {preempted} preemptions" if preempted else ""
+    text += ". Requests are dropped and computed again: slow, but no failure."
+    times = case.real("concurrency", "concurrency")
+    remedies = [advice.kv_dtype(), advice.utilization(case, min(0.97, case.util + 0.03))]
+    running = max((int(o.values["running"]) for o in stats), default=0)
+    if running > 1:
+        remedies.insert(0, advice.sequences(max(1, int(times or running * 0.7))))
+    return Candidate(
+        75,
+        text,
+        case.line("stats", "preempted"),
+        tuple(remedies),
+        (reject("swap", "V1 never swaps; the flag did nothing and is gone since 0.18"),),
+    )
+
+
+RULE = Rule(
+    "R01",
+    "Requests push each other out of the KV cache",
+    ("runtime_request",),
+    match,
+    failure=False,
+    evidence=("v1/core/sched/scheduler.py (0.21.0)",),
+)

@@ -1,0 +1,57 @@
+"""R02: prompt log-probabilities need logits of every prompt token.
+
+What it is: prompt_logprobs or echo computes tokens of the chunk x vocabulary x (2 + 4 + 4) bytes, which the profiling
+run does not know.
+
+How to recognise it: log_softmax or _get_prompt_logprobs_dict in the traceback; dies with a single request.
+
+Look-alikes: P07 (a prefill's own buffers).
+
+What fixes it: --max-num-batched-tokens 512, or that much less utilization, or not asking for them.
+
+What does not: fewer sequences, a shorter context limit.
+
+Evidence: gpu_model_runner.py _get_prompt_logprobs_dict (0.21.0); vllm issues 5907 and 38830.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import human
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or case.stage != "runtime_request":
+        return None
+    if not case.in_traceback("prompt_logprobs", "compute_logprobs", "log_softmax"):
+        return None
+    tried = case.oom_value("tried")
+    text = (
+        "Log-probabilities of the prompt were asked for: chunk tokens x vocabulary x 10 bytes, outside of what was "
+        "profiled."
+    )
+    if tried:
+        text += f" {human(tried)} were missing."
+    return Candidate(
+        95,
+        text,
+        case.line("torch_oom", "prompt_logprobs"),
+        (advice.batch(512), advice.utilization(case, case.util - 0.05)),
+        useless(
+            case,
+            reject("max_num_seqs", "one request is enough"),
+            reject("max_model_len", "the chunk counts, not the limit"),
+        ),
+    )
+
+
+RULE = Rule(
+    "R02",
+    "Prompt log-probabilities need logits of every token",
+    ("runtime_request",),
+    match,
+    evidence=("vllm issue 5907",),
+)

@@ -1,0 +1,51 @@
+"""R05: without chunked prefill a whole prompt is one batch.
+
+What it is: V0's default, or enable_chunked_prefill=False: activations follow the context length.
+
+How to recognise it: "enable_chunked_prefill=False" or "Chunked prefill is disabled", and an OOM in profiling or with
+long prompts.
+
+Look-alikes: P03 (a large batch with chunking).
+
+What fixes it: --enable-chunked-prefill and --max-num-batched-tokens 2048.
+
+What does not: --swap-space.
+
+Evidence: engine/arg_utils.py (0.8.5); vllm issue 8185.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    off = case.has("chunked_off") or case.flag("enable_chunked_prefill") is False
+    if not off or not case.failed or case.stage not in ("profile_run", "runtime_request"):
+        return None
+    length = case.whole("max_model_len")
+    text = (
+        "Chunked prefill is off: a whole prompt"
+        + (f" of up to {length:,} tokens" if length else "")
+        + " goes through in one batch."
+    )
+    on = Remedy(
+        "chunked",
+        "--enable-chunked-prefill --max-num-batched-tokens 2048",
+        "flag",
+        {"enable_chunked_prefill": True, "max_num_batched_tokens": 2048},
+        costs="long prompts in more steps",
+        rank=0,
+    )
+    return Candidate(85, text, case.line("chunked_off", "torch_oom"), (on,), useless(case, keep=("max_model_len",)))
+
+
+RULE = Rule(
+    "R05",
+    "Without chunked prefill a whole prompt is one batch",
+    ("profile_run", "runtime_request"),
+    match,
+    evidence=("engine/arg_utils.py (0.8.5)",),
+)

@@ -1,0 +1,53 @@
+"""R06: fragmentation.
+
+What it is: PyTorch holds enough memory that nobody uses, but not in one piece.
+
+How to recognise it: "reserved by PyTorch but unallocated" is at least what was asked for, and the device has less
+free. If it is less, this is not fragmentation, whatever the message proposes.
+
+Look-alikes: every OOM: the message always mentions it.
+
+What fixes it: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (not with sleep mode), 0.02 less utilization.
+
+What does not: the same setting for any other OOM.
+
+Evidence: PyTorch's CUDACachingAllocator; device_allocator/cumem.py:382 (0.32.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import human
+
+
+def match(case: Case) -> Candidate | None:
+    tried, free, reserved = case.oom_value("tried"), case.oom_value("free"), case.oom_value("reserved")
+    if not case.failed or tried is None or free is None or reserved is None or reserved < tried or free >= tried:
+        return None
+    if case.stage in ("weights_load", "cudagraph_profile"):
+        return None
+    text = (
+        f"{human(tried)} were asked for; {human(reserved)} lie in PyTorch's cache unused, but not in one piece, and "
+        "the device has"
+        f" {human(free)} left."
+    )
+    remedies = (
+        advice.env(
+            "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", "not together with sleep mode", "expandable", 0
+        ),
+        advice.utilization(case, case.util - 0.02),
+    )
+    return Candidate(86, text, case.line("torch_oom"), remedies, useless(case, keep=("expandable", "util_down")))
+
+
+RULE = Rule(
+    "R06",
+    "Fragmentation",
+    ("runtime_request", "kv_alloc", "cudagraph_capture", "sampler_warmup", "profile_run", "other"),
+    match,
+    engines=("vllm", "sglang", "trtllm"),
+    evidence=("CUDACachingAllocator.cpp",),
+)

@@ -1,0 +1,57 @@
+"""R07: the host's memory grows while serving.
+
+What it is: a leak or a cache in host memory: prefix-cache metadata, multi-modal caches, some model runners.
+
+How to recognise it: resident memory that rises with constant GPU use, and a kill hours later.
+
+Look-alikes: L11 (killed while loading), K13 (a pool that was configured).
+
+What fixes it: another release, --mm-processor-cache-gb 0, a restart policy.
+
+What does not: GPU flags.
+
+Evidence: vllm issues 28726, 9190, 35191, 52089, 50150.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    served = case.before("serving", "stats", "engine_ready") or case.has("stats", "serving")
+    values = [int(o.values["rss"]) for o in case.all("rss") if "rss" in o.values]
+    grows = len(values) >= 3 and values[-1] > values[0] * 1.3
+    if not (case.stage == "host_ram" and case.failed and served) and not grows:
+        return None
+    text = "The server had been serving when the host's memory ran out: something in host memory grew."
+    if grows:
+        text = f"Resident memory grew from {gib(values[0])} to {gib(values[-1])} while serving."
+    cache = Remedy(
+        "mm_cache",
+        "--mm-processor-cache-gb 0",
+        "flag",
+        {"mm_processor_cache_gb": 0},
+        costs="multi-modal inputs are processed again",
+        rank=2,
+    )
+    return Candidate(
+        86,
+        text,
+        case.line("rss", "host_kill", "container_kill", "sigkill", "stats"),
+        (cache, advice.host("restart the server at intervals, and try another release", rank=3)),
+        useless(case),
+    )
+
+
+RULE = Rule(
+    "R07",
+    "The host's memory grows while serving",
+    ("host_ram", "runtime_request"),
+    match,
+    evidence=("vllm issue 28726", "vllm issue 35191"),
+)

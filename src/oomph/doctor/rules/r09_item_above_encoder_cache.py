@@ -1,0 +1,55 @@
+"""R09: an image or video is larger than the encoder cache.
+
+What it is: the budget is fixed at the start; a larger item is refused with HTTP 400. It is no OOM.
+
+How to recognise it: "... which exceeds the pre-allocated encoder cache size N".
+
+Look-alikes: P01 (start-up).
+
+What fixes it: a larger --max-num-batched-tokens or item limit; a smaller item.
+
+What does not: utilization.
+
+Evidence: v1/core/encoder_cache_manager.py (0.21.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("encoder_item")
+    if o is None:
+        return None
+    size = case.value("encoder_item", "tokens") or 0
+    text = (
+        f"One item has more tokens than the encoder cache holds ({size:,}). The request is refused; the server goes on."
+    )
+    larger = Remedy(
+        "batched_tokens_up",
+        f"--max-num-batched-tokens {max(8192, size * 2)}",
+        "flag",
+        {"max_num_batched_tokens": max(8192, size * 2)},
+        costs="more activation memory",
+        rank=2,
+    )
+    return Candidate(
+        100,
+        text,
+        (o.line,),
+        (larger, advice.host("send a smaller image or a shorter video", rank=1)),
+        (reject("util_up", "the encoder cache is sized by tokens, not by memory"),),
+    )
+
+
+RULE = Rule(
+    "R09",
+    "An item is larger than the encoder cache",
+    ("runtime_request",),
+    match,
+    evidence=("v1/core/encoder_cache_manager.py (0.21.0)",),
+)

@@ -1,0 +1,56 @@
+"""R10: requests wait although the cache is nearly empty.
+
+What it is: before 0.21 the admission check charges sliding-window groups with the whole prompt. A request below
+max_model_len can be more than the pool in that count and is never admitted.
+
+How to recognise it: no error, waiting requests, at most one running, low KV cache usage.
+
+Look-alikes: R01 (the cache is full).
+
+What fixes it: 0.21 or newer; shorter prompts.
+
+What does not: more GPUs, more utilization.
+
+Evidence: vllm issues 39734, PRs 39866 and 40946 (0.21.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    stats = case.all("stats")
+    stuck = [
+        o
+        for o in stats
+        if int(o.values["waiting"]) > 0 and int(o.values["running"]) <= 1 and float(o.values["usage"]) < 60
+    ]
+    if case.failed or len(stuck) < 2 or case.within("0.21.0") is True:
+        return None
+    text = (
+        f"{stuck[-1].values['waiting']} requests wait while {stuck[-1].values['running']} runs and "
+        f"{stuck[-1].values['usage']} % of"
+        " the KV cache is used: admission charges sliding-window layers with the whole prompt in this release."
+    )
+    return Candidate(
+        72,
+        text,
+        tuple(o.line for o in stuck[:3]),
+        (advice.upgrade("0.21.0"),),
+        (reject("util_up", "the pool is not full"), reject("tp_up", "the pool is not full")),
+    )
+
+
+RULE = Rule(
+    "R10",
+    "Requests wait although the cache is nearly empty",
+    ("runtime_request",),
+    match,
+    failure=False,
+    until="0.21.0",
+    evidence=("vllm PR 40946",),
+)

@@ -1,0 +1,52 @@
+"""R11: waking up fails because the memory was taken meanwhile.
+
+What it is: sleep mode gives GPU memory back; wake_up maps it again and finds it used by others.
+
+How to recognise it: "CUDA Error: out of memory at ... cumem_allocator.cpp", create_and_map or wake_up in the
+traceback.
+
+Look-alikes: R08.
+
+What fixes it: free the card first; wake up weights, then KV; a lower utilization.
+
+What does not: expandable segments: they do not work with sleep mode.
+
+Evidence: device_allocator/cumem.py (0.21.0); vllm issue 13941.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.has("cumem_oom") and not (case.failed and case.in_traceback("wake_up", "create_and_map")):
+        return None
+    freed, kept = case.value("slept", "freed"), case.value("slept", "kept")
+    text = "The engine slept, and its memory was taken by something else before it woke up."
+    if freed is not None:
+        text += f" It had given back {gib(freed)}" + (f" and kept {gib(kept)}." if kept is not None else ".")
+    return Candidate(
+        96,
+        text,
+        case.line("cumem_oom", "slept", "torch_oom"),
+        (
+            advice.host("free the card before wake_up", rank=0),
+            advice.host('wake_up(tags=["weights"]), then wake_up(tags=["kv_cache"])', "two steps", rank=1),
+            advice.utilization(case, case.util - 0.1),
+        ),
+        useless(case, reject("expandable", "it does not work with sleep mode")),
+    )
+
+
+RULE = Rule(
+    "R11",
+    "Waking up fails: the memory was taken meanwhile",
+    ("runtime_request",),
+    match,
+    evidence=("device_allocator/cumem.py (0.21.0)",),
+)

@@ -1,0 +1,48 @@
+"""R12: a second engine in the same process.
+
+What it is: the sleep-mode allocator exists once per process; without sleep mode the first engine's memory is usually
+still held.
+
+How to recognise it: "Sleep mode can only be used for one instance per process".
+
+Look-alikes: D01 (another process).
+
+What fixes it: one process per engine; the first engine shut down and collected before the second; shares that sum
+below 1.
+
+What does not: empty_cache alone.
+
+Evidence: gpu_worker.py:209 (0.21.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("sleep_twice")
+    if o is None:
+        return None
+    return Candidate(
+        100,
+        "A second engine was started in the process of the first; the allocator of sleep mode exists once.",
+        (o.line,),
+        (
+            advice.host("one process per engine", rank=1),
+            advice.host("shut the first engine down (del, gc.collect()) before the second", rank=1),
+        ),
+        (reject("empty_cache", "the first engine still references its memory"),),
+    )
+
+
+RULE = Rule(
+    "R12",
+    "A second engine in the same process",
+    ("startup_free_memory", "weights_load"),
+    match,
+    evidence=("gpu_worker.py:209 (0.21.0)",),
+)

@@ -1,0 +1,61 @@
+"""R13: only the parent's report is here; the cause is earlier or in another file.
+
+What it is: "Engine core initialization failed. See root cause above", EngineDeadError and "EngineCore encountered an
+issue" are printed by a process that saw its child die.
+
+How to recognise it: no other error in what was given.
+
+Look-alikes: any; this is never the cause.
+
+What fixes it: give the whole log, from the start, with the lines of every worker.
+
+What does not: treating it as the cause.
+
+Evidence: v1/engine/utils.py:1432 (0.32.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.has("secondary", "engine_failed") or case.death.kind not in (
+        "secondary",
+        "engine_failed",
+        "exception",
+        "frame",
+    ):
+        return None
+    text = (
+        "Only the report of a parent process is in this log; what its child died of was printed earlier or elsewhere."
+    )
+    return Candidate(
+        22,
+        text,
+        case.line("secondary", "engine_failed"),
+        (advice.host("give the whole log from the first line, with every worker's lines", rank=0),),
+        (),
+        settle="the first traceback of a worker or of EngineCore, above this line",
+    )
+
+
+RULE = Rule(
+    "R13",
+    "The cause is not in this part of the log",
+    (
+        "other",
+        "startup_free_memory",
+        "weights_load",
+        "profile_run",
+        "kv_check",
+        "kv_alloc",
+        "cudagraph_capture",
+        "sampler_warmup",
+        "runtime_request",
+    ),
+    match,
+    evidence=("v1/engine/utils.py:1432 (0.32.0)",),
+)

@@ -1,0 +1,44 @@
+"""R14: V0's CPU swap space is used up.
+
+What it is: beam search or n > 1 on the V0 engine swaps blocks to the host, and the space is full.
+
+How to recognise it: "Aborted due to the lack of CPU swap space".
+
+Look-alikes: R01 on V1, which recomputes.
+
+What fixes it: on V0 a larger --swap-space or n = 1; the V1 engine.
+
+What does not: the same flag on V1.
+
+Evidence: core/scheduler.py (0.8.5); vllm issue 787, PR 36216.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("swap_exhausted")
+    if o is None:
+        return None
+    more = Remedy("swap_v0", "--swap-space 16", "flag", {"swap_space": 16}, costs="host memory; V0 only", rank=1)
+    return Candidate(
+        100,
+        "The V0 engine swaps the blocks of parallel answers to host memory, and that space is full.",
+        (o.line,),
+        (more, advice.upgrade("0.11.0", "V1 recomputes instead")),
+        (),
+    )
+
+
+RULE = Rule(
+    "R14",
+    "V0's CPU swap space is used up",
+    ("runtime_request",),
+    match,
+    until="0.11.0",
+    evidence=("core/scheduler.py (0.8.5)",),
+)

@@ -1,0 +1,66 @@
+"""S01: SGLang: the weights fill the static share.
+
+What it is: mem_fraction_static x free memory before the load must hold weights and KV cache. Here the weights alone
+are more.
+
+How to recognise it: "Not enough memory. Please try to increase --mem-fraction-static" or "Loaded weights leave no GPU
+memory for the KV cache under --mem-fraction-static=F"; no CUDA error.
+
+Look-alikes: S02 and S03, which need the opposite.
+
+What fixes it: a higher fraction, above 1 - free after / free before the load; more ranks; a smaller checkpoint.
+
+What does not: a lower fraction, which the documentation advises for the other OOMs.
+
+Evidence: model_runner.py profile_max_num_token (0.5.23); sglang issues 322 and 4330.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("sg_no_pool")
+    if o is None:
+        return None
+    weights, left = case.value("sg_weights", "weights"), case.value("sg_weights", "avail")
+    fraction = case.real("sg_no_pool", "fraction") or case.flag("mem_fraction_static")
+    above = case.real("sg_no_pool", "above")
+    text = "The weights fill the static share; nothing is left in it for KV."
+    need = above or 0.0
+    if weights is not None and left is not None:
+        before = weights + left
+        need = need or weights / before
+        text += f" {gib(weights)} of {gib(before)} are weights: the fraction must be above {weights / before:.3f}"
+        text += f", it is {fraction:g}." if isinstance(fraction, (int, float)) else "."
+    target = min(0.97, (need or 0.9) + 0.02)
+    up = Remedy(
+        "fraction_up",
+        f"--mem-fraction-static {target:.3g}",
+        "flag",
+        {"mem_fraction_static": round(target, 3)},
+        costs="less room for activations and graphs",
+        rank=1,
+    )
+    return Candidate(
+        100,
+        text,
+        (o.line, *case.line("sg_weights")),
+        (up, advice.checkpoint(case), advice.tensor_parallel(case)),
+        (reject("fraction_down", "it makes the share that is already full smaller"),),
+    )
+
+
+RULE = Rule(
+    "S01",
+    "SGLang: the weights fill the static share",
+    ("kv_check",),
+    match,
+    engines=("sglang",),
+    evidence=("sglang issue 4330",),
+)

@@ -1,0 +1,71 @@
+"""S02: SGLang: graph capture does not fit in the dynamic share.
+
+What it is: what mem_fraction_static leaves must hold CUDA graphs and activations.
+
+How to recognise it: "Capture cuda graph failed", or an OOM after "Capture cuda graph begin. avail mem=...".
+
+Look-alikes: S01 (the opposite).
+
+What fixes it: 0.05 less --mem-fraction-static; --cuda-graph-max-bs 16; --disable-cuda-graph.
+
+What does not: a higher fraction.
+
+Evidence: SGLang's hyper-parameter tuning page; sglang PR 9083.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.units import gib, human
+
+
+def match(case: Case) -> Candidate | None:
+    begun = case.before("sg_capture_begin") and not case.before("sg_capture_end") and case.oom is not None
+    if not case.has("sg_capture_failed") and not begun:
+        return None
+    avail = case.value("sg_capture_begin", "avail")
+    text = "CUDA graphs did not fit in what the static share leaves"
+    text += f" ({gib(avail)} before the capture)." if avail is not None else "."
+    tried = case.oom_value("tried")
+    if tried:
+        text += f" {human(tried)} were missing."
+    fraction = case.flag("mem_fraction_static")
+    down = round(float(fraction) - 0.05, 3) if isinstance(fraction, (int, float)) else 0.8
+    remedies = (
+        Remedy(
+            "fraction_down",
+            f"--mem-fraction-static {down:g}",
+            "flag",
+            {"mem_fraction_static": down},
+            costs="less KV cache",
+            rank=1,
+        ),
+        Remedy(
+            "capture",
+            "--cuda-graph-max-bs 16",
+            "flag",
+            {"cuda_graph_max_bs": 16},
+            costs="larger batches run without graphs",
+            rank=2,
+        ),
+        Remedy("eager", "--disable-cuda-graph", "flag", {"disable_cuda_graph": True}, costs="slower decoding", rank=6),
+    )
+    return Candidate(
+        97,
+        text,
+        case.line("sg_capture_failed", "sg_capture_begin", "torch_oom"),
+        remedies,
+        (reject("fraction_up", "graphs live outside of the static share"),),
+    )
+
+
+RULE = Rule(
+    "S02",
+    "SGLang: graph capture does not fit",
+    ("cudagraph_capture",),
+    match,
+    engines=("sglang",),
+    evidence=("sglang PR 9083",),
+)

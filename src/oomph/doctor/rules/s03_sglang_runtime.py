@@ -1,0 +1,93 @@
+"""S03: SGLang: a prefill does not fit in the dynamic share, or the pool is full.
+
+What it is: prefill activations exceed what mem_fraction_static leaves (a real OOM), or the token pool is full
+(requests are retracted, which is no error).
+
+How to recognise it: a CUDA OOM while serving; or "KV cache pool is full. Retract requests".
+
+Look-alikes: S01 (start-up, opposite cure).
+
+What fixes it: --chunked-prefill-size 2048 or 4096, less --mem-fraction-static, fewer --max-running-requests.
+
+What does not: a higher fraction.
+
+Evidence: sglang issue 6027.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.units import human
+
+
+def match(case: Case) -> Candidate | None:
+    if case.has("sg_no_pool", "sg_capture_failed"):
+        return None
+    retract = case.has("sg_retract", "sg_pool_full", "sg_no_slots")
+    oom = case.failed and case.oom is not None and case.stage in ("runtime_request", "kv_alloc")
+    if not retract and not oom:
+        return None
+    fraction = case.flag("mem_fraction_static")
+    down = round(float(fraction) - 0.05, 3) if isinstance(fraction, (int, float)) else 0.8
+    chunk = Remedy(
+        "chunk",
+        "--chunked-prefill-size 2048",
+        "flag",
+        {"chunked_prefill_size": 2048},
+        costs="long prompts in more steps",
+        rank=1,
+    )
+    requests = Remedy(
+        "requests",
+        "--max-running-requests 32",
+        "flag",
+        {"max_running_requests": 32},
+        costs="fewer requests at once",
+        rank=2,
+    )
+    lower = Remedy(
+        "fraction_down",
+        f"--mem-fraction-static {down:g}",
+        "flag",
+        {"mem_fraction_static": down},
+        costs="less KV cache",
+        rank=2,
+    )
+    rejected = (reject("fraction_up", "prefill buffers live outside of the static share"),)
+    if oom:
+        tried = case.oom_value("tried")
+        text = "A buffer outside of the static share did not fit" + (f": {human(tried)}." if tried else ".")
+        if tried and case.total and tried > case.total * 0.6:
+            text += (
+                " It is larger than the card: sized by the model's full context. A smaller --context-length shrinks it."
+            )
+            length = Remedy(
+                "context",
+                "--context-length 131072",
+                "flag",
+                {"context_length": 131072},
+                costs="shorter requests",
+                rank=2,
+            )
+            return Candidate(70, text, case.line("torch_oom"), (length, lower), rejected)
+        return Candidate(75, text, case.line("torch_oom", "sg_ready"), (chunk, lower, requests), rejected)
+    text = "The token pool is full and requests are retracted: they run again later. Slow, but no failure."
+    return Candidate(
+        70,
+        text,
+        case.line("sg_retract", "sg_pool_full", "sg_no_slots"),
+        (requests,),
+        (reject("fraction_down", "the pool would only become smaller"),),
+    )
+
+
+RULE = Rule(
+    "S03",
+    "SGLang: a prefill does not fit, or the pool is full",
+    ("runtime_request", "kv_alloc"),
+    match,
+    engines=("sglang",),
+    evidence=("sglang issue 6027",),
+)

@@ -1,0 +1,37 @@
+"""X01: --swap-space no longer exists.
+
+What it is: V1 never swapped; the flag was ignored and then removed in 0.18.
+
+How to recognise it: "unrecognized arguments: --swap-space", or a warning that the parameter is ignored.
+
+Look-alikes: none.
+
+What fixes it: leaving it out. --kv-offloading-size keeps finished prefixes on the host; it is no overflow.
+
+What does not: --swap-space, in any value.
+
+Evidence: vllm PR 36216 (0.18.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    o = case.first("swap_flag")
+    if o is None:
+        return None
+    return Candidate(
+        100,
+        "--swap-space is gone since 0.18; in V1 it never did anything.",
+        (o.line,),
+        (advice.drop_flag("--swap-space", "none: it did nothing", "swap_drop", 0),),
+        (reject("swap", "V1 never swaps to the host"),),
+    )
+
+
+RULE = Rule("X01", "--swap-space no longer exists", ("other",), match, since="0.18.0", evidence=("vllm PR 36216",))
