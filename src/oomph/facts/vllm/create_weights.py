@@ -285,6 +285,26 @@ def _wna16_experts(
     ]
 
 
+def _wna16_experts_zeros(
+    s: Scheme, e: int, e_all: int, hidden: int, inter: int, inter_full: int, d: int, shards: int
+) -> Params:
+    """compressed_tensors_moe_wna16_marlin.py (0.24.0): zero points of asymmetric checkpoints, packed as the weights."""
+    params = _wna16_experts(s, e, e_all, hidden, inter, inter_full, d, shards)
+    if s.symmetric:
+        return params
+    groups = {n: 1 if s.group_size <= 0 else n // s.group_size for n in (hidden, inter)}
+    words = groups[hidden] * (shards * inter * s.bits // 32) + groups[inter] * (hidden * s.bits // 32)
+    return [*params, ("zero_points", e * words * 4)]
+
+
+def _wna16_experts_static(
+    s: Scheme, e: int, e_all: int, hidden: int, inter: int, inter_full: int, d: int, shards: int
+) -> Params:
+    """compressed_tensors_moe_wna16.py (0.30.0): no g_idx any more."""
+    params = _wna16_experts_zeros(s, e, e_all, hidden, inter, inter_full, d, shards)
+    return [p for p in params if p[0] != "g_idx"]
+
+
 def _gptq_experts(
     s: Scheme, e: int, e_all: int, hidden: int, inter: int, inter_full: int, d: int, shards: int
 ) -> Params:
@@ -299,6 +319,23 @@ def _gptq_experts(
         ("qzeros", e * (g13 * (shards * inter // pack) + g2 * (hidden // pack)) * d),
         ("g_idx", 2 * e * (hidden + inter) * 4),
     ]
+
+
+def _gptq_experts_biased(
+    s: Scheme, e: int, e_all: int, hidden: int, inter: int, inter_full: int, d: int, shards: int
+) -> Params:
+    """auto_gptq.py (0.27.0): zero points in int32, and biases whether the checkpoint has them or not."""
+    sizes = dict(_gptq_experts(s, e, e_all, hidden, inter, inter_full, d, shards))
+    sizes["qzeros"] = sizes["qzeros"] // d * 4
+    return [*sizes.items(), ("w13_bias", e * shards * inter * d), ("w2_bias", e * hidden * d)]
+
+
+def _gptq_experts_static(
+    s: Scheme, e: int, e_all: int, hidden: int, inter: int, inter_full: int, d: int, shards: int
+) -> Params:
+    """auto_gptq.py:480 (0.32.0): activation order is refused, so there is no g_idx."""
+    params = _gptq_experts_biased(s, e, e_all, hidden, inter, inter_full, d, shards)
+    return [p for p in params if p[0] != "g_idx"]
 
 
 def _awq_experts(
@@ -317,11 +354,15 @@ def _awq_experts(
 
 _EXPERTS: tuple[ExpertsOf, ...] = (
     ExpertsOf("awq", "", _awq_experts),
+    ExpertsOf("gptq", "", _gptq_experts_static, since="0.30.0"),
+    ExpertsOf("gptq", "", _gptq_experts_biased, since="0.27.0"),
     ExpertsOf("gptq", "", _gptq_experts),
     ExpertsOf("fp8", "", _fp8_experts),
     ExpertsOf("modelopt", "", _fp8_experts),
     ExpertsOf("modelopt_fp4", "", _nvfp4_experts),
     ExpertsOf("mxfp4", "", _mxfp4_experts),
+    ExpertsOf("compressed-tensors", "pack-quantized", _wna16_experts_static, since="0.30.0"),
+    ExpertsOf("compressed-tensors", "pack-quantized", _wna16_experts_zeros, since="0.24.0"),
     ExpertsOf("compressed-tensors", "pack-quantized", _wna16_experts),
     ExpertsOf("compressed-tensors", "float-quantized", _fp8_experts),
     ExpertsOf("compressed-tensors", "nvfp4-pack-quantized", _ct_nvfp4_experts),
