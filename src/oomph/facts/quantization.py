@@ -142,6 +142,11 @@ def _modelopt_awq(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
     ]
 
 
+def _mxfp4(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
+    """DeepSeek-V4's experts: two values a byte and a power of two for each 32."""
+    return [(".weight", (n, k // 2), "I8"), (".scale", (n, k // 32), "F8_E8M0")]
+
+
 def _mxfp8(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
     return [(".weight", (n, k), "F8_E4M3"), (".weight_scale", (n, k // 32), "U8")]
 
@@ -161,4 +166,5 @@ _ROWS: dict[tuple[str, str], Callable[[Scheme, int, int, str], Tensors]] = {
     ("compressed-tensors", "nvfp4-pack-quantized"): _ct_nvfp4,
     ("compressed-tensors", "mxfp4-pack-quantized"): _ct_mxfp4,
     ("bitsandbytes", ""): _bitsandbytes,
+    ("mxfp4", ""): _mxfp4,
 }

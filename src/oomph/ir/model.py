@@ -156,6 +156,7 @@ class Param(Struct, frozen=True):
     created_dtype: str = ""  # the dtype engines give it whatever the checkpoint has; "" = the model's
     only: str = ""  # a build habit (facts/vllm/structure.py): created only by releases that have it
     everywhere: bool = False  # outside the layers, but built by every pipeline stage
+    at_least: int = 0  # elements that a rank creates at the least, however small its share
 
 
 Module = Linear | Experts | Vocab | Param

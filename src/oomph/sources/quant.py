@@ -150,8 +150,19 @@ def _fp8(config: Mapping[str, Any]) -> Quant:
         scheme = Scheme("fp8", 8, "float", "tensor", activation=static, input_bits=8)
     skip = _names(config.get("ignored_layers") or config.get("modules_to_not_convert"))
     whole = frozenset(skip)
+    # ModelOpt over an FP8 checkpoint (DeepSeek-V4): the layers it made anew are named with their own algorithm
+    made_anew = config.get("quantized_layers")
+    remade = {
+        str(k): _modelopt_scheme(str(v.get("quant_algo", "")), v)
+        for k, v in (made_anew.items() if isinstance(made_anew, Mapping) else ())
+        if isinstance(v, Mapping)
+    }
 
     def pick(name: str, kind: Kind) -> Scheme | None:
+        if kind == "experts":
+            for parent, own in remade.items():
+                if name == parent or name.startswith(f"{parent}."):
+                    return own
         return None if kind == "lm_head" or name in whole or _parent_listed(name, whole) else scheme
 
     return _quant("fp8", scheme, skip, pick)

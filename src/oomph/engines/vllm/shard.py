@@ -70,8 +70,9 @@ def param_elements(param: Param, tp: int) -> int:
     for d in param.shape:
         n *= d
     if param.shard_dim is None or tp == 1:
-        return n
-    return n // param.heads * max(1, param.heads // tp) if param.heads else n // tp
+        return max(n, param.at_least)
+    share = n // param.heads * max(1, param.heads // tp) if param.heads else n // tp
+    return max(share, param.at_least)
 
 
 def local_experts(count: int, layout: Layout) -> int:

@@ -177,7 +177,8 @@ def _attention(layer: Layer, build: Build) -> Iterator[Created]:
     """attention.py:97: four float32 scales a layer as buffers, and four in the model's dtype where a quantisation
     method can load them."""
     for mixer in layer.mixers:
-        if isinstance(mixer, Attention):
+        # DeepSeek-V4's attention is not a subclass of Attention or MLAAttention
+        if isinstance(mixer, Attention) and (mixer.kind != "mla" or mixer.kv_lora_rank):
             yield Created("attn", "_scales", "buffers", 16)
             scales = build.mla_kv_scales if mixer.kind == "mla" else build.kv_scales
             if scales:

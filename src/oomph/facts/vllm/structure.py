@@ -18,6 +18,12 @@ HABITS: tuple[Habit, ...] = (
     Habit("kv of layers that share a cache", until="0.30.0"),
     # gemma3n.py: scalars that were plain tensors became buffers
     Habit("Gemma 3n scalars as buffers", since="0.29.0"),
+    # deepseek_v4_attention.py Indexer: a norm that no checkpoint has
+    Habit("DeepSeek-V4 indexer norm", until="0.22.0"),
+    # FlashMLA wants 64 heads; FlashInfer on consumer Blackwell (0.28.0) takes what there is
+    Habit("DeepSeek-V4 sinks for 64 heads", sm=((0, 120), (130, 1000))),
+    Habit("DeepSeek-V4 sinks for 64 heads", sm=((120, 130),), until="0.28.0"),
+    Habit("DeepSeek-V4 sinks for its heads", sm=((120, 130),), since="0.28.0"),
     # gate_linear.py force_fp32_compute: the router's weights are float32 where the GPU has no kernel that adds in
     # float32 (Hopper and data-centre Blackwell have one)
     Habit("router in the model's dtype", sm=((90, 91), (100, 110))),

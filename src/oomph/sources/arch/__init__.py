@@ -16,6 +16,7 @@ FAMILIES: dict[str, str] = {
     "DeepseekV2ForCausalLM": "deepseek",
     "DeepseekV32ForCausalLM": "deepseek",
     "DeepseekV3ForCausalLM": "deepseek",
+    "DeepseekV4ForCausalLM": "deepseek_v4",
     "FalconH1ForCausalLM": "falcon_h1",
     "Gemma2ForCausalLM": "gemma",
     "Gemma3ForCausalLM": "gemma",
