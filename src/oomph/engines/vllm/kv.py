@@ -27,6 +27,7 @@ def kv_input(r: Resolved) -> KvInput:
         blocks_override=r.num_gpu_blocks_override,
         reserve_full=r.reserve_full_isl,
         stages=r.pipeline_parallel_size,
+        prefix_caching=r.enable_prefix_caching,
     )
 
 

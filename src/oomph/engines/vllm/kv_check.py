@@ -6,6 +6,7 @@ stage, fit max_model_len if asked, check every worker, take the smallest block c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -46,12 +47,16 @@ class KvPlan(Struct, frozen=True):
     max_model_len: int  # after auto-fit
     need_bytes: int  # one request of max_model_len, on the stage that needs most
     need_all_bytes: int  # the same as if one worker had all layers
+    need_before_fit_bytes: int  # the same for the length before auto-fit
+    pool_all_bytes: int  # bytes of one block id as if one worker had all layers
     block_size: int  # the smallest group's
     logged_tokens: int
     max_concurrency: float
     groups: tuple[GroupPlan, ...]
     stage_groups: tuple[tuple[GroupPlan, ...], ...]
     paddings: tuple[Padding, ...] = ()
+    scheduler_block_size: int = 0  # resolve_kv_cache_block_sizes
+    hash_block_size: int = 0
     refusal: Refusal | None = None
     notes: tuple[str, ...] = ()
     log_lines: tuple[str, ...] = ()
@@ -109,6 +114,7 @@ class KvInput(Struct, frozen=True):
     blocks_override: int | None = None
     reserve_full: bool = True  # --scheduler-reserve-full-isl
     stages: int = 1
+    prefix_caching: bool = True
 
 
 def prepare(kv: KvInput) -> Context:
@@ -157,6 +163,19 @@ def check(kv: KvInput, context: Context, available: Sequence[int]) -> KvPlan:
     if kv.blocks_override is not None:
         blocks = kv.blocks_override
     return _report(kv, context, per_block, memory, blocks, refusal)
+
+
+def _block_tokens(kv: KvInput, groups: Sequence[Group]) -> tuple[int, int]:
+    """(scheduler_block_size, hash_block_size): resolve_kv_cache_block_sizes (0.20+)."""
+    sizes = [g.block_size * (kv.dcp if g.spec.is_full else 1) for g in groups]
+    if len(groups) == 1:
+        one = groups[0].block_size * kv.dcp * kv.pcp
+        return one, one
+    whole = math.lcm(*sizes)
+    mamba = [g.block_size for g in groups if g.spec.kind == "mamba"]
+    if not kv.prefix_caching or (mamba and kv.mamba_mode != "align"):
+        return whole, whole
+    return whole, math.gcd(*sizes)
 
 
 def _workers(context: Context, checked: Sequence[int]) -> list[tuple[int | None, int]]:
@@ -257,6 +276,7 @@ def _report(
     else:
         tokens = blocks // len(groups) * smallest * context.request.cp
     stage_groups = tuple(tuple(_describe(g, context, s) for g in groups) for s in range(context.stages))
+    scheduler, hashed = _block_tokens(kv, groups)
     widest = max(range(context.stages), key=lambda s: per_block[s])
     return KvPlan(
         available_bytes=min(memory),
@@ -266,12 +286,16 @@ def _report(
         max_model_len=length,
         need_bytes=max(need_bytes(context, s, length) for s in range(context.stages)),
         need_all_bytes=need_bytes(context, None, length),
+        need_before_fit_bytes=need_bytes(context, None, kv.max_model_len),
+        pool_all_bytes=_block_bytes(context, None),
         block_size=smallest,
         logged_tokens=tokens,
         max_concurrency=concurrency,
         groups=stage_groups[0],
         stage_groups=stage_groups,
         paddings=context.grouping.paddings,
+        scheduler_block_size=scheduler,
+        hash_block_size=hashed,
         refusal=refusal,
         notes=context.grouping.notes,
         log_lines=_log_lines(row, tokens, length, concurrency),
@@ -313,9 +337,11 @@ def _admission_blocks(group: Group, tokens: int, context: Context) -> int:
 
 
 def _attention_free(kv: KvInput, context: Context, memory: list[int]) -> KvPlan:
-    return KvPlan(min(memory), 0, (0,) * context.stages, 1, kv.max_model_len, 0, 0, 0, 0, 0.0, (), (), context=context)
+    return KvPlan(
+        min(memory), 0, (0,) * context.stages, 1, kv.max_model_len, 0, 0, 0, 0, 0, 0, 0.0, (), (), context=context
+    )
 
 
 def _refused(kv: KvInput, refusal: Refusal, available: Sequence[int]) -> KvPlan:
     zeros = (0,) * kv.stages
-    return KvPlan(min(available), 0, zeros, 0, kv.max_model_len, 0, 0, 0, 0, 0.0, (), (), refusal=refusal)
+    return KvPlan(min(available), 0, zeros, 0, kv.max_model_len, 0, 0, 0, 0, 0, 0, 0.0, (), (), refusal=refusal)

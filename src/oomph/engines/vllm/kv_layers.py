@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.engines.vllm.backends import Query, choose, kernel_blocks, preferred_block
 from oomph.engines.vllm.kv_dtypes import token_bytes
@@ -209,11 +210,16 @@ def _preferred(w: _Work, first: int) -> int:
         return FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]
     pairs = {b.name: i for i, b in w.chosen.items()}
     if len(pairs) == 1 or not w.d.all_backends_block:
-        return preferred_block(w.chosen[first], q)
-    sizes = [kernel_blocks(w.chosen[i], w.queries[i]) for i in pairs.values()]
+        return preferred_block(w.chosen[first], _model_query(q, w.facts))
+    sizes = [kernel_blocks(w.chosen[i], _model_query(w.queries[i], w.facts)) for i in pairs.values()]
     if all(any(16 % n == 0 for n in choices) for choices in sizes):
         return 16
     return min(math.lcm(*one_each) for one_each in itertools.product(*sizes))
+
+
+def _model_query(q: Query, facts: ModelFacts) -> Query:
+    """A backend that is asked without a layer reads the model's head size (the largest of Gemma 4's two)."""
+    return q if q.mla else replace(q, head_size=facts.head_size)
 
 
 def _platform_block(q: Query) -> int:
@@ -233,12 +239,12 @@ def _kernel_alignment(w: _Work, first: int, block: int) -> tuple[int, int]:
     if d.hybrid_block == "config":
         wide = d.hybrid_config_alignment and q.major == 10 and q.head_size == 256
         return (64 if q.mla else 32 if wide else 16), 1
-    smallest = max(min(kernel_blocks(w.chosen[first], q)), block)
+    smallest = max(min(kernel_blocks(w.chosen[first], _model_query(q, w.facts))), block)
     if q.mla and d.hybrid_mla_128:
         smallest = max(smallest, 128)
     if d.hybrid_block != "lcm":
         return smallest, 1
-    minima = [min(kernel_blocks(b, w.queries[i])) for i, b in w.chosen.items()]
+    minima = [min(kernel_blocks(b, _model_query(w.queries[i], w.facts))) for i, b in w.chosen.items()]
     return smallest, math.lcm(*minima, *([FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]] if q.sparse else []))
 
 
@@ -275,7 +281,7 @@ def _specs(w: _Work, index: int, layer: Layer, blocks: _Blocks) -> list[tuple[Sp
     if isinstance(m, State):
         return [_state_spec(m, w.s, w.d, blocks)]
     if m.shares_cache_of is not None or m.kind == "encoder_only":
-        return []
+        return [(None, w.chosen[index].name)] if index in w.chosen else []
     if is_v4(w.model):
         return v4_specs(m, blocks.block, w.s.kv_dtype, w.d, w.s.sm)
     backend = w.chosen[index]

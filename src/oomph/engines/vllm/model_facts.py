@@ -63,11 +63,17 @@ def _facts(model: Model) -> ModelFacts:
         is_moe=any(isinstance(x, Experts) for layer in model.layers for x in layer.block.modules),
         is_mla=any(m.kind == "mla" for m in attention),
         chunk=max((m.chunk for m in attention), default=0),
-        head_size=head_size(first) if first else 0,
+        head_size=_model_head(model, first, heads),
         num_kv_heads=model.num_kv_heads or (first.num_kv_heads if first else 0),
         max_head=max(heads, default=0),
         head_sizes=heads,
     )
+
+
+def _model_head(model: Model, first: Attention | None, heads: tuple[int, ...]) -> int:
+    if model.architecture.startswith("Gemma4") and heads:  # Gemma4ModelArchConfigConvertor.get_head_size
+        return heads[-1]
+    return head_size(first) if first else 0
 
 
 def head_size(m: Attention) -> int:

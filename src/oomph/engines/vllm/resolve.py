@@ -34,12 +34,14 @@ from oomph.facts.vllm.defaults import (
     EAGLE_METHODS,
     HMA_CONNECTORS,
     MAMBA_ALL,
+    NO_FP8_MOE,
+    PP_REFUSAL,
     Defaults,
     defaults,
 )
 from oomph.facts.vllm.kv import rules
 from oomph.ir.deployment import Deployment
-from oomph.ir.model import Model, State
+from oomph.ir.model import Experts, Model, State
 
 
 class Resolved(Struct, frozen=True):
@@ -177,6 +179,7 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
 
 def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved) -> Resolved:
     flags, facts, gpu = dep.flags, facts_of(model), dep.gpus[0]
+    _verify_build(model, r, d, gpu.sm)
     mm_prefix = _mm_prefix(model, flags, d)
     backend, fa = _forced_backend(model, facts, flags, gpu.sm, r, d)
     conv = str(flags.get("mamba_cache_dtype", "auto"))
@@ -189,7 +192,7 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved) -> Res
         version=r.version,
         sm=gpu.sm,
         dtype=r.dtype,
-        kv_dtype=r.kv_cache_dtype,
+        kv_dtype=_layer_kv_dtype(model, r.kv_cache_dtype, d),
         tp=r.tensor_parallel_size,
         block_size=flags.get("block_size"),
         mamba_block_size=flags.get("mamba_block_size"),
@@ -270,6 +273,36 @@ def _kv_dtype(model: Model, flag: str, d: Defaults, sm: int) -> str:
     return "auto"
 
 
+def _layer_kv_dtype(model: Model, resolved: str, d: Defaults) -> str:
+    """The dtype the layers end up with: compressed-tensors' kv_cache_scheme acts in the layer (attention.py)."""
+    q = model.quantization
+    if q is None or q.method != "compressed-tensors" or not q.kv_cache or not d.kv_scheme:
+        return resolved
+    return "fp8" if d.kv_scheme == "always" or resolved == "auto" else resolved
+
+
+def _verify_build(model: Model, r: Resolved, d: Defaults, sm: int) -> None:
+    """What the model's own constructors refuse before any cache is asked for."""
+    for gone in d.gone:
+        if gone.architecture == model.architecture:
+            raise Refused(gone.type, gone.text)
+    if r.pipeline_parallel_size > 1 and model.architecture in d.pp_refused:
+        raise Refused("ValueError", PP_REFUSAL)
+    experts = (
+        next((m for m in model.layers[-1].block.modules if isinstance(m, Experts)), None) if model.layers else None
+    )
+    if experts is None or experts.scheme is None or experts.scheme.strategy != "block" or r.enable_expert_parallel:
+        return
+    block = experts.scheme.block[0]
+    size = experts.intermediate // (r.tensor_parallel_size * r.data_parallel_size)
+    if experts.scheme.method not in ("fp8", "compressed-tensors") or not block or size % block == 0:
+        return
+    if d.fp8_block_moe:
+        raise Refused("ValueError", d.fp8_block_moe.format(size=size, block=block))
+    if 0 < sm < 89:
+        raise Refused("NotImplementedError", NO_FP8_MOE)
+
+
 def _speculation(model: Model, flags: Mapping[str, Any]) -> _Speculation:
     config = flags.get("speculative_config")
     if not isinstance(config, Mapping):
@@ -316,6 +349,8 @@ def _mm_prefix(model: Model, flags: Mapping[str, Any], d: Defaults) -> bool:
         return False
     if model.model_type.startswith("gemma4"):
         return model.param("use_bidirectional_attention", "") == "vision"
+    if not d.mm_prefix_nested:
+        return False
     return bool(model.param("is_mm_prefix_lm", 0)) or model.model_type in ATTENTION_BACKEND_MM_PREFIX
 
 

@@ -263,6 +263,53 @@ GEMMA4 = (
     Row(value="fa4", since="0.24.0"),
 )
 GEMMA4_PER_LAYER_FP8 = (Row(value=0, until="0.31.0"), Row(value=1, since="0.31.0"))
+# hf_config.model_type of the inner text model is asked afresh in between, and is not in the list (with_hf_config).
+MM_PREFIX_NESTED = (
+    Row(value=1, until="0.20.0"),
+    Row(value=0, since="0.20.0", until="0.25.0"),
+    Row(value=1, since="0.25.0"),
+)
+# attention.py: a compressed-tensors kv_cache_scheme makes the layers' caches fp8; since 0.22 only for "auto".
+KV_SCHEME = (
+    Row(value="", until="0.15.0"),
+    Row(value="always", since="0.15.0", until="0.22.0"),
+    Row(value="auto", since="0.22.0"),
+)
+# Models whose text part is built from a config without architectures: refused with pipeline parallelism.
+PP_REFUSED = (
+    Row(value="Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration", until="0.31.0"),
+    Row(value="", since="0.31.0"),
+)
+PP_REFUSAL = "No model architectures are specified"
+# fp8.py Fp8MoEMethod.create_weights; later the choice of kernels refuses instead.
+FP8_BLOCK_MOE = (
+    Row(
+        value="The output_size of gate's and up's weight = {size} is not divisible by weight quantization block_n = "
+        "{block}.",
+        until="0.30.0",
+    ),
+    Row(value="", since="0.30.0"),
+)
+NO_FP8_MOE = "No FP8 MoE backend supports the deployment configuration."
+
+
+class Gone(Range, frozen=True, kw_only=True):
+    """An architecture that is no longer vLLM's own and that the Transformers fallback refuses."""
+
+    architecture: str
+    type: str
+    text: str
+
+
+GONE = (
+    Gone(
+        since="0.30.0",
+        architecture="BambaForCausalLM",
+        type="ValueError",
+        text="Layer 0 (linear_attention) does not dispatch through the Transformers attention interface and vLLM has "
+        "no other way to handle it.",
+    ),
+)
 MAMBA_ALL_MODE = (Row(value=1, until="0.32.0"), Row(value=0, since="0.32.0"))
 ATTENTION_BACKEND_MM_PREFIX = ("bagel", "gemma3", "molmo2", "moondream3", "paligemma", "umm")
 
@@ -311,6 +358,11 @@ class Defaults(Struct, frozen=True):
     mm_prefix_needs_mm: bool
     gemma4: str
     gemma4_per_layer_fp8: bool
+    mm_prefix_nested: bool
+    kv_scheme: str
+    pp_refused: tuple[str, ...]
+    fp8_block_moe: str
+    gone: tuple[Gone, ...]
     mamba_all: bool
     runner: Runner
     tiers: tuple[Tier, ...]
@@ -371,6 +423,11 @@ def defaults(version: str) -> Defaults:
         mm_prefix_needs_mm=yes(MM_PREFIX_NEEDS_MM),
         gemma4=str(of(GEMMA4)),
         gemma4_per_layer_fp8=yes(GEMMA4_PER_LAYER_FP8),
+        mm_prefix_nested=yes(MM_PREFIX_NESTED),
+        kv_scheme=str(of(KV_SCHEME)),
+        pp_refused=words(PP_REFUSED),
+        fp8_block_moe=str(of(FP8_BLOCK_MOE)),
+        gone=select(GONE, version),
         mamba_all=yes(MAMBA_ALL_MODE),
         runner=pick(RUNNERS, version),
         tiers=select(TIERS, version),
