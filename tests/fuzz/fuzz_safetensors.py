@@ -3,7 +3,7 @@ import atheris
 with atheris.instrument_imports(include=["oomph"]):
     from oomph.sources import safetensors
 
-from common import run
+from common import mutate_json, run
 
 SEEDS = [
     b'{"__metadata__":{"format":"pt"},"a":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},'
@@ -22,4 +22,4 @@ def one(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    run(one, SEEDS)
+    run(one, SEEDS, mutate_json)

@@ -28,8 +28,10 @@ CONFIG = "config.json"
 QUANT_CONFIG = "hf_quant_config.json"  # ModelOpt's, beside a config.json without quantization_config
 MAX_LISTING_BYTES = 64 << 20
 MAX_HEADERS_BYTES = 256 << 20  # of all shards together; the largest real checkpoints have about 40 MB
-FIRST_READ = 1 << 18  # a shard's header is 30 to 250 KB: one request for nearly all of them
-FIRST_READ_OF_MANY = 1 << 16
+# A shard's header is 10 to 150 KB, so that one request does for nearly all of them.
+FIRST_READ = 192 << 10
+FIRST_READ_OF_MANY = 96 << 10  # more than MANY shards
+MANY = 64
 WORKERS = 16
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9_][\w.-]{0,95})?", re.ASCII)
 _REVISION = re.compile(r"[\w.+-][\w.+/-]{0,249}", re.ASCII)
@@ -206,7 +208,7 @@ class _Repository:
         return _Repository(self._transport, self._hub, listing.id or self.name, listing.sha)
 
     def expect(self, shards: Collection[str], sizes: dict[str, int]) -> None:
-        self._first = FIRST_READ if len(shards) <= 8 else FIRST_READ_OF_MANY
+        self._first = FIRST_READ if len(shards) <= MANY else FIRST_READ_OF_MANY
         self._sizes = sizes
 
     def listing(self) -> _Listing:
@@ -234,7 +236,7 @@ class _Repository:
 
     def header(self, name: str) -> tuple[Tensor, ...]:
         where = f"{self.name}/{name}"
-        first = self._range(name, 0, self._first)
+        first = self._range(name, _url(self._hub, self.name, self.revision, name), 0, self._first)
         size = self._sizes.get(name, 0) if first.total is None else first.total
         length = safetensors.header_length(first.body[:8], size, where)
         with self._lock:
@@ -243,12 +245,11 @@ class _Repository:
                 raise HeaderError(f"{where}: the headers of {self.name} exceed {MAX_HEADERS_BYTES >> 20} MiB")
         raw = first.body[8 : 8 + length]
         if len(raw) < length:
-            raw += self._range(name, 8 + len(raw), length - len(raw)).body
+            raw += self._range(name, first.url, 8 + len(raw), length - len(raw)).body
         with self._lock:  # one at a time: what is being decoded takes several times the space of its JSON
             return safetensors.parse_header(raw, size, where)
 
-    def _range(self, name: str, start: int, length: int) -> Reply:
-        url = _url(self._hub, self.name, self.revision, name)
+    def _range(self, name: str, url: str, start: int, length: int) -> Reply:
         reply = self._transport.get(url, start=start, length=length, limit=length)
         if reply.status == 416:
             raise HeaderError(f"{self.name}/{name} is empty")
