@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from oomph.commands.call import Call, not_yet
 from oomph.commands.shell import TYPOGRAPHIC
+from oomph.commands.values import short, shown
 from oomph.commands.wrappers import engine_of, peel, script_calls
 from oomph.errors import CommandError, OomphError
 from oomph.ir.deployment import Deployment, Engine
@@ -41,7 +42,7 @@ def parse_command(
         return _one(parse_text(words[0], environment=given, engine=engine), "the text")
     if len(words) == 1 and (words[0].endswith(_FILES) or words[0].rpartition(":")[0].endswith(_FILES)):
         return _from_file(words[0], given, engine)
-    if any(TYPOGRAPHIC & set(word) for word in words):
+    if any(word[:1] in TYPOGRAPHIC for word in words if word):
         # a shell that met curly quotes has split the command where it should not have
         return _one(parse_text(" ".join(words), environment=given, engine=engine), "the command")
     return _one(_deployments(peel(words, given), engine), "the command")
@@ -86,7 +87,8 @@ def parse_text(
         found = _deployments(call, engine)
         out |= {key if len(found) == 1 else f"{key} {i}": d for i, d in enumerate(found, 1)}
     if not out:
-        raise CommandError(f"no serve command is in {name or 'the text'}", hint="oomph looks for vllm serve MODEL ...")
+        where = shown(name) or "the text"
+        raise CommandError(f"no serve command is in {where}", hint="oomph looks for vllm serve MODEL ...")
     return out
 
 
@@ -129,9 +131,9 @@ def _from_file(word: str, environment: Mapping[str, str], engine: Engine | str |
     if wanted:
         chosen = {key: d for key, d in found.items() if key == wanted or key.endswith("/" + wanted)}
         if not chosen:
-            raise CommandError(f"{path} has no {wanted!r}, only {', '.join(found)}")
+            raise CommandError(f"{shown(path)} has no {short(wanted)}, only {shown(', '.join(found))}")
         found = chosen
-    return _one(found, path or word)
+    return _one(found, shown(path or word))
 
 
 def _one(found: Mapping[str, Deployment] | Sequence[Deployment], where: str) -> Deployment:
@@ -139,6 +141,6 @@ def _one(found: Mapping[str, Deployment] | Sequence[Deployment], where: str) -> 
     if not items:
         raise CommandError(f"no serve command is in {where}")
     if len(items) > 1:
-        names = ", ".join(found) if isinstance(found, Mapping) else f"{len(items)} calls"
+        names = shown(", ".join(found)) if isinstance(found, Mapping) else f"{len(items)} calls"
         raise CommandError(f"{where} holds several serve commands: {names}", hint="name one as FILE:NAME")
     return items[0]

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from oomph.commands.values import LIST_KINDS, Refused, human_int, json_value, parse_words, refuse, short
+from oomph.commands.values import LIST_KINDS, Refused, human_int, json_value, parse_words, refuse, short, shown
 from oomph.errors import CommandError
 from oomph.facts.vllm.flags import DASH_O, JSON_NUMBERS, Flag, by_name, flag_status
 from oomph.facts.vllm.versions import pick
@@ -128,7 +128,7 @@ def _resolve(word: str, version: str) -> tuple[str, str | None]:
     status = flag_status(key, version)
     if status.state == "known":  # -tp4: a short flag with its value glued on, which argparse does not take
         raise CommandError(f"unrecognized arguments: {short(word)}")
-    raise CommandError(status.sentence, hint=f"vLLM would stop with: unrecognized arguments: {word[:80]}")
+    raise CommandError(status.sentence, hint=f"vLLM would stop with: unrecognized arguments: {shown(word)}")
 
 
 def _spelled(words: Sequence[str], version: str) -> list[str]:

@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 
 from msgspec import Struct
 
@@ -45,7 +44,7 @@ def assignment(word: str) -> tuple[str, str] | None:
 
 def program(word: str) -> str:
     """/opt/venv/bin/vllm -> vllm, python3.12 -> python, C:\\x\\vllm.exe -> vllm."""
-    name = PurePosixPath(word.replace("\\", "/")).name.removesuffix(".exe")
+    name = word.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
     return "python" if re.fullmatch(r"(?:python|pypy)[0-9.]*", name) else name
 
 
@@ -66,7 +65,7 @@ def choose_engine(asked: Engine | str | None, *, image: str = "", program: str =
     if asked:
         name, version = split_engine(asked)
         if name != "vllm":
-            raise CommandError(f"--engine {asked}, but the command starts vllm")
+            raise CommandError(f"--engine {asked[:60]!r}, but the command starts vllm")
         if version:
             known, note = nearest(version)
             return Engine("vllm", known, "--engine"), (note,) if note else ()

@@ -8,7 +8,7 @@ from typing import Any
 
 from oomph.commands import docker, shell
 from oomph.commands.call import Call
-from oomph.commands.values import short
+from oomph.commands.values import short, shown
 from oomph.commands.wrappers import container_call
 from oomph.commands.yaml_text import load
 from oomph.errors import CommandError
@@ -25,7 +25,7 @@ def calls(text: str, environment: Mapping[str, str], name: str = "compose.yaml")
     out: dict[str, Call] = {}
     for key, service in services.items():
         if isinstance(service, dict) and _runs_engine(service):
-            out[str(key)] = _call(service, environment, f"{name}: service {key}")
+            out[str(key)] = _call(service, environment, shown(f"{name}: service {key}"))
     return out
 
 

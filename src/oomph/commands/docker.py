@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from oomph.commands.call import Call
-from oomph.commands.values import short
+from oomph.commands.values import short, shown
 from oomph.errors import CannotPlan, CommandError
 
 PROGRAMS = ("docker", "podman", "nerdctl", "nvidia-docker", "docker.io")
@@ -104,7 +104,7 @@ def _options(words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
                 index += 1
         else:
             if index >= len(words):
-                raise CommandError(f"docker run: flag needs an argument: {word}")
+                raise CommandError(f"docker run: flag needs an argument: {shown(word)}")
             options.append((name, words[index]))
             index += 1
     return options, words[index:]
@@ -125,12 +125,12 @@ def _environment(options: Sequence[tuple[str, str]], outer: Mapping[str, str]) -
 
 def _gpus(options: Sequence[tuple[str, str]], inside: dict[str, str]) -> tuple[int, list[str]]:
     """How many GPUs the container sees (0 = all, or not said)."""
-    notes = [f"the variables of {value} were not read" for name, value in options if name == "--env-file"]
+    notes = [f"the variables of {shown(value)} were not read" for name, value in options if name == "--env-file"]
     given = [value for name, value in options if name == "--gpus"]
     if given:
         count, visible = gpus_option(given[-1])
         if visible and "CUDA_VISIBLE_DEVICES" not in inside:
-            notes.append(f"docker gives it GPU {visible}")
+            notes.append(f"docker gives it GPU {shown(visible)}")
         return count, notes
     devices = [value for name, value in options if name == "--device" and value.startswith("nvidia.com/gpu")]
     if devices:

@@ -33,7 +33,9 @@ def sort_of(text: str, name: str = "") -> Sort:
         return "python"
     if name.endswith((".sh", ".bash", ".zsh", ".service")):
         return "shell"
-    if all(re.search(rf"^[\s{{-]*[\"']?{key}[\"']?\s*:\s*\S", text, re.MULTILINE) for key in ("kind", "apiVersion")):
+    if text.lstrip().startswith("{") and '"apiVersion"' in text and '"kind"' in text:
+        return "kubernetes"
+    if all(re.search(rf"^[ -]*{key}:\s*\S", text, re.MULTILINE) for key in ("kind", "apiVersion")):
         return "kubernetes"
     if re.search(r"^services:\s*(?:#.*)?$", text, re.MULTILINE) or name.endswith((".yaml", ".yml")):
         return "compose"

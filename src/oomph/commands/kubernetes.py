@@ -8,6 +8,7 @@ from typing import Any
 
 from oomph.commands import docker
 from oomph.commands.call import Call
+from oomph.commands.values import shown
 from oomph.commands.wrappers import container_call
 from oomph.commands.yaml_text import load
 from oomph.errors import CommandError
@@ -30,7 +31,7 @@ def calls(text: str, environment: Mapping[str, str], name: str = "manifest.yaml"
                 key = f"{title}/{container.get('name', 'container')}"
                 while key in out:  # a leader and its workers
                     key += "+"
-                out[key] = _call(container, f"{name}: {key}")
+                out[key] = _call(container, shown(f"{name}: {key}"))
     return out
 
 
@@ -57,7 +58,7 @@ def _runs_engine(container: Mapping[str, Any]) -> bool:
 
 def _call(container: Mapping[str, Any], where: str) -> Call:
     environment, unknown = _environment(container.get("env"))
-    notes = [f"{where}: {key} comes from elsewhere in the cluster" for key in unknown if key.startswith("VLLM_")]
+    notes = [f"{where}: {shown(key)} comes from elsewhere in the cluster" for key in unknown if key.startswith("VLLM_")]
     command = _words(container.get("command"), environment, where)
     args = _words(container.get("args"), environment, where)
     count = _gpus(container.get("resources"))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.commands.call import Call, choose_engine, kept, visible_devices
-from oomph.commands.values import Refused, check_python, short
+from oomph.commands.values import Refused, check_python, short, shown
 from oomph.errors import CommandError
 from oomph.facts.vllm import environment as variables
 from oomph.facts.vllm.flags import Flag, by_field, flag_status
@@ -115,14 +115,15 @@ def _keywords(node: ast.Call, known: Mapping[str, Any], version: str) -> tuple[d
             if isinstance(value, dict) and all(isinstance(k, str) for k in value):
                 given.update(value)
             else:
-                notes.append(f"line {node.lineno}: **{ast.unparse(keyword.value)[:40]} is not a literal: left out")
+                text = shown(ast.unparse(keyword.value)[:40])
+                notes.append(f"line {node.lineno}: **{text} is not a literal: left out")
         else:
             pairs.append((keyword.arg, keyword.value))
     for name, expression in pairs:
         try:
             given[name] = _literal(expression, known)
         except ValueError:
-            text = ast.unparse(expression)[:60]
+            text = shown(ast.unparse(expression)[:60])
             if name == "model":
                 raise CommandError(f"line {node.lineno}: the model is not a literal: {text}") from None
             notes.append(f"line {node.lineno}: {name}={text} is not a literal: left out")
@@ -145,7 +146,7 @@ def _value(name: str, value: Any, version: str, line: int) -> Any:
     try:
         return _renderable(flag, check_python(flag, value, version))
     except Refused as error:
-        raise CommandError(f"line {line}: {name}: {error}") from None
+        raise CommandError(f"line {line}: {shown(name)}: {error}") from None
 
 
 def _renderable(flag: Flag, value: Any) -> Any:

@@ -111,6 +111,9 @@ class _Reader:
         if char in " \t\r":
             self.at += 1
             return True
+        if arguments := re.compile(r"\"?\$[@*]\"?(?=[\s;|&)]|\Z)").match(self.text, self.at):  # the script's own: none
+            self.at = arguments.end()
+            return True
         if char == "#":
             end = self.text.find("\n", self.at)
             self.at = len(self.text) if end < 0 else end
@@ -278,7 +281,7 @@ class _Reader:
 
     def finish(self) -> None:
         words, environment, index = self.words, dict(self.exported), 0
-        while index < len(words) and (pair := assignment(words[index])):
+        while index < len(words) and (pair := assignment(words[index].replace("+=", "=", 1))):
             environment[pair[0]] = pair[1]
             index += 1
         rest = words[index:]

@@ -148,6 +148,11 @@ def short(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
+def shown(text: str) -> str:
+    """The same without quotes, for words that stand for themselves: file names, flags."""
+    return text if text.isprintable() and len(text) <= 120 else short(text)
+
+
 def check(flag: Flag, value: Any, version: str) -> None:
     """Choices and bounds, as argparse and pydantic would."""
     items = value if isinstance(value, list) else [value]
@@ -211,7 +216,10 @@ def check_python(flag: Flag, value: Any, version: str) -> Any:
     if plain == "float" and not listed:
         value = _float(str(value))
     if isinstance(value, dict):
-        value = json_value(json.dumps(value), version, human=False)
+        try:
+            value = json_value(json.dumps(value), version, human=False)
+        except (TypeError, ValueError, RecursionError):
+            raise Refused("it is not plain JSON") from None
     if any(isinstance(i, int) and abs(i) >= _MOST for i in items):
         raise Refused("it is larger than any count")
     check(flag, value, version)

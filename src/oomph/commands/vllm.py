@@ -9,7 +9,7 @@ from typing import Any
 
 from oomph.commands import arguments
 from oomph.commands.call import Call, choose_engine, kept, program, visible_devices
-from oomph.commands.values import refuse, render, short
+from oomph.commands.values import refuse, render, short, shown
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.vllm import environment as variables
 from oomph.facts.vllm.flags import MODEL_FLAG, YAML_FALSE, YAML_MAPPING, by_field, by_name, idle, negated, spelled
@@ -27,11 +27,12 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
     words, serve = _after_program(call.words)
     from_flag, words = _model_flag(words, serve, version)
     config, words, config_notes = _config(words, version)
-    parsed = arguments.parse([*config, *words], version)
+    first = 1 if words and not words[0].startswith("-") else 0  # the file's flags go behind the model
+    parsed = arguments.parse([*words[:first], *config, *words[first:]], version)
     flags = dict(parsed.flags)
     positional = ([from_flag] if from_flag is not None else []) + list(parsed.positional)
     if len(positional) > 1:
-        raise CommandError(f"unrecognized arguments: {' '.join(positional[1:])[:80]}")
+        raise CommandError(f"unrecognized arguments: {shown(' '.join(positional[1:]))}")
     named = flags.pop("model", None)
     model = positional[0] if positional else named
     model_notes: tuple[str, ...] = ()
@@ -41,7 +42,8 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
     _check_model(model)
     _merge_speculative(flags, version)
     environment = kept(call.environment)
-    all_notes = [*call.notes, *notes, *config_notes, *parsed.notes, *model_notes, *variables.check(environment, version)]
+    all_notes = [*call.notes, *notes, *config_notes, *parsed.notes, *model_notes]
+    all_notes += variables.check(environment, version)
     for field in flags:
         if why := idle(field, version):
             all_notes.append(f"{_name(field, version)} has no effect in vLLM {version}: {why}")
@@ -121,7 +123,7 @@ def _merge_speculative(flags: dict[str, Any], version: str) -> None:
 def _config(words: list[str], version: str) -> tuple[list[str], list[str], list[str]]:
     """The flags of a `--config FILE`, the words without it, and notes. The file's flags come first: later ones win."""
     notes = [
-        f"{word} is ignored by vLLM: the file is read only as --config FILE, in two words"
+        f"{shown(word)} is ignored by vLLM: the file is read only as --config FILE, in two words"
         for word in words
         if word.startswith("--config=")
     ]
@@ -134,13 +136,14 @@ def _config(words: list[str], version: str) -> tuple[list[str], list[str], list[
         raise CommandError("No config file specified! Please check your command-line arguments.")
     path = words[at + 1]
     flags, dropped = config_words(_read_config(path), path, version)
-    notes += [f"{path}: vLLM {version} drops '{key}: false'; only 0.28 and later read --no-{key}" for key in dropped]
+    where = shown(path)
+    notes += [f"{where}: vLLM {version} drops '{key}: false'; only 0.28 and later read --no-{key}" for key in dropped]
     return flags, words[:at] + words[at + 2 :], notes
 
 
 def _read_config(path: str) -> dict[Any, Any]:
     if not path.endswith((".yaml", ".yml")):
-        raise CommandError(f"Config file must be of a yaml/yml type. {path.split('.')[-1][:40]} supplied")
+        raise CommandError(f"Config file must be of a yaml/yml type. {shown(path.split('.')[-1])} supplied")
     try:
         if not os.path.isfile(path):
             raise CommandError(f"the config file {short(path)} is not there")
@@ -164,7 +167,7 @@ def config_words(config: dict[Any, Any], path: str, version: str) -> tuple[list[
     dropped: list[str] = []
     for key, value in config.items():
         if not isinstance(key, str):
-            raise CommandError(f"{path}: the key {short(str(key))} is not a flag")
+            raise CommandError(f"{shown(path)}: the key {short(str(key))} is not a flag")
         name = "--" + key
         if value is True:
             out.append(name)
@@ -183,7 +186,7 @@ def config_words(config: dict[Any, Any], path: str, version: str) -> tuple[list[
             try:
                 out += [name, json.dumps(value) if as_json else str(value)]
             except (TypeError, ValueError, RecursionError):
-                raise CommandError(f"{path}: the value of {key} is not plain YAML") from None
+                raise CommandError(f"{shown(path)}: the value of {shown(key)} is not plain YAML") from None
         else:
             out += [name, str(value)]
     return out, dropped

@@ -9,9 +9,15 @@ from oomph.commands import docker, shell
 from oomph.commands.call import Call, assignment, program
 from oomph.commands.values import short
 from oomph.errors import CommandError
+from oomph.facts.vllm.flags import flag_status
+from oomph.facts.vllm.versions import NEWEST
 
 SHELLS = ("sh", "bash", "zsh", "dash", "ash", "ksh")
-_BLOCK = re.compile(r"^[^\n]*\b(?:vllm serve|docker run|-m vllm\.)(?:[^\n]*\\[ \t]*\n)*[^\n]*$", re.MULTILINE)
+# a line that starts a server, with the lines that it goes on in
+_BLOCK = re.compile(
+    r"^[^\n]*\b(?:vllm serve|docker run|-m vllm\.)(?:[^\n]*(?:\\[ \t]*\n|\n(?=[ \t]*--?[A-Za-z])))*[^\n]*$",
+    re.MULTILINE,
+)
 _DEEPEST = 6  # docker run ... sh -c "sudo docker run ..." and so on
 
 # program -> engine
@@ -66,7 +72,16 @@ def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0
         if engine_of(words[index:]) or _starts_wrapper(words[index:]):
             pairs = [pair for word in words[1:index] if (pair := assignment(word))]
             return peel(words[index:], inner | dict(pairs), depth=depth + 1)
+    if _only_arguments(words):
+        return Call(("vllm", "serve", *words), inner, notes=("no program is named: read as vllm serve",))
     raise CommandError(f"{short(words[0])} is not a serve command that oomph knows", hint="try: vllm serve MODEL ...")
+
+
+def _only_arguments(words: Sequence[str]) -> bool:
+    """ORG/MODEL --max-model-len 8192: what stands below `args:` in a manifest, or below "my parameters" in a post."""
+    return bool(re.fullmatch(r"[\w./-]*\w/[\w.-]+", words[0])) and (
+        len(words) == 1 or flag_status(words[1], NEWEST).state != "unknown"
+    )
 
 
 def _starts_wrapper(words: Sequence[str]) -> bool:
@@ -98,7 +113,7 @@ def _shell(words: list[str], environment: Mapping[str, str], depth: int) -> Call
     for index, word in enumerate(words[1:-1], 1):
         if word.startswith("-") and not word.startswith("--") and word.endswith("c"):
             return first_call(words[index + 1], environment, depth=depth + 1)
-    raise CommandError(f"{short(' '.join(words[:3]))} is not a serve command: name the file itself, or its text with -c")
+    raise CommandError(f"{short(' '.join(words[:3]))} is not a serve command: name the file itself, or its text by -c")
 
 
 def first_call(text: str, environment: Mapping[str, str], *, depth: int = 0) -> Call:
@@ -111,8 +126,21 @@ def first_call(text: str, environment: Mapping[str, str], *, depth: int = 0) -> 
 
 def script_calls(text: str, environment: Mapping[str, str], *, depth: int = 0) -> list[Call]:
     """Every serve command of a script, in order."""
+    try:
+        calls = _calls(shell.commands(text, environment), text, depth)
+    except CommandError:
+        calls = []
+        if not _BLOCK.search(shell.plain(text)):
+            raise
+    if not calls:  # no shell text as a whole (a post with prose around it): the lines that start a server alone
+        for block in _BLOCK.findall(shell.plain(text)):
+            calls += _calls(shell.commands(block, environment), text, depth)
+    return calls
+
+
+def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Call]:
     calls = []
-    for command in _commands(text, environment):
+    for command in commands:
         try:
             call = peel(command.words, command.environment, depth=depth + 1)
         except CommandError:
@@ -128,17 +156,6 @@ def script_calls(text: str, environment: Mapping[str, str], *, depth: int = 0) -
             notes.append("curly quotes and long dashes were read as plain ones")
         calls.append(Call(call.words, call.environment, call.image, call.gpu_count, tuple(notes)))
     return calls
-
-
-def _commands(text: str, environment: Mapping[str, str]) -> list[shell.Command]:
-    """Where the whole is no shell text (a post with prose around it), the lines that start a server alone."""
-    try:
-        return shell.commands(text, environment)
-    except CommandError:
-        blocks = _BLOCK.findall(shell.plain(text))
-        if not blocks:
-            raise
-        return [command for block in blocks for command in shell.commands(block, environment)]
 
 
 def _python(words: list[str], environment: Mapping[str, str]) -> Call:

@@ -162,6 +162,7 @@ def flag_status(flag: str, version: str) -> Status:
     """`flag` may be spelled as on the command line or as the field's name."""
     name = spelled(flag)
     if name not in _anywhere():
+        name = name if name.isprintable() and len(name) <= 80 else repr(name[:80])
         close = _close(name, version)
         meant = f"; did you mean {' or '.join(close)}?" if close else ""
         return Status(name, "unknown", close=close, sentence=f"vLLM {version} has no flag {name}{meant}")

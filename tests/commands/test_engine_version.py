@@ -1,0 +1,70 @@
+import pytest
+
+from oomph.commands import call, parse_command
+from oomph.errors import CommandError
+from oomph.ir.deployment import Engine
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch):
+    monkeypatch.setattr(call, "installed_version", lambda program="": "")
+
+
+@pytest.mark.parametrize(
+    ("engine", "version"),
+    [
+        ("vllm==0.21.0", "0.21.0"),
+        ("vllm 0.21.0", "0.21.0"),
+        ("vllm:v0.21.0", "0.21.0"),
+        ("vLLM@0.21.0", "0.21.0"),
+        ("0.21.0", "0.21.0"),
+        ("v0.21.0", "0.21.0"),
+        ("0.21", "0.21.0"),
+    ],
+)
+def test_asked_for(engine, version):
+    d = parse_command(["vllm", "serve", "m"], engine=engine)
+    assert d.engine == Engine("vllm", version, "--engine") and d.notes == ()
+
+
+def test_nearest_release_with_a_note():
+    d = parse_command(["vllm", "serve", "m"], engine="vllm==0.20.2rc1.dev9+g01d4d1ad3")
+    assert d.engine.version == "0.20.2" and "no release" in d.notes[0]
+    d = parse_command(["vllm", "serve", "m"], engine="0.40.0")
+    assert d.engine.version == "0.32.0" and "newer than any known" in d.notes[0]
+
+
+def test_the_newest_known(nothing_installed):
+    assert parse_command(["vllm", "serve", "m"]).engine == Engine("vllm", "0.32.0", "newest known")
+    assert parse_command(["vllm", "serve", "m"], engine="vllm").engine.version_from == "newest known"
+
+
+def test_the_installed_package(monkeypatch):
+    monkeypatch.setattr(call, "installed_version", lambda program="": "0.21.0+cu129")
+    d = parse_command(["vllm", "serve", "m"])
+    assert d.engine == Engine("vllm", "0.21.0", "installed package") and d.notes == ()
+
+
+def test_the_package_beside_the_program(tmp_path):
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "vllm"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (tmp_path / "lib" / "python3.12" / "site-packages" / "vllm-0.19.1+cu129.dist-info").mkdir(parents=True)
+    assert call.installed_version(str(program)) == "0.19.1+cu129"
+    assert parse_command([str(program), "serve", "m"]).engine == Engine("vllm", "0.19.1", "installed package")
+
+
+@pytest.mark.parametrize("engine", ["vllm==x.y", "ollama", "nonsense==1", "vllm==", "==1 2 3"])
+def test_what_is_no_engine(engine, nothing_installed):
+    try:
+        parse_command(["vllm", "serve", "m"], engine=engine)
+    except CommandError as error:
+        assert "--engine" in str(error) or "version" in str(error)
+    else:
+        assert engine == "vllm=="
+
+
+def test_an_engine_that_was_chosen_before_stays():
+    engine = Engine("vllm", "0.21.0", "log line 3")
+    assert parse_command(["vllm", "serve", "m"], engine=engine).engine == engine
