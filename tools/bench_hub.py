@@ -133,7 +133,7 @@ def main() -> int:
     given = parser.parse_args()
     with LoopbackHub() as hub, tempfile.TemporaryDirectory() as folder:
         hub.add(REPO, model())
-        # Installed programs have their bytecode beside them; a checkout gets it in the first run, unless it is forbidden.
+        # Installed programs have their bytecode beside them; a checkout gets it in its first run, unless forbidden.
         unwanted = ("HF_TOKEN", "PYTHONDONTWRITEBYTECODE")
         environment = {n: v for n, v in os.environ.items() if not n.lower().endswith("_proxy") and n not in unwanted}
         environment |= {"HF_ENDPOINT": hub.url, "HF_HOME": f"{folder}/home", "NO_COLOR": "1"}

@@ -134,8 +134,11 @@ def open_url(url: str) -> Ranges:
     hub = hub_home.hub()
     if hub.offline:
         raise HubError(f"{url[:200]} is on the network, and HF_HUB_OFFLINE forbids asking")
-    parts = urlsplit(url)
-    if parts.hostname in ("huggingface.co", "hf.co", urlsplit(hub.endpoint).hostname):
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        raise InputError(f"{url[:200]!r} is not an address") from None
+    if host in ("huggingface.co", "hf.co", urlsplit(hub.endpoint).hostname):
         url = url.replace("/blob/", "/resolve/", 1)
     return RemoteFile(hub.transport(), url, url.partition("?")[0], None)
 

@@ -1,12 +1,8 @@
-"""HTTP as the hub needs it: byte ranges, redirects, bounded retries, kept connections. Nothing here knows a model.
-
-http.client, because it costs 25 ms to import where huggingface_hub's own client costs 150.
-"""
+"""HTTP as the hub needs it: byte ranges, redirects, bounded retries, kept connections. Nothing here knows a model."""
 
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import re
 import socket
@@ -19,6 +15,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from msgspec import Struct
 
 from oomph.errors import HubError
+from oomph.sources.wire import Answer, Closed, Connection, Cut, ProtocolError
 
 BACKOFF = (0.2, 0.6, 1.8)  # seconds before each further attempt, where the server does not say
 MAX_RETRY_AFTER = 8.0  # a longer wait is the user's to decide
@@ -46,13 +43,9 @@ class Reply(Struct, frozen=True):
     total: int | None = None  # bytes of the whole file, where the server says it
 
 
-class _Cut(Exception):
-    """The body ended before its declared length."""
-
-
 class Transport:
     def __init__(self, *, token: str | None = None, trusted: str = "", timeout: float = 10.0) -> None:
-        self._idle: dict[tuple[str, str], list[http.client.HTTPConnection]] = {}
+        self._idle: dict[tuple[str, str], list[Connection]] = {}
         self._authorization = f"Bearer {token}" if token else ""
         self._trusted = urlsplit(trusted).netloc  # the only host that the token is sent to
         self._timeout = timeout
@@ -65,7 +58,7 @@ class Transport:
         for delay in (*BACKOFF, None):
             try:
                 reply = self._follow(url, start, length, limit)
-            except (OSError, http.client.HTTPException, _Cut, ValueError) as e:
+            except (OSError, ProtocolError, Cut, ValueError) as e:
                 if delay is None or _final(e):
                     raise Unreachable(f"{_host(url)} {_reason(e, self._timeout)}") from None
                 time.sleep(delay)
@@ -105,60 +98,57 @@ class Transport:
             headers["Authorization"] = self._authorization
         if length is not None:
             headers["Range"] = f"bytes={start}-{start + length - 1}"
-        connection, response = self._send(parts, headers)
+        connection, answer = self._send(parts, headers)
         try:
-            reply = _receive(response, parts, start, length, limit)
-            if response.length == 0:
-                response.read()  # marks it as read to the end, so that the connection can be used again
-            if response.isclosed() and not response.will_close:
-                with self._lock:
-                    self._idle.setdefault((parts.scheme, parts.netloc), []).append(connection)
-                connection = None
-            return reply
-        finally:
-            if connection is not None:
-                connection.close()
+            reply = _receive(answer, parts, start, length, limit)
+        except BaseException:
+            connection.close()
+            raise
+        if answer.reusable:
+            with self._lock:
+                self._idle.setdefault((parts.scheme, parts.netloc), []).append(connection)
+        else:
+            connection.close()
+        return reply
 
-    def _send(self, parts: SplitResult, headers: dict[str, str]) -> tuple[Any, http.client.HTTPResponse]:
+    def _send(self, parts: SplitResult, headers: dict[str, str]) -> tuple[Connection, Answer]:
+        proxy = _proxy(parts)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        if proxy and parts.scheme == "http":
+            target = parts.geturl()
         with self._lock:
             idle = self._idle.get((parts.scheme, parts.netloc))
-            connection = idle.pop() if idle else None
-        reused = connection is not None
-        target, connect = self._route(parts)
-        for _ in range(2):
-            connection = connection or connect()
+            kept = idle.pop() if idle else None
+        if kept is not None:
             try:
-                connection.request("GET", target, headers=headers)
-                return connection, connection.getresponse()
-            except (ConnectionError, http.client.RemoteDisconnected):
-                connection.close()
-                connection = None
-                if not reused:  # a kept connection may have been closed meanwhile: that is no failure
+                return kept, kept.ask("GET", target, headers)
+            except BaseException as e:
+                kept.close()
+                if not isinstance(e, ConnectionError):  # hung up on meanwhile: that is no failure
                     raise
-                reused = False
-            except BaseException:
-                connection.close()
-                raise
-        raise AssertionError
+        connection = self._connect(parts, proxy)
+        try:
+            return connection, connection.ask("GET", target, headers)
+        except BaseException:
+            connection.close()
+            raise
 
-    def _route(self, parts: SplitResult) -> tuple[str, Callable[[], http.client.HTTPConnection]]:
-        """What to ask for, and how to connect: directly, or through the environment's proxy."""
-        proxy = _proxy(parts)
-        host, port = ((proxy or parts).hostname or ""), (proxy or parts).port
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        if parts.scheme == "http":
-            return parts.geturl() if proxy else path, lambda: http.client.HTTPConnection(
-                host, port, timeout=self._timeout
-            )
-        context = self._tls()
-
-        def connect() -> http.client.HTTPConnection:
-            connection = http.client.HTTPSConnection(host, port, timeout=self._timeout, context=context)
-            if proxy:
-                connection.set_tunnel(parts.hostname or "", parts.port or 443, _proxy_authorization(proxy))
-            return connection
-
-        return path, connect
+    def _connect(self, parts: SplitResult, proxy: SplitResult | None) -> Connection:
+        """Directly, or through the environment's proxy."""
+        host, secure = parts.hostname or "", parts.scheme == "https"
+        port = parts.port or (443 if secure else 80)
+        context = self._tls() if secure else None
+        via = (proxy.hostname or "", proxy.port or 80) if proxy else (host, port)
+        connection = Connection(*via, self._timeout)
+        try:
+            if secure and proxy:
+                connection.tunnel(host, port, _proxy_authorization(proxy))
+            if secure:
+                connection.secure(context, host)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _tls(self) -> Any:
         with self._lock:
@@ -205,22 +195,17 @@ def in_parallel(work: Callable[[T], R], items: Iterable[T], workers: int) -> lis
     return [done[n] for n in sorted(done)]
 
 
-def _receive(
-    response: http.client.HTTPResponse, parts: SplitResult, start: int, length: int | None, limit: int
-) -> Reply:
-    headers = {name.lower(): value for name, value in response.getheaders()}
-    status, url, declared = response.status, parts.geturl(), response.length
+def _receive(answer: Answer, parts: SplitResult, start: int, length: int | None, limit: int) -> Reply:
+    headers, status, url, declared = answer.headers, answer.status, parts.geturl(), answer.length
     if not 200 <= status < 300:
-        body = _read(response, min(MAX_ERROR_BYTES, declared or 0)) if declared else b""
-        return Reply(status, headers, body, url, _content_range(headers)[1])
+        _read(answer, MAX_ERROR_BYTES)  # so that the connection can be used again
+        return Reply(status, headers, b"", url, _content_range(headers)[1])
     if length is None:
         if (declared or 0) > limit:
             raise HubError(f"{url} has {declared:,} bytes, more than the {limit:,} that such a file can have")
-        body = _read(response, limit + 1 if declared is None else declared)
+        body = _read(answer, limit + 1)
         if len(body) > limit:
             raise HubError(f"{url} has more than the {limit:,} bytes that such a file can have")
-        if declared is not None and len(body) < declared:
-            raise _Cut
         return Reply(status, headers, body, url, len(body))
     skip, total = 0, declared
     if status == 206:
@@ -231,19 +216,18 @@ def _receive(
         skip = start
         if skip > MAX_SKIP_BYTES:
             raise HubError(f"{url} cannot be read in parts: its server ignores ranges")
-    body = _read(response, skip + length)[skip:]
-    expected = length if total is None else max(0, min(length, total - start))
-    if len(body) < expected and (total is not None or declared is not None):
-        raise _Cut
+    body = _read(answer, skip + length)[skip:]
+    if total is not None and len(body) < min(length, total - start):
+        raise Cut
     return Reply(status, headers, body, url, total)
 
 
-def _read(response: http.client.HTTPResponse, length: int) -> bytes:
+def _read(answer: Answer, length: int) -> bytes:
     """At most `length` bytes, in whatever pieces they come, within the deadline."""
     end = time.monotonic() + DEADLINE
     pieces: list[bytes] = []
     while length > 0:
-        piece = response.read1(min(length, 1 << 20))
+        piece = answer.read(min(length, 1 << 20))
         if not piece:
             break
         pieces.append(piece)
@@ -296,18 +280,19 @@ def _proxy_authorization(proxy: SplitResult) -> dict[str, str]:
 
 
 def _host(url: str) -> str:
-    return urlsplit(url).netloc.rpartition("@")[2] or url[:100]
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2] or repr(url[:100])
+    except ValueError:
+        return repr(url[:100])
 
 
 def _final(e: Exception) -> bool:
     """Trying again would not help: an unknown name, a refused certificate, an address that is none."""
-    return isinstance(e, (socket.gaierror, ValueError, http.client.InvalidURL)) or type(e).__name__.startswith(
-        "SSLCert"
-    )
+    return isinstance(e, (socket.gaierror, ValueError)) or type(e).__name__.startswith("SSLCert")
 
 
 def _reason(e: Exception, timeout: float) -> str:
-    if isinstance(e, (_Cut, http.client.IncompleteRead)):
+    if isinstance(e, (Cut, Closed)):
         return "ends its answer before it is complete"
     if isinstance(e, TimeoutError):
         return f"does not answer within {timeout:.0f} s"
@@ -315,4 +300,6 @@ def _reason(e: Exception, timeout: float) -> str:
         return "cannot be found: there is no network, or no host of that name"
     if isinstance(e, OSError):
         return f"cannot be reached: {getattr(e, 'verify_message', '') or (e.strerror or str(e)).lower()}"
-    return f"does not answer as HTTP: {type(e).__name__}"
+    if isinstance(e, ValueError):
+        return "is not an address that can be asked"
+    return f"does not answer as HTTP: {e}"
