@@ -95,6 +95,11 @@ class Case(Struct, frozen=True):
         return number(self.oom, name)
 
     @property
+    def memory(self) -> bool:
+        """Some line says that memory ran out; a bare traceback does not."""
+        return self.has("torch_oom", "load_oom", "cuda_error_oom", "triton_oom", "sampler_oom")
+
+    @property
     def tp(self) -> int:
         return max(1, self.whole("tensor_parallel_size") or 1)
 
@@ -111,7 +116,7 @@ class Case(Struct, frozen=True):
         return round(float(match[1]) * 1e9) if match else 0
 
     def module(self, size: int) -> str:
-        """The quantised module whose packed weight is this many bytes (allocations round up to 2 MiB); "" = not known."""
+        """The quantised module whose packed weight is this large (allocations round up to 2 MiB); "" = not known."""
         return self.modules.get(-(-size // (2 * MIB)), "") if size else ""
 
     @property

@@ -212,6 +212,8 @@ def _stage(failure: Observation, functions: Sequence[str], before: Sequence[Obse
         return "profile_run", "traceback"  # the model ran while the engine was starting: only profiling does that
     if from_frames:
         return from_frames, "traceback"
+    if failure.kind in ("engine_failed", "secondary"):
+        return "other", "guess"  # a child died, of what and doing what is not in the log
     reached = milestone(before)
     if failure.kind == "sampler_oom":
         return ("profile_run" if reached in ("profile_run", None) else "sampler_warmup"), "message"

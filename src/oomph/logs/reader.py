@@ -8,8 +8,8 @@ a gigabyte of request lines costs seconds.
 from __future__ import annotations
 
 import codecs
-import gzip
 import sys
+import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -100,29 +100,22 @@ def _wide_decoder(first: bytes) -> codecs.IncrementalDecoder | None:
     return None
 
 
-class _Joined:
-    """The bytes already read, then the rest of the stream, for gzip."""
-
-    def __init__(self, first: bytes, stream: BinaryIO) -> None:
-        self._first = first
-        self._stream = stream
-
-    def read(self, n: int = -1) -> bytes:
-        if not self._first:
-            return self._stream.read(n)
-        head, self._first = self._first[:n], self._first[n:]
-        return head
-
-
 def _gunzip(first: bytes, stream: BinaryIO, source: str) -> Iterator[bytes]:
-    try:
-        with gzip.GzipFile(fileobj=_Joined(first, stream)) as unpacked:  # type: ignore[call-overload]
-            while chunk := unpacked.read(CHUNK):
-                yield chunk
-    except (OSError, EOFError, ValueError) as error:
-        if "end-of-stream" in str(error):
-            return  # a rotated log that was still being written: what is there is read
-        raise InputError(f"{source} is not a readable gzip file: {error}") from None
+    """Members one after the other; a rotated log that was still being written is read as far as it goes."""
+    packed, unpack = first, zlib.decompressobj(31)
+    while packed:
+        try:
+            out = unpack.decompress(packed, CHUNK)
+        except zlib.error as error:
+            raise InputError(f"{source} is not a readable gzip file: {error}") from None
+        if out:
+            yield out
+        packed = unpack.unconsumed_tail
+        if unpack.eof:
+            packed = unpack.unused_data.lstrip(b"\0")
+            unpack = zlib.decompressobj(31)
+        if not packed:
+            packed = stream.read(CHUNK)
 
 
 class _Window:

@@ -25,6 +25,8 @@ from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
+    if case.failed and case.stage == "runtime_request" and case.has("cuda_error_oom"):
+        return _at_run_time(case)
     if case.stage != "kv_alloc" or not case.has(
         "lc_malloc", "lc_alloc_compute", "lc_no_compute", "lc_no_kv", "ol_runner_died"
     ):
@@ -68,10 +70,20 @@ def match(case: Case) -> Candidate | None:
     )
 
 
+def _at_run_time(case: Case) -> Candidate:
+    """Scratch pools are not part of any printed buffer: they grow with the first long prompts."""
+    text = "The buffers had all been allocated; CUDA ran out in the scratch pool while a request was processed."
+    remedies = (
+        Remedy("ubatch", "-ub 256", "flag", costs="slower prompt processing", rank=1),
+        Remedy("context", "a smaller -c, or fewer layers on this GPU: leave about 1 GiB free", "flag", rank=3),
+    )
+    return Candidate(72, text, case.line("cuda_error_oom", "lc_prompt_cache"), remedies)
+
+
 RULE = Rule(
     "B02",
     "llama.cpp: KV cache or compute buffer does not fit",
-    ("kv_alloc",),
+    ("kv_alloc", "runtime_request"),
     match,
     engines=("llamacpp", "ollama"),
     evidence=("llama.cpp issue 26297",),

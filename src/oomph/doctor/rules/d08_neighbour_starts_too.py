@@ -43,8 +43,9 @@ def match(case: Case) -> Candidate | None:
         advice.host("start the engines one after the other", rank=0),
         advice.kv_bytes(max(GIB, expected - 2 * GIB)),
     )
+    outside = case.account.get("context") or 0
     return Candidate(
-        72,
+        88 if outside > 6 * GIB else 72,
         text,
         case.line("available_kv", "weights"),
         remedies,

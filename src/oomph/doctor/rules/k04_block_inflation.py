@@ -52,8 +52,10 @@ def match(case: Case) -> Candidate | None:
         costs="no reuse of common prefixes",
         rank=3,
     )
+    notable = (block or 0) >= 1024 or (waste or 0) >= 5
+    score = 48 if case.failed and case.stage in ("kv_check", "kv_alloc") else 42 if notable and not case.failed else 30
     return Candidate(
-        48 if case.failed and case.stage in ("kv_check", "kv_alloc") else 30,
+        score,
         text.strip(),
         case.line("attention_block", "page_padding", "padding_layers"),
         (state, off),

@@ -28,7 +28,7 @@ from oomph.units import gib
 def match(case: Case) -> Candidate | None:
     tokens, length = case.value("kv_tokens", "tokens"), case.value("concurrency", "max_model_len")
     times = case.real("concurrency", "concurrency")
-    if not tokens or not length or not times or (case.within("0.21.0") is True and tokens > length * times * 0.9):
+    if case.failed or not tokens or not length or not times:
         return None
     capacity = int(times * length)
     if tokens > capacity * 0.8 or times < 1:

@@ -24,7 +24,7 @@ from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule
-from oomph.units import gib, human
+from oomph.units import GIB, gib, human
 
 
 def match(case: Case) -> Candidate | None:
@@ -39,16 +39,18 @@ def match(case: Case) -> Candidate | None:
             f"PyTorch held {gib(allocated)} of parameters when {human(case.oom_value('tried') or 0)} more did not fit, "
             f"and {read}. {room(case)} The parameters of one rank alone are more than that."
         )
-    return Candidate(70, text, case.line("load_oom", "torch_oom", "load_begin"), tuple(remedies), useless(case))
+    lines = case.line("load_oom", "torch_oom", "load_begin")
+    return Candidate(70 if case.memory else 50, text, lines, tuple(remedies), useless(case))
 
 
 def room(case: Case) -> str:
     """What PyTorch can have on this card: all but other processes and the own context."""
-    total = case.total or 0
-    others, context = case.account.get("others") or 0, case.account.get("context") or 0
+    total, others, context = (
+        round(n / GIB, 2) for n in (case.total or 0, case.account.get("others") or 0, case.account.get("context") or 0)
+    )
     return (
-        f"On this card PyTorch could get {advice.exact(total - others - context)}: {advice.exact(total)} less "
-        f"{advice.exact(others)} of other processes and {advice.exact(context)} of context."
+        f"On this card PyTorch could get {total - others - context:.2f} GiB: {total} GiB less {others} GiB of other "
+        f"processes and {context} GiB of context."
     )
 
 

@@ -74,8 +74,8 @@ def match(case: Case) -> Candidate | None:
     module = case.module(tried)
     if module:
         text += (
-            f" Nothing is loaded in full precision first: the {human(tried)} that failed are {module}, as stored; in 16 bits "
-            "they would be several times as much."
+            f" Nothing is loaded in full precision first: the {human(tried)} that failed are {module}, as stored; "
+            "in 16 bits they would be several times as much."
         )
     rejected = useless(
         case,

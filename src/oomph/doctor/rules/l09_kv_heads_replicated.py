@@ -39,7 +39,7 @@ def match(case: Case) -> Candidate | None:
         rank=2,
     )
     return Candidate(
-        85,
+        94,
         text,
         case.line("kv_need", "kv_none", "args"),
         (split,),

@@ -42,7 +42,7 @@ def match(case: Case) -> Candidate | None:
         reject("empty_cache", "the memory is the driver's, not PyTorch's"),
     )
     return Candidate(
-        76 if tuned else 55,
+        (84 if context > 3 * GIB else 76) if tuned else 55,
         text,
         case.line("torch_oom", "warmup_run"),
         remedies,

@@ -37,7 +37,7 @@ def match(case: Case) -> Candidate | None:
         advice.env("NCCL_CUMEM_ENABLE", "0", "none known"),
     )
     return Candidate(
-        58,
+        80 if context > 3 * GIB else 58,
         text,
         case.line("nccl", "torch_oom"),
         remedies,

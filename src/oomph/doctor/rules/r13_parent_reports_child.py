@@ -19,6 +19,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.stages import milestone
 
 
 def match(case: Case) -> Candidate | None:
@@ -32,6 +33,9 @@ def match(case: Case) -> Candidate | None:
     text = (
         "Only the report of a parent process is in this log; what its child died of was printed earlier or elsewhere."
     )
+    reached = milestone(case.observations)
+    if reached:
+        text += f" The log had got to stage {reached}."
     return Candidate(
         22,
         text,
