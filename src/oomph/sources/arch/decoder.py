@@ -18,6 +18,8 @@ from oomph.sources.config import Config
 
 # The MLP of one layer: (site, layer index) -> modules
 Mlp = Callable[[Site, int], list[Module]]
+# The rotary table of a layer with this window
+Ropes = Callable[[int], "Rope | None"]
 
 
 class Names(Struct, frozen=True, kw_only=True):
@@ -59,6 +61,7 @@ class Style(Struct, frozen=True, kw_only=True):
     everywhere: tuple[Literal["embed", "norm", "lm_head"], ...] = ()
     names: Names = Names()
     defaults: tuple[tuple[str, int | float | bool | str], ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()  # (this config's key, the usual one)
 
 
 def attention_modules(b: Builder, s: Site, style: Style, heads: int, kv: int, head_dim: int) -> list[Module]:
@@ -143,6 +146,9 @@ def layer_kinds(t: Config, style: Style) -> list[str]:
         if len(kinds) < count or not all(isinstance(k, str) for k in kinds):
             raise ConfigError(f"{t.where}: layer_types does not name {count} layers")
         return [str(k) for k in kinds[:count]]
+    pattern = t.get("sliding_window_pattern", "_sliding_window_pattern")
+    if isinstance(pattern, str) and pattern:  # EXAONE: "LLLG" is three local layers and a global one
+        return ["sliding_attention" if pattern[i % len(pattern)] == "L" else "full_attention" for i in range(count)]
     every = t.integer("sliding_window_pattern", "_sliding_window_pattern", default=style.every, low=0)
     if not every:
         return ["full_attention"] * count
@@ -174,17 +180,26 @@ def decoder_layers(
     style: Style,
     prefix: str = "model",
     mlp: Mlp | None = None,
-    rope: Rope | None = None,
+    rope: Rope | Ropes | None = None,
     after: Callable[[list[Module]], list[Module]] | None = None,
 ) -> tuple[Layer, ...]:
-    """`after`: what the checkpoint has besides, given the layer's modules."""
+    """`rope`: one table for all layers, or a choice by a layer's window; `after`: what the checkpoint has besides,
+    given the layer's modules."""
     t = b.text
     heads, kv, head_dim = dims(t, style)
     hidden = t.integer("hidden_size")
     make_mlp = mlp or dense_mlp(b, style)
-    table = rope or rope_of(t, head_dim)
+    table = None if callable(rope) else rope or rope_of(t, head_dim)
     kinds = {
-        w: Attention("sliding_window" if w else "full", heads, kv, head_dim, head_dim, window=w, rope=table)
+        w: Attention(
+            "sliding_window" if w else "full",
+            heads,
+            kv,
+            head_dim,
+            head_dim,
+            window=w,
+            rope=rope(w) if callable(rope) else table,
+        )
         for w in set(windows(t, style))
     }
     layers = []
@@ -246,6 +261,10 @@ ALL_STAGES: tuple[Literal["embed", "norm", "lm_head"], ...] = ("embed", "norm", 
 
 def fill(b: Builder, style: Style) -> None:
     b.text.fill(**dict(style.defaults))
+    for key, usual in style.aliases:
+        value = b.text.get(key)
+        if value is not None:
+            b.text.fill(**{usual: value})
 
 
 def decoder(

@@ -1,0 +1,152 @@
+"""More dense decoders that are a row each: Granite, OLMo 2 and 3, Seed-OSS, EXAONE 4, StarCoder2, InternLM, Ernie 4.5,
+Hunyuan, GLM-4, StableLM, Phi-2, Nemotron-4, SmolLM3, Arcee.
+
+vLLM: models/granite.py, olmo2.py, seed_oss.py, exaone4.py, starcoder2.py, internlm2.py, ernie45.py, hunyuan_v1.py,
+glm.py, glm4.py, stablelm.py, phi.py, nemotron.py, arcee.py.
+"""
+
+from __future__ import annotations
+
+from oomph.ir.model import Rope
+from oomph.sources.arch.base import Builder, Skeleton, rope_of
+from oomph.sources.arch.decoder import (
+    ALL_STAGES,
+    Names,
+    Style,
+    decoder_layers,
+    decoder_root,
+    dims,
+    fill,
+)
+from oomph.sources.arch.llama import LLAMA
+
+_POST_NORMS = ("post_attention_layernorm", "post_feedforward_layernorm")
+_GLM_DEFAULTS = (
+    ("head_dim", 128),
+    ("num_key_value_heads", 2),
+    ("attention_bias", True),
+    ("partial_rotary_factor", 0.5),
+    ("max_position_embeddings", 131072),
+)
+
+STYLES: dict[str, Style] = {
+    "AquilaForCausalLM": LLAMA,
+    "ArceeForCausalLM": Style(gated=False, defaults=(("max_position_embeddings", 4096),)),
+    "Ernie4_5ForCausalLM": Style(
+        o_bias=False,
+        defaults=(("head_dim", 128), ("tie_word_embeddings", True), ("max_position_embeddings", 131072)),
+    ),
+    "Exaone4ForCausalLM": Style(
+        qk_norm="head",
+        norms=_POST_NORMS,
+        every=4,
+        defaults=(("sliding_window", 4096), ("max_position_embeddings", 2048)),
+    ),
+    "Glm4ForCausalLM": Style(
+        o_bias=False,
+        norms=("input_layernorm", "post_attention_layernorm", "post_self_attn_layernorm", "post_mlp_layernorm"),
+        names=Names(packed_gate_up="gate_up_proj"),
+        defaults=_GLM_DEFAULTS,
+    ),
+    "GlmForCausalLM": Style(o_bias=False, names=Names(packed_gate_up="gate_up_proj"), defaults=_GLM_DEFAULTS),
+    "GraniteForCausalLM": Style(defaults=(("max_position_embeddings", 2048),)),
+    "HunYuanDenseV1ForCausalLM": Style(
+        qk_norm="head",
+        qk_norm_flag="use_qk_norm",
+        names=Names(q_norm="query_layernorm", k_norm="key_layernorm"),
+        defaults=(("use_qk_norm", True), ("max_position_embeddings", 2048)),
+        aliases=(("attention_head_dim", "head_dim"),),
+    ),
+    "InternLM2ForCausalLM": Style(
+        qkv_bias=False,
+        own_head_dim=False,
+        everywhere=ALL_STAGES,
+        norms=("attention_norm", "ffn_norm"),
+        names=Names(
+            attn="attention",
+            packed_qkv="wqkv",
+            out="wo",
+            mlp="feed_forward",
+            gate_up_down=("w1", "w3", "w2"),
+            embed="tok_embeddings",
+        ),
+    ),
+    "InternLM3ForCausalLM": Style(aliases=(("bias", "mlp_bias"),)),
+    "NemotronForCausalLM": Style(
+        gated=False,
+        norm_bias=True,
+        defaults=(("max_position_embeddings", 4096), ("partial_rotary_factor", 0.5)),
+        aliases=(("rope_percent", "partial_rotary_factor"), ("rope_percentage", "partial_rotary_factor")),
+    ),
+    "Olmo2ForCausalLM": Style(
+        qkv_bias=False,
+        qk_norm="whole",
+        own_head_dim=False,
+        norms=_POST_NORMS,
+        everywhere=ALL_STAGES,
+        defaults=(("max_position_embeddings", 2048),),
+    ),
+    "Olmo3ForCausalLM": Style(
+        qkv_bias=False,
+        qk_norm="whole",
+        own_head_dim=False,
+        norms=_POST_NORMS,
+        every=4,
+        everywhere=ALL_STAGES,
+        defaults=(("max_position_embeddings", 2048), ("sliding_window", 4096)),
+    ),
+    "PhiForCausalLM": Style(
+        qkv_bias=True,
+        mlp_bias=True,
+        gated=False,
+        norm_bias=True,
+        norms=("input_layernorm",),
+        everywhere=ALL_STAGES,
+        names=Names(out="dense", gate_up_down=("", "fc1", "fc2"), norm="final_layernorm"),
+        defaults=(("max_position_embeddings", 2048), ("partial_rotary_factor", 0.5)),
+    ),
+    "SeedOssForCausalLM": Style(qkv_bias=True, o_bias=False, window="none", defaults=(("head_dim", 128),)),
+    "SmolLM3ForCausalLM": Style(
+        window="none",
+        everywhere=(),
+        defaults=(("tie_word_embeddings", True), ("max_position_embeddings", 32768), ("no_rope_layer_interval", 4)),
+    ),
+    "StableLmForCausalLM": Style(
+        o_bias=False,
+        own_head_dim=False,
+        norm_bias=True,
+        everywhere=ALL_STAGES,
+        defaults=(("partial_rotary_factor", 0.25), ("max_position_embeddings", 4096)),
+        aliases=(("use_qkv_bias", "attention_bias"), ("rope_pct", "partial_rotary_factor")),
+    ),
+    "Starcoder2ForCausalLM": Style(
+        gated=False,
+        own_head_dim=False,
+        norm_bias=True,
+        everywhere=ALL_STAGES,
+        names=Names(gate_up_down=("", "c_fc", "c_proj")),
+        defaults=(("use_bias", True), ("tie_word_embeddings", True), ("max_position_embeddings", 4096)),
+        aliases=(("use_bias", "attention_bias"), ("use_bias", "mlp_bias")),
+    ),
+    "XverseForCausalLM": LLAMA,
+}
+
+_HEADS = {"InternLM2ForCausalLM": "output"}
+
+
+def build(b: Builder) -> Skeleton:
+    style, t = STYLES[b.architecture], b.text
+    fill(b, style)
+    _, _, head_dim = dims(t, style)
+
+    def sliding_rope(window: int) -> Rope:
+        """olmo2.py:141 (0.21.0): sliding layers take the base but not the scaling."""
+        if not window or b.architecture != "Olmo3ForCausalLM":
+            return rope_of(t, head_dim)
+        base = t.table("rope_parameters", "rope_scaling").get("rope_theta", t.number("rope_theta", default=10000.0))
+        return rope_of(t, head_dim, params={"rope_type": "default", "rope_theta": base})
+
+    layers = decoder_layers(b, style, rope=sliding_rope)
+    head = _HEADS.get(b.architecture, "lm_head")
+    root = decoder_root(b, style, head=head, head_bias=b.architecture == "PhiForCausalLM")
+    return Skeleton(layers, root)
