@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import sys
@@ -81,5 +82,5 @@ def _change(value: dict[str, Any], chance: random.Random) -> None:
         elif action < 0.4:
             place[key] = [inner]
         else:
-            place[key] = chance.choice(WEIRD)
+            place[key] = copy.deepcopy(chance.choice(WEIRD))
         return

@@ -2,11 +2,14 @@ import importlib
 import json
 import os
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import huggingface_hub.constants
@@ -350,6 +353,45 @@ def test_tls(there: Environment, tmp_path: Path) -> None:
     assert hub.fetch("org/plain").config == CONFIG
     there.set(SSL_CERT_FILE="", REQUESTS_CA_BUNDLE=str(certificate))
     assert hub.fetch("org/plain").config == CONFIG
+    with tunnelling_proxy() as (proxy, asked):
+        there.set(https_proxy=proxy.replace("//", "//me:p%40ss@"))
+        assert hub.fetch("org/plain").config == CONFIG
+    assert asked
+    assert b"Proxy-Authorization: Basic bWU6cEBzcw==" in asked[0]
+    with tunnelling_proxy(status=b"407 Proxy Authentication Required") as (proxy, _):
+        there.set(https_proxy=proxy)
+        refused("org/plain", "its proxy answers with status 407")
+
+
+@contextmanager
+def tunnelling_proxy(status: bytes = b"200 Connected") -> Iterator[tuple[str, list[bytes]]]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    asked: list[bytes] = []
+
+    def copy(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+    def serve(client: socket.socket) -> None:
+        request = client.recv(1 << 16)
+        asked.append(request)
+        client.sendall(b"HTTP/1.1 " + status + b"\r\n\r\n")
+        host, port = request.split()[1].decode().split(":")
+        with client, socket.create_connection((host, int(port))) as server:
+            threading.Thread(target=copy, args=(server, client), daemon=True).start()
+            copy(client, server)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    with listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 # --- the cache
