@@ -1,5 +1,6 @@
-"""accuracy_kv.py TRUTH_DIR [MODELS_DIR] [-v NAME...]: settings and KV cache against vLLM's own answers.
+"""accuracy_kv.py TRUTH [MODELS_DIR] [-v NAME...]: settings and KV cache against vLLM's own answers.
 
+TRUTH is a folder with oracle.jsonl, or such a file.
 Prints, per term: answers, exact share, worst. `-v` lists the misses (of the models whose name holds NAME).
 """
 
@@ -72,11 +73,14 @@ def answers(row: dict[str, Any], r: Resolved, plan: KvPlan | None) -> list[tuple
     error = row.get("error")
     if error:
         text = error["text"].replace("See  for", f"See {_DOCS} for")
+        if text.endswith("git+"):
+            text += "https://github.com/huggingface/transformers.git`"
         ours = (refusal.stage, refusal.type, refusal.message) if refusal else None
         kind = error["type"]
         if kind == "RuntimeError" and row["flags"].get("pipeline_parallel_size"):
             # the oracle wraps what a pipeline rank raises, and adds its traceback
-            kind, text = "ValueError", text.removeprefix("pp rank 0: ValueError: ").split("\n")[0]
+            kind = refusal.type if refusal else kind
+            text = text.removeprefix("pp rank 0: ValueError: ").split("\n")[0]
         out.append(("refusal", (error["stage"], kind, text), ours))
     else:
         out.append(("refusal", None, refusal and refusal.message))
@@ -136,18 +140,23 @@ def main() -> None:
     verbose = "-v" in args
     names = args[args.index("-v") + 1 :] if verbose else []
     paths = args[: args.index("-v")] if verbose else args
-    truth = Path(paths[0])
+    source = Path(paths[0])
+    truth = source if source.is_dir() else source.parent
     models = Path(paths[1]) if len(paths) > 1 else truth.parent / "models"
     total: Counter[tuple[str, str]] = Counter()
     exact: Counter[tuple[str, str]] = Counter()
     worst: dict[tuple[str, str], str] = {}
-    with open(truth / "oracle.jsonl") as file:
+    with open(source / "oracle.jsonl" if source.is_dir() else source) as file:
         rows = [json.loads(line) for line in file]
     for row in rows:
         if names and not any(n in row["id"] for n in names):
             continue
+        if not isinstance(row["kv_bytes"], int):
+            row["kv_bytes"] = 1 << 40
         try:
             told = judge(row, load(folder_of(row, truth, models)))
+        except FileNotFoundError:
+            continue
         except OomphError as e:
             told = [("planned", True, f"{type(e).__name__}: {e}")]
         for term, theirs, ours in told:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.facts.vllm.attention import Backend, backends, kernels, priorities, selector_fields
+from oomph.facts.vllm.defaults import SINKS_NEED_FA3
 
 QUANTIZED = ("fp8", "nvfp4")
 
@@ -158,8 +159,11 @@ def _combination(b: Backend, q: Query) -> str:
             return f"FlashInfer MLA kernel requires qk_nope_head_dim in [64, 128, 192], but got {q.qk_nope}"
         case "nope_128_192" if q.qk_rope and q.qk_nope not in (128, 192):
             return f"FlashInfer MLA Sparse kernel requires qk_nope_head_dim in [128, 192], but got {q.qk_nope}"
-        case "tokenspeed":
-            return "tokenspeed_mla package is not installed. Install it with: `uv pip install tokenspeed-mla`"
+        case "tokenspeed" if (q.qk_nope, q.qk_rope, q.v_head) != (128, 64, 128):
+            return (
+                "tokenspeed_mla requires DeepSeek R1 MLA dimensions (qk_nope_head_dim=128, qk_rope_head_dim=64, "
+                f"v_head_dim=128), got {(q.qk_nope, q.qk_rope, q.v_head)}"
+            )
         case "topk_2048" if q.topk != 2048:
             return f"FLASHINFER_MLA_SPARSE_SM120 requires index_topk=2048; got {q.topk}"
         case "no_dcp" if q.dcp > 1:
@@ -168,8 +172,12 @@ def _combination(b: Backend, q: Query) -> str:
             return "FLASHINFER_MLA_SPARSE_SM90 requires kv_lora_rank=512"
         case "flashmla_sparse_512" if q.head_size == 512 and (q.major != 9 or q.qk_rope):
             return "FLASHMLA_SPARSE supports head_size 512 only for rope-free (NoPE) models"
-        case "flashmla_dense" if not q.sparse and q.major != 9:
+        case "fa_mla" if q.major != 9:
+            return "FlashAttention MLA not supported on this device"
+        case "flashmla" if not q.sparse and q.major != 9:
             return "FlashMLA Dense is only supported on Hopper devices."
+        case "flashmla" if q.sparse and q.major not in (9, 10):
+            return "FlashMLA Sparse is only supported on Hopper and Blackwell devices."
         case _:
             return ""
 
@@ -240,6 +248,14 @@ def choose(q: Query, selected: str = "") -> Backend:
         tried.append((name, against))
     why = ", ".join(f"{name}: [{', '.join(against)}]" for name, against in tried)
     raise Refused("ValueError", f"No valid attention backend found for cuda with {_selector(q)}. Reasons: {{{why}}}.")
+
+
+def choose_diff_kv(q: Query, rule: str) -> Backend:
+    """models/mimo_v2.py: FlashAttention where version 3 or 4 resolves, else (or not at all) Triton."""
+    usable = fa_version(q, q.head_size) in (3, 4)
+    if rule == "flash" and q.sink and not usable:
+        raise Refused("AssertionError", SINKS_NEED_FA3)
+    return backends(q.version)["FLASH_ATTN_DIFFKV" if usable or rule == "flash" else "TRITON_ATTN_DIFFKV"]
 
 
 def _selector(q: Query) -> str:

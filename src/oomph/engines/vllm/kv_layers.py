@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.backends import Query, choose, kernel_blocks, preferred_block
+from oomph.engines.vllm.backends import Query, choose, choose_diff_kv, kernel_blocks, preferred_block
 from oomph.engines.vllm.kv_dtypes import token_bytes
 from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_specs import Refused, Spec
@@ -59,6 +59,7 @@ class Setup(Struct, frozen=True):
     uses_drafts: bool
     stages: tuple[tuple[int, int], ...]  # layer ranges of the pipeline stages
     gpu_name: str
+    mla_rope: int = 0  # a rotary width the engine reads wrongly; 0 = the model's
 
 
 class Layout(Struct, frozen=True):
@@ -103,7 +104,9 @@ def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRul
         if not _used(i, facts, s):
             continue
         _check_heads(m, s.tp)
-        if not is_v4(model):
+        if d.diff_kv and m.kind != "mla" and m.head_dim_v != m.head_dim:
+            chosen[i] = choose_diff_kv(q, d.diff_kv)
+        elif not is_v4(model):
             chosen[i] = choose(q, s.attention_backend)
             _check_triton_fp8(chosen[i], q, s, d)
     w = _Work(model, facts, s, d, rules, queries, chosen)
@@ -163,7 +166,7 @@ def _query(m: Attention, facts: ModelFacts, s: Setup) -> Query:
     return Query(
         version=s.version,
         sm=s.sm,
-        head_size=head_size(m),
+        head_size=head_size(m, s.mla_rope),
         dtype=s.dtype,
         kv_dtype=s.kv_dtype,
         block_size=s.block_size,
@@ -175,7 +178,7 @@ def _query(m: Attention, facts: ModelFacts, s: Setup) -> Query:
         num_heads=m.num_heads // s.tp,
         num_kv_heads=1 if mla else rank_kv_heads(facts.num_kv_heads, s.tp),
         qk_nope=m.qk_nope_head_dim,
-        qk_rope=m.qk_rope_head_dim,
+        qk_rope=s.mla_rope or m.qk_rope_head_dim,
         v_head=m.head_dim_v,
         kv_lora=m.kv_lora_rank,
         topk=m.indexer.top_k if m.indexer else 0,
@@ -327,7 +330,7 @@ def _mla_specs(m: Attention, block: int, s: Setup, backend: Backend) -> list[tup
     plain = ("auto", "fp8", "fp8_e4m3") if backend.name == "FLASHINFER_MLA_SPARSE_SM120" else ("fp8", "fp8_e4m3")
     if backend.name in ("FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120") and cache_dtype in plain:
         cache_dtype = "fp8_ds_mla"  # mla_attention.py:386 (0.21.0)
-    size = head_size(m)
+    size = head_size(m, s.mla_rope)
     per_token = DS_MLA_STATE.get(cache_dtype) or token_bytes(cache_dtype, s.dtype, 1, size, 0)
     dtype = s.dtype if cache_dtype == "auto" else "uint8"
     main = Spec("mla", block, per_token, num_kv_heads=1, head_size=size, dtype=dtype, cache_dtype=cache_dtype)

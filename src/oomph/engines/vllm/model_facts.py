@@ -76,8 +76,8 @@ def _model_head(model: Model, first: Attention | None, heads: tuple[int, ...]) -
     return head_size(first) if first else 0
 
 
-def head_size(m: Attention) -> int:
+def head_size(m: Attention, rope: int = 0) -> int:
     """MLA caches the compressed latent and the rotary key; DeepSeek-V4 one head."""
     if m.kind != "mla":
         return m.head_dim
-    return m.kv_lora_rank + m.qk_rope_head_dim if m.kv_lora_rank else m.head_dim
+    return m.kv_lora_rank + (rope or m.qk_rope_head_dim) if m.kv_lora_rank else m.head_dim

@@ -41,7 +41,7 @@ from oomph.facts.vllm.defaults import (
 )
 from oomph.facts.vllm.kv import rules
 from oomph.ir.deployment import Deployment
-from oomph.ir.model import Experts, Model, State
+from oomph.ir.model import Attention, Experts, Model, State
 
 
 class Resolved(Struct, frozen=True):
@@ -112,6 +112,9 @@ def resolve(model: Model, deployment: Deployment) -> Resolved:
 
 def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Resolved:
     flags, facts, gpu = dep.flags, facts_of(model), dep.gpus[0]
+    unknown = d.unknown.get(model.architecture)
+    if unknown is not None and unknown.stage == "engine_config":
+        raise Refused(unknown.type, unknown.text.format(model_type=model.model_type))
     tp, pp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("pipeline_parallel_size", 1))
     dtype = resolve_dtype(model, str(flags.get("dtype", "auto")), gpu.sm)
     asked = flags.get("max_model_len")
@@ -211,6 +214,7 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved) -> Res
         ssm_dtype=ssm,
         uses_drafts=r.uses_drafts,
         stages=r.stages,
+        mla_rope=_mla_rope(model, d),
         gpu_name=gpu.driver_name or gpu.name,
     )
     made = lay_out(model, facts, setup, d, rules(r.version))
@@ -223,6 +227,13 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved) -> Res
         kv_cache_layout=made.kv_cache_layout,
         kv_layers=made.layers,
     )
+
+
+def _mla_rope(model: Model, d: Defaults) -> int:
+    """0: as the model says."""
+    if d.glm_rope_from_head and model.architecture == "GlmMoeDsaForCausalLM":
+        return int(model.param("mla_head_dim", 0))
+    return 0
 
 
 def pipeline_stages(layers: int, pp: int, partition: str = "") -> tuple[tuple[int, int], ...]:
@@ -276,6 +287,8 @@ def _kv_dtype(model: Model, flag: str, d: Defaults, sm: int) -> str:
 def _layer_kv_dtype(model: Model, resolved: str, d: Defaults) -> str:
     """The dtype the layers end up with: compressed-tensors' kv_cache_scheme acts in the layer (attention.py)."""
     q = model.quantization
+    if d.kv_dtype_ignored and model.architecture.startswith(d.kv_dtype_ignored):
+        return "auto"
     if q is None or q.method != "compressed-tensors" or not q.kv_cache or not d.kv_scheme:
         return resolved
     return "fp8" if d.kv_scheme == "always" or resolved == "auto" else resolved
@@ -283,11 +296,16 @@ def _layer_kv_dtype(model: Model, resolved: str, d: Defaults) -> str:
 
 def _verify_build(model: Model, r: Resolved, d: Defaults, sm: int) -> None:
     """What the model's own constructors refuse before any cache is asked for."""
+    unknown = d.unknown.get(model.architecture)
+    if unknown is not None:
+        raise Refused(unknown.type, unknown.text)
     for gone in d.gone:
         if gone.architecture == model.architecture:
             raise Refused(gone.type, gone.text)
-    if r.pipeline_parallel_size > 1 and model.architecture in d.pp_refused:
-        raise Refused("ValueError", PP_REFUSAL)
+    if r.pipeline_parallel_size > 1:
+        if model.architecture in d.pp_refused:
+            raise Refused("ValidationError", PP_REFUSAL)
+        _verify_sharing(model, r)
     experts = (
         next((m for m in model.layers[-1].block.modules if isinstance(m, Experts)), None) if model.layers else None
     )
@@ -301,6 +319,21 @@ def _verify_build(model: Model, r: Resolved, d: Defaults, sm: int) -> None:
         raise Refused("ValueError", d.fp8_block_moe.format(size=size, block=block))
     if 0 < sm < 89:
         raise Refused("NotImplementedError", NO_FP8_MOE)
+
+
+def _verify_sharing(model: Model, r: Resolved) -> None:
+    """attention.py validate_kv_sharing_target: a layer cannot read the cache of another pipeline stage."""
+    inner = "language_model.model" if model.architecture.endswith("ForConditionalGeneration") else "model"
+    for begin, end in r.stages:
+        for layer in model.layers[begin:end]:
+            target = next((m.shares_cache_of for m in layer.mixers if isinstance(m, Attention)), None)
+            if target is not None and target < begin:
+                name = f"{inner}.layers.{{}}.self_attn.attn"
+                raise Refused(
+                    "ValueError",
+                    f"Specified KV sharing target layer for {name.format(layer.index)} is not valid: target layer "
+                    f"{name.format(target)} is not a valid Attention layer in the model.",
+                )
 
 
 def _speculation(model: Model, flags: Mapping[str, Any]) -> _Speculation:

@@ -124,7 +124,7 @@ def resolve_length(model: Model, asked: int | None, environment: Mapping[str, st
     most = model.param("model_max_length", 0)
     if (most and asked <= float(most)) or environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") not in ("", "0"):
         return asked
-    shown = int(derived) if float(derived).is_integer() and "rope_factor" not in dict(model.params) else derived
+    shown = derived if d.length_is_float and "gemma3" not in model.model_type else int(derived)
     raise Refused(
         "ValidationError",
         f"User-specified max_model_len ({asked}) is greater than the derived max_model_len ({key}={shown} or "

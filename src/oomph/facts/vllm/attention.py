@@ -83,13 +83,16 @@ BACKENDS = (
     Backend(name="TURBOQUANT", since="0.20.0", multiple=False, blocks=(16, 32, 64, 128),
             kv_dtypes=("turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc", "turboquant_3bit_nc")),
     # Image masks through Triton, the rest through the faster kernel (v1/attention/backends/composite.py).
+    # Chosen by the layer, not by the platform (models/mimo_v2.py).
+    Backend(name="FLASH_ATTN_DIFFKV", since="0.20.0"),
+    Backend(name="TRITON_ATTN_DIFFKV", since="0.24.0"),
     Backend(name="TRITON_FLASH_ATTN", since="0.30.0", majors=(9,), head_sizes=(256, 512), kv_dtypes=(*_PLAIN, *_FP8),
             mm_prefix="always", sinks="never", combination="triton_fa"),
     Backend(name="TRITON_FLASHINFER", since="0.30.0", majors=(10,), head_sizes=(256, 512), kv_dtypes=(*_PLAIN, *_FP8),
             mm_prefix="always", blocks=(64,), multiple=False),
-    _mla("FLASH_ATTN_MLA", majors=(9,), head_sizes=_MLA_HEADS),
+    _mla("FLASH_ATTN_MLA", majors=(9,), head_sizes=_MLA_HEADS, combination="fa_mla"),
     _mla("FLASHMLA", majors=(9, 10), head_sizes=_MLA_HEADS, kv_dtypes=(*_PLAIN, *_FP8), blocks=(64,), multiple=False,
-         combination="flashmla_dense"),
+         combination="flashmla"),
     _mla("FLASHINFER_MLA", majors=(10,), head_sizes=_MLA_HEADS, kv_dtypes=(*_PLAIN, *_FP8), blocks=(32, 64),
          multiple=False, combination="nope_64_128_192"),
     _mla("TOKENSPEED_MLA", since="0.21.0", majors=(10,), head_sizes=_MLA_HEADS, kv_dtypes=_FP8, blocks=(32, 64),

@@ -310,6 +310,69 @@ GONE = (
         "no other way to handle it.",
     ),
 )
+# The engine reads qk_rope_head_dim of GLM's sparse models from head_dim (an attribute_map of Transformers 5.4).
+GLM_ROPE_FROM_HEAD = (
+    Row(value=0, until="0.20.0"),
+    Row(value=1, since="0.20.0", until="0.24.0"),
+    Row(value=0, since="0.24.0"),
+)
+# _get_and_verify_max_len multiplies by a rope factor of 1.0, so that the refusal prints 4096.0.
+LENGTH_IS_FLOAT = (Row(value=0, until="0.12.0"), Row(value=1, since="0.12.0"))
+
+
+class Known(Range, frozen=True, kw_only=True):
+    """The first release that has an architecture (model_executor/models/registry.py); `text` is the refusal before."""
+
+    architecture: str
+    stage: Literal["engine_config", "model_build"] = "engine_config"
+    type: str = "ValidationError"
+    text: str = (
+        "The checkpoint you are trying to load has model type `{model_type}` but Transformers does not recognize this "
+        "architecture. This could be because of an issue with the checkpoint, or because your version of Transformers "
+        "is out of date.\n\nYou can update Transformers with the command `pip install --upgrade transformers`. If this "
+        "does not work, and the checkpoint is very new, then there may not be a release version that supports this "
+        "model yet. In this case, you can get the most up-to-date code by installing Transformers from source with the "
+        "command `pip install git+https://github.com/huggingface/transformers.git`"
+    )
+
+
+_NO_VISION = "'{config}' object has no attribute 'vision_config'"
+KNOWN = (
+    Known(architecture="FalconH1ForCausalLM", since="0.11.1"),
+    Known(architecture="MiniMaxM2ForCausalLM", since="0.11.1"),
+    Known(architecture="MiMoV2FlashForCausalLM", since="0.14.0"),
+    Known(architecture="KimiK25ForConditionalGeneration", since="0.15.0"),
+    Known(architecture="GlmMoeDsaForCausalLM", since="0.16.0"),
+    Known(architecture="Qwen3_5ForConditionalGeneration", since="0.17.0"),
+    Known(architecture="Qwen3_5MoeForConditionalGeneration", since="0.17.0"),
+    Known(architecture="Gemma4ForCausalLM", since="0.19.0"),
+    Known(architecture="Gemma4ForConditionalGeneration", since="0.19.0"),
+    Known(architecture="DeepseekV4ForCausalLM", since="0.20.0"),
+    Known(architecture="LagunaForCausalLM", since="0.21.0"),
+    Known(architecture="Step3p7ForConditionalGeneration", since="0.23.0"),
+    Known(
+        architecture="Qwen3_5ForCausalLM", since="0.27.0", stage="model_build", type="AttributeError",
+        text=_NO_VISION.format(config="Qwen3_5TextConfig"),
+    ),
+    Known(
+        architecture="Qwen3_5MoeForCausalLM", since="0.27.0", stage="model_build", type="AttributeError",
+        text=_NO_VISION.format(config="Qwen3_5MoeTextConfig"),
+    ),
+    Known(architecture="KimiK3ForConditionalGeneration", since="0.27.0"),
+    Known(architecture="MuseGlimmerForConditionalGeneration", since="0.28.0"),
+    Known(architecture="MiniMaxM3ForConditionalGeneration", since="0.28.0"),
+    Known(architecture="Step3p7FlashForCausalLM", since="99.0.0"),
+    Known(architecture="MiniMaxM3ForCausalLM", since="99.0.0"),
+)  # fmt: skip
+# models/mimo_v2.py: K and V of different widths have backends of their own; and the layers got no cache_config, so that
+# --kv-cache-dtype did nothing.
+DIFF_KV = (
+    Row(value="", until="0.20.0"),
+    Row(value="flash", since="0.20.0", until="0.24.0"),
+    Row(value="flash or triton", since="0.24.0"),
+)
+KV_DTYPE_IGNORED = (Row(value="MiMoV2", until="0.32.0"), Row(value="", since="0.32.0"))
+SINKS_NEED_FA3 = "Sinks are only supported in FlashAttention 3"
 MAMBA_ALL_MODE = (Row(value=1, until="0.32.0"), Row(value=0, since="0.32.0"))
 ATTENTION_BACKEND_MM_PREFIX = ("bagel", "gemma3", "molmo2", "moondream3", "paligemma", "umm")
 
@@ -363,6 +426,11 @@ class Defaults(Struct, frozen=True):
     pp_refused: tuple[str, ...]
     fp8_block_moe: str
     gone: tuple[Gone, ...]
+    glm_rope_from_head: bool
+    length_is_float: bool
+    unknown: dict[str, Known]
+    diff_kv: str
+    kv_dtype_ignored: str
     mamba_all: bool
     runner: Runner
     tiers: tuple[Tier, ...]
@@ -428,6 +496,11 @@ def defaults(version: str) -> Defaults:
         pp_refused=words(PP_REFUSED),
         fp8_block_moe=str(of(FP8_BLOCK_MOE)),
         gone=select(GONE, version),
+        glm_rope_from_head=yes(GLM_ROPE_FROM_HEAD),
+        length_is_float=yes(LENGTH_IS_FLOAT),
+        unknown={k.architecture: k for k in KNOWN if not k.holds(version)},
+        diff_kv=str(of(DIFF_KV)),
+        kv_dtype_ignored=str(of(KV_DTYPE_IGNORED)),
         mamba_all=yes(MAMBA_ALL_MODE),
         runner=pick(RUNNERS, version),
         tiers=select(TIERS, version),

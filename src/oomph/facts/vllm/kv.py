@@ -122,8 +122,8 @@ CP = (
     Row(value="dcp", since="0.26.0"),
 )
 MLA_MERGE_CHECKS_SIZES = (Row(value=0, until="0.28.0"), Row(value=1, since="0.28.0"))
-# Before these the page was 2 * head_size even where V is narrower (MiMo).
-FULL_HEAD_V = (Row(value=0, until="0.14.0"), Row(value=1, since="0.14.0"))
+# Before these the page was 2 * head_size even where V is narrower (MiMo-V2 padded V until 0.20).
+FULL_HEAD_V = (Row(value=0, until="0.20.0"), Row(value=1, since="0.20.0"))
 SLIDING_HEAD_V = (Row(value=0, until="0.20.0"), Row(value=1, since="0.20.0"))
 # States a request holds: always one; cdiv(len, block); by mamba_cache_mode; mode "all" plus the speculative ones.
 MAMBA = (
