@@ -298,11 +298,15 @@ def _modelopt(config: Mapping[str, Any]) -> Quant:
             if isinstance(v, Mapping)
         }
         first = next(iter(per_layer.values()), None)
+        inside: dict[str, Scheme | None] = {}  # what the first listed layer below each name has
+        for name, listed in per_layer.items():
+            end = len(name)
+            while end > 0:
+                inside.setdefault(name[:end], listed)
+                end = name.rfind(".", 0, end)
 
         def pick_listed(name: str, kind: Kind) -> Scheme | None:
-            if kind == "experts":
-                return next((s for k, s in per_layer.items() if k.startswith(name + ".") or k == name), None)
-            return per_layer.get(name)
+            return inside.get(name) if kind == "experts" else per_layer.get(name)
 
         return _quant("modelopt_mixed", first, ignore, pick_listed, kv)
     scheme = _modelopt_scheme(algo, flat)

@@ -44,6 +44,7 @@ def build_for(
 ) -> Build:
     rules = pick(WEIGHTS, version)
     method = model.quantization.method if model.quantization else ""
+    kv = model.quantization.kv_cache if model.quantization else ""
     layout = Layout(
         tp=int(flags.get("tensor_parallel_size", 1)),
         pp=int(flags.get("pipeline_parallel_size", 1)),
@@ -60,8 +61,9 @@ def build_for(
         dtype,
         towers=not text_only(model, flags),
         drafts=False,
-        kv_scales=kv_scales(method, nbytes(dtype, 1)),
+        kv_scales=kv_scales(method, nbytes(dtype, 1), kv),
         mla_kv_scales=mla_kv_scales(method, nbytes(dtype, 1)),
+        rotary_kernels=bool(flags.get("enforce_eager")),
         habits=habits(version, sm),
         global_scales=sm >= 100,
         separate_tied_head=rules.separate_tied_head,

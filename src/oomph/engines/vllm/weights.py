@@ -37,6 +37,7 @@ class Build(Struct, frozen=True):
     kv_scales: int = 0  # bytes of loadable scales the quantisation config gives each attention layer
     mla_kv_scales: int = 0  # the same for latent attention
     habits: frozenset[str] = frozenset()  # facts/vllm/structure.py
+    rotary_kernels: bool = False  # custom operators are on (eager): FlashInfer's rotary wants float32 tables
     global_scales: bool = False  # NVFP4 experts' input scales of all experts on every rank
     separate_tied_head: bool = False  # a tied head that the checkpoint stores is built apart (0.32)
     head_quantised: bool = False
@@ -198,5 +199,13 @@ def _ropes(model: Model, stage: range, build: Build) -> Iterator[Created]:
                     continue
                 seen.add(rope)
                 rows = rope.positions if not rope.only or rope.only in build.habits else rope.short
-                size = rows * rope.dim * nbytes(rope.dtype or build.dtype, 1)
+                size = rows * rope.dim * nbytes(_rope_dtype(rope, mixer, build), 1)
                 yield Created("rotary", "cos_sin_cache", "buffers", size)
+
+
+def _rope_dtype(rope: Rope, mixer: Attention, build: Build) -> str:
+    """deepseek_scaling_rope.py:61: a float32 table where FlashInfer's operator turns the heads."""
+    own = mixer.indexer is not None and "sparse latent attention with its own kernels" in build.habits
+    if rope.kind == "deepseek_yarn" and rope.dim in (64, 128, 256, 512) and (build.rotary_kernels or own):
+        return rope.dtype or "F32"
+    return rope.dtype or build.dtype

@@ -370,19 +370,21 @@ _EXPERTS: tuple[ExpertsOf, ...] = (
 )
 
 
-def kv_scales(method: str, d: int) -> int:
+def kv_scales(method: str, d: int, kv: str = "") -> int:
     """Bytes of the loadable scales that a quantisation config gives every attention layer: q, k, v and probability in
     the model's dtype (kv_cache.py:33); compressed-tensors three float32 scales and three zero points
     (compressed_tensors.py:1009)."""
     if method == "compressed-tensors":
         return 3 * 4 + 3 * d
+    if method == "modelopt_mixed" and not kv:  # modelopt.py:1818 (0.32.0): only where the config names a KV dtype
+        return 0
     return 4 * d if method in _KV_SCALE_METHODS else 0
 
 
 def mla_kv_scales(method: str, d: int) -> int:
     """fp8.py and compressed_tensors.py ask for the class Attention, which latent attention is not; modelopt.py takes
     both."""
-    return 0 if method in ("fp8", "compressed-tensors") else kv_scales(method, d)
+    return 0 if method in ("fp8", "compressed-tensors", "modelopt_mixed") else kv_scales(method, d)
 
 
 _KV_SCALE_METHODS = frozenset({"fp8", "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8"})

@@ -24,6 +24,11 @@ HABITS: tuple[Habit, ...] = (
     Habit("DeepSeek-V4 sinks for 64 heads", sm=((0, 120), (130, 1000))),
     Habit("DeepSeek-V4 sinks for 64 heads", sm=((120, 130),), until="0.28.0"),
     Habit("DeepSeek-V4 sinks for its heads", sm=((120, 130),), since="0.28.0"),
+    # kimi_k25.py:355 (0.22.0): a tower that a quantisation config may touch is not cast to the model's dtype
+    Habit("Kimi vision table as built", since="0.22.0"),
+    Habit("Kimi vision table cast", until="0.22.0"),
+    # models/deepseek_v32/ (0.29.0): DeepSeek-V3.2 outside torch.compile, so that FlashInfer turns its heads
+    Habit("sparse latent attention with its own kernels", since="0.29.0"),
     # gate_linear.py force_fp32_compute: the router's weights are float32 where the GPU has no kernel that adds in
     # float32 (Hopper and data-centre Blackwell have one)
     Habit("router in the model's dtype", sm=((90, 91), (100, 110))),

@@ -37,11 +37,22 @@ def _vision(b: Builder, v: Config) -> Tower:
         Param("patch_embed.proj.weight", (hidden, 3, patch, patch), b.dtype, "multimodal"),
         Param("patch_embed.proj.bias", (hidden,), b.dtype, "multimodal"),
         Param("patch_embed.pos_emb.weight", (height, width, hidden), b.dtype, "multimodal"),
-        Param("patch_embed.pos_emb.time_weight", (frames, 1, hidden), b.dtype, "multimodal", stored=False),
+        *_time_table(b, frames, hidden),
     ]
     last = layer_norm(s, "encoder.final_layernorm", hidden)
     blocks = ((1, b.block(first)), (count, b.block(_layer(s, hidden, inter, heads))), (1, b.block(last)))
     return Tower("vision_tower", "vision", s.prefix, blocks, count, hidden, inter, heads)
+
+
+def _time_table(b: Builder, frames: int, hidden: int) -> list[Module]:
+    name, shape = "patch_embed.pos_emb.time_weight", (frames, 1, hidden)
+    if not _quantised(b):
+        return [Param(name, shape, b.dtype, "multimodal", stored=False)]
+    cast, built = "Kimi vision table cast", "Kimi vision table as built"
+    return [
+        Param(name, shape, b.dtype, "multimodal", stored=False, only=cast),
+        Param(name, shape, "F32", "multimodal", stored=False, created_dtype="F32", only=built),
+    ]
 
 
 def _layer(s: Site, hidden: int, inter: int, heads: int) -> list[Module]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Indexer, Linear, Module, Param, Part, Vocab
+from oomph.ir.model import Attention, Indexer, Linear, Module, Param, Part, Rope, Vocab
 from oomph.sources.arch.base import Site, rope_of
 from oomph.sources.config import Config
 
@@ -26,8 +26,15 @@ def mla_mixer(t: Config, *, indexer: Indexer | None = None, rope: bool = True) -
         qk_rope_head_dim=rotary,
         qk_nope_head_dim=nope,
         indexer=indexer,
-        rope=rope_of(t, rotary) if rope else None,
+        rope=mla_rope(t, rotary) if rope else None,
     )
+
+
+def mla_rope(t: Config, width: int, *, neox: bool = False) -> Rope:
+    """deepseek_v2.py:962 (0.21.0): any scaling becomes DeepSeek's own. `neox` is part of get_rope's key."""
+    rope = rope_of(t, width)
+    kind = "default" if rope.kind == "default" else "deepseek_yarn"
+    return replace(rope, kind=kind, params=(*rope.params, ("is_neox_style", 1.0)) if neox else rope.params)
 
 
 def mla_modules(s: Site, t: Config, *, at: str = "self_attn") -> list[Module]:
@@ -64,7 +71,8 @@ def indexer_of(t: Config) -> Indexer | None:
     (deepseek_v2.py:989, 0.21.0: is_neox_style is part of get_rope's key)."""
     if not t.has("index_topk"):
         return None
-    rope = None if t.flag("indexer_rope_interleave") else rope_of(t, t.integer("qk_rope_head_dim"))
+    shared = t.flag("indexer_rope_interleave")
+    rope = None if shared else mla_rope(t, t.integer("qk_rope_head_dim"), neox=True)
     return Indexer(t.integer("index_n_heads"), t.integer("index_head_dim"), t.integer("index_topk"), rope)
 
 
