@@ -18,7 +18,7 @@ from msgspec import Struct
 from oomph.errors import HeaderError, HubError, InputError
 from oomph.ir.model import Tensor
 from oomph.sources import hub_home, safetensors
-from oomph.sources.hub_home import COMMIT, Hub
+from oomph.sources.hub_home import Hub
 from oomph.sources.json_input import MAX_CONFIG_BYTES, read_file
 from oomph.sources.ranges import LocalFile, Ranges
 from oomph.sources.remote import Asked, RemoteFile, refuse
@@ -223,7 +223,7 @@ class _Repository:
             listing = msgspec.json.decode(reply.body, type=_Listing)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise HubError(f"{self._hub.endpoint} does not answer like a hub when asked for {self.name}") from None
-        if not COMMIT.fullmatch(listing.sha) or (listing.id and not is_repo_id(listing.id)):
+        if not _is_revision(listing.sha) or (listing.id and not is_repo_id(listing.id)):  # a mirror may have no hashes
             raise HubError(f"{self._hub.endpoint} names no commit of {self.name}")
         return listing
 
