@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from oomph.doctor.case import Case, build
 from oomph.doctor.ledger import Entry
 from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
 from oomph.doctor.rules import rules
-from oomph.errors import InputError, OomphError
+from oomph.errors import InputError
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.logs.clean import lines as clean_lines
@@ -111,8 +111,9 @@ def _refuse_other(raw: RawLog, kinds: Sequence[str], engine: str) -> None:
 def _with(rebuilt: Rebuilt, deployment: Deployment) -> Rebuilt:
     """What the user says is in force; the log fills in the rest."""
     flags = {**rebuilt.flags, **deployment.flags}
-    version = rebuilt.version or deployment.engine.version
-    version_from = rebuilt.version_from or deployment.engine.version_from
+    told = deployment.engine.version_from not in ("newest known", "installed package")
+    version = rebuilt.version or (deployment.engine.version if told else "")
+    version_from = rebuilt.version_from or (deployment.engine.version_from if told else "")
     return msgspec.structs.replace(
         rebuilt, flags=flags, model=deployment.model or rebuilt.model, version=version, version_from=version_from,
         engine=rebuilt.engine or deployment.engine.name,
@@ -255,41 +256,3 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         for r in built["remedies"]
     ]
     return {"schema": 1, **built}
-
-
-Planner = Callable[[Deployment], Any]
-
-
-def verify(
-    explanation: Explanation, planner: Planner, deployment: Deployment, variants: Iterable[tuple[Remedy, Deployment]]
-) -> Explanation:
-    """Plan every remedy: those that fit are verified, those that do not are dropped.
-
-    Remedies that no plan can judge (end a process, wait) stay as they are, unverified.
-    """
-    planned = dict(variants)
-    base = _plan(planner, deployment)
-    kept = []
-    for remedy in explanation.remedies:
-        changed = planned.get(remedy)
-        if changed is None:
-            kept.append(remedy)
-            continue
-        plan = _plan(planner, changed)
-        if plan is None:
-            kept.append(remedy)
-        elif plan.verdict.fits:
-            kept.append(msgspec.structs.replace(remedy, verified=True, gains_bytes=_gain(base, plan, remedy)))
-    return msgspec.structs.replace(explanation, remedies=tuple(kept))
-
-
-def _plan(planner: Planner, deployment: Deployment) -> Any:
-    try:
-        return planner(deployment)
-    except OomphError:
-        return None
-
-
-def _gain(base: Any, plan: Any, remedy: Remedy) -> int:
-    short = getattr(getattr(base, "verdict", None), "short_bytes", 0) or 0
-    return remedy.gains_bytes or int(short)

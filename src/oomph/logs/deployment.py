@@ -31,6 +31,8 @@ DEFAULTS = {
     "tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 1, "kv_cache_dtype": "auto",
     "enforce_eager": False, "load_format": "auto", "disable_custom_all_reduce": False, "quantization": None,
 }  # fmt: skip
+LONG = 16 << 10  # of a command
+MOST = 40  # commands looked at
 _FLAG = re.compile(r"(?:^|\s)-{1,2}[a-zA-Z][\w.-]*")
 _CAPTURE_SIZES = re.compile(r"'?max_cudagraph_capture_size'?: ?(\d+)")
 _SPECULATIVE = re.compile(r"SpeculativeConfig\(method='?(\w+)'?,.{0,300}?num_spec(?:ulative)?_tokens=(\d+)")
@@ -132,7 +134,7 @@ def _namespace(text: str) -> dict[str, Any]:
 
 def config_values(text: str) -> dict[str, Any]:
     """The fields of the engine config line that memory depends on."""
-    found = re.findall(r"\b(\w{1,40})=('[^']{0,300}'|\[[^\]]{0,2000}\]|[^,()\s]{1,120})(?=,|\)|$)", text[: 64 << 10])
+    found = re.findall(r"\b(\w{1,40})=('[^']{0,300}'|\[[^\]]{0,600}\]|[^,()\s]{1,120})(?=,|\)|$)", text[: 64 << 10])
     values: dict[str, Any] = {}
     for name, value in found:
         key = "model" if name == "model" else RESOLVED.get(name)
@@ -170,10 +172,10 @@ def _command(lines: Sequence[Line], observations: Sequence[Observation]) -> tupl
     """
     index = {line.number: i for i, line in enumerate(lines)}
     found = []
-    for number in (o.line for o in observations if o.kind == "command"):
+    for number in [o.line for o in observations if o.kind == "command"][:MOST]:
         i = index.get(number)
         if i is not None:
-            text, used = _continued(_begin(lines[i].text), lines[i + 1 : i + 60])
+            text, used = _continued(_begin(lines[i].text[:LONG]), lines[i + 1 : i + 60])
             if _FLAG.search(text):
                 found.append((number, number + used, text))
     found += _flag_lists(lines)
@@ -201,7 +203,7 @@ def _continued(text: str, rest: Sequence[Line]) -> tuple[str, int]:
     for line in rest:
         stripped = line.text.strip()
         ended = not text.rstrip().endswith("\\")
-        if line.file or (ended and not stripped.startswith("-")) or not stripped:
+        if line.file or (ended and not stripped.startswith("-")) or not stripped or len(text) > LONG:
             break
         text = f"{text.rstrip().removesuffix(chr(92)).rstrip()} {stripped}"
         used += 1
@@ -221,7 +223,8 @@ def _flag_lists(lines: Sequence[Line]) -> list[tuple[int, int, str]]:
     for run in runs:
         if len(run) < 2:
             continue
-        words = (re.sub(r"^(?:- )?[\"']?(--[\w-]+)[\"']?,?$", r"\1", lines[i].text.strip()) for i in run)
+        run = run[:200]
+        words = (re.sub(r"^(?:- )?[\"']?(--[\w-]+)[\"']?,?$", r"\1", lines[i].text.strip()[:LONG]) for i in run)
         above = lines[run[0] - 1].text.strip() if run[0] else ""
         named = above if re.fullmatch(r"/?[\w.-]+(?:/[\w.-]+){1,6}", above) else ""
         text = " ".join(word.removesuffix("\\").rstrip() for word in words)
@@ -240,7 +243,7 @@ def _named(lines: Sequence[Line]) -> str:
 
 def parse_flags(command: str) -> tuple[dict[str, Any], str, dict[str, str]]:
     """Flags by field name, the model, and VAR=value words in front. Unreadable quoting is split at spaces."""
-    command = command.replace("\\\n", " ")[: 64 << 10]
+    command = command.replace("\\\n", " ")[: 2 * LONG]
     try:
         words = shlex.split(command)
     except ValueError:

@@ -48,7 +48,7 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
             kept = found.setdefault(row.kind, [])
             if len(kept) >= PER_KIND:
                 del kept[PER_KIND // 2]
-            kept.append(Observation(line.number, row.kind, values, line.rank, line.process, short[:600]))
+            kept.append(Observation(line.number, row.kind, values, line.rank, line.process, short[:600].strip()))
     return tuple(sorted((o for group in found.values() for o in group), key=lambda o: o.line))
 
 

@@ -20,8 +20,8 @@ from msgspec import Struct
 from oomph.errors import InputError
 
 CHUNK = 1 << 20
-HEAD = 4 << 20  # kept whole: a start-up with DEBUG lines and the full engine config is below 1 MiB
-TAIL = 1 << 20
+HEAD = 2 << 20  # kept whole: a start-up with DEBUG lines and the full engine config is below 1 MiB
+TAIL = 1 << 19
 AROUND = 16 << 10  # kept on both sides of a trigger: a traceback through vLLM and torch.compile is about 10 KiB
 KEPT = 24 << 20  # at most, head and tail aside
 LONGEST = 256 << 10  # of one line; the engine config line is about 10 KiB

@@ -33,7 +33,7 @@ def match(case: Case) -> Candidate | None:
     above = case.real("sg_no_pool", "above")
     text = "The weights fill the static share; nothing is left in it for KV."
     need = above or 0.0
-    if weights is not None and left is not None:
+    if weights and left is not None:
         before = weights + left
         need = need or weights / before
         text += f" {gib(weights)} of {gib(before)} are weights: the fraction must be above {weights / before:.3f}"

@@ -26,7 +26,7 @@ ROWS = (
            r"allocating (?P<tried__MiB>[\d.]+) MiB on device (?P<device__int>\d+): (?:cuda|hip)Malloc failed: out of memory"),
     LogRow("lc_alloc_weights", "alloc_tensor_range: failed", r"alloc_tensor_range: failed to allocate (?P<buffer>\w+) buffer of size (?P<tried__B>\d+)"),
     LogRow("lc_alloc_compute", "ggml_gallocr_reserve_n",
-           r"ggml_gallocr_reserve_n\w*: failed to allocate (?P<buffer>\w+) buffer of size (?P<tried__B>\d+)"),
+           r"ggml_gallocr_reserve_n\w{0,12}: failed to allocate (?P<buffer>\w+) buffer of size (?P<tried__B>\d+)"),
     LogRow("lc_no_compute", "failed to allocate compute", r"failed to allocate compute (?:pp )?buffers?"),
     LogRow("lc_no_kv", "failed to allocate", r"failed to allocate (?:buffer for )?(?:KV|kv|rs) (?:cache|buffer)"),
     LogRow("lc_no_kv", "failed to create context", r"failed to create context"),
@@ -39,6 +39,6 @@ ROWS = (
     LogRow("lc_prompt_cache", "cache state", r"cache state: (?P<prompts__int>\d+) prompts, (?P<size__MiB>[\d.]+) MiB"),
     LogRow("lc_serving", "server is listening", r"server is listening on"),
     LogRow("lc_breakdown", "|   - ",
-           r"\|\s+- (?P<buffer>[^|(]{1,40}?)\s*(?:\([^|]{0,60}\))?\s*\|\s*(?P<total__MiB>\d+) = (?P<free__MiB>\d+) \+ \(\s*(?P<own__MiB>\d+) =\s*"
-           r"(?P<model__MiB>\d+) \+\s*(?P<context__MiB>\d+) \+\s*(?P<compute__MiB>\d+)\) \+\s*(?P<unaccounted__int>-?\d+)"),
+           r"\|   - (?P<buffer>\w{1,20}) ?(?:\([^|)]{0,60}\))? {0,40}\| {0,8}(?P<total__MiB>\d{1,9}) = (?P<free__MiB>\d{1,9}) \+ \( {0,8}(?P<own__MiB>\d{1,9}) = {0,8}"
+           r"(?P<model__MiB>\d{1,9}) \+ {0,8}(?P<context__MiB>\d{1,9}) \+ {0,8}(?P<compute__MiB>\d{1,9})\) \+ {0,8}(?P<unaccounted__int>-?\d{1,20})"),
 )  # fmt: skip

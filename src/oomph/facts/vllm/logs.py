@@ -15,7 +15,7 @@ _NUM = r"-?[\d.]*\d"
 START = (
     LogRow("version", "version", r"[█▄▀]\s+version (?P<version>v?\d[\w.+-]*)"),  # entrypoints/utils.py, since about 0.13
     LogRow("version", "version", r"vLLM (?:API server |engine )?version:? (?P<version>v?\d[\w.+-]*)"),
-    LogRow("version", "vLLM", r"^\W{0,4}(?:vLLM|vllm)(?: Version|:|==|\s)\s*:?\s*v?(?P<version>0\.\d+\.\d+[\w.+-]*)\s*$"),
+    LogRow("version", "vLLM", r"^\W{0,4}(?:vLLM|vllm)(?: Version|:|==| ) ?:? ?v?(?P<version>0\.\d{1,4}\.\d{1,4}[\w.+-]{0,40})\s{0,4}$"),
     LogRow("engine_config", "LLM engine (v",
            r"Initializing an? (?:(?P<generation>V\d) )?LLM engine \(v(?P<version>[^)]{1,60})\)(?: with config:? (?P<config>.*))?"),
     LogRow("args", "non-default args", r"non-default args: (?P<args>\{.*)", since="0.8.5"),
@@ -62,7 +62,7 @@ WEIGHTS = (
     LogRow("heads_divide", "must be divisible by tensor parallel size",
            r"Total number of attention heads \((?P<heads__int>\d+)\) must be divisible by tensor parallel size \((?P<tp__int>\d+)\)"),
     LogRow("shape_divide", "is not divisible by", r"Weight (?P<what>\w+_size_per_partition) ?=? ?(?P<size__int>\d+).{0,40}is not divisible by"),
-    LogRow("shape_divide", "is not divisible by", r"(?P<size__int>\d+) is not divisible by (?P<by__int>\d+)"),
+    LogRow("shape_divide", "is not divisible by", r"\b(?P<size__int>\d{1,9}) is not divisible by (?P<by__int>\d+)"),
 )  # fmt: skip
 
 PROFILE = (

@@ -1,0 +1,103 @@
+"""`oomph explain LOG...`: why did it die, and what really fixes it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from oomph.errors import InputError, OomphError
+
+if TYPE_CHECKING:
+    from oomph.ir.deployment import Deployment
+
+
+class _Command(click.Command):
+    """Everything behind `--` is the serve command, not a log."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta["oomph.command"] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+@click.command("explain", cls=_Command, short_help="Why did it die? What really fixes it?")
+@click.argument("logs", nargs=-1, metavar="LOG...")
+@click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON.")
+@click.option("--gpu", help='The GPUs, if the log does not tell: "2x RTX 5070 Ti".')
+@click.option("--engine", help="The engine and its version, if the log does not tell: vllm==0.21.0.")
+@click.option("--all", "everything", is_flag=True, help="Every remedy, every rejected advice, every candidate.")
+@click.option("--no-plan", is_flag=True, help="Do not plan the remedies.")
+@click.pass_context
+def explain(
+    ctx: click.Context,
+    logs: tuple[str, ...],
+    as_json: bool,
+    gpu: str | None,
+    engine: str | None,
+    everything: bool,
+    no_plan: bool,
+) -> None:
+    """Understand the log of a run that died (or did not).
+
+    LOG is a file, a .gz, several of them in order, or - for standard input. What the log does not say can be given:
+    --gpu, --engine, and the command behind --:
+
+        oomph explain server.log --gpu "RTX 5090" -- vllm serve MODEL ...
+    """
+    try:
+        _run(ctx, logs, as_json, gpu, engine, everything, no_plan)
+    except OomphError as error:
+        click.echo(f"oomph: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"  {error.hint}", err=True)
+        ctx.exit(error.exit_code)
+
+
+def _run(
+    ctx: click.Context,
+    logs: tuple[str, ...],
+    as_json: bool,
+    gpu: str | None,
+    engine: str | None,
+    everything: bool,
+    no_plan: bool,
+) -> None:
+    from oomph.doctor.explain import explain_case, read_case, to_json
+    from oomph.doctor.verify import planned
+    from oomph.sources.gpu import parse_gpus
+
+    if not logs:
+        if sys.stdin.isatty():
+            raise InputError("no log given: name a file, or - for standard input", hint="oomph explain server.log")
+        logs = ("-",)
+    devices = parse_gpus(gpu) if gpu else ()
+    case = read_case(logs, deployment=_deployment(ctx.meta.get("oomph.command"), engine), gpus=devices)
+    result = explain_case(case)
+    if not no_plan:
+        result = planned(case, result)
+    if as_json:
+        click.echo(json.dumps(to_json(result)))
+        return
+    from oomph.report.explain_text import text
+
+    width = min(110, shutil.get_terminal_size((100, 24)).columns)
+    click.echo(text(result, width=width, everything=everything), nl=False)
+
+
+def _deployment(command: list[str] | None, engine: str | None) -> Deployment | None:
+    from oomph.commands import parse_command
+    from oomph.commands.call import choose_engine
+    from oomph.ir.deployment import Deployment
+
+    if command:
+        return parse_command(command, engine=engine)
+    return Deployment(choose_engine(engine)[0], "", {}, ()) if engine else None
+
+
+command = explain

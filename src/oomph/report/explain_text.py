@@ -1,0 +1,130 @@
+"""An explanation for people: one screen, the verdict first, then why, then what to do, as commands."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+from oomph.doctor.explain import Explanation
+from oomph.doctor.rule import Remedy
+from oomph.units import GIB, gib, human
+
+STAGE_WORDS = {
+    "startup_free_memory": "at the start, before anything was loaded",
+    "weights_load": "while the weights were loaded",
+    "profile_run": "in the profiling run",
+    "cudagraph_profile": "while CUDA graphs were profiled, before the KV cache",
+    "kv_check": "at the KV cache check",
+    "kv_alloc": "while the KV cache was allocated",
+    "cudagraph_capture": "while CUDA graphs were captured",
+    "sampler_warmup": "in the sampler's warm-up",
+    "runtime_request": "while serving",
+    "host_ram": "for lack of host memory",
+    "other": "",
+}
+ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "llamacpp": "llama.cpp", "ollama": "Ollama", "trtllm": "TensorRT-LLM"}
+MARGIN = 11
+SHOWN = 6  # remedies and rejected advice on the one screen; --all shows the rest
+
+
+def text(explanation: Explanation, *, width: int = 100, everything: bool = False) -> str:
+    e = explanation
+    parts = ["", "  " + _head(e), "", *_wrap(_verdict(e), width, "  ", "  "), ""]
+    parts += _block("Why", e.cause.text, width)
+    parts += _ledger(e, width)
+    parts += _remedies(e, width, everything)
+    parts += _rejected(e, width, everything)
+    if e.candidates and (not e.cause.sure or everything):
+        also = "; ".join(f"{c.title} ({c.id})" for c in e.candidates)
+        parts += _block("Or", also, width)
+    if e.settle:
+        parts += _block("Settles it", e.settle, width)
+    parts += _lines(e, width)
+    for note in e.notes:
+        parts += _block("Note", note, width)
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _head(e: Explanation) -> str:
+    engine = f"{ENGINES.get(e.engine.name, e.engine.name)} {e.engine.version}".strip()
+    card = f"{e.total_bytes / GIB:.2f} GiB a GPU" if e.total_bytes else ""
+    return "   ".join(part for part in (e.model, engine, card) if part)
+
+
+def _verdict(e: Explanation) -> str:
+    if not e.failed:
+        return f"DID NOT FAIL   {e.cause.title}"
+    where = STAGE_WORDS.get(e.stage or "", "")
+    sure = "" if e.cause.sure else "probably: "
+    return f"FAILED {where}   {sure}{e.cause.title} ({e.cause.id})".replace("  ", " ", 1)
+
+
+def _wrap(body: str, width: int, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(body, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False) or [first]
+
+
+def _block(name: str, body: str, width: int) -> list[str]:
+    return _wrap(body, width, f"  {name:<{MARGIN - 2}}", " " * MARGIN)
+
+
+def _ledger(e: Explanation, width: int) -> list[str]:
+    if not e.ledger:
+        return []
+    terms = [f"{entry.term.replace('_', ' ')} {gib(entry.bytes).removesuffix(' GiB')}" for entry in e.ledger]
+    if e.unaccounted_bytes and abs(e.unaccounted_bytes) > GIB // 20:
+        terms.append(f"unaccounted {gib(e.unaccounted_bytes).removesuffix(' GiB')}")
+    total = f" = {gib(e.total_bytes)}" if e.total_bytes and e.failed and e.unaccounted_bytes is not None else " GiB"
+    return _block("Memory", " + ".join(terms) + total, width)
+
+
+def _remedies(e: Explanation, width: int, everything: bool) -> list[str]:
+    lines: list[str] = []
+    shown = e.remedies if everything else e.remedies[:SHOWN]
+    for i, remedy in enumerate(shown):
+        lines += _block(
+            "Works" if i == 0 and any(r.verified for r in shown) else "Try" if i == 0 else "", _said(remedy), width
+        )
+    best = next((r for r in shown if r.command), None)
+    if best:
+        lines += ["", *command_lines(best.command, width - MARGIN), ""]
+    return lines
+
+
+def command_lines(command: str, width: int) -> list[str]:
+    """A command over several lines, ready to paste: flags stay with their values."""
+    pieces = re.split(r" (?=--?[A-Za-z])", command)
+    rows = [pieces[0]]
+    for piece in pieces[1:]:
+        if len(rows[-1]) + len(piece) + 3 <= width:
+            rows[-1] += f" {piece}"
+        else:
+            rows.append(f"  {piece}")
+    return [" " * MARGIN + row + (" \\" if i < len(rows) - 1 else "") for i, row in enumerate(rows)]
+
+
+def _said(remedy: Remedy) -> str:
+    parts = [remedy.change]
+    if remedy.verified:
+        parts.append("planned: fits" + (f", {human(remedy.gains_bytes)} gained" if remedy.gains_bytes else ""))
+    if remedy.costs:
+        parts.append(remedy.costs)
+    return "   ".join(parts)
+
+
+def _rejected(e: Explanation, width: int, everything: bool) -> list[str]:
+    by_reason: dict[str, list[str]] = {}
+    for rejected in e.rejected:
+        by_reason.setdefault(rejected.why, []).append(rejected.advice)
+    lines: list[str] = []
+    for i, (why, advice) in enumerate(list(by_reason.items())[: None if everything else SHOWN]):
+        lines += _block("Useless" if i == 0 else "", f"{', '.join(advice)}: {why}", width)
+    return lines
+
+
+def _lines(e: Explanation, width: int) -> list[str]:
+    lines: list[str] = []
+    for i, evidence in enumerate(e.evidence[:4]):
+        room = max(20, width - MARGIN - 8)
+        shown = evidence.text if len(evidence.text) <= room else evidence.text[: room - 3] + "..."
+        lines.append(f"  {'Log lines' if i == 0 else '':<{MARGIN - 2}}{evidence.line:>5}  {shown}")
+    return ["", *lines] if lines else []
