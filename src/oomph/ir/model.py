@@ -100,6 +100,7 @@ class Linear(Struct, frozen=True):
     bias: bool = False
     scheme: Scheme | None = None
     created_dtype: str = ""  # the dtype engines give the unquantised weight; "" = the model's
+    align: int = 0  # a rank's rows are rounded up to a multiple of this
     alias: bool = False  # a second name that engines list for memory that is counted elsewhere
 
     @property

@@ -62,8 +62,10 @@ def created(model: Model, build: Build) -> tuple[Placed, ...]:
     first, last = layout.pp_rank == 0, layout.pp_rank == layout.pp - 1
     places: list[Placed] = []
     if build.towers:  # every stage builds them; only the first runs them
-        tower_build = build if not layout.data_parallel_towers else _whole(build)
         for tower in model.towers:
+            # vision.py is_vit_use_data_parallel: also where the heads do not divide
+            whole = layout.data_parallel_towers or tower.num_heads % layout.tp
+            tower_build = _whole(build) if whole else build
             for times, block in tower.blocks:
                 places += [Placed(tower.prefix, -1, _block(block, tower_build, {}))] * times
     places.append(Placed("root", -1, tuple(_root(model.root, build, first, last))))
@@ -139,6 +141,8 @@ def _linear(module: Linear, build: Build) -> Iterator[Created]:
     n = outs(module, build.layout.tp, build.habits)
     if not n:
         return
+    if module.align and sum(n) % module.align:
+        n = [*n, -sum(n) % module.align]
     d = nbytes(module.created_dtype or build.dtype, 1)
     k = in_features(module, build.layout.tp)
     for name, size in build.table.linear(module.scheme, n, k, module.in_features, d):

@@ -27,6 +27,9 @@ HABITS: tuple[Habit, ...] = (
     # kimi_k25.py:355 (0.22.0): a tower that a quantisation config may touch is not cast to the model's dtype
     Habit("Kimi vision table as built", since="0.22.0"),
     Habit("Kimi vision table cast", until="0.22.0"),
+    # models/kimi_k3/ (0.27.0) took Kimi Linear over: one more scale a latent layer, the router's bias in float32
+    Habit("Kimi Linear as K3", since="0.27.0"),
+    Habit("Kimi Linear of its own", until="0.27.0"),
     # models/deepseek_v32/ (0.29.0): DeepSeek-V3.2 outside torch.compile, so that FlashInfer turns its heads
     Habit("sparse latent attention with its own kernels", since="0.29.0"),
     # gate_linear.py force_fp32_compute: the router's weights are float32 where the GPU has no kernel that adds in

@@ -44,6 +44,8 @@ FAMILIES: dict[str, str] = {
     "InternLM3ForCausalLM": "dense",
     "JambaForCausalLM": "jamba",
     "KimiK25ForConditionalGeneration": "kimi",
+    "KimiK3ForConditionalGeneration": "kimi_linear",
+    "KimiLinearForCausalLM": "kimi_linear",
     "LagunaForCausalLM": "laguna",
     "Llama4ForCausalLM": "llama4",
     "Llama4ForConditionalGeneration": "llama4",
