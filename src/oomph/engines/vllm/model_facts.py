@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from oomph.ir.model import Attention, Experts, Layer, Mixer, Model, State
+from oomph.ir.model import Attention, Experts, Layer, Linear, Mixer, Model, State
 
 
 class ModelFacts(Struct, frozen=True):
@@ -23,6 +23,7 @@ class ModelFacts(Struct, frozen=True):
     num_kv_heads: int
     max_head: int
     head_sizes: tuple[int, ...]
+    blocked: tuple[Linear | Experts, ...]  # block-quantised FP8 modules, distinct shapes, in the order they are built
 
 
 _cache: dict[int, tuple[Model, ModelFacts]] = {}
@@ -67,7 +68,20 @@ def _facts(model: Model) -> ModelFacts:
         num_kv_heads=model.num_kv_heads or (first.num_kv_heads if first else 0),
         max_head=max(heads, default=0),
         head_sizes=heads,
+        blocked=_blocked(model),
     )
+
+
+def _blocked(model: Model) -> tuple[Linear | Experts, ...]:
+    seen: dict[tuple[object, ...], Linear | Experts] = {}
+    for block in dict.fromkeys(layer.block for layer in model.layers):
+        for m in block.modules:
+            if not isinstance(m, Linear | Experts) or m.scheme is None or not all(m.scheme.block):
+                continue
+            if m.scheme.strategy == "block" and m.scheme.method in ("fp8", "compressed-tensors"):
+                size = (m.in_features, m.parts, m.shard) if isinstance(m, Linear) else (m.hidden, m.intermediate)
+                seen.setdefault((type(m), size), m)
+    return tuple(seen.values())
 
 
 def _model_head(model: Model, first: Attention | None, heads: tuple[int, ...]) -> int:

@@ -21,6 +21,7 @@ from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_layers import Setup, lay_out
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts, facts_of
+from oomph.engines.vllm.resolve_build import verify_build
 from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode
 from oomph.engines.vllm.resolve_limits import (
     batch_limits,
@@ -34,14 +35,12 @@ from oomph.facts.vllm.defaults import (
     EAGLE_METHODS,
     HMA_CONNECTORS,
     MAMBA_ALL,
-    NO_FP8_MOE,
-    PP_REFUSAL,
     Defaults,
     defaults,
 )
 from oomph.facts.vllm.kv import rules
 from oomph.ir.deployment import Deployment
-from oomph.ir.model import Attention, Experts, Model, State
+from oomph.ir.model import Model, State
 
 
 class Resolved(Struct, frozen=True):
@@ -182,7 +181,16 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
 
 def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved) -> Resolved:
     flags, facts, gpu = dep.flags, facts_of(model), dep.gpus[0]
-    _verify_build(model, r, d, gpu.sm)
+    verify_build(
+        model,
+        facts,
+        d,
+        r.stages,
+        tp=r.tensor_parallel_size,
+        dp=r.data_parallel_size,
+        ep=r.enable_expert_parallel,
+        sm=gpu.sm,
+    )
     mm_prefix = _mm_prefix(model, flags, d)
     backend, fa = _forced_backend(model, facts, flags, gpu.sm, r, d)
     conv = str(flags.get("mamba_cache_dtype", "auto"))
@@ -292,48 +300,6 @@ def _layer_kv_dtype(model: Model, resolved: str, d: Defaults) -> str:
     if q is None or q.method != "compressed-tensors" or not q.kv_cache or not d.kv_scheme:
         return resolved
     return "fp8" if d.kv_scheme == "always" or resolved == "auto" else resolved
-
-
-def _verify_build(model: Model, r: Resolved, d: Defaults, sm: int) -> None:
-    """What the model's own constructors refuse before any cache is asked for."""
-    unknown = d.unknown.get(model.architecture)
-    if unknown is not None:
-        raise Refused(unknown.type, unknown.text)
-    for gone in d.gone:
-        if gone.architecture == model.architecture:
-            raise Refused(gone.type, gone.text)
-    if r.pipeline_parallel_size > 1:
-        if model.architecture in d.pp_refused:
-            raise Refused("ValidationError", PP_REFUSAL)
-        _verify_sharing(model, r)
-    experts = (
-        next((m for m in model.layers[-1].block.modules if isinstance(m, Experts)), None) if model.layers else None
-    )
-    if experts is None or experts.scheme is None or experts.scheme.strategy != "block" or r.enable_expert_parallel:
-        return
-    block = experts.scheme.block[0]
-    size = experts.intermediate // (r.tensor_parallel_size * r.data_parallel_size)
-    if experts.scheme.method not in ("fp8", "compressed-tensors") or not block or size % block == 0:
-        return
-    if d.fp8_block_moe:
-        raise Refused("ValueError", d.fp8_block_moe.format(size=size, block=block))
-    if 0 < sm < 89:
-        raise Refused("NotImplementedError", NO_FP8_MOE)
-
-
-def _verify_sharing(model: Model, r: Resolved) -> None:
-    """attention.py validate_kv_sharing_target: a layer cannot read the cache of another pipeline stage."""
-    inner = "language_model.model" if model.architecture.endswith("ForConditionalGeneration") else "model"
-    for begin, end in r.stages:
-        for layer in model.layers[begin:end]:
-            target = next((m.shares_cache_of for m in layer.mixers if isinstance(m, Attention)), None)
-            if target is not None and target < begin:
-                name = f"{inner}.layers.{{}}.self_attn.attn"
-                raise Refused(
-                    "ValueError",
-                    f"Specified KV sharing target layer for {name.format(layer.index)} is not valid: target layer "
-                    f"{name.format(target)} is not a valid Attention layer in the model.",
-                )
 
 
 def _speculation(model: Model, flags: Mapping[str, Any]) -> _Speculation:

@@ -1,0 +1,78 @@
+"""What the model's own constructors refuse, before any cache is asked for."""
+
+from __future__ import annotations
+
+from oomph.engines.vllm.kv_specs import Refused
+from oomph.engines.vllm.model_facts import ModelFacts
+from oomph.facts.vllm.defaults import NO_FP8_MOE, PP_REFUSAL, Defaults
+from oomph.ir.model import Attention, Experts, Linear, Model
+
+Stages = tuple[tuple[int, int], ...]
+
+
+def verify_build(
+    model: Model, facts: ModelFacts, d: Defaults, stages: Stages, *, tp: int, dp: int, ep: bool, sm: int
+) -> None:
+    unknown = d.unknown.get(model.architecture)
+    if unknown is not None:
+        raise Refused(unknown.type, unknown.text)
+    for gone in d.gone:
+        if gone.architecture == model.architecture:
+            raise Refused(gone.type, gone.text)
+    if len(stages) > 1:
+        if model.architecture in d.pp_refused:
+            raise Refused("ValidationError", PP_REFUSAL)
+        _verify_sharing(model, stages)
+    for module in facts.blocked:
+        if isinstance(module, Experts):
+            _verify_experts(module, d, 1 if ep else tp * dp, sm)
+        elif tp > 1:
+            _verify_linear(module, tp)
+
+
+def _verify_sharing(model: Model, stages: Stages) -> None:
+    """attention.py validate_kv_sharing_target: a layer cannot read the cache of another pipeline stage."""
+    inner = "language_model.model" if model.architecture.endswith("ForConditionalGeneration") else "model"
+    for begin, end in stages:
+        for layer in model.layers[begin:end]:
+            target = next((m.shares_cache_of for m in layer.mixers if isinstance(m, Attention)), None)
+            if target is not None and target < begin:
+                name = f"{inner}.layers.{{}}.self_attn.attn"
+                raise Refused(
+                    "ValueError",
+                    f"Specified KV sharing target layer for {name.format(layer.index)} is not valid: target layer "
+                    f"{name.format(target)} is not a valid Attention layer in the model.",
+                )
+
+
+def _verify_experts(m: Experts, d: Defaults, split: int, sm: int) -> None:
+    """fp8.py Fp8MoEMethod.create_weights; later the choice of kernels refuses."""
+    assert m.scheme is not None
+    block, size = m.scheme.block[0], m.intermediate // split
+    if size % block == 0:
+        return
+    if d.fp8_block_moe:
+        raise Refused("ValueError", d.fp8_block_moe.format(size=size, block=block))
+    if 0 < sm < 89:
+        raise Refused("NotImplementedError", NO_FP8_MOE)
+
+
+def _verify_linear(m: Linear, tp: int) -> None:
+    """fp8_utils.py validate_fp8_block_shape: whole blocks on every rank."""
+    assert m.scheme is not None
+    block_n, block_k = m.scheme.block
+    if m.shard == "row" and m.in_features // tp % block_k:
+        raise Refused(
+            "ValueError",
+            f"Weight input_size_per_partition = {m.in_features // tp} is not divisible by weight quantization "
+            f"block_k = {block_k}.",
+        )
+    if m.shard != "column" or any(part.heads for part in m.parts):
+        return  # MiMo-V2's K heads of 192 pass: its layer allows the mismatch
+    for part in m.parts:
+        size = part.out_features // tp
+        if size % block_n:
+            raise Refused(
+                "ValueError",
+                f"Weight output_partition_size = {size} is not divisible by weight quantization block_n = {block_n}.",
+            )
