@@ -173,9 +173,7 @@ def _mtp(net: _Net) -> tuple[tuple[Layer, ...], Block]:
     """The embedding and the head of the draft are the target's own."""
     b, t = net.b, net.b.text
     count = t.integer("mtp_num_hidden_layers", "num_nextn_predict_layers", default=1 if net.next else 0, low=0, high=64)
-    if b.names is not None and not any(n.startswith("mtp.") for n in b.names):
-        count = 0
-    if not count:
+    if not count:  # vLLM builds the layers whether or not the checkpoint has them
         return (), Block()
     # qwen3_5_mtp.py:104 (0.21.0) builds it unquantised for ModelOpt NVFP4, whatever is stored
     fc = b.scheme(["mtp.fc"])
