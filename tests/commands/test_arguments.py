@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oomph.commands import arguments
-from oomph.commands.values import Refused, parse_words
+from oomph.commands.values import Refused, check_keys, parse_words
 from oomph.errors import CommandError
 from oomph.facts.vllm.flags import by_field, by_name
 
@@ -20,7 +20,7 @@ def checked(flag):
 
     def kind(text):
         try:
-            parse_words(flag, [text], VERSION)
+            check_keys(flag, parse_words(flag, [text], VERSION), VERSION)
         except Refused as error:
             raise argparse.ArgumentTypeError(str(error)) from None
         return text

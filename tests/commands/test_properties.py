@@ -11,6 +11,7 @@ from oomph.commands import detect, parse_command, parse_text, to_command, to_she
 from oomph.commands.shell import TYPOGRAPHIC
 from oomph.commands.values import LIST_KINDS, Refused, check
 from oomph.errors import OomphError
+from oomph.facts.vllm.config_keys import keys
 from oomph.facts.vllm.flags import by_field, by_name
 from oomph.ir.deployment import Deployment, Engine
 
@@ -24,6 +25,9 @@ JSON = st.dictionaries(TEXT, INSIDE, max_size=4)
 
 def values(flag, version):
     choices = flag.allowed(version)
+    known = sorted(keys(flag.field, version))
+    if known:
+        return st.dictionaries(st.sampled_from(known), INSIDE, max_size=3)
     kind = flag.kind
     if kind == "level":
         return st.integers(0, 3)

@@ -126,6 +126,10 @@ def test_spellings_of_a_release(version, words, flags):
         ("--compilation-config [1]", "must be a JSON object"),
         ("--compilation-config {\"a\":NaN}", "NaN is not a number"),
         ("--compilation-config.a", "expected one argument"),
+        ('--compilation-config {"cudagraph_capture_size":[1]}', "did you mean cudagraph_capture_sizes?"),
+        ("-cc.max_denoising 1", "'max_denoising' is not one of its keys"),
+        ("-cc.use_cudagraph 1", "'use_cudagraph' is gone since vLLM 0.11.1"),
+        ("-cc.cudagraph_decoder_replay true", "'cudagraph_decoder_replay' came with vLLM 0.32.0"),
         ("--optimization-level 5", "5 is not one of 0, 1, 2, 3"),
         ("--max-lora-rank 7", "invalid choice: '7'"),
         ("--num-gpu-blocks-override -1", "must be greater than 0"),
@@ -203,9 +207,15 @@ def test_spec_flags_against_the_config():
 
 def test_two_spellings_of_one_json_flag_do_not_add_up():
     # argparse_utils.py gathers dotted keys by spelling: the last one replaces the others
-    d = parse("vllm serve m -cc.a=1 --compilation-config.b=2")
-    assert d.flags["compilation_config"] == {"b": 2}
+    d = parse("vllm serve m -cc.mode=1 --compilation-config.backend=eager")
+    assert d.flags["compilation_config"] == {"backend": "eager"}
     assert "more than once" in d.notes[0]
+
+
+def test_old_releases_drop_unknown_keys():
+    d = parse("vllm serve m -O.nonsense=1", "0.11.2")
+    assert d.flags["compilation_config"] == {"nonsense": 1}
+    assert "drops it silently" in d.notes[0]
 
 
 @pytest.mark.parametrize("command", ["bench throughput", "chat", "run-batch -i x"])

@@ -13,7 +13,17 @@ from typing import Any
 
 from msgspec import Struct
 
-from oomph.commands.values import LIST_KINDS, Refused, human_int, json_value, parse_words, refuse, short, shown
+from oomph.commands.values import (
+    LIST_KINDS,
+    Refused,
+    check_keys,
+    human_int,
+    json_value,
+    parse_words,
+    refuse,
+    short,
+    shown,
+)
 from oomph.errors import CommandError
 from oomph.facts.vllm.flags import DASH_O, JSON_NUMBERS, Flag, by_name, flag_status
 from oomph.facts.vllm.versions import pick
@@ -72,6 +82,8 @@ def _take(flags: dict[str, Any], notes: list[str], word: str, following: Sequenc
         raise CommandError(f"argument {name}: expected {wanted}")
     try:
         value = parse_words(flag, used, version)
+        if note := check_keys(flag, value, version):
+            notes.append(note)
     except Refused as error:
         raise refuse(name, error) from None
     if flag.kind == "append":

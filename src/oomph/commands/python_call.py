@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.commands.call import Call, choose_engine, kept, visible_devices
-from oomph.commands.values import Refused, check_python, short, shown
+from oomph.commands.values import Refused, check_keys, check_python, short, shown
 from oomph.errors import CommandError
 from oomph.facts.vllm import environment as variables
 from oomph.facts.vllm.flags import Flag, by_field, flag_status
@@ -127,11 +127,11 @@ def _keywords(node: ast.Call, known: Mapping[str, Any], version: str) -> tuple[d
             if name == "model":
                 raise CommandError(f"line {node.lineno}: the model is not a literal: {text}") from None
             notes.append(f"line {node.lineno}: {name}={text} is not a literal: left out")
-    flags = {name: _value(name, value, version, node.lineno) for name, value in given.items()}
+    flags = {name: _value(name, value, version, node.lineno, notes) for name, value in given.items()}
     return {name: value for name, value in flags.items() if value is not None}, notes
 
 
-def _value(name: str, value: Any, version: str, line: int) -> Any:
+def _value(name: str, value: Any, version: str, line: int, notes: list[str]) -> Any:
     """The value, or None where it is the same as not given."""
     flag = by_field(version).get(name)
     if flag is None or flag.group == "frontend":
@@ -144,7 +144,10 @@ def _value(name: str, value: Any, version: str, line: int) -> Any:
     if value in ([], (), set()) or (value is False and flag.kind in ("store_true", "maybe")):
         return None
     try:
-        return _renderable(flag, check_python(flag, value, version))
+        checked = _renderable(flag, check_python(flag, value, version))
+        if note := check_keys(flag, checked, version):
+            notes.append(f"line {line}: {note}")
+        return checked
     except Refused as error:
         raise CommandError(f"line {line}: {shown(name)}: {error}") from None
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from oomph.commands.arithmetic import arithmetic
 from oomph.commands.call import assignment
 from oomph.errors import CommandError
 
@@ -223,9 +224,15 @@ class _Reader:
             self.at += 1
 
     def substitution(self, word: _Word) -> None:
-        """$(...) and `...` are not run: their text stays, and the command says so."""
-        self.run = True
+        """$((...)) is computed; $(...) and `...` are not run: their text stays, and the command says so."""
         opened = self.at
+        sum_ = re.compile(r"\$\(\(([\w\s+*/%$()-]{1,200}?)\)\)").match(self.text, self.at)
+        value = arithmetic(sum_[1], self.variables) if sum_ else None
+        if sum_ and value is not None:
+            self.at = sum_.end()
+            word.add(str(value))
+            return
+        self.run = True
         if self.text[self.at] == "`":
             end = self.text.find("`", self.at + 1)
             self.at = len(self.text) if end < 0 else end + 1

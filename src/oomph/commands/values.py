@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from oomph.errors import CommandError
+from oomph.facts.vllm.config_keys import KEYS, keys, refuses
+from oomph.facts.vllm.flag_rows import words
 from oomph.facts.vllm.flags import JSON_NUMBERS, Flag, negated
 from oomph.facts.vllm.versions import in_range, pick
 
@@ -47,16 +49,16 @@ def human_int(text: str) -> int:
     return _int(number) * _SUFFIX[suffix]
 
 
-def parse_words(flag: Flag, words: Sequence[str], version: str) -> Any:
-    """The value of a flag that was given with `words` (already as many as its kind takes)."""
+def parse_words(flag: Flag, given: Sequence[str], version: str) -> Any:
+    """The value of a flag that was given with these words (already as many as its kind takes)."""
     if flag.kind in LIST_KINDS:
-        value: Any = [_one(flag, word, version) for word in words]
+        value: Any = [_one(flag, word, version) for word in given]
         if len(value) == 1 and value[0] is None:
             value = None
     elif flag.kind == "maybe":
-        value = words[0] if words else True
+        value = given[0] if given else True
     else:
-        value = _one(flag, words[0], version)
+        value = _one(flag, given[0], version)
     check(flag, value, version)
     return value
 
@@ -169,6 +171,32 @@ def check(flag: Flag, value: Any, version: str) -> None:
         raise Refused("it must be a JSON object such as '{\"key\": 1}'")
 
 
+def check_keys(flag: Flag, value: Any, version: str) -> str:
+    """Refuse a key that the argument's config class does not have, or say that the release drops it."""
+    known = keys(flag.field, version)
+    unknown = [key for key in value if key not in known] if known and isinstance(value, dict) else []
+    if not unknown:
+        return ""
+    key = unknown[0]
+    span = next(((since, until) for word, since, until in words(KEYS[flag.field]) if word == key), None)
+    if span is not None and not in_range(version, span[0]):
+        said = f"{short(key)} came with vLLM {span[0]}"
+    elif span is not None:
+        said = f"{short(key)} is gone since vLLM {span[1]}"
+    else:
+        close = _close(key, known)
+        said = f"{short(key)} is not one of its keys" + (f"; did you mean {close}?" if close else "")
+    if refuses(flag.field, version):
+        raise Refused(said)
+    return f"{flag.spelled(version)[0]}: {said}; vLLM {version} drops it silently"
+
+
+def _close(word: str, among: Iterable[str]) -> str:
+    from difflib import get_close_matches  # 2 ms to import, and only for a word that is wrong
+
+    return next(iter(get_close_matches(word, list(among), n=1)), "")
+
+
 def _check_bounds(flag: Flag, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
@@ -185,15 +213,13 @@ def _check_bounds(flag: Flag, value: Any) -> None:
 
 
 def _choice_sentence(flag: Flag, item: Any, allowed: tuple[str, ...], version: str) -> str:
-    from difflib import get_close_matches
-
     said = f"invalid choice: {short(str(item))} (choose from {', '.join(allowed)})"
     span = flag.choice_range(str(item))
     if span is not None:
         came = f"is gone since {span[1]}" if in_range(version, span[0]) else f"came with vLLM {span[0]}"
         return f"{short(str(item))} {came}, this is {version} (choose from {', '.join(allowed)})"
-    close = get_close_matches(str(item), allowed, n=1)
-    return said + (f"; did you mean {close[0]}?" if close else "")
+    close = _close(str(item), allowed)
+    return said + (f"; did you mean {close}?" if close else "")
 
 
 def check_python(flag: Flag, value: Any, version: str) -> Any:

@@ -278,7 +278,7 @@ ROWS: tuple[Flag, ...] = (
     Flag("headless", "--headless", "store_true", default=False, group="frontend", since="0.10.2"),
     Flag("hf_config_path", "--hf-config-path", "str", nullable=True),
     Flag("hf_overrides", "--hf-overrides", "json_or_str"),
-    Flag("hf_token", "--hf-token", "list[str]", until="0.21.0"),
+    Flag("hf_token", "--hf-token", "maybe", until="0.21.0"),
     Flag("hf_token", "--hf-token", "maybe", nullable=True, since="0.21.0"),
     Flag("host", "--host", "str", nullable=True, group="frontend"),
     Flag("ignore_patterns", "--ignore-patterns", "list[str]", nullable=True, until="0.11.1"),
