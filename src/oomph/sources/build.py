@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from oomph.errors import ConfigError, UnknownCache
@@ -24,8 +24,12 @@ def build_model(
     tensors: tuple[Tensor, ...] | None = None,
     source: str = "",
     record: list[Config] | None = None,
+    names: Set[str] | None = None,
+    told: dict[str, bool] | None = None,
 ) -> Model:
-    """`record`, where given, receives the Config objects so that the caller can see which keys were read."""
+    """`names`: the checkpoint's tensor names where an index lists them without the headers. `record`, where given,
+    receives the Config objects so that the caller can see which keys were read. `told`: in, what headers said once;
+    out, where there are headers, what they say against the templates (arch/base.py)."""
     config = Config(raw)
     architectures = config.items("architectures")
     architecture = next((a for a in architectures if isinstance(a, str)), "")
@@ -42,8 +46,9 @@ def build_model(
     if hf_quant_config is not None and not isinstance(hf_quant_config, Mapping):
         raise ConfigError("hf_quant_config.json is not an object")
     quant = read_quant(quant_raw, hf_quant_config)
-    names = None if tensors is None else frozenset(t.name for t in tensors)
-    made = make(Builder(config, text, quant, dtype, names))
+    if tensors is not None:
+        names = frozenset(t.name for t in tensors)
+    made = make(Builder(config, text, quant, dtype, names, told))
     return Model(
         name,
         architecture,

@@ -6,7 +6,7 @@ the network creates them, and each layer's cache geometry. Names are the checkpo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Literal
 
 from msgspec import Struct
@@ -49,13 +49,22 @@ class Skeleton(Struct, frozen=True):
 
 class Builder:
     def __init__(
-        self, config: Config, text: Config, quant: Quant | None, dtype: str, names: frozenset[str] | None
+        self,
+        config: Config,
+        text: Config,
+        quant: Quant | None,
+        dtype: str,
+        names: Set[str] | None,
+        told: dict[str, bool] | None = None,
     ) -> None:
         self.config = config  # the whole config.json
         self.text = text  # the language model's part of it (the same object where there is no such part)
         self.quant = quant
         self.dtype = dtype
         self.names = names  # the tensor names of the headers; None = there are no headers
+        # Where the headers answered otherwise than the template would have: filled in where there are headers, asked
+        # where there are none (the catalogue keeps it in place of them).
+        self.told = {} if told is None else told
         self.scale_dtype = ""  # dtype of FP8 block scales in this family's checkpoints; "" = F32
         self._blocks: dict[Block, Block] = {}
 
@@ -80,29 +89,32 @@ class Builder:
             return None
         found = schemes[0]
         assert found is not None
-        if self.names is not None and found.method in ("awq", "gptq"):
+        if found.method in ("awq", "gptq"):
             # vLLM reads from the safetensors headers which layers an AWQ or GPTQ checkpoint really quantised
             # (auto_awq.py, gptq.py: maybe_update_config)
             suffix = ".0.down_proj.qweight" if kind == "experts" else ".qweight"
-            if not any(n + suffix in self.names for n in names):
+            if not any(self.stores(n + suffix, True) for n in names):
                 return None
         if found.strategy == "block" and self.scale_dtype and not found.scale_dtype:
             return Scheme(**{f: getattr(found, f) for f in found.__struct_fields__} | {"scale_dtype": self.scale_dtype})
         return found
 
     def stores(self, name: str, default: bool) -> bool:
-        """Whether the checkpoint has this tensor; `default` where there are no headers to ask."""
-        return default if self.names is None else name in self.names
+        """Whether the checkpoint has this tensor (a name that ends in a dot: any below it); `default` where there
+        are no headers to ask."""
+        if self.names is None:
+            return self.told.get(name, default)
+        there = any(n.startswith(name) for n in self.names) if name.endswith(".") else name in self.names
+        if there != default:
+            self.told[name] = there
+        return there
 
     def root(self, *candidates: str) -> str:
         """Which of the names that writers have given the same place this checkpoint uses: as the headers or the
         quantisation's lists have it, else the first."""
         lists = self.quant.facts.ignore if self.quant else ()
-        for names in (self.names or (), lists):
-            for candidate in candidates:
-                if any(n.startswith(f"{candidate}.") for n in names):
-                    return candidate
-        return candidates[0]
+        listed = next((c for c in candidates if any(n.startswith(f"{c}.") for n in lists)), candidates[0])
+        return next((c for c in candidates if self.stores(f"{c}.", c == listed)), listed)
 
     def layer(self, index: int, prefix: str, mixers: Sequence[Mixer], modules: Sequence[Module]) -> Layer:
         return Layer(index, prefix, tuple(mixers), self.block(modules))
