@@ -97,7 +97,7 @@ class Case(Struct, frozen=True):
     @property
     def memory(self) -> bool:
         """Some line says that memory ran out; a bare traceback does not."""
-        return self.has("torch_oom", "load_oom", "cuda_error_oom", "triton_oom", "sampler_oom")
+        return self.has("torch_oom", "load_oom", "cuda_error_oom", "nccl_oom", "triton_oom", "sampler_oom")
 
     @property
     def tp(self) -> int:

@@ -50,6 +50,7 @@ MILESTONES: dict[str, StageName] = {
     "graph_util": "kv_check", "graph_estimate_off": "kv_check", "manual_kv": "kv_check", "memory_profile": "kv_check",
     "v0_budget": "kv_check", "v0_terms": "kv_check", "v0_results": "kv_check", "requested": "profile_run",
     "kv_tokens": "kv_alloc", "concurrency": "kv_alloc", "v0_blocks": "kv_alloc",
+    "capture_capped": "cudagraph_capture", "dumped_step": "runtime_request",
     "capture_begin": "cudagraph_capture", "autotune": "cudagraph_capture", "kernel_warmup": "cudagraph_capture",
     "graphs": "sampler_warmup", "graph_pool": "runtime_request", "ledger": "runtime_request",
     "engine_ready": "runtime_request", "serving": "runtime_request", "stats": "runtime_request",
@@ -67,7 +68,7 @@ MILESTONES: dict[str, StageName] = {
 
 # Lines that are the failure itself, and the stage they belong to ("" = where the log had got to).
 FAILURES: dict[str, StageName | None] = {
-    "torch_oom": None, "cuda_error_oom": None, "triton_oom": None, "cumem_oom": "runtime_request",
+    "torch_oom": None, "cuda_error_oom": None, "nccl_oom": None, "triton_oom": None, "cumem_oom": "runtime_request",
     "cuda_busy": "startup_free_memory", "free_short": "startup_free_memory", "external_weights": "startup_free_memory",
     "load_oom": "weights_load", "heads_divide": "other", "shape_divide": "other", "e5m2_refused": "other",
     "swap_flag": "other", "bad_flag": "other",
@@ -184,7 +185,7 @@ def _traceback(observations: Sequence[Observation], index: int) -> tuple[tuple[s
     for o in reversed(observations[max(0, index - 400) : index]):
         if o.kind == "exception" and o.line < own.line and above:
             break
-        if o.kind == "frame" and (o.process == own.process or not own.process or not o.process):
+        if o.kind == "frame" and _same_process(o, own):
             above.append(o)
     frames = above[::-1]
     if own.kind == "frame":
@@ -195,6 +196,12 @@ def _traceback(observations: Sequence[Observation], index: int) -> tuple[tuple[s
         tuple(str(o.values.get("function", "")) for o in frames),
         tuple(str(o.values.get("path", "")) for o in frames),
     )
+
+
+def _same_process(o: Observation, own: Observation) -> bool:
+    if o.rank is not None and own.rank is not None and o.rank != own.rank:
+        return False
+    return o.process == own.process or not own.process or not o.process
 
 
 def _stage(failure: Observation, functions: Sequence[str], before: Sequence[Observation]) -> tuple[StageName, str]:
@@ -272,7 +279,7 @@ def _guess(failure: Observation) -> StageName:
         return "runtime_request"
     if failure.kind == "ol_runner_died":
         return "kv_alloc" if "context" in str(values.get("why")) else "weights_load"
-    return "startup_free_memory" if failure.kind == "cuda_error_oom" else "other"
+    return "startup_free_memory" if failure.kind in ("cuda_error_oom", "nccl_oom") else "other"
 
 
 def _ended(observations: Sequence[Observation]) -> Death:

@@ -95,6 +95,7 @@ GENERIC = (
     LogRow("sigkill", "-9", r"(?:exit ?code|exitcode|returncode)\W{0,3}-9\b"),
     LogRow("sigkill", "signal 9", r"signal 9\b"),
     LogRow("sigkill", "SIGKILL", r"SIGKILL"),
+    LogRow("sigkill", "signal: killed", r"signal: killed"),
     LogRow("ray_kill", "running low on memory", r"killed due to the node running low on memory",
            more=(r"was (?P<used__GB>[\d.]+)GB / (?P<total__GB>[\d.]+)GB",)),
     LogRow("shm_full", "/dev/shm", r"(?:Error while creating shared memory segment|No space left on device.{0,80}) ?/dev/shm"),
@@ -109,6 +110,7 @@ GENERIC = (
     LogRow("fp8e4nv", "fp8e4nv", r"type fp8e4nv not supported in this architecture"),
     LogRow("cuda_error_oom", "CUDA error", r"CUDA error: out of memory"),
     LogRow("cuda_error_oom", "cudaErrorMemoryAllocation", r"cudaErrorMemoryAllocation"),
+    LogRow("nccl_oom", "Cuda failure", r"Cuda failure (?:\d+ )?'out of memory'"),
     LogRow("cuda_busy", "busy or unavailable", r"CUDA-capable device\(s\) is/are busy or unavailable"),
 )  # fmt: skip
 
@@ -119,7 +121,7 @@ TORCH_OOM = LogRow(
     r"Tried to allocate (?P<tried__size>[\d.]+ (?:[KMGT]iB|bytes))",
     more=(
         r"GPU (?P<gpu__int>\d+)",
-        r"total capacity of (?P<total__size>[\d.]+ [KMGT]iB)",
+        r"total capaci?ty of (?P<total__size>[\d.]+ [KMGT]iB)",
         r"of which (?P<free__size>[\d.]+ (?:[KMGT]iB|bytes)) is free",
         r"this process has (?P<in_use__size>[\d.]+ (?:[KMGT]iB|bytes)) memory in use",
         r"Of the allocated memory (?P<allocated__size>[\d.]+ (?:[KMGT]iB|bytes)) is allocated by PyTorch",

@@ -31,6 +31,8 @@ _LAYERS = tuple(
         r"[^\s:\[]{1,64}(?:\[\d+\])?: ",
         r"\[(?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\]]{0,24}\] ?",  # SGLang: "[2026-05-14 12:00:00 TP0] "
         r"\d+\.\d\d\.\d{3}\.\d{3} (?=[IWED] )",  # llama.cpp with timestamps
+        r"\[(?:Info|Warning|Error|Debug)\] \(\w{1,32}\) ",  # a launcher around the engine
+        r" {0,8}\| {1,3}(?=File \")",  # an exception group
     )
 )
 _RANKED = re.compile(r"\[(?:rank(?P<rank>\d+))\]:\s?")

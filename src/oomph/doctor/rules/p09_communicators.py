@@ -22,9 +22,17 @@ from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule
 from oomph.units import GIB, gib
 
+_REMEDIES = (
+    advice.env("NCCL_MAX_NCHANNELS", "4", "slower collectives"),
+    advice.env("NCCL_CUMEM_ENABLE", "0", "none known"),
+)
+
 
 def match(case: Case) -> Candidate | None:
     context = case.account.get("context") or 0
+    if case.failed and case.death.kind == "nccl_oom":
+        text = "NCCL itself could not get memory: its buffers are allocated outside of PyTorch, beside all the rest."
+        return Candidate(85, text, case.line("nccl_oom"), _REMEDIES, useless(case))
     if not case.failed or case.tp < 2 or context < 1.5 * GIB or case.oom is None:
         return None
     text = (
@@ -32,15 +40,11 @@ def match(case: Case) -> Candidate | None:
         "communicators"
         " (NCCL channels, all-reduce and all-to-all buffers)."
     )
-    remedies = (
-        advice.env("NCCL_MAX_NCHANNELS", "4", "slower collectives"),
-        advice.env("NCCL_CUMEM_ENABLE", "0", "none known"),
-    )
     return Candidate(
         80 if context > 3 * GIB else 58,
         text,
         case.line("nccl", "torch_oom"),
-        remedies,
+        _REMEDIES,
         useless(case),
         settle="VLLM_LOGGING_LEVEL=DEBUG prints non-torch memory",
     )

@@ -22,7 +22,7 @@ from oomph.units import gib, human
 
 
 def match(case: Case) -> Candidate | None:
-    begun = case.before("sg_capture_begin") and not case.before("sg_capture_end") and case.oom is not None
+    begun = case.before("sg_capture_begin") and not case.before("sg_capture_end") and case.memory
     if not case.has("sg_capture_failed") and not begun:
         return None
     avail = case.value("sg_capture_begin", "avail")

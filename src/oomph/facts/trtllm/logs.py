@@ -8,6 +8,8 @@ from oomph.facts.loglines import LogRow
 ROWS = (
     LogRow("tr_version", "TensorRT-LLM version", r"TensorRT-LLM version: (?P<version>\d[\w.]*)"),
     LogRow("tr_weights", "after loading model weights", r"after loading model weights \(inside torch\).{0,40}: (?P<weights__GiB>[\d.]+) GiB"),
+    LogRow("tr_weights", "for model weights", r"Rank \d+ uses (?P<weights__GB>[\d.]+) GB for model weights"),
+    LogRow("tr_weights", "Loaded engine size", r"Loaded engine size: (?P<weights__MiB>\d+) MiB"),
     LogRow("tr_non_torch", "after loading model weights", r"after loading model weights \(outside torch\).{0,40}: (?P<non_torch__GiB>[\d.]+) GiB"),
     LogRow("tr_activation", "dynamically allocated during inference", r"during inference \(inside torch\).{0,40}: (?P<activation__GiB>[\d.]+) GiB"),
     LogRow("tr_budget", "Peak memory during memory usage profiling",

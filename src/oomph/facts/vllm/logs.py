@@ -58,6 +58,7 @@ WEIGHTS = (
     LogRow("weights", "Model loading took", r"Model loading took:? (?P<weights__GiB>[\d.]+) GiB memory", since="0.11.1"),
     LogRow("weights", "Model loading took", r"Model loading took:? (?P<weights__GiB>[\d.]+)(?: Gi?B)?\b"),
     LogRow("load_oom", "Failed to load model", r"Failed to load model - not enough GPU memory", since="0.13.0"),
+    LogRow("load_oom", "Failed to create unquantized", r"Failed to create unquantized linear weights: CUDA out of memory", since="0.11.0", until="0.11.1"),
     LogRow("offloaded", "Total CPU offloaded", r"Total CPU offloaded parameters: (?P<offloaded__GiB>[\d.]+)"),
     LogRow("heads_divide", "must be divisible by tensor parallel size",
            r"Total number of attention heads \((?P<heads__int>\d+)\) must be divisible by tensor parallel size \((?P<tp__int>\d+)\)"),
@@ -137,6 +138,9 @@ KV = (
            r"max_num_seqs \((?P<seqs__int>\d+)\) exceeds available Mamba cache blocks \((?P<blocks__int>\d+)\)", since="0.20.0"),
     LogRow("blocks_override", "Overriding num_gpu_blocks",
            r"Overriding num_gpu_blocks=(?P<before__int>\d+) with num_gpu_blocks_override=(?P<blocks__int>\d+)"),
+    LogRow("capture_capped", "Capping cudagraph capture sizes",
+           r"Capping cudagraph capture sizes from max (?P<before__int>\d+) to (?P<after__int>\d+) to fit Mamba cache blocks \((?P<blocks__int>\d+)",
+           since="0.17.0", until="0.20.0"),
     LogRow("padding_layers", "padding layers",
            r"Add (?P<layers__int>\d+) padding layers, may waste at most (?P<percent__float>[\d.]+)%"),
     LogRow("attention_block", "attention block size", r"Setting attention block size to (?P<block_size__int>\d+) tokens"),
@@ -180,6 +184,7 @@ RUN_TIME = (
     LogRow("stats", "KV cache usage",
            r"Running: (?P<running__int>\d+) reqs,.{0,40}?Waiting: (?P<waiting__int>\d+) reqs,"
            r"(?:.{0,40}?Preemptions: (?P<preemptions__int>\d+),)?.{0,60}?KV cache usage: (?P<usage__float>[\d.]+)%"),
+    LogRow("dumped_step", "Dumping scheduler output", r"Dumping scheduler output for model execution"),  # dump_input.py: a step failed
     LogRow("preempted", "is preempted by", r"is preempted by (?:PreemptionMode\.)?(?P<mode>\w+) mode because there is"),
     LogRow("encoder_item", "pre-allocated encoder cache size", r"exceeds the pre-allocated encoder cache size (?P<tokens__int>\d+)"),
     LogRow("slept", "Sleep mode freed", r"Sleep mode freed (?P<freed__GiB>[\d.]+) GiB memory, (?P<kept__GiB>[\d.]+) GiB memory is still in use"),
@@ -197,6 +202,8 @@ RUN_TIME = (
     LogRow("secondary", "EngineCore encountered", r"EngineCore encountered (?:an issue|a fatal error)"),
     LogRow("secondary", "WorkerProc initialization failed", r"WorkerProc initialization failed"),
     LogRow("engine_failed", "failed to start", r"(?:EngineCore|WorkerProc) failed to start"),
+    LogRow("engine_failed", "WorkerProc hit an exception", r"WorkerProc hit an exception"),
+    LogRow("engine_failed", "Error executing method", r"Error executing method '?(?P<method>\w+)'?"),
     LogRow("engine_failed", "Exception in worker", r"Exception in worker \w+ while processing method (?P<method>\w+)"),
     LogRow("prompt_logprobs", "logprob", r"_get_prompt_logprobs_dict|prompt_logprobs?\b"),
 )  # fmt: skip

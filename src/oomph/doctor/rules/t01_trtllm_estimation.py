@@ -1,0 +1,49 @@
+"""T01: TensorRT-LLM: the estimation run does not fit.
+
+What it is: after loading, dummy requests of the full length fill max_num_tokens and CUDA graphs are warmed up, on a
+small temporary KV cache. What that takes is the peak that the KV budget is computed from.
+
+How to recognise it: weights are loaded, the line with the peak of memory usage profiling is missing, and CUDA runs
+out.
+
+Look-alikes: T02 (the KV pool itself).
+
+What fixes it: a smaller max_num_tokens, max_batch_size or fewer graph sizes; more ranks.
+
+What does not: free_gpu_memory_fraction: it is applied to what is left afterwards.
+
+Evidence: TensorRT-LLM _util.py KvCacheCreator; TensorRT-LLM PR 5933.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.units import gib, human
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or not (case.memory or case.has("tr_oom")) or case.before("tr_budget", "tr_kv"):
+        return None
+    weights, tried = case.value("tr_weights", "weights"), case.oom_value("tried")
+    text = "The estimation run, one full batch and the CUDA graphs, did not fit beside the weights"
+    text += f" ({gib(weights)})." if weights else "."
+    if tried:
+        text += f" {human(tried)} were missing."
+    remedies = (
+        Remedy("batched_tokens", "--max_num_tokens 2048", "flag", costs="long prompts in more steps", rank=1),
+        Remedy("max_num_seqs", "--max_batch_size 64", "flag", costs="fewer requests at once", rank=2),
+    )
+    why = "the fraction is taken of what is left after this run"
+    rejected = (Rejected("fraction_down", "a lower free_gpu_memory_fraction", why),)
+    return Candidate(78, text, case.line("tr_weights", "torch_oom", "tr_oom"), remedies, rejected)
+
+
+RULE = Rule(
+    "T01",
+    "TensorRT-LLM: the estimation run does not fit",
+    ("profile_run", "weights_load", "runtime_request", "other"),
+    match,
+    engines=("trtllm",),
+    evidence=("TensorRT-LLM PR 5933",),
+)

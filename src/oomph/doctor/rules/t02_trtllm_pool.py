@@ -1,0 +1,54 @@
+"""T02: TensorRT-LLM: the KV pool leaves too little for the rest.
+
+What it is: the pool takes free_gpu_memory_fraction of what is left after weights and measured activations. Warm-up,
+long prompts and logits that the text-only estimation did not see must live in the remainder. A pool that is too small
+shortens the served context without an error.
+
+How to recognise it: an allocation fails after the line with the peak of memory usage profiling or the paged KV cache;
+or "Adjusted max_seq_len" in the final pass; or "Impossible to fit in any sequence in kvCache".
+
+Look-alikes: T01 (before the budget is known).
+
+What fixes it: a lower free_gpu_memory_fraction or max_gpu_total_bytes for an OOM; a higher one, or shorter sequences,
+where no sequence fits.
+
+What does not: max_batch_size alone, once the pool is made.
+
+Evidence: TensorRT-LLM kvCacheManager; TensorRT-LLM PR 18669.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    kv, fraction = case.value("tr_kv", "kv") or case.value("tr_budget", "available"), case.real("tr_budget", "fraction")
+    if case.has("tr_no_sequence"):
+        text = "Not one sequence of the full length fits into the KV pool" + (f" of {gib(kv)}." if kv else ".")
+        shorter = Remedy("context", "--max_seq_len 8192", "flag", costs="shorter requests", rank=1)
+        return Candidate(98, text, case.line("tr_no_sequence", "tr_kv"), (shorter,))
+    if not case.failed or not case.before("tr_budget", "tr_kv") or not (case.memory or case.has("tr_oom")):
+        return None
+    text = (
+        "The KV pool had its share"
+        + (f" ({gib(kv)})" if kv else "")
+        + "; what came after it did not fit in the remainder."
+    )
+    down = round((fraction or 0.9) - 0.1, 2)
+    change = f"--kv_cache_free_gpu_memory_fraction {down:g}"
+    remedies = (Remedy("fraction_down", change, "flag", costs="less KV cache", rank=1),)
+    rejected = (Rejected("max_num_seqs", "a smaller max_batch_size alone", "the pool keeps its size"),)
+    return Candidate(82, text, case.line("tr_budget", "tr_kv", "torch_oom", "tr_oom"), remedies, rejected)
+
+
+RULE = Rule(
+    "T02",
+    "TensorRT-LLM: the KV pool leaves too little for the rest",
+    ("kv_alloc", "runtime_request", "cudagraph_capture"),
+    match,
+    engines=("trtllm",),
+    evidence=("TensorRT-LLM PR 18669",),
+)
