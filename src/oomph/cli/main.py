@@ -1,0 +1,183 @@
+"""The `oomph` command: finds the command's file, runs it, and turns every refusal into one sentence.
+
+`oomph vllm serve ...` is short for `oomph plan -- vllm serve ...`; options may stand before the command's name.
+`--help` is answered here, without click: it starts in the time that Python itself takes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from oomph.errors import CommandError, OomphError
+
+COMMANDS = {
+    "plan": "Will it fit, and where does each GiB go? Takes the command you were about to run.",
+    "explain": "Why did it run out of memory, and what really fixes it? Takes the log of the run.",
+    "inspect": "What a checkpoint is: bytes by part and dtype, layers, KV cache, context.",
+    "fit": "Which checkpoint, flags and GPUs fit a model.",
+    "diff": "What changes between two commands, checkpoints or engine versions.",
+    "simulate": "What a load of requests does to the KV cache.",
+    "gpus": "The GPUs that oomph knows, and those of this machine.",
+    "web": "The same as a page in the browser.",
+}
+# Options without a value; any other option before the command's name takes one.
+SWITCHES = frozenset({"--json", "--all", "--debug", "--fresh", "--help", "-h", "--version", "--no-color"})
+
+USAGE = """\
+Usage: oomph COMMAND ...
+       oomph [--gpu GPUS] vllm serve MODEL FLAGS      short for: oomph plan -- vllm serve ...
+
+oomph foresees and explains GPU memory in LLM serving.
+
+Commands:
+{commands}
+
+Options:
+  --json      print JSON (each command)
+  --debug     a traceback instead of a sentence
+  --version   the version of oomph
+  -h, --help  this; after a command's name, that command's help
+
+Try:
+  oomph inspect "gemma-4-31b nvfp4"
+  oomph --gpu "2x RTX 5070 Ti" vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2
+  oomph explain server.log
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    args = list(sys.argv[1:] if argv is None else argv)
+    debug = _take_debug(args)
+    try:
+        code = _run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence_stdout()
+        code = 141  # 128 + SIGPIPE: what a shell shows for every program whose reader went away
+    except KeyboardInterrupt:
+        code = 130
+    except OomphError as refused:
+        if debug:
+            raise
+        code = _complain(refused.message, refused.hint, refused.exit_code)
+    except (RecursionError, MemoryError) as e:
+        if debug:
+            raise
+        code = _complain(f"this input is too deep or too large to read ({type(e).__name__})", "", 2)
+    except Exception as e:
+        if debug:
+            raise
+        code = _complain(f"a bug in oomph: {type(e).__name__}: {e}", "run it again with --debug and report it", 70)
+    sys.exit(code)
+
+
+def _run(args: list[str]) -> int:
+    name, rest = dispatch(args)
+    if name == "--version":
+        from importlib.metadata import version
+
+        print(f"oomph {version('oomph')}")
+        return 0
+    if name == "--help":
+        print(USAGE.format(commands="\n".join(f"  {n:<10}{text}" for n, text in available().items())), end="")
+        return 0
+    return _call(name, rest)
+
+
+def _call(name: str, rest: list[str]) -> int:
+    from importlib import import_module
+
+    import click
+
+    command = import_module(f"oomph.cli.{name}").command
+    try:
+        result = command.main(args=rest, prog_name=f"oomph {name}", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.exceptions.Abort:
+        raise KeyboardInterrupt from None
+    except click.ClickException as wrong:
+        raise CommandError(wrong.format_message().replace("\n", " "), hint=f"oomph {name} --help") from None
+    return result if isinstance(result, int) else 0
+
+
+def available() -> dict[str, str]:
+    """The commands whose file is there."""
+    here = set(os.listdir(os.path.dirname(__file__)))
+    return {name: text for name, text in COMMANDS.items() if f"{name}.py" in here}
+
+
+def dispatch(args: list[str]) -> tuple[str, list[str]]:
+    """(command, its arguments). The first word that is no option decides; what is no command of ours is planned."""
+    options, rest = _split(args)
+    if not rest:
+        if "--version" in options:
+            return "--version", []
+        if not options or options[-1] in ("-h", "--help"):
+            return "--help", []
+        raise CommandError(f"{options[0]} belongs to a command", hint="oomph --help")
+    word = rest[0]
+    commands = available()
+    if word == "help" and len(rest) == 1:
+        return "--help", []
+    if word in commands:
+        return word, [*options, *rest[1:]]
+    if word == "--":
+        rest = rest[1:]
+    elif near := _misspelt(rest, commands):
+        raise CommandError(f"there is no command {word[:60]!r}", hint=f"did you mean oomph {near}?")
+    if "plan" not in commands:
+        raise CommandError(f"there is no command {word[:60]!r}", hint=f"there are: {', '.join(commands)}")
+    return "plan", [*options, "--", *rest]
+
+
+def _split(args: list[str]) -> tuple[list[str], list[str]]:
+    at = 0
+    while at < len(args) and args[at].startswith("-") and args[at] != "--":
+        at += 1 if args[at] in SWITCHES or "=" in args[at] else 2
+    return args[:at], args[at:]
+
+
+def _misspelt(words: list[str], commands: dict[str, str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(words[0].lower(), commands, 1, 0.7)
+    if not near:
+        return ""
+    from oomph.commands import detect
+
+    return "" if detect(words) else near[0]
+
+
+def _take_debug(args: list[str]) -> bool:
+    """--debug may stand anywhere before an engine's own command line."""
+    end = args.index("--") if "--" in args else len(args)
+    if "--debug" not in args[:end]:
+        return False
+    args.remove("--debug")
+    return True
+
+
+def _complain(message: str, hint: str, code: int) -> int:
+    try:
+        print(f"oomph: error: {_printable(message)}", file=sys.stderr)
+        if hint:
+            print(f"  hint: {_printable(hint)}", file=sys.stderr)
+    except BrokenPipeError:
+        pass
+    return code
+
+
+def _printable(text: str) -> str:
+    """Names come from strangers: nothing that a terminal would act on, and one line."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _silence_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()

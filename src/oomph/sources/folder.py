@@ -1,0 +1,112 @@
+"""A folder or file on this machine -> Model: config.json with or without headers, or GGUF."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from oomph.errors import InputError
+from oomph.ir.model import Model
+from oomph.sources import safetensors
+from oomph.sources.build import build_model
+from oomph.sources.json_input import read_object, reason
+
+CONFIG = "config.json"
+QUANT_CONFIG = "hf_quant_config.json"  # ModelOpt's, beside a config.json without quantization_config
+
+
+def read_path(path: str | os.PathLike[str]) -> Model:
+    """A folder, a config.json, or a GGUF file."""
+    where = Path(path)
+    if where.is_dir():
+        return read_folder(where)
+    if where.suffix.lower() == ".gguf":
+        return read_gguf(where)
+    if where.suffix.lower() == ".json":
+        return read_config(where)
+    if where.suffix.lower() == ".safetensors":
+        raise InputError(
+            f"{where} is one weight file: give the folder it is in, with its config.json",
+            hint=f"oomph inspect {where.parent}",
+        )
+    raise InputError(f"{where} is neither a model folder, a config.json nor a GGUF file")
+
+
+def holds_model(folder: Path) -> bool:
+    return (folder / CONFIG).is_file() or (folder / "params.json").is_file() or bool(_gguf_models(folder))
+
+
+def read_folder(folder: Path) -> Model:
+    if not (folder / CONFIG).is_file():
+        return _without_config(folder)
+    config = read_object(folder / CONFIG)
+    quant = folder / QUANT_CONFIG
+    index = safetensors.find_index(folder)
+    tensors = safetensors.read_folder(folder)
+    model = build_model(
+        folder.resolve().name or str(folder),
+        config,
+        hf_quant_config=read_object(quant) if quant.is_file() else None,
+        tensors=tensors,
+        names=index.weight_map.keys() if index is not None else None,
+        source=str(folder),
+    )
+    if index is None or index.total_size is None or tensors is not None or index.total_size == model.nbytes:
+        return model
+    return _warn(model, f"its index says {index.total_size:,} bytes, from its config.json it is {model.nbytes:,}")
+
+
+def read_config(path: Path) -> Model:
+    """A bare config.json, by whatever name; what lies beside it is looked at only if it is called config.json."""
+    if path.name == CONFIG and (path.parent / QUANT_CONFIG).is_file():
+        quant = read_object(path.parent / QUANT_CONFIG)
+    else:
+        quant = None
+    name = path.resolve().parent.name if path.name == CONFIG else path.stem
+    return build_model(name, read_object(path), hf_quant_config=quant, source=str(path))
+
+
+def read_gguf(path: Path) -> Model:
+    from oomph.sources import gguf
+    from oomph.sources.gguf_model import gguf_model
+
+    return gguf_model(path.stem, gguf.read(path), source=str(path))
+
+
+def _without_config(folder: Path) -> Model:
+    found = _gguf_models(folder)
+    if len(found) == 1:
+        return read_gguf(folder / found[0])
+    if found:
+        raise InputError(
+            f"{folder} holds {len(found)} GGUF models: {', '.join(found[:6])}", hint="give one of the files"
+        )
+    if (folder / "params.json").is_file():
+        raise InputError(
+            f"{folder} has Mistral's params.json but no config.json, which is needed here",
+            hint="download the repository's config.json beside it, or give the hub id",
+        )
+    if (folder / "adapter_config.json").is_file():
+        base = read_object(folder / "adapter_config.json").get("base_model_name_or_path")
+        raise InputError(f"{folder} is a LoRA adapter, not a model", hint=f"its base model: {str(base)[:120]}")
+    raise InputError(f"{folder} has no config.json and no GGUF file")
+
+
+def _gguf_models(folder: Path) -> list[str]:
+    """The GGUF files of a folder that are a model each: no projectors, and of a split model the first part."""
+    try:
+        names = sorted(n for n in os.listdir(folder) if n.lower().endswith(".gguf"))
+    except OSError as e:
+        raise InputError(f"{folder} cannot be read: {reason(e)}") from None
+    return models_among(names)
+
+
+def models_among(names: list[str]) -> list[str]:
+    parts = [n for n in names if "mmproj" not in n.lower()]
+    return [n for n in parts if "-of-" not in n or "-00001-of-" in n] or parts
+
+
+def _warn(model: Model, *notes: str) -> Model:
+    return replace(model, warnings=(*model.warnings, *notes))

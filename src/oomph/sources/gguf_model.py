@@ -1,0 +1,284 @@
+"""A GGUF header -> Model: weights from its tensor list, cache geometry from its metadata (facts/llamacpp)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NoReturn
+
+from oomph.errors import HeaderError
+from oomph.facts.llamacpp.architectures import ARCHITECTURES, GgufArch
+from oomph.ir.model import (
+    Attention,
+    Block,
+    Layer,
+    Mixer,
+    Model,
+    Param,
+    Quantization,
+    Role,
+    State,
+    Stored,
+    Tensor,
+)
+from oomph.sources.gguf import GGUF
+
+MAX_LAYERS = 10_000
+MAX_WIDTH = 1 << 32
+
+# First match wins; names are llama.cpp's (llama-arch.cpp).
+_ROLES: tuple[tuple[str, Role], ...] = (
+    ("v.", "multimodal"),
+    ("a.", "multimodal"),
+    ("mm.", "multimodal"),
+    ("token_embd", "embed"),
+    ("per_layer_token_embd", "embed"),
+    ("output.weight", "lm_head"),
+    ("nextn.", "other"),
+    ("ssm_", "linear_attn"),
+    ("shortconv", "linear_attn"),
+    ("time_mix", "linear_attn"),
+    ("_norm", "norm"),
+    ("ffn_gate_inp", "router"),
+    ("exp_probs_b", "router"),
+    ("shexp", "shared_experts"),
+    ("_exps", "experts"),
+    ("attn_", "attention"),
+    ("indexer", "attention"),
+    ("ffn_", "mlp"),
+)
+_BLOCK = re.compile(r"blk\.(\d{1,5})\.(.+)")
+
+
+def role_of(name: str, recurrent: bool = False) -> Role:
+    short = name.split(".", 2)[-1] if name.startswith("blk.") else name
+    for needle, role in _ROLES:
+        if short.startswith(needle) if needle.endswith(".") else needle in short:
+            return "linear_attn" if recurrent and role == "attention" else role
+    return "other"
+
+
+def gguf_model(name: str, file: GGUF, *, source: str = "") -> Model:
+    arch = ARCHITECTURES.get(file.architecture)
+    facts = _Facts(file)
+    if arch is None:
+        return _opaque(name, file, facts, source)
+    count = facts.integer("block_count", low=1, high=MAX_LAYERS)
+    drafts = min(facts.integer("nextn_predict_layers", 0, high=64), count - 1)
+    mixers = _mixers(facts, arch, count, count - drafts)
+    blocks, root, stored = _blocks(file.tensors, mixers)
+    layers = tuple(Layer(i, f"blk.{i}", mixers[i], blocks.get(i, Block())) for i in range(count))
+    names = {t.name for t in file.tensors}
+    return Model(
+        name,
+        file.architecture,
+        "F16",  # llama.cpp's caches are F16 unless told otherwise
+        facts.integer("embedding_length"),
+        facts.vocab(),
+        facts.integer("context_length", 0),
+        layers[: count - drafts],
+        root,
+        stored,
+        drafts=layers[count - drafts :],
+        quantization=Quantization("gguf"),
+        model_type=file.architecture,
+        source=source,
+        basis="headers",
+        tied="output.weight" not in names,
+        num_heads=max(facts.per_layer("attention.head_count", count, 0)),
+        num_kv_heads=max(facts.per_layer("attention.head_count_kv", count, 0)),
+        intermediate_size=max(facts.per_layer("feed_forward_length", count, 0)),
+        attention_free=not any(isinstance(m, Attention) for ms in mixers for m in ms),
+    )
+
+
+def _opaque(name: str, file: GGUF, facts: _Facts, source: str) -> Model:
+    if file.architecture == "clip":
+        why = "this is a vision or audio projector (mmproj): weights only; the language model is a file of its own"
+    else:
+        why = (
+            f"the GGUF architecture {file.architecture[:60] or '(none)'!r} is not known: weights only, from the header"
+        )
+    return Model(
+        name,
+        file.architecture,
+        "F16",
+        facts.integer("embedding_length", 0),
+        facts.vocab(),
+        facts.integer("context_length", 0),
+        (),
+        Block(),
+        _stored((role_of(t.name), t) for t in file.tensors),
+        quantization=Quantization("gguf"),
+        model_type=file.architecture,
+        source=source,
+        basis="headers",
+        warnings=(why,),
+        opaque=True,
+    )
+
+
+class _Facts:
+    """The metadata below the architecture's name, checked where it is read."""
+
+    def __init__(self, file: GGUF) -> None:
+        self.file = file
+
+    def refuse(self, key: str, value: object) -> NoReturn:
+        raise HeaderError(
+            f"{self.file.files[0]}: {self.file.architecture}.{key} is {str(value)[:60]}, which no model has"
+        )
+
+    def get(self, key: str) -> object:
+        return self.file.metadata.get(f"{self.file.architecture}.{key}")
+
+    def integer(self, key: str, default: int | None = None, low: int = 0, high: int = MAX_WIDTH) -> int:
+        value = self.get(key)
+        if isinstance(value, tuple):  # one value per layer
+            value = next((v for v in value if v), 0)
+        if value is None:
+            if default is None:
+                raise HeaderError(f"{self.file.files[0]} has no {self.file.architecture}.{key}")
+            return default
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            self.refuse(key, value)
+        return value
+
+    def per_layer(self, key: str, count: int, default: int) -> list[int]:
+        value = self.get(key)
+        if value is None:
+            return [default] * count
+        if not isinstance(value, tuple):
+            return [self.integer(key)] * count
+        numbers = [v for v in value if isinstance(v, int) and 0 <= v <= MAX_WIDTH]
+        if len(numbers) != len(value) or len(numbers) < count:
+            self.refuse(key, f"a list of {len(value)} for {count} layers")
+        return numbers
+
+    def vocab(self) -> int:
+        """token_embd is [embedding, vocabulary]."""
+        table = next((t for t in self.file.tensors if t.name == "token_embd.weight"), None)
+        return table.shape[1] if table is not None and len(table.shape) > 1 else self.integer("vocab_size", 0)
+
+
+def _mixers(f: _Facts, arch: GgufArch, count: int, main: int) -> list[tuple[Mixer, ...]]:
+    heads = f.per_layer("attention.head_count", count, 0)
+    kv = f.per_layer("attention.head_count_kv", count, 0)
+    if f.get("attention.head_count_kv") is None:
+        kv = heads
+    ff = f.per_layer("feed_forward_length", count, 1)
+    windowed = _windowed(f, arch, count)
+    shared_from = _shared_from(f, arch, main)
+    out: list[tuple[Mixer, ...]] = []
+    for i in range(count):
+        recurrent = {
+            "none": False,
+            "all": True,
+            "both": True,
+            "no_kv_heads": kv[i] == 0,
+            "no_kv_heads_no_ff": kv[i] == 0 and ff[i] == 0,
+            "interval": i < main and (i + 1) % max(f.integer("full_attention_interval", 4), 1) != 0,
+        }[arch.recurrent]
+        made: list[Mixer] = []
+        if kv[i] and (not recurrent or arch.recurrent == "both"):
+            shares = next((j for j in reversed(range(shared_from)) if windowed[j] == windowed[i]), None)
+            made.append(_attention(f, arch, heads[i], kv[i], windowed[i], shares if shared_from <= i < main else None))
+        if recurrent:
+            made.append(_state(f, arch, heads[i]))
+        out.append(tuple(made))
+    return out
+
+
+def _shared_from(f: _Facts, arch: GgufArch, main: int) -> int:
+    shared = f.integer("attention.shared_kv_layers", 0, high=MAX_LAYERS)
+    return max(main - shared, 0) if shared else arch.shared_kv_from or main
+
+
+def _windowed(f: _Facts, arch: GgufArch, count: int) -> list[bool]:
+    window = f.integer("attention.sliding_window", arch.window)
+    if not window:
+        return [False] * count
+    pattern = f.get("attention.sliding_window_pattern")
+    if isinstance(pattern, tuple):
+        if len(pattern) < count:
+            f.refuse("attention.sliding_window_pattern", f"a list of {len(pattern)} for {count} layers")
+        return [bool(v) for v in pattern[:count]]
+    period = f.integer("attention.sliding_window_pattern", arch.period, high=MAX_LAYERS)
+    if not period:
+        return [False] * count
+    if arch.dense_first:
+        return [i % period != 0 for i in range(count)]
+    return [i % period < period - 1 for i in range(count)]
+
+
+def _attention(f: _Facts, arch: GgufArch, heads: int, kv: int, windowed: bool, shares: int | None) -> Attention:
+    rank = f.integer("attention.kv_lora_rank", 0)
+    if rank and f.get("attention.key_length_mla") is not None:
+        rotary = f.integer("rope.dimension_count")
+        nope = max(f.integer("attention.key_length_mla") - rotary, 0)
+        value = f.integer("attention.value_length_mla", rank)
+        return Attention(
+            "mla", heads, 1, rank + rotary, value, kv_lora_rank=rank, qk_rope_head_dim=rotary, qk_nope_head_dim=nope
+        )
+    usual = f.integer("embedding_length") // max(heads, 1)
+    key, value = f.integer("attention.key_length", usual), f.integer("attention.value_length", usual)
+    if windowed:
+        key = f.integer("attention.key_length_swa", key)
+        value = f.integer("attention.value_length_swa", value)
+    window = f.integer("attention.sliding_window", arch.window) if windowed else 0
+    if arch.chunked and windowed:
+        return Attention("chunked_local", heads, kv, key, value, chunk=window or arch.window)
+    kind = "sliding_window" if windowed else "full"
+    return Attention(kind, heads, kv, key, value, window=window, shares_cache_of=shares)  # type: ignore[arg-type]
+
+
+def _state(f: _Facts, arch: GgufArch, heads: int) -> State:
+    """llama-hparams.cpp n_embd_r, n_embd_s; the state is always F32."""
+    if arch.state == "short_conv":
+        width = f.integer("embedding_length")
+        return State("short_conv", f.integer("shortconv.l_cache"), intermediate=width, dtype="F32")
+    kernel = f.integer("ssm.conv_kernel", low=1)
+    if arch.state == "kda":
+        width = f.integer("kda.head_dim", low=1)
+        heads = heads or f.integer("attention.head_count", low=1)
+        return State("kda", kernel, num_heads=heads, head_dim=width, groups=heads, key_dim=width, dtype="F32")
+    inner, state = f.integer("ssm.inner_size", low=1), f.integer("ssm.state_size", low=1)
+    rank, groups = f.integer("ssm.time_step_rank", 1, low=1), f.integer("ssm.group_count", 0)
+    if arch.state == "gdn":  # qwen3next.cpp: state_size is a key head's width, time_step_rank the value heads
+        return State(
+            "gdn", kernel, num_heads=rank, head_dim=inner // rank, groups=groups or rank, key_dim=state, dtype="F32"
+        )
+    if arch.state == "mamba1":
+        return State("mamba1", kernel, inner, state, dtype="F32")
+    return State("mamba2", kernel, inner, state, rank, inner // rank, groups or 1, dtype="F32")
+
+
+def _blocks(
+    tensors: Iterable[Tensor], mixers: list[tuple[Mixer, ...]]
+) -> tuple[dict[int, Block], Block, tuple[Stored, ...]]:
+    """Each layer's tensors as they are in the file; equal layers are one block."""
+    layers: dict[int, list[Param]] = {}
+    root: list[Param] = []
+    roles: list[tuple[Role, Tensor]] = []
+    for t in tensors:
+        match = _BLOCK.fullmatch(t.name)
+        index = int(match[1]) if match else -1
+        inside = match is not None and index < len(mixers)
+        recurrent = inside and any(isinstance(m, State) for m in mixers[index]) and len(mixers[index]) == 1
+        role = role_of(t.name, recurrent)
+        roles.append((role, t))
+        param = Param(match[2] if match and inside else t.name, t.shape[::-1], t.dtype, role)
+        (layers.setdefault(index, []) if inside else root).append(param)
+    same: dict[tuple[Param, ...], Block] = {}
+    blocks = {i: same.setdefault(tuple(p), Block(tuple(p))) for i, p in layers.items()}
+    return blocks, Block(tuple(root)), _stored(roles)
+
+
+def _stored(roles: Iterable[tuple[Role, Tensor]]) -> tuple[Stored, ...]:
+    total: dict[tuple[Role, str], list[int]] = {}
+    for role, t in roles:
+        row = total.setdefault((role, t.dtype), [0, 0, 0])
+        row[0] += 1
+        row[1] += t.elements
+        row[2] += t.nbytes
+    return tuple(Stored(role, dtype, *row) for (role, dtype), row in sorted(total.items()))

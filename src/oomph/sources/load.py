@@ -1,0 +1,165 @@
+"""What people call a model -> Model. What is on this machine beats the catalogue, the catalogue beats the hub.
+
+./folder  config.json  model.gguf       on this machine
+gemma-4-31b nvfp4                       the catalogue, by a forgiving short name
+org/name                                the catalogue, else huggingface_hub's cache, else the hub
+org/name@revision                       the cache or the hub, at that revision
+org/name:Q4_K_M  org/name/file.gguf     one GGUF file of a repository
+https://...                             a GGUF file, or a model's page on the hub
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from oomph.errors import HubError, InputError, UnknownModel
+from oomph.ir.model import Model
+
+_MAX_NAME = 4096
+
+
+def load_model(text: str, *, fresh: bool = False, revision: str = "") -> Model:
+    """`fresh`: ask the hub even for what the catalogue knows."""
+    name = text.strip()
+    if not name or len(name) > _MAX_NAME or "\0" in name:
+        raise InputError(
+            "a model is a folder, a file, a name or org/name" + (" (this one is too long)" if name else "")
+        )
+    if name.startswith(("http://", "https://", "hf.co/", "huggingface.co/")):
+        return _from_address(name)
+    path = Path(name).expanduser()
+    local = _local(path, name)
+    if local is not None:
+        return local
+    repo, at, rev = name.partition("@")
+    if at or revision:
+        return _from_hub(repo, rev or revision)
+    if ":" in name or name.lower().endswith(".gguf"):
+        return _gguf_of_hub(name)
+    if not fresh:
+        from oomph import catalog
+
+        found = catalog.find(name)
+        if found is not None:
+            return found.model()
+    if "/" not in name and not fresh:
+        raise UnknownModel(f"no folder, file or catalogue entry is called {_shown(name)}", hint=_did_you_mean(name))
+    return _from_hub(name, "")
+
+
+def _local(path: Path, name: str) -> Model | None:
+    from oomph.sources import folder
+
+    plain = not name.startswith((".", "~", os.sep)) and not name.endswith(os.sep)
+    try:
+        there = path.exists()
+        if there and plain and path.is_dir() and not folder.holds_model(path):
+            return None  # a folder that happens to be called like a model
+    except OSError:
+        there = False
+    if there:
+        return folder.read_path(path)
+    if not plain or "\\" in name or name.lower().endswith((".json", ".safetensors")):
+        raise InputError(f"there is no file or folder {_shown(name)}")
+    return None
+
+
+def _from_hub(repo: str, revision: str) -> Model:
+    from oomph.sources import hub
+    from oomph.sources.build import build_model
+    from oomph.sources.folder import models_among
+    from oomph.sources.json_input import parse_object
+
+    try:
+        snapshot = hub.fetch(repo, revision or None)
+    except HubError as refused:
+        if not refused.hint:
+            refused.hint = _did_you_mean(repo)
+        raise
+    if snapshot.config is None:
+        ggufs = models_among(list(snapshot.gguf_files))
+        if len(ggufs) == 1:
+            return _gguf_file(snapshot.repo, ggufs[0], snapshot.revision)
+        if ggufs:
+            tags = ", ".join(sorted({_tag(n) for n in ggufs})[:12])
+            raise InputError(
+                f"{repo} holds {len(ggufs)} GGUF models: {tags}", hint=f"give one: {repo}:{_tag(ggufs[0])}"
+            )
+        raise HubError(f"{snapshot.repo} has no config.json and no GGUF file: it is not a model that can be served")
+    where = f"{snapshot.repo}@{snapshot.revision[:8]}"
+    quant = snapshot.quant_config
+    model = build_model(
+        snapshot.repo,
+        parse_object(snapshot.config, f"{where}/config.json"),
+        hf_quant_config=None if quant is None else parse_object(quant, f"{where}/hf_quant_config.json"),
+        tensors=snapshot.tensors,
+        source=f"{snapshot.cached or 'hub'}, commit {snapshot.revision[:8]}",
+    )
+    return replace(model, warnings=(*model.warnings, *snapshot.notes))
+
+
+def _gguf_of_hub(name: str) -> Model:
+    """org/name:TAG as llama.cpp's -hf and vLLM read it, or org/name/path/file.gguf."""
+    from oomph.sources import hub
+    from oomph.sources.folder import models_among
+
+    repo, colon, tag = name.partition(":")
+    if not colon:
+        org, _, rest = name.partition("/")
+        repo, _, file = rest.partition("/")
+        if not file:
+            raise InputError(f"there is no file {_shown(name)}")
+        return _gguf_file(f"{org}/{repo}", file, "")
+    snapshot = hub.fetch(repo)
+    fits = models_among([n for n in snapshot.gguf_files if tag.lower() in n.lower()])
+    exact = [n for n in fits if _tag(n).lower() == tag.lower()]
+    if not fits:
+        raise InputError(f"{repo} has no GGUF file with {_shown(tag)} in its name")
+    if len(exact or fits) > 1:
+        raise InputError(
+            f"{repo} has {len(exact or fits)} GGUF files with {_shown(tag)} in their name: {', '.join(fits[:6])}"
+        )
+    return _gguf_file(snapshot.repo, (exact or fits)[0], snapshot.revision)
+
+
+def _gguf_file(repo: str, file: str, revision: str) -> Model:
+    from oomph.sources import gguf, hub
+    from oomph.sources.gguf_model import gguf_model
+
+    return gguf_model(f"{repo}/{file}", gguf.read(hub.open_file(repo, file, revision or None)), source="hub")
+
+
+def _from_address(url: str) -> Model:
+    from oomph.sources import gguf, hub
+    from oomph.sources.gguf_model import gguf_model
+
+    path = url.split("://")[-1].partition("?")[0].partition("#")[0].rstrip("/")
+    if path.lower().endswith(".gguf"):
+        full = url if "://" in url else f"https://{url}"
+        return gguf_model(path.rpartition("/")[2], gguf.read(hub.open_url(full)), source=path)
+    host, _, rest = path.partition("/")
+    parts = rest.split("/")
+    if host.removeprefix("www.") in ("huggingface.co", "hf.co") and len(parts) >= 2:
+        revision = parts[3] if len(parts) > 3 and parts[2] in ("tree", "blob", "resolve") else ""
+        return load_model("/".join(parts[:2]), revision=revision)
+    raise InputError(f"{_shown(url)} is neither a GGUF file nor a model's page on the hub")
+
+
+def _tag(file: str) -> str:
+    """The quantisation in a GGUF file's name: 'Qwen3-8B-Q4_K_M.gguf' -> 'Q4_K_M'."""
+    stem = Path(file).name.removesuffix(".gguf").split("-00001-of-")[0]
+    return stem.replace(".", "-").rpartition("-")[2]
+
+
+def _did_you_mean(name: str) -> str:
+    from oomph import catalog
+
+    near = catalog.suggest(name)
+    return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 120 else name[:117] + "...")
