@@ -227,6 +227,7 @@ class State(Struct, frozen=True):
     key_dim: int = 0  # gdn/kda key head width
     chunk_size: int = 0
     dtype: str = ""  # dtype of the recurrent state if the config fixes it
+    backend: str = ""  # the engine's kernel where the model class brings its own
 
 
 Mixer = Attention | State

@@ -23,7 +23,7 @@ from oomph.errors import UnknownCache
 from oomph.facts.vllm.attention import FIXED_BLOCKS, Backend
 from oomph.facts.vllm.defaults import Defaults
 from oomph.facts.vllm.kv import KvRules
-from oomph.ir.model import Attention, Layer, Model, State
+from oomph.ir.model import Attention, Indexer, Layer, Model, State
 from oomph.units import cdiv, round_up
 
 STATE_BACKENDS = {
@@ -209,6 +209,8 @@ def _preferred(w: _Work, first: int) -> int:
         return _platform_block(q)
     if w.d.hybrid_block == "config" and w.facts.is_hybrid:
         return 16
+    if any(isinstance(m, Attention) and m.kind == "full" and m.indexer for m in w.facts.mixers):
+        return FIXED_BLOCKS["MINIMAX_M3_SPARSE"]
     if q.sparse:  # the indexer's cache registers before the layer's own
         return FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]
     pairs = {b.name: i for i, b in w.chosen.items()}
@@ -288,6 +290,8 @@ def _specs(w: _Work, index: int, layer: Layer, blocks: _Blocks) -> list[tuple[Sp
     if is_v4(w.model):
         return v4_specs(m, blocks.block, w.s.kv_dtype, w.d, w.s.sm)
     backend = w.chosen[index]
+    if m.kind == "full" and m.indexer is not None:
+        return _block_sparse_specs(m, m.indexer, _attention_spec(w, index, layer, m, blocks.block), w.s)
     if m.kind == "mla":
         return _mla_specs(m, blocks.block, w.s, backend)
     return [(_attention_spec(w, index, layer, m, blocks.block), backend.name)]
@@ -325,6 +329,14 @@ def _largest_kernel_block(sizes: Sequence[int], multiple: bool, budget: int) -> 
     return max(fitting) if fitting else min(candidates)
 
 
+def _block_sparse_specs(m: Attention, indexer: Indexer, main: Spec, s: Setup) -> list[tuple[Spec | None, str]]:
+    """minimax_m3/common/indexer.py (0.32.0): beside K and V, one index key a token in the model's dtype."""
+    width = token_bytes("auto", s.dtype, 1, indexer.head_dim, 0)
+    size = indexer.head_dim
+    keys = Spec("mla", main.block_size, width, num_kv_heads=1, head_size=size, dtype=s.dtype, cache_dtype="auto")
+    return [(keys, "MINIMAX_M3_SPARSE_INDEXER"), (main, "MINIMAX_M3_SPARSE")]
+
+
 def _mla_specs(m: Attention, block: int, s: Setup, backend: Backend) -> list[tuple[Spec | None, str]]:
     cache_dtype = s.kv_dtype
     plain = ("auto", "fp8", "fp8_e4m3") if backend.name == "FLASHINFER_MLA_SPARSE_SM120" else ("fp8", "fp8_e4m3")
@@ -349,9 +361,9 @@ def _state_spec(m: State, s: Setup, d: Defaults, blocks: _Blocks) -> tuple[Spec,
         padded=blocks.padded or 0,
         role=m.kind,
         speculative_blocks=s.drafts,
-        checkpoint_blocks=int(d.mamba2_checkpoint and m.kind in ("mamba2", "kda")),
+        checkpoint_blocks=int(d.mamba2_checkpoint and (m.kind == "mamba2" or m.backend == "KIMI_K3_KDA")),
     )
-    return spec, STATE_BACKENDS[m.kind]
+    return spec, m.backend or STATE_BACKENDS[m.kind]
 
 
 def _layout_name(names: dict[str, int], s: Setup, d: Defaults) -> str:

@@ -127,7 +127,7 @@ BACKENDS = (
 )  # fmt: skip
 
 # Caches that are no choice: their layer names its backend.
-FIXED_BLOCKS = {"DEEPSEEK_V32_INDEXER": 64, "DEEPSEEK_V4_INDEXER": 256}
+FIXED_BLOCKS = {"DEEPSEEK_V32_INDEXER": 64, "DEEPSEEK_V4_INDEXER": 256, "MINIMAX_M3_SPARSE": 128}
 
 
 class Priorities(Range, frozen=True, kw_only=True):

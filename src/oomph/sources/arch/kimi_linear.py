@@ -71,7 +71,10 @@ def _delta(s: Site, c: Config, hidden: int) -> tuple[State, list[Module]]:
     heads, width = c.integer("num_heads"), c.integer("head_dim")
     kernel, full_rank = c.integer("short_conv_kernel_size", default=4), c.flag("use_full_rank_gate")
     wide, at, dtype = heads * width, "self_attn", s.b.dtype
-    mixer = State("kda", conv_kernel=kernel, num_heads=heads, head_dim=width, groups=heads, key_dim=width)
+    backend = "KIMI_K3_KDA" if full_rank else ""
+    mixer = State(
+        "kda", conv_kernel=kernel, num_heads=heads, head_dim=width, groups=heads, key_dim=width, backend=backend
+    )
     inputs = [Part(f"{at}.{n}_proj", wide, heads) for n in ("q", "k", "v")]
     gate: list[Module] = []
     if full_rank:
