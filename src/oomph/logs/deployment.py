@@ -108,7 +108,7 @@ def _literal(o: Observation) -> dict[str, Any]:
     if "namespace" in o.values:
         return _namespace(str(o.values["namespace"]))
     text = str(o.values.get("args", ""))
-    text = text[: text.rfind("}") + 1]
+    text = text[: text.rfind("}") + 1] or text
     text = re.sub(r"<[\w.]+: ([^<>]{0,80})>", r"\1", text)  # <CUDAGraphMode.FULL: (2, 1)> is no literal
     text = re.sub(r": ,", ": None,", text)  # a forum ate "[]"
     try:

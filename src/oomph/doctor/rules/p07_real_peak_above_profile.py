@@ -27,6 +27,7 @@ from oomph.units import gib, human
 WORDS = (
     "chunk_gated_delta",
     "gated_delta_rule",
+    "gdn_linear_attn",
     "fla_chunk",
     "chunk_fwd",
     "causal_conv1d",

@@ -45,8 +45,8 @@ def test_long_lines_are_cleaned_in_no_time(piece: str) -> None:
         "Model loading took 9" + "9" * 5000 + " GiB memory and 1 seconds",
         "Available KV cache memory: 1e308 GiB\nAvailable KV cache memory: ...... GiB",
         "CUDA out of memory. Tried to allocate 1.2.3.4 GiB. GPU 0 has a total capacity of 0.00 GiB of which 0 bytes is",
-        "To serve at least one request with the model's max seq len (0), (0.0 GiB KV cache is needed, which is larger than "
-        "the available KV cache memory (0.0 GiB).",
+        "To serve at least one request with the model's max seq len (0), (0.0 GiB KV cache is needed, which is larger "
+        "than the available KV cache memory (0.0 GiB).",
         "GPU KV cache size: ,,, tokens\nMaximum concurrency for 0 tokens per request: 0.00x",
         "Overriding num_gpu_blocks=0 with num_gpu_blocks_override=0\nProfiling CUDA graph memory: x\n"
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 0 bytes.",
