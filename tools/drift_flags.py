@@ -168,6 +168,17 @@ def disagreements(version: str, flags: dict[str, Read]) -> list[str]:
     return out
 
 
+def key_disagreements(version: str, found: dict[str, set[str]]) -> list[str]:
+    from oomph.facts.vllm.config_keys import KEYS, keys
+
+    out = []
+    for field in sorted(found.keys() | KEYS.keys()):
+        theirs, ours = found.get(field, set()), keys(field, version) if field in found else set()
+        out += [f"{field}: key {key!r} is not in our rows" for key in sorted(theirs - ours)]
+        out += [f"{field}: key {key!r} is not in the release" for key in sorted(ours - theirs)]
+    return out
+
+
 def main(argv: list[str]) -> int:
     if not argv or len(argv[argv[0].startswith("--") :]) % 2:
         print(__doc__)
@@ -181,7 +192,7 @@ def main(argv: list[str]) -> int:
         return 0
     bad = 0
     for folder, version in zip(argv[::2], argv[1::2]):
-        found = disagreements(version, read(Path(folder)))
+        found = disagreements(version, read(Path(folder))) + key_disagreements(version, config_keys(Path(folder)))
         bad += len(found)
         print(f"{version}: {len(found)} disagreements")
         print("".join(f"  {line}\n" for line in found), end="")

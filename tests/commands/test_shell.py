@@ -95,6 +95,20 @@ def test_a_script():
     assert d.gpu_count == 2
 
 
+def test_a_systemd_unit():
+    text = """[Unit]
+Description=vllm serve for all
+[Service]
+Environment="CUDA_VISIBLE_DEVICES=0,1" VLLM_KV_CACHE_LAYOUT=HND
+ExecStart=-/opt/venv/bin/vllm serve org/m \\
+    -tp 2
+Restart=always
+"""
+    (d,) = parse_text(text, name="vllm.service", engine="0.21.0").values()
+    assert (d.model, d.flags) == ("org/m", {"tensor_parallel_size": 2})
+    assert d.environment == {"CUDA_VISIBLE_DEVICES": "0,1", "VLLM_KV_CACHE_LAYOUT": "HND"}
+
+
 def test_a_post_with_prose_around_the_command():
     text = (
         "Here’s what I run:\n\nvllm serve org/m \\\n  —max-model-len 8192 \\\n"

@@ -81,6 +81,7 @@ def parse_text(
     elif sort == "python":
         calls = {"call": Call((), given, source=text)}
     else:
+        text = files.unit_script(text) if name.endswith(".service") else text
         calls = {f"command {i}": call for i, call in enumerate(script_calls(text, given), 1)}
     out: dict[str, Deployment] = {}
     for key, call in calls.items():

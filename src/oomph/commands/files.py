@@ -27,6 +27,12 @@ def read(path: str) -> str:
     return data.decode("utf-8", "replace")
 
 
+def unit_script(text: str) -> str:
+    """A systemd unit's Environment= and ExecStart= lines as a shell would have them."""
+    lines = re.findall(r"^(Environment|ExecStart)=((?:[^\n]*\\\n)*[^\n]*)$", text, re.MULTILINE)
+    return "\n".join(f"export {rest}" if key == "Environment" else rest.lstrip("-@:+!") for key, rest in lines)
+
+
 def sort_of(text: str, name: str = "") -> Sort:
     """What a text is, by its name's ending and by its first telling lines."""
     if name.endswith((".py", ".ipynb")):

@@ -80,12 +80,19 @@ def _constants(tree: ast.Module) -> dict[str, Any]:
 def _literal(node: ast.expr, known: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.Name) and node.id in known:
         return known[node.id]
-    if isinstance(node, ast.Call) and _called(node) == "dict" and not node.args:
-        return {k.arg: _literal(k.value, known) for k in node.keywords if k.arg}
     try:
+        if isinstance(node, ast.Call) and _called(node) == "dict" and not node.args:
+            return {k.arg: _literal(k.value, known) for k in node.keywords if k.arg}
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         raise ValueError("not a literal") from None
+
+
+def _text(node: ast.expr) -> str:
+    try:
+        return shown(ast.unparse(node)[:60])
+    except RecursionError:
+        return "(a long expression)"
 
 
 def _environment(tree: ast.Module) -> dict[str, str]:
@@ -115,15 +122,14 @@ def _keywords(node: ast.Call, known: Mapping[str, Any], version: str) -> tuple[d
             if isinstance(value, dict) and all(isinstance(k, str) for k in value):
                 given.update(value)
             else:
-                text = shown(ast.unparse(keyword.value)[:40])
-                notes.append(f"line {node.lineno}: **{text} is not a literal: left out")
+                notes.append(f"line {node.lineno}: **{_text(keyword.value)} is not a literal: left out")
         else:
             pairs.append((keyword.arg, keyword.value))
     for name, expression in pairs:
         try:
             given[name] = _literal(expression, known)
         except ValueError:
-            text = shown(ast.unparse(expression)[:60])
+            text = _text(expression)
             if name == "model":
                 raise CommandError(f"line {node.lineno}: the model is not a literal: {text}") from None
             notes.append(f"line {node.lineno}: {name}={text} is not a literal: left out")

@@ -13,7 +13,7 @@ from oomph.commands.arithmetic import arithmetic
 from oomph.commands.call import assignment
 from oomph.errors import CommandError
 
-_LIMIT = 1 << 20
+_LIMIT = 1 << 16
 _QUOTES = str.maketrans("“”„‘’\u00a0", "\"\"\"'' ", "\u200b\ufeff")
 _LONG_DASH = re.compile(r"(?<!\S)[—–−‑]+(-?)(?=[A-Za-z])([A-Za-z][\w-]*)?")
 _PROMPT = re.compile(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.@:~/-]*[$%❯])[ \t]+(?=\S)", re.MULTILINE)
@@ -75,6 +75,7 @@ class _Reader:
         self.exported = environment
         self.variables: dict[str, Value] = dict(environment)
         self.found: list[Command] = []
+        self.grown = 0  # characters that variables have put in
         self.start()
 
     def start(self) -> None:
@@ -259,6 +260,9 @@ class _Reader:
                 self.unset.append(name)
                 word.add(f"${name}")
             return
+        self.grown += len(value) if isinstance(value, str) else sum(map(len, value))
+        if self.grown > 16 * _LIMIT:
+            raise CommandError("the variables of the script grow without end")
         if isinstance(value, list):
             parts = value if array else value[:1]
             word.quoted = word.quoted or quoted

@@ -16,8 +16,9 @@ from oomph.facts.vllm.versions import in_range, pick
 
 LIST_KINDS = ("list[int]", "list[float]", "list[str]")
 _SUFFIX = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_HUMAN = re.compile(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b", re.ASCII)
+_HUMAN = re.compile(r'"(?:[^"\\]|\\.)*"?|\b\d+(?:\.\d+)?[kKmMgGtT]\b', re.ASCII | re.DOTALL)
 _MOST = 1 << 63
+_LONGEST = 1 << 16
 _DEEPEST = 32  # no argument of the engine nests further
 
 # bounds that the engine leaves to arithmetic further on, where they end in nonsense
@@ -42,7 +43,7 @@ def human_int(text: str) -> int:
         return _int(text)
     number, suffix = match.groups()
     if suffix.islower():
-        return int(float(number) * _SUFFIX[suffix])
+        return _int(str(int(_float(number) * _SUFFIX[suffix]))) if len(number) < 20 else _int(number)
     if "." in number:
         meant = number + suffix.lower()
         raise Refused(f"decimals are not allowed with binary suffixes like {suffix}; did you mean {meant}?")
@@ -89,6 +90,8 @@ def _one(flag: Flag, text: str, version: str) -> Any:
 
 def json_value(text: str, version: str, *, human: bool = True) -> Any:
     """JSON with, from 0.20 on, numbers such as 80m outside of strings."""
+    if len(text) > _LONGEST:
+        raise Refused(f"{len(text)} characters of JSON are more than any argument needs")
     if human and pick(JSON_NUMBERS, version).value == "human":
         text = _expand(text)
     try:
@@ -105,10 +108,8 @@ def json_value(text: str, version: str, *, human: bool = True) -> Any:
 
 
 def _expand(text: str) -> str:
-    parts = re.split(r'("(?:[^"\\]|\\.)*")', text)
-    for index in range(0, len(parts), 2):
-        parts[index] = _HUMAN.sub(lambda match: str(human_int(match[0])), parts[index])
-    return "".join(parts)
+    """Strings stay as they are; one that is not closed reaches to the end."""
+    return _HUMAN.sub(lambda match: match[0] if match[0][0] == '"' else str(human_int(match[0])), text)
 
 
 def depth(value: Any) -> int:

@@ -18,6 +18,7 @@ _BLOCK = re.compile(
     r"^[^\n]*\b(?:vllm serve|docker run|-m vllm\.)(?:[^\n]*(?:\\[ \t]*\n|\n(?=[ \t]*--?[A-Za-z])))*[^\n]*$",
     re.MULTILINE,
 )
+_AHEAD = 8  # `python -X opt -u -m vllm`: the module stands within so many words of the program
 _DEEPEST = 6  # docker run ... sh -c "sudo docker run ..." and so on
 
 # program -> engine
@@ -69,7 +70,8 @@ def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0
     if head == "python":
         return _python(words, inner)
     for index in range(1, len(words)):
-        if engine_of(words[index:]) or _starts_wrapper(words[index:]):
+        here = words[index : index + _AHEAD]
+        if engine_of(here) or _starts_wrapper(here):
             pairs = [pair for word in words[1:index] if (pair := assignment(word))]
             return peel(words[index:], inner | dict(pairs), depth=depth + 1)
     if _only_arguments(words):
@@ -144,7 +146,7 @@ def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Cal
         try:
             call = peel(command.words, command.environment, depth=depth + 1)
         except CommandError:
-            if any(engine_of(command.words[i:]) == "vllm" for i in range(len(command.words))):
+            if any(engine_of(command.words[i : i + _AHEAD]) == "vllm" for i in range(len(command.words))):
                 raise
             continue
         if call.source:
