@@ -1,0 +1,282 @@
+"""Model and deployment -> Plan, for vLLM: resolve, weigh, profile, size the KV cache, walk the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.engines.vllm.activation import Batch, activation
+from oomph.engines.vllm.graphs import count_graphs, estimate
+from oomph.engines.vllm.kv import KvPlan, kv
+from oomph.engines.vllm.resolve import Resolved, resolve
+from oomph.engines.vllm.settings import build_for
+from oomph.engines.vllm.shard import stage_layers
+from oomph.engines.vllm.timeline import RankInput, Terms, available_kv, requested, stages, verdict
+from oomph.engines.vllm.weights import by_part, created
+from oomph.facts.dtypes import TORCH, nbytes
+from oomph.facts.vllm import activation as facts
+from oomph.facts.vllm.texts import TEXTS
+from oomph.facts.vllm.versions import pick
+from oomph.ir.deployment import Deployment
+from oomph.ir.hardware import Device
+from oomph.ir.ledger import Basis, Term
+from oomph.ir.model import Model
+from oomph.ir.plan import KvGroup, KvSummary, Plan, RankPlan
+from oomph.ir.timeline import Verdict
+
+
+class _Rank(Struct, frozen=True):
+    index: int
+    tp_rank: int
+    pp_rank: int
+    device: Device
+
+
+def plan_vllm(model: Model, deployment: Deployment) -> Plan:
+    resolved = resolve(model, deployment)
+    notes = (*deployment.notes, *resolved.notes, *model.warnings)
+    if resolved.refusal is not None:
+        refused = Verdict(False, "other", 0, resolved.refusal.message)
+        return Plan(deployment, model.name, refused, resolved=summary(resolved), warnings=notes)
+    ranks = _ranks(resolved, deployment)
+    inputs = [_rank_input(model, deployment, resolved, r) for r in ranks]
+    pinned = deployment.given.get("available_kv")
+    budgets = [available_kv(i) if pinned is None else _given("available_kv", pinned) for i in inputs]
+    cache = _cache(resolved, ranks, budgets)
+    plans = tuple(_rank_plan(i, r, b, cache) for i, r, b in zip(inputs, ranks, budgets, strict=True))
+    worst = _worst([p.verdict for p in plans])
+    return Plan(
+        deployment,
+        model.name,
+        worst,
+        plans,
+        _kv_summary(cache),
+        summary(resolved, cache.max_model_len),
+        _assumptions(inputs),
+        notes,
+    )
+
+
+def _ranks(resolved: Resolved, deployment: Deployment) -> list[_Rank]:
+    """vLLM gives GPUs to ranks in order: tensor-parallel ranks of the first stage, then the next stage."""
+    tp, pp = resolved.tensor_parallel_size, resolved.pipeline_parallel_size
+    gpus = deployment.gpus
+    return [_Rank(i, i % tp, i // tp, gpus[min(i, len(gpus) - 1)]) for i in range(tp * pp)]
+
+
+def _given(name: str, n: int) -> Term:
+    return Term(name, n, n, n, "given", {}, "given")
+
+
+def _pin(term: Term, given: dict[str, int]) -> Term:
+    return _given(term.name, given[term.name]) if term.name in given else term
+
+
+def _spread(name: str, n: int, spread: float, basis: Basis, why: str) -> Term:
+    slack = round(n * spread)
+    return Term(name, n, n - slack, n + slack, basis, {}, why)
+
+
+def _rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: _Rank) -> RankInput:
+    version = resolved.version
+    build = build_for(
+        model, version, rank.device.sm, dep.flags, {"dtype": resolved.dtype}, tp_rank=rank.tp_rank, pp_rank=rank.pp_rank
+    )
+    weights, load_peak, created_bytes = _weights(model, dep, resolved, build, rank)
+    layers = stage_layers(len(model.layers), build.layout)
+    graphs = count_graphs(
+        resolved.cudagraph_mode,
+        resolved.cudagraph_capture_sizes,
+        resolved.max_num_seqs,
+        resolved.num_speculative_tokens,
+        2 if dep.flags.get("enable_lora") else 1,
+    )
+    batch = Batch(
+        resolved.max_num_batched_tokens,
+        resolved.max_num_seqs,
+        resolved.max_model_len,
+        TORCH[resolved.dtype],
+        build.layout,
+        rank.device.sm,
+        rank.device.sm_count,
+        pick(facts.PROFILE, version),
+        not resolved.enforce_eager,
+        dep.compile_cache == "cold",
+        resolved.model_runner,
+        resolved.num_speculative_tokens,
+        rank.pp_rank == resolved.pipeline_parallel_size - 1,
+        rank.pp_rank == 0,
+        _encoder_bytes(model, dep, resolved),
+    )
+    act = activation(model, batch)
+    per_token = _per_token(model, batch)
+    h200 = rank.device.sm == 90
+    cg = estimate(model, graphs, per_token, len(layers), known=h200 and resolved.model_runner != "v2")
+    distributed = resolved.tensor_parallel_size * resolved.pipeline_parallel_size > 1
+    context = facts.CONTEXT_BYTES + (facts.NCCL_BYTES if distributed else 0)
+    non_torch = facts.NON_TORCH_EAGER if resolved.enforce_eager else facts.NON_TORCH_COMPILED
+    where = "measured on an H200" if h200 else "measured on an H200, this card not"
+    budget = pick(facts.BUDGET, version)
+    width = nbytes(TORCH[resolved.dtype], 1)
+    runner = resolved.max_num_batched_tokens * model.hidden_size * width
+    terms = Terms(
+        _pin(weights, dep.given),
+        _pin(load_peak, dep.given),
+        _pin(_spread("context", context, 0.05 if h200 else 0.4, "measured", where), dep.given),
+        _spread("runner", runner, 0.05, "formula", "input embeddings of one batch"),
+        _pin(act, dep.given),
+        _persistent(model, batch, act),
+        _pin(_spread("non_torch", non_torch, 0.05 if h200 else 0.4, "measured", where), dep.given),
+        _pin(cg, dep.given),
+        _sampler_buffers(model, batch),
+    )
+    applied = _estimate_applied(budget, dep)
+    ipc = round(float(dep.flags.get("mm_ipc_gpu_memory_gb") or 0) * (1 << 30))
+    return RankInput(
+        rank.device, resolved, terms, graphs, budget, applied, pick(TEXTS, version), rank.index, ipc, created_bytes
+    )
+
+
+def _weights(model: Model, dep: Deployment, resolved: Resolved, build: Any, rank: _Rank) -> tuple[Term, Term, int]:
+    places = created(model, build)
+    parts = by_part(places)
+    total = sum(parts.values())
+    weights = Term(
+        "weights", total, total, round(total * 1.002), "exact", parts, "every parameter and buffer this rank creates"
+    )
+    largest = max((t.nbytes for p in places for t in p.tensors), default=0)
+    peak = Term(
+        "load_peak",
+        total + largest,
+        total,
+        total + 3 * largest,
+        "formula",
+        {},
+        "the largest tensor once more while it loads",
+    )
+    return weights, peak, total
+
+
+def _estimate_applied(budget: facts.BudgetRules, dep: Deployment) -> bool:
+    switch = dep.environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
+    if budget.graph_estimate == "none":
+        return False
+    return switch == "1" if switch is not None else budget.graph_estimate == "subtracted"
+
+
+def _persistent(model: Model, batch: Batch, act: Term) -> int:
+    """What profiling leaves allocated: cuBLAS and expert workspaces, the sampler's buffer."""
+    kept = act.parts.get("expert workspace", 0) + facts.CUBLAS_WORKSPACE_HOPPER
+    if batch.runner != "v2" and not model.pooling:
+        kept += 4 * model.vocab_size * min(batch.seqs, batch.sm_count or 132)
+    return min(kept, act.bytes)
+
+
+def _sampler_buffers(model: Model, batch: Batch) -> int:
+    """The warm-up after capture: logits and their float32 copies stay in the allocator (gpu_model_runner.py:6262)."""
+    if model.pooling or batch.runner == "v2" or not batch.last_stage:
+        return 0
+    seqs = min(batch.seqs, batch.tokens)
+    return seqs * model.vocab_size * (nbytes(batch.dtype, 1) + 12)
+
+
+def _per_token(model: Model, batch: Batch) -> int:
+    """Live bytes of one token inside a captured graph."""
+    one = activation(model, replace(batch, tokens=4096, seqs=1, cold=False, encoder_bytes=0))
+    return next(iter(one.parts.values())) // 4096
+
+
+def _encoder_bytes(model: Model, dep: Deployment, resolved: Resolved) -> int:
+    return 0
+
+
+def _cache(resolved: Resolved, ranks: Sequence[_Rank], budgets: Sequence[Term]) -> KvPlan:
+    """Every stage has its tightest rank's bytes."""
+    by_stage = [
+        min(b.bytes for r, b in zip(ranks, budgets, strict=True) if r.pp_rank == stage)
+        for stage in range(resolved.pipeline_parallel_size)
+    ]
+    return kv(resolved, by_stage)
+
+
+def _rank_plan(i: RankInput, rank: _Rank, budget: Term, cache: KvPlan) -> RankPlan:
+    points = stages(i, cache)
+    t = i.terms
+    terms = {x.name: x for x in (t.weights, t.load_peak, t.context, t.activation, t.non_torch, t.cudagraph, budget)}
+    return RankPlan(
+        rank.index,
+        rank.device.name,
+        rank.device.total_bytes,
+        rank.device.used_bytes,
+        terms,
+        tuple(p.stage for p in points),
+        verdict(i, cache, points),
+        i.created_bytes,
+        requested(rank.device, i.resolved),
+    )
+
+
+def _worst(verdicts: Sequence[Verdict]) -> Verdict:
+    failing = [v for v in verdicts if not v.fits]
+    if not failing:
+        return min(verdicts, key=lambda v: v.sure)
+    order = ["startup_free_memory", "weights_load", "profile_run", "cudagraph_profile", "kv_check", "kv_alloc"]
+    return min(failing, key=lambda v: (order.index(v.stage) if v.stage in order else 99, -v.short_bytes))
+
+
+def _kv_summary(cache: KvPlan) -> KvSummary:
+    groups = tuple(KvGroup(g.kind, g.layers, g.block_size, g.page_bytes, g.blocks_per_request) for g in cache.groups)
+    return KvSummary(
+        cache.available_bytes,
+        cache.num_blocks,
+        cache.bytes_per_block,
+        cache.block_size,
+        cache.logged_tokens,
+        cache.max_concurrency,
+        groups,
+        cache.need_bytes,
+        log_lines=getattr(cache, "log_lines", ()),
+    )
+
+
+def summary(resolved: Resolved, max_model_len: int | None = None) -> dict[str, Any]:
+    """The settings people ask for, by the engine's names."""
+    names = (
+        "max_model_len",
+        "max_num_batched_tokens",
+        "max_num_seqs",
+        "gpu_memory_utilization",
+        "block_size",
+        "dtype",
+        "kv_cache_dtype",
+        "quantization",
+        "enable_prefix_caching",
+        "async_scheduling",
+        "model_runner",
+        "cudagraph_mode",
+        "disable_hybrid_kv_cache_manager",
+        "mamba_block_size",
+        "mamba_cache_mode",
+        "tensor_parallel_size",
+        "pipeline_parallel_size",
+        "enable_expert_parallel",
+    )
+    out: dict[str, Any] = {n: getattr(resolved, n) for n in names}
+    if max_model_len is not None:
+        out["max_model_len"] = max_model_len
+    out["cudagraph_capture_sizes"] = list(resolved.cudagraph_capture_sizes)
+    out["attention_backends"] = dict(resolved.attention)
+    return out
+
+
+def _assumptions(inputs: Sequence[RankInput]) -> tuple[str, ...]:
+    t = inputs[0].terms
+    lines = []
+    if "not" in t.context.why:
+        lines.append("CUDA context and driver memory: measured on an H200 only, taken as the same here")
+    if inputs[0].graphs.largest:
+        lines.append("CUDA graph memory: a law measured on ten start-ups, good to about 25 %")
+    return tuple(lines)

@@ -1,0 +1,181 @@
+"""One rank's start-up, stage by stage: what is resident, what is the peak, where it dies and with which words."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec import Struct
+
+from oomph.engines.vllm.graphs import Graphs, throwaway_blocks
+from oomph.engines.vllm.kv_check import KvPlan
+from oomph.engines.vllm.resolve import Resolved
+from oomph.facts.vllm.activation import BudgetRules
+from oomph.facts.vllm.texts import Texts
+from oomph.ir.hardware import Device
+from oomph.ir.ledger import Term
+from oomph.ir.timeline import Stage, Verdict
+from oomph.units import GIB, MIB
+
+
+class Terms(Struct, frozen=True):
+    """What one rank's memory is made of."""
+
+    weights: Term
+    load_peak: Term
+    context: Term
+    runner: Term  # the model runner's buffers, allocated before the weights
+    activation: Term
+    persistent: int  # what profiling leaves in the allocator: workspaces, the sampler's buffer
+    non_torch: Term
+    cudagraph: Term
+    sampler: int  # logits of the warm-up that follow the KV cache
+
+
+class RankInput(Struct, frozen=True):
+    device: Device
+    resolved: Resolved
+    terms: Terms
+    graphs: Graphs
+    budget: BudgetRules
+    estimate_applied: bool
+    texts: Texts
+    index: int = 0
+    ipc_bytes: int = 0  # --mm-ipc-gpu-memory-gb
+    created_bytes: int = 0
+
+
+def requested(device: Device, resolved: Resolved) -> int:
+    return math.ceil(device.total_bytes * resolved.gpu_memory_utilization)
+
+
+def available_kv(r: RankInput) -> Term:
+    """gpu_worker.py determine_available_memory, by the release's formula. --kv-cache-memory-bytes goes past it."""
+    t = r.terms
+    if r.resolved.kv_cache_memory_bytes is not None:
+        n = r.resolved.kv_cache_memory_bytes
+        return Term("available_kv", n, n, n, "given", {}, "--kv-cache-memory-bytes")
+    want = requested(r.device, r.resolved)
+    graphs = t.cudagraph if r.estimate_applied else Term("cudagraph", 0, 0, 0, "exact")
+    taken = [t.weights, t.activation, t.non_torch, graphs]
+    if r.budget.formula == "consumed":
+        taken.append(t.runner)
+    n = want - sum(x.bytes for x in taken) - r.ipc_bytes
+    low = want - sum(x.high for x in taken) - r.ipc_bytes
+    high = want - sum(x.low for x in taken) - r.ipc_bytes
+    parts = {"requested": want, **{x.name: -x.bytes for x in taken if x.bytes}}
+    return Term("available_kv", n, low, high, "formula", parts, "requested - what profiling saw")
+
+
+class Point(Struct, frozen=True):
+    stage: Stage
+    failure: str  # the engine's words if this stage's peak does not fit
+    tried: int = 0
+
+
+def stages(r: RankInput, kv: KvPlan | None) -> list[Point]:
+    t, dev = r.terms, r.device
+    base = dev.used_bytes + t.context.bytes
+    points: list[Point] = []
+
+    def add(name: str, resident: int, extra: int, slack: int, failure: str, note: str = "", tried: int = 0) -> None:
+        peak = resident + extra
+        points.append(Point(
+            Stage(name, resident, peak, max(0, peak - slack), peak + slack, note), failure, tried,  # type: ignore[arg-type]
+        ))  # fmt: skip
+
+    slack = t.context.high - t.context.bytes
+    add("startup_free_memory", base, 0, slack, "")
+    loaded = base + t.runner.bytes + t.weights.bytes
+    load_extra = max(0, t.load_peak.bytes - t.weights.bytes)
+    load_slack = slack + (t.load_peak.high - t.load_peak.bytes)
+    add("weights_load", loaded, load_extra, load_slack, r.texts.load_failed, t.load_peak.why)
+    act_slack = load_slack + t.activation.high - t.activation.bytes + t.non_torch.high - t.non_torch.bytes
+    profiled = loaded + t.non_torch.bytes + t.persistent
+    add(
+        "profile_run",
+        profiled,
+        max(0, t.activation.bytes - t.persistent),
+        act_slack,
+        _profile_text(r),
+        t.activation.why,
+    )
+    resident = profiled
+    if kv is not None and r.graphs.largest and r.budget.graph_estimate != "none":
+        blocks = throwaway_blocks(r.resolved.model_runner, r.graphs, r.resolved.max_num_seqs)
+        cache = blocks * kv.bytes_per_block
+        note = f"{blocks} throw-away KV blocks of {kv.bytes_per_block / MIB:.3f} MiB"
+        add("cudagraph_profile", profiled, cache + t.cudagraph.bytes, act_slack, "", note)
+    if kv is not None and kv.refusal is None:
+        pool = kv.num_blocks * max(kv.stage_bytes_per_block, default=kv.bytes_per_block)
+        resident = profiled + pool
+        add("kv_alloc", resident, 0, act_slack, "", f"{kv.num_blocks} blocks")
+        if r.graphs.largest:
+            resident += t.cudagraph.bytes
+            add("cudagraph_capture", resident, 0, act_slack + t.cudagraph.high - t.cudagraph.bytes, "")
+        if r.resolved.model_runner != "v2":
+            add("sampler_warmup", resident + t.sampler, 0, act_slack, _sampler_text(r))
+    return points
+
+
+def _profile_text(r: RankInput) -> str:
+    return _sampler_text(r) if "sampler" in r.terms.activation.why else ""
+
+
+def _sampler_text(r: RankInput) -> str:
+    seqs = min(r.resolved.max_num_seqs, r.resolved.max_num_batched_tokens)
+    return r.texts.sampler.format(seqs=seqs) if r.texts.sampler else ""
+
+
+def verdict(r: RankInput, kv: KvPlan | None, points: list[Point]) -> Verdict:
+    """The first stage that does not fit; else the tightest one."""
+    dev = r.device
+    want = requested(dev, r.resolved)
+    free = dev.total_bytes - points[0].stage.resident_bytes
+    if free < want:
+        return Verdict(False, "startup_free_memory", want - free, free_memory_text(r, free, want), r.index)
+    for point in points[1:]:
+        order = point.stage.name
+        if order == "kv_alloc":
+            break
+        over = point.stage.peak_bytes - dev.total_bytes
+        if over > 0:
+            return _oom(r, point, over)
+    if kv is not None and kv.refusal is not None:
+        short = max(0, kv.need_bytes - kv.available_bytes) if kv.available_bytes > 0 else max(1, -kv.available_bytes)
+        return Verdict(False, "kv_check", short, kv.refusal.message, r.index)
+    for point in points:
+        if point.stage.name in ("kv_alloc", "cudagraph_capture", "sampler_warmup"):
+            over = point.stage.peak_bytes - dev.total_bytes
+            if over > 0:
+                return _oom(r, point, over)
+    tight = max(points, key=lambda p: p.stage.peak_bytes)
+    sure = all(p.stage.peak_high <= dev.total_bytes for p in points)
+    return Verdict(True, None, 0, "", r.index, sure, tight.stage.name)
+
+
+def _oom(r: RankInput, point: Point, over: int) -> Verdict:
+    text = out_of_memory_text(r, point, over)
+    if point.failure:
+        text = point.failure.replace("{original}", text)
+    sure = point.stage.peak_low > r.device.total_bytes
+    return Verdict(False, point.stage.name, over, text, r.index, sure)
+
+
+def out_of_memory_text(r: RankInput, point: Point, over: int) -> str:
+    """PyTorch's words, with what is known of them."""
+    total = r.device.total_bytes / GIB
+    tried = f"Tried to allocate {point.tried / MIB:.2f} MiB. " if point.tried else ""
+    return f"CUDA out of memory. {tried}GPU {r.index} has a total capacity of {total:.2f} GiB"
+
+
+def free_memory_text(r: RankInput, free: int, want: int) -> str:
+    dev = r.device
+    return r.texts.free_memory.format(
+        device=f"cuda:{r.index}", free=_gib(free), total=_gib(dev.total_bytes),
+        util=r.resolved.gpu_memory_utilization, requested=_gib(want),
+    )  # fmt: skip
+
+
+def _gib(n: int) -> str:
+    """vLLM's format_gib: two decimals, printed as a float."""
+    return str(round(n / GIB, 2))

@@ -1,0 +1,104 @@
+"""How vLLM's model classes hold tensors while a layer runs, and what the kernels behind them keep.
+
+The profiling pass runs one batch of max_num_batched_tokens without attention metadata. Its peak is a matter of which
+tensors Python still refers to: the decoder loop keeps the hidden state and the residual, an MLP that binds
+`gate_up` to a name keeps it through the down projection, an MLP that rebinds `x` does not. Read from
+model_executor/models/*.py of 0.21.0 and checked to the byte on an H200 (tests/truth/h200.jsonl).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from oomph.facts.vllm.versions import Range
+from oomph.units import MIB
+
+# cuBLAS asks PyTorch's allocator for one workspace and keeps it: 32 MiB from Hopper on (ATen/cuda/CUDABlas.cpp
+# getChosenWorkspaceSize: 4096*8 KiB), 8.125 MiB before (:4096:2:16:8).
+CUBLAS_WORKSPACE_HOPPER = 32 * MIB
+CUBLAS_WORKSPACE = 8 * MIB + 128 * 1024
+
+
+class Holding(Struct, frozen=True):
+    """Hidden-size tensors alive beside the widest ones: `attention` through the output projection (its result
+    included), `mlp` at the MLP's own peak."""
+
+    attention: int = 3  # hidden state and residual of the loop, the projection's output
+    mlp: int = 4  # hidden state and residual of the loop, the MLP's input, the down projection's output
+    state: int = 3  # the same for a recurrent layer
+    keeps_gate_up: bool = True  # False: `x = self.gate_up_proj(x)` lets it go before the down projection
+
+
+# LlamaMLP and its likes rebind x; the peak is then inside the activation, before there is a down projection's output.
+_REBINDS = Holding(mlp=3, keeps_gate_up=False)
+# Norms that return new tensors: the loop's hidden state and residual live beside the layer's own.
+_COPYING_NORMS = Holding(attention=5, mlp=5)
+# The layer hands its residual back to the loop, which keeps the last layer's too (commandr.py).
+_PARALLEL_BLOCKS = Holding(attention=4, mlp=5)
+_ONE_NORM = Holding(mlp=2)  # nemotron_h.py: a layer is one mixer; up, relu and square are all inside the MLP
+
+HOLDING: dict[str, Holding] = {
+    "LlamaForCausalLM": _REBINDS,
+    "MistralForCausalLM": _REBINDS,
+    "Mistral3ForConditionalGeneration": _REBINDS,
+    "Phi3ForCausalLM": _REBINDS,
+    "Llama4ForConditionalGeneration": _REBINDS,
+    "DeciLMForCausalLM": _REBINDS,
+    "BambaForCausalLM": _REBINDS,
+    # falcon_h1.py runs both mixers on scaled copies of the hidden state and adds their outputs
+    "FalconH1ForCausalLM": Holding(mlp=3, state=5, keeps_gate_up=False),
+    "BailingMoeForCausalLM": _REBINDS,
+    "GemmaForCausalLM": _COPYING_NORMS,
+    "Gemma2ForCausalLM": _COPYING_NORMS,
+    "Gemma3ForCausalLM": _COPYING_NORMS,
+    "Gemma3ForConditionalGeneration": _COPYING_NORMS,
+    "CohereForCausalLM": _PARALLEL_BLOCKS,
+    "Cohere2ForCausalLM": _PARALLEL_BLOCKS,
+    "NemotronHForCausalLM": _ONE_NORM,
+    # granitemoehybrid.py adds `hidden * residual_multiplier` to a residual of its own
+    "GraniteMoeHybridForCausalLM": Holding(state=4),
+}
+
+# Attention that also normalises V into a new tensor (gemma4.py v_norm).
+NORMALISES_V = frozenset({"Gemma4ForConditionalGeneration", "Gemma4ForCausalLM"})
+
+
+class ProfileRules(Range, frozen=True):
+    """What the profiling pass of a release does beyond the forward pass."""
+
+    sampler_passes: str  # "v1": top-k/top-p twice over float32 copies; "v2": logits and one copy; "old": V1 before 0.18
+    mla_workspace: bool  # the chunked-prefill buffer of latent attention is allocated while profiling
+    moe_workspace: bool  # expert kernels share one persistent workspace (WorkspaceManager)
+
+
+# 0.11's sampler pass was measured at 9.6 float32 copies of the logits; the Triton top-k/top-p kernel came with 0.18.
+PROFILE: tuple[ProfileRules, ...] = (
+    ProfileRules(sampler_passes="v1", mla_workspace=True, moe_workspace=True, since="0.18.0"),
+    ProfileRules(sampler_passes="old", mla_workspace=True, moe_workspace=True, since="0.12.0", until="0.18.0"),
+    ProfileRules(sampler_passes="old", mla_workspace=True, moe_workspace=False, until="0.12.0"),
+)
+OLD_SAMPLER_COPIES = 9.6  # float32 copies of [max_num_seqs, vocabulary], measured on 0.11
+
+
+class BudgetRules(Range, frozen=True):
+    """How a release turns what profiling saw into KV memory (gpu_worker.py determine_available_memory)."""
+
+    # "terms": requested - weights - peak - non-torch; "consumed": requested - (free before - after) - headroom
+    formula: str
+    graph_estimate: str  # "subtracted", "measured" (allocated and thrown away, not subtracted), "none"
+
+
+BUDGET: tuple[BudgetRules, ...] = (
+    BudgetRules(formula="consumed", graph_estimate="subtracted", since="0.27.0"),
+    BudgetRules(formula="terms", graph_estimate="subtracted", since="0.20.0", until="0.27.0"),
+    BudgetRules(formula="terms", graph_estimate="measured", since="0.18.0", until="0.20.0"),
+    BudgetRules(formula="terms", graph_estimate="none", until="0.18.0"),
+)
+
+# Measured on an H200 with torch 2.11 and CUDA 13 (tests/truth/h200.jsonl); other cards: not measured, +-40 %.
+CONTEXT_BYTES = 552_402_944  # total - free at the first snapshot: CUDA context, cuBLAS and friends
+NON_TORCH_EAGER = 241_172_480  # what grows outside PyTorch while profiling
+NON_TORCH_COMPILED = 249_561_088
+# A second communicator per rank: NCCL buffers and channels, from the field (0.44 GiB of context and NCCL on a card
+# whose context alone takes about 0.3).
+NCCL_BYTES = 150 * MIB

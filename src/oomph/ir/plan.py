@@ -1,0 +1,59 @@
+"""A plan: what a deployment will do on its GPUs. The JSON of design.md section 5 is made from it, field by field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from oomph.ir.deployment import Deployment
+from oomph.ir.ledger import Term
+from oomph.ir.timeline import Stage, Verdict
+
+
+class RankPlan(Struct, frozen=True):
+    rank: int
+    gpu: str
+    total_bytes: int
+    used_by_others_bytes: int
+    terms: dict[str, Term]
+    stages: tuple[Stage, ...]
+    verdict: Verdict
+    created_bytes: int = 0  # what the layers create before repacking
+    requested_bytes: int = 0  # the engine's budget: total x utilisation
+
+
+class KvGroup(Struct, frozen=True):
+    kind: str
+    layers: int
+    block_size: int
+    page_bytes: int
+    blocks_per_request: int = 0
+
+
+class KvSummary(Struct, frozen=True):
+    available_bytes: int
+    num_blocks: int
+    bytes_per_block: int
+    block_size: int
+    logged_tokens: int
+    max_concurrency: float
+    groups: tuple[KvGroup, ...]
+    need_bytes: int = 0  # one request of max_model_len
+    longest_request: int = 0  # tokens of the longest request that can be admitted
+    log_lines: tuple[str, ...] = ()
+
+
+class Plan(Struct, frozen=True):
+    deployment: Deployment
+    model: str
+    verdict: Verdict
+    ranks: tuple[RankPlan, ...] = ()
+    kv: KvSummary | None = None
+    resolved: dict[str, Any] = {}
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        return self.verdict.fits
