@@ -24,6 +24,9 @@ class Created(Struct, frozen=True):
     name: str
     part: str  # role, or "buffers"
     nbytes: int
+    rope: Rope | None = None  # a rotary table, of `rows` positions
+    rows: int = 0
+    of: Linear | Experts | Vocab | None = None
 
 
 class Build(Struct, frozen=True):
@@ -56,6 +59,9 @@ class Placed(Struct, frozen=True):
         return sum(t.nbytes for t in self.tensors)
 
 
+_AFTER_LAYERS = ("norm", "lm_head")  # parts of the root that are built after the layers
+
+
 def created(model: Model, build: Build) -> tuple[Placed, ...]:
     """Everything this rank builds, in order."""
     layout = build.layout
@@ -68,21 +74,19 @@ def created(model: Model, build: Build) -> tuple[Placed, ...]:
             tower_build = _whole(build) if whole else build
             for times, block in tower.blocks:
                 places += [Placed(tower.prefix, -1, _block(block, tower_build, {}))] * times
-    places.append(Placed("root", -1, tuple(_root(model.root, build, first, last))))
+    root = tuple(_root(model.root, build, first, last))
+    places.append(Placed("root", -1, tuple(t for t in root if t.part not in _AFTER_LAYERS)))
     cache: dict[int, tuple[Created, ...]] = {}
+    ropes: set[Rope] = set()
     stage = stage_layers(len(model.layers), layout)
     for layer in model.layers[stage.start : stage.stop]:
-        places.append(
-            Placed(layer.prefix, layer.index, (*_block(layer.block, build, cache), *_attention(layer, build)))
-        )
+        places.append(Placed(layer.prefix, layer.index, _layer(layer, build, cache, ropes)))
+    places.append(Placed("root", -1, tuple(t for t in root if t.part in _AFTER_LAYERS)))
     if build.drafts and last:
         places.append(Placed("draft", -1, tuple(_root(model.draft_root, build, True, True))))
         for layer in model.drafts:
-            places.append(Placed(layer.prefix, -1, (*_block(layer.block, build, cache), *_attention(layer, build))))
-    ropes = tuple(_ropes(model, stage, build))
-    if ropes:
-        places.append(Placed("rotary caches", -1, ropes))
-    return tuple(places)
+            places.append(Placed(layer.prefix, -1, _layer(layer, build, cache, ropes)))
+    return tuple(place for place in places if place.tensors)
 
 
 def by_part(places: Iterable[Placed]) -> dict[str, int]:
@@ -146,7 +150,7 @@ def _linear(module: Linear, build: Build) -> Iterator[Created]:
     d = nbytes(module.created_dtype or build.dtype, 1)
     k = in_features(module, build.layout.tp)
     for name, size in build.table.linear(module.scheme, n, k, module.in_features, d):
-        yield Created(module.name, name, module.role, size)
+        yield Created(module.name, name, module.role, size, of=module)
     if module.bias:
         yield Created(module.name, "bias", module.role, sum(n) * nbytes(build.dtype, 1))
 
@@ -162,7 +166,7 @@ def _experts(module: Experts, build: Build) -> Iterator[Created]:
     for name, size in build.table.experts(
         module.scheme, e, everyone, hidden, inter, module.intermediate, d, shards, module.bias
     ):
-        yield Created(module.name, name, module.role, size)
+        yield Created(module.name, name, module.role, size, of=module)
     if layout.expert_parallel and layout.moe_ranks > 1:
         # fused_moe/layer.py:415: one int32 per global expert
         yield Created(module.name, "_expert_map", "buffers", 4 * (module.count + layout.redundant_experts))
@@ -173,7 +177,7 @@ def _vocab(module: Vocab, build: Build) -> Iterator[Created]:
     d = nbytes(build.dtype, 1)
     scheme = module.scheme if module.role == "embed" or build.head_quantised else None
     for name, size in build.table.linear(scheme, [rows], module.dim, module.dim, d):
-        yield Created(module.name, name, module.role, size)
+        yield Created(module.name, name, module.role, size, of=module)
     if module.bias:
         yield Created(module.name, "bias", module.role, rows * d)
 
@@ -190,21 +194,28 @@ def _attention(layer: Layer, build: Build) -> Iterator[Created]:
                 yield Created("attn", "scales", "attention", scales)
 
 
-def _ropes(model: Model, stage: range, build: Build) -> Iterator[Created]:
+def _layer(
+    layer: Layer, build: Build, cache: dict[int, tuple[Created, ...]], seen: set[Rope]
+) -> tuple[Created, ...]:
+    """A rotary table is built by the first layer that needs it, after that layer's attention projections."""
+    tensors = _block(layer.block, build, cache)
+    ropes = tuple(_ropes(layer, build, seen))
+    at = 1 + max((i for i, t in enumerate(tensors) if t.part == "attention"), default=-1) if ropes else 0
+    return (*tensors[:at], *ropes, *tensors[at:], *_attention(layer, build))
+
+
+def _ropes(layer: Layer, build: Build, seen: set[Rope]) -> Iterator[Created]:
     """rotary_embedding/__init__.py keeps one table for each distinct set of parameters."""
-    seen: set[Rope] = set()
-    layers = model.layers[stage.start : stage.stop]
-    for layer in (*layers, *(model.drafts if build.drafts else ())):
-        for mixer in layer.mixers:
-            if not isinstance(mixer, Attention):
+    for mixer in layer.mixers:
+        if not isinstance(mixer, Attention):
+            continue
+        for rope in (mixer.rope, mixer.indexer.rope if mixer.indexer else None):
+            if rope is None or rope in seen:
                 continue
-            for rope in (mixer.rope, mixer.indexer.rope if mixer.indexer else None):
-                if rope is None or rope in seen:
-                    continue
-                seen.add(rope)
-                rows = rope.positions if not rope.only or rope.only in build.habits else rope.short
-                size = rows * rope.dim * nbytes(_rope_dtype(rope, mixer, build), 1)
-                yield Created("rotary", "cos_sin_cache", "buffers", size)
+            seen.add(rope)
+            rows = rope.positions if not rope.only or rope.only in build.habits else rope.short
+            size = rows * rope.dim * nbytes(_rope_dtype(rope, mixer, build), 1)
+            yield Created("rotary", "cos_sin_cache", "buffers", size, rope, rows)
 
 
 def _rope_dtype(rope: Rope, mixer: Attention, build: Build) -> str:

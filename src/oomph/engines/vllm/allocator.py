@@ -1,0 +1,120 @@
+"""PyTorch's caching allocator, as far as it decides how many bytes count as allocated (CUDACachingAllocator.cpp).
+
+A tensor of at most 1 MiB comes out of a shared 2 MiB segment and counts as its size rounded up to 512 bytes. A larger
+one takes the best fitting cached block, or a new segment: 20 MiB below 10 MiB, its size rounded up to 2 MiB above. The
+rest of a block is split off only where it exceeds 1 MiB and the request is below `max_split`; otherwise the tensor
+counts as the whole block. Freed blocks stay cached, so the order of what comes and goes decides the sum.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from oomph.units import MIB, round_up
+
+SMALL = MIB  # kSmallSize
+SMALL_BUFFER = 2 * MIB
+LARGE_BUFFER = 20 * MIB  # kLargeBuffer; also the limit to which a cached block may exceed an unsplittable request
+MIN_LARGE = 10 * MIB  # kMinLargeAlloc
+ROUND_LARGE = 2 * MIB
+ROUND = 512  # kMinBlockSize
+NO_LIMIT = 1 << 62
+
+
+def request_size(nbytes: int) -> int:
+    """What "Tried to allocate ..." names: the segment that a request of this size asks the driver for."""
+    size = max(ROUND, round_up(nbytes, ROUND))
+    if size <= SMALL:
+        return SMALL_BUFFER
+    return LARGE_BUFFER if size < MIN_LARGE else round_up(size, ROUND_LARGE)
+
+
+class Block:
+    """A piece of a segment; `order` stands for its address."""
+
+    __slots__ = ("free", "next", "order", "prev", "size")
+
+    def __init__(self, size: int, order: tuple[int, int]) -> None:
+        self.size = size
+        self.order = order
+        self.free = False
+        self.prev: Block | None = None
+        self.next: Block | None = None
+
+
+class Allocator:
+    """Large blocks one by one, small ones as a sum. Not a value: a load is played through one of these."""
+
+    def __init__(self, max_split: int = NO_LIMIT, *, expandable: bool = False) -> None:
+        self.max_split = max_split
+        self.expandable = expandable
+        self.allocated = 0
+        self.peak = 0
+        self._segments = 0
+        self._cached: list[tuple[int, tuple[int, int], Block]] = []
+
+    def alloc(self, nbytes: int) -> Block:
+        size = round_up(nbytes, ROUND) if nbytes > ROUND else ROUND
+        if size <= SMALL or self.expandable:
+            block = Block(size, (0, 0))
+        else:
+            block = self._find(size) or self._segment(size)
+            rest = block.size - size
+            if size < self.max_split and rest > SMALL:
+                self._split(block, size)
+        self.allocated += block.size
+        if self.allocated > self.peak:
+            self.peak = self.allocated
+        return block
+
+    def free(self, block: Block) -> None:
+        self.allocated -= block.size
+        if block.size <= SMALL or self.expandable:
+            return
+        block.free = True
+        if block.next is not None and block.next.free:
+            self._uncache(block.next)
+            self._join(block, block.next)
+        if block.prev is not None and block.prev.free:
+            before = block.prev
+            self._uncache(before)
+            self._join(before, block)
+            block = before
+        insort(self._cached, (block.size, block.order, block))
+
+    def empty_cache(self) -> None:
+        """Whole segments go back to the driver; pieces of segments in use stay."""
+        self._cached = [c for c in self._cached if c[2].prev is not None or c[2].next is not None]
+
+    def _find(self, size: int) -> Block | None:
+        at = bisect_left(self._cached, (size,))
+        if at == len(self._cached):
+            return None
+        found = self._cached[at][2]
+        if size < self.max_split <= found.size or (size >= self.max_split and found.size >= size + LARGE_BUFFER):
+            return None
+        del self._cached[at]
+        found.free = False
+        return found
+
+    def _segment(self, size: int) -> Block:
+        self._segments += 1
+        return Block(request_size(size), (self._segments, 0))
+
+    def _split(self, block: Block, size: int) -> None:
+        rest = Block(block.size - size, (block.order[0], block.order[1] + size))
+        block.size = size
+        rest.prev, rest.next, rest.free = block, block.next, True
+        if block.next is not None:
+            block.next.prev = rest
+        block.next = rest
+        insort(self._cached, (rest.size, rest.order, rest))
+
+    def _join(self, block: Block, after: Block) -> None:
+        block.size += after.size
+        block.next = after.next
+        if after.next is not None:
+            after.next.prev = block
+
+    def _uncache(self, block: Block) -> None:
+        del self._cached[bisect_left(self._cached, (block.size, block.order))]
