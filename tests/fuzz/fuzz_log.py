@@ -7,9 +7,12 @@ with atheris.instrument_imports(include=["oomph"]):
     import io
 
     from oomph.doctor.explain import case_of, explain_case, to_json
+    from oomph.doctor.rules import rules
     from oomph.logs.parse import ALL
     from oomph.logs.reader import read_stream
     from oomph.report.explain_text import text
+
+    rules()  # imported now, so that they are instrumented too
 
 from common import run
 
