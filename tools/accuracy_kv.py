@@ -102,8 +102,9 @@ def answers(row: dict[str, Any], r: Resolved, plan: KvPlan | None) -> list[tuple
     out.append(("max_model_len", theirs["max_model_len"], plan.max_model_len))
     out.append(("block_size", theirs["block_size"], plan.block_size if ok and plan.groups else r.block_size))
     if ok:
-        out.append(("scheduler_block_size", theirs["scheduler_block_size"], plan.scheduler_block_size))
-        out.append(("hash_block_size", theirs["hash_block_size"], plan.hash_block_size))
+        if "scheduler_block_size" in theirs:
+            out.append(("scheduler_block_size", theirs["scheduler_block_size"], plan.scheduler_block_size))
+            out.append(("hash_block_size", theirs["hash_block_size"], plan.hash_block_size))
         out.append(("num_blocks", row["num_blocks"], plan.num_blocks))
         out.append(("tokens", row["tokens"], plan.logged_tokens))
         out.append(("concurrency", row["concurrency"], round(plan.max_concurrency, 6)))

@@ -206,7 +206,7 @@ def _block_sizes(w: _Work) -> _Blocks:
 def _preferred(w: _Work, first: int) -> int:
     q = w.queries[first]
     if not w.d.block_from_backend:
-        return _platform_block(q)
+        return _platform_block(q, w.d)
     if w.d.hybrid_block == "config" and w.facts.is_hybrid:
         return 16
     if any(isinstance(m, Attention) and m.kind == "full" and m.indexer for m in w.facts.mixers):
@@ -227,14 +227,14 @@ def _model_query(q: Query, facts: ModelFacts) -> Query:
     return q if q.mla else replace(q, head_size=facts.head_size)
 
 
-def _platform_block(q: Query) -> int:
+def _platform_block(q: Query, d: Defaults) -> int:
     """platforms/cuda.py check_and_update_config before 0.18."""
     if not q.mla:
         return 16
     if q.sparse:
         return 64
     if q.major == 10:
-        return 64 if q.qk_nope == 128 else 128
+        return 64 if q.qk_nope == 128 and d.mla_block_sm100 == "flashinfer" else 128
     return 64 if q.major == 9 else 16
 
 

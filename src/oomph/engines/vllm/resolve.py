@@ -132,7 +132,7 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     quantization = resolve_quantization(model, str(flags.get("quantization") or ""), base.version, d, gpu.sm)
     mode, prefix = _mamba_mode(model, facts, flags, d, bool(prefix), spec)
     runner = _runner(model, facts, dep, d, spec, quantized=quantization is not None)
-    asynchronous = _async(model, flags, d, spec, runner, pp)
+    asynchronous = _async(model, flags, d, spec, runner, pp, mode)
     graphs = cudagraph_mode(flags, pooling=model.pooling, encoder_decoder=False)
     sizes: tuple[int, ...] = ()
     if graphs != "NONE":
@@ -448,7 +448,9 @@ def _runner(
     return "v2" if named else "v1"
 
 
-def _async(model: Model, flags: Mapping[str, Any], d: Defaults, spec: _Speculation, runner: str, pp: int) -> bool:
+def _async(
+    model: Model, flags: Mapping[str, Any], d: Defaults, spec: _Speculation, runner: str, pp: int, mamba_mode: str
+) -> bool:
     given = flags.get("async_scheduling")
     if given is not None:
         return bool(given)
@@ -457,7 +459,9 @@ def _async(model: Model, flags: Mapping[str, Any], d: Defaults, spec: _Speculati
     eagle = "eagle" in d.async_drafts and spec.method in EAGLE_METHODS
     if spec.method and not (eagle or spec.method in d.async_drafts):
         return False
-    return not (d.async_needs_v2_for_pp and pp > 1 and runner == "v1")
+    if mamba_mode not in ("", "none") and not d.async_with_mamba:
+        return False
+    return pp <= 1 or (d.async_with_pp and not (d.async_needs_v2_for_pp and runner == "v1"))
 
 
 def _in_flight(asynchronous: bool, runner: str, pp: int) -> int:

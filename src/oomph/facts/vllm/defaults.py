@@ -81,6 +81,8 @@ HYBRID_CONFIG_ALIGNMENT = (  # 32 tokens for heads of 256 on SM100 instead of 16
 )
 # FlashAttention lists {16, 32, 64} for hybrids with fp32 states, so that a block is a multiple of one of them.
 BLOCK_FROM_BACKEND = (Row(value=0, until="0.18.0"), Row(value=1, since="0.18.0"))
+# platforms/cuda.py before that: dense MLA on SM100 meant CUTLASS_MLA, later FLASHINFER_MLA where it can
+MLA_BLOCK_SM100 = (Row(value="cutlass", until="0.15.0"), Row(value="flashinfer", since="0.15.0"))
 ALL_BACKENDS_BLOCK = (Row(value=0, until="0.31.0"), Row(value=1, since="0.31.0"))
 SLIDING_KERNEL_BLOCK = (Row(value=0, until="0.30.0"), Row(value=1, since="0.30.0"))  # sliding layers round down
 KV_LAYOUT = (Row(value=0, until="0.29.0"), Row(value=1, since="0.29.0"))
@@ -118,10 +120,16 @@ LONGROPE_ORIGINAL = (Row(value=0, until="0.11.1"), Row(value=1, since="0.11.1"))
 
 # Async scheduling without being asked.
 ASYNC_DEFAULT = (Row(value=0, until="0.14.0"), Row(value=1, since="0.14.0"))
-ASYNC_NEEDS_V2_FOR_PP = (Row(value=0, until="0.32.0"), Row(value=1, since="0.32.0"))
+ASYNC_NEEDS_V2_FOR_PP = (Row(value=0, until="0.31.0"), Row(value=1, since="0.31.0"))
+ASYNC_WITH_PP = (Row(value=0, until="0.15.0"), Row(value=1, since="0.15.0"))
+ASYNC_WITH_MAMBA = (  # with prefix caching on a hybrid
+    Row(value=1, until="0.16.0"),
+    Row(value=0, since="0.16.0", until="0.17.0"),
+    Row(value=1, since="0.17.0"),
+)
 ASYNC_DRAFTS = (
-    Row(value="eagle", until="0.20.0"),
-    Row(value="eagle ngram_gpu", since="0.20.0", until="0.22.0"),
+    Row(value="eagle", until="0.18.0"),
+    Row(value="eagle ngram_gpu", since="0.18.0", until="0.22.0"),
     Row(value="eagle ngram_gpu draft_model dspark dflash", since="0.22.0"),
 )
 EAGLE_METHODS = ("eagle", "eagle3", "mtp", "dflash", "extract_hidden_states")
@@ -409,6 +417,9 @@ class Defaults(Struct, frozen=True):
     longrope_original: bool
     async_default: bool
     async_needs_v2_for_pp: bool
+    async_with_pp: bool
+    async_with_mamba: bool
+    mla_block_sm100: str
     async_drafts: tuple[str, ...]
     chunked_local_hybrid: bool
     connector_off: str
@@ -479,6 +490,9 @@ def defaults(version: str) -> Defaults:
         longrope_original=yes(LONGROPE_ORIGINAL),
         async_default=yes(ASYNC_DEFAULT),
         async_needs_v2_for_pp=yes(ASYNC_NEEDS_V2_FOR_PP),
+        async_with_pp=yes(ASYNC_WITH_PP),
+        async_with_mamba=yes(ASYNC_WITH_MAMBA),
+        mla_block_sm100=str(of(MLA_BLOCK_SM100)),
         async_drafts=words(ASYNC_DRAFTS),
         chunked_local_hybrid=yes(CHUNKED_LOCAL_HYBRID),
         connector_off=str(of(CONNECTOR_OFF)),

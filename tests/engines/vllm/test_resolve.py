@@ -1,0 +1,241 @@
+"""Settings that vLLM resolves, and its refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oomph.engines.vllm.backends import Query, choose
+from oomph.engines.vllm.kv import kv
+from oomph.engines.vllm.kv_specs import Refused
+from oomph.engines.vllm.resolve import Resolved, resolve
+from oomph.facts.vllm import attention, defaults
+from oomph.facts.vllm import kv as kv_facts
+from oomph.facts.vllm.versions import RELEASES, Range
+from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.hardware import Device
+from oomph.ir.model import Attention, Block, Layer, Model, Quantization
+from oomph.units import GIB
+
+H100 = Device("H100", 85523536281, (9, 0), driver_name="NVIDIA H100 80GB HBM3")
+A100 = Device("A100", 85094039552, (8, 0), driver_name="NVIDIA A100-SXM4-80GB")
+B200 = Device("B200", 191126044672, (10, 0), driver_name="NVIDIA B200")
+L4 = Device("L4", 23654532382, (8, 9), driver_name="NVIDIA L4")
+
+
+def llama(**kw: Any) -> Model:
+    heads = kw.pop("heads", 32)
+    layers = tuple(Layer(i, f"model.layers.{i}", (Attention("full", heads, 8, 128, 128),), Block()) for i in range(32))
+    facts: dict[str, Any] = {"num_heads": heads, "num_kv_heads": 8, "model_type": "llama"} | kw
+    return Model("m", "LlamaForCausalLM", "BF16", 4096, 128256, 131072, layers, Block(), (), **facts)
+
+
+def settle(
+    version: str = "0.21.0",
+    gpu: Device = H100,
+    m: Model | None = None,
+    usage: str = "serve",
+    env: Any = None,
+    **flags: Any,
+) -> Resolved:
+    return resolve(
+        m or llama(),
+        Deployment(Engine("vllm", version), "m", flags, (gpu,), environment=env or {}, usage=usage),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "gpu", "usage", "tokens", "seqs"),
+    [
+        ("0.21.0", H100, "serve", 8192, 1024),
+        ("0.21.0", H100, "llm", 16384, 1024),
+        ("0.21.0", A100, "serve", 2048, 256),
+        ("0.21.0", A100, "llm", 8192, 256),
+        ("0.21.0", L4, "serve", 2048, 256),
+        ("0.21.0", B200, "serve", 8192, 1024),
+        ("0.28.0", B200, "serve", 16384, 1024),
+        ("0.28.0", H100, "serve", 8192, 1024),
+    ],
+)
+def test_batch_defaults(version: str, gpu: Device, usage: str, tokens: int, seqs: int) -> None:
+    r = settle(version, gpu, usage=usage)
+    assert (r.max_num_batched_tokens, r.max_num_seqs) == (tokens, seqs)
+
+
+def test_batch_limits_follow_the_context() -> None:
+    r = settle(max_model_len=4, max_num_seqs=8)
+    assert r.max_num_batched_tokens == 32
+    assert settle(max_num_batched_tokens=128).max_num_seqs == 128
+    assert settle(performance_mode="throughput").max_num_batched_tokens == 16384
+
+
+def test_utilization() -> None:
+    assert settle("0.19.1").gpu_memory_utilization == 0.9
+    assert settle("0.20.0").gpu_memory_utilization == 0.92
+    for value, text in ((1.2, "Input should be less than or equal to 1"), (0, "Input should be greater than 0")):
+        refusal = settle(gpu_memory_utilization=value).refusal
+        assert refusal is not None and (refusal.stage, refusal.message) == ("engine_config", text)
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (
+            {"tensor_parallel_size": 3},
+            "Total number of attention heads (32) must be divisible by tensor parallel size (3).",
+        ),
+        (
+            {"enable_expert_parallel": True},
+            "Number of experts in the model must be greater than 0 when expert parallelism",
+        ),
+        (
+            {"max_num_batched_tokens": 8, "max_num_seqs": 9},
+            "max_num_batched_tokens (8) must be greater than or equal to",
+        ),
+        ({"max_model_len": 200000}, "User-specified max_model_len (200000) is greater than the derived max_model_len"),
+        ({"dtype": "int7"}, "Unknown dtype: 'int7'"),
+        ({"kv_cache_dtype": "fp9"}, "Input should be 'auto', 'float16'"),
+        ({"speculative_config": {"method": "eagle"}}, "A speculative model was provided, but `num_speculative_tokens`"),
+        (
+            {"enable_chunked_prefill": False, "max_num_batched_tokens": 2048},
+            "max_num_batched_tokens (2048) is smaller than",
+        ),
+    ],
+)
+def test_refusals(flags: dict[str, Any], text: str) -> None:
+    refusal = settle(**flags).refusal
+    assert refusal is not None and refusal.stage == "engine_config"
+    assert refusal.message.startswith(text), refusal.message
+
+
+def test_a_long_context_can_be_forced() -> None:
+    assert settle(max_model_len=200000, env={"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}).max_model_len == 200000
+
+
+def test_kv_heads_that_neither_divide_nor_are_divided() -> None:
+    phi = llama(heads=40)
+    odd = tuple(Layer(0, "model.layers.0", (Attention("full", 40, 10, 128, 128),), Block()) for _ in range(1))
+    m = Model("m", "Phi3ForCausalLM", "BF16", 1, 1, 16384, odd, Block(), (), num_heads=40, num_kv_heads=10)
+    refusal = settle(m=m, tensor_parallel_size=4).refusal
+    assert refusal is not None and (refusal.stage, refusal.type, refusal.message) == (
+        "model_build",
+        "AssertionError",
+        "",
+    )
+    assert settle(m=m, tensor_parallel_size=2).refusal is None
+    assert settle(m=phi, tensor_parallel_size=8).refusal is None
+
+
+def test_yarn_counts_until_0_30() -> None:
+    params = (("derived_max_len", 32768), ("rope_type", "yarn"), ("rope_factor", 4.0), ("rope_original", 32768))
+    m = llama(params=params)
+    assert settle("0.21.0", m=m).max_model_len == 131072
+    assert settle("0.30.0", m=m).max_model_len == 32768
+
+
+def test_checkpoint_driven_fp8_cache() -> None:
+    asked = llama(quantization=Quantization("modelopt_fp4", kv_cache="fp8"))
+    assert settle(m=asked).kv_cache_dtype == "fp8_e4m3"
+    assert settle("0.13.0", m=asked).kv_cache_dtype == "auto"
+    assert settle(m=asked, kv_cache_dtype="bfloat16").kv_cache_dtype == "bfloat16"
+    scheme = llama(quantization=Quantization("compressed-tensors", kv_cache="fp8"))
+    r = settle(m=scheme)
+    assert r.kv_cache_dtype == "auto"  # the layers turn to fp8, the setting does not
+    assert kv(r, GIB).bytes_per_block == kv(settle(), GIB).bytes_per_block // 2
+
+
+def test_minimum_capability() -> None:
+    m = llama(quantization=Quantization("modelopt_mixed"))
+    ampere = Device("RTX 3090", 25308094791, (8, 6), driver_name="NVIDIA GeForce RTX 3090")
+    refusal = settle(gpu=ampere, m=m).refusal
+    assert refusal is not None and refusal.message.endswith("Minimum capability: 89. Current capability: 86.")
+    assert settle("0.32.0", gpu=ampere, m=m).refusal is None
+
+
+@pytest.mark.parametrize(
+    ("version", "gpu", "flags", "count", "largest"),
+    [
+        ("0.21.0", H100, {}, 51, 512),
+        ("0.21.0", H100, {"max_num_seqs": 256}, 51, 512),
+        ("0.21.0", H100, {"max_num_seqs": 128}, 35, 256),
+        ("0.21.0", H100, {"max_num_seqs": 16}, 7, 32),
+        ("0.11.0", H100, {}, 67, 512),
+        ("0.28.0", B200, {}, 83, 1024),
+        ("0.21.0", H100, {"enforce_eager": True}, 0, 0),
+        ("0.21.0", H100, {"optimization_level": 0}, 0, 0),
+        ("0.21.0", H100, {"cudagraph_capture_sizes": [1, 2, 9]}, 3, 9),
+        ("0.21.0", H100, {"max_cudagraph_capture_size": 64}, 11, 64),
+        ("0.21.0", H100, {"max_num_batched_tokens": 300, "max_num_seqs": 256}, 38, 300),
+    ],
+)
+def test_capture_sizes(version: str, gpu: Device, flags: dict[str, Any], count: int, largest: int) -> None:
+    sizes = settle(version, gpu, **flags).cudagraph_capture_sizes
+    assert (len(sizes), max(sizes, default=0)) == (count, largest)
+
+
+def test_graph_modes() -> None:
+    assert settle().cudagraph_mode == "FULL_AND_PIECEWISE"
+    assert settle(optimization_level=1).cudagraph_mode == "PIECEWISE"
+    assert settle(m=llama(pooling=True)).cudagraph_mode == "PIECEWISE"
+    assert settle(compilation_config={"cudagraph_mode": "full_decode_only"}).cudagraph_mode == "FULL_DECODE_ONLY"
+
+
+def test_model_runner_spreads() -> None:
+    seen = [settle(v).model_runner for v in ("0.21.0", "0.22.0", "0.23.0", "0.25.0", "0.29.0", "0.32.0")]
+    assert seen == ["v1", "v1", "v2", "v2", "v2", "v2"]
+    assert settle("0.32.0", env={"VLLM_USE_V2_MODEL_RUNNER": "0"}).model_runner == "v1"
+    assert settle("0.32.0", pipeline_parallel_size=2).max_in_flight_batches == 3
+
+
+def test_what_turns_the_hybrid_manager_off() -> None:
+    transfer = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}
+    assert settle(kv_transfer_config=transfer).hybrid_off_because == "--kv-transfer-config"
+    assert settle("0.32.0", kv_transfer_config={"kv_connector": "NixlConnector"}).hybrid_off_because == ""
+    assert settle(kv_transfer_config=transfer, disable_hybrid_kv_cache_manager=False).hybrid_off_because == ""
+    scout = tuple(
+        Layer(i, f"model.layers.{i}", (Attention("chunked_local", 40, 8, 128, 128, chunk=8192),), Block())
+        for i in range(4)
+    )
+    m = Model("m", "Llama4ForCausalLM", "BF16", 1, 1, 131072, scout, Block(), (), num_heads=40, num_kv_heads=8)
+    assert settle("0.13.0", m=m).disable_hybrid_kv_cache_manager
+    assert not settle("0.14.0", m=m).disable_hybrid_kv_cache_manager
+
+
+def test_backends() -> None:
+    base = {"version": "0.21.0", "head_size": 128, "dtype": "bfloat16", "kv_dtype": "auto", "num_heads": 32}
+    assert choose(Query(sm=90, **base)).name == "FLASH_ATTN"  # type: ignore[arg-type]
+    assert choose(Query(sm=100, **base)).name == "FLASHINFER"  # type: ignore[arg-type]
+    assert choose(Query(sm=89, **base | {"kv_dtype": "fp8"})).name == "FLASHINFER"  # type: ignore[arg-type]
+    assert choose(Query(sm=90, **base | {"kv_dtype": "fp8"})).name == "FLASH_ATTN"  # type: ignore[arg-type]
+    assert choose(Query(sm=75, **base | {"dtype": "float16"})).name == "FLASHINFER"  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="Selected backend"):
+        choose(Query(sm=89, **base), "FLASH_ATTN_MLA")  # type: ignore[arg-type]
+
+
+def test_triton_refuses_fp8_before_ada() -> None:
+    big = tuple(Layer(i, f"model.layers.{i}", (Attention("full", 8, 8, 512, 512),), Block()) for i in range(2))
+    m = Model("m", "LlamaForCausalLM", "BF16", 1, 1, 8192, big, Block(), (), num_heads=8, num_kv_heads=8)
+    ampere = Device("RTX A6000", 50927574712, (8, 6), driver_name="NVIDIA RTX A6000")
+    refusal = settle("0.32.0", gpu=ampere, m=m, kv_cache_dtype="fp8", attention_backend="TRITON_ATTN").refusal
+    assert refusal is not None and refusal.message.endswith("Re-run with --kv-cache-dtype bfloat16.")
+
+
+@pytest.mark.parametrize("module", [kv_facts, defaults, attention])
+def test_every_release_has_one_row_of_every_fact(module: Any) -> None:
+    for name, rows in vars(module).items():
+        if not (
+            name.isupper() and isinstance(rows, tuple) and rows and isinstance(rows[0], kv_facts.Row | kv_facts.Text)
+        ):
+            continue
+        for release in RELEASES:
+            holding = [row for row in rows if isinstance(row, Range) and row.holds(release)]
+            assert len(holding) == 1, f"{module.__name__}.{name} has {len(holding)} rows for {release}"
+
+
+def test_every_release_resolves() -> None:
+    for release in RELEASES:
+        r = settle(release, max_model_len=8192)
+        told = kv(r, 10 * GIB)
+        assert r.refusal is None and told.refusal is None
+        assert told.num_blocks == 5120 and told.logged_tokens == 81920
