@@ -31,7 +31,7 @@ QWEN3_MOE = Style(
 
 def build(b: Builder) -> Skeleton:
     if b.architecture == "MixtralForCausalLM":
-        return decoder(b, MIXTRAL, mlp=_mixtral_mlp(b, MIXTRAL))
+        return decoder(b, MIXTRAL, mlp=mixtral_mlp(b, MIXTRAL))
     b.scale_dtype = "BF16"  # Qwen's block-FP8 releases have their scales in BF16
     style = QWEN2_MOE if b.architecture == "Qwen2MoeForCausalLM" else QWEN3_MOE
     fill(b, style)
@@ -44,7 +44,7 @@ def router(s: Site, name: str, experts: int, hidden: int, *, bias: bool = False)
     return s.replicated(name, experts, hidden, "router", bias=bias, quantised=not spared)
 
 
-def _mixtral_mlp(b: Builder, style: Style) -> Mlp:
+def mixtral_mlp(b: Builder, style: Style) -> Mlp:
     fill(b, style)
     t = b.text
     hidden, inter = t.integer("hidden_size"), t.integer("intermediate_size")

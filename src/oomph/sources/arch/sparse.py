@@ -1,0 +1,137 @@
+"""More decoders with experts: OLMoE, Phi-3.5-MoE, Ernie 4.5 MoE, Hunyuan MoE.
+
+vLLM: models/olmoe.py, phimoe.py, ernie45_moe.py, hunyuan_v1.py.
+"""
+
+from __future__ import annotations
+
+from oomph.errors import ConfigError
+from oomph.ir.model import Linear, Module, Param, Part
+from oomph.sources.arch.base import Builder, Site, Skeleton
+from oomph.sources.arch.decoder import (
+    ALL_STAGES,
+    Mlp,
+    Names,
+    Style,
+    decoder_layers,
+    decoder_root,
+    dense_mlp,
+    fill,
+)
+from oomph.sources.arch.moe import mixtral_mlp
+from oomph.sources.config import Config
+
+STYLES: dict[str, Style] = {
+    "Ernie4_5_MoeForCausalLM": Style(
+        o_bias=False,
+        defaults=(
+            ("tie_word_embeddings", True),
+            ("max_position_embeddings", 131072),
+            ("moe_layer_start_index", 1),
+            ("moe_layer_interval", 1),
+            ("moe_num_shared_experts", 2),
+        ),
+        aliases=(("use_bias", "attention_bias"), ("use_bias", "mlp_bias")),
+    ),
+    "HunYuanMoEV1ForCausalLM": Style(
+        qk_norm="head",
+        qk_norm_flag="use_qk_norm",
+        names=Names(q_norm="query_layernorm", k_norm="key_layernorm"),
+        defaults=(("max_position_embeddings", 2048), ("moe_topk", 1), ("num_shared_expert", 1)),
+        aliases=(("attention_head_dim", "head_dim"),),
+    ),
+    "OlmoeForCausalLM": Style(
+        qkv_bias=False,
+        qk_norm="whole",
+        own_head_dim=False,
+        everywhere=ALL_STAGES,
+        defaults=(("num_experts", 64), ("num_experts_per_tok", 8), ("max_position_embeddings", 4096)),
+    ),
+    "PhiMoEForCausalLM": Style(
+        qkv_bias=True,
+        o_bias=True,
+        norm_bias=True,
+        everywhere=ALL_STAGES,
+        defaults=(("num_local_experts", 16), ("num_experts_per_tok", 2), ("max_position_embeddings", 131072)),
+    ),
+}
+
+
+def build(b: Builder) -> Skeleton:
+    style = STYLES[b.architecture]
+    fill(b, style)
+    makers = {
+        "Ernie4_5_MoeForCausalLM": _ernie,
+        "HunYuanMoEV1ForCausalLM": _hunyuan,
+        "OlmoeForCausalLM": _olmoe,
+        "PhiMoEForCausalLM": mixtral_mlp,
+    }
+    mlp = makers[b.architecture](b, style)
+    head_bias = b.architecture == "PhiMoEForCausalLM"
+    return Skeleton(decoder_layers(b, style, mlp=mlp), decoder_root(b, style, head_bias=head_bias))
+
+
+def _olmoe(b: Builder, style: Style) -> Mlp:
+    t = b.text
+    hidden, inner, count = t.integer("hidden_size"), t.integer("intermediate_size"), t.integer("num_experts")
+
+    def mlp(s: Site, index: int) -> list[Module]:
+        return [
+            s.replicated("mlp.gate", count, hidden, "router", quantised=False),
+            s.experts(count, hidden, inner, t.integer("num_experts_per_tok")),
+        ]
+
+    return mlp
+
+
+def _ernie(b: Builder, style: Style) -> Mlp:
+    """ernie45_moe.py:357 (0.21.0): which layers have experts; the router and its correction are float32."""
+    t = b.text
+    count, hidden = t.integer("moe_num_experts", default=0, low=0), t.integer("hidden_size")
+    first, step = t.integer("moe_layer_start_index", low=0), t.integer("moe_layer_interval")
+    last = t.integer("moe_layer_end_index", default=-1, low=-1)
+    last = last if last >= 0 else t.integer("num_hidden_layers", high=10_000) - 1
+    dense = dense_mlp(b, style)
+
+    def mlp(s: Site, index: int) -> list[Module]:
+        if not count or not first <= index <= last or (index + 1) % step:
+            return dense(s, index)
+        inner, shared = t.integer("moe_intermediate_size"), t.integer("moe_num_shared_experts", default=0, low=0)
+        return [
+            Linear("mlp.gate", (Part("mlp.gate", count),), hidden, "replicated", "router", "F32", created_dtype="F32"),
+            Param("mlp.moe_statics.e_score_correction_bias", (1, count), "F32", "router", created_dtype="F32"),
+            *(s.gated_mlp(hidden, inner * shared, at="mlp.shared_experts", role="shared_experts") if shared else []),
+            s.experts(count, hidden, inner, t.integer("moe_k", default=6)),
+        ]
+
+    return mlp
+
+
+def _hunyuan(b: Builder, style: Style) -> Mlp:
+    t = b.text
+    hidden, inner, count = t.integer("hidden_size"), t.integer("intermediate_size"), t.integer("num_experts", default=1)
+    dense = dense_mlp(b, style)
+
+    def mlp(s: Site, index: int) -> list[Module]:
+        if count == 1:
+            return dense(s, index)
+        shared = _of_layer(t, "num_shared_expert", index, 1) if t.flag("use_mixed_mlp_moe") else 0
+        return [
+            s.replicated("mlp.gate.wg", count, hidden, "router", quantised=False),
+            *(s.gated_mlp(hidden, inner * shared, at="mlp.shared_mlp", role="shared_experts") if shared else []),
+            s.experts(
+                count, hidden, _of_layer(t, "moe_intermediate_size", index, inner), _of_layer(t, "moe_topk", index, 1)
+            ),
+        ]
+
+    return mlp
+
+
+def _of_layer(t: Config, key: str, index: int, default: int) -> int:
+    """A number for all layers, or a list with one for each."""
+    if not isinstance(t.get(key), list):
+        return t.integer(key, default=default)
+    values = t.integers(key)
+    if index >= len(values) or values[index] < 1:
+        raise ConfigError(f"{t.where}: {key} has no sensible number for layer {index}")
+    return values[index]
