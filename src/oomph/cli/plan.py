@@ -1,0 +1,70 @@
+"""`oomph plan [options] -- vllm serve MODEL FLAGS`: will it fit, where does each GiB go, how many tokens and users."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from oomph.errors import CommandError
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--gpu", metavar="GPUS", help='The GPUs: "2x RTX 5070 Ti", "RTX 3090 used 1.2GiB", auto (default).')
+@click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release: vllm==0.21.0.")
+@click.option(
+    "--given", metavar="TERM=SIZE", multiple=True, help="Pin a term to an observed value: available_kv=11.54GiB."
+)
+@click.option(
+    "--compile-cache", type=click.Choice(["cold", "warm"]), help="Is torch.compile's cache empty? Default cold."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--html", "html", metavar="FILE", help="Write one self-contained page.")
+@click.option("--all", "show_all", is_flag=True, help="The whole ledger: stages, parts, the basis of each term.")
+@click.option("--batch", metavar="FILE", help="Plan one JSON object a line (- for standard input); one plan a line.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def command(
+    gpu: str | None, engine: str, given: tuple[str, ...], compile_cache: str | None, as_json: bool, html: str | None,
+    show_all: bool, batch: str | None, words: tuple[str, ...],
+) -> int:  # fmt: skip
+    """Will it fit? Takes the command you were about to run.
+
+    \b
+    oomph plan --gpu "2x RTX 5070 Ti" -- vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2
+    oomph plan --gpu H100 -- docker run vllm/vllm-openai:v0.21.0 --model Qwen/Qwen3-8B
+    oomph plan --gpu "RTX 4090" compose.yaml
+    """
+    if batch is not None:
+        from oomph.cli.batch import run_batch
+
+        return run_batch(batch)
+    if not words:
+        raise CommandError("no command to plan", hint="oomph plan --gpu H100 -- vllm serve MODEL")
+    from oomph.plan import plan
+
+    made = plan(list(words), gpu=gpu, engine=engine, given=_given(given), compile_cache=compile_cache or "")
+    if as_json:
+        import msgspec
+
+        from oomph.report.plan_json import plan_json
+
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(plan_json(made)), indent=1).decode() + "\n")
+    else:
+        from oomph.report.text import print_plan
+
+        print_plan(made, everything=show_all)
+    if html is not None:
+        from oomph.report.html import write_html
+
+        write_html(made, html)
+    return 0 if made.fits else 1
+
+
+def _given(pairs: tuple[str, ...]) -> dict[str, int | str]:
+    out: dict[str, int | str] = {}
+    for pair in pairs:
+        name, equals, size = pair.partition("=")
+        if not equals:
+            raise CommandError(f"--given {pair!r} is not TERM=SIZE, such as available_kv=11.54GiB")
+        out[name.strip()] = size
+    return out

@@ -1,0 +1,118 @@
+"""The flags that move memory, each planned: what it would give here, and which popular ones would give nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.errors import OomphError
+from oomph.ir.deployment import Deployment
+from oomph.ir.model import Model
+from oomph.ir.plan import Plan
+
+Planner = Callable[[Deployment, Model | None], Plan]
+
+
+class Lever(Struct, frozen=True):
+    """One change, re-planned. `gain` is on the failing stage's peak, or on KV memory where the plan fits."""
+
+    label: str  # as a flag: "--max-num-seqs 8"
+    flags: dict[str, Any]
+    fits: bool
+    gain_bytes: int
+    tokens: int
+    concurrency: float
+    cost: str
+    rank: int  # how much it costs the user: 0 least
+
+
+def levers(plan: Plan, model: Model, planner: Planner) -> list[Lever]:
+    """All of them, the ones that make it fit first, then by gain."""
+    out = []
+    for label, change, cost, rank in _changes(plan):
+        flags = {**plan.deployment.flags, **change}
+        try:
+            made = planner(replace(plan.deployment, flags=flags), model)
+        except OomphError:
+            continue
+        if made.verdict.stage == "other":
+            continue
+        kv = made.kv
+        tokens = kv.logged_tokens if kv and made.fits else 0
+        users = kv.max_concurrency if kv and made.fits else 0.0
+        out.append(Lever(label, change, made.fits, _gain(plan, made), tokens, users, cost, rank))
+    return sorted(out, key=lambda x: (not x.fits, x.rank if not plan.fits else 0, -x.gain_bytes))
+
+
+def useless(found: list[Lever]) -> list[str]:
+    """Flags that were tried and do not move the failing point at all."""
+    moved = {x.label.split()[0] for x in found if x.gain_bytes > 0 or x.fits}
+    names = dict.fromkeys(x.label.split()[0] for x in found)
+    return [n for n in names if n not in moved]
+
+
+def _gain(before: Plan, after: Plan) -> int:
+    if before.fits:
+        return _kv(after) - _kv(before) if after.fits else 0
+    stage = before.verdict.stage
+    if stage == "kv_check":
+        short = after.verdict.short_bytes if after.verdict.stage == "kv_check" else 0
+        return before.verdict.short_bytes - short
+    return _peak(before, stage) - _peak(after, stage)
+
+
+def _kv(plan: Plan) -> int:
+    return plan.kv.available_bytes if plan.kv else 0
+
+
+def _peak(plan: Plan, stage: str | None) -> int:
+    if not plan.ranks:
+        return 0
+    rank = plan.ranks[min(plan.verdict.rank, len(plan.ranks) - 1)]
+    if stage == "startup_free_memory":
+        return rank.requested_bytes
+    return max((s.peak_bytes for s in rank.stages if s.name == stage), default=0)
+
+
+def _changes(plan: Plan) -> Iterator[tuple[str, dict[str, Any], str, int]]:
+    r, flags = plan.resolved, plan.deployment.flags
+    seqs, tokens = int(r["max_num_seqs"]), int(r["max_num_batched_tokens"])
+    length, util = int(r["max_model_len"]), float(r["gpu_memory_utilization"])
+    capture = max(r["cudagraph_capture_sizes"], default=0)
+    for size in (64, 32, 8):
+        if capture > size and "cudagraph_capture_sizes" not in flags:
+            yield (
+                f"--max-cudagraph-capture-size {size}",
+                {"max_cudagraph_capture_size": size},
+                "larger batches run without graphs",
+                1,
+            )
+    for n in (256, 64, 16, 8, 1):
+        if seqs > n:
+            yield f"--max-num-seqs {n}", {"max_num_seqs": n}, f"at most {n} requests at once", 2
+    for n in (8192, 4096, 2048, 1024):
+        if tokens > n >= min(seqs, 1024):
+            yield f"--max-num-batched-tokens {n}", {"max_num_batched_tokens": n}, "longer prompts take more steps", 2
+    if util < 0.95:
+        yield "--gpu-memory-utilization 0.95", {"gpu_memory_utilization": 0.95}, "less room for run-time peaks", 1
+    if util > 0.5 and plan.verdict.stage in ("startup_free_memory", "kv_alloc", "cudagraph_capture", "sampler_warmup"):
+        for u in (0.85, 0.8, 0.7):
+            if u < util:
+                yield f"--gpu-memory-utilization {u}", {"gpu_memory_utilization": u}, "less KV cache", 1
+    if not flags.get("kv_cache_dtype") or flags["kv_cache_dtype"] == "auto":
+        yield "--kv-cache-dtype fp8", {"kv_cache_dtype": "fp8"}, "KV cache in 8 bits", 3
+    for n in (131072, 65536, 32768, 16384, 8192, 4096):
+        if length > n:
+            yield f"--max-model-len {n}", {"max_model_len": n}, f"requests of at most {n:,} tokens", 4
+    if capture:
+        yield "--enforce-eager", {"enforce_eager": True}, "no CUDA graphs: slower decoding", 5
+    if not flags.get("language_model_only"):
+        yield "--language-model-only", {"language_model_only": True}, "no images, video or audio", 3
+    for gib in (2, 4, 8, 16):
+        yield f"--cpu-offload-gb {gib}", {"cpu_offload_gb": gib}, f"{gib} GiB read over PCIe in every step", 6
+    tp = int(r["tensor_parallel_size"])
+    if 2 * tp <= len(plan.deployment.gpus):
+        yield f"--tensor-parallel-size {2 * tp}", {"tensor_parallel_size": 2 * tp}, f"{2 * tp} GPUs", 2

@@ -1,0 +1,135 @@
+"""plan(): a serve command on some GPUs, foreseen.
+
+plan("vllm serve meta-llama/Llama-3.1-8B-Instruct", gpu="RTX 4090")
+plan(deployment)                      what the command parsers or explain() have built
+plan(deployment, model=model)         with a model that is loaded already
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from msgspec.structs import replace
+
+from oomph.errors import CannotPlan, CommandError
+from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.hardware import Device
+from oomph.ir.model import Model
+from oomph.ir.plan import Plan
+from oomph.ir.timeline import Verdict
+from oomph.units import parse_size
+
+TERMS = ("available_kv", "weights", "load_peak", "activation_peak", "non_torch", "cudagraph", "context")
+
+
+def plan(
+    command: str | Sequence[str] | Deployment,
+    *,
+    gpu: object = None,
+    engine: str = "",
+    given: Mapping[str, int | str] | None = None,
+    compile_cache: str = "",
+    model: Model | None = None,
+) -> Plan:
+    """`gpu`: as --gpu takes it, or the JSON form; None = the live GPUs, or those the deployment has."""
+    deployment = command if isinstance(command, Deployment) else parse(command, engine)
+    if gpu is not None or not deployment.gpus:
+        deployment = with_gpus(deployment, gpu)
+    if given:
+        deployment = replace(deployment, given={**deployment.given, **parse_given(given)})
+    if compile_cache:
+        if compile_cache not in ("cold", "warm"):
+            raise CommandError(f"compile cache {compile_cache!r}: it is cold or warm")
+        deployment = replace(deployment, compile_cache=compile_cache)  # type: ignore[arg-type]
+    return run(deployment, model)
+
+
+def run(deployment: Deployment, model: Model | None = None) -> Plan:
+    if deployment.engine.name != "vllm":
+        raise CannotPlan(f"{deployment.engine.name} cannot be planned yet", hint="vLLM commands can")
+    from oomph.engines.vllm.planner import plan_vllm
+
+    missing = _too_few(deployment)
+    if missing is not None:
+        return missing
+    loaded = model or load(deployment.model)
+    if loaded.opaque or not loaded.layers:
+        raise CannotPlan(
+            f"the architecture {loaded.architecture or 'of ' + loaded.name} is not known: its caches would be a guess",
+            hint="oomph inspect shows its weights",
+        )
+    return plan_vllm(loaded, deployment)
+
+
+@lru_cache(maxsize=64)
+def load(name: str) -> Model:
+    from oomph.sources.load import load_model
+
+    return load_model(name)
+
+
+def parse(command: str | Sequence[str], engine: str = "") -> Deployment:
+    from oomph.commands import parse_command
+
+    words = [command] if isinstance(command, str) else list(command)
+    return parse_command(words, engine=engine or None)
+
+
+def parse_given(given: Mapping[str, int | str]) -> dict[str, int]:
+    out = {}
+    for name, value in given.items():
+        if name not in TERMS:
+            raise CommandError(f"--given {name}: the terms are {', '.join(TERMS)}")
+        out[name] = value if isinstance(value, int) else parse_size(value, what=f"--given {name}")
+    return out
+
+
+def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
+    """One card named without a number stands for as many as the command needs; the report says so."""
+    from oomph.sources.gpu import from_json, parse_gpus
+
+    gpus = parse_gpus("auto") if gpu is None else parse_gpus(gpu) if isinstance(gpu, str) else from_json(gpu)
+    need = world_size(deployment)
+    notes = deployment.notes
+    if len(gpus) == 1 and need > 1 and gpu is not None and not _says_one(gpu):
+        notes = (*notes, f"one {gpus[0].name} was named, the command needs {need}: taken as {need} of them")
+        gpus = gpus * need
+    return replace(deployment, gpus=gpus, notes=notes)
+
+
+def _says_one(gpu: object) -> bool:
+    if isinstance(gpu, str):
+        return re.search(r"(?:^|\s)1\s*[x×]|[x×]\s*1\s*$", gpu) is not None or gpu.strip() == "auto"
+    return not isinstance(gpu, Mapping) or "count" in gpu
+
+
+def world_size(deployment: Deployment) -> int:
+    flags: Mapping[str, Any] = deployment.flags
+    sizes = [flags.get(f) for f in ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")]
+    n = 1
+    for size in sizes:
+        n *= size if isinstance(size, int) and size > 0 else 1
+    return n
+
+
+def _too_few(deployment: Deployment) -> Plan | None:
+    """config/parallel.py:848 (0.21.0)."""
+    need, have = world_size(deployment), len(deployment.gpus)
+    nodes = deployment.flags.get("nnodes", 1)
+    if (
+        need <= have * (nodes if isinstance(nodes, int) else 1)
+        or deployment.flags.get("distributed_executor_backend") == "ray"
+    ):
+        return None
+    text = (
+        f"World size ({need}) is larger than the number of available GPUs ({have}) in this node. If this is "
+        "intentional and you are using:\n- ray, set '--distributed-executor-backend ray'.\n"
+        "- multiprocessing, set '--nnodes' appropriately."
+    )
+    return Plan(deployment, deployment.model, Verdict(False, "other", 0, text), warnings=deployment.notes)
+
+
+__all__ = ["Device", "Engine", "Plan", "plan"]

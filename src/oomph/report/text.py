@@ -1,0 +1,227 @@
+"""A plan for people: one screen, the verdict first, then the picture, why, and what to do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TextIO
+
+from oomph.ir.plan import Plan, RankPlan
+from oomph.levers import Lever, levers, useless
+from oomph.plan import load, run
+from oomph.units import gib, human
+
+STAGES = {
+    "startup_free_memory": "at the first check: too little memory is free",
+    "weights_load": "while loading the weights",
+    "profile_run": "in the profiling run",
+    "cudagraph_profile": "while profiling CUDA graphs, before the KV cache exists",
+    "kv_check": "at the KV cache check",
+    "kv_alloc": "while allocating the KV cache",
+    "cudagraph_capture": "while capturing CUDA graphs",
+    "sampler_warmup": "while warming up the sampler",
+    "other": "before any memory is touched",
+}
+
+
+class Style:
+    """Colours where a terminal shows them."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.on = out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+    def paint(self, text: str, code: str) -> str:
+        return f"\033[{code}m{text}\033[0m" if self.on else text
+
+    def bold(self, text: str) -> str:
+        return self.paint(text, "1")
+
+    def good(self, text: str) -> str:
+        return self.paint(text, "1;32")
+
+    def bad(self, text: str) -> str:
+        return self.paint(text, "1;31")
+
+    def dim(self, text: str) -> str:
+        return self.paint(text, "2")
+
+
+def print_plan(plan: Plan, *, everything: bool = False, out: TextIO | None = None) -> None:
+    stream = out or sys.stdout
+    stream.write(render(plan, Style(stream), everything=everything) + "\n")
+
+
+def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0) -> str:
+    width = width or min(shutil.get_terminal_size((100, 24)).columns, 110)
+    lines = ["", f"  {style.bold(plan.model)}   {_engine(plan)}   {_gpus(plan)}", "", f"  {_verdict(plan, style)}", ""]
+    lines += [f"  {_bar(r, plan, width - 4)}" for r in _shown(plan)]
+    lines += ["", *_kv(plan, style)] if plan.ranks else []
+    lines += _advice(plan, style)
+    if everything:
+        lines += _ledger(plan, style)
+    lines += [f"  {style.dim('note     ')}{w}" for w in plan.warnings]
+    if plan.ranks and plan.assumptions:
+        lines += [f"  {style.dim('assumed  ' + a)}" for a in plan.assumptions]
+    return "\n".join(_folded(line, width) for line in lines).rstrip() + "\n"
+
+
+def _folded(line: str, width: int) -> str:
+    if len(line) <= width or "\033" in line:
+        return line
+    import textwrap
+
+    return "\n".join(textwrap.wrap(line, width, subsequent_indent=" " * 11, drop_whitespace=True, initial_indent="  "))
+
+
+def _engine(plan: Plan) -> str:
+    e = plan.deployment.engine
+    return f"vLLM {e.version}" + (f" ({e.version_from})" if e.version_from and e.version_from != "--engine" else "")
+
+
+def _gpus(plan: Plan) -> str:
+    names: dict[str, int] = {}
+    for g in plan.deployment.gpus:
+        used = f", {gib(g.used_bytes)} in use" if g.used_bytes else ""
+        label = f"{g.name} ({gib(g.total_bytes)}{used})"
+        names[label] = names.get(label, 0) + 1
+    return " + ".join(f"{n} x {label}" if n > 1 else label for label, n in names.items())
+
+
+def _verdict(plan: Plan, style: Style) -> str:
+    v = plan.verdict
+    if v.fits:
+        sure = "" if v.sure else ", but close: the assumed terms could tip it"
+        return style.good("FITS") + f"   {_users(plan)}{sure}"
+    where = STAGES.get(v.stage or "other", "")
+    if v.stage == "other":
+        return style.bad("WILL NOT START") + f"   vLLM refuses {where}: {v.message}"
+    short = f": {gib(v.short_bytes)} short" + (" on each GPU" if len(plan.ranks) > 1 else "")
+    sure = "" if v.sure else " (close: the assumed terms could save it)"
+    return style.bad("WILL NOT START") + f"   out of memory {where}{short}{sure}"
+
+
+def _users(plan: Plan) -> str:
+    kv = plan.kv
+    if kv is None:
+        return ""
+    length = plan.resolved.get("max_model_len", 0)
+    return f"{kv.logged_tokens:,} tokens of KV cache, {kv.max_concurrency:.2f} requests of {length:,} tokens at once"
+
+
+def _shown(plan: Plan) -> list[RankPlan]:
+    """Ranks that are alike are shown once."""
+    seen: dict[tuple[object, ...], RankPlan] = {}
+    for r in plan.ranks:
+        seen.setdefault((r.gpu, r.total_bytes, r.used_by_others_bytes, tuple(t.bytes for t in r.terms.values())), r)
+    return list(seen.values())
+
+
+_MARKS = (
+    ("others", "x"),
+    ("context", "c"),
+    ("weights", "#"),
+    ("activation_peak", "a"),
+    ("cudagraph", "g"),
+    ("kv", "="),
+)
+
+
+def _bar(r: RankPlan, plan: Plan, width: int) -> str:
+    """[####weights 15.1####|aa|kv====|....] of the card, with what does not fit behind it."""
+    kv = plan.kv.num_blocks * plan.kv.bytes_per_block if plan.fits and plan.kv else 0
+    t = r.terms
+    sizes = [
+        ("others", r.used_by_others_bytes), ("context", t["context"].bytes + t["non_torch"].bytes),
+        ("weights", t["weights"].bytes), ("activations", t["activation_peak"].bytes), ("graphs", t["cudagraph"].bytes),
+        ("KV", kv),
+    ]  # fmt: skip
+    used = sum(n for _, n in sizes)
+    alike = sum(x.gpu == r.gpu and x.terms["weights"].bytes == t["weights"].bytes for x in plan.ranks)
+    name = f"GPU {r.rank}" + (f"-{r.rank + alike - 1}" if alike > 1 else "")
+    room = max(20, width - len(name) - 30)
+    scale = room / max(used, r.total_bytes)
+    cells = ""
+    for label, n in sizes:
+        cells += _cell(label, n, round(n * scale))
+    free = max(0, room - len(cells))
+    end = "" if used <= r.total_bytes else "!!"
+    return f"{name}  [{cells}{'.' * free}]{end} {gib(used)} of {gib(r.total_bytes)}"
+
+
+def _cell(label: str, n: int, width: int) -> str:
+    if width < 1:
+        return ""
+    text = f"{label} {n / (1 << 30):.1f}"
+    if width < len(text) + 2:
+        text = label[: max(0, width - 2)] if width > 4 else ""
+    return text.center(width - 1, "#" if label == "weights" else "=" if label == "KV" else "-") + "|"
+
+
+def _kv(plan: Plan, style: Style) -> list[str]:
+    lines = []
+    r = plan.ranks[0]
+    parts = r.terms["weights"].parts
+    largest = sorted(parts.items(), key=lambda x: -x[1])[:4]
+    lines.append(
+        f"  {style.bold('Weights')}  {gib(r.terms['weights'].bytes)} a GPU: "
+        + ", ".join(f"{k} {human(v)}" for k, v in largest)
+    )
+    kv = plan.kv
+    if kv is not None and kv.groups:
+        kinds: dict[str, int] = {}
+        for g in kv.groups:
+            kinds[g.kind] = kinds.get(g.kind, 0) + g.layers
+        layers = ", ".join(f"{n} {k.replace('_', ' ')}" for k, n in kinds.items())
+        lines.append(f"  {style.bold('KV')}       {human(max(0, kv.available_bytes))} a GPU, {layers} layers in {len(kv.groups)} group"
+                     f"{'s' if len(kv.groups) > 1 else ''}; one request of {plan.resolved['max_model_len']:,} tokens takes {human(kv.need_bytes)}")  # fmt: skip
+    act = r.terms["activation_peak"]
+    lines.append(f"  {style.bold('Peak')}     activations {human(act.bytes)} ({act.why.replace('peak at: ', '')}), "
+                 f"graphs {human(r.terms['cudagraph'].bytes)}, context {human(r.terms['context'].bytes)}")  # fmt: skip
+    return lines
+
+
+def _advice(plan: Plan, style: Style) -> list[str]:
+    if not plan.ranks:
+        return []
+    found = levers(plan, load(plan.deployment.model), run)
+    lines = []
+    if plan.fits:
+        best = [x for x in found if x.fits and x.gain_bytes > 0][:3]
+        for i, x in enumerate(best):
+            head = style.bold("More     ") if i == 0 else " " * 9
+            lines.append(f"  {head}{x.label:<38} +{human(x.gain_bytes)} KV, {x.tokens:,} tokens ({x.cost})")
+        return lines
+    if plan.verdict.message and plan.verdict.stage not in ("other",):
+        lines.append(f"  {style.bold('vLLM')}     {plan.verdict.message}")
+    works = _first_of_each([x for x in found if x.fits])[:3]
+    for i, x in enumerate(works):
+        head = style.bold("Works    ") if i == 0 else " " * 9
+        lines.append(f"  {head}{x.label:<38} {x.tokens:,} tokens, {x.concurrency:.2f} at once ({x.cost})")
+    if not works:
+        lines.append(f"  {style.bold('Works    ')}no single flag: a smaller checkpoint, more or larger GPUs")
+    idle = useless(found)
+    if idle:
+        lines.append(f"  {style.bold('Useless  ')}{', '.join(idle)}: they do not move the point where it dies")
+    return lines
+
+
+def _first_of_each(found: list[Lever]) -> list[Lever]:
+    seen: dict[str, Lever] = {}
+    for x in found:
+        name = x.label.split()[0]
+        if name not in seen or x.tokens > seen[name].tokens:
+            seen[name] = x
+    return sorted(seen.values(), key=lambda x: (x.rank, -x.tokens))
+
+
+def _ledger(plan: Plan, style: Style) -> list[str]:
+    lines = ["", f"  {style.bold('Ledger')}"]
+    for r in _shown(plan):
+        lines.append(f"  GPU {r.rank} {r.gpu}: {r.total_bytes:,} bytes, budget {r.requested_bytes:,}")
+        for t in r.terms.values():
+            lines.append(f"    {t.name:<16}{t.bytes:>18,}  {t.basis:<9} {human(t.low)} to {human(t.high)}  {t.why}")
+            lines += [f"      {k:<22}{v:>16,}" for k, v in sorted(t.parts.items(), key=lambda x: -abs(x[1]))]
+        lines += [f"    {'stage':<20}{'resident':>14}{'peak':>14}"]
+        lines += [f"    {s.name:<20}{human(s.resident_bytes):>14}{human(s.peak_bytes):>14}  {s.note}" for s in r.stages]
+    return lines
