@@ -1,18 +1,100 @@
-"""Facts of well-known models in our own compact form, so that a plan needs no network."""
+"""Facts of well-known models in our own compact form, so that a plan needs no network.
+
+models.jsonl: the first line is the index [id, family, offset, length]; each further line is one model (pack.py). A
+lookup reads the index and its own line. tools/build_catalog.py writes it.
+"""
 
 from __future__ import annotations
 
-from oomph.ir.model import Model
+import os
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from oomph.errors import InputError
+
+FILE = os.path.join(os.path.dirname(__file__), "models.jsonl")
 
 
-class Entry:
-    def model(self) -> Model:
-        raise NotImplementedError
+class Row(Struct, frozen=True, array_like=True):
+    id: str
+    family: str
+    offset: int  # from the end of the index's line
+    length: int
+
+
+class Line(Struct, frozen=True, omit_defaults=True):
+    """One model as the file has it."""
+
+    c: dict[str, Any]  # config.json, packed
+    q: dict[str, Any] | None = None  # hf_quant_config.json, packed
+    told: dict[str, bool] = {}  # what only the headers tell (sources/arch/base.py)
+    bytes: int = 0  # of the checkpoint, where its headers are known
+
+
+class Entry(Struct, frozen=True):
+    id: str
+    config: dict[str, Any]
+    quant_config: dict[str, Any] | None
+    told: dict[str, bool]
+    bytes: int
+    note: str = ""  # what a forgiving name was taken for
+
+
+_index = msgspec.json.Decoder(list[Row])
+_line = msgspec.json.Decoder(Line)
+
+
+@cache
+def _rows() -> tuple[int, dict[str, Row]]:
+    """(where the models begin, rows by lower-case id)."""
+    with open(FILE, "rb") as file:
+        raw = file.readline()
+    return len(raw), {row.id.lower(): row for row in _index.decode(raw)}
+
+
+def ids() -> tuple[str, ...]:
+    return tuple(row.id for row in _rows()[1].values())
 
 
 def find(name: str) -> Entry | None:
-    return None
+    """By id whatever its case, or by a forgiving short name; None where nothing answers to it."""
+    row = _rows()[1].get(name.lower())
+    if row is not None:
+        return _read(row)
+    if "/" in name:
+        return None
+    from oomph.catalog import names
+
+    found = [_rows()[1][i.lower()] for i in names.best(name, ids())]
+    if not found:
+        return None
+    if len({names.core(row.family) for row in found}) > 1:
+        listed = ", ".join(row.id for row in found[:6]) + (", ..." if len(found) > 6 else "")
+        raise InputError(f"{name[:80]!r} may be any of {len(found)} models", hint=f"there are {listed}")
+    others = ", ".join(row.id for row in found[1:4])
+    note = f"{name!r} is read as {found[0].id}" + (f"; there is also {others}" if others else "")
+    return _read(found[0], note)
 
 
 def suggest(name: str) -> tuple[str, ...]:
-    return ()
+    from oomph.catalog import names
+
+    return names.nearest(name, ids())
+
+
+def variants(model_id: str) -> tuple[str, ...]:
+    """Every checkpoint of the same model, this one included; () where the catalogue does not have it."""
+    row = _rows()[1].get(model_id.lower())
+    return () if row is None else tuple(r.id for r in _rows()[1].values() if r.family == row.family)
+
+
+def _read(row: Row, note: str = "") -> Entry:
+    from oomph.catalog.pack import unpack
+
+    with open(FILE, "rb") as file:
+        file.seek(_rows()[0] + row.offset)
+        line = _line.decode(file.read(row.length))
+    return Entry(row.id, unpack(line.c), None if line.q is None else unpack(line.q), line.told, line.bytes, note)

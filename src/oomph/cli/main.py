@@ -23,7 +23,7 @@ COMMANDS = {
     "web": "The same as a page in the browser.",
 }
 # Options without a value; any other option before the command's name takes one.
-SWITCHES = frozenset({"--json", "--all", "--debug", "--fresh", "--help", "-h", "--version", "--no-color"})
+SWITCHES = frozenset({"--json", "--all", "--debug", "--fresh", "--help", "-h", "--version", "--no-plan"})
 
 USAGE = """\
 Usage: oomph COMMAND ...
@@ -91,7 +91,8 @@ def _call(name: str, rest: list[str]) -> int:
 
     import click
 
-    command = import_module(f"oomph.cli.{name}").command
+    module = import_module(f"oomph.cli.{name}")
+    command = getattr(module, "command", None) or getattr(module, name)
     try:
         result = command.main(args=rest, prog_name=f"oomph {name}", standalone_mode=False)
     except click.exceptions.Exit as done:

@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from oomph.errors import HubError, InputError, UnknownModel
 from oomph.ir.model import Model
+
+if TYPE_CHECKING:
+    from oomph.catalog import Entry
 
 _MAX_NAME = 4096
 
@@ -44,10 +48,19 @@ def load_model(text: str, *, fresh: bool = False, revision: str = "") -> Model:
 
         found = catalog.find(name)
         if found is not None:
-            return found.model()
+            return _from_catalog(found)
     if "/" not in name and not fresh:
         raise UnknownModel(f"no folder, file or catalogue entry is called {_shown(name)}", hint=_did_you_mean(name))
     return _from_hub(name, "")
+
+
+def _from_catalog(entry: Entry) -> Model:
+    from oomph.sources.build import build_model
+
+    model = build_model(
+        entry.id, entry.config, hf_quant_config=entry.quant_config, told=dict(entry.told), source="catalogue"
+    )
+    return replace(model, warnings=(*model.warnings, entry.note)) if entry.note else model
 
 
 def _local(path: Path, name: str) -> Model | None:
@@ -76,8 +89,7 @@ def _from_hub(repo: str, revision: str) -> Model:
     try:
         snapshot = hub.fetch(repo, revision or None)
     except HubError as refused:
-        if not refused.hint:
-            refused.hint = _did_you_mean(repo)
+        refused.hint = "; ".join(filter(None, (refused.hint, _did_you_mean(repo))))
         raise
     if snapshot.config is None:
         ggufs = models_among(list(snapshot.gguf_files))
