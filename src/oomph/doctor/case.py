@@ -11,6 +11,7 @@ from msgspec import Struct
 from oomph.doctor.ledger import Account, account, number
 from oomph.doctor.stages import Death, death, last_run
 from oomph.errors import OomphError
+from oomph.facts.gpus import rows
 from oomph.facts.vllm.versions import in_range
 from oomph.ir.hardware import Device
 from oomph.ir.observation import Observation
@@ -25,6 +26,7 @@ class Case(Struct, frozen=True):
     death: Death
     account: Account
     gpus: tuple[Device, ...] = ()
+    named_gpu: str = ""  # a card that the text around the log mentions
     kv_heads: int = 0  # of the model, where it is known
     modules: dict[int, str] = {}  # packed size of a quantised module in units of 2 MiB -> its name
     text: str = ""  # the words of the frames and errors, for rules that look for a function's name
@@ -128,6 +130,11 @@ class Case(Struct, frozen=True):
         return any(118 < n < 124 or 60.8 < n < 61.9 or 29.8 < n < 30.7 for n in totals)
 
     @property
+    def capability(self) -> str:
+        o = self.first("capability")
+        return str(o.values.get("capability", "")) if o else ""
+
+    @property
     def rocm(self) -> bool:
         return (
             "rocm" in self.version.lower()
@@ -155,4 +162,16 @@ def build(lines: Sequence[Line], observations: Sequence[Observation], gpus: tupl
     util = rebuilt.get("gpu_memory_utilization")
     ledger = account(run, dead, float(util) if isinstance(util, (int, float)) else None)
     words = " ".join(line.text.strip() for line in lines if dead.line and abs(line.number - dead.line) <= 60)
-    return Case(tuple(run), rebuilt, dead, ledger, gpus, text=words[: 32 << 10])
+    return Case(tuple(run), rebuilt, dead, ledger, gpus, gpu_mentioned(lines), text=words[: 32 << 10])
+
+
+def gpu_mentioned(lines: Sequence[Line]) -> str:
+    """The card's name in the prose around a pasted log: "2x 5070 Ti (2x 16GB VRAM)"."""
+    prose = " ".join(line.text[:400] for line in lines[:3000] if not line.file)[: 64 << 10].lower()
+    found = ""
+    for row in rows():
+        short = row.name.lower().removeprefix("rtx ")
+        pattern = rf"(?<![\w.-]){re.escape(short)}(?![\w-])"
+        if len(short) >= 4 and len(row.name) > len(found) and short in prose and re.search(pattern, prose):
+            found = row.name
+    return found
