@@ -44,7 +44,9 @@ def levers(plan: Plan, model: Model, planner: Planner) -> list[Lever]:
         tokens = kv.logged_tokens if kv and made.fits else 0
         users = kv.max_concurrency if kv and made.fits else 0.0
         out.append(Lever(label, change, made.fits, _gain(plan, made), tokens, users, cost, rank))
-    return sorted(out, key=lambda x: (not x.fits, x.rank if not plan.fits else 0, -x.gain_bytes))
+    if plan.fits:
+        return sorted(out, key=lambda x: (not x.fits, -x.gain_bytes))
+    return sorted(out, key=lambda x: (not x.fits, x.rank))  # stable: the mildest setting of a flag stays first
 
 
 def useless(found: list[Lever]) -> list[str]:

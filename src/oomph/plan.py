@@ -43,7 +43,7 @@ def plan(
     if compile_cache:
         if compile_cache not in ("cold", "warm"):
             raise CommandError(f"compile cache {compile_cache!r}: it is cold or warm")
-        deployment = replace(deployment, compile_cache=compile_cache)  # type: ignore[arg-type]
+        deployment = replace(deployment, compile_cache=compile_cache)
     return run(deployment, model)
 
 

@@ -14,11 +14,13 @@ _COLOURS = {
     "KV cache": "#0ea5e9",
 }  # fmt: skip
 _CSS = """
-:root{color-scheme:light dark;font:15px/1.5 system-ui,sans-serif}body{max-width:62rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.3rem}.bad{color:#dc2626}.good{color:#059669}.bar{display:flex;height:2.2rem;border:1px solid #8888;border-radius:4px;
-overflow:hidden;margin:.3rem 0 1rem}.bar span{color:#fff;font-size:.75rem;padding:.5rem .3rem;overflow:hidden;white-space:nowrap}
+:root{color-scheme:light dark;font:15px/1.5 system-ui,sans-serif}
+body{max-width:62rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.3rem}.bad{color:#dc2626}.good{color:#059669}
+.bar{display:flex;height:2.2rem;border:1px solid #8888;border-radius:4px;overflow:hidden;margin:.3rem 0 1rem}
+.bar span{color:#fff;font-size:.75rem;padding:.5rem .3rem;overflow:hidden;white-space:nowrap}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.2rem .6rem;border-bottom:1px solid #8884}
-td.n{text-align:right;font-variant-numeric:tabular-nums}code{font-size:.85em}
+code{font-size:.85em}
 """
 
 
@@ -38,7 +40,8 @@ def page(plan: Plan) -> str:
         head = '<p class="good"><b>FITS</b></p>'
     else:
         where = STAGES.get(v.stage or "other", "")
-        head = f'<p class="bad"><b>WILL NOT START</b> out of memory {escape(where)}, {gib(v.short_bytes)} short</p><p><code>{escape(v.message)}</code></p>'
+        head = f'<p class="bad"><b>WILL NOT START</b> out of memory {escape(where)}, {gib(v.short_bytes)} short</p>'
+        head += f"<p><code>{escape(v.message)}</code></p>"
     body = "".join(_rank(r, plan) for r in plan.ranks)
     kv = ""
     if plan.kv is not None:
@@ -58,25 +61,30 @@ def _rank(r: RankPlan, plan: Plan) -> str:
     t = r.terms
     kv = plan.kv.num_blocks * plan.kv.bytes_per_block if plan.fits and plan.kv else 0
     sizes = {
-        "others": r.used_by_others_bytes, "context": t["context"].bytes + t["non_torch"].bytes, "weights": t["weights"].bytes,
-        "activations": t["activation_peak"].bytes, "graphs": t["cudagraph"].bytes, "KV cache": kv,
-    }  # fmt: skip
+        "others": r.used_by_others_bytes,
+        "context": t["context"].bytes + t["non_torch"].bytes,
+        "weights": t["weights"].bytes,
+        "activations": t["activation_peak"].bytes,
+        "graphs": t["cudagraph"].bytes,
+        "KV cache": kv,
+    }
     whole = max(sum(sizes.values()), r.total_bytes)
-    cells = "".join(
-        f'<span style="width:{100 * n / whole:.3f}%;background:{_COLOURS[k]}" title="{escape(k)} {human(n)}">{escape(k)} {human(n)}</span>'
-        for k, n in sizes.items()
-        if n
-    )
+    cells = "".join(_cell(k, n, whole) for k, n in sizes.items() if n)
     rows = "".join(
-        f'<tr><td>{escape(x.name)}<td class="n">{x.bytes:,}<td>{x.basis}<td>{human(x.low)} to {human(x.high)}<td>{escape(x.why)}'
-        for x in t.values()
+        _row(x.name, f"{x.bytes:,}", x.basis, f"{human(x.low)} to {human(x.high)}", x.why) for x in t.values()
     )
-    stages = "".join(
-        f'<tr><td>{s.name}<td class="n">{human(s.resident_bytes)}<td class="n">{human(s.peak_bytes)}<td>{escape(s.note)}'
-        for s in r.stages
-    )
+    stages = "".join(_row(s.name, human(s.resident_bytes), human(s.peak_bytes), s.note) for s in r.stages)
     return (
         f"<h2>GPU {r.rank}: {escape(r.gpu)}, {gib(r.total_bytes)}</h2><div class=bar>{cells}</div>"
         f"<table><tr><th>term<th>bytes<th>basis<th>interval<th>why{rows}</table>"
         f"<table><tr><th>stage<th>resident<th>peak<th>{stages}</table>"
     )
+
+
+def _cell(name: str, n: int, whole: int) -> str:
+    text = f"{escape(name)} {human(n)}"
+    return f'<span style="width:{100 * n / whole:.3f}%;background:{_COLOURS[name]}" title="{text}">{text}</span>'
+
+
+def _row(*cells: str) -> str:
+    return "<tr>" + "".join(f"<td>{escape(c)}" for c in cells)

@@ -71,7 +71,9 @@ def _folded(line: str, width: int) -> str:
         return line
     import textwrap
 
-    return "\n".join(textwrap.wrap(line, width, subsequent_indent=" " * 11, drop_whitespace=True, initial_indent="  "))
+    text = line.lstrip()
+    start = line[: len(line) - len(text)]
+    return "\n".join(textwrap.wrap(text, width, initial_indent=start, subsequent_indent=" " * 11))
 
 
 def _engine(plan: Plan) -> str:
@@ -117,16 +119,6 @@ def _shown(plan: Plan) -> list[RankPlan]:
     return list(seen.values())
 
 
-_MARKS = (
-    ("others", "x"),
-    ("context", "c"),
-    ("weights", "#"),
-    ("activation_peak", "a"),
-    ("cudagraph", "g"),
-    ("kv", "="),
-)
-
-
 def _bar(r: RankPlan, plan: Plan, width: int) -> str:
     """[####weights 15.1####|aa|kv====|....] of the card, with what does not fit behind it."""
     kv = plan.kv.num_blocks * plan.kv.bytes_per_block if plan.fits and plan.kv else 0
@@ -163,21 +155,22 @@ def _kv(plan: Plan, style: Style) -> list[str]:
     r = plan.ranks[0]
     parts = r.terms["weights"].parts
     largest = sorted(parts.items(), key=lambda x: -x[1])[:4]
-    lines.append(
-        f"  {style.bold('Weights')}  {gib(r.terms['weights'].bytes)} a GPU: "
-        + ", ".join(f"{k} {human(v)}" for k, v in largest)
-    )
+    weights = ", ".join(f"{k} {human(v)}" for k, v in largest)
+    lines.append(f"  {style.bold('Weights')}  {gib(r.terms['weights'].bytes)} a GPU: {weights}")
     kv = plan.kv
     if kv is not None and kv.groups:
         kinds: dict[str, int] = {}
         for g in kv.groups:
             kinds[g.kind] = kinds.get(g.kind, 0) + g.layers
         layers = ", ".join(f"{n} {k.replace('_', ' ')}" for k, n in kinds.items())
-        lines.append(f"  {style.bold('KV')}       {human(max(0, kv.available_bytes))} a GPU, {layers} layers in {len(kv.groups)} group"
-                     f"{'s' if len(kv.groups) > 1 else ''}; one request of {plan.resolved['max_model_len']:,} tokens takes {human(kv.need_bytes)}")  # fmt: skip
+        one = f"one request of {plan.resolved['max_model_len']:,} tokens takes {human(kv.need_bytes)}"
+        lines.append(f"  {style.bold('KV')}       {human(max(0, kv.available_bytes))} a GPU for {layers} layers; {one}")
     act = r.terms["activation_peak"]
-    lines.append(f"  {style.bold('Peak')}     activations {human(act.bytes)} ({act.why.replace('peak at: ', '')}), "
-                 f"graphs {human(r.terms['cudagraph'].bytes)}, context {human(r.terms['context'].bytes)}")  # fmt: skip
+    where = act.why.replace("peak at: ", "")
+    graphs, context = human(r.terms["cudagraph"].bytes), human(r.terms["context"].bytes)
+    lines.append(
+        f"  {style.bold('Peak')}     activations {human(act.bytes)} ({where}), graphs {graphs}, context {context}"
+    )
     return lines
 
 
@@ -207,12 +200,11 @@ def _advice(plan: Plan, style: Style) -> list[str]:
 
 
 def _first_of_each(found: list[Lever]) -> list[Lever]:
+    """The mildest setting of each flag."""
     seen: dict[str, Lever] = {}
     for x in found:
-        name = x.label.split()[0]
-        if name not in seen or x.tokens > seen[name].tokens:
-            seen[name] = x
-    return sorted(seen.values(), key=lambda x: (x.rank, -x.tokens))
+        seen.setdefault(x.label.split()[0], x)
+    return list(seen.values())
 
 
 def _ledger(plan: Plan, style: Style) -> list[str]:
