@@ -126,14 +126,16 @@ def score_correction(name: str, count: int) -> Param:
 
 def nextn_modules(s: Site, hidden: int, vocab: int, block: list[Module], *, own_vocab: bool) -> list[Module]:
     """deepseek_mtp.py DeepSeekMultiTokenPredictorLayer around a decoder layer. Embedding and head are the target's;
-    DeepSeek's and GLM-4's checkpoints store them once more in the layer."""
+    most of DeepSeek's and GLM-4's checkpoints store them once more in the layer."""
     b = s.b
+    head = b.stores(f"{s.prefix}.shared_head.head.weight", own_vocab)
+    table = b.stores(f"{s.prefix}.embed_tokens.weight", own_vocab)
     return [
         s.norm("enorm", hidden),
         s.norm("hnorm", hidden),
         s.replicated("eh_proj", hidden, 2 * hidden, "other", quantised=False),
         s.norm("shared_head.norm", hidden),
-        Vocab("shared_head.head", vocab, hidden, b.dtype, "lm_head", stored=own_vocab),
+        Vocab("shared_head.head", vocab, hidden, b.dtype, "lm_head", stored=head),
         *block,
-        Vocab("embed_tokens", vocab, hidden, b.dtype, "embed", stored=own_vocab),
+        Vocab("embed_tokens", vocab, hidden, b.dtype, "embed", stored=table),
     ]
