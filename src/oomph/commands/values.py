@@ -18,6 +18,8 @@ LIST_KINDS = ("list[int]", "list[float]", "list[str]")
 _SUFFIX = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _HUMAN = re.compile(r'"(?:[^"\\]|\\.)*"?|\b\d+(?:\.\d+)?[kKmMgGtT]\b', re.ASCII | re.DOTALL)
 _MOST = 1 << 63
+# read with json.loads although a config class is behind them (arg_utils.py:1828, 0.32.0); the others take 80m and 1G
+_PLAIN_JSON = ("speculative_config", "watermark_config", "diffusion_config")
 _LONGEST = 1 << 16
 _DEEPEST = 32  # no argument of the engine nests further
 
@@ -77,7 +79,7 @@ def _one(flag: Flag, text: str, version: str) -> Any:
     if kind == "human_auto":
         return -1 if text.strip() == "-1" or text.strip().lower() == "auto" else human_int(text)
     if kind == "json" or (kind == "json_or_str" and re.fullmatch(r"\s*\{.*\}\s*", text, re.DOTALL)):
-        return json_value(text, version, human=kind == "json")
+        return json_value(text, version, human=flag.field in KEYS and flag.field not in _PLAIN_JSON)
     if kind == "ids":
         parts = [part.strip() for part in text.split(",")]
         return [int(part) if part.isascii() and part.isdigit() else part for part in parts]
