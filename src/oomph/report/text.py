@@ -96,6 +96,9 @@ def _verdict(plan: Plan, style: Style) -> str:
         sure = "" if v.sure else ", but close: the assumed terms could tip it"
         return style.good("FITS") + f"   {_users(plan)}{sure}"
     where = STAGES.get(v.stage or "other", "")
+    if v.stage == "weights_load":
+        note = next((s.note for s in plan.ranks[v.rank].stages if s.name == v.stage), "")
+        where += note.replace("dies at", ", at")
     if v.stage == "other":
         return style.bad("WILL NOT START") + f"   vLLM refuses {where}: {v.message}"
     short = f": {gib(v.short_bytes)} short" + (" on each GPU" if len(plan.ranks) > 1 else "")

@@ -11,11 +11,12 @@ from msgspec.structs import replace
 from oomph.engines.vllm.activation import Batch, activation
 from oomph.engines.vllm.graphs import count_graphs, estimate
 from oomph.engines.vllm.kv import KvPlan, kv
+from oomph.engines.vllm.loaded import weights_terms
 from oomph.engines.vllm.resolve import Resolved, resolve
 from oomph.engines.vllm.settings import build_for
 from oomph.engines.vllm.shard import stage_layers
 from oomph.engines.vllm.timeline import RankInput, Terms, available_kv, requested, stages, verdict
-from oomph.engines.vllm.weights import by_part, created
+from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm import activation as facts
 from oomph.facts.vllm.texts import TEXTS
@@ -140,24 +141,15 @@ def _rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: _Rank) 
     )
 
 
-def _weights(model: Model, dep: Deployment, resolved: Resolved, build: Any, rank: _Rank) -> tuple[Term, Term, int]:
-    places = created(model, build)
-    parts = by_part(places)
-    total = sum(parts.values())
-    weights = Term(
-        "weights", total, total, round(total * 1.002), "exact", parts, "every parameter and buffer this rank creates"
+def _weights(model: Model, dep: Deployment, resolved: Resolved, build: Build, rank: _Rank) -> tuple[Term, Term, int]:
+    w = weights_terms(model, resolved, dep, build, rank.device)
+    why = "every tensor this rank keeps, as the allocator counts it"
+    weights = Term("weights", w.loaded_bytes, w.low, w.high, w.basis, w.parts, why)
+    peak = max(w.peak_bytes, w.loaded_bytes)
+    load_peak = Term(
+        "load_peak", peak, max(0, peak - (w.loaded_bytes - w.low)), peak + w.high - w.loaded_bytes, "formula"
     )
-    largest = max((t.nbytes for p in places for t in p.tensors), default=0)
-    peak = Term(
-        "load_peak",
-        total + largest,
-        total,
-        total + 3 * largest,
-        "formula",
-        {},
-        "the largest tensor once more while it loads",
-    )
-    return weights, peak, total
+    return weights, load_peak, w.created_bytes
 
 
 def _estimate_applied(budget: facts.BudgetRules, dep: Deployment) -> bool:

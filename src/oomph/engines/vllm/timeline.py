@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from oomph.engines.vllm.graphs import Graphs, throwaway_blocks
 from oomph.engines.vllm.kv_check import KvPlan
+from oomph.engines.vllm.load_peak import Point
 from oomph.engines.vllm.resolve import Resolved
 from oomph.facts.vllm.activation import BudgetRules
 from oomph.facts.vllm.texts import Texts
@@ -42,6 +43,8 @@ class RankInput(Struct, frozen=True):
     index: int = 0
     ipc_bytes: int = 0  # --mm-ipc-gpu-memory-gb
     created_bytes: int = 0
+    died: Point | None = None  # the allocation with which the load runs out
+    layers: int = 0
 
 
 def requested(device: Device, resolved: Resolved) -> int:
@@ -66,29 +69,29 @@ def available_kv(r: RankInput) -> Term:
     return Term("available_kv", n, low, high, "formula", parts, "requested - what profiling saw")
 
 
-class Point(Struct, frozen=True):
+class Step(Struct, frozen=True):
     stage: Stage
     failure: str  # the engine's words if this stage's peak does not fit
     tried: int = 0
 
 
-def stages(r: RankInput, kv: KvPlan | None) -> list[Point]:
+def stages(r: RankInput, kv: KvPlan | None) -> list[Step]:
     t, dev = r.terms, r.device
     base = dev.used_bytes + t.context.bytes
-    points: list[Point] = []
+    points: list[Step] = []
 
     def add(name: str, resident: int, extra: int, slack: int, failure: str, note: str = "", tried: int = 0) -> None:
         peak = resident + extra
-        points.append(Point(
-            Stage(name, resident, peak, max(0, peak - slack), peak + slack, note), failure, tried,  # type: ignore[arg-type]
-        ))  # fmt: skip
+        stage = Stage(name, resident, peak, max(0, peak - slack), peak + slack, note)  # type: ignore[arg-type]
+        points.append(Step(stage, failure, tried))
 
     slack = t.context.high - t.context.bytes
     add("startup_free_memory", base, 0, slack, "")
     loaded = base + t.runner.bytes + t.weights.bytes
     load_extra = max(0, t.load_peak.bytes - t.weights.bytes)
     load_slack = slack + (t.load_peak.high - t.load_peak.bytes)
-    add("weights_load", loaded, load_extra, load_slack, r.texts.load_failed, t.load_peak.why)
+    tried = r.died.tried if r.died else 0
+    add("weights_load", loaded, load_extra, load_slack, r.texts.load_failed, _where(r), tried)
     act_slack = load_slack + t.activation.high - t.activation.bytes + t.non_torch.high - t.non_torch.bytes
     profiled = loaded + t.non_torch.bytes + t.persistent
     add(
@@ -117,6 +120,14 @@ def stages(r: RankInput, kv: KvPlan | None) -> list[Point]:
     return points
 
 
+def _where(r: RankInput) -> str:
+    """ "dies at layer 55 of 60": which tensor the load cannot get."""
+    if r.died is None:
+        return ""
+    layer = f"layer {r.died.layer + 1} of {r.layers}, " if r.died.layer >= 0 else ""
+    return f"dies at {layer}{r.died.module}"
+
+
 def _profile_text(r: RankInput) -> str:
     return _sampler_text(r) if "sampler" in r.terms.activation.why else ""
 
@@ -126,7 +137,7 @@ def _sampler_text(r: RankInput) -> str:
     return r.texts.sampler.format(seqs=seqs) if r.texts.sampler else ""
 
 
-def verdict(r: RankInput, kv: KvPlan | None, points: list[Point]) -> Verdict:
+def verdict(r: RankInput, kv: KvPlan | None, points: list[Step]) -> Verdict:
     """The first stage that does not fit; else the tightest one."""
     dev = r.device
     want = requested(dev, r.resolved)
@@ -153,7 +164,7 @@ def verdict(r: RankInput, kv: KvPlan | None, points: list[Point]) -> Verdict:
     return Verdict(True, None, 0, "", r.index, sure, tight.stage.name)
 
 
-def _oom(r: RankInput, point: Point, over: int) -> Verdict:
+def _oom(r: RankInput, point: Step, over: int) -> Verdict:
     text = out_of_memory_text(r, point, over)
     if point.failure:
         text = point.failure.replace("{original}", text)
@@ -161,7 +172,7 @@ def _oom(r: RankInput, point: Point, over: int) -> Verdict:
     return Verdict(False, point.stage.name, over, text, r.index, sure)
 
 
-def out_of_memory_text(r: RankInput, point: Point, over: int) -> str:
+def out_of_memory_text(r: RankInput, point: Step, over: int) -> str:
     """PyTorch's words, with what is known of them."""
     total = r.device.total_bytes / GIB
     tried = f"Tried to allocate {point.tried / MIB:.2f} MiB. " if point.tried else ""
