@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -85,7 +86,7 @@ class _Work(Struct, frozen=True):
     @property
     def first(self) -> int | None:
         """The first attention layer's mixer: its backend sets the block size."""
-        return next((i for row in self.facts.rows for i in row if i in self.chosen), None)
+        return next((i for i in self.chosen if self.facts.positions[i]), None)
 
 
 class _Blocks(Struct, frozen=True):
@@ -113,31 +114,39 @@ def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRul
     blocks = _block_sizes(w)
     made: dict[Spec, tuple[list[int], str]] = {}
     names: dict[str, int] = {}
-    for stage, layer, row in _in_order(model, facts, s):
-        for i in row:
-            for spec, backend in _specs(w, i, layer, blocks):
-                if spec is not None:
-                    made.setdefault(spec, ([0] * len(s.stages), layer.prefix))[0][stage] += 1
-                if stage == 0:
-                    names[backend] = names.get(backend, 0) + 1
+    for index, layer, counts in _counted(model, facts, s):
+        for spec, backend in _specs(w, index, layer, blocks):
+            if spec is not None:
+                total = made.setdefault(spec, ([0] * len(s.stages), layer.prefix))[0]
+                for stage, count in enumerate(counts):
+                    total[stage] += count
+            if counts[0]:
+                names[backend] = names.get(backend, 0) + counts[0]
     layers = tuple(Layers(spec, tuple(counts), name) for spec, (counts, name) in made.items())
     return Layout(layers, blocks.block, blocks.mamba, blocks.padded, tuple(names.items()), _layout_name(names, s, d))
 
 
 def _used(index: int, facts: ModelFacts, s: Setup) -> bool:
-    return any(index in row for row in facts.rows) or (s.uses_drafts and any(index in r for r in facts.draft_rows))
+    return bool(facts.positions[index]) or (s.uses_drafts and any(index in r for r in facts.draft_rows))
 
 
-def _in_order(model: Model, facts: ModelFacts, s: Setup) -> list[tuple[int, Layer, tuple[int, ...]]]:
-    """(stage, layer, its mixers) in the order in which layers register; drafts follow on the last stage."""
-    out = [
-        (stage, model.layers[i], facts.rows[i])
-        for stage, (begin, end) in enumerate(s.stages)
-        for i in range(begin, end)
-    ]
+def _counted(model: Model, facts: ModelFacts, s: Setup) -> Iterator[tuple[int, Layer, list[int]]]:
+    """(mixer, its first layer, layers per stage) in the order in which the layers register; drafts come last."""
+    last = len(s.stages) - 1
+    if any(name.isdigit() for name in s.skip_layers):  # two layers with one mixer may differ
+        for stage, (begin, end) in enumerate(s.stages):
+            for i in range(begin, end):
+                for index in facts.rows[i]:
+                    yield index, model.layers[i], [int(n == stage) for n in range(last + 1)]
+    else:
+        for index, (first, positions) in enumerate(zip(facts.first_layers, facts.positions, strict=True)):
+            if positions:
+                counts = [bisect_left(positions, end) - bisect_left(positions, begin) for begin, end in s.stages]
+                yield index, model.layers[first], counts
     if s.uses_drafts:
-        out += [(len(s.stages) - 1, *pair) for pair in zip(model.drafts, facts.draft_rows, strict=True)]
-    return out
+        for layer, row in zip(model.drafts, facts.draft_rows, strict=True):
+            for index in row:
+                yield index, layer, [int(n == last) for n in range(last + 1)]
 
 
 def rank_kv_heads(total: int, tp: int) -> int:

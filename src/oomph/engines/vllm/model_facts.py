@@ -13,6 +13,8 @@ class ModelFacts(Struct, frozen=True):
     mixers: tuple[Mixer, ...]
     rows: tuple[tuple[int, ...], ...]
     draft_rows: tuple[tuple[int, ...], ...]
+    positions: tuple[tuple[int, ...], ...]  # per mixer, the layers that have it (not the drafts')
+    first_layers: tuple[int, ...]  # per mixer; 0 where only drafts have it
     first_attention: Attention | None
     is_hybrid: bool
     has_state: bool
@@ -53,11 +55,14 @@ def _facts(model: Model) -> ModelFacts:
     attention = [m for i, m in enumerate(mixers) if i in used and isinstance(m, Attention)]
     states = [m for i, m in enumerate(mixers) if i in used and isinstance(m, State)]
     first = attention[0] if attention else None
+    positions = tuple(tuple(n for n, row in enumerate(main) for j in row if j == i) for i in range(len(mixers)))
     heads = tuple(sorted({m.head_dim for m in attention if m.kind != "mla"}))
     return ModelFacts(
         mixers=mixers,
         rows=main,
         draft_rows=drafts,
+        positions=positions,
+        first_layers=tuple(p[0] if p else 0 for p in positions),
         first_attention=first,
         is_hybrid=bool(attention and states),
         has_state=bool(states),
