@@ -1,4 +1,6 @@
-"""How well `explain` reads real logs: `tools/accuracy_logs.py TRUTH` over TRUTH/field-logs.jsonl (log_kind machine).
+"""How well `explain` reads real logs: `tools/accuracy_logs.py [TRUTH]` over TRUTH/field-logs.jsonl (log_kind machine).
+
+Without TRUTH over tests/truth, where the same logs are kept as figures and printed again.
 
 Figures, stage and cause are judged twice: from the excerpt alone, and with what its poster said beside it (flags,
 version, GPU), which is what `--gpu` and `-- vllm serve ...` are for. A failure that the excerpt does not contain (no
@@ -23,6 +25,7 @@ from oomph.ir.hardware import Device
 from oomph.logs.deployment import parse_flags, value_of
 from oomph.units import GIB
 
+ROOT = Path(__file__).parents[1]
 # field of the record -> where our observations hold it
 FIGURES = {
     "model_loading_gib": ("weights.weights", "v0_terms.weights", "ledger.weights", "sg_weights.weights"),
@@ -144,10 +147,25 @@ def _shown(result: Explanation) -> str:
     return ", ".join([result.cause.id, *(c.id for c in result.candidates)])
 
 
-def main(truth: Path) -> int:
+def read(truth: Path) -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in (truth / "field-logs.jsonl").read_text(encoding="utf-8").splitlines()]
-    rows = [row for row in rows if row["log_kind"] == "machine"]
-    causes = json.loads((Path(__file__).parents[1] / "tests/truth/field-causes.json").read_text(encoding="utf-8"))
+    if rows and "lines" in rows[0]:
+        sys.path.insert(0, str(ROOT / "tests" / "logs"))
+        from printed import line as print_line
+
+        def text(row: dict[str, Any]) -> str:
+            keys = ("process", "rank", "source")
+            return "\n".join(
+                print_line(e["kind"], e["values"], **{k: e[k] for k in keys if k in e}) for e in row["lines"]
+            )
+
+        return [{"fields_keyed_by_hand": [], "engine_version": r.get("version"), **r, "log": text(r)} for r in rows]
+    return [row for row in rows if row["log_kind"] == "machine"]
+
+
+def main(truth: Path) -> int:
+    rows = read(truth)
+    causes = json.loads((ROOT / "tests/truth/field-causes.json").read_text(encoding="utf-8"))
     for beside in (False, True):
         scores, table = judge(rows, causes, beside)
         print("\nwith what was said beside the log" if beside else "the log alone")
@@ -162,4 +180,4 @@ def main(truth: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "tests/truth"))

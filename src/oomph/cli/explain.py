@@ -33,6 +33,7 @@ class _Command(click.Command):
 @click.option("--engine", help="The engine and its version, if the log does not tell: vllm==0.21.0.")
 @click.option("--all", "everything", is_flag=True, help="Every remedy, every rejected advice, every candidate.")
 @click.option("--no-plan", is_flag=True, help="Do not plan the remedies.")
+@click.option("--rule", metavar="ID", help="Print the page of a rule, such as P05, instead.")
 @click.pass_context
 def explain(
     ctx: click.Context,
@@ -42,6 +43,7 @@ def explain(
     engine: str | None,
     everything: bool,
     no_plan: bool,
+    rule: str | None,
 ) -> None:
     """Understand the log of a run that died (or did not).
 
@@ -51,12 +53,25 @@ def explain(
         oomph explain server.log --gpu "RTX 5090" -- vllm serve MODEL ...
     """
     try:
-        _run(ctx, logs, as_json, gpu, engine, everything, no_plan)
+        if rule:
+            click.echo(_page(rule), nl=False)
+        else:
+            _run(ctx, logs, as_json, gpu, engine, everything, no_plan)
     except OomphError as error:
         click.echo(f"oomph: {error.message}", err=True)
         if error.hint:
             click.echo(f"  {error.hint}", err=True)
         ctx.exit(error.exit_code)
+
+
+def _page(rule: str) -> str:
+    from oomph.doctor.rules import page, rules
+
+    text = page(rule)
+    if not text:
+        known = ", ".join(r.id for r in rules())
+        raise InputError(f"no rule is called {rule[:20]!r}", hint=f"rules: {known}")
+    return text
 
 
 def _run(

@@ -16,7 +16,8 @@ from oomph.units import GIB, MIB, cdiv
 
 ROLES = {
     "attention": "attention", "linear_attn": "linear attention", "mlp": "MLP", "experts": "experts",
-    "shared_experts": "shared experts", "embed": "embedding", "lm_head": "output head", "multimodal": "vision and audio",
+    "shared_experts": "shared experts", "embed": "embedding", "lm_head": "output head",
+    "multimodal": "vision and audio",
 }  # fmt: skip
 
 

@@ -196,10 +196,28 @@ def _healthy(case: Case) -> str:
         text += f" The KV cache holds about {int(times * length):,} tokens: {times:g} requests of {length:,}."
     elif tokens:
         text += f" The KV cache holds {tokens:,} tokens."
+    unused = _unused(case)
+    if unused:
+        text += unused
     stage = case.death.stage
     if stage and stage not in ("runtime_request", "kv_alloc", "sampler_warmup"):
         text += f" The log ends in stage {stage}."
     return text
+
+
+def _unused(case: Case) -> str:
+    """What the budget leaves of a card that nobody else uses."""
+    from oomph.units import GIB, gib
+
+    free, total = case.value("ledger", "free"), case.value("ledger", "total")
+    if not free or not total or not case.account.util:
+        return ""
+    most = int((free - 0.5 * GIB) / total * 100) / 100
+    more = round((most - case.util) * total)
+    if more < GIB:
+        return ""
+    outside = gib(total - round(case.util * total))
+    return f" {outside} are outside of the budget: --gpu-memory-utilization {most} gives the KV cache {gib(more)} more."
 
 
 def _advice(

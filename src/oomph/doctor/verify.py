@@ -34,7 +34,8 @@ MOVES = {
     "tp": ("weights", "activation_peak"), "pp": ("weights", "activation_peak"), "lora": ("weights",),
     "lora_rank": ("weights",), "lora_sharded": ("weights",), "max_num_seqs": ("activation_peak", "cudagraph"),
     "batched_tokens": ("activation_peak",), "chunked": ("activation_peak",),
-    "multimodal": ("weights", "activation_peak"), "pixels": ("activation_peak",), "capture": ("cudagraph",), "graph_mode": ("cudagraph",), "eager": ("cudagraph",),
+    "multimodal": ("weights", "activation_peak"), "pixels": ("activation_peak",), "capture": ("cudagraph",),
+    "graph_mode": ("cudagraph",), "eager": ("cudagraph",),
     "upgrade": ("activation_peak", "cudagraph", "non_torch"), "mm_cache": (),
 }  # fmt: skip
 # they change what a request needs, not what is left for it
