@@ -38,6 +38,11 @@ HABITS: tuple[Habit, ...] = (
     Habit("router in float32", sm=((0, 90), (91, 100), (110, 1000))),
     # qwen3_vl.py:1818 (0.32.0) mrope_positions_factor: Qwen3-VL and Qwen3.5 positions never pass the token count
     Habit("mrope tables four times the longest sequence", until="0.32.0"),
+    # transformers' PixtralRotaryEmbedding: a row for every patch of the grid, kept twice by transformers 5 (0.21.0),
+    # and later one set of frequencies (0.30.0 asks for 5.10)
+    Habit("Pixtral frequencies of every patch", until="0.30.0"),
+    Habit("Pixtral frequencies of every patch, a copy", since="0.21.0", until="0.30.0"),
+    Habit("Pixtral frequencies by axis", since="0.30.0"),
 )
 
 

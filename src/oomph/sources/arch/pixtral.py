@@ -57,12 +57,12 @@ def pixtral(b: Builder, prefix: str, v: Config) -> Tower:
         Param("patch_conv.weight", (hidden, v.integer("num_channels"), patch, patch), b.dtype, "multimodal"),
         Param("ln_pre.weight", (hidden,), b.dtype, "multimodal"),
     ]
-    # transformers 5 PixtralRotaryEmbedding: inv_freq and a copy of it, float32, one row for each patch of the grid
-    tables: list[Module] = [
-        Param(f"patch_positional_embedding.{name}", (side * side, dim), "F32", "multimodal", stored=False,
-              created_dtype="F32")
-        for name in ("inv_freq", "original_inv_freq")
-    ]  # fmt: skip
+    rows = (side * side, dim)
+    tables = [
+        _table(b, "inv_freq", rows, "Pixtral frequencies of every patch"),
+        _table(b, "original_inv_freq", rows, "Pixtral frequencies of every patch, a copy"),
+        _table(b, "frequencies", (dim,), "Pixtral frequencies by axis"),
+    ]
     return Tower(
         "vision_tower",
         "vision",
@@ -73,6 +73,12 @@ def pixtral(b: Builder, prefix: str, v: Config) -> Tower:
         intermediate=inner,
         num_heads=heads,
     )
+
+
+def _table(b: Builder, name: str, shape: tuple[int, ...], only: str) -> Param:
+    """facts/vllm/structure.py says which releases have which."""
+    name = f"patch_positional_embedding.{name}"
+    return Param(name, shape, "F32", "multimodal", stored=False, created_dtype="F32", only=only)
 
 
 def _projector(b: Builder, prefix: str, v: Config) -> Tower:
