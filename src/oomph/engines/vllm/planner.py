@@ -117,7 +117,7 @@ def _rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: _Rank) 
     h200 = rank.device.sm == 90
     cg = estimate(model, graphs, per_token, len(layers), known=h200 and resolved.model_runner != "v2")
     distributed = resolved.tensor_parallel_size * resolved.pipeline_parallel_size > 1
-    context = facts.CONTEXT_BYTES + (facts.NCCL_BYTES if distributed else 0)
+    context = facts.context_bytes(rank.device.sm_count) + (facts.NCCL_BYTES if distributed else 0)
     non_torch = facts.NON_TORCH_EAGER if resolved.enforce_eager else facts.NON_TORCH_COMPILED
     where = "measured on an H200" if h200 else "measured on an H200, this card not"
     budget = pick(facts.BUDGET, version)
@@ -136,8 +136,21 @@ def _rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: _Rank) 
     )
     applied = _estimate_applied(budget, dep)
     ipc = round(float(dep.flags.get("mm_ipc_gpu_memory_gb") or 0) * (1 << 30))
+    room = rank.device.total_bytes - rank.device.used_bytes - terms.context.bytes - terms.runner.bytes
+    died = passes(model, dep, build, room) if terms.load_peak.bytes > room else None
     return RankInput(
-        rank.device, resolved, terms, graphs, budget, applied, pick(TEXTS, version), rank.index, ipc, created_bytes
+        rank.device,
+        resolved,
+        terms,
+        graphs,
+        budget,
+        applied,
+        pick(TEXTS, version),
+        rank.index,
+        ipc,
+        created_bytes,
+        died,
+        len(model.layers),
     )
 
 

@@ -96,9 +96,16 @@ BUDGET: tuple[BudgetRules, ...] = (
 )
 
 # Measured on an H200 with torch 2.11 and CUDA 13 (tests/truth/h200.jsonl); other cards: not measured, +-40 %.
-CONTEXT_BYTES = 552_402_944  # total - free at the first snapshot: CUDA context, cuBLAS and friends
+CONTEXT_H200 = 552_402_944  # total - free at the first snapshot: CUDA context, cuBLAS and friends
 NON_TORCH_EAGER = 241_172_480  # what grows outside PyTorch while profiling
 NON_TORCH_COMPILED = 249_561_088
-# A second communicator per rank: NCCL buffers and channels, from the field (0.44 GiB of context and NCCL on a card
-# whose context alone takes about 0.3).
-NCCL_BYTES = 150 * MIB
+_CONTEXT_BASE = 150 * MIB
+# Communicators of one more group of ranks. With the context of a 70-SM RTX 5070 Ti this makes the 0.44 GiB that a
+# two-GPU start-up of vLLM 0.21.0 printed as used outside PyTorch.
+NCCL_BYTES = 100 * MIB
+
+
+def context_bytes(sm_count: int) -> int:
+    """A CUDA context keeps stacks and local memory for every multiprocessor: the H200's 132 give the slope."""
+    per_sm = (CONTEXT_H200 - _CONTEXT_BASE) // 132
+    return _CONTEXT_BASE + per_sm * (sm_count or 100)
