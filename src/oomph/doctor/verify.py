@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ from oomph.doctor.rule import Remedy
 from oomph.doctor.stages import ORDER
 from oomph.errors import OomphError
 from oomph.facts.gpus import GpuRow, rows
-from oomph.facts.vllm.activation import CONTEXT_BYTES, NCCL_BYTES
+from oomph.facts.vllm.activation import CONTEXT_H200, NCCL_BYTES
 from oomph.facts.vllm.versions import NEWEST, nearest
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
@@ -53,19 +52,20 @@ def planned(
         return _noted(
             explanation, f"not planned: the log does not say {'the GPU (--gpu)' if case.rebuilt.model else 'the model'}"
         )
+    if planner is None or loader is None:
+        from oomph import plan as real
+
+        planner, loader = planner or real.plan, loader or real.load
     try:
-        model, base = _model(base, loader or import_module("oomph.sources.load").load_model)
+        model, base = _model(base, loader)
         case = with_model(case, model)
         explanation = explain_case(case)
-        plan = planner or import_module("oomph.plan").plan
-        before = plan(base)
-    except ImportError:
-        return explanation
+        before = planner(base)
     except OomphError as error:
         return _noted(explanation, f"not planned: {error.message}")
     pool = observed_pool(case)
-    exact = plan(msgspec.structs.replace(base, given={**base.given, "available_kv": pool})) if pool else before
-    return verify(case, with_plan(case, explanation, exact), plan, base, before)
+    exact = planner(msgspec.structs.replace(base, given={**base.given, "available_kv": pool})) if pool else before
+    return verify(case, with_plan(case, explanation, exact), planner, base, before)
 
 
 def _noted(explanation: Explanation, note: str) -> Explanation:
@@ -128,7 +128,7 @@ def observed(case: Case) -> dict[str, int]:
         given["weights"] = weights
     outside = case.account.get("context")
     if case.oom is not None and outside is not None:
-        own = CONTEXT_BYTES + (NCCL_BYTES if case.tp > 1 else 0)
+        own = CONTEXT_H200 + (NCCL_BYTES if case.tp > 1 else 0)
         if case.stage == "weights_load":
             given["context"] = outside
         elif case.before("weights") and outside > 2 * own:
@@ -172,7 +172,10 @@ def verify(case: Case, explanation: Explanation, planner: Planner, base: Deploym
     """Those that fit are verified, those that do not are dropped, those that no plan can judge stay unverified."""
     kept: list[Remedy] = []
     for remedy in explanation.remedies:
-        kept += _judged(case, remedy, planner, base, before)
+        if remedy.lever == "checkpoint":
+            kept += _checkpoints(case, remedy, planner, base, before) or [remedy]
+        else:
+            kept += _judged(case, remedy, planner, base, before)
     kept.sort(key=lambda r: (not r.verified, r.rank))
     rejected = explanation.rejected
     if any(
@@ -200,10 +203,30 @@ def _judged(case: Case, remedy: Remedy, planner: Planner, base: Deployment, befo
             yield msgspec.structs.replace(both, verified=True, gains_bytes=_gain(before, after, both))
 
 
+def _checkpoints(case: Case, remedy: Remedy, planner: Planner, base: Deployment, before: Any) -> list[Remedy]:
+    """Other checkpoints of the same model that fit, the largest (least quantised) first."""
+    from oomph import catalog
+
+    found = []
+    for name in catalog.variants(base.model):
+        if name.lower() == base.model.lower():
+            continue
+        flags = dict.fromkeys(("quantization", "load_format", "dtype"))
+        other = msgspec.structs.replace(remedy, change=name, model=name, flags=flags)
+        for judged in _judged(case, other, planner, base, before):
+            if judged.verified:
+                entry = catalog.find(name)
+                command = command_of(case.rebuilt, judged, name)
+                size = entry.bytes if entry else 0
+                costs = f"another checkpoint to download ({size / GIB:.1f} GiB)" if size else remedy.costs
+                found.append((size, msgspec.structs.replace(judged, command=command, costs=costs)))
+    return [r for _, r in sorted(found, key=lambda pair: -pair[0])[:3]]
+
+
 def with_utilization(case: Case, remedy: Remedy, deployment: Deployment, short: int) -> Remedy | None:
     """The change alone gets past the failed stage and then has too little KV cache: with more utilization."""
     gpu = deployment.gpus[0]
-    outside = deployment.given.get("context", CONTEXT_BYTES) + gpu.used_bytes
+    outside = deployment.given.get("context", CONTEXT_H200) + gpu.used_bytes
     most = min(0.95, floor2((gpu.total_bytes - outside - 0.3 * GIB) / gpu.total_bytes))
     value = min(most, max(0.92, floor2(case.util + (short + GIB) / gpu.total_bytes)))  # 0.92: the default since 0.20
     if value <= case.util + 0.01:

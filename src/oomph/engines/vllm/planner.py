@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from oomph.engines.vllm.activation import Batch, activation
 from oomph.engines.vllm.graphs import count_graphs, estimate
 from oomph.engines.vllm.kv import KvPlan, kv
-from oomph.engines.vllm.loaded import weights_terms
+from oomph.engines.vllm.loaded import passes, weights_terms
 from oomph.engines.vllm.resolve import Resolved, resolve
 from oomph.engines.vllm.settings import build_for
 from oomph.engines.vllm.shard import stage_layers
