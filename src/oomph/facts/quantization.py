@@ -53,6 +53,15 @@ def _gptq(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
     ]
 
 
+def _auto_round(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
+    """AutoRound has no activation order, so it writes no g_idx."""
+    return [t for t in _gptq(s, n, k, dtype) if t[0] != ".g_idx"]
+
+
+def _fbgemm_fp8(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
+    return [(".weight", (n, k), "F8_E4M3"), (".weight_scale", (n, 1), "F32")]
+
+
 def _fp8(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
     if s.strategy == "block":
         scales = (cdiv(n, s.block[0]), cdiv(k, s.block[1]))
@@ -154,6 +163,8 @@ def _mxfp8(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
 _ROWS: dict[tuple[str, str], Callable[[Scheme, int, int, str], Tensors]] = {
     ("awq", ""): _awq,
     ("gptq", ""): _gptq,
+    ("gptq", "auto_round"): _auto_round,
+    ("fbgemm_fp8", ""): _fbgemm_fp8,
     ("fp8", ""): _fp8,
     ("modelopt", ""): _modelopt_fp8,
     ("modelopt_fp4", ""): _modelopt_fp4,

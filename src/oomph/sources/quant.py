@@ -376,8 +376,35 @@ def _regex(pattern: str) -> re.Pattern[str]:
         raise ConfigError(f"quantization_config: {pattern[:80]!r} is not a regular expression ({bad})") from None
 
 
+small_int, compile_pattern = _int, _regex
+
+
+def _auto_round(config: Mapping[str, Any]) -> Quant:
+    from oomph.sources.auto_round import read
+
+    return read(config)
+
+
+def _fbgemm_fp8(config: Mapping[str, Any]) -> Quant:
+    """fbgemm_fp8.py: a scale for each output feature; modules_to_not_convert are whole names or parents."""
+    scheme = Scheme("fbgemm_fp8", 8, "float", "channel", -1, activation="dynamic", input_bits=8)
+    skip = _names(config.get("modules_to_not_convert"))
+    whole = frozenset(skip)
+
+    def pick(name: str, kind: Kind) -> Scheme | None:
+        return None if kind == "lm_head" or name in whole or _parent_listed(name, whole) else scheme
+
+    return _quant("fbgemm_fp8", scheme, skip, pick)
+
+
 _READERS: dict[str, Callable[[Mapping[str, Any]], Quant]] = {
+    "auto-round": _auto_round,
     "awq": _awq,
+    "awq_marlin": _awq,
+    "fbgemm_fp8": _fbgemm_fp8,
+    "gptq_marlin": _gptq,
+    "inc": _auto_round,
+    "intel/auto-round": _auto_round,
     "gptq": _gptq,
     "fp8": _fp8,
     "mxfp4": _mxfp4,

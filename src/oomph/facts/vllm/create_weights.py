@@ -132,6 +132,11 @@ def _fp8(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
     return [*params, ("input_scale", 4 * len(n))] if s.activation == "static" else params
 
 
+def _fbgemm_fp8(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """fbgemm_fp8.py:133: a float32 scale for each output feature and one upper bound."""
+    return [("weight", sum(n) * k), ("weight_scale", 4 * sum(n)), ("input_scale_ub", 4)]
+
+
 def _modelopt_fp8(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
     """modelopt.py: per-tensor FP8 always has an input scale; the other two strategies never."""
     out = sum(n)
@@ -202,6 +207,7 @@ _LINEAR: tuple[Linear, ...] = (
     Linear("awq", "", _awq),
     Linear("gptq", "", _gptq_static, since="0.30.0"),
     Linear("gptq", "", _gptq),
+    Linear("fbgemm_fp8", "", _fbgemm_fp8),
     Linear("fp8", "", _fp8),
     Linear("modelopt", "", _modelopt_fp8),
     Linear("modelopt_fp4", "", _nvfp4_w4a16, since="0.30.0"),

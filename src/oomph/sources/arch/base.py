@@ -288,7 +288,7 @@ class Site:
 
 def _expert_names(b: Builder, at: str, projections: tuple[str, ...]) -> list[str]:
     """Ignore lists name experts one by one or the whole: ask for the first expert's projections."""
-    if b.quant is not None and b.quant.facts.method in ("awq", "gptq", "modelopt_mixed"):
+    if b.quant is not None and b.quant.facts.method in ("auto-round", "awq", "gptq", "modelopt_mixed"):
         return [at]
     return [f"{at}.0.{p}" for p in projections]
 

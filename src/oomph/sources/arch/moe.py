@@ -40,7 +40,7 @@ def build(b: Builder) -> Skeleton:
 
 def router(s: Site, name: str, experts: int, hidden: int, *, bias: bool = False) -> Linear:
     """No AWQ or GPTQ writer quantises a router, whether its config says so or not."""
-    spared = s.b.quant is not None and s.b.quant.facts.method in ("awq", "gptq")
+    spared = s.b.quant is not None and s.b.quant.facts.method in ("awq", "gptq", "auto-round")
     return s.replicated(name, experts, hidden, "router", bias=bias, quantised=not spared)
 
 
