@@ -76,7 +76,7 @@ def _weights(case: Case, plan: Any) -> str:
         return ""
     parts: dict[str, int] = plan.ranks[0].terms["weights"].parts
     buffers = parts.get("buffers", 0)
-    total = sum(parts.values()) - buffers
+    total = sum(n for role, n in parts.items() if role in ROLES or role in ("norm", "router", "other"))
     if total <= 0:
         return ""
     shown = sorted(((n, role) for role, n in parts.items() if role in ROLES and n > total // 50), reverse=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
+from oomph.doctor import advice
 from oomph.doctor.advice import floor2
 from oomph.doctor.case import Case
 from oomph.doctor.enrich import names, with_model, with_plan
@@ -144,7 +146,7 @@ def observed_pool(case: Case) -> int | None:
     return None
 
 
-def variant(case: Case, remedy: Remedy, base: Deployment) -> Deployment | None:
+def variant(case: Case, remedy: Remedy, base: Deployment, before: Any = None) -> Deployment | None:
     """The deployment with the change; None where no plan can judge it."""
     if remedy.kind in ("host", "none") or not (remedy.flags or remedy.environment or remedy.model or remedy.version):
         return None
@@ -157,6 +159,11 @@ def variant(case: Case, remedy: Remedy, base: Deployment) -> Deployment | None:
         elif remedy.lever in ("util_up", "util_down"):
             step = remedy.flags["gpu_memory_utilization"] - case.util
             given["available_kv"] = pool + round(step * base.gpus[0].total_bytes)
+    if remedy.lever == "offload" and before is not None and before.ranks:
+        # offloader/uva.py moves each layer's parameters right after it was built, so the peak falls with the weights
+        moved = round(remedy.flags["cpu_offload_gb"] * GIB)
+        terms = before.ranks[0].terms
+        given |= {name: max(0, terms[name].bytes - moved) for name in ("weights", "load_peak") if name in terms}
     return msgspec.structs.replace(
         base,
         flags=flags,
@@ -188,19 +195,35 @@ def verify(case: Case, explanation: Explanation, planner: Planner, base: Deploym
 
 
 def _judged(case: Case, remedy: Remedy, planner: Planner, base: Deployment, before: Any) -> Iterator[Remedy]:
-    deployment = variant(case, remedy, base)
-    plan = _plan(planner, deployment) if deployment is not None else None
-    if deployment is None or plan is None:
-        yield remedy
-    elif plan.verdict.fits:
-        yield msgspec.structs.replace(remedy, verified=True, gains_bytes=_gain(before, plan, remedy))
-    elif _passed(case, plan.verdict.stage):
-        yield remedy  # the plan dies where the real run did not: it is no judge here
-    elif plan.verdict.stage == "kv_check" and remedy.lever not in ("util_up", "util_down"):
-        both = with_utilization(case, remedy, deployment, plan.verdict.short_bytes)
-        after = _plan(planner, variant(case, both, base)) if both else None
-        if both and after is not None and after.verdict.fits:
-            yield msgspec.structs.replace(both, verified=True, gains_bytes=_gain(before, after, both))
+    for _ in range(4):
+        deployment = variant(case, remedy, base, before)
+        plan = _plan(planner, deployment) if deployment is not None else None
+        if deployment is None or plan is None:
+            yield remedy
+            return
+        if plan.verdict.fits:
+            yield msgspec.structs.replace(remedy, verified=True, gains_bytes=_gain(before, plan, remedy))
+            return
+        if _passed(case, plan.verdict.stage):
+            yield remedy  # the plan dies where the real run did not: it is no judge here
+            return
+        again = _once_more(case, remedy, deployment, plan.verdict)
+        if again is None:
+            return
+        remedy = again
+
+
+def _once_more(case: Case, remedy: Remedy, deployment: Deployment, verdict: Any) -> Remedy | None:
+    """The same remedy, stronger: more offloaded, or together with more utilization where only KV is short."""
+    if remedy.lever == "offload":
+        size = int(remedy.flags["cpu_offload_gb"]) + max(1, math.ceil(verdict.short_bytes / GIB))
+        if size * GIB > deployment.gpus[0].total_bytes:
+            return None
+        more = advice.offload(case, size * GIB)
+        return msgspec.structs.replace(more, command=command_of(case.rebuilt, more, remedy.model))
+    if verdict.stage == "kv_check" and remedy.lever not in ("util_up", "util_down"):
+        return with_utilization(case, remedy, deployment, verdict.short_bytes)
+    return None
 
 
 def _checkpoints(case: Case, remedy: Remedy, planner: Planner, base: Deployment, before: Any) -> list[Remedy]:
@@ -228,8 +251,9 @@ def with_utilization(case: Case, remedy: Remedy, deployment: Deployment, short: 
     gpu = deployment.gpus[0]
     outside = deployment.given.get("context", CONTEXT_H200) + gpu.used_bytes
     most = min(0.95, floor2((gpu.total_bytes - outside - 0.3 * GIB) / gpu.total_bytes))
-    value = min(most, max(0.92, floor2(case.util + (short + GIB) / gpu.total_bytes)))  # 0.92: the default since 0.20
-    if value <= case.util + 0.01:
+    now = float(remedy.flags.get("gpu_memory_utilization", case.util))
+    value = min(most, max(0.92, floor2(now + (short + GIB) / gpu.total_bytes)))  # 0.92: the default since 0.20
+    if value <= now + 0.01 or "gpu_memory_utilization" in remedy.flags:
         return None
     flags = {**remedy.flags, "gpu_memory_utilization": value}
     both = msgspec.structs.replace(remedy, change=f"{remedy.change} --gpu-memory-utilization {value}", flags=flags)

@@ -1,0 +1,130 @@
+"""Every remedy printed as verified was planned, and fits when it is planned again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from test_explain import GEMMA, QWEN, TOKENS, levers
+
+from oomph.doctor.enrich import names
+from oomph.doctor.explain import explain_case, read_case
+from oomph.doctor.verify import deployment_of, devices, gpu_row, observed, planned, variant
+from oomph.errors import CannotPlan, UnknownModel
+from oomph.ir.timeline import Verdict
+from oomph.plan import load, plan
+from oomph.units import GIB
+
+WITH_GPU = "2x 5070 Ti\n" + GEMMA
+
+
+def test_weights_case_is_planned() -> None:
+    case = read_case(WITH_GPU)
+    e = planned(case, explain_case(case))
+    assert "one rank has 14.76 GiB of parameters (attention 8.00, MLP 5.45, embedding 1.31)" in e.cause.text
+    assert "mlp.gate_up_proj in 4 bits (55.12 MiB)" in e.cause.text
+    verified = [r for r in e.remedies if r.verified]
+    assert {"checkpoint", "offload", "tp_up"} <= levers(verified)
+    assert "cyankiwi/gemma-4-31B-it-AWQ-4bit" in [r.change for r in verified]
+    assert {"util_down", "max_model_len", "full_precision_first"} <= levers(e.rejected)
+    assert devices(case)[0].name == "RTX 5070 Ti" and len(devices(case)) == 2
+
+
+def test_throw_away_cache_case_is_planned() -> None:
+    case = read_case(QWEN)
+    e = planned(case, explain_case(case))
+    verified = {r.lever: r for r in e.remedies if r.verified}
+    assert {"max_num_seqs", "capture"} <= verified.keys()
+    assert verified["max_num_seqs"].change.startswith("--max-num-seqs 8")
+    assert verified["capture"].change.startswith("--max-cudagraph-capture-size 32")
+    assert observed(case)["non_torch"] / GIB == pytest.approx(3.78, abs=0.03)
+    assert {"util_up", "util_down", "max_model_len", "no_spec"} <= levers(e.rejected)
+
+
+def test_tokens_case_is_reproduced() -> None:
+    case = read_case("2x NVIDIA RTX 3090\n" + TOKENS)
+    e = planned(case, explain_case(case))
+    assert not e.failed
+    assert "9,453 blocks of 1.25 MiB in 6 groups: 9,453 // 6 x 16 = 25,200" in e.cause.text
+    assert "9,453 / 5,061 = 1.87" in e.cause.text
+
+
+@pytest.mark.parametrize("text", [WITH_GPU, QWEN])
+def test_verified_means_it_fits(text: str) -> None:
+    case = read_case(text)
+    e = planned(case, explain_case(case))
+    base = deployment_of(case)
+    assert base is not None
+    for remedy in e.remedies:
+        if remedy.verified:
+            changed = variant(case, remedy, base, plan(base))
+            assert changed is not None and plan(changed).fits, remedy.change
+            assert remedy.command or remedy.version
+
+
+class Judge:
+    """A planner that says what the test wants."""
+
+    def __init__(self, fits: bool, stage: str = "weights_load") -> None:
+        self.verdict = Verdict(fits, None if fits else stage, 0 if fits else GIB)  # type: ignore[arg-type]
+
+    def __call__(self, deployment: object) -> Any:
+        from oomph.ir.plan import Plan
+
+        return Plan(deployment, "x", self.verdict)  # type: ignore[arg-type]
+
+
+def test_what_does_not_fit_is_dropped() -> None:
+    case = read_case(WITH_GPU)
+    e = planned(case, explain_case(case), planner=Judge(False), loader=load)
+    assert not any(r.verified for r in e.remedies)
+    assert "tp_up" not in levers(e.remedies)
+
+
+def test_a_plan_that_dies_before_the_log_did_is_no_judge() -> None:
+    case = read_case(QWEN)
+    e = planned(case, explain_case(case), planner=Judge(False, "weights_load"), loader=load)
+    assert e.remedies and not any(r.verified for r in e.remedies)
+
+
+def test_without_a_model_or_a_gpu_it_stays_unplanned() -> None:
+    no_gpu, no_model = GEMMA.replace("15.47 GiB of", "?? of"), "ValueError: No available memory for the cache blocks."
+    for text, word in ((no_gpu, "GPU"), (no_model, "model")):
+        case = read_case(text)
+        e = planned(case, explain_case(case))
+        assert not any(r.verified for r in e.remedies)
+        if e.notes:
+            assert any(word in note for note in e.notes)
+
+
+def test_a_planner_that_refuses() -> None:
+    def refuse(_: object) -> Any:
+        raise CannotPlan("not this one")
+
+    def unknown(name: str) -> Any:
+        raise UnknownModel(f"no {name}")
+
+    case = read_case(QWEN)
+    assert "not this one" in planned(case, explain_case(case), planner=refuse, loader=load).notes[-1]
+    assert "no cyankiwi" in planned(case, explain_case(case), planner=refuse, loader=unknown).notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("model", "last"),
+    [
+        ("a/b", "a/b"),
+        ("/models/cyankiwi/gemma-4-31B-it-AWQ-4bit", "gemma-4-31B-it-AWQ-4bit"),
+        ("/root/.cache/huggingface/hub/models--a--b/snapshots/123", "a/b"),
+    ],
+)
+def test_names_inside_containers(model: str, last: str) -> None:
+    assert names(model)[0] == model and names(model)[-1] == last
+
+
+def test_gpu_by_total() -> None:
+    assert gpu_row(round(31.36 * GIB)).name == "RTX 5090"  # type: ignore[union-attr]
+    assert gpu_row(round(15.47 * GIB), named="RTX 5070 Ti").name == "RTX 5070 Ti"  # type: ignore[union-attr]
+    assert gpu_row(round(77.77 * GIB)) is None
+    case = read_case(GEMMA)
+    assert devices(replace(case, gpus=devices(case)[:1]))[0].total_bytes == devices(case)[0].total_bytes
