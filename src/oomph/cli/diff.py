@@ -1,0 +1,85 @@
+"""`oomph diff`: two releases, two flag sets, two GPUs or two models side by side."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from oomph.errors import CommandError
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--from", "before", metavar="NAME==VERSION", default="", help="The release now: vllm==0.21.0.")
+@click.option("--to", "after", metavar="NAME==VERSION", default="", help="The release to go to: vllm==0.32.0.")
+@click.option("--gpu", metavar="GPUS", help="The GPUs.")
+@click.option("--to-gpu", metavar="GPUS", help="The GPUs to go to.")
+@click.option("--with", "changed", metavar="'FLAGS'", default="", help="Flags to add or change on the second side.")
+@click.option("--to-model", metavar="MODEL", default="", help="The model of the second side.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def command(
+    before: str,
+    after: str,
+    gpu: str | None,
+    to_gpu: str | None,
+    changed: str,
+    to_model: str,
+    as_json: bool,
+    words: tuple[str, ...],
+) -> int:
+    """What changes, and which release changes it?
+
+    \b
+    oomph diff --gpu "2x RTX 3090" --from vllm==0.21.0 --to vllm==0.32.0 -- vllm serve MODEL -tp 2
+    oomph diff --gpu H100 --with "--kv-cache-dtype fp8" -- vllm serve MODEL
+    oomph diff --gpu H100 --to-gpu H200 -- vllm serve MODEL
+    """
+    if not words:
+        raise CommandError(
+            "no command to compare", hint="oomph diff --from vllm==0.21.0 --to vllm==0.32.0 -- vllm serve MODEL"
+        )
+    import shlex
+
+    from msgspec.structs import replace
+
+    from oomph.diff import carried, diff
+    from oomph.plan import parse, with_gpus
+
+    first = with_gpus(parse(list(words), before), gpu)
+    try:
+        more = shlex.split(changed)
+    except ValueError as bad:
+        raise CommandError(f"--with {changed!r}: {bad}") from None
+    second = with_gpus(parse([*words, *more], before), to_gpu or gpu)
+    lost: tuple[str, ...] = ()
+    if after:
+        second, lost = carried(second, parse(["vllm", "serve", second.model], after).engine.version)
+    if to_model:
+        second = replace(second, model=to_model)
+    made = diff(first, second, lost)
+    if as_json:
+        import msgspec
+
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(_json(made)), indent=1).decode() + "\n")
+    else:
+        from oomph.report.diff_text import print_diff
+
+        print_diff(made)
+    return 0 if made.after.fits else 1
+
+
+def _json(made: Any) -> dict[str, Any]:
+    from msgspec import to_builtins
+
+    from oomph.report.plan_json import plan_json
+
+    return {
+        "schema": 1,
+        "before": plan_json(made.before),
+        "after": plan_json(made.after),
+        "changes": to_builtins(made.changes),
+        "steps": to_builtins(made.steps),
+        "flags": list(made.flags),
+    }

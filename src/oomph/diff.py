@@ -1,0 +1,109 @@
+"""Two plans side by side: what moves, and for an upgrade, which release moved it.
+
+An upgrade is walked release by release: every figure that differs from the release before is put down to it, so that
+nothing has to be written twice about versions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.errors import OomphError
+from oomph.facts.vllm.flags import flag_status
+from oomph.facts.vllm.versions import RELEASES, parse
+from oomph.ir.deployment import Deployment
+from oomph.ir.plan import Plan
+from oomph.plan import run
+
+
+class Change(Struct, frozen=True):
+    what: str  # "available_kv", "max_num_batched_tokens", "verdict"
+    before: Any
+    after: Any
+    since: str = ""  # the release that moved it
+    kind: str = "figure"  # figure, setting, verdict, flag
+
+
+class Diff(Struct, frozen=True):
+    before: Plan
+    after: Plan
+    changes: tuple[Change, ...]
+    steps: tuple[Change, ...] = ()  # every move on the way, release by release
+    flags: tuple[str, ...] = ()  # what the other release says to flags that it does not have
+
+
+def diff(before: Deployment, after: Deployment, flags: tuple[str, ...] = ()) -> Diff:
+    first, last = run(before), run(after)
+    steps = _walk(before, after) if before.engine.version != after.engine.version else []
+    return Diff(first, last, tuple(_changes(first, last)), tuple(steps), flags)
+
+
+def _walk(before: Deployment, after: Deployment) -> list[Change]:
+    low, high = parse(before.engine.version), parse(after.engine.version)
+    forward = low < high
+    path = [v for v in RELEASES if min(low, high) <= parse(v) <= max(low, high)]
+    if not forward:
+        path.reverse()
+    steps: list[Change] = []
+    at: Plan | None = None
+    for version in path:
+        deployment = replace(after, engine=replace(after.engine, version=version))
+        try:
+            plan = run(deployment)
+        except OomphError:
+            continue
+        if at is not None:
+            steps += [replace(c, since=version) for c in _changes(at, plan)]
+        at = plan
+    return steps
+
+
+def carried(deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
+    """The same command under another release: flags that it no longer (or not yet) has are left out, and said."""
+    kept, lost = dict(deployment.flags), []
+    for field in deployment.flags:
+        status = flag_status(field, version)
+        if status.state in ("gone", "not yet"):
+            del kept[field]
+            lost.append(status.sentence)
+    engine = replace(deployment.engine, version=version, version_from="--to")
+    return replace(deployment, engine=engine, flags=kept), tuple(lost)
+
+
+def _changes(a: Plan, b: Plan) -> list[Change]:
+    out = []
+    if (a.verdict.fits, a.verdict.stage) != (b.verdict.fits, b.verdict.stage):
+        out.append(Change("verdict", _words(a), _words(b), kind="verdict"))
+    for key in sorted(a.resolved.keys() | b.resolved.keys()):
+        x, y = a.resolved.get(key), b.resolved.get(key)
+        if x != y:
+            out.append(Change(key, x, y, kind="setting"))
+    figures_a, figures_b = _figures(a), _figures(b)
+    for key in figures_a.keys() | figures_b.keys():
+        x, y = figures_a.get(key), figures_b.get(key)
+        if x != y:
+            out.append(Change(key, x, y))
+    return sorted(out, key=lambda c: (("verdict", "figure", "setting", "flag").index(c.kind), c.what))
+
+
+def _words(plan: Plan) -> str:
+    return "fits" if plan.fits else f"fails at {plan.verdict.stage}"
+
+
+def _figures(plan: Plan) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    if plan.ranks:
+        worst = plan.ranks[min(plan.verdict.rank, len(plan.ranks) - 1)]
+        out = {name: t.bytes for name, t in worst.terms.items()}
+    if plan.kv is not None:
+        kv = plan.kv
+        out |= {
+            "kv_tokens": kv.logged_tokens,
+            "max_concurrency": round(kv.max_concurrency, 2),
+            "num_blocks": kv.num_blocks,
+            "kv_need_of_one_request": kv.need_bytes,
+        }
+    return out

@@ -1,0 +1,81 @@
+"""A diff for people: the verdicts, what moved, and the releases that moved it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TextIO
+
+from oomph.diff import Change, Diff
+from oomph.report.text import Style
+from oomph.units import human
+
+_COUNTS = {"kv_tokens", "num_blocks", "max_concurrency"}
+_NAMES = {
+    "available_kv": "KV cache memory",
+    "kv_tokens": "KV cache tokens (as printed)",
+    "max_concurrency": "requests at once",
+    "kv_need_of_one_request": "KV of one longest request",
+    "activation_peak": "activation peak",
+    "cudagraph": "CUDA graphs",
+    "non_torch": "outside PyTorch",
+    "load_peak": "load peak",
+}
+
+
+def print_diff(made: Diff, out: TextIO | None = None) -> None:
+    stream = out or sys.stdout
+    stream.write(render(made, Style(stream)))
+
+
+def render(made: Diff, style: Style) -> str:
+    a, b = made.before, made.after
+    lines = ["", f"  {style.bold(_name(a))}  ->  {style.bold(_name(b))}", ""]
+    lines += [f"  {'':<30}{_side(a):>22}{_side(b):>22}"]
+    for change in made.changes:
+        if change.kind in ("figure", "verdict"):
+            lines.append(_row(change))
+    settings = [c for c in made.changes if c.kind == "setting"]
+    if settings:
+        lines += ["", f"  {style.bold('Settings that move')}"] + [_row(c) for c in settings]
+    steps = [c for c in made.steps if c.kind != "setting" or c.what in {s.what for s in settings}]
+    if steps:
+        lines += ["", f"  {style.bold('Which release')}"]
+        by_release: dict[str, list[Change]] = {}
+        for step in steps:
+            by_release.setdefault(step.since, []).append(step)
+        for release, moved in by_release.items():
+            lines += [f"  {release:<8} {_short(c)}" for c in moved[:6]]
+    lines += [f"  {style.bad('flag')}     {sentence}" for sentence in made.flags]
+    if not made.changes:
+        lines.append("  nothing moves")
+    if not b.fits and b.verdict.message:
+        lines += ["", f"  vLLM     {b.verdict.message}"]
+    return "\n".join(lines) + "\n"
+
+
+def _name(plan: Any) -> str:
+    e = plan.deployment.engine
+    return f"{plan.model} on vLLM {e.version}"
+
+
+def _side(plan: Any) -> str:
+    return "fits" if plan.fits else "does not start"
+
+
+def _show(what: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return f"{len(value)} sizes" if value else "none"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}" if what in _COUNTS or abs(value) < 1 << 20 else human(value)
+    return str(value)
+
+
+def _row(c: Change) -> str:
+    name = _NAMES.get(c.what, c.what.replace("_", " "))
+    return f"  {name:<30}{_show(c.what, c.before):>22}{_show(c.what, c.after):>22}"
+
+
+def _short(c: Change) -> str:
+    return f"{_NAMES.get(c.what, c.what)}: {_show(c.what, c.before)} -> {_show(c.what, c.after)}"
