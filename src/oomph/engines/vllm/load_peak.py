@@ -3,11 +3,18 @@ it passes a given number of bytes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 from msgspec import Struct
 
-from oomph.engines.vllm.allocator import Allocator, Block, request_size
-from oomph.engines.vllm.weights import Created, Placed
-from oomph.facts.vllm.repack import rope_steps
+from oomph.engines.vllm.allocator import NO_LIMIT, Allocator, Block, request_size
+from oomph.engines.vllm.shard import in_features, local_experts, outs
+from oomph.engines.vllm.weights import Build, Created, Placed
+from oomph.facts.dtypes import nbytes
+from oomph.facts.vllm.load import LoadRules
+from oomph.facts.vllm.repack import Case, linear_steps, rope_steps
+from oomph.facts.vllm.repack_moe import ExpertsCase, Step, experts_steps, scale_sizes
+from oomph.ir.model import Experts, Linear, Vocab
 
 
 class Point(Struct, frozen=True):
@@ -18,6 +25,7 @@ class Point(Struct, frozen=True):
     module: str
     nbytes: int
     total: int  # allocated bytes once it is made
+    doing: str = "building"  # building, loading, repacking, LoRA slots, draft model
 
     @property
     def tried(self) -> int:
@@ -32,58 +40,204 @@ class Place(Struct, frozen=True):
 
 
 class Load(Struct, frozen=True):
-    loaded: int  # allocated when the load is over
+    built: int  # allocated when every layer is built
+    loaded: int  # when the load is over
     peak: Point
     places: tuple[Place, ...]
+    lora: int = 0
     passed: Point | None = None  # the first allocation beyond the limit that was asked about
 
 
-def play(places: tuple[Placed, ...], max_split: int, *, expandable: bool = False, limit: int = 0) -> Load:
-    player = _Player(Allocator(max_split, expandable=expandable), limit)
-    done = []
-    for place in places:
-        player.where, player.layer = place.where, place.layer
-        for tensor in place.tensors:
-            player.build(tensor)
-        done.append(Place(place.where, place.layer, player.memory.allocated))
-    return Load(player.memory.allocated, player.peak, tuple(done), player.passed)
+class Setting(Struct, frozen=True):
+    """What, besides the build, decides how a load goes."""
+
+    version: str
+    rules: LoadRules
+    sm: int
+    sms: int
+    dummy: bool = False  # --load-format dummy
+    moe_backend: str = "auto"
+    expandable: bool = False
+    before: tuple[int, ...] = ()  # large buffers that the runner holds already
+    mla_workspace: int = 0
+    lora: tuple[tuple[str, int], ...] = ()  # LoRA slots, in the order in which they are made
+    limit: int = 0
+
+
+def play(places: Sequence[Placed], build: Build, setting: Setting) -> Load:
+    player = _Player(setting)
+    for size in setting.before:
+        player.memory.alloc(size)
+    player.start = player.memory.allocated
+    done = tuple(player.place(place, build) for place in places)
+    built = player.held
+    if setting.dummy:
+        player.doing = "loading"
+        player.dummy()
+    player.doing = "repacking"
+    player.repack(build)
+    before_lora = player.held
+    player.doing, player.where, player.layer = "LoRA slots", "", -1
+    for name, size in setting.lora:
+        player.new(name, size)
+    return Load(built, player.held, player.peak, done, player.held - before_lora, player.passed)
+
+
+class _Module(Struct):
+    where: str
+    layer: int
+    name: str
+    of: Linear | Experts | Vocab | None
+    tensors: dict[str, list[Block]]
 
 
 class _Player:
-    def __init__(self, memory: Allocator, limit: int) -> None:
-        self.memory = memory
-        self.limit = limit
-        self.where, self.layer = "", -1
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.memory = Allocator(setting.rules.max_split or NO_LIMIT, expandable=setting.expandable)
+        self.start = 0
+        self.doing, self.where, self.layer = "building", "", -1
         self.peak = Point("", -1, "", 0, 0)
         self.passed: Point | None = None
+        self.modules: list[_Module] = []
+        self.workspace = setting.mla_workspace
+        self._steps: dict[tuple[int, int], list[Step]] = {}
 
-    def build(self, tensor: Created) -> None:
-        if tensor.rope is None:
-            for size in pieces(tensor):
-                self.new(tensor.module, size)
-            return
-        held = {}
-        for name, size in rope_steps(tensor.rope, tensor.rows, tensor.nbytes):
-            if size:
-                held[name] = self.new("rotary_emb", size)
-            else:
-                self.memory.free(held.pop(name))
+    @property
+    def held(self) -> int:
+        return self.memory.allocated - self.start
 
     def new(self, module: str, size: int) -> Block:
         memory = self.memory
         before = memory.peak
         block = memory.alloc(size)
         if memory.peak > before:
-            self.peak = Point(self.where, self.layer, module, size, memory.allocated)
-        if self.limit and self.passed is None and memory.allocated > self.limit:
-            self.passed = Point(self.where, self.layer, module, size, memory.allocated)
+            self.peak = Point(self.where, self.layer, module, size, self.held, self.doing)
+        if self.setting.limit and self.passed is None and self.held > self.setting.limit:
+            self.passed = Point(self.where, self.layer, module, size, self.held, self.doing)
         return block
 
+    def place(self, place: Placed, build: Build) -> Place:
+        self.where, self.layer = place.where, place.layer
+        module: _Module | None = None
+        for tensor in place.tensors:
+            if tensor.rope is not None:
+                self.run("rotary_emb", rope_steps(tensor.rope, tensor.rows, tensor.nbytes), {})
+                continue
+            if module is None or tensor.of is not module.of or tensor.of is None:
+                module = _Module(place.where, place.layer, tensor.module, tensor.of, {})
+                if tensor.of is not None or tensor.module == "attn":
+                    self.modules.append(module)
+            if self.workspace and tensor.module == "attn":
+                self.new("attention workspace", self.workspace)
+                self.workspace = 0
+            for name, size in pieces(tensor, build):
+                module.tensors.setdefault(name, []).append(self.new(tensor.module, size))
+        return Place(place.where, place.layer, self.held)
 
-def pieces(tensor: Created) -> tuple[int, ...]:
+    def run(self, module: str, steps: Iterable[Step], tensors: dict[str, list[Block]]) -> None:
+        free = self.memory.free
+        for step in steps:
+            name, size = step[0], step[1]
+            if size:
+                count = step[2] if len(step) == 3 else 1
+                tensors[name] = [self.new(module, size) for _ in range(count)]
+            else:
+                for block in tensors.pop(name, ()):
+                    free(block)
+
+    def dummy(self) -> None:
+        """weight_utils.py initialize_single_dummy_weight: FP8 values are drawn in float16 and cast."""
+        for module in self.modules:
+            for name, blocks in module.tensors.items():
+                if _is_fp8(module.of, name):
+                    self.where, self.layer = module.where, module.layer
+                    for block in blocks:
+                        size = block.size
+                        self.run(module.name, [("half", 2 * size), ("cast", size), ("half", 0), ("cast", 0)], {})
+
+    def repack(self, build: Build) -> None:
+        last: list[_Module] = []
+        for module in self.modules:
+            if module.of is None:
+                last.append(module)
+                continue
+            self.where, self.layer = module.where, module.layer
+            self.run(module.name, self.steps(module.of, build), module.tensors)
+        for module in last:  # kv_cache.py:56: the loadable scales go; three range constants stay on the GPU
+            if "scales" in module.tensors:
+                self.where, self.layer = module.where, module.layer
+                self.run(module.name, [("scales", 0), ("ranges", 4, 3)], module.tensors)
+
+    def steps(self, of: Linear | Experts | Vocab, build: Build) -> list[Step]:
+        key = (id(of), id(build))
+        found = self._steps.get(key)
+        if found is None:
+            found = self._steps[key] = list(_steps(of, build, self.setting))
+        return found
+
+
+def _steps(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Sequence[Step]:
+    if isinstance(of, Experts):
+        return experts_steps(setting.version, experts_case(of, build, setting))
+    if of.scheme is None:
+        return ()
+    if isinstance(of, Vocab):
+        return ()
+    n = outs(of, build.layout.tp, build.habits)
+    if not n:
+        return ()
+    d = nbytes(of.created_dtype or build.dtype, 1)
+    k = in_features(of, build.layout.tp)
+    case = Case(of.scheme, sum(n), k, of.in_features, tuple(n), d, setting.sm, setting.sms, of.bias)
+    return linear_steps(setting.version, case)
+
+
+def experts_case(of: Experts, build: Build, setting: Setting) -> ExpertsCase:
+    layout = build.layout
+    ranks = 1 if layout.expert_parallel else layout.moe_ranks
+    hidden, inter = build.padding.sizes(of.scheme, of.hidden, of.intermediate // ranks)
+    return ExpertsCase(
+        of.scheme,
+        local_experts(of.count, layout),
+        hidden,
+        inter,
+        2 if of.gated else 1,
+        nbytes(build.dtype, 1),
+        setting.sm,
+        setting.sms,
+        of.bias,
+        setting.moe_backend,
+        bool(setting.lora),
+    )
+
+
+_NO_SETTING = Setting("", LoadRules(0), 0, 0)
+
+
+def pieces(tensor: Created, build: Build) -> Iterator[tuple[str, int]]:
     """The tensors behind one row of `created()`."""
-    n = _TENSORS.get((tensor.module, tensor.name), 1)
-    return (tensor.nbytes // n,) * n
+    of, name, size = tensor.of, tensor.name, tensor.nbytes
+    if tensor.module == "attn":
+        count = 4 if name == "_scales" or size % 8 == 0 else 6  # compressed-tensors: three scales, three zero points
+        for _ in range(count):
+            yield name, size // count
+    elif isinstance(of, Experts) and name in ("weight_scales", "scales"):
+        w13, w2 = scale_sizes(experts_case(of, build, _NO_SETTING), size)
+        yield from (("w13_scale", w13), ("w2_scale", w2))
+    elif isinstance(of, Experts) and name == "g_idx":
+        case = experts_case(of, build, _NO_SETTING)
+        w13, w2 = 4 * case.e * case.hidden, 4 * case.e * case.inter
+        yield from (("w13_g_idx", w13), ("w2_g_idx", w2), ("w13_sort", w13), ("w2_sort", w2))
+    elif isinstance(of, Experts) and name in ("weight_global_scales", "input_scales", "qzeros", "weight_shapes"):
+        yield from ((name, size // 2), (name, size - size // 2))
+    else:
+        yield name, size
 
 
-_TENSORS = {("attn", "_scales"): 4, ("attn", "scales"): 4}
+def _is_fp8(of: Linear | Experts | Vocab | None, name: str) -> bool:
+    if of is None or of.scheme is None or of.scheme.kind != "float":
+        return False
+    if of.scheme.bits == 8:
+        return name in ("weight", "w13_weight", "w2_weight")
+    return of.scheme.method != "mxfp4" and name in ("weight_scale", "w13_scale", "w2_scale")

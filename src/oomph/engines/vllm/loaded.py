@@ -6,14 +6,17 @@ from typing import Any
 
 from msgspec import Struct
 
-from oomph.engines.vllm.load_peak import Load, Place, Point, play
+from oomph.engines.vllm.load_peak import Load, Place, Point, Setting, play
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.weights import Build, by_part, created
-from oomph.facts.vllm.load import load_rules
+from oomph.facts.dtypes import nbytes
+from oomph.facts.vllm.load import load_rules, mla_workspace
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis
-from oomph.ir.model import Model
+from oomph.ir.model import Attention, Model
+
+_SMS = 132  # where a GPU's multiprocessors are not known; only Marlin's workspace depends on it (4 bytes each)
 
 
 class WeightsPlan(Struct, frozen=True):
@@ -31,15 +34,16 @@ class WeightsPlan(Struct, frozen=True):
 def weights_terms(
     model: Model, resolved: Resolved, deployment: Deployment, build: Build, device: Device
 ) -> WeightsPlan:
-    key = (id(model), resolved.version, device.sm, _key(build), _key_flags(deployment))
+    setting = _setting(model, resolved, deployment, build, device)
+    key = (id(model), _key(build), setting)
     found = _CACHE.get(key)
     if found is not None and found[0] is model:
         return found[1]
     places = created(model, build)
-    load = _load(places, deployment)
+    load = play(places, build, setting)
     parts = by_part(places)
     total = sum(parts.values())
-    parts["allocator rounding"] = load.loaded - total
+    parts |= _extra_parts(load, total, setting)
     plan = WeightsPlan(
         created_bytes=total,
         loaded_bytes=load.loaded,
@@ -57,28 +61,46 @@ def weights_terms(
     return plan
 
 
-def passes(model: Model, deployment: Deployment, build: Build, limit: int) -> Point | None:
+def passes(
+    model: Model, resolved: Resolved, deployment: Deployment, build: Build, device: Device, limit: int
+) -> Point | None:
     """The allocation with which the load exceeds `limit` bytes: where "Tried to allocate" is printed."""
-    return _load(created(model, build), deployment, limit).passed
+    setting = _setting(model, resolved, deployment, build, device, limit)
+    return play(created(model, build), build, setting).passed
 
 
-def _load(places: tuple[Any, ...], deployment: Deployment, limit: int = 0) -> Load:
-    rules = load_rules(deployment.engine.version)
-    env = deployment.environment
+def _extra_parts(load: Load, total: int, setting: Setting) -> dict[str, int]:
+    """Where `loaded` differs from what was created."""
+    parts = {"LoRA slots": load.lora, "attention workspace": setting.mla_workspace}
+    parts["repacking"] = load.loaded - load.built - load.lora
+    parts["allocator rounding"] = load.built - total - setting.mla_workspace
+    return {name: size for name, size in parts.items() if size}
+
+
+def _setting(
+    model: Model, resolved: Resolved, deployment: Deployment, build: Build, device: Device, limit: int = 0
+) -> Setting:
+    flags, env = deployment.flags, deployment.environment
     conf = env.get("PYTORCH_CUDA_ALLOC_CONF", "") + env.get("PYTORCH_ALLOC_CONF", "")
-    return play(places, rules.max_split, expandable="expandable_segments:True" in conf, limit=limit)
+    version = resolved.version
+    mla = any(isinstance(m, Attention) and m.kind == "mla" for layer in model.layers[:4] for m in layer.mixers)
+    return Setting(
+        version=version,
+        rules=load_rules(version),
+        sm=device.sm,
+        sms=device.sm_count or _SMS,
+        dummy=flags.get("load_format") == "dummy",
+        moe_backend=str(flags.get("moe_backend") or "auto"),
+        expandable="expandable_segments:True" in conf,
+        # gpu_model_runner.py:672 (0.21.0): inputs_embeds, the one large buffer that exists before the load
+        before=(resolved.max_num_batched_tokens * model.hidden_size * nbytes(build.dtype, 1),),
+        mla_workspace=mla_workspace(version, device.sm) if mla else 0,
+        limit=limit,
+    )
 
 
 _CACHE: dict[tuple[Any, ...], tuple[Model, WeightsPlan]] = {}
 
 
 def _key(build: Build) -> tuple[Any, ...]:
-    return tuple(id(v) if f == "table" else v for f, v in zip(build.__struct_fields__, _values(build), strict=True))
-
-
-def _values(build: Build) -> tuple[Any, ...]:
-    return tuple(getattr(build, f) for f in build.__struct_fields__)
-
-
-def _key_flags(deployment: Deployment) -> tuple[Any, ...]:
-    return (repr(sorted(deployment.environment.items())), deployment.flags.get("load_format"))
+    return tuple(id(getattr(build, f)) if f == "table" else getattr(build, f) for f in build.__struct_fields__)

@@ -194,9 +194,7 @@ def _attention(layer: Layer, build: Build) -> Iterator[Created]:
                 yield Created("attn", "scales", "attention", scales)
 
 
-def _layer(
-    layer: Layer, build: Build, cache: dict[int, tuple[Created, ...]], seen: set[Rope]
-) -> tuple[Created, ...]:
+def _layer(layer: Layer, build: Build, cache: dict[int, tuple[Created, ...]], seen: set[Rope]) -> tuple[Created, ...]:
     """A rotary table is built by the first layer that needs it, after that layer's attention projections."""
     tensors = _block(layer.block, build, cache)
     ropes = tuple(_ropes(layer, build, seen))

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 from functools import cache
 
-from oomph.facts.vllm.versions import Range, pick
+from oomph.facts.vllm.versions import Range, pick, select
 from oomph.units import MIB
 
 
 class LoadRules(Range, frozen=True):
-    max_split: int  # blocks of this size and more are not split while the model loads
+    max_split: int  # blocks of this size and more are not split while the model loads; 0 = no limit
 
 
 LOAD: tuple[LoadRules, ...] = (
     LoadRules(20 * MIB, since="0.21.0"),  # gpu_worker.py:215 (0.21.0) _scoped_allocator_max_split
-    LoadRules(1 << 62),
+    LoadRules(0),
 )
 
 
 @cache
 def load_rules(version: str) -> LoadRules:
     return pick(LOAD, version)
+
+
+class Workspace(Range, frozen=True):
+    """A buffer that importing an attention backend allocates: choosing one imports every candidate of the GPU."""
+
+    nbytes: int
+    sm: tuple[int, int]  # compute capabilities, from and to (exclusive)
+
+
+MLA_WORKSPACES: tuple[Workspace, ...] = (
+    Workspace(128 * MIB, (80, 1000), until="0.25.0"),  # flashinfer_mla.py:99 g_fi_workspace
+    Workspace(128 * MIB, (100, 110)),  # cutlass_mla.py:99 g_sm100_workspace
+)
+
+
+@cache
+def mla_workspace(version: str, sm: int) -> int:
+    return sum(w.nbytes for w in select(MLA_WORKSPACES, version) if w.sm[0] <= sm < w.sm[1])

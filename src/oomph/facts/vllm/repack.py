@@ -1,13 +1,41 @@
-"""What happens on the GPU between building a module and serving it: tensors that come and go, in order.
+"""What happens to a linear layer's weights on the GPU once they are loaded (process_weights_after_loading).
 
-A step is (name, bytes) for a tensor that is made and (name, 0) for one that is dropped.
+A step is (name, bytes): a tensor that is made, or with 0 bytes one that is dropped. Names of a layer's own parameters
+are those of facts/vllm/create_weights.py; what is not dropped stays. Tensors of a few bytes are listed where they stay,
+since each takes 512. Files are model_executor/layers/quantization/* and model_executor/kernels/linear/* of 0.21.0.
 """
 
 from __future__ import annotations
 
-from oomph.ir.model import Rope
+from collections.abc import Callable
+from functools import cache
+
+from msgspec import Struct
+
+from oomph.facts.vllm.versions import Range
+from oomph.ir.model import Rope, Scheme
+from oomph.units import round_up
 
 Steps = list[tuple[str, int]]
+
+
+class Case(Struct, frozen=True):
+    """One linear layer on one rank."""
+
+    scheme: Scheme
+    n: int  # output features
+    k: int  # input features
+    k_full: int  # over all ranks
+    parts: tuple[int, ...]  # output features of the fused layers
+    d: int  # bytes of the model's dtype
+    sm: int
+    sms: int  # multiprocessors
+    bias: bool = False
+
+    @property
+    def groups(self) -> int:
+        size = self.scheme.group_size
+        return self.k // size if size > 0 else 1
 
 
 def rope_steps(rope: Rope, rows: int, nbytes: int) -> Steps:
@@ -20,3 +48,207 @@ def rope_steps(rope: Rope, rows: int, nbytes: int) -> Steps:
         steps += [("cos", half), ("sin", half)]
     steps += [("cat", 2 * half), ("inv_freq", 0), ("t", 0), ("freqs", 0), ("cos", 0), ("sin", 0)]
     return steps if nbytes == 2 * half else [*steps, ("cache", nbytes), ("cat", 0)]
+
+
+def drop(*names: str) -> Steps:
+    return [(name, 0) for name in names]
+
+
+# --- 4- and 8-bit integers: AWQ, GPTQ, compressed-tensors pack-quantized ---------------------------------------------
+
+
+def _is_machete(c: Case) -> bool:
+    """mixed_precision/machete.py can_implement: Hopper only."""
+    s = c.scheme
+    return (
+        c.sm == 90
+        and s.bits in (4, 8)
+        and s.group_size in (-1, 64, 128)
+        and c.k % 64 == 0
+        and c.n % 128 == 0
+        and not (s.desc_act and c.k != c.k_full)
+    )
+
+
+def _marlin_workspace(c: Case, blocks: int = 1) -> Steps:
+    return [("workspace", 4 * c.sms * blocks)]  # marlin_utils.py:261
+
+
+def _zeros_to_machete(c: Case, zeros: str) -> Steps:
+    """machete.py transform_w_zp: unpacked to int32, multiplied by the scales, kept in the model's dtype."""
+    packed, wide, half = c.groups * c.n * c.scheme.bits // 8, 4 * c.groups * c.n, c.d * c.groups * c.n
+    return [
+        ("u", wide), ("shift", packed), ("mask", packed), *drop("shift", "mask"),
+        ("minus", half), ("cast", half), (f"{zeros}'", half), *drop("minus", "cast", zeros, "u"),
+    ]  # fmt: skip
+
+
+def _zeros_to_marlin(c: Case, zeros: str) -> Steps:
+    """marlin_utils.py:365 marlin_zero_points, by way of the host."""
+    packed, wide = c.groups * c.n * c.scheme.bits // 8, 4 * c.groups * c.n
+    return [
+        ("u", wide), ("permuted", wide), ("interleaved", wide), *drop("permuted"),
+        (f"{zeros}'", packed), *drop("interleaved", "u", zeros),
+    ]  # fmt: skip
+
+
+def _packed(c: Case, q: str, s: str, zeros: str, *, q_copy: bool, s_copy: bool, has_zeros: bool) -> Steps:
+    """MacheteLinearKernel or MarlinLinearKernel. `q_copy`, `s_copy`: the layout at hand has to be made contiguous."""
+    qb, sb = c.n * c.k * c.scheme.bits // 8, c.groups * c.n * c.d
+    if _is_machete(c):
+        copy_q: Steps = [("contiguous", qb)] if q_copy else []
+        steps = [*copy_q, (f"{q}'", qb), *drop(*(["contiguous"] if q_copy else []), q)]
+        if s_copy:
+            steps += [(f"{s}'", sb), (s, 0)]
+        return steps + (_zeros_to_machete(c, zeros) if has_zeros else [])
+    steps = _marlin_workspace(c)
+    if has_zeros:
+        steps += _zeros_to_marlin(c, zeros)
+    # a transposed weight is contiguous for Machete and not for Marlin, and the other way round
+    copy_m = not q_copy
+    steps += [("contiguous", qb)] if copy_m else []
+    steps += [(f"{q}'", qb), *drop(*(["contiguous"] if copy_m else []), q)]
+    return [*steps, *([("contiguous", sb)] if s_copy else []), (f"{s}'", sb), *drop(*["contiguous"] * s_copy, s)]
+
+
+def _awq_via_standard(c: Case) -> Steps:
+    """awq_marlin.py:74 _convert_awq_to_standard_format: every 4-bit value becomes an int32 on the way."""
+    qb, wide = c.n * c.k * c.scheme.bits // 8, 4 * c.n * c.k
+    zb, wide_z = c.groups * c.n * c.scheme.bits // 8, 4 * c.groups * c.n
+    standard = [
+        ("shifted", wide), ("masked", wide), ("shifted", 0), ("ordered", wide), ("masked", 0),
+        ("again", wide), ("q", qb), ("again", 0),
+        ("shifted", wide_z), ("masked", wide_z), ("shifted", 0), ("ordered_z", wide_z), ("masked", 0),
+        ("again", wide_z), ("z", zb), ("again", 0), *drop("qweight", "ordered", "qzeros", "ordered_z"),
+    ]  # fmt: skip
+    return standard + _packed(c, "q", "scales", "z", q_copy=True, s_copy=False, has_zeros=True)
+
+
+def _awq_marlin(c: Case) -> Steps:
+    """awq_marlin.py before 0.19: awq_marlin_repack, no other kernel."""
+    qb, sb = c.n * c.k * c.scheme.bits // 8, c.groups * c.n * c.d
+    steps = [*_marlin_workspace(c), ("q", qb), ("qweight", 0), ("s", sb), ("scales", 0)]
+    return steps + _zeros_to_marlin(c, "qzeros")
+
+
+def _gptq(c: Case) -> Steps:
+    """gptq_marlin.py; Marlin drops the zero points of a symmetric checkpoint and, without act-order, g_idx."""
+    act = c.scheme.desc_act
+    sort: Steps = [("order64", 8 * c.k), ("order", 4 * c.k), ("order64", 0)] if act else []
+    body = _packed(c, "qweight", "scales", "qzeros", q_copy=True, s_copy=False, has_zeros=not c.scheme.symmetric)
+    if _is_machete(c):
+        return sort + body
+    own = [("sorted", 4 * c.k), ("g_idx", 0)] if act else [("g_idx", 0)]
+    return sort + own + (drop("qzeros") if c.scheme.symmetric else []) + body
+
+
+def _wna16(c: Case) -> Steps:
+    """compressed_tensors_wNa16.py: weight_packed is [N, K / 8], the kernels want [K / 8, N]."""
+    zeros = not c.scheme.symmetric
+    return _packed(c, "weight_packed", "weight_scale", "weight_zero_point", q_copy=False, s_copy=True, has_zeros=zeros)
+
+
+# --- FP8 -----------------------------------------------------------------------------------------------------------
+
+
+def _fp8(c: Case) -> Steps:
+    s = c.scheme
+    weight = c.n * c.k
+    if c.sm and c.sm < 89:  # marlin_utils_fp8.py prepare_fp8_layer_for_marlin
+        scales = c.d * c.n * (c.k // (s.block[1] or 128) if s.strategy == "block" else 1)
+        copies: Steps = [("packed", weight), ("contiguous", weight)] if s.strategy == "block" else [("packed", weight)]
+        names = [name for name, _ in copies]
+        return [
+            *_marlin_workspace(c), *copies, ("w", weight), ("weight", 0), ("repeated", scales), ("s", scales),
+            *drop("repeated", "weight_scale", *names, *(["input_scale"] if s.activation == "static" else [])),
+        ]  # fmt: skip
+    if s.strategy == "tensor" and len(c.parts) > 1:
+        # w8a8_utils.py requantize_with_max_scale: each part is taken back to 16 bits and quantised with one scale
+        part = max(c.parts) * c.k
+        return [
+            ("half", 2 * part),
+            ("scaled", 2 * part),
+            ("half", 0),
+            ("quantised", part),
+            *drop("scaled", "quantised"),
+        ]
+    return []
+
+
+# --- NVFP4 ---------------------------------------------------------------------------------------------------------
+
+
+def _global_scales(c: Case) -> Steps:
+    """modelopt.py:1174, compressed_tensors_w4a4_nvfp4.py: one global scale each, their product and an inverse."""
+    if c.scheme.method == "compressed-tensors" and c.scheme.activation == "none":
+        return [("weight_global_scale", 4), ("weight_scale_2", 0)]
+    return [
+        ("input_global_scale", 4), ("input_scale", 0), ("weight_global_scale", 4), ("weight_scale_2", 0),
+        ("alpha", 4), ("input_global_scale_inv", 4),
+    ]  # fmt: skip
+
+
+def _nvfp4_marlin(c: Case) -> Steps:
+    """marlin_utils_fp4.py prepare_fp4_layer_for_marlin, with nvfp4_marlin_process_scales."""
+    q, s = c.n * c.k // 2, c.n * (c.k // 16)
+    return [
+        *_global_scales(c), *_marlin_workspace(c),
+        ("qweight", q), ("w", q), ("weight", 0),
+        ("t", s), ("wide", 2 * s), ("t", 0), ("permuted", 2 * s), ("wide", 0),
+        ("sign", s), ("sign", 0), ("half", 2 * s), ("ordered", 2 * s), ("half", 0),
+        ("float", 4 * s), ("scaled", 4 * s), ("float", 0), ("mask", s), *drop("scaled", "mask"),
+        ("float", 4 * s), ("scaled", 4 * s), ("float", 0), ("half", 2 * s), *drop("scaled", "ordered"),
+        ("times", 2 * s), ("half", 0), ("mask", s), ("mask", 0), ("shifted", 2 * s), ("times", 0),
+        ("s", s), *drop("shifted", "permuted", "weight_scale"),
+        ("g", 4), ("weight_global_scale", 0), ("qweight", 0),
+    ]  # fmt: skip
+
+
+def _nvfp4_cutlass(c: Case) -> Steps:
+    """nvfp4_utils.py swizzle_blockscale and pad_nvfp4_weight_for_cutlass."""
+    scales = round_up(c.n, 128) * round_up(c.k // 16, 4)
+    steps = [*_global_scales(c), ("padded", scales), ("s", scales), *drop("padded", "weight_scale")]
+    rows, columns = round_up(c.n, 32), round_up(c.k, 32)
+    if (rows, columns) != (c.n, c.k):
+        steps += [("w", rows * columns // 2), ("weight", 0)]
+    return steps
+
+
+def _nvfp4(c: Case) -> Steps:
+    weight_only = c.scheme.method == "compressed-tensors" and c.scheme.activation == "none"
+    return _nvfp4_cutlass(c) if c.sm >= 100 and not weight_only else _nvfp4_marlin(c)
+
+
+# --- rows ----------------------------------------------------------------------------------------------------------
+
+
+class Repack(Range, frozen=True):
+    method: str
+    format: str
+    steps: Callable[[Case], Steps]
+
+
+REPACK: tuple[Repack, ...] = (
+    Repack("awq", "", _awq_via_standard, since="0.19.0"),
+    Repack("awq", "", _awq_marlin, until="0.19.0"),
+    Repack("gptq", "", _gptq),
+    Repack("compressed-tensors", "pack-quantized", _wna16),
+    Repack("compressed-tensors", "float-quantized", _fp8),
+    Repack("compressed-tensors", "naive-quantized", _fp8),
+    Repack("compressed-tensors", "nvfp4-pack-quantized", _nvfp4),
+    Repack("fp8", "", _fp8),
+    Repack("modelopt", "", _fp8),
+    Repack("modelopt_fp4", "", _nvfp4),
+)
+
+
+@cache
+def _rows(version: str) -> dict[tuple[str, str], Callable[[Case], Steps]]:
+    return {(r.method, r.format): r.steps for r in reversed(REPACK) if r.holds(version)}
+
+
+def linear_steps(version: str, case: Case) -> Steps:
+    """No row: the weights stay as they were created."""
+    rows, s = _rows(version), case.scheme
+    row = rows.get((s.method, s.format)) or rows.get((s.method, ""))
+    return row(case) if row else []

@@ -1,0 +1,268 @@
+"""What happens to a layer's experts on the GPU once they are loaded; steps as in facts/vllm/repack.py.
+
+A step may have a third number: so many tensors of that size under one name (one an expert, until they are stacked).
+Files are model_executor/layers/fused_moe/oracle/* and model_executor/layers/quantization/* of 0.21.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from msgspec import Struct
+
+from oomph.facts.vllm.versions import Range
+from oomph.ir.model import Scheme
+from oomph.units import cdiv, round_up
+
+Step = tuple[str, int] | tuple[str, int, int]
+
+
+class ExpertsCase(Struct, frozen=True):
+    """One layer's experts on one rank; hidden and inter as the kernels pad them."""
+
+    scheme: Scheme | None
+    e: int
+    hidden: int
+    inter: int
+    shards: int  # 2: gate and up; 1: no gate
+    d: int
+    sm: int
+    sms: int
+    bias: bool = False
+    backend: str = "auto"  # --moe-backend
+    lora: bool = False
+
+    @property
+    def rows(self) -> tuple[tuple[str, int, int], tuple[str, int, int]]:
+        """(name, output features, input features) of the two stacked weights."""
+        return ("w13", self.shards * self.inter, self.hidden), ("w2", self.hidden, self.inter)
+
+
+def scale_sizes(c: ExpertsCase, total: int) -> tuple[int, int]:
+    """How the scales that create_weights.py sums are divided between the two weights."""
+    s = c.scheme
+    assert s is not None
+    if s.strategy == "block":
+        bn, bk = s.block[0] or 128, s.block[1] or 128
+        first, second = c.shards * cdiv(c.inter, bn) * cdiv(c.hidden, bk), cdiv(c.hidden, bn) * cdiv(c.inter, bk)
+    elif s.strategy == "channel" or s.group_size == -1:
+        first, second = c.shards * c.inter, c.hidden
+    else:
+        first, second = c.shards, 1
+    w13 = total * first // (first + second)
+    return w13, total - w13
+
+
+def _drop(*names: str) -> list[Step]:
+    return [(name, 0) for name in names]
+
+
+def _replace(names: dict[str, int]) -> list[Step]:
+    """Each tensor once more, then the old one goes."""
+    return [step for name, size in names.items() for step in ((f"{name}'", size), (name, 0))]
+
+
+def _plain(c: ExpertsCase) -> list[Step]:
+    """oracle/unquantized.py:298 swap_w13_to_w31 for FlashInfer; Triton takes the weights as they are."""
+    if c.sm < 90 or c.lora or c.shards == 1 or c.backend not in ("auto", "flashinfer_cutlass", "flashinfer_trtllm"):
+        return []
+    return _replace({"w13_weight": c.e * c.shards * c.inter * c.hidden * c.d})
+
+
+def _untouched(c: ExpertsCase) -> list[Step]:
+    return []
+
+
+def _fp8(c: ExpertsCase) -> list[Step]:
+    """oracle/fp8.py:424: kernels for Hopper and later take the weights as they are; Marlin (Ampere) repacks them."""
+    s = c.scheme
+    assert s is not None
+    if c.sm >= 89:
+        return []
+    steps: list[Step] = [("workspace", 16 * c.sms)]
+    for name, n, k in c.rows:
+        steps += [("packed", n * k), ("contiguous", n * k), (f"{name}x", n * k, c.e), *_drop("packed", "contiguous")]
+        steps += [(f"{name}'", c.e * n * k), *_drop(f"{name}x")]
+    for name, n, k in c.rows:
+        scales = n * c.d * (k // (s.block[1] or 128) if s.strategy == "block" else 1)
+        steps += [("wide", c.e * scales), ("x", scales, c.e), (f"{name}s", c.e * scales), *_drop("x", "wide")]
+    return [*steps, *_drop("w13_weight", "w2_weight", "w13_scale", "w2_scale")]
+
+
+def _wna16(c: ExpertsCase) -> list[Step]:
+    """compressed_tensors_moe_wna16_marlin.py: Marlin on every GPU; without act-order the indices become empty."""
+    s = c.scheme
+    assert s is not None
+    steps: list[Step] = [] if s.desc_act else _drop("w13_g_idx", "w2_g_idx", "w13_sort", "w2_sort")
+    for name, n, k in c.rows:
+        q = n * k * s.bits // 8
+        steps += [(f"{name}'", c.e * q), ("x", q), ("x", 0), (f"{name}_weight_packed", 0)]
+    for name, n, k in c.rows:
+        size = c.e * n * (k // s.group_size if s.group_size > 0 else 1) * c.d
+        steps += [(f"{name}s", size), (f"{name}_scale", 0)]
+    return [*steps, ("workspace", 16 * c.sms)]  # marlin_make_workspace_new(device, 4)
+
+
+def _packed_marlin(c: ExpertsCase) -> list[Step]:
+    """awq_marlin.py:640, gptq_marlin.py: weights and scales anew; zero points and indices keep their size or go."""
+    s = c.scheme
+    assert s is not None
+    steps: list[Step] = []
+    if s.method == "gptq" and not s.desc_act:
+        steps += _drop("w13_g_idx", "w2_g_idx", "w13_sort", "w2_sort")
+    for name, n, k in c.rows:
+        steps += [(f"{name}'", c.e * n * k * s.bits // 8), (f"{name}_qweight", 0)]
+    for name, n, k in c.rows:
+        size = c.e * n * (k // s.group_size if s.group_size > 0 else 1) * c.d
+        steps += [(f"{name}s", size), (f"{name}_scale", 0)]
+    return steps if s.method == "awq" else [*steps, ("workspace", 16 * c.sms)]
+
+
+def _nvfp4(c: ExpertsCase) -> list[Step]:
+    """oracle/nvfp4.py:292: swizzled scales on Blackwell, Marlin before it."""
+    steps: list[Step] = []
+    if c.sm >= 100:  # flashinfer_fp4_moe.py prepare_nvfp4_moe_layer_for_fi_or_cutlass
+        (_, n, k), (_, n2, k2) = c.rows
+        w13, w2 = c.e * n * k // 2, c.e * n2 * k2 // 2
+        s13, s2 = c.e * round_up(n, 128) * round_up(k // 16, 4), c.e * round_up(n2, 128) * round_up(k2 // 16, 4)
+        steps += [("w13r", w13), ("s13r", c.e * n * (k // 16)), ("s13p", s13), ("s13", s13), ("s13p", 0)]
+        steps += [("s2p", s2), ("s2", s2), ("s2p", 0)]
+        if c.sm < 110 and c.sm >= 100:  # TRT-LLM kernels: w2 is shuffled too
+            steps += [("w13'", w13), ("w2'", w2), *_drop("w13r", "w2_weight")]
+        return [*steps, *_drop("w13_weight", "s13r", "w13_scale", "w2_scale")]
+    steps += [("workspace", 16 * c.sms)]
+    for name, n, k in c.rows:
+        q = n * k // 2
+        steps += [("t", q), (f"{name}x", q, c.e), ("t", 0), (f"{name}'", c.e * q), *_drop(f"{name}x")]
+    for name, n, k in c.rows:
+        s = n * (k // 16)
+        steps += [("wide", 2 * c.e * s), ("float", 4 * c.e * s), ("scaled", 4 * c.e * s), ("float", 0)]
+        steps += [("mask", c.e * s), *_drop("scaled", "mask"), (f"{name}y", s, c.e), (f"{name}s", c.e * s)]
+        steps += _drop("wide", f"{name}y")
+    steps += [("global13", 4 * c.e), ("global2", 4 * c.e)]
+    return [*steps, *_drop("w13_weight", "w2_weight", "w13_scale", "w2_scale", "weight_global_scales", "input_scales")]
+
+
+def _mxfp4(c: ExpertsCase) -> list[Step]:
+    if 90 <= c.sm < 100 and c.backend in ("auto", "triton"):
+        return _mxfp4_triton(c)
+    if 100 <= c.sm < 120:
+        return _mxfp4_trtllm(c)
+    steps: list[Step] = []  # marlin_utils_fp4.py prepare_moe_mxfp4_layer_for_marlin
+    for name, n, k in c.rows:
+        q = n * k // 2
+        steps += [("t", q), (f"{name}x", q, c.e), ("t", 0), (f"{name}'", c.e * q), *_drop(f"{name}x")]
+    for name, n, k in c.rows:
+        s = n * (k // 32)
+        steps += [("wide", c.d * c.e * s), (f"{name}y", s, c.e), (f"{name}s", c.e * s), *_drop("wide", f"{name}y")]
+    if c.bias:
+        steps += [("w13b", c.e * c.rows[0][1] * c.d), ("w2b", c.e * c.rows[1][1] * c.d), *_drop("w13_bias", "w2_bias")]
+    return [*steps, *_drop("w13_weight", "w2_weight", "w13_weight_scale", "w2_weight_scale")]
+
+
+def _mxfp4_trtllm(c: ExpertsCase) -> list[Step]:
+    """oracle/mxfp4.py:660: shuffled expert by expert; biases in float32."""
+    steps: list[Step] = []
+    if c.bias:
+        steps += [("w13b", 4 * c.e * c.rows[0][1]), ("w2b", 4 * c.e * c.rows[1][1])]
+    (_, n, k), (_, n2, k2) = c.rows
+    steps += [("swapped_s", c.e * n * (k // 32)), ("swapped", c.e * n * k // 2)]
+    steps += [
+        ("x13", n * k // 2, c.e),
+        ("y13", n * (k // 32), c.e),
+        ("x2", n2 * k2 // 2, c.e),
+        ("y2", n2 * k2 // 32, c.e),
+    ]
+    steps += [
+        ("w13'", c.e * n * k // 2),
+        ("w13s", c.e * n * (k // 32)),
+        ("w2'", c.e * n2 * k2 // 2),
+        ("w2s", c.e * n2 * k2 // 32),
+    ]
+    steps += _drop("x13", "y13", "x2", "y2", "swapped", "swapped_s", "w13_weight", "w2_weight")
+    return [*steps, *_drop("w13_weight_scale", "w2_weight_scale", *(["w13_bias", "w2_bias"] if c.bias else []))]
+
+
+def _mxfp4_triton(c: ExpertsCase) -> list[Step]:
+    """mxfp4_utils.py _swizzle_mxfp4 on Hopper, triton_kernels' HopperMXValueLayout and HopperMXScaleLayout.
+
+    Values are padded to 64 x 64 bytes and packed through int32; the scales are padded to 256 rows and copied, and the
+    layer keeps the ones it was created with; biases become float32.
+    """
+    steps: list[Step] = []
+    if c.bias:
+        steps += [(f"{name}b", 4 * c.e * n) for name, n, _ in c.rows]
+    for name, n, k in c.rows:
+        v = c.e * round_up(n, 64) * round_up(k // 2, 64)
+        steps += [("pad", v), ("clone", v), ("pad", 0), ("moved", v), ("clone", 0)]
+        for quarter in ("first", "second", "third", "fourth"):
+            steps += _pack_nibbles(quarter, v)
+        steps += [("s2", v), ("m2", v), ("s2", 0), ("or1", v), ("m2", 0), ("s3", v), ("m3", v), ("s3", 0)]
+        steps += [("or2", v), *_drop("m3", "or1"), (f"{name}'", v), ("or2", 0)]
+        steps += _drop("first", "second", "third", "fourth", "moved")
+        scale, padded = c.e * n * (k // 32), c.e * round_up(n, 256) * round_up(k // 32, 2)
+        steps += [
+            ("c", scale),
+            ("t", scale),
+            ("c", 0),
+            ("padded", padded),
+            ("t", 0),
+            (f"{name}s", padded),
+            ("padded", 0),
+        ]
+    return [*steps, *_drop("w13_weight", "w2_weight", *(["w13_bias", "w2_bias"] if c.bias else []))]
+
+
+def _pack_nibbles(name: str, v: int) -> list[Step]:
+    """hopper_value.py _compress_fp4(x) | (_compress_fp4(x >> 4) << 16): a quarter of the values, as int32."""
+    low: list[Step] = [
+        ("x", v),
+        ("a", v),
+        ("b", v),
+        ("a", 0),
+        ("a", v),
+        ("c", v),
+        ("a", 0),
+        ("low", v),
+        *_drop("b", "c", "x"),
+    ]
+    high: list[Step] = [
+        ("nibble", v // 4), ("x", v), ("a", v), ("b", v), ("a", 0), ("a", v), ("c", v), ("a", 0), ("high", v),
+        *_drop("b", "c", "x", "nibble"), ("shifted", v), ("high", 0),
+    ]  # fmt: skip
+    return [*low, *high, (name, v), *_drop("low", "shifted")]
+
+
+class RepackExperts(Range, frozen=True):
+    method: str
+    format: str
+    steps: Callable[[ExpertsCase], list[Step]]
+
+
+REPACK_EXPERTS: tuple[RepackExperts, ...] = (
+    RepackExperts("", "", _plain, since="0.20.0"),
+    RepackExperts("", "", _untouched, until="0.20.0"),
+    RepackExperts("awq", "", _packed_marlin),
+    RepackExperts("gptq", "", _packed_marlin),
+    RepackExperts("fp8", "", _fp8),
+    RepackExperts("modelopt", "", _fp8),
+    RepackExperts("modelopt_fp4", "", _nvfp4),
+    RepackExperts("mxfp4", "", _mxfp4),
+    RepackExperts("compressed-tensors", "pack-quantized", _wna16),
+    RepackExperts("compressed-tensors", "float-quantized", _fp8),
+    RepackExperts("compressed-tensors", "nvfp4-pack-quantized", _nvfp4),
+)
+
+
+@cache
+def _rows(version: str) -> dict[tuple[str, str], Callable[[ExpertsCase], list[Step]]]:
+    return {(r.method, r.format): r.steps for r in reversed(REPACK_EXPERTS) if r.holds(version)}
+
+
+def experts_steps(version: str, case: ExpertsCase) -> list[Step]:
+    rows = _rows(version)
+    if case.scheme is None:
+        return rows[("", "")](case)
+    row = rows.get((case.scheme.method, case.scheme.format)) or rows.get((case.scheme.method, ""))
+    return row(case) if row else []
