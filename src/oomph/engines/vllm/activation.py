@@ -49,12 +49,11 @@ def activation(model: Model, batch: Batch) -> Term:
     """The torch peak above what was allocated when profiling began."""
     held = facts.HOLDING.get(model.architecture, facts.Holding())
     width = nbytes(batch.dtype, 1)
-    layers = _distinct(model.layers)
+    layers, first = _structure(model)
     workspace = (
         max((_expert_workspace(x.block, batch) for x, _ in layers), default=0) if batch.rules.moe_workspace else 0
     )
     cublas = _cublas(model, batch)
-    first = next((x.index for x in model.layers if _has_experts(x)), len(model.layers))
     phases = []
     for layer, last in layers:
         before = workspace if last < first else 0  # dense layers ahead of all experts run before their workspace exists
@@ -87,13 +86,23 @@ def _spread(model: Model, phase: str) -> float:
     return 0.15
 
 
-def _distinct(layers: tuple[Layer, ...]) -> list[tuple[Layer, int]]:
-    """Each kind of layer once, with the index of its last occurrence."""
-    seen: dict[tuple[int, tuple[Mixer, ...]], tuple[Layer, int]] = {}
-    for layer in layers:
-        key = (id(layer.block), layer.mixers)
-        seen[key] = (seen[key][0] if key in seen else layer, layer.index)
-    return list(seen.values())
+_Kinds = list[tuple[Layer, int]]
+_STRUCTURES: dict[int, tuple[Model, _Kinds, int]] = {}
+
+
+def _structure(model: Model) -> tuple[_Kinds, int]:
+    """Each kind of layer once, with the index of its last occurrence; and the first layer that has experts."""
+    found = _STRUCTURES.get(id(model))
+    if found is None or found[0] is not model:
+        kinds: dict[tuple[int, tuple[Mixer, ...]], tuple[Layer, int]] = {}
+        for layer in model.layers:
+            key = (id(layer.block), layer.mixers)
+            kinds[key] = (kinds[key][0] if key in kinds else layer, layer.index)
+        first = min((x.index for x, _ in kinds.values() if _has_experts(x)), default=len(model.layers))
+        if len(_STRUCTURES) > 256:
+            _STRUCTURES.clear()
+        found = _STRUCTURES[id(model)] = (model, list(kinds.values()), first)
+    return found[1], found[2]
 
 
 def _has_experts(layer: Layer) -> bool:

@@ -43,7 +43,7 @@ def plan_vllm(model: Model, deployment: Deployment) -> Plan:
         refused = Verdict(False, "other", 0, resolved.refusal.message)
         return Plan(deployment, model.name, refused, resolved=summary(resolved), warnings=notes)
     ranks = _ranks(resolved, deployment)
-    inputs = [_rank_input(model, deployment, resolved, r) for r in ranks]
+    inputs = _inputs(model, deployment, resolved, ranks)
     pinned = deployment.given.get("available_kv")
     budgets = [available_kv(i) if pinned is None else _given("available_kv", pinned) for i in inputs]
     cache = _cache(resolved, ranks, budgets)
@@ -66,6 +66,18 @@ def _ranks(resolved: Resolved, deployment: Deployment) -> list[_Rank]:
     tp, pp = resolved.tensor_parallel_size, resolved.pipeline_parallel_size
     gpus = deployment.gpus
     return [_Rank(i, i % tp, i // tp, gpus[min(i, len(gpus) - 1)]) for i in range(tp * pp)]
+
+
+def _inputs(model: Model, dep: Deployment, resolved: Resolved, ranks: Sequence[_Rank]) -> list[RankInput]:
+    """Ranks of one stage on equal cards are alike, except where experts do not divide."""
+    made: dict[tuple[Any, ...], RankInput] = {}
+    out = []
+    for rank in ranks:
+        key = (rank.pp_rank, rank.device, rank.tp_rank if resolved.enable_expert_parallel else 0)
+        if key not in made:
+            made[key] = _rank_input(model, dep, resolved, rank)
+        out.append(replace(made[key], index=rank.index))
+    return out
 
 
 def _given(name: str, n: int) -> Term:
@@ -137,7 +149,7 @@ def _rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: _Rank) 
     applied = _estimate_applied(budget, dep)
     ipc = round(float(dep.flags.get("mm_ipc_gpu_memory_gb") or 0) * (1 << 30))
     room = rank.device.total_bytes - rank.device.used_bytes - terms.context.bytes - terms.runner.bytes
-    died = passes(model, dep, build, room) if terms.load_peak.bytes > room else None
+    died = passes(model, resolved, dep, build, rank.device, room) if terms.load_peak.bytes > room else None
     return RankInput(
         rank.device,
         resolved,
