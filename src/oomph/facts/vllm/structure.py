@@ -38,6 +38,9 @@ HABITS: tuple[Habit, ...] = (
     Habit("router in float32", sm=((0, 90), (91, 100), (110, 1000))),
     # qwen3_vl.py:1818 (0.32.0) mrope_positions_factor: Qwen3-VL and Qwen3.5 positions never pass the token count
     Habit("mrope tables four times the longest sequence", until="0.32.0"),
+    # qwen_gdn_linear_attn.py maybe_disable_tp (0.22.0): Marlin wants 64 rows a rank, so each has all of in_proj_ba
+    Habit("in_proj_ba split under Marlin", until="0.22.0"),
+    Habit("in_proj_ba whole under Marlin", since="0.22.0"),
     # transformers' PixtralRotaryEmbedding: a row for every patch of the grid, kept twice by transformers 5 (0.21.0),
     # and later one set of frequencies (0.30.0 asks for 5.10)
     Habit("Pixtral frequencies of every patch", until="0.30.0"),

@@ -154,8 +154,18 @@ def _inputs(net: _Net, s: Site, keys: int, values: int) -> list[Module]:
         s.b.dtype,
         scheme=s.b.scheme(names),
     )
-    pair = [("linear_attn.in_proj_b", net.v_heads), ("linear_attn.in_proj_a", net.v_heads)]
-    return [qkvz, s.linear("linear_attn.in_proj_ba", pair, net.hidden, "column", "linear_attn")]
+    return [qkvz, *_ba(net, s)]
+
+
+def _ba(net: _Net, s: Site) -> list[Module]:
+    names = ("linear_attn.in_proj_b", "linear_attn.in_proj_a")
+    marlin = s.b.quant is not None and s.b.quant.facts.method in ("awq", "gptq", "auto-round")
+    split = [Part(n, net.v_heads, only="in_proj_ba split under Marlin" if marlin else "") for n in names]
+    found: list[Module] = [s.linear("linear_attn.in_proj_ba", split, net.hidden, "column", "linear_attn")]
+    if marlin:
+        whole = [Part(n, net.v_heads, stored=False, only="in_proj_ba whole under Marlin") for n in names]
+        found.append(s.linear("linear_attn.in_proj_ba", whole, net.hidden, "replicated", "linear_attn"))
+    return found
 
 
 def _mlp(net: _Net, s: Site, index: int) -> list[Module]:
