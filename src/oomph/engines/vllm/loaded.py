@@ -34,7 +34,7 @@ class WeightsPlan(Struct, frozen=True):
 def weights_terms(
     model: Model, resolved: Resolved, deployment: Deployment, build: Build, device: Device
 ) -> WeightsPlan:
-    setting = _setting(model, resolved, deployment, build, device)
+    setting = _setting(model, deployment, build, device, resolved.max_num_batched_tokens)
     key = (id(model), _key(build), setting)
     found = _CACHE.get(key)
     if found is not None and found[0] is model:
@@ -61,11 +61,9 @@ def weights_terms(
     return plan
 
 
-def passes(
-    model: Model, resolved: Resolved, deployment: Deployment, build: Build, device: Device, limit: int
-) -> Point | None:
+def passes(model: Model, deployment: Deployment, build: Build, limit: int, tokens: int = 0) -> Point | None:
     """The allocation with which the load exceeds `limit` bytes: where "Tried to allocate" is printed."""
-    setting = _setting(model, resolved, deployment, build, device, limit)
+    setting = _setting(model, deployment, build, deployment.gpus[0], tokens, limit)
     return play(created(model, build), build, setting).passed
 
 
@@ -78,11 +76,11 @@ def _extra_parts(load: Load, total: int, setting: Setting) -> dict[str, int]:
 
 
 def _setting(
-    model: Model, resolved: Resolved, deployment: Deployment, build: Build, device: Device, limit: int = 0
+    model: Model, deployment: Deployment, build: Build, device: Device, tokens: int, limit: int = 0
 ) -> Setting:
     flags, env = deployment.flags, deployment.environment
     conf = env.get("PYTORCH_CUDA_ALLOC_CONF", "") + env.get("PYTORCH_ALLOC_CONF", "")
-    version = resolved.version
+    version = deployment.engine.version
     mla = any(isinstance(m, Attention) and m.kind == "mla" for layer in model.layers[:4] for m in layer.mixers)
     return Setting(
         version=version,
@@ -93,7 +91,7 @@ def _setting(
         moe_backend=str(flags.get("moe_backend") or "auto"),
         expandable="expandable_segments:True" in conf,
         # gpu_model_runner.py:672 (0.21.0): inputs_embeds, the one large buffer that exists before the load
-        before=(resolved.max_num_batched_tokens * model.hidden_size * nbytes(build.dtype, 1),),
+        before=(tokens * model.hidden_size * nbytes(build.dtype, 1),) if tokens else (),
         mla_workspace=mla_workspace(version, device.sm) if mla else 0,
         limit=limit,
     )
