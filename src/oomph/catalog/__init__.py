@@ -75,7 +75,7 @@ def find(name: str) -> Entry | None:
         listed = ", ".join(row.id for row in found[:6]) + (", ..." if len(found) > 6 else "")
         raise InputError(f"{name[:80]!r} may be any of {len(found)} models", hint=f"there are {listed}")
     others = ", ".join(row.id for row in found[1:4])
-    note = f"{name!r} is read as {found[0].id}" + (f"; there is also {others}" if others else "")
+    note = f"{name!r} is read as {found[0].id}; there is also {others}" if others else ""
     return _read(found[0], note)
 
 

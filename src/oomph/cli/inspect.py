@@ -1,0 +1,35 @@
+"""`oomph inspect MODEL`: what a checkpoint is."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.command()
+@click.argument("model", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
+@click.option("--fresh", is_flag=True, help="Ask the hub even for a model that the catalogue knows.")
+def command(model: tuple[str, ...], as_json: bool, fresh: bool) -> None:
+    """What a checkpoint is: bytes by part and dtype, what is quantised, layers, KV cache, context.
+
+    \b
+    MODEL is a folder, a config.json, a .gguf file, a name, or a hub id:
+      oomph inspect ./my-model
+      oomph inspect "gemma-4-31b nvfp4"
+      oomph inspect Qwen/Qwen3-8B@main
+      oomph inspect unsloth/Qwen3-8B-GGUF:Q4_K_M
+    """
+    from oomph.inspection import inspect
+    from oomph.sources.load import load_model
+
+    found = inspect(load_model(" ".join(model), fresh=fresh))
+    if as_json:
+        from oomph.report.json import dumps, with_schema
+
+        print(dumps(with_schema(found)))
+        return
+    from oomph.report.inspect_text import print_inspection
+
+    print_inspection(found, sys.stdout)

@@ -1,0 +1,19 @@
+"""What every `--json` prints: one JSON object, indented for people who look at it, bytes as integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+SCHEMA = 1
+
+
+def dumps(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def with_schema(value: Any) -> dict[str, Any]:
+    """A Struct or dict as a dict that begins with the contract's version."""
+    plain = msgspec.to_builtins(value)
+    return {"schema": SCHEMA, **plain}
