@@ -61,9 +61,11 @@ def weights_terms(
     return plan
 
 
-def passes(model: Model, deployment: Deployment, build: Build, limit: int, tokens: int = 0) -> Point | None:
+def passes(
+    model: Model, resolved: Resolved, deployment: Deployment, build: Build, device: Device, limit: int
+) -> Point | None:
     """The allocation with which the load exceeds `limit` bytes: where "Tried to allocate" is printed."""
-    setting = _setting(model, deployment, build, deployment.gpus[0], tokens, limit)
+    setting = _setting(model, deployment, build, device, resolved.max_num_batched_tokens, limit)
     return play(created(model, build), build, setting).passed
 
 
