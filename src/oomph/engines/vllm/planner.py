@@ -13,7 +13,7 @@ from oomph.engines.vllm.graphs import count_graphs, estimate
 from oomph.engines.vllm.kv import KvPlan, kv
 from oomph.engines.vllm.loaded import passes, weights_terms
 from oomph.engines.vllm.resolve import Resolved, resolve
-from oomph.engines.vllm.settings import build_for
+from oomph.engines.vllm.settings import build_for, text_only
 from oomph.engines.vllm.shard import stage_layers
 from oomph.engines.vllm.timeline import RankInput, Terms, available_kv, requested, stages, verdict
 from oomph.engines.vllm.weights import Build
@@ -207,7 +207,26 @@ def _per_token(model: Model, batch: Batch) -> int:
 
 
 def _encoder_bytes(model: Model, dep: Deployment, resolved: Resolved) -> int:
-    return 0
+    """The vision encoder's share of profiling (multimodal/encoder_budget.py): as many items of the most expensive
+    modality as the budget holds. Not measured: an encoder holds its MLP and a few hidden states for every patch, and
+    four patches make a token in most models."""
+    limits = dep.flags.get("limit_mm_per_prompt")
+    allowed = [m for m in model.modalities if not isinstance(limits, dict) or limits.get(m.name, 1) != 0]
+    towers = [t for t in model.towers if t.layers and t.hidden]
+    if not allowed or not towers or text_only(model, dep.flags) or dep.flags.get("skip_mm_profiling"):
+        return 0
+    item = max(m.max_tokens for m in allowed)
+    budget = max(resolved.max_num_batched_tokens, item)
+    items = max(1, min(budget // max(1, item), resolved.max_num_seqs))
+    tower = max(towers, key=lambda t: t.hidden)
+    tp = 1 if dep.flags.get("mm_encoder_tp_mode") == "data" else resolved.tensor_parallel_size
+    width = nbytes(TORCH[resolved.dtype], 1)
+    per_patch = 3 * tower.intermediate // tp + 5 * tower.hidden
+    tokens = items * item
+    return tokens * (PATCHES_PER_TOKEN * per_patch + model.hidden_size) * width
+
+
+PATCHES_PER_TOKEN = 4  # a 2 x 2 merge, as in Qwen-VL, Pixtral and Llama 4
 
 
 def _cache(resolved: Resolved, ranks: Sequence[_Rank], budgets: Sequence[Term]) -> KvPlan:
@@ -294,6 +313,8 @@ def _assumptions(inputs: Sequence[RankInput]) -> tuple[str, ...]:
     lines = []
     if "not" in t.context.why:
         lines.append("CUDA context and driver memory: measured on an H200 only, taken as the same here")
+    if "encoder" in t.activation.why:
+        lines.append("vision encoder's peak: from its dimensions, not measured (half to twice as much)")
     if inputs[0].graphs.largest:
         lines.append("CUDA graph memory: a law measured on ten start-ups, good to about 25 %")
     return tuple(lines)
