@@ -45,7 +45,7 @@ _PUBLIC = {
     "parse_gpus": "sources.gpu",
     "plan": "plan",
 }
-__all__ = sorted(_PUBLIC)  # noqa: PLE0605
+__all__ = sorted(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
