@@ -215,7 +215,7 @@ def _encoder_bytes(model: Model, dep: Deployment, resolved: Resolved) -> int:
     towers = [t for t in model.towers if t.layers and t.hidden]
     if not allowed or not towers or text_only(model, dep.flags) or dep.flags.get("skip_mm_profiling"):
         return 0
-    item = max(m.max_tokens for m in allowed)
+    item = min(max(m.max_tokens for m in allowed), resolved.max_model_len)
     budget = max(resolved.max_num_batched_tokens, item)
     items = max(1, min(budget // max(1, item), resolved.max_num_seqs))
     tower = max(towers, key=lambda t: t.hidden)
