@@ -1,6 +1,6 @@
-"""The decoders people still test with: GPT-2, OPT, GPT-NeoX (Pythia) and Falcon.
+"""The decoders people still test with: GPT-2, OPT, GPT-NeoX (Pythia), Falcon and ChatGLM.
 
-vLLM: models/gpt2.py, opt.py, gpt_neox.py, falcon.py. All of them build everything outside the layers on every stage.
+vLLM: models/gpt2.py, opt.py, gpt_neox.py, falcon.py, chatglm.py. They build all that is outside the layers on every stage.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.ir.model import Attention, Block, Layer, Module, Param, Vocab
-from oomph.sources.arch.base import Builder, Site, Skeleton
+from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.decoder import (
     ALL_STAGES,
     Names,
@@ -59,6 +59,30 @@ _FALCON = Style(
     defaults=(("tie_word_embeddings", True), ("max_position_embeddings", 2048), ("bias", False)),
     aliases=(("n_embed", "hidden_size"), ("n_layer", "num_hidden_layers"), ("n_head", "num_attention_heads")),
 )
+_CHATGLM = Style(
+    gated=True,
+    own_head_dim=False,
+    everywhere=ALL_STAGES,
+    names=Names(
+        attn="self_attention",
+        packed_qkv="query_key_value",
+        out="dense",
+        gate_up_down=("gate", "up", "dense_4h_to_h"),
+        packed_gate_up="dense_h_to_4h",
+        embed="embedding.word_embeddings",
+        norm="encoder.final_layernorm",
+        layers="encoder.layers",
+    ),
+    defaults=(("partial_rotary_factor", 0.5), ("seq_length", 8192)),
+    aliases=(
+        ("num_layers", "num_hidden_layers"),
+        ("ffn_hidden_size", "intermediate_size"),
+        ("padded_vocab_size", "vocab_size"),
+        ("add_bias_linear", "attention_bias"),
+        ("add_bias_linear", "mlp_bias"),
+        ("add_qkv_bias", "qkv_bias"),
+    ),
+)
 
 
 def build(b: Builder) -> Skeleton:
@@ -67,9 +91,23 @@ def build(b: Builder) -> Skeleton:
     if b.architecture == "GPTNeoXForCausalLM":
         fill(b, _NEOX)
         return Skeleton(decoder_layers(b, _NEOX, "gpt_neox"), decoder_root(b, _NEOX, "gpt_neox", "embed_out"))
+    if b.architecture.startswith("ChatGLM"):
+        return _chatglm(b)
     if b.architecture == "GPT2LMHeadModel":
         return _gpt2(b)
     return _opt(b) if b.architecture == "OPTForCausalLM" else _falcon(b)
+
+
+def _chatglm(b: Builder) -> Skeleton:
+    t = b.text
+    fill(b, _CHATGLM)
+    heads = t.integer("num_attention_heads")
+    shared = t.integer("multi_query_group_num", default=heads) if t.flag("multi_query_attention") else heads
+    t.fill(num_key_value_heads=shared)
+    rope = rope_of(t, t.integer("hidden_size") // heads, positions=t.integer("seq_length"))
+    table = Param("transformer.rotary_pos_emb.inv_freq", (rope.dim // 2,), b.dtype, "other", created=False)
+    root = decoder_root(b, _CHATGLM, "transformer", "transformer.output_layer")
+    return Skeleton(decoder_layers(b, _CHATGLM, "transformer", rope=rope), b.block([*root.modules, table]))
 
 
 def _falcon(b: Builder) -> Skeleton:
