@@ -21,7 +21,7 @@ from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_layers import Setup, lay_out
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts, facts_of
-from oomph.engines.vllm.resolve_build import verify_build
+from oomph.engines.vllm.resolve_build import verify_blocks, verify_build
 from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode
 from oomph.engines.vllm.resolve_limits import (
     batch_limits,
@@ -181,16 +181,7 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
 
 def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved) -> Resolved:
     flags, facts, gpu = dep.flags, facts_of(model), dep.gpus[0]
-    verify_build(
-        model,
-        facts,
-        d,
-        r.stages,
-        tp=r.tensor_parallel_size,
-        dp=r.data_parallel_size,
-        ep=r.enable_expert_parallel,
-        sm=gpu.sm,
-    )
+    verify_build(model, d, r.stages)
     mm_prefix = _mm_prefix(model, flags, d)
     backend, fa = _forced_backend(model, facts, flags, gpu.sm, r, d)
     conv = str(flags.get("mamba_cache_dtype", "auto"))
@@ -226,6 +217,7 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved) -> Res
         gpu_name=gpu.driver_name or gpu.name,
     )
     made = lay_out(model, facts, setup, d, rules(r.version))
+    verify_blocks(facts, d, tp=r.tensor_parallel_size, dp=r.data_parallel_size, ep=r.enable_expert_parallel, sm=gpu.sm)
     return replace(
         r,
         block_size=made.block_size,

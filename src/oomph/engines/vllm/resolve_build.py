@@ -10,9 +10,7 @@ from oomph.ir.model import Attention, Experts, Linear, Model
 Stages = tuple[tuple[int, int], ...]
 
 
-def verify_build(
-    model: Model, facts: ModelFacts, d: Defaults, stages: Stages, *, tp: int, dp: int, ep: bool, sm: int
-) -> None:
+def verify_build(model: Model, d: Defaults, stages: Stages) -> None:
     unknown = d.unknown.get(model.architecture)
     if unknown is not None:
         raise Refused(unknown.type, unknown.text)
@@ -23,11 +21,15 @@ def verify_build(
         if model.architecture in d.pp_refused:
             raise Refused("ValidationError", PP_REFUSAL)
         _verify_sharing(model, stages)
+
+
+def verify_blocks(facts: ModelFacts, d: Defaults, *, tp: int, dp: int, ep: bool, sm: int) -> None:
+    """FP8 weights quantised in blocks must be cut between blocks. A layer's attention is built before its MLP."""
     for module in facts.blocked:
         if isinstance(module, Experts):
             _verify_experts(module, d, 1 if ep else tp * dp, sm)
-        elif tp > 1:
-            _verify_linear(module, tp)
+        elif tp > 1 and module.shard == "row":
+            _verify_row(module, tp)
 
 
 def _verify_sharing(model: Model, stages: Stages) -> None:
@@ -57,22 +59,12 @@ def _verify_experts(m: Experts, d: Defaults, split: int, sm: int) -> None:
         raise Refused("NotImplementedError", NO_FP8_MOE)
 
 
-def _verify_linear(m: Linear, tp: int) -> None:
-    """fp8_utils.py validate_fp8_block_shape: whole blocks on every rank."""
+def _verify_row(m: Linear, tp: int) -> None:
+    """fp8_utils.py validate_fp8_block_shape; column-parallel layers may cut a block (linear.py:510, 0.21.0)."""
     assert m.scheme is not None
-    block_n, block_k = m.scheme.block
-    if m.shard == "row" and m.in_features // tp % block_k:
+    size, block = m.in_features // tp, m.scheme.block[1]
+    if size % block:
         raise Refused(
             "ValueError",
-            f"Weight input_size_per_partition = {m.in_features // tp} is not divisible by weight quantization "
-            f"block_k = {block_k}.",
+            f"Weight input_size_per_partition = {size} is not divisible by weight quantization block_k = {block}.",
         )
-    if m.shard != "column" or any(part.heads for part in m.parts):
-        return  # MiMo-V2's K heads of 192 pass: its layer allows the mismatch
-    for part in m.parts:
-        size = part.out_features // tp
-        if size % block_n:
-            raise Refused(
-                "ValueError",
-                f"Weight output_partition_size = {size} is not divisible by weight quantization block_n = {block_n}.",
-            )

@@ -368,7 +368,7 @@ KNOWN = (
     ),
     Known(architecture="KimiK3ForConditionalGeneration", since="0.27.0"),
     Known(architecture="MuseGlimmerForConditionalGeneration", since="0.28.0"),
-    Known(architecture="MiniMaxM3ForConditionalGeneration", since="0.28.0"),
+    Known(architecture="MiniMaxM3SparseForConditionalGeneration", since="0.24.0"),
     Known(architecture="Step3p7FlashForCausalLM", since="99.0.0"),
     Known(architecture="MiniMaxM3ForCausalLM", since="99.0.0"),
 )  # fmt: skip
