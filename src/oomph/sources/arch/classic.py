@@ -1,6 +1,6 @@
 """The decoders people still test with: GPT-2, OPT, GPT-NeoX (Pythia), Falcon and ChatGLM.
 
-vLLM: models/gpt2.py, opt.py, gpt_neox.py, falcon.py, chatglm.py. They build all that is outside the layers on every stage.
+vLLM: models/gpt2.py, opt.py, gpt_neox.py, falcon.py, chatglm.py. All outside the layers is built on every stage.
 """
 
 from __future__ import annotations
