@@ -37,6 +37,7 @@ class Cause(Struct, frozen=True):
     title: str
     text: str
     sure: bool = True
+    score: int = 0
 
 
 class Possible(Struct, frozen=True):
@@ -177,7 +178,7 @@ def _cause(case: Case, best: tuple[Rule, Candidate] | None) -> Cause:
     if best is not None and (case.failed or best[1].score >= 40):
         rule, candidate = best
         sure = candidate.score >= SURE
-        return Cause(rule.id, rule.title, candidate.text, sure)
+        return Cause(rule.id, rule.title, candidate.text, sure, candidate.score)
     if case.failed:
         text = "Something failed, but what is in this log does not say why."
         return Cause("unknown", "The cause is not in this log", text, False)

@@ -7,26 +7,24 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from oomph.doctor import advice
 from oomph.doctor.advice import floor2
 from oomph.doctor.case import Case
 from oomph.doctor.enrich import names, with_model, with_plan
 from oomph.doctor.explain import Explanation, command_of, explain_case
+from oomph.doctor.rebuild import deployment_of
 from oomph.doctor.rule import Remedy
 from oomph.doctor.stages import ORDER
 from oomph.errors import OomphError
-from oomph.facts.gpus import GpuRow, rows
-from oomph.facts.vllm.activation import CONTEXT_H200, NCCL_BYTES
-from oomph.facts.vllm.versions import NEWEST, nearest
+from oomph.facts.vllm.activation import context_bytes
 from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 from oomph.units import GIB
 
 Planner = Callable[[Deployment], Any]
 Loader = Callable[[str], Model]
-ROUNDING = GIB // 80  # totals are printed in hundredths of a GiB
 
 # a remedy that pulls this lever moves these terms: they are not pinned for it
 MOVES = {
@@ -39,8 +37,6 @@ MOVES = {
     "graph_mode": ("cudagraph",), "eager": ("cudagraph",),
     "upgrade": ("activation_peak", "cudagraph", "non_torch"), "mm_cache": (),
 }  # fmt: skip
-# they change what a request needs, not what is left for it
-SAME_POOL = frozenset({"max_model_len", "kv_dtype", "hybrid_on", "kv_e5m2", "kv_auto", "state_dtype", "prefix_off"})
 
 
 def planned(
@@ -55,9 +51,9 @@ def planned(
             explanation, f"not planned: the log does not say {'the GPU (--gpu)' if case.rebuilt.model else 'the model'}"
         )
     if planner is None or loader is None:
-        from oomph import plan as real
+        from oomph.plan import load, plan
 
-        planner, loader = planner or real.plan, loader or real.load
+        planner, loader = planner or plan, loader or load
     try:
         model, base = _model(base, loader)
         case = with_model(case, model)
@@ -65,9 +61,17 @@ def planned(
         before = planner(base)
     except OomphError as error:
         return _noted(explanation, f"not planned: {error.message}")
-    pool = observed_pool(case)
-    exact = planner(msgspec.structs.replace(base, given={**base.given, "available_kv": pool})) if pool else before
-    return verify(case, with_plan(case, explanation, exact), planner, base, before)
+    pool = observed_pool(case, before)
+    exact = planner(_with_pool(base, pool)) if pool is not None else before
+    explanation = with_plan(case, explanation, exact)
+    if case.failed and (exact.verdict.fits or case.stage in ("runtime_request", "host_ram")):
+        why = (
+            "a start-up plan does not see it"
+            if case.stage in ("runtime_request", "host_ram")
+            else "by the plan it fits"
+        )
+        return _noted(explanation, f"the remedies are not verified: the failure is not reproduced ({why})")
+    return verify(case, explanation, Judge(case, planner, base, before, pool))
 
 
 def _noted(explanation: Explanation, note: str) -> Explanation:
@@ -85,60 +89,11 @@ def _model(base: Deployment, load: Loader) -> tuple[Model, Deployment]:
     raise refused
 
 
-def deployment_of(case: Case) -> Deployment | None:
-    rebuilt = case.rebuilt
-    gpus = devices(case)
-    if not rebuilt.model or not gpus:
-        return None
-    try:
-        version, _ = nearest(rebuilt.version or NEWEST)
-    except OomphError:
-        return None
-    engine = Engine("vllm", version, rebuilt.version_from or "newest known")
-    flags = {name: value for name, value in rebuilt.flags.items() if value is not None}
-    return Deployment(engine, rebuilt.model, flags, gpus, rebuilt.environment, given=observed(case))
-
-
-def devices(case: Case) -> tuple[Device, ...]:
-    """As given, else one GPU per rank with the total that the log prints, else the GPU that the text names."""
-    count = case.tp * max(1, case.whole("pipeline_parallel_size") or 1)
-    if case.gpus:
-        return case.gpus if len(case.gpus) >= count else case.gpus[:1] * count
-    total = case.account.total
-    row = gpu_row(total, case.capability, case.named_gpu)
-    if not total and row is None:
-        return ()
-    used = min(case.account.get("others") or 0, total - 1) if total else 0
-    if row is None:
-        return (Device("GPU", total, used_bytes=used),) * count
-    return (row.device(used_bytes=used, total_bytes=total),) * count
-
-
-def gpu_row(total: int, capability: str = "", named: str = "") -> GpuRow | None:
-    """The card whose total is the printed one; of several the one that is named or has the capability mentioned."""
-    close = [row for row in rows() if abs(row.total_bytes - total) <= ROUNDING] if total else []
-    by_name = [row for row in (close or ([] if total else rows())) if named and row.name == named]
-    same = [row for row in close if capability and "{}.{}".format(*row.capability) == capability]
-    found = by_name or same or close
-    return min(found, key=lambda row: abs(row.total_bytes - total)) if found else None
-
-
-def observed(case: Case) -> dict[str, int]:
-    """Terms as the log has them: what the loaded weights really took, what is on the card outside of PyTorch."""
-    given = {}
-    if weights := case.value("weights", "weights"):
-        given["weights"] = weights
-    outside = case.account.get("context")
-    if case.oom is not None and outside is not None:
-        own = CONTEXT_H200 + (NCCL_BYTES if case.tp > 1 else 0)
-        if case.stage == "weights_load":
-            given["context"] = outside
-        elif case.before("weights") and outside > 2 * own:
-            given["non_torch"] = outside - own
-    return given
-
-
-def observed_pool(case: Case) -> int | None:
+def observed_pool(case: Case, before: Any) -> int | None:
+    """What the log says is left for KV."""
+    blocks = case.value("mamba_blocks", "blocks")
+    if blocks and before.kv:
+        return int(blocks * before.kv.bytes_per_block)
     for kind in ("available_kv", "kv_need", "v0_terms"):
         value = case.value(kind, "available")
         if value is not None:
@@ -146,19 +101,12 @@ def observed_pool(case: Case) -> int | None:
     return None
 
 
-def variant(case: Case, remedy: Remedy, base: Deployment, before: Any = None) -> Deployment | None:
+def variant(remedy: Remedy, base: Deployment, before: Any = None) -> Deployment | None:
     """The deployment with the change; None where no plan can judge it."""
     if remedy.kind in ("host", "none") or not (remedy.flags or remedy.environment or remedy.model or remedy.version):
         return None
     flags = {name: value for name, value in {**base.flags, **remedy.flags}.items() if value is not None}
     given = {k: v for k, v in base.given.items() if k not in MOVES.get(remedy.lever, ())}
-    pool = observed_pool(case)
-    if pool is not None and case.stage == "kv_check":
-        if remedy.lever in SAME_POOL:
-            given["available_kv"] = pool
-        elif remedy.lever in ("util_up", "util_down"):
-            step = remedy.flags["gpu_memory_utilization"] - case.util
-            given["available_kv"] = pool + round(step * base.gpus[0].total_bytes)
     if remedy.lever == "offload" and before is not None and before.ranks:
         # offloader/uva.py moves each layer's parameters right after it was built, so the peak falls with the weights
         moved = round(remedy.flags["cpu_offload_gb"] * GIB)
@@ -175,34 +123,56 @@ def variant(case: Case, remedy: Remedy, base: Deployment, before: Any = None) ->
     )
 
 
-def verify(case: Case, explanation: Explanation, planner: Planner, base: Deployment, before: Any) -> Explanation:
+class Judge(Struct, frozen=True):
+    """Plans one change at a time against the failed run."""
+
+    case: Case
+    planner: Planner
+    base: Deployment
+    before: Any
+    pool: int | None  # observed: a change moves it by as much as it moves the planned one
+
+    def plan(self, deployment: Deployment) -> Any:
+        try:
+            plan = self.planner(deployment)
+            if self.pool is None or self.case.stage != "kv_check" or not plan.kv or not self.before.kv:
+                return plan
+            left = self.pool + plan.kv.available_bytes - self.before.kv.available_bytes
+            return self.planner(_with_pool(deployment, left))
+        except OomphError:
+            return None
+
+
+def _with_pool(deployment: Deployment, pool: int) -> Deployment:
+    return msgspec.structs.replace(deployment, given={**deployment.given, "available_kv": pool})
+
+
+def verify(case: Case, explanation: Explanation, judge: Judge) -> Explanation:
     """Those that fit are verified, those that do not are dropped, those that no plan can judge stay unverified."""
     kept: list[Remedy] = []
     for remedy in explanation.remedies:
-        if remedy.lever == "checkpoint":
-            kept += _checkpoints(case, remedy, planner, base, before) or [remedy]
-        else:
-            kept += _judged(case, remedy, planner, base, before)
+        kept += _checkpoints(judge, remedy) or [remedy] if remedy.lever == "checkpoint" else _judged(judge, remedy)
+    if not kept and explanation.cause.score >= 100:
+        return _noted(explanation, "the remedies are the engine's own; the plan does not confirm them")
     kept.sort(key=lambda r: (not r.verified, r.rank))
     rejected = explanation.rejected
-    if any(
-        "gpu_memory_utilization" in r.flags and r.lever != "util_up" for r in kept
-    ):  # right only with the other change
+    if any("gpu_memory_utilization" in r.flags and r.lever != "util_up" for r in kept):
         rejected = tuple(
             msgspec.structs.replace(r, advice=f"{r.advice} alone") if r.lever == "util_up" else r for r in rejected
         )
     return msgspec.structs.replace(explanation, remedies=tuple(kept), rejected=rejected)
 
 
-def _judged(case: Case, remedy: Remedy, planner: Planner, base: Deployment, before: Any) -> Iterator[Remedy]:
+def _judged(judge: Judge, remedy: Remedy) -> Iterator[Remedy]:
+    case = judge.case
     for _ in range(4):
-        deployment = variant(case, remedy, base, before)
-        plan = _plan(planner, deployment) if deployment is not None else None
+        deployment = variant(remedy, judge.base, judge.before)
+        plan = judge.plan(deployment) if deployment is not None else None
         if deployment is None or plan is None:
             yield remedy
             return
         if plan.verdict.fits:
-            yield msgspec.structs.replace(remedy, verified=True, gains_bytes=_gain(before, plan, remedy))
+            yield msgspec.structs.replace(remedy, verified=True, gains_bytes=_gain(judge.before, plan, remedy))
             return
         if _passed(case, plan.verdict.stage):
             yield remedy  # the plan dies where the real run did not: it is no judge here
@@ -226,22 +196,22 @@ def _once_more(case: Case, remedy: Remedy, deployment: Deployment, verdict: Any)
     return None
 
 
-def _checkpoints(case: Case, remedy: Remedy, planner: Planner, base: Deployment, before: Any) -> list[Remedy]:
+def _checkpoints(judge: Judge, remedy: Remedy) -> list[Remedy]:
     """Other checkpoints of the same model that fit, the largest (least quantised) first."""
     from oomph import catalog
 
     found = []
-    for name in catalog.variants(base.model):
-        if name.lower() == base.model.lower():
+    for name in catalog.variants(judge.base.model):
+        if name.lower() == judge.base.model.lower():
             continue
         flags = dict.fromkeys(("quantization", "load_format", "dtype"))
         other = msgspec.structs.replace(remedy, change=name, model=name, flags=flags)
-        for judged in _judged(case, other, planner, base, before):
+        for judged in _judged(judge, other):
             if judged.verified:
                 entry = catalog.find(name)
-                command = command_of(case.rebuilt, judged, name)
                 size = entry.bytes if entry else 0
                 costs = f"another checkpoint to download ({size / GIB:.1f} GiB)" if size else remedy.costs
+                command = command_of(judge.case.rebuilt, judged, name)
                 found.append((size, msgspec.structs.replace(judged, command=command, costs=costs)))
     return [r for _, r in sorted(found, key=lambda pair: -pair[0])[:3]]
 
@@ -249,7 +219,7 @@ def _checkpoints(case: Case, remedy: Remedy, planner: Planner, base: Deployment,
 def with_utilization(case: Case, remedy: Remedy, deployment: Deployment, short: int) -> Remedy | None:
     """The change alone gets past the failed stage and then has too little KV cache: with more utilization."""
     gpu = deployment.gpus[0]
-    outside = deployment.given.get("context", CONTEXT_H200) + gpu.used_bytes
+    outside = deployment.given.get("context", context_bytes(gpu.sm_count)) + gpu.used_bytes
     most = min(0.95, floor2((gpu.total_bytes - outside - 0.3 * GIB) / gpu.total_bytes))
     now = float(remedy.flags.get("gpu_memory_utilization", case.util))
     value = min(most, max(0.92, floor2(now + (short + GIB) / gpu.total_bytes)))  # 0.92: the default since 0.20
@@ -265,13 +235,6 @@ def _passed(case: Case, stage: str | None) -> bool:
     if stage is None or not case.stage or stage not in ORDER or case.stage not in ORDER:
         return False
     return ORDER.index(stage) < ORDER.index(case.stage) and stage != "other"
-
-
-def _plan(planner: Planner, deployment: Deployment | None) -> Any:
-    try:
-        return planner(deployment) if deployment is not None else None
-    except OomphError:
-        return None
 
 
 def _gain(before: Any, after: Any, remedy: Remedy) -> int:

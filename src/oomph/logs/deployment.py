@@ -148,6 +148,8 @@ def config_values(text: str) -> dict[str, Any]:
 
 
 def value_of(text: str) -> Any:
+    if re.fullmatch(r"-?[\d.]{1,20},", text):
+        text = text[:-1]  # a list in a sentence
     lowered = text.lower()
     if lowered in ("true", "false"):
         return lowered == "true"

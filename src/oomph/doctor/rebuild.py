@@ -1,0 +1,96 @@
+"""The deployment that failed, as far as the log tells it: something a planner can take."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from oomph.doctor.case import Case
+from oomph.errors import OomphError
+from oomph.facts.gpus import GpuRow, rows
+from oomph.facts.vllm.activation import NCCL_BYTES, context_bytes
+from oomph.facts.vllm.versions import NEWEST, nearest
+from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.hardware import Device
+from oomph.logs.deployment import render
+from oomph.units import GIB
+
+ROUNDING = GIB // 80  # totals are printed in hundredths of a GiB
+
+
+def deployment_of(case: Case) -> Deployment | None:
+    rebuilt = case.rebuilt
+    gpus = devices(case)
+    if not rebuilt.model or not gpus:
+        return None
+    try:
+        version, _ = nearest(rebuilt.version or NEWEST)
+    except OomphError:
+        return None
+    engine = Engine("vllm", version, rebuilt.version_from or "newest known")
+    flags = readable(rebuilt.flags, version)
+    return Deployment(engine, rebuilt.model, flags, gpus, rebuilt.environment, given=observed(case))
+
+
+def readable(flags: dict[str, Any], version: str) -> dict[str, Any]:
+    """The flags that this release reads, typed as it types them; what a paste has garbled is left out."""
+    from oomph.commands.arguments import parse
+
+    known: dict[str, Any] = {}
+    for name, value in flags.items():
+        try:
+            known |= dict(parse(shlex.split(render("", {name: value}))[3:], version).flags)
+        except (OomphError, ValueError):
+            continue
+    return known
+
+
+def devices(case: Case) -> tuple[Device, ...]:
+    """As given, else one GPU per rank with the total that the log prints, else the GPU that the text names."""
+    count = case.tp * max(1, case.whole("pipeline_parallel_size") or 1)
+    if case.gpus:
+        return case.gpus if len(case.gpus) >= count else case.gpus[:1] * count
+    total = case.account.total
+    row = gpu_row(total, case.capability, case.named_gpu)
+    if not total and row is None:
+        return ()
+    used = min(_held(case, total, row), total - 1) if total else 0
+    if row is None:
+        return (Device("GPU", total, used_bytes=used),) * count
+    return (row.device(used_bytes=used, total_bytes=total),) * count
+
+
+def own_context(case: Case, row: GpuRow | None) -> int:
+    return context_bytes(row.sm_count if row else 0) + (NCCL_BYTES if case.tp > 1 else 0)
+
+
+def _held(case: Case, total: int, row: GpuRow | None) -> int:
+    """By others: as the failed start-up check says it, else as PyTorch lists them."""
+    free = case.value("free_short", "free")
+    if free is not None:
+        return max(0, total - free - own_context(case, row))
+    return case.account.get("others") or 0
+
+
+def gpu_row(total: int, capability: str = "", named: str = "") -> GpuRow | None:
+    """The card whose total is the printed one; of several the one that is named or has the capability mentioned."""
+    close = [row for row in rows() if abs(row.total_bytes - total) <= ROUNDING] if total else []
+    by_name = [row for row in (close or ([] if total else rows())) if named and row.name == named]
+    same = [row for row in close if capability and "{}.{}".format(*row.capability) == capability]
+    found = by_name or same or close
+    return min(found, key=lambda row: abs(row.total_bytes - total)) if found else None
+
+
+def observed(case: Case) -> dict[str, int]:
+    """Terms as the log has them: what the loaded weights really took, what is on the card outside of PyTorch."""
+    given = {}
+    if weights := case.value("weights", "weights"):
+        given["weights"] = weights
+    outside = case.account.get("context")
+    if case.oom is not None and outside is not None:
+        own = own_context(case, gpu_row(case.account.total, case.capability, case.named_gpu))
+        if case.stage == "weights_load":
+            given["context"] = outside
+        elif case.before("weights") and outside > 2 * own:
+            given["non_torch"] = outside - own
+    return given
