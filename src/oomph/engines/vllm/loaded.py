@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from oomph.engines.vllm.load_peak import Load, Place, Point, Setting, play
+from oomph.engines.vllm.lora import slots
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.weights import Build, by_part, created
 from oomph.facts.dtypes import nbytes
@@ -34,7 +35,7 @@ class WeightsPlan(Struct, frozen=True):
 def weights_terms(
     model: Model, resolved: Resolved, deployment: Deployment, build: Build, device: Device
 ) -> WeightsPlan:
-    setting = _setting(model, deployment, build, device, resolved.max_num_batched_tokens)
+    setting = _setting(model, resolved, deployment, build, device)
     key = (id(model), _key(build), setting)
     found = _CACHE.get(key)
     if found is not None and found[0] is model:
@@ -65,7 +66,7 @@ def passes(
     model: Model, resolved: Resolved, deployment: Deployment, build: Build, device: Device, limit: int
 ) -> Point | None:
     """The allocation with which the load exceeds `limit` bytes: where "Tried to allocate" is printed."""
-    setting = _setting(model, deployment, build, device, resolved.max_num_batched_tokens, limit)
+    setting = _setting(model, resolved, deployment, build, device, limit)
     return play(created(model, build), build, setting).passed
 
 
@@ -78,11 +79,11 @@ def _extra_parts(load: Load, total: int, setting: Setting) -> dict[str, int]:
 
 
 def _setting(
-    model: Model, deployment: Deployment, build: Build, device: Device, tokens: int, limit: int = 0
+    model: Model, resolved: Resolved, deployment: Deployment, build: Build, device: Device, limit: int = 0
 ) -> Setting:
     flags, env = deployment.flags, deployment.environment
     conf = env.get("PYTORCH_CUDA_ALLOC_CONF", "") + env.get("PYTORCH_ALLOC_CONF", "")
-    version = deployment.engine.version
+    version, tokens = resolved.version, resolved.max_num_batched_tokens
     mla = any(isinstance(m, Attention) and m.kind == "mla" for layer in model.layers[:4] for m in layer.mixers)
     return Setting(
         version=version,
@@ -95,6 +96,7 @@ def _setting(
         # gpu_model_runner.py:672 (0.21.0): inputs_embeds, the one large buffer that exists before the load
         before=(tokens * model.hidden_size * nbytes(build.dtype, 1),) if tokens else (),
         mla_workspace=mla_workspace(version, device.sm) if mla else 0,
+        lora=slots(model, build, flags, version, tokens, resolved.max_num_seqs),
         limit=limit,
     )
 

@@ -1,0 +1,102 @@
+"""LoRA slots: two stacked matrices beside every linear layer, `max_loras` adapters of `max_lora_rank` (lora/layers)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from oomph.engines.vllm.shard import in_features, local_experts, outs, stage_layers
+from oomph.engines.vllm.weights import Build
+from oomph.facts.dtypes import TORCH, nbytes
+from oomph.facts.vllm.lora import DEFAULT_LORAS, DEFAULT_RANK, LoraRules, lora_rules
+from oomph.ir.model import Experts, Linear, Model, Module, Vocab
+
+
+def slots(
+    model: Model, build: Build, flags: Mapping[str, Any], version: str, tokens: int, seqs: int
+) -> tuple[tuple[str, int], ...]:
+    """(module, bytes) of every buffer, in the order in which LoRAModelManager makes them; empty without LoRA."""
+    if not flags.get("enable_lora"):
+        return ()
+    return tuple(_slots(model, build, flags, lora_rules(version), tokens, seqs))
+
+
+def _slots(
+    model: Model, build: Build, flags: Mapping[str, Any], rules: LoraRules, tokens: int, seqs: int
+) -> Iterator[tuple[str, int]]:
+    loras = int(flags.get("max_loras") or DEFAULT_LORAS)
+    rank = int(flags.get("max_lora_rank") or DEFAULT_RANK)
+    dtype = str(flags.get("lora_dtype") or "auto")
+    unit = loras * nbytes(TORCH.get(dtype, build.dtype), 1)
+    yield from _punica(loras, tokens, seqs)
+    layout = build.layout
+    first, last = layout.pp_rank == 0, layout.pp_rank == layout.pp - 1
+    vocabularies = [m for m in model.root.modules if isinstance(m, Vocab)]
+    has_vocabulary = model.architecture in rules.vocabulary
+    targets = flags.get("lora_target_modules")
+    if has_vocabulary and first and _wanted("embed_tokens", targets):
+        for m in vocabularies:
+            if m.role == "embed":  # vocal_parallel_embedding.py: every rank has the whole vocabulary
+                yield m.name, unit * (m.rows + rules.extra_vocabulary) * rank
+                yield m.name, unit * m.dim * rank
+    stage = stage_layers(len(model.layers), layout)
+    sharded = bool(flags.get("fully_sharded_loras"))
+    for layer in model.layers[stage.start : stage.stop]:
+        for module in layer.block.modules:
+            if _wanted(module.name.rpartition(".")[2], targets):
+                for size in _module(module, build, rank, sharded):
+                    yield module.name, unit * size
+    if has_vocabulary and last and _wanted("lm_head", targets):
+        head = next((m for m in vocabularies if m.role == "lm_head"), vocabularies[0] if vocabularies else None)
+        if head is not None:  # logits_processor.py
+            yield "logits_processor", unit * rank * model.hidden_size
+            yield "logits_processor", unit * (head.rows + rules.extra_vocabulary) * rank
+
+
+def _wanted(name: str, targets: Any) -> bool:
+    return not isinstance(targets, list) or name in targets
+
+
+def _module(module: Module, build: Build, rank: int, sharded: bool) -> Iterator[int]:
+    """Elements of the stacked A matrices, then of the B matrices, for one adapter."""
+    tp = build.layout.tp
+    if isinstance(module, Experts):
+        yield from _experts(module, build, rank, sharded)
+        return
+    if not isinstance(module, Linear):
+        return
+    n = outs(module, tp, build.habits)
+    if not n:
+        return
+    k = in_features(module, tp)
+    slices = n if module.shard == "column" else [sum(n)]
+    a = rank // tp if sharded and module.shard == "column" else rank
+    for _ in slices:
+        yield a * k
+    for out in slices:
+        yield (out // tp if sharded and module.shard == "row" else out) * rank
+
+
+def _experts(module: Experts, build: Build, rank: int, sharded: bool) -> Iterator[int]:
+    """lora/layers/fused_moe.py: a pair of matrices for every expert of this rank."""
+    layout = build.layout
+    e = local_experts(module.count, layout)
+    inter = module.intermediate // (1 if layout.expert_parallel else layout.moe_ranks)
+    fused = module.layout == "stacked"  # FusedMoE3DWithLoRA: gate and up are one matrix in the adapter
+    slices = [2 * inter] if fused and module.gated else [inter] * (2 if module.gated else 1)
+    a = rank // layout.tp if sharded else rank
+    for _ in slices:
+        yield e * a * module.hidden
+    yield e * rank * inter
+    for out in slices:
+        yield e * out * rank
+    yield e * (module.hidden // layout.tp if sharded else module.hidden) * rank
+
+
+def _punica(loras: int, tokens: int, seqs: int) -> Iterator[tuple[str, int]]:
+    """punica_base.py:138, lora_kernel_metadata.py:53: which adapter a token belongs to."""
+    for size in (8 * tokens, 8 * tokens, 8 * tokens, 16 * tokens, 8 * seqs, 8 * seqs, 8 * seqs):
+        yield "punica_wrapper", size
+    for _ in range(2):
+        for size in (4 * tokens, 4 * tokens, 4 * (loras + 1), 4 * (loras + 1), 4 * (loras + 2)):
+            yield "punica_wrapper", size
