@@ -96,6 +96,8 @@ GENERIC = (
     LogRow("sigkill", "signal 9", r"signal 9\b"),
     LogRow("sigkill", "SIGKILL", r"SIGKILL"),
     LogRow("sigkill", "signal: killed", r"signal: killed"),
+    LogRow("sigkill", "Killed", r"^Killed\s{0,4}$"),  # the shell's word
+    LogRow("sigkill", "-9", r"died(?:, exit code:)? \(?-9\b"),
     LogRow("ray_kill", "running low on memory", r"killed due to the node running low on memory",
            more=(r"was (?P<used__GB>[\d.]+)GB / (?P<total__GB>[\d.]+)GB",)),
     LogRow("shm_full", "/dev/shm", r"(?:Error while creating shared memory segment|No space left on device.{0,80}) ?/dev/shm"),

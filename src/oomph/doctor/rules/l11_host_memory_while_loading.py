@@ -28,7 +28,9 @@ from oomph.units import GIB, gib
 def match(case: Case) -> Candidate | None:
     if case.stage != "host_ram" or not case.failed:
         return None
-    loading = case.before("load_begin", "load_files", "offloaded") and not case.before("available_kv", "serving")
+    loading = case.before("load_begin", "load_files", "load_files_done", "offloaded") and not case.before(
+        "available_kv", "serving"
+    )
     offloaded, asked = case.value("offloaded", "offloaded"), case.whole("cpu_offload_gb")
     if not (loading or offloaded or asked or case.has("ray_kill")):
         return None

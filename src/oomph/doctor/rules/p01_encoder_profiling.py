@@ -45,7 +45,7 @@ def match(case: Case) -> Candidate | None:
     worst = case.value("mm_worst_case", "tokens")
     inside = case.in_traceback(*TOWER)
     after_budget = case.before("encoder_budget", "mm_profile") and not case.before("dynamo", "compiled")
-    if not inside and not worst and not (after_budget and case.oom is not None):
+    if not inside and not worst and not (after_budget and (case.oom is not None or case.death.functions)):
         return None
     items, modality = case.value("encoder_budget", "items"), case.first("encoder_budget")
     text = "vLLM runs the largest multi-modal item the model allows before it serves, and that run did not fit."

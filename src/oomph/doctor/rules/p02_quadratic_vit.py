@@ -27,13 +27,12 @@ def match(case: Case) -> Candidate | None:
         return None
     if not case.in_traceback("vit_attn_wrappers", "torch_sdpa_wrapper"):
         return None
-    tried = case.oom_value("tried") or 0
-    if tried < 4 * GIB:
+    tried = case.oom_value("tried")
+    if tried is not None and tried < 4 * GIB:
         return None
     text = (
-        f"One allocation of {gib(tried)} in the vision tower's attention: heads x patches x patches, built because no"
-        " flash kernel serves it on this GPU."
-    )
+        f"One allocation of {gib(tried)}" if tried else "An allocation"
+    ) + " in the vision tower's attention: heads x patches x patches, built because no flash kernel serves it here."
     backend = Remedy(
         "vit_backend",
         "--mm-encoder-attn-backend FLASH_ATTN",

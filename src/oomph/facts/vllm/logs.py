@@ -200,6 +200,8 @@ RUN_TIME = (
     LogRow("secondary", "See root cause above", r"Engine core initialization failed\. See root cause above"),
     LogRow("secondary", "EngineDeadError", r"EngineDeadError"),
     LogRow("secondary", "EngineCore encountered", r"EngineCore encountered (?:an issue|a fatal error)"),
+    LogRow("secondary", "died unexpectedly", r"Worker proc \S{1,40} died unexpectedly"),
+    LogRow("secondary", "fatal signal from worker", r"[Gg]ot fatal signal from worker processes"),
     LogRow("secondary", "WorkerProc initialization failed", r"WorkerProc initialization failed"),
     LogRow("engine_failed", "failed to start", r"(?:EngineCore|WorkerProc) failed to start"),
     LogRow("engine_failed", "WorkerProc hit an exception", r"WorkerProc hit an exception"),
