@@ -33,7 +33,7 @@ def build_model(
     config = Config(raw)
     architectures = config.items("architectures")
     architecture = next((a for a in architectures if isinstance(a, str)), "")
-    text = config.sub("text_config") if isinstance(config.raw.get("text_config"), Mapping) else config
+    text = text_of(config)
     if record is not None:
         record += [config, text]
     make = family(architecture)
@@ -78,6 +78,14 @@ def build_model(
     )
 
 
+def text_of(config: Config) -> Config:
+    """The language model's part of a config: under the name that its writers gave it, or all of it."""
+    for key in ("text_config", "llm_config", "language_config", "thinker_config"):
+        if isinstance(config.raw.get(key), Mapping):
+            return text_of(config.sub(key)) if key == "thinker_config" else config.sub(key)
+    return config
+
+
 def _opaque(name: str, architecture: str, config: Config, tensors: tuple[Tensor, ...] | None, source: str) -> Model:
     """An architecture without a family file: its weights are what the headers say, its caches are not guessed."""
     if tensors is None:
@@ -85,7 +93,7 @@ def _opaque(name: str, architecture: str, config: Config, tensors: tuple[Tensor,
             f"the architecture {architecture or '(none)'} of {name} is not known",
             hint="with the checkpoint's safetensors headers (a folder or a hub id) its weights can be told",
         )
-    text = config.sub("text_config") if isinstance(config.raw.get("text_config"), Mapping) else config
+    text = text_of(config)
     return Model(
         name,
         architecture,
