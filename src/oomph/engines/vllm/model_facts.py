@@ -20,6 +20,7 @@ class ModelFacts(Struct, frozen=True):
     has_state: bool
     is_moe: bool
     is_mla: bool
+    topk: int  # sparse latent attention: what the indexer keeps; layers without one use the choice of another
     chunk: int  # chunked-local attention anywhere
     head_size: int  # model_config.get_head_size()
     num_kv_heads: int
@@ -68,6 +69,7 @@ def _facts(model: Model) -> ModelFacts:
         has_state=bool(states),
         is_moe=any(isinstance(x, Experts) for layer in model.layers for x in layer.block.modules),
         is_mla=any(m.kind == "mla" for m in attention),
+        topk=max((m.indexer.top_k for m in attention if m.kind == "mla" and m.indexer), default=0),
         chunk=max((m.chunk for m in attention), default=0),
         head_size=_model_head(model, first, heads),
         num_kv_heads=model.num_kv_heads or (first.num_kv_heads if first else 0),

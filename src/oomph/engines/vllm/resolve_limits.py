@@ -69,6 +69,8 @@ def resolve_quantization(model: Model, flag: str, version: str, d: Defaults, sm:
     name = row.name if row else own
     if d.renames:
         name = RENAMED.get((model.architecture, own), name)
+        scheme = model.quantization.scheme if model.quantization else None
+        name = RENAMED.get((model.architecture, scheme.format), name) if scheme else name
     if row and not row.desc_act and _desc_act(model):
         raise Refused("ValidationError", DESC_ACT_REFUSED)
     if flag and flag not in (name, own, "marlin"):

@@ -233,10 +233,11 @@ METHODS = (
     Method(checkpoint="fbgemm_fp8", name="fbgemm_fp8", min_sm=80),
     Method(checkpoint="experts_int8", name="experts_int8", min_sm=80),
 )
-# verify_and_update_model_config of these architectures renames a method (0.20+).
+# verify_and_update_model_config of these architectures renames a method, or a compressed-tensors format (0.20+).
 RENAMED = {
     ("GptOssForCausalLM", "mxfp4"): "gpt_oss_mxfp4",
     ("DeepseekV4ForCausalLM", "fp8"): "deepseek_v4_fp8",
+    ("KimiK3ForConditionalGeneration", "mxfp4-pack-quantized"): "mxfp4",
 }
 RENAMES = (Row(value=0, until="0.20.0"), Row(value=1, since="0.20.0"))
 
