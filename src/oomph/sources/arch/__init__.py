@@ -39,6 +39,9 @@ FAMILIES: dict[str, str] = {
     "GemmaForCausalLM": "gemma",
     "Glm4ForCausalLM": "dense",
     "Glm4MoeForCausalLM": "glm4_moe",
+    "Glm4MoeLiteForCausalLM": "deepseek",
+    "Glm4vForConditionalGeneration": "glm4v",
+    "Glm4vMoeForConditionalGeneration": "glm4v",
     "GlmForCausalLM": "dense",
     "GlmMoeDsaForCausalLM": "deepseek",
     "GptOssForCausalLM": "gpt_oss",
@@ -106,6 +109,7 @@ FAMILIES: dict[str, str] = {
     "Starcoder2ForCausalLM": "dense",
     "Step3p7FlashForCausalLM": "step3p7",
     "Step3p7ForConditionalGeneration": "step3p7",
+    "WhisperForConditionalGeneration": "whisper",
     "XverseForCausalLM": "dense",
 }
 

@@ -1,4 +1,4 @@
-"""DeepSeek V2, V3, R1, V3.1 and V3.2, Kimi K2 (the same architecture), GLM-5 and Kimi K2.5's language model.
+"""DeepSeek V2 to V3.2, Kimi K2 (the same architecture), GLM-5, GLM-4.7-Flash, the language model of Kimi K2.5 and VL.
 
 vLLM: models/deepseek_v2.py, deepseek_mtp.py.
 """
@@ -12,6 +12,8 @@ from oomph.sources.config import Config
 
 
 def build(b: Builder) -> Skeleton:
+    if b.architecture == "Glm4MoeLiteForCausalLM":
+        b.text.fill(topk_method="noaux_tc", n_shared_experts=1, first_k_dense_replace=1)  # Glm4MoeLiteConfig
     return language_model(b, "model", "lm_head")
 
 
@@ -80,4 +82,5 @@ def _mlp(s: Site, t: Config, index: int) -> list[Module]:
     )
     if not sparse:
         return s.gated_mlp(t.integer("hidden_size"), t.integer("intermediate_size"))
-    return routed_mlp(s, t, correction=t.text("topk_method") == "noaux_tc")
+    lite = s.b.architecture == "Glm4MoeLiteForCausalLM"  # glm4_moe_lite.py: as GLM-4.5, a float32 router
+    return routed_mlp(s, t, correction=t.text("topk_method") == "noaux_tc", gate_dtype="F32" if lite else "")
