@@ -44,8 +44,13 @@ def plan_vllm(model: Model, deployment: Deployment) -> Plan:
         return Plan(deployment, model.name, refused, resolved=summary(resolved), warnings=notes)
     ranks = _ranks(resolved, deployment)
     inputs = _inputs(model, deployment, resolved, ranks)
+    budgets = [available_kv(i) for i in inputs]
     pinned = deployment.given.get("available_kv")
-    budgets = [available_kv(i) if pinned is None else _given("available_kv", pinned) for i in inputs]
+    if pinned is not None:
+        inputs = [replace(i, observed=True, judged=pinned <= b.high) for i, b in zip(inputs, budgets, strict=True)]
+        if not all(i.judged for i in inputs):
+            notes = (*notes, "the given KV memory is more than this plan can explain: what follows it is not judged")
+        budgets = [_given("available_kv", pinned) for _ in inputs]
     cache = _cache(resolved, ranks, budgets)
     plans = tuple(_rank_plan(i, r, b, cache) for i, r, b in zip(inputs, ranks, budgets, strict=True))
     worst = _worst([p.verdict for p in plans])

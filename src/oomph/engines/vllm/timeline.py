@@ -45,6 +45,9 @@ class RankInput(Struct, frozen=True):
     created_bytes: int = 0
     died: Point | None = None  # the allocation with which the load runs out
     layers: int = 0
+    # KV memory that a log printed: the stages before it were passed, whatever the plan would say of them
+    observed: bool = False
+    judged: bool = True  # False: the observed KV memory is more than the plan can explain; later stages are not judged
 
 
 def requested(device: Device, resolved: Resolved) -> int:
@@ -142,20 +145,20 @@ def verdict(r: RankInput, kv: KvPlan | None, points: list[Step]) -> Verdict:
     dev = r.device
     want = requested(dev, r.resolved)
     free = dev.total_bytes - points[0].stage.resident_bytes
-    if free < want:
+    if free < want and not r.observed:
         return Verdict(False, "startup_free_memory", want - free, free_memory_text(r, free, want), r.index)
     for point in points[1:]:
         order = point.stage.name
         if order == "kv_alloc":
             break
         over = point.stage.peak_bytes - dev.total_bytes
-        if over > 0:
+        if over > 0 and not r.observed:
             return _oom(r, point, over)
     if kv is not None and kv.refusal is not None:
         short = max(0, kv.need_bytes - kv.available_bytes) if kv.available_bytes > 0 else max(1, -kv.available_bytes)
         return Verdict(False, "kv_check", short, kv.refusal.message, r.index)
     for point in points:
-        if point.stage.name in ("kv_alloc", "cudagraph_capture", "sampler_warmup"):
+        if r.judged and point.stage.name in ("kv_alloc", "cudagraph_capture", "sampler_warmup"):
             over = point.stage.peak_bytes - dev.total_bytes
             if over > 0:
                 return _oom(r, point, over)
