@@ -45,6 +45,7 @@ class Load(Struct, frozen=True):
     peak: Point
     places: tuple[Place, ...]
     lora: int = 0
+    drafts: int = 0
     passed: Point | None = None  # the first allocation beyond the limit that was asked about
 
 
@@ -64,23 +65,40 @@ class Setting(Struct, frozen=True):
     limit: int = 0
 
 
-def play(places: Sequence[Placed], build: Build, setting: Setting) -> Load:
+class Draft(Struct, frozen=True):
+    """A drafter, built and loaded after the model. `shared`: built too, then replaced by the model's own."""
+
+    places: tuple[Placed, ...]
+    build: Build
+    shared: tuple[tuple[str, int], ...] = ()
+
+
+def play(places: Sequence[Placed], build: Build, setting: Setting, drafts: Sequence[Draft] = ()) -> Load:
+    """gpu_model_runner.py:4850 (0.21.0): the model, its LoRA slots, then the drafters."""
     player = _Player(setting)
     for size in setting.before:
         player.memory.alloc(size)
     player.start = player.memory.allocated
-    done = tuple(player.place(place, build) for place in places)
-    built = player.held
-    if setting.dummy:
-        player.doing = "loading"
-        player.dummy()
-    player.doing = "repacking"
-    player.repack(build)
-    before_lora = player.held
+    done = player.load(places, build, "building", "repacking")
+    repacked = player.held
     player.doing, player.where, player.layer = "LoRA slots", "", -1
     for name, size in setting.lora:
         player.new(name, size)
-    return Load(built, player.held, player.peak, done, player.held - before_lora, player.passed)
+    lora = player.held
+    for draft in drafts:
+        shared = [player.new(name, size) for name, size in draft.shared]
+        done += player.load(draft.places, draft.build, "draft model", "draft model")
+        for block in shared:  # llm_base_proposer.py _maybe_share_embeddings
+            player.memory.free(block)
+    return Load(
+        built=player.built,
+        loaded=player.held,
+        peak=player.peak,
+        places=done,
+        lora=lora - repacked,
+        drafts=player.held - lora,
+        passed=player.passed,
+    )
 
 
 class _Module(Struct):
@@ -101,6 +119,7 @@ class _Player:
         self.passed: Point | None = None
         self.modules: list[_Module] = []
         self.workspace = setting.mla_workspace
+        self.built = 0
         self._steps: dict[tuple[int, int], list[Step]] = {}
 
     @property
@@ -117,12 +136,25 @@ class _Player:
             self.passed = Point(self.where, self.layer, module, size, self.held, self.doing)
         return block
 
+    def load(self, places: Sequence[Placed], build: Build, building: str, repacking: str) -> tuple[Place, ...]:
+        self.doing, self.modules = building, []
+        done = tuple(self.place(place, build) for place in places)
+        self.built = self.built or self.held
+        if self.setting.dummy:
+            self.doing = "loading"
+            self.dummy()
+        self.doing = repacking
+        self.repack(build)
+        return done
+
     def place(self, place: Placed, build: Build) -> Place:
         self.where, self.layer = place.where, place.layer
         module: _Module | None = None
         for tensor in place.tensors:
             if tensor.rope is not None:
                 self.run("rotary_emb", rope_steps(tensor.rope, tensor.rows, tensor.nbytes), {})
+                continue
+            if isinstance(tensor.of, Linear) and tensor.of.alias:
                 continue
             if module is None or tensor.of is not module.of or tensor.of is None:
                 module = _Module(place.where, place.layer, tensor.module, tensor.of, {})

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from oomph.engines.vllm.load_peak import Load, Place, Point, Setting, play
+from oomph.engines.vllm.load_peak import Draft, Load, Place, Point, Setting, play
 from oomph.engines.vllm.lora import slots
 from oomph.engines.vllm.resolve import Resolved
-from oomph.engines.vllm.weights import Build, by_part, created
+from oomph.engines.vllm.weights import Build, Created, Placed, created
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.load import load_rules, mla_workspace
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis
-from oomph.ir.model import Attention, Model
+from oomph.ir.model import Attention, Linear, Model, Vocab
 
 _SMS = 132  # where a GPU's multiprocessors are not known; only Marlin's workspace depends on it (4 bytes each)
 
@@ -33,18 +34,23 @@ class WeightsPlan(Struct, frozen=True):
 
 
 def weights_terms(
-    model: Model, resolved: Resolved, deployment: Deployment, build: Build, device: Device
+    model: Model,
+    resolved: Resolved,
+    deployment: Deployment,
+    build: Build,
+    device: Device,
+    draft: Model | None = None,
 ) -> WeightsPlan:
+    """`draft`: the model that --speculative-config names, where it is another one."""
     setting = _setting(model, resolved, deployment, build, device)
-    key = (id(model), _key(build), setting)
+    key = (id(model), _key(build), setting, resolved.uses_drafts, id(draft))
     found = _CACHE.get(key)
-    if found is not None and found[0] is model:
-        return found[1]
-    places = created(model, build)
-    load = play(places, build, setting)
-    parts = by_part(places)
-    total = sum(parts.values())
-    parts |= _extra_parts(load, total, setting)
+    if found is not None and found[0] is model and found[1] is draft:
+        return found[2]
+    places, drafts = _places(model, build, resolved, draft)
+    load = play(places, build, setting, drafts)
+    total = sum(place.nbytes for place in (*places, *(p for d in drafts for p in d.places)))
+    parts = _parts(places, load, setting)
     plan = WeightsPlan(
         created_bytes=total,
         loaded_bytes=load.loaded,
@@ -58,23 +64,67 @@ def weights_terms(
     )
     if len(_CACHE) > 4096:
         _CACHE.clear()
-    _CACHE[key] = (model, plan)
+    _CACHE[key] = (model, draft, plan)
     return plan
 
 
 def passes(
-    model: Model, resolved: Resolved, deployment: Deployment, build: Build, device: Device, limit: int
+    model: Model,
+    resolved: Resolved,
+    deployment: Deployment,
+    build: Build,
+    device: Device,
+    limit: int,
+    draft: Model | None = None,
 ) -> Point | None:
     """The allocation with which the load exceeds `limit` bytes: where "Tried to allocate" is printed."""
     setting = _setting(model, resolved, deployment, build, device, limit)
-    return play(created(model, build), build, setting).passed
+    places, drafts = _places(model, build, resolved, draft)
+    return play(places, build, setting, drafts).passed
 
 
-def _extra_parts(load: Load, total: int, setting: Setting) -> dict[str, int]:
-    """Where `loaded` differs from what was created."""
-    parts = {"LoRA slots": load.lora, "attention workspace": setting.mla_workspace}
-    parts["repacking"] = load.loaded - load.built - load.lora
-    parts["allocator rounding"] = load.built - total - setting.mla_workspace
+def _places(
+    model: Model, build: Build, resolved: Resolved, draft: Model | None
+) -> tuple[tuple[Placed, ...], tuple[Draft, ...]]:
+    """The model's places, and the drafters'. A drafter builds an embedding and a head of its own before it gets the
+    model's; across pipeline stages it keeps them."""
+    places = created(model, build)
+    drafts = []
+    if resolved.uses_drafts and build.layout.pp_rank == build.layout.pp - 1:
+        own = created(model, replace(build, drafts=True))[len(places) :]
+        tables = tuple((t.module, t.nbytes) for p in places if p.where == "root" for t in p.tensors if _is_table(t))
+        drafts.append(Draft(tuple(_without_tables(p) for p in own), build, tables))
+    if draft is not None:
+        whole = replace(build, drafts=False, towers=False)
+        drafts.append(Draft(tuple(_own_tables(p) for p in created(draft, whole)), whole))
+    return places, tuple(drafts)
+
+
+def _is_table(tensor: Created) -> bool:
+    return isinstance(tensor.of, Vocab)
+
+
+def _without_tables(place: Placed) -> Placed:
+    return replace(place, tensors=tuple(t for t in place.tensors if not _is_table(t)))
+
+
+def _own_tables(place: Placed) -> Placed:
+    """EAGLE heads whose checkpoint has no embedding or head use the model's."""
+    kept = (t for t in place.tensors if not isinstance(t.of, Vocab) or t.of.stored)
+    return replace(place, tensors=tuple(kept))
+
+
+def _parts(places: tuple[Placed, ...], load: Load, setting: Setting) -> dict[str, int]:
+    """What was created, by role, and where `loaded` differs from it."""
+    parts: dict[str, int] = {}
+    for place in places:
+        for tensor in place.tensors:
+            if not (isinstance(tensor.of, Linear) and tensor.of.alias):
+                parts[tensor.part] = parts.get(tensor.part, 0) + tensor.nbytes
+    rounding = load.built - sum(parts.values()) - setting.mla_workspace
+    repacked = load.loaded - load.built - load.lora - load.drafts
+    parts |= {"draft model": load.drafts, "LoRA slots": load.lora, "attention workspace": setting.mla_workspace}
+    parts |= {"repacking": repacked, "allocator rounding": rounding}
     return {name: size for name, size in parts.items() if size}
 
 
@@ -101,7 +151,7 @@ def _setting(
     )
 
 
-_CACHE: dict[tuple[Any, ...], tuple[Model, WeightsPlan]] = {}
+_CACHE: dict[tuple[Any, ...], tuple[Model, Model | None, WeightsPlan]] = {}
 
 
 def _key(build: Build) -> tuple[Any, ...]:
