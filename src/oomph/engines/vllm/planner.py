@@ -60,7 +60,7 @@ def plan_vllm(model: Model, deployment: Deployment) -> Plan:
         worst,
         plans,
         _kv_summary(cache),
-        summary(resolved, cache.max_model_len),
+        summary(resolved, cache),
         _assumptions(inputs),
         notes,
     )
@@ -283,7 +283,7 @@ def _kv_summary(cache: KvPlan) -> KvSummary:
     )
 
 
-def summary(resolved: Resolved, max_model_len: int | None = None) -> dict[str, Any]:
+def summary(resolved: Resolved, cache: KvPlan | None = None) -> dict[str, Any]:
     """The settings people ask for, by the engine's names."""
     names = (
         "max_model_len",
@@ -306,8 +306,8 @@ def summary(resolved: Resolved, max_model_len: int | None = None) -> dict[str, A
         "enable_expert_parallel",
     )
     out: dict[str, Any] = {n: getattr(resolved, n) for n in names}
-    if max_model_len is not None:
-        out["max_model_len"] = max_model_len
+    if cache is not None:  # auto-fit and the grouping have the last word
+        out["max_model_len"], out["block_size"] = cache.max_model_len, cache.block_size or resolved.block_size
     out["cudagraph_capture_sizes"] = list(resolved.cudagraph_capture_sizes)
     out["attention_backends"] = dict(resolved.attention)
     return out
