@@ -213,7 +213,7 @@ def _unused(case: Case) -> str:
     free, total = case.value("ledger", "free"), case.value("ledger", "total")
     if not free or not total or not case.account.util:
         return ""
-    most = int((free - 0.5 * GIB) / total * 100) / 100
+    most = min(0.95, int((free - 0.5 * GIB) / total * 100) / 100)
     more = round((most - case.util) * total)
     if more < GIB:
         return ""

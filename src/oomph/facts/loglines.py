@@ -111,6 +111,8 @@ GENERIC = (
     LogRow("triton_oom", "Triton Error", r"Triton Error \[CUDA\]: out of memory"),
     LogRow("fp8e4nv", "fp8e4nv", r"type fp8e4nv not supported in this architecture"),
     LogRow("cuda_error_oom", "CUDA error", r"CUDA error: out of memory"),
+    LogRow("cuda_error_oom", "CUDA error 2", r"CUDA error 2 at .{0,200}out of memory"),
+    LogRow("cuda_error_oom", "HIP error", r"HIP error: out of memory"),
     LogRow("cuda_error_oom", "cudaErrorMemoryAllocation", r"cudaErrorMemoryAllocation"),
     LogRow("nccl_oom", "Cuda failure", r"Cuda failure (?:\d+ )?'out of memory'"),
     LogRow("cuda_busy", "busy or unavailable", r"CUDA-capable device\(s\) is/are busy or unavailable"),

@@ -22,7 +22,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule
 from oomph.units import gib
 
 
@@ -49,8 +49,8 @@ def match(case: Case) -> Candidate | None:
     fits = estimate or (int(length * have / need * 0.97) if need else 0)
     if fits > 256:
         remedies.append(advice.context(fits // 16 * 16))
-    if str(case.flag("kv_cache_dtype") or "auto") == "auto" and need and need / 2 <= have:
-        remedies.append(advice.kv_dtype())
+    if str(case.flag("kv_cache_dtype") or "auto") == "auto" and need:
+        remedies.append(advice.kv_dtype() if need / 2 <= have else _both(2 * fits // 16 * 16))
     if need and total and (target := case.util + (need - have) / total + 0.005) <= 0.96:
         remedies.append(advice.utilization(case, target + 0.01))
     elif need and not total and case.util <= 0.9:
@@ -63,6 +63,12 @@ def match(case: Case) -> Candidate | None:
         tuple(remedies),
         useless(case, reject("max_num_seqs", "the check asks for one request only")),
     )
+
+
+def _both(length: int) -> Remedy:
+    flags = {"kv_cache_dtype": "fp8", "max_model_len": length}
+    costs = f"KV values are kept in 8 bits; requests longer than {length:,} tokens are refused"
+    return Remedy("kv_dtype", f"--kv-cache-dtype fp8 --max-model-len {length}", "flag", flags, costs=costs, rank=4)
 
 
 RULE = Rule(

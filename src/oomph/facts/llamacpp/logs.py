@@ -32,6 +32,7 @@ ROWS = (
     LogRow("lc_no_kv", "failed to create context", r"failed to create context"),
     LogRow("lc_no_weights", "unable to allocate", r"unable to allocate (?P<buffer>[\w ]{1,24}) buffer"),
     LogRow("lc_no_weights", "ggml_vulkan", r"ggml_vulkan: Device memory allocation of size (?P<tried__B>\d+) failed"),
+    LogRow("lc_no_weights", "ErrorOutOfDeviceMemory", r"ErrorOutOfDeviceMemory"),
     LogRow("lc_no_output", "failed to allocate output buffer", r"failed to allocate output buffer of size (?P<tried__MiB>[\d.]+) MiB"),
     LogRow("lc_load_failed", "error loading model", r"llama_model_load: error loading model"),
     LogRow("lc_kv_full", "failed to find a memory slot", r"failed to find a memory slot for batch of size (?P<batch__int>\d+)"),

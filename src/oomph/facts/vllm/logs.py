@@ -151,7 +151,7 @@ KV = (
     LogRow("kv_tokens", "KV cache size", rf"KV cache size:? (?P<tokens__int>{_INT}) tokens"),
     LogRow("concurrency", "Maximum concurrency",
            rf"Maximum concurrency for (?P<max_model_len__int>{_INT}) tokens per request: (?P<concurrency__float>[\d.]+)x"),
-    LogRow("v0_blocks", "blocks:", r"# (?:GPU|cuda|CUDA) blocks: (?P<blocks__int>\d+)", until="0.11.0"),
+    LogRow("v0_blocks", "blocks:", r"# (?:GPU|cuda|CUDA|TPU|HPU|NPU|XPU|rocm) blocks: (?P<blocks__int>\d+)", until="0.11.0"),
     LogRow("kv_connector", "KV", r"Creating v1 connector with name: (?P<connector>\w+)"),
     LogRow("kv_connector", "onnector", r"(?P<connector>LMCacheConnector\w*|OffloadingConnector|NixlConnector|MooncakeConnector)"),
 )  # fmt: skip
