@@ -185,13 +185,24 @@ def _mtp(net: _Net) -> tuple[tuple[Layer, ...], Block]:
     count = t.integer("mtp_num_hidden_layers", "num_nextn_predict_layers", default=1 if net.next else 0, low=0, high=64)
     if not count:  # vLLM builds the layers whether or not the checkpoint has them
         return (), Block()
-    # qwen3_5_mtp.py:104 (0.21.0) builds it unquantised for ModelOpt NVFP4, whatever is stored
-    fc = b.scheme(["mtp.fc"])
     root: list[Module] = [
-        Linear("mtp.fc", (Part("mtp.fc", net.hidden),), 2 * net.hidden, "column", "other", b.dtype, scheme=fc),
+        *_fc(net),
         Param("mtp.norm.weight", (net.hidden,), b.dtype, "norm"),
         Param("mtp.pre_fc_norm_hidden.weight", (net.hidden,), b.dtype, "norm"),
         Param("mtp.pre_fc_norm_embedding.weight", (net.hidden,), b.dtype, "norm"),
     ]
     layers = tuple(_layer(net, f"mtp.layers.{i}", i, "full_attention") for i in range(count))
     return layers, b.block(root)
+
+
+def _fc(net: _Net) -> list[Module]:
+    """qwen3_5_mtp.py:104 (0.21.0): built unquantised for ModelOpt NVFP4, whatever the checkpoint's lists say."""
+    b, width = net.b, 2 * net.hidden
+    scheme = b.scheme(["mtp.fc"])
+    plain = scheme is not None and scheme.method == "modelopt_fp4"
+    stored = Part("mtp.fc", net.hidden, created=not plain)
+    modules: list[Module] = [Linear("mtp.fc", (stored,), width, "column", "other", b.dtype, scheme=scheme)]
+    if plain:
+        built = Part("mtp.fc", net.hidden, stored=False)
+        modules.append(Linear("mtp.fc", (built,), width, "column", "other", b.dtype))
+    return modules
