@@ -1,0 +1,370 @@
+"""fit(): which checkpoint, layout and flags serve a model best on these GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.errors import CannotPlan, CommandError, OomphError
+from oomph.facts.vllm.defaults import defaults
+from oomph.ir.deployment import Deployment
+from oomph.ir.hardware import Device
+from oomph.ir.model import Model
+from oomph.ir.plan import Plan
+from oomph.search import score
+from oomph.search.solve import Planner, Point, Solver, pareto
+from oomph.search.space import (
+    Arm,
+    Options,
+    Space,
+    arms_of,
+    context_grid,
+    context_ladder,
+    is_moe,
+    layouts,
+    user_levels,
+    utilisation_grid,
+)
+from oomph.units import gib
+
+PREFERENCES = ("quality", "context", "users", "speed")
+_BAND = 0.9  # within a tenth of the best counts as equally good in the first goal
+_OFFLOADS = (2, 4, 8, 16, 32, 64)
+
+
+class Want(Struct, frozen=True):
+    context: int = 0  # 0 = not said
+    users: int = 0
+    prefer: str = ""
+    options: Options = Options()
+
+
+class Answer(Struct, frozen=True):
+    """One configuration of the front, planned."""
+
+    point: Point
+    plan: Plan
+    relative_speed: float  # 1.0 = the fastest of the front
+    gives_up: tuple[str, ...]
+
+
+class Neighbour(Struct, frozen=True):
+    """One step away from the pick, and why it is not the pick."""
+
+    change: str
+    why: str
+
+
+class Refused(Struct, frozen=True):
+    checkpoint: str
+    why: str
+
+
+class Fit(Struct, frozen=True):
+    model: str
+    gpus: tuple[Device, ...]
+    want: Want
+    met: bool  # the context and users asked for are there
+    close: bool  # only without the safety margin
+    pick: Answer | None
+    front: tuple[Answer, ...]
+    nearest: tuple[Answer, ...] = ()  # where it is not met
+    neighbours: tuple[Neighbour, ...] = ()
+    refused: tuple[Refused, ...] = ()  # checkpoints that are no part of the answer
+    plans: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def fit(
+    model: str,
+    gpus: tuple[Device, ...],
+    want: Want = Want(),
+    *,
+    engine: str = "",
+    only: bool = False,
+    also: Sequence[str] = (),
+    explain: bool = False,
+    planner: Planner | None = None,
+) -> Fit:
+    """`only`: this checkpoint and no other of the same model; `also`: further checkpoints, catalogue, hub or folder."""
+    from oomph.plan import run
+
+    if want.prefer and want.prefer not in PREFERENCES:
+        raise CommandError(f"--prefer {want.prefer!r}: it is one of {', '.join(PREFERENCES)}")
+    if not gpus:
+        raise CommandError("no GPU to fit on", hint='--gpu "2x RTX 5070 Ti"')
+    base, notes = _base(model, gpus, engine)
+    models, refused = _models(base, only, also)
+    default = defaults(base.engine.version).utilization
+    solver = Solver(base, models, planner or run, default)
+    spaces = _Spaces(models, gpus, want, default)
+    front, met, close = _search(solver, spaces, want)
+    nearest = [] if met else _nearest(solver, spaces, want)
+    pick = choose(front, want) if met else choose(nearest, want)
+    shown = front if met else nearest
+    answers = _answers(solver, shown, models)
+    chosen = next((a for a in answers if pick is not None and a.point == pick), None)
+    refused += _why_not(solver, spaces, models, shown)
+    return Fit(
+        model=model,
+        gpus=gpus,
+        want=want,
+        met=met,
+        close=close,
+        pick=chosen,
+        front=tuple(answers) if met else (),
+        nearest=tuple(answers) if not met else (),
+        neighbours=tuple(neighbours(solver, chosen, spaces)) if chosen is not None and explain else (),
+        refused=tuple(refused),
+        plans=solver.plans,
+        notes=notes,
+    )
+
+
+class _Spaces:
+    """The spaces of one request: as asked, and what is looked at where that is not met."""
+
+    def __init__(self, models: dict[str, Model], gpus: tuple[Device, ...], want: Want, default: float) -> None:
+        self.models, self.gpus, self.want, self.default = models, gpus, want, default
+        self.longest = max(m.max_position for m in models.values())
+        shapes = layouts(len(gpus), moe=any(is_moe(m) for m in models.values()))
+        room = sum(g.total_bytes - g.used_bytes for g in gpus)
+        self.arms: list[Arm] = []
+        self.too_large: dict[str, int] = {}
+        for name, model in models.items():
+            # what the ranks keep together is at least the checkpoint without its towers
+            if _least(model) > room:
+                self.too_large[name] = _least(model) - room
+                continue
+            fitting = [s for s in shapes if _least(model) <= _room(gpus, s.gpus) and (not s.ep or is_moe(model))]
+            self.arms += arms_of(name, model, fitting, want.options)
+
+    def space(self, context: int, users: int, arms: Sequence[Arm] | None = None) -> Space:
+        return Space(
+            tuple(self.arms if arms is None else arms),
+            context_ladder(context, self.longest),
+            tuple(n for n in user_levels(users) if n >= (users or 1)),
+            utilisation_grid(self.default),
+        )
+
+
+def _room(gpus: tuple[Device, ...], count: int) -> int:
+    return sum(g.total_bytes - g.used_bytes for g in gpus[:count])
+
+
+def _least(model: Model) -> int:
+    return sum(s.nbytes for s in model.stored if s.role not in ("multimodal", "other"))
+
+
+def _base(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployment, tuple[str, ...]]:
+    from oomph.plan import parse
+
+    base = parse(["vllm", "serve", model], engine)
+    return replace(base, gpus=gpus), base.notes
+
+
+def _models(base: Deployment, only: bool, also: Sequence[str]) -> tuple[dict[str, Model], list[Refused]]:
+    from oomph import catalog
+    from oomph.plan import load
+
+    first = load(base.model)
+    if first.opaque or not first.layers:
+        raise CannotPlan(f"the architecture of {first.name} is not known: its caches would be a guess")
+    models: dict[str, Model] = {first.name: first}
+    refused = []
+    others = () if only else catalog.variants(first.name)
+    for name in dict.fromkeys((*others, *also)):
+        if name in models:
+            continue
+        try:
+            models[name] = load(name)
+        except OomphError as e:
+            refused.append(Refused(name, e.message))
+    return models, refused
+
+
+def _search(solver: Solver, spaces: _Spaces, want: Want) -> tuple[list[Point], bool, bool]:
+    """(front, met, close). Offloading to the host only where nothing else serves."""
+    space = spaces.space(want.context, want.users)
+    if space.contexts[0] > spaces.longest:
+        return [], False, False
+    grid = context_grid(spaces.longest, want.context)
+    front = solver.front(space, grid=[c for c in grid if c >= space.contexts[0]])
+    if front:
+        return front, True, False
+    offloaded = [replace(a, offload_gib=n) for a in _frugal(spaces.arms) for n in _OFFLOADS]
+    if offloaded:
+        front = solver.front(replace(space, arms=tuple(offloaded)))
+        if front:
+            return front, True, False
+    solver.margin = False
+    solver._seen.clear()
+    solver._best.clear()
+    front = solver.front(space)
+    if not front:
+        solver.margin = True
+        solver._seen.clear()
+        solver._best.clear()
+    return front, bool(front), bool(front)
+
+
+def _frugal(arms: Sequence[Arm]) -> list[Arm]:
+    """The arms that take least of everything else: graphs and draft layers are given up before weights are moved."""
+    return [a for a in arms if a.eager and not a.drafts and a.text_only == max(x.text_only for x in arms)]
+
+
+def _nearest(solver: Solver, spaces: _Spaces, want: Want) -> list[Point]:
+    """The longest context for the users asked, the most users of the context asked, and what one user gets."""
+    found: list[Point] = []
+    low = min(2048, spaces.longest)
+    if want.users > 1 and want.context <= spaces.longest:
+        found += solver.front(spaces.space(want.context, 0))
+    if want.context:
+        space = spaces.space(low, want.users)
+        grid = [c for c in context_grid(spaces.longest, want.context) if c >= low]
+        found += solver.front(replace(space, contexts=(low,)), grid=grid)
+    if not found and (want.users > 1 or want.context):
+        space = spaces.space(low, 0)
+        grid = [c for c in context_grid(spaces.longest) if c >= low]
+        found = solver.front(replace(space, contexts=(low,)), grid=grid)
+    return pareto(found)
+
+
+def choose(points: Sequence[Point], want: Want) -> Point | None:
+    """The first goal within a tenth of the best, then the others in turn."""
+    if not points:
+        return None
+    prefer = want.prefer or "quality"
+    kept = list(points)
+    if prefer in ("context", "users"):
+        best = max(getattr(p, prefer) for p in kept)
+        kept = [p for p in kept if getattr(p, prefer) >= _BAND * best]
+    elif prefer == "speed":
+        best = max(p.speed for p in kept)
+        kept = [p for p in kept if p.speed >= best - 1]
+    return max(kept, key=_by_quality)
+
+
+def _by_quality(p: Point) -> tuple[float, ...]:
+    """The checkpoint decides; an 8-bit KV cache is too small a loss to give up CUDA graphs for."""
+    band = -int(2 * p.quality)
+    return (band, not p.arm.text_only, p.speed // 2, -p.quality, p.context * p.users, p.context, -p.arm.changes)
+
+
+def _answers(solver: Solver, points: Sequence[Point], models: dict[str, Model]) -> list[Answer]:
+    from oomph.search.solve import judge
+
+    out = []
+    for p in points:
+        plan = solver.planner(solver.deployment(p.arm, p.context, p.users, p.utilisation), models[p.arm.model])
+        if judge(plan, margin=solver.margin).kind != "ok":
+            continue
+        out.append(Answer(p, plan, 0.0, gives_up(p, models[p.arm.model])))
+    if not out:
+        return out
+    seconds = [score.request_seconds(models[a.point.arm.model], a.point.arm, a.plan) for a in out]
+    best = min(seconds)
+    return [replace(a, relative_speed=round(best / s, 2)) for a, s in zip(out, seconds, strict=True)]
+
+
+def gives_up(point: Point, model: Model) -> tuple[str, ...]:
+    arm, out = point.arm, []
+    if arm.text_only:
+        out.append("no images, video or audio")
+    if arm.kv_dtype != "auto":
+        out.append("KV cache in 8 bits")
+    if arm.eager:
+        out.append("no CUDA graphs")
+    if arm.few_graphs:
+        out.append("CUDA graphs for small batches only")
+    if arm.prefix_off:
+        out.append("no prefix caching")
+    if arm.tokens:
+        out.append(f"prompts in steps of {arm.tokens:,} tokens")
+    if arm.offload_gib:
+        out.append(f"{arm.offload_gib} GiB of weights over PCIe in every step")
+    return tuple(out)
+
+
+def neighbours(solver: Solver, answer: Answer, spaces: _Spaces) -> list[Neighbour]:
+    """One step in every direction."""
+    p = answer.point
+    steps = [(f"--max-model-len {c}", c, p.users, p.utilisation, p.arm) for c in _next(spaces.longest, p.context)]
+    steps += [(f"--max-num-seqs {n}", p.context, n, p.utilisation, p.arm) for n in (p.users + 1, 2 * p.users)]
+    up = round(p.utilisation + 0.01, 2)
+    if up < 1:
+        steps.append((f"--gpu-memory-utilization {up}", p.context, p.users, up, p.arm))
+    for label, arm in _without(p.arm):
+        steps.append((label, p.context, p.users, p.utilisation, arm))
+    for name in spaces.models:
+        if name != p.arm.model:
+            steps.append((name, p.context, p.users, p.utilisation, replace(p.arm, model=name)))
+    out = []
+    for label, context, users, utilisation, arm in steps:
+        why = reason(solver, arm, context, users, utilisation)
+        out.append(Neighbour(label, why))
+    return out
+
+
+def reason(solver: Solver, arm: Arm, context: int, users: int, utilisation: float) -> str:
+    found = solver.outcome(arm, context, users, utilisation)
+    if found.plan is None:
+        return found.error
+    v = found.plan.verdict
+    if not v.fits:
+        return v.message if v.stage == "other" else f"{v.stage}: {gib(v.short_bytes)} short"
+    if found.kind != "ok":
+        return "fits only without the margin: the uncertain terms could tip it"
+    if found.concurrency < users:
+        return f"room for {int(found.concurrency)} requests of {context:,} tokens, not {users}"
+    return "fits too, and is not better"
+
+
+def _next(longest: int, context: int) -> list[int]:
+    grid = context_grid(longest)
+    return [c for c in grid if c > context][:1] + [c for c in (2 * context,) if c <= longest]
+
+
+def _without(arm: Arm) -> list[tuple[str, Arm]]:
+    """The pick with one of its flags left out."""
+    out = []
+    if arm.kv_dtype != "auto":
+        out.append(("without --kv-cache-dtype", replace(arm, kv_dtype="auto")))
+    if arm.eager:
+        out.append(("without --enforce-eager", replace(arm, eager=False)))
+    if arm.few_graphs:
+        out.append(("without --max-cudagraph-capture-size", replace(arm, few_graphs=False)))
+    if arm.text_only:
+        out.append(("without --language-model-only", replace(arm, text_only=False)))
+    if arm.drafts:
+        out.append(("without MTP", replace(arm, drafts=0)))
+    if arm.prefix_off:
+        out.append(("with prefix caching", replace(arm, prefix_off=False)))
+    if arm.tokens:
+        out.append(("without --max-num-batched-tokens", replace(arm, tokens=0)))
+    return out
+
+
+def _why_not(
+    solver: Solver, spaces: _Spaces, models: dict[str, Model], shown: Sequence[Point]
+) -> list[Refused]:
+    """Checkpoints that are not on the front: too large, refused by the engine, or beaten."""
+    used = {p.arm.model for p in shown}
+    out = []
+    for name in models:
+        if name in used:
+            continue
+        if name in spaces.too_large:
+            out.append(Refused(name, f"its weights are {gib(spaces.too_large[name])} more than all GPUs have"))
+            continue
+        space = spaces.space(spaces.want.context, spaces.want.users)
+        arms = [a for a in spaces.arms if a.model == name]
+        fitting = [a for a in arms if solver.fits(a, space.contexts[0], space.users[0], space)]
+        if fitting:
+            out.append(Refused(name, "fits, but another checkpoint is at least as good in everything"))
+        elif arms:
+            arm = min(arms, key=lambda a: (-a.layout.gpus, a.changes))
+            out.append(Refused(name, reason(solver, arm, space.contexts[0], space.users[0], solver.default)))
+    return out

@@ -1,0 +1,319 @@
+"""The search itself: exact over a Space, by the engine's own monotone terms.
+
+For one arm, more users or a longer context never make room (the engine profiles a larger batch, one request needs more
+blocks), and a higher utilisation gives more cache until the card is full. So the best utilisation, the most users of a
+context and the longest context of so many users are bisections. Arms are taken best first (quality, speed, shortest
+command); an arm whose bound - the concurrency with the fewest users, at every context - is dominated is not opened.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.errors import OomphError
+from oomph.ir.deployment import Deployment
+from oomph.ir.model import Model
+from oomph.ir.plan import Plan
+from oomph.search import score
+from oomph.search.space import Arm, Space
+
+Planner = Callable[[Deployment, Model | None], Plan]
+# Stages whose peak grows with --gpu-memory-utilization.
+UTILISED = ("startup_free_memory", "kv_alloc", "cudagraph_capture", "sampler_warmup")
+
+
+class Outcome(Struct, frozen=True):
+    """What became of one plan. over: too much utilisation; short: too little cache; never: neither would help."""
+
+    kind: Literal["ok", "over", "short", "never"]
+    concurrency: float  # with the interval's low end of KV memory where the margin is kept
+    plan: Plan | None
+    error: str = ""
+
+
+class Point(Struct, frozen=True):
+    """One configuration that fits."""
+
+    arm: Arm
+    context: int
+    users: int
+    utilisation: float
+    quality: float  # expected loss, 0 = none
+    speed: int  # band, higher is faster
+    concurrency: float = 0.0
+
+    @property
+    def goals(self) -> tuple[float, ...]:
+        """What is to be large. Keeping images is one of them: giving them up is not a matter of quality."""
+        return (self.context, self.users, -self.quality, self.speed, not self.arm.text_only)
+
+
+def dominates(a: Sequence[float], b: Sequence[float]) -> bool:
+    """At least as good everywhere; equal counts: the first of equals is kept."""
+    return all(x >= y for x, y in zip(a, b, strict=True))
+
+
+def pareto(points: Sequence[Point]) -> list[Point]:
+    """Those that no other dominates; of equals the shortest command."""
+    kept: list[Point] = []
+    for p in sorted(points, key=lambda p: (tuple(-g for g in p.goals), p.arm.changes, p.utilisation)):
+        if not any(dominates(k.goals, p.goals) for k in kept):
+            kept.append(p)
+    return kept
+
+
+class Solver:
+    """One model family on one machine. `margin`: an answer must hold at the unfavourable end of every interval."""
+
+    def __init__(
+        self, base: Deployment, models: dict[str, Model], planner: Planner, default: float, *, margin: bool = True
+    ) -> None:
+        self.base, self.models, self.planner = base, models, planner
+        self.default, self.margin = default, margin
+        self.plans = 0
+        self._seen: dict[tuple[Arm, int, int, float], Outcome] = {}
+        self._best: dict[tuple[Arm, int], float] = {}
+
+    # --- one plan ---------------------------------------------------------------------------------------------------
+
+    def deployment(self, arm: Arm, context: int, users: int, utilisation: float) -> Deployment:
+        flags: dict[str, Any] = {"max_model_len": context, "max_num_seqs": users}
+        if utilisation != self.default:
+            flags["gpu_memory_utilization"] = utilisation
+        return replace(self.base, model=arm.model, flags={**self.base.flags, **arm.flags(), **flags})
+
+    def outcome(self, arm: Arm, context: int, users: int, utilisation: float) -> Outcome:
+        key = (arm, context, users, utilisation)
+        found = self._seen.get(key)
+        if found is None:
+            found = self._seen[key] = self._plan(*key)
+        return found
+
+    def _plan(self, arm: Arm, context: int, users: int, utilisation: float) -> Outcome:
+        self.plans += 1
+        try:
+            plan = self.planner(self.deployment(arm, context, users, utilisation), self.models[arm.model])
+        except OomphError as refused:
+            return Outcome("never", 0.0, None, refused.message)
+        return judge(plan, margin=self.margin)
+
+    # --- one arm ----------------------------------------------------------------------------------------------------
+
+    def utilisation(self, arm: Arm, users: int, space: Space) -> float:
+        """The highest that does not overfill the card; 0.0 = none."""
+        key = (arm, users)
+        if key not in self._best:
+            self._best[key] = self._utilisation(arm, users, space)
+        return self._best[key]
+
+    def _utilisation(self, arm: Arm, users: int, space: Space) -> float:
+        grid, context = space.utilisations, space.contexts[0]
+
+        def over(i: int) -> bool:
+            return self.outcome(arm, context, users, grid[i]).kind == "over"
+
+        start = grid.index(self.default) if self.default in grid else len(grid) // 2
+        first = self.outcome(arm, context, users, grid[start])
+        if first.kind == "never":
+            return 0.0
+        guess = start if first.plan is None else _guess(first.plan, grid, start, margin=self.margin)
+        low, high = -1, len(grid)  # not over at low, over at high
+        for i in (guess, guess + 1, guess - 1):
+            if low < i < high:
+                low, high = (low, i) if over(i) else (i, high)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if over(middle) else (middle, high)
+        return grid[low] if low >= 0 else 0.0
+
+    def fits(self, arm: Arm, context: int, users: int, space: Space) -> bool:
+        return self._at(arm, context, users, space) is not None
+
+    def _at(self, arm: Arm, context: int, users: int, space: Space) -> tuple[float, Outcome] | None:
+        """(utilisation, outcome) where so many users of this context fit."""
+        top = self.utilisation(arm, users, space)
+        if not top:
+            return None
+        found = self.outcome(arm, context, users, top)
+        if found.kind == "over":  # a longer context took a little more than the shortest one
+            below = bisect_right(space.utilisations, top) - 2
+            if below < 0:
+                return None
+            top = space.utilisations[below]
+            found = self.outcome(arm, context, users, top)
+        return (top, found) if found.kind == "ok" and found.concurrency >= users else None
+
+    def most_users(self, arm: Arm, context: int, space: Space) -> int:
+        """The largest level that fits at this context; 0 = none."""
+        levels = space.users
+        low, high = -1, len(levels)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.fits(arm, context, levels[middle], space) else (low, middle)
+        return levels[low] if low >= 0 else 0
+
+    def longest(self, arm: Arm, users: int, space: Space, grid: Sequence[int]) -> int:
+        low, high = -1, len(grid)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.fits(arm, grid[middle], users, space) else (low, middle)
+        return grid[low] if low >= 0 else 0
+
+    def point(self, arm: Arm, context: int, users: int, space: Space, rank: tuple[float, int]) -> Point | None:
+        """With the engine's default utilisation where that is enough: a flag less."""
+        for utilisation in (self.default, None):
+            if utilisation is None:
+                at = self._at(arm, context, users, space)
+            else:
+                plain = self.outcome(arm, context, users, utilisation)
+                at = (utilisation, plain) if plain.kind == "ok" and plain.concurrency >= users else None
+            if at is not None:
+                return Point(arm, context, users, at[0], *rank, at[1].concurrency)
+        return None
+
+    def rank(self, arm: Arm, space: Space) -> tuple[float, int] | None:
+        """(quality, speed) of an arm that can be planned at all."""
+        found = self.outcome(arm, space.contexts[0], space.users[0], self.default)
+        if found.plan is None or not found.plan.ranks:
+            return None
+        model = self.models[arm.model]
+        return score.quality_loss(model, arm), score.speed_band(score.request_seconds(model, arm, found.plan))
+
+    # --- all arms ---------------------------------------------------------------------------------------------------
+
+    def front(self, space: Space, *, grid: Sequence[int] = ()) -> list[Point]:
+        """The Pareto front over the space; with `grid` also each arm's longest context for the fewest users."""
+        ranked = []
+        for arm in self._open(space):
+            rank = self.rank(arm, space) if self._possible(arm, space) else None
+            if rank is not None:
+                ranked.append((rank, arm))
+        ranked.sort(key=lambda r: (r[0][0], -r[0][1], r[1].text_only, r[1].changes))
+        points: list[Point] = []
+        for rank, arm in ranked:
+            if self._hopeless(arm, rank, space, points):
+                continue
+            points += self._arm_points(arm, rank, space, grid)
+            points = pareto(points)
+        return points
+
+    def _open(self, space: Space) -> list[Arm]:
+        """Without the checkpoints, layouts and towers for which even the most frugal arm does not fit."""
+        for key in (_by_layout, _by_towers):
+            groups: dict[Any, list[Arm]] = {}
+            for arm in space.arms:
+                groups.setdefault(key(arm), []).append(arm)
+            arms = [arm for group in groups.values() if self._any(group, space) for arm in group]
+            space = replace(space, arms=tuple(arms))
+        return list(space.arms)
+
+    def _any(self, group: list[Arm], space: Space) -> bool:
+        """Each KV dtype apart: the engine may refuse one of them whatever the memory."""
+        for dtype in dict.fromkeys(a.kv_dtype for a in group):
+            least = min((a for a in group if a.kv_dtype == dtype), key=_hunger)
+            found = self.outcome(least, space.contexts[0], space.users[0], self.default)
+            refused = found.plan is None or found.plan.verdict.stage == "other"
+            if refused or self._possible(least, space):
+                return True
+        return False
+
+    def _possible(self, arm: Arm, space: Space) -> bool:
+        """At least the shortest context for the fewest users."""
+        return self.fits(arm, space.contexts[0], space.users[0], space)
+
+    def _hopeless(self, arm: Arm, rank: tuple[float, int], space: Space, points: list[Point]) -> bool:
+        if not points:
+            return False
+        fewest = space.users[0]
+        for context in space.contexts:
+            at = self._at(arm, context, fewest, space)
+            if at is None:
+                break
+            bound = min(int(at[1].concurrency), space.users[-1])
+            goals = (context, bound, -rank[0], rank[1], not arm.text_only)
+            if not any(dominates(p.goals, goals) for p in points):
+                return False
+        return True
+
+    def _arm_points(self, arm: Arm, rank: tuple[float, int], space: Space, grid: Sequence[int]) -> list[Point]:
+        contexts = list(space.contexts)
+        if grid:
+            contexts.append(self.longest(arm, space.users[0], space, grid))
+        out = []
+        for context in dict.fromkeys(c for c in contexts if c):
+            users = self.most_users(arm, context, space)
+            found = self.point(arm, context, users, space, rank) if users else None
+            if found is not None:
+                out.append(found)
+        return out
+
+
+def _by_layout(arm: Arm) -> tuple[object, ...]:
+    return (arm.model, arm.layout, arm.offload_gib)
+
+
+def _by_towers(arm: Arm) -> tuple[object, ...]:
+    return (arm.model, arm.layout, arm.offload_gib, arm.text_only, arm.drafts)
+
+
+def _hunger(arm: Arm) -> tuple[object, ...]:
+    """Smallest for the arm that takes least memory."""
+    return (not arm.text_only, arm.drafts, not arm.eager, not arm.few_graphs, not arm.prefix_off, arm.tokens or 1 << 30)
+
+
+def judge(plan: Plan, *, margin: bool) -> Outcome:
+    v = plan.verdict
+    if not v.fits:
+        if v.stage in UTILISED:
+            return Outcome("over", 0.0, plan, v.message)
+        return Outcome("short" if v.stage == "kv_check" else "never", 0.0, plan, v.message)
+    if plan.kv is None:
+        return Outcome("never", 0.0, plan)
+    if not margin:
+        return Outcome("ok", _without_cache(plan.kv.max_concurrency, plan), plan)
+    for rank in plan.ranks:
+        for stage in rank.stages:
+            limit = rank.total_bytes
+            if stage.name == "startup_free_memory":
+                limit -= rank.requested_bytes
+            if stage.peak_high > limit:
+                return Outcome("over" if stage.name in UTILISED else "never", 0.0, plan, "close")
+    low = low_concurrency(plan)
+    return Outcome("ok" if low >= 1 else "short", low, plan, "" if low >= 1 else "close")
+
+
+def low_concurrency(plan: Plan) -> float:
+    """Requests of max_model_len at once if KV memory is at the low end of its interval; one block is the null block."""
+    kv = plan.kv
+    assert kv is not None
+    if not kv.num_blocks or not kv.bytes_per_block:
+        return _without_cache(kv.max_concurrency, plan)
+    lost = max(r.terms["available_kv"].bytes - r.terms["available_kv"].low for r in plan.ranks)
+    blocks = max(0, kv.num_blocks - 1 - -(-lost // kv.bytes_per_block))
+    return kv.max_concurrency * blocks / kv.num_blocks
+
+
+def _without_cache(concurrency: float, plan: Plan) -> float:
+    """A model without a cache serves as many as it is told to."""
+    return concurrency if plan.kv is not None and plan.kv.groups else float(plan.resolved["max_num_seqs"])
+
+
+def _guess(plan: Plan, grid: Sequence[float], start: int, *, margin: bool) -> int:
+    """Where the tightest utilised stage would be full, were it to grow with the utilisation byte for byte."""
+    room = None
+    for rank in plan.ranks:
+        for stage in rank.stages:
+            if stage.name in UTILISED[1:]:
+                peak = stage.peak_high if margin else stage.peak_bytes
+                here = (rank.total_bytes - peak) / rank.total_bytes
+                room = here if room is None else min(room, here)
+        free = rank.total_bytes - (rank.stages[0].peak_high if margin else rank.stages[0].peak_bytes)
+        here = (free - rank.requested_bytes) / rank.total_bytes
+        room = here if room is None else min(room, here)
+    target = grid[start] + (room or 0.0)
+    return max(0, min(len(grid) - 1, bisect_right(grid, target + 1e-9) - 1))
