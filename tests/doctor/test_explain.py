@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 import pytest
 
-from oomph.doctor.explain import explain, to_json
+from oomph.doctor.explain import explain as full_explain
+from oomph.doctor.explain import to_json
 from oomph.errors import InputError
 from oomph.units import GIB, MIB
+
+explain = partial(full_explain, plan=False)  # the rules alone; planning is tested in tests/doctor/test_verify.py
 
 # Re-typed: only the engine's lines that matter.
 GEMMA = """\
@@ -140,3 +146,16 @@ def test_a_log_of_something_else(text: str) -> None:
     with pytest.raises(InputError) as caught:
         explain(text)
     assert caught.value.exit_code == 2 and "\n" not in caught.value.message
+
+
+def test_paths_and_text(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.write_text(GEMMA, encoding="utf-8")
+    assert explain(str(path)) == explain(path) == explain([path]) == explain(GEMMA)
+    with pytest.raises(InputError, match="cannot be read"):
+        explain("missing.log")
+    assert explain("Available KV cache memory: -1.0 GiB").cause.id == "K01"
+
+
+def test_gpus_as_people_write_them() -> None:
+    assert explain("ValueError: No available memory for the cache blocks.", gpus="RTX 4090").total_bytes > 23 * GIB

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from oomph.doctor.explain import explain, explain_case, read_case
+from oomph.doctor.explain import explain as full_explain
+from oomph.doctor.explain import explain_case, read_case
 from oomph.doctor.rule import Rule
 from oomph.doctor.rules import page, rules
 from oomph.ir.timeline import STAGES
@@ -15,6 +17,7 @@ from oomph.ir.timeline import STAGES
 FIXTURES = Path(__file__).parent / "fixtures"
 RULES = {rule.id: rule for rule in rules()}
 SECTIONS = ("What it is:", "How to recognise it:", "Look-alikes:", "What fixes it:", "What does not:", "Evidence:")
+explain = partial(full_explain, plan=False)  # the rules alone; planning is tested in tests/doctor/test_verify.py
 
 
 def test_all_are_there() -> None:

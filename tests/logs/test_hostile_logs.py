@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 import time
+from functools import partial
 
 import pytest
 
-from oomph.doctor.explain import explain
+from oomph.doctor.explain import explain as full_explain
 from oomph.errors import InputError, OomphError
 from oomph.logs.clean import clean
 from oomph.logs.parse import ALL, observe
 from oomph.logs.reader import RawLine, read_text
+
+explain = partial(full_explain, plan=False)  # the rules alone; planning is tested in tests/doctor/test_verify.py
 
 PIECES = ("a.", "1", " ", "\t", "(", "{'a': ", "1 GiB ", "=", "Process 1 has 1 GiB ", "[rank1]: ", "> ", "[", "\\",
           "|   - ", "_", "Jan 1 00:00:00 a b: ", "-1,", "<a: ")  # fmt: skip

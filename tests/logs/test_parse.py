@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from oomph.doctor.explain import explain
+from oomph.doctor.explain import explain as full_explain
 from oomph.facts.loglines import convert
 from oomph.logs.clean import lines
 from oomph.logs.parse import ALL, engine_of, observe
@@ -20,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from printed import PRINT, line
 
 TRUTH = Path(__file__).parents[1] / "truth"
+explain = partial(full_explain, plan=False)  # the rules alone; planning is tested in tests/doctor/test_verify.py
 RECORDS = [json.loads(row) for row in (TRUTH / "field-logs.jsonl").read_text(encoding="utf-8").splitlines()]
 
 

@@ -73,18 +73,46 @@ class Explanation(Struct, frozen=True):
 
 
 def explain(
-    log: str | Sequence[str | Path],
+    log: str | Path | Sequence[str | Path],
     *,
     deployment: Deployment | None = None,
-    gpus: tuple[Device, ...] = (),
+    gpus: str | tuple[Device, ...] = (),
+    plan: bool = True,
 ) -> Explanation:
-    """Understand a log: its text, or the paths of its files in order (`-` is standard input)."""
-    return explain_case(read_case(log, deployment=deployment, gpus=gpus))
+    """Understand a log: a file, several in order (`-` is standard input), or the text itself.
+
+    `deployment` and `gpus` ("2x RTX 3090") say what the log does not. Unless `plan` is off, remedies are planned.
+    """
+    if isinstance(gpus, str):
+        from oomph.sources.gpu import parse_gpus
+
+        gpus = parse_gpus(gpus)
+    if isinstance(log, Path) or (isinstance(log, str) and _is_path(log)):
+        log = [log]
+    case = read_case(log, deployment=deployment, gpus=gpus)
+    result = explain_case(case)
+    if not plan:
+        return result
+    from oomph.doctor.verify import planned
+
+    return planned(case, result)
+
+
+def _is_path(text: str) -> bool:
+    """A log has lines; a path has none."""
+    if "\n" in text or len(text) > 1000 or not text.strip():
+        return False
+    try:
+        there = Path(text).exists()
+    except (OSError, ValueError):
+        there = False
+    return there or text == "-" or (" " not in text and text.endswith((".log", ".txt", ".gz", ".out")))
 
 
 def read_case(
     log: str | Sequence[str | Path], *, deployment: Deployment | None = None, gpus: tuple[Device, ...] = ()
 ) -> Case:
+    """`log`: the text, or a list of paths."""
     raw = read_text(log) if isinstance(log, str) else read_paths(str(path) for path in log)
     return case_of(raw, deployment, gpus)
 
