@@ -40,7 +40,7 @@ from oomph.facts.vllm.defaults import (
 )
 from oomph.facts.vllm.kv import rules
 from oomph.ir.deployment import Deployment
-from oomph.ir.model import Model, State
+from oomph.ir.model import Attention, Model, State
 
 
 class Resolved(Struct, frozen=True):
@@ -121,7 +121,10 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     prefix = flags.get("enable_prefix_caching")
     if prefix is None:
         prefix = not model.pooling and (d.hybrid_prefix_caching if facts.is_hybrid else not facts.has_state)
-    chunked = flags.get("enable_chunked_prefill", True)
+    # config/vllm.py, scheduler.py: an encoder's output is needed whole, and is no part of a prefix
+    encoder_decoder = any(isinstance(m, Attention) and m.kind == "cross" for m in facts.mixers)
+    prefix = bool(prefix) and not encoder_decoder
+    chunked = flags.get("enable_chunked_prefill", True) and not encoder_decoder
     kv_dtype = _kv_dtype(model, str(flags.get("kv_cache_dtype", "auto")), d, gpu.sm)
     utilization = _utilization(flags, d)
     spec = _speculation(model, flags)
@@ -133,7 +136,7 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     mode, prefix = _mamba_mode(model, facts, flags, d, bool(prefix), spec)
     runner = _runner(model, facts, dep, d, spec, quantized=quantization is not None)
     asynchronous = _async(model, flags, d, spec, runner, pp, mode)
-    graphs = cudagraph_mode(flags, pooling=model.pooling, encoder_decoder=False)
+    graphs = cudagraph_mode(flags, pooling=model.pooling, encoder_decoder=encoder_decoder)
     sizes: tuple[int, ...] = ()
     if graphs != "NONE":
         sizes = capture_sizes(

@@ -11,6 +11,8 @@ from oomph.sources.arch.base import Builder, Skeleton
 FAMILIES: dict[str, str] = {
     "AquilaForCausalLM": "dense",
     "ArceeForCausalLM": "dense",
+    "BailingMoeForCausalLM": "bailing",
+    "BailingMoeV2ForCausalLM": "bailing",
     "BambaForCausalLM": "bamba",
     "ChatGLMForConditionalGeneration": "classic",
     "ChatGLMModel": "classic",
@@ -58,6 +60,7 @@ FAMILIES: dict[str, str] = {
     "KimiK25ForConditionalGeneration": "kimi",
     "KimiK3ForConditionalGeneration": "kimi_linear",
     "KimiLinearForCausalLM": "kimi_linear",
+    "KimiVLForConditionalGeneration": "kimi",
     "LagunaForCausalLM": "laguna",
     "Lfm2ForCausalLM": "lfm2",
     "Lfm2MoeForCausalLM": "lfm2",

@@ -1,6 +1,6 @@
-"""Kimi K2.5 to K2.7: DeepSeek-V3's language model behind a MoonViT vision tower.
+"""Kimi VL and Kimi K2.5 to K2.7: DeepSeek-V3's language model behind a MoonViT vision tower.
 
-vLLM: models/kimi_k25.py, kimi_k25_vit.py.
+vLLM: models/kimi_vl.py, moonvit.py; kimi_k25.py, kimi_k25_vit.py.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from oomph.sources.config import Config
 
 # kimi_k25.py: the processor's largest image, 3584 pixels a side in patches of 14, merged 2 x 2 (MaxImageTokenMeta)
 _IMAGE_TOKENS = (3584 // 28) ** 2
+_VL_IMAGE_TOKENS = 4096 // 4  # kimi_vl.py MaxImageTokenMeta: in_token_limit of its processor, merged 2 x 2
 
 
 def build(b: Builder) -> Skeleton:
     v = b.config.sub("vision_config")
+    if b.architecture == "KimiVLForConditionalGeneration":
+        return _kimi_vl(b, v)
     return language_model(
         b,
         "language_model.model",
@@ -26,18 +29,37 @@ def build(b: Builder) -> Skeleton:
     )
 
 
+def _kimi_vl(b: Builder, v: Config) -> Skeleton:
+    """models/kimi_vl.py, moonvit.py: the same tower under other keys, without time."""
+    own = Config(
+        {
+            f"vt_{k}" if k in ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers") else k: x
+            for k, x in v.raw.items()
+        }
+        | {"mm_hidden_size": v.get("hidden_size"), "init_pos_emb_time": 0},
+        v.where,
+    )
+    return language_model(
+        b,
+        "language_model.model",
+        "language_model.lm_head",
+        towers=(_vision(b, own), _projector(b, own, "multi_modal_projector", ("linear_1", "linear_2"))),
+        modalities=(Modality("image", _VL_IMAGE_TOKENS),),
+    )
+
+
 def _vision(b: Builder, v: Config) -> Tower:
     hidden, inter = v.integer("vt_hidden_size", default=1152), v.integer("vt_intermediate_size", default=4304)
     heads, count = v.integer("vt_num_attention_heads", default=16), v.integer("vt_num_hidden_layers", default=27)
     patch = v.integer("patch_size", default=14)
     height, width = v.integer("init_pos_emb_height", default=64), v.integer("init_pos_emb_width", default=64)
     s = b.site("vision_tower")
-    frames = v.integer("init_pos_emb_time", default=4)
+    frames = v.integer("init_pos_emb_time", default=4, low=0)
     first: list[Module] = [
         Param("patch_embed.proj.weight", (hidden, 3, patch, patch), b.dtype, "multimodal"),
         Param("patch_embed.proj.bias", (hidden,), b.dtype, "multimodal"),
         Param("patch_embed.pos_emb.weight", (height, width, hidden), b.dtype, "multimodal"),
-        *_time_table(b, frames, hidden),
+        *(_time_table(b, frames, hidden) if frames else []),
     ]
     last = layer_norm(s, "encoder.final_layernorm", hidden)
     blocks = ((1, b.block(first)), (count, b.block(_layer(s, hidden, inter, heads))), (1, b.block(last)))
@@ -79,8 +101,10 @@ def _layer(s: Site, hidden: int, inter: int, heads: int) -> list[Module]:
     ]
 
 
-def _projector(b: Builder, v: Config) -> Tower:
-    s = b.site("mm_projector")
+def _projector(
+    b: Builder, v: Config, name: str = "mm_projector", linears: tuple[str, str] = ("proj.0", "proj.2")
+) -> Tower:
+    s = b.site(name)
     hidden = v.integer("mm_hidden_size", default=1152)
     text = v.integer("text_hidden_size", default=b.text.integer("hidden_size"))
     merged = hidden
@@ -89,10 +113,10 @@ def _projector(b: Builder, v: Config) -> Tower:
     quantised = _quantised(b)
     modules: list[Module] = [
         *layer_norm(s, "pre_norm", hidden),
-        s.replicated("proj.0", merged, merged, "multimodal", bias=True, quantised=quantised),
-        s.replicated("proj.2", text, merged, "multimodal", bias=True, quantised=quantised),
+        s.replicated(linears[0], merged, merged, "multimodal", bias=True, quantised=quantised),
+        s.replicated(linears[1], text, merged, "multimodal", bias=True, quantised=quantised),
     ]
-    return Tower("mm_projector", "vision", s.prefix, ((1, b.block(modules)),))
+    return Tower(name, "vision", s.prefix, ((1, b.block(modules)),))
 
 
 def _quantised(b: Builder) -> bool:
