@@ -129,7 +129,8 @@ def floor2(value: float) -> float:
 
 def tensor_parallel(case: Case) -> Remedy:
     n = case.tp * 2
-    return Remedy("tp_up", f"--tensor-parallel-size {n}", "hardware", {"tensor_parallel_size": n}, gpus=n,
+    flag = "--tp" if case.rebuilt.engine == "sglang" else "--tensor-parallel-size"
+    return Remedy("tp_up", f"{flag} {n}", "hardware", {"tensor_parallel_size": n}, gpus=n,
                   costs=f"needs {n} GPUs", rank=8)  # fmt: skip
 
 

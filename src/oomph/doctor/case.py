@@ -103,7 +103,7 @@ class Case(Struct, frozen=True):
 
     @property
     def tp(self) -> int:
-        return max(1, self.whole("tensor_parallel_size") or 1)
+        return max(1, self.whole("tensor_parallel_size") or self.whole("tp_size") or self.whole("tp") or 1)
 
     @property
     def total(self) -> int | None:
