@@ -178,6 +178,7 @@ class Rope(Struct, frozen=True):
     params: tuple[tuple[str, float], ...] = ()  # what else tells two ropes apart
     short: int = 0  # rows in releases without the build habit `only` (facts/vllm/structure.py)
     only: str = ""
+    narrow: int = 0  # `dim` in releases without `only`; 0 = the same
 
 
 class Attention(Struct, frozen=True):

@@ -211,8 +211,9 @@ def _ropes(layer: Layer, build: Build, seen: set[Rope]) -> Iterator[Created]:
             if rope is None or rope in seen:
                 continue
             seen.add(rope)
-            rows = rope.positions if not rope.only or rope.only in build.habits else rope.short
-            size = rows * rope.dim * nbytes(_rope_dtype(rope, mixer, build), 1)
+            held = not rope.only or rope.only in build.habits
+            rows = rope.positions if held else rope.short or rope.positions
+            size = rows * (rope.dim if held else rope.narrow or rope.dim) * nbytes(_rope_dtype(rope, mixer, build), 1)
             yield Created("rotary", "cos_sin_cache", "buffers", size, rope, rows)
 
 

@@ -14,10 +14,10 @@ from oomph.sources.config import Config
 def build(b: Builder) -> Skeleton:
     t = b.text
     heads, kv, width = heads_of(t)
-    rotary = t.integer("rotary_dim", default=0, low=0)
-    if rotary:
-        t.fill(partial_rotary_factor=min(1.0, rotary / width))
-    attention = Attention("full", heads, kv, width, width, rope=rope_of(t, width))
+    rope = rope_of(t, width)
+    wide = t.integer("rotary_dim", default=width)
+    rope = replace(rope, dim=wide, narrow=rope.dim, only="Bailing turns whole heads")
+    attention = Attention("full", heads, kv, width, width, rope=rope)
     layers = tuple(_layer(b, i, attention) for i in range(t.integer("num_hidden_layers", high=10_000)))
     root = b.head(
         t.integer("vocab_size"),
