@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from oomph.errors import CommandError, OomphError
 
 COMMANDS = {
-    "plan": "Will it fit, and where does each GiB go? Takes the command you were about to run.",
-    "explain": "Why did it run out of memory, and what really fixes it? Takes the log of the run.",
-    "inspect": "What a checkpoint is: bytes by part and dtype, layers, KV cache, context.",
-    "fit": "Which checkpoint, flags and GPUs fit a model.",
-    "diff": "What changes between two commands, checkpoints or engine versions.",
+    "plan": "Will it fit? Takes the command you were about to run.",
+    "explain": "Why did it run out of memory? Takes the log of the run.",
+    "inspect": "What a checkpoint is: bytes by part, layers, KV cache, context.",
+    "fit": "Which checkpoint, flags and GPUs fit.",
+    "diff": "What changes between two releases, flags, GPUs or models.",
     "simulate": "What a load of requests does to the KV cache.",
     "gpus": "The GPUs that oomph knows, and those of this machine.",
     "web": "The same as a page in the browser.",
@@ -27,7 +27,7 @@ SWITCHES = frozenset({"--json", "--all", "--debug", "--fresh", "--help", "-h", "
 
 USAGE = """\
 Usage: oomph COMMAND ...
-       oomph [--gpu GPUS] vllm serve MODEL FLAGS      short for: oomph plan -- vllm serve ...
+       oomph [--gpu GPUS] vllm serve MODEL FLAGS     short for oomph plan -- ...
 
 oomph foresees and explains GPU memory in LLM serving.
 
@@ -94,7 +94,9 @@ def _call(name: str, rest: list[str]) -> int:
     module = import_module(f"oomph.cli.{name}")
     command = getattr(module, "command", None) or getattr(module, name)
     try:
-        result = command.main(args=rest, prog_name=f"oomph {name}", standalone_mode=False)
+        # not command.main(): it would take a closed pipe for its own and end the process
+        with command.make_context(f"oomph {name}", rest) as context:
+            result = command.invoke(context)
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.exceptions.Abort:

@@ -189,6 +189,8 @@ def in_parallel(work: Callable[[T], R], items: Iterable[T], workers: int) -> lis
         thread.start()
     worker()
     for thread in threads:
+        if any(isinstance(e, KeyboardInterrupt) for e in failed):
+            break  # nobody waits for an answer any more; the threads end with the process
         thread.join()
     if failed:
         raise failed[0]

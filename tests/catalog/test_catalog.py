@@ -1,0 +1,127 @@
+"""The embedded catalogue: found by id or short name, quick, and the same models as the checkpoints."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oomph import catalog
+from oomph.errors import InputError, UnknownModel
+from oomph.ir.model import Model
+from oomph.sources.build import build_model
+from oomph.sources.load import load_model
+
+ZOO = Path(__file__).parent.parent / "truth" / "zoo.jsonl"
+ROWS: list[dict[str, Any]] = [json.loads(line) for line in ZOO.read_text().splitlines()]
+
+
+def model(model_id: str, *, told: bool = True) -> Model:
+    entry = catalog.find(model_id)
+    assert entry is not None
+    facts = dict(entry.told) if told else None
+    return build_model(entry.id, entry.config, hf_quant_config=entry.quant_config, told=facts)
+
+
+def exact(made: Model, row: dict[str, Any]) -> bool:
+    elements: Counter[str] = Counter()
+    for s in made.stored:
+        elements[s.dtype] += s.elements
+    return made.nbytes == row["bytes"] and elements == row["elements"]
+
+
+def test_size() -> None:
+    assert len(catalog.ids()) >= 150
+    assert os.path.getsize(catalog.FILE) < 500_000
+    assert len(ROWS) == 165
+
+
+def test_every_entry_builds_and_has_its_checkpoints_bytes() -> None:
+    for model_id in catalog.ids():
+        entry = catalog.find(model_id)
+        assert entry is not None
+        made = load_model(model_id)
+        assert (made.name, made.source, made.nbytes) == (model_id, "catalogue", entry.bytes)
+
+
+def test_stored_bytes_are_the_tensor_lists() -> None:
+    """Bytes and elements per dtype. Ten lists are estimates of their makers (DeepSeek-V4, Kimi-K2.5 and later)."""
+    wrong = [row["id"] for row in ROWS if not row.get("estimate") and not exact(model(row["id"]), row)]
+    assert wrong == []
+    assert sum(row.get("estimate", False) for row in ROWS) <= 10
+
+
+def test_config_alone_is_exact_for_97_percent() -> None:
+    """Without what only headers tell: an output head stored though tied, an MTP layer without its own embedding."""
+    sure = [row for row in ROWS if not row.get("estimate")]
+    wrong = [row["id"] for row in sure if not exact(model(row["id"], told=False), row)]
+    assert len(wrong) <= 0.035 * len(sure), wrong
+
+
+def test_published_figures() -> None:
+    assert load_model("nvidia/Gemma-4-31B-IT-NVFP4").nbytes == 32_633_255_032
+    assert load_model("google/gemma-4-31b-it").nbytes == 62_546_177_752
+    assert load_model("meta-llama/Llama-3.1-8B-Instruct").nbytes == 16_060_522_496
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("gemma-4-31b nvfp4", "nvidia/Gemma-4-31B-IT-NVFP4"),
+        ("Gemma4 31B NVFP4", "nvidia/Gemma-4-31B-IT-NVFP4"),
+        ("gemma 4 31b", "google/gemma-4-31B-it"),
+        ("llama 3.1 8b", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("qwen3.6 27b awq", "cyankiwi/Qwen3.6-27B-AWQ-INT4"),
+        ("qwen 3 8b fp8", "Qwen/Qwen3-8B-FP8"),
+        ("QWEN/qwen3-8b", "Qwen/Qwen3-8B"),
+        ("gpt-oss-20b", "openai/gpt-oss-20b"),
+        ("deepseek v3", "deepseek-ai/DeepSeek-V3"),
+        ("mixtral 8x7b", "mistralai/Mixtral-8x7B-v0.1"),
+        ("redhatai gemma 4 31b nvfp4", "RedHatAI/gemma-4-31B-it-NVFP4"),
+    ],
+)
+def test_short_names(name: str, found: str) -> None:
+    entry = catalog.find(name)
+    assert entry is not None
+    assert entry.id == found
+
+
+def test_a_name_with_several_meanings_lists_them() -> None:
+    with pytest.raises(InputError, match="may be any of") as refused:
+        catalog.find("gemma")
+    assert "google/gemma-2-2b-it" in refused.value.hint
+
+
+def test_a_miss_suggests() -> None:
+    with pytest.raises(UnknownModel, match="no folder, file or catalogue entry") as refused:
+        load_model("lama 3.1 8b")
+    assert "meta-llama/Meta-Llama-3.1-8B" in refused.value.hint
+    with pytest.raises(UnknownModel) as refused:
+        load_model("xyzzy")
+    assert refused.value.hint == ""
+
+
+def test_variants_are_checkpoints_of_one_model() -> None:
+    family = catalog.variants("google/gemma-4-31b-it")
+    assert "nvidia/Gemma-4-31B-IT-NVFP4" in family
+    assert "cyankiwi/gemma-4-31B-it-AWQ-4bit" in family
+    assert catalog.variants("nobody/nothing") == ()
+    for model_id in family:
+        made = load_model(model_id)
+        assert (len(made.layers), made.hidden_size) == (60, 5376)
+
+
+def test_a_lookup_is_quick() -> None:
+    """Lookup and build: the best of a few, as other processes share the machine."""
+    load_model("Qwen/Qwen3-8B")
+    best = 1.0
+    for _ in range(5):
+        begin = time.perf_counter()
+        load_model("Qwen/Qwen3-8B")
+        best = min(best, time.perf_counter() - begin)
+    assert best < 0.01
