@@ -30,12 +30,13 @@ def request_size(nbytes: int) -> int:
 
 
 class Block:
-    """A piece of a segment; `order` stands for its address."""
+    """A piece of a segment; `order` stands for its address, `asked` is the tensor's own size."""
 
-    __slots__ = ("free", "next", "order", "prev", "size")
+    __slots__ = ("asked", "free", "next", "order", "prev", "size")
 
     def __init__(self, size: int, order: tuple[int, int]) -> None:
         self.size = size
+        self.asked = size
         self.order = order
         self.free = False
         self.prev: Block | None = None
@@ -62,6 +63,7 @@ class Allocator:
             rest = block.size - size
             if size < self.max_split and rest > SMALL:
                 self._split(block, size)
+        block.asked = nbytes
         self.allocated += block.size
         if self.allocated > self.peak:
             self.peak = self.allocated

@@ -4,10 +4,13 @@ it passes a given number of bytes."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
 from oomph.engines.vllm.allocator import NO_LIMIT, Allocator, Block, request_size
+from oomph.engines.vllm.offload import Offload
+from oomph.engines.vllm.online import is_quantised_online
 from oomph.engines.vllm.shard import in_features, local_experts, outs
 from oomph.engines.vllm.weights import Build, Created, Placed
 from oomph.facts.dtypes import nbytes
@@ -46,6 +49,8 @@ class Load(Struct, frozen=True):
     places: tuple[Place, ...]
     lora: int = 0
     drafts: int = 0
+    offloaded: int = 0  # parameters that went to host memory
+    pool: int = 0  # room that the GPU keeps for them, allocated after the load
     passed: Point | None = None  # the first allocation beyond the limit that was asked about
 
 
@@ -62,6 +67,9 @@ class Setting(Struct, frozen=True):
     before: tuple[int, ...] = ()  # large buffers that the runner holds already
     mla_workspace: int = 0
     lora: tuple[tuple[str, int], ...] = ()  # LoRA slots, in the order in which they are made
+    offload: Offload = Offload()
+    online: Literal["", "after", "held", "meta"] = ""  # 16-bit weights are quantised while loading (facts/vllm/load.py)
+    file_bytes: int = 0  # a whole weight file comes to the GPU while loading
     limit: int = 0
 
 
@@ -97,6 +105,8 @@ def play(places: Sequence[Placed], build: Build, setting: Setting, drafts: Seque
         places=done,
         lora=lora - repacked,
         drafts=player.held - lora,
+        offloaded=player.gone,
+        pool=setting.offload.step * sum(player.pool.values()),
         passed=player.passed,
     )
 
@@ -107,6 +117,7 @@ class _Module(Struct):
     name: str
     of: Linear | Experts | Vocab | None
     tensors: dict[str, list[Block]]
+    offloaded: bool = False
 
 
 class _Player:
@@ -120,6 +131,9 @@ class _Player:
         self.modules: list[_Module] = []
         self.workspace = setting.mla_workspace
         self.built = 0
+        self.gone = 0
+        self.pool: dict[tuple[str, int], int] = {}
+        self.index = -1  # of the decoder layer within the stage
         self._steps: dict[tuple[int, int], list[Step]] = {}
 
     @property
@@ -140,9 +154,11 @@ class _Player:
         self.doing, self.modules = building, []
         done = tuple(self.place(place, build) for place in places)
         self.built = self.built or self.held
+        self.doing = "loading"
         if self.setting.dummy:
-            self.doing = "loading"
             self.dummy()
+        if self.setting.file_bytes:
+            self.run("fastsafetensors", [("file", self.setting.file_bytes), ("file", 0)], {})
         self.doing = repacking
         self.repack(build)
         return done
@@ -150,6 +166,7 @@ class _Player:
     def place(self, place: Placed, build: Build) -> Place:
         self.where, self.layer = place.where, place.layer
         module: _Module | None = None
+        made: list[_Module] = []
         for tensor in place.tensors:
             if tensor.rope is not None:
                 self.run("rotary_emb", rope_steps(tensor.rope, tensor.rows, tensor.nbytes), {})
@@ -158,6 +175,7 @@ class _Player:
                 continue
             if module is None or tensor.of is not module.of or tensor.of is None:
                 module = _Module(place.where, place.layer, tensor.module, tensor.of, {})
+                made.append(module)
                 if tensor.of is not None or tensor.module == "attn":
                     self.modules.append(module)
             if self.workspace and tensor.module == "attn":
@@ -165,7 +183,24 @@ class _Player:
                 self.workspace = 0
             for name, size in pieces(tensor, build):
                 module.tensors.setdefault(name, []).append(self.new(tensor.module, size))
+        if place.layer >= 0 and self.setting.offload.active:
+            self.index += 1
+            self.offload(made)
         return Place(place.where, place.layer, self.held)
+
+    def offload(self, made: list[_Module]) -> None:
+        """uva.py _maybe_offload_to_cpu, prefetch.py wrap_modules: parameter by parameter; buffers stay."""
+        for module in made:
+            if module.name == "attn":
+                continue
+            for name, blocks in list(module.tensors.items()):
+                parameter = f"{module.name}.{name}"
+                if self.setting.offload.takes(self.index, self.gone, parameter):
+                    module.offloaded = True
+                    for block in module.tensors.pop(name):
+                        self.memory.free(block)
+                        self.gone += block.asked
+                    self.pool[parameter, blocks[0].asked] = sum(b.asked for b in blocks)
 
     def run(self, module: str, steps: Iterable[Step], tensors: dict[str, list[Block]]) -> None:
         free = self.memory.free
@@ -185,7 +220,7 @@ class _Player:
                 if _is_fp8(module.of, name):
                     self.where, self.layer = module.where, module.layer
                     for block in blocks:
-                        size = block.size
+                        size = block.asked
                         self.run(module.name, [("half", 2 * size), ("cast", size), ("half", 0), ("cast", 0)], {})
 
     def repack(self, build: Build) -> None:
@@ -195,7 +230,14 @@ class _Player:
                 last.append(module)
                 continue
             self.where, self.layer = module.where, module.layer
+            before = set(module.tensors)
             self.run(module.name, self.steps(module.of, build), module.tensors)
+            if module.offloaded:  # model_loader/utils.py device_loading_context: what was made anew goes back
+                self.run(module.name, [(name, 0) for name in module.tensors.keys() - before], module.tensors)
+        if self.setting.online == "held":
+            for module in self.modules:
+                if module.of is not None and is_quantised_online(module.of):
+                    self.run(module.name, [("weight", 0), ("w13_weight", 0), ("w2_weight", 0)], module.tensors)
         for module in last:  # kv_cache.py:56: the loadable scales go; three range constants stay on the GPU
             if "scales" in module.tensors:
                 self.where, self.layer = module.where, module.layer
@@ -210,6 +252,8 @@ class _Player:
 
 
 def _steps(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Sequence[Step]:
+    if setting.online:
+        return _online_steps(of, build, setting)
     if isinstance(of, Experts):
         return experts_steps(setting.version, experts_case(of, build, setting))
     if of.scheme is None:
@@ -223,6 +267,29 @@ def _steps(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Sequ
     k = in_features(of, build.layout.tp)
     case = Case(of.scheme, sum(n), k, of.in_features, tuple(n), d, setting.sm, setting.sms, of.bias)
     return linear_steps(setting.version, case)
+
+
+def _online_steps(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Sequence[Step]:
+    """fp8.py Fp8OnlineLinearMethod, Fp8OnlineMoEMethod. With "meta" the weights are built quantised already, and each
+    module's 16-bit ones come and go."""
+    d = nbytes(build.dtype, 1)
+    if isinstance(of, Experts):
+        c = experts_case(of, build, setting)
+        sizes = {f"{name}_weight": c.e * n * k for name, n, k in c.rows}
+    elif isinstance(of, Linear):
+        sizes = {"weight": sum(outs(of, build.layout.tp, build.habits)) * in_features(of, build.layout.tp)}
+    else:
+        return ()
+    if setting.online == "meta":
+        if of.scheme is None:
+            return ()
+        wide: list[Step] = [(f"{name} in 16 bits", d * size) for name, size in sizes.items()]
+        return [*wide, *((step[0], 0) for step in wide)]
+    if not is_quantised_online(of):
+        return ()
+    made: list[Step] = [(f"{name} in 8 bits", size) for name, size in sizes.items()]
+    made.append(("weight_scale", 4))
+    return made if setting.online == "held" else [*made, *((name, 0) for name in sizes)]
 
 
 def experts_case(of: Experts, build: Build, setting: Setting) -> ExpertsCase:
@@ -244,7 +311,7 @@ def experts_case(of: Experts, build: Build, setting: Setting) -> ExpertsCase:
     )
 
 
-_NO_SETTING = Setting("", LoadRules(0), 0, 0)
+_NO_SETTING = Setting("", LoadRules(0, "meta"), 0, 0)
 
 
 def pieces(tensor: Created, build: Build) -> Iterator[tuple[str, int]]:

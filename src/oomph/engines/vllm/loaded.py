@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.load_peak import Draft, Load, Place, Point, Setting, play
 from oomph.engines.vllm.lora import slots
+from oomph.engines.vllm.offload import offload_for
+from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.weights import Build, Created, Placed, created
 from oomph.facts.dtypes import nbytes
-from oomph.facts.vllm.load import load_rules, mla_workspace
+from oomph.facts.vllm.load import FASTSAFETENSORS_FILE, load_rules, mla_workspace
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis
@@ -31,6 +33,8 @@ class WeightsPlan(Struct, frozen=True):
     peak_bytes: int  # the highest point while building, loading and repacking
     peak_where: Point
     places: tuple[Place, ...]  # build order, with the bytes allocated once each is built
+    after_load_bytes: int = 0  # allocated right after the load and not in its figure: the prefetch pool
+    host_bytes: int = 0  # weights kept in host memory
 
 
 def weights_terms(
@@ -43,7 +47,7 @@ def weights_terms(
 ) -> WeightsPlan:
     """`draft`: the model that --speculative-config names, where it is another one."""
     setting = _setting(model, resolved, deployment, build, device)
-    key = (id(model), _key(build), setting, resolved.uses_drafts, id(draft))
+    key = (id(model), _key(build), setting, resolved.uses_drafts, resolved.quantization, id(draft))
     found = _CACHE.get(key)
     if found is not None and found[0] is model and found[1] is draft:
         return found[2]
@@ -61,6 +65,8 @@ def weights_terms(
         peak_bytes=max(load.peak.total, load.loaded),
         peak_where=load.peak,
         places=load.places,
+        after_load_bytes=load.pool if setting.offload.group else 0,
+        host_bytes=load.offloaded,
     )
     if len(_CACHE) > 4096:
         _CACHE.clear()
@@ -88,6 +94,9 @@ def _places(
 ) -> tuple[tuple[Placed, ...], tuple[Draft, ...]]:
     """The model's places, and the drafters'. A drafter builds an embedding and a head of its own before it gets the
     model's; across pipeline stages it keeps them."""
+    scheme = online_scheme(model, resolved.quantization)
+    if scheme is not None and (scheme.method != "fp8" or load_rules(resolved.version).online_fp8 == "meta"):
+        model = quantised(model, scheme)
     places = created(model, build)
     drafts = []
     if resolved.uses_drafts and build.layout.pp_rank == build.layout.pp - 1:
@@ -122,6 +131,9 @@ def _parts(places: tuple[Placed, ...], load: Load, setting: Setting) -> dict[str
             if not (isinstance(tensor.of, Linear) and tensor.of.alias):
                 parts[tensor.part] = parts.get(tensor.part, 0) + tensor.nbytes
     rounding = load.built - sum(parts.values()) - setting.mla_workspace
+    if load.offloaded:
+        parts["kept in host memory"] = -load.offloaded
+        rounding += load.offloaded
     repacked = load.loaded - load.built - load.lora - load.drafts
     parts |= {"draft model": load.drafts, "LoRA slots": load.lora, "attention workspace": setting.mla_workspace}
     parts |= {"repacking": repacked, "allocator rounding": rounding}
@@ -134,10 +146,12 @@ def _setting(
     flags, env = deployment.flags, deployment.environment
     conf = env.get("PYTORCH_CUDA_ALLOC_CONF", "") + env.get("PYTORCH_ALLOC_CONF", "")
     version, tokens = resolved.version, resolved.max_num_batched_tokens
+    scheme = online_scheme(model, resolved.quantization)
+    rules = load_rules(version)
     mla = any(isinstance(m, Attention) and m.kind == "mla" for layer in model.layers[:4] for m in layer.mixers)
     return Setting(
         version=version,
-        rules=load_rules(version),
+        rules=rules,
         sm=device.sm,
         sms=device.sm_count or _SMS,
         dummy=flags.get("load_format") == "dummy",
@@ -147,6 +161,9 @@ def _setting(
         before=(tokens * model.hidden_size * nbytes(build.dtype, 1),) if tokens else (),
         mla_workspace=mla_workspace(version, device.sm) if mla else 0,
         lora=slots(model, build, flags, version, tokens, resolved.max_num_seqs),
+        offload=offload_for(flags),
+        online=rules.online_fp8 if scheme is not None and scheme.method == "fp8" else "",
+        file_bytes=min(model.nbytes, FASTSAFETENSORS_FILE) if flags.get("load_format") == "fastsafetensors" else 0,
         limit=limit,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal
 
 from oomph.facts.vllm.versions import Range, pick, select
 from oomph.units import MIB
@@ -10,12 +11,21 @@ from oomph.units import MIB
 
 class LoadRules(Range, frozen=True):
     max_split: int  # blocks of this size and more are not split while the model loads; 0 = no limit
+    # --quantization fp8 on a 16-bit checkpoint (fp8.py). "after": everything is loaded in 16 bits, then quantised layer
+    # by layer. "held": quantised while loading, but the loader's dict keeps every 16-bit parameter until it is done.
+    # "meta": parameters come to the GPU when their first tensor does, and are quantised with their last
+    online_fp8: Literal["after", "held", "meta"]
 
 
 LOAD: tuple[LoadRules, ...] = (
-    LoadRules(20 * MIB, since="0.21.0"),  # gpu_worker.py:215 (0.21.0) _scoped_allocator_max_split
-    LoadRules(0),
+    LoadRules(20 * MIB, "meta", since="0.21.0"),  # gpu_worker.py:215 (0.21.0) _scoped_allocator_max_split
+    LoadRules(0, "meta", since="0.16.0"),
+    LoadRules(0, "held", since="0.13.0"),
+    LoadRules(0, "after"),
 )
+# fastsafetensors copies whole files to the GPU, one a rank at a time (weight_utils.py
+# fastsafetensors_weights_iterator); the hub's usual limit for one file
+FASTSAFETENSORS_FILE = 5 * 10**9
 
 
 @cache

@@ -219,6 +219,14 @@ def _nvfp4(c: Case) -> Steps:
     return _nvfp4_cutlass(c) if c.sm >= 100 and not weight_only else _nvfp4_marlin(c)
 
 
+def _bitsandbytes(c: Case) -> Steps:
+    """bitsandbytes_loader.py:434: each tensor is quantised on the GPU; a float32 maximum for every 64 values stays."""
+    part = max(c.parts) * c.k
+    return [
+        ("half", c.d * part), ("quantised", part // 2), *drop("half", "quantised"), ("absmax", c.n * c.k // 64 * 4),
+    ]  # fmt: skip
+
+
 # --- rows ----------------------------------------------------------------------------------------------------------
 
 
@@ -236,6 +244,7 @@ REPACK: tuple[Repack, ...] = (
     Repack("compressed-tensors", "float-quantized", _fp8),
     Repack("compressed-tensors", "naive-quantized", _fp8),
     Repack("compressed-tensors", "nvfp4-pack-quantized", _nvfp4),
+    Repack("bitsandbytes", "", _bitsandbytes),
     Repack("fp8", "", _fp8),
     Repack("modelopt", "", _fp8),
     Repack("modelopt_fp4", "", _nvfp4),

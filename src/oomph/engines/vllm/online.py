@@ -1,0 +1,64 @@
+"""Quantisation while loading: --quantization fp8 or bitsandbytes on a checkpoint that is not quantised."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from oomph.ir.model import Block, Experts, Linear, Model, Module, Scheme
+
+_FP8 = Scheme("fp8", 8, "float", "tensor", activation="dynamic")
+_FP8_BLOCK = Scheme("fp8", 8, "float", "block", block=(128, 128), activation="dynamic")
+_SCHEMES = {
+    "fp8": _FP8,
+    "fp8_per_tensor": _FP8,  # online/fp8.py
+    "fp8_per_block": _FP8_BLOCK,
+    "mxfp8": Scheme("modelopt_mxfp8", 8, "float", "group", group_size=32),
+    "bitsandbytes": Scheme("bitsandbytes", 4, "float", "group", group_size=64),
+}
+_FOUND: dict[tuple[int, str], tuple[Model, Model]] = {}
+
+
+def online_scheme(model: Model, quantization: str | None) -> Scheme | None:
+    """None: the checkpoint is loaded as it is."""
+    return _SCHEMES.get(quantization or "") if model.quantization is None else None
+
+
+def quantised(model: Model, scheme: Scheme) -> Model:
+    """The model with every linear layer and expert of its decoder layers in `scheme`."""
+    key = (id(model), f"{scheme.method} {scheme.strategy}")
+    found = _FOUND.get(key)
+    if found is not None and found[0] is model:
+        return found[1]
+    blocks: dict[int, Block] = {}
+    layers = tuple(replace(layer, block=_block(layer.block, scheme, blocks)) for layer in model.layers)
+    drafts = tuple(replace(layer, block=_block(layer.block, scheme, blocks)) for layer in model.drafts)
+    made = replace(model, layers=layers, drafts=drafts)
+    if len(_FOUND) > 64:
+        _FOUND.clear()
+    _FOUND[key] = (model, made)
+    return made
+
+
+def is_quantised_online(module: Module) -> bool:
+    """Routers, convolutions and layers with a dtype of their own get no quantisation config."""
+    if isinstance(module, Experts):
+        return module.scheme is None
+    return (
+        isinstance(module, Linear)
+        and module.scheme is None
+        and module.role not in ("router", "multimodal")
+        and not module.alias
+        and not module.created_dtype
+        and "conv" not in module.name
+    )
+
+
+def _block(block: Block, scheme: Scheme, blocks: dict[int, Block]) -> Block:
+    found = blocks.get(id(block))
+    if found is None:
+        modules = tuple(
+            replace(m, scheme=scheme) if isinstance(m, Linear | Experts) and is_quantised_online(m) else m
+            for m in block.modules
+        )
+        found = blocks[id(block)] = replace(block, modules=modules)
+    return found
