@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec.structs import replace
+
 from oomph.errors import ConfigError
 from oomph.ir.model import Attention, Block, Layer, Linear, Mixer, Modality, Module, Param, Part, State, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
@@ -123,9 +125,18 @@ def _delta_net(net: _Net, s: Site) -> list[Module]:
         Param("linear_attn.conv1d.weight", conv, dtype, "linear_attn", shard_dim=0),
         *_inputs(net, s, keys, values),
         Param("linear_attn.dt_bias", (net.v_heads,), dtype, "linear_attn", shard_dim=0),
-        Param("linear_attn.A_log", (net.v_heads,), dtype, "linear_attn", shard_dim=0, created_dtype="F32"),
+        *_decay(net, dtype),
         Param("linear_attn.norm.weight", (net.v_dim,), dtype, "linear_attn"),
         s.row("linear_attn.out_proj", net.hidden, values, "linear_attn"),
+    ]
+
+
+def _decay(net: _Net, dtype: str) -> list[Module]:
+    """facts/vllm/structure.py says which releases have it in which dtype."""
+    log = Param("linear_attn.A_log", (net.v_heads,), dtype, "linear_attn", shard_dim=0)
+    return [
+        replace(log, created_dtype="F32", only="GDN decay in float32"),
+        replace(log, stored=False, only="GDN decay in the model's dtype"),
     ]
 
 
