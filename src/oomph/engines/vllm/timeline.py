@@ -106,7 +106,9 @@ def stages(r: RankInput, kv: KvPlan | None) -> list[Step]:
         t.activation.why,
     )
     resident = profiled
-    if kv is not None and r.graphs.largest and r.budget.graph_estimate != "none":
+    profiled_graphs = r.graphs.largest and r.budget.graph_estimate != "none"
+    # --kv-cache-memory-bytes returns before graphs are profiled (gpu_worker.py:367, 0.21.0)
+    if kv is not None and profiled_graphs and r.resolved.kv_cache_memory_bytes is None:
         blocks = throwaway_blocks(r.resolved.model_runner, r.graphs, r.resolved.max_num_seqs)
         cache = blocks * kv.bytes_per_block
         note = f"{blocks} throw-away KV blocks of {kv.bytes_per_block / MIB:.3f} MiB"

@@ -25,7 +25,10 @@ _SAMPLER = (
     "`max_num_seqs` or `gpu_memory_utilization` when initializing the engine."
 )
 
+_NAMED, _UNNAMED = f"Free memory on device {{device}} {_FREE}", f"Free memory on device {_FREE}"
+
 TEXTS: tuple[Texts, ...] = (
-    Texts(free_memory=f"Free memory on device {{device}} {_FREE}", load_failed=_LOAD, sampler=_SAMPLER, since="0.13.0"),
-    Texts(free_memory=f"Free memory on device {_FREE}", load_failed="", sampler=_SAMPLER),
+    Texts(free_memory=_NAMED, load_failed=_LOAD, sampler=_SAMPLER, since="0.14.0"),
+    Texts(free_memory=_UNNAMED, load_failed=_LOAD, sampler=_SAMPLER, since="0.13.0", until="0.14.0"),
+    Texts(free_memory=_UNNAMED, load_failed="", sampler=_SAMPLER, until="0.13.0"),
 )
