@@ -34,6 +34,21 @@ _BAND = 0.9  # within a tenth of the best counts as equally good in the first go
 _OFFLOADS = (2, 4, 8, 16, 32, 64)
 
 
+WHERE = {
+    "startup_free_memory": "refused at the start, too little is free",
+    "weights_load": "out of memory loading the weights",
+    "profile_run": "out of memory in the profiling run",
+    "cudagraph_profile": "out of memory profiling CUDA graphs",
+    "kv_check": "too little left for one request",
+    "kv_alloc": "out of memory allocating the KV cache",
+    "cudagraph_capture": "out of memory capturing CUDA graphs",
+    "sampler_warmup": "out of memory warming up the sampler",
+    "runtime_request": "out of memory while serving",
+    "host_ram": "out of host memory",
+    "other": "refused",
+}
+
+
 class Want(Struct, frozen=True):
     context: int = 0  # 0 = not said
     users: int = 0
@@ -80,7 +95,7 @@ class Fit(Struct, frozen=True):
 def fit(
     model: str,
     gpus: tuple[Device, ...],
-    want: Want = Want(),
+    want: Want | None = None,
     *,
     engine: str = "",
     only: bool = False,
@@ -91,6 +106,7 @@ def fit(
     """`only`: this checkpoint and no other of the same model; `also`: further checkpoints, catalogue, hub or folder."""
     from oomph.plan import run
 
+    want = want or Want()
     if want.prefer and want.prefer not in PREFERENCES:
         raise CommandError(f"--prefer {want.prefer!r}: it is one of {', '.join(PREFERENCES)}")
     if not gpus:
@@ -244,13 +260,20 @@ def choose(points: Sequence[Point], want: Want) -> Point | None:
     elif prefer == "speed":
         best = max(p.speed for p in kept)
         kept = [p for p in kept if p.speed >= best - 1]
-    return max(kept, key=_by_quality)
+    return max(kept, key=lambda p: _order(p, want))
 
 
-def _by_quality(p: Point) -> tuple[float, ...]:
-    """The checkpoint decides; an 8-bit KV cache is too small a loss to give up CUDA graphs for."""
-    band = -int(2 * p.quality)
-    return (band, not p.arm.text_only, p.speed // 2, -p.quality, p.context * p.users, p.context, -p.arm.changes)
+def _order(p: Point, want: Want) -> tuple[float, ...]:
+    """The checkpoint first; then what no number weighs; then speed, and what was not asked for. An 8-bit KV cache is
+    too small a loss to give up CUDA graphs for, and large enough not to be taken where the context is long anyway."""
+    first = (-int(2 * p.quality), not p.arm.text_only, not p.arm.prefix_off, p.speed)
+    if want.context and want.users:
+        rest: tuple[float, ...] = (-p.quality, p.context * p.users)
+    elif want.context:
+        rest = (p.users, p.context, -p.quality)
+    else:
+        rest = (p.context, p.users, -p.quality)
+    return (*first, *rest, -p.arm.changes)
 
 
 def _answers(solver: Solver, points: Sequence[Point], models: dict[str, Model]) -> list[Answer]:
@@ -314,7 +337,7 @@ def reason(solver: Solver, arm: Arm, context: int, users: int, utilisation: floa
         return found.error
     v = found.plan.verdict
     if not v.fits:
-        return v.message if v.stage == "other" else f"{v.stage}: {gib(v.short_bytes)} short"
+        return v.message if v.stage == "other" else f"{WHERE[v.stage or 'other']}: {gib(v.short_bytes)} short"
     if found.kind != "ok":
         return "fits only without the margin: the uncertain terms could tip it"
     if found.concurrency < users:
@@ -347,9 +370,7 @@ def _without(arm: Arm) -> list[tuple[str, Arm]]:
     return out
 
 
-def _why_not(
-    solver: Solver, spaces: _Spaces, models: dict[str, Model], shown: Sequence[Point]
-) -> list[Refused]:
+def _why_not(solver: Solver, spaces: _Spaces, models: dict[str, Model], shown: Sequence[Point]) -> list[Refused]:
     """Checkpoints that are not on the front: too large, refused by the engine, or beaten."""
     used = {p.arm.model for p in shown}
     out = []

@@ -18,8 +18,9 @@ from oomph.units import GIB, cdiv
 
 # A reference request, alone on the machine.
 PROMPT, ANSWER = 2048, 256
-# Assumed, the same for every arm: twelve kernels a layer, a launch outside a graph, an all-reduce over NVLink and over PCIe, one hand-over
-# between pipeline stages, the share of peak bandwidth that decoding kernels reach, PCIe's bytes per second.
+# Assumed, the same for every arm: twelve kernels a layer, a launch outside a graph, an all-reduce over NVLink and over
+# PCIe, one hand-over between pipeline stages, the share of peak bandwidth that decoding kernels reach, PCIe's bytes a
+# second.
 LAUNCHES = 12
 LAUNCH_S = 5e-6
 ALL_REDUCE_S = {"NVLink": 10e-6, "other": 30e-6}

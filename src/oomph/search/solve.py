@@ -49,8 +49,12 @@ class Point(Struct, frozen=True):
 
     @property
     def goals(self) -> tuple[float, ...]:
-        """What is to be large. Keeping images is one of them: giving them up is not a matter of quality."""
-        return (self.context, self.users, -self.quality, self.speed, not self.arm.text_only)
+        """What is to be large. Images and prefix caching are among them: no number weighs their loss."""
+        return _goals(self.arm, self.context, self.users, self.quality, self.speed)
+
+
+def _goals(arm: Arm, context: int, users: int, quality: float, speed: int) -> tuple[float, ...]:
+    return (context, users, -quality, speed, not arm.text_only, not arm.prefix_off)
 
 
 def dominates(a: Sequence[float], b: Sequence[float]) -> bool:
@@ -76,6 +80,8 @@ class Solver:
         self.base, self.models, self.planner = base, models, planner
         self.default, self.margin = default, margin
         self.plans = 0
+        # of the checkpoints at hand: a model that was published in four bits loses nothing in four bits
+        self.least_loss = min(score.quality_loss(m, Arm("")) for m in models.values())
         self._seen: dict[tuple[Arm, int, int, float], Outcome] = {}
         self._best: dict[tuple[Arm, int], float] = {}
 
@@ -182,7 +188,8 @@ class Solver:
         if found.plan is None or not found.plan.ranks:
             return None
         model = self.models[arm.model]
-        return score.quality_loss(model, arm), score.speed_band(score.request_seconds(model, arm, found.plan))
+        loss = round(score.quality_loss(model, arm) - self.least_loss, 1)
+        return loss, score.speed_band(score.request_seconds(model, arm, found.plan))
 
     # --- all arms ---------------------------------------------------------------------------------------------------
 
@@ -193,7 +200,7 @@ class Solver:
             rank = self.rank(arm, space) if self._possible(arm, space) else None
             if rank is not None:
                 ranked.append((rank, arm))
-        ranked.sort(key=lambda r: (r[0][0], -r[0][1], r[1].text_only, r[1].changes))
+        ranked.sort(key=lambda r: (r[0][0], -r[0][1], r[1].text_only, r[1].prefix_off, r[1].changes))
         points: list[Point] = []
         for rank, arm in ranked:
             if self._hopeless(arm, rank, space, points):
@@ -235,7 +242,7 @@ class Solver:
             if at is None:
                 break
             bound = min(int(at[1].concurrency), space.users[-1])
-            goals = (context, bound, -rank[0], rank[1], not arm.text_only)
+            goals = _goals(arm, context, bound, *rank)
             if not any(dominates(p.goals, goals) for p in points):
                 return False
         return True

@@ -1,0 +1,75 @@
+"""`oomph fit MODEL --gpu GPUS`: the checkpoint, layout and flags that serve a model best on these GPUs."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from oomph.errors import CommandError
+
+
+@click.command()
+@click.argument("model", nargs=-1, required=True)
+@click.option("--gpu", metavar="GPUS", default="auto", help='The GPUs at hand: "2x RTX 5070 Ti", auto (default).')
+@click.option("--context", metavar="TOKENS", default="", help="Tokens of one request, prompt and answer: 32k, 131072.")
+@click.option("--users", metavar="N", type=click.IntRange(1, 4096), help="Requests of that context at once.")
+@click.option("--prefer", type=click.Choice(["context", "users", "quality", "speed"]), help="What decides; quality.")
+@click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release: vllm==0.21.0.")
+@click.option("--only", is_flag=True, help="This checkpoint, not the others of the same model.")
+@click.option("--also", metavar="MODEL", multiple=True, help="A further checkpoint: hub id or folder. Repeat it.")
+@click.option("--images/--text-only", "images", default=None, help="Keep images or give them up; both are tried.")
+@click.option("--mtp/--no-mtp", "mtp", default=None, help="With the checkpoint's own draft layers, or without.")
+@click.option("--kv-cache-dtype", metavar="DTYPE", default="", help="This KV dtype only: auto, fp8.")
+@click.option("--explain", is_flag=True, help="Why each step further fails.")
+@click.option("--all", "show_all", is_flag=True, help="The whole front.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
+@click.option(
+    "--emit", type=click.Choice(["command", "yaml", "docker", "compose", "kubernetes", "lws"]),
+    help="Print the pick alone, ready to use.",
+)  # fmt: skip
+def command(
+    model: tuple[str, ...], gpu: str, context: str, users: int | None, prefer: str | None, engine: str, only: bool,
+    also: tuple[str, ...], images: bool | None, mtp: bool | None, kv_cache_dtype: str, explain: bool, show_all: bool,
+    as_json: bool, emit: str | None,
+) -> int:  # fmt: skip
+    """The command that works best: searches flags, layouts and the known checkpoints of a model, by planning each.
+
+    \b
+    oomph fit gemma-4-31b-it --gpu "2x RTX 5070 Ti"
+    oomph fit Qwen3.6-27B --gpu "RTX 5090" --context 16k --mtp
+    oomph fit Llama-3.1-8B-Instruct --gpu T4 --context 8k --users 4 --prefer speed
+    oomph fit gpt-oss-120b --gpu H100 --emit compose
+    """
+    from oomph.search.fit import Want, fit
+    from oomph.search.space import DRAFT_TOKENS, Options
+    from oomph.sources.gpu import parse_gpus
+    from oomph.units import parse_count
+
+    options = Options()
+    options = Options(
+        kv_dtypes=(kv_cache_dtype,) if kv_cache_dtype else options.kv_dtypes,
+        text_only=options.text_only if images is None else (not images,),
+        drafts=options.drafts if mtp is None else (DRAFT_TOKENS,) if mtp else (0,),
+    )
+    tokens = parse_count(context, what="--context") if context else 0
+    if context and not 1 <= tokens <= 1 << 30:
+        raise CommandError(f"--context {context!r}: it is a number of tokens such as 32k")
+    want = Want(tokens, users or 0, prefer or "", options)
+    found = fit(" ".join(model), parse_gpus(gpu), want, engine=engine, only=only, also=also, explain=explain)
+    if emit is not None:
+        if found.pick is None:
+            raise CommandError("nothing fits: there is nothing to emit", hint="oomph fit without --emit says why")
+        from oomph.emit import emit as write
+
+        sys.stdout.write(write(found.pick.plan, emit))
+    elif as_json:
+        from oomph.report.fit_json import fit_json
+        from oomph.report.json import dumps
+
+        print(dumps(fit_json(found)))
+    else:
+        from oomph.report.fit_text import print_fit
+
+        print_fit(found, everything=show_all)
+    return 0 if found.met else 1

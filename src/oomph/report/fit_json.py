@@ -1,0 +1,47 @@
+"""A fit as JSON: the contract's style. Additions are fine, renames are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oomph.commands import to_command, to_shell
+from oomph.report.plan_json import plan_json
+from oomph.search.fit import Answer, Fit
+
+
+def fit_json(found: Fit) -> dict[str, Any]:
+    want = found.want
+    return {
+        "schema": 1,
+        "model": found.model,
+        "gpus": [{"name": g.name, "total_bytes": g.total_bytes, "used_bytes": g.used_bytes} for g in found.gpus],
+        "asked": {"context": want.context or None, "users": want.users or None, "prefer": want.prefer or None},
+        "met": found.met,
+        "close": found.close,
+        "pick": None if found.pick is None else {**_answer(found.pick), "plan": plan_json(found.pick.plan)},
+        "front": [_answer(a) for a in found.front],
+        "nearest": [_answer(a) for a in found.nearest],
+        "neighbours": [{"change": n.change, "why": n.why} for n in found.neighbours],
+        "refused": [{"checkpoint": r.checkpoint, "why": r.why} for r in found.refused],
+        "plans": found.plans,
+        "notes": list(found.notes),
+    }
+
+
+def _answer(a: Answer) -> dict[str, Any]:
+    p, kv = a.point, a.plan.kv
+    return {
+        "checkpoint": p.arm.model,
+        "context": p.context,
+        "users": p.users,
+        "quality_loss": p.quality,
+        "relative_speed": a.relative_speed,
+        "gives_up": list(a.gives_up),
+        "gpus": p.arm.layout.gpus,
+        "flags": a.plan.deployment.flags,
+        "command": to_shell(a.plan.deployment),
+        "args": to_command(a.plan.deployment),
+        "kv_tokens": kv.logged_tokens if kv else 0,
+        "concurrency": kv.max_concurrency if kv else 0.0,
+        "concurrency_at_worst": p.concurrency,
+    }

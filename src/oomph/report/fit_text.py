@@ -1,0 +1,201 @@
+"""A fit for people: the command first, then what it gives, what stands beside it, and why the rest is not there."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from oomph.commands import to_command
+from oomph.commands.shell import quote
+from oomph.ir.hardware import Device
+from oomph.ir.plan import Plan
+from oomph.report.text import Style
+from oomph.search.fit import Answer, Fit
+from oomph.units import gib, human
+
+_ROWS = 8
+
+
+def print_fit(found: Fit, *, everything: bool = False, out: TextIO | None = None) -> None:
+    stream = out or sys.stdout
+    stream.write(render(found, Style(stream), everything=everything) + "\n")
+
+
+def render(found: Fit, style: Style, *, everything: bool = False, width: int = 0) -> str:
+    width = width or min(shutil.get_terminal_size((100, 24)).columns, 110)
+    lines = ["", f"  {style.bold(found.model)}   {_engine(found)}   {gpus_line(found.gpus)}", ""]
+    lines += _wrapped(_verdict(found, style), width, "  ")
+    if found.pick is not None:
+        lines += ["", *_command(found.pick, width), "", *_gives(found.pick, style, width)]
+    front = found.front or found.nearest
+    if len(front) > 1:
+        lines += ["", *_front(found, front if everything else shown(front, found.pick), style, width)]
+        if not everything and len(front) > _ROWS:
+            lines.append(style.dim(f"  {len(front) - _ROWS} more with --all"))
+    if found.neighbours:
+        lines += ["", f"  {style.bold('One step further')}"]
+        for n in found.neighbours:
+            lines += _wrapped(f"{n.change:<42} {n.why}", width, "    ", " " * 6)
+    if found.refused:
+        lines += ["", f"  {style.bold('Not chosen')}"]
+        for r in found.refused:
+            lines += _wrapped(f"{r.checkpoint:<42} {r.why}", width, "    ", " " * 6)
+    lines += ["", *_basis(found, style, width)]
+    return "\n".join(lines) + "\n"
+
+
+def shown(front: Sequence[Answer], pick: Answer | None) -> list[Answer]:
+    """The pick, the best of each goal, then the rest in order."""
+    best = [max(front, key=lambda a, g=goal: a.point.goals[g]) for goal in range(4)]  # type: ignore[misc]
+    order = dict.fromkeys(id(a) for a in [*([pick] if pick else []), *best, *front])
+    kept = set(list(order)[:_ROWS])
+    return [a for a in front if id(a) in kept]
+
+
+def _engine(found: Fit) -> str:
+    if found.pick is None:
+        return "vLLM"
+    e = found.pick.plan.deployment.engine
+    return f"vLLM {e.version}" + (f" ({e.version_from})" if e.version_from and e.version_from != "--engine" else "")
+
+
+def gpus_line(gpus: tuple[Device, ...]) -> str:
+    names: dict[str, int] = {}
+    for g in gpus:
+        used = f", {gib(g.used_bytes)} in use" if g.used_bytes else ""
+        label = f"{g.name} ({gib(g.total_bytes)}{used})"
+        names[label] = names.get(label, 0) + 1
+    return " + ".join(f"{n} x {label}" if n > 1 else label for label, n in names.items())
+
+
+def asked(found: Fit) -> str:
+    want = found.want
+    parts = []
+    if want.context:
+        parts.append(f"{want.context:,} tokens of context")
+    if want.users:
+        parts.append(f"{want.users} user{'s' if want.users > 1 else ''} at once")
+    return " for ".join(parts)
+
+
+def _verdict(found: Fit, style: Style) -> str:
+    if found.pick is None:
+        return style.bad("NOTHING FITS") + "   no checkpoint, layout or flag starts here, not with 2,048 tokens"
+    p = found.pick.point
+    got = f"{p.context:,} tokens of context for {p.users} user{'s' if p.users > 1 else ''} at once"
+    if not found.met:
+        return style.bad("NOT MET") + f"   {asked(found)} does not fit. The nearest that does: {got}"
+    if found.close:
+        return style.good("FITS, BUT CLOSE") + f"   {got}; the uncertain terms could tip it"
+    return style.good("FITS") + f"   {got}"
+
+
+def _command(answer: Answer, width: int) -> list[str]:
+    return command_lines(to_command(answer.plan.deployment), width)
+
+
+def command_lines(words: Sequence[str], width: int) -> list[str]:
+    """Broken between a flag and the next one, so that it can be pasted."""
+    lines, line = [], "   "
+    pieces: list[str] = []
+    for word in map(quote, words):
+        if pieces and not word.startswith("-") and pieces[-1].startswith("-") and " " not in pieces[-1]:
+            pieces[-1] += " " + word
+        else:
+            pieces.append(word)
+    for piece in pieces:
+        if len(line) + len(piece) + 3 > width and line.strip():
+            lines.append(line + " \\")
+            line = "     "
+        line += " " + piece
+    return [*lines, line]
+
+
+def _gives(answer: Answer, style: Style, width: int) -> list[str]:
+    plan, p = answer.plan, answer.point
+    kv = plan.kv
+    assert kv is not None
+    lines = [
+        f"  {style.bold('Gives')}    {kv.logged_tokens:,} tokens of KV cache, {kv.max_concurrency:.2f} requests of "
+        f"{p.context:,} tokens at once; {p.concurrency:.2f} if every uncertain term is at its worst",
+        f"  {style.bold('Binds')}    {binds(plan)}; one request takes {human(kv.need_bytes)} of KV cache",
+    ]
+    if answer.gives_up:
+        lines.append(f"  {style.bold('Costs')}    {', '.join(answer.gives_up)}")
+    return [folded for line in lines for folded in _wrapped(line.lstrip(), width, "  ", " " * 11)]
+
+
+def binds(plan: Plan) -> str:
+    """The stage with the least room at the unfavourable end of every interval."""
+    slack = []
+    for r in plan.ranks:
+        for s in r.stages:
+            room = r.total_bytes - s.peak_high - (r.requested_bytes if s.name == "startup_free_memory" else 0)
+            slack.append((room, s.name))
+    room, name = min(slack)
+    return f"{human(max(0, room))} a GPU to spare at the worst, {STAGE_WORDS[name]}"
+
+
+STAGE_WORDS = {
+    "startup_free_memory": "at the first check of free memory",
+    "weights_load": "while loading the weights",
+    "profile_run": "in the profiling run",
+    "cudagraph_profile": "while profiling CUDA graphs",
+    "kv_check": "at the KV cache check",
+    "kv_alloc": "once the KV cache is allocated",
+    "cudagraph_capture": "after capturing CUDA graphs",
+    "sampler_warmup": "while warming up the sampler",
+    "runtime_request": "while serving",
+    "host_ram": "in host memory",
+    "other": "elsewhere",
+}
+
+
+def _front(found: Fit, answers: Sequence[Answer], style: Style, width: int) -> Iterable[str]:
+    yield style.bold(f"  {'':2}{'context':>9}{'users':>7}{'quality':>9}{'speed':>7}  checkpoint and flags")
+    for a in answers:
+        p = a.point
+        mark = ">" if a is found.pick else " "
+        quality = f"-{p.quality:.1f}" if p.quality else "full"
+        yield f"  {mark} {p.context:>9,}{p.users:>7}{quality:>9}{a.relative_speed:>7.0%}  {p.arm.model}"
+        flags = describe(a)
+        if flags:
+            yield from (style.dim(line) for line in _wrapped(flags, width, " " * 38))
+
+
+def describe(answer: Answer) -> str:
+    """The flags that tell it from the engine's defaults, shortly."""
+    arm, out = answer.point.arm, []
+    if arm.layout.gpus > 1:
+        out.append(f"TP {arm.layout.tp}" + (f" PP {arm.layout.pp}" if arm.layout.pp > 1 else ""))
+    if arm.layout.ep:
+        out.append("EP")
+    if arm.drafts:
+        out.append(f"MTP {arm.drafts}")
+    out += answer.gives_up
+    util = answer.plan.deployment.flags.get("gpu_memory_utilization")
+    if util is not None:
+        out.append(f"utilisation {util}")
+    return ", ".join(out)
+
+
+def _basis(found: Fit, style: Style, width: int) -> list[str]:
+    margin = " (here without that margin)" if found.close else ""
+    text = (
+        f"{found.plans} plans. Each row was planned and fits with the unfavourable end of every interval{margin}. "
+        "Users are requests of the whole context at once. Quality is an order only: what keeps more bits loses less. "
+        "Speed is relative, a roofline for one user (bytes read over bandwidth, launches, links), not measured."
+    )
+    return [style.dim(line) for line in _wrapped(text, width, "  ")]
+
+
+def _wrapped(text: str, width: int, first: str, rest: str = "") -> list[str]:
+    if "\033" in text and len(text) < width + 16:
+        return [first + text]
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest or first, break_long_words=False,
+        break_on_hyphens=False, drop_whitespace=True,
+    ) or [""]  # fmt: skip
