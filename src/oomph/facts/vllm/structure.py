@@ -41,8 +41,8 @@ HABITS: tuple[Habit, ...] = (
     # qwen3_vl.py:1818 (0.32.0) mrope_positions_factor: Qwen3-VL and Qwen3.5 positions never pass the token count
     Habit("mrope tables four times the longest sequence", until="0.32.0"),
     # qwen3_next.py, gdn_linear_attn.py: the decay rates' dtype went from float32 to the model's and back
-    Habit("GDN decay in float32", until="0.12.0"),
-    Habit("GDN decay in the model's dtype", since="0.12.0", until="0.19.0"),
+    Habit("GDN decay in float32", until="0.11.1"),
+    Habit("GDN decay in the model's dtype", since="0.11.1", until="0.19.0"),
     Habit("GDN decay in float32", since="0.19.0"),
     # qwen_gdn_linear_attn.py maybe_disable_tp (0.22.0): Marlin wants 64 rows a rank, so each has all of in_proj_ba
     Habit("in_proj_ba split under Marlin", until="0.22.0"),
