@@ -51,6 +51,7 @@ class Load(Struct, frozen=True):
     drafts: int = 0
     offloaded: int = 0  # parameters that went to host memory
     pool: int = 0  # room that the GPU keeps for them, allocated after the load
+    changed: bool = False  # some module was repacked
     passed: Point | None = None  # the first allocation beyond the limit that was asked about
 
 
@@ -106,6 +107,7 @@ def play(places: Sequence[Placed], build: Build, setting: Setting, drafts: Seque
         lora=lora - repacked,
         drafts=player.held - lora,
         offloaded=player.gone,
+        changed=player.changed,
         pool=setting.offload.step * sum(player.pool.values()),
         passed=player.passed,
     )
@@ -226,10 +228,14 @@ class _Player:
     def repack(self, build: Build) -> None:
         last: list[_Module] = []
         for module in self.modules:
-            if module.of is None:
-                last.append(module)
-                continue
             self.where, self.layer = module.where, module.layer
+            if module.of is None or (isinstance(module.of, Linear) and module.of.name.endswith("kv_b_proj")):
+                last.append(module)
+            if module.of is None:
+                continue
+            if _is_retied(module.of, build):
+                self.run(module.name, [(name, 0) for name in module.tensors], module.tensors)
+                continue
             before = set(module.tensors)
             self.run(module.name, self.steps(module.of, build), module.tensors)
             if module.offloaded:  # model_loader/utils.py device_loading_context: what was made anew goes back
@@ -238,10 +244,18 @@ class _Player:
             for module in self.modules:
                 if module.of is not None and is_quantised_online(module.of):
                     self.run(module.name, [("weight", 0), ("w13_weight", 0), ("w2_weight", 0)], module.tensors)
-        for module in last:  # kv_cache.py:56: the loadable scales go; three range constants stay on the GPU
-            if "scales" in module.tensors:
-                self.where, self.layer = module.where, module.layer
+        for module in last:
+            self.where, self.layer = module.where, module.layer
+            if isinstance(module.of, Linear):
+                self.run(module.name, _latent_copies(module.of, build), module.tensors)
+            elif "scales" in module.tensors:
+                # kv_cache.py:56: the loadable scales go; three range constants stay on the GPU
                 self.run(module.name, [("scales", 0), ("ranges", 4, 3)], module.tensors)
+
+    @property
+    def changed(self) -> bool:
+        """Some module was repacked."""
+        return any(self._steps.values())
 
     def steps(self, of: Linear | Experts | Vocab, build: Build) -> list[Step]:
         key = (id(of), id(build))
@@ -267,6 +281,22 @@ def _steps(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Sequ
     k = in_features(of, build.layout.tp)
     case = Case(of.scheme, sum(n), k, of.in_features, tuple(n), d, setting.sm, setting.sms, of.bias)
     return linear_steps(setting.version, case)
+
+
+def _latent_copies(of: Linear, build: Build) -> Sequence[Step]:
+    """mla_attention.py:826: a quantised kv_b_proj is kept a second time, in the model's dtype."""
+    if of.scheme is None:
+        return ()
+    size = sum(outs(of, build.layout.tp, build.habits)) * in_features(of, build.layout.tp)
+    return [("float", 4 * size), ("W_UK, W_UV", nbytes(build.dtype, size)), ("float", 0)]
+
+
+def _is_retied(of: Linear | Experts | Vocab, build: Build) -> bool:
+    """model_loader/weight_tying.py (0.29.0): a stored head that equals the embedding is replaced by it; the two are
+    compared in host memory, and only where both are on this rank."""
+    return (
+        isinstance(of, Vocab) and of.role == "lm_head" and of.tied and build.separate_tied_head and build.layout.pp == 1
+    )
 
 
 def _online_steps(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Sequence[Step]:

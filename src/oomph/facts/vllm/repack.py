@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from oomph.facts.vllm.versions import Range
 from oomph.ir.model import Rope, Scheme
-from oomph.units import round_up
+from oomph.units import cdiv, round_up
 
 Steps = list[tuple[str, int]]
 
@@ -161,6 +161,13 @@ def _fp8(c: Case) -> Steps:
         return [
             *_marlin_workspace(c), *copies, ("w", weight), ("weight", 0), ("repeated", scales), ("s", scales),
             *drop("repeated", "weight_scale", *names, *(["input_scale"] if s.activation == "static" else [])),
+        ]  # fmt: skip
+    if s.strategy == "block" and 100 <= c.sm < 110 and c.n % 64 == 0 and c.k % 128 == 0:
+        # fp8_utils.py deepgemm_post_process_fp8_weight_block: powers of two as scales, four to an int32 for every row
+        packed = round_up(c.n, 4) * cdiv(c.k, 512) * 4
+        return [
+            ("float", 4 * weight), ("expanded", 4 * weight), ("scaled", 4 * weight), *drop("float", "expanded"),
+            ("again", 4 * weight), *drop("again", "scaled"), ("s", packed), ("weight_scale", 0),
         ]  # fmt: skip
     if s.strategy == "tensor" and len(c.parts) > 1:
         # w8a8_utils.py requantize_with_max_scale: each part is taken back to 16 bits and quantised with one scale

@@ -78,6 +78,8 @@ def _fp8(c: ExpertsCase) -> list[Step]:
     """oracle/fp8.py:424: kernels for Hopper and later take the weights as they are; Marlin (Ampere) repacks them."""
     s = c.scheme
     assert s is not None
+    if 100 <= c.sm < 110:  # flashinfer_utils.py prepare_fp8_moe_layer_for_fi: shuffled copies
+        return _replace({f"{name}_weight": c.e * n * k for name, n, k in c.rows})
     if c.sm >= 89:
         return []
     steps: list[Step] = [("workspace", 16 * c.sms)]
