@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from oomph.errors import ConfigError, UnknownCache
-from oomph.ir.model import Block, Model, Role, Stored, Tensor, Vocab
+from oomph.ir.model import Attention, Block, Model, Role, Stored, Tensor, Vocab
 from oomph.sources.arch import family
 from oomph.sources.arch.base import Builder
 from oomph.sources.arch.rope import context_length
@@ -74,6 +74,7 @@ def build_model(
         num_kv_heads=text.integer("num_key_value_heads", default=0, low=0),
         intermediate_size=text.integer("intermediate_size", default=0, low=0),
         pooling=made.pooling,
+        attention_free=not any(isinstance(m, Attention) for layer in made.layers for m in layer.mixers),
         params=(*made.params, *engine_params(config, text)),
     )
 
