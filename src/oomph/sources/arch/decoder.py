@@ -204,7 +204,7 @@ def decoder_layers(
     }
     layers = []
     for i, window in enumerate(windows(t, style)):
-        s = b.site(f"{prefix}.{style.names.layers}.{i}")
+        s = b.site(f"{prefix}.{style.names.layers}.{i}".removeprefix("."))
         modules = attention_modules(b, s, style, heads, kv, head_dim)
         modules += make_mlp(s, i)
         for name in style.norms:
