@@ -12,6 +12,7 @@ from oomph.errors import OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
+from oomph.ir.timeline import STAGES
 
 Planner = Callable[[Deployment, Model | None], Plan]
 
@@ -43,7 +44,7 @@ def levers(plan: Plan, model: Model, planner: Planner) -> list[Lever]:
         kv = made.kv
         tokens = kv.logged_tokens if kv and made.fits else 0
         users = kv.max_concurrency if kv and made.fits else 0.0
-        out.append(Lever(label, change, made.fits, _gain(plan, made), tokens, users, cost, rank))
+        out.append(Lever(label, change, made.fits, gain(plan, made), tokens, users, cost, rank))
     if plan.fits:
         return sorted(out, key=lambda x: (not x.fits, -x.gain_bytes))
     return sorted(out, key=lambda x: (not x.fits, x.rank))  # stable: the mildest setting of a flag stays first
@@ -56,14 +57,25 @@ def useless(found: list[Lever]) -> list[str]:
     return [n for n in names if n not in moved]
 
 
-def _gain(before: Plan, after: Plan) -> int:
+def gain(before: Plan, after: Plan) -> int:
+    """Bytes of room at the failing stage, or of KV cache where the plan fits; negative: lost."""
     if before.fits:
         return _kv(after) - _kv(before) if after.fits else 0
     stage = before.verdict.stage
     if stage == "kv_check":
-        short = after.verdict.short_bytes if after.verdict.stage == "kv_check" else 0
-        return before.verdict.short_bytes - short
+        if not after.fits and earlier(after.verdict.stage, stage):
+            return 0
+        return min(_room(after), 0) - _room(before)
     return _peak(before, stage) - _peak(after, stage)
+
+
+def earlier(a: str | None, b: str | None) -> bool:
+    return STAGES.index(a or "other") < STAGES.index(b or "other")
+
+
+def _room(plan: Plan) -> int:
+    """KV memory beyond one request of max_model_len; negative: short of it."""
+    return plan.kv.available_bytes - plan.kv.need_bytes if plan.kv else 0
 
 
 def _kv(plan: Plan) -> int:
@@ -76,7 +88,9 @@ def _peak(plan: Plan, stage: str | None) -> int:
     rank = plan.ranks[min(plan.verdict.rank, len(plan.ranks) - 1)]
     if stage == "startup_free_memory":
         return rank.requested_bytes
-    return max((s.peak_bytes for s in rank.stages if s.name == stage), default=0)
+    # a change may take the stage away: what is left then is the peak of the stages before it
+    upto = [s.peak_bytes for s in rank.stages if s.name == stage]
+    return max(upto or [s.peak_bytes for s in rank.stages if earlier(s.name, stage)], default=0)
 
 
 def _changes(plan: Plan) -> Iterator[tuple[str, dict[str, Any], str, int]]:

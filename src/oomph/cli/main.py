@@ -16,14 +16,18 @@ COMMANDS = {
     "plan": "Will it fit? Takes the command you were about to run.",
     "explain": "Why did it run out of memory? Takes the log of the run.",
     "inspect": "What a checkpoint is: bytes by part, layers, KV cache, context.",
-    "fit": "Which checkpoint, flags and GPUs fit.",
+    "fit": "The command that serves a model best here.",
+    "what-if": "What each flag would do to a command, alone.",
     "diff": "What changes between two releases, flags, GPUs or models.",
     "simulate": "What a load of requests does to the KV cache.",
-    "gpus": "The GPUs that oomph knows, and those of this machine.",
+    "gpus": "Which cards, and how many, a model needs.",
     "web": "The same as a page in the browser.",
 }
 # Options without a value; any other option before the command's name takes one.
-SWITCHES = frozenset({"--json", "--all", "--debug", "--fresh", "--help", "-h", "--version", "--no-plan"})
+SWITCHES = frozenset(
+    ("--json", "--all", "--debug", "--fresh", "--help", "-h", "--version", "--no-plan", "--explain", "--only", "--mtp",
+     "--no-mtp", "--images", "--text-only")
+)  # fmt: skip
 
 USAGE = """\
 Usage: oomph COMMAND ...
@@ -91,8 +95,8 @@ def _call(name: str, rest: list[str]) -> int:
 
     import click
 
-    module = import_module(f"oomph.cli.{name}")
-    command = getattr(module, "command", None) or getattr(module, name)
+    module = import_module(f"oomph.cli.{_file(name)}")
+    command = getattr(module, "command", None) or getattr(module, _file(name))
     try:
         # not command.main(): it would take a closed pipe for its own and end the process
         with command.make_context(f"oomph {name}", rest) as context:
@@ -109,7 +113,11 @@ def _call(name: str, rest: list[str]) -> int:
 def available() -> dict[str, str]:
     """The commands whose file is there."""
     here = set(os.listdir(os.path.dirname(__file__)))
-    return {name: text for name, text in COMMANDS.items() if f"{name}.py" in here}
+    return {name: text for name, text in COMMANDS.items() if f"{_file(name)}.py" in here}
+
+
+def _file(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def dispatch(args: list[str]) -> tuple[str, list[str]]:

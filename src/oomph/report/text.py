@@ -54,7 +54,13 @@ def print_plan(plan: Plan, *, everything: bool = False, out: TextIO | None = Non
 
 def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0) -> str:
     width = width or min(shutil.get_terminal_size((100, 24)).columns, 110)
-    lines = ["", f"  {style.bold(plan.model)}   {_engine(plan)}   {_gpus(plan)}", "", f"  {_verdict(plan, style)}", ""]
+    lines = [
+        "",
+        f"  {style.bold(plan.model)}   {_engine(plan)}   {_gpus(plan)}",
+        "",
+        f"  {verdict_line(plan, style)}",
+        "",
+    ]
     lines += [f"  {_bar(r, plan, width - 4)}" for r in _shown(plan)]
     lines += ["", *_kv(plan, style)] if plan.ranks else []
     lines += _advice(plan, style)
@@ -90,7 +96,7 @@ def _gpus(plan: Plan) -> str:
     return " + ".join(f"{n} x {label}" if n > 1 else label for label, n in names.items())
 
 
-def _verdict(plan: Plan, style: Style) -> str:
+def verdict_line(plan: Plan, style: Style) -> str:
     v = plan.verdict
     if v.fits:
         sure = "" if v.sure else ", but close: the assumed terms could tip it"
