@@ -1,0 +1,64 @@
+"""Start-ups of vLLM 0.21.0 on one H200 (tests/truth/h200.jsonl, by tools/convert_h200.py), and our plan of each."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from oomph.engines.vllm.load_peak import Point
+from oomph.engines.vllm.loaded import WeightsPlan, passes, weights_terms
+from oomph.engines.vllm.resolve import Resolved, resolve
+from oomph.engines.vllm.settings import build_for
+from oomph.engines.vllm.weights import Build
+from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.hardware import Device
+from oomph.ir.model import Model
+from oomph.sources.build import build_model
+
+TRUTH = Path(__file__).parents[2] / "truth"
+VERSION = "0.21.0"
+
+
+def rows(truth: Path = TRUTH) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (truth / "h200.jsonl").read_text().splitlines()]
+
+
+@cache
+def _configs(truth: Path) -> dict[str, Any]:
+    configs: dict[str, Any] = json.loads((truth / "h200-models.json").read_text())
+    return configs
+
+
+@cache
+def _model(truth: Path, name: str, overrides: str) -> Model:
+    return build_model(name, _merge(_configs(truth)[name], json.loads(overrides)))
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        nested = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merge(merged[key], value) if nested else value
+    return merged
+
+
+class Case:
+    """One row with everything the weights depend on. The measurements were made with dummy weights."""
+
+    def __init__(self, row: dict[str, Any], truth: Path = TRUTH, **more: Any) -> None:
+        flags = {"load_format": "dummy", **row["flags"], **more}
+        overrides = json.dumps(flags.pop("hf_overrides", {}), sort_keys=True)
+        self.row = row
+        self.model: Model = _model(truth, row["model"], overrides)
+        self.device = Device("H200", row["total_bytes"], (9, 0), sm_count=132)
+        self.deployment = Deployment(Engine("vllm", VERSION), row["model"], flags, (self.device,), usage="llm")
+        self.resolved: Resolved = resolve(self.model, self.deployment)
+        self.build: Build = build_for(self.model, VERSION, 90, flags, {"dtype": self.resolved.dtype})
+
+    def plan(self) -> WeightsPlan:
+        return weights_terms(self.model, self.resolved, self.deployment, self.build, self.device)
+
+    def passes(self, limit: int) -> Point | None:
+        return passes(self.model, self.resolved, self.deployment, self.build, self.device, limit)
