@@ -51,6 +51,13 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _table(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = config.get(key) or {}
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"quantization_config: {key} is not an object")
+    return value
+
+
 def _int(config: Mapping[str, Any], key: str, default: int) -> int:
     value = config.get(key, default)
     if value is None:
@@ -103,7 +110,7 @@ def _gptq(config: Mapping[str, Any]) -> Quant:
         desc_act=bool(config.get("desc_act", False)),
     )
     rules: list[tuple[re.Pattern[str], Scheme | None]] = []
-    for pattern, change in dict(config.get("dynamic") or {}).items():
+    for pattern, change in _table(config, "dynamic").items():
         skip = str(pattern).startswith("-:")
         compiled = _regex(str(pattern)[2:] if str(pattern)[:2] in ("-:", "+:") else str(pattern))
         rules.append((compiled, None if skip else _override(base, change)))
@@ -211,7 +218,7 @@ def _compressed_tensors(config: Mapping[str, Any]) -> Quant:
     ignore = _names(config.get("ignore"))
     ignored = _name_matcher(ignore)
     groups: list[tuple[tuple[str, ...], Callable[[str], bool], Scheme]] = []
-    for group in dict(config.get("config_groups") or {}).values():
+    for group in _table(config, "config_groups").values():
         if isinstance(group, Mapping) and isinstance(group.get("weights"), Mapping):
             targets = _names(group.get("targets"))
             groups.append(

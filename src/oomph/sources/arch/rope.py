@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from oomph.errors import ConfigError
 from oomph.ir.model import Rope
 from oomph.sources.config import Config
 
@@ -41,6 +42,8 @@ def rope_of(
     partial = scaling.number(
         "partial_rotary_factor", default=text.number("partial_rotary_factor", "rotary_pct", default=1.0)
     )
+    if not 0 < partial <= 1:  # get_rope: "must be between 0.0 and 1.0"
+        raise ConfigError(f"{text.where}: partial_rotary_factor is {partial:g}, not between 0 and 1")
     length = positions or text.integer("max_position_embeddings", "n_positions", "max_seq_len", default=8192)
     # gemma4_rope.py: "proportional" rotates a part of each head but its table is as wide as the head
     dim = head_dim if kind == "proportional" else int(head_dim * partial)
@@ -53,8 +56,15 @@ def rope_of(
     return Rope(dim, rows, base, kind, dtype, extra)
 
 
+def _factor(scaling: Config, default: float = 1.0) -> float:
+    factor = scaling.number("factor", default=default)
+    if not 0 < factor <= 1e6:
+        raise ConfigError(f"{scaling.where}: factor is {factor:g}, which no context is stretched by")
+    return factor
+
+
 def _rows(kind: str, scaling: Config, text: Config, length: int) -> int:
-    factor = scaling.number("factor", default=1.0)
+    factor = _factor(scaling)
     original = scaling.integer(
         "original_max_position_embeddings", default=text.integer("original_max_position_embeddings", default=length)
     )
@@ -88,7 +98,7 @@ def context_length(text: Config) -> int:
         rope = Config(raw, f"{text.where}, rope parameters")
         kind = rope.text("rope_type", "type", default="default")
         if kind not in ("su", "longrope", "llama3"):
-            factor = rope.number("factor", default=factor)
+            factor = _factor(rope, factor)
             if kind == "yarn":
                 length = rope.integer("original_max_position_embeddings", default=length)
     return int(length * factor)
