@@ -120,10 +120,6 @@ def _file(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _module(name: str) -> str:
-    return name.replace("-", "_")
-
-
 def dispatch(args: list[str]) -> tuple[str, list[str]]:
     """(command, its arguments). The first word that is no option decides; what is no command of ours is planned."""
     options, rest = _split(args)
