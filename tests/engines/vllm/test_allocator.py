@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.engines.vllm.allocator import LARGE_BUFFER, Allocator, request_size
+from oomph.engines.vllm.allocator import LARGE_BUFFER, Allocator, Block, request_size
 from oomph.units import MIB
 
 
@@ -60,7 +60,7 @@ def test_the_size_that_torch_names_when_it_fails() -> None:
 )
 def test_what_is_allocated_is_what_is_held(steps: list[tuple[int, bool]], limit: int, expandable: bool) -> None:
     memory = Allocator(limit, expandable=expandable)
-    held = []
+    held: list[Block] = []
     for size, free in steps:
         if free and held:
             memory.free(held.pop(size % len(held)))

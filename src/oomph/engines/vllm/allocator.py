@@ -53,21 +53,27 @@ class Allocator:
         self.peak = 0
         self._segments = 0
         self._cached: list[tuple[int, tuple[int, int], Block]] = []
+        self._small: dict[int, Block] = {}  # small tensors of one size share a block: only their sum counts
 
     def alloc(self, nbytes: int) -> Block:
-        size = round_up(nbytes, ROUND) if nbytes > ROUND else ROUND
-        if size <= SMALL or self.expandable:
-            block = Block(size, (0, 0))
+        if nbytes <= SMALL or self.expandable:
+            block = self._small.get(nbytes) or self._make_small(nbytes)
         else:
+            size = -(-nbytes // ROUND) * ROUND
             block = self._find(size) or self._segment(size)
-            rest = block.size - size
-            if size < self.max_split and rest > SMALL:
+            if size < self.max_split and block.size - size > SMALL:
                 self._split(block, size)
-        block.asked = nbytes
+            block.asked = nbytes
         self.allocated += block.size
         if self.allocated > self.peak:
             self.peak = self.allocated
         return block
+
+    def leave(self, nbytes: int) -> None:
+        """What a buffer made before, without a limit on splitting, has left of its segment."""
+        rest = request_size(nbytes) - round_up(nbytes, ROUND)
+        if nbytes > SMALL and rest > SMALL and not self.expandable:
+            self._split(self._segment(nbytes), round_up(nbytes, ROUND))
 
     def free(self, block: Block) -> None:
         self.allocated -= block.size
@@ -87,6 +93,11 @@ class Allocator:
     def empty_cache(self) -> None:
         """Whole segments go back to the driver; pieces of segments in use stay."""
         self._cached = [c for c in self._cached if c[2].prev is not None or c[2].next is not None]
+
+    def _make_small(self, nbytes: int) -> Block:
+        block = self._small[nbytes] = Block(max(ROUND, round_up(nbytes, ROUND)), (0, 0))
+        block.asked = nbytes
+        return block
 
     def _find(self, size: int) -> Block | None:
         at = bisect_left(self._cached, (size,))

@@ -65,7 +65,7 @@ class Setting(Struct, frozen=True):
     dummy: bool = False  # --load-format dummy
     moe_backend: str = "auto"
     expandable: bool = False
-    before: tuple[int, ...] = ()  # large buffers that the runner holds already
+    before: int = 0  # a buffer of the runner that leaves a piece of its segment; 0 = nothing left
     mla_workspace: int = 0
     lora: tuple[tuple[str, int], ...] = ()  # LoRA slots, in the order in which they are made
     offload: Offload = Offload()
@@ -85,9 +85,8 @@ class Draft(Struct, frozen=True):
 def play(places: Sequence[Placed], build: Build, setting: Setting, drafts: Sequence[Draft] = ()) -> Load:
     """gpu_model_runner.py:4850 (0.21.0): the model, its LoRA slots, then the drafters."""
     player = _Player(setting)
-    for size in setting.before:
-        player.memory.alloc(size)
-    player.start = player.memory.allocated
+    if setting.before:
+        player.memory.leave(setting.before)
     done = player.load(places, build, "building", "repacking")
     repacked = player.held
     player.doing, player.where, player.layer = "LoRA slots", "", -1
@@ -126,9 +125,8 @@ class _Player:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.memory = Allocator(setting.rules.max_split or NO_LIMIT, expandable=setting.expandable)
-        self.start = 0
         self.doing, self.where, self.layer = "building", "", -1
-        self.peak = Point("", -1, "", 0, 0)
+        self._peak: tuple[str, int, str, int, int, str] = ("", -1, "", 0, 0, "building")
         self.passed: Point | None = None
         self.modules: list[_Module] = []
         self.workspace = setting.mla_workspace
@@ -140,16 +138,20 @@ class _Player:
 
     @property
     def held(self) -> int:
-        return self.memory.allocated - self.start
+        return self.memory.allocated
+
+    @property
+    def peak(self) -> Point:
+        return Point(*self._peak)
 
     def new(self, module: str, size: int) -> Block:
         memory = self.memory
         before = memory.peak
         block = memory.alloc(size)
         if memory.peak > before:
-            self.peak = Point(self.where, self.layer, module, size, self.held, self.doing)
-        if self.setting.limit and self.passed is None and self.held > self.setting.limit:
-            self.passed = Point(self.where, self.layer, module, size, self.held, self.doing)
+            self._peak = (self.where, self.layer, module, size, memory.allocated, self.doing)
+        if self.setting.limit and self.passed is None and memory.allocated > self.setting.limit:
+            self.passed = Point(self.where, self.layer, module, size, memory.allocated, self.doing)
         return block
 
     def load(self, places: Sequence[Placed], build: Build, building: str, repacking: str) -> tuple[Place, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.vllm.allocator import SMALL, request_size
 from oomph.engines.vllm.load_peak import Draft, Load, Place, Point, Setting, play
 from oomph.engines.vllm.lora import slots
 from oomph.engines.vllm.offload import offload_for
@@ -172,8 +173,7 @@ def _setting(
         dummy=flags.get("load_format") == "dummy",
         moe_backend=str(flags.get("moe_backend") or "auto"),
         expandable="expandable_segments:True" in conf,
-        # gpu_model_runner.py:672 (0.21.0): inputs_embeds, the one large buffer that exists before the load
-        before=(tokens * model.hidden_size * nbytes(build.dtype, 1),) if tokens else (),
+        before=_left_over(tokens * model.hidden_size * nbytes(build.dtype, 1)),
         mla_workspace=mla_workspace(version, device.sm) if mla else 0,
         lora=slots(model, build, flags, version, tokens, resolved.max_num_seqs),
         offload=offload_for(flags),
@@ -181,6 +181,12 @@ def _setting(
         file_bytes=min(model.nbytes, FASTSAFETENSORS_FILE) if flags.get("load_format") == "fastsafetensors" else 0,
         limit=limit,
     )
+
+
+def _left_over(nbytes: int) -> int:
+    """gpu_model_runner.py:672 (0.21.0): inputs_embeds, the one large buffer that exists before the load. 0 where it
+    leaves nothing of its segment: then its size does not matter."""
+    return nbytes if nbytes > SMALL and request_size(nbytes) - nbytes > SMALL else 0
 
 
 _CACHE: dict[tuple[Any, ...], tuple[Model, Model | None, WeightsPlan]] = {}
