@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check accuracy bench drift fuzz clean
+.PHONY: demo test accuracy bench screens fuzz clean
 
 .venv/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -16,21 +16,28 @@ BIN := .venv/bin
 
 demo: .venv/.demo
 	$(BIN)/oomph inspect "gemma-4-31b nvfp4"
+	$(BIN)/oomph --gpu "2x RTX 5070 Ti" vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2 || test $$? = 1
 
 test: .venv/.dev
 	$(BIN)/ruff check src tests tools
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 
+# TRUTH=folder [MODELS=folder]: further truth sets beside those of tests/truth
 accuracy: .venv/.dev
-	$(BIN)/python tools/accuracy.py
+	$(BIN)/python tools/accuracy.py $(TRUTH) $(MODELS)
 
+# RIVALS=virtual environment with hf-mem and kvfit: timed beside oomph on the same hub
 bench: .venv/.dev
-	$(BIN)/python tools/bench.py
+	$(BIN)/python tools/bench.py $(if $(RIVALS),--rivals $(RIVALS))
+
+# what the README's commands print, put under them again
+screens: .venv/.demo
+	$(BIN)/python tools/screens.py
 
 fuzz: .venv/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
-	for target in config safetensors gguf; do $(BIN)/python tests/fuzz/fuzz_$$target.py -max_total_time=60 || exit 1; done
+	for target in config safetensors gguf log; do $(BIN)/python tests/fuzz/fuzz_$$target.py -max_total_time=60 || exit 1; done
 
 clean:
 	rm -rf .venv

@@ -1,0 +1,77 @@
+"""Every command and every line of Python in the README runs, and says what the README says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import making
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+SCREENS = re.findall(r"```console\n\$ (oomph [^\n]*)\n(.*?)```", README, re.DOTALL)
+COMMANDS = [line.split("  #")[0].strip() for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in
+            block.splitlines() if line.startswith("oomph")]  # fmt: skip
+LOG = ROOT / "tests" / "doctor" / "fixtures" / "P05.log"
+
+
+def run(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    words = shlex.split(command)
+    assert words[0] == "oomph"
+    return subprocess.run(
+        [sys.executable, "-m", "oomph.cli.main", *words[1:]], capture_output=True, text=True, timeout=120, cwd=cwd
+    )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """What the README's commands find where they are run."""
+    making.folder(tmp_path / "my-model", making.LLAMA, making.tensors_of(making.LLAMA))
+    shutil.copy(LOG, tmp_path / "server.log")
+    return tmp_path
+
+
+def test_there_are_commands() -> None:
+    assert len(SCREENS) >= 2
+    assert len(COMMANDS) >= 6
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *(command for command, _ in SCREENS)])
+def test_every_command_runs(command: str, place: Path) -> None:
+    done = run(command, place)
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stdout
+    assert done.stderr == ""
+
+
+def test_the_screen_of_inspect_is_what_it_prints(place: Path) -> None:
+    for command, shown in SCREENS:
+        if command.startswith("oomph inspect"):
+            printed = [line.rstrip() for line in run(command, place).stdout.splitlines()]
+            assert shown.split() == " ".join(printed).split(), "run: make screens"
+
+
+def test_the_python(place: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    checks = []
+    for line in code.splitlines():
+        expression, _, comment = line.partition("#")
+        if re.fullmatch(r"[\w.]+(?:\([^)]*\))?\s*", expression) and re.fullmatch(r" (\d+|True|False)", comment):
+            checks.append(f"assert {expression.strip()} == {comment.strip()}, {line!r}")
+        else:
+            checks.append(line)
+    done = subprocess.run([sys.executable, "-c", "\n".join(checks)], capture_output=True, text=True, cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert sum(c.startswith("assert") for c in checks) >= 2
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        if not target.startswith("http"):
+            assert (ROOT / target).exists(), target
