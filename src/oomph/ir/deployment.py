@@ -24,5 +24,6 @@ class Deployment(Struct, frozen=True):
     usage: Literal["serve", "llm"] = "serve"  # vLLM's defaults differ between `vllm serve` and LLM(...)
     compile_cache: Literal["cold", "warm"] = "cold"
     given: dict[str, int] = {}  # terms pinned to an observed value, in bytes
+    measured: dict[str, int] = {}  # the same from earlier starts on this machine (launch/history.py)
     notes: tuple[str, ...] = ()  # what the parser wants the report to say
     gpu_count: int = 0  # GPUs that the command itself gives (docker --gpus 2, CUDA_VISIBLE_DEVICES); 0 = not said

@@ -89,8 +89,11 @@ def _given(name: str, n: int) -> Term:
     return Term(name, n, n, n, "given", {}, "given")
 
 
-def _pin(term: Term, given: dict[str, int]) -> Term:
-    return _given(term.name, given[term.name]) if term.name in given else term
+def _pin(term: Term, dep: Deployment) -> Term:
+    if term.name in dep.given:
+        return _given(term.name, dep.given[term.name])
+    n = dep.measured.get(term.name)
+    return term if n is None else Term(term.name, n, n, n, "measured", {}, "measured here")
 
 
 def _spread(name: str, n: int, spread: float, basis: Basis, why: str) -> Term:
@@ -141,14 +144,14 @@ def _rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: _Rank) 
     width = nbytes(TORCH[resolved.dtype], 1)
     runner = resolved.max_num_batched_tokens * model.hidden_size * width
     terms = Terms(
-        _pin(weights, dep.given),
-        _pin(load_peak, dep.given),
-        _pin(_spread("context", context, 0.05 if h200 else 0.4, "measured", where), dep.given),
+        _pin(weights, dep),
+        _pin(load_peak, dep),
+        _pin(_spread("context", context, 0.05 if h200 else 0.4, "measured", where), dep),
         _spread("runner", runner, 0.05, "formula", "input embeddings of one batch"),
-        _pin(act, dep.given),
+        _pin(act, dep),
         _persistent(model, batch, act),
-        _pin(_spread("non_torch", non_torch, 0.05 if h200 else 0.4, "measured", where), dep.given),
-        _pin(cg, dep.given),
+        _pin(_spread("non_torch", non_torch, 0.05 if h200 else 0.4, "measured", where), dep),
+        _pin(cg, dep),
         _sampler_buffers(model, batch),
     )
     applied = _estimate_applied(budget, dep)

@@ -1,0 +1,104 @@
+"""`oomph run -- vllm serve ...`: plan, start, show predicted next to actual, and on failure explain at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from oomph.errors import CommandError, OomphError
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--gpu", metavar="GPUS", help="The GPUs; the live ones by default.")
+@click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release, if it cannot be seen.")
+@click.option("--force", is_flag=True, help="Start even what cannot fit.")
+@click.option("--retry", is_flag=True, help="After a failure start again with the best verified remedy, once.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def command(gpu: str | None, engine: str, force: bool, retry: bool, words: tuple[str, ...]) -> int:
+    """Start a server with its memory foreseen.
+
+    \b
+    oomph run -- vllm serve Qwen/Qwen3-8B --max-model-len 32768
+    """
+    if not words:
+        raise CommandError("no command to run", hint="oomph run -- vllm serve MODEL")
+    plan = _plan(list(words), gpu, engine)
+    if plan is not None and not plan.fits:
+        _say(f"will not start: {plan.verdict.stage}: {plan.verdict.message or 'out of memory'}")
+        if not force:
+            from oomph.report.text import print_plan
+
+            print_plan(plan, out=sys.stderr)
+            _say("not started; --force starts it all the same")
+            return 1
+    code, text = _start(list(words), plan)
+    if code == 0 or code in (130, 143):
+        return code
+    remedy = _explain(text, plan)
+    if retry and remedy:
+        import shlex
+
+        _say(f"again with: {remedy}")
+        code, text = _start(shlex.split(remedy), None)
+        if code not in (0, 130, 143):
+            _explain(text, None)
+    return code
+
+
+def _plan(words: list[str], gpu: str | None, engine: str) -> Any:
+    """A command that cannot be planned is started all the same, and said to be so."""
+    from oomph.launch.history import corrected
+    from oomph.plan import plan
+
+    try:
+        made = plan(words, gpu=gpu, engine=engine)
+        again = corrected(made.deployment, made)
+        made = plan(again) if again is not made.deployment else made
+    except OomphError as refused:
+        _say(f"not planned: {refused.message}")
+        return None
+    if made.fits and made.kv is not None:
+        _say(f"fits: {made.kv.logged_tokens:,} tokens of KV cache foreseen")
+    for note in made.warnings:
+        _say(note)
+    return made
+
+
+def _start(words: list[str], plan: Any) -> tuple[int, str]:
+    from oomph.launch.child import Kept, run_child
+    from oomph.launch.history import remember
+    from oomph.launch.watch import Watch
+
+    kept, watch = Kept(), Watch(plan, _say)
+
+    def on_line(line: bytes) -> None:
+        kept.add(line)
+        watch.line(line)
+
+    code = run_child(words, on_line)
+    if plan is not None:
+        remember(plan, watch.seen.values())
+    return code, kept.text()
+
+
+def _explain(text: str, plan: Any) -> str:
+    """Print why it died; the command of the best verified remedy, "" where there is none."""
+    from oomph.doctor.explain import explain
+    from oomph.report.explain_text import text as render
+
+    deployment = plan.deployment if plan is not None else None
+    try:
+        found = explain(text, deployment=deployment, gpus=deployment.gpus if deployment else ())
+    except OomphError as unknown:
+        _say(f"the log does not tell why: {unknown.message}")
+        return ""
+    sys.stderr.write(render(found) + "\n")
+    return next((r.command for r in found.remedies if r.verified and r.command), "")
+
+
+def _say(sentence: str) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(f"oomph: {sentence}\n")
+    sys.stderr.flush()

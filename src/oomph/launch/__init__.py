@@ -1,0 +1,1 @@
+"""`oomph run`: plan, start, watch, explain, remember."""
