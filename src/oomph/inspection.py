@@ -333,7 +333,8 @@ def _key(m: Mixer) -> tuple[object, ...]:
 def _row(model: Model, found: list[Mixer]) -> LayerRow:
     first = found[0]
     if isinstance(first, State):
-        size = state_bytes(first, model.dtype)
+        ggml = model.quantization is not None and model.quantization.method == "gguf"
+        size = state_bytes(first, 4 if ggml else int(bits(model.dtype)) // 8)
         return LayerRow(first.kind, len(found), _state_text(first), state_bytes=size * len(found))
     shared = sum(isinstance(m, Attention) and m.shares_cache_of is not None for m in found)
     per_token = kv_token_bytes(first, model.dtype)
@@ -361,9 +362,9 @@ def kv_token_bytes(m: Attention, dtype: str) -> int:
     return m.num_kv_heads * (m.head_dim + m.head_dim_v) * width + index
 
 
-def state_bytes(m: State, dtype: str) -> int:
-    """One sequence in one layer: the convolution's window in the model's dtype, the state in its own (F32 in GGUF)."""
-    conv = 4 if m.dtype == "F32" and dtype == "F16" else 2
+def state_bytes(m: State, conv: int) -> int:
+    """One sequence in one layer. `conv`: bytes of a value in the convolution's window (the model's dtype; llama.cpp
+    keeps both in F32); the state has a dtype of its own where the config fixes one."""
     ssm = int(bits(m.dtype)) // 8 if m.dtype else conv
     kernel = max(m.conv_kernel - 1, 0)
     if m.kind == "mamba1":

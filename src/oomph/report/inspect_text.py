@@ -123,7 +123,7 @@ def _cache(r: LayerRow) -> str:
 def _sequences(f: Inspection, bold: tuple[str, str]) -> Iterable[str]:
     lengths = [n for n in (8192, 32768) if not f.context_length or n < f.context_length]
     lengths += [f.context_length] if f.context_length else []
-    fp8 = "; FP8 halves it" if f.kv_bytes_per_token and _kv_dtype(f) != "F32" else ""
+    fp8 = "" if f.state_bytes_per_sequence or not f.kv_bytes_per_token else "; FP8 halves it"
     asks = f.quantization.kv_cache if f.quantization else ""
     fp8 = f"; the checkpoint asks for {asks.upper()}" if asks else fp8
     yield ""
