@@ -147,8 +147,22 @@ def _nvfp4(c: ExpertsCase) -> list[Step]:
 
 
 def _mxfp4(c: ExpertsCase) -> list[Step]:
+    """triton_kernels' hopper_value.py: tiles of 16 x 32 bytes; oracle/mxfp4.py (0.25.0) drops the scales it copied."""
+    return [*_mxfp4_on(c, (16, 32), doubled=False), *_drop("w13_weight_scale", "w2_weight_scale")]
+
+
+def _mxfp4_kept(c: ExpertsCase) -> list[Step]:
+    return _mxfp4_on(c, (16, 32), doubled=False)
+
+
+def _mxfp4_padded(c: ExpertsCase) -> list[Step]:
+    """hopper_value.py of 0.17.0 to 0.21.0: SWIZZLE_ALIGN_M = SWIZZLE_ALIGN_K = 64, by a copy of its own."""
+    return _mxfp4_on(c, (64, 64), doubled=True)
+
+
+def _mxfp4_on(c: ExpertsCase, tile: tuple[int, int], *, doubled: bool) -> list[Step]:
     if 90 <= c.sm < 100 and c.backend in ("auto", "triton"):
-        return _mxfp4_triton(c)
+        return _mxfp4_triton(c, tile, doubled)
     if 100 <= c.sm < 120:
         return _mxfp4_trtllm(c)
     steps: list[Step] = []  # marlin_utils_fp4.py prepare_moe_mxfp4_layer_for_marlin
@@ -186,18 +200,19 @@ def _mxfp4_trtllm(c: ExpertsCase) -> list[Step]:
     return [*steps, *_drop("w13_weight_scale", "w2_weight_scale", *(["w13_bias", "w2_bias"] if c.bias else []))]
 
 
-def _mxfp4_triton(c: ExpertsCase) -> list[Step]:
+def _mxfp4_triton(c: ExpertsCase, tile: tuple[int, int], doubled: bool) -> list[Step]:
     """mxfp4_utils.py _swizzle_mxfp4 on Hopper, triton_kernels' HopperMXValueLayout and HopperMXScaleLayout.
 
-    Values are padded to 64 x 64 bytes and packed through int32; the scales are padded to 256 rows and copied, and the
+    Values are padded to whole tiles and packed through int32; the scales are padded to 256 rows and copied, and the
     layer keeps the ones it was created with; biases become float32.
     """
     steps: list[Step] = []
     if c.bias:
         steps += [(f"{name}b", 4 * c.e * n) for name, n, _ in c.rows]
     for name, n, k in c.rows:
-        v = c.e * round_up(n, 64) * round_up(k // 2, 64)
-        steps += [("pad", v), ("clone", v), ("pad", 0), ("moved", v), ("clone", 0)]
+        v = c.e * round_up(n, tile[0]) * round_up(k // 2, tile[1])
+        steps += [("pad", v), ("clone", v), ("pad", 0)] if doubled else [("clone", v)]
+        steps += [("moved", v), ("clone", 0)]
         for quarter in ("first", "second", "third", "fourth"):
             steps += _pack_nibbles(quarter, v)
         steps += [("s2", v), ("m2", v), ("s2", 0), ("or1", v), ("m2", 0), ("s3", v), ("m3", v), ("s3", 0)]
@@ -250,7 +265,10 @@ REPACK_EXPERTS: tuple[RepackExperts, ...] = (
     RepackExperts("fp8", "", _fp8),
     RepackExperts("modelopt", "", _fp8),
     RepackExperts("modelopt_fp4", "", _nvfp4),
-    RepackExperts("mxfp4", "", _mxfp4),
+    RepackExperts("mxfp4", "", _mxfp4, since="0.25.0"),
+    RepackExperts("mxfp4", "", _mxfp4_kept, since="0.22.0", until="0.25.0"),
+    RepackExperts("mxfp4", "", _mxfp4_padded, since="0.17.0", until="0.22.0"),
+    RepackExperts("mxfp4", "", _mxfp4_kept, until="0.17.0"),
     RepackExperts("compressed-tensors", "pack-quantized", _wna16),
     RepackExperts("compressed-tensors", "float-quantized", _fp8),
     RepackExperts("compressed-tensors", "nvfp4-pack-quantized", _nvfp4),
