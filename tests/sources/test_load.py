@@ -96,6 +96,7 @@ def test_gguf_of_a_repository(hub: LoopbackHub, tmp_path: Path) -> None:
         ("/no/such/model", "there is no file or folder"),
         ("missing.json", "there is no file or folder"),
         ("missing.gguf", "there is no file"),
+        ("s3://bucket/model", "this machine, the hub and https"),
         ("https://example.invalid/model", "neither a GGUF file nor a model's page"),
         ("bad name/with space", "not a hub model"),
     ],
@@ -109,6 +110,10 @@ def test_names_that_cannot_be_meant(hub: LoopbackHub, name: str, says: str) -> N
 def test_a_page_of_the_hub_is_its_model() -> None:
     assert load_model("https://huggingface.co/Qwen/Qwen3-8B").source == "catalogue"
     assert load_model("hf.co/qwen/qwen3-8b/").name == "Qwen/Qwen3-8B"
+
+
+def test_names_as_ollama_writes_them() -> None:
+    assert load_model("qwen3:8b").name == "Qwen/Qwen3-8B"
 
 
 def test_the_modelopt_file_is_read(hub: LoopbackHub) -> None:

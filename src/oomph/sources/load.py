@@ -34,6 +34,8 @@ def load_model(text: str, *, fresh: bool = False, revision: str = "") -> Model:
         )
     if name.startswith(("http://", "https://", "hf.co/", "huggingface.co/")):
         return _from_address(name)
+    if "://" in name:
+        raise InputError(f"{_shown(name)}: models are read from this machine, the hub and https addresses only")
     path = Path(name).expanduser()
     local = _local(path, name)
     if local is not None:
@@ -41,7 +43,7 @@ def load_model(text: str, *, fresh: bool = False, revision: str = "") -> Model:
     repo, at, rev = name.partition("@")
     if at or revision:
         return _from_hub(repo, rev or revision)
-    if ":" in name or name.lower().endswith(".gguf"):
+    if ("/" in name and ":" in name) or name.lower().endswith(".gguf"):
         return _gguf_of_hub(name)
     if not fresh:
         from oomph import catalog
