@@ -92,6 +92,8 @@ def _inner(t: Config) -> int:
     if not t.flag("block_auto_adjust_ff_dim", default=True):
         return inter
     inter = int(2 * inter / 3)
-    if t.has("block_ffn_dim_multiplier"):
-        inter = int(t.number("block_ffn_dim_multiplier", default=1.0) * inter)
+    times = t.number("block_ffn_dim_multiplier", default=1.0)
+    if not 0 < times <= 1e6:
+        raise ConfigError(f"{t.where}: block_ffn_dim_multiplier is {times:g}")
+    inter = int(times * inter)
     return round_up(inter, t.integer("block_multiple_of", default=256))
