@@ -3,20 +3,16 @@ it passes a given number of bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from oomph.engines.vllm.allocator import NO_LIMIT, Allocator, Block, request_size
-from oomph.engines.vllm.offload import Offload
+from oomph.engines.vllm.load_steps import Setting, is_fp8, is_retied, latent_copies, pieces, steps_of
 from oomph.engines.vllm.online import is_quantised_online
-from oomph.engines.vllm.shard import in_features, local_experts, outs
-from oomph.engines.vllm.weights import Build, Created, Placed
-from oomph.facts.dtypes import nbytes
-from oomph.facts.vllm.load import LoadRules
-from oomph.facts.vllm.repack import Case, linear_steps, rope_steps
-from oomph.facts.vllm.repack_moe import ExpertsCase, Step, experts_steps, scale_sizes
+from oomph.engines.vllm.weights import Build, Placed
+from oomph.facts.vllm.repack import rope_steps
+from oomph.facts.vllm.repack_moe import Step
 from oomph.ir.model import Experts, Linear, Vocab
 
 
@@ -53,25 +49,6 @@ class Load(Struct, frozen=True):
     pool: int = 0  # room that the GPU keeps for them, allocated after the load
     changed: bool = False  # some module was repacked
     passed: Point | None = None  # the first allocation beyond the limit that was asked about
-
-
-class Setting(Struct, frozen=True):
-    """What, besides the build, decides how a load goes."""
-
-    version: str
-    rules: LoadRules
-    sm: int
-    sms: int
-    dummy: bool = False  # --load-format dummy
-    moe_backend: str = "auto"
-    expandable: bool = False
-    before: int = 0  # a buffer of the runner that leaves a piece of its segment; 0 = nothing left
-    mla_workspace: int = 0
-    lora: tuple[tuple[str, int], ...] = ()  # LoRA slots, in the order in which they are made
-    offload: Offload = Offload()
-    online: Literal["", "after", "held", "meta"] = ""  # 16-bit weights are quantised while loading (facts/vllm/load.py)
-    file_bytes: int = 0  # a whole weight file comes to the GPU while loading
-    limit: int = 0
 
 
 class Draft(Struct, frozen=True):
@@ -221,7 +198,7 @@ class _Player:
         """weight_utils.py initialize_single_dummy_weight: FP8 values are drawn in float16 and cast."""
         for module in self.modules:
             for name, blocks in module.tensors.items():
-                if _is_fp8(module.of, name):
+                if is_fp8(module.of, name):
                     self.where, self.layer = module.where, module.layer
                     for block in blocks:
                         size = block.asked
@@ -235,7 +212,7 @@ class _Player:
                 last.append(module)
             if module.of is None:
                 continue
-            if _is_retied(module.of, build):
+            if is_retied(module.of, build):
                 self.run(module.name, [(name, 0) for name in module.tensors], module.tensors)
                 continue
             before = set(module.tensors)
@@ -249,7 +226,7 @@ class _Player:
         for module in last:
             self.where, self.layer = module.where, module.layer
             if isinstance(module.of, Linear):
-                self.run(module.name, _latent_copies(module.of, build), module.tensors)
+                self.run(module.name, latent_copies(module.of, build), module.tensors)
             elif "scales" in module.tensors:
                 # kv_cache.py:56: the loadable scales go; three range constants stay on the GPU
                 self.run(module.name, [("scales", 0), ("ranges", 4, 3)], module.tensors)
@@ -263,112 +240,5 @@ class _Player:
         key = (id(of), id(build))
         found = self._steps.get(key)
         if found is None:
-            found = self._steps[key] = list(_steps(of, build, self.setting))
+            found = self._steps[key] = list(steps_of(of, build, self.setting))
         return found
-
-
-def _steps(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Sequence[Step]:
-    if setting.online:
-        return _online_steps(of, build, setting)
-    if isinstance(of, Experts):
-        return experts_steps(setting.version, experts_case(of, build, setting))
-    if of.scheme is None:
-        return ()
-    if isinstance(of, Vocab):
-        return ()
-    n = outs(of, build.layout.tp, build.habits)
-    if not n:
-        return ()
-    d = nbytes(of.created_dtype or build.dtype, 1)
-    k = in_features(of, build.layout.tp)
-    case = Case(of.scheme, sum(n), k, of.in_features, tuple(n), d, setting.sm, setting.sms, of.bias)
-    return linear_steps(setting.version, case)
-
-
-def _latent_copies(of: Linear, build: Build) -> Sequence[Step]:
-    """mla_attention.py:826: a quantised kv_b_proj is kept a second time, in the model's dtype."""
-    if of.scheme is None:
-        return ()
-    size = sum(outs(of, build.layout.tp, build.habits)) * in_features(of, build.layout.tp)
-    return [("float", 4 * size), ("W_UK, W_UV", nbytes(build.dtype, size)), ("float", 0)]
-
-
-def _is_retied(of: Linear | Experts | Vocab, build: Build) -> bool:
-    """model_loader/weight_tying.py (0.29.0): a stored head that equals the embedding is replaced by it; the two are
-    compared in host memory, and only where both are on this rank."""
-    return (
-        isinstance(of, Vocab) and of.role == "lm_head" and of.tied and build.separate_tied_head and build.layout.pp == 1
-    )
-
-
-def _online_steps(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Sequence[Step]:
-    """fp8.py Fp8OnlineLinearMethod, Fp8OnlineMoEMethod. With "meta" the weights are built quantised already, and each
-    module's 16-bit ones come and go."""
-    d = nbytes(build.dtype, 1)
-    if isinstance(of, Experts):
-        c = experts_case(of, build, setting)
-        sizes = {f"{name}_weight": c.e * n * k for name, n, k in c.rows}
-    elif isinstance(of, Linear):
-        sizes = {"weight": sum(outs(of, build.layout.tp, build.habits)) * in_features(of, build.layout.tp)}
-    else:
-        return ()
-    if setting.online == "meta":
-        if of.scheme is None:
-            return ()
-        wide: list[Step] = [(f"{name} in 16 bits", d * size) for name, size in sizes.items()]
-        return [*wide, *((step[0], 0) for step in wide)]
-    if not is_quantised_online(of):
-        return ()
-    made: list[Step] = [(f"{name} in 8 bits", size) for name, size in sizes.items()]
-    made.append(("weight_scale", 4))
-    return made if setting.online == "held" else [*made, *((name, 0) for name in sizes)]
-
-
-def experts_case(of: Experts, build: Build, setting: Setting) -> ExpertsCase:
-    layout = build.layout
-    ranks = 1 if layout.expert_parallel else layout.moe_ranks
-    hidden, inter = build.padding.sizes(of.scheme, of.hidden, of.intermediate // ranks)
-    return ExpertsCase(
-        of.scheme,
-        local_experts(of.count, layout),
-        hidden,
-        inter,
-        2 if of.gated else 1,
-        nbytes(build.dtype, 1),
-        setting.sm,
-        setting.sms,
-        of.bias,
-        setting.moe_backend,
-        bool(setting.lora),
-    )
-
-
-_NO_SETTING = Setting("", LoadRules(0, "meta"), 0, 0)
-
-
-def pieces(tensor: Created, build: Build) -> Iterator[tuple[str, int]]:
-    """The tensors behind one row of `created()`."""
-    of, name, size = tensor.of, tensor.name, tensor.nbytes
-    if tensor.module == "attn":
-        count = 4 if name == "_scales" or size % 8 == 0 else 6  # compressed-tensors: three scales, three zero points
-        for _ in range(count):
-            yield name, size // count
-    elif isinstance(of, Experts) and name in ("weight_scales", "scales"):
-        w13, w2 = scale_sizes(experts_case(of, build, _NO_SETTING), size)
-        yield from (("w13_scale", w13), ("w2_scale", w2))
-    elif isinstance(of, Experts) and name == "g_idx":
-        case = experts_case(of, build, _NO_SETTING)
-        w13, w2 = 4 * case.e * case.hidden, 4 * case.e * case.inter
-        yield from (("w13_g_idx", w13), ("w2_g_idx", w2), ("w13_sort", w13), ("w2_sort", w2))
-    elif isinstance(of, Experts) and name in ("weight_global_scales", "input_scales", "qzeros", "weight_shapes"):
-        yield from ((name, size // 2), (name, size - size // 2))
-    else:
-        yield name, size
-
-
-def _is_fp8(of: Linear | Experts | Vocab | None, name: str) -> bool:
-    if of is None or of.scheme is None or of.scheme.kind != "float":
-        return False
-    if of.scheme.bits == 8:
-        return name in ("weight", "w13_weight", "w2_weight")
-    return of.scheme.method != "mxfp4" and name in ("weight_scale", "w13_scale", "w2_scale")

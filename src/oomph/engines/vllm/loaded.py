@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.vllm.allocator import SMALL, request_size
-from oomph.engines.vllm.load_peak import Draft, Load, Place, Point, Setting, play
+from oomph.engines.vllm.load_peak import Draft, Load, Place, Point, play
+from oomph.engines.vllm.load_steps import Setting
 from oomph.engines.vllm.lora import slots
 from oomph.engines.vllm.offload import offload_for
 from oomph.engines.vllm.online import online_scheme, quantised
@@ -59,7 +60,7 @@ def weights_terms(
     total = sum(place.nbytes for place in (*places, *(p for d in drafts for p in d.places)))
     parts = _parts(places, load, setting)
     # every kernel's repacking is read from its source; Hopper's was also measured, to the byte
-    slack = round(_UNMEASURED * load.loaded) if setting.online or (load.changed and device.sm != 90) else 0
+    slack = round(_UNMEASURED * load.loaded) if setting.online or (load.changed and setting.sm != 90) else 0
     plan = WeightsPlan(
         created_bytes=total,
         loaded_bytes=load.loaded,
@@ -168,7 +169,7 @@ def _setting(
     return Setting(
         version=version,
         rules=rules,
-        sm=device.sm,
+        sm=device.sm if device.vendor == "nvidia" else 89,  # AMD's kernels take the weights as they are
         sms=device.sm_count or _SMS,
         dummy=flags.get("load_format") == "dummy",
         moe_backend=str(flags.get("moe_backend") or "auto"),
