@@ -15,7 +15,7 @@ from oomph.errors import CommandError, OomphError
 COMMANDS = {
     "plan": "Will it fit? Takes the command you were about to run.",
     "explain": "Why did it run out of memory? Takes the log of the run.",
-    "run": "Start a server with its memory foreseen; explain it at once if it dies.",
+    "run": "Start a server with its memory foreseen, explained if it dies.",
     "inspect": "What a checkpoint is: bytes by part, layers, KV cache, context.",
     "fit": "The command that serves a model best here.",
     "what-if": "What each flag would do to a command, alone.",
