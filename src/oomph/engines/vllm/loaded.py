@@ -22,6 +22,7 @@ from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis
 from oomph.ir.model import Attention, Linear, Model, Vocab
+from oomph.units import round_up
 
 _UNMEASURED = 0.002
 _SMS = 132  # where a GPU's multiprocessors are not known; only Marlin's workspace depends on it (4 bytes each)
@@ -91,8 +92,16 @@ def passes(
 ) -> Point | None:
     """The allocation with which the load exceeds `limit` bytes: where "Tried to allocate" is printed."""
     setting = _setting(model, resolved, deployment, build, device, limit)
+    key = (id(model), _key(build), setting, resolved.uses_drafts, resolved.quantization, id(draft))
+    found = _PASSED.get(key)
+    if found is not None and found[0] is model and found[1] is draft:
+        return found[2]
     places, drafts = _places(model, build, resolved, draft)
-    return play(places, build, setting, drafts).passed
+    passed = play(places, build, setting, drafts).passed
+    if len(_PASSED) > 4096:
+        _PASSED.clear()
+    _PASSED[key] = (model, draft, passed)
+    return passed
 
 
 def _places(
@@ -170,7 +179,8 @@ def _setting(
         version=version,
         rules=rules,
         sm=device.sm if device.vendor == "nvidia" else 89,  # AMD's kernels take the weights as they are
-        sms=device.sm_count or _SMS,
+        # Marlin's workspace is 4 or 16 bytes each, allocated in steps of 512: cards that differ less share one result
+        sms=round_up(device.sm_count or _SMS, 32),
         dummy=flags.get("load_format") == "dummy",
         moe_backend=str(flags.get("moe_backend") or "auto"),
         expandable="expandable_segments:True" in conf,
@@ -191,6 +201,7 @@ def _left_over(nbytes: int) -> int:
 
 
 _CACHE: dict[tuple[Any, ...], tuple[Model, Model | None, WeightsPlan]] = {}
+_PASSED: dict[tuple[Any, ...], tuple[Model, Model | None, Point | None]] = {}
 
 
 def _key(build: Build) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from oomph.facts.vllm.moe import padding
 from oomph.facts.vllm.structure import habits
 from oomph.facts.vllm.versions import pick
 from oomph.facts.vllm.weights import WEIGHTS
-from oomph.ir.model import Model
+from oomph.ir.model import Attention, Model
 
 
 def text_only(model: Model, flags: Mapping[str, Any]) -> bool:
@@ -30,6 +30,12 @@ def _limit(value: Any) -> int:
     if isinstance(value, Mapping):
         value = value.get("count")
     return value if isinstance(value, int) else 999
+
+
+def _scaled_rotary(model: Model) -> bool:
+    """Only DeepSeek's scaled rotary tables depend on the operators that turn the heads (weights.py _rope_dtype)."""
+    mixers = (m for layer in model.layers[:8] for m in layer.mixers if isinstance(m, Attention))
+    return any(m.rope is not None and m.rope.kind == "deepseek_yarn" for m in mixers)
 
 
 def build_for(
@@ -63,7 +69,7 @@ def build_for(
         drafts=False,
         kv_scales=kv_scales(method, nbytes(dtype, 1), kv),
         mla_kv_scales=mla_kv_scales(method, nbytes(dtype, 1)),
-        rotary_kernels=bool(flags.get("enforce_eager")),
+        rotary_kernels=bool(flags.get("enforce_eager")) and _scaled_rotary(model),
         habits=habits(version, sm),
         global_scales=sm >= 100,
         separate_tied_head=rules.separate_tied_head,
