@@ -21,6 +21,7 @@ FAMILIES: dict[str, str] = {
     "Cohere2ForCausalLM": "llama",
     "CohereForCausalLM": "llama",
     "DFlashDraftModel": "drafters",
+    "DbrxForCausalLM": "dbrx",
     "DeciLMForCausalLM": "decilm",
     "DeepseekV2ForCausalLM": "deepseek",
     "DeepseekV32ForCausalLM": "deepseek",
