@@ -135,6 +135,7 @@ FAMILIES: dict[str, str] = {
     "XLMRobertaForSequenceClassification": "pooling",
     "XLMRobertaModel": "pooling",
     "XverseForCausalLM": "dense",
+    "Zamba2ForCausalLM": "zamba2",
 }
 
 
