@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("commands",),
     ("logs",),
     ("engines",),
-    ("inspection", "plan", "levers", "doctor", "search", "simulate", "diff", "emit"),
+    ("inspection", "plan", "levers", "doctor", "search", "simulate", "diff", "emit", "launch"),
     ("report",),
     ("cli",),
     ("web",),
