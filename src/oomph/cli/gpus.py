@@ -1,45 +1,159 @@
-"""`oomph gpus [NAME]`: the GPUs that oomph knows, or those that --gpu would mean."""
+"""`oomph gpus [NAME]`: the GPUs that oomph knows, or which of them, and how many, a model needs."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from oomph.errors import CannotPlan, CommandError, InputError
+
 if TYPE_CHECKING:
     from oomph.ir.hardware import Device
+    from oomph.search.cards import Card, Cards
 
 
 @click.command()
 @click.argument("name", nargs=-1)
+@click.option("--context", metavar="TOKENS", default="", help="With a model: tokens of one request. Default 8192.")
+@click.option("--users", metavar="N", type=click.IntRange(1, 4096), help="With a model: requests at once. Default 1.")
+@click.option("--prices", metavar="FILE", default="", help='Prices of cards: JSON, or lines such as "RTX 4090, 1599".')
+@click.option("--card", metavar="CARD", multiple=True, help="With a model: this card only. Repeat it.")
+@click.option("--only", is_flag=True, help="This checkpoint, not the others of the same model.")
+@click.option("--text-only", is_flag=True, help="Images may be given up.")
+@click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release: vllm==0.21.0.")
+@click.option("--all", "show_all", is_flag=True, help="Dearer ones too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
-def command(name: tuple[str, ...], as_json: bool) -> None:
-    """The GPUs that oomph knows, with the bytes that the driver really reports.
+def command(
+    name: tuple[str, ...], context: str, users: int | None, prices: str, card: tuple[str, ...], only: bool,
+    text_only: bool, engine: str, show_all: bool, as_json: bool,
+) -> int:  # fmt: skip
+    """Which cards, and how many, a model needs; without a model, the GPUs that oomph knows.
 
     \b
-    oomph gpus                       all of them
+    oomph gpus gpt-oss-120b --context 32k --users 4
+    oomph gpus Qwen3.6-27B --prices prices.csv
+    oomph gpus                       the cards, with the bytes that the driver really reports
     oomph gpus 5070                  those with 5070 in their name
     oomph gpus "2x RTX 5070 Ti"      what --gpu would take this for
     oomph gpus auto                  those of this machine
     """
-    devices = _devices(" ".join(name))
+    text = " ".join(name)
+    asked = bool(context or users or prices or card or only or engine)
+    if asked and not text:
+        raise CommandError("no model to find cards for", hint="oomph gpus gpt-oss-120b --context 32k")
+    if asked or _is_model(text):
+        return _for_model(text, context, users, prices, card, only, text_only, engine, show_all, as_json)
+    devices = _devices(text)
     if as_json:
         from oomph.report.json import dumps
 
         print(dumps({"schema": 1, "gpus": devices}))
-        return
+        return 0
     print(f"  {'':<30}{'GiB':>8}{'in use':>8}{'compute':>9}{'GB/s':>7}  total is")
     for d in devices:
         print(_line(d))
     sys.stdout.flush()
+    return 0
 
 
-def _devices(text: str) -> tuple[Device, ...]:
+def _for_model(
+    model: str, context: str, users: int | None, prices: str, card: tuple[str, ...], only: bool, text_only: bool,
+    engine: str, show_all: bool, as_json: bool,
+) -> int:  # fmt: skip
+    from oomph.commands.call import split_engine
+    from oomph.search.cards import cards
+    from oomph.search.fit import Want
+    from oomph.search.space import Options
+    from oomph.units import parse_count
+
+    if engine and split_engine(engine)[0] != "vllm":
+        raise CannotPlan(f"cards for {split_engine(engine)[0]} cannot be searched yet", hint="vLLM's can")
+    tokens = parse_count(context, what="--context") if context else 0
+    options = Options(text_only=(False, True) if text_only else (False,))
+    found = cards(
+        model, Want(tokens, users or 0, "", options), engine=engine, only=only, prices=_prices(prices), names=card,
+        most=0 if show_all else 12,
+    )  # fmt: skip
+    if as_json:
+        from oomph.report.json import dumps
+
+        print(dumps(_json(found)))
+    else:
+        from oomph.report.cards_text import print_cards
+
+        print_cards(found)
+    return 0 if found.cards else 1
+
+
+def _json(found: Cards) -> dict[str, Any]:
+    asked = {"context": found.want.context, "users": found.want.users}
+    rows = [_card_json(c) for c in found.cards]
+    return {"schema": 1, "model": found.model, "asked": asked, "cards": rows, "more": found.more, "plans": found.plans}
+
+
+def _card_json(c: Card) -> dict[str, Any]:
+    from oomph.report.fit_json import answer_json
+
+    return {
+        "gpu": c.name, "count": c.count, "memory_bytes": c.memory_bytes, "price": c.price,
+        "headroom_bytes": c.headroom_bytes, "users": c.users, "longest_context": c.longest, **answer_json(c.answer),
+    }  # fmt: skip
+
+
+def _prices(path: str) -> dict[str, float]:
+    if not path:
+        return {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(1 << 20)
+    except (OSError, ValueError) as error:
+        raise InputError(f"the prices {path[:80]!r} cannot be read: {error}") from None
+    if text.lstrip().startswith("{"):
+        import msgspec
+
+        try:
+            return msgspec.json.decode(text, type=dict[str, float])
+        except msgspec.MsgspecError as error:
+            raise InputError(f"{path[:80]}: prices are a JSON object of card and number: {error}") from None
+    out: dict[str, float] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        card, _, price = line.rpartition("," if "," in line else ";" if ";" in line else ":")
+        try:
+            out[card.strip().strip('"')] = float(price.strip().strip('"').lstrip("$€£"))
+        except ValueError:
+            raise InputError(f"{path[:80]}, line {number}: {line.strip()[:60]!r} is not CARD, PRICE") from None
+    return out
+
+
+def _is_model(text: str) -> bool:
+    """A name that no card answers to, and a model does."""
+    if not text or text.strip().lower() == "auto" or _known(text):
+        return False
+    import os
+
+    if "/" in text or os.path.exists(text):
+        return True
+    from oomph import catalog
+
+    try:
+        return catalog.find(text) is not None
+    except InputError:  # several models: it says which
+        return True
+
+
+def _known(text: str) -> tuple[Device, ...]:
     from oomph.facts.gpus import rows
 
     low = text.lower()
-    found = tuple(row.device() for row in rows() if low in row.name.lower() or low in row.driver_name.lower())
+    return tuple(row.device() for row in rows() if low in row.name.lower() or low in row.driver_name.lower())
+
+
+def _devices(text: str) -> tuple[Device, ...]:
+    found = _known(text)
     if found:
         return found
     from oomph.sources.gpu import parse_gpus

@@ -18,9 +18,9 @@ def fit_json(found: Fit) -> dict[str, Any]:
         "asked": {"context": want.context or None, "users": want.users or None, "prefer": want.prefer or None},
         "met": found.met,
         "close": found.close,
-        "pick": None if found.pick is None else {**_answer(found.pick), "plan": plan_json(found.pick.plan)},
-        "front": [_answer(a) for a in found.front],
-        "nearest": [_answer(a) for a in found.nearest],
+        "pick": None if found.pick is None else {**answer_json(found.pick), "plan": plan_json(found.pick.plan)},
+        "front": [answer_json(a) for a in found.front],
+        "nearest": [answer_json(a) for a in found.nearest],
         "neighbours": [{"change": n.change, "why": n.why} for n in found.neighbours],
         "refused": [{"checkpoint": r.checkpoint, "why": r.why} for r in found.refused],
         "plans": found.plans,
@@ -28,7 +28,7 @@ def fit_json(found: Fit) -> dict[str, Any]:
     }
 
 
-def _answer(a: Answer) -> dict[str, Any]:
+def answer_json(a: Answer) -> dict[str, Any]:
     p, kv = a.point, a.plan.kv
     return {
         "checkpoint": p.arm.model,

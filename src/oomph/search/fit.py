@@ -111,11 +111,11 @@ def fit(
         raise CommandError(f"--prefer {want.prefer!r}: it is one of {', '.join(PREFERENCES)}")
     if not gpus:
         raise CommandError("no GPU to fit on", hint='--gpu "2x RTX 5070 Ti"')
-    base, notes = _base(model, gpus, engine)
-    models, refused = _models(base, only, also)
+    base, notes = base_of(model, gpus, engine)
+    models, refused = models_of(base, only, also)
     default = defaults(base.engine.version).utilization
     solver = Solver(base, models, planner or run, default)
-    spaces = _Spaces(models, gpus, want, default)
+    spaces = Spaces(models, gpus, want, default)
     front, met, close = _search(solver, spaces, want)
     nearest = [] if met else _nearest(solver, spaces, want)
     pick = choose(front, want) if met else choose(nearest, want)
@@ -139,7 +139,7 @@ def fit(
     )
 
 
-class _Spaces:
+class Spaces:
     """The spaces of one request: as asked, and what is looked at where that is not met."""
 
     def __init__(self, models: dict[str, Model], gpus: tuple[Device, ...], want: Want, default: float) -> None:
@@ -174,14 +174,14 @@ def _least(model: Model) -> int:
     return sum(s.nbytes for s in model.stored if s.role not in ("multimodal", "other"))
 
 
-def _base(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployment, tuple[str, ...]]:
+def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployment, tuple[str, ...]]:
     from oomph.plan import parse
 
     base = parse(["vllm", "serve", model], engine)
     return replace(base, gpus=gpus), base.notes
 
 
-def _models(base: Deployment, only: bool, also: Sequence[str]) -> tuple[dict[str, Model], list[Refused]]:
+def models_of(base: Deployment, only: bool, also: Sequence[str]) -> tuple[dict[str, Model], list[Refused]]:
     from oomph import catalog
     from oomph.plan import load
 
@@ -201,7 +201,7 @@ def _models(base: Deployment, only: bool, also: Sequence[str]) -> tuple[dict[str
     return models, refused
 
 
-def _search(solver: Solver, spaces: _Spaces, want: Want) -> tuple[list[Point], bool, bool]:
+def _search(solver: Solver, spaces: Spaces, want: Want) -> tuple[list[Point], bool, bool]:
     """(front, met, close). Offloading to the host only where nothing else serves."""
     space = spaces.space(want.context, want.users)
     if space.contexts[0] > spaces.longest:
@@ -231,7 +231,7 @@ def _frugal(arms: Sequence[Arm]) -> list[Arm]:
     return [a for a in arms if a.eager and not a.drafts and a.text_only == max(x.text_only for x in arms)]
 
 
-def _nearest(solver: Solver, spaces: _Spaces, want: Want) -> list[Point]:
+def _nearest(solver: Solver, spaces: Spaces, want: Want) -> list[Point]:
     """The longest context for the users asked, the most users of the context asked, and what one user gets."""
     found: list[Point] = []
     low = min(2048, spaces.longest)
@@ -284,7 +284,7 @@ def _answers(solver: Solver, points: Sequence[Point], models: dict[str, Model]) 
         plan = solver.planner(solver.deployment(p.arm, p.context, p.users, p.utilisation), models[p.arm.model])
         if judge(plan, margin=solver.margin).kind != "ok":
             continue
-        out.append(Answer(p, plan, 0.0, gives_up(p, models[p.arm.model])))
+        out.append(Answer(p, plan, 0.0, gives_up(p)))
     if not out:
         return out
     seconds = [score.request_seconds(models[a.point.arm.model], a.point.arm, a.plan) for a in out]
@@ -292,7 +292,7 @@ def _answers(solver: Solver, points: Sequence[Point], models: dict[str, Model]) 
     return [replace(a, relative_speed=round(best / s, 2)) for a, s in zip(out, seconds, strict=True)]
 
 
-def gives_up(point: Point, model: Model) -> tuple[str, ...]:
+def gives_up(point: Point) -> tuple[str, ...]:
     arm, out = point.arm, []
     if arm.text_only:
         out.append("no images, video or audio")
@@ -311,7 +311,7 @@ def gives_up(point: Point, model: Model) -> tuple[str, ...]:
     return tuple(out)
 
 
-def neighbours(solver: Solver, answer: Answer, spaces: _Spaces) -> list[Neighbour]:
+def neighbours(solver: Solver, answer: Answer, spaces: Spaces) -> list[Neighbour]:
     """One step in every direction."""
     p = answer.point
     steps = [(f"--max-model-len {c}", c, p.users, p.utilisation, p.arm) for c in _next(spaces.longest, p.context)]
@@ -370,7 +370,7 @@ def _without(arm: Arm) -> list[tuple[str, Arm]]:
     return out
 
 
-def _why_not(solver: Solver, spaces: _Spaces, models: dict[str, Model], shown: Sequence[Point]) -> list[Refused]:
+def _why_not(solver: Solver, spaces: Spaces, models: dict[str, Model], shown: Sequence[Point]) -> list[Refused]:
     """Checkpoints that are not on the front: too large, refused by the engine, or beaten."""
     used = {p.arm.model for p in shown}
     out = []

@@ -196,7 +196,7 @@ class Solver:
     def front(self, space: Space, *, grid: Sequence[int] = ()) -> list[Point]:
         """The Pareto front over the space; with `grid` also each arm's longest context for the fewest users."""
         ranked = []
-        for arm in self._open(space):
+        for arm in self.open_arms(space):
             rank = self.rank(arm, space) if self._possible(arm, space) else None
             if rank is not None:
                 ranked.append((rank, arm))
@@ -209,7 +209,7 @@ class Solver:
             points = pareto(points)
         return points
 
-    def _open(self, space: Space) -> list[Arm]:
+    def open_arms(self, space: Space) -> list[Arm]:
         """Without the checkpoints, layouts and towers for which even the most frugal arm does not fit."""
         for key in (_by_layout, _by_towers):
             groups: dict[Any, list[Arm]] = {}
