@@ -11,9 +11,9 @@ from oomph.sources.arch.deepseek import language_model
 from oomph.sources.arch.siglip import layer_norm
 from oomph.sources.config import Config
 
-# kimi_k25.py: the processor's largest image, 3584 pixels a side in patches of 14, merged 2 x 2 (MaxImageTokenMeta)
-_IMAGE_TOKENS = (3584 // 28) ** 2
-_VL_IMAGE_TOKENS = 4096 // 4  # kimi_vl.py MaxImageTokenMeta: in_token_limit of its processor, merged 2 x 2
+# kimi_k25.py MaxImageTokenMeta: 3000 x 3000 pixels, which its processor brings down to 16,384 patches, merged 2 x 2
+IMAGE_TOKENS = 16384 // 4
+_VL_IMAGE_TOKENS = 37 * 37  # kimi_vl.py MaxImageTokenMeta: 1024 x 1024 pixels in merged patches of 28
 
 
 def build(b: Builder) -> Skeleton:
@@ -25,7 +25,7 @@ def build(b: Builder) -> Skeleton:
         "language_model.model",
         "language_model.lm_head",
         towers=(_vision(b, v), _projector(b, v)),
-        modalities=(Modality("vision_chunk", _IMAGE_TOKENS),),
+        modalities=(Modality("vision_chunk", IMAGE_TOKENS),),
     )
 
 

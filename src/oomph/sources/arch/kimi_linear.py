@@ -9,10 +9,10 @@ from __future__ import annotations
 from oomph.errors import ConfigError
 from oomph.ir.model import Attention, Layer, Linear, Mixer, Modality, Module, Param, Part, State, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton
+from oomph.sources.arch.kimi import IMAGE_TOKENS
 from oomph.sources.arch.mla import mla_mixer, mla_modules
 from oomph.sources.config import Config
 
-_IMAGE_TOKENS = (3584 // 28) ** 2  # kimi_k25.py MaxImageTokenMeta
 _AS_K3 = "Kimi Linear as K3"
 
 
@@ -44,7 +44,7 @@ def build(b: Builder) -> Skeleton:
     if not wrapped:
         return Skeleton(layers, root)
     towers = _towers(b, b.config.sub("vision_config"))
-    return Skeleton(layers, root, towers=towers, modalities=(Modality("vision_chunk", _IMAGE_TOKENS),))
+    return Skeleton(layers, root, towers=towers, modalities=(Modality("vision_chunk", IMAGE_TOKENS),))
 
 
 def _layer(b: Builder, prefix: str, index: int, delta: bool) -> Layer:
