@@ -42,6 +42,7 @@ FAMILIES: dict[str, str] = {
     "Gemma2ForCausalLM": "gemma",
     "Gemma3ForCausalLM": "gemma",
     "Gemma3ForConditionalGeneration": "gemma",
+    "Gemma3TextModel": "gemma",
     "Gemma3nForCausalLM": "gemma3n",
     "Gemma3nForConditionalGeneration": "gemma3n",
     "Gemma4ForCausalLM": "gemma4",

@@ -5,8 +5,10 @@ vLLM: models/gemma.py, gemma2.py, gemma3.py, gemma3_mm.py, paligemma.py.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Modality, Module, Param, Rope, Tower
+from oomph.ir.model import Attention, Mixer, Modality, Module, Param, Rope, Tower, Vocab
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.siglip import patches, siglip
 from oomph.sources.config import Config
@@ -51,6 +53,7 @@ _GENERATION = {
     "Gemma2ForCausalLM": 2,
     "Gemma3ForCausalLM": 3,
     "Gemma3ForConditionalGeneration": 3,
+    "Gemma3TextModel": 3,
 }
 
 
@@ -63,7 +66,23 @@ def build(b: Builder) -> Skeleton:
         return _paligemma(b, generation)
     if arch == "Gemma3ForConditionalGeneration":
         return _gemma3_mm(b)
+    if arch == "Gemma3TextModel":
+        return _embedding(b)
     return _text(b, generation, "model", "lm_head")
+
+
+def _embedding(b: Builder) -> Skeleton:
+    """EmbeddingGemma: no head; where attention looks both ways there is no cache (gemma3.py:184, 0.21.0)."""
+    made = _text(b, 3, "", "lm_head")
+    layers = made.layers
+    if b.text.flag("use_bidirectional_attention"):
+        layers = tuple(replace(x, mixers=tuple(_both_ways(m) for m in x.mixers)) for x in layers)
+    kept = [m for m in made.root.modules if not (isinstance(m, Vocab) and m.role == "lm_head")]
+    return Skeleton(layers, b.block(kept), pooling=True)
+
+
+def _both_ways(mixer: Mixer) -> Mixer:
+    return replace(mixer, kind="encoder_only", window=0) if isinstance(mixer, Attention) else mixer
 
 
 def _text(
@@ -82,7 +101,7 @@ def _text(
     attentions = {kind: _attention(t, kind, heads, kv, head_dim) for kind in sorted(set(types))}
     layers = []
     for i, kind in enumerate(types):
-        s = b.site(f"{prefix}.layers.{i}")
+        s = b.site(f"{prefix}.layers.{i}".lstrip("."))
         modules: list[Module] = [
             s.qkv(hidden, heads, kv, head_dim, bias=bias),
             s.row("self_attn.o_proj", hidden, heads * head_dim, "attention", bias=bias),
@@ -98,8 +117,8 @@ def _text(
     root = b.head(
         t.integer("vocab_size"),
         hidden,
-        embed=f"{prefix}.embed_tokens",
-        norm=f"{prefix}.norm.weight",
+        embed=f"{prefix}.embed_tokens".lstrip("."),
+        norm=f"{prefix}.norm.weight".lstrip("."),
         head=head,
         tied=tied,
         extra=[normalizer(b, prefix)],
