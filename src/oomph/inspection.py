@@ -32,7 +32,7 @@ class RoleRow(Struct, frozen=True):
     name: str  # for people
     bytes: int
     parameters: int
-    stored_as: tuple[tuple[str, int], ...]  # ("NVFP4", bytes), ("BF16", bytes), most bytes first
+    stored_as: dict[str, int]  # NVFP4, BF16, ... -> bytes, most first
     plain_bytes: int  # not quantised
     plain_parameters: int
 
@@ -218,7 +218,7 @@ def _by_role(model: Model) -> tuple[RoleRow, ...]:
             _role_name(role, model),
             row[0],
             row[1],
-            tuple(forms.get(role, Counter()).most_common()),
+            dict(forms.get(role, Counter()).most_common()),
             row[2],
             row[3],
         )
@@ -271,7 +271,7 @@ def _quantised(model: Model, roles: tuple[RoleRow, ...]) -> Quantised | None:
     width = size * 8 / count
     forms: Counter[str] = Counter()
     for r in roles:
-        forms.update({form: n for form, n in r.stored_as if form not in _PLAIN})
+        forms.update({form: n for form, n in r.stored_as.items() if form not in _PLAIN})
     main = forms.most_common(1)[0][0] if forms else q.method
     if q.method == "gguf":
         whole = round(width)
@@ -294,7 +294,7 @@ def _cost(model: Model, roles: tuple[RoleRow, ...], whole: int, width: float) ->
     size = gib(first.plain_bytes)
     if first.plain_bytes * 5 < model.nbytes or first.role in ("embed", "lm_head", "multimodal", "norm"):
         return f"{gib(left)} of {gib(model.nbytes)} are not quantised, the largest part {_the(first)} ({size})"
-    dtype = next((form for form, _ in first.stored_as if form in _PLAIN), model.dtype)
+    dtype = next((form for form in first.stored_as if form in _PLAIN), model.dtype)
     verb = "are" if first.name.endswith("s") else "is"
     like_the_rest = int(first.plain_parameters * width / 8)
     return (

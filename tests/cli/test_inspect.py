@@ -42,7 +42,7 @@ def test_fits_80_columns_and_adds_up(model_id: str) -> None:
     assert sum(r.bytes for r in found.by_role) == found.bytes == sum(d.bytes for d in found.by_dtype)
     assert sum(r.parameters for r in found.by_role) == found.parameters
     assert 0 <= found.active_parameters <= found.parameters
-    assert sum(sum(n for _, n in r.stored_as) for r in found.by_role) == found.bytes
+    assert sum(sum(r.stored_as.values()) for r in found.by_role) == found.bytes
 
 
 def test_json_is_the_same_from_python() -> None:
@@ -90,6 +90,16 @@ def test_folders_say_where_they_come_from(tmp_path: Path) -> None:
     text = run("inspect", str(unknown)).stdout
     assert "are not guessed" in text
     assert "weights only" in text
+
+
+def test_nothing_that_a_terminal_would_act_on(tmp_path: Path) -> None:
+    config = making.LLAMA | {"architectures": ["\x1b[31mRed\x07"]}
+    folder = making.folder(tmp_path / "\x1b[2Jmodel", config, making.tensors_of(making.LLAMA))
+    done = run("inspect", str(folder))
+    assert done.returncode == 0
+    assert "Red" in done.stdout
+    assert not set(done.stdout) & {"\x1b", "\x07"}
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_words_may_come_apart() -> None:

@@ -12,6 +12,7 @@ from oomph.errors import HeaderError
 from oomph.inspection import inspect
 from oomph.ir.model import Attention, Model, State
 from oomph.sources.folder import read_path
+from oomph.sources.gguf_model import role_of
 
 
 def made(tmp_path: Path, arch: str, tensors: making.Tensors | None = None, **keys: Any) -> Model:
@@ -33,7 +34,7 @@ def test_plain(tmp_path: Path) -> None:
         "token_embd.weight": ((256, 1000), "Q8_0"),
         "output_norm.weight": ((256,), "F32"),
         "output.weight": ((256, 1000), "Q6_K"),
-        **{f"blk.{i}.attn_q.weight": ((256, 256), "Q4_K") for i in range(4)},
+        **{f"blk.{i}.attn_output.weight": ((256, 256), "Q4_K") for i in range(4)},
         **{f"blk.{i}.ffn_up.weight": ((256, 512), "Q4_K") for i in range(4)},
     }
     model = made(tmp_path, "llama", tensors)
@@ -133,6 +134,29 @@ def test_what_is_not_known_is_not_guessed(tmp_path: Path) -> None:
 def test_metadata_that_lies(tmp_path: Path, keys: dict[str, Any]) -> None:
     with pytest.raises(HeaderError):
         made(tmp_path, "gemma3", **keys)
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("blk.3.attn_output.weight", "attention"),
+        ("blk.3.attn_q_norm.weight", "norm"),
+        ("blk.3.ffn_gate_inp.weight", "router"),
+        ("blk.3.ffn_down_exps.weight", "experts"),
+        ("blk.3.ffn_up_shexp.weight", "shared_experts"),
+        ("blk.3.ffn_norm.weight", "norm"),
+        ("blk.3.ssm_in.weight", "linear_attn"),
+        ("blk.3.nextn.eh_proj.weight", "other"),
+        ("blk.3.post_attention_norm.weight", "norm"),
+        ("output.weight", "lm_head"),
+        ("output_norm.weight", "norm"),
+        ("per_layer_token_embd.weight", "embed"),
+        ("v.blk.0.attn_q.weight", "multimodal"),
+        ("rope_freqs.weight", "other"),
+    ],
+)
+def test_roles(name: str, role: str) -> None:
+    assert role_of(name) == role
 
 
 def test_a_state_is_a_state(tmp_path: Path) -> None:

@@ -26,15 +26,15 @@ from oomph.sources.gguf import GGUF
 MAX_LAYERS = 10_000
 MAX_WIDTH = 1 << 32
 
-# First match wins; names are llama.cpp's (llama-arch.cpp).
+# First match wins; names are llama.cpp's (llama-arch.cpp), without the layer. "^": how a name begins.
 _ROLES: tuple[tuple[str, Role], ...] = (
-    ("v.", "multimodal"),
-    ("a.", "multimodal"),
-    ("mm.", "multimodal"),
-    ("token_embd", "embed"),
-    ("per_layer_token_embd", "embed"),
-    ("output.weight", "lm_head"),
-    ("nextn.", "other"),
+    ("^v.", "multimodal"),
+    ("^a.", "multimodal"),
+    ("^mm.", "multimodal"),
+    ("^token_embd", "embed"),
+    ("^per_layer_token_embd", "embed"),
+    ("^output.weight", "lm_head"),
+    ("^nextn.", "other"),
     ("ssm_", "linear_attn"),
     ("shortconv", "linear_attn"),
     ("time_mix", "linear_attn"),
@@ -53,7 +53,7 @@ _BLOCK = re.compile(r"blk\.(\d{1,5})\.(.+)")
 def role_of(name: str, recurrent: bool = False) -> Role:
     short = name.split(".", 2)[-1] if name.startswith("blk.") else name
     for needle, role in _ROLES:
-        if short.startswith(needle) if needle.endswith(".") else needle in short:
+        if short.startswith(needle[1:]) if needle[0] == "^" else needle in short:
             return "linear_attn" if recurrent and role == "attention" else role
     return "other"
 
