@@ -81,6 +81,7 @@ SSM = {"ssm__conv_kernel": 4, "ssm__inner_size": 512, "ssm__state_size": 128, "s
          ["mamba2", "none", "full", "mamba2"]),
         ("falcon-h1", SSM, ["full+mamba2"] * 4),
         ("qwen3next", SSM, ["gdn"] * 3 + ["full"]),
+        ("qwen35", SSM | {"attention__recurrent_layers": [False, True, True, False]}, ["full", "gdn", "gdn", "full"]),
         ("lfm2", {"shortconv__l_cache": 3, "attention__head_count_kv": [0, 2, 0, 2]}, ["short_conv", "full"] * 2),
     ],
 )  # fmt: skip

@@ -169,6 +169,7 @@ def _mixers(f: _Facts, arch: GgufArch, count: int, main: int) -> list[tuple[Mixe
     ff = f.per_layer("feed_forward_length", count, 1)
     windowed = _windowed(f, arch, count)
     shared_from = _shared_from(f, arch, main)
+    listed = f.get("attention.recurrent_layers")  # newer files say it themselves
     out: list[tuple[Mixer, ...]] = []
     for i in range(count):
         recurrent = {
@@ -179,6 +180,8 @@ def _mixers(f: _Facts, arch: GgufArch, count: int, main: int) -> list[tuple[Mixe
             "no_kv_heads_no_ff": kv[i] == 0 and ff[i] == 0,
             "interval": i < main and (i + 1) % max(f.integer("full_attention_interval", 4), 1) != 0,
         }[arch.recurrent]
+        if isinstance(listed, tuple) and arch.state and len(listed) >= count:
+            recurrent = bool(listed[i])
         made: list[Mixer] = []
         if kv[i] and (not recurrent or arch.recurrent == "both"):
             shares = next((j for j in reversed(range(shared_from)) if windowed[j] == windowed[i]), None)
