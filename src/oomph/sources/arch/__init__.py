@@ -132,6 +132,7 @@ FAMILIES: dict[str, str] = {
     "Starcoder2ForCausalLM": "dense",
     "Step3p7FlashForCausalLM": "step3p7",
     "Step3p7ForConditionalGeneration": "step3p7",
+    "VoxtralForConditionalGeneration": "voxtral",
     "WhisperForConditionalGeneration": "whisper",
     "XLMRobertaForSequenceClassification": "pooling",
     "XLMRobertaModel": "pooling",

@@ -6,7 +6,6 @@ from oomph.errors import ConfigError
 from oomph.ir.model import Attention, Modality, Module, Param, Role, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.decoder import norm
-from oomph.sources.config import Config
 
 
 def build(b: Builder) -> Skeleton:
@@ -32,6 +31,16 @@ def build(b: Builder) -> Skeleton:
     for i in range(t.integer("decoder_layers", high=10_000)):
         s = b.site(f"model.decoder.layers.{i}")
         layers.append(b.layer(i, s.prefix, [own, cross], _layer(s, width, heads, t.integer("decoder_ffn_dim"), True)))
+    encoder = whisper_encoder(
+        b,
+        "model.encoder",
+        width=width,
+        heads=t.integer("encoder_attention_heads"),
+        inter=t.integer("encoder_ffn_dim"),
+        count=t.integer("encoder_layers", high=10_000),
+        mels=t.integer("num_mel_bins"),
+        positions=source,
+    )
     at = "model.decoder"
     root = b.block(
         [
@@ -45,24 +54,25 @@ def build(b: Builder) -> Skeleton:
     return Skeleton(
         tuple(layers),
         root,
-        towers=(_encoder(b, t, width),),
+        towers=(encoder,),
         modalities=(Modality("audio", source),),
         max_position=target,
         params=(("max_source_positions", source),),
     )
 
 
-def _encoder(b: Builder, t: Config, width: int) -> Tower:
-    heads, inter = t.integer("encoder_attention_heads"), t.integer("encoder_ffn_dim")
-    count, s = t.integer("encoder_layers", high=10_000), b.site("model.encoder")
+def whisper_encoder(
+    b: Builder, prefix: str, *, width: int, heads: int, inter: int, count: int, mels: int, positions: int
+) -> Tower:
+    s = b.site(prefix)
     first: list[Module] = [
-        *_conv(b, "conv1", width, t.integer("num_mel_bins")),
+        *_conv(b, "conv1", width, mels),
         *_conv(b, "conv2", width, width),
-        Param("embed_positions.weight", (t.integer("max_source_positions"), width), b.dtype, "multimodal"),
+        Param("embed_positions.weight", (positions, width), b.dtype, "multimodal"),
         *norm(s, "layer_norm", width, True),
     ]
     blocks = ((1, b.block(first)), (count, b.block(_layer(s, width, heads, inter, False, "layers.0."))))
-    return Tower("encoder", "audio", s.prefix, blocks, count, width, inter, heads)
+    return Tower(prefix.rpartition(".")[2], "audio", prefix, blocks, count, width, inter, heads)
 
 
 def _conv(b: Builder, name: str, out: int, inputs: int) -> list[Module]:
