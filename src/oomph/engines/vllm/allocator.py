@@ -19,6 +19,7 @@ MIN_LARGE = 10 * MIB  # kMinLargeAlloc
 ROUND_LARGE = 2 * MIB
 ROUND = 512  # kMinBlockSize
 NO_LIMIT = 1 << 62
+_SMALL_ORDER = (0, 0)
 
 
 def request_size(nbytes: int) -> int:
@@ -69,6 +70,14 @@ class Allocator:
             self.peak = self.allocated
         return block
 
+    def alloc_many(self, nbytes: int, count: int) -> list[Block]:
+        if nbytes > SMALL and not self.expandable:
+            return [self.alloc(nbytes) for _ in range(count)]
+        many = Block(count * max(ROUND, round_up(nbytes, ROUND)), _SMALL_ORDER)
+        self.allocated += many.size
+        self.peak = max(self.peak, self.allocated)
+        return [many]
+
     def leave(self, nbytes: int) -> None:
         """What a buffer made before, without a limit on splitting, has left of its segment."""
         rest = request_size(nbytes) - round_up(nbytes, ROUND)
@@ -77,7 +86,7 @@ class Allocator:
 
     def free(self, block: Block) -> None:
         self.allocated -= block.size
-        if block.size <= SMALL or self.expandable:
+        if block.order is _SMALL_ORDER:
             return
         block.free = True
         if block.next is not None and block.next.free:
@@ -90,12 +99,11 @@ class Allocator:
             block = before
         insort(self._cached, (block.size, block.order, block))
 
-    def empty_cache(self) -> None:
-        """Whole segments go back to the driver; pieces of segments in use stay."""
-        self._cached = [c for c in self._cached if c[2].prev is not None or c[2].next is not None]
+    def cached_sizes(self) -> list[int]:
+        return [size for size, _, _ in self._cached]
 
     def _make_small(self, nbytes: int) -> Block:
-        block = self._small[nbytes] = Block(max(ROUND, round_up(nbytes, ROUND)), (0, 0))
+        block = self._small[nbytes] = Block(max(ROUND, round_up(nbytes, ROUND)), _SMALL_ORDER)
         block.asked = nbytes
         return block
 

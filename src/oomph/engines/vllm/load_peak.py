@@ -3,7 +3,9 @@ it passes a given number of bytes."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from msgspec import Struct
 
@@ -98,6 +100,14 @@ class _Module(Struct):
     offloaded: bool = False
 
 
+class _Repacked(Struct, frozen=True):
+    """What repacking one place did."""
+
+    delta: int
+    peak: int  # above where it began
+    cached: Counter[int]  # how many more cached blocks of each size there are
+
+
 class _Player:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -130,6 +140,10 @@ class _Player:
         if self.setting.limit and self.passed is None and memory.allocated > self.setting.limit:
             self.passed = Point(self.where, self.layer, module, size, memory.allocated, self.doing)
         return block
+
+    def new_many(self, module: str, size: int, count: int) -> list[Block]:
+        rest = self.memory.alloc_many(size, count - 1) if count > 1 else []
+        return [*rest, self.new(module, size)]
 
     def load(self, places: Sequence[Placed], build: Build, building: str, repacking: str) -> tuple[Place, ...]:
         self.doing, self.modules = building, []
@@ -188,8 +202,7 @@ class _Player:
         for step in steps:
             name, size = step[0], step[1]
             if size:
-                count = step[2] if len(step) == 3 else 1
-                tensors[name] = [self.new(module, size) for _ in range(count)]
+                tensors[name] = [self.new(module, size)] if len(step) == 2 else self.new_many(module, size, step[2])
             else:
                 for block in tensors.pop(name, ()):
                     free(block)
@@ -206,19 +219,18 @@ class _Player:
 
     def repack(self, build: Build) -> None:
         last: list[_Module] = []
-        for module in self.modules:
-            self.where, self.layer = module.where, module.layer
-            if module.of is None or (isinstance(module.of, Linear) and module.of.name.endswith("kv_b_proj")):
-                last.append(module)
-            if module.of is None:
-                continue
-            if is_retied(module.of, build):
-                self.run(module.name, [(name, 0) for name in module.tensors], module.tensors)
-                continue
-            before = set(module.tensors)
-            self.run(module.name, self.steps(module.of, build), module.tensors)
-            if module.offloaded:  # model_loader/utils.py device_loading_context: what was made anew goes back
-                self.run(module.name, [(name, 0) for name in module.tensors.keys() - before], module.tensors)
+        seen: dict[tuple[object, ...], tuple[_Repacked, bool]] = {}  # with whether it did the same twice
+        skips = not (self.setting.limit or self.setting.offload.active)
+        for _, group in groupby(self.modules, key=lambda m: m.where):
+            modules = list(group)
+            last += [m for m in modules if m.of is None or m.name.endswith("kv_b_proj")]
+            key = tuple((id(m.of), tuple(b.size for blocks in m.tensors.values() for b in blocks)) for m in modules)
+            before, steady = seen.get(key, (None, False))
+            if skips and steady and before is not None:
+                self.repeat(before, modules[0])
+            else:
+                now = self.repack_place(modules, build)
+                seen[key] = now, now == before
         if self.setting.online == "held":
             for module in self.modules:
                 if module.of is not None and is_quantised_online(module.of):
@@ -230,6 +242,38 @@ class _Player:
             elif "scales" in module.tensors:
                 # kv_cache.py:56: the loadable scales go; three range constants stay on the GPU
                 self.run(module.name, [("scales", 0), ("ranges", 4, 3)], module.tensors)
+
+    def repack_place(self, modules: list[_Module], build: Build) -> _Repacked:
+        memory, peak = self.memory, self._peak
+        start, highest, cached = memory.allocated, memory.peak, Counter(memory.cached_sizes())
+        memory.peak = start
+        for module in modules:
+            if module.of is not None:
+                self.where, self.layer = module.where, module.layer
+                self.repack_module(module, module.of, build)
+        local = memory.peak
+        if local <= highest:
+            memory.peak, self._peak = highest, peak
+        more = Counter(memory.cached_sizes())
+        more.subtract(cached)
+        return _Repacked(memory.allocated - start, local - start, Counter({k: n for k, n in more.items() if n}))
+
+    def repack_module(self, module: _Module, of: Linear | Experts | Vocab, build: Build) -> None:
+        if is_retied(of, build):
+            self.run(module.name, [(name, 0) for name in module.tensors], module.tensors)
+            return
+        before = set(module.tensors)
+        self.run(module.name, self.steps(of, build), module.tensors)
+        if module.offloaded:  # model_loader/utils.py device_loading_context: what was made anew goes back
+            self.run(module.name, [(name, 0) for name in module.tensors.keys() - before], module.tensors)
+
+    def repeat(self, like: _Repacked, first: _Module) -> None:
+        """One more layer like the two before it."""
+        memory = self.memory
+        if memory.allocated + like.peak > memory.peak:
+            memory.peak = memory.allocated + like.peak
+            self._peak = (first.where, first.layer, *self._peak[2:4], memory.peak, self.doing)
+        memory.allocated += like.delta
 
     @property
     def changed(self) -> bool:

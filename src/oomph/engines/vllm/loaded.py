@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.allocator import SMALL, request_size
 from oomph.engines.vllm.load_peak import Draft, Load, Place, Point, play
-from oomph.engines.vllm.load_steps import Setting
+from oomph.engines.vllm.load_steps import Setting, is_retied
 from oomph.engines.vllm.lora import slots
 from oomph.engines.vllm.offload import offload_for
 from oomph.engines.vllm.online import online_scheme, quantised
@@ -59,7 +59,7 @@ def weights_terms(
     places, drafts = _places(model, build, resolved, draft)
     load = play(places, build, setting, drafts)
     total = sum(place.nbytes for place in (*places, *(p for d in drafts for p in d.places)))
-    parts = _parts(places, load, setting)
+    parts = _parts(places, build, load, setting)
     # every kernel's repacking is read from its source; Hopper's was also measured, to the byte
     slack = round(_UNMEASURED * load.loaded) if setting.online or (load.changed and setting.sm != 90) else 0
     plan = WeightsPlan(
@@ -149,18 +149,21 @@ def _own_tables(place: Placed) -> Placed:
     return replace(place, tensors=tuple(kept))
 
 
-def _parts(places: tuple[Placed, ...], load: Load, setting: Setting) -> dict[str, int]:
+def _parts(places: tuple[Placed, ...], build: Build, load: Load, setting: Setting) -> dict[str, int]:
     """What was created, by role, and where `loaded` differs from it."""
     parts: dict[str, int] = {}
+    retied = 0
     for place in places:
         for tensor in place.tensors:
-            if not (isinstance(tensor.of, Linear) and tensor.of.alias):
+            if tensor.of is not None and is_retied(tensor.of, build):
+                retied += tensor.nbytes
+            elif not (isinstance(tensor.of, Linear) and tensor.of.alias):
                 parts[tensor.part] = parts.get(tensor.part, 0) + tensor.nbytes
-    rounding = load.built - sum(parts.values()) - setting.mla_workspace
+    rounding = load.built - sum(parts.values()) - retied - setting.mla_workspace
     if load.offloaded:
         parts["kept in host memory"] = -load.offloaded
         rounding += load.offloaded
-    repacked = load.loaded - load.built - load.lora - load.drafts
+    repacked = load.loaded - load.built - load.lora - load.drafts + retied
     parts |= {"draft model": load.drafts, "LoRA slots": load.lora, "attention workspace": setting.mla_workspace}
     parts |= {"repacking": repacked, "allocator rounding": rounding}
     return {name: size for name, size in parts.items() if size}
