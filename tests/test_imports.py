@@ -20,8 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("engines",),
     ("inspection", "plan", "levers", "doctor", "search", "simulate", "diff", "emit", "launch"),
     ("report",),
-    ("cli",),
-    ("web",),
+    ("cli", "web"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Modules whose import costs more than the command that does not need them.
@@ -61,6 +60,8 @@ def test_arrows_point_up() -> None:
 def test_heavy_imports_are_late() -> None:
     wrong = []
     for path in files():
+        if path.is_relative_to(SRC / "web"):
+            continue  # the page's server is itself imported late
         body = [node for node in ast.parse(path.read_text()).body if isinstance(node, (ast.Import, ast.ImportFrom))]
         heavy = [m for m in imported(ast.Module(list(body), type_ignores=[])) if m.split(".")[0] in HEAVY]
         wrong += [f"{path.relative_to(SRC)} imports {module} at its top" for module in heavy]
