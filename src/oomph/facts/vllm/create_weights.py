@@ -263,6 +263,25 @@ def _ct_nvfp4_experts(
     return _nvfp4_experts(s, e, e, hidden, inter, inter_full, d, shards)
 
 
+def _int8_experts(
+    s: Scheme, e: int, e_all: int, hidden: int, inter: int, inter_full: int, d: int, shards: int
+) -> Params:
+    """compressed_tensors_moe_w8a8_int8.py: a float32 scale for each output feature, inputs scaled on the fly."""
+    return [
+        ("w13_weight", e * shards * inter * hidden),
+        ("w2_weight", e * hidden * inter),
+        ("weight_scales", e * (shards * inter + hidden) * 4),
+    ]
+
+
+def _bitsandbytes_experts(
+    s: Scheme, e: int, e_all: int, hidden: int, inter: int, inter_full: int, d: int, shards: int
+) -> Params:
+    """bitsandbytes.py:508: packed as the linear layers are; the absmax states come with the load."""
+    pack = 2 if s.bits == 4 else 1
+    return [("w13_weight", e * (shards * inter * hidden // pack)), ("w2_weight", e * (hidden * inter // pack))]
+
+
 def _mxfp4_experts(
     s: Scheme, e: int, e_all: int, hidden: int, inter: int, inter_full: int, d: int, shards: int
 ) -> Params:
@@ -370,7 +389,9 @@ _EXPERTS: tuple[ExpertsOf, ...] = (
     ExpertsOf("compressed-tensors", "pack-quantized", _wna16_experts_static, since="0.30.0"),
     ExpertsOf("compressed-tensors", "pack-quantized", _wna16_experts_zeros, since="0.24.0"),
     ExpertsOf("compressed-tensors", "pack-quantized", _wna16_experts),
+    ExpertsOf("bitsandbytes", "", _bitsandbytes_experts),
     ExpertsOf("compressed-tensors", "float-quantized", _fp8_experts),
+    ExpertsOf("compressed-tensors", "int-quantized", _int8_experts),
     ExpertsOf("compressed-tensors", "nvfp4-pack-quantized", _ct_nvfp4_experts),
     ExpertsOf("compressed-tensors", "mxfp4-pack-quantized", _mxfp4_experts),
 )
