@@ -22,7 +22,7 @@ COMMANDS = {
     "diff": "What changes between two releases, flags, GPUs or models.",
     "simulate": "What a load of requests does to the KV cache.",
     "gpus": "Which cards, and how many, a model needs.",
-    "web": "The same as a page in the browser.",
+    "ui": "See the memory: the same as a page in the browser.",
 }
 # Options without a value; any other option before the command's name takes one.
 SWITCHES = frozenset(

@@ -113,6 +113,8 @@ def stages(r: RankInput, kv: KvPlan | None) -> list[Step]:
         cache = blocks * kv.bytes_per_block
         note = f"{blocks} throw-away KV blocks of {kv.bytes_per_block / MIB:.3f} MiB"
         add("cudagraph_profile", profiled, cache + t.cudagraph.bytes, act_slack, "", note)
+    if kv is not None:
+        add("kv_check", profiled, 0, act_slack, "", f"one request needs {kv.need_bytes / GIB:.2f} GiB")
     if kv is not None and kv.refusal is None:
         pool = kv.num_blocks * max(kv.stage_bytes_per_block, default=kv.bytes_per_block)
         resident = profiled + pool
@@ -151,7 +153,7 @@ def verdict(r: RankInput, kv: KvPlan | None, points: list[Step]) -> Verdict:
         return Verdict(False, "startup_free_memory", want - free, free_memory_text(r, free, want), r.index)
     for point in points[1:]:
         order = point.stage.name
-        if order == "kv_alloc":
+        if order == "kv_check":
             break
         over = point.stage.peak_bytes - dev.total_bytes
         if over > 0 and not r.observed:

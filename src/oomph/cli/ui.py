@@ -1,0 +1,15 @@
+"""`oomph ui`: the page."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.option("--port", default=7860, show_default=True, help="The port on 127.0.0.1; 0 takes a free one.")
+@click.option("--no-browser", is_flag=True, help="Do not open the browser.")
+def command(port: int, no_browser: bool) -> None:
+    """See the memory: a page on this machine that plans as you move the sliders and explains a pasted log."""
+    from oomph.web.server import serve
+
+    serve(port, browser=not no_browser)
