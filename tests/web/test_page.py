@@ -196,3 +196,13 @@ def contrast(a: str, b: str) -> float:
 
     x, y = sorted((light(a), light(b)), reverse=True)
     return (x + 0.05) / (y + 0.05)
+
+
+def test_axe_finds_nothing_serious(page: Any) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    for view in ("plan", "explain", "diff", "levers"):
+        for _ in range(2):
+            page.click(f"#tab-{view}")
+            found = axe.Axe().run(page).response["violations"]
+            assert [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in ("serious", "critical")] == []
+            page.click("#theme")
