@@ -66,6 +66,9 @@ def build(b: Builder) -> Skeleton:
         "OlmoeForCausalLM": _olmoe,
         "PhiMoEForCausalLM": mixtral_mlp,
     }
+    original = b.text.table("rope_parameters", "rope_scaling").get("original_max_position_embeddings")
+    if isinstance(original, int) and b.architecture == "PhiMoEForCausalLM":
+        b.text.fill(original_max_position_embeddings=original)  # PhimoeConfig lifts it out of the rope parameters
     mlp = makers[b.architecture](b, style)
     head_bias = b.architecture == "PhiMoEForCausalLM"
     return Skeleton(decoder_layers(b, style, mlp=mlp), decoder_root(b, style, head_bias=head_bias))
