@@ -5,6 +5,8 @@ vLLM: models/qwen2_vl.py, qwen2_5_vl.py, qwen3_vl.py, qwen3_vl_moe.py.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from oomph.sources.arch.base import Builder, Skeleton, rope_of
 from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, dims, fill
 from oomph.sources.arch.llama import QWEN2, QWEN3
@@ -35,7 +37,9 @@ def build(b: Builder) -> Skeleton:
     prefix = "model" if visual == "visual" else "model.language_model"
     v = b.config.sub("vision_config")
     tower, modalities = _TOWERS[b.architecture](b, visual, v)
-    mlp = qwen_moe_mlp(b, style, "stacked") if style is QWEN3_MOE else None
+    # quantisers write one linear layer an expert, the plain release one tensor for all
+    layout: Literal["each", "stacked"] = "stacked" if b.quant is None else "each"
+    mlp = qwen_moe_mlp(b, style, layout) if style is QWEN3_MOE else None
     levels = len(v.items("deepstack_visual_indexes"))
     _, _, head_dim = dims(b.text, style)
     rope = rope_of(b.text, head_dim, bounded=not second)
