@@ -126,8 +126,15 @@ def _capture(r: Resolved) -> tuple[int, int]:
     return len(sizes), max(sizes, default=0)
 
 
+def _draft(row: dict[str, Any]) -> Model | None:
+    """A draft model of its own, where the question names a folder."""
+    speculative = row["flags"].get("speculative_config")
+    folder = Path(speculative.get("model") or "") if isinstance(speculative, dict) else Path()
+    return load(folder) if (folder / "config.json").is_file() else None
+
+
 def judge(row: dict[str, Any], model: Model) -> list[tuple[str, Any, Any]]:
-    r = resolve(model, deployment(row))
+    r = resolve(model, deployment(row), _draft(row))
     plan = kv(r, row["kv_bytes"]) if r.refusal is None else None
     return answers(row, r, plan)
 

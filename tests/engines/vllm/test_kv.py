@@ -173,6 +173,29 @@ def test_context_parallelism_shares_the_tokens() -> None:
     assert old.logged_tokens == old.num_blocks * 16 * 4
 
 
+def test_a_draft_model_adds_its_layers() -> None:
+    """LLAMA with an EAGLE-3 head; as vLLM 0.21.0 groups gpt-oss with one: the draft's layer joins the full ones."""
+    eagle = model((Attention("full", 32, 8, 128, 128),), "LlamaForCausalLMEagle3", 131072, 32, 8)
+    flags = {"speculative_config": {"method": "eagle3", "model": "head", "num_speculative_tokens": 3}}
+    deployment = Deployment(Engine("vllm", "0.21.0"), "test", flags, (H100,))
+    plain, drafted = kv(resolve(LLAMA, deployment), 20 * GIB), kv(resolve(LLAMA, deployment, eagle), 20 * GIB)
+    assert drafted.bytes_per_block * 32 == plain.bytes_per_block * 33
+    assert resolve(LLAMA, deployment, eagle).attention == (("FLASH_ATTN", 33),)
+
+
+@pytest.mark.parametrize(("version", "block"), [("0.21.0", 16), ("0.25.1", 32), ("0.32.0", 32)])
+def test_layers_that_keep_an_unquantised_cache(version: str, block: int) -> None:
+    r = settle(LLAMA, version, H100, kv_cache_dtype="fp8", kv_cache_dtype_skip_layers=["0", "1"])
+    made = kv(r, 20 * GIB)
+    assert r.block_size == block
+    assert made.bytes_per_block == block * 2 * 8 * 128 * (30 + 2 * 2)
+
+
+def test_layers_without_quantisation_have_a_kernel_of_their_own() -> None:
+    r = settle(LLAMA, "0.21.0", H100, kv_cache_dtype="turboquant_4bit_nc")
+    assert dict(r.attention) == {"FLASH_ATTN": 4, "TURBOQUANT": 28}
+
+
 def test_padding_layers_are_told() -> None:
     told = plan(_uneven(12, 13), [10 * GIB])
     assert [g.layers for g in told.groups] == [12, 13]

@@ -129,8 +129,9 @@ def _takes_head(b: Backend, q: Query) -> bool:
 
 def _takes_kv_dtype(b: Backend, q: Query) -> bool:
     if b.fp8 and is_quantized(q.kv_dtype):
-        if b.fp8 == "fa3":
-            return q.major == 9 and fa_version(q, None) == 3
+        if b.fp8.startswith("fa3"):
+            reads = b.fp8 == "fa3_any" or q.kv_dtype in ("fp8", "fp8_e4m3")
+            return reads and q.major == 9 and fa_version(q, None) == 3
         return q.kv_dtype in b.kv_dtypes and fa_reads_fp8(q, None)
     return q.kv_dtype in b.kv_dtypes
 

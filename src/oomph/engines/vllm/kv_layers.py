@@ -1,66 +1,35 @@
-"""Layers of a model -> their KV cache specs on one rank: geometry, dtype, backend, block size.
+"""Layers of a model -> their KV cache specs on one rank: geometry, dtype, backend.
 
-Follows the layers' get_kv_cache_spec and platforms/interface.py update_block_size_for_backend.
+Follows the layers' get_kv_cache_spec.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.backends import Query, choose, choose_diff_kv, kernel_blocks, preferred_block
+from oomph.engines.vllm.backends import Query, choose, choose_diff_kv, kernel_blocks
+from oomph.engines.vllm.kv_blocks import Blocks, Setup, Work, block_sizes, rank_kv_heads
 from oomph.engines.vllm.kv_dtypes import token_bytes
 from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_specs import Refused, Spec
 from oomph.engines.vllm.kv_state import state_bytes
-from oomph.engines.vllm.kv_v4 import V4_BLOCK, indexer_width, is_v4, v4_specs
+from oomph.engines.vllm.kv_v4 import indexer_width, is_v4, v4_specs
 from oomph.engines.vllm.model_facts import ModelFacts, head_size
 from oomph.errors import UnknownCache
-from oomph.facts.vllm.attention import FIXED_BLOCKS, Backend
+from oomph.facts.vllm.attention import Backend
 from oomph.facts.vllm.defaults import Defaults
 from oomph.facts.vllm.kv import KvRules
 from oomph.ir.model import Attention, Indexer, Layer, Model, State
-from oomph.units import cdiv, round_up
 
 STATE_BACKENDS = {
     "mamba1": "MAMBA1_ATTN", "mamba2": "MAMBA2_ATTN", "gdn": "GDN_ATTN", "kda": "GDN_ATTN",
     "short_conv": "SHORT_CONV_ATTN", "linear_attention": "LINEAR_ATTN",
 }  # fmt: skip
 DS_MLA_STATE = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}  # flashmla_sparse.py
-
-
-class Setup(Struct, frozen=True):
-    """The settings that the caches depend on."""
-
-    version: str
-    sm: int
-    dtype: str
-    kv_dtype: str
-    tp: int
-    block_size: int | None
-    mamba_block_size: int | None
-    mamba_mode: str
-    max_model_len: int
-    drafts: int  # speculative tokens
-    num_heads: int  # a rank's query heads
-    attention_backend: str
-    fa_version: int
-    mm_prefix: bool
-    softcap: bool
-    dcp: int
-    pcp: int
-    skip_layers: tuple[str, ...]
-    conv_dtype: str
-    ssm_dtype: str  # "" = as the model's states say
-    uses_drafts: bool
-    stages: tuple[tuple[int, int], ...]  # layer ranges of the pipeline stages
-    gpu_name: str
-    mla_rope: int = 0  # a rotary width the engine reads wrongly; 0 = the model's
 
 
 class Layout(Struct, frozen=True):
@@ -72,33 +41,12 @@ class Layout(Struct, frozen=True):
     kv_cache_layout: str
 
 
-class _Work(Struct, frozen=True):
-    """What every step below reads."""
-
-    model: Model
-    facts: ModelFacts
-    s: Setup
-    d: Defaults
-    rules: KvRules
-    queries: dict[int, Query]
-    chosen: dict[int, Backend]
-
-    @property
-    def first(self) -> int | None:
-        """The first attention layer's mixer: its backend sets the block size."""
-        return next((i for i in self.chosen if self.facts.positions[i]), None)
-
-
-class _Blocks(Struct, frozen=True):
-    block: int
-    mamba: int | None = None
-    padded: int | None = None
-
-
 def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRules) -> Layout:
     """Raises Refused where vLLM refuses to build a layer."""
     queries = {i: _query(m, facts, s) for i, m in enumerate(facts.mixers) if isinstance(m, Attention)}
     chosen: dict[int, Backend] = {}
+    plain: dict[int, tuple[Query, Backend]] = {}
+    numbers = any(name.isdigit() for name in s.skip_layers) and s.kv_dtype != "auto"
     for i, q in queries.items():
         m = facts.mixers[i]
         assert isinstance(m, Attention)
@@ -110,8 +58,11 @@ def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRul
         elif not is_v4(model):
             chosen[i] = choose(q, s.attention_backend)
             _check_triton_fp8(chosen[i], q, s, d)
-    w = _Work(model, facts, s, d, rules, queries, chosen)
-    blocks = _block_sizes(w)
+            if numbers and (d.mla_skip or not q.mla):
+                unquantised = replace(q, kv_dtype="auto")
+                plain[i] = unquantised, choose(unquantised, s.attention_backend)
+    w = Work(model, facts, s, d, rules, queries, chosen, plain)
+    blocks = block_sizes(w)
     made: dict[Spec, tuple[list[int], str]] = {}
     names: dict[str, int] = {}
     for index, layer, counts in _counted(model, facts, s):
@@ -149,10 +100,6 @@ def _counted(model: Model, facts: ModelFacts, s: Setup) -> Iterator[tuple[int, L
                 yield index, layer, [int(n == last) for n in range(last + 1)]
 
 
-def rank_kv_heads(total: int, tp: int) -> int:
-    return max(1, total // tp)
-
-
 def _check_heads(m: Attention, tp: int) -> None:
     """KV heads divide the ranks or the ranks divide them (QKVParallelLinear): a bare assert."""
     if m.kind == "mla":
@@ -177,7 +124,7 @@ def _query(m: Attention, facts: ModelFacts, s: Setup) -> Query:
         sm=s.sm,
         head_size=head_size(m, s.mla_rope),
         dtype=s.dtype,
-        kv_dtype=s.kv_dtype,
+        kv_dtype="auto" if m.kind == "sliding_window" and "sliding_window" in s.skip_layers else s.kv_dtype,
         block_size=s.block_size,
         mla=mla,
         sink=m.sinks,
@@ -198,147 +145,64 @@ def _query(m: Attention, facts: ModelFacts, s: Setup) -> Query:
     )
 
 
-def _block_sizes(w: _Work) -> _Blocks:
-    s, facts = w.s, w.facts
-    if is_v4(w.model):
-        return _Blocks(s.block_size or V4_BLOCK)
-    first = w.first
-    block = s.block_size or (16 if first is None else _preferred(w, first))
-    if not facts.has_state:
-        return _Blocks(block)
-    own = s.mamba_block_size or (s.max_model_len if s.mamba_mode == "none" else block)
-    if not facts.is_hybrid or first is None:
-        return _Blocks(block, own)
-    return _align_hybrid(w, first, block, own)
-
-
-def _preferred(w: _Work, first: int) -> int:
-    q = w.queries[first]
-    if not w.d.block_from_backend:
-        return _platform_block(q, w.d)
-    if w.d.hybrid_block == "config" and w.facts.is_hybrid:
-        return 16
-    if any(isinstance(m, Attention) and m.kind == "full" and m.indexer for m in w.facts.mixers):
-        return FIXED_BLOCKS["MINIMAX_M3_SPARSE"]
-    if q.sparse:  # the indexer's cache registers before the layer's own
-        return FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]
-    pairs = {b.name: i for i, b in w.chosen.items()}
-    if len(pairs) == 1 or not w.d.all_backends_block:
-        return preferred_block(w.chosen[first], _model_query(q, w.facts))
-    sizes = [kernel_blocks(w.chosen[i], _model_query(w.queries[i], w.facts)) for i in pairs.values()]
-    if all(any(16 % n == 0 for n in choices) for choices in sizes):
-        return 16
-    return min(math.lcm(*one_each) for one_each in itertools.product(*sizes))
-
-
-def _model_query(q: Query, facts: ModelFacts) -> Query:
-    """A backend that is asked without a layer reads the model's head size (the largest of Gemma 4's two)."""
-    return q if q.mla else replace(q, head_size=facts.head_size)
-
-
-def _platform_block(q: Query, d: Defaults) -> int:
-    """platforms/cuda.py check_and_update_config before 0.18."""
-    if not q.mla:
-        return 16
-    if q.sparse:
-        return 64
-    if q.major == 10:
-        return 64 if q.qk_nope == 128 and d.mla_block_sm100 == "flashinfer" else 128
-    return 64 if q.major == 9 else 16
-
-
-def _kernel_alignment(w: _Work, first: int, block: int) -> tuple[int, int]:
-    """(the block's granularity, what it is rounded up to besides)."""
-    q, d = w.queries[first], w.d
-    if d.hybrid_block == "config":
-        wide = d.hybrid_config_alignment and q.major == 10 and q.head_size == 256
-        return (64 if q.mla else 32 if wide else 16), 1
-    smallest = max(min(kernel_blocks(w.chosen[first], _model_query(q, w.facts))), block)
-    if q.mla and d.hybrid_mla_128:
-        smallest = max(smallest, 128)
-    if d.hybrid_block != "lcm":
-        return smallest, 1
-    minima = [min(kernel_blocks(b, _model_query(w.queries[i], w.facts))) for i, b in w.chosen.items()]
-    return smallest, math.lcm(*minima, *([FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]] if q.sparse else []))
-
-
-def _align_hybrid(w: _Work, first: int, block: int, own: int) -> _Blocks:
-    """`_align_hybrid_block_size`: one attention page holds one state."""
-    s, facts = w.s, w.facts
-    sizes = [
-        state_bytes(m, s.tp, s.drafts, s.conv_dtype, s.ssm_dtype, w.d) for m in facts.mixers if isinstance(m, State)
-    ]
-    mamba = max(sizes)
-    mla = w.queries[first].mla
-    heads = 1 if mla else rank_kv_heads(facts.num_kv_heads, s.tp)
-    per_token = token_bytes(s.kv_dtype, s.dtype, heads, facts.head_size, 0 if mla else facts.head_size)
-    kernel, also = _kernel_alignment(w, first, block)
-    if s.mamba_mode == "all":
-        chunk = math.lcm(s.mamba_block_size or _chunk_size(facts), kernel)
-        wanted = own = chunk * cdiv(cdiv(mamba, per_token), chunk)
-    else:
-        wanted = round_up(kernel * cdiv(mamba, kernel * per_token), also)
-    block = max(block, wanted)
-    if s.mamba_mode == "align":
-        own = block
-    page = block * per_token
-    return _Blocks(block, own, None if page == mamba else page)
-
-
-def _chunk_size(facts: ModelFacts) -> int:
-    return next((m.chunk_size for m in facts.mixers if isinstance(m, State) and m.chunk_size), 2048)
-
-
-def _specs(w: _Work, index: int, layer: Layer, blocks: _Blocks) -> list[tuple[Spec | None, str]]:
+def _specs(w: Work, index: int, layer: Layer, blocks: Blocks) -> list[tuple[Spec | None, str]]:
     """A layer without a cache of its own still names its backend."""
     m = w.facts.mixers[index]
     if isinstance(m, State):
         return [_state_spec(m, w.s, w.d, blocks)]
     if m.shares_cache_of is not None or m.kind == "encoder_only":
-        return [(None, w.chosen[index].name)] if index in w.chosen else []
+        return [(None, w.backend(index, layer.index)[1].name)] if index in w.chosen else []
     if is_v4(w.model):
         return v4_specs(m, blocks.block, w.s.kv_dtype, w.d, w.s.sm)
-    backend = w.chosen[index]
-    if m.kind == "full" and m.indexer is not None:
-        return _block_sparse_specs(m, m.indexer, _attention_spec(w, index, layer, m, blocks.block), w.s)
+    q, backend = w.backend(index, layer.index)
     if m.kind == "mla":
-        return _mla_specs(m, blocks.block, w.s, backend)
-    return [(_attention_spec(w, index, layer, m, blocks.block), backend.name)]
+        return _mla_specs(m, blocks.block, w.s, q.kv_dtype, backend)
+    spec = _attention_spec(w, m, blocks, q, backend)
+    if m.kind == "full" and m.indexer is not None:
+        return _block_sparse_specs(m.indexer, spec, w.s)
+    return [(spec, backend.name)]
 
 
-def _attention_spec(w: _Work, index: int, layer: Layer, m: Attention, block: int) -> Spec:
-    s, backend = w.s, w.chosen[index]
+def _attention_spec(w: Work, m: Attention, blocks: Blocks, q: Query, backend: Backend) -> Spec:
+    s = w.s
     if m.kind not in ("full", "sliding_window", "chunked_local", "cross"):
         raise UnknownCache(f"attention of kind {m.kind!r} has no known cache")
-    skipped = str(layer.index) in s.skip_layers or (m.kind == "sliding_window" and "sliding_window" in s.skip_layers)
-    kv_dtype = "auto" if skipped else s.kv_dtype
     heads = rank_kv_heads(m.num_kv_heads, s.tp)
     keeps_v = {"full": w.rules.full_head_v, "sliding_window": w.rules.sliding_head_v}.get(m.kind, False)
     v = m.head_dim_v if keeps_v else m.head_dim
-    if m.kind == "sliding_window" and w.d.sliding_kernel_block:
-        block = _largest_kernel_block(kernel_blocks(backend, w.queries[index]), backend.multiple, block)
+    per_token = token_bytes(q.kv_dtype, s.dtype, heads, m.head_dim, v)
+    sliding = m.kind == "sliding_window"
     return Spec(
         kind=m.kind,
-        block_size=block,
-        state_bytes=token_bytes(kv_dtype, s.dtype, heads, m.head_dim, v),
-        window=m.window if m.kind == "sliding_window" else 0,
+        block_size=_sliding_block(w, blocks, q, backend, per_token) if sliding else blocks.block,
+        state_bytes=per_token,
+        padded=blocks.shared if sliding else 0,
+        window=m.window if sliding else 0,
         chunk=m.chunk if m.kind == "chunked_local" else 0,
         num_kv_heads=heads,
         head_size=m.head_dim,
         head_size_v=v,
-        dtype=s.dtype if kv_dtype == "auto" else kv_dtype,
+        dtype=s.dtype if q.kv_dtype == "auto" else q.kv_dtype,
         strided=backend.name != "FLASH_ATTN",
     )
 
 
-def _largest_kernel_block(sizes: Sequence[int], multiple: bool, budget: int) -> int:
+def _sliding_block(w: Work, blocks: Blocks, q: Query, backend: Backend, per_token: int) -> int:
     """attention.py _largest_kernel_block_within, in tokens: the largest kernel block inside the manager's."""
-    candidates = [max(n, budget // n * n) for n in sizes] if multiple else list(sizes)
+    sizes = kernel_blocks(backend, q)
+    if not w.d.sliding_block:
+        return blocks.block
+    if w.d.sliding_block == "smallest":
+        candidates = list(sizes)
+        budget = blocks.shared // per_token
+    else:
+        budget = blocks.shared // per_token or blocks.block
+        candidates = [max(n, budget // n * n) for n in sizes] if backend.multiple else list(sizes)
     fitting = [n for n in candidates if n <= budget]
     return max(fitting) if fitting else min(candidates)
 
 
-def _block_sparse_specs(m: Attention, indexer: Indexer, main: Spec, s: Setup) -> list[tuple[Spec | None, str]]:
+def _block_sparse_specs(indexer: Indexer, main: Spec, s: Setup) -> list[tuple[Spec | None, str]]:
     """minimax_m3/common/indexer.py (0.32.0): beside K and V, one index key a token in the model's dtype."""
     width = token_bytes("auto", s.dtype, 1, indexer.head_dim, 0)
     size = indexer.head_dim
@@ -346,8 +210,7 @@ def _block_sparse_specs(m: Attention, indexer: Indexer, main: Spec, s: Setup) ->
     return [(keys, "MINIMAX_M3_SPARSE_INDEXER"), (main, "MINIMAX_M3_SPARSE")]
 
 
-def _mla_specs(m: Attention, block: int, s: Setup, backend: Backend) -> list[tuple[Spec | None, str]]:
-    cache_dtype = s.kv_dtype
+def _mla_specs(m: Attention, block: int, s: Setup, cache_dtype: str, backend: Backend) -> list[tuple[Spec | None, str]]:
     plain = ("auto", "fp8", "fp8_e4m3") if backend.name == "FLASHINFER_MLA_SPARSE_SM120" else ("fp8", "fp8_e4m3")
     if backend.name in ("FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120") and cache_dtype in plain:
         cache_dtype = "fp8_ds_mla"  # mla_attention.py:386 (0.21.0)
@@ -362,7 +225,7 @@ def _mla_specs(m: Attention, block: int, s: Setup, backend: Backend) -> list[tup
     return [(keys, "DEEPSEEK_V32_INDEXER"), (main, backend.name)]
 
 
-def _state_spec(m: State, s: Setup, d: Defaults, blocks: _Blocks) -> tuple[Spec, str]:
+def _state_spec(m: State, s: Setup, d: Defaults, blocks: Blocks) -> tuple[Spec, str]:
     spec = Spec(
         "mamba",
         blocks.mamba or s.max_model_len,

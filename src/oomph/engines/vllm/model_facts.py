@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.ir.model import Attention, Experts, Layer, Linear, Mixer, Model, State
 
@@ -41,6 +42,23 @@ def facts_of(model: Model) -> ModelFacts:
         _cache.clear()
     made = _facts(model)
     _cache[id(model)] = (model, made)
+    return made
+
+
+_drafting: dict[tuple[int, int, bool], tuple[Model, Model, Model]] = {}
+
+
+def drafting(model: Model, draft: Model, *, after: bool) -> Model:
+    """The model with another one's layers as its drafts; `after`: they are numbered on from its own (EAGLE)."""
+    key = (id(model), id(draft), after)
+    hit = _drafting.get(key)
+    if hit is not None and hit[0] is model and hit[1] is draft:
+        return hit[2]
+    if len(_drafting) >= 64:
+        _drafting.clear()
+    first = len(model.layers) if after else 0
+    made = replace(model, drafts=tuple(replace(layer, index=first + layer.index) for layer in draft.layers))
+    _drafting[key] = (model, draft, made)
     return made
 
 

@@ -16,11 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.vllm.backends import fa4_supported
+from oomph.engines.vllm.kv_blocks import Setup
 from oomph.engines.vllm.kv_check import Refusal
 from oomph.engines.vllm.kv_groups import Layers
-from oomph.engines.vllm.kv_layers import Setup, lay_out
+from oomph.engines.vllm.kv_layers import lay_out
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.model_facts import ModelFacts, facts_of
+from oomph.engines.vllm.model_facts import ModelFacts, drafting, facts_of
 from oomph.engines.vllm.resolve_build import verify_blocks, verify_build
 from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode
 from oomph.engines.vllm.resolve_limits import (
@@ -95,8 +96,11 @@ class _Speculation(Struct, frozen=True):
     own_drafts: bool = False
 
 
-def resolve(model: Model, deployment: Deployment) -> Resolved:
-    """Never raises for a bad flag combination: the engine's refusal is in `.refusal`."""
+def resolve(model: Model, deployment: Deployment, draft: Model | None = None) -> Resolved:
+    """Never raises for a bad flag combination: the engine's refusal is in `.refusal`.
+
+    `draft`: the model that --speculative-config names, where it is another one; its layers have caches too.
+    """
     d = defaults(deployment.engine.version)
     base = Resolved(deployment.engine.version, model.architecture, model.max_position, 0, 0, d.utilization)
     try:
@@ -104,7 +108,7 @@ def resolve(model: Model, deployment: Deployment) -> Resolved:
     except Refused as e:
         return replace(base, refusal=Refusal("engine_config", e.type, e.message))
     try:
-        return _with_caches(model, deployment, d, settled)
+        return _with_caches(model, deployment, d, settled, draft)
     except Refused as e:
         return replace(settled, refusal=Refusal("model_build", e.type, e.message))
 
@@ -182,7 +186,10 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     )
 
 
-def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved) -> Resolved:
+def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft: Model | None) -> Resolved:
+    external = draft is not None and bool(r.num_speculative_tokens)
+    if draft is not None and external:
+        model = drafting(model, draft, after=r.speculative_method != "draft_model")
     flags, facts, gpu = dep.flags, facts_of(model), dep.gpus[0]
     verify_build(model, d, r.stages)
     mm_prefix = _mm_prefix(model, flags, d)
@@ -214,7 +221,7 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved) -> Res
         skip_layers=_skip_layers(model, flags, r),
         conv_dtype=r.dtype if conv == "auto" else conv,
         ssm_dtype=ssm,
-        uses_drafts=r.uses_drafts,
+        uses_drafts=r.uses_drafts or external,
         stages=r.stages,
         mla_rope=_mla_rope(model, d),
         gpu_name=gpu.driver_name or gpu.name,

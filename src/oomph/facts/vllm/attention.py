@@ -27,7 +27,7 @@ class Backend(Range, frozen=True, kw_only=True):
     # fa: multiple of 8 up to 256, with FA4 up to 512; fa2: without FA4; 32: at least 32
     heads: Literal["", "fa", "fa2", "32"] = ""
     # fp8 KV only where a FlashAttention version that reads it resolves
-    fp8: Literal["", "fa3", "fa"] = ""
+    fp8: Literal["", "fa3_any", "fa3", "fa"] = ""
     sinks: Literal["never", "always", "fa", "trtllm", "trtllm_or_xqa"] = "never"
     mm_prefix: Literal["never", "always", "fa4"] = "never"
     mla: bool = False
@@ -58,8 +58,9 @@ _FLOATS = ("float16", "bfloat16", "float32")
 
 BACKENDS = (
     # FlashAttention: FA4's larger heads since 0.20; every KV dtype was asked of FA3 until 0.27 listed them.
-    _fa(until="0.20.0", heads="fa2", fp8="fa3", combination="sink_sm90"),
-    _fa(since="0.20.0", until="0.24.0", heads="fa", fp8="fa3", combination="sink_sm90"),
+    _fa(until="0.20.0", heads="fa2", fp8="fa3_any", combination="sink_sm90"),
+    _fa(since="0.20.0", until="0.22.0", heads="fa", fp8="fa3_any", combination="sink_sm90"),
+    _fa(since="0.22.0", until="0.24.0", heads="fa", fp8="fa3", combination="sink_sm90"),
     _fa(since="0.24.0", until="0.27.0", heads="fa", fp8="fa3", mm_prefix="fa4", combination="fa_mm_prefix"),
     _fa(since="0.27.0", heads="fa", fp8="fa", mm_prefix="fa4", combination="fa_mm_prefix"),
     _fi(until="0.21.0", min_sm=75, head_sizes=(64, 128, 256), kv_dtypes=_FI_KV, sinks="trtllm"),

@@ -84,7 +84,19 @@ BLOCK_FROM_BACKEND = (Row(value=0, until="0.18.0"), Row(value=1, since="0.18.0")
 # platforms/cuda.py before that: dense MLA on SM100 meant CUTLASS_MLA, later FLASHINFER_MLA where it can
 MLA_BLOCK_SM100 = (Row(value="cutlass", until="0.15.0"), Row(value="flashinfer", since="0.15.0"))
 ALL_BACKENDS_BLOCK = (Row(value=0, until="0.31.0"), Row(value=1, since="0.31.0"))
-SLIDING_KERNEL_BLOCK = (Row(value=0, until="0.30.0"), Row(value=1, since="0.30.0"))  # sliding layers round down
+# attention.py: sliding layers take the block as it is, the kernel's smallest, or the largest that the kernel takes.
+SLIDING_BLOCK = (
+    Row(value="", until="0.25.0"),
+    Row(value="smallest", since="0.25.0", until="0.30.0"),
+    Row(value="fitting", since="0.30.0"),
+)
+# --kv-cache-dtype-skip-layers: `_align_heterogeneous_kv_block_size`, and who packs a token's bytes there.
+SKIP_PAGE = (
+    Row(value="", until="0.25.0"),
+    Row(value="spec", since="0.25.0", until="0.28.0"),
+    Row(value="backend", since="0.28.0"),
+)
+MLA_SKIP = (Row(value=0, until="0.26.0"), Row(value=1, since="0.26.0"))
 KV_LAYOUT = (Row(value=0, until="0.29.0"), Row(value=1, since="0.29.0"))
 MAMBA2_CHECKPOINT = (Row(value=0, until="0.32.0"), Row(value=1, since="0.32.0"))  # mamba_mixer2.py get_kv_cache_spec
 MAMBA2_SPEC_CONV = (Row(value=0, until="0.17.0"), Row(value=1, since="0.17.0"))
@@ -402,7 +414,9 @@ class Defaults(Struct, frozen=True):
     hybrid_config_alignment: bool
     block_from_backend: bool
     all_backends_block: bool
-    sliding_kernel_block: bool
+    sliding_block: str
+    skip_page: str
+    mla_skip: bool
     kv_layout: bool
     mamba2_checkpoint: bool
     mamba2_spec_conv: bool
@@ -475,7 +489,9 @@ def defaults(version: str) -> Defaults:
         hybrid_config_alignment=yes(HYBRID_CONFIG_ALIGNMENT),
         block_from_backend=yes(BLOCK_FROM_BACKEND),
         all_backends_block=yes(ALL_BACKENDS_BLOCK),
-        sliding_kernel_block=yes(SLIDING_KERNEL_BLOCK),
+        sliding_block=str(of(SLIDING_BLOCK)),
+        skip_page=str(of(SKIP_PAGE)),
+        mla_skip=yes(MLA_SKIP),
         kv_layout=yes(KV_LAYOUT),
         mamba2_checkpoint=yes(MAMBA2_CHECKPOINT),
         mamba2_spec_conv=yes(MAMBA2_SPEC_CONV),

@@ -1,0 +1,198 @@
+"""The block size of a model's caches: platforms/interface.py update_block_size_for_backend (0.21.0)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.engines.vllm.backends import Query, kernel_blocks, preferred_block
+from oomph.engines.vllm.kv_dtypes import token_bytes
+from oomph.engines.vllm.kv_state import state_bytes
+from oomph.engines.vllm.kv_v4 import V4_BLOCK, is_v4
+from oomph.engines.vllm.model_facts import ModelFacts
+from oomph.facts.vllm.attention import FIXED_BLOCKS, Backend
+from oomph.facts.vllm.defaults import Defaults
+from oomph.facts.vllm.kv import KvRules
+from oomph.ir.model import Attention, Model, State
+from oomph.units import cdiv, round_up
+
+
+class Setup(Struct, frozen=True):
+    """The settings that the caches depend on."""
+
+    version: str
+    sm: int
+    dtype: str
+    kv_dtype: str
+    tp: int
+    block_size: int | None
+    mamba_block_size: int | None
+    mamba_mode: str
+    max_model_len: int
+    drafts: int  # speculative tokens
+    num_heads: int  # a rank's query heads
+    attention_backend: str
+    fa_version: int
+    mm_prefix: bool
+    softcap: bool
+    dcp: int
+    pcp: int
+    skip_layers: tuple[str, ...]
+    conv_dtype: str
+    ssm_dtype: str  # "" = as the model's states say
+    uses_drafts: bool
+    stages: tuple[tuple[int, int], ...]  # layer ranges of the pipeline stages
+    gpu_name: str
+    mla_rope: int = 0  # a rotary width the engine reads wrongly; 0 = the model's
+
+
+class Work(Struct, frozen=True):
+    """What every step below reads."""
+
+    model: Model
+    facts: ModelFacts
+    s: Setup
+    d: Defaults
+    rules: KvRules
+    queries: dict[int, Query]
+    chosen: dict[int, Backend]
+    plain: dict[int, tuple[Query, Backend]] = {}  # mixers of which some layers keep an unquantised cache
+
+    @property
+    def first(self) -> int | None:
+        """The first attention layer's mixer: its backend sets the block size."""
+        return next((i for i in self.chosen if self.facts.positions[i]), None)
+
+    def skips(self, layer: int) -> bool:
+        """Only layers by number: `sliding_window` is in the queries."""
+        return str(layer) in self.s.skip_layers
+
+    def backend(self, index: int, layer: int) -> tuple[Query, Backend]:
+        if index in self.plain and self.skips(layer):
+            return self.plain[index]
+        return self.queries[index], self.chosen[index]
+
+
+class Blocks(Struct, frozen=True):
+    block: int
+    mamba: int | None = None
+    padded: int | None = None
+    shared: int = 0  # the page that layers of different dtypes share; 0 = none is set
+
+
+def rank_kv_heads(total: int, tp: int) -> int:
+    return max(1, total // tp)
+
+
+def block_sizes(w: Work) -> Blocks:
+    s, facts = w.s, w.facts
+    if is_v4(w.model):
+        return Blocks(s.block_size or V4_BLOCK)
+    first = w.first
+    block = s.block_size or (16 if first is None else _preferred(w, first))
+    made = Blocks(block)
+    if facts.has_state:
+        own = s.mamba_block_size or (s.max_model_len if s.mamba_mode == "none" else block)
+        made = _align_hybrid(w, first, block, own) if facts.is_hybrid and first is not None else Blocks(block, own)
+    return made if first is None else _align_skipped(w, first, made)
+
+
+def _align_skipped(w: Work, first: int, b: Blocks) -> Blocks:
+    """`_align_heterogeneous_kv_block_size`: a quantised page covers one of the layers that are not quantised."""
+    s, facts = w.s, w.facts
+    if not w.d.skip_page or not s.skip_layers:
+        return b
+    q, backend = w.backend(first, facts.first_layers[first])
+    heads = 1 if q.mla else rank_kv_heads(facts.num_kv_heads, s.tp)
+    size = facts.head_size
+    # The first layer's backend packs (0.28+); before, the spec did, but not TurboQuant's.
+    packs = backend is w.chosen[first] if w.d.skip_page == "backend" else not s.kv_dtype.startswith("turboquant_")
+    ours = token_bytes(s.kv_dtype if packs or s.kv_dtype == "auto" else "fp8", s.dtype, heads, size, size)
+    theirs = token_bytes("auto", s.dtype, heads, size, size)
+    if theirs == ours:
+        return b
+    smallest = min(kernel_blocks(backend, _model_query(q, facts)))
+    step = max(smallest, b.block)
+    block = max(b.block, step * cdiv(max(theirs * smallest, b.padded or 0), step * ours))
+    page = block * ours
+    return Blocks(block, b.mamba, page if b.padded else None, page)
+
+
+def _preferred(w: Work, first: int) -> int:
+    q, backend = w.backend(first, w.facts.first_layers[first])
+    if not w.d.block_from_backend:
+        return _platform_block(q, w.d)
+    if w.d.hybrid_block == "config" and w.facts.is_hybrid:
+        return 16
+    if any(isinstance(m, Attention) and m.kind == "full" and m.indexer for m in w.facts.mixers):
+        return FIXED_BLOCKS["MINIMAX_M3_SPARSE"]
+    if q.sparse:  # the indexer's cache registers before the layer's own
+        return FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]
+    pairs = {b.name: (w.queries[i], b) for i, b in w.chosen.items()} | {b.name: (q, b) for q, b in w.plain.values()}
+    if len(pairs) == 1 or not w.d.all_backends_block:
+        return preferred_block(backend, _model_query(q, w.facts))
+    sizes = [kernel_blocks(b, _model_query(q, w.facts)) for q, b in pairs.values()]
+    if all(any(16 % n == 0 for n in choices) for choices in sizes):
+        return 16
+    return min(math.lcm(*one_each) for one_each in itertools.product(*sizes))
+
+
+def _model_query(q: Query, facts: ModelFacts) -> Query:
+    """A backend that is asked without a layer reads the model's head size (the largest of Gemma 4's two)."""
+    return q if q.mla else replace(q, head_size=facts.head_size)
+
+
+def _platform_block(q: Query, d: Defaults) -> int:
+    """platforms/cuda.py check_and_update_config before 0.18."""
+    if not q.mla:
+        return 16
+    if q.sparse:
+        return 64
+    if q.major == 10:
+        return 64 if q.qk_nope == 128 and d.mla_block_sm100 == "flashinfer" else 128
+    return 64 if q.major == 9 else 16
+
+
+def _kernel_alignment(w: Work, first: int, block: int) -> tuple[int, int]:
+    """(the block's granularity, what it is rounded up to besides)."""
+    q, d = w.queries[first], w.d
+    if d.hybrid_block == "config":
+        wide = d.hybrid_config_alignment and q.major == 10 and q.head_size == 256
+        return (64 if q.mla else 32 if wide else 16), 1
+    smallest = max(min(kernel_blocks(w.chosen[first], _model_query(q, w.facts))), block)
+    if q.mla and d.hybrid_mla_128:
+        smallest = max(smallest, 128)
+    if d.hybrid_block != "lcm":
+        return smallest, 1
+    minima = [min(kernel_blocks(b, _model_query(w.queries[i], w.facts))) for i, b in w.chosen.items()]
+    return smallest, math.lcm(*minima, *([FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]] if q.sparse else []))
+
+
+def _align_hybrid(w: Work, first: int, block: int, own: int) -> Blocks:
+    """`_align_hybrid_block_size`: one attention page holds one state."""
+    s, facts = w.s, w.facts
+    sizes = [
+        state_bytes(m, s.tp, s.drafts, s.conv_dtype, s.ssm_dtype, w.d) for m in facts.mixers if isinstance(m, State)
+    ]
+    mamba = max(sizes)
+    mla = w.queries[first].mla
+    heads = 1 if mla else rank_kv_heads(facts.num_kv_heads, s.tp)
+    per_token = token_bytes(s.kv_dtype, s.dtype, heads, facts.head_size, 0 if mla else facts.head_size)
+    kernel, also = _kernel_alignment(w, first, block)
+    if s.mamba_mode == "all":
+        chunk = math.lcm(s.mamba_block_size or _chunk_size(facts), kernel)
+        wanted = own = chunk * cdiv(cdiv(mamba, per_token), chunk)
+    else:
+        wanted = round_up(kernel * cdiv(mamba, kernel * per_token), also)
+    block = max(block, wanted)
+    if s.mamba_mode == "align":
+        own = block
+    page = block * per_token
+    return Blocks(block, own, None if page == mamba else page)
+
+
+def _chunk_size(facts: ModelFacts) -> int:
+    return next((m.chunk_size for m in facts.mixers if isinstance(m, State) and m.chunk_size), 2048)
