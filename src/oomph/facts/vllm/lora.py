@@ -29,10 +29,13 @@ MiniCPMForCausalLM MixtralForCausalLM NemotronForCausalLM NemotronHForCausalLM P
 SolarForCausalLM TeleChat2ForCausalLM TeleFLMForCausalLM"""
 VOCABULARY: tuple[VocabularySlots, ...] = (
     VocabularySlots(frozenset(_ALWAYS.split())),
-    VocabularySlots(frozenset({"MistralForCausalLM"}), until="0.16.0"),
-    VocabularySlots(frozenset({"ExaoneMoEForCausalLM", "Jais2ForCausalLM"}), since="0.14.0"),
+    VocabularySlots(frozenset({"MistralForCausalLM"}), until="0.15.0"),
+    VocabularySlots(frozenset({"Jais2ForCausalLM"}), since="0.13.0"),
+    VocabularySlots(frozenset({"ExaoneMoEForCausalLM", "ExaoneMoeForCausalLM"}), since="0.14.0"),
     VocabularySlots(frozenset({"Qwen3ForCausalLM", "Qwen3MoeForCausalLM"}), since="0.16.0"),
     VocabularySlots(frozenset({"HyperCLOVAXForCausalLM"}), since="0.18.0"),
+    VocabularySlots(frozenset({"Param2MoEForCausalLM"}), since="0.20.0"),
+    VocabularySlots(frozenset({"K2HorizonForCausalLM"}), since="0.30.0"),
     VocabularySlots(frozenset({"BambaForCausalLM", "InternLMForCausalLM", "XverseForCausalLM"}), until="0.24.0"),
     VocabularySlots(frozenset({"AquilaForCausalLM", "AquilaModel"}), until="0.25.0"),
     VocabularySlots(
