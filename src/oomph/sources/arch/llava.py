@@ -44,7 +44,7 @@ def _tower(b: Builder, prefix: str, v: Config, default_layer: int) -> tuple[Towe
     else:
         tower = clip(b, f"{prefix}.vision_model", v)
         whole = b.config.text("vision_feature_select_strategy", default="default") == "full"
-        tokens = patches(v) + whole
+        tokens = _grid(v) + whole
     return _up_to(tower, _wanted(b.config, tower.layers, default_layer), 1), tokens
 
 
@@ -75,12 +75,16 @@ def _skipped(block: Block) -> Block:
     return Block(tuple(skip(m) for m in block.modules))
 
 
+def _grid(v: Config) -> int:
+    return (v.integer("image_size") // v.integer("patch_size")) ** 2
+
+
 def clip(b: Builder, prefix: str, v: Config) -> Tower:
     v.fill(hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16)
     v.fill(num_channels=3, image_size=336, patch_size=14)
     hidden, inner, heads = v.integer("hidden_size"), v.integer("intermediate_size"), v.integer("num_attention_heads")
     patch, count = v.integer("patch_size"), v.integer("num_hidden_layers", high=10_000)
-    positions = patches(v) + 1
+    positions = _grid(v) + 1
     conv = (hidden, v.integer("num_channels"), patch, patch)
     s = b.site(prefix)
     first: list[Module] = [
