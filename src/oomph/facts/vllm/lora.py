@@ -45,23 +45,22 @@ VOCABULARY: tuple[VocabularySlots, ...] = (
     VocabularySlots(
         frozenset(
             [
-                "ArceeForCausalLM",
                 "FlexOlmoForCausalLM",
                 "GPTBigCodeForCausalLM",
-                "GPTNeoXForCausalLM",
                 "HunYuanDenseV1ForCausalLM",
                 "HunYuanMoEV1ForCausalLM",
                 "Olmo2ForCausalLM",
                 "Olmo3ForCausalLM",
                 "OlmoForCausalLM",
-                "PhiForCausalLM",
-                "SeedOssForCausalLM",
                 "SmolLM3ForCausalLM",
                 "Starcoder2ForCausalLM",
                 "VaultGemmaForCausalLM",
             ]
         ),
         since="0.31.0",
+    ),
+    VocabularySlots(
+        frozenset({"ArceeForCausalLM", "GPTNeoXForCausalLM", "PhiForCausalLM", "SeedOssForCausalLM"}), since="0.32.0"
     ),
 )
 
