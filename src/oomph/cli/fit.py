@@ -28,10 +28,11 @@ from oomph.errors import CommandError
     "--emit", type=click.Choice(["command", "yaml", "docker", "compose", "kubernetes", "lws"]),
     help="Print the pick alone, ready to use.",
 )  # fmt: skip
+@click.option("--gpus-per-node", type=click.IntRange(1, 64), default=8, help="For lws; 8.")
 def command(
     model: tuple[str, ...], gpu: str, context: str, users: int | None, prefer: str | None, engine: str, only: bool,
     also: tuple[str, ...], images: bool | None, mtp: bool | None, kv_cache_dtype: str, explain: bool, show_all: bool,
-    as_json: bool, emit: str | None,
+    as_json: bool, emit: str | None, gpus_per_node: int,
 ) -> int:  # fmt: skip
     """The command that works best: searches flags, layouts and the known checkpoints of a model, by planning each.
 
@@ -62,7 +63,7 @@ def command(
             raise CommandError("nothing fits: there is nothing to emit", hint="oomph fit without --emit says why")
         from oomph.emit import emit as write
 
-        sys.stdout.write(write(found.pick.plan, emit))
+        sys.stdout.write(write(found.pick.plan, emit, per_node=gpus_per_node))
     elif as_json:
         from oomph.report.fit_json import fit_json
         from oomph.report.json import dumps

@@ -1,0 +1,30 @@
+"""What vLLM's processes take of the host: shared memory of their queues, caches, and what a process is."""
+
+from __future__ import annotations
+
+from oomph.facts.vllm.versions import Range
+from oomph.units import GIB, MIB
+
+
+class Queues(Range, frozen=True):
+    """shm_broadcast.py: a ring of chunks in /dev/shm for each queue."""
+
+    chunks: int
+    reply_bytes: int  # one chunk of a worker's answers: MessageQueue's default
+    calls_bytes: int  # one chunk of the executor's calls: VLLM_MQ_MAX_CHUNK_BYTES_MB
+    group_chunks: int  # parallel_state.py: the tensor-parallel group's own queue
+    group_bytes: int
+
+
+QUEUES: tuple[Queues, ...] = (
+    Queues(10, 24 * MIB, 16 * MIB, 6, 4 * MIB, since="0.11.1"),
+    Queues(10, 10 * MIB, 16 * MIB, 6, 4 * MIB),
+)
+# NCCL's user guide, "Troubleshooting, Docker": --shm-size=1g for its segments between GPUs without peer-to-peer access.
+NCCL_SHM = GIB
+# Assumed: Python, PyTorch and the CUDA libraries of one process.
+PROCESS = 3 * GIB
+# config/multimodal.py mm_processor_cache_gb: kept by each API process and each engine core.
+MM_CACHE_GB = 4.0
+# While offloaded weights are repacked there are two copies of them (1.9 times measured, vllm#56410).
+OFFLOAD_COPIES = 2

@@ -1,0 +1,54 @@
+"""The search against trying everything: 200 random problems with the real planner."""
+
+from __future__ import annotations
+
+from problems import everything, problem
+
+from oomph.plan import run
+from oomph.search.solve import Point, dominates, judge, pareto
+from oomph.search.space import Arm
+
+PROBLEMS = 200
+
+
+def test_front_is_the_front_of_everything() -> None:
+    searched = tried = points = 0
+    for seed in range(PROBLEMS):
+        solver, space = problem(seed)
+        front = solver.front(space)
+        searched += solver.plans
+        whole = everything(solver, space)
+        tried += solver.plans
+        points += len(whole)
+        assert {p.goals for p in front} == {p.goals for p in whole}, f"problem {seed}"
+        for p in front:
+            plan = run(solver.deployment(p.arm, p.context, p.users, p.utilisation), solver.models[p.arm.model])
+            assert judge(plan, margin=solver.margin).kind == "ok"
+            assert plan.fits
+    assert points > PROBLEMS  # the problems are not all hopeless
+    assert searched * 3 < tried
+
+
+def test_no_point_of_a_front_dominates_another() -> None:
+    for seed in range(0, PROBLEMS, 20):
+        solver, space = problem(seed)
+        front = solver.front(space)
+        for a in front:
+            assert not any(dominates(b.goals, a.goals) for b in front if b is not a)
+
+
+def test_equals_keep_the_shorter_command() -> None:
+    plain, longer = Point(Arm("m"), 4096, 2, 0.9, 0.0, 5), Point(Arm("m", tokens=2048), 4096, 2, 0.9, 0.0, 5)
+    assert pareto([longer, plain]) == [plain]
+
+
+def test_a_margin_is_never_more_generous() -> None:
+    for seed in range(0, PROBLEMS, 10):
+        solver, space = problem(seed)
+        solver.margin = True
+        careful = solver.front(space)
+        bold, _ = problem(seed)
+        bold.margin = False
+        loose = bold.front(space)
+        for p in careful:
+            assert any(dominates(q.goals, p.goals) for q in loose), f"problem {seed}"
