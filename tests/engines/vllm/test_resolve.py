@@ -239,3 +239,32 @@ def test_every_release_resolves() -> None:
         told = kv(r, 10 * GIB)
         assert r.refusal is None and told.refusal is None
         assert told.num_blocks == 5120 and told.logged_tokens == 81920
+
+
+@pytest.mark.parametrize(
+    ("config", "method"),
+    [
+        ({"model": "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"}, "eagle3"),
+        ({"model": "yuhuili/EAGLE-LLaMA3-Instruct-8B"}, "eagle"),
+        ({"model": "Qwen/Qwen3-0.6B"}, "draft_model"),
+        ({"model": "[ngram]"}, "ngram"),
+        ({"method": "deepseek_mtp"}, "mtp"),
+    ],
+)
+def test_the_method_that_a_draft_stands_for(config: dict[str, Any], method: str) -> None:
+    assert settle(speculative_config=config | {"num_speculative_tokens": 2}).speculative_method == method
+
+
+@pytest.mark.parametrize(
+    ("version", "method", "on"),
+    [("0.21.0", "draft_model", False), ("0.28.0", "draft_model", True), ("0.21.0", "eagle3", True)],
+)
+def test_which_drafts_are_scheduled_ahead(version: str, method: str, on: bool) -> None:
+    config = {"method": method, "model": "draft", "num_speculative_tokens": 2}
+    assert settle(version, speculative_config=config).async_scheduling is on
+
+
+def test_tokens_without_a_draft_model() -> None:
+    refusal = settle(speculative_config={"method": "eagle3", "num_speculative_tokens": 2}).refusal
+    assert refusal is not None
+    assert refusal.message == "num_speculative_tokens was provided but without speculative model."

@@ -141,8 +141,9 @@ ASYNC_WITH_MAMBA = (  # with prefix caching on a hybrid
 )
 ASYNC_DRAFTS = (
     Row(value="eagle", until="0.18.0"),
-    Row(value="eagle ngram_gpu", since="0.18.0", until="0.22.0"),
-    Row(value="eagle ngram_gpu draft_model dspark dflash", since="0.22.0"),
+    Row(value="eagle ngram_gpu", since="0.18.0", until="0.25.0"),
+    Row(value="eagle ngram_gpu dspark", since="0.25.0", until="0.28.0"),
+    Row(value="eagle ngram_gpu dspark draft_model", since="0.28.0"),
 )
 EAGLE_METHODS = ("eagle", "eagle3", "mtp", "dflash", "extract_hidden_states")
 

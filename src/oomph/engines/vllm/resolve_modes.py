@@ -1,0 +1,160 @@
+"""How vLLM runs a model: speculation, state cache mode, model runner, async scheduling, hybrid manager."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from oomph.engines.vllm.kv_specs import Refused
+from oomph.engines.vllm.model_facts import ModelFacts
+from oomph.facts.vllm.defaults import EAGLE_METHODS, HMA_CONNECTORS, MAMBA_ALL, Defaults
+from oomph.ir.deployment import Deployment
+from oomph.ir.model import Model
+
+
+class Speculation(Struct, frozen=True):
+    method: str = ""
+    tokens: int = 0
+    own_drafts: bool = False
+    unpadded: bool = False  # disable_padded_drafter_batch
+
+
+_NEED_NO_MODEL = ("mtp", "ngram", "ngram_gpu", "suffix", "extract_hidden_states", "custom_class")
+
+
+def speculation(model: Model, dep: Deployment) -> Speculation:
+    config = dep.flags.get("speculative_config")
+    if not isinstance(config, Mapping):
+        return Speculation()
+    named = str(config.get("model") or "")
+    method = _method(str(config.get("method") or ""), named)
+    tokens = config.get("num_speculative_tokens")
+    if tokens is not None and not named and method not in _NEED_NO_MODEL:
+        raise Refused("ValidationError", "num_speculative_tokens was provided but without speculative model.")
+    if tokens is None:
+        if method == "mtp" and model.drafts:
+            tokens = len(model.drafts)
+        else:
+            raise Refused(
+                "ValidationError", "A speculative model was provided, but `num_speculative_tokens` was not provided"
+            )
+    predicts = len(model.drafts)
+    if method == "mtp" and predicts and tokens > predicts and tokens % predicts:
+        raise Refused("ValidationError", f"num_speculative_tokens:{tokens} must be divisible by n_predict={predicts!r}")
+    own = method == "mtp" and named in ("", dep.model)
+    return Speculation(method, int(tokens), own, bool(config.get("disable_padded_drafter_batch")))
+
+
+def _method(given: str, named: str) -> str:
+    """config/speculative.py: what the draft's name says goes before `draft_model`."""
+    if given.endswith("mtp"):
+        return "mtp"
+    if given in ("ngram", "[ngram]") or (not given and named in ("ngram", "[ngram]")):
+        return "ngram"
+    if given not in ("", "draft_model"):
+        return given
+    marks = (("eagle-", "eagle"), ("eagle3", "eagle3"), ("dflash", "dflash"))
+    return next((method for mark, method in marks if mark in named.lower()), "draft_model")
+
+
+def mamba_mode(
+    model: Model, facts: ModelFacts, flags: Mapping[str, Any], d: Defaults, prefix: bool, spec: Speculation
+) -> tuple[str, bool]:
+    """(mamba_cache_mode, prefix caching): MambaModelConfig.verify_and_update_config."""
+    if not facts.has_state:
+        return "", prefix
+    supports_all = model.architecture in MAMBA_ALL
+    asked = str(flags.get("mamba_cache_mode") or "none")
+    match d.mamba_modes:
+        case "never":
+            return "none", False
+        case "all_only":
+            return ("all", True) if prefix and supports_all else ("none", False)
+    if not prefix:
+        return "none", False
+    if asked == "none":
+        if d.mamba_modes == "align" or not supports_all:
+            return "align", True
+        return ("align" if d.mamba_modes == "all_or_align_spec" and spec.method else "all"), True
+    return ("align" if asked == "all" and (not supports_all or not d.mamba_all) else asked), True
+
+
+def model_runner(
+    model: Model, facts: ModelFacts, dep: Deployment, d: Defaults, spec: Speculation, *, quantized: bool
+) -> str:
+    forced = dep.environment.get("VLLM_USE_V2_MODEL_RUNNER", "")
+    if forced in ("0", "1"):
+        return "v2" if forced == "1" else "v1"
+    row = d.runner
+    if spec.method in d.v1_methods:
+        return "v1"
+    if row.everything:
+        return "v2"
+    if model.pooling:
+        return "v1"
+    named = model.architecture in row.architectures
+    if row.dense_unquantized:
+        return "v2" if named and not facts.is_moe and not quantized else "v1"
+    if row.all_dense:
+        if (facts.has_state and not named) or model.attention_free:
+            return "v1"
+        return "v2" if named or not facts.is_moe else "v1"
+    return "v2" if named else "v1"
+
+
+def async_scheduling(
+    model: Model, flags: Mapping[str, Any], d: Defaults, spec: Speculation, runner: str, pp: int, mamba_mode: str
+) -> bool:
+    given = flags.get("async_scheduling")
+    if given is not None:
+        return bool(given)
+    if not d.async_default or model.pooling:
+        return False
+    eagle = "eagle" in d.async_drafts and spec.method in EAGLE_METHODS
+    if spec.method and not (eagle or spec.method in d.async_drafts):
+        return False
+    if spec.unpadded:
+        return False
+    if mamba_mode not in ("", "none") and not d.async_with_mamba:
+        return False
+    return pp <= 1 or (d.async_with_pp and not (d.async_needs_v2_for_pp and runner == "v1"))
+
+
+def in_flight_batches(asynchronous: bool, runner: str, pp: int) -> int:
+    """VllmConfig.max_concurrent_batches."""
+    if not asynchronous:
+        return pp
+    if runner == "v2":
+        return pp + 1
+    return 2 if pp <= 1 else pp
+
+
+def hybrid_off(facts: ModelFacts, dep: Deployment, d: Defaults, spec: Speculation) -> tuple[bool, str]:
+    """(disable_hybrid_kv_cache_manager, what turned it off without being asked)."""
+    flags = dep.flags
+    given = flags.get("disable_hybrid_kv_cache_manager")
+    why = ""
+    if facts.chunk:
+        default = "1" if d.chunked_local_hybrid else "0"
+        if spec.method in EAGLE_METHODS:
+            why = "chunked local attention with a draft model"
+        elif dep.environment.get("VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE", default) == "0":
+            why = "chunked local attention"
+    if d.kv_events_off and flags.get("kv_events_config"):
+        why = "--kv-events-config"
+    transfer = flags.get("kv_transfer_config")
+    if given is None and isinstance(transfer, Mapping) and transfer:
+        connector = str(transfer.get("kv_connector", ""))
+        if d.connector_off == "any" or connector not in HMA_CONNECTORS:
+            why = "--kv-transfer-config"
+    if given is not None:
+        if given is False and why and why != "--kv-transfer-config":
+            raise Refused(
+                "ValidationError",
+                "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration. Consider "
+                "omitting the --no-disable-hybrid-kv-cache-manager flag to let vLLM decide automatically.",
+            )
+        return bool(given), ""
+    return bool(why), why
