@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from oomph.engines.vllm.allocator import NO_LIMIT, Allocator, Block, request_size
 from oomph.engines.vllm.load_steps import Setting, is_fp8, is_retied, latent_copies, pieces, steps_of
+from oomph.engines.vllm.model_buffers import Buffers
 from oomph.engines.vllm.online import is_quantised_online
 from oomph.engines.vllm.weights import Build, Placed
 from oomph.facts.vllm.repack import rope_steps
@@ -59,6 +60,7 @@ class Draft(Struct, frozen=True):
     places: tuple[Placed, ...]
     build: Build
     shared: tuple[tuple[str, int], ...] = ()
+    buffers: Buffers = ()
 
 
 def play(places: Sequence[Placed], build: Build, setting: Setting, drafts: Sequence[Draft] = ()) -> Load:
@@ -66,6 +68,8 @@ def play(places: Sequence[Placed], build: Build, setting: Setting, drafts: Seque
     player = _Player(setting)
     if setting.before:
         player.memory.leave(setting.before)
+    for name, size in setting.buffers:
+        player.new(name, size)
     done = player.load(places, build, "building", "repacking")
     repacked = player.held
     player.doing, player.where, player.layer = "LoRA slots", "", -1
@@ -73,6 +77,9 @@ def play(places: Sequence[Placed], build: Build, setting: Setting, drafts: Seque
         player.new(name, size)
     lora = player.held
     for draft in drafts:
+        player.doing = "draft model"
+        for name, size in draft.buffers:
+            player.new(name, size)
         shared = [player.new(name, size) for name, size in draft.shared]
         done += player.load(draft.places, draft.build, "draft model", "draft model")
         for block in shared:  # llm_base_proposer.py _maybe_share_embeddings

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from oomph.engines.vllm.model_buffers import Buffers
 from oomph.engines.vllm.offload import Offload
 from oomph.engines.vllm.online import is_quantised_online
 from oomph.engines.vllm.shard import in_features, local_experts, outs
@@ -30,6 +31,7 @@ class Setting(Struct, frozen=True):
     expandable: bool = False
     before: int = 0  # a buffer of the runner that leaves a piece of its segment; 0 = nothing left
     mla_workspace: int = 0
+    buffers: Buffers = ()  # engines/vllm/model_buffers.py
     lora: tuple[tuple[str, int], ...] = ()  # LoRA slots, in the order in which they are made
     offload: Offload = Offload()
     online: Literal["", "after", "held", "meta"] = ""  # 16-bit weights are quantised while loading (facts/vllm/load.py)

@@ -12,6 +12,7 @@ from oomph.engines.vllm.allocator import SMALL, request_size
 from oomph.engines.vllm.load_peak import Draft, Load, Place, Point, play
 from oomph.engines.vllm.load_steps import Setting, is_retied
 from oomph.engines.vllm.lora import slots
+from oomph.engines.vllm.model_buffers import draft_buffers, model_buffers
 from oomph.engines.vllm.offload import offload_for
 from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.resolve import Resolved
@@ -118,7 +119,8 @@ def _places(
         own = created(model, replace(build, drafts=True))[len(places) :]
         tables = tuple((t.module, t.nbytes) for p in places if p.where == "root" for t in p.tensors if _is_table(t))
         kept = () if build.layout.pp == 1 else tuple(_tables(model, build))
-        drafts.append(Draft((*kept, *(_without_tables(p) for p in own)), build, tables))
+        buffers = draft_buffers(model.drafts, resolved.max_num_batched_tokens)
+        drafts.append(Draft((*kept, *(_without_tables(p) for p in own)), build, tables, buffers))
     if draft is not None:
         whole = replace(build, drafts=False, towers=False)
         drafts.append(Draft(tuple(_own_tables(p) for p in created(draft, whole)), whole))
@@ -159,12 +161,18 @@ def _parts(places: tuple[Placed, ...], build: Build, load: Load, setting: Settin
                 retied += tensor.nbytes
             elif not (isinstance(tensor.of, Linear) and tensor.of.alias):
                 parts[tensor.part] = parts.get(tensor.part, 0) + tensor.nbytes
-    rounding = load.built - sum(parts.values()) - retied - setting.mla_workspace
+    beside = sum(size for _, size in setting.buffers)
+    rounding = load.built - sum(parts.values()) - retied - setting.mla_workspace - beside
     if load.offloaded:
         parts["kept in host memory"] = -load.offloaded
         rounding += load.offloaded
     repacked = load.loaded - load.built - load.lora - load.drafts + retied
-    parts |= {"draft model": load.drafts, "LoRA slots": load.lora, "attention workspace": setting.mla_workspace}
+    parts |= {
+        "batch buffers": beside,
+        "draft model": load.drafts,
+        "LoRA slots": load.lora,
+        "attention workspace": setting.mla_workspace,
+    }
     parts |= {"repacking": repacked, "allocator rounding": rounding}
     return {name: size for name, size in parts.items() if size}
 
@@ -177,7 +185,7 @@ def _setting(
     version, tokens = resolved.version, resolved.max_num_batched_tokens
     scheme = online_scheme(model, resolved.quantization)
     rules = load_rules(version)
-    mla = any(isinstance(m, Attention) and m.kind == "mla" for layer in model.layers[:4] for m in layer.mixers)
+    mla = any(isinstance(m, Attention) and m.kv_lora_rank for layer in model.layers[:4] for m in layer.mixers)
     return Setting(
         version=version,
         rules=rules,
@@ -188,6 +196,7 @@ def _setting(
         moe_backend=str(flags.get("moe_backend") or "auto"),
         expandable="expandable_segments:True" in conf,
         before=_left_over(tokens * model.hidden_size * nbytes(build.dtype, 1)),
+        buffers=model_buffers(model, build, rules, tokens),
         mla_workspace=mla_workspace(version, device.sm) if mla else 0,
         lora=slots(model, build, flags, version, tokens, resolved.max_num_seqs),
         offload=offload_for(flags),

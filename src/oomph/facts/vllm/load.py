@@ -15,9 +15,11 @@ class LoadRules(Range, frozen=True):
     # by layer. "held": quantised while loading, but the loader's dict keeps every 16-bit parameter until it is done.
     # "meta": parameters come to the GPU when their first tensor does, and are quantised with their last
     online_fp8: Literal["after", "held", "meta"]
+    deepstack_without_tower: bool = False  # Qwen3-VL keeps its deepstack buffers where no vision tower is built
 
 
 LOAD: tuple[LoadRules, ...] = (
+    LoadRules(20 * MIB, "meta", deepstack_without_tower=True, since="0.28.0"),  # qwen3_vl.py:1823 (0.28.0)
     LoadRules(20 * MIB, "meta", since="0.21.0"),  # gpu_worker.py:215 (0.21.0) _scoped_allocator_max_split
     LoadRules(0, "meta", since="0.16.0"),
     LoadRules(0, "held", since="0.13.0"),
@@ -41,7 +43,7 @@ class Workspace(Range, frozen=True):
 
 
 MLA_WORKSPACES: tuple[Workspace, ...] = (
-    Workspace(128 * MIB, (80, 1000), until="0.25.0"),  # flashinfer_mla.py:99 g_fi_workspace
+    Workspace(128 * MIB, (80, 1000), since="0.11.1", until="0.25.0"),  # flashinfer_mla.py:99 g_fi_workspace
     Workspace(128 * MIB, (100, 110)),  # cutlass_mla.py:99 g_sm100_workspace
 )
 

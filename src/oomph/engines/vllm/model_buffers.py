@@ -1,0 +1,40 @@
+"""Tensors that a model's classes keep beside their parameters: as long as the largest batch, and part of what
+"Model loading took" counts, though no list of parameters or buffers has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oomph.engines.vllm.weights import Build
+from oomph.facts.dtypes import nbytes
+from oomph.facts.vllm.load import LoadRules
+from oomph.ir.model import Attention, Layer, Model
+
+Buffers = tuple[tuple[str, int], ...]
+
+
+def model_buffers(model: Model, build: Build, rules: LoadRules, tokens: int) -> Buffers:
+    return tuple(_buffers(model, build, rules, tokens))
+
+
+def _buffers(model: Model, build: Build, rules: LoadRules, tokens: int) -> Iterator[tuple[str, int]]:
+    d = nbytes(build.dtype, 1)
+    yield from draft_buffers(model.layers, tokens)
+    if model.architecture.startswith("DeepseekV4") and build.layout.pp_rank == build.layout.pp - 1:
+        # deepseek_v4.py:1351 (0.21.0) _mtp_hidden_buffer: every residual stream of every token
+        yield "_mtp_hidden_buffer", tokens * int(model.param("hc_mult", 4)) * model.hidden_size * d
+    if build.towers or rules.deepstack_without_tower:  # qwen3_vl.py:1680 (0.21.0)
+        for _ in range(int(model.param("deepstack_levels", 0))):
+            yield "deepstack_input_embeds", tokens * model.hidden_size * d
+    per_layer = int(model.param("per_layer_embeddings", 0))
+    if per_layer and model.towers:  # gemma3n_mm.py:530, gemma4_mm.py:993
+        yield "per_layer_embeddings", tokens * per_layer * d
+
+
+def draft_buffers(layers: tuple[Layer, ...], tokens: int) -> Buffers:
+    """deepseek_v2.py:1220, deepseek_mtp.py:80: one table of chosen tokens for all indexers of a model."""
+    for layer in layers:
+        for mixer in layer.mixers:
+            if isinstance(mixer, Attention) and mixer.indexer is not None:
+                return (("topk_indices_buffer", 4 * tokens * mixer.indexer.top_k),)
+    return ()
