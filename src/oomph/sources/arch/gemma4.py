@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from oomph.ir.model import Attention, Layer, Modality, Module, Param, Part, Rope, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.gemma import layer_types, normalizer
-from oomph.sources.arch.gemma4_towers import audio_tower, projector, vision_tower
+from oomph.sources.arch.gemma4_towers import audio_tower, projector, unified_embedders, vision_tower
 from oomph.sources.config import Config
 
 # gemma4_mm.py: _VIDEO_MAX_FRAMES frames of _VIDEO_MAX_SOFT_TOKENS + 2 + 6 tokens; Gemma4Processor.audio_seq_length
@@ -21,11 +21,15 @@ _AUDIO_TOKENS = 750
 
 def build(b: Builder) -> Skeleton:
     t = b.text
-    # Gemma4TextConfig
+    # Gemma4TextConfig; Gemma4UnifiedTextConfig has no per-layer embeddings
+    if b.architecture == "Gemma4UnifiedForConditionalGeneration":
+        t.fill(hidden_size_per_layer_input=0, max_position_embeddings=262144, sliding_window=1024)
+    else:
+        t.fill(hidden_size_per_layer_input=256, max_position_embeddings=131072, sliding_window=512)
     t.fill(vocab_size=262144, hidden_size=2304, intermediate_size=9216, num_hidden_layers=30, num_attention_heads=8)
-    t.fill(num_key_value_heads=4, head_dim=256, global_head_dim=512, max_position_embeddings=131072)
-    t.fill(sliding_window=512, hidden_size_per_layer_input=256, vocab_size_per_layer_input=262144)
+    t.fill(num_key_value_heads=4, head_dim=256, global_head_dim=512, vocab_size_per_layer_input=262144)
     t.fill(tie_word_embeddings=True)
+    unified = b.architecture == "Gemma4UnifiedForConditionalGeneration"
     wrapped = t is not b.config
     prefix = b.root("model.language_model", "language_model.model") if wrapped else "model"
     types = layer_types(t, 6)
@@ -39,13 +43,25 @@ def build(b: Builder) -> Skeleton:
         embed=f"{prefix}.embed_tokens",
         norm=f"{prefix}.norm.weight",
         tied=b.config.flag("tie_word_embeddings", default=t.flag("tie_word_embeddings")),
-        extra=[*_per_layer_root(b, prefix, hidden, ple * len(types), ple), normalizer(b, prefix)],
+        extra=[
+            *(unified_embedders(b, hidden) if unified else []),
+            *_per_layer_root(b, prefix, hidden, ple * len(types), ple),
+            normalizer(b, prefix),
+        ],
         everywhere=True,
     )
     # gemma4_mm.py:993: a buffer of this many values per scheduled token, kept for the CUDA graphs
     params = (("per_layer_embeddings", ple * len(types)),) if wrapped and ple else ()
+    if unified:
+        return Skeleton(layers, root, modalities=_unified_modalities(b))
     towers, modalities = _towers(b, prefix.startswith("model.")) if wrapped else ((), ())
     return Skeleton(layers, root, towers=towers, modalities=modalities, params=params)
+
+
+def _unified_modalities(b: Builder) -> tuple[Modality, ...]:
+    image = b.config.sub("vision_config").integer("num_soft_tokens", default=280)
+    audio = (Modality("audio", _AUDIO_TOKENS),) if b.config.has("audio_config") else ()
+    return (Modality("image", image), *audio, Modality("video", _VIDEO_TOKENS))
 
 
 def _mixers(t: Config, types: list[str]) -> list[Attention]:

@@ -17,6 +17,29 @@ def projector(b: Builder, prefix: str, modality: Literal["vision", "audio"], hid
     return Tower(prefix.removeprefix("model."), modality, prefix, ((1, b.block([project])),))
 
 
+def unified_embedders(b: Builder, hidden: int) -> list[Module]:
+    """gemma4_unified.py (0.32.0): patches and sound frames are projected as they are. No tower, so text-only serving
+    builds them as well."""
+    v, a, s = b.config.sub("vision_config"), b.config.sub("audio_config"), b.site("")
+    v.fill(patch_size=16, pooling_kernel_size=3, mm_embed_dim=3840, mm_posemb_size=1120, output_proj_dims=3840)
+    width, at = v.integer("mm_embed_dim"), "model.vision_embedder"
+    patch = 3 * (v.integer("patch_size") * v.integer("pooling_kernel_size")) ** 2
+    made: list[Module] = [
+        *[_param(b, f"{at}.patch_ln1.{n}", patch) for n in ("weight", "bias")],
+        s.column(f"{at}.patch_dense", width, patch, "multimodal", bias=True),
+        *[_param(b, f"{at}.{norm}.{n}", width) for norm in ("patch_ln2", "pos_norm") for n in ("weight", "bias")],
+        _param(b, f"{at}.pos_embedding", v.integer("mm_posemb_size"), 2, width),
+    ]
+    ins = [("vision", v.integer("output_proj_dims"))]
+    if b.config.has("audio_config"):
+        ins.append(("audio", a.integer("audio_embed_dim", default=640)))
+    for name, wide in ins:
+        made.append(
+            s.replicated(f"model.embed_{name}.embedding_projection", hidden, wide, "multimodal", quantised=False)
+        )
+    return made
+
+
 def vision_tower(b: Builder, prefix: str, v: Config) -> Tower:
     v.fill(hidden_size=768, intermediate_size=3072, num_hidden_layers=16, num_attention_heads=12, head_dim=64)
     v.fill(num_key_value_heads=12, patch_size=16, position_embedding_size=10240)
