@@ -1,8 +1,8 @@
 """More dense decoders that are a row each: Granite, OLMo 2 and 3, Seed-OSS, EXAONE 4, StarCoder2, InternLM, Ernie 4.5,
-Hunyuan, GLM-4, StableLM, Phi-2, Nemotron-4, SmolLM3, Arcee.
+Hunyuan, GLM-4, StableLM, Phi-2, Nemotron-4, SmolLM3, Arcee, EXAONE 3, MiniCPM, Orion, Baichuan.
 
 vLLM: models/granite.py, olmo2.py, seed_oss.py, exaone4.py, starcoder2.py, internlm2.py, ernie45.py, hunyuan_v1.py,
-glm.py, glm4.py, stablelm.py, phi.py, nemotron.py, arcee.py.
+glm.py, glm4.py, stablelm.py, phi.py, nemotron.py, arcee.py, exaone.py, minicpm.py, orion.py, baichuan.py.
 """
 
 from __future__ import annotations
@@ -29,9 +29,19 @@ _GLM_DEFAULTS = (
     ("max_position_embeddings", 131072),
 )
 
+_BAICHUAN = Style(
+    qkv_bias=False,
+    own_head_dim=False,
+    everywhere=ALL_STAGES,
+    names=Names(packed_qkv="W_pack"),
+    aliases=(("model_max_length", "max_position_embeddings"),),
+)
+
 STYLES: dict[str, Style] = {
     "AquilaForCausalLM": LLAMA,
     "ArceeForCausalLM": Style(gated=False, defaults=(("max_position_embeddings", 4096),)),
+    "BaiChuanForCausalLM": _BAICHUAN,
+    "BaichuanForCausalLM": _BAICHUAN,
     "Ernie4_5ForCausalLM": Style(
         o_bias=False,
         defaults=(("head_dim", 128), ("tie_word_embeddings", True), ("max_position_embeddings", 131072)),
@@ -41,6 +51,18 @@ STYLES: dict[str, Style] = {
         norms=_POST_NORMS,
         every=4,
         defaults=(("sliding_window", 4096), ("max_position_embeddings", 2048)),
+    ),
+    "ExaoneForCausalLM": Style(
+        norms=("ln_1", "ln_2"),
+        names=Names(
+            attn="attn.attention",
+            out="out_proj",
+            gate_up_down=("c_fc_0", "c_fc_1", "c_proj"),
+            layers="h",
+            embed="wte",
+            norm="ln_f",
+        ),
+        aliases=(("num_layers", "num_hidden_layers"),),
     ),
     "Glm4ForCausalLM": Style(
         o_bias=False,
@@ -72,6 +94,7 @@ STYLES: dict[str, Style] = {
         ),
     ),
     "InternLM3ForCausalLM": Style(aliases=(("bias", "mlp_bias"),)),
+    "MiniCPMForCausalLM": Style(qkv_bias=False, own_head_dim=False, everywhere=ALL_STAGES),
     "NemotronForCausalLM": Style(
         gated=False,
         norm_bias=True,
@@ -95,6 +118,7 @@ STYLES: dict[str, Style] = {
         everywhere=ALL_STAGES,
         defaults=(("max_position_embeddings", 2048), ("sliding_window", 4096)),
     ),
+    "OrionForCausalLM": Style(qkv_bias=False, norm_bias=True, own_head_dim=False, everywhere=ALL_STAGES),
     "PhiForCausalLM": Style(
         qkv_bias=True,
         mlp_bias=True,
@@ -132,6 +156,7 @@ STYLES: dict[str, Style] = {
 }
 
 _HEADS = {"InternLM2ForCausalLM": "output"}
+_PREFIXES = {"ExaoneForCausalLM": "transformer"}
 
 
 def build(b: Builder) -> Skeleton:
@@ -139,14 +164,19 @@ def build(b: Builder) -> Skeleton:
     fill(b, style)
     _, _, head_dim = dims(t, style)
 
-    def sliding_rope(window: int) -> Rope:
+    # baichuan.py: the wide one (13B) has ALiBi instead
+    alibi = b.architecture == "BaichuanForCausalLM" and t.integer("hidden_size") != 4096
+
+    def sliding_rope(window: int) -> Rope | None:
         """olmo2.py:141 (0.21.0): sliding layers take the base but not the scaling."""
+        if alibi:
+            return None
         if not window or b.architecture != "Olmo3ForCausalLM":
             return rope_of(t, head_dim)
         base = t.table("rope_parameters", "rope_scaling").get("rope_theta", t.number("rope_theta", default=10000.0))
         return rope_of(t, head_dim, params={"rope_type": "default", "rope_theta": base})
 
-    layers = decoder_layers(b, style, rope=sliding_rope)
-    head = _HEADS.get(b.architecture, "lm_head")
-    root = decoder_root(b, style, head=head, head_bias=b.architecture == "PhiForCausalLM")
+    prefix, head = _PREFIXES.get(b.architecture, "model"), _HEADS.get(b.architecture, "lm_head")
+    layers = decoder_layers(b, style, prefix, rope=sliding_rope)
+    root = decoder_root(b, style, prefix, head, head_bias=b.architecture == "PhiForCausalLM")
     return Skeleton(layers, root)
