@@ -110,7 +110,8 @@ def answers(row: dict[str, Any], r: Resolved, plan: KvPlan | None) -> list[tuple
         out.append(("concurrency", row["concurrency"], round(plan.max_concurrency, 6)))
         out.append(("blocks_per_request", row["blocks_per_request"], list(plan.blocks_per_request)))
     if "groups" in row:
-        out.append(("groups", row["groups"], groups_of(plan)))
+        told = [[{"tqfull": "full"}.get(g[0], g[0]), *g[1:]] for g in row["groups"]]
+        out.append(("groups", told, groups_of(plan)))
         whole = plan.stage_bytes_per_block[0] if len(plan.stage_bytes_per_block) == 1 else plan.pool_all_bytes
         out.append(("pool_bytes_per_block", row["pool_bytes_per_block"], whole))
     if "stage_groups" in row:
@@ -126,15 +127,16 @@ def _capture(r: Resolved) -> tuple[int, int]:
     return len(sizes), max(sizes, default=0)
 
 
-def _draft(row: dict[str, Any]) -> Model | None:
-    """A draft model of its own, where the question names a folder."""
+def draft_of(row: dict[str, Any]) -> Path | None:
+    """The folder of a draft model of its own, where the question names one."""
     speculative = row["flags"].get("speculative_config")
     folder = Path(speculative.get("model") or "") if isinstance(speculative, dict) else Path()
-    return load(folder) if (folder / "config.json").is_file() else None
+    return folder if (folder / "config.json").is_file() else None
 
 
 def judge(row: dict[str, Any], model: Model) -> list[tuple[str, Any, Any]]:
-    r = resolve(model, deployment(row), _draft(row))
+    draft = draft_of(row)
+    r = resolve(model, deployment(row), load(draft) if draft else None)
     plan = kv(r, row["kv_bytes"]) if r.refusal is None else None
     return answers(row, r, plan)
 

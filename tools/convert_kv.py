@@ -21,7 +21,7 @@ from oomph.errors import OomphError
 from oomph.ir.model import Attention, Experts, Linear, Model
 
 sys.path.insert(0, str(Path(__file__).parent))
-from accuracy_kv import folder_of, load
+from accuracy_kv import draft_of, folder_of, load
 
 _SETTINGS = {
     "max_num_seqs": "seqs", "max_num_batched_tokens": "tokens", "enable_chunked_prefill": "chunked",
@@ -32,7 +32,9 @@ _SETTINGS = {
     "max_model_len": "length", "block_size": "block", "scheduler_block_size": "scheduler_block",
     "hash_block_size": "hash_block",
 }  # fmt: skip
-_KINDS = {"sliding": "sliding_window", "chunked": "chunked_local", "sliding_mla": "sliding_window_mla"}
+_KINDS = {
+    "sliding": "sliding_window", "chunked": "chunked_local", "sliding_mla": "sliding_window_mla", "tqfull": "full",
+}  # fmt: skip
 
 
 def model_row(name: str, model: Model) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def _module(m: Linear | Experts) -> dict[str, Any]:
     return {k: v for k, v in told.items() if k in keep}
 
 
-def answer_row(name: str, model: str, row: dict[str, Any]) -> dict[str, Any]:
+def answer_row(name: str, model: str, draft: str, row: dict[str, Any]) -> dict[str, Any]:
     gpu = row["gpu"]
     told: dict[str, Any] = {
         "id": name,
@@ -110,6 +112,8 @@ def answer_row(name: str, model: str, row: dict[str, Any]) -> dict[str, Any]:
         flags["speculative_config"] = {
             k: speculative[k] for k in ("method", "num_speculative_tokens") if k in speculative
         }
+    if draft:
+        flags["speculative_config"]["model"] = told["draft"] = draft
     told["flags"] = flags
     told["kv_bytes"] = row["kv_bytes"]
     if row.get("usage"):
@@ -148,18 +152,23 @@ def main() -> None:
     names: dict[Path, str] = {}
     known: list[dict[str, Any]] = []
     told: list[dict[str, Any]] = []
-    for truth, row in rows_of([Path(p) for p in sys.argv[3:]]):
-        folder = folder_of(row, truth, models)
+
+    def named(folder: Path) -> str:
         if folder not in names:
-            try:
-                model = load(folder)
-            except (OomphError, FileNotFoundError):
-                continue
-            if model.opaque:
-                continue
-            names[folder] = f"m{len(names) + 1:03}"
-            known.append(model_row(names[folder], model))
-        told.append(answer_row(f"k{len(told) + 1:04}", names[folder], row))
+            model = load(folder)
+            names[folder] = "" if model.opaque else f"m{len(known) + 1:03}"
+            if names[folder]:
+                known.append(model_row(names[folder], model))
+        return names[folder]
+
+    for truth, row in rows_of([Path(p) for p in sys.argv[3:]]):
+        drafted = draft_of(row)
+        try:
+            model, draft = named(folder_of(row, truth, models)), named(drafted) if drafted else ""
+        except (OomphError, FileNotFoundError):
+            continue
+        if model:
+            told.append(answer_row(f"k{len(told) + 1:04}", model, draft, row))
     for name, rows in (("kv-models", known), ("kv-answers", told)):
         text = "".join(json.dumps(r, separators=(",", ":")) + "\n" for r in rows)
         # no time stamp inside, so that the same truth gives the same file

@@ -99,5 +99,5 @@ def deployment(row: dict[str, Any]) -> Deployment:
 
 
 def planned(row: dict[str, Any]) -> tuple[Resolved, KvPlan | None]:
-    r = resolve(models()[row["model"]], deployment(row))
+    r = resolve(models()[row["model"]], deployment(row), models().get(row.get("draft", "")))
     return r, kv(r, row["kv_bytes"]) if r.refusal is None else None
