@@ -194,3 +194,41 @@ def test_gemma_3n_from_its_class_alone() -> None:
 def test_broken_configs(architecture: str, broken: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         build_model("test/model", {"architectures": [architecture], **SMALL, **broken})
+
+
+def test_gemma_4_unified_has_no_towers_to_drop() -> None:
+    text = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 6, "num_attention_heads": 2}
+    text |= {"num_key_value_heads": 1, "head_dim": 64, "global_head_dim": 128, "vocab_size": 512}
+    model = build(
+        "Gemma4UnifiedForConditionalGeneration", text_config=text, vision_config={}, audio_config={}, dtype="bfloat16"
+    )
+    assert model.towers == ()
+    names = tensors(model)
+    assert names["model.vision_embedder.patch_dense.weight"] == ((3840, 6912), "BF16")
+    assert names["model.embed_audio.embedding_projection.weight"] == ((128, 640), "BF16")
+    assert [m.name for m in model.modalities] == ["image", "audio", "video"]
+
+
+def test_gemma_4_assistants_have_queries_only_and_no_cache() -> None:
+    text = {"hidden_size": 256, "intermediate_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 4}
+    model = build(
+        "Gemma4AssistantForCausalLM",
+        text_config=text,
+        backbone_hidden_size=1536,
+        use_ordered_embeddings=True,
+        dtype="bfloat16",
+    )
+    names = tensors(model)
+    assert names["model.layers.3.self_attn.q_proj.weight"] == ((2048, 256), "BF16")
+    assert not any("k_proj" in n for n in names)
+    assert names["masked_embedding.token_ordering"] == ((262144,), "I64")
+    assert mixers(model) == []
+
+
+def test_embedding_gemma_looks_both_ways() -> None:
+    config = SMALL | {"use_bidirectional_attention": True}
+    model = build("Gemma3TextModel", **config)
+    assert model.pooling
+    assert {m.kind for m in mixers(model) if isinstance(m, Attention)} == {"encoder_only"}
+    assert "layers.0.self_attn.q_proj.weight" in tensors(model)
+    assert not any(isinstance(m, Vocab) and m.role == "lm_head" for m in model.root.modules)

@@ -182,9 +182,36 @@ def test_kimi_vl_has_no_table_over_time() -> None:
     assert not any("time_weight" in n for n in parts)
 
 
+def test_voxtral_joins_four_frames() -> None:
+    text = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
+    text |= {"vocab_size": 512, "num_key_value_heads": 2, "head_dim": 16}
+    audio = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    model = build("VoxtralForConditionalGeneration", **BF16, text_config=text, audio_config=audio)
+    assert tensors(model)["multi_modal_projector.linear_1.weight"] == ((64, 128), "BF16")
+
+
+def test_zamba_2_shares_its_transformer_block() -> None:
+    kinds = ["mamba", "hybrid", "mamba", "hybrid"]
+    small = {"hidden_size": 64, "num_attention_heads": 4, "vocab_size": 512, "adapter_rank": 8}
+    model = build("Zamba2ForCausalLM", **BF16, **small, num_hidden_layers=4, layers_block_type=kinds)
+    assert [[m.kind for m in layer.mixers] for layer in model.layers] == [
+        ["mamba2"],
+        ["full", "mamba2"],
+        ["mamba2"],
+        ["full", "mamba2"],
+    ]
+    names = tensors(model)
+    assert names["model.layers.1.shared_transformer.self_attn.q_proj.weight"] == ((128, 128), "BF16")
+    assert not any(n.startswith("model.layers.3.shared_transformer") for n in names)
+    adapters = [n for n in names if "adapter_list" in n]
+    assert len(adapters) == 4  # two layers, two matrices
+
+
 @pytest.mark.parametrize(
     ("architecture", "config"),
     [
+        ("Zamba2ForCausalLM", {"layers_block_type": ["mamba", "attention"]}),
+        ("Zamba2ForCausalLM", {"num_hidden_layers": 3}),
         ("WhisperForConditionalGeneration", {"decoder_attention_heads": 7}),
         ("WhisperForConditionalGeneration", {"decoder_layers": 0}),
         ("Lfm2ForCausalLM", {"hidden_size": 64, "num_hidden_layers": 2, "layer_types": ["conv"]}),
