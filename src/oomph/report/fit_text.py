@@ -38,13 +38,19 @@ def render(found: Fit, style: Style, *, everything: bool = False, width: int = 0
     if found.neighbours:
         lines += ["", f"  {style.bold('One step further')}"]
         for n in found.neighbours:
-            lines += _wrapped(f"{n.change:<42} {n.why}", width, "    ", " " * 6)
+            lines += _wrapped(f"{n.change:<42} {_first(n.why)}", width, "    ", " " * 6)
     if found.refused:
         lines += ["", f"  {style.bold('Not chosen')}"]
         for r in found.refused:
-            lines += _wrapped(f"{r.checkpoint:<42} {r.why}", width, "    ", " " * 6)
+            lines += _wrapped(f"{r.checkpoint:<42} {_first(r.why)}", width, "    ", " " * 6)
+    lines += [line for note in found.notes for line in _wrapped(f"note     {note}", width, "  ", " " * 11)]
     lines += ["", *_basis(found, style, width)]
     return "\n".join(lines) + "\n"
+
+
+def _first(text: str) -> str:
+    """An engine's refusal can be a paragraph: its first sentence."""
+    return text.split(". ")[0].split("\n")[0]
 
 
 def shown(front: Sequence[Answer], pick: Answer | None) -> list[Answer]:

@@ -46,7 +46,7 @@ def render(found: WhatIf, style: Style, *, width: int = 0) -> str:
 
 def _line(row: Row, fits: bool, width: int) -> list[str]:
     moved = after = ""
-    if row.effect in ("fixes", "helps", "worse"):
+    if row.effect in ("fixes", "helps", "worse") and (row.gain_bytes or row.tokens_change):
         moved = f"{row.tokens_change:+,} tokens" if fits else _signed(row.gain_bytes)
         after = f"{row.tokens:,} tokens" if row.tokens and not fits else ""
     column = f"{moved:>18}  " if fits else f"{moved:>11}{after:>17}  "

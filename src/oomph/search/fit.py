@@ -16,6 +16,7 @@ from oomph.ir.plan import Plan
 from oomph.search import score
 from oomph.search.solve import Planner, Point, Solver, pareto
 from oomph.search.space import (
+    FEWER_TOKENS,
     Arm,
     Options,
     Space,
@@ -27,7 +28,7 @@ from oomph.search.space import (
     user_levels,
     utilisation_grid,
 )
-from oomph.units import gib
+from oomph.units import GIB, gib
 
 PREFERENCES = ("quality", "context", "users", "speed")
 _BAND = 0.9  # within a tenth of the best counts as equally good in the first goal
@@ -118,13 +119,15 @@ def fit(
     spaces = Spaces(models, gpus, want, default)
     front, met, close = _search(solver, spaces, want)
     nearest = [] if met else _nearest(solver, spaces, want)
+    if want.context > spaces.longest:
+        notes = (*notes, f"the model itself takes {spaces.longest:,} tokens at most")
     pick = choose(front, want) if met else choose(nearest, want)
     shown = front if met else nearest
     answers = _answers(solver, shown, models)
     chosen = next((a for a in answers if pick is not None and a.point == pick), None)
     refused += _why_not(solver, spaces, models, shown)
     return Fit(
-        model=model,
+        model=next(iter(models)),
         gpus=gpus,
         want=want,
         met=met,
@@ -145,17 +148,29 @@ class Spaces:
     def __init__(self, models: dict[str, Model], gpus: tuple[Device, ...], want: Want, default: float) -> None:
         self.models, self.gpus, self.want, self.default = models, gpus, want, default
         self.longest = max(m.max_position for m in models.values())
-        shapes = layouts(len(gpus), moe=any(is_moe(m) for m in models.values()))
-        room = sum(g.total_bytes - g.used_bytes for g in gpus)
-        self.arms: list[Arm] = []
+        self.shapes = layouts(len(gpus), moe=any(is_moe(m) for m in models.values()))
         self.too_large: dict[str, int] = {}
-        for name, model in models.items():
-            # what the ranks keep together is at least the checkpoint without its towers
-            if _least(model) > room:
-                self.too_large[name] = _least(model) - room
-                continue
-            fitting = [s for s in shapes if _least(model) <= _room(gpus, s.gpus) and (not s.ep or is_moe(model))]
-            self.arms += arms_of(name, model, fitting, want.options)
+        self.arms = self._arms(0, want.options)
+        room = _room(gpus, len(gpus))
+        # what the ranks keep together is at least the checkpoint without its towers
+        self.too_large = {n: _least(m) - room for n, m in models.items() if _least(m) > room}
+
+    def _arms(self, offload: int, options: Options) -> list[Arm]:
+        out: list[Arm] = []
+        for name, model in self.models.items():
+            fitting = [
+                s
+                for s in self.shapes
+                if _least(model) <= _room(self.gpus, s.gpus) + offload * s.gpus * GIB and (not s.ep or is_moe(model))
+            ]
+            out += arms_of(name, model, fitting, options)
+        return out
+
+    def offloaded(self, gib_each: int) -> tuple[Arm, ...]:
+        """Everything else is given up before weights are moved to the host."""
+        options = replace(self.want.options, graphs=("eager",), prefix_off=(False,), tokens=(FEWER_TOKENS,))
+        options = replace(options, text_only=options.text_only[-1:], drafts=options.drafts[:1])
+        return tuple(replace(a, offload_gib=gib_each) for a in self._arms(gib_each, options) if not a.layout.ep)
 
     def space(self, context: int, users: int, arms: Sequence[Arm] | None = None) -> Space:
         return Space(
@@ -210,25 +225,15 @@ def _search(solver: Solver, spaces: Spaces, want: Want) -> tuple[list[Point], bo
     front = solver.front(space, grid=[c for c in grid if c >= space.contexts[0]])
     if front:
         return front, True, False
-    offloaded = [replace(a, offload_gib=n) for a in _frugal(spaces.arms) for n in _OFFLOADS]
-    if offloaded:
-        front = solver.front(replace(space, arms=tuple(offloaded)))
+    for gib_each in _OFFLOADS:  # as little as serves
+        front = solver.front(replace(space, arms=spaces.offloaded(gib_each)))
         if front:
             return front, True, False
-    solver.margin = False
-    solver._seen.clear()
-    solver._best.clear()
+    solver.keep_margin(False)
     front = solver.front(space)
     if not front:
-        solver.margin = True
-        solver._seen.clear()
-        solver._best.clear()
+        solver.keep_margin(True)
     return front, bool(front), bool(front)
-
-
-def _frugal(arms: Sequence[Arm]) -> list[Arm]:
-    """The arms that take least of everything else: graphs and draft layers are given up before weights are moved."""
-    return [a for a in arms if a.eager and not a.drafts and a.text_only == max(x.text_only for x in arms)]
 
 
 def _nearest(solver: Solver, spaces: Spaces, want: Want) -> list[Point]:
@@ -315,7 +320,8 @@ def neighbours(solver: Solver, answer: Answer, spaces: Spaces) -> list[Neighbour
     """One step in every direction."""
     p = answer.point
     steps = [(f"--max-model-len {c}", c, p.users, p.utilisation, p.arm) for c in _next(spaces.longest, p.context)]
-    steps += [(f"--max-num-seqs {n}", p.context, n, p.utilisation, p.arm) for n in (p.users + 1, 2 * p.users)]
+    for n in dict.fromkeys((p.users + 1, 2 * p.users)):
+        steps.append((f"--max-num-seqs {n}", p.context, n, p.utilisation, p.arm))
     up = round(p.utilisation + 0.01, 2)
     if up < 1:
         steps.append((f"--gpu-memory-utilization {up}", p.context, p.users, up, p.arm))
@@ -380,7 +386,7 @@ def _why_not(solver: Solver, spaces: Spaces, models: dict[str, Model], shown: Se
         if name in spaces.too_large:
             out.append(Refused(name, f"its weights are {gib(spaces.too_large[name])} more than all GPUs have"))
             continue
-        space = spaces.space(spaces.want.context, spaces.want.users)
+        space = spaces.space(min(spaces.want.context, spaces.longest), spaces.want.users)
         arms = [a for a in spaces.arms if a.model == name]
         fitting = [a for a in arms if solver.fits(a, space.contexts[0], space.users[0], space)]
         if fitting:

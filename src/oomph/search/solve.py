@@ -85,6 +85,12 @@ class Solver:
         self._seen: dict[tuple[Arm, int, int, float], Outcome] = {}
         self._best: dict[tuple[Arm, int], float] = {}
 
+    def keep_margin(self, keep: bool) -> None:
+        """What was judged otherwise is forgotten."""
+        self.margin = keep
+        self._seen.clear()
+        self._best.clear()
+
     # --- one plan ---------------------------------------------------------------------------------------------------
 
     def deployment(self, arm: Arm, context: int, users: int, utilisation: float) -> Deployment:

@@ -59,22 +59,25 @@ class WhatIf(Struct, frozen=True):
 
 def what_if(plan: Plan, model: Model, planner: Planner) -> WhatIf:
     rows = [_row(plan, model, t, planner) for t in tries(plan, model)]
-    rows = _mildest(rows)
+    rows = _merged(rows)
     rows.sort(key=lambda r: (_ORDER.index(r.effect), -r.tokens_change if plan.fits else -r.gain_bytes, -r.tokens))
     binding = "KV cache" if plan.fits else plan.verdict.stage or "other"
     return WhatIf(plan, binding, tuple(rows))
 
 
-def _mildest(rows: list[Row]) -> list[Row]:
-    """Two settings of one flag that both do nothing, or end alike, are one row."""
-    seen: set[tuple[str, str, int]] = set()
-    out = []
+def _merged(rows: list[Row]) -> list[Row]:
+    """Settings of one flag that end alike are one row: "--gpu-memory-utilization 0.95, 0.8"."""
+    seen: dict[tuple[str, str, int], int] = {}
+    out: list[Row] = []
     for row in rows:
+        name, _, value = row.label.partition(" ")
         gained = 0 if row.effect in ("nothing", "refused") else row.gain_bytes
-        key = (row.label.split()[0], row.effect, gained)
-        if row.kind == "checkpoint" or key not in seen:
+        at = seen.setdefault((name, row.effect, gained), len(out))
+        if at == len(out) or row.kind == "checkpoint" or not value:
             out.append(row)
-        seen.add(key)
+        else:
+            first = out[at]
+            out[at] = replace(first, label=f"{first.label}, {value}", advised=first.advised or row.advised)
     return out
 
 
@@ -188,7 +191,7 @@ def _budget(plan: Plan) -> Iterator[Try]:
 def _batch(plan: Plan) -> Iterator[Try]:
     r, flags = plan.resolved, plan.deployment.flags
     seqs, tokens, length = int(r["max_num_seqs"]), int(r["max_num_batched_tokens"]), int(r["max_model_len"])
-    for n in (length // 2, 4096):
+    for n in dict.fromkeys((length // 2, 4096)):
         if 1024 <= n < length:
             yield _flag("max_model_len", n, f"requests of at most {n:,} tokens", advised=True)
     for n in (64, 8, 1):

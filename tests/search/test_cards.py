@@ -1,0 +1,49 @@
+"""cards(): which GPUs, the cheapest first."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from oomph.errors import InputError
+from oomph.plan import load, run
+from oomph.report.cards_text import render
+from oomph.report.text import Style
+from oomph.search.cards import cards
+from oomph.search.fit import Want
+
+
+def test_cheapest_first_and_planned() -> None:
+    found = cards("Qwen/Qwen3-8B", Want(8192, 2), names=("RTX 4090", "T4", "RTX 3060 12GB", "H100"))
+    sizes = [c.nominal_gb for c in found.cards]
+    assert sizes == sorted(sizes)
+    assert len({c.name for c in found.cards}) == len(found.cards)
+    for c in found.cards:
+        d = c.answer.plan.deployment
+        assert len(d.gpus) == c.count
+        again = run(d, load(d.model))
+        assert again.fits
+        assert again.kv is not None
+        assert again.kv.max_concurrency >= c.users >= 2
+        assert c.longest >= 8192
+        assert c.headroom_bytes >= 0
+    assert "RTX 4090" in render(found, Style(sys.stderr))
+
+
+def test_prices_decide_the_order() -> None:
+    prices = {"H100": 25000.0, "RTX 4090": 1600.0, "RTX 3090": 800.0}
+    found = cards("Qwen/Qwen3-8B", Want(4096), prices=prices)
+    assert [c.name for c in found.cards] == ["RTX 3090", "RTX 4090", "H100 SXM"]
+    assert [c.price for c in found.cards] == [800.0, 1600.0, 25000.0]
+
+
+def test_more_than_the_model_takes() -> None:
+    with pytest.raises(InputError):
+        cards("Qwen/Qwen3-8B", Want(10_000_000), names=("H100",))
+
+
+def test_nothing_is_enough() -> None:
+    found = cards("openai/gpt-oss-120b", Want(4096), names=("RTX 3050 6GB",), only=True)
+    assert not found.cards
+    assert "NOTHING FITS" in render(found, Style(sys.stderr))

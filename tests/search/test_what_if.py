@@ -1,0 +1,76 @@
+"""what_if(): the blogs' fixes, planned."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from oomph.plan import load, plan, run
+from oomph.report.text import Style
+from oomph.report.what_if_text import render
+from oomph.search.what_if import Row, WhatIf, tries, what_if
+
+
+def looked(command: str, gpu: str, version: str = "0.32.0") -> tuple[WhatIf, dict[str, Row]]:
+    made = plan(command, gpu=gpu, engine=f"vllm=={version}")
+    found = what_if(made, load(made.deployment.model), run)
+    return found, {r.label: r for r in found.rows}
+
+
+def test_weights_that_do_not_fit_do_not_care_for_the_budget() -> None:
+    """(000): lowering utilisation, the context or the batch cannot help before the weights are loaded."""
+    found, rows = looked(
+        "vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2 --max-model-len 8192 --language-model-only", "2x RTX 5070 Ti"
+    )
+    assert found.binding == "weights_load"
+    budget = next(r for label, r in rows.items() if label.startswith("--gpu-memory-utilization") and "0.8" in label)
+    assert budget.effect == "nothing"
+    assert budget.advised
+    assert rows["--max-model-len 4096"].effect == "nothing"
+    assert rows["--kv-cache-dtype fp8"].effect == "nothing"
+    assert rows["cyankiwi/gemma-4-31B-it-AWQ-4bit"].effect == "fixes"
+    assert "before the weights" in rows["--max-model-len 4096"].why
+
+
+def test_too_long_a_context_is_fixed_by_a_shorter_one() -> None:
+    found, rows = looked("vllm serve meta-llama/Llama-3.1-8B-Instruct", "RTX 4090")
+    assert found.binding == "kv_check"
+    assert rows["--max-model-len 4096"].effect == "fixes"
+    assert rows["--gpu-memory-utilization 0.8"].effect == "worse"
+    assert rows["--gpu-memory-utilization 0.8"].gain_bytes < 0
+    assert rows["--kv-cache-dtype fp8"].effect in ("helps", "fixes")
+
+
+@pytest.mark.parametrize(("version", "effect"), [("0.17.1", "nothing"), ("0.18.0", "refused"), ("0.32.0", "refused")])
+def test_swap_space_never_helped(version: str, effect: str) -> None:
+    _, rows = looked("vllm serve Qwen/Qwen3-8B --max-model-len 4096", "RTX 4090", version)
+    assert rows["--swap-space 4"].effect == effect
+    assert "never" in rows["--swap-space 4"].why
+
+
+def test_rows_are_sorted_and_say_what_the_plan_says() -> None:
+    found, rows = looked("vllm serve Qwen/Qwen3-8B --max-model-len 16384", "RTX 4090")
+    assert found.binding == "KV cache"
+    helps = [r.tokens_change for r in found.rows if r.effect == "helps"]
+    assert helps == sorted(helps, reverse=True)
+    eager = plan("vllm serve Qwen/Qwen3-8B --max-model-len 16384 --enforce-eager", gpu="RTX 4090")
+    assert eager.kv is not None
+    assert rows["--enforce-eager"].tokens == eager.kv.logged_tokens
+    assert "Each change alone" in render(found, Style(sys.stderr), width=100)
+
+
+def test_every_row_that_fixes_it_fits() -> None:
+    made = plan("vllm serve cyankiwi/Qwen3.6-27B-AWQ-INT4 --max-model-len 262144", gpu="RTX 5090")
+    assert not made.fits
+    found = what_if(made, load(made.deployment.model), run)
+    for row in found.rows:
+        assert (row.effect == "fixes") == (row.tokens > 0)
+
+
+def test_a_command_the_engine_refuses_has_nothing_to_vary() -> None:
+    made = plan("vllm serve Qwen/Qwen3-8B --max-model-len 99999999", gpu="RTX 4090")
+    assert made.verdict.stage == "other"
+    found = what_if(made, load(made.deployment.model), run)
+    assert all(r.label for r in found.rows)
+    assert list(tries(made, load("Qwen/Qwen3-8B"))) is not None
