@@ -179,3 +179,26 @@ def test_without_a_limit_on_splitting_little_is_lost(llama: Model) -> None:
     assert before.created_bytes == after.created_bytes
     assert before.parts["allocator rounding"] < MIB
     assert after.parts["allocator rounding"] >= before.parts["allocator rounding"]
+
+
+def test_balancing_experts_keeps_one_layer_of_them_twice() -> None:
+    model = Case(ROWS["c_Qwen3-30B-A3B_eager_b8192"]).model
+    flags = {"enable_expert_parallel": True, "tensor_parallel_size": 4}
+    plain = planned(model, **flags)
+    balanced = planned(model, **flags, enable_eplb=True, eplb_config={"num_redundant_experts": 8})
+    layer = plain.parts["experts"] // 48
+    assert balanced.parts["experts"] == plain.parts["experts"] * 34 // 32
+    assert balanced.parts["expert balancing"] == pytest.approx(layer * 34 / 32 + 4 * 1001 * 48 * 136, rel=0.01)
+
+
+def test_buffers_as_long_as_the_largest_batch() -> None:
+    config = LLAMA | {
+        "architectures": ["DeepseekV32ForCausalLM"], "model_type": "deepseek_v32", "hidden_size": 1024,
+        "num_hidden_layers": 2, "num_attention_heads": 16, "num_key_value_heads": 16, "q_lora_rank": 256,
+        "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "index_topk": 2048,
+        "index_n_heads": 8, "index_head_dim": 128, "first_k_dense_replace": 2, "n_routed_experts": 8,
+        "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 256, "vocab_size": 32000,
+    }  # fmt: skip
+    plan = planned(build_model("sparse", config), max_num_batched_tokens=4096)
+    assert plan.parts["batch buffers"] == 4096 * 2048 * 4
+    assert plan.parts["attention workspace"] == 128 * MIB

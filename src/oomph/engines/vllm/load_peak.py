@@ -48,6 +48,7 @@ class Load(Struct, frozen=True):
     places: tuple[Place, ...]
     lora: int = 0
     drafts: int = 0
+    balancing: int = 0
     offloaded: int = 0  # parameters that went to host memory
     pool: int = 0  # room that the GPU keeps for them, allocated after the load
     changed: bool = False  # some module was repacked
@@ -63,8 +64,10 @@ class Draft(Struct, frozen=True):
     buffers: Buffers = ()
 
 
-def play(places: Sequence[Placed], build: Build, setting: Setting, drafts: Sequence[Draft] = ()) -> Load:
-    """gpu_model_runner.py:4850 (0.21.0): the model, its LoRA slots, then the drafters."""
+def play(
+    places: Sequence[Placed], build: Build, setting: Setting, drafts: Sequence[Draft] = (), after: Buffers = ()
+) -> Load:
+    """gpu_model_runner.py:4850 (0.21.0): the model, its LoRA slots, the drafters, then what balances the experts."""
     player = _Player(setting)
     if setting.before:
         player.memory.leave(setting.before)
@@ -84,13 +87,18 @@ def play(places: Sequence[Placed], build: Build, setting: Setting, drafts: Seque
         done += player.load(draft.places, draft.build, "draft model", "draft model")
         for block in shared:  # llm_base_proposer.py _maybe_share_embeddings
             player.memory.free(block)
+    drafted = player.held
+    player.doing, player.where, player.layer = "expert balancing", "", -1
+    for name, size in after:
+        player.new(name, size)
     return Load(
         built=player.built,
         loaded=player.held,
         peak=player.peak,
         places=done,
         lora=lora - repacked,
-        drafts=player.held - lora,
+        drafts=drafted - lora,
+        balancing=player.held - drafted,
         offloaded=player.gone,
         changed=player.changed,
         pool=setting.offload.step * sum(player.pool.values()),

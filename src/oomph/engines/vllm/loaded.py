@@ -12,7 +12,7 @@ from oomph.engines.vllm.allocator import SMALL, request_size
 from oomph.engines.vllm.load_peak import Draft, Load, Place, Point, play
 from oomph.engines.vllm.load_steps import Setting, is_retied
 from oomph.engines.vllm.lora import slots
-from oomph.engines.vllm.model_buffers import draft_buffers, model_buffers
+from oomph.engines.vllm.model_buffers import balancing_buffers, draft_buffers, model_buffers
 from oomph.engines.vllm.offload import offload_for
 from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.resolve import Resolved
@@ -53,12 +53,12 @@ def weights_terms(
 ) -> WeightsPlan:
     """`draft`: the model that --speculative-config names, where it is another one."""
     setting = _setting(model, resolved, deployment, build, device)
-    key = (id(model), _key(build), setting, resolved.uses_drafts, resolved.quantization, id(draft))
+    key = _cache_key(model, resolved, deployment, build, setting, draft)
     found = _CACHE.get(key)
     if found is not None and found[0] is model and found[1] is draft:
         return found[2]
     places, drafts = _places(model, build, resolved, draft)
-    load = play(places, build, setting, drafts)
+    load = play(places, build, setting, drafts, balancing_buffers(places, build, setting.rules, deployment.flags))
     total = sum(place.nbytes for place in (*places, *(p for d in drafts for p in d.places)))
     parts = _parts(places, build, load, setting)
     # every kernel's repacking is read from its source; Hopper's was also measured, to the byte
@@ -93,12 +93,13 @@ def passes(
 ) -> Point | None:
     """The allocation with which the load exceeds `limit` bytes: where "Tried to allocate" is printed."""
     setting = _setting(model, resolved, deployment, build, device, limit)
-    key = (id(model), _key(build), setting, resolved.uses_drafts, resolved.quantization, id(draft))
+    key = _cache_key(model, resolved, deployment, build, setting, draft)
     found = _PASSED.get(key)
     if found is not None and found[0] is model and found[1] is draft:
         return found[2]
     places, drafts = _places(model, build, resolved, draft)
-    passed = play(places, build, setting, drafts).passed
+    after = balancing_buffers(places, build, setting.rules, deployment.flags)
+    passed = play(places, build, setting, drafts, after).passed
     if len(_PASSED) > 4096:
         _PASSED.clear()
     _PASSED[key] = (model, draft, passed)
@@ -166,14 +167,14 @@ def _parts(places: tuple[Placed, ...], build: Build, load: Load, setting: Settin
     if load.offloaded:
         parts["kept in host memory"] = -load.offloaded
         rounding += load.offloaded
-    repacked = load.loaded - load.built - load.lora - load.drafts + retied
+    repacked = load.loaded - load.built - load.lora - load.drafts - load.balancing + retied
     parts |= {
         "batch buffers": beside,
         "draft model": load.drafts,
         "LoRA slots": load.lora,
         "attention workspace": setting.mla_workspace,
     }
-    parts |= {"repacking": repacked, "allocator rounding": rounding}
+    parts |= {"expert balancing": load.balancing, "repacking": repacked, "allocator rounding": rounding}
     return {name: size for name, size in parts.items() if size}
 
 
@@ -210,6 +211,14 @@ def _left_over(nbytes: int) -> int:
     """gpu_model_runner.py:672 (0.21.0): inputs_embeds, the one large buffer that exists before the load. 0 where it
     leaves nothing of its segment: then its size does not matter."""
     return nbytes if nbytes > SMALL and request_size(nbytes) - nbytes > SMALL else 0
+
+
+def _cache_key(
+    model: Model, resolved: Resolved, deployment: Deployment, build: Build, setting: Setting, draft: Model | None
+) -> tuple[Any, ...]:
+    flags = deployment.flags
+    balancing = repr(flags.get("eplb_config")) if flags.get("enable_eplb") else ""
+    return id(model), _key(build), setting, resolved.uses_drafts, resolved.quantization, id(draft), balancing
 
 
 _CACHE: dict[tuple[Any, ...], tuple[Model, Model | None, WeightsPlan]] = {}

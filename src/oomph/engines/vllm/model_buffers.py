@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from oomph.engines.vllm.weights import Build
+from oomph.engines.vllm.weights import Build, Placed
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.load import LoadRules
-from oomph.ir.model import Attention, Layer, Model
+from oomph.ir.model import Attention, Experts, Layer, Model
 
 Buffers = tuple[tuple[str, int], ...]
 
@@ -29,6 +30,22 @@ def _buffers(model: Model, build: Build, rules: LoadRules, tokens: int) -> Itera
     per_layer = int(model.param("per_layer_embeddings", 0))
     if per_layer and model.towers:  # gemma3n_mm.py:530, gemma4_mm.py:993
         yield "per_layer_embeddings", tokens * per_layer * d
+
+
+def balancing_buffers(places: tuple[Placed, ...], build: Build, rules: LoadRules, flags: Mapping[str, Any]) -> Buffers:
+    """eplb_state.py:448 (0.21.0): with --enable-eplb one layer's experts once more, and the load of every expert over
+    the window of steps that is looked back on."""
+    if not flags.get("enable_eplb") or not rules.balancing_buffer:
+        return ()
+    layers = [place for place in places if any(isinstance(t.of, Experts) for t in place.tensors)]
+    if not layers:
+        return ()
+    first = [t for t in layers[0].tensors if isinstance(t.of, Experts) and "input" not in t.name]
+    experts = max(t.of.count for t in first if isinstance(t.of, Experts)) + build.layout.redundant_experts
+    config = flags.get("eplb_config")
+    window = config.get("window_size", 1000) if isinstance(config, Mapping) else 1000
+    loads = 4 * len(layers) * experts * (window + 1 if isinstance(window, int) else 1001)
+    return (("expert load window", loads), *((f"spare {t.name}", t.nbytes) for t in first))
 
 
 def draft_buffers(layers: tuple[Layer, ...], tokens: int) -> Buffers:

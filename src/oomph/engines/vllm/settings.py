@@ -38,6 +38,13 @@ def _scaled_rotary(model: Model) -> bool:
     return any(m.rope is not None and m.rope.kind == "deepseek_yarn" for m in mixers)
 
 
+def _redundant_experts(flags: Mapping[str, Any]) -> int:
+    """config/parallel.py EPLBConfig: spare experts, only with --enable-eplb."""
+    config = flags.get("eplb_config")
+    told = config.get("num_redundant_experts") if isinstance(config, Mapping) else flags.get("num_redundant_experts")
+    return told if flags.get("enable_eplb") and isinstance(told, int) else 0
+
+
 def build_for(
     model: Model,
     version: str,
@@ -58,6 +65,7 @@ def build_for(
         expert_parallel=bool(flags.get("enable_expert_parallel", False)),
         tp_rank=tp_rank,
         pp_rank=pp_rank,
+        redundant_experts=_redundant_experts(flags),
         data_parallel_towers=flags.get("mm_encoder_tp_mode") == "data",
     )
     dtype = TORCH[str(resolved["dtype"])]

@@ -15,6 +15,7 @@ class LoadRules(Range, frozen=True):
     # by layer. "held": quantised while loading, but the loader's dict keeps every 16-bit parameter until it is done.
     # "meta": parameters come to the GPU when their first tensor does, and are quantised with their last
     online_fp8: Literal["after", "held", "meta"]
+    balancing_buffer: bool = True  # --enable-eplb keeps room for one layer's experts (eplb_state.py)
     deepstack_without_tower: bool = False  # Qwen3-VL keeps its deepstack buffers where no vision tower is built
 
 
@@ -23,7 +24,8 @@ LOAD: tuple[LoadRules, ...] = (
     LoadRules(20 * MIB, "meta", since="0.21.0"),  # gpu_worker.py:215 (0.21.0) _scoped_allocator_max_split
     LoadRules(0, "meta", since="0.16.0"),
     LoadRules(0, "held", since="0.13.0"),
-    LoadRules(0, "after"),
+    LoadRules(0, "after", since="0.12.0"),
+    LoadRules(0, "after", balancing_buffer=False),
 )
 # fastsafetensors copies whole files to the GPU, one a rank at a time (weight_utils.py
 # fastsafetensors_weights_iterator); the hub's usual limit for one file
