@@ -28,6 +28,7 @@ class ModelFacts(Struct, frozen=True):
     max_head: int
     head_sizes: tuple[int, ...]
     blocked: tuple[Linear | Experts, ...]  # block-quantised FP8 modules, distinct shapes, in the order they are built
+    packed: tuple[Linear, ...]  # the same for integer weights of compressed-tensors
 
 
 _cache: dict[int, tuple[Model, ModelFacts]] = {}
@@ -94,6 +95,7 @@ def _facts(model: Model) -> ModelFacts:
         max_head=max(heads, default=0),
         head_sizes=heads,
         blocked=_blocked(model),
+        packed=_packed(model),
     )
 
 
@@ -106,6 +108,15 @@ def _blocked(model: Model) -> tuple[Linear | Experts, ...]:
             if m.scheme.strategy == "block" and m.scheme.method in ("fp8", "compressed-tensors"):
                 size = (m.in_features, m.parts, m.shard) if isinstance(m, Linear) else (m.hidden, m.intermediate)
                 seen.setdefault((type(m), size), m)
+    return tuple(seen.values())
+
+
+def _packed(model: Model) -> tuple[Linear, ...]:
+    seen: dict[tuple[object, ...], Linear] = {}
+    for block in dict.fromkeys(layer.block for layer in model.layers):
+        for m in block.modules:
+            if isinstance(m, Linear) and m.scheme is not None and m.scheme.format == "pack-quantized":
+                seen.setdefault((m.in_features, m.parts, m.shard), m)
     return tuple(seen.values())
 
 

@@ -31,6 +31,7 @@ from oomph.engines.vllm.resolve_attention import (
 )
 from oomph.engines.vllm.resolve_build import verify_blocks, verify_build
 from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode
+from oomph.engines.vllm.resolve_kernels import verify_kernels
 from oomph.engines.vllm.resolve_limits import (
     batch_limits,
     resolve_dtype,
@@ -230,6 +231,7 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
     )
     made = lay_out(model, facts, setup, d, rules(r.version))
     verify_blocks(facts, d, tp=r.tensor_parallel_size, dp=r.data_parallel_size, ep=r.enable_expert_parallel, sm=gpu.sm)
+    verify_kernels(facts, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype)
     return replace(
         r,
         block_size=made.block_size,
