@@ -10,6 +10,7 @@ from oomph.plan import load, plan, run
 from oomph.report.text import Style
 from oomph.report.what_if_text import render
 from oomph.search.what_if import Row, WhatIf, tries, what_if
+from oomph.units import GIB
 
 
 def looked(command: str, gpu: str, version: str = "0.32.0") -> tuple[WhatIf, dict[str, Row]]:
@@ -29,7 +30,8 @@ def test_weights_that_do_not_fit_do_not_care_for_the_budget() -> None:
     assert budget.advised
     assert rows["--max-model-len 4096"].effect == "nothing"
     assert rows["--kv-cache-dtype fp8"].effect == "nothing"
-    assert rows["cyankiwi/gemma-4-31B-it-AWQ-4bit"].effect == "fixes"
+    assert rows["cyankiwi/gemma-4-31B-it-AWQ-4bit"].gain_bytes > 4 * GIB
+    assert any(r.effect == "fixes" for r in found.rows if r.kind == "checkpoint")
     assert "before the weights" in rows["--max-model-len 4096"].why
 
 
