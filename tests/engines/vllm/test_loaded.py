@@ -44,16 +44,10 @@ def llama() -> Model:
 
 @pytest.mark.parametrize("row", MEASURED, ids=lambda row: row["id"])
 def test_measured_weights(row: dict[str, Any]) -> None:
-    plan = Case(row).plan()
-    assert plan.loaded_bytes == pytest.approx(row["weights_bytes"], rel=1e-5)
+    assert Case(row).plan().loaded_bytes == row["weights_bytes"]
     # what a checkpoint's own weights leave differs from dummy ones by a block or two
     real = Case(row, load_format="auto").plan()
-    assert real.loaded_bytes == pytest.approx(row["weights_bytes"], rel=1.5e-3)
-
-
-def test_nearly_all_to_the_byte() -> None:
-    exact = [row for row in MEASURED if Case(row).plan().loaded_bytes == row["weights_bytes"]]
-    assert len(exact) >= len(MEASURED) - 5  # Gemma 4's norms without weights: 512 bytes a layer
+    assert real.loaded_bytes == pytest.approx(row["weights_bytes"], rel=5e-4)
 
 
 def test_the_allocation_that_failed() -> None:
