@@ -176,7 +176,7 @@ class Rope(Struct, frozen=True):
     kind: str = "default"
     dtype: str = ""  # "" = the model's
     params: tuple[tuple[str, float], ...] = ()  # what else tells two ropes apart
-    short: int = 0  # rows in releases without the build habit `only` (facts/vllm/structure.py)
+    short: int = 0  # rows in releases without the build habit `only` (facts/vllm/structure.py); -1 = no table there
     only: str = ""
     narrow: int = 0  # `dim` in releases without `only`; 0 = the same
 

@@ -212,6 +212,8 @@ def _ropes(layer: Layer, build: Build, seen: set[Rope]) -> Iterator[Created]:
                 continue
             seen.add(rope)
             held = not rope.only or rope.only in build.habits
+            if not held and rope.short < 0:
+                continue
             rows = rope.positions if held else rope.short or rope.positions
             size = rows * (rope.dim if held else rope.narrow or rope.dim) * nbytes(_rope_dtype(rope, mixer, build), 1)
             yield Created("rotary", "cos_sin_cache", "buffers", size, rope, rows)

@@ -54,6 +54,27 @@ HABITS: tuple[Habit, ...] = (
     Habit("Pixtral frequencies by axis", since="0.30.0"),
 )
 
+# registry.py _TRANSFORMERS_SUPPORTED_MODELS: the release from which transformers' own code serves an architecture. It
+# keeps a few rotary frequencies where vLLM's classes keep a table of all positions. "" = always did.
+TRANSFORMERS_SINCE: dict[str, str] = {
+    "ArceeForCausalLM": "0.32.0",
+    "GPTNeoXForCausalLM": "0.32.0",
+    "GlmForCausalLM": "0.32.0",
+    "HunYuanDenseV1ForCausalLM": "0.29.0",
+    "HunYuanMoEV1ForCausalLM": "0.29.0",
+    "Olmo2ForCausalLM": "0.26.0",
+    "Olmo3ForCausalLM": "0.29.0",
+    "PhiForCausalLM": "0.32.0",
+    "SeedOssForCausalLM": "0.32.0",
+    "SmolLM3ForCausalLM": "",
+    "Starcoder2ForCausalLM": "0.25.0",
+}
+_BACKENDS = (
+    *(Habit(f"{name} by vLLM", until=v) for name, v in TRANSFORMERS_SINCE.items() if v),
+    *(Habit(f"{name} by transformers", since=v) for name, v in TRANSFORMERS_SINCE.items()),
+)
+
 
 def habits(version: str, sm: int) -> frozenset[str]:
-    return frozenset(h.name for h in select(HABITS, version) if not h.sm or any(low <= sm < high for low, high in h.sm))
+    rows = select((*HABITS, *_BACKENDS), version)
+    return frozenset(h.name for h in rows if not h.sm or any(low <= sm < high for low, high in h.sm))

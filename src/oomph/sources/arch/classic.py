@@ -13,9 +13,12 @@ from oomph.sources.arch.decoder import (
     ALL_STAGES,
     Names,
     Style,
+    backed,
     decoder_layers,
     decoder_root,
+    dims,
     fill,
+    frequencies,
     norm,
     packed,
 )
@@ -89,13 +92,20 @@ def build(b: Builder) -> Skeleton:
     if not b.text.dtype(b.config.dtype()):
         b.dtype = "F32"  # these configs are older than torch_dtype
     if b.architecture == "GPTNeoXForCausalLM":
-        fill(b, _NEOX)
-        return Skeleton(decoder_layers(b, _NEOX, "gpt_neox"), decoder_root(b, _NEOX, "gpt_neox", "embed_out"))
+        return _neox(b)
     if b.architecture.startswith("ChatGLM"):
         return _chatglm(b)
     if b.architecture == "GPT2LMHeadModel":
         return _gpt2(b)
     return _opt(b) if b.architecture == "OPTForCausalLM" else _falcon(b)
+
+
+def _neox(b: Builder) -> Skeleton:
+    fill(b, _NEOX)
+    _, _, head_dim = dims(b.text, _NEOX)
+    layers = decoder_layers(b, _NEOX, "gpt_neox", rope=backed(b, rope_of(b.text, head_dim)))
+    root = decoder_root(b, _NEOX, "gpt_neox", "embed_out")
+    return Skeleton(layers, b.block([*root.modules, *frequencies(b, layers)]))
 
 
 def _chatglm(b: Builder) -> Skeleton:

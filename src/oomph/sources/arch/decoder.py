@@ -215,6 +215,22 @@ def decoder_layers(
     return tuple(layers)
 
 
+def backed(b: Builder, rope: Rope) -> Rope:
+    """The table of an architecture that transformers' own code may serve: then there is none (facts/vllm/structure.py
+    TRANSFORMERS_SINCE)."""
+    return replace(rope, only=f"{b.architecture} by vLLM", short=-1)
+
+
+def frequencies(b: Builder, layers: Sequence[Layer]) -> list[Module]:
+    """What transformers keeps instead of a table: inv_freq and a copy of it, float32."""
+    ropes = {m.rope for x in layers for m in x.mixers if isinstance(m, Attention) and m.rope is not None}
+    return [
+        Param(f"rotary_emb.inv_freq.{i}", (rope.dim,), "F32", "other", stored=False, created_dtype="F32",
+              only=f"{b.architecture} by transformers", everywhere=True)
+        for i, rope in enumerate(sorted(ropes, key=repr))
+    ]  # fmt: skip
+
+
 def dims(t: Config, style: Style) -> tuple[int, int, int]:
     heads, kv, head_dim = heads_of(t)
     return heads, kv, head_dim if style.own_head_dim else t.integer("hidden_size") // heads

@@ -13,10 +13,12 @@ from oomph.sources.arch.decoder import (
     ALL_STAGES,
     Names,
     Style,
+    backed,
     decoder_layers,
     decoder_root,
     dims,
     fill,
+    frequencies,
 )
 from oomph.sources.arch.llama import LLAMA
 
@@ -155,6 +157,20 @@ STYLES: dict[str, Style] = {
     "XverseForCausalLM": LLAMA,
 }
 
+# architectures that transformers' own code serves in some release (facts/vllm/structure.py says since when)
+TRANSFORMERS = frozenset(
+    {
+        "ArceeForCausalLM",
+        "GlmForCausalLM",
+        "HunYuanDenseV1ForCausalLM",
+        "Olmo2ForCausalLM",
+        "Olmo3ForCausalLM",
+        "PhiForCausalLM",
+        "SeedOssForCausalLM",
+        "SmolLM3ForCausalLM",
+        "Starcoder2ForCausalLM",
+    }
+)
 _HEADS = {"InternLM2ForCausalLM": "output"}
 _PREFIXES = {"ExaoneForCausalLM": "transformer"}
 
@@ -177,6 +193,12 @@ def build(b: Builder) -> Skeleton:
         return rope_of(t, head_dim, params={"rope_type": "default", "rope_theta": base})
 
     prefix, head = _PREFIXES.get(b.architecture, "model"), _HEADS.get(b.architecture, "lm_head")
-    layers = decoder_layers(b, style, prefix, rope=sliding_rope)
+
+    def table(window: int) -> Rope | None:
+        rope = sliding_rope(window)
+        return backed(b, rope) if rope is not None and b.architecture in TRANSFORMERS else rope
+
+    layers = decoder_layers(b, style, prefix, rope=table)
     root = decoder_root(b, style, prefix, head, head_bias=b.architecture == "PhiForCausalLM")
-    return Skeleton(layers, root)
+    kept = frequencies(b, layers) if b.architecture in TRANSFORMERS else []
+    return Skeleton(layers, b.block([*root.modules, *kept]))

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from oomph.errors import ConfigError
 from oomph.ir.model import Linear, Module, Param, Part
-from oomph.sources.arch.base import Builder, Site, Skeleton
+from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.decoder import (
     ALL_STAGES,
     Mlp,
     Names,
     Style,
+    backed,
     decoder_layers,
     decoder_root,
     dense_mlp,
+    dims,
     fill,
+    frequencies,
 )
 from oomph.sources.arch.moe import mixtral_mlp
 from oomph.sources.config import Config
@@ -70,8 +73,12 @@ def build(b: Builder) -> Skeleton:
     if isinstance(original, int) and b.architecture == "PhiMoEForCausalLM":
         b.text.fill(original_max_position_embeddings=original)  # PhimoeConfig lifts it out of the rope parameters
     mlp = makers[b.architecture](b, style)
-    head_bias = b.architecture == "PhiMoEForCausalLM"
-    return Skeleton(decoder_layers(b, style, mlp=mlp), decoder_root(b, style, head_bias=head_bias))
+    root = decoder_root(b, style, head_bias=b.architecture == "PhiMoEForCausalLM")
+    if b.architecture != "HunYuanMoEV1ForCausalLM":
+        return Skeleton(decoder_layers(b, style, mlp=mlp), root)
+    _, _, head_dim = dims(b.text, style)
+    layers = decoder_layers(b, style, mlp=mlp, rope=backed(b, rope_of(b.text, head_dim)))
+    return Skeleton(layers, b.block([*root.modules, *frequencies(b, layers)]))
 
 
 def _olmoe(b: Builder, style: Style) -> Mlp:
