@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from oomph.engines.vllm.allocator import ROUND
 from oomph.engines.vllm.shard import stage_layers
 from oomph.engines.vllm.weights import Build, Placed
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.load import LoadRules
 from oomph.ir.model import Attention, Experts, Layer, Model
+from oomph.units import round_up
 
 Buffers = tuple[tuple[str, int], ...]
 
@@ -32,18 +34,19 @@ def _buffers(model: Model, build: Build, rules: LoadRules, tokens: int) -> Itera
     if per_layer and model.towers:  # gemma3n_mm.py:530, gemma4_mm.py:993
         yield "per_layer_embeddings", tokens * per_layer * d
     if model.architecture.startswith("Gemma4"):
-        yield from _norms_without_weights(model, build, d)
+        yield "norms without weights", _norms_without_weights(model, build, d)
 
 
-def _norms_without_weights(model: Model, build: Build, d: int) -> Iterator[tuple[str, int]]:
-    """layernorm.py:64 (0.21.0): RMSNorm(has_weight=False) makes its ones all the same: v_norm and the router's norm."""
+def _norms_without_weights(model: Model, build: Build, d: int) -> int:
+    """layernorm.py:64 (0.21.0): RMSNorm(has_weight=False) makes its ones all the same: v_norm and the router's norm.
+    Each is a tensor of its own."""
     stage = stage_layers(len(model.layers), build.layout)
+    total = 0
     for layer in model.layers[stage.start : stage.stop]:
-        for mixer in layer.mixers:
-            if isinstance(mixer, Attention):
-                yield "v_norm", mixer.head_dim_v * d
+        total += sum(round_up(m.head_dim_v * d, ROUND) for m in layer.mixers if isinstance(m, Attention))
         if any(isinstance(m, Experts) for m in layer.block.modules):
-            yield "router.norm", model.hidden_size * d
+            total += round_up(model.hidden_size * d, ROUND)
+    return total
 
 
 def balancing_buffers(places: tuple[Placed, ...], build: Build, rules: LoadRules, flags: Mapping[str, Any]) -> Buffers:
