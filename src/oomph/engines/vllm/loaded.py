@@ -30,7 +30,7 @@ _SMS = 132  # where a GPU's multiprocessors are not known; only Marlin's workspa
 
 
 class WeightsPlan(Struct, frozen=True):
-    created_bytes: int  # parameters and buffers as the layers create them
+    created_bytes: int  # parameters and buffers as the layers of the model itself create them, drafters not counted
     loaded_bytes: int  # what the allocator holds after load_model: "Model loading took"
     low: int
     high: int
@@ -59,7 +59,7 @@ def weights_terms(
         return found[2]
     places, drafts = _places(model, build, resolved, draft)
     load = play(places, build, setting, drafts, balancing_buffers(places, build, setting.rules, deployment.flags))
-    total = sum(place.nbytes for place in (*places, *(p for d in drafts for p in d.places)))
+    total = sum(place.nbytes for place in places)
     parts = _parts(places, build, load, setting)
     # every kernel's repacking is read from its source; Hopper's was also measured, to the byte
     slack = round(_UNMEASURED * load.loaded) if setting.online or (load.changed and setting.sm != 90) else 0
