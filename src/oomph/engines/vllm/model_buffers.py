@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from oomph.engines.vllm.allocator import ROUND
-from oomph.engines.vllm.shard import stage_layers
+from oomph.engines.vllm.shard import Layout, stage_layers
 from oomph.engines.vllm.weights import Build, Placed
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.load import LoadRules
@@ -17,8 +17,17 @@ from oomph.units import round_up
 Buffers = tuple[tuple[str, int], ...]
 
 
+_FOUND: dict[tuple[int, Layout, str, bool, bool, int], tuple[Model, Buffers]] = {}
+
+
 def model_buffers(model: Model, build: Build, rules: LoadRules, tokens: int) -> Buffers:
-    return tuple(_buffers(model, build, rules, tokens))
+    key = (id(model), build.layout, build.dtype, build.towers, rules.deepstack_without_tower, tokens)
+    found = _FOUND.get(key)
+    if found is None or found[0] is not model:
+        if len(_FOUND) > 4096:
+            _FOUND.clear()
+        found = _FOUND[key] = (model, tuple(_buffers(model, build, rules, tokens)))
+    return found[1]
 
 
 def _buffers(model: Model, build: Build, rules: LoadRules, tokens: int) -> Iterator[tuple[str, int]]:
