@@ -32,6 +32,7 @@ def answer_json(a: Answer) -> dict[str, Any]:
     p, kv = a.point, a.plan.kv
     return {
         "checkpoint": p.arm.model,
+        "precision": a.precision,
         "context": p.context,
         "users": p.users,
         "quality_loss": p.quality,

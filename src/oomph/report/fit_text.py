@@ -161,15 +161,15 @@ STAGE_WORDS = {
 
 
 def _front(found: Fit, answers: Sequence[Answer], style: Style, width: int) -> Iterable[str]:
-    yield style.bold(f"  {'':2}{'context':>9}{'users':>7}{'quality':>9}{'speed':>7}  checkpoint and flags")
+    yield style.bold(f"  {'':2}{'context':>9}{'users':>7}{'quality':>12}{'speed':>7}  checkpoint and flags")
     for a in answers:
         p = a.point
         mark = ">" if a is found.pick else " "
-        quality = f"-{p.quality:.1f}" if p.quality else "full"
-        yield f"  {mark} {p.context:>9,}{p.users:>7}{quality:>9}{a.relative_speed:>7.0%}  {p.arm.model}"
+        quality = f"{a.precision} -{p.quality:.1f}" if p.quality else a.precision
+        yield f"  {mark} {p.context:>9,}{p.users:>7}{quality:>12}{a.relative_speed:>7.0%}  {p.arm.model}"
         flags = describe(a)
         if flags:
-            yield from (style.dim(line) for line in _wrapped(flags, width, " " * 38))
+            yield from (style.dim(line) for line in _wrapped(flags, width, " " * 41))
 
 
 def describe(answer: Answer) -> str:

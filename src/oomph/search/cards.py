@@ -12,7 +12,7 @@ from oomph.facts.gpus import GpuRow, find, rows
 from oomph.facts.vllm.defaults import defaults
 from oomph.ir.model import Model
 from oomph.search.fit import Answer, Spaces, Want, base_of, gives_up, models_of
-from oomph.search.score import quality_loss
+from oomph.search.score import precision, quality_loss
 from oomph.search.solve import Solver
 from oomph.search.space import Arm, Options, Space, context_grid
 
@@ -134,7 +134,7 @@ def _card(
         memory_bytes=row.total_bytes * count,
         nominal_gb=row.nominal_gb * count,
         price=price,
-        answer=Answer(point, plan, 1.0, gives_up(point)),
+        answer=Answer(point, plan, 1.0, gives_up(point), precision(models[arm.model])),
         headroom_bytes=min(r.total_bytes - s.peak_high for r in plan.ranks for s in r.stages),
         users=users,
         longest=solver.longest(arm, want.users, space, grid),

@@ -64,6 +64,7 @@ class Answer(Struct, frozen=True):
     plan: Plan
     relative_speed: float  # 1.0 = the fastest of the front
     gives_up: tuple[str, ...]
+    precision: str = ""  # of most of its weights
 
 
 class Neighbour(Struct, frozen=True):
@@ -289,7 +290,7 @@ def _answers(solver: Solver, points: Sequence[Point], models: dict[str, Model]) 
         plan = solver.planner(solver.deployment(p.arm, p.context, p.users, p.utilisation), models[p.arm.model])
         if judge(plan, margin=solver.margin).kind != "ok":
             continue
-        out.append(Answer(p, plan, 0.0, gives_up(p)))
+        out.append(Answer(p, plan, 0.0, gives_up(p), score.precision(models[p.arm.model])))
     if not out:
         return out
     seconds = [score.request_seconds(models[a.point.arm.model], a.point.arm, a.plan) for a in out]

@@ -11,7 +11,7 @@ import math
 
 from oomph.facts import gpus
 from oomph.ir.hardware import Device
-from oomph.ir.model import Experts, Linear, Model, Scheme
+from oomph.ir.model import Block, Experts, Linear, Model, Scheme
 from oomph.ir.plan import Plan
 from oomph.search.space import Arm
 from oomph.units import GIB, cdiv
@@ -51,12 +51,8 @@ def scheme_loss(scheme: Scheme | None) -> float:
 def quality_loss(model: Model, arm: Arm) -> float:
     """The mean over the weights of the layers, as the checkpoint has them, and a little for an 8-bit KV cache."""
     total = lost = 0.0
-    seen: dict[int, int] = {}
-    for layer in model.layers:
-        seen[id(layer.block)] = seen.get(id(layer.block), 0) + 1
-    blocks = {id(layer.block): layer.block for layer in model.layers}
-    for key, times in seen.items():
-        for m in blocks[key].modules:
+    for block, times in _blocks(model):
+        for m in block.modules:
             if isinstance(m, Experts):
                 n = m.count * m.hidden * m.intermediate * (3 if m.gated else 2)
             elif isinstance(m, Linear):
@@ -67,6 +63,14 @@ def quality_loss(model: Model, arm: Arm) -> float:
             lost += n * times * scheme_loss(m.scheme)
     kv = arm.kv_dtype != "auto" or bool(model.quantization and model.quantization.kv_cache)
     return round(lost / total if total else 0.0, 1) + (KV_FP8_LOSS if kv else 0.0)
+
+
+def _blocks(model: Model) -> list[tuple[Block, int]]:
+    """Each kind of layer once, with how often it is there."""
+    seen: dict[int, tuple[Block, int]] = {}
+    for layer in model.layers:
+        seen[id(layer.block)] = (layer.block, seen.get(id(layer.block), (layer.block, 0))[1] + 1)
+    return list(seen.values())
 
 
 def precision(model: Model) -> str:
@@ -141,12 +145,12 @@ def kv_read(plan: Plan) -> int:
 
 def _active_parameters(model: Model) -> int:
     n = 0
-    for layer in model.layers:
-        for m in layer.block.modules:
+    for block, times in _blocks(model):
+        for m in block.modules:
             if isinstance(m, Experts):
-                n += m.top_k * m.hidden * m.intermediate * (3 if m.gated else 2)
+                n += times * m.top_k * m.hidden * m.intermediate * (3 if m.gated else 2)
             elif isinstance(m, Linear):
-                n += m.in_features * m.out_features
+                n += times * m.in_features * m.out_features
     return n
 
 

@@ -129,11 +129,15 @@ class Solver:
         def over(i: int) -> bool:
             return self.outcome(arm, context, users, grid[i]).kind == "over"
 
-        start = grid.index(self.default) if self.default in grid else len(grid) // 2
+        # what other numbers of users ended with is the best first guess
+        known = next((self._best[arm, n] for n in reversed(space.users) if self._best.get((arm, n))), self.default)
+        start = grid.index(known) if known in grid else len(grid) // 2
         first = self.outcome(arm, context, users, grid[start])
         if first.kind == "never":
             return 0.0
-        guess = start if first.plan is None else _guess(first.plan, grid, start, margin=self.margin)
+        guess = start
+        if known == self.default and first.plan is not None:
+            guess = _guess(first.plan, grid, start, margin=self.margin)
         low, high = -1, len(grid)  # not over at low, over at high
         for i in (guess, guess + 1, guess - 1):
             if low < i < high:
@@ -161,13 +165,21 @@ class Solver:
         return (top, found) if found.kind == "ok" and found.concurrency >= users else None
 
     def most_users(self, arm: Arm, context: int, space: Space) -> int:
-        """The largest level that fits at this context; 0 = none."""
+        """The largest level that fits at this context; 0 = none. The fewest users have the most room: no level above
+        their concurrency can fit, and the answer is not far below."""
         levels = space.users
-        low, high = -1, len(levels)
+        fewest = self._at(arm, context, levels[0], space)
+        if fewest is None:
+            return 0
+        low, high = 0, bisect_right(levels, fewest[1].concurrency)
+        step = 1
         while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.fits(arm, context, levels[middle], space) else (low, middle)
-        return levels[low] if low >= 0 else 0
+            at = max(high - step, low + 1) if step else (low + high) // 2
+            if self.fits(arm, context, levels[at], space):
+                low, step = at, 0
+            else:
+                high, step = at, 2 * step
+        return levels[low]
 
     def longest(self, arm: Arm, users: int, space: Space, grid: Sequence[int]) -> int:
         low, high = -1, len(grid)
