@@ -1,0 +1,133 @@
+"""`oomph simulate [options] -- vllm serve MODEL FLAGS`: how many users it really serves."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from oomph.errors import CommandError
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--gpu", metavar="GPUS", help='The GPUs: "2x RTX 5070 Ti", auto (default).')
+@click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release: vllm==0.21.0.")
+@click.option("--to", "after", metavar="NAME==VERSION", default="", help="Compare with this release.")
+@click.option("--given", metavar="TERM=SIZE", multiple=True, help="Pin a term: available_kv=11.54GiB.")
+@click.option("--users", type=int, default=0, help="So many users, each with one request at a time.")
+@click.option("--rate", type=float, default=0.0, help="Requests a second, at random times (Poisson).")
+@click.option("--burst", type=int, default=1, help="With --rate: so many arrive together.")
+@click.option("--trace", metavar="FILE", default="", help="CSV or JSONL: Azure, BurstGPT and Mooncake columns.")
+@click.option("--sweep", metavar="users=A..B", default="", help="Several loads: users=1..256.")
+@click.option("--workload", default="fixed", help="fixed (default), chat, long, agentic.")
+@click.option("--prompt", type=int, help="Prompt tokens (1000); for the others their median.")
+@click.option("--output", type=int, help="Generated tokens (250); for the others their median.")
+@click.option("--think", type=float, default=0.0, help="Seconds between an answer and a user's next request.")
+@click.option("--requests", type=int, default=0, help="Requests in all (20 a user, or two minutes of a rate).")
+@click.option("--seed", type=int, default=0, help="The same seed gives the same run.")
+@click.option("--ttft", type=float, default=2.0, help="Users are held while P95 time to first token is below (2 s).")
+@click.option("--tpot", type=float, default=0.0, help="... and P95 milliseconds per token are below this.")
+@click.option("--efficiency", metavar="PART=SHARE", multiple=True, help="bandwidth=0.75, compute=0.5, link=0.6.")
+@click.option("--overhead", type=float, default=1.5, help="Milliseconds of a step outside its kernels (1.5).")
+@click.option("--measured", type=float, default=0.0, help="Measured output tokens/s at --users: scales all times.")
+@click.option("--accepted", type=float, default=0.6, help="Share of drafted tokens that are accepted (0.6).")
+@click.option("--steps", "in_steps", is_flag=True, help="No time model: every step counts as a millisecond.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--svg", metavar="FILE", help="Write the picture.")
+@click.option("--html", metavar="FILE", help="Write one self-contained page.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def command(words: tuple[str, ...], **o: Any) -> int:
+    """How many users does it serve? Without a load: the most that keep the target.
+
+    \b
+    oomph simulate --gpu H100 -- vllm serve Qwen/Qwen3-8B
+    oomph simulate --gpu H100 --users 64 --prompt 8000 --output 500 -- vllm serve Qwen/Qwen3-8B
+    oomph simulate --gpu H100 --sweep users=1..256 -- vllm serve Qwen/Qwen3-8B
+    oomph simulate --gpu B200 --engine vllm==0.19.1 --to vllm==0.21.0 -- vllm serve google/gemma-4-31B-it
+    """
+    if not words:
+        raise CommandError("no command to simulate", hint="oomph simulate --gpu H100 -- vllm serve MODEL")
+    _check(o)
+    from oomph.simulate import api
+    from oomph.simulate.workloads import Arrivals, shape
+
+    setup = _setup(api, list(words), o["engine"], o)
+    arrivals = Arrivals(o["users"], o["rate"], o["burst"], o["think"])
+    load = api.Load(shape(o["workload"], o["prompt"], o["output"]), arrivals, o["requests"], o["seed"], o["trace"])
+    if o["measured"]:
+        setup = api.calibrated(setup, load, o["measured"])
+    target = api.Target(o["ttft"], o["tpot"] / 1000)
+    made = _answer(api, setup, load, target, o)
+    if o["after"]:
+        made = (made, _answer(api, _upgraded(api, setup, o), load, target, o))
+    _print(made, o)
+    return 0
+
+
+def _check(o: dict[str, Any]) -> None:
+    if bool(o["users"]) + bool(o["rate"]) + bool(o["trace"]) + bool(o["sweep"]) > 1:
+        raise CommandError("--users, --rate, --trace and --sweep are four ways to say the load: give one")
+    for name in ("users", "rate", "think", "requests", "ttft", "tpot", "overhead", "measured"):
+        if not 0 <= o[name] < 1e9:
+            raise CommandError(f"--{name} {o[name]:g}: it cannot be negative or endless")
+    for name in ("prompt", "output"):
+        if o[name] is not None and not 1 <= o[name] <= 100_000_000:
+            raise CommandError(f"--{name} {o[name]}: a number of tokens from 1 to 100,000,000")
+    if not 1 <= o["burst"] <= 100_000:
+        raise CommandError(f"--burst {o['burst']}: from 1 to 100,000")
+    if o["measured"] and (not o["users"] or o["in_steps"] or o["after"]):
+        raise CommandError("--measured needs --users (at how many users it was measured), and no --steps or --to")
+
+
+def _setup(api: Any, words: Any, engine: str, o: dict[str, Any]) -> Any:
+    from oomph.cli.plan import _given
+    from oomph.simulate.build import Factors
+
+    shares: dict[str, float] = {}
+    for pair in o["efficiency"]:
+        name, _, value = pair.partition("=")
+        try:
+            shares[name.strip()] = float(value)
+        except ValueError:
+            raise CommandError(f"--efficiency {pair!r} is not PART=SHARE, such as bandwidth=0.8") from None
+    unknown = set(shares) - {"bandwidth", "compute", "link"}
+    if unknown:
+        raise CommandError(f"--efficiency {unknown.pop()}: the parts are bandwidth, compute and link")
+    return api.prepare(
+        words, gpu=o["gpu"], engine=engine, given=_given(o["given"]), accepted=o["accepted"], timed=not o["in_steps"],
+        factors=Factors(overhead_ms=o["overhead"], **shares),
+    )  # fmt: skip
+
+
+def _upgraded(api: Any, setup: Any, o: dict[str, Any]) -> Any:
+    """The same command under another release, without the flags that it does not have."""
+    from oomph.diff import carried
+    from oomph.plan import parse
+
+    version = parse(["vllm", "serve", setup.deployment.model], o["after"]).engine.version
+    return _setup(api, carried(setup.deployment, version)[0], "", {**o, "gpu": None})
+
+
+def _answer(api: Any, setup: Any, load: Any, target: Any, o: dict[str, Any]) -> Any:
+    if o["sweep"]:
+        return setup, load, target, api.sweep(setup, load, api.parse_sweep(o["sweep"]))
+    if o["users"] or o["rate"] or o["trace"]:
+        placed = api.spread(setup, load) if o["users"] else load
+        return api.Simulation(setup, placed, api.simulate(setup, placed))
+    return api.search(setup, load, target)
+
+
+def _print(made: Any, o: dict[str, Any]) -> None:
+    from oomph.report import simulate_text as text
+
+    if o["as_json"]:
+        import msgspec
+
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(text.to_json(made)), indent=1).decode() + "\n")
+    else:
+        text.print_any(made)
+    if o["svg"] or o["html"]:
+        from oomph.report.simulate_svg import write
+
+        write(made, o["svg"] or "", o["html"] or "")

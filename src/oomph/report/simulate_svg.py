@@ -1,0 +1,118 @@
+"""A simulation as a picture: KV cache, running and waiting requests over time, or a sweep. SVG, or a page with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from oomph.errors import InputError
+from oomph.report.simulate_text import lines
+from oomph.report.text import Style
+from oomph.simulate.api import Held, Setup, Simulation
+from oomph.simulate.result import Result
+
+WIDTH, HEIGHT, LEFT, GAP = 820, 150, 70, 34
+_CSS = "body{max-width:58rem;margin:2rem auto;padding:0 1rem;font:15px/1.5 system-ui,sans-serif}pre{overflow-x:auto}"
+
+
+class _NoColour(Style):
+    def __init__(self) -> None:
+        self.on = False
+
+
+def write(made: Any, svg: str, html: str) -> None:
+    picture = draw(made)
+    text = escape("\n".join(lines(made, _NoColour())))
+    title = "oomph simulate"
+    page = (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_CSS}</style>'
+        f"<body><h1>{title}</h1>{picture}<pre>{text}</pre></body></html>\n"
+    )
+    for path, content in ((svg, picture + "\n"), (html, page)):
+        if path:
+            try:
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(content)
+            except OSError as e:
+                raise InputError(f"{path}: {e.strerror or e}") from None
+
+
+def draw(made: Any) -> str:
+    panels = _panels(made)
+    height = len(panels) * (HEIGHT + GAP) + GAP
+    body = "".join(_panel(i, *panel) for i, panel in enumerate(panels))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="100%" role="img" '
+        f'font-family="system-ui,sans-serif" font-size="12"><rect width="100%" height="100%" fill="#fff"/>{body}</svg>'
+    )
+
+
+Panel = tuple[str, Sequence[tuple[float, float]], float, str, str, str]  # title, points, top, top's label, x's, colour
+
+
+def _panels(made: Any) -> list[Panel]:
+    if isinstance(made, Held):
+        result = made.result or made.beyond
+        return _over_time(result, f"{made.users:,} users: ") if result is not None else []
+    if isinstance(made, Simulation):
+        return _over_time(made.result, "")
+    if isinstance(made[0], Setup):
+        return _over_users(made[3])
+    out = []
+    for side in made:
+        version = side[0].deployment.engine.version if isinstance(side, tuple) else side.setup.deployment.engine.version
+        out += [(f"vLLM {version}: {p[0]}", *p[1:]) for p in _panels(side)]
+    return out
+
+
+def _over_time(r: Result, prefix: str) -> list[Panel]:
+    end = f"{r.seconds:,.1f} s"
+    most = max([p.waiting for p in r.timeline], default=0.0)
+    panels: list[Panel] = [
+        (f"{prefix}KV cache", [(p.seconds, p.used) for p in r.timeline], 1.0, "100%", end, "#0ea5e9"),
+        (f"{prefix}running", [(p.seconds, p.running) for p in r.timeline], max(1.0, r.max_running),
+         f"{r.max_running:,}", end, "#2563eb"),
+    ]  # fmt: skip
+    if most:
+        waiting = [(p.seconds, p.waiting) for p in r.timeline]
+        panels.append((f"{prefix}waiting", waiting, most, f"{most:,.0f}", end, "#f59e0b"))
+    return panels
+
+
+def _over_users(rows: Sequence[tuple[int, Result]]) -> list[Panel]:
+    end = f"{rows[-1][0]:,} users"
+    out: list[Panel] = []
+    for title, values, unit, colour in (
+        ("output tokens/s", [r.output_tokens_per_second for _, r in rows], "", "#2563eb"),
+        ("P95 first token", [r.ttft.p95 for _, r in rows], " s", "#dc2626"),
+        ("P95 ms a token", [r.tpot.p95 * 1000 for _, r in rows], " ms", "#f59e0b"),
+        ("KV cache at most", [100 * r.kv_peak for _, r in rows], "%", "#0ea5e9"),
+    ):
+        top = max(values) or 1.0
+        points = [(float(n), v) for (n, _), v in zip(rows, values)]
+        out.append((title, points, top, f"{top:,.3g}{unit}" if top < 1000 else f"{top:,.0f}{unit}", end, colour))
+    return out
+
+
+def _panel(
+    index: int, title: str, points: Sequence[tuple[float, float]], top: float, label: str, end: str, colour: str
+) -> str:
+    y0 = GAP + index * (HEIGHT + GAP)
+    last = max((x for x, _ in points), default=0.0) or 1.0
+    width = WIDTH - LEFT - 20
+    base = y0 + HEIGHT
+
+    def place(x: float, y: float) -> str:
+        return f"{LEFT + width * x / last:.1f},{base - HEIGHT * min(1.0, y / (top or 1.0)):.1f}"
+
+    path = " ".join(place(x, y) for x, y in [(0.0, points[0][1] if points else 0.0), *points])
+    return (
+        f'<text x="{LEFT}" y="{y0 - 8}" font-weight="600">{escape(title)}</text>'
+        f'<line x1="{LEFT}" y1="{base}" x2="{WIDTH - 20}" y2="{base}" stroke="#888"/>'
+        f'<line x1="{LEFT}" y1="{y0}" x2="{WIDTH - 20}" y2="{y0}" stroke="#8884"/>'
+        f'<text x="{LEFT - 6}" y="{y0 + 4}" text-anchor="end">{escape(label)}</text>'
+        f'<text x="{LEFT - 6}" y="{base + 4}" text-anchor="end">0</text>'
+        f'<text x="{WIDTH - 20}" y="{base + 14}" text-anchor="end">{escape(end)}</text>'
+        f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>'
+    )

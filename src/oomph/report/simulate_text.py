@@ -1,0 +1,254 @@
+"""A simulation for people: how many users, what stops the next one, and the picture of the KV cache over time."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import Any, TextIO
+
+from msgspec import to_builtins
+
+from oomph.report.text import Style
+from oomph.simulate.api import Held, Load, Setup, Simulation, Target, fails
+from oomph.simulate.result import Result
+
+LIMITS = {
+    "blocks": "KV blocks",
+    "max_num_seqs": "max_num_seqs",
+    "max_num_batched_tokens": "max_num_batched_tokens",
+}
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+def print_any(made: Any, out: TextIO | None = None) -> None:
+    stream = out or sys.stdout
+    stream.write("\n".join(lines(made, Style(stream))) + "\n")
+
+
+def lines(made: Any, style: Style) -> list[str]:
+    if isinstance(made, Held):
+        return [*_head(made.setup, made.load, style), *_held(made, style), *_foot(made.setup)]
+    if isinstance(made, Simulation):
+        return [*_head(made.setup, made.load, style), *_run(made, style), *_foot(made.setup)]
+    if isinstance(made[0], Setup):
+        setup, load, target, rows = made
+        return [*_head(setup, load, style), *_sweep(rows, target, style), *_foot(setup)]
+    return _compare(made, style)
+
+
+def _head(setup: Setup, load: Load, style: Style) -> list[str]:
+    d = setup.deployment
+    gpu = f"{len(d.gpus)} x {d.gpus[0].name}" if len(d.gpus) > 1 else d.gpus[0].name
+    return ["", f"  {style.bold(d.model)}   vLLM {d.engine.version}   {gpu}", f"  {_load(load)}", ""]
+
+
+def _load(load: Load) -> str:
+    if load.trace:
+        return f"trace {load.trace}"
+    s, a = load.shape, load.arrivals
+    about = "about " if s.prompt_sigma else ""
+    words = f"{about}{s.prompt:,} tokens in, {about}{s.output:,} out"
+    if s.turns > 1:
+        words += f", conversations of {s.turns} turns"
+    if s.shared:
+        words += f", {s.shared:,} tokens of prefix shared by all"
+    if a.rate:
+        words += f"; {a.rate:g} requests/s" + (f" in bursts of {a.burst}" if a.burst > 1 else "")
+    if a.pause:
+        words += f"; {a.pause:g} s between requests"
+    return words
+
+
+def _held(held: Held, style: Style) -> list[str]:
+    t = held.target
+    promise = f"P95 first token within {t.ttft:g} s" + (f", P95 {t.tpot * 1000:g} ms a token" if t.tpot else "")
+    out = []
+    if held.users:
+        out.append(f"  {style.good(f'{held.users:,} USERS')} at a time   ({promise}, no preemption)")
+    else:
+        out.append(f"  {style.bad('NOT ONE USER')}   ({promise}, no preemption)")
+    if held.breaks:
+        out.append(f"  The next one breaks it: {held.breaks}.")
+    elif held.users:
+        out.append("  More were not tried.")
+    printed = held.setup.plan.kv
+    if printed is not None and held.result is not None:
+        logged = held.setup.built.cache.max_concurrency
+        length = held.setup.built.config.max_model_len
+        out.append(f'  The log will say "{logged:.2f}x" for {length:,} tokens per request: another question.')
+    result = held.result or held.beyond
+    return [*out, "", *_figures(result), "", *_picture(result), ""] if result is not None else out
+
+
+def _run(sim: Simulation, style: Style) -> list[str]:
+    r = sim.result
+    out = []
+    if sim.load.arrivals.users:
+        out.append(f"  {style.bold(f'{sim.load.arrivals.users:,} users')}")
+    if r.rejected:
+        out += [f"  {style.bad(f'{r.rejected:,} requests are refused')}: {r.rejection}"]
+    if r.never:
+        text = f"{r.never:,} requests never start"
+        out.append(f"  {style.bad(text)}: the engine gives no error, they wait for ever and so does all behind them.")
+        out.append("  They were taken out so that the rest could be simulated.")
+    return [*out, *_figures(r), "", *_picture(r), ""]
+
+
+def _figures(r: Result) -> list[str]:
+    def row(name: str, *values: str) -> str:
+        return f"  {name:<18}" + "".join(f"{v:>12}" for v in values)
+
+    out = [row("", "P50", "P95", "P99")]
+    out.append(row("first token", *(_seconds(v) for v in (r.ttft.p50, r.ttft.p95, r.ttft.p99))))
+    out.append(row("a token", *(_seconds(v) for v in (r.tpot.p50, r.tpot.p95, r.tpot.p99))))
+    out.append(row("in the queue", *(_seconds(v) for v in (r.queue.p50, r.queue.p95, r.queue.p99))))
+    out.append("")
+    out.append(
+        f"  {r.output_tokens_per_second:,.0f} tokens/s out, {r.prompt_tokens_per_second:,.0f} in; "
+        f"{r.mean_running:.1f} running on average, {r.max_running:,} at most; "
+        f"{r.done:,} requests in {_seconds(r.seconds)}"
+    )
+    cached = f", {r.cached_share:.0%} of the prompt tokens from the prefix cache" if r.cached_share else ""
+    out.append(
+        f"  KV cache {r.kv_mean:.0%} full on average, {r.kv_peak:.0%} at most{cached}; "
+        + (f"{r.preemptions:,} preemptions" if r.preemptions else "no preemption")
+    )
+    if r.binds:
+        share = sum(r.binds.values())
+        main = max(r.binds, key=lambda k: r.binds[k])
+        out.append(f"  Requests waited {share:.0%} of the time, mostly for {LIMITS.get(main, main)}")
+    return out
+
+
+def _picture(r: Result) -> list[str]:
+    width = min(shutil.get_terminal_size((100, 24)).columns, 110) - 16
+    if len(r.timeline) < 2 or width < 20:
+        return []
+    end = r.timeline[-1].seconds or 1.0
+    rows = [
+        ("KV cache", [p.used for p in r.timeline], 1.0, "100%"),
+        ("running", [p.running for p in r.timeline], float(max(1, r.max_running)), f"{r.max_running:,}"),
+    ]
+    if r.max_waiting:
+        top = max(p.waiting for p in r.timeline)
+        rows.append(("waiting", [p.waiting for p in r.timeline], max(1.0, top), f"{max(1.0, top):,.0f}"))
+    out = []
+    times = [p.seconds for p in r.timeline]
+    for name, values, top, label in rows:
+        out.append(f"  {name:<9} {_spark(times, values, end, top, width)} {label}")
+    out.append(f"  {'':<9} 0{_seconds(end):>{width - 1}}")
+    return out
+
+
+def _spark(times: list[float], values: list[float], end: float, top: float, width: int) -> str:
+    out, at = "", 0
+    for column in range(width):
+        until = end * (column + 0.5) / width
+        while at < len(times) - 1 and times[at] < until:
+            at += 1
+        share = min(1.0, max(0.0, values[at] / top))
+        out += _BARS[round(share * 8)] if share > 0 else " "
+    return out
+
+
+def _sweep(rows: list[tuple[int, Result]], target: Target, style: Style) -> list[str]:
+    heads = "".join(
+        f"{name:>{width}}"
+        for name, width in (
+            ("users", 6), ("first token", 13), ("a token", 10), ("tokens/s", 10), ("running", 9), ("KV", 6),
+            ("preempted", 11),
+        )
+    )  # fmt: skip
+    out = [f"  {heads}  waits for"]
+    for n, r in rows:
+        waits = LIMITS[max(r.binds, key=lambda k: r.binds[k])] if r.binds else ""
+        line = (
+            f"  {n:>6,}{_seconds(r.ttft.p95):>13}{_seconds(r.tpot.p95):>10}{r.output_tokens_per_second:>10,.0f}"
+            f"{r.mean_running:>9.1f}{r.kv_peak:>6.0%}{r.preemptions:>11,}  {waits}"
+        )
+        out.append(style.bad(line) if fails(r, target) else line)
+    top = max((r.output_tokens_per_second for _, r in rows), default=0.0)
+    out += ["", "  tokens/s out"]
+    for n, r in rows:
+        bar = "█" * max(1, round(50 * r.output_tokens_per_second / top)) if top else ""
+        out.append(f"  {n:>6,} {bar} {r.output_tokens_per_second:,.0f}")
+    good = [n for n, r in rows if not fails(r, target)]
+    held = f"{max(good):,}" if good else "none"
+    return [*out, "", f"  Held of these (P95 first token within {target.ttft:g} s, no preemption): {held}", ""]
+
+
+def _compare(pair: tuple[Any, Any], style: Style) -> list[str]:
+    first, second = pair
+    out = [*lines(first, style), *lines(second, style)]
+    names = [m.setup.deployment.engine.version if not isinstance(m, tuple) else "" for m in pair]
+    if isinstance(first, Held):
+        out.append(f"  {style.bold(f'{first.users:,} users on {names[0]}, {second.users:,} on {names[1]}')}")
+    elif isinstance(first, Simulation):
+        a, b = first.result, second.result
+        ratio = f" ({a.seconds / b.seconds:.2f} times)" if b.seconds else ""
+        text = f"{_seconds(a.seconds)} on {names[0]}, {_seconds(b.seconds)} on {names[1]}{ratio}"
+        out.append(f"  {style.bold(text)}")
+    return [*out, ""]
+
+
+def _foot(setup: Setup) -> list[str]:
+    out = []
+    f = setup.factors
+    if not setup.timed:
+        out.append("  Times are steps: one millisecond stands for one step.")
+    elif setup.calibrated:
+        out.append(f"  Times: roofline scaled by {f.scale:.2f} to your measurement; other loads within about 15%.")
+    else:
+        out.append(
+            f"  Times: a roofline at {f.bandwidth:.0%} of bandwidth, {f.compute:.0%} of FLOP/s, {f.overhead_ms:g} ms a"
+            " step, good to a factor of 1.5 either way"
+        )
+        out.append("  (--measured makes it yours). Who runs and who waits follows vLLM's own rules.")
+    return [*out, *(f"  {n[0].upper()}{n[1:]}." for n in setup.built.notes), ""]
+
+
+def _seconds(value: float) -> str:
+    if value >= 120:
+        return f"{value / 60:,.1f} min"
+    if value >= 1:
+        return f"{value:.2f} s"
+    return f"{value * 1000:.1f} ms" if value < 0.01 else f"{value * 1000:.0f} ms"
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------
+
+
+def to_json(made: Any) -> dict[str, Any]:
+    if isinstance(made, Held):
+        return {
+            **_setup_json(made.setup, made.load),
+            "target": to_builtins(made.target),
+            "users": made.users,
+            "breaks": made.breaks,
+            "result": to_builtins(made.result),
+            "beyond": to_builtins(made.beyond),
+        }
+    if isinstance(made, Simulation):
+        return {**_setup_json(made.setup, made.load), "result": to_builtins(made.result)}
+    if isinstance(made[0], Setup):
+        setup, load, target, rows = made
+        return {
+            **_setup_json(setup, load),
+            "target": to_builtins(target),
+            "sweep": [{"users": n, "held": not fails(r, target), "result": to_builtins(r)} for n, r in rows],
+        }
+    return {"schema": 1, "before": to_json(made[0]), "after": to_json(made[1])}
+
+
+def _setup_json(setup: Setup, load: Load) -> dict[str, Any]:
+    d, c = setup.deployment, setup.built.config
+    return {
+        "schema": 1,
+        "engine": {"name": d.engine.name, "version": d.engine.version},
+        "model": d.model,
+        "gpus": [g.name for g in d.gpus],
+        "scheduler": to_builtins(c),
+        "time": {"timed": setup.timed, "calibrated": setup.calibrated, **to_builtins(setup.factors)},
+        "load": to_builtins(load),
+        "notes": list(setup.built.notes),
+    }

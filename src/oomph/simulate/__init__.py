@@ -1,0 +1,41 @@
+"""How many users a deployment really serves: vLLM's scheduler on the planned KV cache.
+
+config.py     what the scheduler works with: groups of the block pool, its settings, a request, what became of it
+scheduler.py  the scheduler: waiting and running, the token budget, the gate, preemption
+pools.py      the blocks, counted or one by one (prefix cache)
+steady.py     requests that only decode, many steps at once
+timing.py     how long a step takes
+build.py      a plan -> config and times
+workloads.py  who asks what and when; traces.py: from a file
+result.py     what is kept of a run
+api.py        run(), held(), sweep()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oomph.simulate.api import Held as Held
+    from oomph.simulate.api import Simulation as Simulation
+    from oomph.simulate.api import Target as Target
+    from oomph.simulate.api import held as held
+    from oomph.simulate.api import prepare as prepare
+    from oomph.simulate.api import run as run
+    from oomph.simulate.api import sweep as sweep
+    from oomph.simulate.build import Factors as Factors
+    from oomph.simulate.result import Result as Result
+
+_PUBLIC = {
+    "Factors": "build", "Held": "api", "Result": "result", "Simulation": "api", "Target": "api", "held": "api",
+    "prepare": "api", "run": "api", "sweep": "api",
+}  # fmt: skip
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'oomph.simulate' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"oomph.simulate.{_PUBLIC[name]}"), name)

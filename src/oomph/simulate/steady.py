@@ -1,0 +1,201 @@
+"""Requests that only decode, summed: which step takes and frees how many blocks follows from residues.
+
+A steady request with `computed = step - k0` takes a block of a group when computed % block_size == 0, that is in steps
+congruent to k0; it frees one when its window's start crosses a block. So a table of residues for each group gives any
+number of steps in one sum, and the tokens read grow by the same amount in every step.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from oomph.simulate.config import Config
+from oomph.simulate.pools import Live
+from oomph.simulate.timing import StepTime
+
+FAR = 1 << 62
+
+
+class Steady:
+    def __init__(self, config: Config) -> None:
+        self.c = config
+        self.groups = config.groups
+        self.k = 0  # the next step
+        self.reqs: dict[int, Live] = {}  # by order of admission
+        self.late = 1 if config.lag and config.settled else 0  # windows follow the tokens that are known
+        self.taking = [[0] * g.block_size if g.kind != "state" else [0] for g in self.groups]
+        self.period = [g.block_size if g.kind == "window" else max(1, g.span) for g in self.groups]
+        self.freeing = [[0] * p if g.kind in ("window", "chunk") else [0] for p, g in zip(self.period, self.groups)]
+        self.has_frees = any(g.kind in ("window", "chunk") for g in self.groups)
+        self.k0_sum = 0
+        self.growing = [0] * len(self.groups)  # whose window is not full yet
+        self.growing_k0 = [0] * len(self.groups)
+        self.finishes: dict[int, list[Live]] = {}
+        self.finish_steps: list[int] = []
+        self.events: list[tuple[int, int, int, int, Live]] = []  # (step, order, group, 0 frees / 1 full, request)
+        self.rates = [(i, g) for i, g in enumerate(self.groups) if g.kind != "state"]
+
+    @property
+    def size(self) -> int:
+        return len(self.reqs)
+
+    # --- who is in
+
+    def join(self, req: Live) -> None:
+        req.k0 = k0 = self.k - req.computed
+        self.reqs[req.order] = req
+        self.k0_sum += k0
+        req.frees = req.grows = 0
+        for i, g in self.rates:
+            self.taking[i][k0 % g.block_size] += 1
+            if g.kind == "full":
+                continue
+            if req.computed + 1 < g.span:
+                req.grows |= 1 << i
+                self.growing[i] += 1
+                self.growing_k0[i] += k0
+                heapq.heappush(self.events, (k0 + g.span - 1, req.order, i, 1, req))
+            starts = k0 + self.late + g.span if g.kind == "window" else self.k
+            if starts <= self.k:
+                self._frees(req, i, 1)
+            else:
+                heapq.heappush(self.events, (starts, req.order, i, 0, req))
+        req.finish = self.k + (req.job.prompt + req.output - req.computed - 1) - 1
+        if req.finish not in self.finishes:
+            self.finishes[req.finish] = []
+            heapq.heappush(self.finish_steps, req.finish)
+        self.finishes[req.finish].append(req)
+
+    def _frees(self, req: Live, i: int, sign: int) -> None:
+        g = self.groups[i]
+        offset = req.k0 + self.late + (g.span - 1 if g.kind == "window" else 0)
+        self.freeing[i][offset % self.period[i]] += sign
+        req.frees ^= 1 << i
+
+    def activate(self) -> None:
+        """Windows that are reached by the next step."""
+        while self.events and self.events[0][0] <= self.k:
+            _, order, i, kind, req = heapq.heappop(self.events)
+            if self.reqs.get(order) is not req:
+                continue
+            if kind == 0:
+                if not req.frees >> i & 1:
+                    self._frees(req, i, 1)
+            elif req.grows >> i & 1:
+                self._full(req, i)
+
+    def _full(self, req: Live, i: int) -> None:
+        req.grows ^= 1 << i
+        self.growing[i] -= 1
+        self.growing_k0[i] -= req.k0
+
+    def _leave(self, req: Live) -> None:
+        del self.reqs[req.order]
+        self.k0_sum -= req.k0
+        for i, g in self.rates:
+            self.taking[i][req.k0 % g.block_size] -= 1
+            if req.frees >> i & 1:
+                self._frees(req, i, -1)
+            if req.grows >> i & 1:
+                self._full(req, i)
+        req.computed = computed = self.k - req.k0
+        before = computed - 1 - self.late  # what the last step saw
+        req.lens = [g.later if g.kind == "state" else -(-computed // g.block_size) for g in self.groups]
+        req.skips = [g.skipped(before) for g in self.groups]
+
+    def leave_last(self) -> Live:
+        """The youngest, put back to where single steps would have brought it."""
+        req = self.reqs[next(reversed(self.reqs))]
+        self._leave(req)
+        self.finishes[req.finish].remove(req)
+        return req
+
+    # --- steps
+
+    def horizon(self) -> int:
+        """Steps up to and including the next finish, and before the next change of a window."""
+        n = self.finish_steps[0] - self.k + 1 if self.finish_steps else FAR
+        return min(n, self.events[0][0] - self.k) if self.events else n
+
+    def taken(self, n: int) -> int:
+        return sum(g.count * _sum(self.taking[i], self.k, n) for i, g in self.rates)
+
+    def freed(self, n: int) -> int:
+        if not self.has_frees:
+            return 0
+        total = 0
+        for i, g in self.rates:
+            if g.kind == "window":
+                total += g.count * _sum(self.freeing[i], self.k, n)
+            elif g.kind == "chunk":
+                total += g.count * (g.span // g.block_size) * _sum(self.freeing[i], self.k, n)
+        return total
+
+    def read(self) -> list[int]:
+        """Tokens of cache that the next step reads, for each group; a decode has as many query pairs."""
+        n, k1 = len(self.reqs), self.k + 1
+        out = []
+        for i, g in enumerate(self.groups):
+            if g.kind == "state":
+                out.append(n)
+            elif g.kind == "full":
+                out.append(n * k1 - self.k0_sum)
+            else:
+                grow = self.growing[i]
+                out.append(grow * k1 - self.growing_k0[i] + (n - grow) * g.span)
+        return out
+
+    def duration(self, time: StepTime, n: int) -> tuple[int, int]:
+        """(ticks of the next n steps, of the last of them). Both sides of the roofline are straight lines."""
+        size = len(self.reqs)
+        memory, compute = time.fixed(size)
+        memory_up = compute_up = 0
+        for i, (g, now) in enumerate(zip(self.groups, self.read())):
+            up = 0 if g.kind == "state" else size if g.kind == "full" else self.growing[i]
+            memory += time.kv[i] * now
+            compute += time.attention[i] * now
+            memory_up += time.kv[i] * up
+            compute_up += time.attention[i] * up
+        last = time.base + max(memory + (n - 1) * memory_up, compute + (n - 1) * compute_up)
+        total, start = 0, 0
+        gap, gap_up = memory - compute, memory_up - compute_up
+        while start < n:  # at most two pieces: before and after the lines cross
+            above = gap + start * gap_up > 0
+            stop = n
+            if (gap + (n - 1) * gap_up > 0) != above:
+                stop = min(n, max(start + 1, _crossing(gap, gap_up, above)))
+            base, up = (memory, memory_up) if above else (compute, compute_up)
+            count = stop - start
+            total += count * (time.base + base) + up * (start + stop - 1) * count // 2
+            start = stop
+        return total, last
+
+    def advance(self, n: int) -> list[Live]:
+        """Those whose last token the n-th step samples, oldest first; they are no longer in."""
+        self.k += n
+        if not self.finish_steps or self.finish_steps[0] >= self.k:
+            return []
+        out = self.finishes.pop(heapq.heappop(self.finish_steps))
+        out.sort(key=lambda r: r.order)
+        for req in out:
+            self._leave(req)
+        return out
+
+
+def _crossing(gap: int, up: int, above: bool) -> int:
+    """The first step whose gap has the other sign (`above`: gap > 0)."""
+    return -(-gap // -up) if above else -gap // up + 1
+
+
+def _sum(table: list[int], k: int, n: int) -> int:
+    """What steps k .. k + n - 1 find in a table of residues."""
+    period = len(table)
+    if n == 1:
+        return table[k % period]
+    whole, rest = divmod(n, period)
+    total = whole * sum(table) if whole else 0
+    at = k % period
+    if rest:
+        end = at + rest
+        total += sum(table[at:end]) if end <= period else sum(table[at:]) + sum(table[: end - period])
+    return total

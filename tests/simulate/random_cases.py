@@ -1,0 +1,120 @@
+"""Random engines and workloads, small enough to be stepped literally and mean enough to run short of everything."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from oomph.simulate.config import Config, Group, Job
+from oomph.simulate.timing import MILLISECOND, StepTime
+
+
+class Listed:
+    """Jobs at given times; each may be followed by others of the same user."""
+
+    def __init__(self, jobs: list[Job], replies: dict[int, tuple[Job, int]]) -> None:
+        self.list, self.replies = jobs, replies
+
+    def jobs(self) -> Iterator[Job]:
+        return iter(sorted(self.list, key=lambda j: (j.at, j.id)))
+
+    def done(self, job: Job, at: int) -> Job | None:
+        if job.id not in self.replies:
+            return None
+        reply, pause = self.replies[job.id]
+        return Job(reply.id, at + pause, reply.prompt, reply.output, reply.chain, reply.priority)
+
+
+def groups(r: random.Random) -> tuple[Group, ...]:
+    size = r.choice([1, 2, 4, 8, 16])
+    kinds = r.choice([("full",), ("full",), ("full", "window"), ("window",), ("full", "chunk"), ("full", "state")])
+    out = []
+    for kind in kinds:
+        count = r.choice([1, 1, 2, 5])
+        b = size * r.choice([1, 1, 2]) if kind == "full" and len(kinds) > 1 and "chunk" not in kinds else size
+        if kind == "window":
+            out.append(Group("window", b, r.randint(1, 60), 0, count))
+        elif kind == "chunk":
+            out.append(Group("chunk", b, b * r.randint(1, 8), 0, count))
+        elif kind == "state":
+            first = r.randint(1, 2)
+            out.append(Group("state", 64, 0, 0, count, first, first + r.randint(0, 1)))
+        else:
+            out.append(Group("full", b, 0, 0, count))
+    return tuple(out)
+
+
+def config(r: random.Random, shared: bool) -> Config:
+    length = r.choice([24, 40, 40, 100, 240])
+    seqs = r.choice([1, 2, 4, 8, 16])
+    batched = max(seqs, r.choice([8, 16, 64, 200]))
+    lag = r.randint(0, 1)
+    made = groups(r)
+    in_flight = batched * (1 + lag)
+    made = tuple(
+        Group(g.kind, g.block_size, g.span, -(-min(g.span + in_flight, length) // g.block_size) + 1, g.count)
+        if g.kind in ("window", "chunk")
+        else g
+        for g in made
+    )
+    one = sum(g.count * (g.later if g.kind == "state" else -(-length // g.block_size)) for g in made)
+    spec = r.choice([0, 0, 0, 2, 3])
+    return Config(
+        groups=made,
+        num_blocks=1 + max(2, int(one * r.choice([0.5, 1.0, 1.2, 2, 5]))),
+        max_num_seqs=seqs,
+        max_num_batched_tokens=batched,
+        max_model_len=length,
+        gate=r.choice(["chunk", "full", "capped", "capped"]),
+        watermark_blocks=r.choice([0, 0, 0, 3]),
+        lag=lag,
+        settled=bool(r.randint(0, 1)),
+        spec_tokens=spec,
+        lookahead=r.choice([0, spec]),
+        accepted=r.randint(0, 1000 * spec),
+        prefix_caching=shared,
+        drop_last_hit=bool(spec and shared and r.randint(0, 1)) and all(g.kind == "full" for g in made),
+        uncached_first=bool(r.randint(0, 1)),
+        policy=r.choice(["fcfs", "fcfs", "fcfs", "priority"]),
+        long_prefill_threshold=r.choice([0, 0, 0, 7]),
+    )
+
+
+def time(r: random.Random, n: int) -> StepTime:
+    return StepTime(
+        base=r.choice([0, 1, 1000]) * MILLISECOND // 1000 + 1,
+        weights=r.randint(0, 10**9),
+        linear=r.randint(0, 10**8),
+        kv=tuple(r.randint(0, 10**7) for _ in range(n)),
+        attention=tuple(r.randint(0, 10**7) for _ in range(n)),
+    )
+
+
+def workload(r: random.Random, c: Config, shared: bool) -> Listed:
+    jobs, replies = [], {}
+    count = r.randint(1, 22)
+    gap = r.choice([0, 10**9, 10**11, 10**12])
+    at = 0
+    for i in range(count):
+        at += r.randint(0, gap) if gap else 0
+        prompt = r.randint(1, max(1, c.max_model_len + (2 if r.random() < 0.05 else -2)))
+        if r.random() < 0.5:
+            prompt = max(1, prompt // 3)
+        chain: tuple[tuple[int, int], ...] = ()
+        if shared and r.random() < 0.8:
+            chain = tuple((r.randint(1, 3), r.choice([4, 16, 20, 33])) for _ in range(r.randint(1, 3)))
+        job = Job(i, at, prompt, r.randint(1, c.max_model_len), chain, r.randint(0, 2))
+        if i and r.random() < 0.3:
+            replies[jobs[-1].id] = (job, r.choice([1, 10**6, 10**12]))
+            jobs.append(job)
+        else:
+            jobs.append(job)
+    followers = {j.id for j, _ in replies.values()}
+    return Listed([j for j in jobs if j.id not in followers], replies)
+
+
+def case(seed: int) -> tuple[Config, StepTime, Listed, bool]:
+    r = random.Random(seed)
+    shared = r.random() < 0.35
+    c = config(r, shared)
+    return c, time(r, len(c.groups)), workload(r, c, shared), shared
