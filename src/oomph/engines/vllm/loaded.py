@@ -186,6 +186,8 @@ def _setting(
     version, tokens = resolved.version, resolved.max_num_batched_tokens
     scheme = online_scheme(model, resolved.quantization)
     rules = load_rules(version)
+    if device.vendor != "nvidia":  # gpu_worker.py:219 (0.21.0): only CUDA
+        rules = replace(rules, max_split=0)
     mla = any(isinstance(m, Attention) and m.kv_lora_rank for layer in model.layers[:4] for m in layer.mixers)
     return Setting(
         version=version,
