@@ -7,6 +7,10 @@ import shutil
 import sys
 from typing import TextIO
 
+from msgspec.structs import replace
+
+from oomph.errors import OomphError
+from oomph.ir.model import Linear
 from oomph.ir.plan import Plan, RankPlan
 from oomph.levers import Lever, levers, useless
 from oomph.plan import load, run
@@ -188,24 +192,93 @@ def _advice(plan: Plan, style: Style) -> list[str]:
         return []
     found = levers(plan, load(plan.deployment.model), run)
     lines = []
+    works_at = 0
     if plan.fits:
         best = [x for x in found if x.fits and x.gain_bytes > 0][:3]
         for i, x in enumerate(best):
             head = style.bold("More     ") if i == 0 else " " * 9
             lines.append(f"  {head}{x.label:<38} +{human(x.gain_bytes)} KV, {x.tokens:,} tokens ({x.cost})")
         return lines
-    if plan.verdict.message and plan.verdict.stage not in ("other",):
-        lines.append(f"  {style.bold('vLLM')}     {plan.verdict.message}")
+    why = _why(plan)
+    if why:
+        lines.append(f"  {style.bold('Why')}      {why}")
+    if plan.verdict.message and plan.verdict.stage != "other":
+        lines.append(f"  {style.bold('vLLM')}     {_short(plan.verdict.message)}")
+    for i, line in enumerate(_checkpoints(plan)):
+        head = style.bold("Works    ") if i == 0 else " " * 9
+        lines.append(f"  {head}{line}")
+        works_at = i + 1
     works = _first_of_each([x for x in found if x.fits])[:3]
     for i, x in enumerate(works):
-        head = style.bold("Works    ") if i == 0 else " " * 9
+        head = style.bold("Works    ") if i + works_at == 0 else " " * 9
         lines.append(f"  {head}{x.label:<38} {x.tokens:,} tokens, {x.concurrency:.2f} at once ({x.cost})")
-    if not works:
+    if not works and not works_at:
         lines.append(f"  {style.bold('Works    ')}no single flag: a smaller checkpoint, more or larger GPUs")
     idle = useless(found)
     if idle:
         lines.append(f"  {style.bold('Useless  ')}{', '.join(idle)}: they do not move the point where it dies")
     return lines
+
+
+def _short(message: str, room: int = 220) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= room else line[: room - 4].rsplit(" ", 1)[0] + " ..."
+
+
+def _why(plan: Plan) -> str:
+    """One sentence on the largest thing in the way."""
+    rank = plan.ranks[min(plan.verdict.rank, len(plan.ranks) - 1)]
+    stage = plan.verdict.stage
+    note = next((s.note for s in rank.stages if s.name == stage), "")
+    if stage == "cudagraph_profile":
+        return f"vLLM tries graphs out on {note}, thrown away again; utilisation is not read there."
+    if stage == "kv_check" and plan.kv is not None:
+        need, have = human(plan.kv.need_bytes), human(max(0, plan.kv.available_bytes))
+        return f"One request of {plan.resolved['max_model_len']:,} tokens needs {need} of KV cache; {have} is left."
+    if stage == "startup_free_memory":
+        free = rank.total_bytes - rank.stages[0].resident_bytes
+        return f"The budget of {gib(rank.requested_bytes)} must be free at the start; {gib(max(0, free))} is."
+    if stage != "weights_load":
+        return ""
+    unquantised = _unquantised(plan)
+    return unquantised or f"The weights alone take {gib(rank.terms['weights'].bytes)} of every GPU."
+
+
+def _unquantised(plan: Plan) -> str:
+    """What a quantised checkpoint left as it was, if that is the bulk."""
+    model = load(plan.deployment.model)
+    if model.quantization is None or not model.layers:
+        return ""
+    plain: dict[str, int] = {}
+    for layer in model.layers:
+        for m in layer.block.modules:
+            if isinstance(m, Linear) and m.scheme is None and m.role in ("attention", "mlp", "linear_attn"):
+                plain[m.role] = plain.get(m.role, 0) + m.out_features * m.in_features * 2
+    role, size = max(plain.items(), key=lambda x: x[1], default=("", 0))
+    ranks = max(1, len(plan.ranks))
+    if size < 0.2 * sum(r.terms["weights"].bytes for r in plan.ranks):
+        return ""
+    return f"This checkpoint is only partly quantised: {role} is still 16-bit, {gib(size / ranks)} of every GPU."
+
+
+def _checkpoints(plan: Plan) -> list[str]:
+    """Other checkpoints of the same model that start with the same flags."""
+    from oomph import catalog
+
+    if plan.verdict.stage == "startup_free_memory":
+        return []
+    found = []
+    for name in catalog.variants(plan.model)[:12]:
+        if name == plan.model:
+            continue
+        try:
+            made = run(replace(plan.deployment, model=name))
+        except OomphError:
+            continue
+        if made.fits and made.kv is not None and made.ranks:
+            weights = made.ranks[0].terms["weights"].bytes
+            found.append((weights, f"{name:<38} {gib(weights)} a GPU, {made.kv.logged_tokens:,} tokens"))
+    return [line for _, line in sorted(found, reverse=True)[:2]]
 
 
 def _first_of_each(found: list[Lever]) -> list[Lever]:
