@@ -76,6 +76,7 @@ def build_model(
         pooling=made.pooling,
         attention_free=not any(isinstance(m, Attention) for layer in made.layers for m in layer.mixers),
         params=(*made.params, *engine_params(config, text)),
+        warnings=made.warnings if tensors is None else (),
     )
 
 

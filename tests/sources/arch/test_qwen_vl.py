@@ -85,3 +85,16 @@ def test_published_counts() -> None:
         vision_config={"out_hidden_size": 2048, "deepstack_visual_indexes": [8, 16, 24]},
     )  # fmt: skip
     assert elements(thirty) == {"BF16": 31_070_754_032}
+
+
+def test_qwen3_omni_counts_the_thinker() -> None:
+    text = {**TEXT, "head_dim": 16, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+    audio = {"d_model": 32, "encoder_layers": 2, "encoder_attention_heads": 2, "encoder_ffn_dim": 64, "output_dim": 64}
+    thinker = {"text_config": text, "vision_config": VISION, "audio_config": audio}
+    model = build("Qwen3OmniMoeForConditionalGeneration", thinker_config=thinker, dtype="bfloat16")
+    names = tensors(model)
+    assert names["thinker.audio_tower.conv_out.weight"] == ((32, 480 * 16), "BF16")
+    assert names["thinker.visual.merger_list.2.mlp.2.weight"] == ((64, 128), "BF16")
+    assert names["thinker.model.layers.0.mlp.experts.*.up_proj.weight"] == ((24, 64), "BF16")
+    assert [t.modality for t in model.towers] == ["audio", "vision"]
+    assert model.warnings

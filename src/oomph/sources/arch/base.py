@@ -45,6 +45,7 @@ class Skeleton(Struct, frozen=True):
     max_position: int = 0
     params: tuple[tuple[str, int | float | str], ...] = ()
     pooling: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 class Builder:

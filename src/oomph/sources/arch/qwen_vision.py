@@ -5,6 +5,8 @@ vLLM: qwen2_vl.py Qwen2VisionTransformer, qwen2_5_vl.py Qwen2_5_VisionTransforme
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from oomph.ir.model import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Site
 from oomph.sources.arch.siglip import layer_norm
@@ -52,7 +54,21 @@ def qwen2_5_vision(b: Builder, prefix: str, v: Config) -> tuple[Tower, tuple[Mod
     return _tower(b, prefix, v, dim, inner, first, layer, last), modalities_2(v)
 
 
-def qwen3_vision(b: Builder, prefix: str, v: Config) -> tuple[Tower, tuple[Modality, ...]]:
+class MergerNames(Struct, frozen=True):
+    """What a checkpoint calls the patch mergers' parts."""
+
+    norm: str = "norm"
+    first: str = "linear_fc1"
+    second: str = "linear_fc2"
+    deepstack: str = "deepstack_merger_list"
+
+
+QWEN3_NAMES = MergerNames()
+
+
+def qwen3_vision(
+    b: Builder, prefix: str, v: Config, names: MergerNames = QWEN3_NAMES
+) -> tuple[Tower, tuple[Modality, ...]]:
     v.fill(depth=27, hidden_size=1152, intermediate_size=4304, num_heads=16, in_channels=3, patch_size=16)
     v.fill(spatial_merge_size=2, temporal_patch_size=2, out_hidden_size=3584, num_position_embeddings=2304)
     dim, inner, out = v.integer("hidden_size"), v.integer("intermediate_size"), v.integer("out_hidden_size")
@@ -61,12 +77,12 @@ def qwen3_vision(b: Builder, prefix: str, v: Config) -> tuple[Tower, tuple[Modal
     first: list[Module] = [
         *_patches(b, v, dim, bias=True),
         Param("pos_embed.weight", (v.integer("num_position_embeddings"), dim), b.dtype, "multimodal"),
-        *layer_norm(s, "merger.norm", dim),
-        *_merger_3(s, "merger", wide, out),
+        *layer_norm(s, f"merger.{names.norm}", dim),
+        *_merger_3(s, "merger", wide, out, names),
     ]
     for i in range(len(v.items("deepstack_visual_indexes"))):
-        at = f"deepstack_merger_list.{i}"
-        first += [*layer_norm(s, f"{at}.norm", wide), *_merger_3(s, at, wide, out)]
+        at = f"{names.deepstack}.{i}"
+        first += [*layer_norm(s, f"{at}.{names.norm}", wide), *_merger_3(s, at, wide, out, names)]
     layer = [
         *layer_norm(s, "blocks.0.norm1", dim),
         *layer_norm(s, "blocks.0.norm2", dim),
@@ -114,10 +130,10 @@ def _merger_2(s: Site, v: Config, dim: int, out: int) -> list[Module]:
     ]
 
 
-def _merger_3(s: Site, at: str, wide: int, out: int) -> list[Module]:
+def _merger_3(s: Site, at: str, wide: int, out: int, names: MergerNames) -> list[Module]:
     return [
-        s.column(f"{at}.linear_fc1", wide, wide, "multimodal", bias=True),
-        s.row(f"{at}.linear_fc2", out, wide, "multimodal", bias=True),
+        s.column(f"{at}.{names.first}", wide, wide, "multimodal", bias=True),
+        s.row(f"{at}.{names.second}", out, wide, "multimodal", bias=True),
     ]
 
 
