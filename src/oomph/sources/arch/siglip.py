@@ -13,7 +13,7 @@ def patches(v: Config) -> int:
     return side * side
 
 
-def siglip(b: Builder, prefix: str, v: Config, *, post_norm: bool = True) -> Tower:
+def siglip(b: Builder, prefix: str, v: Config, *, post_norm: bool = True, position_ids: bool = True) -> Tower:
     v.fill(hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
     v.fill(patch_size=16, num_channels=3)
     hidden, inter, heads = v.integer("hidden_size"), v.integer("intermediate_size"), v.integer("num_attention_heads")
@@ -25,9 +25,10 @@ def siglip(b: Builder, prefix: str, v: Config, *, post_norm: bool = True) -> Tow
         Param("embeddings.patch_embedding.weight", conv, b.dtype, "multimodal"),
         Param("embeddings.patch_embedding.bias", (hidden,), b.dtype, "multimodal"),
         Param("embeddings.position_embedding.weight", (positions, hidden), b.dtype, "multimodal"),
-        # siglip.py: register_buffer("position_ids"), not in the checkpoint
-        Param("embeddings.position_ids", (1, positions), "I64", "multimodal", stored=False, created_dtype="I64"),
     ]
+    if position_ids:  # siglip.py: register_buffer("position_ids"), not in the checkpoint
+        shape = (1, positions)
+        first.append(Param("embeddings.position_ids", shape, "I64", "multimodal", stored=False, created_dtype="I64"))
     last = layer_norm(s, "post_layernorm", hidden) if post_norm else []
     return Tower(
         "vision_tower",
