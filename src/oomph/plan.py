@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.errors import CannotPlan, CommandError
+from oomph.errors import CannotPlan, CommandError, OomphError
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
@@ -61,7 +61,20 @@ def run(deployment: Deployment, model: Model | None = None) -> Plan:
             f"the architecture {loaded.architecture or 'of ' + loaded.name} is not known: its caches would be a guess",
             hint="oomph inspect shows its weights",
         )
-    return plan_vllm(loaded, deployment)
+    return plan_vllm(loaded, *_with_draft(deployment))
+
+
+def _with_draft(deployment: Deployment) -> tuple[Deployment, Model | None]:
+    """The model that --speculative-config names; one that cannot be read is said to be missing from the plan."""
+    spec = deployment.flags.get("speculative_config")
+    name = spec.get("model") if isinstance(spec, Mapping) else None
+    if not isinstance(name, str) or name == deployment.model or not name:
+        return deployment, None
+    try:
+        return deployment, load(name)
+    except OomphError as missing:
+        note = f"the draft model {name} is not in this plan: {missing.message}"
+        return replace(deployment, notes=(*deployment.notes, note)), None
 
 
 @lru_cache(maxsize=64)

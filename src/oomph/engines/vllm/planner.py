@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from oomph.engines.vllm.activation import Batch, activation
 from oomph.engines.vllm.graphs import count_graphs, estimate
 from oomph.engines.vllm.kv import KvPlan, kv
-from oomph.engines.vllm.loaded import passes, weights_terms
+from oomph.engines.vllm.loaded import WeightsPlan, passes, weights_terms
 from oomph.engines.vllm.resolve import Resolved, resolve
 from oomph.engines.vllm.settings import build_for, text_only
 from oomph.engines.vllm.shard import stage_layers
@@ -36,14 +36,15 @@ class _Rank(Struct, frozen=True):
     device: Device
 
 
-def plan_vllm(model: Model, deployment: Deployment) -> Plan:
+def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) -> Plan:
+    """`draft`: the model that --speculative-config names, where it is another one."""
     resolved = resolve(model, deployment)
     notes = (*deployment.notes, *resolved.notes, *model.warnings)
     if resolved.refusal is not None:
         refused = Verdict(False, "other", 0, resolved.refusal.message)
         return Plan(deployment, model.name, refused, resolved=summary(resolved), warnings=notes)
     ranks = _ranks(resolved, deployment)
-    inputs = _inputs(model, deployment, resolved, ranks)
+    inputs = _inputs(model, deployment, resolved, ranks, draft)
     budgets = [available_kv(i) for i in inputs]
     pinned = deployment.given.get("available_kv")
     if pinned is not None:
@@ -73,14 +74,16 @@ def _ranks(resolved: Resolved, deployment: Deployment) -> list[_Rank]:
     return [_Rank(i, i % tp, i // tp, gpus[min(i, len(gpus) - 1)]) for i in range(tp * pp)]
 
 
-def _inputs(model: Model, dep: Deployment, resolved: Resolved, ranks: Sequence[_Rank]) -> list[RankInput]:
+def _inputs(
+    model: Model, dep: Deployment, resolved: Resolved, ranks: Sequence[_Rank], draft: Model | None
+) -> list[RankInput]:
     """Ranks of one stage on equal cards are alike, except where experts do not divide."""
     made: dict[tuple[Any, ...], RankInput] = {}
     out = []
     for rank in ranks:
         key = (rank.pp_rank, rank.device, rank.tp_rank if resolved.enable_expert_parallel else 0)
         if key not in made:
-            made[key] = _rank_input(model, dep, resolved, rank)
+            made[key] = _rank_input(model, dep, resolved, rank, draft)
         out.append(replace(made[key], index=rank.index))
     return out
 
@@ -101,12 +104,12 @@ def _spread(name: str, n: int, spread: float, basis: Basis, why: str) -> Term:
     return Term(name, n, n - slack, n + slack, basis, {}, why)
 
 
-def _rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: _Rank) -> RankInput:
+def _rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: _Rank, draft: Model | None) -> RankInput:
     version = resolved.version
     build = build_for(
         model, version, rank.device.sm, dep.flags, {"dtype": resolved.dtype}, tp_rank=rank.tp_rank, pp_rank=rank.pp_rank
     )
-    weights, load_peak, created_bytes = _weights(model, dep, resolved, build, rank)
+    weights, load_peak, loaded = _weights(model, dep, resolved, build, rank, draft)
     layers = stage_layers(len(model.layers), build.layout)
     graphs = count_graphs(
         resolved.cudagraph_mode,
@@ -142,7 +145,7 @@ def _rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: _Rank) 
     where = "measured on an H200" if h200 else "measured on an H200, this card not"
     budget = pick(facts.BUDGET, version)
     width = nbytes(TORCH[resolved.dtype], 1)
-    runner = resolved.max_num_batched_tokens * model.hidden_size * width
+    runner = resolved.max_num_batched_tokens * model.hidden_size * width + loaded.after_load_bytes
     terms = Terms(
         _pin(weights, dep),
         _pin(load_peak, dep),
@@ -157,7 +160,7 @@ def _rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: _Rank) 
     applied = _estimate_applied(budget, dep)
     ipc = round(float(dep.flags.get("mm_ipc_gpu_memory_gb") or 0) * (1 << 30))
     room = rank.device.total_bytes - rank.device.used_bytes - terms.context.bytes - terms.runner.bytes
-    died = passes(model, resolved, dep, build, rank.device, room) if terms.load_peak.bytes > room else None
+    died = passes(model, resolved, dep, build, rank.device, room, draft=draft) if terms.load_peak.bytes > room else None
     return RankInput(
         rank.device,
         resolved,
@@ -168,21 +171,23 @@ def _rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: _Rank) 
         pick(TEXTS, version),
         rank.index,
         ipc,
-        created_bytes,
+        loaded.created_bytes,
         died,
         len(model.layers),
     )
 
 
-def _weights(model: Model, dep: Deployment, resolved: Resolved, build: Build, rank: _Rank) -> tuple[Term, Term, int]:
-    w = weights_terms(model, resolved, dep, build, rank.device)
+def _weights(
+    model: Model, dep: Deployment, resolved: Resolved, build: Build, rank: _Rank, draft: Model | None
+) -> tuple[Term, Term, WeightsPlan]:
+    w = weights_terms(model, resolved, dep, build, rank.device, draft=draft)
     why = "every tensor this rank keeps, as the allocator counts it"
     weights = Term("weights", w.loaded_bytes, w.low, w.high, w.basis, w.parts, why)
     peak = max(w.peak_bytes, w.loaded_bytes)
     load_peak = Term(
         "load_peak", peak, max(0, peak - (w.loaded_bytes - w.low)), peak + w.high - w.loaded_bytes, "formula"
     )
-    return weights, load_peak, w.created_bytes
+    return weights, load_peak, w
 
 
 def _estimate_applied(budget: facts.BudgetRules, dep: Deployment) -> bool:
