@@ -178,6 +178,8 @@ def _kv(plan: Plan, style: Style) -> list[str]:
         layers = ", ".join(f"{n} {k.replace('_', ' ')}" for k, n in kinds.items())
         one = f"one request of {plan.resolved['max_model_len']:,} tokens takes {human(kv.need_bytes)}"
         lines.append(f"  {style.bold('KV')}       {human(max(0, kv.available_bytes))} a GPU for {layers} layers; {one}")
+        if 0 < kv.longest_request < plan.resolved["max_model_len"]:
+            lines.append(f"           the longest prompt this release admits is {kv.longest_request:,} tokens")
     act = r.terms["activation_peak"]
     where = act.why.replace("peak at: ", "")
     graphs, context = human(r.terms["cudagraph"].bytes), human(r.terms["context"].bytes)

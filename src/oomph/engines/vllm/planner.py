@@ -287,7 +287,8 @@ def _kv_summary(cache: KvPlan) -> KvSummary:
         cache.max_concurrency,
         groups,
         cache.need_bytes,
-        log_lines=getattr(cache, "log_lines", ()),
+        cache.longest_request if cache.refusal is None else 0,
+        cache.log_lines,
     )
 
 
