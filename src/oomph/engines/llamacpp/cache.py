@@ -1,0 +1,114 @@
+"""KV cache and recurrent state of each layer: llama_kv_cache, llama_kv_cache_iswa, llama_memory_recurrent (b11739)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from oomph.engines.llamacpp.settings import PAD, Settings
+from oomph.errors import UnknownCache
+from oomph.facts.dtypes import BLOCKS
+from oomph.ir.model import Attention, Layer, State
+from oomph.units import round_up
+
+F32 = 4
+
+
+class LayerCache(Struct, frozen=True):
+    layer: int
+    kind: str  # full, sliding_window, mla, state
+    cells: int
+    nbytes: int
+
+
+class Refusal(Struct, frozen=True):
+    """The context is not created; llama.cpp's own sentence."""
+
+    message: str
+
+
+def _elements(kind: str, count: int) -> int:
+    block, size = BLOCKS[kind.upper()]
+    return count // block * size
+
+
+def swa_cells(s: Settings, window: int) -> int:
+    """llama-kv-cache-iswa.cpp: the window of each sequence in the stream, and one micro-batch in flight."""
+    if s.swa_full:
+        return s.n_ctx_seq
+    windows = window * (s.n_seq_max if s.kv_unified else 1)
+    return round_up(min(s.n_ctx_seq, windows + s.n_ubatch), PAD)
+
+
+def refusal(layers: Sequence[Layer], s: Settings) -> Refusal | None:
+    """llama_init_from_model's checks, in its order."""
+    attentions = [m for layer in layers for m in layer.mixers if isinstance(m, Attention)]
+    block = BLOCKS[s.type_v.upper()][0]
+    if block > 1 and not s.flash_attn:
+        return Refusal("llama_init_from_model: quantized V cache requires flash_attn to be enabled")
+    for name, kind in (("K", s.type_k), ("V", s.type_v)):
+        block = BLOCKS[kind.upper()][0]
+        for a in attentions:
+            head = a.head_dim if name == "K" or a.kind == "mla" else a.head_dim_v
+            if block > 1 and head % block:
+                letter = name.lower()
+                return Refusal(
+                    f"llama_init_from_model: {name} cache type {kind} with block size {block} does not divide "
+                    f"n_embd_head_{letter}={head}"
+                )
+    if s.type_k != s.type_v and any(a.kind == "mla" for a in attentions):
+        return Refusal(f"model does not support different K ({s.type_k}) and V ({s.type_v}) cache types")
+    return None
+
+
+def layer_caches(layers: Sequence[Layer], s: Settings) -> list[LayerCache]:
+    own = [m for layer in layers for m in layer.mixers if isinstance(m, Attention) and m.shares_cache_of is None]
+    # the V cache is transposed without flash attention, and then as wide in every layer (is_n_embd_v_gqa_variable)
+    widest = 0 if s.flash_attn else max((a.num_kv_heads * a.head_dim_v for a in own), default=0)
+    out = []
+    for layer in layers:
+        for mixer in layer.mixers:
+            if isinstance(mixer, State):
+                out.append(LayerCache(layer.index, "state", s.n_seq_max, state_bytes(mixer) * s.n_seq_max))
+            elif mixer.shares_cache_of is None:
+                out.append(_attention(layer.index, mixer, s, widest))
+    return out
+
+
+def _attention(index: int, a: Attention, s: Settings, widest: int) -> LayerCache:
+    if a.indexer is not None or a.compress_ratio:
+        raise UnknownCache("the caches of sparse attention (an indexer's keys) are not known for llama.cpp")
+    if a.kind in ("cross", "encoder_only"):
+        raise UnknownCache(f"the cache of {a.kind.replace('_', '-')} attention is not known for llama.cpp")
+    window = a.window if a.kind == "sliding_window" else a.chunk if a.kind == "chunked_local" else 0
+    cells = swa_cells(s, window) if window else s.n_ctx_seq
+    slots = cells * s.n_stream
+    if a.kind == "mla":  # the values are a view of the keys
+        return LayerCache(index, "mla", cells, _elements(s.type_k, (a.kv_lora_rank + a.qk_rope_head_dim) * slots))
+    keys = _elements(s.type_k, a.num_kv_heads * a.head_dim * slots)
+    values = _elements(s.type_v, (widest or a.num_kv_heads * a.head_dim_v) * slots)
+    return LayerCache(index, "sliding_window" if window else "full", cells, keys + values)
+
+
+def state_bytes(state: State) -> int:
+    """One sequence's state of one layer, always F32: llama-hparams.cpp n_embd_r and n_embd_s."""
+    history = max(state.conv_kernel - 1, 0)
+    if state.kind == "short_conv":
+        return history * state.intermediate * F32
+    if state.kind == "kda":
+        return (3 * history * state.num_heads * state.head_dim + state.head_dim**2 * state.num_heads) * F32
+    if state.kind == "mamba1":
+        return (history * state.intermediate + state.state_size * state.intermediate) * F32
+    if state.kind == "mamba2":
+        width, size = state.intermediate or state.num_heads * state.head_dim, state.state_size
+    elif state.kind == "gdn":
+        width, size = state.num_heads * state.head_dim, state.key_dim
+    else:
+        raise UnknownCache(f"the state of {state.kind.replace('_', ' ')} layers is not known for llama.cpp")
+    return (history * (width + 2 * state.groups * size) + size * width) * F32
+
+
+def output_bytes(vocab: int, s: Settings) -> int:
+    """llama_context::output_reserve at start: one row of logits a sequence, on the host."""
+    return vocab * s.n_seq_max * F32

@@ -1,0 +1,102 @@
+"""Which device holds what: llama_model::load_tensors (b11739)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import accumulate
+
+from msgspec import Struct
+
+from oomph.engines.llamacpp.settings import Settings
+from oomph.engines.llamacpp.tensors import EVERYWHERE, INPUT, Tensor
+from oomph.errors import CommandError
+from oomph.facts.dtypes import BLOCKS
+from oomph.units import round_up
+
+HOST = -1
+ALIGNMENT = 128  # ggml_backend_cuda_buffer_type_get_alignment
+MATRIX_ROW = 512  # MATRIX_ROW_PADDING: a quantised row is padded to it, once a tensor
+
+
+class Placement(Struct, frozen=True):
+    units: tuple[int, ...]  # device of each unit 0..L; HOST = the CPU
+    weights: dict[int, dict[str, int]]  # device -> role -> bytes
+    offloaded: int  # units on GPUs: "offloaded A/B layers to GPU"
+
+    def total(self, device: int) -> int:
+        return sum(self.weights.get(device, {}).values())
+
+
+def unit_devices(count: int, s: Settings, free: Sequence[int]) -> tuple[int, ...]:
+    """`count`: L+1. The last `n_gpu_layers` units go to the GPUs, split by --tensor-split or by free memory."""
+    layers = count if s.n_gpu_layers < 0 else min(s.n_gpu_layers, count)
+    if not free or not layers:
+        return (HOST,) * count
+    start = count - layers
+    if s.split_mode == "none":
+        if not 0 <= s.main_gpu < len(free):
+            raise CommandError(f"--main-gpu {s.main_gpu}: there are {len(free)} GPUs")
+        return (HOST,) * start + (s.main_gpu,) * layers
+    shares = _shares(s, free)
+    chosen = []
+    for unit in range(layers):
+        at = unit / layers
+        chosen.append(next((i for i, share in enumerate(shares) if share > at), len(shares) - 1))
+    return (HOST,) * start + tuple(chosen)
+
+
+def _shares(s: Settings, free: Sequence[int]) -> list[float]:
+    given = list(s.tensor_split)
+    if len(given) > len(free) and any(given[len(free) :]):
+        raise CommandError(f"--tensor-split has {len(given)} values for {len(free)} GPUs")
+    given = (given + [0.0] * len(free))[: len(free)]
+    parts = list(given) if any(given) else [float(f) for f in free]
+    total = sum(parts) or 1.0
+    return [x / total for x in accumulate(parts)]
+
+
+def place(tensors: Sequence[Tensor], count: int, s: Settings, free: Sequence[int], *, cuda: bool = True) -> Placement:
+    """`cuda`: pad tensors as CUDA and ROCm buffers do."""
+    devices = unit_devices(count, s, free)
+    rules = [(re.compile(pattern), _buffer(target, len(free))) for pattern, target in s.overrides]
+    weights: dict[int, dict[str, int]] = {}
+
+    def add(t: Tensor, device: int) -> None:
+        roles = weights.setdefault(device, {})
+        roles[t.role] = roles.get(t.role, 0) + (padded(t) if cuda and device != HOST else t.nbytes)
+
+    output = devices[-1]
+    tied = not any(t.name == "output.weight" for t in tensors)
+    for t in tensors:
+        home = HOST if t.unit == INPUT else devices[min(max(t.unit, 0), count - 1)]
+        target = next((target for rule, target in rules if rule.search(t.name)), None)
+        if t.unit == EVERYWHERE:
+            for device in dict.fromkeys(devices[:-1]):
+                add(t, device)
+            continue
+        add(t, home if target is None else target)
+        # no output.weight in the file: the embedding is loaded once more for the output (TENSOR_DUPLICATED)
+        if t.name == "token_embd.weight" and tied and output != HOST and target is None:
+            add(Tensor("output.weight", t.shape, t.dtype, count - 1, "lm_head"), output)
+    return Placement(devices, weights, sum(d != HOST for d in devices))
+
+
+def padded(t: Tensor) -> int:
+    block, size = BLOCKS[t.dtype]
+    extra = 0
+    if block > 1 and t.shape[0] % MATRIX_ROW:
+        extra = (MATRIX_ROW - t.shape[0] % MATRIX_ROW) // block * size
+    return round_up(t.nbytes + extra, ALIGNMENT)
+
+
+def _buffer(target: str, gpus: int) -> int:
+    """'CPU', 'CUDA1', 'ROCm0', 'Vulkan0', 'CUDA_Host'."""
+    match = re.fullmatch(r"(?:CUDA|ROCm|Vulkan|SYCL|HIP|MUSA|Metal|MTL|RPC)(\d+)", target)
+    if match is None:
+        if target.upper() in ("CPU", "CUDA_HOST", "ROCM_HOST", "VULKAN_HOST", "CPU_REPACK"):
+            return HOST
+        raise CommandError(f"--override-tensor names the buffer type {target[:40]!r}: it is CPU, CUDA0, CUDA1, ...")
+    if int(match[1]) >= gpus:
+        raise CommandError(f"--override-tensor names {target}, but there are {gpus} GPUs")
+    return int(match[1])

@@ -1,0 +1,102 @@
+"""llama-server's flags, resolved: common/arg.cpp and llama_context's constructor (b11739)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from oomph.errors import CommandError
+from oomph.facts.llamacpp.builds import NEWEST
+from oomph.units import round_up
+
+PAD = 256  # GGML_PAD(n_ctx, 256)
+CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+
+
+class Settings(Struct, frozen=True):
+    build: int
+    n_ctx: int  # as padded
+    n_ctx_seq: int
+    n_seq_max: int
+    kv_unified: bool
+    n_batch: int
+    n_ubatch: int
+    n_outputs_max: int
+    flash_attn: bool
+    type_k: str
+    type_v: str
+    n_gpu_layers: int  # -1: not said
+    swa_full: bool = False
+    kv_offload: bool = True
+    split_mode: Literal["none", "layer", "row", "tensor"] = "layer"
+    main_gpu: int = 0
+    tensor_split: tuple[float, ...] = ()
+    overrides: tuple[tuple[str, str], ...] = ()  # -ot: (regular expression, buffer type)
+    fit: bool = True
+    fit_target: tuple[int, ...] = (1024,)  # MiB a device keeps free
+    fit_ctx: int = 4096
+    ctx_asked: bool = False  # -c was given: fit leaves the context alone
+    mmap: bool = True
+
+    @property
+    def n_stream(self) -> int:
+        return 1 if self.kv_unified else self.n_seq_max
+
+
+def resolve(flags: dict[str, Any], trained: int, build: int = NEWEST, *, program: str = "server") -> Settings:
+    """`trained`: the model's own context length, which -c 0 stands for."""
+    asked = flags.get("ctx_size")
+    parallel = flags.get("parallel", -1 if program == "server" else 1)
+    auto = parallel < 1
+    slots = 4 if auto else parallel
+    unified = bool(flags.get("kv_unified", auto))
+    overrides = tuple(flags.get("override_tensor", ()))
+    s = Settings(
+        build=build,
+        n_ctx=0,
+        n_ctx_seq=0,
+        n_seq_max=slots,
+        kv_unified=unified,
+        n_batch=flags.get("batch_size", 2048),
+        n_ubatch=flags.get("ubatch_size", 512),
+        n_outputs_max=0,
+        flash_attn=flags.get("flash_attn", "auto") != "off",
+        type_k=flags.get("cache_type_k", "f16"),
+        type_v=flags.get("cache_type_v", "f16"),
+        n_gpu_layers=flags.get("n_gpu_layers", -1),
+        swa_full=flags.get("swa_full", False),
+        kv_offload=flags.get("kv_offload", True),
+        split_mode=flags.get("split_mode", "layer"),
+        main_gpu=flags.get("main_gpu", 0),
+        tensor_split=tuple(flags.get("tensor_split", ())),
+        overrides=overrides,
+        fit=flags.get("fit", True),
+        fit_target=tuple(flags.get("fit_target", (1024,))),
+        fit_ctx=flags.get("fit_ctx", 4096),
+        ctx_asked=asked is not None,
+        mmap=flags.get("mmap", True),
+    )
+    for name, kind in (("--cache-type-k", s.type_k), ("--cache-type-v", s.type_v)):
+        if kind not in CACHE_TYPES:
+            raise CommandError(f"{name} {kind[:40]!r}: it is one of {', '.join(CACHE_TYPES)}")
+    return with_context(s, asked or trained or 4096, program)
+
+
+def with_context(s: Settings, n_ctx: int, program: str = "server") -> Settings:
+    """llama_context's constructor: pads per stream, so that -c 1000 -np 3 becomes 3 x 512."""
+    from msgspec.structs import replace
+
+    batch = min(n_ctx, s.n_batch)
+    padded = round_up(n_ctx, PAD)
+    per_seq = padded if s.kv_unified else round_up(padded // s.n_seq_max, PAD)
+    ubatch = min(batch, s.n_ubatch) or batch
+    outputs = s.n_seq_max if program == "server" else batch
+    return replace(
+        s,
+        n_ctx=padded if s.kv_unified else per_seq * s.n_seq_max,
+        n_ctx_seq=per_seq,
+        n_batch=batch,
+        n_ubatch=ubatch,
+        n_outputs_max=s.n_outputs_max or outputs,
+    )

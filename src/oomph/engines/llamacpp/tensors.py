@@ -1,0 +1,96 @@
+"""A model as llama.cpp loads it: its tensors with ggml's shapes and types, each in the unit that places it.
+
+Units: -1 is the input (always on the host), 0 to L-1 the layers, L the output.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from msgspec import Struct
+
+from oomph.errors import CannotPlan
+from oomph.facts.dtypes import BLOCKS
+from oomph.ir.model import Block, Model, Param, Role
+
+INPUT = -1
+EVERYWHERE = -2  # one copy on each device that has layers (TENSOR_DUPLICATED: rope_freqs)
+_INPUTS = ("token_embd", "per_layer_token_embd", "position_embd", "token_types")
+_EVERYWHERE = ("rope_freqs", "rope_factors_long", "rope_factors_short")
+
+
+class Tensor(Struct, frozen=True):
+    name: str
+    shape: tuple[int, ...]  # ggml's order: ne[0] is a row
+    dtype: str
+    unit: int
+    role: Role = "other"
+
+    @property
+    def nbytes(self) -> int:
+        block, size = BLOCKS[self.dtype]
+        return prod(self.shape) // block * size
+
+
+def tensors_of(model: Model) -> tuple[Tensor, ...]:
+    """The tensors of a model whose blocks are a GGUF file's."""
+    count = len(model.layers)
+    out = [_root(p, count) for p in _params(model.root)]
+    for layer in (*model.layers, *model.drafts):
+        out += [_tensor(f"blk.{layer.index}.{p.name}", p, min(layer.index, count)) for p in _params(layer.block)]
+    return tuple(out)
+
+
+def _params(block: Block) -> list[Param]:
+    out = []
+    for module in block.modules:
+        if not isinstance(module, Param) or module.dtype not in BLOCKS:
+            raise CannotPlan("this model is not in GGUF form")
+        out.append(module)
+    return out
+
+
+def _root(p: Param, layers: int) -> Tensor:
+    head = p.name.partition(".")[0]
+    unit = INPUT if head in _INPUTS else EVERYWHERE if head in _EVERYWHERE else layers
+    return _tensor(p.name, p, unit)
+
+
+def _tensor(name: str, p: Param, unit: int) -> Tensor:
+    return Tensor(name, p.shape[::-1], p.dtype, unit, p.role)
+
+
+class Width(Struct, frozen=True):
+    """The widths that compute buffers are made of."""
+
+    embd: int
+    ff: int  # the widest dense MLP
+    heads: int
+    query: int  # heads x head width
+    vocab: int
+    expert_ff: int = 0
+    experts_used: int = 0
+
+
+def width_of(model: Model, tensors: tuple[Tensor, ...]) -> Width:
+    from oomph.ir.model import Attention
+
+    ff = expert_ff = 0
+    for t in tensors:
+        if ".ffn_up." in t.name or ".ffn_gate." in t.name:
+            ff = max(ff, t.shape[1])
+        elif "_exps.weight" in t.name and "ffn_down" in t.name:
+            expert_ff = max(expert_ff, t.shape[0])
+    attentions = [m for layer in model.layers for m in layer.mixers if isinstance(m, Attention)]
+    heads = max((a.num_heads for a in attentions), default=0)
+    query = max((a.num_heads * a.head_dim for a in attentions), default=0)
+    used = model.param("expert_used_count")
+    return Width(
+        model.hidden_size,
+        ff or (0 if expert_ff else model.intermediate_size),
+        heads,
+        query,
+        model.vocab_size,
+        expert_ff,
+        used if isinstance(used, int) and expert_ff else 0,
+    )
