@@ -90,6 +90,15 @@ def test_gpt2_and_opt_are_as_published() -> None:
     assert all(m.rope is None for m in mixers(opt) if isinstance(m, Attention))
 
 
+def test_bloom_and_gpt_j_are_as_published() -> None:
+    """bigscience/bloom-560m, EleutherAI/gpt-j-6b."""
+    bloom = build("BloomForCausalLM", hidden_size=1024, n_layer=24, n_head=16, vocab_size=250880, torch_dtype="float16")
+    assert elements(bloom) == {"F16": 559_214_592}
+    assert "word_embeddings_layernorm.bias" in tensors(bloom)
+    gptj = build("GPTJForCausalLM", n_embd=4096, n_layer=28, n_head=16, vocab_size=50400, torch_dtype="float16")
+    assert elements(gptj) == {"F16": 6_050_882_784}
+
+
 def test_falcon_shares_one_head_of_keys() -> None:
     """tiiuae/falcon-7b: 6,921,720,704 parameters."""
     model = build(

@@ -1,6 +1,7 @@
-"""The decoders people still test with: GPT-2, OPT, GPT-NeoX (Pythia), Falcon and ChatGLM.
+"""The decoders people still test with: GPT-2, OPT, GPT-J, GPT-NeoX (Pythia), Falcon, BLOOM and ChatGLM.
 
-vLLM: models/gpt2.py, opt.py, gpt_neox.py, falcon.py, chatglm.py. All outside the layers is built on every stage.
+vLLM: models/gpt2.py, opt.py, gpt_j.py, gpt_neox.py, falcon.py, bloom.py, chatglm.py. What is outside the layers is
+built on every stage.
 """
 
 from __future__ import annotations
@@ -62,6 +63,44 @@ _FALCON = Style(
     defaults=(("tie_word_embeddings", True), ("max_position_embeddings", 2048), ("bias", False)),
     aliases=(("n_embed", "hidden_size"), ("n_layer", "num_hidden_layers"), ("n_head", "num_attention_heads")),
 )
+_BLOOM = Style(
+    qkv_bias=True,
+    mlp_bias=True,
+    gated=False,
+    norm_bias=True,
+    own_head_dim=False,
+    everywhere=ALL_STAGES,
+    names=Names(
+        attn="self_attention",
+        packed_qkv="query_key_value",
+        out="dense",
+        gate_up_down=("", "dense_h_to_4h", "dense_4h_to_h"),
+        layers="h",
+        embed="word_embeddings",
+        norm="ln_f",
+    ),
+    defaults=(("tie_word_embeddings", True), ("seq_length", 2048)),
+    aliases=(("n_embed", "hidden_size"), ("n_layer", "num_hidden_layers"), ("n_head", "num_attention_heads")),
+)
+_GPTJ = Style(
+    qkv_bias=False,
+    mlp_bias=True,
+    gated=False,
+    norm_bias=True,
+    own_head_dim=False,
+    everywhere=ALL_STAGES,
+    norms=("ln_1",),
+    names=Names(
+        attn="attn", out="out_proj", gate_up_down=("", "fc_in", "fc_out"), layers="h", embed="wte", norm="ln_f"
+    ),
+    aliases=(
+        ("n_embd", "hidden_size"),
+        ("n_layer", "num_hidden_layers"),
+        ("n_head", "num_attention_heads"),
+        ("n_inner", "intermediate_size"),
+        ("n_positions", "max_position_embeddings"),
+    ),
+)
 _CHATGLM = Style(
     gated=True,
     own_head_dim=False,
@@ -95,6 +134,10 @@ def build(b: Builder) -> Skeleton:
         return _neox(b)
     if b.architecture.startswith("ChatGLM"):
         return _chatglm(b)
+    if b.architecture == "BloomForCausalLM":
+        return _bloom(b)
+    if b.architecture == "GPTJForCausalLM":
+        return _gptj(b)
     if b.architecture == "GPT2LMHeadModel":
         return _gpt2(b)
     return _opt(b) if b.architecture == "OPTForCausalLM" else _falcon(b)
@@ -106,6 +149,29 @@ def _neox(b: Builder) -> Skeleton:
     layers = decoder_layers(b, _NEOX, "gpt_neox", rope=backed(b, rope_of(b.text, head_dim)))
     root = decoder_root(b, _NEOX, "gpt_neox", "embed_out")
     return Skeleton(layers, b.block([*root.modules, *frequencies(b, layers)]))
+
+
+def _bloom(b: Builder) -> Skeleton:
+    """ALiBi instead of rotary tables, and a norm behind the embedding. Releases have no "transformer." prefix."""
+    t = b.text
+    fill(b, _BLOOM)
+    hidden = t.integer("hidden_size")
+    t.fill(intermediate_size=4 * hidden)
+    prefix = "transformer" if b.stores("transformer.word_embeddings.weight", False) else ""
+    root = decoder_root(b, _BLOOM, prefix)
+    first = f"{prefix}.word_embeddings_layernorm".removeprefix(".")
+    norms = [Param(f"{first}.{part}", (hidden,), b.dtype, "norm", everywhere=True) for part in ("weight", "bias")]
+    return Skeleton(decoder_layers(b, _BLOOM, prefix, rope=lambda window: None), b.block([*root.modules, *norms]))
+
+
+def _gptj(b: Builder) -> Skeleton:
+    t = b.text
+    fill(b, _GPTJ)
+    t.fill(intermediate_size=4 * t.integer("hidden_size"), max_position_embeddings=2048)
+    _, _, head_dim = dims(t, _GPTJ)
+    share = t.integer("rotary_dim", default=64) / head_dim
+    layers = decoder_layers(b, _GPTJ, "transformer", rope=rope_of(t, head_dim, params={"partial_rotary_factor": share}))
+    return Skeleton(layers, decoder_root(b, _GPTJ, "transformer", head_bias=True))
 
 
 def _chatglm(b: Builder) -> Skeleton:

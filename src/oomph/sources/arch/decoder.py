@@ -253,12 +253,12 @@ def decoder_root(
     t, n = b.text, style.names
     hidden = t.integer("hidden_size")
     shared = b.config.flag("tie_word_embeddings", default=t.flag("tie_word_embeddings")) if tied is None else tied
-    extra = [Param(f"{prefix}.{n.norm}.bias", (hidden,), b.dtype, "norm")] if style.norm_bias else []
+    extra = [Param(f"{prefix}.{n.norm}.bias".removeprefix("."), (hidden,), b.dtype, "norm")] if style.norm_bias else []
     root = b.head(
         t.integer("vocab_size"),
         hidden,
-        embed=f"{prefix}.{n.embed}",
-        norm=f"{prefix}.{n.norm}.weight",
+        embed=f"{prefix}.{n.embed}".removeprefix("."),
+        norm=f"{prefix}.{n.norm}.weight".removeprefix("."),
         head=head,
         tied=shared,
         bias=head_bias,
