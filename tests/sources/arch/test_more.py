@@ -36,6 +36,43 @@ COUNTS: list[tuple[str, int, dict[str, Any]]] = [
             "vocab_size": 154880,
         },
     ),
+    (
+        "DeepseekForCausalLM",
+        16_375_728_128,
+        {
+            "first_k_dense_replace": 1,
+            "hidden_size": 2048,
+            "intermediate_size": 10944,
+            "moe_intermediate_size": 1408,
+            "n_routed_experts": 64,
+            "n_shared_experts": 2,
+            "num_attention_heads": 16,
+            "num_experts_per_tok": 6,
+            "num_hidden_layers": 28,
+            "vocab_size": 102400,
+        },
+    ),
+    (
+        "SmolVLMForConditionalGeneration",
+        2_246_784_880,
+        {
+            "scale_factor": 3,
+            "text_config": {
+                "hidden_size": 2048,
+                "intermediate_size": 8192,
+                "num_attention_heads": 32,
+                "num_hidden_layers": 24,
+                "num_key_value_heads": 32,
+                "vocab_size": 49280,
+            },
+            "vision_config": {
+                "image_size": 384,
+                "intermediate_size": 4304,
+                "num_hidden_layers": 27,
+                "patch_size": 14,
+            },
+        },
+    ),
     ("Glm4vForConditionalGeneration", 10_292_777_472, {"text_config": {}, "vision_config": {}}),
     (
         "Glm4vMoeForConditionalGeneration",

@@ -5,9 +5,10 @@ vLLM: models/deepseek_v2.py, deepseek_mtp.py.
 
 from __future__ import annotations
 
-from oomph.ir.model import Layer, Modality, Module, Tower
-from oomph.sources.arch.base import Builder, Site, Skeleton
+from oomph.ir.model import Attention, Layer, Modality, Module, Tower
+from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of
 from oomph.sources.arch.mla import indexer_modules, indexer_of, mla_mixer, mla_modules, nextn_modules, routed_mlp
+from oomph.sources.arch.rope import rope_of
 from oomph.sources.config import Config
 
 
@@ -47,6 +48,8 @@ def _layer(b: Builder, prefix: str, index: int, *, draft: bool = False) -> Layer
     t = b.text
     hidden = t.integer("hidden_size")
     s = b.site(f"{prefix}.layers.{index}")
+    if b.architecture == "DeepseekForCausalLM":
+        return _first_generation(b, s, index)
     indexer = indexer_of(t)
     if indexer is not None and not draft and not _has_indexer(t, index):
         indexer = None
@@ -62,6 +65,22 @@ def _layer(b: Builder, prefix: str, index: int, *, draft: bool = False) -> Layer
         own = t.text("model_type") != "glm_moe_dsa"
         modules = nextn_modules(s, hidden, t.integer("vocab_size"), modules, own_vocab=own)
     return b.layer(index, s.prefix, [mla_mixer(t, indexer=indexer)], modules)
+
+
+def _first_generation(b: Builder, s: Site, index: int) -> Layer:
+    """DeepSeek-MoE 16B: the routed MLP behind ordinary attention (deepseek_v2.py DeepseekAttention)."""
+    t = b.text
+    hidden = t.integer("hidden_size")
+    heads, kv, width = heads_of(t)
+    bias = t.flag("attention_bias")
+    modules: list[Module] = [
+        s.qkv(hidden, heads, kv, width, bias=bias),
+        s.row("self_attn.o_proj", hidden, heads * width, "attention"),
+        *_mlp(s, t, index),
+        s.norm("input_layernorm", hidden),
+        s.norm("post_attention_layernorm", hidden),
+    ]
+    return b.layer(index, s.prefix, [Attention("full", heads, kv, width, width, rope=rope_of(t, width))], modules)
 
 
 def _has_indexer(t: Config, index: int) -> bool:

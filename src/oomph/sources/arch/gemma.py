@@ -195,7 +195,6 @@ def _paligemma(b: Builder, generation: int) -> Skeleton:
     s = b.site(f"{outer}multi_modal_projector")
     projector = [s.column("linear", width, v.integer("hidden_size"), "multimodal", bias=True, quantised=False)]
     towers = (tower, Tower("multi_modal_projector", "vision", s.prefix, ((1, b.block(projector)),)))
-    if not b.text.has("vocab_size"):
-        b.text.fill(vocab_size=b.config.integer("vocab_size", default=257152))
+    b.text.fill(vocab_size=b.config.integer("vocab_size", default=257152))
     modalities = (Modality("image", patches(v)),)
     return _text(b, generation, prefix, "lm_head" if outer else "language_model.lm_head", towers, modalities)

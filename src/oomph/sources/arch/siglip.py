@@ -6,16 +6,31 @@ from oomph.ir.model import Module, Param, Tower
 from oomph.sources.arch.base import Builder, Site
 from oomph.sources.config import Config
 
+# SiglipVisionConfig
+_DEFAULTS = {
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "num_channels": 3,
+    "image_size": 224,
+    "patch_size": 16,
+}
+
+
+def _fill(v: Config) -> None:
+    """What neither the config nor the family has a value for."""
+    v.fill(**{k: value for k, value in _DEFAULTS.items() if not v.has(k)})
+
 
 def patches(v: Config) -> int:
-    v.fill(image_size=224, patch_size=16)
+    _fill(v)
     side = v.integer("image_size") // v.integer("patch_size")
     return side * side
 
 
 def siglip(b: Builder, prefix: str, v: Config, *, post_norm: bool = True, position_ids: bool = True) -> Tower:
-    v.fill(hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
-    v.fill(patch_size=16, num_channels=3)
+    _fill(v)
     hidden, inter, heads = v.integer("hidden_size"), v.integer("intermediate_size"), v.integer("num_attention_heads")
     patch, count = v.integer("patch_size"), v.integer("num_hidden_layers", high=10_000)
     s = b.site(prefix)
