@@ -131,3 +131,12 @@ def test_command_binds_to_loopback_only() -> None:
         assert "http://127.0.0.1:" in line
         running.terminate()
         running.wait(15)
+
+
+def test_a_log_beyond_the_bound_is_refused(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from oomph.web import api
+
+    assert api.MAX_LOG == 200 << 20
+    monkeypatch.setattr(api, "MAX_LOG", 10_000)
+    status, value = post(port, "/api/explain", b"x" * 20_000)
+    assert status == 400 and "200 MB" in value["error"]
