@@ -1,11 +1,12 @@
 """Draft models that come as checkpoints of their own: EAGLE-3 heads and DFlash.
 
-vLLM: models/llama_eagle3.py, qwen3_dflash.py. Their embedding (and DFlash's output head) is the target's.
+vLLM: models/llama_eagle3.py, qwen3_dflash.py. An embedding (or DFlash's output head) that the checkpoint does not have
+is the target's.
 """
 
 from __future__ import annotations
 
-from oomph.ir.model import Attention, Module, Param, Vocab
+from oomph.ir.model import Attention, Module, Param, Role, Vocab
 from oomph.sources.arch.base import Builder, Skeleton, rope_of
 from oomph.sources.arch.decoder import Style, decoder_layers, dims, fill, windows
 from oomph.sources.arch.llama import LLAMA, QWEN3
@@ -14,6 +15,12 @@ from oomph.sources.config import Config
 
 def build(b: Builder) -> Skeleton:
     return _dflash(b) if b.architecture == "DFlashDraftModel" else _eagle3(b)
+
+
+def _table(b: Builder, name: str, role: Role) -> Vocab:
+    t = b.text
+    stored = b.stores(f"{name}.weight", False) or b.stores(f"model.{name}.weight", False)
+    return Vocab(name, t.integer("vocab_size"), t.integer("hidden_size"), b.dtype, role, stored=stored)
 
 
 def _fused_width(t: Config, features: int) -> int:
@@ -47,6 +54,7 @@ def _eagle3(b: Builder) -> Skeleton:
     s = b.site("model")
     width = _fused_width(t, 3)
     root: list[Module] = [
+        _table(b, "embed_tokens", "embed"),
         *([Param("input_norm.weight", (width,), b.dtype, "norm")] if t.flag("norm_before_fc") else []),
         s.replicated("fc", hidden, width, "other"),
         Param("norm.weight", (hidden,), b.dtype, "norm"),
@@ -67,8 +75,10 @@ def _dflash(b: Builder) -> Skeleton:
     width = _fused_width(t, len(chosen) or len(layers))
     s = b.site("model")
     root: list[Module] = [
+        _table(b, "embed_tokens", "embed"),
         s.replicated("fc", hidden, width, "other"),
         Param("hidden_norm.weight", (hidden,), b.dtype, "norm"),
         Param("norm.weight", (hidden,), b.dtype, "norm"),
+        _table(b, "lm_head", "lm_head"),
     ]
     return Skeleton(layers, b.block(root))
