@@ -38,6 +38,7 @@ class Batch(Struct, frozen=True):
     last_stage: bool = True
     first_stage: bool = True
     encoder_bytes: int = 0
+    triton_gdn: bool = True  # gated delta nets prefill with Triton kernels (FlashInfer's on Hopper unless told so)
 
 
 class Phase(Struct, frozen=True):
@@ -137,7 +138,9 @@ def _layer_phases(model: Model, layer: Layer, held: facts.Holding, batch: Batch,
             )
         else:
             state = _state(mixer, layer.block, batch, scaled=len(layer.mixers) > 1)
-            yield Phase("recurrent layer", t * (state + held.state * h) * width)
+            tuned = mixer.kind == "gdn" and batch.rules.tunes_gdn and batch.triton_gdn
+            flush = facts.TRITON_FLUSH_BYTES if tuned else 0
+            yield Phase("recurrent layer", t * (state + held.state * h) * width + flush)
     mlp = _mlp(layer.block, batch)
     if mlp:
         extra = _requantised(layer.block, "mlp", batch) if held.keeps_gate_up else 0
@@ -205,13 +208,13 @@ def _requantised(block: Block, role: str, batch: Batch) -> int:
 
 def _state(m: State, block: Block, batch: Batch, *, scaled: bool) -> int:
     """mamba_mixer2.py: the input projection (and a scaled copy beside an attention mixer), the scan's output and its
-    gated norm. Gated delta nets reorder their projection into copies (qwen3_next.py); measured on one model: six
-    times the projection."""
+    gated norm."""
     tp = batch.layout.tp
     linears = [x for x in _linears(block, "linear_attn") if x.shard != "row"]
     widest = max((sum(outs(x, tp)) for x in linears), default=0)
     if m.kind in ("gdn", "kda"):
-        return 6 * widest
+        # gdn_linear_attn.py:737: qkvz, a copy of z, b and a twice, the attention's output
+        return widest + 2 * (m.num_heads * m.head_dim // tp) + 4 * (m.num_heads // tp)
     return widest * (2 if scaled else 1) + 2 * max(1, m.intermediate // tp)
 
 

@@ -134,6 +134,7 @@ def _rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: _Rank, 
         rank.pp_rank == resolved.pipeline_parallel_size - 1,
         rank.pp_rank == 0,
         _encoder_bytes(model, dep, resolved),
+        rank.device.sm != 90 or dep.flags.get("gdn_prefill_backend") == "triton",
     )
     act = activation(model, batch)
     per_token = _per_token(model, batch)

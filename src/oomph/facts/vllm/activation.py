@@ -69,14 +69,17 @@ class ProfileRules(Range, frozen=True):
     sampler_passes: str  # "v1": top-k/top-p twice over float32 copies; "v2": logits and one copy; "old": V1 before 0.18
     mla_workspace: bool  # the chunked-prefill buffer of latent attention is allocated while profiling
     moe_workspace: bool  # expert kernels share one persistent workspace (WorkspaceManager)
+    tunes_gdn: bool = False  # gated delta nets tune their prefill kernels while profiling (_warmup_prefill_kernels)
 
 
 # 0.11's sampler pass was measured at 9.6 float32 copies of the logits; the Triton top-k/top-p kernel came with 0.18.
 PROFILE: tuple[ProfileRules, ...] = (
-    ProfileRules(sampler_passes="v1", mla_workspace=True, moe_workspace=True, since="0.18.0"),
+    ProfileRules(sampler_passes="v1", mla_workspace=True, moe_workspace=True, tunes_gdn=True, since="0.18.0"),
     ProfileRules(sampler_passes="old", mla_workspace=True, moe_workspace=True, since="0.12.0", until="0.18.0"),
     ProfileRules(sampler_passes="old", mla_workspace=True, moe_workspace=False, until="0.12.0"),
 )
+# Triton times candidate kernels with a buffer that flushes the L2 cache between runs (triton/testing.py do_bench).
+TRITON_FLUSH_BYTES = 256_000_000
 OLD_SAMPLER_COPIES = 9.6  # float32 copies of [max_num_seqs, vocabulary], measured on 0.11
 
 
