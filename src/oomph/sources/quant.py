@@ -299,17 +299,21 @@ def _modelopt(config: Mapping[str, Any]) -> Quant:
     excluded = _modelopt_excluded(ignore)
     layers = flat.get("quantized_layers")
     if isinstance(layers, Mapping):
-        per_layer = {
-            str(k): _modelopt_scheme(str(v.get("quant_algo", "")), v)
-            for k, v in layers.items()
-            if isinstance(v, Mapping)
-        }
+        known: dict[tuple[str, Any], Scheme | None] = {}  # lists name every expert: parse each kind once
+        per_layer: dict[str, Scheme | None] = {}
+        for layer, fields in layers.items():
+            if isinstance(fields, Mapping):
+                kind_of = (str(fields.get("quant_algo", "")), str(fields.get("group_size")))
+                if kind_of not in known:
+                    known[kind_of] = _modelopt_scheme(kind_of[0], fields)
+                per_layer[str(layer)] = known[kind_of]
         first = next(iter(per_layer.values()), None)
         inside: dict[str, Scheme | None] = {}  # what the first listed layer below each name has
         for name, listed in per_layer.items():
-            end = len(name)
-            while end > 0:
-                inside.setdefault(name[:end], listed)
+            inside.setdefault(name, listed)
+            end = name.rfind(".")
+            while end > 0 and name[:end] not in inside:
+                inside[name[:end]] = listed
                 end = name.rfind(".", 0, end)
 
         def pick_listed(name: str, kind: Kind) -> Scheme | None:
