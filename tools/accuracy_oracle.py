@@ -1,8 +1,9 @@
-"""accuracy_oracle.py TRUTH_DIR MODELS_DIR [NAME...]: whole plans through the public JSON against vLLM's own answers.
+"""accuracy_oracle.py TRUTH MODELS_DIR [--all] [NAME...]: whole plans by the public JSON against vLLM's own answers.
 
 Each case goes the way of a user: a command line, a GPU, the KV bytes given; the plan's JSON is compared with what
 vLLM's Python decided. MODELS_DIR holds model folders with tensor lists; stand-in checkpoints are made in a temporary
-folder (headers only, no data).
+folder (headers only, no data). TRUTH is a file of answers, or a folder with oracle.jsonl; configs/ and extra/ beside it
+hold the models of its rows of those sources. --all lists every miss by model and term.
 """
 
 from __future__ import annotations
@@ -95,45 +96,58 @@ def compare(row: dict[str, Any], got: dict[str, Any]) -> dict[str, tuple[Any, An
     return out
 
 
+def judge(row: dict[str, Any], folder: Path) -> dict[str, tuple[Any, Any]]:
+    """term -> (ours, theirs), the plan made the way of a user."""
+    flags = dict(row["flags"], **({"usage": row["usage"]} if row.get("usage") else {}))
+    count = flags.get("tensor_parallel_size", 1) * flags.get("pipeline_parallel_size", 1)
+    sm = row["gpu"]["sm"]
+    gpu = {"name": row["gpu"]["name"], "count": count, "total_bytes": row["gpu"]["total"],
+           "compute_capability": f"{sm // 10}.{sm % 10}"}  # fmt: skip
+    # cases that were refused before their KV cache keep a word there: any size will do
+    kv_bytes = row["kv_bytes"] if isinstance(row["kv_bytes"], int) else 1 << 40
+    try:
+        plan_ = plan(words(folder, flags), gpu=gpu, engine=f"vllm=={row['vllm']}", given={"available_kv": kv_bytes})
+        return {"planned": ("", ""), **compare(row, plan_json(plan_))}
+    except OomphError as refused:
+        return {"planned": (str(refused), "")}
+
+
 def main() -> None:
-    truth, models, only = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
+    words_ = [a for a in sys.argv[1:] if a != "--all"]
+    everything, truth, models, only = "--all" in sys.argv, Path(words_[0]), Path(words_[1]), words_[2:]
+    file = truth if truth.is_file() else truth / "oracle.jsonl"
+    folders = {"zoo": models, "configs": file.parent / "configs", "extra": file.parent / "extra"}
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    # one model after the other: each is read once
+    rows = sorted((r for r in rows if not only or any(o in r["model"] for o in only)), key=lambda r: str(r["model"]))
     exact: Counter[tuple[str, str]] = Counter()
     total: Counter[tuple[str, str]] = Counter()
     misses: dict[tuple[str, str], list[str]] = defaultdict(list)
-    with open(truth / "oracle.jsonl") as file:
-        rows = [json.loads(line) for line in file]
+    by_model: dict[tuple[str, str], list[str]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as scratch:
         for row in rows:
-            if only and not any(o in row["model"] for o in only):
-                continue
-            source = (models if row["src"] == "zoo" else truth / "configs") / row["model"]
-            flags = dict(row["flags"], **({"usage": row["usage"]} if row.get("usage") else {}))
-            count = flags.get("tensor_parallel_size", 1) * flags.get("pipeline_parallel_size", 1)
-            sm = row["gpu"]["sm"]
-            gpu = {"name": row["gpu"]["name"], "count": count, "total_bytes": row["gpu"]["total"],
-                   "compute_capability": f"{sm // 10}.{sm % 10}"}  # fmt: skip
-            case = f"{row['vllm']} {row['id']}"
-            try:
-                folder = checkpoint(source, Path(scratch) / source.name)
-                got = plan_json(plan(words(folder, flags), gpu=gpu, engine=f"vllm=={row['vllm']}",
-                                     given={"available_kv": row["kv_bytes"]}))  # fmt: skip
-            except OomphError as refused:
-                total[(row["vllm"], "planned")] += 1
-                misses[(row["vllm"], "planned")].append(f"{case}: {refused}")
-                continue
-            total[(row["vllm"], "planned")] += 1
-            exact[(row["vllm"], "planned")] += 1
-            for term, (ours, theirs) in compare(row, got).items():
+            folder = checkpoint(folders[row["src"]] / row["model"], Path(scratch) / row["src"] / row["model"])
+            for term, (ours, theirs) in judge(row, folder).items():
                 key = (row["vllm"], term)
                 total[key] += 1
-                if ours == theirs or (term == "message" and _same_text(str(ours), str(theirs))):
+                if same(term, ours, theirs):
                     exact[key] += 1
                 else:
-                    misses[key].append(f"{case}: {str(ours)[:150]} against {str(theirs)[:150]}")
+                    told = f"{row['vllm']} {row['id']}: {str(ours)[:200]} against {str(theirs)[:200]}"
+                    misses[key].append(told)
+                    by_model[(row["model"], term)].append(told)
     for key in sorted(total):
         print(f"vLLM {key[0]} {key[1]:<24} {exact[key]:>5} of {total[key]:>5} ({exact[key] / total[key]:.1%})")
-        for line in misses[key][: 40 if only else 5]:
+        for line in misses[key][: 0 if everything else 5]:
             print("      ", line)
+    for (model, term), lines in sorted(by_model.items()) if everything else ():
+        print(f"{model}: {term}, {len(lines)}")
+        for line in lines:
+            print("      ", line)
+
+
+def same(term: str, ours: Any, theirs: Any) -> bool:
+    return bool(ours == theirs) or (term == "message" and _same_text(str(ours), str(theirs)))
 
 
 def _same_text(ours: str, theirs: str) -> bool:
