@@ -1,4 +1,4 @@
-"""screens.py: run the README's `$ oomph ...` commands and put what they print under them."""
+"""screens.py: run the `$ oomph ...` commands of README.md and docs/fit.md and put what they print under them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+FILES = (ROOT / "README.md", ROOT / "docs" / "fit.md")
 SCREEN = re.compile(r"```console\n\$ (oomph [^\n]*)\n(.*?)```", re.DOTALL)
 
 
@@ -30,4 +31,5 @@ def refreshed(text: str) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(refreshed(README.read_text()))
+    for path in FILES:
+        path.write_text(refreshed(path.read_text()))

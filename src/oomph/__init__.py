@@ -4,6 +4,7 @@
     oomph.inspect("gemma-4-31b nvfp4").bytes
     oomph.plan("vllm serve Qwen/Qwen3-8B", gpu="RTX 4090").fits
     oomph.explain("server.log").cause.title
+    oomph.fit("gemma-4-31b-it", "2x RTX 5070 Ti", context=32768).pick
 
 What the commands print is what these return. Each name is imported when it is first asked for.
 """
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from oomph.ir.model import Model as Model
     from oomph.ir.plan import Plan as Plan
     from oomph.plan import plan as plan
+    from oomph.search.fit import Fit as Fit
+    from oomph.search.fit import fit as fit
     from oomph.sources.gpu import parse_gpus as parse_gpus
     from oomph.sources.load import load_model as load_model
 
@@ -34,12 +37,14 @@ _PUBLIC = {
     "CannotPlan": "errors",
     "Device": "ir.hardware",
     "Explanation": "doctor.explain",
+    "Fit": "search.fit",
     "InputError": "errors",
     "Inspection": "inspection",
     "Model": "ir.model",
     "OomphError": "errors",
     "Plan": "ir.plan",
     "explain": "doctor.explain",
+    "fit": "search.fit",
     "inspect": "inspection",
     "load_model": "sources.load",
     "parse_gpus": "sources.gpu",

@@ -13,7 +13,7 @@ from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 from oomph.plan import load, run
 from oomph.search.solve import Point, Solver, pareto
-from oomph.search.space import Layout, Options, Space, arms_of
+from oomph.search.space import Arm, Layout, Options, Space, arms_of
 from oomph.units import GIB, MIB
 
 # Every cache kind that fit() meets: full, sliding window, latent, recurrent, experts, four and eight bits, images, MTP.
@@ -70,15 +70,26 @@ def _some(rng: random.Random, values: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(sorted(rng.sample(values, rng.randint(1, len(values))), key=values.index))
 
 
-def everything(solver: Solver, space: Space) -> list[Point]:
-    """The front by planning the whole product."""
+GRID = tuple(range(1024, 40960, 3072))
+
+
+def everything(solver: Solver, space: Space, grid: tuple[int, ...] = ()) -> list[Point]:
+    """The front by planning the whole product, and with `grid` also each arm at its longest context."""
     points = []
     for arm in space.arms:
         rank = solver.rank(arm, space)
         if rank is None:
             continue
-        for context, users, utilisation in product(space.contexts, space.users, space.utilisations):
-            found = solver.outcome(arm, context, users, utilisation)
-            if found.kind == "ok" and found.concurrency >= users:
-                points.append(Point(arm, context, users, utilisation, *rank, found.concurrency))
+
+        def at(context: int, users: int, arm: Arm = arm, rank: tuple[float, int] = rank) -> list[Point]:
+            out = []
+            for utilisation in space.utilisations:
+                found = solver.outcome(arm, context, users, utilisation)
+                if found.kind == "ok" and found.concurrency >= users:
+                    out.append(Point(arm, context, users, utilisation, *rank, found.concurrency))
+            return out
+
+        longest = max((c for c in grid if at(c, space.users[0])), default=0)
+        for context, users in product({*space.contexts, longest} - {0}, space.users):
+            points += at(context, users)
     return pareto(points)

@@ -96,19 +96,25 @@ class Fit(Struct, frozen=True):
 
 def fit(
     model: str,
-    gpus: tuple[Device, ...],
+    gpus: str | Sequence[Device],
     want: Want | None = None,
     *,
+    context: int = 0,
+    users: int = 0,
+    prefer: str = "",
     engine: str = "",
     only: bool = False,
     also: Sequence[str] = (),
     explain: bool = False,
     planner: Planner | None = None,
 ) -> Fit:
-    """`only`: this checkpoint and no other of the same model; `also`: further checkpoints, catalogue, hub or folder."""
+    """`gpus`: as --gpu takes them, or Devices. `want`, or its parts. `only`: this checkpoint and no other of the same
+    model; `also`: further checkpoints, from catalogue, hub or folder."""
     from oomph.plan import run
+    from oomph.sources.gpu import parse_gpus
 
-    want = want or Want()
+    gpus = parse_gpus(gpus) if isinstance(gpus, str) else tuple(gpus)
+    want = want or Want(context, users, prefer)
     if want.prefer and want.prefer not in PREFERENCES:
         raise CommandError(f"--prefer {want.prefer!r}: it is one of {', '.join(PREFERENCES)}")
     if not gpus:

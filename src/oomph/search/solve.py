@@ -117,27 +117,26 @@ class Solver:
     # --- one arm ----------------------------------------------------------------------------------------------------
 
     def utilisation(self, arm: Arm, users: int, space: Space) -> float:
-        """The highest that does not overfill the card; 0.0 = none."""
+        """The highest that does not overfill the card at the shortest context; 0.0 = none."""
         key = (arm, users)
         if key not in self._best:
-            self._best[key] = self._utilisation(arm, users, space)
+            # what other numbers of users ended with is the best first guess
+            known = next((self._best[arm, n] for n in reversed(space.users) if self._best.get((arm, n))), self.default)
+            self._best[key] = self._highest(arm, space.contexts[0], users, space, known)
         return self._best[key]
 
-    def _utilisation(self, arm: Arm, users: int, space: Space) -> float:
-        grid, context = space.utilisations, space.contexts[0]
+    def _highest(self, arm: Arm, context: int, users: int, space: Space, near: float) -> float:
+        grid = space.utilisations
 
         def over(i: int) -> bool:
             return self.outcome(arm, context, users, grid[i]).kind == "over"
 
-        # what other numbers of users ended with is the best first guess
-        known = next((self._best[arm, n] for n in reversed(space.users) if self._best.get((arm, n))), self.default)
-        start = grid.index(known) if known in grid else len(grid) // 2
-        first = self.outcome(arm, context, users, grid[start])
+        guess = grid.index(near) if near in grid else len(grid) // 2
+        first = self.outcome(arm, context, users, grid[guess])
         if first.kind == "never":
             return 0.0
-        guess = start
-        if known == self.default and first.plan is not None:
-            guess = _guess(first.plan, grid, start, margin=self.margin)
+        if near == self.default and first.plan is not None:
+            guess = _guess(first.plan, grid, guess, margin=self.margin)
         low, high = -1, len(grid)  # not over at low, over at high
         for i in (guess, guess + 1, guess - 1):
             if low < i < high:
@@ -156,11 +155,10 @@ class Solver:
         if not top:
             return None
         found = self.outcome(arm, context, users, top)
-        if found.kind == "over":  # a longer context took a little more than the shortest one
-            below = bisect_right(space.utilisations, top) - 2
-            if below < 0:
+        if found.kind != "never" and not _same_budget(found, self.outcome(arm, space.contexts[0], users, top)):
+            top = self._highest(arm, context, users, space, top)
+            if not top:
                 return None
-            top = space.utilisations[below]
             found = self.outcome(arm, context, users, top)
         return (top, found) if found.kind == "ok" and found.concurrency >= users else None
 
@@ -221,7 +219,7 @@ class Solver:
         ranked.sort(key=lambda r: (r[0][0], -r[0][1], r[1].text_only, r[1].prefix_off, r[1].changes))
         points: list[Point] = []
         for rank, arm in ranked:
-            if self._hopeless(arm, rank, space, points):
+            if self._hopeless(arm, rank, space, points, grid):
                 continue
             points += self._arm_points(arm, rank, space, grid)
             points = pareto(points)
@@ -251,10 +249,13 @@ class Solver:
         """At least the shortest context for the fewest users."""
         return self.fits(arm, space.contexts[0], space.users[0], space)
 
-    def _hopeless(self, arm: Arm, rank: tuple[float, int], space: Space, points: list[Point]) -> bool:
+    def _hopeless(
+        self, arm: Arm, rank: tuple[float, int], space: Space, points: list[Point], grid: Sequence[int]
+    ) -> bool:
+        """Dominated at every context by its bound, and not longer than what dominates that bound."""
         if not points:
             return False
-        fewest = space.users[0]
+        fewest = bound = space.users[0]
         for context in space.contexts:
             at = self._at(arm, context, fewest, space)
             if at is None:
@@ -263,7 +264,11 @@ class Solver:
             goals = _goals(arm, context, bound, *rank)
             if not any(dominates(p.goals, goals) for p in points):
                 return False
-        return True
+        # beyond the last context that fits there are no more users than there
+        least = _goals(arm, 0, bound, *rank)
+        known = max((p.context for p in points if dominates(p.goals, least)), default=0)
+        further = grid[bisect_right(grid, known) :]
+        return not further or not self.fits(arm, further[0], fewest, space)
 
     def _arm_points(self, arm: Arm, rank: tuple[float, int], space: Space, grid: Sequence[int]) -> list[Point]:
         contexts = list(space.contexts)
@@ -276,6 +281,17 @@ class Solver:
             if found is not None:
                 out.append(found)
         return out
+
+
+def _same_budget(a: Outcome, b: Outcome) -> bool:
+    """Two contexts that leave the same bytes for the cache in the same blocks are full at the same utilisation. Latent
+    attention profiles a workspace that grows with the context; most models do not."""
+    if a.kind == "over" or a.plan is None or b.plan is None or a.plan.kv is None or b.plan.kv is None:
+        return False
+    return (a.plan.kv.available_bytes, a.plan.kv.bytes_per_block) == (
+        b.plan.kv.available_bytes,
+        b.plan.kv.bytes_per_block,
+    )
 
 
 def _by_layout(arm: Arm) -> tuple[object, ...]:
