@@ -123,7 +123,8 @@ def test_the_indexer_is_created_in_bf16_whatever_the_checkpoint_has() -> None:
     assert names["model.layers.0.self_attn.indexer.wk.weight"] == ((128, 256), "F8_E4M3")
     fused = linear(model, 0, "self_attn.indexer.wk_weights_proj")
     assert (fused.scheme, fused.out_features) == (None, 132)
-    assert not linear(model, 0, "self_attn.indexer.wk").parts[0].created
+    assert fused.parts[0].only == "indexer keys fused"
+    assert linear(model, 0, "self_attn.indexer.wk").parts[0].only == "indexer keys apart"
     mixer = mixers(model)[0]
     assert isinstance(mixer, Attention) and mixer.indexer is not None
     assert mixer.indexer.rope not in (None, mixer.rope)  # another table: the halves are laid out differently

@@ -36,8 +36,14 @@ HABITS: tuple[Habit, ...] = (
     Habit("Bailing turns whole heads", until="0.32.0"),
     # gate_linear.py force_fp32_compute: the router's weights are float32 where the GPU has no kernel that adds in
     # float32 (Hopper and data-centre Blackwell have one)
-    Habit("router in the model's dtype", sm=((90, 91), (100, 110))),
-    Habit("router in float32", sm=((0, 90), (91, 100), (110, 1000))),
+    Habit("router in the model's dtype", sm=((90, 91), (100, 110)), since="0.17.0"),
+    Habit("router in float32", sm=((0, 90), (91, 100), (110, 1000)), since="0.17.0"),
+    Habit("router in float32", until="0.17.0"),
+    # deepseek_v2.py Indexer: wk (quantised) and weights_proj became one unquantised layer
+    Habit("indexer keys apart", until="0.20.0"),
+    Habit("indexer keys fused", since="0.20.0"),
+    # mamba_mixer2.py: register_buffer("conv_weights")
+    Habit("convolutions as a buffer", since="0.12.0"),
     # qwen3_vl.py:1818 (0.32.0) mrope_positions_factor: Qwen3-VL and Qwen3.5 positions never pass the token count
     Habit("mrope tables four times the longest sequence", until="0.32.0"),
     # qwen3_next.py, gdn_linear_attn.py: the decay rates' dtype went from float32 to the model's and back

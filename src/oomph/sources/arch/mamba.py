@@ -7,11 +7,14 @@ what they produce, so that each rank gets its heads and, where there is one grou
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.errors import ConfigError
 from oomph.ir.model import Linear, Module, Param, Part, State
 from oomph.sources.arch.base import Site
 from oomph.sources.config import Config
+
+_SEEN_TWICE = "convolutions as a buffer"
 
 
 class Mamba2(Struct, frozen=True):
@@ -79,7 +82,15 @@ def mamba2_modules(s: Site, m: Mamba2, at: str) -> list[Module]:
         whole(f"{at}.conv1d", width, conv, m.kernel, m.conv_bias, False),
         whole(f"{at}.in_proj", m.intermediate + width + m.heads, inputs, m.hidden, m.proj_bias, True),
         # the view that the kernels read: register_buffer("conv_weights")
-        Linear(f"{at}.conv_weights", tuple(conv), m.kernel, "column", "linear_attn", dtype, alias=True),
+        Linear(
+            f"{at}.conv_weights",
+            tuple(replace(p, only=_SEEN_TWICE) for p in conv),
+            m.kernel,
+            "column",
+            "linear_attn",
+            dtype,
+            alias=True,
+        ),
         Param(f"{at}.A_log", (m.heads,), dtype, "linear_attn", shard_dim=0, created_dtype="F32"),
         Param(f"{at}.D", (m.heads,), dtype, "linear_attn", shard_dim=0),
         Param(f"{at}.dt_bias", (m.heads,), dtype, "linear_attn", shard_dim=0),

@@ -81,18 +81,18 @@ def indexer_modules(
 ) -> list[Module]:
     """deepseek_v2.py Indexer: replicated; wk and weights_proj are created as one unquantised layer even where the
     checkpoint has wk in FP8."""
-    hidden, q_rank, b = t.integer("hidden_size"), t.integer("q_lora_rank"), s.b
-    wk = s.linear(f"{at}.wk", [Part(f"{at}.wk", indexer.head_dim, created=False)], hidden, "replicated", "attention")
+    hidden, q_rank, b, apart = t.integer("hidden_size"), t.integer("q_lora_rank"), s.b, "indexer keys apart"
+    wk = s.linear(f"{at}.wk", [Part(f"{at}.wk", indexer.head_dim, only=apart)], hidden, "replicated", "attention")
     weights = s.linear(
         f"{at}.weights_proj",
-        [Part(f"{at}.weights_proj", indexer.heads, created=False)],
+        [Part(f"{at}.weights_proj", indexer.heads, only=apart)],
         hidden,
         "replicated",
         "attention",
         quantised=False,
     )
     wq_b = Part(f"{at}.wq_b", indexer.heads * indexer.head_dim, stored=stored)
-    fused = Part(f"{at}.wk_weights_proj", indexer.head_dim + indexer.heads, stored=False)
+    fused = Part(f"{at}.wk_weights_proj", indexer.head_dim + indexer.heads, stored=False, only="indexer keys fused")
     return [
         s.linear(f"{at}.wq_b", [wq_b], q_rank, "replicated", "attention"),
         *([wk, weights] if stored else []),
