@@ -77,7 +77,7 @@ def _with_draft(deployment: Deployment) -> tuple[Deployment, Model | None]:
         return replace(deployment, notes=(*deployment.notes, note)), None
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)  # a batch may name the whole catalogue in any order
 def load(name: str) -> Model:
     from oomph.sources.load import load_model
 
