@@ -162,6 +162,12 @@ def test_pipeline_stages_take_the_smaller_share() -> None:
     assert settle(uneven, "0.21.0", H100, pipeline_parallel_size=4).stages == ((0, 8), (8, 16), (16, 25), (25, 33))
 
 
+@pytest.mark.parametrize(("version", "kind"), [("0.21.0", "AssertionError"), ("0.32.0", "ZeroDivisionError")])
+def test_a_stage_without_layers(version: str, kind: str) -> None:
+    refusal = cache(LLAMA, version, H100, 8 * GIB, pipeline_parallel_size=40).refusal
+    assert refusal is not None and (refusal.stage, refusal.type) == ("kv_cache_config", kind)
+
+
 def test_context_parallelism_shares_the_tokens() -> None:
     mla = Attention("mla", 128, 128, 192, 128, kv_lora_rank=512, qk_rope_head_dim=64, qk_nope_head_dim=128)
     deep = model((mla,) * 61, "DeepseekV3ForCausalLM", 163840, 128, 128)

@@ -73,9 +73,13 @@ def test_batch_limits_follow_the_context() -> None:
 def test_utilization() -> None:
     assert settle("0.19.1").gpu_memory_utilization == 0.9
     assert settle("0.20.0").gpu_memory_utilization == 0.92
-    for value, text in ((1.2, "Input should be less than or equal to 1"), (0, "Input should be greater than 0")):
+    for value, text in (
+        (1.2, "Input should be less than or equal to 1 [type=less_than_equal, input_value=1.2, input_type=float]"),
+        (0, "Input should be greater than 0 [type=greater_than, input_value=0, input_type=int]"),
+    ):
         refusal = settle(gpu_memory_utilization=value).refusal
-        assert refusal is not None and (refusal.stage, refusal.message) == ("engine_config", text)
+        told = f"1 validation error for CacheConfig\ngpu_memory_utilization\n  {text}"
+        assert refusal is not None and (refusal.stage, refusal.message) == ("engine_config", told)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +98,26 @@ def test_utilization() -> None:
             "max_num_batched_tokens (8) must be greater than or equal to",
         ),
         ({"max_model_len": 200000}, "User-specified max_model_len (200000) is greater than the derived max_model_len"),
-        ({"dtype": "int7"}, "Unknown dtype: 'int7'"),
-        ({"kv_cache_dtype": "fp9"}, "Input should be 'auto', 'float16'"),
+        ({"dtype": "int7"}, "2 validation errors for ModelConfig\ndtype.literal['auto',"),
+        ({"kv_cache_dtype": "fp9"}, "1 validation error for CacheConfig\ncache_dtype\n  Input should be 'auto', 'fl"),
+        ({"max_model_len": -5}, "1 validation error for ModelConfig\nmax_model_len\n  Input should be greater than or"),
+        ({"max_num_seqs": 0}, "2 validation errors for SchedulerConfig\nmax_num_batched_tokens\n  Input should be"),
+        ({"tensor_parallel_size": 0}, "integer modulo by zero"),
+        ({"tensor_parallel_size": 4, "decode_context_parallel_size": 3}, "tp_size=4 must be divisible bydcp_size=3."),
+        (
+            {"tensor_parallel_size": 2, "decode_context_parallel_size": 2},
+            "Assertion failed, tensor parallel size 2 must be greater than total num kv heads 8 when enable decode",
+        ),
+        ({"data_parallel_size": 0}, "data_parallel_rank (0) must be in the range [0, 0)"),
+        ({"quantization": "awq"}, "Cannot find the config file for awq"),
+        (
+            {"async_scheduling": True, "speculative_config": {"method": "ngram", "num_speculative_tokens": 2}},
+            "Currently, async scheduling is only supported with EAGLE/MTP/Draft Model/NGram GPU kind of",
+        ),
+        (
+            {"speculative_config": {"method": "mtp", "num_speculative_tokens": 1}},
+            "Unsupported speculative method: 'mtp'",
+        ),
         ({"speculative_config": {"method": "eagle"}}, "A speculative model was provided, but `num_speculative_tokens`"),
         (
             {"enable_chunked_prefill": False, "max_num_batched_tokens": 2048},
@@ -248,7 +270,7 @@ def test_every_release_resolves() -> None:
         ({"model": "yuhuili/EAGLE-LLaMA3-Instruct-8B"}, "eagle"),
         ({"model": "Qwen/Qwen3-0.6B"}, "draft_model"),
         ({"model": "[ngram]"}, "ngram"),
-        ({"method": "deepseek_mtp"}, "mtp"),
+        ({"method": "deepseek_mtp", "model": "mtp-layers"}, "mtp"),
     ],
 )
 def test_the_method_that_a_draft_stands_for(config: dict[str, Any], method: str) -> None:

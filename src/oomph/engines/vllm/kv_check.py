@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from oomph.engines.vllm.kv_groups import Group, Grouping, Layers, Padding, Texts, bytes_per_block, group_layers
 from oomph.engines.vllm.kv_specs import MambaMode, Refused, Request, Spec, max_blocks
 from oomph.facts.vllm.kv import AUTO_FIT_FAILS, NOT_PROMOTED, NOT_UNIFIED, KvRules, rules
+from oomph.facts.vllm.refusals import EMPTY_STAGE
 from oomph.facts.vllm.versions import pick
 from oomph.units import GIB, cdiv
 
@@ -152,6 +153,9 @@ def check(kv: KvInput, context: Context, available: Sequence[int]) -> KvPlan:
     if any(m.spec.page == 0 for g in groups for m in g.members):
         # a block smaller than DeepSeek-V4's compression holds no state: cdiv(bytes, page) (kv_cache_interface.py)
         refusal = Refusal("kv_cache_config", "ZeroDivisionError", "integer division or modulo by zero")
+    elif not all(per_block):  # a pipeline stage without a cache (kv_cache_utils.py:1298, 0.21.0)
+        kind, _, text = str(pick(EMPTY_STAGE, kv.version).value).partition(": ")
+        refusal = Refusal("kv_cache_config", kind, text)
     elif kv.auto_fit and row.auto_fit:
         fits = min(_fitting(context, s, m) for s, m in _workers(context, checked))
         if fits <= 0:

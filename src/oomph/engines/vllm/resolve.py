@@ -9,9 +9,6 @@ Besides the Model's own fields these params are read, where a config.json has th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,7 +17,7 @@ from oomph.engines.vllm.kv_check import Refusal
 from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_layers import lay_out
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.model_facts import ModelFacts, drafting, facts_of
+from oomph.engines.vllm.model_facts import drafting, facts_of
 from oomph.engines.vllm.resolve_attention import (
     cache_dtype,
     forced_backend,
@@ -28,6 +25,7 @@ from oomph.engines.vllm.resolve_attention import (
     layer_dtype,
     mm_prefix_lm,
     skipped_layers,
+    verify_backend,
 )
 from oomph.engines.vllm.resolve_build import verify_blocks, verify_build
 from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode
@@ -37,7 +35,6 @@ from oomph.engines.vllm.resolve_limits import (
     resolve_dtype,
     resolve_length,
     resolve_quantization,
-    verify_batch,
 )
 from oomph.engines.vllm.resolve_modes import (
     async_scheduling,
@@ -47,6 +44,7 @@ from oomph.engines.vllm.resolve_modes import (
     model_runner,
     speculation,
 )
+from oomph.engines.vllm.resolve_verify import verified_utilization, verify_batch, verify_parallel, verify_sizes
 from oomph.facts.vllm.defaults import Defaults, defaults
 from oomph.facts.vllm.kv import rules
 from oomph.ir.deployment import Deployment
@@ -133,12 +131,14 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     prefix = bool(prefix) and not encoder_decoder
     chunked = flags.get("enable_chunked_prefill", True) and not encoder_decoder
     kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), d, gpu.sm)
-    utilization = _utilization(flags, d)
+    verify_backend(flags)
+    utilization = verified_utilization(flags, d)
     spec = speculation(model, dep)
     item = largest_item(model, flags)
     tokens, seqs = batch_limits(flags, d, gpu, dep.usage, length=length, chunked=bool(chunked), one_item=item)
     verify_batch(tokens, seqs, length, bool(chunked))
-    _verify_parallel(model, facts, flags, tp)
+    verify_sizes(flags, d)
+    verify_parallel(model, facts, flags, base.version)
     quantization = resolve_quantization(model, str(flags.get("quantization") or ""), base.version, d, gpu.sm)
     mode, prefix = mamba_mode(model, facts, flags, d, bool(prefix), spec)
     runner = model_runner(model, facts, dep, d, spec, quantized=quantization is not None)
@@ -238,9 +238,16 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
         mamba_block_size=made.mamba_block_size,
         mamba_page_size_padded=made.mamba_page_size_padded,
         attention=made.backends,
-        kv_cache_layout=made.kv_cache_layout,
+        kv_cache_layout=_cache_layout(
+            made.kv_cache_layout, offloads=bool(flags.get("kv_offloading_size")) and not facts.is_mla
+        ),
         kv_layers=made.layers,
     )
+
+
+def _cache_layout(own: str, *, offloads: bool) -> str:
+    """offloading_connector.py get_required_kvcache_layout (0.32.0)."""
+    return "LBHNC" if own == "LBNHC" and offloads else own
 
 
 def _mla_rope(model: Model, d: Defaults) -> int:
@@ -267,29 +274,3 @@ def pipeline_stages(layers: int, pp: int, partition: str = "") -> tuple[tuple[in
         sizes = given
     ends = [sum(sizes[: i + 1]) for i in range(pp)]
     return tuple((end - size, end) for size, end in zip(sizes, ends, strict=True))
-
-
-def _utilization(flags: Mapping[str, Any], d: Defaults) -> float:
-    value = flags.get("gpu_memory_utilization")
-    if value is None:
-        return d.utilization
-    value = float(value)
-    if not value > 0:
-        raise Refused("ValidationError", "Input should be greater than 0")
-    if value > 1:
-        raise Refused("ValidationError", "Input should be less than or equal to 1")
-    return value
-
-
-def _verify_parallel(model: Model, facts: ModelFacts, flags: Mapping[str, Any], tp: int) -> None:
-    """ModelConfig.verify_with_parallel_config."""
-    if tp < 1 or (model.num_heads and model.num_heads % tp):
-        raise Refused(
-            "ValidationError",
-            f"Total number of attention heads ({model.num_heads}) must be divisible by tensor parallel size ({tp}).",
-        )
-    if flags.get("enable_expert_parallel") and not facts.is_moe:
-        raise Refused(
-            "ValidationError",
-            "Number of experts in the model must be greater than 0 when expert parallelism is enabled.",
-        )

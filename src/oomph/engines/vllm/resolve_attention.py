@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from oomph.engines.vllm.backends import fa4_supported
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts
+from oomph.engines.vllm.resolve_verify import invalid, one_of
 from oomph.facts.vllm.defaults import ATTENTION_BACKEND_MM_PREFIX, Defaults, defaults
+from oomph.facts.vllm.refusals import ENGINE_BACKENDS
 from oomph.ir.model import Model
 
 _ALWAYS = replace(defaults("0.32.0"), mm_prefix=True)
@@ -18,8 +20,7 @@ _ALWAYS = replace(defaults("0.32.0"), mm_prefix=True)
 
 def cache_dtype(model: Model, flag: str, d: Defaults, sm: int) -> str:
     if flag not in d.kv_dtypes:
-        options = ", ".join(f"'{n}'" for n in d.kv_dtypes[:-1])
-        raise Refused("ValidationError", f"Input should be {options} or '{d.kv_dtypes[-1]}'")
+        raise invalid("CacheConfig", ("cache_dtype", one_of(d.kv_dtypes), "literal_error", flag))
     if flag == "bfloat16" and model.architecture == "DeepseekV32ForCausalLM":
         return "auto"
     if flag != "auto":
@@ -78,13 +79,23 @@ def largest_item(model: Model, flags: Mapping[str, Any]) -> int:
     return max((m.max_tokens for m in model.modalities), default=0)
 
 
+def _asked_backend(flags: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    config = flags.get("attention_config")
+    config = config if isinstance(config, Mapping) else {}
+    return config, str(flags.get("attention_backend") or config.get("backend") or "").upper()
+
+
+def verify_backend(flags: Mapping[str, Any]) -> None:
+    _, backend = _asked_backend(flags)
+    if backend and backend not in ENGINE_BACKENDS:
+        raise Refused("ValueError", f"Unknown attention backend: {backend!r}.")
+
+
 def forced_backend(
     model: Model, facts: ModelFacts, flags: Mapping[str, Any], sm: int, kv_dtype: str, d: Defaults
 ) -> tuple[str, int]:
     """(backend, FlashAttention version) that the user or Gemma4Config sets."""
-    config = flags.get("attention_config")
-    config = config if isinstance(config, Mapping) else {}
-    backend = str(flags.get("attention_backend") or config.get("backend") or "").upper()
+    config, backend = _asked_backend(flags)
     fa = int(config.get("flash_attn_version") or 0)
     if not model.architecture.startswith("Gemma4") or len(facts.head_sizes) < 2:
         return backend, fa

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from oomph.engines.vllm.kv_specs import Refused
+from oomph.engines.vllm.resolve_verify import invalid, outside, unknown_dtype
 from oomph.facts.vllm.defaults import (
     BATCHED_DP_TOKENS,
     DESC_ACT_REFUSED,
@@ -13,6 +16,7 @@ from oomph.facts.vllm.defaults import (
     Defaults,
     method,
 )
+from oomph.facts.vllm.refusals import WANTS_CONFIG_FILE
 from oomph.ir.hardware import Device
 from oomph.ir.model import Linear, Model
 from oomph.units import GIB
@@ -41,7 +45,7 @@ def resolve_dtype(model: Model, flag: str, sm: int) -> str:
     flag = flag.lower()
     if flag != "auto":
         if flag not in _DTYPES:
-            raise Refused("ValidationError", f"Unknown dtype: {flag!r}")
+            raise unknown_dtype(flag)
         dtype = _DTYPES[flag]
         if dtype == "float16" and model.model_type in _NO_FLOAT16:
             reason = _NO_FLOAT16[model.model_type]
@@ -64,8 +68,10 @@ def resolve_quantization(model: Model, flag: str, version: str, d: Defaults, sm:
         else ""
     )
     if not own:
-        return flag or None
+        return _given_quantization(flag, version, sm) if flag else None
     row = method(version, own)
+    if row and row.fallback and 0 < sm < row.fallback_below:
+        row = replace(row, name=row.fallback, min_sm=row.fallback_min)
     name = row.name if row else own
     if d.renames:
         name = RENAMED.get((model.architecture, own), name)
@@ -79,13 +85,28 @@ def resolve_quantization(model: Model, flag: str, version: str, d: Defaults, sm:
             f"Quantization method specified in the model config ({own}) does not match the quantization method "
             f"specified in the `quantization` argument ({flag}).",
         )
-    if row and 0 < sm < row.min_sm:
+    if row:
+        _check_capability(name, row.min_sm, sm)
+    return name
+
+
+def _given_quantization(flag: str, version: str, sm: int) -> str:
+    """A method for a checkpoint that is not quantised (weight_utils.py get_quant_config)."""
+    row = method(version, flag)
+    if row:
+        _check_capability(flag, row.min_sm, sm)
+    if flag in WANTS_CONFIG_FILE:
+        raise Refused("ValidationError", f"Cannot find the config file for {flag}")
+    return flag
+
+
+def _check_capability(name: str, least: int, sm: int) -> None:
+    if 0 < sm < least:
         raise Refused(
             "ValidationError",
-            f"The quantization method {name} is not supported for the current GPU. Minimum capability: {row.min_sm}. "
+            f"The quantization method {name} is not supported for the current GPU. Minimum capability: {least}. "
             f"Current capability: {sm}.",
         )
-    return name
 
 
 def _desc_act(model: Model) -> bool:
@@ -116,6 +137,11 @@ def derived_length(model: Model, d: Defaults) -> tuple[float, str]:
 
 
 def resolve_length(model: Model, asked: int | None, environment: Mapping[str, str], d: Defaults) -> int:
+    if asked is not None and asked < -1:
+        raise invalid("ModelConfig", outside("max_model_len", "greater_than_equal", -1, asked))
+    if asked == 0 and d.sizes_are_fields:
+        text = "max_model_len must be a positive integer, got int: 0. Example: max_model_len=2048"
+        raise Refused("ValidationError", text)
     derived, key = derived_length(model, d)
     if asked is None or asked == -1:
         if str(model.param("rope_type", "")) == "longrope" and d.longrope_original:
@@ -166,24 +192,8 @@ def batch_limits(
         if not chunked:
             tokens_now = max(length, tokens_now)
         tokens_now = min(seqs_now * length, tokens_now)
-        if d.mm_raises_tokens:
+        if d.mm_raises_tokens and one_item:
             tokens_now = max(tokens_now, one_item)
     if seqs is None:
         seqs_now = min(seqs_now, tokens_now)
     return tokens_now, seqs_now
-
-
-def verify_batch(tokens: int, seqs: int, length: int, chunked: bool) -> None:
-    """SchedulerConfig.verify_max_model_len."""
-    if tokens < length and not chunked:
-        raise Refused(
-            "ValidationError",
-            f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({length}). This effectively limits the "
-            "maximum sequence length to max_num_batched_tokens and makes vLLM reject longer sequences. Please increase "
-            "max_num_batched_tokens or decrease max_model_len.",
-        )
-    if tokens < seqs:
-        raise Refused(
-            "ValidationError",
-            f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs}).",
-        )

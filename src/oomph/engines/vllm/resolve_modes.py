@@ -9,7 +9,9 @@ from msgspec import Struct
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts
+from oomph.engines.vllm.resolve_verify import invalid, outside
 from oomph.facts.vllm.defaults import EAGLE_METHODS, HMA_CONNECTORS, MAMBA_ALL, Defaults
+from oomph.facts.vllm.refusals import NO_MTP
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
 
@@ -40,6 +42,10 @@ def speculation(model: Model, dep: Deployment) -> Speculation:
             raise Refused(
                 "ValidationError", "A speculative model was provided, but `num_speculative_tokens` was not provided"
             )
+    if int(tokens) < 1:
+        raise invalid("SpeculativeConfig", outside("num_speculative_tokens", "greater_than", 0, tokens))
+    if method == "mtp" and named in ("", dep.model) and not model.drafts and model.model_type in NO_MTP:
+        raise Refused("NotImplementedError", "Unsupported speculative method: 'mtp'")
     predicts = len(model.drafts)
     if method == "mtp" and predicts and tokens > predicts and tokens % predicts:
         raise Refused("ValidationError", f"num_speculative_tokens:{tokens} must be divisible by n_predict={predicts!r}")
@@ -108,6 +114,14 @@ def async_scheduling(
     model: Model, flags: Mapping[str, Any], d: Defaults, spec: Speculation, runner: str, pp: int, mamba_mode: str
 ) -> bool:
     given = flags.get("async_scheduling")
+    if given:
+        asked = ("ngram_gpu", "draft_model", "dspark", *EAGLE_METHODS)
+        if spec.method and spec.method not in asked:
+            raise Refused("ValidationError", d.async_refused)
+        if spec.unpadded:
+            raise Refused(
+                "ValidationError", "Async scheduling is not compatible with disable_padded_drafter_batch=True."
+            )
     if given is not None:
         return bool(given)
     if not d.async_default or model.pooling:

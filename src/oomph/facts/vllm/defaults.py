@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from oomph.facts.vllm.kv import Row
+from oomph.facts.vllm.refusals import ASYNC_DRAFTS_REFUSED, SIZES_ARE_FIELDS
 from oomph.facts.vllm.versions import Range, pick, select
 
 HybridBlock = Literal["config", "backend", "lcm"]
@@ -218,6 +219,9 @@ class Method(Range, frozen=True, kw_only=True):
     name: str
     min_sm: int
     desc_act: bool = True  # False: refused with activation ordering
+    fallback: str = ""  # the name below `fallback_below`, where Marlin's kernels do not run
+    fallback_below: int = 75
+    fallback_min: int = 0
 
 
 _DESC_ACT = (
@@ -226,9 +230,9 @@ _DESC_ACT = (
 )
 DESC_ACT_REFUSED = _DESC_ACT
 METHODS = (
-    Method(checkpoint="awq", name="awq_marlin", min_sm=75, until="0.24.0"),
+    Method(checkpoint="awq", name="awq_marlin", min_sm=75, until="0.24.0", fallback="awq", fallback_min=75),
     Method(checkpoint="awq", name="auto_awq", min_sm=75, since="0.24.0"),
-    Method(checkpoint="gptq", name="gptq_marlin", min_sm=75, until="0.22.0"),
+    Method(checkpoint="gptq", name="gptq_marlin", min_sm=75, until="0.22.0", fallback="gptq", fallback_min=60),
     Method(checkpoint="gptq", name="auto_gptq", min_sm=60, since="0.22.0", until="0.30.0"),
     Method(checkpoint="gptq", name="auto_gptq", min_sm=60, since="0.30.0", desc_act=False),
     Method(checkpoint="fp8", name="fp8", min_sm=75),
@@ -255,16 +259,17 @@ RENAMED = {
 RENAMES = (Row(value=0, until="0.20.0"), Row(value=1, since="0.20.0"))
 
 _KV = "auto float16 bfloat16 fp8 fp8_e4m3 fp8_e5m2 fp8_inc fp8_ds_mla"
+_MLA4 = f"{_KV} nvfp4_ds_mla"
 _TQ = "turboquant_k8v4 turboquant_4bit_nc turboquant_k3v4_nc turboquant_3bit_nc"
 _HEAD = "int8_per_token_head fp8_per_token_head nvfp4"
 KV_DTYPES = (
     Row(value=_KV.replace("float16 b", "b"), until="0.18.0"),
     Row(value=_KV, since="0.18.0", until="0.20.0"),
     Row(value=f"{_KV} {_TQ} {_HEAD}", since="0.20.0", until="0.25.0"),
-    Row(value=f"{_KV} {_TQ} {_HEAD} int4_per_token_head", since="0.25.0", until="0.28.0"),
-    Row(value=f"{_KV} {_TQ} {_HEAD} int4_per_token_head nvfp4_4over6", since="0.28.0", until="0.30.0"),
-    Row(value=f"{_KV} {_TQ} {_HEAD} int4_per_token_head nvfp4_4over6 nvfp4_ds_mla", since="0.30.0", until="0.32.0"),
-    Row(value=f"{_KV} {_TQ} {_HEAD} int4_per_token_head nvfp4_4over6 nvfp4_ds_mla ultraquant_4bit", since="0.32.0"),
+    Row(value=f"{_KV} {_TQ} int4_per_token_head {_HEAD}", since="0.25.0", until="0.28.0"),
+    Row(value=f"{_KV} {_TQ} int4_per_token_head {_HEAD} nvfp4_4over6", since="0.28.0", until="0.30.0"),
+    Row(value=f"{_MLA4} {_TQ} int4_per_token_head {_HEAD} nvfp4_4over6", since="0.30.0", until="0.32.0"),
+    Row(value=f"{_MLA4} {_TQ} ultraquant_4bit int4_per_token_head {_HEAD} nvfp4_4over6", since="0.32.0"),
 )
 # The Triton backend refuses fp8 where the GPU has no fp8 (triton_attn.py); before, it compiled and failed later.
 TRITON_FP8_TEXT = (
@@ -308,9 +313,9 @@ FP8_BLOCK_MOE = (
     Row(
         value="The output_size of gate's and up's weight = {size} is not divisible by weight quantization block_n = "
         "{block}.",
-        until="0.30.0",
+        until="0.29.0",
     ),
-    Row(value="", since="0.30.0"),
+    Row(value="", since="0.29.0"),
 )
 NO_FP8_MOE = "No FP8 MoE backend supports the deployment configuration."
 
@@ -437,6 +442,8 @@ class Defaults(Struct, frozen=True):
     async_with_mamba: bool
     mla_block_sm100: str
     async_drafts: tuple[str, ...]
+    async_refused: str
+    sizes_are_fields: bool
     chunked_local_hybrid: bool
     connector_off: str
     kv_events_off: bool
@@ -512,6 +519,8 @@ def defaults(version: str) -> Defaults:
         async_with_mamba=yes(ASYNC_WITH_MAMBA),
         mla_block_sm100=str(of(MLA_BLOCK_SM100)),
         async_drafts=words(ASYNC_DRAFTS),
+        async_refused=str(of(ASYNC_DRAFTS_REFUSED)),
+        sizes_are_fields=yes(SIZES_ARE_FIELDS),
         chunked_local_hybrid=yes(CHUNKED_LOCAL_HYBRID),
         connector_off=str(of(CONNECTOR_OFF)),
         kv_events_off=yes(KV_EVENTS_OFF),

@@ -1,0 +1,116 @@
+"""Flags that vLLM's config classes refuse, in its own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oomph.engines.vllm.kv_specs import Refused
+from oomph.engines.vllm.model_facts import ModelFacts
+from oomph.facts.vllm import refusals
+from oomph.facts.vllm.defaults import Defaults
+from oomph.facts.vllm.versions import pick
+from oomph.ir.model import Model
+
+_BOUNDS = {
+    "greater_than": "Input should be greater than {bound}",
+    "greater_than_equal": "Input should be greater than or equal to {bound}",
+    "less_than_equal": "Input should be less than or equal to {bound}",
+}
+_DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
+
+
+def invalid(owner: str, *fields: tuple[str, str, str, Any]) -> Refused:
+    """A pydantic error without its links; fields: (name, text, type of error, value)."""
+    errors = "errors" if len(fields) > 1 else "error"
+    lines = [f"{len(fields)} validation {errors} for {owner}"]
+    for name, text, kind, value in fields:
+        lines.append(f"{name}\n  {text} [type={kind}, input_value={value!r}, input_type={type(value).__name__}]")
+    return Refused("ValidationError", "\n".join(lines))
+
+
+def outside(name: str, kind: str, bound: int, value: Any) -> tuple[str, str, str, Any]:
+    return name, _BOUNDS[kind].format(bound=bound), kind, value
+
+
+def one_of(options: tuple[str, ...]) -> str:
+    return "Input should be " + ", ".join(f"'{n}'" for n in options[:-1]) + f" or '{options[-1]}'"
+
+
+def unknown_dtype(flag: str) -> Refused:
+    literal = "dtype.literal[" + ",".join(f"'{n}'" for n in _DTYPES) + "]"
+    instance = ("dtype.is-instance[dtype]", "Input should be an instance of dtype", "is_instance_of", flag)
+    return invalid("ModelConfig", (literal, one_of(_DTYPES), "literal_error", flag), instance)
+
+
+def verified_utilization(flags: Mapping[str, Any], d: Defaults) -> float:
+    value = flags.get("gpu_memory_utilization")
+    if value is None:
+        return d.utilization
+    if not value > 0:
+        raise invalid("CacheConfig", outside("gpu_memory_utilization", "greater_than", 0, value))
+    if value > 1:
+        raise invalid("CacheConfig", outside("gpu_memory_utilization", "less_than_equal", 1, value))
+    return float(value)
+
+
+def verify_sizes(flags: Mapping[str, Any], d: Defaults) -> None:
+    """ParallelConfig."""
+    names = ("pipeline_parallel_size", "tensor_parallel_size", "data_parallel_size")
+    small = [outside(n, "greater_than_equal", 1, flags[n]) for n in names if int(flags.get(n, 1)) < 1]
+    if small and d.sizes_are_fields:
+        raise invalid("ParallelConfig", *small)
+    if int(flags.get("tensor_parallel_size", 1)) == 0:
+        raise Refused("ZeroDivisionError", "integer modulo by zero")
+    size = int(flags.get("data_parallel_size", 1))
+    if size < 1:
+        raise Refused("ValidationError", f"data_parallel_rank (0) must be in the range [0, {size})")
+
+
+def verify_parallel(model: Model, facts: ModelFacts, flags: Mapping[str, Any], version: str) -> None:
+    """ParallelConfig and ModelConfig.verify_with_parallel_config."""
+    tp, dcp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("decode_context_parallel_size", 1))
+    if dcp > 1 and tp % dcp and flags.get("prefill_context_parallel_size", 1) == 1:
+        _refuse(str(pick(refusals.DCP_DIVIDES, version).value), tp=tp, dcp=dcp)
+    if tp < 1 or (model.num_heads and model.num_heads % tp):
+        raise Refused(
+            "ValidationError",
+            f"Total number of attention heads ({model.num_heads}) must be divisible by tensor parallel size ({tp}).",
+        )
+    if flags.get("enable_expert_parallel") and not facts.is_moe:
+        raise Refused(
+            "ValidationError",
+            "Number of experts in the model must be greater than 0 when expert parallelism is enabled.",
+        )
+    if dcp > 1 and not facts.is_mla and facts.num_kv_heads:
+        heads = facts.num_kv_heads
+        if tp <= heads:
+            _refuse(str(pick(refusals.DCP_FEW_RANKS, version).value), tp=tp, kv=heads)
+        elif dcp > tp // heads:
+            _refuse(str(pick(refusals.DCP_TOO_WIDE, version).value), tp=tp, kv=heads, dcp=dcp, most=tp // heads)
+
+
+def _refuse(text: str, **values: int) -> None:
+    """Releases that do not check have no text."""
+    if text:
+        raise Refused("ValidationError", text.format(**values))
+
+
+def verify_batch(tokens: int, seqs: int, length: int, chunked: bool) -> None:
+    """SchedulerConfig's fields and verify_max_model_len."""
+    pairs = (("max_num_batched_tokens", tokens), ("max_num_seqs", seqs))
+    small = [outside(name, "greater_than_equal", 1, value) for name, value in pairs if value < 1]
+    if small:
+        raise invalid("SchedulerConfig", *small)
+    if tokens < length and not chunked:
+        raise Refused(
+            "ValidationError",
+            f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({length}). This effectively limits the "
+            "maximum sequence length to max_num_batched_tokens and makes vLLM reject longer sequences. Please increase "
+            "max_num_batched_tokens or decrease max_model_len.",
+        )
+    if tokens < seqs:
+        raise Refused(
+            "ValidationError",
+            f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs}).",
+        )

@@ -1,0 +1,120 @@
+"""What vLLM says when it refuses flags, by release."""
+
+from __future__ import annotations
+
+from oomph.facts.vllm.kv import Row
+
+# config/parallel.py; the missing space is vLLM's
+DCP_DIVIDES = (
+    Row(value="", until="0.16.0"),
+    Row(value="tp_size={tp} must be divisible bydcp_size={dcp}.", since="0.16.0", until="0.26.0"),
+    Row(value="tp_size={tp} must be divisible by dcp_size={dcp}.", since="0.26.0"),
+)
+# config/parallel.py, model.py: parallel sizes and the context length are checked to be at least 1
+SIZES_ARE_FIELDS = (Row(value=0, until="0.23.0"), Row(value=1, since="0.23.0"))
+# v1/core/kv_cache_utils.py: a pipeline stage that got no layer
+EMPTY_STAGE = (
+    Row(value="AssertionError: group_size must be greater than 0", until="0.29.0"),
+    Row(value="ZeroDivisionError: integer division or modulo by zero", since="0.29.0"),
+)
+# config/model.py verify_with_parallel_config: for models without MLA
+DCP_FEW_RANKS = (
+    Row(value="", until="0.11.1"),
+    Row(
+        value="Assertion failed, tensor parallel size {tp} must be greater than total num kv heads {kv} when enable "
+        "decode context parallel for GQA/MQA",
+        since="0.11.1",
+        until="0.27.0",
+    ),
+    Row(
+        value="Decode context parallelism for GQA/MQA requires `--tensor-parallel-size` ({tp}) to be greater than the "
+        "model's total number of KV heads ({kv}). Increase `--tensor-parallel-size` or set "
+        "`--decode-context-parallel-size 1`.",
+        since="0.27.0",
+    ),
+)
+DCP_TOO_WIDE = (
+    Row(value="", until="0.11.1"),
+    Row(
+        value="Assertion failed, decode context parallel size must less than or equal to (tensor parallel size {tp} // "
+        "total num kv heads {kv}) = {most}, but got {dcp}",
+        since="0.11.1",
+        until="0.27.0",
+    ),
+    Row(
+        value="`--decode-context-parallel-size` ({dcp}) exceeds the maximum supported value ({most}) for "
+        "`--tensor-parallel-size` ({tp}) and {kv} model KV heads.",
+        since="0.27.0",
+    ),
+)
+_ASYNC = "Currently, async scheduling is only supported with {kinds} kind of speculative decoding"
+ASYNC_DRAFTS_REFUSED = (
+    Row(value=_ASYNC.format(kinds="EAGLE/MTP") + ".", until="0.16.0"),
+    Row(value=_ASYNC.format(kinds="EAGLE/MTP/Draft Model") + ".", since="0.16.0", until="0.18.0"),
+    Row(value=_ASYNC.format(kinds="EAGLE/MTP/Draft Model/NGram GPU"), since="0.18.0", until="0.25.0"),
+    Row(value=_ASYNC.format(kinds="EAGLE/MTP/Draft Model/NGram GPU/DSpark"), since="0.25.0", until="0.31.0"),
+    Row(value=_ASYNC.format(kinds="EAGLE/MTP/Draft Model/NGram GPU/DSpark/DFlash"), since="0.31.0"),
+)
+# --quantization of a checkpoint without a quantisation config, where the method wants a file of its own
+WANTS_CONFIG_FILE = ("awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "modelopt", "modelopt_fp4")
+# model types without draft layers: hf_config_override (config/speculative.py) leaves them as they are
+NO_MTP = (
+    "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_moe", "qwen3_vl",
+    "qwen3_vl_moe", "gemma2", "gemma3", "gemma3_text", "gpt_oss", "phi3", "cohere", "cohere2", "olmo2", "llama4",
+    "llama4_text", "granite", "falcon", "deepseek_v2", "minimax_m2",
+)  # fmt: skip
+# v1/attention/backends/registry.py AttentionBackendEnum, all releases and platforms together
+ENGINE_BACKENDS = frozenset(
+    [
+        "AMX_MLA",
+        "B12X",
+        "CPU_ATTN",
+        "CPU_MLA",
+        "CUSTOM",
+        "CUTLASS_MLA",
+        "CUTLASS_MSA",
+        "FLASHINFER",
+        "FLASHINFER_MLA",
+        "FLASHINFER_MLA_SPARSE",
+        "FLASHINFER_MLA_SPARSE_DSV4",
+        "FLASHINFER_MLA_SPARSE_DSV41",
+        "FLASHINFER_MLA_SPARSE_SM120",
+        "FLASHINFER_MLA_SPARSE_SM90",
+        "FLASHMLA",
+        "FLASHMLA_MEGA_ATTN_DSV41",
+        "FLASHMLA_SPARSE",
+        "FLASHMLA_SPARSE_DSV4",
+        "FLASHMLA_SPARSE_DSV41",
+        "FLASH_ATTN",
+        "FLASH_ATTN_DIFFKV",
+        "FLASH_ATTN_MLA",
+        "FLASH_ATTN_MLA_SPARSE",
+        "FLEX_ATTENTION",
+        "HPC_ATTN",
+        "IPEX",
+        "MINIMAX_M3_SPARSE",
+        "NO_ATTENTION",
+        "PALLAS",
+        "ROCM_AITER_FA",
+        "ROCM_AITER_MLA",
+        "ROCM_AITER_MLA_SPARSE",
+        "ROCM_AITER_TRITON_MLA",
+        "ROCM_AITER_UNIFIED_ATTN",
+        "ROCM_ATTN",
+        "ROCM_FLASHMLA_SPARSE_DSV4",
+        "ROCM_SEGMENTED_ATTN",
+        "TOKENSPEED_MLA",
+        "TORCH_SDPA",
+        "TREE_ATTN",
+        "TRITON_ATTN",
+        "TRITON_ATTN_DIFFKV",
+        "TRITON_FLASHINFER",
+        "TRITON_FLASH_ATTN",
+        "TRITON_MLA",
+        "TRITON_MSA",
+        "TURBOQUANT",
+        "ULTRAQUANT",
+        "XFORMERS",
+        "XPU_MLA_SPARSE",
+    ]
+)
