@@ -1,0 +1,219 @@
+"""What one rank's memory is made of: every term of the ledger, from the resolved settings to bytes."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.engines.vllm.activation import Batch, activation
+from oomph.engines.vllm.graphs import Graphs, count_graphs, estimate
+from oomph.engines.vllm.loaded import WeightsPlan, passes, weights_terms
+from oomph.engines.vllm.resolve import Resolved
+from oomph.engines.vllm.settings import build_for, text_only
+from oomph.engines.vllm.shard import stage_layers
+from oomph.engines.vllm.timeline import RankInput, Terms
+from oomph.engines.vllm.weights import Build
+from oomph.facts.dtypes import TORCH, nbytes
+from oomph.facts.vllm import activation as facts
+from oomph.facts.vllm.texts import TEXTS
+from oomph.facts.vllm.versions import pick
+from oomph.ir.deployment import Deployment
+from oomph.ir.hardware import Device
+from oomph.ir.ledger import Basis, Term
+from oomph.ir.model import Model
+from oomph.units import cdiv
+
+
+class Rank(Struct, frozen=True):
+    index: int
+    tp_rank: int
+    pp_rank: int
+    device: Device
+
+    @property
+    def measured(self) -> bool:
+        """Constants were measured on a Hopper card; elsewhere they are wider."""
+        return self.device.sm == 90
+
+
+def rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: Rank, draft: Model | None) -> RankInput:
+    build = build_for(
+        model,
+        resolved.version,
+        rank.device.sm,
+        dep.flags,
+        {"dtype": resolved.dtype},
+        tp_rank=rank.tp_rank,
+        pp_rank=rank.pp_rank,
+    )
+    weights, load_peak, loaded = _weights(model, dep, resolved, build, rank, draft)
+    graphs = _graphs(dep, resolved)
+    batch = _batch(model, dep, resolved, build, rank)
+    act = activation(model, batch)
+    layers = stage_layers(len(model.layers), build.layout)
+    known = rank.measured and resolved.model_runner != "v2"
+    terms = Terms(
+        _pin(weights, dep),
+        _pin(load_peak, dep),
+        _pin(_context(resolved, rank), dep),
+        _runner(model, resolved, batch, loaded),
+        _pin(act, dep),
+        _persistent(model, batch, act),
+        _pin(_non_torch(resolved, rank), dep),
+        _pin(estimate(model, graphs, _per_token(model, batch), len(layers), known=known), dep),
+        _sampler_buffers(model, batch),
+    )
+    room = rank.device.total_bytes - rank.device.used_bytes - terms.context.bytes - terms.runner.bytes
+    died = passes(model, resolved, dep, build, rank.device, room, draft=draft) if terms.load_peak.bytes > room else None
+    budget = pick(facts.BUDGET, resolved.version)
+    return RankInput(
+        rank.device,
+        resolved,
+        terms,
+        graphs,
+        budget,
+        _estimate_applied(budget, dep),
+        pick(TEXTS, resolved.version),
+        rank.index,
+        round(float(dep.flags.get("mm_ipc_gpu_memory_gb") or 0) * (1 << 30)),
+        loaded.created_bytes,
+        died,
+        len(model.layers),
+    )
+
+
+def _graphs(dep: Deployment, resolved: Resolved) -> Graphs:
+    lora_cases = 2 if dep.flags.get("enable_lora") else 1
+    return count_graphs(
+        resolved.cudagraph_mode,
+        resolved.cudagraph_capture_sizes,
+        resolved.max_num_seqs,
+        resolved.num_speculative_tokens,
+        lora_cases,
+    )
+
+
+def _batch(model: Model, dep: Deployment, resolved: Resolved, build: Build, rank: Rank) -> Batch:
+    return Batch(
+        tokens=resolved.max_num_batched_tokens,
+        seqs=resolved.max_num_seqs,
+        length=resolved.max_model_len,
+        dtype=TORCH[resolved.dtype],
+        layout=build.layout,
+        sm=rank.device.sm,
+        sm_count=rank.device.sm_count,
+        rules=pick(facts.PROFILE, resolved.version),
+        compiled=not resolved.enforce_eager,
+        cold=dep.compile_cache == "cold",
+        runner=resolved.model_runner,
+        drafts=resolved.num_speculative_tokens,
+        last_stage=rank.pp_rank == resolved.pipeline_parallel_size - 1,
+        first_stage=rank.pp_rank == 0,
+        encoder_bytes=_encoder_bytes(model, dep, resolved),
+        triton_gdn=rank.device.sm != 90 or dep.flags.get("gdn_prefill_backend") == "triton",
+    )
+
+
+def _context(resolved: Resolved, rank: Rank) -> Term:
+    distributed = resolved.tensor_parallel_size * resolved.pipeline_parallel_size > 1
+    n = facts.context_bytes(rank.device.sm_count) + (facts.NCCL_BYTES if distributed else 0)
+    return _spread("context", n, 0.05 if rank.measured else 0.4, "measured", _where(rank))
+
+
+def _non_torch(resolved: Resolved, rank: Rank) -> Term:
+    n = facts.NON_TORCH_EAGER if resolved.enforce_eager else facts.NON_TORCH_COMPILED
+    return _spread("non_torch", n, 0.05 if rank.measured else 0.4, "measured", _where(rank))
+
+
+def _where(rank: Rank) -> str:
+    return "measured on an H200" if rank.measured else "measured on an H200, this card not"
+
+
+def _runner(model: Model, resolved: Resolved, batch: Batch, loaded: WeightsPlan) -> Term:
+    """The model runner's own buffers: the input embeddings of one batch, and in the V2 runner the token counts that
+    penalties need for every sequence (gpu/sample/penalties.py:41, 0.32.0)."""
+    n = batch.tokens * model.hidden_size * nbytes(batch.dtype, 1) + loaded.after_load_bytes
+    if resolved.model_runner == "v2" and not model.pooling:
+        n += batch.seqs * (model.vocab_size + cdiv(model.vocab_size, 32)) * 4
+    return _spread("runner", n, 0.05, "formula", "buffers of one batch")
+
+
+def given(name: str, n: int) -> Term:
+    return Term(name, n, n, n, "given", {}, "given")
+
+
+def _pin(term: Term, dep: Deployment) -> Term:
+    if term.name in dep.given:
+        return given(term.name, dep.given[term.name])
+    n = dep.measured.get(term.name)
+    return term if n is None else Term(term.name, n, n, n, "measured", {}, "measured here")
+
+
+def _spread(name: str, n: int, spread: float, basis: Basis, why: str) -> Term:
+    slack = round(n * spread)
+    return Term(name, n, n - slack, n + slack, basis, {}, why)
+
+
+def _weights(
+    model: Model, dep: Deployment, resolved: Resolved, build: Build, rank: Rank, draft: Model | None
+) -> tuple[Term, Term, WeightsPlan]:
+    w = weights_terms(model, resolved, dep, build, rank.device, draft=draft)
+    why = "every tensor this rank keeps, as the allocator counts it"
+    weights = Term("weights", w.loaded_bytes, w.low, w.high, w.basis, w.parts, why)
+    peak = max(w.peak_bytes, w.loaded_bytes)
+    load_peak = Term(
+        "load_peak", peak, max(0, peak - (w.loaded_bytes - w.low)), peak + w.high - w.loaded_bytes, "formula"
+    )
+    return weights, load_peak, w
+
+
+def _estimate_applied(budget: facts.BudgetRules, dep: Deployment) -> bool:
+    switch = dep.environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
+    if budget.graph_estimate == "none":
+        return False
+    return switch == "1" if switch is not None else budget.graph_estimate == "subtracted"
+
+
+def _persistent(model: Model, batch: Batch, act: Term) -> int:
+    """What profiling leaves allocated: cuBLAS and expert workspaces, the sampler's buffer."""
+    kept = act.parts.get("expert workspace", 0) + facts.CUBLAS_WORKSPACE_HOPPER
+    if batch.runner != "v2" and not model.pooling:
+        kept += 4 * model.vocab_size * min(batch.seqs, batch.sm_count or 132)
+    return min(kept, act.bytes)
+
+
+def _sampler_buffers(model: Model, batch: Batch) -> int:
+    """The warm-up after capture: logits and their float32 copies stay in the allocator (gpu_model_runner.py:6262)."""
+    if model.pooling or batch.runner == "v2" or not batch.last_stage:
+        return 0
+    seqs = min(batch.seqs, batch.tokens)
+    return seqs * model.vocab_size * (nbytes(batch.dtype, 1) + 12)
+
+
+def _per_token(model: Model, batch: Batch) -> int:
+    """Live bytes of one token inside a captured graph."""
+    one = activation(model, replace(batch, tokens=4096, seqs=1, cold=False, encoder_bytes=0))
+    return next(iter(one.parts.values())) // 4096
+
+
+def _encoder_bytes(model: Model, dep: Deployment, resolved: Resolved) -> int:
+    """The vision encoder's share of profiling (multimodal/encoder_budget.py): as many items of the most expensive
+    modality as the budget holds. Not measured: an encoder holds its MLP and a few hidden states for every patch, and
+    four patches make a token in most models."""
+    limits = dep.flags.get("limit_mm_per_prompt")
+    allowed = [m for m in model.modalities if not isinstance(limits, dict) or limits.get(m.name, 1) != 0]
+    towers = [t for t in model.towers if t.layers and t.hidden]
+    if not allowed or not towers or text_only(model, dep.flags) or dep.flags.get("skip_mm_profiling"):
+        return 0
+    item = min(max(m.max_tokens for m in allowed), resolved.max_model_len)
+    budget = max(resolved.max_num_batched_tokens, item)
+    items = max(1, min(budget // max(1, item), resolved.max_num_seqs))
+    tower = max(towers, key=lambda t: t.hidden)
+    tp = 1 if dep.flags.get("mm_encoder_tp_mode") == "data" else resolved.tensor_parallel_size
+    width = nbytes(TORCH[resolved.dtype], 1)
+    per_patch = 3 * tower.intermediate // tp + 5 * tower.hidden
+    tokens = items * item
+    return tokens * (PATCHES_PER_TOKEN * per_patch + model.hidden_size) * width
+
+
+PATCHES_PER_TOKEN = 4  # a 2 x 2 merge, as in Qwen-VL, Pixtral and Llama 4
