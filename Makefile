@@ -30,6 +30,7 @@ accuracy: .venv/.dev
 # RIVALS=virtual environment with hf-mem and kvfit: timed beside oomph on the same hub
 bench: .venv/.dev
 	$(BIN)/python tools/bench.py $(if $(RIVALS),--rivals $(RIVALS))
+	$(BIN)/python tools/bench_fit.py --exhaustive
 
 # what the README's commands print, put under them again
 screens: .venv/.demo

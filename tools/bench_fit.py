@@ -24,7 +24,6 @@ CASES = (
 
 def one(model: str, gpu: str, context: int, users: int, exhaustive: bool) -> dict[str, Any]:
     begin = time.process_time()
-    from oomph.facts.vllm.defaults import defaults
     from oomph.plan import run
     from oomph.search.fit import Spaces, Want, base_of, fit, models_of
     from oomph.search.solve import Solver
@@ -36,19 +35,18 @@ def one(model: str, gpu: str, context: int, users: int, exhaustive: bool) -> dic
     took = time.process_time() - begin
     base, _ = base_of(model, gpus, "")
     models, _ = models_of(base, False, ())
-    default = defaults(base.engine.version).utilization
-    spaces = Spaces(models, gpus, want, default)
+    spaces = Spaces(models, gpus, want, base.engine.version)
     space = spaces.space(context, users)
     grid = len(space.arms) * len(space.contexts) * len(space.users) * len(space.utilisations)
     rate = 0.0
     if exhaustive:  # a sample of the grid, warm: what each plan of the whole would cost
-        solver = Solver(base, models, run, default)
+        solver = Solver(base, models, run, spaces.default)
         sample = [(a, c) for a in space.arms[:: max(1, len(space.arms) // 40)] for c in space.contexts]
         for a, c in sample:
-            solver.outcome(a, c, space.users[0], default)
+            solver.outcome(a, c, space.users[0], spaces.default)
         begin = time.process_time()
         for a, c in sample:
-            solver.outcome(a, c, space.users[-1], default)
+            solver.outcome(a, c, space.users[-1], spaces.default)
         rate = len(sample) / (time.process_time() - begin)
     return {
         "checkpoints": len(models), "arms": len(space.arms), "seconds": took, "plans": found.plans, "grid": grid,

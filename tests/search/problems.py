@@ -70,7 +70,7 @@ def _some(rng: random.Random, values: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(sorted(rng.sample(values, rng.randint(1, len(values))), key=values.index))
 
 
-GRID = tuple(range(1024, 40960, 3072))
+GRID = tuple(range(1024, 40960, 6144))
 
 
 def everything(solver: Solver, space: Space, grid: tuple[int, ...] = ()) -> list[Point]:

@@ -43,7 +43,7 @@ def test_gemma_4_31b_on_two_16_gb_cards() -> None:
     p = found.pick.point
     assert p.arm.model in ("cyankiwi/gemma-4-31B-it-AWQ-4bit", "google/gemma-4-31B-it-qat-w4a16-ct")
     assert p.arm.layout.gpus == 2
-    assert p.context == max(a.point.context for a in found.front)
+    assert p.context > 0.9 * max(a.point.context for a in found.front)
     assert p.context > 100_000
     refused = {r.checkpoint: r.why for r in found.refused}
     assert "loading the weights" in refused["nvidia/Gemma-4-31B-IT-NVFP4"]
@@ -203,3 +203,13 @@ def test_layouts_use_the_gpus() -> None:
     assert {(s.tp, s.pp) for s in shapes} == {(4, 1), (2, 2), (1, 4), (2, 1), (1, 1)}
     assert any(s.ep for s in shapes)
     assert not any(s.ep for s in layouts(4, moe=False))
+
+
+@pytest.mark.parametrize("version", ["0.9.2", "0.11.0", "0.16.0", "0.21.0"])
+def test_only_flags_that_the_release_has(version: str) -> None:
+    found = fit("gemma-3-27b-it", "RTX 3090", context=4096, engine=f"vllm=={version}")
+    from oomph.facts.vllm.flags import by_field
+
+    assert found.front
+    for a in found.front:
+        assert a.plan.deployment.flags.keys() <= by_field(version).keys()

@@ -22,17 +22,18 @@ def looked(command: str, gpu: str, version: str = "0.32.0") -> tuple[WhatIf, dic
 def test_weights_that_do_not_fit_do_not_care_for_the_budget() -> None:
     """(000): lowering utilisation, the context or the batch cannot help before the weights are loaded."""
     found, rows = looked(
-        "vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2 --max-model-len 8192 --language-model-only", "2x RTX 5070 Ti"
+        "vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2 --max-model-len 2048 --max-num-seqs 2 --language-model-only",
+        "2x RTX 5070 Ti",
     )
     assert found.binding == "weights_load"
     budget = next(r for label, r in rows.items() if label.startswith("--gpu-memory-utilization") and "0.8" in label)
     assert budget.effect == "nothing"
     assert budget.advised
-    assert rows["--max-model-len 4096"].effect == "nothing"
+    assert rows["--max-model-len 1024"].effect == "nothing"
     assert rows["--kv-cache-dtype fp8"].effect == "nothing"
     assert rows["cyankiwi/gemma-4-31B-it-AWQ-4bit"].gain_bytes > 4 * GIB
     assert any(r.effect == "fixes" for r in found.rows if r.kind == "checkpoint")
-    assert "before the weights" in rows["--max-model-len 4096"].why
+    assert "before the weights" in rows["--max-model-len 1024"].why
 
 
 def test_too_long_a_context_is_fixed_by_a_shorter_one() -> None:

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from oomph.errors import InputError
 from oomph.facts.gpus import GpuRow, find, rows
-from oomph.facts.vllm.defaults import defaults
 from oomph.ir.model import Model
 from oomph.search.fit import Answer, Spaces, Want, base_of, gives_up, models_of
 from oomph.search.score import precision, quality_loss
@@ -113,10 +112,9 @@ def _card(
 
     gpus = (row.device(),) * count
     base, _ = base_of(name, gpus, engine)
-    default = defaults(base.engine.version).utilization
-    solver = Solver(base, models, run, default)
     limited = replace(want, options=replace(_OPTIONS, text_only=want.options.text_only))
-    spaces = Spaces(models, gpus, limited, default)
+    spaces = Spaces(models, gpus, limited, base.engine.version)
+    solver = Solver(base, models, run, spaces.default)
     space = replace(spaces.space(want.context, want.users), contexts=(want.context,))
     arm = _first(solver, spaces, space)
     rank = solver.rank(arm, space) if arm is not None else None

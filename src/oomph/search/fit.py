@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from oomph.errors import CannotPlan, CommandError, OomphError
 from oomph.facts.vllm.defaults import defaults
+from oomph.facts.vllm.flags import by_field
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
@@ -121,9 +122,8 @@ def fit(
         raise CommandError("no GPU to fit on", hint='--gpu "2x RTX 5070 Ti"')
     base, notes = base_of(model, gpus, engine)
     models, refused = models_of(base, only, also)
-    default = defaults(base.engine.version).utilization
-    solver = Solver(base, models, planner or run, default)
-    spaces = Spaces(models, gpus, want, default)
+    spaces = Spaces(models, gpus, want, base.engine.version)
+    solver = Solver(base, models, planner or run, spaces.default)
     front, met, close = _search(solver, spaces, want)
     nearest = [] if met else _nearest(solver, spaces, want)
     if want.context > spaces.longest:
@@ -152,8 +152,9 @@ def fit(
 class Spaces:
     """The spaces of one request: as asked, and what is looked at where that is not met."""
 
-    def __init__(self, models: dict[str, Model], gpus: tuple[Device, ...], want: Want, default: float) -> None:
-        self.models, self.gpus, self.want, self.default = models, gpus, want, default
+    def __init__(self, models: dict[str, Model], gpus: tuple[Device, ...], want: Want, version: str) -> None:
+        self.models, self.gpus, self.want, self.version = models, gpus, want, version
+        self.default = defaults(version).utilization
         self.longest = max(m.max_position for m in models.values())
         self.shapes = layouts(len(gpus), moe=any(is_moe(m) for m in models.values()))
         self.too_large: dict[str, int] = {}
@@ -171,7 +172,8 @@ class Spaces:
                 if _least(model) <= _room(self.gpus, s.gpus) + offload * s.gpus * GIB and (not s.ep or is_moe(model))
             ]
             out += arms_of(name, model, fitting, options)
-        return out
+        known = by_field(self.version)
+        return [a for a in out if known.keys() >= a.flags().keys()]
 
     def offloaded(self, gib_each: int) -> tuple[Arm, ...]:
         """Everything else is given up before weights are moved to the host."""
