@@ -43,7 +43,7 @@ class Layout(Struct, frozen=True):
 
 def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRules) -> Layout:
     """Raises Refused where vLLM refuses to build a layer."""
-    queries = {i: _query(m, facts, s) for i, m in enumerate(facts.mixers) if isinstance(m, Attention)}
+    queries = {i: _query(m, facts, s, d) for i, m in enumerate(facts.mixers) if isinstance(m, Attention)}
     chosen: dict[int, Backend] = {}
     plain: dict[int, tuple[Query, Backend]] = {}
     numbers = any(name.isdigit() for name in s.skip_layers) and s.kv_dtype != "auto"
@@ -117,7 +117,7 @@ def _check_triton_fp8(b: Backend, q: Query, s: Setup, d: Defaults) -> None:
     raise Refused("ValueError", d.triton_fp8_text.format(gpu=s.gpu_name, capability=capability, dtype=dtype))
 
 
-def _query(m: Attention, facts: ModelFacts, s: Setup) -> Query:
+def _query(m: Attention, facts: ModelFacts, s: Setup, d: Defaults) -> Query:
     mla = m.kind == "mla"
     return Query(
         version=s.version,
@@ -125,7 +125,8 @@ def _query(m: Attention, facts: ModelFacts, s: Setup) -> Query:
         head_size=head_size(m, s.mla_rope),
         dtype=s.dtype,
         kv_dtype="auto" if m.kind == "sliding_window" and "sliding_window" in s.skip_layers else s.kv_dtype,
-        block_size=s.block_size,
+        # before, platforms/cuda.py:351 (0.17.1) hid the block size from the backends
+        block_size=s.block_size if d.block_from_backend else None,
         mla=mla,
         sink=m.sinks,
         sparse=mla and facts.topk > 0,
@@ -226,6 +227,8 @@ def _mla_specs(m: Attention, block: int, s: Setup, cache_dtype: str, backend: Ba
 
 
 def _state_spec(m: State, s: Setup, d: Defaults, blocks: Blocks) -> tuple[Spec, str]:
+    # models/kimi_k3/nvidia/kda.py:463 resolve_kda_prefill_backend (0.32.0)
+    flash_kda = m.backend == "KIMI_K3_KDA" and (s.sm == 90 or 100 <= s.sm < 130)
     spec = Spec(
         "mamba",
         blocks.mamba or s.max_model_len,
@@ -233,7 +236,7 @@ def _state_spec(m: State, s: Setup, d: Defaults, blocks: Blocks) -> tuple[Spec, 
         padded=blocks.padded or 0,
         role=m.kind,
         speculative_blocks=s.drafts,
-        checkpoint_blocks=int(d.mamba2_checkpoint and (m.kind == "mamba2" or m.backend == "KIMI_K3_KDA")),
+        checkpoint_blocks=int(d.mamba2_checkpoint and (m.kind == "mamba2" or flash_kda)),
     )
     return spec, m.backend or STATE_BACKENDS[m.kind]
 

@@ -21,7 +21,7 @@ def cudagraph_mode(flags: Mapping[str, Any], *, pooling: bool, encoder_decoder: 
     mode = str(
         compilation.get("cudagraph_mode") or flags.get("cudagraph_mode") or _LEVELS.get(level, _LEVELS[2])
     ).upper()
-    compiled = compilation.get("mode", 3 if level else 0)
+    compiled = compilation.get("mode", compilation.get("level", 3 if level else 0))  # `level` until 0.17
     if mode in ("PIECEWISE", "FULL_AND_PIECEWISE") and compiled in (0, "NONE", "none"):
         return "NONE"
     if pooling and mode.startswith("FULL"):
