@@ -48,6 +48,8 @@ def plan(
 
 
 def run(deployment: Deployment, model: Model | None = None) -> Plan:
+    if deployment.engine.name in ("llamacpp", "ollama"):
+        return _run_llamacpp(deployment, model)
     if deployment.engine.name != "vllm":
         raise CannotPlan(f"{deployment.engine.name} cannot be planned yet", hint="vLLM commands can")
     from oomph.engines.vllm.planner import plan_vllm
@@ -75,6 +77,17 @@ def _with_draft(deployment: Deployment) -> tuple[Deployment, Model | None]:
     except OomphError as missing:
         note = f"the draft model {name} is not in this plan: {missing.message}"
         return replace(deployment, notes=(*deployment.notes, note)), None
+
+
+def _run_llamacpp(deployment: Deployment, model: Model | None) -> Plan:
+    """Ollama is llama-server inside (0.30 and later)."""
+    if deployment.engine.name == "ollama":
+        from oomph.engines.ollama.planner import plan_ollama
+
+        return plan_ollama(deployment, model)
+    from oomph.engines.llamacpp.source import plan_command
+
+    return plan_command(deployment, model)
 
 
 @lru_cache(maxsize=1024)  # a batch may name the whole catalogue in any order

@@ -73,8 +73,8 @@ def test_entry_points(text):
 
 
 def test_other_engines_images_are_recognised():
-    with pytest.raises(CannotPlan, match="llamacpp"):
-        parse("docker run ghcr.io/ggml-org/llama.cpp:server-cuda -m model.gguf")
+    d = parse("docker run ghcr.io/ggml-org/llama.cpp:server-cuda -m model.gguf -ngl 20")
+    assert (d.engine.name, d.model, d.flags["n_gpu_layers"]) == ("llamacpp", "model.gguf", 20)
     with pytest.raises(CannotPlan, match="sglang"):
         parse("docker run lmsysorg/sglang:latest python3 -m sglang.launch_server --model-path m")
 

@@ -97,9 +97,17 @@ def to_command(d: Deployment) -> list[str]:
     """The command line of a deployment: parsing it for the same engine gives the same flags again."""
     from oomph.commands import python_call, vllm
 
+    prefix = [f"{name}={value}" for name, value in d.environment.items()]
+    if d.engine.name == "llamacpp":
+        from oomph.commands import llamacpp
+
+        return [*prefix, *llamacpp.to_words(d)]
+    if d.engine.name == "ollama":
+        from oomph.commands import ollama
+
+        return [*prefix, *ollama.to_words(d)]
     if d.engine.name != "vllm":
         raise not_yet(d.engine.name)
-    prefix = [f"{name}={value}" for name, value in d.environment.items()]
     if d.usage == "llm":
         return [*prefix, "python", "-c", python_call.to_source(d)]
     return [*prefix, *vllm.to_words(d)]
@@ -118,6 +126,14 @@ def _deployments(call: Call, engine: Engine | str | None) -> list[Deployment]:
 
         return python_call.deployments(call, engine)
     name = engine_of(call.words)
+    if name == "llamacpp":
+        from oomph.commands import llamacpp
+
+        return [llamacpp.deployment(call, engine)]
+    if name == "ollama":
+        from oomph.commands import ollama
+
+        return [ollama.deployment(call, engine)]
     if name != "vllm":
         raise not_yet(name)
     from oomph.commands import vllm

@@ -16,7 +16,7 @@ from oomph.ir.deployment import Engine
 # of everything that a shell exports, what an engine or its libraries read for memory; nothing that may be a secret
 _KEPT = (
     "VLLM_", "CUDA_", "NVIDIA_VISIBLE_DEVICES", "PYTORCH_", "TORCH", "NCCL_", "FLASHINFER_", "TRITON_", "HIP_", "ROCR_",
-    "HF_HOME", "HF_HUB_OFFLINE", "HF_ENDPOINT", "RAY_", "LMCACHE_", "GGML_", "OLLAMA_", "SGLANG_",
+    "HF_HOME", "HF_HUB_OFFLINE", "HF_ENDPOINT", "RAY_", "LMCACHE_", "GGML_", "OLLAMA_", "SGLANG_", "LLAMA_ARG_",
 )  # fmt: skip
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -91,17 +91,12 @@ class Library:
         return params
 
     def quantize(self, config: dict[str, Any]) -> dict[str, Any]:
+        """Which type each tensor would get: a dry run, nothing is written."""
         self.lines.clear()
-        params = self.llama.llama_model_quantize_default_params()
-        params.nthread, params.ftype, params.dry_run = 1, config["ftype"], config.get("dry_run", True)
-        params.allow_requantize = True
-        done = self.llama.llama_model_quantize(
-            config["path"].encode(), config["out"].encode(), self.ffi.addressof(self.hold(params))
-        )
+        params = self.ffi.new("llama_model_quantize_params *", self.llama.llama_model_quantize_default_params())
+        params.nthread, params.ftype, params.dry_run, params.allow_requantize = 1, config["ftype"], True, True
+        done = self.llama.llama_model_quantize(config["path"].encode(), config["out"].encode(), params)
         return {"error": "" if done == 0 else "not quantized", "lines": list(self.lines)}
-
-    def hold(self, params: Any) -> Any:
-        return self.ffi.new("llama_model_quantize_params *", params)[0]
 
 
 def main() -> None:

@@ -1,0 +1,193 @@
+"""`llama-server ...` and `llama-cli ...` to a Deployment, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oomph.commands.call import Call, kept, program, split_engine, visible_devices
+from oomph.commands.values import short
+from oomph.errors import CannotPlan, CommandError
+from oomph.facts.llamacpp.builds import NEWEST, parse_build
+from oomph.facts.llamacpp.flags import BY_NAME, EXPERTS, ROWS, SWITCHES, Flag
+from oomph.ir.deployment import Deployment, Engine
+
+_MOST = 1 << 31
+_PATTERN = 400  # characters of a regular expression that is still one to run
+_YES = {"1", "on", "true", "enabled", "yes"}
+_NO = {"0", "off", "false", "disabled", "no"}
+
+
+def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
+    name = program(call.words[0])
+    if name not in ("llama-server", "llama-cli", "llama"):
+        raise CannotPlan(f"{short(name)} commands are not read: llama-server's and llama-cli's are")
+    chosen = engine_of(engine)
+    environment = kept(call.environment)
+    flags, notes = parse(call.words[1:])
+    for row in ROWS:
+        text = call.environment.get(row.environment) if row.environment else None
+        if text is not None and row.field not in flags:
+            _set(flags, row, row.environment, text)
+    flags["program"] = "cli" if name == "llama-cli" else "server"
+    model = model_of(flags)
+    return Deployment(
+        engine=chosen,
+        model=model,
+        flags=flags,
+        gpus=(),
+        environment=environment,
+        gpu_count=call.gpu_count or visible_devices(environment),
+        notes=tuple(dict.fromkeys((*call.notes, *notes))),
+    )
+
+
+def engine_of(asked: Engine | str | None) -> Engine:
+    if isinstance(asked, Engine):
+        return asked
+    if asked:
+        name, version = split_engine(asked)
+        if name != "llamacpp":
+            raise CommandError(f"--engine {asked[:60]!r}, but the command starts llama.cpp")
+        return Engine("llamacpp", f"b{parse_build(version)}", "--engine")
+    return Engine("llamacpp", f"b{NEWEST}", "newest known")
+
+
+def model_of(flags: Mapping[str, Any]) -> str:
+    if flags.get("model"):
+        return str(flags["model"])
+    if flags.get("hf_repo"):
+        repo, file = str(flags["hf_repo"]), flags.get("hf_file")
+        return f"{repo.partition(':')[0]}/{file}" if file else repo if ":" in repo else f"{repo}:Q4_K_M"
+    if flags.get("model_url"):
+        return str(flags["model_url"])
+    raise CommandError("no model is named: llama-server takes -m FILE.gguf or -hf ORG/NAME:QUANT")
+
+
+def parse(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    flags: dict[str, Any] = {}
+    notes: list[str] = []
+    at = 0
+    while at < len(words):
+        word = words[at]
+        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        row = BY_NAME.get(name.replace("_", "-") if name.startswith("--") else name)
+        at += 1
+        if row is None:
+            if word.startswith("-") and word not in SWITCHES and not equals and at < len(words):
+                at += 0 if words[at].startswith("-") and not re.fullmatch(r"-\d[\d.]*", words[at]) else 1
+            elif not word.startswith("-"):
+                notes.append(f"{short(word)} is no flag of llama.cpp: it would refuse the command")
+            continue
+        if row.kind in ("true", "false", "cpu_moe"):
+            _set(flags, row, name, "on")
+            continue
+        if not equals:
+            if row.kind == "onoff" and (at >= len(words) or words[at].lower() not in {*row.choices, *_YES, *_NO}):
+                _set(flags, row, name, "on")  # builds before mid-2025: -fa alone
+                continue
+            if at >= len(words):
+                raise CommandError(f"error while handling argument {name}: expected value for argument")
+            value = words[at]
+            at += 1
+        _set(flags, row, name, value)
+    return flags, notes
+
+
+def _set(flags: dict[str, Any], row: Flag, name: str, text: str) -> None:
+    kind = row.kind
+    if kind in ("true", "false"):
+        flags[row.field] = (text.lower() not in _NO) == (kind == "true")
+    elif kind == "int":
+        flags[row.field] = _integer(name, text)
+    elif kind == "layers":
+        flags[row.field] = {"auto": -1, "all": -2}.get(text) if text in ("auto", "all") else _integer(name, text)
+    elif kind == "onoff":
+        word = "on" if text.lower() in _YES else "off" if text.lower() in _NO else text.lower()
+        if word not in row.choices:
+            raise CommandError(f"{name} {short(text)}: it is one of {', '.join(row.choices)}")
+        flags[row.field] = word == "on" if row.field == "fit" else word
+    elif kind == "choice":
+        if text not in row.choices:
+            raise CommandError(f"{name} {short(text)}: it is one of {', '.join(row.choices)}")
+        flags[row.field] = text
+    elif kind == "numbers":
+        flags[row.field] = _numbers(name, text, whole=row.field == "fit_target")
+    elif kind == "overrides":
+        flags.setdefault(row.field, []).extend(_overrides(name, text))
+    elif kind == "cpu_moe":
+        flags.setdefault(row.field, []).append((EXPERTS, "CPU"))
+    elif kind == "n_cpu_moe":
+        count = _integer(name, text)
+        if not 0 <= count <= 10_000:
+            raise CommandError(f"{name} {text}: it is a number of layers")
+        flags.setdefault(row.field, []).extend((rf"blk\.{i}{EXPERTS}", "CPU") for i in range(count))
+    else:
+        flags[row.field] = text
+
+
+def _integer(name: str, text: str) -> int:
+    if not re.fullmatch(r"-?\d{1,10}", text.strip()) or abs(int(text)) > _MOST:
+        raise CommandError(f"error while handling argument {name}: {short(text)} is not a whole number")
+    value = int(text)
+    if name in ("-c", "--ctx-size", "-b", "-ub", "--batch-size", "--ubatch-size") and value < 0:
+        raise CommandError(f"{name} {value}: it cannot be negative")
+    if name in ("-np", "--parallel") and value > 4096:
+        raise CommandError(f"{name} {value}: llama.cpp has at most 256 sequences (LLAMA_MAX_SEQ)")
+    return value
+
+
+def _numbers(name: str, text: str, *, whole: bool) -> list[float] | list[int]:
+    parts = re.split(r"[,/]+", text.strip())
+    try:
+        numbers = [float(p) for p in parts if p]
+    except ValueError:
+        raise CommandError(f"{name} {short(text)}: it is a list of numbers such as 3,1") from None
+    if not numbers or len(numbers) > 128 or not all(0 <= n < _MOST for n in numbers):
+        raise CommandError(f"{name} {short(text)}: it is a list of numbers such as 3,1")
+    return [int(n) for n in numbers] if whole else numbers
+
+
+def _overrides(name: str, text: str) -> list[tuple[str, str]]:
+    out = []
+    for part in text.split(","):
+        pattern, equals, target = part.rpartition("=")
+        if not equals or not pattern or len(pattern) > _PATTERN:
+            raise CommandError(f"{name} {short(part)}: it is REGEX=BUFFER, such as exps=CPU")
+        try:
+            re.compile(pattern)
+        except (re.error, RecursionError) as bad:
+            raise CommandError(f"{name} {short(pattern)} is not a regular expression: {bad}") from None
+        if re.search(r"\)[*+{]", pattern) or len(re.findall(r"[*+{]", pattern)) > 5:  # (a+)+ takes for ever
+            raise CommandError(f"{name} {short(pattern)}: repeated groups and many repetitions are not read")
+        out.append((pattern, target))
+    return out
+
+
+def to_words(d: Deployment) -> list[str]:
+    """A command that gives the same flags again."""
+    words = ["llama-cli" if d.flags.get("program") == "cli" else "llama-server"]
+    first: dict[tuple[str, str], Flag] = {}
+    for row in ROWS:
+        first.setdefault((row.field, row.kind), row)
+    for field, value in d.flags.items():
+        if field == "program":
+            continue
+        if field == "override_tensor":
+            words += ["-ot", ",".join(f"{p}={t}" for p, t in value)]
+            continue
+        kinds = [first[f, k] for f, k in first if f == field]
+        if isinstance(value, bool) and kinds[0].kind in ("true", "false"):
+            words += [r.names[-1] for r in kinds if r.kind == ("true" if value else "false")]
+        else:
+            words += [kinds[0].names[0], _shown(value)]
+    return words
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list):
+        return ",".join(f"{v:g}" for v in value)
+    return {-2: "all", -1: "auto"}.get(value, str(value)) if isinstance(value, int) else str(value)

@@ -1,0 +1,113 @@
+"""`ollama run NAME` with its environment to a Deployment, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from oomph.commands.call import Call, kept, split_engine, visible_devices
+from oomph.commands.values import short
+from oomph.errors import CommandError
+from oomph.facts.ollama.defaults import NEWEST
+from oomph.ir.deployment import Deployment, Engine
+
+_OTHERS = ("list", "ps", "pull", "push", "rm", "cp", "show", "create", "stop", "help", "signin", "signout")
+# variable -> (field, kind)
+VARIABLES = {
+    "OLLAMA_CONTEXT_LENGTH": ("num_ctx", "int"),
+    "OLLAMA_NUM_PARALLEL": ("num_parallel", "int"),
+    "OLLAMA_KV_CACHE_TYPE": ("kv_cache_type", "text"),
+    "OLLAMA_FLASH_ATTENTION": ("flash_attn", "switch"),
+    "OLLAMA_GPU_OVERHEAD": ("gpu_overhead", "int"),
+    "OLLAMA_SCHED_SPREAD": ("sched_spread", "bool"),
+}
+# not Ollama's: the PARAMETERs of a Modelfile and the options of a request, for planning them
+OPTIONS = ("num_ctx", "num_parallel", "num_gpu", "num_batch")
+_TRUE = {"1", "t", "true", "on", "yes"}
+
+
+def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
+    words = list(call.words[1:])
+    what = words.pop(0) if words else ""
+    if what in _OTHERS or what.startswith("-"):
+        raise CommandError(f"ollama {short(what)} loads no model", hint="oomph plan -- ollama run qwen3:8b")
+    environment = kept(call.environment)
+    flags = from_environment(environment)
+    model, given = _arguments(words if what in ("run", "serve", "start", "launch") else [what, *words])
+    if not model:
+        raise CommandError(f"ollama {what or 'run'} names no model", hint="oomph plan -- ollama run qwen3:8b")
+    return Deployment(
+        engine=engine_of(engine),
+        model=model,
+        flags={**flags, **given},
+        gpus=(),
+        environment=environment,
+        gpu_count=call.gpu_count or visible_devices(environment),
+        notes=call.notes,
+    )
+
+
+def engine_of(asked: Engine | str | None) -> Engine:
+    if isinstance(asked, Engine):
+        return asked
+    if asked:
+        name, version = split_engine(asked)
+        if name != "ollama":
+            raise CommandError(f"--engine {asked[:60]!r}, but the command starts ollama")
+        if version:
+            return Engine("ollama", version.removeprefix("v"), "--engine")
+    return Engine("ollama", NEWEST, "newest known")
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    flags: dict[str, Any] = {}
+    for name, (field, kind) in VARIABLES.items():
+        text = environment.get(name, "").strip().strip("\"'")
+        if not text:
+            continue
+        if kind == "int":
+            flags[field] = _integer(name, text)
+        elif kind == "text":
+            flags[field] = text.lower()
+        elif kind == "bool":
+            flags[field] = text.lower() in _TRUE
+        else:
+            flags[field] = "on" if text.lower() in _TRUE else "off"
+    return {k: v for k, v in flags.items() if not (k == "num_ctx" and v == 0)}
+
+
+def _arguments(words: list[str]) -> tuple[str, dict[str, Any]]:
+    """ollama run [flags] NAME [PROMPT]; --num-ctx and the like stand for a Modelfile's PARAMETER."""
+    model, given, at = "", {}, 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if not word.startswith("-"):
+            if model:
+                break  # the prompt
+            model = word
+            continue
+        name, equals, value = word.lstrip("-").partition("=")
+        field = name.replace("-", "_")
+        if field in OPTIONS:
+            if not equals:
+                if at >= len(words):
+                    raise CommandError(f"{word} needs a number")
+                value, at = words[at], at + 1
+            given[field] = _integer(word, value)
+        elif field in ("keepalive", "format", "think") and not equals:
+            at += 1
+    return model, given
+
+
+def _integer(name: str, text: str) -> int:
+    if not re.fullmatch(r"-?\d{1,18}", text):
+        raise CommandError(f"{name}={short(text)}: it is a whole number")
+    return int(text)
+
+
+def to_words(d: Deployment) -> list[str]:
+    given = [f"--{k.replace('_', '-')}={v}" for k, v in d.flags.items() if k in OPTIONS]
+    outside = from_environment(d.environment)
+    return ["ollama", "run", *[g for g in given if d.flags != outside], d.model]

@@ -1,0 +1,104 @@
+"""What each device holds for given settings: the figures of llama.cpp's own memory breakdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from oomph.engines.llamacpp.cache import LayerCache, layer_caches, output_bytes
+from oomph.engines.llamacpp.compute import Buffer, dequantised, gpu_buffer, graph, host_buffer
+from oomph.engines.llamacpp.placement import HOST, Placement, place
+from oomph.engines.llamacpp.settings import Settings
+from oomph.engines.llamacpp.tensors import Tensor, Width, tensors_of, width_of
+from oomph.ir.model import Attention, Model
+
+NOTHING = Buffer(0, 0, 0, {}, "")
+
+
+class Subject(Struct, frozen=True):
+    """A model in GGUF form with what is asked of it again and again."""
+
+    model: Model
+    tensors: tuple[Tensor, ...]
+    width: Width
+
+
+class Use(Struct, frozen=True):
+    weights: int
+    parts: dict[str, int]
+    kv: int
+    state: int
+    compute: Buffer
+    kv_parts: dict[str, int]
+
+    @property
+    def own(self) -> int:
+        """llama.cpp's "self": model + context + compute."""
+        return self.weights + self.kv + self.state + self.compute.nbytes
+
+
+class Measured(Struct, frozen=True):
+    devices: tuple[Use, ...]
+    host: Use
+    output: int
+    placement: Placement
+    caches: tuple[LayerCache, ...]
+
+
+def subject(model: Model) -> Subject:
+    tensors = tensors_of(model)
+    return Subject(model, tensors, width_of(model, tensors))
+
+
+def measure(x: Subject, s: Settings, free: Sequence[int], *, cuda: bool = True) -> Measured:
+    count = len(x.model.layers) + 1
+    placed = place(x.tensors, count, s, free, cuda=cuda)
+    caches = layer_caches(x.model.layers, s)
+    cells = {c.kind: c.cells for c in caches}
+    g = graph(x.width, s, max(cells.get("full", 0), cells.get("mla", 0)), cells.get("sliding_window", 0))
+    busy = [d for d in range(len(free)) if d in placed.units]
+    full = placed.offloaded == count
+    copy = dequantised(s, _widest(x.model, s)) if cuda else 0
+    uses = []
+    for device in range(len(free)):
+        buffer = NOTHING
+        if device in busy:
+            buffer = gpu_buffer(
+                g, s, full=full, output=placed.units[-1] == device, first=device == busy[0],
+                last=device == busy[-1], gpus=len(busy),
+            )  # fmt: skip
+            if copy:
+                buffer = Buffer(
+                    buffer.nbytes + copy, buffer.low, buffer.high + copy,
+                    {**buffer.parts, "F16 copy of one layer's KV": copy}, buffer.why,
+                )  # fmt: skip
+        uses.append(_use(device, placed, caches, s, buffer))
+    host = _use(HOST, placed, caches, s, host_buffer(g, s, full=full and bool(busy), gpus=len(busy)))
+    return Measured(tuple(uses), host, output_bytes(x.model.vocab_size, s), placed, tuple(caches))
+
+
+def _use(device: int, placed: Placement, caches: Sequence[LayerCache], s: Settings, buffer: Buffer) -> Use:
+    kv = state = 0
+    parts: dict[str, int] = {}
+    for c in caches:
+        home = placed.units[c.layer] if s.kv_offload else HOST
+        if home != device:
+            continue
+        parts[c.kind] = parts.get(c.kind, 0) + c.nbytes
+        if c.kind == "state":
+            state += c.nbytes
+        else:
+            kv += c.nbytes
+    return Use(placed.total(device), placed.weights.get(device, {}), kv, state, buffer, parts)
+
+
+def _widest(model: Model, s: Settings) -> int:
+    """F16 keys and values of the layer that has most of them."""
+    most = 0
+    for layer in model.layers:
+        for a in layer.mixers:
+            if isinstance(a, Attention) and a.shares_cache_of is None and not a.window:
+                width = a.head_dim if a.kind == "mla" else a.num_kv_heads * (a.head_dim + a.head_dim_v)
+                most = max(most, width * s.n_ctx_seq * s.n_stream * 2)
+    return most

@@ -1,0 +1,199 @@
+"""Model and deployment -> Plan, for llama.cpp: resolve, fit, place, and walk the three allocations of a start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from oomph.engines.llamacpp.cache import refusal
+from oomph.engines.llamacpp.fit import Fitted, fit
+from oomph.engines.llamacpp.measure import Measured, Subject, Use, measure, subject
+from oomph.engines.llamacpp.settings import Settings, resolve
+from oomph.errors import CannotPlan, CommandError
+from oomph.facts.llamacpp.builds import parse_build
+from oomph.facts.llamacpp.overhead import unaccounted
+from oomph.ir.deployment import Deployment
+from oomph.ir.hardware import Device
+from oomph.ir.ledger import Basis, Term
+from oomph.ir.model import Model
+from oomph.ir.plan import KvGroup, KvSummary, Plan, RankPlan
+from oomph.ir.timeline import Stage, Verdict
+from oomph.units import MIB, gib
+
+CACHE_RAM = 8192 * MIB  # --cache-ram: prompts that are kept in host memory
+
+
+class Extra(Struct, frozen=True):
+    """A projector or a draft model beside the main one."""
+
+    name: str
+    device: int
+    weights: int
+    kv: int = 0
+    compute: int = 0
+    compute_high: int = 0
+
+
+def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra] = ()) -> Plan:
+    flags = deployment.flags
+    gpus = _visible(deployment.gpus, flags.get("device"))
+    x = subject(model)
+    s = resolve(
+        flags, model.max_position, parse_build(deployment.engine.version), program=flags.get("program", "server")
+    )
+    if s.split_mode == "tensor":
+        raise CannotPlan("--split-mode tensor cannot be planned yet: layer, row and none can")
+    notes = [*deployment.notes, *model.warnings]
+    if no := refusal(model.layers, s):
+        return Plan(deployment, model.name, Verdict(False, "other", 0, no.message), warnings=tuple(notes))
+    contexts = [unaccounted(g.sm, g.vendor) for g in gpus]
+    free = [max(g.total_bytes - g.used_bytes - c[1], 0) for g, c in zip(gpus, contexts, strict=True)]
+    beside = [sum(e.weights + e.kv + e.compute for e in extras if e.device == i) for i in range(len(gpus))]
+    fitted = fit(x, s, free, extra=beside)
+    m = measure(x, fitted.settings, free)
+    ranks = tuple(
+        _rank(i, gpu, m.devices[i], contexts[i], [e for e in extras if e.device == i]) for i, gpu in enumerate(gpus)
+    )
+    worst = next((r.verdict for r in ranks if not r.verdict.fits), None)
+    unsure = any(not r.verdict.sure for r in ranks)
+    return Plan(
+        deployment,
+        model.name,
+        worst or Verdict(True, sure=not unsure),
+        ranks,
+        _kv(m, fitted.settings),
+        _resolved(fitted, m, x, extras),
+        _assumptions(model),
+        (*notes, *_notes(fitted, m, x)),
+    )
+
+
+def _visible(gpus: tuple[Device, ...], device: Any) -> tuple[Device, ...]:
+    if not device:
+        return gpus
+    if device == "none":
+        return ()
+    chosen = [int(n) for n in re.findall(r"[A-Za-z](\d{1,3})(?=,|$)", device)]
+    if not chosen or any(n >= len(gpus) for n in chosen):
+        raise CommandError(f"--device {device[:60]!r}: there are {len(gpus)} GPUs, named CUDA0 and so on")
+    return tuple(gpus[n] for n in chosen)
+
+
+def _rank(index: int, gpu: Device, use: Use, context: tuple[int, int, int], extras: Sequence[Extra]) -> RankPlan:
+    terms = {
+        "context": Term("context", context[1], context[0], context[2], "measured", why="CUDA context, cuBLAS, pool"),
+        "weights": _term("weights", use.weights + sum(e.weights for e in extras), "exact",
+                         {**use.parts, **{e.name: e.weights for e in extras}}, "tensors of the layers on this GPU"),
+        "kv_cache": _term("kv_cache", use.kv + sum(e.kv for e in extras), "exact",
+                          {k: n for k, n in use.kv_parts.items() if k != "state"}, "cells x key and value widths"),
+        "state": _term("state", use.state, "exact", {}, "recurrent layers, one state a sequence"),
+        "compute": Term(
+            "compute",
+            use.compute.nbytes + sum(e.compute for e in extras),
+            use.compute.low,
+            max(use.compute.high, use.compute.nbytes) + sum(max(e.compute_high, e.compute) for e in extras),
+            "formula", {**use.compute.parts, **{e.name: e.compute for e in extras if e.compute}}, use.compute.why,
+        ),
+    }  # fmt: skip
+    base = gpu.used_bytes + context[1]
+    weights, cache = terms["weights"].bytes, terms["kv_cache"].bytes + terms["state"].bytes
+    compute = terms["compute"]
+    slack = (
+        context[0] - context[1] + compute.low - compute.bytes,
+        context[2] - context[1] + compute.high - compute.bytes,
+    )
+    loaded, cached = base + weights, base + weights + cache
+    end = cached + compute.bytes
+    stages = (
+        Stage("startup_free_memory", base, base),
+        Stage("weights_load", loaded, loaded, note="model buffer"),
+        Stage("kv_alloc", end, end, end + slack[0], end + slack[1], note="KV cache, then compute buffer"),
+    )
+    verdict = _verdict(index, gpu, use, loaded, cached, end, slack)
+    return RankPlan(index, gpu.name, gpu.total_bytes, gpu.used_bytes, terms, stages, verdict, weights)
+
+
+def _verdict(index: int, gpu: Device, use: Use, loaded: int, cached: int, end: int, slack: tuple[int, int]) -> Verdict:
+    total = gpu.total_bytes
+    device = f"{'ROCm' if gpu.vendor == 'amd' else 'CUDA'}{index}"
+    if loaded > total:
+        text = f"alloc_tensor_range: failed to allocate {device} buffer of size {use.weights}"
+        return Verdict(False, "weights_load", loaded - total, f"{text}; unable to allocate {device} buffer", index)
+    if cached > total:
+        text = f"alloc_tensor_range: failed to allocate {device} buffer of size {use.kv or use.state}"
+        text += "; failed to allocate buffer for kv cache"
+        return Verdict(False, "kv_alloc", end - total, text, index)
+    if end > total:
+        text = f"ggml_gallocr_reserve_n_impl: failed to allocate {device} buffer of size {use.compute.nbytes}"
+        text += "; graph_reserve: failed to allocate compute buffers"
+        return Verdict(False, "kv_alloc", end - total, text, index, sure=end + slack[0] > total)
+    return Verdict(True, rank=index, sure=end + slack[1] <= total)
+
+
+def _term(name: str, n: int, basis: Basis, parts: dict[str, int], why: str) -> Term:
+    return Term(name, n, n, n, basis, parts, why)
+
+
+def _kv(m: Measured, s: Settings) -> KvSummary:
+    groups: dict[tuple[str, int], list[int]] = {}
+    for c in m.caches:
+        row = groups.setdefault((c.kind, c.cells), [0, 0])
+        row[0] += 1
+        row[1] += c.nbytes
+    total = sum(c.nbytes for c in m.caches)
+    kinds = {"state": "mamba"}
+    made = tuple(
+        KvGroup(
+            kinds.get(kind, kind), layers, 1, nbytes // max(cells * (1 if kind == "state" else s.n_stream), 1), cells
+        )
+        for (kind, cells), (layers, nbytes) in groups.items()
+    )
+    full = 1.0 if s.kv_unified else float(s.n_seq_max)  # requests of the slot's whole length at once
+    return KvSummary(
+        total, s.n_ctx, total // max(s.n_ctx, 1), 1, s.n_ctx, full,
+        made, need_bytes=total // s.n_stream, longest_request=s.n_ctx_seq,
+    )  # fmt: skip
+
+
+def _resolved(f: Fitted, m: Measured, x: Subject, extras: Sequence[Extra]) -> dict[str, Any]:
+    s = f.settings
+    host = m.host
+    return {
+        "max_model_len": s.n_ctx_seq, "n_ctx": s.n_ctx, "n_ctx_seq": s.n_ctx_seq, "n_seq_max": s.n_seq_max,
+        "kv_unified": s.kv_unified, "n_batch": s.n_batch, "n_ubatch": s.n_ubatch, "flash_attn": s.flash_attn,
+        "type_k": s.type_k, "type_v": s.type_v, "swa_full": s.swa_full,
+        "offloaded": m.placement.offloaded, "layers": len(x.model.layers) + 1,
+        "layers_per_gpu": [m.placement.units.count(i) for i in range(len(m.devices))],
+        "overrides": [f"{p}={t}" for p, t in s.overrides],
+        "host": {
+            "weights": host.weights, "kv_cache": host.kv, "state": host.state, "compute": host.compute.nbytes,
+            "output": m.output, "prompt_cache_limit": CACHE_RAM, "parts": host.parts,
+        },
+        "fit": {"on": s.fit, "aborted": f.aborted, "context_from": f.context_from},
+        "beside": [e.name for e in extras],
+    }  # fmt: skip
+
+
+def _assumptions(model: Model) -> tuple[str, ...]:
+    if model.source == "llama-quantize's rules":
+        return ("the GGUF's size follows from llama-quantize's rules: a repository's own mixture may differ",)
+    return ()
+
+
+def _notes(f: Fitted, m: Measured, x: Subject) -> list[str]:
+    s, out = f.settings, []
+    count = len(x.model.layers) + 1
+    if f.context_from:
+        out.append(f"--fit lowers the context from {f.context_from:,} to {s.n_ctx:,} tokens; -c N turns that off")
+    if f.aborted:
+        out.append(f"--fit does nothing: {f.aborted}")
+    elif m.devices and m.placement.offloaded < count and s.n_gpu_layers >= 0:
+        slow = count - m.placement.offloaded
+        out.append(f"{slow} of {count} layers run on the CPU, with {gib(m.host.weights)} of weights: slow")
+    experts = m.host.parts.get("experts", 0)
+    if m.devices and experts and m.placement.offloaded == count:
+        out.append(f"{gib(experts)} of experts stay in host memory: each token reads its share over the CPU")
+    return out

@@ -1,0 +1,82 @@
+"""Tensors as converted -> tensors as llama-quantize leaves them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from oomph.engines.llamacpp.tensors import Tensor
+from oomph.errors import CannotPlan
+from oomph.facts.dtypes import BLOCKS
+from oomph.facts.llamacpp.quantize import FALLBACK, MIXTURES, About, Category, Mixture, category, quantizable
+
+_BLOCK = re.compile(r"blk\.(\d+)\.")
+
+
+def quantize(tensors: Sequence[Tensor], name: str, about: About) -> tuple[Tensor, ...]:
+    """`name`: Q4_K_M and so on. Tensors that are MXFP4 already stay so."""
+    mixture = MIXTURES.get(name.upper())
+    if mixture is None:
+        raise CannotPlan(
+            f"the mixture of {name[:40]!r} is not llama-quantize's: its file says what it is",
+            hint=f"known are {', '.join(MIXTURES)}",
+        )
+    tied = not any(t.name == "output.weight" for t in tensors)
+    values = sum(category(t.name) == "attn_v" for t in tensors)
+    seen: dict[Category, int] = {}
+    out = []
+    for t in sorted(tensors, key=_order):
+        kind = category(t.name)
+        if not quantizable(t.name, t.shape) or t.dtype == "MXFP4":
+            out.append(t)
+            continue
+        index = seen.get(kind, 0)
+        seen[kind] = index + 1
+        out.append(replace(t, dtype=_type(t, kind, index, mixture, about, tied, values)))
+    return tuple(out)
+
+
+def _order(t: Tensor) -> tuple[int, str]:
+    """llama_model_loader's weights_map: by layer, then by name."""
+    match = _BLOCK.match(t.name)
+    return (int(match[1]) if match else -1, t.name)
+
+
+def _type(t: Tensor, kind: Category, index: int, mixture: Mixture, about: About, tied: bool, values: int) -> str:
+    base = mixture.base
+    if BLOCKS[base][0] == 1:
+        return base
+    if base == "MXFP4":
+        return "MXFP4" if len(t.shape) > 2 and "exps" in t.name else "Q8_0"
+    if kind == "output" or (kind == "token_embd" and tied):
+        wanted = "Q8_0" if t.shape[0] % BLOCKS[base][0] else mixture.output
+        return _fallback(wanted, t)
+    count = values if kind == "attn_v" else about.layers
+    if about.experts > 1 and kind in ("ffn_down", "ffn_up", "ffn_gate") and not (mixture.low and kind == "ffn_down"):
+        match = _BLOCK.match(t.name)
+        index = int(match[1]) if match else index
+    rule = mixture.rules.get(kind)
+    wanted = (rule(index, count, about) if rule else "") or base
+    return _fallback(_exceptions(wanted, kind, mixture, about), t)
+
+
+def _exceptions(wanted: str, kind: Category, mixture: Mixture, about: About) -> str:
+    if kind == "attn_v" and not mixture.low:
+        if about.type_70b and wanted in ("Q3_K", "Q4_K"):
+            wanted = "Q5_K"
+        if about.experts == 8:
+            wanted = "Q8_0"
+    elif kind == "attn_k" and about.experts == 8:
+        wanted = "Q4_K" if mixture.low else "Q8_0"
+    elif kind == "attn_output" and about.experts == 8:
+        wanted = mixture.expert8 or mixture.base
+    return wanted
+
+
+def _fallback(wanted: str, t: Tensor) -> str:
+    if t.shape[0] % BLOCKS[wanted][0] == 0:
+        return wanted
+    second = FALLBACK.get(wanted, "F16")
+    return second if t.shape[0] % BLOCKS[second][0] == 0 else "F16"

@@ -1,0 +1,137 @@
+"""From a llama-server command to a plan: the GGUF file, or what a catalogue model would be as one."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from typing import Any
+
+from msgspec.structs import replace
+
+from oomph.engines.llamacpp.convert import to_gguf
+from oomph.engines.llamacpp.measure import measure, subject
+from oomph.engines.llamacpp.planner import Extra, plan_llamacpp
+from oomph.engines.llamacpp.settings import resolve
+from oomph.errors import CannotPlan, InputError, OomphError, UnknownModel
+from oomph.facts.llamacpp.quantize import MIXTURES
+from oomph.ir.deployment import Deployment
+from oomph.ir.model import Model
+from oomph.ir.plan import Plan
+from oomph.units import MIB
+
+# clip's worst-case graph is not known without its file: what users' logs show for one image
+PROJECTOR_COMPUTE = (0, 256 * MIB, 1024 * MIB)
+_TAG = re.compile(r"[-._](?:UD-)?((?:I?Q\d\w*|BF16|F16|F32|MXFP4(?:_MOE)?))$", re.IGNORECASE)
+
+
+def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
+    flags = deployment.flags
+    loaded, projector = (model, 0) if model is not None else gguf_for(deployment.model)
+    if loaded.quantization is None or loaded.quantization.method != "gguf":
+        loaded = to_gguf(loaded, "Q4_K_M")
+    if loaded.opaque or not loaded.layers:
+        raise CannotPlan(
+            f"the architecture {loaded.architecture or 'of ' + loaded.name} is not known: its caches would be a guess",
+            hint="oomph inspect shows its weights",
+        )
+    extras = [*_projector(flags, projector), *_draft(flags, loaded)]
+    return plan_llamacpp(loaded, deployment, extras)
+
+
+@lru_cache(maxsize=32)
+def gguf_for(name: str) -> tuple[Model, int]:
+    """(the model in GGUF form, bytes of its vision tower as an F16 projector)."""
+    from oomph import catalog
+    from oomph.sources.load import load_model
+
+    if os.path.exists(os.path.expanduser(name)) or name.startswith(("http://", "https://")):
+        found = load_model(name)
+        return (found, 0) if found.quantization and found.quantization.method == "gguf" else _converted(found, "Q4_K_M")
+    repo, _, tag = name.partition(":")
+    file = re.fullmatch(r"([^/]+/[^/]+)/(.+)\.gguf", repo)
+    if file:
+        match = _TAG.search(file[2])
+        repo, tag = file[1], match[1] if match else tag
+    known = _in_catalogue(repo)
+    if known is not None and (not tag or tag.upper() in MIXTURES):
+        entry = catalog.find(known)
+        assert entry is not None
+        return _converted(load_model(known), tag or "Q4_K_M")
+    try:
+        return load_model(name), 0
+    except UnknownModel as unknown:
+        raise UnknownModel(f"no GGUF file or catalogue model is called {name[:120]!r}", hint=unknown.hint) from None
+
+
+def _converted(model: Model, tag: str) -> tuple[Model, int]:
+    elements = sum(_elements(block) * times for t in model.towers for times, block in t.blocks)
+    return to_gguf(model, tag), elements * 2
+
+
+def _elements(block: Any) -> int:
+    from math import prod
+
+    from oomph.sources.stored import module_tensors
+
+    return sum(prod(shape) * times for module in block.modules for _, shape, _, _, times in module_tensors(module))
+
+
+def _in_catalogue(repo: str) -> str | None:
+    """'unsloth/Qwen3-8B-GGUF' -> 'Qwen/Qwen3-8B': the unquantised model of that name."""
+    from oomph import catalog
+
+    ids = {i.lower(): i for i in catalog.ids()}
+    if repo.lower() in ids and not repo.lower().endswith("-gguf"):
+        return ids[repo.lower()]
+    name = re.sub(r"[-_.](?:qat[-_])?gguf$|-GGUF-.*$", "", repo.rpartition("/")[2], flags=re.IGNORECASE).lower()
+    found = [i for low, i in ids.items() if low.rpartition("/")[2] == name]
+    if found:
+        return found[0]
+    if "/" in repo:
+        return None
+    try:
+        entry = catalog.find(name)
+    except InputError:
+        return None
+    return entry.id if entry is not None else None
+
+
+def _projector(flags: dict[str, Any], tower: int) -> list[Extra]:
+    if flags.get("no_mmproj") or flags.get("mmproj_offload") is False:
+        return []
+    size = 0
+    if flags.get("mmproj"):
+        from oomph.sources.load import load_model
+
+        size = load_model(str(flags["mmproj"])).nbytes
+    elif flags.get("hf_repo"):  # -hf downloads and loads the repository's projector by itself
+        size = tower
+    if not size:
+        return []
+    _, usual, high = PROJECTOR_COMPUTE
+    return [Extra("projector", int(flags.get("main_gpu", 0)), size, 0, usual, high)]
+
+
+def _draft(flags: dict[str, Any], main: Model) -> list[Extra]:
+    name = flags.get("model_draft") or flags.get("hf_repo_draft")
+    if not name:
+        return []
+    model, _ = gguf_for(str(name))
+    try:
+        x = subject(model)
+    except OomphError as bad:
+        raise CannotPlan(f"the draft model {str(name)[:120]!r}: {bad.message}") from None
+    own: dict[str, Any] = {
+        **flags,
+        "n_gpu_layers": flags.get("n_gpu_layers_draft", -1),
+        "ctx_size": flags.get("ctx_size_draft") or flags.get("ctx_size") or main.max_position,
+        "cache_type_k": flags.get("cache_type_k_draft", "f16"),
+        "cache_type_v": flags.get("cache_type_v_draft", "f16"),
+        "override_tensor": (),
+        "tensor_split": (),
+        "split_mode": "none",
+    }
+    s = replace(resolve(own, model.max_position), split_mode="none", main_gpu=0)
+    use = measure(x, s, [1]).devices[0]
+    return [Extra("draft model", 0, use.weights, use.kv + use.state, use.compute.nbytes, use.compute.high)]

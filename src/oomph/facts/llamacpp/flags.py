@@ -1,0 +1,93 @@
+"""llama-server's and llama-cli's flags: those that decide memory by field, the others by how many words they take.
+
+common/arg.cpp (b11739). Old spellings stay: people paste old commands.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+Kind = Literal[
+    "int", "text", "true", "false", "choice", "layers", "numbers", "overrides", "cpu_moe", "n_cpu_moe", "onoff"
+]
+
+
+class Flag(Struct, frozen=True):
+    field: str
+    kind: Kind
+    names: tuple[str, ...]
+    environment: str = ""
+    choices: tuple[str, ...] = ()
+
+
+ROWS: Final = (
+    Flag("model", "text", ("-m", "--model"), "LLAMA_ARG_MODEL"),
+    Flag("hf_repo", "text", ("-hf", "-hfr", "--hf-repo"), "LLAMA_ARG_HF_REPO"),
+    Flag("hf_file", "text", ("-hff", "--hf-file"), "LLAMA_ARG_HF_FILE"),
+    Flag("model_url", "text", ("-mu", "--model-url"), "LLAMA_ARG_MODEL_URL"),
+    Flag("ctx_size", "int", ("-c", "--ctx-size"), "LLAMA_ARG_CTX_SIZE"),
+    Flag("batch_size", "int", ("-b", "--batch-size"), "LLAMA_ARG_BATCH"),
+    Flag("ubatch_size", "int", ("-ub", "--ubatch-size"), "LLAMA_ARG_UBATCH"),
+    Flag("parallel", "int", ("-np", "--parallel"), "LLAMA_ARG_N_PARALLEL"),
+    Flag("kv_unified", "true", ("-kvu", "--kv-unified"), "LLAMA_ARG_KV_UNIFIED"),
+    Flag("kv_unified", "false", ("-no-kvu", "--no-kv-unified")),
+    Flag("n_gpu_layers", "layers", ("-ngl", "--gpu-layers", "--n-gpu-layers"), "LLAMA_ARG_N_GPU_LAYERS"),
+    Flag("split_mode", "choice", ("-sm", "--split-mode"), "LLAMA_ARG_SPLIT_MODE", ("none", "layer", "row", "tensor")),
+    Flag("tensor_split", "numbers", ("-ts", "--tensor-split"), "LLAMA_ARG_TENSOR_SPLIT"),
+    Flag("main_gpu", "int", ("-mg", "--main-gpu"), "LLAMA_ARG_MAIN_GPU"),
+    Flag("device", "text", ("-dev", "--device"), "LLAMA_ARG_DEVICE"),
+    Flag("override_tensor", "overrides", ("-ot", "--override-tensor"), "LLAMA_ARG_OVERRIDE_TENSOR"),
+    Flag("override_tensor", "cpu_moe", ("-cmoe", "--cpu-moe"), "LLAMA_ARG_CPU_MOE"),
+    Flag("override_tensor", "n_cpu_moe", ("-ncmoe", "--n-cpu-moe"), "LLAMA_ARG_N_CPU_MOE"),
+    Flag("flash_attn", "onoff", ("-fa", "--flash-attn"), "LLAMA_ARG_FLASH_ATTN", ("on", "off", "auto")),
+    Flag("cache_type_k", "text", ("-ctk", "--cache-type-k"), "LLAMA_ARG_CACHE_TYPE_K"),
+    Flag("cache_type_v", "text", ("-ctv", "--cache-type-v"), "LLAMA_ARG_CACHE_TYPE_V"),
+    Flag("swa_full", "true", ("--swa-full",), "LLAMA_ARG_SWA_FULL"),
+    Flag("kv_offload", "false", ("-nkvo", "--no-kv-offload"), "LLAMA_ARG_NO_KV_OFFLOAD"),
+    Flag("kv_offload", "true", ("-kvo", "--kv-offload")),
+    Flag("mmap", "false", ("--no-mmap",), "LLAMA_ARG_NO_MMAP"),
+    Flag("mmap", "true", ("--mmap",)),
+    Flag("mlock", "true", ("--mlock",), "LLAMA_ARG_MLOCK"),
+    Flag("load_mode", "text", ("--load-mode",), "LLAMA_ARG_LOAD_MODE"),
+    Flag("mmproj", "text", ("-mm", "--mmproj"), "LLAMA_ARG_MMPROJ"),
+    Flag("mmproj_url", "text", ("-mmu", "--mmproj-url"), "LLAMA_ARG_MMPROJ_URL"),
+    Flag("no_mmproj", "true", ("--no-mmproj",), "LLAMA_ARG_NO_MMPROJ"),
+    Flag("mmproj_offload", "false", ("--no-mmproj-offload",), "LLAMA_ARG_NO_MMPROJ_OFFLOAD"),
+    Flag("mmproj_offload", "true", ("--mmproj-offload",)),
+    Flag("model_draft", "text", ("-md", "--model-draft", "--spec-draft-model"), "LLAMA_ARG_MODEL_DRAFT"),
+    Flag("hf_repo_draft", "text", ("-hfd", "-hfrd", "--hf-repo-draft"), "LLAMA_ARG_HFD_REPO"),
+    Flag("n_gpu_layers_draft", "layers", ("-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft"),
+         "LLAMA_ARG_N_GPU_LAYERS_DRAFT"),
+    Flag("ctx_size_draft", "int", ("-cd", "--ctx-size-draft"), "LLAMA_ARG_CTX_SIZE_DRAFT"),
+    Flag("cache_type_k_draft", "text", ("-ctkd", "--cache-type-k-draft")),
+    Flag("cache_type_v_draft", "text", ("-ctvd", "--cache-type-v-draft")),
+    Flag("draft_max", "int", ("--draft-max", "--draft", "--draft-n", "--spec-draft-n-max"), "LLAMA_ARG_DRAFT_MAX"),
+    Flag("fit", "onoff", ("-fit", "--fit"), "LLAMA_ARG_FIT", ("on", "off")),
+    Flag("fit_target", "numbers", ("-fitt", "--fit-target"), "LLAMA_ARG_FIT_TARGET"),
+    Flag("fit_ctx", "int", ("-fitc", "--fit-ctx"), "LLAMA_ARG_FIT_CTX"),
+    Flag("cache_ram", "int", ("-cram", "--cache-ram"), "LLAMA_ARG_CACHE_RAM"),
+    Flag("ctx_checkpoints", "int", ("-ctxcp", "--ctx-checkpoints", "--swa-checkpoints"), "LLAMA_ARG_CTX_CHECKPOINTS"),
+    Flag("embeddings", "true", ("--embedding", "--embeddings"), "LLAMA_ARG_EMBEDDINGS"),
+    Flag("reranking", "true", ("--rerank", "--reranking"), "LLAMA_ARG_RERANKING"),
+)  # fmt: skip
+
+# Flags without a word behind them, that do not decide memory; all others take one.
+SWITCHES: Final = frozenset(
+    ("-v", "--verbose", "--log-verbose", "--jinja", "--no-jinja", "--no-webui", "--webui", "--offline", "--metrics",
+     "--props", "--slots", "--no-slots", "-cb", "--cont-batching", "-nocb", "--no-cont-batching", "--no-warmup",
+     "--warmup", "--context-shift", "--no-context-shift", "--log-disable", "--no-log-prefix", "--log-prefix",
+     "--no-log-timestamps", "--log-timestamps", "--log-colors", "--no-perf", "--perf", "-e", "--escape", "--no-escape",
+     "--ignore-eos", "-cnv", "--conversation", "-no-cnv", "--no-conversation", "-st", "--single-turn", "-i",
+     "--interactive", "--color", "--check-tensors", "--no-host", "--no-op-offload", "--op-offload", "--no-repack",
+     "--repack", "-sp", "--special", "--spm-infill", "--cpu-strict", "--prefill-assistant", "--no-prefill-assistant",
+     "--no-ui", "--ui", "-h", "--help", "--version", "--cache-prompt", "--no-cache-prompt", "--no-cache-idle-slots",
+     "--direct-io", "--no-direct-io", "-dio", "-ndio", "--simple-io", "-mli", "--multiline-input",
+     "--no-display-prompt", "--display-prompt", "--vision", "--tools-all")
+)  # fmt: skip
+
+BY_NAME: Final = {name: row for row in ROWS for name in row.names}
+
+# common/common.h: --cpu-moe, and with "blk\\.N" before it --n-cpu-moe
+EXPERTS: Final = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
