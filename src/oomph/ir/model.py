@@ -102,6 +102,7 @@ class Linear(Struct, frozen=True):
     created_dtype: str = ""  # the dtype engines give the unquantised weight; "" = the model's
     align: int = 0  # a rank's rows are rounded up to a multiple of this
     alias: bool = False  # a second name that engines list for memory that is counted elsewhere
+    whole_blocks: str = ""  # a habit of engines under which every rank's share is rounded up to whole scale blocks
 
     @property
     def out_features(self) -> int:

@@ -52,7 +52,7 @@ def steps_of(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Se
     if not n:
         return ()
     d = nbytes(of.created_dtype or build.dtype, 1)
-    k = in_features(of, build.layout.tp)
+    k = in_features(of, build.layout.tp, build.habits)
     case = Case(of.scheme, sum(n), k, of.in_features, tuple(n), d, setting.sm, setting.sms, of.bias)
     return linear_steps(setting.version, case)
 
@@ -61,7 +61,7 @@ def latent_copies(of: Linear, build: Build) -> Sequence[Step]:
     """mla_attention.py:826: a quantised kv_b_proj is kept a second time, in the model's dtype."""
     if of.scheme is None:
         return ()
-    size = sum(outs(of, build.layout.tp, build.habits)) * in_features(of, build.layout.tp)
+    size = sum(outs(of, build.layout.tp, build.habits)) * in_features(of, build.layout.tp, build.habits)
     return [("float", 4 * size), ("W_UK, W_UV", nbytes(build.dtype, size)), ("float", 0)]
 
 
@@ -81,7 +81,8 @@ def _online(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Seq
         c = experts_case(of, build, setting)
         sizes = {f"{name}_weight": c.e * n * k for name, n, k in c.rows}
     elif isinstance(of, Linear):
-        sizes = {"weight": sum(outs(of, build.layout.tp, build.habits)) * in_features(of, build.layout.tp)}
+        tp = build.layout.tp
+        sizes = {"weight": sum(outs(of, tp, build.habits)) * in_features(of, tp, build.habits)}
     else:
         return ()
     if setting.online == "meta":

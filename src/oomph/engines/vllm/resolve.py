@@ -47,6 +47,7 @@ from oomph.engines.vllm.resolve_modes import (
 from oomph.engines.vllm.resolve_verify import verified_utilization, verify_batch, verify_parallel, verify_sizes
 from oomph.facts.vllm.defaults import Defaults, defaults
 from oomph.facts.vllm.kv import rules
+from oomph.facts.vllm.structure import habits
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Attention, Model, State
 
@@ -230,7 +231,8 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
         gpu_name=gpu.driver_name or gpu.name,
     )
     made = lay_out(model, facts, setup, d, rules(r.version))
-    verify_blocks(facts, d, tp=r.tensor_parallel_size, dp=r.data_parallel_size, ep=r.enable_expert_parallel, sm=gpu.sm)
+    tp, dp, ep = r.tensor_parallel_size, r.data_parallel_size, r.enable_expert_parallel
+    verify_blocks(facts, d, habits(r.version, gpu.sm), tp=tp, dp=dp, ep=ep, sm=gpu.sm)
     verify_kernels(facts, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype)
     return replace(
         r,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts
-from oomph.facts.vllm.defaults import NO_FP8_MOE, PP_REFUSAL, Defaults
+from oomph.facts.vllm.defaults import FP8_BLOCK_MOE, NO_FP8_MOE, PP_REFUSAL, Defaults
 from oomph.ir.model import Attention, Experts, Linear, Model
 
 Stages = tuple[tuple[int, int], ...]
@@ -23,12 +25,14 @@ def verify_build(model: Model, d: Defaults, stages: Stages) -> None:
         _verify_sharing(model, stages)
 
 
-def verify_blocks(facts: ModelFacts, d: Defaults, *, tp: int, dp: int, ep: bool, sm: int) -> None:
+def verify_blocks(
+    facts: ModelFacts, d: Defaults, habits: frozenset[str], *, tp: int, dp: int, ep: bool, sm: int
+) -> None:
     """FP8 weights quantised in blocks must be cut between blocks. A layer's attention is built before its MLP."""
     for module in facts.blocked:
         if isinstance(module, Experts):
             _verify_experts(module, d, 1 if ep else tp * dp, sm)
-        elif tp > 1 and module.shard == "row":
+        elif tp > 1 and module.shard == "row" and module.whole_blocks not in habits:
             _verify_row(module, tp)
 
 
@@ -53,8 +57,10 @@ def _verify_experts(m: Experts, d: Defaults, split: int, sm: int) -> None:
     block, size = m.scheme.block[0], m.intermediate // split
     if size % block == 0:
         return
-    if d.fp8_block_moe:
-        raise Refused("ValueError", d.fp8_block_moe.format(size=size, block=block))
+    # oracle/fp8.py:272 (0.29.0) refine_fp8_moe_block_shape: smaller blocks, of 32 or more
+    refined = not d.fp8_block_moe and m.scheme.method == "fp8" and gcd(*m.scheme.block, size, m.hidden) >= 32
+    if not refined:
+        raise Refused("ValueError", str(FP8_BLOCK_MOE[0].value).format(size=size, block=block))
     if 0 < sm < 89:
         raise Refused("NotImplementedError", NO_FP8_MOE)
 

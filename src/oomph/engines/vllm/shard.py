@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from oomph.errors import CannotPlan
 from oomph.ir.model import Linear, Param, Part
+from oomph.units import round_up
 
 
 class Layout(Struct, frozen=True):
@@ -54,15 +55,28 @@ def part_out(part: Part, linear: Linear, tp: int) -> int:
 
 
 def outs(linear: Linear, tp: int, habits: frozenset[str] = frozenset()) -> list[int]:
-    return [part_out(p, linear, tp) for p in linear.parts if is_created(p, habits)]
+    sizes = [part_out(p, linear, tp) for p in linear.parts if is_created(p, habits)]
+    if linear.shard != "column" or not _in_whole_blocks(linear, habits):
+        return sizes
+    assert linear.scheme is not None
+    return [round_up(size, linear.scheme.block[0]) for size in sizes]
 
 
 def is_created(part: Part | Param, habits: frozenset[str]) -> bool:
     return part.created and (not part.only or part.only in habits)
 
 
-def in_features(linear: Linear, tp: int) -> int:
-    return linear.in_features // tp if linear.shard == "row" else linear.in_features
+def in_features(linear: Linear, tp: int, habits: frozenset[str] = frozenset()) -> int:
+    if linear.shard != "row":
+        return linear.in_features
+    size = linear.in_features // tp
+    if linear.scheme is not None and _in_whole_blocks(linear, habits):
+        return round_up(size, linear.scheme.block[1])
+    return size
+
+
+def _in_whole_blocks(linear: Linear, habits: frozenset[str]) -> bool:
+    return linear.whole_blocks in habits and linear.scheme is not None and all(linear.scheme.block)
 
 
 def param_elements(param: Param, tp: int) -> int:

@@ -148,7 +148,7 @@ def _linear(module: Linear, build: Build) -> Iterator[Created]:
     if module.align and sum(n) % module.align:
         n = [*n, -sum(n) % module.align]
     d = nbytes(module.created_dtype or build.dtype, 1)
-    k = in_features(module, build.layout.tp)
+    k = in_features(module, build.layout.tp, build.habits)
     for name, size in build.table.linear(module.scheme, n, k, module.in_features, d):
         yield Created(module.name, name, module.role, size, of=module)
     if module.bias:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from math import gcd
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.errors import CannotPlan
 from oomph.facts.vllm.versions import Range
@@ -241,6 +243,16 @@ def _fp8_experts(
     return [*params, ("input_scales", e * 2 * 4)] if s.activation == "static" else params
 
 
+def _refined_fp8_experts(
+    s: Scheme, e: int, e_all: int, hidden: int, inter: int, inter_full: int, d: int, shards: int
+) -> Params:
+    """oracle/fp8.py:272 (0.29.0) refine_fp8_moe_block_shape: smaller blocks where this rank's share cuts one."""
+    if s.strategy == "block" and s.block[0] and inter % s.block[0]:
+        side = gcd(*s.block, inter, hidden)
+        s = replace(s, block=(side, side))
+    return _fp8_experts(s, e, e_all, hidden, inter, inter_full, d, shards)
+
+
 def _nvfp4_experts(
     s: Scheme, e: int, e_all: int, hidden: int, inter: int, inter_full: int, d: int, shards: int
 ) -> Params:
@@ -382,6 +394,7 @@ _EXPERTS: tuple[ExpertsOf, ...] = (
     ExpertsOf("gptq", "", _gptq_experts_static, since="0.30.0"),
     ExpertsOf("gptq", "", _gptq_experts_biased, since="0.27.0"),
     ExpertsOf("gptq", "", _gptq_experts),
+    ExpertsOf("fp8", "", _refined_fp8_experts, since="0.29.0"),
     ExpertsOf("fp8", "", _fp8_experts),
     ExpertsOf("modelopt", "", _fp8_experts),
     ExpertsOf("modelopt_fp4", "", _nvfp4_experts),

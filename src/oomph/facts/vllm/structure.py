@@ -24,6 +24,10 @@ HABITS: tuple[Habit, ...] = (
     Habit("DeepSeek-V4 sinks for 64 heads", sm=((0, 120), (130, 1000))),
     Habit("DeepSeek-V4 sinks for 64 heads", sm=((120, 130),), until="0.28.0"),
     Habit("DeepSeek-V4 sinks for its heads", sm=((120, 130),), since="0.28.0"),
+    # models/deepseek_v4/nvidia/model.py DeepseekV4MLP (0.24.0): a rank's share in whole FP8 blocks
+    Habit("DeepSeek-V4 shared experts in whole blocks", since="0.24.0"),
+    # models/kimi_k3/nvidia/kda.py: FlashKDA and the fused decode kernel run on Hopper and Blackwell
+    Habit("KDA with compiled kernels", sm=((90, 91), (100, 130))),
     # kimi_k25.py:355 (0.22.0): a tower that a quantisation config may touch is not cast to the model's dtype
     Habit("Kimi vision table as built", since="0.22.0"),
     Habit("Kimi vision table cast", until="0.22.0"),
@@ -46,6 +50,8 @@ HABITS: tuple[Habit, ...] = (
     Habit("convolutions as a buffer", since="0.12.0"),
     # qwen3_vl.py:1818 (0.32.0) mrope_positions_factor: Qwen3-VL and Qwen3.5 positions never pass the token count
     Habit("mrope tables four times the longest sequence", until="0.32.0"),
+    # dynamic_ntk_scaling_rope.py:56 (0.21.0): max_position_embeddings x factor rows
+    Habit("dynamic tables stretched by their factor", until="0.22.0"),
     # qwen3_next.py, gdn_linear_attn.py: the decay rates' dtype went from float32 to the model's and back
     Habit("GDN decay in float32", until="0.11.1"),
     Habit("GDN decay in the model's dtype", since="0.11.1", until="0.19.0"),

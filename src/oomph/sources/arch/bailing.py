@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Layer, Linear, Module, Part
+from oomph.ir.model import Attention, Layer, Linear, Module, Param, Part
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of
 from oomph.sources.arch.mla import score_correction
 from oomph.sources.arch.rope import rope_of
@@ -51,7 +51,10 @@ def _layer(b: Builder, index: int, attention: Attention) -> Layer:
         Linear(name, parts, hidden, "column", "attention", b.dtype, bias, scheme),
     ]
     if t.flag("use_qk_norm"):
-        modules += [s.norm(f"{at}.query_layernorm", width), s.norm(f"{at}.key_layernorm", width)]
+        norms = (f"{at}.query_layernorm", f"{at}.key_layernorm")
+        modules += [s.norm(n, width) for n in norms]
+        if not t.flag("use_rmsnorm"):  # bailing_moe.py:112 (0.32.0): torch's LayerNorm
+            modules += [Param(f"{n}.bias", (width,), b.dtype, "norm") for n in norms]
     modules += [
         s.row(f"{at}.dense", hidden, heads * width, "attention", bias=t.flag("use_bias")),
         s.norm("post_attention_layernorm", hidden),

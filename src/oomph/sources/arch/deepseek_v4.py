@@ -15,6 +15,8 @@ from oomph.sources.arch.mla import score_correction
 from oomph.sources.arch.rope import rope_of
 from oomph.sources.config import Config
 
+_WHOLE_BLOCKS = "DeepSeek-V4 shared experts in whole blocks"
+
 
 class _Net(Struct, frozen=True):
     b: Builder
@@ -189,7 +191,8 @@ def _mlp(net: _Net, s: Site, index: int, draft: bool) -> list[Module]:
     shared = t.integer("n_shared_experts", default=0, low=0)
     if shared:
         names = ("w1", "w3", "w2")
-        modules += s.gated_mlp(hidden, inter * shared, at=f"{at}.shared_experts", role="shared_experts", names=names)
+        mlp = s.gated_mlp(hidden, inter * shared, at=f"{at}.shared_experts", role="shared_experts", names=names)
+        modules += [replace(m, whole_blocks=_WHOLE_BLOCKS) if isinstance(m, Linear) else m for m in mlp]
     experts = s.experts(count, hidden, inter, top_k, at=f"{at}.experts", projections=("w1", "w3", "w2"))
     return [*modules, _experts_as_stored(net, experts, s)]
 

@@ -14,6 +14,7 @@ from oomph.sources.arch.mla import mla_mixer, mla_modules
 from oomph.sources.config import Config
 
 _AS_K3 = "Kimi Linear as K3"
+_COMPILED = "KDA with compiled kernels"
 
 
 def build(b: Builder) -> Skeleton:
@@ -112,8 +113,17 @@ def _delta(s: Site, c: Config, hidden: int) -> tuple[State, list[Module]]:
                 shard_dim=2,
                 stored=False,
                 created_dtype="F32",
+                only=_COMPILED,
             ),
-            Param(f"{at}.decode_norm_weight", (width,), "F32", "linear_attn", stored=False, created_dtype="F32"),
+            Param(
+                f"{at}.decode_norm_weight",
+                (width,),
+                "F32",
+                "linear_attn",
+                stored=False,
+                created_dtype="F32",
+                only=_COMPILED,
+            ),
         ]
     return mixer, modules
 

@@ -53,6 +53,8 @@ def rope_of(
     rows = _rows(kind, scaling, text, length)
     if bounded and "mrope_section" in rope:
         return Rope(dim, rows, base, kind, dtype, extra, rows // 4, "mrope tables four times the longest sequence")
+    if kind == "dynamic" and rows != length:
+        return Rope(dim, rows, base, kind, dtype, extra, length, "dynamic tables stretched by their factor")
     return Rope(dim, rows, base, kind, dtype, extra)
 
 
