@@ -37,6 +37,7 @@ class Live:
         "job",
         "k0",
         "keyed",
+        "keys",
         "lens",
         "next_skip",
         "next_slots",
@@ -64,6 +65,7 @@ class Live:
         self.skips: list[int] = []
         self.blocks: list[list[Block]] = []
         self.keyed: list[int] = []
+        self.keys: dict[int, list[int]] = {}  # by block size: the hashes of its chain's blocks
         self.next_slots = self.next_skip = 0
         self.k0 = 0  # steady: computed = step - k0
         self.finish = 0  # steady: the step that samples the last token
@@ -148,7 +150,8 @@ class BlockPool:
         self.kinds = [(g, [i for i, other in enumerate(self.groups) if other == g]) for g in kinds]
         self.hits: list[list[Block]] = []
         self.hit_of: tuple[Live | None, int, int] = (None, 0, 0)
-        self.version = 0  # of what the cache holds and who holds it
+        self.watched: set[int] = set()  # hashes of the request that was looked up last
+        self.version = 0  # of what the cache holds of them
         self.hit_length = 0
 
     @property
@@ -179,8 +182,9 @@ class BlockPool:
         del same[block.number]
         if not same:
             del self.cache[block.key]
+        if block.key[1] in self.watched:
+            self.version += 1
         block.key = None
-        self.version += 1
 
     def _give(self, blocks: list[Block]) -> None:
         first = []
@@ -194,7 +198,6 @@ class BlockPool:
                 else:
                     self.queue[block.number] = block
         self.stack.extend(reversed(first))
-        self.version += 1
 
     # --- the pool's face
 
@@ -202,6 +205,8 @@ class BlockPool:
         """find_longest_cache_hit: every kind of group shortens the hit until all agree."""
         if self.hit_of == (req, req.tokens, self.version):
             return self.hit_length
+        if self.hit_of[0] is not req:
+            self.watched = {key for g, _ in self.kinds for key in self._keys(req, g.block_size)}
         self.hit_of = (req, req.tokens, self.version)
         self.hits = [[] for _ in self.groups]
         self.hit_length = 0
@@ -228,10 +233,15 @@ class BlockPool:
         self.hit_length = length
         return length
 
+    def _keys(self, req: Live, size: int) -> list[int]:
+        if size not in req.keys:
+            req.keys[size] = block_keys(req.job.chain, size, sum(n for _, n in req.job.chain))
+        return req.keys[size]
+
     def _longest(self, req: Live, group: Group, ids: list[int], length: int) -> list[list[Block]]:
         size, drop = group.block_size, self.config.drop_last_hit
         count = length // size
-        keys = block_keys(req.job.chain, size, length)
+        keys = self._keys(req, size)[:count]
         columns: list[list[Block]] = []  # one for each block index from `begin`
         begin = 0
         if group.kind == "window":
@@ -278,20 +288,20 @@ class BlockPool:
         return out
 
     def gate(self, req: Live, tokens: int) -> int:
-        need = 0
-        for group, hit in zip(self.groups, self.hits):
-            need += self._fresh(group, hit, group.admission(tokens, self.capped))
-        return need
+        return self._need([g.admission(tokens, self.capped) for g in self.groups])
 
-    def _fresh(self, group: Group, hit: list[Block], required: int) -> int:
-        skipped = group.skipped(self.hit_length)
-        evictable = sum(b.ref == 0 and b is not self.null for b in hit[skipped:])
-        return max(required - max(skipped, len(hit)), 0) + evictable
+    def _need(self, wanted: list[int]) -> int:
+        """get_num_blocks_to_allocate of a fresh request: new blocks, and found ones that are in the free queue."""
+        skipped = [g.skipped(self.hit_length) for g in self.groups]
+        need = sum(max(w - max(s, len(h)), 0) for w, s, h in zip(wanted, skipped, self.hits))
+        if need <= self.free:  # else the answer is no already
+            null = self.null
+            need += sum(b.ref == 0 and b is not null for s, h in zip(skipped, self.hits) for b in h[s:])
+        return need
 
     def start(self, req: Live, cached: int, new: int, spare: int) -> bool:
         wanted = [g.first if g.kind == "state" else cdiv(cached + new, g.block_size) for g in self.groups]
-        need = sum(self._fresh(g, h, w) for g, h, w in zip(self.groups, self.hits, wanted))
-        if need + spare > self.free:
+        if self._need(wanted) + spare > self.free:
             return False
         req.blocks = []
         for group, hit in zip(self.groups, self.hits):
@@ -307,7 +317,6 @@ class BlockPool:
         for mine, w in zip(req.blocks, wanted):
             mine += self._take(max(0, w - len(mine)))
         self._remember(req, min(cached + new, req.tokens))
-        self.version += 1
         req.next_slots = req.next_skip = 0
         return True
 
@@ -359,14 +368,16 @@ class BlockPool:
         for i, group in enumerate(self.groups):
             if tokens // group.block_size <= req.keyed[i]:
                 continue
-            keys = block_keys(req.job.chain, group.block_size, tokens)
-            for j in range(req.keyed[i], len(keys)):
+            keys = self._keys(req, group.block_size)
+            full = min(len(keys), tokens // group.block_size)
+            for j in range(req.keyed[i], full):
                 block = req.blocks[i][j]
                 if block is not self.null:
                     block.key = (i, keys[j])
                     self.cache.setdefault(block.key, {})[block.number] = block
-                    self.version += 1
-            req.keyed[i] = max(req.keyed[i], len(keys))
+                    if keys[j] in self.watched:
+                        self.version += 1
+            req.keyed[i] = max(req.keyed[i], full)
 
     def release(self, req: Live) -> None:
         for mine in req.blocks:

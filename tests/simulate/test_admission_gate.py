@@ -1,0 +1,82 @@
+"""The table of vLLM's PR 39866, and what its gate does to four long sessions."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.facts.vllm.scheduler import rules
+from oomph.simulate.api import Load, Setup, prepare, simulate
+from oomph.simulate.workloads import Arrivals, Shape
+
+GEMMA = (
+    "vllm serve nvidia/Gemma-4-31B-IT-NVFP4 --max-num-seqs 64 --max-num-batched-tokens 8192 "
+    "--gpu-memory-utilization 0.9 --async-scheduling --kv-cache-dtype bfloat16 --max-model-len "
+)
+
+
+def setup(version: str, length: int = 131072, blocks: str = "60GiB") -> Setup:
+    return prepare(GEMMA + str(length), gpu="B200", engine=f"vllm=={version}", given={"available_kv": blocks})
+
+
+def window(version: str, length: int) -> tuple[int, int]:
+    """(cap, what a prompt of 16,001 tokens is asked for) of one sliding-window group."""
+    config = setup(version, length).built.config
+    group = next(g for g in config.groups if g.kind == "window")
+    assert group.count == 5 and group.span == 1024
+    return group.cap, group.admission(16001, config.gate == "capped")
+
+
+def test_blocks_asked_for_a_window_group() -> None:
+    assert window("0.19.1", 131072)[1] == 1001  # cdiv(16001, 16): the window is ignored
+    assert window("0.21.0", 131072) == (577, 577)  # cdiv(1023 + 8192, 16) + 1: a window may begin inside a block
+    # The PR's own 576 is cdiv(1024 + 8192, 16); what was merged counts one block more, and one token less.
+    assert -(-(1024 + 8192) // 16) == 576
+
+
+def test_async_scheduling_takes_the_cap_away() -> None:
+    """From 0.26 on two batches are in flight: 1023 + 2 x 8192 tokens are more than a request of 16,001 has."""
+    config = prepare(
+        GEMMA + "16001 --block-size 16", gpu="B200", engine="vllm==0.32.0", given={"available_kv": "60GiB"}
+    ).built.config
+    group = next(g for g in config.groups if g.kind == "window")
+    assert group.block_size == 16 and group.cap == 1002  # cdiv(min(1023 + 2 x 8192, 16001), 16) + 1
+    assert group.admission(16001, True) == 1001  # so that the prompt is asked for all its blocks again
+
+
+@pytest.mark.parametrize(
+    ("version", "gate"), [("0.17.1", "chunk"), ("0.18.1", "chunk"), ("0.19.0", "full"), ("0.20.0", "capped"),
+                          ("0.32.0", "capped")],
+)  # fmt: skip
+def test_gate_by_release(version: str, gate: str) -> None:
+    assert rules(version).gate == gate
+
+
+def test_watermark_and_settled_tokens_by_release() -> None:
+    assert not rules("0.23.0").watermark and rules("0.24.0").watermark
+    assert not rules("0.25.1").settled and rules("0.26.0").settled
+    assert not rules("0.27.1").uncached_first and rules("0.28.0").uncached_first
+
+
+def test_four_long_sessions_one_after_the_other_then_together() -> None:
+    """The PR measured 2,295.7 s -> 286.7 s. One at a time, a session also loses its prefix to the three others."""
+    load = Load(Shape(65000, 128, turns=3, turn_prompt=100), Arrivals(users=4, spread=0.001), 12)
+    before, after = simulate(setup("0.19.1"), load), simulate(setup("0.21.0"), load)
+    assert before.max_running == 1 and before.binds["blocks"] > 0.2
+    assert after.max_running == 4 and "blocks" not in after.binds
+    assert before.done == after.done == 12
+    assert before.cached_share < 0.01 and after.cached_share > 0.6
+    assert 2.5 < before.seconds / after.seconds < 16
+
+
+def test_prompt_that_0_19_never_admits() -> None:
+    """Issue 39734: 9,452 free blocks admit 27,488 tokens on 0.19; a longer prompt waits for ever."""
+    command = "vllm serve google/gemma-4-31B-it -tp 2 --max-num-seqs 1 --max-model-len 131072"
+    setups = {
+        v: prepare(command, gpu="2x H100", engine=f"vllm=={v}", given={"available_kv": "11.54GiB"})
+        for v in ("0.19.1", "0.21.0")
+    }
+    old = setups["0.19.1"].built.config
+    assert old.need(27488) <= old.usable < old.need(27489)
+    long = Load(Shape(27489, 10), Arrivals(users=1), 1)
+    assert simulate(setups["0.19.1"], long).never == 1
+    assert simulate(setups["0.21.0"], long).done == 1
