@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.errors import OomphError
+from oomph.facts.vllm.flags import by_field
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
@@ -30,10 +32,26 @@ class Lever(Struct, frozen=True):
     rank: int  # how much it costs the user: 0 least
 
 
+Change = tuple[str, dict[str, Any], str, int]  # label, flags, cost, rank
+
+
 def levers(plan: Plan, model: Model, planner: Planner) -> list[Lever]:
-    """All of them, the ones that make it fit first, then by gain."""
+    """All of them, the ones that make it fit first, then by what they give. Two at once only where one does not do."""
+    if plan.deployment.engine.name != "vllm":
+        return []
+    known = by_field(plan.deployment.engine.version)
+    changes = [c for c in _changes(plan, model) if next(iter(c[1])) in known]
+    out = _planned(changes, plan, model, planner)
+    if plan.fits:
+        return sorted(out, key=lambda x: (not x.fits, -x.tokens))
+    if not any(x.fits for x in out):
+        out += [x for x in _planned(_pairs(changes, plan), plan, model, planner) if x.fits]
+    return sorted(out, key=lambda x: (not x.fits, x.rank))  # stable: the mildest setting of a flag stays first
+
+
+def _planned(changes: Iterable[Change], plan: Plan, model: Model, planner: Planner) -> list[Lever]:
     out = []
-    for label, change, cost, rank in _changes(plan):
+    for label, change, cost, rank in changes:
         flags = {**plan.deployment.flags, **change}
         try:
             made = planner(replace(plan.deployment, flags=flags), model)
@@ -45,15 +63,36 @@ def levers(plan: Plan, model: Model, planner: Planner) -> list[Lever]:
         tokens = kv.logged_tokens if kv and made.fits else 0
         users = kv.max_concurrency if kv and made.fits else 0.0
         out.append(Lever(label, change, made.fits, gain(plan, made), tokens, users, cost, rank))
-    if plan.fits:
-        return sorted(out, key=lambda x: (not x.fits, -x.gain_bytes))
-    return sorted(out, key=lambda x: (not x.fits, x.rank))  # stable: the mildest setting of a flag stays first
+    return out
+
+
+def _pairs(changes: list[Change], plan: Plan) -> Iterator[Change]:
+    """A change that gets past the failing stage with one that lets the KV cache do with less."""
+    past = "gpu_memory_utilization" if plan.verdict.stage == "startup_free_memory" else "cpu_offload_gb"
+    first = (past, "kv_cache_dtype", "tensor_parallel_size")
+    second = ("kv_cache_dtype", "max_model_len", "enforce_eager")
+    for label, change, cost, rank in changes:
+        for more, also, price, other in changes:
+            if next(iter(change)) in first and next(iter(also)) in second and change.keys() != also.keys():
+                yield f"{label} {more}", change | also, f"{cost}; {price}", rank + other
+
+
+def flag_names(lever: Lever) -> tuple[str, ...]:
+    return tuple(word for word in lever.label.split() if word.startswith("--"))
+
+
+def mildest(found: Iterable[Lever]) -> list[Lever]:
+    """The first setting of each flag."""
+    seen: dict[tuple[str, ...], Lever] = {}
+    for x in found:
+        seen.setdefault(flag_names(x), x)
+    return list(seen.values())
 
 
 def useless(found: list[Lever]) -> list[str]:
-    """Flags that were tried and do not move the failing point at all."""
-    moved = {x.label.split()[0] for x in found if x.gain_bytes > 0 or x.fits}
-    names = dict.fromkeys(x.label.split()[0] for x in found)
+    """Flags that were tried and do not move the failing point at all, alone or with another."""
+    moved = {name for x in found if x.gain_bytes > 0 or x.fits for name in flag_names(x)}
+    names = dict.fromkeys(name for x in found for name in flag_names(x))
     return [n for n in names if n not in moved]
 
 
@@ -93,7 +132,13 @@ def _peak(plan: Plan, stage: str | None) -> int:
     return max(upto or [s.peak_bytes for s in rank.stages if earlier(s.name, stage)], default=0)
 
 
-def _changes(plan: Plan) -> Iterator[tuple[str, dict[str, Any], str, int]]:
+def _free_share(plan: Plan) -> float:
+    """The largest utilisation, in hundredths, that every card has free at the start."""
+    shares = [1 - r.stages[0].resident_bytes / r.total_bytes for r in plan.ranks if r.stages and r.total_bytes]
+    return max(0.0, math.floor(100 * min(shares, default=0.0)) / 100)
+
+
+def _changes(plan: Plan, model: Model) -> Iterator[Change]:
     r, flags = plan.resolved, plan.deployment.flags
     seqs, tokens = int(r["max_num_seqs"]), int(r["max_num_batched_tokens"])
     length, util = int(r["max_model_len"]), float(r["gpu_memory_utilization"])
@@ -112,12 +157,16 @@ def _changes(plan: Plan) -> Iterator[tuple[str, dict[str, Any], str, int]]:
     for n in (8192, 4096, 2048, 1024):
         if tokens > n >= min(seqs, 1024):
             yield f"--max-num-batched-tokens {n}", {"max_num_batched_tokens": n}, "longer prompts take more steps", 2
-    if util < 0.95:
+    if util < 0.95 and plan.verdict.stage != "startup_free_memory":
         yield "--gpu-memory-utilization 0.95", {"gpu_memory_utilization": 0.95}, "less room for run-time peaks", 1
-    if util > 0.5 and plan.verdict.stage in ("startup_free_memory", "kv_alloc", "cudagraph_capture", "sampler_warmup"):
-        for u in (0.85, 0.8, 0.7):
-            if u < util:
-                yield f"--gpu-memory-utilization {u}", {"gpu_memory_utilization": u}, "less KV cache", 1
+    lower: tuple[float, ...] = ()
+    if plan.verdict.stage == "startup_free_memory":
+        lower = (_free_share(plan),)
+    elif plan.verdict.stage in ("kv_alloc", "cudagraph_capture", "sampler_warmup"):
+        lower = (0.85, 0.8, 0.7)
+    for u in lower:
+        if 0 < u < util:
+            yield f"--gpu-memory-utilization {u:g}", {"gpu_memory_utilization": u}, "less KV cache", 1
     if not flags.get("kv_cache_dtype") or flags["kv_cache_dtype"] == "auto":
         yield "--kv-cache-dtype fp8", {"kv_cache_dtype": "fp8"}, "KV cache in 8 bits", 3
     for n in (131072, 65536, 32768, 16384, 8192, 4096):
@@ -125,10 +174,11 @@ def _changes(plan: Plan) -> Iterator[tuple[str, dict[str, Any], str, int]]:
             yield f"--max-model-len {n}", {"max_model_len": n}, f"requests of at most {n:,} tokens", 4
     if capture:
         yield "--enforce-eager", {"enforce_eager": True}, "no CUDA graphs: slower decoding", 5
-    if not flags.get("language_model_only"):
+    if model.towers and not flags.get("language_model_only"):
         yield "--language-model-only", {"language_model_only": True}, "no images, video or audio", 3
     for gib in (2, 4, 8, 16):
         yield f"--cpu-offload-gb {gib}", {"cpu_offload_gb": gib}, f"{gib} GiB read over PCIe in every step", 6
     tp = int(r["tensor_parallel_size"])
-    if 2 * tp <= len(plan.deployment.gpus):
+    others = int(r["pipeline_parallel_size"]) * int(flags.get("data_parallel_size") or 1)
+    if 2 * tp * others <= len(plan.deployment.gpus):
         yield f"--tensor-parallel-size {2 * tp}", {"tensor_parallel_size": 2 * tp}, f"{2 * tp} GPUs", 2

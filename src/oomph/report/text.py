@@ -10,14 +10,15 @@ from typing import TextIO
 from msgspec.structs import replace
 
 from oomph.errors import OomphError
+from oomph.ir.deployment import Deployment
 from oomph.ir.model import Linear
 from oomph.ir.plan import Plan, RankPlan
-from oomph.levers import Lever, levers, useless
+from oomph.levers import levers, mildest, useless
 from oomph.plan import load, run
 from oomph.units import gib, human
 
 STAGES = {
-    "startup_free_memory": "at the first check: too little memory is free",
+    "startup_free_memory": "at the first check",
     "weights_load": "while loading the weights",
     "profile_run": "in the profiling run",
     "cudagraph_profile": "while profiling CUDA graphs, before the KV cache exists",
@@ -111,6 +112,9 @@ def verdict_line(plan: Plan, style: Style) -> str:
         where += note.replace("dies at", ", at")
     if v.stage == "other":
         return style.bad("WILL NOT START") + f"   vLLM refuses {where}: {v.message}"
+    if v.stage == "startup_free_memory":
+        short = f"too little memory is free at the start: {gib(v.short_bytes)} short"
+        return style.bad("WILL NOT START") + "   " + short + (f" on GPU {v.rank}" if len(_shown(plan)) > 1 else "")
     short = f": {gib(v.short_bytes)} short" + (" on each GPU" if len(plan.ranks) > 1 else "")
     sure = "" if v.sure else " (close: the assumed terms could save it)"
     return style.bad("WILL NOT START") + f"   out of memory {where}{short}{sure}"
@@ -196,10 +200,12 @@ def _advice(plan: Plan, style: Style) -> list[str]:
     lines = []
     works_at = 0
     if plan.fits:
-        best = [x for x in found if x.fits and x.gain_bytes > 0][:3]
-        for i, x in enumerate(best):
+        have = plan.kv.logged_tokens if plan.kv else 0
+        best = [x for x in found if x.fits and x.tokens > 1.01 * have and "cpu_offload_gb" not in x.flags]
+        best = [x for x in best if x.flags.get("max_num_seqs", x.concurrency) >= x.concurrency]
+        for i, x in enumerate(mildest(best)[:3]):
             head = style.bold("More     ") if i == 0 else " " * 9
-            lines.append(f"  {head}{x.label:<38} +{human(x.gain_bytes)} KV, {x.tokens:,} tokens ({x.cost})")
+            lines.append(f"  {head}{x.label:<38} {x.tokens:,} tokens, {x.concurrency:.2f} at once ({x.cost})")
         return lines
     why = _why(plan)
     if why:
@@ -210,15 +216,16 @@ def _advice(plan: Plan, style: Style) -> list[str]:
         head = style.bold("Works    ") if i == 0 else " " * 9
         lines.append(f"  {head}{line}")
         works_at = i + 1
-    works = _first_of_each([x for x in found if x.fits])[:3]
+    works = mildest(x for x in found if x.fits)[:3]
     for i, x in enumerate(works):
         head = style.bold("Works    ") if i + works_at == 0 else " " * 9
         lines.append(f"  {head}{x.label:<38} {x.tokens:,} tokens, {x.concurrency:.2f} at once ({x.cost})")
     if not works and not works_at:
-        lines.append(f"  {style.bold('Works    ')}no single flag: a smaller checkpoint, more or larger GPUs")
+        lines.append(f"  {style.bold('Works    ')}no flag: a smaller checkpoint, more or larger GPUs")
     idle = useless(found)
     if idle:
-        lines.append(f"  {style.bold('Useless  ')}{', '.join(idle)}: they do not move the point where it dies")
+        move = "does not move" if len(idle) == 1 else "do not move"
+        lines.append(f"  {style.bold('Useless  ')}{', '.join(idle)}: {move} the point where it dies")
     return lines
 
 
@@ -271,24 +278,30 @@ def _checkpoints(plan: Plan) -> list[str]:
         return []
     found = []
     for name in catalog.variants(plan.model)[:12]:
-        if name == plan.model:
-            continue
-        try:
-            made = run(replace(plan.deployment, model=name))
-        except OomphError:
-            continue
-        if made.fits and made.kv is not None and made.ranks:
+        made = _started(replace(plan.deployment, model=name)) if name != plan.model else None
+        if made is not None and made.kv is not None:
             weights = made.ranks[0].terms["weights"].bytes
-            found.append((weights, f"{name:<38} {gib(weights)} a GPU, {made.kv.logged_tokens:,} tokens"))
-    return [line for _, line in sorted(found, reverse=True)[:2]]
+            length = made.deployment.flags.get("max_model_len")
+            asked = plan.deployment.flags.get("max_model_len")
+            label = name if length == asked else f"{name} --max-model-len {length}"
+            line = f"{label:<38} {gib(weights)} a GPU, {made.kv.logged_tokens:,} tokens"
+            found.append((length == asked, weights, line))
+    return [line for _, _, line in sorted(found, reverse=True)[:2]]
 
 
-def _first_of_each(found: list[Lever]) -> list[Lever]:
-    """The mildest setting of each flag."""
-    seen: dict[str, Lever] = {}
-    for x in found:
-        seen.setdefault(x.label.split()[0], x)
-    return list(seen.values())
+def _started(deployment: Deployment) -> Plan | None:
+    """As it is, or else with the longest context that it starts with."""
+    for length in (None, 65536, 32768, 16384, 8192):
+        flags = deployment.flags if length is None else {**deployment.flags, "max_model_len": length}
+        try:
+            made = run(replace(deployment, flags=flags))
+        except OomphError:
+            return None
+        if made.fits and made.ranks:
+            return made
+        if made.verdict.stage not in ("kv_check", "other"):
+            return None
+    return None
 
 
 def _ledger(plan: Plan, style: Style) -> list[str]:
