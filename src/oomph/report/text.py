@@ -58,10 +58,14 @@ def print_plan(plan: Plan, *, everything: bool = False, out: TextIO | None = Non
 
 
 def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0) -> str:
+    if plan.deployment.engine.name in ("llamacpp", "ollama"):
+        from oomph.report import llamacpp_text
+
+        return llamacpp_text.render(plan, style, everything=everything, width=width)
     width = width or min(shutil.get_terminal_size((100, 24)).columns, 110)
     lines = [
         "",
-        f"  {style.bold(plan.model)}   {_engine(plan)}   {_gpus(plan)}",
+        f"  {style.bold(plan.model)}   {_engine(plan)}   {gpus_line(plan)}",
         "",
         f"  {verdict_line(plan, style)}",
         "",
@@ -70,14 +74,14 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
     lines += ["", *_kv(plan, style)] if plan.ranks else []
     lines += _advice(plan, style)
     if everything:
-        lines += _ledger(plan, style)
+        lines += ledger(plan, style)
     lines += [f"  {style.dim('note     ')}{w}" for w in plan.warnings]
     if plan.ranks and plan.assumptions:
         lines += [f"  {style.dim('assumed  ' + a)}" for a in plan.assumptions]
-    return "\n".join(_folded(line, width) for line in lines).rstrip() + "\n"
+    return "\n".join(folded(line, width) for line in lines).rstrip() + "\n"
 
 
-def _folded(line: str, width: int) -> str:
+def folded(line: str, width: int) -> str:
     if len(line) <= width or "\033" in line:
         return line
     import textwrap
@@ -92,7 +96,7 @@ def _engine(plan: Plan) -> str:
     return f"vLLM {e.version}" + (f" ({e.version_from})" if e.version_from and e.version_from != "--engine" else "")
 
 
-def _gpus(plan: Plan) -> str:
+def gpus_line(plan: Plan) -> str:
     names: dict[str, int] = {}
     for g in plan.deployment.gpus:
         used = f", {gib(g.used_bytes)} in use" if g.used_bytes else ""
@@ -152,13 +156,13 @@ def _bar(r: RankPlan, plan: Plan, width: int) -> str:
     scale = room / max(used, r.total_bytes)
     cells = ""
     for label, n in sizes:
-        cells += _cell(label, n, round(n * scale))
+        cells += cell(label, n, round(n * scale))
     free = max(0, room - len(cells))
     end = "" if used <= r.total_bytes else "!!"
     return f"{name}  [{cells}{'.' * free}]{end} {gib(used)} of {gib(r.total_bytes)}"
 
 
-def _cell(label: str, n: int, width: int) -> str:
+def cell(label: str, n: int, width: int) -> str:
     if width < 1:
         return ""
     text = f"{label} {n / (1 << 30):.1f}"
@@ -304,7 +308,7 @@ def _started(deployment: Deployment) -> Plan | None:
     return None
 
 
-def _ledger(plan: Plan, style: Style) -> list[str]:
+def ledger(plan: Plan, style: Style) -> list[str]:
     lines = ["", f"  {style.bold('Ledger')}"]
     for r in _shown(plan):
         lines.append(f"  GPU {r.rank} {r.gpu}: {r.total_bytes:,} bytes, budget {r.requested_bytes:,}")
