@@ -20,7 +20,7 @@ def test_cheapest_first_and_planned() -> None:
     assert sizes == sorted(sizes)
     assert len({c.name for c in found.cards}) == len(found.cards)
     for c in found.cards:
-        d = c.answer.plan.deployment
+        d = c.plan.deployment
         assert len(d.gpus) == c.count
         again = run(d, load(d.model))
         assert again.fits
@@ -47,3 +47,15 @@ def test_nothing_is_enough() -> None:
     found = cards("openai/gpt-oss-120b", Want(4096), names=("RTX 3050 6GB",), only=True)
     assert not found.cards
     assert "NOTHING FITS" in render(found, Style(sys.stderr))
+
+
+def test_llamacpp_takes_the_best_quantisation_that_fits() -> None:
+    found = cards("Qwen/Qwen3-8B", Want(8192, 2), engine="llamacpp", names=("RTX 3060 12GB", "RTX 4090", "GTX 1070"))
+    by_name = {c.name: c for c in found.cards}
+    assert by_name["RTX 4090"].checkpoint == "Qwen/Qwen3-8B:BF16"
+    assert by_name["GTX 1070"].checkpoint.rpartition(":")[2].startswith("Q")
+    for c in found.cards:
+        assert c.plan.fits
+        assert c.command.startswith("llama-server -m ")
+        assert c.users >= 2
+        assert c.longest >= 8192

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oomph.errors import CannotPlan, CommandError, InputError
+from oomph.errors import CommandError, InputError
 
 if TYPE_CHECKING:
     from oomph.ir.hardware import Device
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--card", metavar="CARD", multiple=True, help="With a model: this card only. Repeat it.")
 @click.option("--only", is_flag=True, help="This checkpoint, not the others of the same model.")
 @click.option("--text-only", is_flag=True, help="Images may be given up.")
-@click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release: vllm==0.21.0.")
+@click.option("--engine", metavar="NAME==VERSION", default="", help="The engine: vllm==0.21.0, llamacpp.")
 @click.option("--all", "show_all", is_flag=True, help="Dearer ones too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
 def command(
@@ -34,6 +34,7 @@ def command(
     \b
     oomph gpus gpt-oss-120b --context 32k --users 4
     oomph gpus Qwen3.6-27B --prices prices.csv
+    oomph gpus Qwen3-8B --engine llamacpp
     oomph gpus                       the cards, with the bytes that the driver really reports
     oomph gpus 5070                  those with 5070 in their name
     oomph gpus "2x RTX 5070 Ti"      what --gpu would take this for
@@ -62,14 +63,11 @@ def _for_model(
     model: str, context: str, users: int | None, prices: str, card: tuple[str, ...], only: bool, text_only: bool,
     engine: str, show_all: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    from oomph.commands.call import split_engine
     from oomph.search.cards import cards
     from oomph.search.fit import Want
     from oomph.search.space import Options
     from oomph.units import parse_count
 
-    if engine and split_engine(engine)[0] != "vllm":
-        raise CannotPlan(f"cards for {split_engine(engine)[0]} cannot be searched yet", hint="vLLM's can")
     tokens = parse_count(context, what="--context") if context else 0
     options = Options(text_only=(False, True) if text_only else (False,))
     found = cards(
@@ -94,11 +92,10 @@ def _json(found: Cards) -> dict[str, Any]:
 
 
 def _card_json(c: Card) -> dict[str, Any]:
-    from oomph.report.fit_json import answer_json
-
     return {
-        "gpu": c.name, "count": c.count, "memory_bytes": c.memory_bytes, "price": c.price,
-        "headroom_bytes": c.headroom_bytes, "users": c.users, "longest_context": c.longest, **answer_json(c.answer),
+        "gpu": c.name, "count": c.count, "memory_bytes": c.memory_bytes, "price": c.price, "checkpoint": c.checkpoint,
+        "command": c.command, "headroom_bytes": c.headroom_bytes, "users": c.users, "longest_context": c.longest,
+        "kv_tokens": c.plan.kv.logged_tokens if c.plan.kv else 0,
     }  # fmt: skip
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from oomph.report.fit_text import describe
 from oomph.report.text import Style
 from oomph.search.cards import Card, Cards
 from oomph.units import gib
@@ -44,7 +43,6 @@ def _line(c: Card, price: bool) -> str:
     first = f"{c.price:>9,.0f}" if price and c.price is not None else f"{c.nominal_gb:>6} GB"
     name = f"{c.count} x {c.name}" if c.count > 1 else c.name
     users = f"{c.users}+" if c.users == 256 else str(c.users)
-    flags = describe(c.answer)
-    more = f" ({flags})" if flags else ""
+    more = f" ({c.note})" if c.note else ""
     spare = gib(max(0, c.headroom_bytes))
-    return f"  {first}  {name:<26}{spare:>9}{users:>7}{c.longest:>10,}  {c.answer.point.arm.model}{more}"
+    return f"  {first}  {name:<26}{spare:>9}{users:>7}{c.longest:>10,}  {c.checkpoint}{more}"

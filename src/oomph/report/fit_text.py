@@ -167,25 +167,8 @@ def _front(found: Fit, answers: Sequence[Answer], style: Style, width: int) -> I
         mark = ">" if a is found.pick else " "
         quality = f"{a.precision} -{p.quality:.1f}" if p.quality else a.precision
         yield f"  {mark} {p.context:>9,}{p.users:>7}{quality:>12}{a.relative_speed:>7.0%}  {p.arm.model}"
-        flags = describe(a)
-        if flags:
-            yield from (style.dim(line) for line in _wrapped(flags, width, " " * 41))
-
-
-def describe(answer: Answer) -> str:
-    """The flags that tell it from the engine's defaults, shortly."""
-    arm, out = answer.point.arm, []
-    if arm.layout.gpus > 1:
-        out.append(f"TP {arm.layout.tp}" + (f" PP {arm.layout.pp}" if arm.layout.pp > 1 else ""))
-    if arm.layout.ep:
-        out.append("EP")
-    if arm.drafts:
-        out.append(f"MTP {arm.drafts}")
-    out += answer.gives_up
-    util = answer.plan.deployment.flags.get("gpu_memory_utilization")
-    if util is not None:
-        out.append(f"utilisation {util}")
-    return ", ".join(out)
+        if a.note:
+            yield from (style.dim(line) for line in _wrapped(a.note, width, " " * 41))
 
 
 def _basis(found: Fit, style: Style, width: int) -> list[str]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.errors import InputError
+from oomph.commands import to_shell
+from oomph.errors import CannotPlan, InputError
 from oomph.facts.gpus import GpuRow, find, rows
 from oomph.ir.model import Model
-from oomph.search.fit import Answer, Spaces, Want, base_of, gives_up, models_of
-from oomph.search.score import precision, quality_loss
+from oomph.ir.plan import Plan
+from oomph.search import cards_llamacpp
+from oomph.search.fit import Spaces, Want, base_of, describe, models_of
+from oomph.search.score import quality_loss
 from oomph.search.solve import Solver
 from oomph.search.space import Arm, Options, Space, context_grid
 
@@ -31,7 +34,10 @@ class Card(Struct, frozen=True):
     memory_bytes: int  # of all together, as the driver reports it
     nominal_gb: int
     price: float | None  # of all together
-    answer: Answer
+    checkpoint: str
+    note: str  # layout and what is given up, shortly
+    command: str
+    plan: Plan
     headroom_bytes: int  # on the tightest GPU in its tightest stage, at the unfavourable end of every interval
     users: int  # of the asked context
     longest: int  # context for the asked users
@@ -58,8 +64,7 @@ def cards(
 ) -> Cards:
     """`prices`: of one card by name; only those are looked at. `names`: these cards only. `most`: rows, 0 = all."""
     want = want or Want()
-    models, _ = models_of(base_of(model, (), engine)[0], only, ())
-    limit = max(m.max_position for m in models.values())
+    seek, least, limit = _seeker(model, engine, only)
     if want.context > limit:
         raise InputError(f"--context {want.context:,} is more than the {limit:,} tokens that the model takes")
     want = replace(want, context=want.context or min(CONTEXT, limit), users=want.users or 1)
@@ -68,7 +73,8 @@ def cards(
     done: set[str] = set()
     tiers: dict[float, int] = {}
     looked = plans = 0
-    for tier, row, count in _candidates(priced, [find(n).name for n in names], models):
+    capability = _LEAST_CAPABILITY if _is_vllm(engine) else cards_llamacpp.LEAST_CAPABILITY
+    for tier, row, count in _candidates(priced, [find(n).name for n in names], least, capability):
         # fewer of them are enough, or the list has enough of this memory
         if row.name in done or (most and not names and tiers.get(tier, 0) >= PER_TIER):
             continue
@@ -76,7 +82,7 @@ def cards(
             return Cards(model, want, tuple(found), looked, plans, True)
         looked += 1
         price = tier if priced else None
-        card, used = _card(model, models, row, count, price, want, engine)
+        card, used = seek(row, count, price, want)
         plans += used
         if card is not None:
             found.append(card)
@@ -85,16 +91,65 @@ def cards(
     return Cards(model, want, tuple(found), looked, plans, False)
 
 
+Seek = Callable[[GpuRow, int, "float | None", Want], "tuple[Card | None, int]"]
+
+
+def _is_vllm(engine: str) -> bool:
+    from oomph.commands.call import split_engine
+
+    return not engine or split_engine(engine)[0] == "vllm"
+
+
+def _seeker(model: str, engine: str, only: bool) -> tuple[Seek, int, int]:
+    """(what looks at one card, the least bytes of weights, the longest context)."""
+    if _is_vllm(engine):
+        models, _ = models_of(base_of(model, (), engine)[0], only, ())
+        least = min(sum(s.nbytes for s in m.stored if s.role not in ("multimodal", "other")) for m in models.values())
+        limit = max(m.max_position for m in models.values())
+        return lambda row, count, price, want: _card(model, models, row, count, price, want, engine), least, limit
+    from oomph.commands.call import split_engine
+    from oomph.plan import load
+
+    if split_engine(engine)[0] != "llamacpp":
+        raise CannotPlan(f"cards for {split_engine(engine)[0]} cannot be searched yet", hint="vllm and llamacpp can")
+    name = cards_llamacpp.source(model)
+    limit = load(name).max_position
+    least = cards_llamacpp.least_bytes(name)
+    return lambda row, count, price, want: _llamacpp_card(name, row, count, price, want, engine, limit), least, limit
+
+
+def _llamacpp_card(
+    name: str, row: GpuRow, count: int, price: float | None, want: Want, engine: str, limit: int
+) -> tuple[Card | None, int]:
+    seeker = cards_llamacpp.Seeker(name, row, count, want.context, want.users, engine)
+    tag = seeker.best()
+    if not tag:
+        return None, seeker.plans
+    users = seeker.most_users(tag)
+    plan = seeker.plan(tag, want.context, users)
+    assert plan is not None
+    command = cards_llamacpp.command(name, tag, want.context, users)
+    longest = seeker.longest(tag, limit)
+    card = Card(
+        row.name, count, row.total_bytes * count, row.nominal_gb * count, price, f"{name}:{tag}", "", command, plan,
+        _headroom(plan), users, longest,
+    )  # fmt: skip
+    return card, seeker.plans
+
+
+def _headroom(plan: Plan) -> int:
+    return min(r.total_bytes - s.peak_high for r in plan.ranks for s in r.stages)
+
+
 def _candidates(
-    prices: Mapping[str, float], names: Sequence[str], models: Mapping[str, Model]
+    prices: Mapping[str, float], names: Sequence[str], least: int, capability: tuple[int, int]
 ) -> Iterator[tuple[float, GpuRow, int]]:
     """(price or GB, card, count), the cheapest first; of equals the fewer cards, then the faster."""
-    least = min(sum(s.nbytes for s in m.stored if s.role not in ("multimodal", "other")) for m in models.values())
     out: list[tuple[tuple[float, int, int, str], GpuRow, int]] = []
     for row in rows():
         if names and row.name not in names:
             continue
-        if not names and (row.vendor != "nvidia" or row.capability < _LEAST_CAPABILITY or "Laptop" in row.name):
+        if not names and (row.vendor != "nvidia" or row.capability < capability or "Laptop" in row.name):
             continue
         if prices and row.name not in prices:
             continue
@@ -132,8 +187,11 @@ def _card(
         memory_bytes=row.total_bytes * count,
         nominal_gb=row.nominal_gb * count,
         price=price,
-        answer=Answer(point, plan, 1.0, gives_up(point), precision(models[arm.model])),
-        headroom_bytes=min(r.total_bytes - s.peak_high for r in plan.ranks for s in r.stages),
+        checkpoint=arm.model,
+        note=describe(point, solver.default),
+        command=to_shell(plan.deployment),
+        plan=plan,
+        headroom_bytes=_headroom(plan),
         users=users,
         longest=solver.longest(arm, want.users, space, grid),
     ), solver.plans

@@ -66,6 +66,7 @@ class Answer(Struct, frozen=True):
     relative_speed: float  # 1.0 = the fastest of the front
     gives_up: tuple[str, ...]
     precision: str = ""  # of most of its weights
+    note: str = ""  # what tells it from the engine's defaults
 
 
 class Neighbour(Struct, frozen=True):
@@ -298,7 +299,7 @@ def _answers(solver: Solver, points: Sequence[Point], models: dict[str, Model]) 
         plan = solver.planner(solver.deployment(p.arm, p.context, p.users, p.utilisation), models[p.arm.model])
         if judge(plan, margin=solver.margin).kind != "ok":
             continue
-        out.append(Answer(p, plan, 0.0, gives_up(p), score.precision(models[p.arm.model])))
+        out.append(Answer(p, plan, 0.0, gives_up(p), score.precision(models[p.arm.model]), describe(p, solver.default)))
     if not out:
         return out
     seconds = [score.request_seconds(models[a.point.arm.model], a.point.arm, a.plan) for a in out]
@@ -323,6 +324,21 @@ def gives_up(point: Point) -> tuple[str, ...]:
     if arm.offload_gib:
         out.append(f"{arm.offload_gib} GiB of weights over PCIe in every step")
     return tuple(out)
+
+
+def describe(point: Point, default: float) -> str:
+    """What tells it from the engine's defaults, shortly."""
+    arm, out = point.arm, []
+    if arm.layout.gpus > 1:
+        out.append(f"TP {arm.layout.tp}" + (f" PP {arm.layout.pp}" if arm.layout.pp > 1 else ""))
+    if arm.layout.ep:
+        out.append("EP")
+    if arm.drafts:
+        out.append(f"MTP {arm.drafts}")
+    out += gives_up(point)
+    if point.utilisation != default:
+        out.append(f"utilisation {point.utilisation}")
+    return ", ".join(out)
 
 
 def neighbours(solver: Solver, answer: Answer, spaces: Spaces) -> list[Neighbour]:

@@ -1,0 +1,91 @@
+"""Cards for llama.cpp: the best quantisation that a card holds whole, with every user's context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from oomph import catalog
+from oomph.facts.gpus import GpuRow
+from oomph.ir.deployment import Deployment
+from oomph.ir.hardware import Device
+from oomph.ir.plan import Plan
+from oomph.search.space import context_grid, user_levels
+
+# Best first: llama.cpp's own order of perplexity (tools/quantize/README.md).
+TAGS = ("BF16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
+LEAST_CAPABILITY = (6, 0)
+
+
+def source(model: str) -> str:
+    """The checkpoint to convert: the unquantised one of the family, where the catalogue has it."""
+    from oomph.plan import load
+
+    named = load(model)
+    if named.quantization is None:
+        return named.name
+    return next((n for n in catalog.variants(named.name) if load(n).quantization is None), named.name)
+
+
+def least_bytes(name: str) -> int:
+    """Of the smallest quantisation, less the embedding, which stays in host memory."""
+    from oomph.engines.llamacpp.source import gguf_for
+
+    found, _ = gguf_for(f"{name}:{TAGS[-1]}")
+    return sum(s.nbytes for s in found.stored if s.role not in ("embed", "multimodal"))
+
+
+class Seeker:
+    """One model on one kind and number of cards."""
+
+    def __init__(self, name: str, row: GpuRow, count: int, context: int, users: int, engine: str) -> None:
+        from oomph.plan import parse
+
+        self.name, self.context, self.users = name, context, users
+        self.gpus: tuple[Device, ...] = (row.device(),) * count
+        self.base = parse(["llama-server", "-m", "model.gguf"], engine)
+        self.plans = 0
+
+    def deployment(self, tag: str, context: int, users: int) -> Deployment:
+        words = ["llama-server", "-hf", f"{self.name}:{tag}", "-c", str(context * users), "-np", str(users)]
+        from oomph.plan import parse
+
+        made = parse(
+            [*words, "-ngl", "99"], f"llamacpp=={self.base.engine.version}" if self.base.engine.version else ""
+        )
+        return replace(made, gpus=self.gpus)
+
+    def plan(self, tag: str, context: int, users: int) -> Plan | None:
+        """None: does not fit, or only where the uncertain terms are kind."""
+        from oomph.plan import run
+
+        self.plans += 1
+        made = run(self.deployment(tag, context, users), None)
+        safe = made.fits and all(s.peak_high <= r.total_bytes for r in made.ranks for s in r.stages)
+        return made if safe else None
+
+    def best(self) -> str:
+        return next((t for t in TAGS if self.plan(t, self.context, self.users) is not None), "")
+
+    def most_users(self, tag: str) -> int:
+        levels = [n for n in user_levels(self.users) if n >= self.users]
+        return _last(levels, lambda n: self.plan(tag, self.context, n) is not None)
+
+    def longest(self, tag: str, limit: int) -> int:
+        grid = [c for c in context_grid(limit, self.context) if c >= self.context]
+        return _last(grid, lambda c: self.plan(tag, c, self.users) is not None)
+
+
+def _last(values: Sequence[int], good: Callable[[int], bool]) -> int:
+    """The last for which it holds; it holds for the first."""
+    low, high = 0, len(values)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if good(values[middle]) else (low, middle)
+    return values[low]
+
+
+def command(name: str, tag: str, context: int, users: int) -> str:
+    file = f"{name.rpartition('/')[2]}-{tag}.gguf"
+    return f"llama-server -m {file} -c {context * users} -np {users} -ngl 99"
