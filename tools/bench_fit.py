@@ -25,7 +25,8 @@ CASES = (
 def one(model: str, gpu: str, context: int, users: int, exhaustive: bool) -> dict[str, Any]:
     begin = time.process_time()
     from oomph.plan import run
-    from oomph.search.fit import Spaces, Want, base_of, fit, models_of
+    from oomph.search.fit import fit
+    from oomph.search.request import Spaces, Want, base_of, models_of
     from oomph.search.solve import Solver
     from oomph.sources.gpu import parse_gpus
 

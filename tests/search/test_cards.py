@@ -11,7 +11,7 @@ from oomph.plan import load, run
 from oomph.report.cards_text import render
 from oomph.report.text import Style
 from oomph.search.cards import cards
-from oomph.search.fit import Want
+from oomph.search.request import Want
 
 
 def test_cheapest_first_and_planned() -> None:

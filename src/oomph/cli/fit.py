@@ -42,7 +42,8 @@ def command(
     oomph fit Llama-3.1-8B-Instruct --gpu T4 --context 8k --users 4 --prefer speed
     oomph fit gpt-oss-120b --gpu H100 --emit compose
     """
-    from oomph.search.fit import Want, fit
+    from oomph.search.fit import fit
+    from oomph.search.request import Want
     from oomph.search.space import DRAFT_TOKENS, Options
     from oomph.sources.gpu import parse_gpus
     from oomph.units import parse_count
@@ -56,6 +57,8 @@ def command(
     tokens = parse_count(context, what="--context") if context else 0
     if context and not 1 <= tokens <= 1 << 30:
         raise CommandError(f"--context {context!r}: it is a number of tokens such as 32k")
+    if kv_cache_dtype:
+        _known_dtype(kv_cache_dtype)
     want = Want(tokens, users or 0, prefer or "", options)
     found = fit(" ".join(model), parse_gpus(gpu), want, engine=engine, only=only, also=also, explain=explain)
     if emit is not None:
@@ -74,3 +77,12 @@ def command(
 
         print_fit(found, everything=show_all)
     return 0 if found.met else 1
+
+
+def _known_dtype(name: str) -> None:
+    from oomph.facts.vllm.defaults import defaults
+    from oomph.facts.vllm.versions import NEWEST
+
+    known = defaults(NEWEST).kv_dtypes
+    if name not in known:
+        raise CommandError(f"--kv-cache-dtype {name[:40]!r}: vLLM has {', '.join(known)}")

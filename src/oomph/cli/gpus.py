@@ -64,7 +64,7 @@ def _for_model(
     engine: str, show_all: bool, as_json: bool,
 ) -> int:  # fmt: skip
     from oomph.search.cards import cards
-    from oomph.search.fit import Want
+    from oomph.search.request import Want
     from oomph.search.space import Options
     from oomph.units import parse_count
 

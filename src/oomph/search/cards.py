@@ -13,7 +13,8 @@ from oomph.facts.gpus import GpuRow, find, rows
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.search import cards_llamacpp
-from oomph.search.fit import Spaces, Want, base_of, describe, models_of
+from oomph.search.fit import describe
+from oomph.search.request import Spaces, Want, base_of, models_of
 from oomph.search.score import quality_loss
 from oomph.search.solve import Solver
 from oomph.search.space import Arm, Options, Space, context_grid

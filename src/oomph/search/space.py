@@ -98,7 +98,8 @@ def layouts(count: int, *, moe: bool) -> tuple[Layout, ...]:
 
 def arms_of(name: str, model: Model, shapes: Sequence[Layout], options: Options) -> Iterator[Arm]:
     """Every arm of one checkpoint; a flag that cannot matter to this model is not tried."""
-    own_kv = bool(model.quantization and model.quantization.kv_cache)
+    # a checkpoint that brings its own KV dtype is not asked for another, unless the user does
+    own_kv = bool(model.quantization and model.quantization.kv_cache) and "auto" in options.kv_dtypes
     texts = options.text_only if model.towers else (False,)
     drafts = [n for n in options.drafts if n == 0 or model.drafts]
     state = any(isinstance(m, State) for layer in model.layers for m in layer.mixers)

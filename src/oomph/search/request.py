@@ -1,0 +1,116 @@
+"""What a request makes of the catalogue: the checkpoints, and the spaces that are searched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.errors import CannotPlan, OomphError
+from oomph.facts.vllm.defaults import defaults
+from oomph.facts.vllm.flags import by_field
+from oomph.ir.deployment import Deployment
+from oomph.ir.hardware import Device
+from oomph.ir.model import Model
+from oomph.search.space import (
+    FEWER_TOKENS,
+    Arm,
+    Options,
+    Space,
+    arms_of,
+    context_ladder,
+    is_moe,
+    layouts,
+    user_levels,
+    utilisation_grid,
+)
+from oomph.units import GIB
+
+
+class Want(Struct, frozen=True):
+    context: int = 0  # 0 = not said
+    users: int = 0
+    prefer: str = ""
+    options: Options = Options()
+
+
+class Refused(Struct, frozen=True):
+    checkpoint: str
+    why: str
+
+
+class Spaces:
+    """The spaces of one request: as asked, and what is looked at where that is not met."""
+
+    def __init__(self, models: dict[str, Model], gpus: tuple[Device, ...], want: Want, version: str) -> None:
+        self.models, self.gpus, self.want, self.version = models, gpus, want, version
+        self.default = defaults(version).utilization
+        self.longest = max(m.max_position for m in models.values())
+        self.shapes = layouts(len(gpus), moe=any(is_moe(m) for m in models.values()))
+        self.too_large: dict[str, int] = {}
+        self.arms = self._arms(0, want.options)
+        room = _room(gpus, len(gpus))
+        # what the ranks keep together is at least the checkpoint without its towers
+        self.too_large = {n: _least(m) - room for n, m in models.items() if _least(m) > room}
+
+    def _arms(self, offload: int, options: Options) -> list[Arm]:
+        out: list[Arm] = []
+        for name, model in self.models.items():
+            fitting = [
+                s
+                for s in self.shapes
+                if _least(model) <= _room(self.gpus, s.gpus) + offload * s.gpus * GIB and (not s.ep or is_moe(model))
+            ]
+            out += arms_of(name, model, fitting, options)
+        known = by_field(self.version)
+        return [a for a in out if known.keys() >= a.flags().keys()]
+
+    def offloaded(self, gib_each: int) -> tuple[Arm, ...]:
+        """Everything else is given up before weights are moved to the host."""
+        options = replace(self.want.options, graphs=("eager",), prefix_off=(False,), tokens=(FEWER_TOKENS,))
+        options = replace(options, text_only=options.text_only[-1:], drafts=options.drafts[:1])
+        return tuple(replace(a, offload_gib=gib_each) for a in self._arms(gib_each, options) if not a.layout.ep)
+
+    def space(self, context: int, users: int, arms: Sequence[Arm] | None = None) -> Space:
+        return Space(
+            tuple(self.arms if arms is None else arms),
+            context_ladder(context, self.longest),
+            tuple(n for n in user_levels(users) if n >= (users or 1)),
+            utilisation_grid(self.default),
+        )
+
+
+def _room(gpus: tuple[Device, ...], count: int) -> int:
+    return sum(g.total_bytes - g.used_bytes for g in gpus[:count])
+
+
+def _least(model: Model) -> int:
+    return sum(s.nbytes for s in model.stored if s.role not in ("multimodal", "other"))
+
+
+def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployment, tuple[str, ...]]:
+    from oomph.plan import parse
+
+    base = parse(["vllm", "serve", model], engine)
+    return replace(base, gpus=gpus), base.notes
+
+
+def models_of(base: Deployment, only: bool, also: Sequence[str]) -> tuple[dict[str, Model], list[Refused]]:
+    from oomph import catalog
+    from oomph.plan import load
+
+    first = load(base.model)
+    if first.opaque or not first.layers:
+        raise CannotPlan(f"the architecture of {first.name} is not known: its caches would be a guess")
+    models: dict[str, Model] = {first.name: first}
+    refused = []
+    others = () if only else catalog.variants(first.name)
+    for name in dict.fromkeys((*others, *also)):
+        if name in models:
+            continue
+        try:
+            models[name] = load(name)
+        except OomphError as e:
+            refused.append(Refused(name, e.message))
+    return models, refused
