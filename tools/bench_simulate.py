@@ -1,6 +1,6 @@
 """How fast the simulator is, and whether it still agrees with the literal one.
 
-    python tools/bench_simulate.py [--requests 1000000]     requests of 1,000 tokens on one core: CPU seconds, peak memory
+    python tools/bench_simulate.py [--requests 1000000]     requests of 1,000 tokens, one core: CPU seconds, memory
     python tools/bench_simulate.py --agree 20000            random workloads, fast against literal
 
 No numpy: residues and straight lines make a stretch of decoding one sum, so that what is left is a few dozen

@@ -93,7 +93,7 @@ def time(r: random.Random, n: int) -> StepTime:
 def workload(r: random.Random, c: Config, shared: bool) -> Listed:
     jobs, replies = [], {}
     count = r.randint(1, 22)
-    gap = r.choice([0, 10**9, 10**11, 10**12])
+    gap = r.choice([0, 10**9, 10**11, 10**12, 10**19])
     at = 0
     for i in range(count):
         at += r.randint(0, gap) if gap else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 from hypothesis import given, settings
@@ -68,7 +69,7 @@ def test_first_come_first_served(seed: int) -> None:
     Scheduler(c, time, workload, kept, shared).run()
     if c.policy == "fcfs":
         started = sorted((r for r in kept.records if r.started >= 0), key=lambda r: (r.job.at, r.job.id))
-        assert all(a.started <= b.started for a, b in zip(started, started[1:]))
+        assert all(a.started <= b.started for a, b in itertools.pairwise(started))
 
 
 @settings(max_examples=60, deadline=None)

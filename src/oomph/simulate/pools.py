@@ -56,7 +56,8 @@ class Live:
         self.job = job
         self.output = output
         self.tokens = job.prompt  # prompt and known output
-        self.computed = self.placeholders = self.in_flight = self.drafts = self.decodes = self.warm = 0
+        self.computed = self.placeholders = self.in_flight = self.drafts = self.decodes = 0
+        self.warm = -1  # decode steps since it was admitted
         self.order = self.preemptions = 0
         self.waiting, self.gone = True, False
         self.started = self.first_token = -1

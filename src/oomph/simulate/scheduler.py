@@ -21,8 +21,7 @@ from oomph.simulate.pools import BlockPool, CountPool, Live
 from oomph.simulate.steady import Steady
 from oomph.simulate.timing import StepTime, query_pairs, tokens_read
 
-FAR = 1 << 62
-WARM = 2  # decode steps after which a request's frees and growth are regular, tokens in flight included
+FAR = 1 << 120  # ticks are femtoseconds: an hour is more than 64 bits hold
 
 
 class Workload(Protocol):
@@ -56,6 +55,8 @@ class Scheduler:
         self.pool: CountPool | BlockPool = BlockPool(config) if blocks else CountPool(config)
         self.steady = Steady(config)
         self.summed = not blocks and config.regular
+        # decode steps after which frees and growth are regular; a window that waits for known tokens needs one more
+        self.warm_after = 1 + (self.steady.late if self.steady.has_frees else 0)
         self.tail: list[Live] = []
         self.ending: list[Live] = []  # were steady; their last token is in flight
         self.waiting: deque[Live] = deque()
@@ -165,8 +166,11 @@ class Scheduler:
             while n > 1 and need <= self.pool.free + self.steady.freed(n):
                 n //= 2
         elif open_:
-            arrival = min([t[0] for t in self.replies[:1]] + ([self.upcoming.at] if self.upcoming else []), default=FAR)
-            n = min(n, self._steps_before(arrival, n))
+            arrival = self.replies[0][0] if self.replies else FAR
+            if self.upcoming is not None and self.upcoming.at < arrival:
+                arrival = self.upcoming.at
+            if arrival < FAR:
+                n = self._steps_before(arrival, n)
         return n
 
     def _head_need(self, room: int) -> int:
@@ -180,9 +184,11 @@ class Scheduler:
 
     def _steps_before(self, arrival: int, n: int) -> int:
         """The most steps, up to n, of which none is scheduled at or after `arrival`."""
+        lag = self.c.lag
+        if arrival <= self.now:
+            return 1
         if arrival > self.now + self.steady.duration(self.time, n)[0]:
             return n
-        lag = self.c.lag
         low, high = 1, n
         while low < high:
             mid = (low + high + 1) // 2
@@ -255,7 +261,7 @@ class Scheduler:
             req.in_flight += e.new
             if req.computed >= req.tokens + req.placeholders:
                 e.samples = True
-                req.warm += req.drafts > 0 or e.new == 1
+                req.warm += 1
                 if self.c.lag:
                     req.placeholders += 1 + e.drafts
                 req.drafts = self.c.spec_tokens
@@ -323,7 +329,8 @@ class Scheduler:
     def _preempt(self, req: Live) -> None:
         """Recompute: all blocks go back, and the request to the head of the queue."""
         self.pool.release(req)
-        req.computed = req.drafts = req.warm = 0
+        req.computed = req.drafts = 0
+        req.warm = -1
         req.preemptions += 1
         self.preemptions += 1
         req.waiting = True
@@ -407,7 +414,7 @@ class Scheduler:
         ready = 0
         for req in self.tail:
             left = req.job.prompt + req.output - (req.computed + 1)
-            if req.warm <= WARM or left <= 0 or req.computed + 1 != req.tokens + req.placeholders:
+            if req.warm < self.warm_after or left <= 0 or req.computed + 1 != req.tokens + req.placeholders:
                 break
             ready += 1
         if not ready:

@@ -22,6 +22,7 @@ class Steady:
         self.groups = config.groups
         self.k = 0  # the next step
         self.reqs: dict[int, Live] = {}  # by order of admission
+        self.size = 0
         self.late = 1 if config.lag and config.settled else 0  # windows follow the tokens that are known
         self.taking = [[0] * g.block_size if g.kind != "state" else [0] for g in self.groups]
         self.period = [g.block_size if g.kind == "window" else max(1, g.span) for g in self.groups]
@@ -35,15 +36,12 @@ class Steady:
         self.events: list[tuple[int, int, int, int, Live]] = []  # (step, order, group, 0 frees / 1 full, request)
         self.rates = [(i, g) for i, g in enumerate(self.groups) if g.kind != "state"]
 
-    @property
-    def size(self) -> int:
-        return len(self.reqs)
-
     # --- who is in
 
     def join(self, req: Live) -> None:
         req.k0 = k0 = self.k - req.computed
         self.reqs[req.order] = req
+        self.size += 1
         self.k0_sum += k0
         req.frees = req.grows = 0
         for i, g in self.rates:
@@ -91,6 +89,7 @@ class Steady:
 
     def _leave(self, req: Live) -> None:
         del self.reqs[req.order]
+        self.size -= 1
         self.k0_sum -= req.k0
         for i, g in self.rates:
             self.taking[i][req.k0 % g.block_size] -= 1
@@ -118,7 +117,13 @@ class Steady:
         return min(n, self.events[0][0] - self.k) if self.events else n
 
     def taken(self, n: int) -> int:
-        return sum(g.count * _sum(self.taking[i], self.k, n) for i, g in self.rates)
+        total = 0
+        for i, g in self.rates:
+            if n == 1:
+                total += g.count * self.taking[i][self.k % g.block_size]
+            else:
+                total += g.count * _sum(self.taking[i], self.k, n)
+        return total
 
     def freed(self, n: int) -> int:
         if not self.has_frees:
@@ -133,7 +138,7 @@ class Steady:
 
     def read(self) -> list[int]:
         """Tokens of cache that the next step reads, for each group; a decode has as many query pairs."""
-        n, k1 = len(self.reqs), self.k + 1
+        n, k1 = self.size, self.k + 1
         out = []
         for i, g in enumerate(self.groups):
             if g.kind == "state":
@@ -147,7 +152,7 @@ class Steady:
 
     def duration(self, time: StepTime, n: int) -> tuple[int, int]:
         """(ticks of the next n steps, of the last of them). Both sides of the roofline are straight lines."""
-        size = len(self.reqs)
+        size = self.size
         memory, compute = time.fixed(size)
         memory_up = compute_up = 0
         for i, (g, now) in enumerate(zip(self.groups, self.read())):
