@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from oomph.errors import CommandError, OomphError
+from oomph.ir.hardware import Device
 from oomph.plan import load, run
 from oomph.report.fit_json import fit_json
 from oomph.report.fit_text import command_lines, render
@@ -214,3 +215,18 @@ def test_only_flags_that_the_release_has(version: str) -> None:
     assert found.front
     for a in found.front:
         assert a.plan.deployment.flags.keys() <= by_field(version).keys()
+
+
+def test_more_memory_is_never_worse() -> None:
+    """Weights in host memory, then close, then safe, as the card grows; and once it is safe the context only grows."""
+    ranks, longest = [], []
+    for mib in range(6400, 8600, 200):
+        card = Device("card", mib << 20, (8, 9), sm_count=60, bandwidth=10**12)
+        found = fit("Qwen/Qwen3-8B-AWQ", (card,), context=2048, only=True)
+        assert found.pick is not None
+        offloaded = "cpu_offload_gb" in found.pick.plan.deployment.flags
+        ranks.append(0 if offloaded else 1 if found.close else 2)
+        longest.append(max(a.point.context for a in found.front) if ranks[-1] == 2 else 0)
+    assert ranks == sorted(ranks)
+    assert ranks[-1] == 2
+    assert longest == sorted(longest)
