@@ -155,6 +155,16 @@ def test_compare_and_what_if(page: Any) -> None:
     assert "--kv-cache-dtype fp8" in page.inner_text("#levers")
 
 
+def test_simulate(page: Any) -> None:
+    choose(page, "Qwen/Qwen3-8B", "H100")
+    settled(page, "FITS")
+    page.click("#tab-simulate")
+    page.fill("#sim-users", "8")
+    page.click("#simulate")
+    page.wait_for_selector("#simulation img", timeout=30_000)
+    assert "8 users" in page.inner_text("#simulation")
+
+
 def test_themes_keyboard_and_small_screens(page: Any) -> None:
     before = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.click("#theme")
@@ -200,7 +210,7 @@ def contrast(a: str, b: str) -> float:
 
 def test_axe_finds_nothing_serious(page: Any) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    for view in ("plan", "explain", "diff", "levers"):
+    for view in ("plan", "explain", "diff", "levers", "simulate"):
         for _ in range(2):
             page.click(f"#tab-{view}")
             found = axe.Axe().run(page).response["violations"]

@@ -21,9 +21,12 @@ class _NoColour(Style):
         self.on = False
 
 
+PLAIN = _NoColour()  # for files and pages
+
+
 def write(made: Any, svg: str, html: str) -> None:
     picture = draw(made)
-    text = escape("\n".join(lines(made, _NoColour())))
+    text = escape("\n".join(lines(made, PLAIN)))
     title = "oomph simulate"
     page = (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_CSS}</style>'

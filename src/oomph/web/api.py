@@ -144,6 +144,31 @@ def _side(plan: Plan) -> dict[str, Any]:
     return {**plan_json(plan), "command": to_shell(_open(plan.deployment))}
 
 
+def simulate_of(case: dict[str, Any]) -> dict[str, Any]:
+    """A load of requests on the plan: {users, prompt, output}; users 0 asks for the most that are held."""
+    from oomph.report import simulate_svg, simulate_text
+    from oomph.simulate import api
+    from oomph.simulate.workloads import Arrivals, Shape
+
+    users, prompt, output = (_count(case, k, low) for k, low in (("users", 0), ("prompt", 1), ("output", 1)))
+    setup = api.prepare(deployment_of(case))
+    load_ = api.Load(Shape(prompt, output), Arrivals(users=users))
+    made: Any
+    if users:
+        placed = api.spread(setup, load_)
+        made = api.Simulation(setup, placed, api.simulate(setup, placed))
+    else:
+        made = api.search(setup, load_, api.Target())
+    return {"text": "\n".join(simulate_text.lines(made, simulate_svg.PLAIN)), "svg": simulate_svg.draw(made)}
+
+
+def _count(case: dict[str, Any], key: str, low: int) -> int:
+    value = case.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 1_000_000:
+        raise CommandError(f"{key} is not a number from {low} to 1,000,000")
+    return value
+
+
 async def explain_endpoint(request: Request) -> Response:
     """The log is the body itself, streamed to a temporary file; ?gpu= and ?engine= say what it does not."""
     import tempfile

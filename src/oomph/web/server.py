@@ -47,6 +47,7 @@ def application(port: int) -> Guard:
         Route("/api/plan", api.endpoint(api.plan_of), methods=["POST"]),
         Route("/api/levers", api.endpoint(api.levers_of, slow=True), methods=["POST"]),
         Route("/api/diff", api.endpoint(api.diff_of, slow=True), methods=["POST"]),
+        Route("/api/simulate", api.endpoint(api.simulate_of, slow=True), methods=["POST"]),
         Route("/api/explain", api.explain_endpoint, methods=["POST"]),
     ]
     return Guard(Starlette(routes=routes), port)

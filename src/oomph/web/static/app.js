@@ -153,6 +153,7 @@ function wire() {
   $("explain").addEventListener("click", explainLog);
   $("compare").addEventListener("click", compare);
   $("weigh").addEventListener("click", weigh);
+  $("load").addEventListener("submit", simulate);
   $("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
   const tabs = [...document.querySelectorAll("[role=tab]")];
   tabs.forEach((tab, i) => {
@@ -286,6 +287,21 @@ async function compare() {
     if (got.steps.length) parts.push(tag("h2", "", "Which release"), table(["release", "what", "from", "to"], got.steps.map(c => [c.since, c.what.replaceAll("_", " "), shown(c.before), shown(c.after)]), [2, 3]));
     for (const f of got.flags) parts.push(tag("p", "bad", f));
     out.replaceChildren(...parts);
+  } catch (error) { out.replaceChildren(tag("p", "bad", error.message)); }
+}
+
+async function simulate(event) {
+  event.preventDefault();
+  const out = $("simulation");
+  out.replaceChildren(tag("p", "", "Simulating ..."));
+  const load = {users: Number($("sim-users").value), prompt: Number($("sim-prompt").value), output: Number($("sim-output").value)};
+  try {
+    const got = await ask("/api/simulate", JSON.stringify({...wanted(), ...load}));
+    const text = tag("pre", "log tall", got.text), picture = document.createElement("img");
+    text.tabIndex = 0;
+    picture.alt = "KV cache in use and running requests over time";
+    picture.src = "data:image/svg+xml," + encodeURIComponent(got.svg);
+    out.replaceChildren(text, picture);
   } catch (error) { out.replaceChildren(tag("p", "bad", error.message)); }
 }
 
