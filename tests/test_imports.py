@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("commands",),
     ("logs",),
     ("engines",),
-    ("inspection", "plan", "levers", "doctor", "search", "simulate", "diff", "emit", "launch"),
+    ("inspection", "plan", "levers", "compare", "doctor", "search", "simulate", "diff", "emit", "launch"),
     ("report",),
     ("cli", "web"),
 )

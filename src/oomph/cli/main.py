@@ -21,6 +21,7 @@ COMMANDS = {
     "what-if": "What each flag would do to a command, alone.",
     "diff": "What changes between two releases, flags, GPUs or models.",
     "simulate": "What a load of requests does to the KV cache.",
+    "compare": "The same model on vLLM, llama.cpp and Ollama.",
     "gpus": "Which cards, and how many, a model needs.",
     "ui": "See the memory: the same as a page in the browser.",
 }
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except OomphError as refused:
         if debug:
             raise
-        code = _complain(refused.message, refused.hint, refused.exit_code)
+        code = complain(refused)
     except (RecursionError, MemoryError) as e:
         if debug:
             raise
@@ -170,6 +171,10 @@ def _take_debug(args: list[str]) -> bool:
         return False
     args.remove("--debug")
     return True
+
+
+def complain(refused: OomphError) -> int:
+    return _complain(refused.message, refused.hint, refused.exit_code)
 
 
 def _complain(message: str, hint: str, code: int) -> int:

@@ -49,6 +49,8 @@ def gguf_for(name: str) -> tuple[Model, int]:
         found = load_model(name)
         return (found, 0) if found.quantization and found.quantization.method == "gguf" else _converted(found, "Q4_K_M")
     repo, _, tag = name.partition(":")
+    if repo.lower().endswith(".gguf") and not re.fullmatch(r"[\w.-]+/[\w.-]+/[^\\]+", repo):
+        return _absent(repo)
     file = re.fullmatch(r"([^/]+/[^/]+)/(.+)\.gguf", repo)
     if file:
         match = _TAG.search(file[2])
@@ -58,10 +60,31 @@ def gguf_for(name: str) -> tuple[Model, int]:
         entry = catalog.find(known)
         assert entry is not None
         return _converted(load_model(known), tag or "Q4_K_M")
+    if file:  # -m folder/folder/file.gguf looks like a file of a repository
+        try:
+            return _absent(name)
+        except UnknownModel:
+            pass
     try:
         return load_model(name), 0
     except UnknownModel as unknown:
         raise UnknownModel(f"no GGUF file or catalogue model is called {name[:120]!r}", hint=unknown.hint) from None
+
+
+def _absent(path: str) -> tuple[Model, int]:
+    """A file that is not on this machine: 'models/Qwen3-8B-Q4_K_M.gguf' says what it is."""
+    stem = re.sub(r"-00001-of-\d{5}$", "", re.split(r"[/\\]", path)[-1][: -len(".gguf")])
+    match = _TAG.search(stem)
+    known = _in_catalogue("/" + stem[: match.start()]) if match else None
+    if match is None or known is None or match[1].upper() not in MIXTURES:
+        raise UnknownModel(
+            f"there is no file {path[:120]!r}, and its name is not one of a known model and quantisation"
+        )
+    from oomph.sources.load import load_model
+
+    model, tower = _converted(load_model(known), match[1])
+    note = f"{path[:120]} is not on this machine: taken as {known} at {match[1].upper()} by llama-quantize's rules"
+    return replace(model, warnings=(*model.warnings, note)), tower
 
 
 def _converted(model: Model, tag: str) -> tuple[Model, int]:

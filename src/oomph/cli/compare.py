@@ -1,0 +1,37 @@
+"""`oomph compare MODEL --gpu GPUS [--context N]`: the same job on vLLM, llama.cpp and Ollama."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.command()
+@click.option("--gpu", metavar="GPUS", help='The GPUs: "2x RTX 5070 Ti", auto (default).')
+@click.option("--context", metavar="TOKENS", default="8192", help="Context of one request. Default 8192.")
+@click.option("--engines", metavar="LIST", default="vllm,llamacpp,ollama", help="Which engines to compare.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.argument("model")
+def command(gpu: str | None, context: str, engines: str, as_json: bool, model: str) -> int:
+    """Which engine for this model here? vLLM, llama.cpp and Ollama side by side.
+
+    \b
+    oomph compare google/gemma-4-31B-it --gpu "2x RTX 5070 Ti" --context 32k
+    oomph compare Qwen/Qwen3-30B-A3B --gpu "RTX 4090"
+    """
+    from oomph.compare import compare
+    from oomph.units import parse_count
+
+    chosen = [e.strip().replace("llama.cpp", "llamacpp") for e in engines.split(",") if e.strip()]
+    made = compare(model, gpu=gpu, context=parse_count(context, what="--context"), engines=chosen)
+    if as_json:
+        import msgspec
+
+        body = {"schema": 1, **msgspec.to_builtins(made)}
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(body), indent=1).decode() + "\n")
+    else:
+        from oomph.report.compare_text import print_comparison
+
+        print_comparison(made)
+    return 0 if any(r.fits for r in made.rows) else 1

@@ -1,0 +1,162 @@
+"""Whole llama.cpp plans: the questions that people ask, answered with the arithmetic."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import toys
+
+from oomph.errors import CannotPlan, CommandError, UnknownModel
+from oomph.ir.plan import Plan
+from oomph.plan import plan
+from oomph.report.text import Style, render
+from oomph.units import GIB, MIB
+
+GEMMA = "llama-server -m gemma-4-31B-it-Q4_K_M.gguf -np 1"
+
+
+def made(command: str, gpu: str) -> Plan:
+    return plan(command, gpu=gpu)
+
+
+def kv(p: Plan) -> int:
+    assert p.kv is not None
+    return p.kv.available_bytes
+
+
+def test_gemma_4_31b_at_4_bit_easily_fits_two_16_gb_cards() -> None:
+    p = made(f"{GEMMA} -c 32768", "2x RTX 5070 Ti")
+    assert p.fits and p.verdict.sure and p.resolved["offloaded"] == 61
+    weights = sum(r.terms["weights"].bytes for r in p.ranks)
+    # 16.3 GiB of layers, and the tied embedding (1.08 GiB) once more as the output head; its first copy is on the host
+    assert weights == pytest.approx(17.39 * GIB, rel=0.001)
+    assert p.resolved["host"]["weights"] == 5376 * 262144 // 256 * 210
+    assert all(sum(t.bytes for t in r.terms.values()) < r.total_bytes for r in p.ranks)
+
+
+def test_the_sliding_window_of_gemma_4_with_and_without_swa_full() -> None:
+    """50 windowed layers of 16 heads x 256, 10 full ones of 4 heads x 512; keys and values, F16."""
+    window, full = 16 * 256 * 2 * 2, 4 * 512 * 2 * 2
+    for context in (8192, 32768, 65536, 131072):
+        small = kv(made(f"{GEMMA} -c {context}", "4x H100 80GB"))
+        large = kv(made(f"{GEMMA} -c {context} --swa-full", "4x H100 80GB"))
+        assert small == 50 * window * (1024 + 512) + 10 * full * context
+        assert large == (50 * window + 10 * full) * context
+    assert kv(made(f"{GEMMA} -c 65536 --swa-full", "4x H100 80GB")) == 55 * GIB
+
+
+def test_swa_full_is_what_breaks_it() -> None:
+    fits = made(f"{GEMMA} -c 65536 -ngl 99", "2x RTX 5070 Ti")
+    broken = made(f"{GEMMA} -c 65536 -ngl 99 --swa-full", "2x RTX 5070 Ti")
+    assert fits.fits and not broken.fits and broken.verdict.stage == "kv_alloc"
+    assert "failed to allocate buffer for kv cache" in broken.verdict.message
+    text = render(broken, Style(StringIO()), width=110)
+    assert "without --swa-full" in text and "WILL NOT START" in text
+
+
+def test_a_micro_batch_and_slots_cost_window_cells() -> None:
+    one = made(f"{GEMMA} -c 16384 -ub 512", "4x H100 80GB")
+    assert [g.blocks_per_request for g in one.kv.groups] == [1536, 16384]  # type: ignore[union-attr]
+    wide = made(f"{GEMMA} -c 16384 -ub 2048", "4x H100 80GB")
+    assert [g.blocks_per_request for g in wide.kv.groups] == [3072, 16384]  # type: ignore[union-attr]
+    shared = made("llama-server -m gemma-4-31B-it-Q4_K_M.gguf -c 16384", "4x H100 80GB")
+    assert [g.blocks_per_request for g in shared.kv.groups] == [4 * 1024 + 512, 16384]  # type: ignore[union-attr]
+
+
+def test_the_identity_of_each_gpu_is_in_the_report() -> None:
+    p = made("llama-server -m Qwen3-8B-Q4_K_M.gguf -c 16384", "RTX 4090")
+    text = render(p, Style(StringIO()), width=110)
+    line = next(line for line in text.splitlines() if line.startswith("  GPU 0    "))
+    total, rest = line.split("GPU 0")[1].split(" = ", 1)
+    free, own, unaccounted = rest.split(" + (")[0], rest.split("(")[1].split(" =")[0], rest.rsplit("+", 1)[1]
+    assert int(total) == int(free) + int(own) + int(unaccounted)
+
+
+def test_fit_lowers_the_context_first() -> None:
+    p = made("llama-server -m Qwen3-8B-Q4_K_M.gguf", "RTX 3070")
+    assert p.fits and p.resolved["offloaded"] == 37
+    assert 4096 <= p.resolved["n_ctx"] < 40960 and p.resolved["n_ctx"] % 256 == 0
+    rank = p.ranks[0]
+    left = rank.total_bytes - sum(t.bytes for t in rank.terms.values())
+    assert 1024 * MIB <= left < 1064 * MIB
+
+
+def test_fit_moves_layers_when_the_context_is_asked_for() -> None:
+    p = made("llama-server -m Qwen3-8B-Q4_K_M.gguf -c 40960", "RTX 3070")
+    assert p.fits and 0 < p.resolved["offloaded"] < 37 and p.resolved["n_ctx"] == 40960
+    assert any("run on the CPU" in w for w in p.warnings)
+
+
+def test_fit_moves_experts_first() -> None:
+    p = made("llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -c 8192", "RTX 3060 12GB")
+    assert p.fits and p.resolved["offloaded"] == 49 and p.resolved["host"]["parts"]["experts"] > GIB
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ("-ngl 99", "n_gpu_layers already set by user to 99"),
+        ("-ts 1", "tensor_split already set by user"),
+        ("-ot exps=CPU", "tensor_buft_overrides already set by user"),
+        ("-sm row", "not implemented for SPLIT_MODE_ROW"),
+    ],
+)
+def test_what_makes_fit_give_up(flags: str, sentence: str) -> None:
+    p = made(f"llama-server -m Qwen3-32B-Q4_K_M.gguf -c 16384 {flags}", "RTX 3060 12GB")
+    assert not p.fits and sentence in p.resolved["fit"]["aborted"]
+
+
+def test_n_cpu_moe_takes_the_experts_of_the_first_layers() -> None:
+    sizes = []
+    for count in (0, 12, 48):
+        p = made(f"llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -c 4096 -ngl 99 --n-cpu-moe {count}", "H100 80GB")
+        sizes.append(p.ranks[0].terms["weights"].parts.get("experts", 0))
+    assert sizes[0] > sizes[1] > sizes[2] == 0
+    all_of_them = made("llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -c 4096 -ngl 99 --cpu-moe", "H100 80GB")
+    assert "experts" not in all_of_them.ranks[0].terms["weights"].parts
+
+
+def test_a_quantised_cache_needs_flash_attention() -> None:
+    p = made("llama-server -m Qwen3-8B-Q4_K_M.gguf -c 8192 -ctv q8_0 -fa off", "RTX 4090")
+    assert not p.fits and "quantized V cache requires flash_attn" in p.verdict.message
+
+
+def test_q8_0_is_eight_and_a_half_bits() -> None:
+    plain = kv(made("llama-server -m Qwen3-8B-Q4_K_M.gguf -c 8192", "RTX 4090"))
+    assert kv(made("llama-server -m Qwen3-8B-Q4_K_M.gguf -c 8192 -ctk q8_0 -ctv q8_0", "RTX 4090")) == plain * 34 // 64
+
+
+def test_a_file_with_its_projector_and_draft(tmp_path: Path) -> None:
+    main = toys.make(tmp_path / "main.gguf", "dense", layers=6)
+    draft = toys.make(tmp_path / "draft.gguf", "dense", layers=2)
+    toys.write(tmp_path / "mmproj.gguf", {"general.architecture": "clip"}, [("v.blk.0.ffn.weight", (512, 512), "F16")])
+    alone = made(f"llama-server -m {main} -c 2048 -np 1", "RTX 4090").ranks[0].terms
+    with_both = (
+        made(f"llama-server -m {main} -c 2048 -np 1 -md {draft} --mmproj {tmp_path / 'mmproj.gguf'}", "RTX 4090")
+        .ranks[0]
+        .terms
+    )
+    assert with_both["weights"].parts["projector"] == 512 * 512 * 2
+    assert with_both["weights"].bytes > alone["weights"].bytes + 512 * 512 * 2
+    assert with_both["kv_cache"].bytes == alone["kv_cache"].bytes * 8 // 6
+
+
+def test_more_free_memory_never_takes_layers_away() -> None:
+    before = -1
+    for used in (8, 6, 4, 2, 0):
+        p = made("llama-server -m Qwen3-8B-Q4_K_M.gguf -c 16384", f"RTX 3080 12GB used {used}GiB")
+        assert p.resolved["offloaded"] >= before
+        before = p.resolved["offloaded"]
+
+
+def test_refusals() -> None:
+    with pytest.raises(UnknownModel, match=r"no file './nothing.gguf'"):
+        made("llama-server -m ./nothing.gguf", "RTX 4090")
+    with pytest.raises(CannotPlan, match="tensor cannot be planned"):
+        made("llama-server -m Qwen3-8B-Q4_K_M.gguf -sm tensor", "2x RTX 4090")
+    with pytest.raises(CommandError, match="CUDA3"):
+        made("llama-server -m Qwen3-8B-Q4_K_M.gguf -ot exps=CUDA3", "RTX 4090")
+    with pytest.raises(CommandError, match="main-gpu 2"):
+        made("llama-server -m Qwen3-8B-Q4_K_M.gguf -sm none -mg 2", "2x RTX 4090")

@@ -1,0 +1,42 @@
+"""vLLM, llama.cpp and Ollama side by side."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+
+from oomph.compare import compare
+from oomph.errors import CommandError
+from oomph.plan import plan
+from oomph.report.compare_text import render
+from oomph.report.text import Style
+
+
+def test_when_vllm_is_not_the_right_tool() -> None:
+    made = compare("google/gemma-4-31B-it", gpu="2x RTX 5070 Ti", context=32768)
+    vllm, llama, ollama = made.rows
+    assert not vllm.fits and vllm.short_bytes > 0
+    assert llama.fits and llama.on_gpu and llama.bits > 4.5 and ollama.on_gpu
+    assert "llama.cpp holds it" in made.advice
+    assert plan(llama.command, gpu="2x RTX 5070 Ti").fits
+    text = render(made, Style(StringIO()))
+    assert "llama-server -m gemma-4-31B-it" in text and "Take" in text
+
+
+def test_when_it_is() -> None:
+    made = compare("Qwen/Qwen3-8B", gpu="RTX 4090", context=8192)
+    assert all(r.fits and r.on_gpu for r in made.rows) and made.advice.startswith("vLLM serves it")
+    assert made.rows[0].bits == pytest.approx(16, abs=0.2)
+
+
+def test_when_a_part_stays_on_the_cpu() -> None:
+    made = compare("Qwen/Qwen3-32B", gpu="RTX 3070", context=8192)
+    assert not made.rows[0].fits
+    assert made.rows[1].fits and not made.rows[1].on_gpu and made.rows[1].host_bytes > 0
+    assert "CPU" in made.rows[1].why
+
+
+def test_unknown_engines_are_refused() -> None:
+    with pytest.raises(CommandError, match="sglang"):
+        compare("Qwen/Qwen3-8B", gpu="RTX 4090", engines=["sglang"])
