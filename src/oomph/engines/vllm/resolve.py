@@ -199,11 +199,13 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
     mm_prefix = mm_prefix_lm(model, flags, d)
     backend, fa = forced_backend(model, facts, flags, gpu.sm, r.kv_cache_dtype, d)
     conv = str(flags.get("mamba_cache_dtype", "auto"))
+    conv = r.dtype if conv == "auto" else conv
     ssm = str(flags.get("mamba_ssm_cache_dtype", "auto"))
     if ssm == "auto":
-        # models/config.py NemotronHForCausalLMConfig: float32 unless the config names one
         own = next((m.dtype for m in facts.mixers if isinstance(m, State)), "")
-        ssm = "float32" if model.architecture.startswith("NemotronH") and not own else ""
+        ssm = ""
+        if model.architecture.startswith("NemotronH") and not (own and d.nemotron_state):
+            ssm = d.nemotron_state or conv
     setup = Setup(
         version=r.version,
         sm=gpu.sm,
@@ -223,7 +225,7 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
         dcp=r.decode_context_parallel_size,
         pcp=r.prefill_context_parallel_size,
         skip_layers=skipped_layers(model, facts, flags, r.kv_cache_dtype),
-        conv_dtype=r.dtype if conv == "auto" else conv,
+        conv_dtype=conv,
         ssm_dtype=ssm,
         uses_drafts=r.uses_drafts or external,
         stages=r.stages,

@@ -59,6 +59,7 @@ class Placed(Struct, frozen=True):
         return sum(t.nbytes for t in self.tensors)
 
 
+_SCALES = "attention scales as buffers"
 _AFTER_LAYERS = ("norm", "lm_head")  # parts of the root that are built after the layers
 
 
@@ -188,7 +189,8 @@ def _attention(layer: Layer, build: Build) -> Iterator[Created]:
     for mixer in layer.mixers:
         # DeepSeek-V4's attention is not a subclass of Attention or MLAAttention
         if isinstance(mixer, Attention) and (mixer.kind != "mla" or mixer.kv_lora_rank):
-            yield Created("attn", "_scales", "buffers", 16)
+            if _SCALES in build.habits:
+                yield Created("attn", "_scales", "buffers", 16)
             scales = build.mla_kv_scales if mixer.kind == "mla" else build.kv_scales
             if scales:
                 yield Created("attn", "scales", "attention", scales)

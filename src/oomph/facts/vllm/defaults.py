@@ -400,6 +400,13 @@ DIFF_KV = (
 )
 KV_DTYPE_IGNORED = (Row(value="MiMoV2", until="0.32.0"), Row(value="", since="0.32.0"))
 SINKS_NEED_FA3 = "Sinks are only supported in FlashAttention 3"
+# models/config.py NemotronHForCausalLMConfig: the recurrent state where the config names no dtype; before 0.13.0 the
+# convolution's, whatever the config says
+NEMOTRON_STATE = (
+    Row(value="", until="0.13.0"),
+    Row(value="float16", since="0.13.0", until="0.19.1"),
+    Row(value="float32", since="0.19.1"),  # 0.19.1 allows transformers 5, whose NemotronHConfig says so itself
+)
 MAMBA_ALL_MODE = (Row(value=1, until="0.32.0"), Row(value=0, since="0.32.0"))
 ATTENTION_BACKEND_MM_PREFIX = ("bagel", "gemma3", "molmo2", "moondream3", "paligemma", "umm")
 
@@ -465,6 +472,7 @@ class Defaults(Struct, frozen=True):
     unknown: dict[str, Known]
     diff_kv: str
     kv_dtype_ignored: str
+    nemotron_state: str
     mamba_all: bool
     runner: Runner
     tiers: tuple[Tier, ...]
@@ -542,6 +550,7 @@ def defaults(version: str) -> Defaults:
         unknown={k.architecture: k for k in KNOWN if not k.holds(version)},
         diff_kv=str(of(DIFF_KV)),
         kv_dtype_ignored=str(of(KV_DTYPE_IGNORED)),
+        nemotron_state=str(of(NEMOTRON_STATE)),
         mamba_all=yes(MAMBA_ALL_MODE),
         runner=pick(RUNNERS, version),
         tiers=select(TIERS, version),

@@ -28,6 +28,8 @@ HABITS: tuple[Habit, ...] = (
     Habit("DeepSeek-V4 shared experts in whole blocks", since="0.24.0"),
     # models/kimi_k3/nvidia/kda.py: FlashKDA and the fused decode kernel run on Hopper and Blackwell
     Habit("KDA with compiled kernels", sm=((90, 91), (100, 130))),
+    # attention/layer.py:60 (0.14.0) register_buffer: plain tensors before, which no list of buffers has
+    Habit("attention scales as buffers", since="0.14.0"),
     # kimi_k25.py:355 (0.22.0): a tower that a quantisation config may touch is not cast to the model's dtype
     Habit("Kimi vision table as built", since="0.22.0"),
     Habit("Kimi vision table cast", until="0.22.0"),
