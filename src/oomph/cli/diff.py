@@ -10,7 +10,7 @@ import click
 from oomph.errors import CommandError
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--from", "before", metavar="NAME==VERSION", default="", help="The release now: vllm==0.21.0.")
 @click.option("--to", "after", metavar="NAME==VERSION", default="", help="The release to go to: vllm==0.32.0.")
 @click.option("--gpu", metavar="GPUS", help="The GPUs.")

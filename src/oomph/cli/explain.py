@@ -58,10 +58,9 @@ def explain(
         else:
             _run(ctx, logs, as_json, gpu, engine, everything, no_plan)
     except OomphError as error:
-        click.echo(f"oomph: {error.message}", err=True)
-        if error.hint:
-            click.echo(f"  {error.hint}", err=True)
-        ctx.exit(error.exit_code)
+        from oomph.cli.main import complain
+
+        ctx.exit(complain(error))
 
 
 def _page(rule: str) -> str:

@@ -9,7 +9,7 @@ import click
 from oomph.errors import CommandError
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--gpu", metavar="GPUS", help='The GPUs: "2x RTX 5070 Ti", "RTX 3090 used 1.2GiB", auto (default).')
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release: vllm==0.21.0.")
 @click.option(
@@ -40,6 +40,8 @@ def command(
         return run_batch(batch)
     if not words:
         raise CommandError("no command to plan", hint="oomph plan --gpu H100 -- vllm serve MODEL")
+    if gpu is None and "--gpu" in words:  # vLLM would read it as short for --gpu-memory-utilization
+        raise CommandError("--gpu stands behind the serve command", hint="oomph plan --gpu GPUS -- vllm serve MODEL")
     from oomph.plan import plan
 
     made = plan(list(words), gpu=gpu, engine=engine, given=_given(given), compile_cache=compile_cache or "")

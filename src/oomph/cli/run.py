@@ -10,7 +10,7 @@ import click
 from oomph.errors import CommandError, OomphError
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--gpu", metavar="GPUS", help="The GPUs; the live ones by default.")
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release, if it cannot be seen.")
 @click.option("--force", is_flag=True, help="Start even what cannot fit.")

@@ -10,7 +10,7 @@ import click
 from oomph.errors import CommandError
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--gpu", metavar="GPUS", help='The GPUs: "2x RTX 5070 Ti", auto (default).')
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release: vllm==0.21.0.")
 @click.option("--to", "after", metavar="NAME==VERSION", default="", help="Compare with this release.")

@@ -430,8 +430,8 @@ def _unknown(text: str, key: str) -> CommandError:
 
     close = sorted(((likeness(row), row.name) for row in rows()), reverse=True)[:3]
     names = [name for score, name in close if score >= 0.55]
-    hint = f"did you mean {' or '.join(names)}?" if names else 'a size will do: --gpu "2x24GiB"'
-    return CommandError(f"GPU {_shown(text)} is not in the table; {hint}", hint=hint)
+    meant = f"did you mean {' or '.join(names)}?" if names else 'a size will do: "2x24GiB"'
+    return CommandError(f"GPU {_shown(text)} is not in the table; {meant}")
 
 
 def _shown(text: str) -> str:

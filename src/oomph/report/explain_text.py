@@ -38,7 +38,7 @@ def text(explanation: Explanation, *, width: int = 100, everything: bool = False
         also = "; ".join(f"{c.title} ({c.id})" for c in e.candidates)
         parts += _block("Or", also, width)
     if e.settle:
-        parts += _block("Settles it", e.settle, width)
+        parts += _block("Settle", e.settle, width)
     parts += _lines(e, width)
     for note in e.notes:
         parts += _block("Note", note, width)
