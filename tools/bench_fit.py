@@ -13,16 +13,16 @@ import time
 from typing import Any
 
 LIMIT = 2.0
-CASES = (
-    ("Qwen/Qwen3-8B", "2x RTX 4090", 32768, 4),
-    ("google/gemma-4-31B-it", "2x RTX 5070 Ti", 8192, 0),
-    ("Qwen/Qwen3.6-27B", "RTX 5090", 16384, 0),
-    ("meta-llama/Llama-3.1-8B-Instruct", "4x L4", 32768, 8),
-    ("openai/gpt-oss-120b", "8x H100", 131072, 16),
+CASES: tuple[tuple[str, str, int, int, tuple[str, ...]], ...] = (
+    ("Qwen/Qwen3-8B", "2x RTX 4090", 32768, 4, ()),
+    ("google/gemma-4-31B-it", "2x RTX 5070 Ti", 8192, 0, ()),
+    ("Qwen/Qwen3.6-27B", "RTX 5090", 16384, 0, ()),
+    ("meta-llama/Llama-3.1-8B-Instruct", "4x L4", 32768, 8, ("Qwen/Qwen3-8B",)),
+    ("openai/gpt-oss-120b", "8x H100", 131072, 16, ()),
 )
 
 
-def one(model: str, gpu: str, context: int, users: int, exhaustive: bool) -> dict[str, Any]:
+def one(model: str, gpu: str, context: int, users: int, also: tuple[str, ...], exhaustive: bool) -> dict[str, Any]:
     begin = time.process_time()
     from oomph.plan import run
     from oomph.search.fit import fit
@@ -32,10 +32,10 @@ def one(model: str, gpu: str, context: int, users: int, exhaustive: bool) -> dic
 
     gpus = parse_gpus(gpu)
     want = Want(context, users)
-    found = fit(model, gpus, want)
+    found = fit(model, gpus, want, also=also)
     took = time.process_time() - begin
     base, _ = base_of(model, gpus, "")
-    models, _ = models_of(base, False, ())
+    models, _ = models_of(base, False, also)
     spaces = Spaces(models, gpus, want, base.engine.version)
     space = spaces.space(context, users)
     grid = len(space.arms) * len(space.contexts) * len(space.users) * len(space.utilisations)
@@ -66,7 +66,7 @@ def main() -> int:
     head = f"{'':<44}{'checkpoints':>12}{'arms':>6}{'front':>7}{'plans':>7}{'s':>7}{'plans/s':>9}{'whole grid':>13}"
     print(head + (f"{'its hours':>11}" if given.exhaustive else ""))
     late = False
-    for n, (model, gpu, context, users) in enumerate(CASES):
+    for n, (model, gpu, context, users, _) in enumerate(CASES):
         more = ["--exhaustive"] if given.exhaustive else []
         done = subprocess.run([sys.executable, __file__, "--case", str(n), *more], capture_output=True, text=True)
         if done.returncode:

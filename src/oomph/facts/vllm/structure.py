@@ -5,6 +5,8 @@ A family names the habit on the part it concerns (`Part.only`, `Param.only`); a 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from oomph.facts.vllm.versions import Range, select
 
 
@@ -89,6 +91,7 @@ _BACKENDS = (
 )
 
 
+@lru_cache(maxsize=256)
 def habits(version: str, sm: int) -> frozenset[str]:
     rows = select((*HABITS, *_BACKENDS), version)
     return frozenset(h.name for h in rows if not h.sm or any(low <= sm < high for low, high in h.sm))
