@@ -1,0 +1,51 @@
+"""B04: llama.cpp or Ollama made the context smaller without being asked.
+
+What it is: where -c is not given, --fit lowers the context (to 4,096 tokens at the least) until every GPU keeps 1 GiB
+free. Ollama does the same once after a failed load, if the context was its own default.
+
+How to recognise it: "context size reduced from 262144 to 65536"; Ollama: "reducing automatic context and retrying
+once" with old_num_ctx and new_num_ctx.
+
+Look-alikes: "n_ctx_seq < n_ctx_train" only says that less than the trained length was asked for.
+
+What fixes it: -c N with the context that is needed (layers then move to the CPU), an 8-bit cache, a smaller
+quantisation.
+
+What does not: -c 0 in the hope of more: it means the whole trained length, and layers move to the CPU for it.
+
+Evidence: llama.cpp PR 16653 (llama_params_fit); Ollama llm/server.go.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    if case.failed or not case.has("lc_fit_context", "ol_retry_context"):
+        return None
+    kind = "lc_fit_context" if case.has("lc_fit_context") else "ol_retry_context"
+    before, after = case.value(kind, "before"), case.value(kind, "after")
+    if not before or not after:
+        return None
+    who = "llama.cpp's --fit" if kind == "lc_fit_context" else "Ollama, after a load that failed,"
+    text = f"{who} lowered the context from {before:,} to {after:,} tokens so that the model stays on the GPU."
+    remedies = (
+        Remedy(
+            "kv_dtype", "-fa on -ctk q8_0 -ctv q8_0", "flag", costs="8.5 bits a value: nearly twice the context", rank=1
+        ),
+        Remedy("context", f"-c {before}   (num_ctx in Ollama)", "flag", costs="layers move to the CPU for it", rank=3),
+    )
+    return Candidate(85, text, case.line(kind), remedies)
+
+
+RULE = Rule(
+    "B04",
+    "the context was made smaller without being asked",
+    ("kv_alloc", "weights_load"),
+    match,
+    engines=("llamacpp", "ollama"),
+    failure=False,
+    evidence=("llama.cpp PR 16653",),
+)
