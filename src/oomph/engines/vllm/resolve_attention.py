@@ -21,6 +21,8 @@ _ALWAYS = replace(defaults("0.32.0"), mm_prefix=True)
 def cache_dtype(model: Model, flag: str, d: Defaults, sm: int) -> str:
     if flag not in d.kv_dtypes:
         raise invalid("CacheConfig", ("cache_dtype", one_of(d.kv_dtypes), "literal_error", flag))
+    if model.architecture == "DeepseekV32ForCausalLM" and (flag if flag == "auto" else flag[:3]) in d.v32_fp8.split():
+        return "fp8_ds_mla"
     if flag == "bfloat16" and model.architecture == "DeepseekV32ForCausalLM":
         return "auto"
     if flag != "auto":

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.facts.vllm.defaults import CAPTURE_MAX, CAPTURE_MAX_BY_ARCHITECTURE, Defaults
+from oomph.facts.vllm.defaults import CAPTURE_MAX, Defaults
 
 # -O levels: config/vllm.py OPTIMIZATION_LEVEL_TO_CONFIG
 _LEVELS = {0: "NONE", 1: "PIECEWISE", 2: "FULL_AND_PIECEWISE", 3: "FULL_AND_PIECEWISE"}
@@ -54,8 +54,9 @@ def capture_sizes(
     given = flags.get("cudagraph_capture_sizes") or compilation.get("cudagraph_capture_sizes")
     asked = flags.get("max_cudagraph_capture_size") or compilation.get("max_cudagraph_capture_size")
     top = asked
-    if top is None and given is None:
-        top = CAPTURE_MAX_BY_ARCHITECTURE.get(architecture)
+    wide = d.capture_step_16
+    if top is None and given is None and architecture == "GptOssForCausalLM":
+        top, wide = d.capture_gpt_oss, True
     decode: list[int] = []
     if top is None:
         limit = d.capture_sm100 if sm // 10 == 10 else CAPTURE_MAX
@@ -78,9 +79,9 @@ def capture_sizes(
         return tuple(sizes)
     if flags.get("performance_mode") == "interactivity":
         small = list(range(1, min(top, 32) + 1))
-        sizes = small + [n for n in _steps(top, d.capture_step_16) if n >= 8]
+        sizes = small + [n for n in _steps(top, wide) if n >= 8]
     else:
-        sizes = _steps(top, d.capture_step_16)
+        sizes = _steps(top, wide)
     if d.capture_tokens and tokens <= top:
         sizes.append(tokens)
     return tuple(sorted({*sizes, *(n for n in decode if n <= tokens)}))

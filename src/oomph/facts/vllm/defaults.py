@@ -45,8 +45,8 @@ CAPTURE_SM100 = (Row(value=512, until="0.28.0"), Row(value=1024, since="0.28.0")
 CAPTURE_DECODE = (Row(value=0, until="0.29.0"), Row(value=1, since="0.29.0"))  # multiples of the decode query length
 CAPTURE_SEQS = (Row(value=0, until="0.31.0"), Row(value=1, since="0.31.0"))
 CAPTURE_MAX = 512
-# models/config.py GptOssForCausalLMConfig
-CAPTURE_MAX_BY_ARCHITECTURE = {"GptOssForCausalLM": 1024}
+# models/config.py GptOssForCausalLMConfig; up to 992 in steps of 16 from 256 on
+CAPTURE_GPT_OSS = (Row(value=992, until="0.11.1"), Row(value=1024, since="0.11.1"))
 
 HYBRID_PREFIX_CACHING = (Row(value=0, until="0.28.0"), Row(value=1, since="0.28.0"))
 # Prefix caching on hybrids: not at all; only where the model supports mode "all"; both modes; "align" whenever a draft
@@ -399,6 +399,12 @@ DIFF_KV = (
     Row(value="flash or triton", since="0.24.0"),
 )
 KV_DTYPE_IGNORED = (Row(value="MiMoV2", until="0.32.0"), Row(value="", since="0.32.0"))
+# models/config.py DeepseekV32ForCausalLM: which --kv-cache-dtype becomes fp8_ds_mla before the layers are built
+V32_FP8 = (
+    Row(value="auto fp8", until="0.11.1"),
+    Row(value="fp8", since="0.11.1", until="0.18.0"),
+    Row(value="", since="0.18.0"),
+)
 SINKS_NEED_FA3 = "Sinks are only supported in FlashAttention 3"
 # models/config.py NemotronHForCausalLMConfig: the recurrent state where the config names no dtype; before 0.13.0 the
 # convolution's, whatever the config says
@@ -419,6 +425,8 @@ class Defaults(Struct, frozen=True):
     capture_tokens: bool
     capture_sm100: int
     capture_decode: bool
+    capture_gpt_oss: int
+    v32_fp8: str
     capture_seqs: bool
     hybrid_prefix_caching: bool
     mamba_modes: str
@@ -497,6 +505,8 @@ def defaults(version: str) -> Defaults:
         capture_tokens=yes(CAPTURE_TOKENS),
         capture_sm100=int(of(CAPTURE_SM100)),
         capture_decode=yes(CAPTURE_DECODE),
+        capture_gpt_oss=int(of(CAPTURE_GPT_OSS)),
+        v32_fp8=str(of(V32_FP8)),
         capture_seqs=yes(CAPTURE_SEQS),
         hybrid_prefix_caching=yes(HYBRID_PREFIX_CACHING),
         mamba_modes=str(of(MAMBA_MODES)),
