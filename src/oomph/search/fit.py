@@ -83,6 +83,8 @@ def fit(
     if want.context > spaces.longest:
         notes = (*notes, f"the model itself takes {spaces.longest:,} tokens at most")
     pick = choose(front, want) if met else choose(nearest, want)
+    if met and pick is not None and pick.context != want.context:
+        front, pick = _stretched(solver, spaces, front, pick)
     if pick is not None and pick.arm.layout.gpus > _NODE:
         notes = (*notes, f"{pick.arm.layout.gpus} GPUs are more than one node has: --emit lws")
     shown = front if met else nearest
@@ -124,6 +126,15 @@ def _search(solver: Solver, spaces: Spaces, want: Want) -> tuple[list[Point], bo
         if front:
             return front, True, False
     return [], False, False
+
+
+def _stretched(solver: Solver, spaces: Spaces, front: list[Point], pick: Point) -> tuple[list[Point], Point]:
+    """The front's contexts are doublings: the pick gets the longest that its users allow."""
+    space = spaces.space(spaces.want.context, spaces.want.users, [pick.arm])
+    grid = [c for c in context_grid(spaces.longest) if c > pick.context]
+    longest = solver.longest(pick.arm, pick.users, space, grid)
+    longer = solver.point(pick.arm, longest, pick.users, space, (pick.quality, pick.speed)) if longest else None
+    return (pareto([*front, longer]), longer) if longer is not None else (front, pick)
 
 
 def _nearest(solver: Solver, spaces: Spaces, want: Want) -> list[Point]:

@@ -12,6 +12,7 @@ from oomph.search.solve import Point, Solver
 from oomph.search.space import Arm, context_grid
 from oomph.units import gib
 
+SAME = "fits too, and is not better"
 WHERE = {
     "startup_free_memory": "refused at the start, too little is free",
     "weights_load": "out of memory loading the weights",
@@ -50,6 +51,8 @@ def neighbours(solver: Solver, p: Point, spaces: Spaces) -> list[Neighbour]:
     out = []
     for label, context, users, utilisation, arm in steps:
         why = reason(solver, arm, context, users, utilisation)
+        if why == SAME and arm == p.arm and (context > p.context or users > p.users):
+            why = "fits too: more than was asked for"
         out.append(Neighbour(label, why))
     return out
 
@@ -65,7 +68,7 @@ def reason(solver: Solver, arm: Arm, context: int, users: int, utilisation: floa
         return "fits only without the margin: the uncertain terms could tip it"
     if found.concurrency < users:
         return f"room for {int(found.concurrency)} requests of {context:,} tokens, not {users}"
-    return "fits too, and is not better"
+    return SAME
 
 
 def _next(longest: int, context: int) -> list[int]:
