@@ -63,7 +63,9 @@ def rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: Rank, dr
         _pin(estimate(model, graphs, _per_token(model, batch), len(layers), known=known), dep),
         _sampler_buffers(model, batch),
     )
-    room = rank.device.total_bytes - rank.device.used_bytes - terms.context.bytes - terms.runner.bytes
+    terms = replace(terms, before_load=_before_load(resolved, terms.non_torch.bytes))
+    taken = terms.context.bytes + terms.before_load + terms.runner.bytes
+    room = rank.device.total_bytes - rank.device.used_bytes - taken
     died = passes(model, resolved, dep, build, rank.device, room, draft=draft) if terms.load_peak.bytes > room else None
     budget = pick(facts.BUDGET, resolved.version)
     return RankInput(
@@ -123,6 +125,12 @@ def _context(resolved: Resolved, rank: Rank) -> Term:
 def _non_torch(resolved: Resolved, rank: Rank) -> Term:
     n = facts.NON_TORCH_EAGER if resolved.enforce_eager else facts.NON_TORCH_COMPILED
     return _spread("non_torch", n, 0.05 if rank.measured else 0.4, "measured", _where(rank))
+
+
+def _before_load(resolved: Resolved, non_torch: int) -> int:
+    """Of several ranks NCCL_BYTES, found in a load that failed, has it already."""
+    distributed = resolved.tensor_parallel_size * resolved.pipeline_parallel_size > 1
+    return 0 if distributed else min(facts.NON_TORCH_BEFORE_LOAD, non_torch)
 
 
 def _where(rank: Rank) -> str:

@@ -30,6 +30,7 @@ class Terms(Struct, frozen=True):
     non_torch: Term
     cudagraph: Term
     sampler: int  # logits of the warm-up that follow the KV cache
+    before_load: int = 0  # the part of non_torch that is there before the first weight
 
 
 class RankInput(Struct, frozen=True):
@@ -90,13 +91,13 @@ def stages(r: RankInput, kv: KvPlan | None) -> list[Step]:
 
     slack = t.context.high - t.context.bytes
     add("startup_free_memory", base, 0, slack, "")
-    loaded = base + t.runner.bytes + t.weights.bytes
+    loaded = base + t.before_load + t.runner.bytes + t.weights.bytes
     load_extra = max(0, t.load_peak.bytes - t.weights.bytes)
     load_slack = slack + (t.load_peak.high - t.load_peak.bytes)
     tried = r.died.tried if r.died else 0
     add("weights_load", loaded, load_extra, load_slack, r.texts.load_failed, _where(r), tried)
     act_slack = load_slack + t.activation.high - t.activation.bytes + t.non_torch.high - t.non_torch.bytes
-    profiled = loaded + t.non_torch.bytes + t.persistent
+    profiled = loaded - t.before_load + t.non_torch.bytes + t.persistent
     add(
         "profile_run",
         profiled,

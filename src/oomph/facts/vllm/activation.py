@@ -102,6 +102,8 @@ BUDGET: tuple[BudgetRules, ...] = (
 CONTEXT_H200 = 552_402_944  # total - free at the first snapshot: CUDA context, cuBLAS and friends
 NON_TORCH_EAGER = 241_172_480  # what grows outside PyTorch while profiling
 NON_TORCH_COMPILED = 249_561_088
+# of them, there before the first weight: 722,272,256 B beside the allocator then, 552,402,944 B at the first snapshot
+NON_TORCH_BEFORE_LOAD = 162 * MIB
 _CONTEXT_BASE = 150 * MIB
 # Communicators of one more group of ranks. With the context of a 70-SM RTX 5070 Ti this makes the 0.44 GiB that a
 # two-GPU start-up of vLLM 0.21.0 printed as used outside PyTorch.
