@@ -200,3 +200,27 @@ def test_ranks_together_hold_the_checkpoint(model: str, tp: int, version: str) -
         whole = alone.ranks[0].created_bytes
         together = sum(r.created_bytes for r in split.ranks)
         assert whole * 0.999 <= together <= whole * 1.25 * tp
+
+
+def test_a_draft_model_has_a_kv_cache_too() -> None:
+    spec = '{"model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 3}'
+    made = plan(["vllm", "serve", "Qwen/Qwen3-8B", "--speculative-config", spec], gpu="H100", engine="vllm==0.21.0")
+    assert made.kv is not None and sum(g.layers for g in made.kv.groups) == 36 + 28
+
+
+def test_the_tightest_replica_is_planned() -> None:
+    made = plan("vllm serve Qwen/Qwen3-8B -dp 2 --max-model-len 8192", gpu="RTX 4090, RTX 5070 Ti")
+    assert made.ranks[0].gpu == "RTX 5070 Ti" and not made.fits
+
+
+def test_a_bare_assertion_is_said_in_words() -> None:
+    made = plan("vllm serve microsoft/phi-4 -tp 8", gpu="8x H100")
+    assert made.verdict.message == "AssertionError" and "10 KV heads" in made.warnings[-1]
+
+
+def test_a_saving_that_the_engine_gives_to_the_cache_is_explained() -> None:
+    gpu = {"name": "RTX 3090", "total_bytes": 19 << 30, "used_bytes": 0}
+    flags = "--enforce-eager --gpu-memory-utilization 0.98 --max-model-len 1024"
+    made = plan(f"vllm serve Qwen/Qwen3-VL-4B-Instruct {flags}", gpu=gpu, engine="vllm==0.24.0")
+    assert made.verdict.stage == "sampler_warmup"
+    assert any("the KV cache takes all" in w for w in made.warnings)

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.engines.vllm.kv import KvPlan, kv
+from oomph.engines.vllm.notes import failure_notes, refusal_notes, refusal_text
 from oomph.engines.vllm.resolve import Resolved, resolve
 from oomph.engines.vllm.terms import Rank, given, rank_input
 from oomph.engines.vllm.timeline import RankInput, available_kv, requested, stages, verdict
@@ -20,10 +21,11 @@ from oomph.ir.timeline import Verdict
 
 def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) -> Plan:
     """`draft`: the model that --speculative-config names, where it is another one."""
-    resolved = resolve(model, deployment)
+    resolved = resolve(model, deployment, draft)
     notes = (*deployment.notes, *resolved.notes, *model.warnings)
     if resolved.refusal is not None:
-        refused = Verdict(False, "other", 0, resolved.refusal.message)
+        notes = (*notes, *refusal_notes(resolved.refusal, model, resolved))
+        refused = Verdict(False, "other", 0, refusal_text(resolved.refusal))
         return Plan(deployment, model.name, refused, resolved=summary(resolved), warnings=notes)
     ranks = _ranks(resolved, deployment)
     inputs = _inputs(model, deployment, resolved, ranks, draft)
@@ -45,15 +47,19 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
         _kv_summary(cache),
         summary(resolved, cache),
         _assumptions(inputs),
-        notes,
+        (*notes, *failure_notes(worst, model, resolved, inputs)),
     )
 
 
 def _ranks(resolved: Resolved, deployment: Deployment) -> list[Rank]:
-    """vLLM gives GPUs to ranks in order: tensor-parallel ranks of the first stage, then the next stage."""
+    """vLLM gives GPUs to ranks in order: tensor-parallel ranks of the first stage, then the next stage, then the next
+    data-parallel replica. Replicas are alike but for their cards: the tightest one is planned."""
     tp, pp = resolved.tensor_parallel_size, resolved.pipeline_parallel_size
     gpus = deployment.gpus
-    return [Rank(i, i % tp, i // tp, gpus[min(i, len(gpus) - 1)]) for i in range(tp * pp)]
+    starts = range(0, min(len(gpus), tp * pp * resolved.data_parallel_size) - tp * pp + 1, tp * pp)
+    replicas = [gpus[at : at + tp * pp] for at in starts] or [gpus]
+    cards = min(replicas, key=lambda cards: min(card.total_bytes - card.used_bytes for card in cards))
+    return [Rank(i, i % tp, i // tp, cards[min(i, len(cards) - 1)]) for i in range(tp * pp)]
 
 
 def _inputs(

@@ -32,7 +32,7 @@ def _limit(value: Any) -> int:
     return value if isinstance(value, int) else 999
 
 
-def _scaled_rotary(model: Model) -> bool:
+def scaled_rotary(model: Model) -> bool:
     """Only DeepSeek's scaled rotary tables depend on the operators that turn the heads (weights.py _rope_dtype)."""
     mixers = (m for layer in model.layers[:8] for m in layer.mixers if isinstance(m, Attention))
     return any(m.rope is not None and m.rope.kind == "deepseek_yarn" for m in mixers)
@@ -77,7 +77,7 @@ def build_for(
         drafts=False,
         kv_scales=kv_scales(method, nbytes(dtype, 1), kv),
         mla_kv_scales=mla_kv_scales(method, nbytes(dtype, 1)),
-        rotary_kernels=bool(flags.get("enforce_eager")) and _scaled_rotary(model),
+        rotary_kernels=bool(flags.get("enforce_eager")) and scaled_rotary(model),
         habits=habits(version, sm),
         global_scales=sm >= 100,
         separate_tied_head=rules.separate_tied_head,
