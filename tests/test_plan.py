@@ -224,3 +224,10 @@ def test_a_saving_that_the_engine_gives_to_the_cache_is_explained() -> None:
     made = plan(f"vllm serve Qwen/Qwen3-VL-4B-Instruct {flags}", gpu=gpu, engine="vllm==0.24.0")
     assert made.verdict.stage == "sampler_warmup"
     assert any("the KV cache takes all" in w for w in made.warnings)
+
+
+def test_turing_has_no_bfloat16() -> None:
+    made = plan("vllm serve Qwen/Qwen3-0.6B --dtype bfloat16", gpu="T4", engine="vllm==0.21.0")
+    assert made.verdict.stage == "other"
+    assert "Your Tesla T4 GPU has compute capability 7.5" in made.verdict.message
+    assert plan("vllm serve Qwen/Qwen3-0.6B", gpu="T4", engine="vllm==0.21.0").resolved["dtype"] == "float16"

@@ -44,7 +44,7 @@ from oomph.engines.vllm.resolve_modes import (
     model_runner,
     speculation,
 )
-from oomph.engines.vllm.resolve_verify import verified_utilization, verify_batch, verify_parallel, verify_sizes
+from oomph.engines.vllm.resolve_verify import verified_utilization, verify_batch, verify_dtype, verify_parallel, verify_sizes
 from oomph.facts.vllm.defaults import Defaults, defaults
 from oomph.facts.vllm.kv import rules
 from oomph.facts.vllm.structure import habits
@@ -195,6 +195,7 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
     if draft is not None and external:
         model = drafting(model, draft, after=r.speculative_method != "draft_model")
     flags, facts, gpu = dep.flags, facts_of(model), dep.gpus[0]
+    verify_dtype(r.dtype, gpu)
     verify_build(model, d, r.stages)
     mm_prefix = mm_prefix_lm(model, flags, d)
     backend, fa = forced_backend(model, facts, flags, gpu.sm, r.kv_cache_dtype, d)

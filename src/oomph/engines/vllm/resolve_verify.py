@@ -10,6 +10,7 @@ from oomph.engines.vllm.model_facts import ModelFacts
 from oomph.facts.vllm import refusals
 from oomph.facts.vllm.defaults import Defaults
 from oomph.facts.vllm.versions import pick
+from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 
 _BOUNDS = {
@@ -41,6 +42,18 @@ def unknown_dtype(flag: str) -> Refused:
     literal = "dtype.literal[" + ",".join(f"'{n}'" for n in _DTYPES) + "]"
     instance = ("dtype.is-instance[dtype]", "Input should be an instance of dtype", "is_instance_of", flag)
     return invalid("ModelConfig", (literal, one_of(_DTYPES), "literal_error", flag), instance)
+
+
+def verify_dtype(dtype: str, gpu: Device) -> None:
+    """platforms/cuda.py:636 check_if_supports_dtype, asked when the worker starts (gpu_worker.py:503, 0.32.0)."""
+    if dtype == "bfloat16" and gpu.vendor == "nvidia" and 0 < gpu.sm < 80:
+        name, capability = gpu.driver_name or gpu.name, f"{gpu.sm // 10}.{gpu.sm % 10}"
+        raise Refused(
+            "ValueError",
+            "Bfloat16 is only supported on GPUs with compute capability of at least 8.0. "
+            f"Your {name} GPU has compute capability {capability}. You can use float16 instead by explicitly setting "
+            "the `dtype` flag in CLI, for example: --dtype=half.",
+        )
 
 
 def verified_utilization(flags: Mapping[str, Any], d: Defaults) -> float:
