@@ -177,10 +177,6 @@ def complain(refused: OomphError) -> int:
     return _complain(refused.message, refused.hint, refused.exit_code)
 
 
-def complain(refused: OomphError) -> int:
-    return _complain(refused.message, refused.hint, refused.exit_code)
-
-
 def _complain(message: str, hint: str, code: int) -> int:
     try:
         print(f"oomph: error: {_printable(message)}", file=sys.stderr)

@@ -44,7 +44,13 @@ from oomph.engines.vllm.resolve_modes import (
     model_runner,
     speculation,
 )
-from oomph.engines.vllm.resolve_verify import verified_utilization, verify_batch, verify_dtype, verify_parallel, verify_sizes
+from oomph.engines.vllm.resolve_verify import (
+    verified_utilization,
+    verify_batch,
+    verify_dtype,
+    verify_parallel,
+    verify_sizes,
+)
 from oomph.facts.vllm.defaults import Defaults, defaults
 from oomph.facts.vllm.kv import rules
 from oomph.facts.vllm.structure import habits
