@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 TRUTH = ROOT / "tests" / "truth"
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "engines" / "vllm"), str(ROOT / "tests" / "logs")]
+sys.path[:0] = [str(ROOT / p) for p in ("tools", "tests", "tests/engines/vllm", "tests/logs")]
 
 
 class Sample(NamedTuple):
@@ -105,34 +105,57 @@ def logs(truth: Path) -> Iterator[Sample]:
             yield from (Sample(group, term, miss, False, True) for miss in score.misses)
 
 
+def plans_kept() -> Iterator[Sample]:
+    """Whole plans against vLLM's own Python (tests/truth/oracle-plans.jsonl.gz)."""
+    import plan_truth
+
+    for row in plan_truth.rows():
+        got = plan_truth.planned(row, row["model"], plan_truth.model(row["model"]))
+        yield from _figures(f"plans, vLLM {row['vllm']}", row["id"], plan_truth.figures(row, got))
+
+
+def _figures(group: str, name: str, figures: dict[str, tuple[Any, Any]]) -> Iterator[Sample]:
+    for term, (ours, theirs) in figures.items():
+        if term == "created_bytes":
+            ours, theirs = sum(ours), sum(theirs)
+        yield Sample(group, term, name, ours, theirs)
+
+
 def oracle(truth: Path, models: Path) -> Iterator[Sample]:
-    """Created weights, settings and KV cache against the oracle's rows."""
-    import accuracy_kv
-    import accuracy_weights
+    """Whole plans against the answers of the folder that was given."""
+    import tempfile
 
-    from oomph.errors import OomphError
+    import accuracy_oracle
 
-    for line in (truth / "oracle.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        group, name = f"oracle, vLLM {row['vllm']}", row["id"]
-        folder = accuracy_kv.folder_of(row, truth, models)
-        if not (folder / "config.json").exists():
-            continue
-        try:
-            if row.get("weights") and not row.get("suspect"):
-                ours, theirs = accuracy_weights.check(row, folder, False)
-                yield Sample(group, "weights, bytes created", name, ours, theirs)
-            if not isinstance(row["kv_bytes"], int):
-                row["kv_bytes"] = 1 << 40
-            for term, wanted, got in accuracy_kv.judge(row, accuracy_kv.load(folder)):
-                yield Sample(group, term, name, got, wanted)
-        except OomphError as refused:
-            yield Sample(group, "planned", name, str(refused), "")
+    folders = {"zoo": models, "configs": truth / "configs", "extra": truth / "extra"}
+    rows = [json.loads(line) for line in (truth / "oracle.jsonl").read_text().splitlines()]
+    with tempfile.TemporaryDirectory() as scratch:
+        for row in sorted(rows, key=lambda r: str(r["model"])):
+            name = Path(row["model"]).name
+            folder = folders[row["src"]] / name
+            if (folder / "config.json").exists():
+                made = accuracy_oracle.checkpoint(folder, Path(scratch) / row["src"] / name)
+                figures = accuracy_oracle.judge(row, made)
+                yield from _figures(f"oracle, vLLM {row['vllm']}", row["id"], figures)
+
+
+def h200_kept() -> Iterator[Sample]:
+    """Plans against start-ups measured on one H200 (tests/truth/h200.jsonl)."""
+    import h200_truth
+
+    for row in h200_truth.measured():
+        plan = h200_truth.planned(row)
+        if row["error"] or row["available_kv_bytes"]:
+            yield Sample("one H200", "starts or not", row["id"], plan.verdict.fits, row["error"] is None)
+        for term, field in h200_truth.FIELDS.items():
+            if plan.ranks and row[field]:
+                yield Sample("one H200", term, row["id"], plan.ranks[0].terms[term].bytes, row[field])
 
 
 def h200(truth: Path) -> Iterator[Sample]:
     """Plans against real start-ups on one H200."""
     import accuracy_h200
+    from h200_truth import HOLDER
 
     from oomph.engines.vllm.planner import plan_vllm
     from oomph.ir.deployment import Deployment, Engine
@@ -146,7 +169,7 @@ def h200(truth: Path) -> Iterator[Sample]:
         config = json.loads((case["folder"] / "config.json").read_text())
         model = build_model(case["folder"].name, accuracy_h200.merge(config, flags.pop("hf_overrides", {})))
         total = accuracy_h200.TOTAL
-        gpu = Device("H200", total, (9, 0), driver_name="NVIDIA H200", sm_count=132, used_bytes=case["used"])
+        gpu = Device("H200", total, (9, 0), driver_name="NVIDIA H200", sm_count=132, used_bytes=case["used"] and case["used"] + HOLDER)
         cache = "warm" if case["cache"] == "warm" else "cold"
         engine = Engine("vllm", "0.21.0")
         plan = plan_vllm(model, Deployment(engine, model.name, flags, (gpu,), usage="llm", compile_cache=cache))
@@ -175,7 +198,7 @@ def report(samples: Iterator[Sample]) -> None:
 
 def main() -> None:
     given = [Path(a) for a in sys.argv[1:3]]
-    runs: list[Callable[[], Iterator[Sample]]] = [zoo, kv_kept, partial(logs, TRUTH)]
+    runs: list[Callable[[], Iterator[Sample]]] = [zoo, kv_kept, plans_kept, h200_kept, partial(logs, TRUTH)]
     if given:
         truth, models = given[0], given[1] if len(given) > 1 else given[0].parent / "models"
         runs += [partial(oracle, truth, models)] if (truth / "oracle.jsonl").exists() else []

@@ -5,37 +5,16 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from h200_truth import VERSION, Case, rows
+from h200_truth import FIELDS, measured, planned
 
-from oomph.engines.vllm.planner import plan_vllm
-from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
 
-# Measured with a checkpoint that quantised linear_attn.in_proj_ba too, which the configuration kept here does not.
-OTHER_CONFIG = "c_Qwen3.6-27B-W4_eager_b8192"
-ROWS = [row for row in rows() if row["id"] != OTHER_CONFIG]
-# The process that held memory beside the engine has a context of its own: free memory fell by this much more.
-HOLDER = 548_995_072
-FIELDS = {
-    "weights": "weights_bytes", "activation_peak": "activation_peak_bytes", "cudagraph": "cudagraph_bytes",
-    "available_kv": "available_kv_bytes",
-}  # fmt: skip
+ROWS = measured()
 
 
 @cache
 def plans() -> dict[str, Plan]:
-    out = {}
-    for row in ROWS:
-        case = Case(row)
-        held = row["held_by_others"] and row["held_by_others"] + HOLDER
-        card = Device("H200", row["total_bytes"], (9, 0), driver_name="NVIDIA H200", sm_count=132,
-                      used_bytes=held)  # fmt: skip
-        warm = "warm" if row["compile_cache"] == "warm" else "cold"
-        flags = case.deployment.flags
-        asked = Deployment(Engine("vllm", VERSION), row["model"], flags, (card,), usage="llm", compile_cache=warm)
-        out[row["id"]] = plan_vllm(case.model, asked)
-    return out
+    return {row["id"]: planned(row) for row in ROWS}
 
 
 def errors(term: str, *, of_card: bool = False) -> dict[str, float]:
