@@ -169,7 +169,8 @@ def h200(truth: Path) -> Iterator[Sample]:
         config = json.loads((case["folder"] / "config.json").read_text())
         model = build_model(case["folder"].name, accuracy_h200.merge(config, flags.pop("hf_overrides", {})))
         total = accuracy_h200.TOTAL
-        gpu = Device("H200", total, (9, 0), driver_name="NVIDIA H200", sm_count=132, used_bytes=case["used"] and case["used"] + HOLDER)
+        used = case["used"] and case["used"] + HOLDER
+        gpu = Device("H200", total, (9, 0), driver_name="NVIDIA H200", sm_count=132, used_bytes=used)
         cache = "warm" if case["cache"] == "warm" else "cold"
         engine = Engine("vllm", "0.21.0")
         plan = plan_vllm(model, Deployment(engine, model.name, flags, (gpu,), usage="llm", compile_cache=cache))
