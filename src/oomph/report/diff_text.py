@@ -30,7 +30,7 @@ def print_diff(made: Diff, out: TextIO | None = None) -> None:
 def render(made: Diff, style: Style) -> str:
     a, b = made.before, made.after
     lines = ["", f"  {style.bold(_name(a))}  ->  {style.bold(_name(b))}", ""]
-    lines += [f"  {'':<30}{_side(a):>22}{_side(b):>22}"]
+    lines += [f"  {'':<30}  {_side(a):>22}  {_side(b):>22}"]
     for change in made.changes:
         if change.kind in ("figure", "verdict"):
             lines.append(_row(change))
@@ -38,13 +38,14 @@ def render(made: Diff, style: Style) -> str:
     if settings:
         lines += ["", f"  {style.bold('Settings that move')}"] + [_row(c) for c in settings]
     steps = [c for c in made.steps if c.kind != "setting" or c.what in {s.what for s in settings}]
+    steps = [c for c in steps if _show(c.what, c.before) != _show(c.what, c.after)]
     if steps:
         lines += ["", f"  {style.bold('Which release')}"]
         by_release: dict[str, list[Change]] = {}
         for step in steps:
             by_release.setdefault(step.since, []).append(step)
         for release, moved in by_release.items():
-            lines += [f"  {release:<8} {_short(c)}" for c in moved[:6]]
+            lines += [f"  {release if i == 0 else '':<8} {_short(c)}" for i, c in enumerate(moved[:6])]
     lines += [f"  {style.bad('flag')}     {sentence}" for sentence in made.flags]
     if not made.changes:
         lines.append("  nothing moves")
@@ -65,6 +66,8 @@ def _side(plan: Any) -> str:
 def _show(what: str, value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{n} x {name}" for name, n in value.items())
     if isinstance(value, list):
         return f"{len(value)} sizes" if value else "none"
     if isinstance(value, int) and not isinstance(value, bool):
@@ -74,7 +77,7 @@ def _show(what: str, value: Any) -> str:
 
 def _row(c: Change) -> str:
     name = _NAMES.get(c.what, c.what.replace("_", " "))
-    return f"  {name:<30}{_show(c.what, c.before):>22}{_show(c.what, c.after):>22}"
+    return f"  {name:<30}  {_show(c.what, c.before):>22}  {_show(c.what, c.after):>22}"
 
 
 def _short(c: Change) -> str:
