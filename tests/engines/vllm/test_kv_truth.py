@@ -77,7 +77,13 @@ def _kv_misses(row: dict[str, Any], r: Resolved, plan: KvPlan) -> list[str]:
     return [f"{row['id']} {row['vllm']} {t}: {a} but {b}" for t, a, b in pairs if a is not None and a != b]
 
 
+def _worker_refuses(row: dict[str, Any]) -> bool:
+    """The answers were asked of the engine without a worker; a worker refuses bfloat16 on cards that lack it."""
+    return row["flags"].get("dtype") == "bfloat16" and row["gpu"][1] < 80
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_equal_to_the_engine(version: str) -> None:
-    misses = [m for row in rows() if row["vllm"] == version for m in _misses(row, *planned(row))]
+    asked = [r for r in rows() if r["vllm"] == version and not _worker_refuses(r)]
+    misses = [m for row in asked for m in _misses(row, *planned(row))]
     assert not misses, f"{len(misses)} misses:\n" + "\n".join(misses[:20])
