@@ -98,6 +98,7 @@ class Req:
 class Reference:
     def __init__(self, config: Config, time: StepTime, workload: Any, *, thorough: bool = True) -> None:
         self.thorough = thorough
+        self.caching = config.prefix_caching
         self.c, self.time, self.workload = config, time, workload
         self.groups = config.expanded()
         self.pool = Pool(config.num_blocks, config.uncached_first)
@@ -327,7 +328,7 @@ class Reference:
 
     def lookup(self, req: Req) -> tuple[list[list[Block]], int]:
         none: list[list[Block]] = [[] for _ in self.groups]
-        if not self.c.prefix_caching or not req.job.chain or any(g.kind == "state" for g in self.groups):
+        if not self.caching or any(g.kind == "state" for g in self.groups):
             return none, 0
         length = req.tokens - 1
         kinds = sorted(dict.fromkeys(self.groups), key=lambda g: g.kind != "full")
@@ -357,7 +358,7 @@ class Reference:
     def longest(self, req: Req, group: Group, ids: list[int], length: int) -> list[list[Block]]:
         size = group.block_size
         count = length // size
-        keys = block_keys(req.job.chain, size, length)
+        keys = block_keys(req.job, size, length)
         drop = self.c.drop_last_hit
 
         def cached(i: int) -> list[Block] | None:
@@ -471,12 +472,12 @@ class Reference:
         self.pool.give(removed)
 
     def remember(self, req: Req, tokens: int) -> None:
-        if not self.c.prefix_caching or not req.job.chain:
+        if not self.caching:
             return
         for i, group in enumerate(self.groups):
             if group.kind == "state":
                 continue
-            keys = block_keys(req.job.chain, group.block_size, tokens)
+            keys = block_keys(req.job, group.block_size, tokens)
             for j in range(req.keyed[i], len(keys)):
                 block = req.blocks[i][j]
                 if block is not self.pool.null:

@@ -26,6 +26,7 @@ from oomph.simulate.workloads import Arrivals, Drawn, Shape, Traced, shape
 PER_USER = 20  # requests of each user in a run, if nobody says how many
 OPEN_SECONDS = 120  # of an open load, if nobody says how many requests
 MOST_USERS = 4096
+BLOCKS_UP_TO = 3_000_000  # tokens of a load without shared prefixes whose blocks are followed if it preempts
 
 
 class Setup(Struct, frozen=True):
@@ -121,8 +122,18 @@ def simulate(setup: Setup, load: Load, *, most_preemptions: int = -1) -> Result:
     """One load on one deployment; after more than `most_preemptions` (-1: any number) it is not played to its end."""
     config = setup.built.config
     workload = _workload(setup, load)
+    result = _play(setup, load, workload, workload.shared, most_preemptions)
+    small = result.requests * (load.shape.prompt + load.shape.output) <= BLOCKS_UP_TO
+    if result.preemptions and config.prefix_caching and most_preemptions < 0 and not workload.shared and small:
+        # who was preempted finds its own blocks again: then every block has to be followed
+        return _play(setup, load, _workload(setup, load), True, most_preemptions)
+    return result
+
+
+def _play(setup: Setup, load: Load, workload: Drawn | Traced, shared: bool, most_preemptions: int) -> Result:
+    config = setup.built.config
     collector = Collector(config)
-    scheduler = Scheduler(config, setup.built.time, workload, collector, workload.shared)
+    scheduler = Scheduler(config, setup.built.time, workload, collector, shared)
     while scheduler.run(scheduler.steps + 2000):
         if 0 <= most_preemptions < scheduler.preemptions:
             collector.preemptions = max(collector.preemptions, scheduler.preemptions)

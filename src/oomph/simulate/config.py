@@ -12,6 +12,9 @@ Kind = Literal["full", "window", "chunk", "state"]
 Gate = Literal["chunk", "full", "capped"]
 
 
+OWN = 1 << 56  # segment ids of what only one request has begin here
+
+
 class Group(Struct, frozen=True):
     """One KV cache group: the layers that share a block table. Equal groups are written once, with `count`."""
 
@@ -78,7 +81,8 @@ class Config(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """One request. `chain`: (segment id, tokens) pairs that other requests may share; what follows them is unique."""
+    """One request. `chain`: (segment id, tokens) pairs that other requests may share; what follows them is unique
+    (and still found again by the request itself, once it was preempted)."""
 
     id: int
     at: int  # arrival, in ticks
@@ -103,11 +107,11 @@ class Record(Struct, frozen=True):
     output: int = 0
 
 
-def block_keys(chain: tuple[tuple[int, int], ...], block_size: int, tokens: int) -> list[int]:
-    """One hash for every full block of `tokens` that lies in the chain; a hash stands for all tokens before it."""
+def block_keys(job: Job, block_size: int, tokens: int) -> list[int]:
+    """One hash for every full block of the first `tokens`; a hash stands for all tokens before it."""
     keys: list[int] = []
     end, parent, start = block_size, 0, 0
-    for segment, length in chain:
+    for segment, length in (*job.chain, (OWN + job.id, tokens)):
         stop = start + length
         while end <= min(stop, tokens):
             keys.append(hash((parent, segment, end)))

@@ -211,7 +211,7 @@ class BlockPool:
         self.hit_of = (req, req.tokens, self.version)
         self.hits = [[] for _ in self.groups]
         self.hit_length = 0
-        if not self.cacheable or not req.job.chain:
+        if not self.cacheable:
             return 0
         length = req.tokens - 1
         found: dict[int, list[list[Block]]] = {}
@@ -236,7 +236,7 @@ class BlockPool:
 
     def _keys(self, req: Live, size: int) -> list[int]:
         if size not in req.keys:
-            req.keys[size] = block_keys(req.job.chain, size, sum(n for _, n in req.job.chain))
+            req.keys[size] = block_keys(req.job, size, req.job.prompt + req.output)
         return req.keys[size]
 
     def _longest(self, req: Live, group: Group, ids: list[int], length: int) -> list[list[Block]]:
@@ -364,7 +364,7 @@ class BlockPool:
 
     def _remember(self, req: Live, tokens: int) -> None:
         """cache_full_blocks: from now on others find these blocks."""
-        if not self.cacheable or not req.job.chain:
+        if not self.cacheable:
             return
         for i, group in enumerate(self.groups):
             if tokens // group.block_size <= req.keyed[i]:
