@@ -238,11 +238,11 @@ class Solver:
     def _any(self, group: list[Arm], space: Space) -> bool:
         """Each KV dtype apart: the engine may refuse one of them whatever the memory."""
         for dtype in dict.fromkeys(a.kv_dtype for a in group):
-            least = min((a for a in group if a.kv_dtype == dtype), key=_hunger)
-            found = self.outcome(least, space.contexts[0], space.users[0], self.default)
-            refused = found.plan is None or found.plan.verdict.stage == "other"
-            if refused or self._possible(least, space):
-                return True
+            for least in _frugal([a for a in group if a.kv_dtype == dtype]):
+                found = self.outcome(least, space.contexts[0], space.users[0], self.default)
+                refused = found.plan is None or found.plan.verdict.stage == "other"
+                if refused or self._possible(least, space):
+                    return True
         return False
 
     def _possible(self, arm: Arm, space: Space) -> bool:
@@ -302,9 +302,23 @@ def _by_towers(arm: Arm) -> tuple[object, ...]:
     return (arm.model, arm.layout, arm.offload_gib, arm.text_only, arm.drafts)
 
 
-def _hunger(arm: Arm) -> tuple[object, ...]:
-    """Smallest for the arm that takes least memory."""
-    return (not arm.text_only, arm.drafts, not arm.eager, not arm.few_graphs, not arm.prefix_off, arm.tokens or 1 << 30)
+def _hunger(arm: Arm) -> tuple[int, ...]:
+    """What takes memory, part by part."""
+    graphs = 0 if arm.eager else 1 if arm.few_graphs else 2
+    return (not arm.text_only, arm.drafts, graphs, not arm.prefix_off, arm.tokens or 1 << 30)
+
+
+def _frugal(arms: list[Arm]) -> list[Arm]:
+    """Those than which no other takes less in every part; of a whole product there is one."""
+    hungers = {arm: _hunger(arm) for arm in arms}
+    least = min(hungers.values(), key=sum)
+    if all(all(x <= y for x, y in zip(least, h, strict=True)) for h in hungers.values()):
+        return [next(arm for arm, h in hungers.items() if h == least)]
+    return [
+        arm
+        for arm, h in hungers.items()
+        if not any(o != h and all(x <= y for x, y in zip(o, h, strict=True)) for o in hungers.values())
+    ]
 
 
 def judge(plan: Plan, *, margin: bool) -> Outcome:
