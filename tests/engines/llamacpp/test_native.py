@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from native import Native
 
 from oomph.engines.llamacpp.cache import layer_caches, output_bytes, refusal
 from oomph.engines.llamacpp.compute import gpu_buffer, graph, host_buffer
+from oomph.engines.llamacpp.measure import measure, subject
 from oomph.engines.llamacpp.placement import HOST, place
 from oomph.engines.llamacpp.settings import Settings, resolve
 from oomph.engines.llamacpp.tensors import tensors_of, width_of
@@ -45,6 +46,19 @@ def native() -> Iterator[Native]:
         pytest.skip(f"the prebuilt llama.cpp cannot be loaded here: {refused}")
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def shape_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A file of a real model's shape, written once: vocabularies of 262,144 words take their time."""
+    folder = tmp_path_factory.mktemp("shapes")
+
+    def made(name: str) -> Path:
+        kind, numbers = MORE[name]
+        path = folder / f"{name}.gguf"
+        return path if path.exists() else toys.make(path, kind, **{"layers": 8, **numbers, "context": 131072})
+
+    return made
 
 
 def printed(native: Native, answer: dict[str, Any]) -> dict[tuple[str, int], float]:
@@ -140,9 +154,10 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_compute_of_dense_models_with_flash_attention(native: Native, tmp_path: Path, name: str) -> None:
-    kind, numbers = SHAPES[name]
-    path = toys.make(tmp_path / "model.gguf", kind, **{"layers": 4, **numbers, "context": 131072})
+def test_compute_of_dense_models_with_flash_attention(
+    native: Native, shape_file: Callable[[str], Path], name: str
+) -> None:
+    path = shape_file(name)
     model = gguf_model(name, read(path))
     width = width_of(model, tensors_of(model))
     for ctx, ubatch, parallel, unified in ((4096, 512, 1, False), (8192, 512, 4, True), (8192, 256, 4, False),
@@ -167,3 +182,37 @@ def test_compute_of_dense_models_with_flash_attention(native: Native, tmp_path: 
         assert gpu.low / MIB <= real["compute", 0] + 1 and real["compute", 0] <= gpu.high / MIB + 1
         host = host_buffer(g, s, full=True, gpus=1)
         assert host.nbytes / MIB == pytest.approx(real["compute", HOST], abs=1), (name, flags)
+
+
+MORE: dict[str, tuple[str, dict[str, Any]]] = {
+    **SHAPES,
+    "Qwen3-30B-A3B": ("moe", {"embd": 2048, "heads": 32, "kv": 4, "head": 128, "ff": 6144, "vocab": 151936,
+                              "experts": 128, "used": 8, "expert_ff": 768}),
+    "Mixtral-8x7B": ("moe", {"embd": 4096, "heads": 32, "kv": 8, "head": 128, "ff": 14336, "vocab": 32000,
+                             "experts": 8, "used": 2, "expert_ff": 14336}),
+    "Gemma-4-31B": ("window", {"embd": 5376, "heads": 32, "kv": 16, "head": 256, "ff": 21504, "vocab": 262144,
+                               "window": 1024, "tied": True, "layers": 12}),
+}  # fmt: skip
+PLACES = {"one GPU": (1, 99, "on"), "two GPUs": (2, 99, "on"), "some layers": (1, 3, "on"), "no flash": (1, 99, "off")}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", MORE)
+def test_compute_of_every_kind(native: Native, shape_file: Callable[[str], Path], name: str, place: str) -> None:
+    """Mixtures of experts, pipeline parallelism, partial offload and no flash attention: to 1 MiB, on this build."""
+    gpus, layers, flash = PLACES[place]
+    path = shape_file(name)
+    x = subject(gguf_model(name, read(path)))
+    for ctx, ubatch, parallel in ((4096, 512, 1), (65536, 512, 4), (16384, 2048, 1)):
+        flags = {"ctx_size": ctx, "ubatch_size": ubatch, "parallel": parallel, "n_gpu_layers": layers,
+                 "flash_attn": flash, "tensor_split": [1.0] * gpus}  # fmt: skip
+        answer = native.ask(
+            path=str(path), gpus=gpus, ngl=layers, n_ctx=ctx, n_ubatch=ubatch, n_seq_max=parallel, flash_attn=flash,
+            n_outputs_max=parallel, no_alloc=True, tensor_split=[1.0, 1.0] if gpus == 2 else [],
+        )  # fmt: skip
+        real = printed(native, answer)
+        m = measure(x, resolve(flags, 131072), [1] * gpus, cuda=False)
+        ours = {("compute", i): use.compute for i, use in enumerate(m.devices)} | {("compute", HOST): m.host.compute}
+        for key, buffer in ours.items():
+            assert buffer.nbytes / MIB == pytest.approx(real[key], abs=1), (ctx, ubatch, parallel, key)
+            assert buffer.low / MIB - 1 <= real[key] <= buffer.high / MIB + 1

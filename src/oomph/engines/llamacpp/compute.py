@@ -28,15 +28,24 @@ class Graph(Struct, frozen=True):
     """The tensors that decide, in bytes."""
 
     hidden: int
-    ff: int  # the widest activation between two matrix products
+    ff: int  # the widest activations between two matrix products
     query: int
     logits: int
-    mask: int
+    mask_full: int
+    mask_window: int
     scores: int  # K x Q, materialised without flash attention
+    index: int  # where the rows of a transposed V go: one 64-bit number a value, without flash attention
+    moe: bool
 
     @property
-    def widest(self) -> int:
-        return max(self.logits, self.ff, self.query)
+    def mask(self) -> int:
+        return self.mask_full + self.mask_window
+
+    def between(self) -> int:
+        """What lies between hidden states and scores without flash attention; read off five shapes."""
+        if self.mask_window:
+            return 4 * self.hidden + 2 * self.query
+        return max(4 * self.hidden + self.query, 2 * self.hidden + 3 * self.query)
 
 
 def graph(w: Width, s: Settings, cells: int, window_cells: int) -> Graph:
@@ -44,48 +53,70 @@ def graph(w: Width, s: Settings, cells: int, window_cells: int) -> Graph:
     hidden = w.embd * u * F32
     ff = 3 * w.ff * u * F32
     if w.experts_used:
-        ff = max(ff, 3 * w.expert_ff * w.experts_used * u * F32, 2 * w.embd * w.experts_used * u * F32 + hidden)
-    mask = u * (F16 if s.flash_attn else F32) * (cells + window_cells)
-    logits = w.vocab * min(u, s.n_outputs_max) * F32
-    scores = 0 if s.flash_attn else max(cells, window_cells) * u * w.heads * F32
-    return Graph(hidden, ff, 2 * w.query * u * F32, logits, mask, scores)
+        experts = 3 * w.expert_ff * w.experts_used * u * F32
+        ff = max(ff, experts, 2 * w.embd * w.experts_used * u * F32 + hidden)
+    wide = F16 if s.flash_attn else F32
+    caches = (cells > 0) + (window_cells > 0)
+    return Graph(
+        hidden,
+        ff,
+        w.query * u * F32,
+        w.vocab * min(u, s.n_outputs_max) * F32,
+        u * wide * cells,
+        u * wide * window_cells,
+        0 if s.flash_attn else max(cells, window_cells) * u * w.heads * F32,
+        0 if s.flash_attn else u * w.value * 8 * caches,
+        w.experts_used > 0,
+    )
 
 
-def gpu_buffer(g: Graph, s: Settings, *, full: bool, output: bool, first: bool, last: bool, gpus: int) -> Buffer:
-    """One GPU's buffer. `full`: every unit is on a GPU; `gpus`: how many have some."""
+def pipelined(s: Settings, *, full: bool, gpus: int) -> bool:
+    """llama_context's constructor: several GPUs with every layer, split by layers, nothing overridden."""
+    return full and gpus > 1 and s.split_mode == "layer" and s.kv_offload and not s.overrides
+
+
+def gpu_buffer(
+    g: Graph, s: Settings, *, full: bool, output: bool, first: bool, last: bool, gpus: int, mask: int = -1
+) -> Buffer:
+    """One GPU's buffer. `full`: every unit is on a GPU; `gpus`: how many have some; `mask`: of this GPU's layers."""
     row = compute_row(s.build)
-    mask = 0 if row.mask_overlaps else g.mask
-    if full and gpus > 1 and s.split_mode == "layer" and s.kv_offload and not s.overrides:
+    mask = 0 if row.mask_overlaps else g.mask if mask < 0 else mask
+    if pipelined(s, full=full, gpus=gpus):
         return _pipeline(g, mask, first=first, last=last)
-    largest = max(g.logits if output else 0, g.ff, g.query)
-    n = mask + row.hidden * g.hidden + max(largest, g.scores + g.query if g.scores else 0)
-    parts = {"mask": mask, "hidden": row.hidden * g.hidden, "widest activation": n - mask - row.hidden * g.hidden}
+    copies = row.hidden if full else 3 if g.moe else 2
+    hidden = copies * g.hidden
+    n = mask + hidden + max(g.logits if output else 0, g.ff, 2 * g.query)
+    if g.scores:
+        n = max(n, mask + g.scores + g.index + g.between())
+    parts = {"mask": mask, "activations": n - mask}
+    slack = max(n // 50, 1 << 20)
     if full:
-        return Buffer(n, n - max(g.query, 1 << 20), n + max(n // 50, 1 << 20), parts, "mask + hidden + widest tensor")
-    low = (g.logits if output else 0) + g.hidden
-    return Buffer(n, min(low, n), n + n // 20, parts, "as with all layers on the GPU: an upper bound for some of them")
+        return Buffer(n, n - max(2 * g.query, 1 << 20), n + slack, parts, "mask, hidden states, the widest tensors")
+    return Buffer(n, min(g.hidden, n), n + slack + 2 * g.hidden, parts, "mask, hidden states, the widest tensors")
 
 
 def _pipeline(g: Graph, mask: int, *, first: bool, last: bool) -> Buffer:
     """Two GPUs measured; a GPU in the middle is taken like the first."""
-    one = g.widest if g.query > g.ff else g.ff
-    n = one + COPIES * mask + 16 * g.hidden
+    n = max(g.ff, 2 * g.query) + COPIES * mask + 15 * g.hidden + g.query
     if last and not first:
-        n = max(g.logits + COPIES * mask + 9 * g.hidden, one + COPIES * mask + 11 * g.hidden)
-    n += g.scores
+        wide = max(g.logits + 8 * g.hidden, max(g.ff, 2 * g.query) + 10 * g.hidden)
+        n = wide + COPIES * mask + g.query
+    n += g.scores + COPIES * g.index
     parts = {"mask, 4 copies": COPIES * mask, "activations": n - COPIES * mask}
-    return Buffer(n, n - n // 8, n + n // 20 + (1 << 20), parts, "pipeline parallelism: inputs in 4 copies")
+    # the low end: a last GPU with one layer works on the few tokens whose logits are wanted
+    low = COPIES * mask + 10 * g.hidden if last else n - n // 8
+    return Buffer(n, min(low, n), n + n // 20 + (1 << 20), parts, "pipeline parallelism: inputs in 4 copies")
 
 
 def host_buffer(g: Graph, s: Settings, *, full: bool, gpus: int) -> Buffer:
     row = compute_row(s.build)
     mask = 0 if row.mask_overlaps else g.mask
-    if full and gpus > 1 and s.split_mode == "layer" and s.kv_offload and not s.overrides:
-        n = COPIES * mask + 10 * g.hidden
+    if pipelined(s, full=full, gpus=gpus):
+        n = COPIES * (mask + g.index) + 10 * g.hidden
     elif full:
-        n = mask + row.hidden * g.hidden
+        n = mask + row.hidden * g.hidden + g.index
     else:
-        n = mask + row.hidden_cpu * g.hidden + max(g.logits, g.ff, g.query) + g.scores
+        n = mask + row.hidden_cpu * g.hidden + max(g.logits, g.ff, 2 * g.query) + g.scores + g.index
     return Buffer(n, n // 2, n + n // 10 + (1 << 20), {"mask": mask, "activations": n - mask}, "inputs and CPU layers")
 
 

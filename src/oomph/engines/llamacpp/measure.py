@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from oomph.engines.llamacpp.cache import LayerCache, layer_caches, output_bytes
-from oomph.engines.llamacpp.compute import Buffer, dequantised, gpu_buffer, graph, host_buffer
+from oomph.engines.llamacpp.compute import Buffer, Graph, dequantised, gpu_buffer, graph, host_buffer
 from oomph.engines.llamacpp.placement import HOST, Placement, place
 from oomph.engines.llamacpp.settings import Settings
 from oomph.engines.llamacpp.tensors import Tensor, Width, tensors_of, width_of
@@ -66,7 +66,7 @@ def measure(x: Subject, s: Settings, free: Sequence[int], *, cuda: bool = True) 
         if device in busy:
             buffer = gpu_buffer(
                 g, s, full=full, output=placed.units[-1] == device, first=device == busy[0],
-                last=device == busy[-1], gpus=len(busy),
+                last=device == busy[-1], gpus=len(busy), mask=_mask(g, device, placed, caches),
             )  # fmt: skip
             if copy:
                 buffer = Buffer(
@@ -76,6 +76,12 @@ def measure(x: Subject, s: Settings, free: Sequence[int], *, cuda: bool = True) 
         uses.append(_use(device, placed, caches, s, buffer))
     host = _use(HOST, placed, caches, s, host_buffer(g, s, full=full and bool(busy), gpus=len(busy)))
     return Measured(tuple(uses), host, output_bytes(x.model.vocab_size, s), placed, tuple(caches))
+
+
+def _mask(g: Graph, device: int, placed: Placement, caches: Sequence[LayerCache]) -> int:
+    """A GPU without full-attention layers has no use for their mask."""
+    kinds = {c.kind for c in caches if placed.units[c.layer] == device}
+    return g.mask_full * bool(kinds & {"full", "mla"}) + g.mask_window * ("sliding_window" in kinds)
 
 
 def _use(device: int, placed: Placement, caches: Sequence[LayerCache], s: Settings, buffer: Buffer) -> Use:

@@ -70,6 +70,7 @@ class Width(Struct, frozen=True):
     vocab: int
     expert_ff: int = 0
     experts_used: int = 0
+    value: int = 0  # KV heads x value width of one layer: what the transposed V cache is indexed by
 
 
 def width_of(model: Model, tensors: tuple[Tensor, ...]) -> Width:
@@ -93,4 +94,5 @@ def width_of(model: Model, tensors: tuple[Tensor, ...]) -> Width:
         model.vocab_size,
         expert_ff,
         used if isinstance(used, int) and expert_ff else 0,
+        max((a.num_kv_heads * a.head_dim_v for a in attentions if a.kind != "mla"), default=0),
     )
