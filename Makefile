@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test accuracy bench screens fuzz clean
+.PHONY: demo test accuracy drift bench screens fuzz clean
 
 .venv/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -26,6 +26,10 @@ test: .venv/.dev
 # TRUTH=folder [MODELS=folder]: further truth sets beside those of tests/truth
 accuracy: .venv/.dev
 	$(BIN)/python tools/accuracy.py $(TRUTH) $(MODELS)
+
+# WHEELS=folder with an unpacked vLLM release in each folder named by its version
+drift: .venv/.dev
+	$(BIN)/python tools/drift.py $(WHEELS)
 
 # RIVALS=virtual environment with hf-mem and kvfit: timed beside oomph on the same hub
 bench: .venv/.dev

@@ -365,7 +365,6 @@ class Known(Range, frozen=True, kw_only=True):
 
 _NO_VISION = "'{config}' object has no attribute 'vision_config'"
 KNOWN = (
-    Known(architecture="FalconH1ForCausalLM", since="0.11.1"),
     Known(architecture="MiniMaxM2ForCausalLM", since="0.11.1"),
     Known(architecture="MiMoV2FlashForCausalLM", since="0.14.0"),
     Known(architecture="KimiK25ForConditionalGeneration", since="0.15.0"),

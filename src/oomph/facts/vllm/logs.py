@@ -140,7 +140,7 @@ KV = (
            r"Overriding num_gpu_blocks=(?P<before__int>\d+) with num_gpu_blocks_override=(?P<blocks__int>\d+)"),
     LogRow("capture_capped", "Capping cudagraph capture sizes",
            r"Capping cudagraph capture sizes from max (?P<before__int>\d+) to (?P<after__int>\d+) to fit Mamba cache blocks \((?P<blocks__int>\d+)",
-           since="0.17.0", until="0.20.0"),
+           since="0.18.0", until="0.20.0"),
     LogRow("padding_layers", "padding layers",
            r"Add (?P<layers__int>\d+) padding layers, may waste at most (?P<percent__float>[\d.]+)%"),
     LogRow("attention_block", "attention block size", r"Setting attention block size to (?P<block_size__int>\d+) tokens"),
