@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from oomph.errors import OomphError
+from oomph.errors import CommandError, OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.timeline import STAGES
 from oomph.plan import parse, plan, run, with_gpus
@@ -231,3 +231,29 @@ def test_turing_has_no_bfloat16() -> None:
     assert made.verdict.stage == "other"
     assert "Your Tesla T4 GPU has compute capability 7.5" in made.verdict.message
     assert plan("vllm serve Qwen/Qwen3-0.6B", gpu="T4", engine="vllm==0.21.0").resolved["dtype"] == "float16"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--compilation-config", '{"cudagraph_capture_sizes": ["a"]}'], "cudagraph_capture_sizes.0"),
+        (["--compilation-config", '{"cudagraph_capture_sizes": 5}'], "valid list"),
+        (["--compilation-config", '{"max_cudagraph_capture_size": "x"}'], "valid integer"),
+        (["-tp", "1000000000"], "World size (1000000000)"),
+    ],
+)
+def test_nonsense_is_refused_in_words(flags: list[str], said: str) -> None:
+    made = plan(["vllm", "serve", "Qwen/Qwen3-8B", *flags], gpu="H100")
+    assert made.verdict.stage == "other" and said in made.verdict.message
+
+
+@pytest.mark.parametrize("limits", ['{"image": ["a"]}', '{"image": "auto"}', '{"image": {"count": 0}}', '{"image": -3}'])
+def test_limits_of_any_form_are_planned(limits: str) -> None:
+    made = plan(["vllm", "serve", "Qwen/Qwen3-VL-4B-Instruct", "--limit-mm-per-prompt", limits], gpu="H100")
+    assert made.ranks
+
+
+def test_given_is_a_number_of_bytes() -> None:
+    for value in (-1, True):
+        with pytest.raises(CommandError, match="not a number of bytes"):
+            plan("vllm serve Qwen/Qwen3-8B", gpu="H100", given={"available_kv": value})

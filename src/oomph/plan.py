@@ -22,6 +22,7 @@ from oomph.ir.plan import Plan
 from oomph.ir.timeline import Verdict
 from oomph.units import parse_size
 
+MOST_GPUS = 1024  # a larger number is a slip of the keyboard
 TERMS = ("available_kv", "weights", "load_peak", "activation_peak", "non_torch", "cudagraph", "context")
 
 
@@ -109,6 +110,8 @@ def parse_given(given: Mapping[str, int | str]) -> dict[str, int]:
     for name, value in given.items():
         if name not in TERMS:
             raise CommandError(f"--given {name}: the terms are {', '.join(TERMS)}")
+        if isinstance(value, bool) or (isinstance(value, int) and value < 0):
+            raise CommandError(f"--given {name}: {value} is not a number of bytes")
         out[name] = value if isinstance(value, int) else parse_size(value, what=f"--given {name}")
     return out
 
@@ -120,7 +123,7 @@ def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
     gpus = parse_gpus("auto") if gpu is None else parse_gpus(gpu) if isinstance(gpu, str) else from_json(gpu)
     need = world_size(deployment)
     notes = deployment.notes
-    if len(gpus) == 1 and need > 1 and gpu is not None and not _says_one(gpu):
+    if len(gpus) == 1 and 1 < need <= MOST_GPUS and gpu is not None and not _says_one(gpu):
         notes = (*notes, f"one {gpus[0].name} was named, the command needs {need}: taken as {need} of them")
         gpus = gpus * need
     return replace(deployment, gpus=gpus, notes=notes)

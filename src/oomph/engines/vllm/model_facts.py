@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -131,3 +134,18 @@ def head_size(m: Attention, rope: int = 0) -> int:
     if m.kind != "mla":
         return m.head_dim
     return m.kv_lora_rank + (rope or m.qk_rope_head_dim) if m.kv_lora_rank else m.head_dim
+
+
+def text_only(model: Model, flags: Mapping[str, Any]) -> bool:
+    """No multimodal input at all: by flag, or by limits of 0 for every modality the model has."""
+    if not model.towers or flags.get("language_model_only"):
+        return True
+    names = {m.name for m in model.modalities} or {t.modality.replace("vision", "image") for t in model.towers}
+    return not any(items_allowed(flags, name) for name in names)
+
+
+def items_allowed(flags: Mapping[str, Any], modality: str) -> bool:
+    """--limit-mm-per-prompt: a number, or options with a count, for each modality; what it does not name is allowed."""
+    limits = flags.get("limit_mm_per_prompt")
+    limit = limits.get(modality) if isinstance(limits, Mapping) else None
+    return (limit.get("count") if isinstance(limit, Mapping) else limit) != 0

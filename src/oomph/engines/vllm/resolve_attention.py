@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.backends import fa4_supported
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.model_facts import ModelFacts
+from oomph.engines.vllm.model_facts import ModelFacts, text_only
 from oomph.engines.vllm.resolve_verify import invalid, one_of
 from oomph.facts.vllm.defaults import ATTENTION_BACKEND_MM_PREFIX, Defaults, defaults
 from oomph.facts.vllm.refusals import ENGINE_BACKENDS
@@ -46,26 +46,11 @@ def layer_dtype(model: Model, resolved: str, d: Defaults) -> str:
     return "fp8" if d.kv_scheme == "always" or resolved == "auto" else resolved
 
 
-def _text_only(model: Model, flags: Mapping[str, Any]) -> bool:
-    """No multimodal input at all: by flag, or by limits of 0 for every modality the model has."""
-    if not model.towers or flags.get("language_model_only"):
-        return True
-    limits = flags.get("limit_mm_per_prompt")
-    if not isinstance(limits, Mapping) or not limits:
-        return False
-    names = {m.name for m in model.modalities} or {t.modality.replace("vision", "image") for t in model.towers}
-    return all(_limit(limits.get(n, 1)) == 0 for n in names)
-
-
-def _limit(value: Any) -> int:
-    return int(value.get("count", 1)) if isinstance(value, Mapping) else int(value)
-
-
 def mm_prefix_lm(model: Model, flags: Mapping[str, Any], d: Defaults) -> bool:
     """is_mm_prefix_lm (model_arch_config_convertor.py)."""
     if not d.mm_prefix:
         return False
-    if d.mm_prefix_needs_mm and _text_only(model, flags):
+    if d.mm_prefix_needs_mm and text_only(model, flags):
         return False
     if model.model_type.startswith("gemma4"):
         return model.param("use_bidirectional_attention", "") == "vision"
@@ -76,7 +61,7 @@ def mm_prefix_lm(model: Model, flags: Mapping[str, Any], d: Defaults) -> bool:
 
 def largest_item(model: Model, flags: Mapping[str, Any]) -> int:
     """Tokens of the largest item a prefix-LM must take whole (arg_utils.py _get_min_mm_batched_tokens)."""
-    if not mm_prefix_lm(model, flags, _ALWAYS) or _text_only(model, flags):
+    if not mm_prefix_lm(model, flags, _ALWAYS) or text_only(model, flags):
         return 0
     return max((m.max_tokens for m in model.modalities), default=0)
 

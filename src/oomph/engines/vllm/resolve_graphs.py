@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.engines.vllm.kv_specs import Refused
+from oomph.engines.vllm.resolve_verify import invalid
 from oomph.facts.vllm.defaults import CAPTURE_MAX, Defaults
 
 # -O levels: config/vllm.py OPTIMIZATION_LEVEL_TO_CONFIG
@@ -38,6 +39,24 @@ def _steps(top: int, wide: bool) -> list[int]:
     return sizes + list(range(8, min(top + 1, 256), 8)) + list(range(256, top + 1, 16))
 
 
+def _verify_sizes(given: Any, asked: Any) -> None:
+    """config/compilation.py: pydantic's own check of the two fields."""
+    if given is not None and not isinstance(given, list | tuple):
+        raise invalid("CompilationConfig", ("cudagraph_capture_sizes", *_NO_LIST, given))
+    wrong = [("max_cudagraph_capture_size", asked)] if asked is not None and not _is_count(asked) else []
+    wrong += [(f"cudagraph_capture_sizes.{i}", n) for i, n in enumerate(given or ()) if not _is_count(n)]
+    if wrong:
+        raise invalid("CompilationConfig", *((name, *_NO_INTEGER, value) for name, value in wrong))
+
+
+_NO_LIST = ("Input should be a valid list", "list_type")
+_NO_INTEGER = ("Input should be a valid integer", "int_type")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def capture_sizes(
     flags: Mapping[str, Any],
     d: Defaults,
@@ -53,6 +72,7 @@ def capture_sizes(
     compilation = compilation if isinstance(compilation, Mapping) else {}
     given = flags.get("cudagraph_capture_sizes") or compilation.get("cudagraph_capture_sizes")
     asked = flags.get("max_cudagraph_capture_size") or compilation.get("max_cudagraph_capture_size")
+    _verify_sizes(given, asked)
     top = asked
     wide = d.capture_step_16
     if top is None and given is None and architecture == "GptOssForCausalLM":

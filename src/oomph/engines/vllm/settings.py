@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from oomph.engines.vllm.model_facts import text_only
 from oomph.engines.vllm.shard import Layout
 from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
@@ -14,22 +15,6 @@ from oomph.facts.vllm.structure import habits
 from oomph.facts.vllm.versions import pick
 from oomph.facts.vllm.weights import WEIGHTS
 from oomph.ir.model import Attention, Model
-
-
-def text_only(model: Model, flags: Mapping[str, Any]) -> bool:
-    """--language-model-only, or a limit of 0 for every modality the model has (multimodal/registry.py:134)."""
-    if flags.get("language_model_only"):
-        return True
-    limits = flags.get("limit_mm_per_prompt")
-    if not isinstance(limits, Mapping) or not model.modalities:
-        return False
-    return all(_limit(limits.get(m.name)) == 0 for m in model.modalities)
-
-
-def _limit(value: Any) -> int:
-    if isinstance(value, Mapping):
-        value = value.get("count")
-    return value if isinstance(value, int) else 999
 
 
 def scaled_rotary(model: Model) -> bool:

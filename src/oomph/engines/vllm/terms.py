@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from oomph.engines.vllm.activation import Batch, activation
 from oomph.engines.vllm.graphs import Graphs, count_graphs, estimate
 from oomph.engines.vllm.loaded import WeightsPlan, passes, weights_terms
+from oomph.engines.vllm.model_facts import items_allowed, text_only
 from oomph.engines.vllm.resolve import Resolved
-from oomph.engines.vllm.settings import build_for, text_only
+from oomph.engines.vllm.settings import build_for
 from oomph.engines.vllm.shard import stage_layers
 from oomph.engines.vllm.timeline import RankInput, Terms
 from oomph.engines.vllm.weights import Build
@@ -208,8 +209,7 @@ def _encoder_bytes(model: Model, dep: Deployment, resolved: Resolved) -> int:
     """The vision encoder's share of profiling (multimodal/encoder_budget.py): as many items of the most expensive
     modality as the budget holds. Not measured: an encoder holds its MLP and a few hidden states for every patch, and
     four patches make a token in most models."""
-    limits = dep.flags.get("limit_mm_per_prompt")
-    allowed = [m for m in model.modalities if not isinstance(limits, dict) or limits.get(m.name, 1) != 0]
+    allowed = [m for m in model.modalities if items_allowed(dep.flags, m.name)]
     towers = [t for t in model.towers if t.layers and t.hidden]
     if not allowed or not towers or text_only(model, dep.flags) or dep.flags.get("skip_mm_profiling"):
         return 0
