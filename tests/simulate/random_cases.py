@@ -77,6 +77,7 @@ def config(r: random.Random, shared: bool) -> Config:
         uncached_first=bool(r.randint(0, 1)),
         policy=r.choice(["fcfs", "fcfs", "fcfs", "priority"]),
         long_prefill_threshold=r.choice([0, 0, 0, 7]),
+        alone_unthrottled=bool(r.randint(0, 1)),
     )
 
 

@@ -199,6 +199,8 @@ class Reference:
 
     def schedule(self) -> list[Entry]:
         budget = self.c.max_num_batched_tokens
+        alone = self.c.alone_unthrottled and len(self.running) + len(self.waiting) <= 1
+        self.threshold = 0 if alone else self.c.long_prefill_threshold
         batch: list[Entry] = []
         preempted = []
         index = 0
@@ -208,8 +210,8 @@ class Reference:
                 index += 1
                 continue
             new = req.tokens + req.drafts + req.placeholders - req.computed
-            if 0 < self.c.long_prefill_threshold < new:
-                new = self.c.long_prefill_threshold
+            if 0 < self.threshold < new:
+                new = self.threshold
             new = min(new, budget, self.c.max_model_len - 1 - req.computed)
             if new <= 0:
                 index += 1
@@ -260,8 +262,8 @@ class Reference:
             req = self.waiting[0]
             hits, cached = self.lookup(req)
             new = req.tokens - cached
-            if 0 < self.c.long_prefill_threshold < new:
-                new = self.c.long_prefill_threshold
+            if 0 < self.threshold < new:
+                new = self.threshold
             new = min(new, budget)
             watermark = self.c.watermark_blocks if batch else 0
             if self.c.gate != "chunk" and (self.gate_need(req, hits, cached, req.tokens) + watermark > self.pool.free):

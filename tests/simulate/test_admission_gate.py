@@ -54,7 +54,7 @@ def test_gate_by_release(version: str, gate: str) -> None:
 def test_watermark_and_settled_tokens_by_release() -> None:
     assert not rules("0.23.0").watermark and rules("0.24.0").watermark
     assert not rules("0.25.1").settled and rules("0.26.0").settled
-    assert not rules("0.27.1").uncached_first and rules("0.28.0").uncached_first
+    assert not rules("0.23.0").uncached_first and rules("0.24.0").uncached_first
 
 
 def test_four_long_sessions_one_after_the_other_then_together() -> None:

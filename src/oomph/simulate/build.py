@@ -124,6 +124,7 @@ def _config(
         drop_last_hit=bool(drafts and own_cache and resolved.speculative_method != "draft_model"),
         uncached_first=row.uncached_first,
         policy="priority" if flags.get("scheduling_policy") == "priority" else "fcfs",
+        alone_unthrottled=row.alone_unthrottled,
         long_prefill_threshold=int(flags.get("long_prefill_token_threshold") or 0),
     )
 

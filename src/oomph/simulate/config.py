@@ -57,9 +57,10 @@ class Config(Struct, frozen=True):
     accepted: int = 0  # drafts accepted a step, in thousandths
     prefix_caching: bool = False
     drop_last_hit: bool = False  # EAGLE recomputes the last matched block
-    uncached_first: bool = False  # blocks without a hash are reused first (0.28+)
+    uncached_first: bool = False  # blocks without a hash are reused first (0.24+)
     policy: Literal["fcfs", "priority"] = "fcfs"
     long_prefill_threshold: int = 0
+    alone_unthrottled: bool = False  # the threshold does not hold for the only request there is
 
     @property
     def usable(self) -> int:

@@ -142,7 +142,7 @@ class BlockPool:
         self.capped = config.gate == "capped"
         self.null = Block(0)
         self.made, self.usable = 0, config.usable
-        self.stack: list[Block] = []  # reused first: blocks without a hash (0.28+)
+        self.stack: list[Block] = []  # reused first: blocks without a hash (0.24+)
         self.queue: OrderedDict[int, Block] = OrderedDict()
         self.cache: dict[tuple[int, int], dict[int, Block]] = {}
         self.align = lcm(*(g.block_size for g in self.groups if g.kind != "state"), 1)

@@ -67,6 +67,7 @@ class Scheduler:
         self.pending: list[Entry] | None = None  # the step whose tokens are not known yet
         self.pending_start = 0
         self.binds = ""
+        self.threshold = 0
 
     # --- time
 
@@ -245,6 +246,8 @@ class Scheduler:
     # --- schedule()
 
     def _schedule(self) -> list[Entry]:
+        alone = self.c.alone_unthrottled and len(self.tail) + len(self.waiting) <= 1
+        self.threshold = 0 if alone else self.c.long_prefill_threshold
         if self.steady.size:
             self._decode_steady()
         budget = self.c.max_num_batched_tokens - self.steady.size
@@ -288,8 +291,8 @@ class Scheduler:
                 index += 1  # its last token is in flight
                 continue
             new = req.tokens + req.drafts + req.placeholders - req.computed
-            if 0 < c.long_prefill_threshold < new:
-                new = c.long_prefill_threshold
+            if 0 < self.threshold < new:
+                new = self.threshold
             new = min(new, budget, c.max_model_len - 1 - req.computed)
             if new <= 0:
                 index += 1
@@ -350,8 +353,8 @@ class Scheduler:
             req = self.waiting[0]
             cached = self.pool.lookup(req)
             new = req.tokens - cached
-            if 0 < c.long_prefill_threshold < new:
-                new = c.long_prefill_threshold
+            if 0 < self.threshold < new:
+                new = self.threshold
             new = min(new, budget)
             spare = c.watermark_blocks if batch or self.steady.size else 0
             if c.gate != "chunk" and self.pool.gate(req, req.tokens) + spare > self.pool.free:

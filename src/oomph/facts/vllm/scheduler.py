@@ -22,6 +22,7 @@ class SchedulerRules(Struct, frozen=True):
     watermark: bool
     settled: bool
     uncached_first: bool
+    alone_unthrottled: bool
     too_long: str
 
 
@@ -36,8 +37,10 @@ GATE = (
 WATERMARK = (Row(value=0, until="0.24.0"), Row(value=1, since="0.24.0"))
 # Blocks leave a window on processed tokens, not on scheduled ones (kv_cache_manager.py, num_in_flight_tokens).
 SETTLED = (Row(value=0, until="0.26.0"), Row(value=1, since="0.26.0"))
-# free_blocks: blocks without a hash go to the head of the free queue (block_pool.py:794, 0.32.0).
-UNCACHED_FIRST = (Row(value=0, until="0.28.0"), Row(value=1, since="0.28.0"))
+# free_blocks: blocks without a hash go to the head of the free queue (block_pool.py:622, 0.24.0; 0.23: windows only).
+UNCACHED_FIRST = (Row(value=0, until="0.24.0"), Row(value=1, since="0.24.0"))
+# --long-prefill-token-threshold is left aside while there is only one request (scheduler.py:640, 0.32.0).
+ALONE_UNTHROTTLED = (Row(value=0, until="0.31.0"), Row(value=1, since="0.31.0"))
 
 # What the server answers to a prompt that leaves no room for one token: entrypoints/openai serving_engine.py:676
 # (0.11.0), renderers/params.py:419 (0.21.0) and :528 (0.32.0).
@@ -69,5 +72,6 @@ def rules(version: str) -> SchedulerRules:
         watermark=bool(pick(WATERMARK, version).value),
         settled=bool(pick(SETTLED, version).value),
         uncached_first=bool(pick(UNCACHED_FIRST, version).value),
+        alone_unthrottled=bool(pick(ALONE_UNTHROTTLED, version).value),
         too_long=str(pick(TOO_LONG, version).value),
     )
