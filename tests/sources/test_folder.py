@@ -115,3 +115,28 @@ def test_one_weight_file_is_not_a_model(tmp_path: Path) -> None:
 def test_a_config_that_lies(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="num_hidden_layers is 0"):
         read_path(making.folder(tmp_path, making.LLAMA | {"num_hidden_layers": 0}))
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"quantization": {"quant_algo": "FP8"}}, "names no producer"),
+        ({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8"}}, ""),
+        (
+            {
+                "producer": {"name": "modelopt"},
+                "quantization": {
+                    "quant_algo": "MIXED_PRECISION",
+                    "quantized_layers": {"model.layers.0.mlp.down_proj": {"quant_algo": "FP8"}},
+                },
+            },
+            "Unknown ModelOpt",
+        ),
+        ({"producer": 3, "quantization": {"quant_algo": "FP8"}}, "names no producer"),
+    ],
+)
+def test_a_quantisation_file_that_vllm_reads_otherwise(tmp_path: Path, told: object, said: str) -> None:
+    folder = making.folder(tmp_path, making.LLAMA)
+    (folder / "hf_quant_config.json").write_text(json.dumps(told))
+    warnings = " ".join(read_path(folder).warnings)
+    assert said in warnings if said else not warnings

@@ -12,6 +12,7 @@ from oomph.ir.model import Model
 from oomph.sources import safetensors
 from oomph.sources.build import build_model
 from oomph.sources.json_input import read_object, reason
+from oomph.sources.quant import file_notes
 
 CONFIG = "config.json"
 QUANT_CONFIG = "hf_quant_config.json"  # ModelOpt's, beside a config.json without quantization_config
@@ -43,16 +44,19 @@ def read_folder(folder: Path) -> Model:
         return _without_config(folder)
     config = read_object(folder / CONFIG)
     quant = folder / QUANT_CONFIG
+    told = read_object(quant) if quant.is_file() else None
     index = safetensors.find_index(folder)
     tensors = safetensors.read_folder(folder)
     model = build_model(
         folder.resolve().name or str(folder),
         config,
-        hf_quant_config=read_object(quant) if quant.is_file() else None,
+        hf_quant_config=told,
         tensors=tensors,
         names=index.weight_map.keys() if index is not None else None,
         source=str(folder),
     )
+    for note in file_notes(config, told):
+        model = _warn(model, note)
     if index is None or index.total_size is None or tensors is not None or index.total_size == model.nbytes:
         return model
     return _warn(model, f"its index says {index.total_size:,} bytes, from its config.json it is {model.nbytes:,}")

@@ -87,6 +87,7 @@ def _from_hub(repo: str, revision: str) -> Model:
     from oomph.sources.build import build_model
     from oomph.sources.folder import models_among
     from oomph.sources.json_input import parse_object
+    from oomph.sources.quant import file_notes
 
     try:
         snapshot = hub.fetch(repo, revision or None)
@@ -104,15 +105,17 @@ def _from_hub(repo: str, revision: str) -> Model:
             )
         raise HubError(f"{snapshot.repo} has no config.json and no GGUF file: it is not a model that can be served")
     where = f"{snapshot.repo}@{snapshot.revision[:8]}"
-    quant = snapshot.quant_config
+    config = parse_object(snapshot.config, f"{where}/config.json")
+    raw = snapshot.quant_config
+    quant = None if raw is None else parse_object(raw, f"{where}/hf_quant_config.json")
     model = build_model(
         snapshot.repo,
-        parse_object(snapshot.config, f"{where}/config.json"),
-        hf_quant_config=None if quant is None else parse_object(quant, f"{where}/hf_quant_config.json"),
+        config,
+        hf_quant_config=quant,
         tensors=snapshot.tensors,
         source=f"{snapshot.cached or 'hub'}, commit {snapshot.revision[:8]}",
     )
-    return replace(model, warnings=(*model.warnings, *snapshot.notes))
+    return replace(model, warnings=(*model.warnings, *file_notes(config, quant), *snapshot.notes))
 
 
 def _gguf_of_hub(name: str) -> Model:

@@ -28,6 +28,26 @@ class Quant(Struct, frozen=True):
     scheme: Callable[[str, Kind], Scheme | None]
 
 
+# model_arch_config_convertor.py:176 (0.21.0) _normalize_quantization_config; 0.32.0 has the same
+_FILE_ALGORITHMS = ("FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "NVFP4")
+
+
+def file_notes(config: Mapping[str, Any], hf_quant_config: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """What vLLM makes of a hf_quant_config.json that is all a checkpoint says of its quantisation."""
+    if not hf_quant_config or config.get("quantization_config"):
+        return ()
+    producer, told = hf_quant_config.get("producer"), hf_quant_config.get("quantization")
+    algorithm = str(told.get("quant_algo") or "").upper() if isinstance(told, Mapping) else ""
+    if not isinstance(producer, Mapping) or producer.get("name") != "modelopt":
+        return (
+            "hf_quant_config.json names no producer: vLLM then ignores it and builds the weights unquantised; planned "
+            "as the file says",
+        )
+    if algorithm and algorithm not in _FILE_ALGORITHMS:
+        return (f"only hf_quant_config.json says {algorithm}: vLLM refuses it (Unknown ModelOpt quant algo)",)
+    return ()
+
+
 def read_quant(config: Mapping[str, Any] | None, hf_quant_config: Mapping[str, Any] | None) -> Quant | None:
     """`config` is config.json's quantization_config, `hf_quant_config` the file of that name beside it (ModelOpt)."""
     if config:
