@@ -74,6 +74,8 @@ def _check(o: dict[str, Any]) -> None:
     for name in ("prompt", "output"):
         if o[name] is not None and not 1 <= o[name] <= 100_000_000:
             raise CommandError(f"--{name} {o[name]}: a number of tokens from 1 to 100,000,000")
+    if o["users"] > 100_000 or o["rate"] > 100_000 or o["requests"] > 100_000_000:
+        raise CommandError("at most 100,000 users or requests a second, and 100,000,000 requests")
     if not 1 <= o["burst"] <= 100_000:
         raise CommandError(f"--burst {o['burst']}: from 1 to 100,000")
     if o["measured"] and (not o["users"] or o["in_steps"] or o["after"]):

@@ -262,7 +262,7 @@ def parse_sweep(text: str) -> list[int]:
             else:
                 out = [low << i for i in range((high // low).bit_length())]
                 out = [n for n in out if n < high] + [high]
-            if len(out) <= 512:
+            if len(out) <= 512 and high <= 100_000:
                 return out
     elif re.fullmatch(r"\s*users\s*=\s*\d{1,6}(\s*,\s*\d{1,6})*\s*", text):
         out = sorted({int(n) for n in text.partition("=")[2].split(",")})

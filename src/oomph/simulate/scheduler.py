@@ -255,9 +255,9 @@ class Scheduler:
         if not preempted:
             self._admit(batch, budget)
         elif not self.tail and not self.steady.size and not self.ending:
-            alone = preempted[-1]  # it had the whole pool and still did not fit: it would start over for ever
-            self.waiting.remove(alone)
-            self._drop(alone, "never", self.now)
+            hopeless = preempted[-1]  # it had the whole pool and still did not fit: it would start over for ever
+            self.waiting.remove(hopeless)
+            self._drop(hopeless, "never", self.now)
         for e in batch:
             req = e.req
             req.computed += e.new
