@@ -197,11 +197,11 @@ def _foot(setup: Setup) -> list[str]:
     if not setup.timed:
         out.append("  Times are steps: one millisecond stands for one step.")
     elif setup.calibrated:
-        out.append(f"  Times: roofline scaled by {f.scale:.2f} to your measurement; other loads within about 15%.")
+        out.append(f"  Times: roofline scaled by {f.scale:.2f} to your measurement; other loads were not measured.")
     else:
         out.append(
             f"  Times: a roofline at {f.bandwidth:.0%} of bandwidth, {f.compute:.0%} of FLOP/s, {f.overhead_ms:g} ms a"
-            " step, good to a factor of 1.5 either way"
+            " step, not measured: allow a factor of 1.5"
         )
         out.append("  (--measured makes it yours). Who runs and who waits follows vLLM's own rules.")
     return [*out, *(f"  {n[0].upper()}{n[1:]}." for n in setup.built.notes), ""]
