@@ -71,7 +71,10 @@ def _pairs(changes: list[Change], plan: Plan) -> Iterator[Change]:
     past = "gpu_memory_utilization" if plan.verdict.stage == "startup_free_memory" else "cpu_offload_gb"
     first = (past, "kv_cache_dtype", "tensor_parallel_size")
     second = ("kv_cache_dtype", "max_model_len", "enforce_eager")
+    most = max((c[1].get("cpu_offload_gb", 0) for c in changes), default=0)
     for label, change, cost, rank in changes:
+        if change.get("cpu_offload_gb", most) != most:
+            continue
         for more, also, price, other in changes:
             if next(iter(change)) in first and next(iter(also)) in second and change.keys() != also.keys():
                 yield f"{label} {more}", change | also, f"{cost}; {price}", rank + other

@@ -125,3 +125,8 @@ def test_a_lookup_is_quick() -> None:
         load_model("Qwen/Qwen3-8B")
         best = min(best, time.perf_counter() - begin)
     assert best < 0.01
+
+
+def test_names_that_the_hub_has_changed_are_still_found() -> None:
+    found = catalog.find("meta-llama/Meta-Llama-3.1-8B-Instruct")
+    assert found is not None and found.id == "meta-llama/Llama-3.1-8B-Instruct"

@@ -59,9 +59,13 @@ def ids() -> tuple[str, ...]:
     return tuple(row.id for row in _rows()[1].values())
 
 
+_RENAMED = ("meta-llama/meta-llama-3.1-", "meta-llama/llama-3.1-")  # the hub answers to both
+
+
 def find(name: str) -> Entry | None:
     """By id whatever its case, or by a forgiving short name; None where nothing answers to it."""
-    row = _rows()[1].get(name.lower())
+    low = name.lower()
+    row = _rows()[1].get(low) or _rows()[1].get(low.replace(*_RENAMED))
     if row is not None:
         return _read(row)
     if "/" in name:
