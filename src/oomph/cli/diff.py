@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from oomph.errors import CommandError
+
+if TYPE_CHECKING:
+    from oomph.diff import Change
+    from oomph.ir.deployment import Deployment
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -17,6 +21,7 @@ from oomph.errors import CommandError
 @click.option("--to-gpu", metavar="GPUS", help="The GPUs to go to.")
 @click.option("--with", "changed", metavar="'FLAGS'", default="", help="Flags to add or change on the second side.")
 @click.option("--to-model", metavar="MODEL", default="", help="The model of the second side.")
+@click.option("--users", "load", metavar="PROMPT,OUTPUT", help="Simulate too: the users held with such requests.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def command(
@@ -26,6 +31,7 @@ def command(
     to_gpu: str | None,
     changed: str,
     to_model: str,
+    load: str | None,
     as_json: bool,
     words: tuple[str, ...],
 ) -> int:
@@ -59,6 +65,8 @@ def command(
     if to_model:
         second = replace(second, model=to_model)
     made = diff(first, second, lost)
+    if load is not None:
+        made = replace(made, changes=(*made.changes, *_users(first, second, load)))
     if as_json:
         import msgspec
 
@@ -68,6 +76,19 @@ def command(
 
         print_diff(made)
     return 0 if made.after.fits else 1
+
+
+def _users(first: Deployment, second: Deployment, load: str) -> tuple[Change, ...]:
+    """How many users each side holds (P95 of the first token within 2 s, no preemption)."""
+    from oomph.diff import Change
+    from oomph.simulate import api
+    from oomph.simulate.workloads import Arrivals, Shape
+    from oomph.units import parse_count
+
+    prompt, _, output = load.partition(",")
+    shape = Shape(parse_count(prompt, what="--users"), parse_count(output or "250", what="--users"))
+    held = [api.search(api.prepare(d), api.Load(shape, Arrivals()), api.Target()).users for d in (first, second)]
+    return (Change("users_held", *held),) if held[0] != held[1] else ()
 
 
 def _json(made: Any) -> dict[str, Any]:

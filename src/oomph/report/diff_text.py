@@ -13,6 +13,7 @@ _COUNTS = {"kv_tokens", "num_blocks", "max_concurrency"}
 _NAMES = {
     "available_kv": "KV cache memory",
     "kv_tokens": "KV cache tokens (as printed)",
+    "users_held": "users held",
     "max_concurrency": "requests at once",
     "kv_need_of_one_request": "KV of one longest request",
     "activation_peak": "activation peak",
