@@ -87,8 +87,11 @@ def _users(first: Deployment, second: Deployment, load: str) -> tuple[Change, ..
 
     prompt, _, output = load.partition(",")
     shape = Shape(parse_count(prompt, what="--users"), parse_count(output or "250", what="--users"))
-    held = [api.search(api.prepare(d), api.Load(shape, Arrivals()), api.Target()).users for d in (first, second)]
-    return (Change("users_held", *held),) if held[0] != held[1] else ()
+
+    def held(deployment: Deployment) -> int:
+        return api.search(api.prepare(deployment), api.Load(shape, Arrivals()), api.Target()).users
+
+    return (Change("users_held", held(first), held(second)),)
 
 
 def _json(made: Any) -> dict[str, Any]:
