@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import toys
 
+from oomph.engines.llamacpp.compute import gpu_buffer, graph
+from oomph.engines.llamacpp.settings import resolve
+from oomph.engines.llamacpp.tensors import Width
 from oomph.errors import CannotPlan, CommandError, UnknownModel
 from oomph.ir.plan import Plan
 from oomph.plan import plan
@@ -160,3 +163,24 @@ def test_refusals() -> None:
         made("llama-server -m Qwen3-8B-Q4_K_M.gguf -ot exps=CUDA3", "RTX 4090")
     with pytest.raises(CommandError, match="main-gpu 2"):
         made("llama-server -m Qwen3-8B-Q4_K_M.gguf -sm none -mg 2", "2x RTX 4090")
+
+
+@pytest.mark.parametrize(
+    ("build", "shape", "context", "mib"),
+    [
+        (11391, (4096, 14336, 32, 4096, 128256), 4096, 112.0),
+        (11391, (4096, 14336, 32, 4096, 128256), 32768, 140.0),
+        (11391, (8192, 28672, 64, 8192, 128256), 4096, 220.0),
+        (11391, (4096, 12288, 32, 4096, 151936), 32768, 128.0),
+        (11548, (4096, 14336, 32, 4096, 128256), 4096, 120.0),
+        (11548, (8192, 28672, 64, 8192, 128256), 32768, 264.0),
+    ],
+)
+def test_each_build_has_its_own_compute_buffer(
+    build: int, shape: tuple[int, int, int, int, int], context: int, mib: float
+) -> None:
+    """As those builds printed them: one GPU, one slot, micro-batch 512, flash attention."""
+    s = resolve({"ctx_size": context, "parallel": 1}, context, build)
+    g = graph(Width(*shape), s, context, 0)
+    made = gpu_buffer(g, s, full=True, output=True, first=True, last=True, gpus=1)
+    assert made.nbytes / MIB == pytest.approx(mib, abs=0.1)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from oomph.engines.llamacpp.settings import Settings
 from oomph.engines.llamacpp.tensors import Width
-from oomph.facts.llamacpp.builds import compute_row
+from oomph.facts.llamacpp.builds import Compute, compute_row
 
 F32, F16 = 4, 2
 COPIES = 4  # GGML_SCHED_MAX_COPIES: inputs are kept so often with pipeline parallelism
@@ -80,12 +80,15 @@ def gpu_buffer(
 ) -> Buffer:
     """One GPU's buffer. `full`: every unit is on a GPU; `gpus`: how many have some; `mask`: of this GPU's layers."""
     row = compute_row(s.build)
-    mask = 0 if row.mask_overlaps else g.mask if mask < 0 else mask
+    mask = g.mask if mask < 0 else mask
     if pipelined(s, full=full, gpus=gpus):
-        return _pipeline(g, mask, first=first, last=last)
-    copies = row.hidden if full else 3 if g.moe else 2
-    hidden = copies * g.hidden
-    n = mask + hidden + max(g.logits if output else 0, g.ff, 2 * g.query)
+        return _pipeline(g, row, mask, first=first, last=last)
+    partial = 3 if g.moe else 2
+    n = mask + max(g.ff, 2 * g.query)
+    n += row.hidden * g.hidden + row.query * g.query if full else partial * g.hidden
+    if output:
+        copies = row.logits if full else min(row.logits, partial)
+        n = max(n, mask * row.logits_mask + copies * g.hidden + g.logits)
     if g.scores:
         n = max(n, mask + g.scores + g.index + g.between())
     parts = {"mask": mask, "activations": n - mask}
@@ -95,9 +98,9 @@ def gpu_buffer(
     return Buffer(n, min(g.hidden, n), n + slack + 2 * g.hidden, parts, "mask, hidden states, the widest tensors")
 
 
-def _pipeline(g: Graph, mask: int, *, first: bool, last: bool) -> Buffer:
+def _pipeline(g: Graph, row: Compute, mask: int, *, first: bool, last: bool) -> Buffer:
     """Two GPUs measured; a GPU in the middle is taken like the first."""
-    n = max(g.ff, 2 * g.query) + COPIES * mask + 15 * g.hidden + g.query
+    n = max(g.ff, 2 * g.query) + COPIES * mask + row.pipeline_first * g.hidden + g.query
     if last and not first:
         wide = max(g.logits + 8 * g.hidden, max(g.ff, 2 * g.query) + 10 * g.hidden)
         n = wide + COPIES * mask + g.query
@@ -109,14 +112,14 @@ def _pipeline(g: Graph, mask: int, *, first: bool, last: bool) -> Buffer:
 
 
 def host_buffer(g: Graph, s: Settings, *, full: bool, gpus: int) -> Buffer:
-    row = compute_row(s.build)
-    mask = 0 if row.mask_overlaps else g.mask
+    row, mask = compute_row(s.build), g.mask
     if pipelined(s, full=full, gpus=gpus):
-        n = COPIES * (mask + g.index) + 10 * g.hidden
+        n = COPIES * (mask + g.index) + row.pipeline_host * g.hidden
     elif full:
-        n = mask + row.hidden * g.hidden + g.index
+        n = mask + row.hidden_host * g.hidden + g.index
     else:
-        n = mask + row.hidden_cpu * g.hidden + max(g.logits, g.ff, 2 * g.query) + g.scores + g.index
+        n = mask + row.hidden_cpu * g.hidden + max(g.ff, 2 * g.query) + g.scores + g.index
+        n = max(n, mask * row.logits_mask + (row.logits + 1) * g.hidden + g.logits)
     return Buffer(n, n // 2, n + n // 10 + (1 << 20), {"mask": mask, "activations": n - mask}, "inputs and CPU layers")
 
 

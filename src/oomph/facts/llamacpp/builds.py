@@ -12,22 +12,32 @@ NEWEST = 11739
 
 
 class Compute(Struct, frozen=True):
-    """How the compute buffer is laid out; measured on the builds named in `since` (sizes of the graph allocator)."""
+    """How the compute buffer is laid out, in copies of the hidden state; read off the graph allocator of each build."""
 
     since: int
-    hidden: int  # copies of the hidden state beside the largest activation, layers on a GPU
-    hidden_cpu: int  # the same where everything is on the CPU
-    mask_overlaps: bool  # the mask lies where later tensors are
+    hidden: int  # beside the widest activation, all layers on one GPU
+    query: int  # copies of the query beside them
+    hidden_host: int  # on the host beside a GPU that has all layers
+    hidden_cpu: int  # where everything is on the CPU
+    logits: int  # beside the logits, on a GPU
+    logits_mask: bool  # the mask is still held while the logits are made
+    pipeline_first: int  # the first of several GPUs
+    pipeline_host: int
 
 
-# b9642: CPU-only Llama-3-8B 266.5 MiB = logits 250.5 + 2 x 8, at 4k and 32k alike. b11739: 294.5 / 330.5.
+# Llama-3.1-8B and Gemma-3-12B shapes, micro-batch 512. b9642 to b11227: 266.5 MiB on the CPU with all logits, at 4k and
+# 32k alike; b11391: 112 and 140 MiB on one GPU; b11548 and b11739: 120 and 148 MiB.
 COMPUTE = (
-    Compute(0, hidden=2, hidden_cpu=2, mask_overlaps=True),
-    Compute(11739, hidden=4, hidden_cpu=5, mask_overlaps=False),
-)
+    Compute(0, hidden=2, query=1, hidden_host=2, hidden_cpu=4, logits=1, logits_mask=False,
+            pipeline_first=6, pipeline_host=5),
+    Compute(11391, hidden=2, query=1, hidden_host=2, hidden_cpu=4, logits=3, logits_mask=True,
+            pipeline_first=6, pipeline_host=5),
+    Compute(11548, hidden=4, query=0, hidden_host=4, hidden_cpu=5, logits=4, logits_mask=True,
+            pipeline_first=15, pipeline_host=10),
+)  # fmt: skip
 
 # A build knows n_outputs_max: llama-server reserves logits for its slots only, not for a whole micro-batch.
-OUTPUTS_MAX_SINCE = 11000  # between b9642 and b11549; the bindings of both still reserve a whole micro-batch
+OUTPUTS_MAX_SINCE = 9642  # at the latest: older builds were not looked at
 
 
 def compute_row(build: int) -> Compute:
