@@ -161,6 +161,8 @@ def _assumptions(inputs: Sequence[RankInput]) -> tuple[str, ...]:
     lines = []
     if "not" in t.context.why:
         lines.append("CUDA context and driver memory: measured on an H200 only, taken as the same here")
+    if inputs[0].device.vendor != "nvidia":
+        lines.append("AMD: kernels, graphs and overheads as on NVIDIA cards; ROCm's own were not measured")
     if "encoder" in t.activation.why:
         lines.append("vision encoder's peak: from its dimensions, not measured (half to twice as much)")
     if inputs[0].graphs.largest:
