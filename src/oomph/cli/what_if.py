@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from oomph.errors import CommandError
+from oomph.errors import CannotPlan, CommandError
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -24,6 +24,8 @@ def command(gpu: str | None, engine: str, as_json: bool, words: tuple[str, ...])
     from oomph.search.what_if import what_if
 
     made = plan(list(words), gpu=gpu, engine=engine)
+    if made.deployment.engine.name != "vllm":
+        raise CannotPlan("what-if knows vLLM's flags only", hint="oomph plan shows what helps a llama.cpp command")
     found = what_if(made, load(made.deployment.model), run)
     if as_json:
         from oomph.report.json import dumps

@@ -13,6 +13,7 @@ _COLOURS = {
     "others": "#9aa0a6", "context": "#c4b5fd", "weights": "#2563eb", "activations": "#f59e0b", "graphs": "#10b981",
     "KV cache": "#0ea5e9",
 }  # fmt: skip
+_ENGINES = {"llamacpp": "llama.cpp", "ollama": "Ollama"}
 _CSS = """
 :root{color-scheme:light dark;font:15px/1.5 system-ui,sans-serif}
 body{max-width:62rem;margin:2rem auto;padding:0 1rem}
@@ -35,7 +36,7 @@ def write_html(plan: Plan, path: str) -> None:
 def page(plan: Plan) -> str:
     v = plan.verdict
     e = plan.deployment.engine
-    title = f"{plan.model} on vLLM {e.version}"
+    title = f"{plan.model} on {_ENGINES.get(e.name, 'vLLM')} {e.version}"
     if v.fits:
         head = '<p class="good"><b>FITS</b></p>'
     else:
@@ -60,14 +61,7 @@ def page(plan: Plan) -> str:
 def _rank(r: RankPlan, plan: Plan) -> str:
     t = r.terms
     kv = plan.kv.num_blocks * plan.kv.bytes_per_block if plan.fits and plan.kv else 0
-    sizes = {
-        "others": r.used_by_others_bytes,
-        "context": t["context"].bytes + t["non_torch"].bytes,
-        "weights": t["weights"].bytes,
-        "activations": t["activation_peak"].bytes,
-        "graphs": t["cudagraph"].bytes,
-        "KV cache": kv,
-    }
+    sizes = {"others": r.used_by_others_bytes, **_sizes(r, kv)}
     whole = max(sum(sizes.values()), r.total_bytes)
     cells = "".join(_cell(k, n, whole) for k, n in sizes.items() if n)
     rows = "".join(
@@ -79,6 +73,20 @@ def _rank(r: RankPlan, plan: Plan) -> str:
         f"<table><tr><th>term<th>bytes<th>basis<th>interval<th>why{rows}</table>"
         f"<table><tr><th>stage<th>resident<th>peak<th>{stages}</table>"
     )
+
+
+def _sizes(r: RankPlan, kv: int) -> dict[str, int]:
+    t = {name: x.bytes for name, x in r.terms.items()}
+    if "compute" in t:  # llama.cpp
+        own = {"KV cache": t["kv_cache"] + t["state"], "activations": t["compute"]}
+        return {"context": t["context"], "weights": t["weights"], **own}
+    return {
+        "context": t["context"] + t["non_torch"],
+        "weights": t["weights"],
+        "activations": t["activation_peak"],
+        "graphs": t["cudagraph"],
+        "KV cache": kv,
+    }
 
 
 def _cell(name: str, n: int, whole: int) -> str:

@@ -14,6 +14,8 @@ from oomph.engines.llamacpp.tensors import Width
 from oomph.errors import CannotPlan, CommandError, UnknownModel
 from oomph.ir.plan import Plan
 from oomph.plan import plan
+from oomph.report.html import page
+from oomph.report.plan_json import plan_json
 from oomph.report.text import Style, render
 from oomph.units import GIB, MIB
 
@@ -184,3 +186,10 @@ def test_each_build_has_its_own_compute_buffer(
     g = graph(Width(*shape), s, context, 0)
     made = gpu_buffer(g, s, full=True, output=True, first=True, last=True, gpus=1)
     assert made.nbytes / MIB == pytest.approx(mib, abs=0.1)
+
+
+@pytest.mark.parametrize("command", [f"{GEMMA} -c 4096", "ollama run qwen3:8b"])
+def test_json_and_page(command: str) -> None:
+    p = made(command, "RTX 5090")
+    assert plan_json(p)["ranks"][0]["terms"]["weights"]["bytes"] > 0
+    assert ("Ollama" if command.startswith("ollama") else "llama.cpp") in page(p)
