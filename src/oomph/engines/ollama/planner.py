@@ -92,7 +92,7 @@ def choose(model: Model, flags: dict[str, Any], gpus: Sequence[Device], *, visio
     free = [max(g.total_bytes - g.used_bytes - unaccounted(g.sm, g.vendor)[1] - overhead, 0) for g in gpus]
     tier = defaults.default_context(sum(max(g.total_bytes - overhead, 0) for g in gpus))
     asked = flags.get("num_ctx")
-    context = asked or tier
+    context = asked if asked and asked > 0 else tier
     if asked is None:
         notes.append(
             f"num_ctx is Ollama's default for this much GPU memory: {tier:,} (OLLAMA_CONTEXT_LENGTH changes it)"
@@ -101,7 +101,7 @@ def choose(model: Model, flags: dict[str, Any], gpus: Sequence[Device], *, visio
     if model.max_position and context > model.max_position:
         notes.append(f"num_ctx {context:,} is more than the model was trained for: {model.max_position:,}")
         context = model.max_position
-    parallel = flags.get("num_parallel", 1) or 1
+    parallel = min(max(flags.get("num_parallel", 1), 1), 256)  # LLAMA_MAX_SEQ
     alone = model.model_type in defaults.NO_PARALLEL or model.model_type in defaults.NO_PARALLEL_HF or model.pooling
     if parallel > 1 and alone:
         notes.append("model architecture does not currently support parallel requests: OLLAMA_NUM_PARALLEL is 1")
