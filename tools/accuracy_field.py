@@ -23,7 +23,7 @@ from accuracy_logs import said
 
 from oomph.errors import OomphError
 from oomph.facts import gpus
-from oomph.facts.vllm.versions import nearest
+from oomph.facts.vllm.versions import nearest, parse
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.plan import load, run, world_size
@@ -45,6 +45,10 @@ def deployment(row: dict[str, Any]) -> Deployment | str:
     version = re.search(r"\b0\.\d{1,2}\.\d", str(row.get("engine_version") or ""))
     if version is None:
         return "no release"
+    if parse(version[0]) < parse("0.8.5"):
+        return "a release before the V1 engine"
+    if not row.get("flags"):
+        return "flags not known"
     gpu = device(row)
     if gpu is None:
         return "GPU not known"

@@ -55,6 +55,29 @@ def measure(found: dict[str, tuple[list[str], float | None]], runs: int) -> dict
     return {name: statistics.median(t) for name, t in times.items()}
 
 
+def deployments(folder: Path, count: int = 2000) -> float:
+    """Seconds of CPU for the exact part of one plan: settings, weights on a rank, the KV cache."""
+    from msgspec.structs import replace
+
+    from oomph.engines.vllm.kv import kv
+    from oomph.engines.vllm.loaded import weights_terms
+    from oomph.engines.vllm.resolve import resolve
+    from oomph.engines.vllm.settings import build_for
+    from oomph.plan import load, parse, with_gpus
+
+    model = load(str(folder))
+    base = with_gpus(parse(["vllm", "serve", str(folder)], "vllm==0.21.0"), "2x H100")
+    begin = time.process_time()
+    for i in range(count):
+        flags = {"tensor_parallel_size": 1 + i % 2, "max_model_len": 1024 + 16 * i, "max_num_seqs": 1 + i % 512}
+        dep = replace(base, flags=flags)
+        resolved = resolve(model, dep)
+        build = build_for(model, resolved.version, 90, flags, {"dtype": resolved.dtype})
+        weights_terms(model, resolved, dep, build, dep.gpus[0])
+        kv(resolved, 20 << 30)
+    return (time.process_time() - begin) / count
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=15)
@@ -64,6 +87,7 @@ def main() -> int:
         folder = making.folder(Path(scratch) / "llama-8b", LLAMA_8B, making.tensors_of(LLAMA_8B), shards=4)
         found = programs(folder)
         seconds = measure(found, given.runs)
+        inside = deployments(folder)
     base = seconds["python -c pass"]
     late = []
     print(f"{'':<30}{'ms':>8}{'x pass':>9}{'at most':>9}")
@@ -74,6 +98,10 @@ def main() -> int:
     for name in late:
         print(f"{name} takes longer than it may")
     print()
+    print(
+        f"weights and KV cache of one deployment, model loaded: {inside * 1000:.2f} ms, at most 1; 2,000: {inside * 2000:.2f} s"
+    )
+    print("(importing vLLM alone costs 20 to 30 s)\n")
     hub = subprocess.run(
         [sys.executable, ROOT / "tools" / "bench_hub.py", *(["--rivals", given.rivals] * bool(given.rivals))]
     )
