@@ -166,5 +166,7 @@ def _assumptions(inputs: Sequence[RankInput]) -> tuple[str, ...]:
     if "encoder" in t.activation.why:
         lines.append("vision encoder's peak: from its dimensions, not measured (half to twice as much)")
     if inputs[0].graphs.largest:
-        lines.append("CUDA graph memory: a law measured on ten start-ups, good to about 25 %")
+        lines.append(
+            "CUDA graph memory: fitted to eleven start-ups on an H200, taken as good to 25 % there and 50 % elsewhere"
+        )
     return tuple(lines)
