@@ -106,7 +106,7 @@ def logs(truth: Path) -> Iterator[Sample]:
 
 
 def plans_kept() -> Iterator[Sample]:
-    """Whole plans against vLLM's own Python, regressions only: the set keeps what was right (tests/truth/oracle-plans)."""
+    """Whole plans against vLLM's own Python, regressions only: the set keeps what was right."""
     import plan_truth
 
     for row in plan_truth.rows():

@@ -4,8 +4,8 @@ The profiling pass runs one batch of max_num_batched_tokens without attention me
 tensors Python still refers to: the decoder loop keeps the hidden state and the residual, an MLP that binds
 `gate_up` to a name keeps it through the down projection, an MLP that rebinds `x` does not. Read from
 model_executor/models/*.py of 0.21.0 with the rows measured on an H200 in view (tests/truth/h200.jsonl): most come
-out to the byte, but no row was kept back to test the law. The counts of Falcon-H1, Granite and Cohere were set to their rows;
-architectures that are not listed here get the default, unmeasured.
+out to the byte, but no row was kept back to test the law. The counts of Falcon-H1, Granite and Cohere were set
+to their rows; architectures that are not listed here get the default, unmeasured.
 """
 
 from __future__ import annotations
