@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from oomph.doctor.case import Case, build
+from oomph.doctor.inferred import inferred
 from oomph.doctor.ledger import Entry
 from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
 from oomph.doctor.rules import rules
@@ -70,6 +71,8 @@ class Explanation(Struct, frozen=True):
     command: str = ""
     total_bytes: int = 0
     notes: tuple[str, ...] = ()
+    inferred_stage: str | None = None  # of a log without an error: where it would have died, never a failure
+    inferred_reason: str = ""
 
 
 def explain(
@@ -160,6 +163,7 @@ def explain_case(case: Case) -> Explanation:
     notes = []
     if not case.rebuilt.engine:
         notes.append("no line names the engine; taken for vLLM")
+    told = inferred(case)
     return Explanation(
         EngineInfo(engine, case.rebuilt.version, case.rebuilt.version_from),
         case.failed,
@@ -177,6 +181,8 @@ def explain_case(case: Case) -> Explanation:
         render(case.rebuilt.model, case.rebuilt.flags, case.rebuilt.environment) if engine == "vllm" else "",
         case.total or 0,
         tuple(notes),
+        told.stage,
+        told.reason,
     )
 
 

@@ -31,6 +31,8 @@ def text(explanation: Explanation, *, width: int = 100, everything: bool = False
     e = explanation
     parts = ["", "  " + _head(e), "", *_wrap(_verdict(e), width, "  ", "  "), ""]
     parts += _block("Why", e.cause.text, width)
+    if e.inferred_reason:
+        parts += _block("Inferred", e.inferred_reason, width)
     parts += _ledger(e, width)
     parts += _remedies(e, width, everything)
     parts += _rejected(e, width, everything)
