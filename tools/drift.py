@@ -22,7 +22,7 @@ import drift_flags
 import drift_load
 from vllm_source import config_keys, read
 
-from oomph.facts.vllm import defaults, kv, logs, structure
+from oomph.facts.vllm import defaults, known, kv, logs, running, structure
 from oomph.facts.vllm.activation import BUDGET
 from oomph.facts.vllm.texts import TEXTS
 from oomph.facts.vllm.versions import in_range, parse, pick
@@ -57,7 +57,7 @@ def sources(folder: Path, where: str) -> Iterator[str]:
 
 
 def _tiers(version: str) -> str:
-    return " ".join(str(t.min_gib) for t in defaults.TIERS if t.holds(version) and t.min_gib)
+    return " ".join(str(t.min_gib) for t in running.TIERS if t.holds(version) and t.min_gib)
 
 
 def _ratio(version: str) -> str:
@@ -145,7 +145,7 @@ def _rows() -> tuple[Any, ...]:
 def architecture_disagreements(version: str, folder: Path) -> list[str]:
     registry = (folder / "vllm/model_executor/models/registry.py").read_text()
     out = []
-    for row in defaults.KNOWN:
+    for row in known.KNOWN:
         there = f'"{row.architecture}"' in registry
         # a class that was listed before it could be built keeps its own refusal
         if there != row.holds(version) and row.type == "ValidationError":

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.facts.vllm.attention import Backend, backends, kernels, priorities, selector_fields
-from oomph.facts.vllm.defaults import SINKS_NEED_FA3
+from oomph.facts.vllm.caches import SINKS_NEED_FA3
 
 QUANTIZED = ("fp8", "nvfp4")
 

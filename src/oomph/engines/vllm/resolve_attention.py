@@ -11,7 +11,8 @@ from oomph.engines.vllm.backends import fa4_supported
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts, text_only
 from oomph.engines.vllm.resolve_verify import invalid, one_of
-from oomph.facts.vllm.defaults import ATTENTION_BACKEND_MM_PREFIX, Defaults, defaults
+from oomph.facts.vllm.caches import ATTENTION_BACKEND_MM_PREFIX
+from oomph.facts.vllm.defaults import Defaults, defaults
 from oomph.facts.vllm.refusals import ENGINE_BACKENDS
 from oomph.ir.model import Model
 

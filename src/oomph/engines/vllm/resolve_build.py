@@ -6,7 +6,8 @@ from math import gcd
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts
-from oomph.facts.vllm.defaults import FP8_BLOCK_MOE, NO_FP8_MOE, PP_REFUSAL, Defaults
+from oomph.facts.vllm.defaults import Defaults
+from oomph.facts.vllm.known import FP8_BLOCK_MOE, NO_FP8_MOE, PP_REFUSAL
 from oomph.ir.model import Attention, Experts, Linear, Model
 
 Stages = tuple[tuple[int, int], ...]

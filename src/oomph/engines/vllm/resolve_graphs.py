@@ -7,7 +7,8 @@ from typing import Any
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_verify import invalid
-from oomph.facts.vllm.defaults import CAPTURE_MAX, Defaults
+from oomph.facts.vllm.defaults import Defaults
+from oomph.facts.vllm.running import CAPTURE_MAX
 
 # -O levels: config/vllm.py OPTIMIZATION_LEVEL_TO_CONFIG
 _LEVELS = {0: "NONE", 1: "PIECEWISE", 2: "FULL_AND_PIECEWISE", 3: "FULL_AND_PIECEWISE"}

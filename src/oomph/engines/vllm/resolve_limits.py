@@ -9,14 +9,10 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_verify import invalid, outside, unknown_dtype
-from oomph.facts.vllm.defaults import (
-    BATCHED_DP_TOKENS,
-    DESC_ACT_REFUSED,
-    RENAMED,
-    Defaults,
-    method,
-)
+from oomph.facts.vllm.defaults import Defaults
+from oomph.facts.vllm.known import DESC_ACT_REFUSED, RENAMED, method
 from oomph.facts.vllm.refusals import WANTS_CONFIG_FILE
+from oomph.facts.vllm.running import BATCHED_DP_TOKENS
 from oomph.ir.hardware import Device
 from oomph.ir.model import Linear, Model
 from oomph.units import GIB

@@ -10,8 +10,10 @@ from msgspec import Struct
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts
 from oomph.engines.vllm.resolve_verify import invalid, outside
-from oomph.facts.vllm.defaults import EAGLE_METHODS, HMA_CONNECTORS, MAMBA_ALL, Defaults
+from oomph.facts.vllm.caches import MAMBA_ALL
+from oomph.facts.vllm.defaults import Defaults
 from oomph.facts.vllm.refusals import NO_MTP
+from oomph.facts.vllm.running import EAGLE_METHODS, HMA_CONNECTORS
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
 

@@ -1,0 +1,141 @@
+"""Which architectures and quantisation methods a release knows, and its words for those it does not."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal
+
+from oomph.facts.vllm.kv import Row
+from oomph.facts.vllm.versions import Range, select
+
+
+class Method(Range, frozen=True, kw_only=True):
+    """A quantisation as the checkpoint names it -> as vLLM resolves it, with the capability it asks for."""
+
+    checkpoint: str
+    name: str
+    min_sm: int
+    desc_act: bool = True  # False: refused with activation ordering
+    fallback: str = ""  # the name below `fallback_below`, where Marlin's kernels do not run
+    fallback_below: int = 75
+    fallback_min: int = 0
+
+
+_DESC_ACT = (
+    "GPTQ group activation ordering (desc_act=True) is no longer supported. Use a checkpoint with static activation "
+    "ordering or desc_act=False."
+)
+DESC_ACT_REFUSED = _DESC_ACT
+METHODS = (
+    Method(checkpoint="awq", name="awq_marlin", min_sm=75, until="0.24.0", fallback="awq", fallback_min=75),
+    Method(checkpoint="awq", name="auto_awq", min_sm=75, since="0.24.0"),
+    Method(checkpoint="gptq", name="gptq_marlin", min_sm=75, until="0.22.0", fallback="gptq", fallback_min=60),
+    Method(checkpoint="gptq", name="auto_gptq", min_sm=60, since="0.22.0", until="0.30.0"),
+    Method(checkpoint="gptq", name="auto_gptq", min_sm=60, since="0.30.0", desc_act=False),
+    Method(checkpoint="fp8", name="fp8", min_sm=75),
+    Method(checkpoint="compressed-tensors", name="compressed-tensors", min_sm=70),
+    Method(checkpoint="modelopt", name="modelopt", min_sm=89, until="0.28.0"),
+    Method(checkpoint="modelopt", name="modelopt", min_sm=80, since="0.28.0"),
+    Method(checkpoint="modelopt_fp4", name="modelopt_fp4", min_sm=75),
+    Method(checkpoint="modelopt_mixed", name="modelopt_mixed", min_sm=89, until="0.24.0"),
+    Method(checkpoint="modelopt_mixed", name="modelopt_mixed", min_sm=75, since="0.24.0"),
+    Method(checkpoint="mxfp4", name="mxfp4", min_sm=80),
+    Method(checkpoint="bitsandbytes", name="bitsandbytes", min_sm=70),
+    Method(checkpoint="gguf", name="gguf", min_sm=60),
+    Method(checkpoint="quark", name="quark", min_sm=70),
+    Method(checkpoint="torchao", name="torchao", min_sm=75),
+    Method(checkpoint="fbgemm_fp8", name="fbgemm_fp8", min_sm=80),
+    Method(checkpoint="experts_int8", name="experts_int8", min_sm=80),
+)
+# verify_and_update_model_config of these architectures renames a method, or a compressed-tensors format (0.20+).
+RENAMED = {
+    ("GptOssForCausalLM", "mxfp4"): "gpt_oss_mxfp4",
+    ("DeepseekV4ForCausalLM", "fp8"): "deepseek_v4_fp8",
+    ("KimiK3ForConditionalGeneration", "mxfp4-pack-quantized"): "mxfp4",
+}
+RENAMES = (Row(value=0, until="0.20.0"), Row(value=1, since="0.20.0"))
+# Models whose text part is built from a config without architectures: refused with pipeline parallelism.
+PP_REFUSED = (
+    Row(value="Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration", until="0.31.0"),
+    Row(value="", since="0.31.0"),
+)
+PP_REFUSAL = "No model architectures are specified"
+# fp8.py Fp8MoEMethod.create_weights; later the choice of kernels refuses instead.
+FP8_BLOCK_MOE = (
+    Row(
+        value="The output_size of gate's and up's weight = {size} is not divisible by weight quantization block_n = "
+        "{block}.",
+        until="0.29.0",
+    ),
+    Row(value="", since="0.29.0"),
+)
+NO_FP8_MOE = "No FP8 MoE backend supports the deployment configuration."
+
+
+class Gone(Range, frozen=True, kw_only=True):
+    """An architecture that is no longer vLLM's own and that the Transformers fallback refuses."""
+
+    architecture: str
+    type: str
+    text: str
+
+
+GONE = (
+    Gone(
+        since="0.30.0",
+        architecture="BambaForCausalLM",
+        type="ValueError",
+        text="Layer 0 (linear_attention) does not dispatch through the Transformers attention interface and vLLM has "
+        "no other way to handle it.",
+    ),
+)
+
+
+class Known(Range, frozen=True, kw_only=True):
+    """The first release that has an architecture (model_executor/models/registry.py); `text` is the refusal before."""
+
+    architecture: str
+    stage: Literal["engine_config", "model_build"] = "engine_config"
+    type: str = "ValidationError"
+    text: str = (
+        "The checkpoint you are trying to load has model type `{model_type}` but Transformers does not recognize this "
+        "architecture. This could be because of an issue with the checkpoint, or because your version of Transformers "
+        "is out of date.\n\nYou can update Transformers with the command `pip install --upgrade transformers`. If this "
+        "does not work, and the checkpoint is very new, then there may not be a release version that supports this "
+        "model yet. In this case, you can get the most up-to-date code by installing Transformers from source with the "
+        "command `pip install git+https://github.com/huggingface/transformers.git`"
+    )
+
+
+_NO_VISION = "'{config}' object has no attribute 'vision_config'"
+KNOWN = (
+    Known(architecture="MiniMaxM2ForCausalLM", since="0.11.1"),
+    Known(architecture="MiMoV2FlashForCausalLM", since="0.14.0"),
+    Known(architecture="KimiK25ForConditionalGeneration", since="0.15.0"),
+    Known(architecture="GlmMoeDsaForCausalLM", since="0.16.0"),
+    Known(architecture="Qwen3_5ForConditionalGeneration", since="0.17.0"),
+    Known(architecture="Qwen3_5MoeForConditionalGeneration", since="0.17.0"),
+    Known(architecture="Gemma4ForCausalLM", since="0.19.0"),
+    Known(architecture="Gemma4ForConditionalGeneration", since="0.19.0"),
+    Known(architecture="DeepseekV4ForCausalLM", since="0.20.0"),
+    Known(architecture="LagunaForCausalLM", since="0.21.0"),
+    Known(architecture="Step3p7ForConditionalGeneration", since="0.23.0"),
+    Known(
+        architecture="Qwen3_5ForCausalLM", since="0.27.0", stage="model_build", type="AttributeError",
+        text=_NO_VISION.format(config="Qwen3_5TextConfig"),
+    ),
+    Known(
+        architecture="Qwen3_5MoeForCausalLM", since="0.27.0", stage="model_build", type="AttributeError",
+        text=_NO_VISION.format(config="Qwen3_5MoeTextConfig"),
+    ),
+    Known(architecture="KimiK3ForConditionalGeneration", since="0.27.0"),
+    Known(architecture="MuseGlimmerForConditionalGeneration", since="0.28.0"),
+    Known(architecture="MiniMaxM3SparseForConditionalGeneration", since="0.24.0"),
+    Known(architecture="Step3p7FlashForCausalLM", since="99.0.0"),
+    Known(architecture="MiniMaxM3ForCausalLM", since="99.0.0"),
+)  # fmt: skip
+
+
+@lru_cache(maxsize=512)
+def method(version: str, checkpoint: str) -> Method | None:
+    return next((m for m in select(METHODS, version) if m.checkpoint == checkpoint), None)
