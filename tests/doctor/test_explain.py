@@ -103,3 +103,50 @@ def test_paths_and_text(tmp_path: Path) -> None:
 
 def test_gpus_as_people_write_them() -> None:
     assert explain("ValueError: No available memory for the cache blocks.", gpus="RTX 4090").total_bytes > 23 * GIB
+
+
+def inferred(text: str) -> tuple[bool, str | None, str]:
+    e = explain(text)
+    return e.failed, e.inferred_stage, e.inferred_reason
+
+
+def test_ollama_with_more_weights_than_host_memory_is_inferred_never_failed() -> None:
+    head = 'time=2025-03-16T23:04:14.978Z level=INFO source=server.go:105 msg="system memory" total="15.5 GiB" '
+    offload = (
+        "time=2025-03-16T23:04:14.980Z level=INFO source=server.go:138 msg=offload library=rocm layers.requested=-1 "
+        'layers.model=63 layers.offload=63 memory.available="[32.0 GiB]" memory.required.full="26.8 GiB" '
+        'memory.required.partial="26.8 GiB" memory.required.kv="7.8 GiB" memory.weights.total="14.3 GiB"'
+    )
+    failed, stage, reason = inferred(f'{head}free="14.0 GiB" free_swap="2.1 GiB"\n{offload}\n')
+    assert not failed and stage == "host_ram" and "14.3 GiB" in reason and "14.0 GiB" in reason
+    assert inferred(f'{head}free="15.0 GiB" free_swap="2.1 GiB"\n{offload}\n') == (False, None, "")
+    started = 'level=INFO source=server.go:622 msg="llama runner started in 6.54 seconds"'
+    assert inferred(f'{head}free="14.0 GiB"\n{offload}\n{started}\n') == (False, None, "")
+
+
+def test_ollama_part_for_the_host_against_what_is_free() -> None:
+    line = (
+        "level=INFO source=server.go:168 msg=offload library=cuda layers.requested=-1 layers.model=49 layers.offload=4 "
+        'memory.available="[11.4 GiB]" memory.required.full="68.3 GiB" memory.required.partial="10.9 GiB"'
+    )
+    failed, stage, reason = inferred(line + "\n")
+    assert not failed and stage is None and "57.4 GiB stay in host memory" in reason and "not in this log" in reason
+    free = 'level=INFO source=server.go:135 msg="system memory" total="63.6 GiB" free="50.6 GiB" free_swap="0 B"'
+    assert inferred(f"{free}\n{line}\n")[:2] == (False, "host_ram")
+
+
+def test_weights_in_host_memory_where_the_log_ends() -> None:
+    line = 'level=INFO source=ggml.go:298 msg="model weights" buffer=CPU size="{} GiB"\n'
+    assert inferred(line.format("4.5"))[1] == "host_ram"
+    assert inferred(line.format("1.1"))[1] is None  # the token embedding is always there
+
+
+def test_a_failed_allocation_that_was_got_over_is_no_failure() -> None:
+    text = (
+        "alloc_tensor_range: failed to allocate CUDA0 buffer of size 4120346624\n"
+        'level=INFO source=server.go:1024 msg="model layout did not fit, applying backoff" backoff=0.10\n'
+        'level=INFO source=server.go:1332 msg="llama runner started in 33.87 seconds"\n'
+    )
+    assert not explain(text).failed
+    dead = text + 'level=ERROR msg="x" error="llama runner process has terminated: CUDA error: out of memory"\n'
+    assert explain(dead).failed

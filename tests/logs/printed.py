@@ -158,11 +158,11 @@ PRINT: dict[str, Callable[[Values], str]] = {
     "cuda_error_oom": lambda v: "CUDA error: out of memory",
     "lc_param": lambda v: f"llama_context: {v['name']} = {v['value']}",
     "lc_malloc": lambda v: f"ggml_backend_cuda_buffer_type_alloc_buffer: allocating {m(v['tried'])} MiB on device {v['device']}:"
-                           " cudaMalloc failed: out of memory",
+                           " cudaMalloc failed: out of memory" if "device" in v
+                 else f"ggml_vulkan: Device memory allocation of size {v['tried']} failed.",
     "lc_kv_total": lambda v: f"llama_new_context_with_model: KV self size  = {m(v['size'])} MiB",
     "lc_copies": lambda v: f"pipeline parallelism enabled (n_copies={v['copies']})",
-    "lc_no_weights": lambda v: f"unable to allocate {v['buffer']} buffer" if "buffer" in v
-                     else f"ggml_vulkan: Device memory allocation of size {v['tried']} failed.",
+    "lc_no_weights": lambda v: f"unable to allocate {v['buffer']} buffer",
     "lc_alloc_compute": lambda v: f"ggml_gallocr_reserve_n: failed to allocate {v['buffer']} buffer of size {v['tried']}",
     "lc_alloc_weights": lambda v: f"alloc_tensor_range: failed to allocate {v['buffer']} buffer of size {v['tried']}",
     "lc_no_compute": lambda v: "graph_reserve: failed to allocate compute buffers",

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from oomph.doctor import stages_llamacpp
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
 from oomph.logs.release import positions
@@ -61,8 +62,9 @@ MILESTONES: dict[str, StageName] = {
     "lc_file": "weights_load", "lc_layers": "weights_load", "lc_weights": "kv_alloc", "lc_param": "kv_alloc",
     "lc_kv": "kv_alloc", "lc_kv_total": "kv_alloc", "lc_kv_cells": "kv_alloc", "lc_compute": "runtime_request",
     "lc_copies": "kv_alloc", "lc_serving": "runtime_request", "lc_prompt_cache": "runtime_request",
-    "lc_slots": "runtime_request",
+    "lc_slots": "runtime_request", "lc_request": "runtime_request", "lc_state": "kv_alloc", "lc_output": "kv_alloc",
     "ol_server": "weights_load", "ol_offload": "weights_load", "ol_weights": "weights_load",
+    "ol_runner": "weights_load", "ol_started": "runtime_request",
     "tr_weights": "profile_run", "tr_activation": "kv_check", "tr_budget": "kv_alloc", "tr_kv": "runtime_request",
 }  # fmt: skip
 
@@ -81,9 +83,11 @@ FAILURES: dict[str, StageName | None] = {
     "shm_full": "other", "bus_error": "other",
     "sg_no_pool": "kv_check", "sg_capture_failed": "cudagraph_capture", "sg_pool_full": "runtime_request",
     "sg_no_slots": "runtime_request", "sg_no_state": "kv_check",
-    "lc_alloc_weights": "weights_load", "lc_no_weights": "weights_load", "lc_alloc_compute": "kv_alloc",
-    "lc_no_compute": "kv_alloc", "lc_no_kv": "kv_alloc", "lc_malloc": None, "lc_no_output": "kv_alloc",
-    "ol_host_refused": "host_ram", "ol_layout": "weights_load", "ol_runner_died": None,
+    "lc_alloc_weights": None, "lc_no_weights": None, "lc_alloc_compute": None, "lc_no_compute": None, "lc_no_kv": None,
+    "lc_malloc": None, "lc_cpu_malloc": "host_ram", "lc_no_output": "host_ram", "lc_late": "runtime_request",
+    "lc_cublas": None, "lc_no_context": "kv_alloc", "lc_load_failed": "weights_load",
+    "ol_host_refused": "host_ram", "ol_layout": "weights_load", "ol_runner_died": None, "ol_panic": None,
+    "ol_timeout": "other",
     "tr_oom": None, "tr_no_sequence": "kv_alloc",
 }  # fmt: skip
 # They name the failure but not its kind: used only when nothing above was printed.
@@ -124,20 +128,32 @@ def death(observations: Sequence[Observation]) -> Death:
     before = observations[:index]
     completed = frozenset(o.kind for o in before)
     functions, files = _traceback(observations, index)
+    if _llama(failure, observations):
+        stage = stages_llamacpp.phase(observations, index, milestone(before)) or _guess(failure)
+        failed = not stages_llamacpp.recovered(observations, index)
+        return Death(failed, stage, "message", failure.line, failure.kind, completed=completed)
     stage, basis = _stage(failure, functions, before)
-    if failure.kind == "lc_malloc" or (failure.kind == "lc_no_compute" and _recovered(observations, index)):
-        stage = _llama_phase(observations, index) or stage
-        if _recovered(observations, index):
-            return Death(False, stage, "message", failure.line, failure.kind, completed=completed)
     return Death(True, stage, basis, failure.line, failure.kind, functions, files, completed)
+
+
+def _llama(failure: Observation, observations: Sequence[Observation]) -> bool:
+    """A line of ggml's, of llama.cpp's or of Ollama's, or a bare "CUDA error: out of memory" among them."""
+    if failure.kind.startswith(("lc_", "ol_")):
+        return FAILURES.get(failure.kind) is None or failure.kind in stages_llamacpp.RECOVERABLE
+    return failure.kind in ("cuda_error_oom", "cuda_busy") and any(
+        o.kind == "lc_where" and 0 <= o.line - failure.line <= 3 for o in observations
+    )
 
 
 def _failure(observations: Sequence[Observation]) -> Observation | None:
     """The first line that is a failure; a parent's report of its child's death only where nothing else was printed."""
     done = {o.kind for o in observations}
-    for o in observations:
-        if o.kind in FAILURES and not _harmless(o, done):
-            return o
+    recovered: Observation | None = None
+    for index, o in enumerate(observations):
+        if o.kind in FAILURES and not _harmless(o, done) and not stages_llamacpp.harmless(observations, index):
+            if o.kind not in stages_llamacpp.RECOVERABLE or not stages_llamacpp.recovered(observations, index):
+                return o
+            recovered = recovered or o
         if o.kind == "available_kv" and _negative(o):
             return o
         if o.kind in ("v0_terms", "v0_results") and _nothing_left(o, done):
@@ -147,7 +163,7 @@ def _failure(observations: Sequence[Observation]) -> Observation | None:
             for o in observations:
                 if o.kind == kind and not _aside(o, done):
                     return o
-    return None
+    return recovered
 
 
 def _aside(o: Observation, done: set[str]) -> bool:
@@ -210,8 +226,6 @@ def _stage(failure: Observation, functions: Sequence[str], before: Sequence[Obse
         return "kv_check", "message"
     if said is not None:
         return said, "message"
-    if failure.kind == "ol_runner_died":
-        return _guess(failure), "message"
     from_frames = frame_stage(functions)
     if failure.kind == "engine_failed" and not from_frames:
         from_frames = frame_stage([str(failure.values.get("method", ""))])
@@ -277,23 +291,8 @@ def _guess(failure: Observation) -> StageName:
         return "sampler_warmup"
     if failure.kind == "torch_oom":
         return "runtime_request"
-    if failure.kind == "ol_runner_died":
-        return "kv_alloc" if "context" in str(values.get("why")) else "weights_load"
     return "startup_free_memory" if failure.kind in ("cuda_error_oom", "nccl_oom") else "other"
 
 
 def _ended(observations: Sequence[Observation]) -> Death:
     return Death(False, milestone(observations), "the log ends here", completed=frozenset(o.kind for o in observations))
-
-
-def _llama_phase(observations: Sequence[Observation], index: int) -> StageName | None:
-    """The line behind a failed cudaMalloc names the phase."""
-    for o in observations[index : index + 8]:
-        stage = FAILURES.get(o.kind)
-        if o.kind.startswith(("lc_", "ol_")) and stage:
-            return stage
-    return milestone(observations[:index])
-
-
-def _recovered(observations: Sequence[Observation], index: int) -> bool:
-    return any(o.kind == "lc_pipeline_retry" for o in observations[index:])

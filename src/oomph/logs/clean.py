@@ -15,6 +15,8 @@ from msgspec import Struct
 from oomph.logs.reader import RawLine
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+# the same as text: a pager's ^[[0;36m, rsyslog's #033[2m, a JSON log's \\u001b[0m
+_SHOWN_ANSI = re.compile(r"(?:\^\[|#033|\\(?:x1b|u001b|033|e))\[[0-9;]{0,20}[mK]")
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "„": '"', "′": "'", "\u00a0": " ", "\u202f": " "})
 _ESCAPED = re.compile(r"\\([\[\]_*`#|<>()~{}!-])")  # markdown: \[core.py:1108\]
 _DUNDER = re.compile(r"\*\*(\w+)\*\*")  # markdown ate the underscores of __init__
@@ -27,14 +29,17 @@ _LAYERS = tuple(
         r"[\w.-]{1,64}\s+\| ",  # docker compose: "svc-1  | "
         r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]?\d{0,9}(?:Z|[+-]\d\d:?\d\d)?\s+"  # CRI, docker logs -t
         r"(?:std(?:out|err) [FP] |\| )?",
-        r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d{1,2} \d\d:\d\d:\d\d \S{1,64} "  # journald
-        r"[^\s:\[]{1,64}(?:\[\d+\])?: ",
+        # journald, in the months of any language: "Apr 24", "oct. 30", "дек 16", "7月 24"
+        r"(?:[^\W\d_]{3,5}\.?|\d{1,2}月) +\d{1,2} \d\d:\d\d:\d\d \S{1,64} [^\s:\[]{1,64}(?:\[\d+\])?: ",
         r"\[(?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\]]{0,24}\] ?",  # SGLang: "[2026-05-14 12:00:00 TP0] "
+        r"(?:INFO|WARNING|ERROR|DEFAULT) \d{4}-\d\d-\d\dT[\d:.]{8,18}Z? \[[^\]]{1,80}\] ",  # Google Cloud's log export
+        r"[│┃] ?",  # k9s and other frames around a pane
         r"\d+\.\d\d\.\d{3}\.\d{3} (?=[IWED] )",  # llama.cpp with timestamps
         r"\[(?:Info|Warning|Error|Debug)\] \(\w{1,32}\) ",  # a launcher around the engine
-        r" {0,8}\| {1,3}(?=File \")",  # an exception group
+        r" {0,8}\| {1,3}(?=\S)",  # an exception group, Buildkite
     )
 )
+_OLLAMA = re.compile(r"\bollama(?:-\d)?(?:\[\d+\]:|\s+\|) $")  # its unit or its service
 _RANKED = re.compile(r"\[(?:rank(?P<rank>\d+))\]:\s?")
 _SGL = re.compile(r"\[(?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d(?: DP\d+)?(?: PP\d+)? TP(?P<rank>\d+)[^\]]{0,16}\]")
 _PROCESS = re.compile(
@@ -66,6 +71,9 @@ def clean(raw: RawLine) -> Line:
         text = text.rsplit("\r", 1)[1] or text.rsplit("\r", 2)[-2]
     if "\x1b" in text:
         text = _ANSI.sub("", text)
+    if "[0" in text or "[3" in text:
+        text = _SHOWN_ANSI.sub("", text)
+    text = text.rstrip("│┃ ").removesuffix("^M")
     text = text.translate(_QUOTES)
     if "\\" in text:
         text = _ESCAPED.sub(r"\1", text)
@@ -87,6 +95,7 @@ def _peel(number: int, text: str) -> Line:
         for layer in _LAYERS:
             match = layer.match(text)
             if match:
+                process = process or ("ollama" if _OLLAMA.search(match[0]) else "")
                 text = text[match.end() :]
         if match := _RANKED.match(text):
             rank, text = int(match["rank"]), text[match.end() :]
@@ -113,7 +122,26 @@ def _rank(tags: str, rank: str | None, before: int | None) -> int | None:
 
 
 def lines(raw: Iterable[RawLine]) -> tuple[Line, ...]:
-    return tuple(clean(line) for line in unfold(tuple(raw)))
+    return tuple(clean(part) for line in unfold(tuple(raw)) for part in _split(line))
+
+
+# a logger's own header in the middle of a line: a forum or a shell has eaten the line breaks before it
+_HEADER = re.compile(
+    r"(?:\((?:EngineCore|Worker|VllmWorker|APIServer|Ray)\w{0,30}[^()]{0,60}\) ?)?"
+    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d "
+)
+
+
+def _split(line: RawLine) -> Iterator[RawLine]:
+    starts = [match.start() for match in _HEADER.finditer(line.text)] if len(line.text) > 80 else []
+    if len(starts) < 2:
+        yield line
+        return
+    ends = [*starts[1:], len(line.text)]
+    if line.text[: starts[0]].strip():
+        starts[0] = 0  # what stands before the first header is its prefix
+    for start, end in zip(starts, ends):
+        yield RawLine(line.number, line.text[start:end])
 
 
 def unfold(raw: tuple[RawLine, ...]) -> Iterator[RawLine]:

@@ -123,6 +123,6 @@ def engine_of(observations: Sequence[Observation]) -> str:
             command = str(o.values.get("command", ""))
             name = "vllm" if "vllm" in command else "sglang" if "sglang" in command else "llamacpp"
             counts[name] = counts.get(name, 0) + 1
-    if counts.get("ollama"):
+    if counts.get("ollama") or (counts.get("llamacpp") and any(o.process == "ollama" for o in observations)):
         return "ollama"  # it prints llama.cpp's lines too
     return max(counts, key=lambda name: counts[name]) if counts else ""

@@ -23,21 +23,28 @@ from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule
 from oomph.units import gib
 
+_KINDS = ("lc_malloc", "lc_alloc_weights", "lc_no_weights", "lc_load_failed", "ol_runner_died")
+
 
 def match(case: Case) -> Candidate | None:
-    if not case.has("lc_alloc_weights", "lc_no_weights", "lc_load_failed") or case.stage != "weights_load":
+    if case.stage != "weights_load" or not case.failed or not case.has(*_KINDS):
         return None
-    tried = (
-        case.value("lc_malloc", "tried")
-        or case.value("lc_alloc_weights", "tried")
-        or case.value("lc_no_weights", "tried")
-    )
+    tried = next((n for kind in ("lc_malloc", "lc_alloc_weights") if (n := case.value(kind, "tried"))), None)
     device, free = case.value("lc_malloc", "device"), case.value("lc_free", "free")
-    text = "The weights meant for " + (f"device {device}" if device is not None else "a device") + " do not fit there"
+    buffer = next((str(o.values["buffer"]) for o in case.all("lc_alloc_weights") if "buffer" in o.values), "")
+    place = f"device {device}" if device is not None else buffer or "a device"
+    text = f"The weights meant for {place} do not fit there"
     text += f": {gib(tried)} in one buffer" if tried else ""
     text += f", {gib(free)} free." if free else "."
     if tried and free and tried > 3 * free:
         text += " That is several times the card: tensors meant for the CPU (experts) were not caught by the override."
+    if any("exceeds device" in o.text for o in case.all("lc_malloc")):
+        text += (
+            " It is not the memory that is short, but the largest single buffer that this Vulkan driver allows."
+        )
+    need, have = case.value("lc_fit_need", "need"), case.value("lc_fit_need", "free")
+    if need and have:
+        text += f" llama.cpp had foreseen {gib(need)} in all, with {gib(have)} free."
     remedies = (
         Remedy("ngl", "--fit on   (or a lower -ngl)", "flag", costs="layers on the CPU are slow", rank=1),
         Remedy(
@@ -48,7 +55,7 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         92,
         text,
-        case.line("lc_malloc", "lc_alloc_weights", "lc_no_weights"),
+        case.line(*_KINDS),
         remedies,
         (reject("context", "the KV cache is allocated after the weights"),),
     )

@@ -4,7 +4,9 @@ What it is: the KV cache grows with the context and with slots; the compute buff
 with the context too, and is held once per pipeline copy (up to four) on several GPUs.
 
 How to recognise it: the weights are loaded, then "failed to allocate buffer for kv cache", or ggml_gallocr_reserve_n
-and "failed to allocate compute buffers". "retrying without pipeline parallelism" is a recovery, not the end.
+and "failed to allocate compute buffers". "retrying without pipeline parallelism" is a recovery, not the end. While
+serving: "CUDA error: out of memory" or "ROCm error" with "in function alloc", CUBLAS_STATUS_ALLOC_FAILED, on a Mac
+kIOGPUCommandBufferCallbackErrorOutOfMemory.
 
 Look-alikes: B01 (weights).
 
@@ -23,15 +25,19 @@ from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule
 from oomph.units import gib
 
+_AT_RUN_TIME = ("cuda_error_oom", "lc_late", "lc_cublas", "lc_malloc")
+_KINDS = ("lc_malloc", "lc_alloc_weights", "lc_alloc_compute", "lc_no_compute", "lc_no_kv", "lc_no_context",
+          "ol_runner_died")  # fmt: skip
+
 
 def match(case: Case) -> Candidate | None:
-    if case.failed and case.stage == "runtime_request" and case.has("cuda_error_oom"):
+    if case.failed and case.stage == "runtime_request" and case.has(*_AT_RUN_TIME):
         return _at_run_time(case)
-    if case.stage != "kv_alloc" or not case.has(
-        "lc_malloc", "lc_alloc_compute", "lc_no_compute", "lc_no_kv", "ol_runner_died"
-    ):
+    if case.stage != "kv_alloc" or not case.has(*_KINDS):
         return None
-    tried = case.value("lc_malloc", "tried") or case.value("lc_alloc_compute", "tried")
+    tried = next(
+        (n for kind in ("lc_malloc", "lc_alloc_compute", "lc_alloc_weights") if (n := case.value(kind, "tried"))), None
+    )
     kv = (
         sum(int(o.values.get("size", 0)) for o in case.all("lc_kv"))
         or case.value("lc_kv_total", "size")
@@ -64,7 +70,7 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         90 if case.failed else 60,
         text,
-        case.line("lc_malloc", "lc_alloc_compute", "lc_no_compute", "lc_kv", "lc_kv_total", "ol_runner_died"),
+        case.line(*_KINDS, "lc_kv", "lc_kv_total"),
         tuple(remedies),
         (reject("layers", "the buffer that failed is sized by context and batch, on the GPU that is left"),),
     )
@@ -72,12 +78,34 @@ def match(case: Case) -> Candidate | None:
 
 def _at_run_time(case: Case) -> Candidate:
     """Scratch pools are not part of any printed buffer: they grow with the first long prompts."""
-    text = "The buffers had all been allocated; CUDA ran out in the scratch pool while a request was processed."
+    lines = case.line(*_AT_RUN_TIME, "lc_prompt_cache")
+    if any("kIOGPU" in o.text for o in case.all("lc_late")):
+        return _metal(case, lines)
+    tried = case.value("lc_malloc", "tried") or case.value("lc_alloc_compute", "tried")
+    if tried:
+        text = f"The load had ended; while a request was processed {gib(tried)} more were asked for."
+    elif case.has("lc_cublas"):
+        text = "The buffers had all been allocated; cuBLAS then found no room for its handle and workspace."
+    else:
+        text = "The buffers had all been allocated; the GPU ran out in the scratch pool while a request was processed."
     remedies = (
         Remedy("ubatch", "-ub 256", "flag", costs="slower prompt processing", rank=1),
         Remedy("context", "a smaller -c, or fewer layers on this GPU: leave about 1 GiB free", "flag", rank=3),
     )
-    return Candidate(72, text, case.line("cuda_error_oom", "lc_prompt_cache"), remedies)
+    return Candidate(86, text, lines, remedies)
+
+
+def _metal(case: Case, lines: tuple[int, ...]) -> Candidate:
+    """Metal allocates lazily: buffers above the recommended working set fail when they are first used."""
+    held = sum(int(o.values.get("size", 0)) for kind in ("lc_weights", "lc_kv", "lc_compute") for o in case.all(kind))
+    text = "The Mac's memory ran out while the GPU worked: Metal takes buffers first and finds room when they are used."
+    text += f" The log shows {gib(held)} of them." if held else ""
+    remedies = (
+        Remedy("context", "a smaller -c", "flag", costs="shorter requests", rank=1),
+        Remedy("quant", "a smaller GGUF quantisation", "model", costs="less exact weights", rank=3),
+        advice.host("sudo sysctl iogpu.wired_limit_mb=N", "less is left for macOS itself", rank=4),
+    )
+    return Candidate(92, text, lines, remedies)
 
 
 RULE = Rule(

@@ -26,7 +26,8 @@ def match(case: Case) -> Candidate | None:
     if o is None:
         return None
     need, free = case.value("ol_host_refused", "need") or 0, case.value("ol_host_refused", "free") or 0
-    text = f"The part of the model that stays on the CPU needs {gib(need)}, {gib(free)} are free."
+    text = f"The part of the model that stays on the CPU needs {gib(need)}"
+    text += f", {gib(free)} are free." if free else "."
     return Candidate(
         100,
         text,

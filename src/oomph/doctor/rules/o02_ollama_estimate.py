@@ -27,7 +27,7 @@ def match(case: Case) -> Candidate | None:
     kv, full = case.value("ol_offload", "kv"), case.value("ol_offload", "full")
     available, cells = case.value("ol_offload", "available"), case.value("lc_kv_cells", "cells")
     died = case.has("ol_runner_died")
-    if not died and not (case.failed and case.rebuilt.engine == "ollama"):
+    if not case.failed or case.stage not in ("kv_alloc", "weights_load"):
         return None
     text = "The runner could not get the memory that context and parallel slots ask for."
     if kv and full:

@@ -7,26 +7,46 @@ from oomph.facts.loglines import LogRow
 
 _S = r'"?\[?(?P<{0}__size>[\d.]+ [KMGT]?i?B)\]?"?'
 
+_OFFLOAD = tuple(rf"{key}={_S.format(name)}" for key, name in (
+    (r"memory\.available", "available"), (r"memory\.required\.full", "full"), (r"memory\.required\.partial", "partial"),
+    (r"memory\.required\.kv", "kv"), (r"memory\.required\.allocations", "allocations"), (r"memory\.weights\.total", "weights"),
+    (r"memory\.weights\.nonrepeating", "ends"), (r"memory\.graph\.full", "graph"), (r"projector\.weights", "projector"),
+))  # fmt: skip
+
 ROWS = (
     LogRow("ol_server", "starting llama-server", r'msg="starting llama-server" cmd="(?P<command>.*)"'),
+    LogRow("ol_runner", 'msg="starting ', r'msg="starting (?:llama server|runner)" cmd="(?P<command>.*)"'),
     LogRow("ol_default_context", "vram-based default context", r"default_num_ctx=(?P<num_ctx__int>\d+)"),
-    LogRow("ol_offload", "memory.required", r"layers\.model=(?P<layers__int>\d+) layers\.offload=(?P<on_gpu__int>\d+)",
-           more=tuple(rf"{key}={_S.format(name)}" for key, name in (
-               (r"memory\.available", "available"), (r"memory\.required\.full", "full"), (r"memory\.required\.partial", "partial"),
-               (r"memory\.required\.kv", "kv"), (r"memory\.required\.allocations", "allocations"),
-               (r"memory\.weights\.total", "weights"), (r"memory\.graph\.full", "graph")))),
+    LogRow("ol_offload", "layers.model=", r"layers\.model=(?P<layers__int>\d+) +layers\.offload=(?P<on_gpu__int>\d+)",
+           more=(*_OFFLOAD, r"library=(?P<library>\w+)", r'memory\.available="\[(?P<cards>[^\]"]{1,300})\]')),
+    # 0.1.3x: layers.real is what goes to the GPU, and the model's layers are not said
+    LogRow("ol_offload", "layers.real=", r"layers\.real=(?P<on_gpu__int>\d+) ", more=_OFFLOAD),
     LogRow("ol_fits", "will fit in available VRAM", r'will fit in available VRAM.{0,200}required="(?P<required__size>[\d.]+ [KMGT]iB)"'),
     LogRow("ol_weights", 'msg="model weights"', r'msg="model weights" (?:buffer|device)=(?P<buffer>\w+) size="(?P<size__size>[\d.]+ [KMGT]iB)"'),
     LogRow("ol_kv", 'msg="kv cache"', r'msg="kv cache" device=(?P<buffer>\w+) size="(?P<size__size>[\d.]+ [KMGT]iB)"'),
     LogRow("ol_graph", 'msg="compute graph"', r'msg="compute graph" (?:backend|device)=(?P<buffer>\w+).{0,60}size="(?P<size__size>[\d.]+ [KMGT]?i?B)"'),
-    LogRow("ol_system", 'msg="system memory"', r'total="(?P<total__size>[\d.]+ [KMGT]iB)" free="(?P<free__size>[\d.]+ [KMGT]iB)"'),
+    LogRow("ol_total", 'msg="total memory"', r'msg="total memory" size="(?P<size__size>[\d.]+ [KMGT]iB)"'),
+    LogRow("ol_system", 'msg="system memory"', r'total="(?P<total__size>[\d.]+ [KMGT]iB)" free="(?P<free__size>[\d.]+ [KMGT]iB)"',
+           more=(r'free_swap="(?P<swap__size>[\d.]+ [KMGT]?i?B)"',)),
     LogRow("ol_gpu", 'msg="gpu memory"', r'available="(?P<available__size>[\d.]+ [KMGT]iB)" free="(?P<free__size>[\d.]+ [KMGT]iB)"'),
+    LogRow("ol_request", "Operation:", r"Operation:(?P<operation>\w{1,12}) .{0,200}?KvSize:(?P<cells__int>\d+)",
+           more=(r"Parallel:(?P<parallel__int>\d+)", r"BatchSize:(?P<batch__int>\d+)", r"GPULayers:(?P<on_gpu__int>\d+)\[")),
     LogRow("ol_host_refused", "requires more system memory",
-           r"model requires more system memory \((?P<need__size>[\d.]+ [KMGT]iB)\) than is available \((?P<free__size>[\d.]+ [KMGT]iB)\)"),
+           r"requires more system memory \((?P<need__size>[\d.]+ [KMGT]iB)\)(?: than is available \((?P<free__size>[\d.]+ [KMGT]iB)\))?"),
+    LogRow("ol_host_refused", "too large for system", r'model request too large for system.{0,40}requested="(?P<need__size>[\d.]+ [KMGT]iB)"',
+           more=(r' free="(?P<free__size>[\d.]+ [KMGT]iB)"',)),
     LogRow("ol_layout", "memory layout cannot be allocated", r"memory layout cannot be allocated(?: with num_gpu = (?P<num_gpu__int>\d+))?"),
-    LogRow("ol_runner_died", "llama runner process has terminated", r"llama runner process has terminated: (?P<why>.{1,200})"),
+    LogRow("ol_layout", "memory for model", r"failed to (?:commit|allocate) memory for model"),
+    LogRow("ol_panic", "insufficient memory - required allocations", r"insufficient memory - required allocations: (?P<map>\{.{0,3500})"),
+    LogRow("ol_backoff", "did not fit, applying backoff", r'backoff="?(?P<backoff__float>[\d.]+)'),
+    LogRow("ol_runner_died", "process has terminated", r"(?:llama runner|llama-server) process has terminated: (?P<why>.{1,200})"),
+    LogRow("ol_runner_died", "process no longer running", r"(?:llama runner|llama-server) process no longer running:? ?(?P<why>.{0,200})"),
+    LogRow("ol_timeout", "timed out waiting for llama", r"timed out waiting for (?:llama runner|llama-server) to start"),
+    LogRow("ol_started", "started in", r"(?:llama runner|llama-server) started in (?P<seconds__float>[\d.]+) s"),
     LogRow("ol_retry_context", "reducing automatic context", r"old_num_ctx=(?P<before__int>\d+).{0,40}new_num_ctx=(?P<after__int>\d+)"),
     LogRow("ol_evict", "evicting all other models", r"evicting all other models and retrying once"),
     LogRow("ol_parallel", "OLLAMA_NUM_PARALLEL", r"OLLAMA_NUM_PARALLEL[:=](?P<parallel__int>\d+)"),
+    LogRow("ol_line", "ollama/", r"github\.com/ollama/ollama|/usr/lib/ollama|/lib/ollama/|/\.ollama/models|/ollama/(?:ml|llm|llama|runner)/"),
+    LogRow("ol_line", "server config env", r"OLLAMA_\w+:"),
     LogRow("ol_line", "level=", r'\blevel=(?:INFO|WARN|ERROR|DEBUG) source=\w+\.go:\d+'),
 )  # fmt: skip

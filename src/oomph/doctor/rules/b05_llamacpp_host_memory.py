@@ -1,0 +1,78 @@
+"""B05: llama.cpp or Ollama: a buffer in host memory cannot be allocated.
+
+What it is: the CPU's share (layers that are not on a GPU, their KV cache, compute buffers of the CPU, pinned buffers)
+asks for more than the host has. Without -c the context is the model's whole trained length: the KV cache of a small
+model at 131,072 tokens is larger than its weights.
+
+How to recognise it: ggml_backend_cpu_buffer_type_alloc_buffer, "failed to allocate CPU buffer", "unable to allocate
+CUDA_Host buffer", std::bad_alloc; Ollama: "insufficient memory - required allocations" with a size that ends in F.
+
+Look-alikes: O01 (Ollama refuses before it tries), H03 (the kernel ends the process), B01 and B02 (a GPU's buffer).
+
+What fixes it: a smaller -c (num_ctx), fewer slots, flash attention, a smaller quantisation; more layers on the GPU.
+
+What does not: a lower -ngl or num_gpu: it moves more into the memory that is short.
+
+Evidence: llama.cpp issues 8101 and 10251; ollama issue 11790.
+"""
+
+from __future__ import annotations
+
+import re
+
+from oomph.doctor import advice
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.units import gib
+
+_KINDS = ("lc_cpu_malloc", "lc_alloc_weights", "lc_alloc_compute", "lc_no_weights", "lc_no_output", "ol_panic")
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or case.stage != "host_ram" or not case.has(*_KINDS, "ol_runner_died"):
+        return None
+    if case.has("sigkill", "host_kill", "container_kill"):
+        return None  # H03
+    tried = _tried(case)
+    text = "Host memory ran out"
+    text += f": {gib(tried)} were asked for in one buffer" if tried else ""
+    free = case.value("ol_system", "free") or case.value("lc_host", "free")
+    text += f", {gib(free)} were free." if free else "."
+    if case.has("lc_no_kv"):
+        text += " It was the KV cache of the layers on the CPU."
+    elif case.has("lc_alloc_compute", "lc_no_compute"):
+        text += " It was the compute buffer: without flash attention it grows with context x micro-batch x heads."
+    cells = _number(case, "n_ctx")
+    text += f" The context is {cells:,} tokens." if cells else ""
+    remedies = (
+        Remedy("context", "-c 8192   (num_ctx in Ollama)", "flag", costs="shorter requests", rank=1),
+        Remedy("flash", "-fa on   (OLLAMA_FLASH_ATTENTION=1)", "flag", rank=0),
+        advice.checkpoint(case, "a smaller GGUF quantisation"),
+        advice.host("free memory on the host", rank=2),
+    )
+    rejected = (Rejected("layers", "a lower -ngl or num_gpu", "it moves more into the memory that is short"),)
+    return Candidate(93, text, case.line(*_KINDS), remedies, rejected)
+
+
+def _tried(case: Case) -> int:
+    panic = case.first("ol_panic")
+    if panic is not None:
+        return sum(int(n) for n in re.findall(r"(\d{1,15})F", str(panic.values.get("map", ""))))
+    return next((n for kind in _KINDS if (n := case.value(kind, "tried"))), 0)
+
+
+def _number(case: Case, name: str) -> int:
+    for o in case.all("lc_param"):
+        if o.values.get("name") == name and str(o.values.get("value", "")).isdigit():
+            return int(str(o.values["value"]))
+    return case.value("ol_request", "cells") or 0
+
+
+RULE = Rule(
+    "B05",
+    "llama.cpp: a buffer in host memory cannot be allocated",
+    ("host_ram",),
+    match,
+    engines=("llamacpp", "ollama"),
+    evidence=("llama.cpp issue 8101",),
+)

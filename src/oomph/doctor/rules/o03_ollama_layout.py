@@ -1,0 +1,56 @@
+"""O03: Ollama: no layout of the layers could be allocated.
+
+What it is: releases 0.11 to 0.29 measure the layers, place them, and try to allocate what they placed. With num_gpu
+given the placement is fixed and is tried once; without it Ollama leaves more and more of the GPU free (backoff) and
+gives up when nothing is left.
+
+How to recognise it: "memory layout cannot be allocated", with or without "with num_gpu = N"; "failed to commit memory
+for model"; before it "model layout did not fit, applying backoff".
+
+Look-alikes: O01 (refused before anything is allocated), B05 (the failing buffer is the CPU's).
+
+What fixes it: no num_gpu; a smaller num_ctx; other programs off the GPU; a release with llama-server (0.30 and later).
+
+What does not: a higher num_gpu.
+
+Evidence: ollama llm/server.go (0.12); issues 14980 and 12580.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or not case.has("ol_layout") or case.stage == "host_ram":
+        return None
+    given = case.value("ol_layout", "num_gpu")
+    text = (
+        f"num_gpu = {given} was asked for, so Ollama tried that one placement, and it cannot be allocated."
+        if given is not None
+        else "Ollama tried smaller and smaller placements, and none could be allocated."
+    )
+    available, context = case.value("ol_gpu", "available"), case.value("ol_request", "cells")
+    text += f" {gib(available)} were available on the GPU." if available else ""
+    text += f" The context is {context:,} tokens." if context else ""
+    remedies = [
+        Remedy("context", "a smaller num_ctx (OLLAMA_CONTEXT_LENGTH)", "flag", costs="shorter requests", rank=1),
+        advice.env("OLLAMA_GPU_OVERHEAD", "1073741824", "bytes; fewer layers on the GPU", rank=3),
+    ]
+    if given is not None:
+        remedies.insert(0, Remedy("num_gpu", "without num_gpu", "flag", costs="Ollama chooses the layers", rank=0))
+    rejected = (Rejected("layers", "a higher num_gpu", "the placement that was tried is too large already"),)
+    return Candidate(95, text, case.line("ol_layout", "ol_backoff", "ol_gpu"), tuple(remedies), rejected)
+
+
+RULE = Rule(
+    "O03",
+    "Ollama: no layout of the layers could be allocated",
+    ("weights_load",),
+    match,
+    engines=("ollama",),
+    evidence=("ollama issue 14980",),
+)

@@ -1,0 +1,102 @@
+"""Where a llama.cpp or Ollama load died: the line that failed, the lines behind it, and whether it went on.
+
+ggml prints the failing allocation first (cudaMalloc, Vulkan, SYCL, the CPU), then who asked for it (alloc_tensor_range:
+weights or KV cache; ggml_gallocr_reserve_n: compute buffers), and llama.cpp or Ollama last, in words that name the
+phase.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from oomph.ir.observation import Observation
+from oomph.ir.timeline import StageName
+
+BEHIND = 8  # observations behind a failed allocation that may still be about it
+
+# words that name the phase whatever stands before them; the first row that is there wins
+_NAMED: tuple[tuple[str, StageName], ...] = (
+    ("lc_late", "runtime_request"), ("lc_no_kv", "kv_alloc"), ("lc_no_weights", "weights_load"),
+    ("lc_no_compute", "kv_alloc"), ("lc_no_context", "kv_alloc"), ("lc_load_failed", "weights_load"),
+)  # fmt: skip
+_HOST = re.compile(r"CPU\w*|\w+_Host|BLAS", re.IGNORECASE)
+# ggml-cuda.cu: who called when a CUDA, ROCm or cuBLAS call failed
+_FUNCTIONS: tuple[tuple[str, StageName], ...] = (
+    ("get_device_memory", "startup_free_memory"), ("cuda_init", "startup_free_memory"),
+    ("set_device", "startup_free_memory"), ("ggml_backend_cuda_device", "startup_free_memory"),
+    ("set_tensor", "weights_load"), ("buffer_clear", "kv_alloc"), ("host_malloc", "host_ram"),
+)  # fmt: skip
+# kinds that a run can recover from, if what stands behind them says so
+RECOVERABLE = frozenset(
+    {"lc_malloc", "lc_cpu_malloc", "lc_alloc_weights", "lc_alloc_compute", "lc_no_compute", "lc_no_kv", "lc_no_weights",
+     "lc_load_failed", "lc_no_context", "cuda_error_oom", "lc_late"}
+)  # fmt: skip
+_WENT_ON = frozenset({"lc_serving", "ol_started", "lc_pipeline_retry", "lc_request", "lc_slots"})
+_ENDED = frozenset({"ol_runner_died", "ol_layout", "ol_panic", "ol_host_refused", "ol_timeout", "lc_late"})
+
+
+def recovered(observations: Sequence[Observation], index: int) -> bool:
+    """Behind the failure the same load went on: without pipeline parallelism, with fewer layers, a smaller context."""
+    for o in observations[index + 1 :]:
+        if o.kind in _ENDED:
+            return False
+        if o.kind in _WENT_ON:
+            return True
+    return False
+
+
+def harmless(observations: Sequence[Observation], index: int) -> bool:
+    """Pinned host memory is only faster to copy from: llama.cpp goes on without it, Vulkan's error line or not."""
+    line = observations[index].line
+    near = observations[max(0, index - 3) : index]
+    return observations[index].kind == "lc_malloc" and any(o.kind == "lc_pinned" and line - o.line <= 1 for o in near)
+
+
+def phase(observations: Sequence[Observation], index: int, reached: StageName | None) -> StageName | None:
+    """`reached`: the stage that the lines before the failure had got to."""
+    failure, window = observations[index], observations[index : index + BEHIND]
+    kinds = {o.kind for o in window}
+    if failure.kind == "ol_panic":
+        return panic(str(failure.values.get("map", "")))
+    if failure.kind == "ol_runner_died":
+        return runner(str(failure.values.get("why", "")))
+    if "lc_cpu_malloc" in kinds or any(_HOST.fullmatch(str(o.values.get("buffer", ""))) for o in window if _failing(o)):
+        return "host_ram"
+    for kind, stage in _NAMED:
+        if kind in kinds:
+            return stage
+    if "lc_alloc_compute" in kinds:
+        return "runtime_request" if reached == "runtime_request" else "kv_alloc"
+    if "lc_alloc_weights" in kinds:
+        return "kv_alloc" if reached in ("kv_alloc", "runtime_request") else "weights_load"
+    where = next((o for o in window if o.kind == "lc_where"), None)
+    if where is not None:
+        function = str(where.values.get("function", ""))
+        return next((stage for part, stage in _FUNCTIONS if part in function), "runtime_request")
+    if failure.kind == "lc_cublas":
+        return "runtime_request"
+    return reached or ("weights_load" if failure.kind == "lc_malloc" else None)
+
+
+def _failing(o: Observation) -> bool:
+    return o.kind in ("lc_alloc_weights", "lc_alloc_compute", "lc_no_weights")
+
+
+def panic(text: str) -> StageName:
+    """Ollama's map of a failed layout: sizes end in A (allocated), F (failed) or U; CPU stands before GPUs."""
+    cpu, _, gpus = text.partition("GPUs:")
+    if re.search(r"\dF", cpu):
+        return "host_ram"
+    return "weights_load" if re.search(r"Weights:\[[^\]]*\dF", gpus) else "kv_alloc"
+
+
+def runner(why: str) -> StageName:
+    """What Ollama says of a runner that died while it was loading."""
+    if re.search(r"signal: killed|_Host buffer|CPU buffer|bad_alloc|insufficient memory", why):
+        return "host_ram"
+    if re.search(r"context|kv cache|compute|CUDA error: out of memory|ROCm error: out of memory", why):
+        return "kv_alloc"
+    if re.search(r"cudaMalloc failed|unable to allocate|error loading model|failed to allocate|out of memory", why):
+        return "weights_load"
+    return "other"  # an assertion, a missing library, an exit code: not a word about memory
