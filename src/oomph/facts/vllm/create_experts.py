@@ -1,0 +1,208 @@
+"""What vLLM's quantisation methods create for one layer's routed experts, before anything is loaded: a row per method.
+
+Each row gives (parameter, bytes) pairs, in the order of `create_weights()`. Files are
+model_executor/layers/quantization/* of 0.21.0; 0.32.0 has the same shapes unless a row says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.facts.vllm.create_linear import Params
+from oomph.facts.vllm.versions import Range
+from oomph.ir.model import Scheme
+from oomph.units import cdiv
+
+
+class Shape(Struct, frozen=True):
+    """One layer's experts on one rank."""
+
+    s: Scheme
+    e: int  # experts here
+    e_all: int  # experts over all ranks
+    hidden: int
+    inter: int  # intermediate features here
+    inter_full: int  # over all ranks
+    d: int  # bytes of the model's dtype
+    shards: int  # 2 for gate and up, 1 for experts without a gate
+
+    @property
+    def w13(self) -> int:
+        """Elements of gate and up."""
+        return self.e * self.shards * self.inter * self.hidden
+
+    @property
+    def w2(self) -> int:
+        return self.e * self.hidden * self.inter
+
+    @property
+    def pack(self) -> int:
+        """Values in a 32-bit word."""
+        return 32 // self.s.bits
+
+    @property
+    def groups(self) -> tuple[int, int]:
+        """Scale groups along the inputs of w13 and of w2; with activation order w2's are whole on every rank."""
+        size = self.s.group_size
+        if size <= 0:
+            return 1, 1
+        return self.hidden // size, (self.inter_full if self.s.desc_act else self.inter) // size
+
+    def by_group(self, unit: int) -> int:
+        """Values that go with each scale group and output feature, `unit` of them to a word."""
+        g13, g2 = self.groups
+        return self.e * (g13 * (self.shards * self.inter // unit) + g2 * (self.hidden // unit))
+
+
+class ExpertsOf(Range, frozen=True):
+    method: str
+    format: str
+    make: Callable[[Shape], Params]
+
+
+def _fp8_experts(m: Shape) -> Params:
+    """fp8.py Fp8MoEMethod, compressed_tensors_moe_w8a8_fp8.py, modelopt.py ModelOptFp8MoEMethod."""
+    if m.s.strategy == "block":
+        bn, bk = m.s.block[0] or 128, m.s.block[1] or 128
+        scales = m.e * (m.shards * cdiv(m.inter, bn) * cdiv(m.hidden, bk) + cdiv(m.hidden, bn) * cdiv(m.inter, bk)) * 4
+    elif m.s.strategy == "channel":
+        scales = m.e * (m.shards * m.inter + m.hidden) * 4
+    else:
+        scales = m.e * (m.shards + 1) * 4
+    params = [("w13_weight", m.w13), ("w2_weight", m.w2), ("weight_scales", scales)]
+    return [*params, ("input_scales", m.e * 2 * 4)] if m.s.activation == "static" else params
+
+
+def _refined_fp8_experts(m: Shape) -> Params:
+    """oracle/fp8.py:272 (0.29.0) refine_fp8_moe_block_shape: smaller blocks where this rank's share cuts one."""
+    if m.s.strategy == "block" and m.s.block[0] and m.inter % m.s.block[0]:
+        side = gcd(*m.s.block, m.inter, m.hidden)
+        m = replace(m, s=replace(m.s, block=(side, side)))
+    return _fp8_experts(m)
+
+
+def _nvfp4_experts(m: Shape) -> Params:
+    """modelopt.py ModelOptNvFp4FusedMoE. FlashInfer's kernels (Blackwell) keep the input scales of all experts
+    (oracle/nvfp4.py:68)."""
+    g = m.s.group_size or 16
+    return [
+        ("w13_weight", m.e * m.shards * m.inter * (m.hidden // 2)),
+        ("w2_weight", m.e * m.hidden * (m.inter // 2)),
+        ("weight_scales", m.e * (m.shards * m.inter * (m.hidden // g) + m.hidden * (m.inter // g))),
+        ("weight_global_scales", m.e * (m.shards + 1) * 4),
+        ("input_scales", m.e_all * (m.shards + 1) * 4),
+    ]
+
+
+def _ct_nvfp4_experts(m: Shape) -> Params:
+    """compressed_tensors_moe_w4a4_nvfp4.py: the input scales of this rank's experts only."""
+    return _nvfp4_experts(replace(m, e_all=m.e))
+
+
+def _int8_experts(m: Shape) -> Params:
+    """compressed_tensors_moe_w8a8_int8.py: a float32 scale for each output feature, inputs scaled on the fly."""
+    return [
+        ("w13_weight", m.w13),
+        ("w2_weight", m.w2),
+        ("weight_scales", m.e * (m.shards * m.inter + m.hidden) * 4),
+    ]
+
+
+def _bitsandbytes_experts(m: Shape) -> Params:
+    """bitsandbytes.py:508: packed as the linear layers are; the absmax states come with the load."""
+    pack = 2 if m.s.bits == 4 else 1
+    return [("w13_weight", m.w13 // pack), ("w2_weight", m.w2 // pack)]
+
+
+def _mxfp4_experts(m: Shape) -> Params:
+    """mxfp4.py; hidden and inter come rounded up for the backend."""
+    return [
+        ("w13_weight", m.e * m.shards * m.inter * (m.hidden // 2)),
+        ("w13_weight_scale", m.e * m.shards * m.inter * (m.hidden // 32)),
+        ("w2_weight", m.e * m.hidden * (m.inter // 2)),
+        ("w2_weight_scale", m.e * m.hidden * (m.inter // 32)),
+    ]
+
+
+def _wna16_experts(m: Shape) -> Params:
+    """compressed_tensors_moe_wna16_marlin.py: shapes, g_idx and its sort order are created in every case."""
+    return [
+        ("w13_weight_packed", m.w13 // m.pack * 4),
+        ("w2_weight_packed", m.w2 // m.pack * 4),
+        ("weight_scales", m.by_group(1) * m.d),
+        ("weight_shapes", 2 * m.e * 2 * m.d),
+        ("g_idx", 2 * m.e * (m.hidden + m.inter) * 4),
+    ]
+
+
+def _wna16_experts_zeros(m: Shape) -> Params:
+    """compressed_tensors_moe_wna16_marlin.py (0.24.0): zero points of asymmetric checkpoints, packed as the weights."""
+    params = _wna16_experts(m)
+    if m.s.symmetric:
+        return params
+    return [*params, ("zero_points", replace(m, inter_full=m.inter).by_group(m.pack) * 4)]
+
+
+def _wna16_experts_static(m: Shape) -> Params:
+    """compressed_tensors_moe_wna16.py (0.30.0): no g_idx any more."""
+    params = _wna16_experts_zeros(m)
+    return [p for p in params if p[0] != "g_idx"]
+
+
+def _gptq_experts(m: Shape) -> Params:
+    """gptq_marlin.py:523. The zero points are created in the model's dtype, not int32."""
+    return [
+        ("w13_qweight", m.w13 // m.pack * 4),
+        ("w2_qweight", m.w2 // m.pack * 4),
+        ("scales", m.by_group(1) * m.d),
+        ("qzeros", m.by_group(m.pack) * m.d),
+        ("g_idx", 2 * m.e * (m.hidden + m.inter) * 4),
+    ]
+
+
+def _gptq_experts_biased(m: Shape) -> Params:
+    """auto_gptq.py (0.27.0): zero points in int32, and biases whether the checkpoint has them or not."""
+    sizes = dict(_gptq_experts(m))
+    sizes["qzeros"] = sizes["qzeros"] // m.d * 4
+    return [*sizes.items(), ("w13_bias", m.e * m.shards * m.inter * m.d), ("w2_bias", m.e * m.hidden * m.d)]
+
+
+def _gptq_experts_static(m: Shape) -> Params:
+    """auto_gptq.py:480 (0.32.0): activation order is refused, so there is no g_idx."""
+    params = _gptq_experts_biased(m)
+    return [p for p in params if p[0] != "g_idx"]
+
+
+def _awq_experts(m: Shape) -> Params:
+    """awq_marlin.py:508."""
+    return [
+        ("w13_qweight", m.w13 // m.pack * 4),
+        ("w2_qweight", m.w2 // m.pack * 4),
+        ("scales", m.by_group(1) * m.d),
+        ("qzeros", m.by_group(m.pack) * 4),
+    ]
+
+
+EXPERTS: tuple[ExpertsOf, ...] = (
+    ExpertsOf("awq", "", _awq_experts),
+    ExpertsOf("gptq", "", _gptq_experts_static, since="0.30.0"),
+    ExpertsOf("gptq", "", _gptq_experts_biased, since="0.27.0"),
+    ExpertsOf("gptq", "", _gptq_experts),
+    ExpertsOf("fp8", "", _refined_fp8_experts, since="0.29.0"),
+    ExpertsOf("fp8", "", _fp8_experts),
+    ExpertsOf("modelopt", "", _fp8_experts),
+    ExpertsOf("modelopt_fp4", "", _nvfp4_experts),
+    ExpertsOf("mxfp4", "", _mxfp4_experts),
+    ExpertsOf("compressed-tensors", "pack-quantized", _wna16_experts_static, since="0.30.0"),
+    ExpertsOf("compressed-tensors", "pack-quantized", _wna16_experts_zeros, since="0.24.0"),
+    ExpertsOf("compressed-tensors", "pack-quantized", _wna16_experts),
+    ExpertsOf("bitsandbytes", "", _bitsandbytes_experts),
+    ExpertsOf("compressed-tensors", "float-quantized", _fp8_experts),
+    ExpertsOf("compressed-tensors", "int-quantized", _int8_experts),
+    ExpertsOf("compressed-tensors", "nvfp4-pack-quantized", _ct_nvfp4_experts),
+    ExpertsOf("compressed-tensors", "mxfp4-pack-quantized", _mxfp4_experts),
+)

@@ -1,0 +1,162 @@
+"""What vLLM's quantisation methods create for one linear layer, before anything is loaded: a row per method.
+
+Each row gives (parameter, bytes) pairs, in the order of `create_weights()`. A layer has output sizes `n` (one per fused
+part, already divided by tensor parallelism), `k` input features on this rank and `k_full` over all ranks; `d` is the
+byte width of the model's dtype. Files are model_executor/layers/quantization/* of 0.21.0; 0.32.0 has the same shapes
+unless a row says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from oomph.facts.vllm.versions import Range
+from oomph.ir.model import Scheme
+from oomph.units import cdiv
+
+Params = list[tuple[str, int]]
+LinearRow = Callable[[Scheme, Sequence[int], int, int, int], Params]
+
+
+class Linear(Range, frozen=True):
+    method: str
+    format: str
+    make: LinearRow
+
+
+def _groups(s: Scheme, k: int, k_full: int) -> int:
+    """Scale groups along the input of one rank. Act-order and channel-wise scales are whole on every rank of a
+    row-parallel layer (marlin_utils.py marlin_repeat_scales_on_all_ranks)."""
+    size = s.group_size if s.group_size > 0 else k_full
+    row_parallel = k != k_full
+    repeat = s.desc_act or (s.group_size <= 0 and row_parallel)
+    return (k_full if repeat else k) // size
+
+
+def _awq(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """awq_marlin.py:386; int32 words hold 32/bits values of the output dimension."""
+    out, size = sum(n), s.group_size if s.group_size > 0 else k_full
+    pack = 32 // s.bits
+    return [
+        ("qweight", k * (out // pack) * 4),
+        ("qzeros", (k // size) * (out // pack) * 4),
+        ("scales", (k // size) * out * d),
+    ]
+
+
+def _gptq(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """gptq_marlin.py:356. g_idx is created whatever desc_act says."""
+    out, pack, g = sum(n), 32 // s.bits, _groups(s, k, k_full)
+    return [
+        ("qweight", (k // pack) * out * 4),
+        ("g_idx", k * 4),
+        ("scales", g * out * d),
+        ("qzeros", g * (out // pack) * 4),
+    ]
+
+
+def _gptq_static(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """auto_gptq.py (0.30.0): activation order is refused, so there is no g_idx."""
+    return [p for p in _gptq(s, n, k, k_full, d) if p[0] != "g_idx"]
+
+
+def _fp8(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """fp8.py Fp8LinearMethod, compressed_tensors_w8a8_fp8.py, utils/fp8_utils.py:1193: scales are float32."""
+    out = sum(n)
+    if s.strategy == "block":
+        scales = cdiv(out, s.block[0] or 128) * cdiv(k, s.block[1] or 128) * (1 if s.scale_dtype == "F8_E8M0" else 4)
+    else:
+        scales = 4 * (out if s.strategy == "channel" else len(n))
+    params = [("weight", out * k), ("weight_scale", scales)]
+    return [*params, ("input_scale", 4 * len(n))] if s.activation == "static" else params
+
+
+def _fbgemm_fp8(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """fbgemm_fp8.py:133: a float32 scale for each output feature and one upper bound."""
+    return [("weight", sum(n) * k), ("weight_scale", 4 * sum(n)), ("input_scale_ub", 4)]
+
+
+def _modelopt_fp8(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """modelopt.py: per-tensor FP8 always has an input scale; the other two strategies never."""
+    out = sum(n)
+    if s.strategy == "block":
+        return [("weight", out * k), ("weight_scale", (out // 128) * (k // 128) * 4)]
+    if s.strategy == "channel":
+        return [("weight", out * k), ("weight_scale", 4 * out)]
+    return [("weight", out * k), ("weight_scale", 4 * len(n)), ("input_scale", 4 * len(n))]
+
+
+def _nvfp4(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """modelopt.py ModelOptNvFp4LinearMethod, compressed_tensors_w4a4_nvfp4.py: two global scales a part."""
+    out = sum(n)
+    globals_ = 4 * len(n)
+    params = [
+        ("weight", out * (k // 2)),
+        ("weight_scale", out * (k // (s.group_size or 16))),
+        ("weight_scale_2", globals_),
+    ]
+    return [*params, ("input_scale", globals_)] if s.activation != "none" else params
+
+
+def _nvfp4_modelopt(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """modelopt.py: ModelOpt layers always have an input scale."""
+    weight_only = [p for p in _nvfp4(s, n, k, k_full, d) if p[0] != "input_scale"]
+    return [*weight_only, ("input_scale", 4 * len(n))]
+
+
+def _nvfp4_w4a16(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """modelopt.py:2496 (0.32.0): a config without input activations means weight-only; the input scale is then a
+    placeholder in the model's dtype."""
+    params = _nvfp4_modelopt(s, n, k, k_full, d)
+    return [(name, d * len(n) if name == "input_scale" and s.activation == "none" else size) for name, size in params]
+
+
+def _wna16(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """compressed_tensors_wNa16.py:84."""
+    out, pack, g = sum(n), 32 // s.bits, _groups(s, k, k_full)
+    params = [("weight_packed", out * (k // pack) * 4), ("weight_scale", out * g * d), ("weight_shape", 16)]
+    if not s.symmetric:
+        params.append(("weight_zero_point", (out // pack) * g * 4))
+    if s.desc_act:
+        params.append(("weight_g_idx", k * 4))
+    return params
+
+
+def _int8(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """compressed_tensors_w8a8_int8.py."""
+    out = sum(n)
+    params = [("weight", out * k), ("weight_scale", 4 * (out if s.strategy == "channel" else len(n)))]
+    return [*params, ("input_scale", 4)] if s.activation == "static" else params
+
+
+def _mxfp4_linear(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    return [("weight_packed", sum(n) * (k // 2)), ("weight_scale", sum(n) * (k // 32))]
+
+
+def _mxfp8(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    return [("weight", sum(n) * k), ("weight_scale", sum(n) * (k // 32))]
+
+
+def _bitsandbytes(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+    """bitsandbytes.py: a 4-bit weight is created packed; its absmax states come with the load."""
+    return [("weight", sum(n) * k // (2 if s.bits == 4 else 1))]
+
+
+LINEAR: tuple[Linear, ...] = (
+    Linear("awq", "", _awq),
+    Linear("gptq", "", _gptq_static, since="0.30.0"),
+    Linear("gptq", "", _gptq),
+    Linear("fbgemm_fp8", "", _fbgemm_fp8),
+    Linear("fp8", "", _fp8),
+    Linear("modelopt", "", _modelopt_fp8),
+    Linear("modelopt_fp4", "", _nvfp4_w4a16, since="0.30.0"),
+    Linear("modelopt_fp4", "", _nvfp4_modelopt),
+    Linear("modelopt_mxfp8", "", _mxfp8),
+    Linear("compressed-tensors", "pack-quantized", _wna16),
+    Linear("compressed-tensors", "float-quantized", _fp8),
+    Linear("compressed-tensors", "naive-quantized", _fp8),
+    Linear("compressed-tensors", "int-quantized", _int8),
+    Linear("compressed-tensors", "nvfp4-pack-quantized", _nvfp4),
+    Linear("compressed-tensors", "mxfp4-pack-quantized", _mxfp4_linear),
+    Linear("bitsandbytes", "", _bitsandbytes),
+)
