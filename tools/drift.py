@@ -23,7 +23,7 @@ import drift_load
 from vllm_source import config_keys, read
 
 from oomph.facts.vllm import defaults, known, kv, logs, running, structure
-from oomph.facts.vllm.activation import BUDGET
+from oomph.facts.vllm.outside import BUDGET
 from oomph.facts.vllm.texts import TEXTS
 from oomph.facts.vllm.versions import in_range, parse, pick
 

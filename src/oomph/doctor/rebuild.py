@@ -8,7 +8,7 @@ from typing import Any
 from oomph.doctor.case import Case
 from oomph.errors import OomphError
 from oomph.facts.gpus import GpuRow, rows
-from oomph.facts.vllm.activation import NCCL_BYTES, context_bytes
+from oomph.facts.vllm.outside import context_bytes, nccl_bytes
 from oomph.facts.vllm.versions import NEWEST, nearest
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
@@ -61,7 +61,8 @@ def devices(case: Case) -> tuple[Device, ...]:
 
 
 def own_context(case: Case, row: GpuRow | None) -> int:
-    return context_bytes(row.sm_count if row else 0) + (NCCL_BYTES if case.tp > 1 else 0)
+    sm = row.capability[0] * 10 + row.capability[1] if row else 0
+    return context_bytes(row.sm_count if row else 0) + (nccl_bytes(sm) if case.tp > 1 else 0)
 
 
 def _held(case: Case, total: int, row: GpuRow | None) -> int:

@@ -18,7 +18,7 @@ from oomph.doctor.rebuild import deployment_of
 from oomph.doctor.rule import Remedy
 from oomph.doctor.stages import ORDER
 from oomph.errors import OomphError
-from oomph.facts.vllm.activation import context_bytes
+from oomph.facts.vllm.outside import context_bytes
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
 from oomph.units import GIB

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -16,6 +18,7 @@ from oomph.engines.vllm.timeline import RankInput, Terms
 from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm import activation as facts
+from oomph.facts.vllm import outside
 from oomph.facts.vllm.texts import TEXTS
 from oomph.facts.vllm.versions import pick
 from oomph.ir.deployment import Deployment
@@ -60,7 +63,7 @@ def rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: Rank, dr
         _runner(model, resolved, batch, loaded),
         _pin(act, dep),
         _persistent(model, batch, act),
-        _pin(_non_torch(resolved, rank), dep),
+        _pin(_non_torch(dep, resolved, rank), dep),
         _pin(estimate(model, graphs, _per_token(model, batch), len(layers), known=known), dep),
         _sampler_buffers(model, batch),
     )
@@ -68,20 +71,21 @@ def rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: Rank, dr
     taken = terms.context.bytes + terms.before_load + terms.runner.bytes
     room = rank.device.total_bytes - rank.device.used_bytes - taken
     died = passes(model, resolved, dep, build, rank.device, room, draft=draft) if terms.load_peak.bytes > room else None
-    budget = pick(facts.BUDGET, resolved.version)
+    budget = pick(outside.BUDGET, resolved.version)
     return RankInput(
         rank.device,
         resolved,
         terms,
         graphs,
         budget,
-        _estimate_applied(budget, dep),
+        _estimate_applied(budget, dep, resolved),
         pick(TEXTS, resolved.version),
         rank.index,
         round(float(dep.flags.get("mm_ipc_gpu_memory_gb") or 0) * (1 << 30)),
         loaded.created_bytes,
         died,
         len(model.layers),
+        graphs_profiled=_graphs_profiled(budget, resolved),
     )
 
 
@@ -117,25 +121,47 @@ def _batch(model: Model, dep: Deployment, resolved: Resolved, build: Build, rank
     )
 
 
+def _distributed(resolved: Resolved) -> bool:
+    return resolved.tensor_parallel_size * resolved.pipeline_parallel_size > 1
+
+
 def _context(resolved: Resolved, rank: Rank) -> Term:
-    distributed = resolved.tensor_parallel_size * resolved.pipeline_parallel_size > 1
-    n = facts.context_bytes(rank.device.sm_count) + (facts.NCCL_BYTES if distributed else 0)
+    n = outside.context_bytes(rank.device.sm_count)
+    if _distributed(resolved) and pick(outside.BUDGET, resolved.version).snapshot_after_nccl:
+        n += outside.nccl_bytes(rank.device.sm)
     return _spread("context", n, 0.05 if rank.measured else 0.4, "measured", _where(rank))
 
 
-def _non_torch(resolved: Resolved, rank: Rank) -> Term:
-    n = facts.NON_TORCH_EAGER if resolved.enforce_eager else facts.NON_TORCH_COMPILED
+def _non_torch(dep: Deployment, resolved: Resolved, rank: Rank) -> Term:
+    """What grows outside PyTorch from the first snapshot to the end of profiling."""
+    sm, row = rank.device.sm, pick(outside.NON_TORCH, resolved.version)
+    n = row.other if sm != 90 else row.hopper_eager if resolved.enforce_eager else row.hopper
+    if _distributed(resolved):
+        n += outside.nccl_grows(sm)
+        if not pick(outside.BUDGET, resolved.version).snapshot_after_nccl:
+            n += outside.nccl_bytes(sm)
+        n += _fused_all_reduce(dep, resolved, sm)
     return _spread("non_torch", n, 0.05 if rank.measured else 0.4, "measured", _where(rank))
+
+
+def _fused_all_reduce(dep: Deployment, resolved: Resolved, sm: int) -> int:
+    rule = pick(outside.FUSED_ALL_REDUCE, resolved.version)
+    config = dep.flags.get("compilation_config")
+    passes = config.get("pass_config") if isinstance(config, Mapping) else None
+    asked = passes.get("fuse_allreduce_rms") if isinstance(passes, Mapping) else None
+    alone = resolved.data_parallel_size == 1 and resolved.pipeline_parallel_size == 1
+    if resolved.enforce_eager or asked is False or (rule.alone and not alone):
+        return 0
+    return outside.fused_all_reduce_bytes(rule, sm, resolved.tensor_parallel_size)
 
 
 def _before_load(resolved: Resolved, non_torch: int) -> int:
     """Of several ranks NCCL_BYTES, found in a load that failed, has it already."""
-    distributed = resolved.tensor_parallel_size * resolved.pipeline_parallel_size > 1
-    return 0 if distributed else min(facts.NON_TORCH_BEFORE_LOAD, non_torch)
+    return 0 if _distributed(resolved) else min(outside.NON_TORCH_BEFORE_LOAD, non_torch)
 
 
 def _where(rank: Rank) -> str:
-    return "measured on an H200" if rank.measured else "measured on an H200, this card not"
+    return "measured on an H200" if rank.measured else "from posted start-ups, not measured"
 
 
 def _runner(model: Model, resolved: Resolved, batch: Batch, loaded: WeightsPlan) -> Term:
@@ -176,11 +202,15 @@ def _weights(
     return weights, load_peak, w
 
 
-def _estimate_applied(budget: facts.BudgetRules, dep: Deployment) -> bool:
+def _estimate_applied(budget: outside.BudgetRules, dep: Deployment, resolved: Resolved) -> bool:
     switch = dep.environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
-    if budget.graph_estimate == "none":
+    if not _graphs_profiled(budget, resolved):
         return False
     return switch == "1" if switch is not None else budget.graph_estimate == "subtracted"
+
+
+def _graphs_profiled(budget: outside.BudgetRules, resolved: Resolved) -> bool:
+    return budget.graph_estimate != "none" and (resolved.model_runner != "v2" or budget.v2_estimates)
 
 
 def _persistent(model: Model, batch: Batch, act: Term) -> int:

@@ -10,7 +10,7 @@ from oomph.engines.vllm.graphs import Graphs, throwaway_blocks
 from oomph.engines.vllm.kv_check import KvPlan
 from oomph.engines.vllm.load_peak import Point
 from oomph.engines.vllm.resolve import Resolved
-from oomph.facts.vllm.activation import BudgetRules
+from oomph.facts.vllm.outside import BudgetRules
 from oomph.facts.vllm.texts import Texts
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term
@@ -48,6 +48,7 @@ class RankInput(Struct, frozen=True):
     layers: int = 0
     # KV memory that a log printed: the stages before it were passed, whatever the plan would say of them
     observed: bool = False
+    graphs_profiled: bool = True
     judged: bool = True  # False: the observed KV memory is more than the plan can explain; later stages are not judged
 
 
@@ -64,8 +65,10 @@ def available_kv(r: RankInput) -> Term:
     want = requested(r.device, r.resolved)
     graphs = t.cudagraph if r.estimate_applied else Term("cudagraph", 0, 0, 0, "exact")
     taken = [t.weights, t.activation, t.non_torch, graphs]
-    if r.budget.formula == "consumed":
+    if r.budget.formula in ("consumed", "everything"):
         taken.append(t.runner)
+    if r.budget.formula == "everything":
+        taken += [t.context, Term("others", *(r.device.used_bytes,) * 3, "exact")]
     n = want - sum(x.bytes for x in taken) - r.ipc_bytes
     low = want - sum(x.high for x in taken) - r.ipc_bytes
     high = want - sum(x.low for x in taken) - r.ipc_bytes
@@ -107,7 +110,7 @@ def stages(r: RankInput, kv: KvPlan | None) -> list[Step]:
         t.activation.why,
     )
     resident = profiled
-    profiled_graphs = r.graphs.largest and r.budget.graph_estimate != "none"
+    profiled_graphs = r.graphs.largest and r.graphs_profiled
     # --kv-cache-memory-bytes returns before graphs are profiled (gpu_worker.py:367, 0.21.0)
     if kv is not None and profiled_graphs and r.resolved.kv_cache_memory_bytes is None:
         blocks = throwaway_blocks(r.resolved.model_runner, r.graphs, r.resolved.max_num_seqs)

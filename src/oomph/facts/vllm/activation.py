@@ -85,37 +85,3 @@ PROFILE: tuple[ProfileRules, ...] = (
 # Triton times candidate kernels with a buffer that flushes the L2 cache between runs (triton/testing.py do_bench).
 TRITON_FLUSH_BYTES = 256_000_000
 OLD_SAMPLER_COPIES = 9.6  # float32 copies of [max_num_seqs, vocabulary], measured on 0.11
-
-
-class BudgetRules(Range, frozen=True):
-    """How a release turns what profiling saw into KV memory (gpu_worker.py determine_available_memory)."""
-
-    # "terms": requested - weights - peak - non-torch; "consumed": requested - (free before - after) - headroom
-    formula: str
-    graph_estimate: str  # "subtracted", "measured" (allocated and thrown away, not subtracted), "none"
-
-
-BUDGET: tuple[BudgetRules, ...] = (
-    BudgetRules(formula="consumed", graph_estimate="subtracted", since="0.27.0"),
-    BudgetRules(formula="terms", graph_estimate="subtracted", since="0.20.0", until="0.27.0"),
-    BudgetRules(formula="terms", graph_estimate="measured", since="0.18.0", until="0.20.0"),
-    BudgetRules(formula="terms", graph_estimate="none", until="0.18.0"),
-)
-
-# Measured on an H200 with torch 2.11 and CUDA 13 (tests/truth/h200.jsonl); other cards: not measured, +-40 %.
-CONTEXT_H200 = 552_402_944  # total - free at the first snapshot: CUDA context, cuBLAS and friends
-NON_TORCH_EAGER = 241_172_480  # what grows outside PyTorch while profiling
-NON_TORCH_COMPILED = 249_561_088
-# of them, there before the first weight: 722,272,256 B beside the allocator then, 552,402,944 B at the first snapshot
-NON_TORCH_BEFORE_LOAD = 162 * MIB
-# Chosen, not measured: with it and NCCL_BYTES two points come out, the H200's context and the 0.44 GiB below.
-_CONTEXT_BASE = 150 * MIB
-# Communicators of one more group of ranks. With the context of a 70-SM RTX 5070 Ti this makes the 0.44 GiB that a
-# two-GPU start-up of vLLM 0.21.0 printed as used outside PyTorch.
-NCCL_BYTES = 100 * MIB
-
-
-def context_bytes(sm_count: int) -> int:
-    """A CUDA context grows with the multiprocessors it keeps stacks for; the slope rests on the two points above."""
-    per_sm = (CONTEXT_H200 - _CONTEXT_BASE) // 132
-    return _CONTEXT_BASE + per_sm * (sm_count or 100)

@@ -1,0 +1,128 @@
+"""Memory that PyTorch's allocator does not hand out: CUDA context, kernels' code, communicators; and how a release
+turns what profiling saw into KV memory.
+
+An H200 was measured (tests/truth/h200.jsonl); for the other cards these are the figures that start-ups posted by
+strangers printed (tests/truth/field-plans.jsonl), which round to 0.01 GiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from oomph.facts.vllm.versions import Range
+from oomph.units import MIB, round_up
+
+
+class BudgetRules(Range, frozen=True):
+    """gpu_worker.py determine_available_memory."""
+
+    # "everything": util x total - all that is in use on the card, others' memory and the CUDA context included
+    # "terms": requested - weights - peak - what grew outside PyTorch since the first snapshot
+    # "consumed": requested - (free before - free after) - headroom
+    formula: str
+    graph_estimate: str  # "subtracted", "measured" (allocated and thrown away, not subtracted), "none"
+    v2_estimates: bool = False  # gpu/model_runner.py profile_cudagraph_memory: the V2 runner returns 0 until 0.28.0
+    snapshot_after_nccl: bool = True  # the first snapshot follows the communicators: they lie outside the budget
+
+
+# 0.9.0.1 has the old sum and 0.9.1 the snapshot; 0.10.2 takes it before init_worker_distributed_environment, 0.11.0
+# after it.
+BUDGET: tuple[BudgetRules, ...] = (
+    BudgetRules(formula="consumed", graph_estimate="subtracted", v2_estimates=True, since="0.29.0"),
+    BudgetRules(formula="consumed", graph_estimate="subtracted", since="0.27.0", until="0.29.0"),
+    BudgetRules(formula="terms", graph_estimate="subtracted", since="0.20.0", until="0.27.0"),
+    BudgetRules(formula="terms", graph_estimate="measured", since="0.18.0", until="0.20.0"),
+    BudgetRules(formula="terms", graph_estimate="none", since="0.11.0", until="0.18.0"),
+    BudgetRules(formula="terms", graph_estimate="none", snapshot_after_nccl=False, since="0.9.1", until="0.11.0"),
+    BudgetRules(formula="everything", graph_estimate="none", snapshot_after_nccl=False, until="0.9.1"),
+)
+
+# --- CUDA context --------------------------------------------------------------------------------------------------
+
+CONTEXT_H200 = 552_402_944  # total - free at the first snapshot, torch 2.11 and CUDA 13; an H100 printed 0.53 to 0.61
+# Elsewhere total - free, over the multiprocessors: 0.23 GiB of 80 (A10G), 0.23 of 70 (Blackwell, 16 GB), 0.34 of 84
+# (A6000), 0.41 and 0.49 of 108 (A100), 0.49 of 142 (L40S), 0.56 of 188 (RTX PRO 6000).
+_CONTEXT_PER_SM = 3_600_000
+
+
+def context_bytes(sm_count: int) -> int:
+    """A CUDA context grows with the multiprocessors it keeps stacks for."""
+    return CONTEXT_H200 if sm_count == 132 else _CONTEXT_PER_SM * (sm_count or 100)
+
+
+# --- what grows outside PyTorch while profiling ---------------------------------------------------------------------
+
+
+class NonTorch(Range, frozen=True):
+    """Kernels' code as it is loaded, libraries' own buffers: on Hopper, and on the other cards."""
+
+    hopper_eager: int
+    hopper: int
+    other: int
+
+
+# Hopper since 0.17.0 (torch 2.10 and newer): measured on an H200 with 0.21.0; before: 0.13 GiB on an H100 with 0.11.0.
+# Other cards: 0.07 GiB (Blackwell 16 GB, 0.26.0), 0.10 (A100, 0.31.0), 0.02 to 0.07 before (A100, L40S, A6000).
+NON_TORCH: tuple[NonTorch, ...] = (
+    NonTorch(hopper_eager=241_172_480, hopper=249_561_088, other=90 * MIB, since="0.17.0"),
+    NonTorch(hopper_eager=133 * MIB, hopper=133 * MIB, other=60 * MIB, until="0.17.0"),
+)
+# of them, there before the first weight: 722,272,256 B beside the allocator then, 552,402,944 B at the first snapshot
+NON_TORCH_BEFORE_LOAD = 162 * MIB
+
+# --- communicators -------------------------------------------------------------------------------------------------
+
+# One more group of ranks: what is there at the first snapshot, and what the first large collectives add.
+# NVLink: an H100 had 0.93 GiB less free at the start with two ranks than alone, and 0.42 GiB more outside PyTorch
+# after profiling (0.11.0: 0.13 and 0.55). PCIe: with the context of a 70-SM RTX 5070 Ti NCCL_BYTES makes the 0.44 GiB
+# that two of them printed; four L40S printed 0.21 GiB for all that was outside PyTorch (0.10.2).
+NCCL_BYTES = 200 * MIB
+NCCL_BYTES_NVLINK = 950 * MIB
+_NCCL_GROWS = 100 * MIB
+_NCCL_GROWS_NVLINK = 430 * MIB
+_NVLINK = frozenset((70, 80, 90, 100, 103))
+
+
+def nccl_bytes(sm: int) -> int:
+    return NCCL_BYTES_NVLINK if sm in _NVLINK else NCCL_BYTES
+
+
+def nccl_grows(sm: int) -> int:
+    return _NCCL_GROWS_NVLINK if sm in _NVLINK else _NCCL_GROWS
+
+
+class FusedAllReduce(Range, frozen=True):
+    """Buffers that the pass fuse_allreduce_rms has FlashInfer make for tensor parallel ranks (on by default for
+    compute capability 9.0 and 10.x since 0.17.0, config/vllm.py enable_allreduce_rms_fusion)."""
+
+    buffers: int  # FlashInfer rounds each up to the granularity of multicast objects
+    alone: bool = False  # only without data and pipeline parallelism
+
+
+# trtllm_ar.py makes three buffers; FlashInfer before 0.6.15 rounds them to the multicast granularity although
+# multicast is off (mnnvl.py SymmDeviceMemory). 0.25.0 takes mnnvl's one buffer and keeps the three for quantised
+# norms, 0.26.0 only mnnvl's.
+FUSED_ALL_REDUCE: tuple[FusedAllReduce, ...] = (
+    FusedAllReduce(buffers=1, since="0.26.0"),
+    FusedAllReduce(buffers=4, since="0.25.0", until="0.26.0"),
+    FusedAllReduce(buffers=3, since="0.20.0", until="0.25.0"),
+    FusedAllReduce(buffers=3, alone=True, since="0.17.0", until="0.20.0"),
+    FusedAllReduce(buffers=0, until="0.17.0"),
+)
+# cuMulticastGetGranularity(RECOMMENDED) on NVSwitch machines. Start-ups of four H200 and four B200 printed 1.5 GiB
+# less KV memory with 0.18.0 than the sampler's change from 0.16.0 explains, whatever the buffers' own size.
+MULTICAST_GRANULE = 512 * MIB
+# allreduce_rms_fusion.py FI_ALLREDUCE_FUSION_MAX_SIZE_MB: the largest tensor by capability and ranks.
+_MAX_TENSOR: Mapping[int, Mapping[int, int]] = {
+    90: {2: 64 * MIB, 4: 2 * MIB, 8: MIB // 2},
+    100: {2: 64 * MIB, 4: 32 * MIB, 8: MIB},
+    103: {2: 64 * MIB, 4: 64 * MIB, 8: 2 * MIB},
+}
+
+
+def fused_all_reduce_bytes(rule: FusedAllReduce, sm: int, tp: int) -> int:
+    largest = _MAX_TENSOR.get(sm, {}).get(tp)
+    if largest is None or not rule.buffers:
+        return 0
+    lamport = round_up(3 * tp * largest, MULTICAST_GRANULE)  # three times the other buffer; it may need two granules
+    return (rule.buffers - 1) * MULTICAST_GRANULE + lamport
