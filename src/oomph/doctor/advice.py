@@ -129,7 +129,7 @@ def floor2(value: float) -> float:
 
 def tensor_parallel(case: Case) -> Remedy:
     n = case.tp * 2
-    flag = "--tp" if case.rebuilt.engine == "sglang" else "--tensor-parallel-size"
+    flag = {"sglang": "--tp", "trtllm": "--tp_size"}.get(case.rebuilt.engine, "--tensor-parallel-size")
     return Remedy("tp_up", f"{flag} {n}", "hardware", {"tensor_parallel_size": n}, gpus=n,
                   costs=f"needs {n} GPUs", rank=8)  # fmt: skip
 

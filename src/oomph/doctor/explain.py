@@ -27,6 +27,10 @@ SURE = 60  # a candidate at or above it is a cause, below it a possibility
 CLOSE = 6  # candidates closer than this are not told apart
 
 
+# lines that no engine prints and that are worth an answer all the same
+ALONE = frozenset({"torch_oom", "cuda_error_oom", "host_kill", "container_kill", "ray_kill", "driver_oom"})
+
+
 class EngineInfo(Struct, frozen=True):
     name: str
     version: str = ""
@@ -130,7 +134,7 @@ def case_of(raw: RawLog, deployment: Deployment | None = None, gpus: tuple[Devic
 
 
 def _refuse_other(raw: RawLog, kinds: Sequence[str], engine: str) -> None:
-    if engine or "torch_oom" in kinds or "cuda_error_oom" in kinds or "host_kill" in kinds or "container_kill" in kinds:
+    if engine or not ALONE.isdisjoint(kinds):
         return
     if raw.total_bytes < 2:
         raise InputError(f"{raw.source} is empty")
@@ -255,9 +259,7 @@ def _unused(case: Case) -> str:
     return f" {outside} are outside of the budget: --gpu-memory-utilization {most} gives the KV cache {gib(more)} more."
 
 
-def _advice(
-    case: Case, ranked: Sequence[tuple[Rule, Candidate]]
-) -> tuple[tuple[Remedy, ...], tuple[Rejected, ...]]:
+def _advice(case: Case, ranked: Sequence[tuple[Rule, Candidate]]) -> tuple[tuple[Remedy, ...], tuple[Rejected, ...]]:
     """The best candidate's remedies, the cheapest first; nothing that the case rejects."""
     if not ranked or (not case.failed and ranked[0][1].score < 40):
         return (), ()

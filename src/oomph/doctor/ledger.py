@@ -122,7 +122,10 @@ def _inside_torch(observations: Sequence[Observation], oom: Observation, allocat
 
 def _at_rest(observations: Sequence[Observation], util: float | None) -> Account:
     """A run that died on a check, or did not die: the terms of the budget, and what is outside of it."""
-    total = _figure(observations, *((kind, "total") for kind in ("ledger", "free_short", "v0_budget", "v0_results")))
+    total = _figure(
+        observations,
+        *((kind, "total") for kind in ("ledger", "free_short", "v0_budget", "v0_results", "tr_total", "tr_budget")),
+    )
     util = _figure_util(observations) or util
     entries = []
     for term, places in TERMS:

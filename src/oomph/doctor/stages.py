@@ -7,37 +7,15 @@ milestone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from oomph.doctor import stages_llamacpp
+from oomph.doctor.tracebacks import frame_stage, traceback
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
 from oomph.logs.release import positions
-
-# Functions of vLLM's worker (v1/worker/gpu_worker.py, gpu_model_runner.py) -> stage. The first row that any frame of
-# the traceback is in wins: capture_model also runs inside profile_cudagraph_memory.
-FRAMES: tuple[tuple[StageName, frozenset[str]], ...] = (
-    ("cudagraph_profile", frozenset({"profile_cudagraph_memory", "_init_minimal_kv_cache_for_profiling"})),
-    ("weights_load", frozenset({"load_model", "create_weights", "process_weights_after_loading", "load_weights",
-                                "make_layers", "initialize_model", "get_model", "load_draft_model",
-                                "create_lora_manager", "load_lora_model", "create_lora_weights"})),
-    ("kv_check", frozenset({"_check_enough_kv_cache_memory", "check_enough_kv_cache_memory", "get_kv_cache_configs",
-                            "get_kv_cache_config", "raise_if_cache_size_invalid"})),
-    ("kv_alloc", frozenset({"initialize_from_config", "initialize_cache", "_init_cache_engine"})),
-    ("profile_run", frozenset({"profile_run", "determine_available_memory", "determine_num_available_blocks"})),
-    ("kv_alloc", frozenset({"_allocate_kv_cache_tensors", "_allocate_kv_cache", "initialize_kv_cache",
-                            "allocate_kv_cache"})),
-    ("cudagraph_capture", frozenset({"capture_model", "_capture_cudagraphs", "_warmup_and_capture"})),
-    ("sampler_warmup", frozenset({"_dummy_sampler_run", "_dummy_pooler_run"})),
-    ("cudagraph_capture", frozenset({"kernel_warmup", "compile_or_warm_up_model", "flashinfer_autotune"})),
-    ("runtime_request", frozenset({"execute_model", "sample_tokens", "wake_up", "create_and_map", "execute_dummy_batch",
-                                   "run_busy_loop", "_get_prompt_logprobs_dict"})),
-    ("startup_free_memory", frozenset({"init_device", "request_memory", "set_device",
-                                       "init_worker_distributed_environment"})),
-    ("profile_run", frozenset({"_dummy_run"})),
-)  # fmt: skip
 
 # the stage that has begun once a line of this kind was printed
 MILESTONES: dict[str, StageName] = {
@@ -65,7 +43,9 @@ MILESTONES: dict[str, StageName] = {
     "lc_slots": "runtime_request", "lc_request": "runtime_request", "lc_state": "kv_alloc", "lc_output": "kv_alloc",
     "ol_server": "weights_load", "ol_offload": "weights_load", "ol_weights": "weights_load",
     "ol_runner": "weights_load", "ol_started": "runtime_request",
-    "tr_weights": "profile_run", "tr_activation": "kv_check", "tr_budget": "kv_alloc", "tr_kv": "runtime_request",
+    "sg_stats": "runtime_request", "sg_available": "kv_alloc",
+    "tr_engine": "weights_load", "tr_context": "kv_alloc", "tr_weights": "profile_run", "tr_activation": "kv_check",
+    "tr_budget": "kv_alloc", "tr_kv": "runtime_request",
 }  # fmt: skip
 
 # Lines that are the failure itself, and the stage they belong to ("" = where the log had got to).
@@ -79,6 +59,7 @@ FAILURES: dict[str, StageName | None] = {
     "auto_fit_none": "kv_check", "mamba_blocks": "kv_check", "kv_alloc_failed": "kv_alloc",
     "sleep_twice": "startup_free_memory", "swap_exhausted": "runtime_request", "workspace_locked": "runtime_request",
     "encoder_item": "runtime_request",
+    "mmap_failed": "host_ram", "driver_oom": "host_ram",
     "host_kill": "host_ram", "container_kill": "host_ram", "ray_kill": "host_ram", "sigkill": "host_ram",
     "shm_full": "other", "bus_error": "other",
     "sg_no_pool": "kv_check", "sg_capture_failed": "cudagraph_capture", "sg_pool_full": "runtime_request",
@@ -88,10 +69,17 @@ FAILURES: dict[str, StageName | None] = {
     "lc_cublas": None, "lc_no_context": "kv_alloc", "lc_load_failed": "weights_load",
     "ol_host_refused": "host_ram", "ol_layout": "weights_load", "ol_runner_died": None, "ol_panic": None,
     "ol_timeout": "other",
-    "tr_oom": None, "tr_no_sequence": "kv_alloc",
+    "tr_late": "runtime_request", "tr_no_engine": "weights_load", "tr_component": None, "tr_oom": None,
+    "tr_no_sequence": "kv_alloc",
+}  # fmt: skip
+# TensorRT-LLM's names for what it was creating (py_executor_creator.py); the executor's last step records the graphs
+COMPONENTS: dict[str, StageName] = {
+    "Model": "weights_load", "Draft model for speculative decoding": "weights_load", "Initial KV cache": "kv_alloc",
+    "Sampler": "profile_run", "Drafter": "profile_run", "Model resources created during usage": "profile_run",
+    "KV cache": "kv_alloc", "Additional executor resources": "cudagraph_capture",
 }  # fmt: skip
 # They name the failure but not its kind: used only when nothing above was printed.
-WEAK = ("engine_failed", "secondary", "exception", "frame")
+WEAK = ("engine_failed", "secondary", "sg_exception", "tr_executor", "exception", "frame", "dumped_step")
 ORDER: tuple[StageName, ...] = (
     "other", "startup_free_memory", "weights_load", "profile_run", "cudagraph_profile", "kv_check", "kv_alloc",
     "cudagraph_capture", "sampler_warmup", "runtime_request", "host_ram",
@@ -127,12 +115,12 @@ def death(observations: Sequence[Observation]) -> Death:
     index = next(i for i, o in enumerate(observations) if o is failure)
     before = observations[:index]
     completed = frozenset(o.kind for o in before)
-    functions, files = _traceback(observations, index)
+    functions, files = traceback(observations, index)
     if _llama(failure, observations):
         stage = stages_llamacpp.phase(observations, index, milestone(before)) or _guess(failure)
         failed = not stages_llamacpp.recovered(observations, index)
         return Death(failed, stage, "message", failure.line, failure.kind, completed=completed)
-    stage, basis = _stage(failure, functions, before)
+    stage, basis = _stage(failure, functions, files, observations[:index], observations)
     return Death(True, stage, basis, failure.line, failure.kind, functions, files, completed)
 
 
@@ -155,6 +143,8 @@ def _failure(observations: Sequence[Observation]) -> Observation | None:
                 return o
             recovered = recovered or o
         if o.kind == "available_kv" and _negative(o):
+            return o
+        if o.kind == "sg_profiled" and _no_tokens(o, done):
             return o
         if o.kind in ("v0_terms", "v0_results") and _nothing_left(o, done):
             return o
@@ -188,56 +178,48 @@ def _negative(o: Observation) -> bool:
     return isinstance(value, (int, float)) and value <= 0
 
 
+def _no_tokens(o: Observation, done: set[str]) -> bool:
+    """SGLang's pool comes out negative and the start ends there; a draft model's pool is the target's all the same."""
+    tokens = o.values.get("tokens")
+    return isinstance(tokens, int) and tokens <= 0 and not done & {"sg_capture_begin", "sg_ready", "sg_serving"}
+
+
 def _nothing_left(o: Observation, done: set[str]) -> bool:
     """V0 goes on to the block check: what is below a hundredth of any card cannot hold one request."""
     value = o.values.get("available")
     return isinstance(value, (int, float)) and value < 1 << 28 and not done & {"v0_blocks", "kv_tokens", "kv_need_v0"}
 
 
-def _traceback(observations: Sequence[Observation], index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Frames of the same process: above the failure back to the previous exception, or right behind it."""
-    own = observations[index]
-    above: list[Observation] = []
-    for o in reversed(observations[max(0, index - 400) : index]):
-        if o.kind == "exception" and o.line < own.line and above:
-            break
-        if o.kind == "frame" and _same_process(o, own):
-            above.append(o)
-    frames = above[::-1]
-    if own.kind == "frame":
-        frames.append(own)
-    if not frames:
-        frames = [o for o in observations[index : index + 120] if o.kind == "frame"]
-    return (
-        tuple(str(o.values.get("function", "")) for o in frames),
-        tuple(str(o.values.get("path", "")) for o in frames),
-    )
-
-
-def _same_process(o: Observation, own: Observation) -> bool:
-    if o.rank is not None and own.rank is not None and o.rank != own.rank:
-        return False
-    return o.process == own.process or not own.process or not o.process
-
-
-def _stage(failure: Observation, functions: Sequence[str], before: Sequence[Observation]) -> tuple[StageName, str]:
+def _stage(
+    failure: Observation,
+    functions: Sequence[str],
+    files: Sequence[str],
+    before: Sequence[Observation],
+    everything: Sequence[Observation],
+) -> tuple[StageName, str]:
     said = FAILURES.get(failure.kind)
-    if failure.kind in ("available_kv", "v0_terms", "v0_results"):
+    if failure.kind in ("available_kv", "v0_terms", "v0_results", "sg_profiled"):
         return "kv_check", "message"
+    if failure.kind == "tr_component":
+        return COMPONENTS.get(str(failure.values.get("component", "")).partition(" (")[0], "other"), "message"
     if said is not None:
         return said, "message"
-    from_frames = frame_stage(functions)
+    if failure.kind == "dumped_step":
+        return "runtime_request", "message"
+    from_frames = frame_stage(functions, files)
     if failure.kind == "engine_failed" and not from_frames:
         from_frames = frame_stage([str(failure.values.get("method", ""))])
-    if not from_frames and failure.kind == "frame" and _starting(failure):
-        return "profile_run", "traceback"  # the model ran while the engine was starting: only profiling does that
     if from_frames:
         return from_frames, "traceback"
-    if failure.kind in ("engine_failed", "secondary"):
-        return "other", "guess"  # a child died, of what and doing what is not in the log
     reached = milestone(before)
+    if failure.kind == "frame" and _starting(failure) and reached is None:
+        return "profile_run", "traceback"  # the model ran while the engine was starting: only profiling does that
     if failure.kind == "sampler_oom":
         return ("profile_run" if reached in ("profile_run", None) else "sampler_warmup"), "message"
+    if failure.kind in ("engine_failed", "secondary"):
+        return "other", "guess"  # a child died, of what and doing what is not in the log
+    if reached is None and not failure.process and "source" not in failure.values:
+        reached = milestone(everything)  # a title or a sentence above the log, not a line of it
     if reached:
         return _after(reached, failure, before), "milestone"
     return _guess(failure), "guess"
@@ -249,15 +231,6 @@ def _starting(frame: Observation) -> bool:
     file, _, line = source.partition(":")
     places = positions().get(("engine_failed", file), ())
     return file == "core.py" and any(abs(int(line or 0) - place) <= 5 for _, place in places)
-
-
-def frame_stage(functions: Iterable[str]) -> StageName | None:
-    names = set(functions)
-    for stage, wanted in FRAMES:
-        if names & wanted:
-            inside_profile = names & {"profile_run", "determine_available_memory"}
-            return "profile_run" if stage == "sampler_warmup" and inside_profile else stage
-    return None
 
 
 def milestone(observations: Sequence[Observation]) -> StageName | None:
@@ -281,16 +254,21 @@ def _after(reached: StageName, failure: Observation, before: Sequence[Observatio
     return reached
 
 
+FULL = 0.965  # of a card, allocated by PyTorch: above every budget people set, so no KV cache was ever sized
+
+
 def _guess(failure: Observation) -> StageName:
     """A bare PyTorch line. Graph pools exist only after capture; a buffer of a whole card is sized by context."""
     values = failure.values
-    tried, total = values.get("tried"), values.get("total")
+    tried, total, allocated = values.get("tried"), values.get("total"), values.get("allocated")
     if isinstance(tried, int) and isinstance(total, int) and tried >= total * 0.6:
         return "kv_alloc"
     if isinstance(values.get("pools"), int):
         return "sampler_warmup"
+    if isinstance(allocated, int) and isinstance(total, int) and allocated >= total * FULL:
+        return "weights_load"
     if failure.kind == "torch_oom":
-        return "runtime_request"
+        return "profile_run" if _starting(failure) else "runtime_request"
     return "startup_free_memory" if failure.kind in ("cuda_error_oom", "nccl_oom") else "other"
 
 

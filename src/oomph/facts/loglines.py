@@ -100,6 +100,10 @@ GENERIC = (
     LogRow("sigkill", "-9", r"died(?:, exit code:)? \(?-9\b"),
     LogRow("ray_kill", "running low on memory", r"killed due to the node running low on memory",
            more=(r"was (?P<used__GB>[\d.]+)GB / (?P<total__GB>[\d.]+)GB",)),
+    LogRow("ray_kill", "due to memory pressure", r"killed due to memory pressure \(OOM\)"),  # raylet node_manager.cc
+    LogRow("mmap_failed", "unable to mmap", r"unable to mmap (?P<size__int>\d+) bytes from file"),  # torch/serialization
+    # the driver's resource manager: memory of the host, and on unified memory of both
+    LogRow("driver_oom", "NV_ERR_NO_MEMORY", r"NVRM: .{0,200}NV_ERR_NO_MEMORY"),
     LogRow("shm_full", "/dev/shm", r"(?:Error while creating shared memory segment|No space left on device.{0,80}) ?/dev/shm"),
     LogRow("shm_full", "/dev/shm",
            r"Insufficient space in /dev/shm for .{1,80}?: (?P<required__int>\d+) MiB required, (?P<free__int>\d+) MiB free"),

@@ -43,6 +43,8 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
             if values is None:
                 continue
             seen.add(row.kind)
+            if row.kind == "frame" and (calls := _calls(lines, index)):
+                values["calls"] = calls
             if line.file:
                 values["source"] = f"{line.file}:{line.at}"
             kept = found.setdefault(row.kind, [])
@@ -63,6 +65,16 @@ def _match(row: LogRow, text: str, lines: Sequence[Line], index: int) -> Values 
     if values is not None and row.kind == "torch_oom":
         _own_process(values, text)
     return values
+
+
+_CALL = re.compile(r"collective_rpc\(\s*[\"'](?P<method>\w{1,80})|(?P<function>[A-Za-z_]\w{0,80})\(")
+
+
+def _calls(lines: Sequence[Line], index: int) -> str:
+    """What the line of code under a frame calls: of a traceback that was cut the next frame."""
+    code = lines[index + 1].text.strip() if index + 1 < len(lines) else ""
+    found = _CALL.search(code[:400]) if code and not code.startswith(("File ", "raise ")) else None
+    return (found["method"] or found["function"]) if found else ""
 
 
 def _full(row: LogRow) -> int:

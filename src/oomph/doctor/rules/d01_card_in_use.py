@@ -4,7 +4,8 @@ What it is: before anything is loaded vLLM compares free memory with the share i
 the desktop or an engine that is still ending hold the difference. Its own CUDA context and communicators count as
 used too (0.4 to 1.5 GiB), because the measurement is taken after they exist.
 
-How to recognise it: "Free memory on device (F/T GiB) on startup is less than desired GPU memory utilization".
+How to recognise it: "Free memory on device (F/T GiB) on startup is less than desired GPU memory utilization"; or an
+OOM during the load where PyTorch lists other processes that hold more than this one.
 
 Look-alikes: D02 (an orphan of an earlier run), D03 (unified memory), D05 (a slice of a GPU), D06 (Windows).
 
@@ -27,7 +28,7 @@ from oomph.units import GIB, gib
 def match(case: Case) -> Candidate | None:
     o = case.first("free_short")
     if o is None:
-        return None
+        return _beside(case)
     free, total = case.value("free_short", "free"), case.value("free_short", "total")
     if free is None or not total:
         text = "Free memory at the start was below utilization x total, before any weight was loaded."
@@ -65,11 +66,30 @@ def match(case: Case) -> Candidate | None:
     return Candidate(80, text, (o.line,), tuple(remedies), useless(case), settle="nvidia-smi shows who holds the card")
 
 
+def _beside(case: Case) -> Candidate | None:
+    """An allocation failed during the load, and PyTorch lists processes that hold more than this one."""
+    others, total, own = case.account.get("others") or 0, case.total, case.oom_value("allocated")
+    if not case.failed or case.stage != "weights_load" or not total or own is None or case.unified:
+        return None
+    if others < max(2 * GIB, own):
+        return None
+    text = (
+        f"Other processes hold {gib(others)} of {gib(total)}; this one had put {gib(own)} of weights there when the"
+        " card was full."
+    )
+    remedies = (
+        advice.host("end the processes that hold the card, or choose another GPU (CUDA_VISIBLE_DEVICES)", rank=0),
+        advice.host("if these are the ranks of one engine: give each its own GPU", rank=0),
+    )
+    return Candidate(84, text, case.line("torch_oom"), remedies, useless(case), settle="nvidia-smi shows who holds it")
+
+
 RULE = Rule(
     "D01",
     "Something else holds the card",
-    ("startup_free_memory",),
+    ("startup_free_memory", "weights_load"),
     match,
+    engines=("vllm", "sglang", "trtllm"),
     since="0.9.1",
     evidence=("v1/worker/utils.py:403 (0.21.0)",),
 )

@@ -25,8 +25,8 @@ from oomph.doctor.rule import Candidate, Rule
 def match(case: Case) -> Candidate | None:
     if case.oom is not None or not case.has("cuda_error_oom", "cuda_busy") or not case.failed:
         return None
-    if case.rebuilt.engine in ("llamacpp", "ollama") and case.stage not in ("startup_free_memory", "other"):
-        return None  # ggml names the function that was refused: B02
+    if case.stage not in ("startup_free_memory", "other"):
+        return None  # the traceback, or ggml, names what was refused
     if case.before("weights", "available_kv", "serving", "lc_prompt_cache", "lc_compute", "sg_weights"):
         return None
     text = (

@@ -39,7 +39,12 @@ def match(case: Case) -> Candidate | None:
             f"PyTorch held {gib(allocated)} of parameters when {human(case.oom_value('tried') or 0)} more did not fit, "
             f"and {read}. {room(case)} The parameters of one rank alone are more than that."
         )
-    lines = case.line("load_oom", "torch_oom", "load_begin")
+    engine = case.value("tr_engine", "weights")
+    if engine:
+        text = f"The engine file is {gib(engine)}, and that much could not be had on the GPU."
+    if case.rebuilt.engine == "trtllm":
+        remedies = remedies[:2]
+    lines = case.line("load_oom", "tr_engine", "tr_oom", "torch_oom", "load_begin")
     return Candidate(70 if case.memory else 50, text, lines, tuple(remedies), useless(case))
 
 
@@ -59,5 +64,6 @@ RULE = Rule(
     "The weights do not fit on the card",
     ("weights_load",),
     match,
+    engines=("vllm", "sglang", "trtllm"),
     evidence=("gpu_model_runner.py:4950 (0.21.0)", "vllm PR 38553"),
 )

@@ -32,11 +32,17 @@ def match(case: Case) -> Candidate | None:
         "available_kv", "serving"
     )
     offloaded, asked = case.value("offloaded", "offloaded"), case.whole("cpu_offload_gb")
-    if not (loading or offloaded or asked or case.has("ray_kill")):
+    if not (loading or offloaded or asked or case.has("ray_kill", "mmap_failed")):
         return None
     text = (
         "The operating system ended the process while weights were loaded: the host's memory was full, not the GPU's."
     )
+    mapped = case.value("mmap_failed", "size")
+    if mapped:
+        text = (
+            f"A weight file of {gib(mapped)} could not be mapped into the process: the host (or its container) has no"
+            " room for it, or too little address space is allowed (ulimit -v)."
+        )
     if offloaded or asked:
         size = offloaded or (asked or 0) * GIB
         text += f" {gib(size)} per GPU are offloaded; while they are repacked about twice that is needed."
@@ -68,7 +74,7 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         88,
         text,
-        case.line("host_kill", "container_kill", "sigkill", "ray_kill", "offloaded"),
+        case.line("host_kill", "container_kill", "sigkill", "ray_kill", "mmap_failed", "offloaded"),
         tuple(remedies),
         useless(case, reject("shm", "shared memory is taken from the same RAM")),
     )

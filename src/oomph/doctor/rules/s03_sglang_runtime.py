@@ -25,7 +25,8 @@ from oomph.units import human
 def match(case: Case) -> Candidate | None:
     if case.has("sg_no_pool", "sg_capture_failed"):
         return None
-    retract = case.has("sg_retract", "sg_pool_full", "sg_no_slots")
+    slots = case.failed and case.in_traceback("alloc_for_extend", "alloc_for_decode", "token_slots")
+    retract = case.has("sg_retract", "sg_pool_full", "sg_no_slots") or slots
     oom = case.failed and case.oom is not None and case.stage in ("runtime_request", "kv_alloc")
     if not retract and not oom:
         return None

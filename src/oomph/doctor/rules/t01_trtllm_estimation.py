@@ -25,6 +25,8 @@ from oomph.units import gib, human
 def match(case: Case) -> Candidate | None:
     if not case.failed or not (case.memory or case.has("tr_oom")) or case.before("tr_budget", "tr_kv"):
         return None
+    if case.stage not in RULE.stages or case.has("tr_component"):
+        return None
     weights, tried = case.value("tr_weights", "weights"), case.oom_value("tried")
     text = "The estimation run, one full batch and the CUDA graphs, did not fit beside the weights"
     text += f" ({gib(weights)})." if weights else "."
@@ -42,7 +44,7 @@ def match(case: Case) -> Candidate | None:
 RULE = Rule(
     "T01",
     "TensorRT-LLM: the estimation run does not fit",
-    ("profile_run", "weights_load", "runtime_request", "other"),
+    ("profile_run", "other"),
     match,
     engines=("trtllm",),
     evidence=("TensorRT-LLM PR 5933",),

@@ -30,18 +30,21 @@ def match(case: Case) -> Candidate | None:
         text = "Not one sequence of the full length fits into the KV pool" + (f" of {gib(kv)}." if kv else ".")
         shorter = Remedy("context", "--max_seq_len 8192", "flag", costs="shorter requests", rank=1)
         return Candidate(98, text, case.line("tr_no_sequence", "tr_kv"), (shorter,))
-    if not case.failed or not case.before("tr_budget", "tr_kv") or not (case.memory or case.has("tr_oom")):
+    served = case.before("tr_budget", "tr_kv") or case.stage in ("kv_alloc", "runtime_request")
+    if not case.failed or not served or case.has("tr_component") or not (case.memory or case.has("tr_oom", "tr_late")):
         return None
     text = (
         "The KV pool had its share"
         + (f" ({gib(kv)})" if kv else "")
         + "; what came after it did not fit in the remainder."
     )
+    if case.stage == "kv_alloc" and not case.before("tr_budget", "tr_kv"):
+        text = "The engine was loaded; its buffers and its KV pool did not fit beside it."
     down = round((fraction or 0.9) - 0.1, 2)
     change = f"--kv_cache_free_gpu_memory_fraction {down:g}"
     remedies = (Remedy("fraction_down", change, "flag", costs="less KV cache", rank=1),)
     rejected = (Rejected("max_num_seqs", "a smaller max_batch_size alone", "the pool keeps its size"),)
-    return Candidate(82, text, case.line("tr_budget", "tr_kv", "torch_oom", "tr_oom"), remedies, rejected)
+    return Candidate(82, text, case.line("tr_budget", "tr_kv", "torch_oom", "tr_oom", "tr_late"), remedies, rejected)
 
 
 RULE = Rule(

@@ -31,5 +31,12 @@ ROWS = (
     LogRow("sg_pool_full", "Try to lower your batch size", r"(?P<phase>Prefill|Decode|)\s?[Oo]ut of memory\. Try to lower your batch size"),
     LogRow("sg_no_slots", "alloc_req_slots", r"alloc_req_slots runs out of memory"),
     LogRow("sg_no_state", "hybrid (mamba", r"Not enough GPU memory for hybrid \(mamba"),
+    LogRow("sg_stats", "token usage:", r"(?P<phase>Prefill|Decode) batch\b.{0,120}?token usage: (?P<usage__float>[\d.]*\d)",
+           more=(r"#running-req: (?P<running__int>\d+)", r"#queue-req: (?P<waiting__int>\d+)")),
+    LogRow("sg_available", "available memory for KV cache", r"The available memory for KV cache is (?P<available__GB>-?[\d.]+) GB"),
+    LogRow("sg_profiled", "larger than the profiled value",
+           r"max_total_tokens=(?P<asked__int>\d+) is larger than the profiled value (?P<tokens__int>-?\d+)"),
+    LogRow("sg_exception", "Scheduler hit an exception", r"Scheduler hit an exception"),
+    LogRow("sg_no_pool", "Not enough memory to allocate KV cache", r"Not enough memory to allocate KV cache"),
     LogRow("sg_unbalanced", "memory capacity is unbalanced", r"memory capacity is unbalanced"),
 )  # fmt: skip

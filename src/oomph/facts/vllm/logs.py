@@ -136,6 +136,8 @@ KV = (
     LogRow("auto_fit_none", "Cannot auto-fit max_model_len", r"Cannot auto-fit max_model_len", since="0.14.0"),
     LogRow("mamba_blocks", "exceeds available Mamba cache blocks",
            r"max_num_seqs \((?P<seqs__int>\d+)\) exceeds available Mamba cache blocks \((?P<blocks__int>\d+)\)", since="0.20.0"),
+    LogRow("mamba_blocks", "exceeds available Mamba cache blocks",
+           r"exceeds available Mamba cache blocks \((?P<blocks__int>\d+)\)", since="0.20.0"),
     LogRow("blocks_override", "Overriding num_gpu_blocks",
            r"Overriding num_gpu_blocks=(?P<before__int>\d+) with num_gpu_blocks_override=(?P<blocks__int>\d+)"),
     LogRow("capture_capped", "Capping cudagraph capture sizes",
@@ -184,11 +186,15 @@ RUN_TIME = (
     LogRow("stats", "KV cache usage",
            r"Running: (?P<running__int>\d+) reqs,.{0,40}?Waiting: (?P<waiting__int>\d+) reqs,"
            r"(?:.{0,40}?Preemptions: (?P<preemptions__int>\d+),)?.{0,60}?KV cache usage: (?P<usage__float>[\d.]+)%"),
+    LogRow("stats", "Swapped:",  # engine/metrics.py
+           r"Running: (?P<running__int>\d+) reqs, Swapped: \d+ reqs, Pending: (?P<waiting__int>\d+) reqs, "
+           r"GPU KV cache usage: (?P<usage__float>[\d.]+)%", until="0.11.0"),
     LogRow("dumped_step", "Dumping scheduler output", r"Dumping scheduler output for model execution"),  # dump_input.py: a step failed
     LogRow("preempted", "is preempted by", r"is preempted by (?:PreemptionMode\.)?(?P<mode>\w+) mode because there is"),
     LogRow("encoder_item", "pre-allocated encoder cache size", r"exceeds the pre-allocated encoder cache size (?P<tokens__int>\d+)"),
     LogRow("slept", "Sleep mode freed", r"Sleep mode freed (?P<freed__GiB>[\d.]+) GiB memory, (?P<kept__GiB>[\d.]+) GiB memory is still in use"),
     LogRow("cumem_oom", "cumem_allocator", r"CUDA Error: out of memory at .{0,120}cumem_allocator\.cpp"),
+    LogRow("cumem_oom", "wake_up", r"Call to wake_up method failed: .{0,20}CUDA Error: out of memory"),  # v1/engine/core.py
     LogRow("sleep_twice", "Sleep mode can only be used", r"Sleep mode can only be used for one instance per process"),
     LogRow("swap_exhausted", "CPU swap space", r"Aborted due to the lack of CPU swap space", until="0.11.0"),
     LogRow("swap_flag", "swap", r"unrecognized arguments:.{0,200}--swap-space|The 'swap_space' parameter is deprecated", since="0.18.0"),

@@ -1,0 +1,103 @@
+"""What a traceback was doing: the functions of the engines' workers, and the stage each belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from oomph.ir.observation import Observation
+from oomph.ir.timeline import StageName
+
+# vLLM: v1/worker/gpu_worker.py, gpu_model_runner.py. The first row that any frame of the traceback is in wins:
+# capture_model also runs inside profile_cudagraph_memory.
+_VLLM: tuple[tuple[StageName, frozenset[str]], ...] = (
+    ("cudagraph_profile", frozenset({"profile_cudagraph_memory", "_init_minimal_kv_cache_for_profiling"})),
+    ("weights_load", frozenset({"load_model", "create_weights", "process_weights_after_loading", "load_weights",
+                                "make_layers", "initialize_model", "_initialize_model", "get_model",
+                                "load_draft_model", "create_lora_manager", "load_lora_model",
+                                "create_lora_weights"})),
+    ("kv_check", frozenset({"_check_enough_kv_cache_memory", "check_enough_kv_cache_memory", "get_kv_cache_configs",
+                            "get_kv_cache_config", "raise_if_cache_size_invalid"})),
+    ("kv_alloc", frozenset({"initialize_from_config", "initialize_cache", "_init_cache_engine"})),
+    ("profile_run", frozenset({"profile_run", "determine_available_memory", "determine_num_available_blocks"})),
+    ("kv_alloc", frozenset({"_allocate_kv_cache_tensors", "_allocate_kv_cache", "initialize_kv_cache",
+                            "allocate_kv_cache"})),
+    ("cudagraph_capture", frozenset({"capture_model", "_capture_cudagraphs", "_warmup_and_capture"})),
+    ("sampler_warmup", frozenset({"_dummy_sampler_run", "_dummy_pooler_run"})),
+    ("cudagraph_capture", frozenset({"kernel_warmup", "compile_or_warm_up_model", "flashinfer_autotune"})),
+    ("runtime_request", frozenset({"execute_model", "sample_tokens", "wake_up", "create_and_map", "execute_dummy_batch",
+                                   "run_busy_loop", "_get_prompt_logprobs_dict", "_execute_mm_encoder",
+                                   "step_with_batch_queue", "execute_model_async", "run_engine_loop",
+                                   "_process_request", "_process_engine_step"})),
+    ("startup_free_memory", frozenset({"init_device", "request_memory", "set_device",
+                                       "init_worker_distributed_environment", "ncclCommInitRank"})),
+    # torch/cuda/graphs.py: vLLM records graphs at start-up only
+    ("cudagraph_capture", frozenset({"capture_end", "capture_begin"})),
+    ("profile_run", frozenset({"_dummy_run"})),
+)  # fmt: skip
+# SGLang: srt/model_executor/model_runner.py, srt/managers/scheduler.py, srt/mem_cache/common.py
+_SGLANG: tuple[tuple[StageName, frozenset[str]], ...] = (
+    ("cudagraph_capture", frozenset({"init_cuda_graphs", "init_device_graphs", "capture_one_batch_size",
+                                     "init_piecewise_cuda_graphs"})),
+    ("kv_check", frozenset({"profile_max_num_token", "profile_available_bytes"})),
+    ("kv_alloc", frozenset({"init_memory_pool", "_create_buffers"})),
+    ("runtime_request", frozenset({"event_loop_normal", "event_loop_overlap", "event_loop_pp", "run_event_loop",
+                                   "dispatch_event_loop", "get_next_batch_to_run", "prepare_for_extend",
+                                   "prepare_for_decode", "alloc_for_extend", "alloc_for_decode",
+                                   "alloc_paged_token_slots_extend", "alloc_token_slots", "forward_extend"})),
+)  # fmt: skip
+# TensorRT-LLM: _torch/pyexecutor/model_engine.py, py_executor.py
+_TRTLLM: tuple[tuple[StageName, frozenset[str]], ...] = (
+    ("cudagraph_capture", frozenset({"_run_cuda_graph_warmup", "_capture_generation_cuda_graphs",
+                                     "maybe_get_cuda_graph"})),
+    ("profile_run", frozenset({"configure_kv_cache_capacity", "estimate_max_tokens", "try_prepare_estimation"})),
+    ("runtime_request", frozenset({"_executor_loop", "_executor_loop_overlap", "_forward_step"})),
+)  # fmt: skip
+FRAMES = _VLLM + _SGLANG + _TRTLLM
+_BUILT = ("/model_executor/models/", "/model_executor/layers/", "/srt/models/", "/srt/layers/", "/_torch/models/")
+
+
+def frame_stage(functions: Iterable[str], files: Iterable[str] = ()) -> StageName | None:
+    names = set(functions)
+    if any(_constructor(*pair) for pair in zip(functions, files)):
+        names.add("load_model")
+    for stage, wanted in FRAMES:
+        if names & wanted:
+            inside_profile = names & {"profile_run", "determine_available_memory"}
+            return "profile_run" if stage == "sampler_warmup" and inside_profile else stage
+    return None
+
+
+def _constructor(function: str, path: str) -> bool:
+    """A layer's or a model's __init__ (a forum eats its underscores): only loading builds them."""
+    return function.strip("_") == "init" and any(part in path for part in _BUILT)
+
+
+def traceback(observations: Sequence[Observation], index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Functions and files of the same process: above the failure back to the previous exception, or right behind it.
+
+    A pasted traceback is often cut, and decorators stand between its frames: the line of code under a frame names the
+    function that was entered.
+    """
+    own = observations[index]
+    above: list[Observation] = []
+    for o in reversed(observations[max(0, index - 400) : index]):
+        if o.kind == "exception" and o.line < own.line and above:
+            break
+        if o.kind == "frame" and _same_process(o, own):
+            above.append(o)
+    frames = above[::-1]
+    if own.kind == "frame":
+        frames.append(own)
+        frames += [o for o in observations[index + 1 : index + 120] if o.kind == "frame" and _same_process(o, own)]
+    if not frames:
+        frames = [o for o in observations[index : index + 120] if o.kind == "frame"]
+    functions = [str(o.values.get("function", "")) for o in frames]
+    files = [str(o.values.get("path", "")) for o in frames]
+    called = [str(o.values["calls"]) for o in frames if "calls" in o.values]
+    return (*functions, *called), tuple(files)
+
+
+def _same_process(o: Observation, own: Observation) -> bool:
+    if o.rank is not None and own.rank is not None and o.rank != own.rank:
+        return False
+    return o.process == own.process or not own.process or not o.process
