@@ -9,6 +9,7 @@ import pytest
 
 import making
 from oomph.errors import ConfigError, HeaderError, InputError
+from oomph.plan import plan
 from oomph.sources.folder import read_path
 
 TENSORS = making.tensors_of(making.LLAMA)
@@ -120,7 +121,7 @@ def test_a_config_that_lies(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({"quantization": {"quant_algo": "FP8"}}, "names no producer"),
+        ({"quantization": {"quant_algo": "FP8"}}, "names no method"),
         ({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8"}}, ""),
         (
             {
@@ -132,11 +133,18 @@ def test_a_config_that_lies(tmp_path: Path) -> None:
             },
             "Unknown ModelOpt",
         ),
-        ({"producer": 3, "quantization": {"quant_algo": "FP8"}}, "names no producer"),
+        ({"producer": 3, "quantization": {"quant_algo": "FP8"}}, "names no method"),
     ],
 )
 def test_a_quantisation_file_that_vllm_reads_otherwise(tmp_path: Path, told: object, said: str) -> None:
-    folder = making.folder(tmp_path, making.LLAMA)
+    folder = making.folder(tmp_path / "told", making.LLAMA)
     (folder / "hf_quant_config.json").write_text(json.dumps(told))
-    warnings = " ".join(read_path(folder).warnings)
-    assert said in warnings if said else not warnings
+    quantization = read_path(folder).quantization
+    assert quantization is not None
+    made = plan(["vllm", "serve", str(folder)], gpu="H100", engine="vllm==0.21.0")
+    assert quantization.refused in made.verdict.message
+    assert any(said in x for x in (quantization.refused, *made.warnings)) or not said
+    other = making.folder(tmp_path / "plain", making.LLAMA)
+    plain = plan(["vllm", "serve", str(other)], gpu="H100", engine="vllm==0.21.0")
+    created = [rank.created_bytes for rank in made.ranks]
+    assert (created == [rank.created_bytes for rank in plain.ranks]) == quantization.ignored

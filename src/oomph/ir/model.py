@@ -127,6 +127,8 @@ class Experts(Struct, frozen=True):
     projections: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
     role: Role = "experts"
     stored: bool = True
+    only: str = ""  # a build habit (facts/vllm/structure.py); releases without it read `other` instead of `scheme`
+    other: Scheme | None = None
 
 
 class Vocab(Struct, frozen=True):
@@ -269,6 +271,8 @@ class Quantization(Struct, frozen=True):
     scheme: Scheme | None = None
     kv_cache: str = ""  # the KV dtype the checkpoint asks for ("fp8"), "" = none
     ignore: tuple[str, ...] = ()
+    ignored: bool = False  # its files do not name the method where vLLM looks: the weights are built as if plain
+    refused: str = ""  # what vLLM says instead of reading its files
 
 
 class Model(Struct, frozen=True):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from oomph.engines.vllm.kv import KvPlan, kv
 from oomph.engines.vllm.kv_groups import Group as KvGroup
 from oomph.engines.vllm.kv_specs import max_blocks
+from oomph.engines.vllm.reading import as_read
 from oomph.engines.vllm.resolve import Resolved, resolve
 from oomph.errors import CannotPlan, OomphError
 from oomph.facts.gpus import GpuRow, find
@@ -51,6 +52,7 @@ def build(
     if not plan.fits:
         text = plan.verdict.message.split("\n")[0]
         raise OomphError(f"it does not start, so it serves nobody: {text or plan.verdict.stage}", hint="oomph plan")
+    model = as_read(model, deployment.engine.version, deployment.gpus[0].sm)
     resolved = resolve(model, deployment)
     cache = kv(resolved, _stage_bytes(plan, resolved))
     if cache.context is None or not cache.groups:

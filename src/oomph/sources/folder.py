@@ -12,7 +12,7 @@ from oomph.ir.model import Model
 from oomph.sources import safetensors
 from oomph.sources.build import build_model
 from oomph.sources.json_input import read_object, reason
-from oomph.sources.quant import file_notes
+from oomph.sources.quant import as_filed
 
 CONFIG = "config.json"
 QUANT_CONFIG = "hf_quant_config.json"  # ModelOpt's, beside a config.json without quantization_config
@@ -55,8 +55,7 @@ def read_folder(folder: Path) -> Model:
         names=index.weight_map.keys() if index is not None else None,
         source=str(folder),
     )
-    for note in file_notes(config, told):
-        model = _warn(model, note)
+    model = replace(model, quantization=model.quantization and as_filed(model.quantization, config, told))
     if index is None or index.total_size is None or tensors is not None or index.total_size == model.nbytes:
         return model
     return _warn(model, f"its index says {index.total_size:,} bytes, from its config.json it is {model.nbytes:,}")
@@ -69,7 +68,9 @@ def read_config(path: Path) -> Model:
     else:
         quant = None
     name = path.resolve().parent.name if path.name == CONFIG else path.stem
-    return build_model(name, read_object(path), hf_quant_config=quant, source=str(path))
+    config = read_object(path)
+    model = build_model(name, config, hf_quant_config=quant, source=str(path))
+    return replace(model, quantization=model.quantization and as_filed(model.quantization, config, quant))
 
 
 def read_gguf(path: Path) -> Model:

@@ -87,7 +87,7 @@ def _from_hub(repo: str, revision: str) -> Model:
     from oomph.sources.build import build_model
     from oomph.sources.folder import models_among
     from oomph.sources.json_input import parse_object
-    from oomph.sources.quant import file_notes
+    from oomph.sources.quant import as_filed
 
     try:
         snapshot = hub.fetch(repo, revision or None)
@@ -115,7 +115,8 @@ def _from_hub(repo: str, revision: str) -> Model:
         tensors=snapshot.tensors,
         source=f"{snapshot.cached or 'hub'}, commit {snapshot.revision[:8]}",
     )
-    return replace(model, warnings=(*model.warnings, *file_notes(config, quant), *snapshot.notes))
+    facts = model.quantization and as_filed(model.quantization, config, quant)
+    return replace(model, quantization=facts, warnings=(*model.warnings, *snapshot.notes))
 
 
 def _gguf_of_hub(name: str) -> Model:

@@ -43,6 +43,13 @@ def engine_params(config: Config, text: Config) -> Params:
         out["attn_logit_softcapping"] = 1
     if config.get("is_mm_prefix_lm"):
         out["is_mm_prefix_lm"] = 1
+    types = text.get("layer_types")
+    # of all models' types the one that some releases do not know
+    if isinstance(types, list) and "deepseek_sparse_attention" in types and all(isinstance(t, str) for t in types):
+        out["layer_types"] = " ".join(types)
+    quant = config.get("quantization_config")
+    if isinstance(quant, Mapping) and "scale_fmt" not in quant:
+        out["no_scale_fmt"] = 1
     bidirectional = text.get("use_bidirectional_attention")
     if isinstance(bidirectional, str):
         out["use_bidirectional_attention"] = bidirectional

@@ -35,9 +35,9 @@ def test_llama4_chunks_and_global_layers() -> None:
 def test_mistral3_tower_and_projector() -> None:
     vision = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
               "image_size": 112, "patch_size": 14}  # fmt: skip
-    model = build(
-        "Mistral3ForConditionalGeneration", text_config={**TEXT, "sliding_window": None}, vision_config=vision
-    )
+    said: dict[str, Any] = {"text_config": {**TEXT, "sliding_window": None}, "vision_config": vision}
+    model = build("Mistral3ForConditionalGeneration", **said, tie_word_embeddings=False)
+    assert build("Mistral3ForConditionalGeneration", **said).tied  # the outer config's default
     names = tensors(model)
     assert names["multi_modal_projector.patch_merger.merging_layer.weight"] == ((32, 128), "BF16")
     assert names["vision_tower.transformer.layers.0.attention.q_proj.weight"] == ((32, 32), "BF16")

@@ -32,6 +32,7 @@ class ModelFacts(Struct, frozen=True):
     head_sizes: tuple[int, ...]
     blocked: tuple[Linear | Experts, ...]  # block-quantised FP8 modules, distinct shapes, in the order they are built
     packed: tuple[Linear, ...]  # the same for integer weights of compressed-tensors
+    packed_experts: tuple[Experts, ...]
 
 
 _cache: dict[int, tuple[Model, ModelFacts]] = {}
@@ -99,6 +100,14 @@ def _facts(model: Model) -> ModelFacts:
         head_sizes=heads,
         blocked=_blocked(model),
         packed=_packed(model),
+        packed_experts=tuple(
+            dict.fromkeys(
+                m
+                for block in dict.fromkeys(layer.block for layer in model.layers)
+                for m in block.modules
+                if isinstance(m, Experts) and m.scheme is not None and m.scheme.format == "pack-quantized"
+            )
+        ),
     )
 
 

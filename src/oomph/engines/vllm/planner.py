@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.kv import KvPlan, kv
 from oomph.engines.vllm.notes import failure_notes, refusal_notes, refusal_text
+from oomph.engines.vllm.reading import as_read
 from oomph.engines.vllm.resolve import Resolved, resolve
 from oomph.engines.vllm.terms import Rank, given, rank_input
 from oomph.engines.vllm.timeline import RankInput, available_kv, requested, stages, verdict
@@ -21,6 +22,9 @@ from oomph.ir.timeline import Verdict
 
 def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) -> Plan:
     """`draft`: the model that --speculative-config names, where it is another one."""
+    version, sm = deployment.engine.version, deployment.gpus[0].sm
+    model = as_read(model, version, sm)
+    draft = draft and as_read(draft, version, sm)
     resolved = resolve(model, deployment, draft)
     notes = (*deployment.notes, *resolved.notes, *model.warnings)
     if resolved.refusal is not None:
@@ -160,7 +164,7 @@ def _assumptions(inputs: Sequence[RankInput]) -> tuple[str, ...]:
     t = inputs[0].terms
     lines = []
     if "not" in t.context.why:
-        lines.append("CUDA context and driver memory: measured on an H200 only, taken as the same here")
+        lines.append("CUDA context and driver memory: as start-ups on such cards printed it, not measured here")
     if inputs[0].device.vendor != "nvidia":
         lines.append("AMD: kernels, graphs and overheads as on NVIDIA cards; ROCm's own were not measured")
     if "encoder" in t.activation.why:

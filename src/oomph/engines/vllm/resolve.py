@@ -27,7 +27,7 @@ from oomph.engines.vllm.resolve_attention import (
     skipped_layers,
     verify_backend,
 )
-from oomph.engines.vllm.resolve_build import verify_blocks, verify_build
+from oomph.engines.vllm.resolve_build import verify_blocks, verify_build, verify_config, verify_groups
 from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode
 from oomph.engines.vllm.resolve_kernels import verify_kernels
 from oomph.engines.vllm.resolve_limits import (
@@ -123,9 +123,7 @@ def resolve(model: Model, deployment: Deployment, draft: Model | None = None) ->
 
 def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Resolved:
     flags, facts, gpu = dep.flags, facts_of(model), dep.gpus[0]
-    unknown = d.unknown.get(model.architecture)
-    if unknown is not None and unknown.stage == "engine_config":
-        raise Refused(unknown.type, unknown.text.format(model_type=model.model_type))
+    verify_config(model, d, base.version)
     tp, pp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("pipeline_parallel_size", 1))
     dtype = resolve_dtype(model, str(flags.get("dtype", "auto")), gpu.sm)
     asked = flags.get("max_model_len")
@@ -202,7 +200,7 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
         model = drafting(model, draft, after=r.speculative_method != "draft_model")
     flags, facts, gpu = dep.flags, facts_of(model), dep.gpus[0]
     verify_dtype(r.dtype, gpu)
-    verify_build(model, d, r.stages)
+    verify_build(model, d, r.stages, r.version)
     mm_prefix = mm_prefix_lm(model, flags, d)
     backend, fa = forced_backend(model, facts, flags, gpu.sm, r.kv_cache_dtype, d)
     conv = str(flags.get("mamba_cache_dtype", "auto"))
@@ -242,6 +240,7 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
     made = lay_out(model, facts, setup, d, rules(r.version))
     tp, dp, ep = r.tensor_parallel_size, r.data_parallel_size, r.enable_expert_parallel
     verify_blocks(facts, d, habits(r.version, gpu.sm), tp=tp, dp=dp, ep=ep, sm=gpu.sm)
+    verify_groups(facts, r.version, tp=tp, dp=dp, ep=ep)
     verify_kernels(facts, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype)
     return replace(
         r,

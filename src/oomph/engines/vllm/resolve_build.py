@@ -6,20 +6,44 @@ from math import gcd
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts
+from oomph.facts.vllm import known
 from oomph.facts.vllm.defaults import Defaults
 from oomph.facts.vllm.known import FP8_BLOCK_MOE, NO_FP8_MOE, PP_REFUSAL
+from oomph.facts.vllm.versions import pick
 from oomph.ir.model import Attention, Experts, Linear, Model
 
 Stages = tuple[tuple[int, int], ...]
 
 
-def verify_build(model: Model, d: Defaults, stages: Stages) -> None:
+def verify_config(model: Model, d: Defaults, version: str) -> None:
+    """What reading the model's files refuses, before any flag is looked at."""
+    unknown = d.unknown.get(model.architecture)
+    if unknown is not None and unknown.stage == "engine_config":
+        raise Refused(unknown.type, unknown.text.format(model_type=model.model_type))
+    if model.model_type in known.UNKNOWN_TYPES:
+        raise Refused("ValidationError", known.UNKNOWN_TYPE.format(model_type=model.model_type))
+    allowed = tuple(str(pick(known.LAYER_TYPES, version).value).split())
+    given = str(model.param("layer_types", "")).split()
+    if allowed and not set(given) <= set(allowed):
+        text = known.LAYER_TYPES_REFUSAL.format(allowed=allowed, given=given)
+        raise Refused("StrictDataclassClassValidationError", text)
+    if model.quantization is not None and model.quantization.refused:
+        raise Refused("ValidationError", model.quantization.refused)
+
+
+def verify_build(model: Model, d: Defaults, stages: Stages, version: str) -> None:
     unknown = d.unknown.get(model.architecture)
     if unknown is not None:
         raise Refused(unknown.type, unknown.text)
     for gone in d.gone:
         if gone.architecture == model.architecture:
             raise Refused(gone.type, gone.text)
+    if (
+        model.param("no_scale_fmt")
+        and model.architecture.startswith("DeepseekV4")
+        and pick(known.SCALE_FORMAT, version).value
+    ):
+        raise Refused("KeyError", "'scale_fmt'")
     if len(stages) > 1:
         if model.architecture in d.pp_refused:
             raise Refused("ValidationError", PP_REFUSAL)
@@ -35,6 +59,16 @@ def verify_blocks(
             _verify_experts(module, d, 1 if ep else tp * dp, sm)
         elif tp > 1 and module.shard == "row" and module.whole_blocks not in habits:
             _verify_row(module, tp)
+
+
+def verify_groups(facts: ModelFacts, version: str, *, tp: int, dp: int, ep: bool) -> None:
+    """Experts in packed integers: a rank's share must hold whole scale groups."""
+    text = str(pick(known.WNA16_MOE, version).value)
+    for module in facts.packed_experts if text and not ep else ():
+        assert module.scheme is not None
+        size, group = module.intermediate // (tp * dp), module.scheme.group_size
+        if group > 0 and size % group:
+            raise Refused("ValueError", text.format(size=size, group=group))
 
 
 def _verify_sharing(model: Model, stages: Stages) -> None:

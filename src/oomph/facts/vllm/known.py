@@ -91,22 +91,55 @@ GONE = (
 )
 
 
+UNKNOWN_TYPE = (
+    "The checkpoint you are trying to load has model type `{model_type}` but Transformers does not recognize this "
+    "architecture. This could be because of an issue with the checkpoint, or because your version of Transformers "
+    "is out of date.\n\nYou can update Transformers with the command `pip install --upgrade transformers`. If this "
+    "does not work, and the checkpoint is very new, then there may not be a release version that supports this "
+    "model yet. In this case, you can get the most up-to-date code by installing Transformers from source with the "
+    "command `pip install git+https://github.com/huggingface/transformers.git`"
+)
+# model types that other engines' converters write, and that neither vLLM nor Transformers has a config class for
+UNKNOWN_TYPES = frozenset({"deepseek_ref"})
+
+
 class Known(Range, frozen=True, kw_only=True):
     """The first release that has an architecture (model_executor/models/registry.py); `text` is the refusal before."""
 
     architecture: str
     stage: Literal["engine_config", "model_build"] = "engine_config"
     type: str = "ValidationError"
-    text: str = (
-        "The checkpoint you are trying to load has model type `{model_type}` but Transformers does not recognize this "
-        "architecture. This could be because of an issue with the checkpoint, or because your version of Transformers "
-        "is out of date.\n\nYou can update Transformers with the command `pip install --upgrade transformers`. If this "
-        "does not work, and the checkpoint is very new, then there may not be a release version that supports this "
-        "model yet. In this case, you can get the most up-to-date code by installing Transformers from source with the "
-        "command `pip install git+https://github.com/huggingface/transformers.git`"
-    )
+    text: str = UNKNOWN_TYPE
 
 
+# configuration_utils.py of Transformers 5.8: what `layer_types` may hold. Before 5.0 nothing was checked; 5.10
+# (vLLM 0.29) knows the types of all models here.
+_LAYER_TYPES = (
+    "full_attention", "sliding_attention", "chunked_attention", "compressed_sparse_attention",
+    "heavily_compressed_attention", "linear_attention", "conv", "mamba", "attention", "sparse", "dense", "hybrid",
+    "moe",
+)  # fmt: skip
+LAYER_TYPES = (
+    Row(value="", until="0.20.0"),
+    Row(value=" ".join(_LAYER_TYPES), since="0.20.0", until="0.29.0"),
+    Row(value="", since="0.29.0"),
+)
+LAYER_TYPES_REFUSAL = (
+    "Class validation error for validator 'validate_layer_type':\n    ValueError: The `layer_types` entries must be in "
+    "{allowed} but got {given}"
+)
+# deepseek_v4.py:1011 (0.21.0) config.quantization_config["scale_fmt"]
+SCALE_FORMAT = (Row(value=1, until="0.23.0"), Row(value=0, since="0.23.0"))
+# compressed_tensors_moe_wna16.py (0.29.0)
+WNA16_MOE = (
+    Row(value="", until="0.29.0"),
+    Row(
+        value="CompressedTensors WNA16 MoE with static group scales requires the MoE intermediate size per "
+        "tensor-parallel partition ({size}) to be divisible by group_size ({group}). Scale groups would otherwise "
+        "cross TP shard boundaries; use a compatible TP size or enable expert parallelism.",
+        since="0.29.0",
+    ),
+)
 _NO_VISION = "'{config}' object has no attribute 'vision_config'"
 KNOWN = (
     Known(architecture="MiniMaxM2ForCausalLM", since="0.11.1"),

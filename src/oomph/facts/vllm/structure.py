@@ -32,6 +32,9 @@ HABITS: tuple[Habit, ...] = (
     Habit("KDA with compiled kernels", sm=((90, 91), (100, 130))),
     # attention/layer.py:60 (0.14.0) register_buffer: plain tensors before, which no list of buffers has
     Habit("attention scales as buffers", since="0.14.0"),
+    # compressed_tensors_moe.py:36 (0.32.0) ckpt_gate_proj_name: targets are asked for w1, w2 and w3 where those are the
+    # checkpoint's names; before, for gate_proj, up_proj and down_proj in every case
+    Habit("experts by the checkpoint's names", since="0.32.0"),
     # kimi_k25.py:355 (0.22.0): a tower that a quantisation config may touch is not cast to the model's dtype
     Habit("Kimi vision table as built", since="0.22.0"),
     Habit("Kimi vision table cast", until="0.22.0"),

@@ -30,7 +30,8 @@ class _Net(Struct, frozen=True):
 
 def build(b: Builder) -> Skeleton:
     t = b.text
-    b.scale_dtype = "F8_E8M0"
+    if b.quant is not None and b.quant.facts.method == "fp8":
+        b.scale_dtype = "F8_E8M0"
     count = t.integer("num_hidden_layers", high=10_000)
     nextn = t.integer("num_nextn_predict_layers", default=0, low=0, high=100)
     ratios = t.integers("compress_ratios") or [0] * count
@@ -65,7 +66,7 @@ def build(b: Builder) -> Skeleton:
 def _rope(t: Config, width: int, key: str, default: float) -> Rope:
     """DeepseekV4ScalingRotaryEmbedding: a table in float32 for each base frequency."""
     params = dict(t.table("rope_scaling", "rope_parameters")) | {"rope_theta": t.number(key, default=default)}
-    params.pop("partial_rotary_factor", None)
+    params["partial_rotary_factor"] = 1.0  # `width` is the rotary part already
     return rope_of(t, width, params=params, dtype="F32")
 
 
@@ -190,7 +191,9 @@ def _mlp(net: _Net, s: Site, index: int, draft: bool) -> list[Module]:
         modules.append(score_correction(f"{at}.gate.bias", count))
     shared = t.integer("n_shared_experts", default=0, low=0)
     if shared:
-        names = ("w1", "w3", "w2")
+        # compressed-tensors targets name vLLM's own modules here
+        named = net.b.quant is not None and net.b.quant.facts.method == "compressed-tensors"
+        names = ("gate_proj", "up_proj", "down_proj") if named else ("w1", "w3", "w2")
         mlp = s.gated_mlp(hidden, inter * shared, at=f"{at}.shared_experts", role="shared_experts", names=names)
         modules += [replace(m, whole_blocks=_WHOLE_BLOCKS) if isinstance(m, Linear) else m for m in mlp]
     experts = s.experts(count, hidden, inter, top_k, at=f"{at}.experts", projections=("w1", "w3", "w2"))
@@ -202,7 +205,7 @@ def _experts_as_stored(net: _Net, experts: Experts, s: Site) -> Experts:
     quant = net.b.quant
     if quant is not None and quant.facts.method == "compressed-tensors":
         named = [f"{s.prefix}.ffn.experts.0.{p}" for p in ("gate_proj", "up_proj", "down_proj")]
-        return replace(experts, scheme=net.b.scheme(named, "experts"))
+        return replace(experts, only="experts by the checkpoint's names", other=net.b.scheme(named, "experts"))
     scheme = experts.scheme
     if scheme is not None and scheme.method == "fp8" and net.b.text.text("expert_dtype") == "fp4":
         return replace(experts, scheme=Scheme("mxfp4", 4, "float", "group", 32))

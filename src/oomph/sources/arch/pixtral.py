@@ -5,6 +5,8 @@ vLLM: models/mistral3.py, pixtral.py (PixtralHFVisionModel).
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from oomph.ir.model import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
 from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, fill
@@ -27,11 +29,16 @@ def build(b: Builder) -> Skeleton:
     projector = _projector(b, f"{outer}multi_modal_projector", v)
     side = v.integer("image_size") // (v.integer("patch_size") * b.config.integer("spatial_merge_size"))
     head = "lm_head" if outer else "language_model.lm_head"
-    # the outer config's default is true, but the text model's own key decides (mistral.py)
-    tied = b.text.flag("tie_word_embeddings", default=False)
+    # config/vllm.py:622 (0.21.0) hands the outer config's key to the text model; Mistral3Config's default is true
+    tied = b.config.flag("tie_word_embeddings", default=True)
+    root = decoder_root(b, style, prefix, head, tied=tied)
+    if not b.config.has("tie_word_embeddings") and not b.text.flag("tie_word_embeddings", default=False):
+        # configs from before that default: the checkpoint has a head of its own
+        modules = [replace(m, stored=b.stores(f"{head}.weight", True)) if m.name == head else m for m in root.modules]
+        root = b.block(modules)
     return Skeleton(
         decoder_layers(b, style, prefix),
-        decoder_root(b, style, prefix, head, tied=tied),
+        root,
         towers=(tower, projector),
         modalities=(Modality("image", side * side),),
     )

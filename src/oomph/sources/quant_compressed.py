@@ -1,0 +1,86 @@
+"""compressed-tensors checkpoints: groups of targets, each with its scheme, and a list of what is left alone.
+
+vLLM: quantization/compressed_tensors/ (0.21.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, Literal
+
+from oomph.errors import ConfigError
+from oomph.ir.model import Scheme
+from oomph.sources.quant import Kind, Quant, compile_pattern, make_quant, names_of, small_int, table_of
+
+
+def read(config: Mapping[str, Any]) -> Quant:
+    """compressed_tensors/utils.py: `ignore` and `targets` hold names, "re:" patterns or class names ("Linear")."""
+    ignore = names_of(config.get("ignore"))
+    ignored = _name_matcher(ignore)
+    groups: list[tuple[tuple[str, ...], Callable[[str], bool], Scheme]] = []
+    for group in table_of(config, "config_groups").values():
+        if isinstance(group, Mapping) and isinstance(group.get("weights"), Mapping):
+            targets = names_of(group.get("targets"))
+            groups.append(
+                (
+                    targets,
+                    _name_matcher(targets),
+                    _ct_scheme(group, str(group.get("format") or config.get("format", ""))),
+                )
+            )
+
+    def pick(name: str, kind: Kind) -> Scheme | None:
+        if ignored(name):
+            return None
+        for _, named, scheme in groups:
+            if named(name):
+                return scheme
+        if kind == "lm_head":
+            return None
+        for targets, _, scheme in groups:
+            if "Linear" in targets:
+                return scheme
+        return None
+
+    kv = "fp8" if isinstance(config.get("kv_cache_scheme"), Mapping) else ""
+    return make_quant("compressed-tensors", groups[0][2] if groups else None, ignore, pick, kv)
+
+
+def _ct_scheme(group: Mapping[str, Any], fmt: str) -> Scheme:
+    weights = group["weights"]
+    inputs = group.get("input_activations")
+    activation: Literal["none", "dynamic", "static"] = "none"
+    if isinstance(inputs, Mapping):
+        # "local" is NVFP4's dynamic-within-a-static-global-scale: the checkpoint has a global scale
+        activation = "dynamic" if inputs.get("dynamic") is True else "static"
+    block = weights.get("block_structure") or (0, 0)
+    if not (isinstance(block, list | tuple) and len(block) == 2 and all(isinstance(b, int) for b in block)):
+        raise ConfigError(f"quantization_config: block_structure is {block!r}, not two numbers")
+    strategy = str(weights.get("strategy", "tensor"))
+    if strategy not in ("tensor", "channel", "group", "block", "tensor_group"):
+        raise ConfigError(f"quantization_config: weight strategy {strategy!r} is not known")
+    return Scheme(
+        "compressed-tensors",
+        small_int(weights, "num_bits", 8),
+        "float" if weights.get("type") == "float" else "int",
+        strategy,  # type: ignore[arg-type]
+        small_int(weights, "group_size", 0),
+        (block[0], block[1]),
+        bool(weights.get("symmetric", True)),
+        fmt,
+        desc_act=weights.get("actorder") in ("group", True),
+        activation=activation,
+        input_bits=small_int(inputs, "num_bits", 16) if isinstance(inputs, Mapping) else 16,
+    )
+
+
+def _name_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+    whole = frozenset(p for p in patterns if not p.startswith("re:"))
+    regexes = [compile_pattern(p[3:]) for p in patterns if p.startswith("re:")]
+
+    @cache
+    def match(name: str) -> bool:
+        return name in whole or any(r.match(name) for r in regexes)
+
+    return match

@@ -1,0 +1,109 @@
+"""NVIDIA ModelOpt checkpoints: one algorithm with a list of exceptions, or an algorithm for each layer.
+
+vLLM: quantization/modelopt.py (0.21.0).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from msgspec.structs import replace
+
+from oomph.errors import ConfigError
+from oomph.ir.model import Scheme
+from oomph.sources.quant import Kind, Quant, make_quant, names_of, small_int
+
+
+def read(config: Mapping[str, Any]) -> Quant:
+    """modelopt.py: from hf_quant_config.json ("quantization": {...}) or from config.json (flat, `ignore`)."""
+    inner = config.get("quantization")
+    flat = inner if isinstance(inner, Mapping) else config
+    algo = str(flat.get("quant_algo", config.get("quant_algo", ""))).upper()
+    ignore = names_of(flat.get("exclude_modules") or flat.get("ignore"))
+    kv_algo = flat.get("kv_cache_quant_algo") or ("FP8" if isinstance(flat.get("kv_cache_scheme"), Mapping) else "")
+    kv = "fp8" if str(kv_algo).upper() == "FP8" else str(kv_algo).lower()
+    excluded = _excluded(ignore)
+    layers = flat.get("quantized_layers")
+    if isinstance(layers, Mapping):
+        known: dict[tuple[str, Any], Scheme | None] = {}  # lists name every expert: parse each kind once
+        per_layer: dict[str, Scheme | None] = {}
+        for layer, fields in layers.items():
+            if isinstance(fields, Mapping):
+                kind_of = (str(fields.get("quant_algo", "")), str(fields.get("group_size")))
+                if kind_of not in known:
+                    scheme = scheme_of(kind_of[0], fields)
+                    known[kind_of] = scheme and replace(scheme, format=f"mixed {kind_of[0].upper()}")
+                per_layer[str(layer)] = known[kind_of]
+        first = next(iter(per_layer.values()), None)
+        inside: dict[str, Scheme | None] = {}  # what the first listed layer below each name has
+        for name, listed in per_layer.items():
+            inside.setdefault(name, listed)
+            end = name.rfind(".")
+            while end > 0 and name[:end] not in inside:
+                inside[name[:end]] = listed
+                end = name.rfind(".", 0, end)
+
+        def pick_listed(name: str, kind: Kind) -> Scheme | None:
+            return inside.get(name) if kind == "experts" else per_layer.get(name)
+
+        return make_quant("modelopt_mixed", first, ignore, pick_listed, kv)
+    scheme = scheme_of(algo, flat)
+    groups = flat.get("config_groups")
+    named = [g for g in groups.values() if isinstance(g, Mapping)] if isinstance(groups, Mapping) else []
+    if scheme is not None and scheme.bits == 4 and named and not any(g.get("input_activations") for g in named):
+        scheme = replace(scheme, activation="none")  # weight-only, as 0.30 and later read it
+
+    def pick(name: str, kind: Kind) -> Scheme | None:
+        return None if scheme is None or excluded(name) else scheme
+
+    return make_quant(scheme.method if scheme else "modelopt", scheme, ignore, pick, kv)
+
+
+def scheme_of(algo: str, fields: Mapping[str, Any]) -> Scheme | None:
+    algo = algo.upper()
+    if algo in ("NVFP4", "NVFP4_AWQ", "W4A16_NVFP4", "W4A8_NVFP4_FP8"):
+        return Scheme(
+            "modelopt_fp4",
+            4,
+            "float",
+            "tensor_group",
+            small_int(fields, "group_size", 16),
+            activation="none" if algo == "W4A16_NVFP4" else "static",
+            input_bits=16 if algo == "W4A16_NVFP4" else 4,
+        )
+    if algo == "FP8":
+        return Scheme("modelopt", 8, "float", "tensor", activation="static", input_bits=8)
+    if algo == "FP8_PER_CHANNEL_PER_TOKEN":
+        return Scheme("modelopt", 8, "float", "channel", activation="dynamic", input_bits=8)
+    if algo in ("FP8_PB_WO", "FP8_BLOCK"):
+        return Scheme("modelopt", 8, "float", "block", block=(128, 128), input_bits=8)
+    if algo in ("", "NONE"):
+        return None
+    if algo in ("MXFP8",):
+        return Scheme("modelopt_mxfp8", 8, "float", "group", 32, input_bits=8)
+    if algo in ("W4A16_AWQ", "INT4_AWQ"):
+        return Scheme("modelopt_awq", 4, "int", "group", small_int(fields, "group_size", 128))
+    raise ConfigError(f"quantization_config: ModelOpt quant_algo {algo!r} is not known")
+
+
+def _excluded(patterns: tuple[str, ...]) -> Callable[[str], bool]:
+    """modelopt.py:146 is_layer_excluded: a whole name; a name or its tail contained; shell wildcards, where "path*"
+    also covers "path" itself."""
+    plain = tuple(p for p in patterns if not any(c in p for c in "*?["))
+    wild = (
+        re.compile("|".join(f"(?:{fnmatch.translate(p)})" for p in patterns if any(c in p for c in "*?[")))
+        if patterns
+        else None
+    )
+
+    @cache
+    def match(name: str) -> bool:
+        if any(p == name or p in name for p in plain):
+            return True
+        return bool(wild and wild.pattern and wild.match(name))
+
+    return match
