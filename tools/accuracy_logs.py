@@ -4,7 +4,8 @@ Without TRUTH over tests/truth, where the same logs are kept as figures and prin
 
 Figures, stage and cause are judged twice: from the excerpt alone, and with what its poster said beside it (flags,
 version, GPU), which is what `--gpu` and `-- vllm serve ...` are for. A failure that the excerpt does not contain (no
-error line at all) cannot be judged; those are listed by name.
+error line at all) is not seen but inferred, from figures and from a plan; those are listed by name, and the stage is
+counted both ways: over the failures that were seen, and over all.
 """
 
 from __future__ import annotations
@@ -17,12 +18,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from oomph import catalog
 from oomph.doctor.case import Case
 from oomph.doctor.explain import Explanation, explain_case, read_case
+from oomph.doctor.verify import planned
 from oomph.errors import OomphError
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
+from oomph.ir.model import Model
 from oomph.logs.deployment import parse_flags, value_of
+from oomph.sources.gpu import parse_gpus
+from oomph.sources.load import load_model
 from oomph.units import GIB
 
 ROOT = Path(__file__).parents[1]
@@ -66,15 +72,31 @@ def said(row: dict[str, Any]) -> tuple[Deployment, tuple[Device, ...]]:
         flags = {name: value_of(value.strip("'")) for name, value in found}
     if row.get("tp"):
         flags.setdefault("tensor_parallel_size", row["tp"])
-    if row.get("gpu_memory_utilization"):
-        flags.setdefault("gpu_memory_utilization", row["gpu_memory_utilization"])
+    for name in ("gpu_memory_utilization", "max_model_len"):
+        if row.get(name):
+            flags.setdefault(name, row[name])
     version = re.match(r"\d+\.\d+\.\d+(?:\.post\d)?", row.get("engine_version") or "")
     gpu = row.get("gpu") or ""
-    devices: tuple[Device, ...] = ()
+    devices = _cards(gpu)
     if re.search(r"GB10|Thor|Jetson|Spark", gpu):
         devices = (Device("unified", 120 * GIB, unified=True),)
     engine = Engine("vllm", version[0] if version else "", "the poster")
     return Deployment(engine, model, flags, devices), devices
+
+
+def _cards(text: str) -> tuple[Device, ...]:
+    """ "RTX 3090 x8", "H100 NVL x2 (93.02 GiB)" """
+    found = re.match(r"([A-Z][\w ]+?)(?: x(\d+))?(?: \(.*)?$", text)
+    try:
+        return parse_gpus(f"{found[2] or 1}x {found[1]}") if found else ()
+    except OomphError:
+        return ()
+
+
+def in_catalogue(name: str) -> Model:
+    if catalog.find(name) is None:
+        raise OomphError(f"{name} is not in the catalogue")
+    return load_model(name)
 
 
 def figures(row: dict[str, Any], case: Case) -> Iterator[tuple[str, bool]]:
@@ -109,7 +131,8 @@ class Score:
 def judge(
     rows: list[dict[str, Any]], causes: dict[str, list[str]], beside: bool
 ) -> tuple[dict[str, Score], Counter[str]]:
-    scores = {name: Score() for name in ("figures", "stage", "cause", "no false alarm", "no rejected remedy")}
+    names = ("figures", "stage", "stage, seen and inferred", "cause", "no false alarm", "no rejected remedy")
+    scores = {name: Score() for name in names}
     table: Counter[str] = Counter()
     unseen: list[str] = []
     for row in rows:
@@ -121,6 +144,7 @@ def judge(
             scores["no false alarm"].add(row["id"], True)
             if row["failure"] != "none":
                 scores["stage"].add(row["id"], False, error.message[:60])
+                scores["stage, seen and inferred"].add(row["id"], False, error.message[:60])
             continue
         result = explain_case(case)
         for field, right in figures(row, case):
@@ -132,7 +156,14 @@ def judge(
             continue
         seen = result.failed or case.has("mm_worst_case", "capture_begin", "lc_pipeline_retry")
         if not seen:
-            unseen.append(f"{row['id']} ({row['failure']}; the excerpt ends in {result.stage})")
+            result = planned(case, result, loader=in_catalogue)
+        right = result.stage == row["failure"]
+        unknown = " (its record does not know the stage)" if row["failure"] == "other" and not seen else ""
+        note = f"{row['failure']}, said {result.stage}{unknown}"
+        scores["stage, seen and inferred"].add(row["id"], right, note)
+        if not seen:
+            how = "inferred" if result.inferred_stage else "ends in"
+            unseen.append(f"{row['id']} ({row['failure']}; {how} {result.stage})")
             continue
         table[f"{row['failure']} -> {result.stage}"] += 1
         scores["stage"].add(row["id"], result.stage == row["failure"], f"{row['failure']}, said {result.stage}")

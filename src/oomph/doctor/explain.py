@@ -168,10 +168,11 @@ def explain_case(case: Case) -> Explanation:
     if not case.rebuilt.engine:
         notes.append("no line names the engine; taken for vLLM")
     told = inferred(case)
+    likely = None if case.failed else told.stage  # said to be inferred by stage_basis, and never a failure
     return Explanation(
         EngineInfo(engine, case.rebuilt.version, case.rebuilt.version_from),
         case.failed,
-        case.death.stage,
+        likely or case.death.stage,
         cause,
         case.account.entries,
         case.account.unaccounted,
@@ -180,7 +181,7 @@ def explain_case(case: Case) -> Explanation:
         _evidence(case, best),
         tuple(Possible(r.id, r.title, c.score, c.text, c.settle) for r, c in near),
         settle,
-        case.death.basis,
+        "inferred" if likely else case.death.basis,
         case.rebuilt.model,
         render(case.rebuilt.model, case.rebuilt.flags, case.rebuilt.environment) if engine == "vllm" else "",
         case.total or 0,
@@ -239,7 +240,7 @@ def _healthy(case: Case) -> str:
     if unused:
         text += unused
     stage = case.death.stage
-    if stage and stage not in ("runtime_request", "kv_alloc", "sampler_warmup"):
+    if stage and stage not in ("runtime_request", "kv_alloc", "sampler_warmup") and not inferred(case).reason:
         text += f" The log ends in stage {stage}."
     return text
 

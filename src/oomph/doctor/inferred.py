@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from oomph.doctor import inferred_llamacpp
+from oomph.doctor import inferred_llamacpp, inferred_vllm
 from oomph.doctor.case import Case
 from oomph.ir.timeline import StageName
 
@@ -22,10 +22,16 @@ class Inferred(Struct, frozen=True):
 
 Rule = Callable[[Case], tuple[StageName | None, str] | None]
 # a stage of None: the figures are told, and what is missing to say more
-ENGINES: Final[dict[str, Rule]] = {"llamacpp": inferred_llamacpp.inferred, "ollama": inferred_llamacpp.inferred}
+ENGINES: Final[dict[str, Rule]] = {
+    "llamacpp": inferred_llamacpp.inferred, "ollama": inferred_llamacpp.inferred,
+    "vllm": inferred_vllm.inferred, "sglang": inferred_vllm.inferred,
+}  # fmt: skip
 
 
 def inferred(case: Case) -> Inferred:
     rule = ENGINES.get(case.rebuilt.engine)
-    found = rule(case) if rule is not None and not case.failed else None
+    if case.failed:
+        found = inferred_vllm.reached(case)
+    else:
+        found = rule(case) if rule is not None else None
     return Inferred(*found) if found else Inferred()

@@ -14,6 +14,7 @@ from oomph.doctor.advice import floor2
 from oomph.doctor.case import Case
 from oomph.doctor.enrich import names, with_model, with_plan
 from oomph.doctor.explain import Explanation, command_of, explain_case
+from oomph.doctor.inferred_vllm import by_plan
 from oomph.doctor.rebuild import deployment_of
 from oomph.doctor.rule import Remedy
 from oomph.doctor.stages import ORDER
@@ -63,7 +64,7 @@ def planned(
         return _noted(explanation, f"not planned: {error.message}")
     pool = observed_pool(case, before)
     exact = planner(_with_pool(base, pool)) if pool is not None else before
-    explanation = with_plan(case, explanation, exact)
+    explanation = _inferred(case, with_plan(case, explanation, exact), exact.verdict)
     if case.failed and (exact.verdict.fits or case.stage in ("runtime_request", "host_ram")):
         why = (
             "a start-up plan does not see it"
@@ -72,6 +73,17 @@ def planned(
         )
         return _noted(explanation, f"the remedies are not verified: the failure is not reproduced ({why})")
     return verify(case, explanation, Judge(case, planner, base, before, pool))
+
+
+def _inferred(case: Case, explanation: Explanation, verdict: Any) -> Explanation:
+    """A log without an error: where the plan of the same deployment dies, if the run had not got that far."""
+    told = None if verdict.fits else by_plan(case, verdict.stage, verdict.short_bytes, verdict.message)
+    if told is None:
+        return explanation
+    stage, reason = told
+    return msgspec.structs.replace(
+        explanation, stage=stage, stage_basis="inferred", inferred_stage=stage, inferred_reason=reason
+    )
 
 
 def _noted(explanation: Explanation, note: str) -> Explanation:

@@ -54,11 +54,20 @@ def _head(e: Explanation) -> str:
 
 
 def _verdict(e: Explanation) -> str:
+    if not e.failed and e.inferred_reason and e.cause.id == "none":
+        return f"NO ERROR IN THIS LOG   {_likely(e)}"
     if not e.failed:
         return f"DID NOT FAIL   {e.cause.title}"
     where = STAGE_WORDS.get(e.stage or "", "")
     sure = "" if e.cause.sure else "probably: "
     return f"FAILED {where}   {sure}{e.cause.title} ({e.cause.id})".replace("  ", " ", 1)
+
+
+def _likely(e: Explanation) -> str:
+    where = STAGE_WORDS.get(e.inferred_stage or e.stage or "", "")
+    if e.inferred_stage:
+        return f"if the run died, most likely {where}"
+    return f"it ends {where}" if where else "and nothing in it points to one"
 
 
 def _wrap(body: str, width: int, first: str, rest: str) -> list[str]:
