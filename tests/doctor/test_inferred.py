@@ -17,8 +17,6 @@ allocation, which may require lowering --gpu-memory-utilization to avoid OOM. Co
 of v0.21.0) and increasing --gpu-memory-utilization from 0.9350 to 0.9596.
 """
 LOADED = "INFO 04-29 08:03:45 [gpu_model_runner.py:4879] Model loading took 25.67 GiB memory and 240.84 seconds"
-    "(EngineCore pid=13) INFO 04-29 08:03:45 [gpu_model_runner.py:4879] Model loading took 25.67 GiB memory and 9.1 s"
-)
 CONFIG = """\
 (APIServer pid=1) INFO 04-19 12:18:53 [utils.py:233] non-default args: {'model': 'org/model', \
 'gpu_memory_utilization': 0.962}
