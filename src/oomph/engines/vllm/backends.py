@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.facts.vllm.attention import Backend, backends, kernels, priorities, selector_fields
+from oomph.facts.vllm.attention import Backend, backends, kernels, priorities, selector_repr
 from oomph.facts.vllm.caches import SINKS_NEED_FA3
 
 QUANTIZED = ("fp8", "nvfp4")
@@ -45,6 +45,7 @@ class Query(Struct, frozen=True):
     fa_version: int = 0  # --attention-config.flash_attn_version, or what the model's config class sets
     softcap: bool = False
     attn_type: str = "decoder"
+    platform_block: int = 16  # what platforms/cuda.py has set by then (before 0.18)
 
     @property
     def major(self) -> int:
@@ -109,11 +110,15 @@ def reasons(b: Backend, q: Query) -> list[str]:
     if q.mla != b.mla:
         out.append("MLA not supported" if q.mla else "non-MLA not supported")
     if q.sink and not _takes_sinks(b, q):
-        out.append("attention sinks not supported")
+        out.append(kernels(q.version).sinks_text)
     if q.sparse != b.sparse:
         out.append("sparse not supported" if q.sparse else "non-sparse not supported")
     if not (b.min_sm <= q.sm <= b.max_sm) or (b.majors and q.major not in b.majors):
         out.append("compute capability not supported")
+    if q.attn_type not in b.attn_types:
+        out.append(f"attention type {q.attn_type} not supported")
+    if q.dcp > 1 and not b.dcp and kernels(q.version).asks_dcp:
+        out.append("DCP not supported")
     reason = _combination(b, q)
     return [*out, reason] if reason else out
 
@@ -128,6 +133,11 @@ def _takes_head(b: Backend, q: Query) -> bool:
 
 
 def _takes_kv_dtype(b: Backend, q: Query) -> bool:
+    if q.kv_dtype in ("float16", "bfloat16") and q.kv_dtype not in kernels(q.version).plain:
+        return False
+    if q.kv_dtype.startswith("nvfp4") and b.nvfp4 != "any" and q.major != 10:
+        # flashinfer.py:109 (0.32.0) _nvfp4_kv_on_fa2
+        return b.nvfp4 == "fa2" and q.major in (8, 9, 12) and q.kv_dtype == "nvfp4"
     if b.fp8 and is_quantized(q.kv_dtype):
         if b.fp8.startswith("fa3"):
             reads = b.fp8 == "fa3_any" or q.kv_dtype in ("fp8", "fp8_e4m3")
@@ -144,6 +154,8 @@ def _takes_sinks(b: Backend, q: Query) -> bool:
             return fa_version(q, None) in (3, 4)
         case "trtllm":
             return q.major == 10
+        case "trtllm_sm12":
+            return q.major in (10, 12)
         case "trtllm_or_xqa":
             return q.major in (10, 12) or q.sm == 90
         case _:
@@ -154,12 +166,14 @@ def _combination(b: Backend, q: Query) -> str:
     match b.combination:
         case "sink_sm90" | "fa_mm_prefix" | "triton_fa":
             return _flash_attn_combination(b, q)
-        case "fi_nvfp4" if q.kv_dtype.startswith("nvfp4") and q.major != 10:
-            return "nvfp4 KV cache requires SM100"
-        case "nope_64_128_192" if q.qk_nope not in (64, 128, 192):
-            return f"FlashInfer MLA kernel requires qk_nope_head_dim in [64, 128, 192], but got {q.qk_nope}"
-        case "nope_128_192" if q.qk_rope and q.qk_nope not in (128, 192):
-            return f"FlashInfer MLA Sparse kernel requires qk_nope_head_dim in [128, 192], but got {q.qk_nope}"
+        case "fi_nvfp4" if q.kv_dtype.startswith("nvfp4") and q.major in (8, 9, 12):
+            if q.head_size == 64:
+                return "fa2 prefill misreads an NVFP4 KV cache at head_size 64"
+            return "the sink prefill wrapper cannot read an NVFP4 KV cache" if q.sink else ""
+        case "nope_sm10" if q.kv_dtype == "fp8_ds_mla":
+            return "FLASHINFER_MLA_SPARSE SM10 does not support fp8_ds_mla kv-cache dtype"
+        case "nope" | "nope_sm10" if q.qk_nope not in b.nope and (q.qk_rope or b.combination == "nope"):
+            return _nope_text(b, q.qk_nope)
         case "tokenspeed" if (q.qk_nope, q.qk_rope, q.v_head) != (128, 64, 128):
             return (
                 "tokenspeed_mla requires DeepSeek R1 MLA dimensions (qk_nope_head_dim=128, qk_rope_head_dim=64, "
@@ -167,12 +181,18 @@ def _combination(b: Backend, q: Query) -> str:
             )
         case "topk_2048" if q.topk != 2048:
             return f"FLASHINFER_MLA_SPARSE_SM120 requires index_topk=2048; got {q.topk}"
-        case "no_dcp" if q.dcp > 1:
+        case "fa_mla_sparse" if q.kv_dtype not in ("auto", "float16", "bfloat16"):
+            return "FlashAttention MLA Sparse currently supports only FP16/BF16 KV cache"
+        case "fa_mla_sparse" if q.major != 9:
+            return "FlashAttention MLA not supported on this device"
+        case "fa_mla_sparse" if q.dcp > 1:
             return "FlashAttention MLA Sparse does not support DCP for now"
         case "lora_512" if q.kv_lora != 512:
             return "FLASHINFER_MLA_SPARSE_SM90 requires kv_lora_rank=512"
-        case "flashmla_sparse_512" if q.head_size == 512 and (q.major != 9 or q.qk_rope):
+        case "flashmla_sparse" if q.head_size == 512 and 512 in b.head_sizes and (q.major != 9 or q.qk_rope):
             return "FLASHMLA_SPARSE supports head_size 512 only for rope-free (NoPE) models"
+        case "flashmla_sparse" if q.kv_dtype == "nvfp4_ds_mla" and q.major != 10:
+            return "FLASHMLA_SPARSE only supports the nvfp4_ds_mla kv-cache dtype on SM100 (Blackwell)"
         case "fa_mla" if q.major != 9:
             return "FlashAttention MLA not supported on this device"
         case "flashmla" if not q.sparse and q.major != 9:
@@ -183,6 +203,18 @@ def _combination(b: Backend, q: Query) -> str:
             return ""
 
 
+def _nope_text(b: Backend, got: int) -> str:
+    kernel = "FlashInfer MLA Sparse" if b.sparse else "FlashInfer MLA"
+    wanted = f"in {list(b.nope)}" if len(b.nope) > 1 else f"== {b.nope[0]}"
+    return f"{kernel} kernel requires qk_nope_head_dim {wanted}, but got {got}"
+
+
+def _fp8_text(q: Query) -> str:
+    if kernels(q.version).fp8_hd512:
+        return "FP8 KV cache requires FA3 on SM90, FA4 with head_size=512 on SM90, or FA4 on SM100"
+    return "FP8 KV cache requires FA3 on SM90 or FA4 on SM100"
+
+
 def _flash_attn_combination(b: Backend, q: Query) -> str:
     mm_prefix = q.mm_prefix and b.combination == "fa_mm_prefix"
     if q.sink and q.sm < 90:
@@ -190,7 +222,7 @@ def _flash_attn_combination(b: Backend, q: Query) -> str:
     if mm_prefix and is_quantized(q.kv_dtype) and q.sm == 90 and kernels(q.version).fp8_hd512:
         return "SM90 FP8 KV with mm_prefix requires Triton"
     if b.fp8 == "fa" and is_quantized(q.kv_dtype) and not fa_reads_fp8(q, q.head_size):
-        return "FP8 KV cache requires FA3 on SM90, FA4 with head_size=512 on SM90, or FA4 on SM100"
+        return _fp8_text(q)
     version = fa_version(q, q.head_size, block_size=q.block_size)
     if mm_prefix and version != 4:
         return (
@@ -199,7 +231,7 @@ def _flash_attn_combination(b: Backend, q: Query) -> str:
         )
     if b.combination == "triton_fa":
         if is_quantized(q.kv_dtype) and not fa_reads_fp8(q, q.head_size):
-            return "FP8 KV cache requires FA3 on SM90, FA4 with head_size=512 on SM90, or FA4 on SM100"
+            return _fp8_text(q)
         if version not in (3, 4):
             return "causal route requires FlashAttention v3 or v4"
     return ""
@@ -260,13 +292,16 @@ def choose_diff_kv(q: Query, rule: str) -> Backend:
 
 
 def _selector(q: Query) -> str:
+    shown = selector_repr(q.version)
     values: dict[str, object] = {
         "head_size": q.head_size, "dtype": f"torch.{q.dtype}", "kv_cache_dtype": q.kv_dtype, "block_size": q.block_size,
         "use_mla": q.mla, "has_sink": q.sink, "use_sparse": q.sparse, "use_mm_prefix": q.mm_prefix,
-        "attn_type": "AttentionType.DECODER", "has_sliding_window": q.sliding, "use_pcp": q.pcp > 1,
-        "use_dcp": q.dcp > 1,
+        "attn_type": shown.attn_type, "has_sliding_window": q.sliding, "use_pcp": q.pcp > 1, "use_dcp": q.dcp > 1,
     }  # fmt: skip
-    return f"AttentionSelectorConfig({', '.join(f'{f}={values.get(f, False)}' for f in selector_fields(q.version))})"
+    if shown.bare:
+        values["block_size"] = q.platform_block
+        return ", ".join(f"{f}: {values[f]}" for f in shown.fields)
+    return f"AttentionSelectorConfig({', '.join(f'{f}={values.get(f, False)}' for f in shown.fields)})"
 
 
 def kernel_blocks(b: Backend, q: Query) -> tuple[int, ...]:

@@ -92,7 +92,9 @@ def block_sizes(w: Work) -> Blocks:
     if is_v4(w.model):
         return Blocks(s.block_size or V4_BLOCK)
     first = w.first
-    block = s.block_size or (16 if first is None else _preferred(w, first))
+    block = 16 if first is None else _preferred(w, first)
+    if s.block_size and (w.d.block_from_backend or first is None):
+        block = s.block_size
     made = Blocks(block)
     if facts.has_state:
         own = s.mamba_block_size or (s.max_model_len if s.mamba_mode == "none" else block)
@@ -124,7 +126,7 @@ def _align_skipped(w: Work, first: int, b: Blocks) -> Blocks:
 def _preferred(w: Work, first: int) -> int:
     q, backend = w.backend(first, w.facts.first_layers[first])
     if not w.d.block_from_backend:
-        return _platform_block(q, w.d)
+        return platform_block(q, w.d, w.s.block_size, w.s.attention_backend)
     if w.d.hybrid_block == "config" and w.facts.is_hybrid:
         return 16
     if any(isinstance(m, Attention) and m.kind == "full" and m.indexer for m in w.facts.mixers):
@@ -145,15 +147,22 @@ def _model_query(q: Query, facts: ModelFacts) -> Query:
     return q if q.mla else replace(q, head_size=facts.head_size)
 
 
-def _platform_block(q: Query, d: Defaults) -> int:
-    """platforms/cuda.py check_and_update_config before 0.18."""
+def platform_block(q: Query, d: Defaults, given: int | None, selected: str) -> int:
+    """platforms/cuda.py check_and_update_config before 0.18: an MLA kernel has its own block, whatever was asked."""
+    block = given or 16
     if not q.mla:
-        return 16
+        return block
     if q.sparse:
         return 64
-    if q.major == 10:
-        return 64 if q.qk_nope == 128 and d.mla_block_sm100 == "flashinfer" else 128
-    return 64 if q.major == 9 else 16
+    if not selected:
+        selected = "FLASHMLA"
+        if q.major == 10:
+            selected = "FLASHINFER_MLA" if q.qk_nope == 128 and d.mla_block_sm100 == "flashinfer" else "CUTLASS_MLA"
+    if selected == "FLASHMLA" and q.major == 9 and block % 64:
+        return 64
+    if selected == "CUTLASS_MLA" and block % 128:
+        return 128
+    return 64 if selected == "FLASHINFER_MLA" and block != 32 and block % 64 else block
 
 
 def _kernel_alignment(w: Work, first: int, block: int) -> tuple[int, int]:
@@ -174,13 +183,17 @@ def _kernel_alignment(w: Work, first: int, block: int) -> tuple[int, int]:
 def _align_hybrid(w: Work, first: int, block: int, own: int) -> Blocks:
     """`_align_hybrid_block_size`: one attention page holds one state."""
     s, facts = w.s, w.facts
-    sizes = [
-        state_bytes(m, s.tp, s.drafts, s.conv_dtype, s.ssm_dtype, w.d) for m in facts.mixers if isinstance(m, State)
-    ]
-    mamba = max(sizes)
+    mamba = max(
+        state_bytes(m, s.tp, _config_drafts(w, m), s.conv_dtype, s.ssm_dtype, w.d)
+        for m in facts.mixers
+        if isinstance(m, State)
+    )
     mla = w.queries[first].mla
     heads = 1 if mla else rank_kv_heads(facts.num_kv_heads, s.tp)
     per_token = token_bytes(s.kv_dtype, s.dtype, heads, facts.head_size, 0 if mla else facts.head_size)
+    if s.kv_dtype.startswith("turboquant_") and s.skip_layers:
+        # a page that both kinds of layers fill (interface.py:581, 0.21.0)
+        per_token = math.lcm(per_token, token_bytes("auto", s.dtype, heads, facts.head_size, facts.head_size))
     kernel, also = _kernel_alignment(w, first, block)
     if s.mamba_mode == "all":
         chunk = math.lcm(s.mamba_block_size or _chunk_size(facts), kernel)
@@ -192,6 +205,12 @@ def _align_hybrid(w: Work, first: int, block: int, own: int) -> Blocks:
         own = block
     page = block * per_token
     return Blocks(block, own, None if page == mamba else page)
+
+
+def _config_drafts(w: Work, m: State) -> int:
+    """Speculative tokens as the model's class counts them in its state's size."""
+    counted = m.kind in ("gdn", "kda") or any(w.model.architecture.startswith(a) for a in w.d.spec_state)
+    return w.s.drafts if counted else 0
 
 
 def _chunk_size(facts: ModelFacts) -> int:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.vllm.backends import Query, choose, choose_diff_kv, kernel_blocks
-from oomph.engines.vllm.kv_blocks import Blocks, Setup, Work, block_sizes, rank_kv_heads
+from oomph.engines.vllm.kv_blocks import Blocks, Setup, Work, block_sizes, platform_block, rank_kv_heads
 from oomph.engines.vllm.kv_dtypes import token_bytes
 from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_specs import Refused, Spec
@@ -119,7 +119,7 @@ def _check_triton_fp8(b: Backend, q: Query, s: Setup, d: Defaults) -> None:
 
 def _query(m: Attention, facts: ModelFacts, s: Setup, d: Defaults) -> Query:
     mla = m.kind == "mla"
-    return Query(
+    made = Query(
         version=s.version,
         sm=s.sm,
         head_size=head_size(m, s.mla_rope),
@@ -143,7 +143,9 @@ def _query(m: Attention, facts: ModelFacts, s: Setup, d: Defaults) -> Query:
         pcp=s.pcp,
         fa_version=s.fa_version,
         softcap=s.softcap,
+        attn_type={"cross": "encoder_decoder", "encoder_only": "encoder_only"}.get(m.kind, "decoder"),
     )
+    return made if d.block_from_backend else replace(made, platform_block=platform_block(made, d, s.block_size, ""))
 
 
 def _specs(w: Work, index: int, layer: Layer, blocks: Blocks) -> list[tuple[Spec | None, str]]:
@@ -229,10 +231,13 @@ def _mla_specs(m: Attention, block: int, s: Setup, cache_dtype: str, backend: Ba
 def _state_spec(m: State, s: Setup, d: Defaults, blocks: Blocks) -> tuple[Spec, str]:
     # models/kimi_k3/nvidia/kda.py:463 resolve_kda_prefill_backend (0.32.0)
     flash_kda = m.backend == "KIMI_K3_KDA" and (s.sm == 90 or 100 <= s.sm < 130)
+    size = state_bytes(m, s.tp, s.drafts, s.conv_dtype, s.ssm_dtype, d)
+    if blocks.padded and blocks.padded < size:  # kv_cache_interface.py:558 (0.21.0)
+        raise Refused("AssertionError", "")
     spec = Spec(
         "mamba",
         blocks.mamba or s.max_model_len,
-        state_bytes(m, s.tp, s.drafts, s.conv_dtype, s.ssm_dtype, d),
+        size,
         padded=blocks.padded or 0,
         role=m.kind,
         speculative_blocks=s.drafts,

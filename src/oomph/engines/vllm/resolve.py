@@ -47,6 +47,7 @@ from oomph.engines.vllm.resolve_modes import (
 from oomph.engines.vllm.resolve_verify import (
     verified_utilization,
     verify_batch,
+    verify_caches,
     verify_dtype,
     verify_parallel,
     verify_sizes,
@@ -134,7 +135,7 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     # config/vllm.py, scheduler.py: an encoder's output is needed whole, and is no part of a prefix
     encoder_decoder = any(isinstance(m, Attention) and m.kind == "cross" for m in facts.mixers)
     prefix = bool(prefix) and not encoder_decoder
-    chunked = flags.get("enable_chunked_prefill", True) and not encoder_decoder
+    chunked = (d.chunked_forced or flags.get("enable_chunked_prefill", True)) and not encoder_decoder
     kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), d, gpu.sm)
     verify_backend(flags)
     utilization = verified_utilization(flags, d)
@@ -146,9 +147,10 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     verify_parallel(model, facts, flags, base.version)
     quantization = resolve_quantization(model, str(flags.get("quantization") or ""), base.version, d, gpu.sm)
     mode, prefix = mamba_mode(model, facts, flags, d, bool(prefix), spec)
+    verify_caches(facts, mode, kv_dtype, chunked=bool(chunked))
     runner = model_runner(model, facts, dep, d, spec, quantized=quantization is not None)
     asynchronous = async_scheduling(model, flags, d, spec, runner, pp, mode)
-    graphs = cudagraph_mode(flags, pooling=model.pooling, encoder_decoder=encoder_decoder)
+    graphs = cudagraph_mode(flags, d, pooling=model.pooling, encoder_decoder=encoder_decoder)
     sizes: tuple[int, ...] = ()
     if graphs != "NONE":
         sizes = capture_sizes(
@@ -211,6 +213,8 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
         ssm = ""
         if model.architecture.startswith("NemotronH") and not (own and d.nemotron_state):
             ssm = d.nemotron_state or conv
+    if facts.has_state and r.num_speculative_tokens and d.mamba_spec_refused and model.model_type != "qwen3_next":
+        raise Refused("NotImplementedError", d.mamba_spec_refused)
     setup = Setup(
         version=r.version,
         sm=gpu.sm,

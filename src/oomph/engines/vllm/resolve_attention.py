@@ -22,12 +22,16 @@ _ALWAYS = replace(defaults("0.32.0"), mm_prefix=True)
 def cache_dtype(model: Model, flag: str, d: Defaults, sm: int) -> str:
     if flag not in d.kv_dtypes:
         raise invalid("CacheConfig", ("cache_dtype", one_of(d.kv_dtypes), "literal_error", flag))
-    if model.architecture == "DeepseekV32ForCausalLM" and (flag if flag == "auto" else flag[:3]) in d.v32_fp8.split():
-        return "fp8_ds_mla"
-    if flag == "bfloat16" and model.architecture == "DeepseekV32ForCausalLM":
-        return "auto"
-    if flag != "auto":
-        return flag
+    told = _checkpoint_dtype(model, d, sm) if flag == "auto" else flag
+    if model.architecture == "DeepseekV32ForCausalLM":  # models/config.py, after the checkpoint was asked
+        if (told if told == "auto" else told[:3]) in d.v32_fp8.split():
+            return "fp8_ds_mla"
+        if told == "bfloat16":
+            return "auto"
+    return told
+
+
+def _checkpoint_dtype(model: Model, d: Defaults, sm: int) -> str:
     asked = model.quantization.kv_cache if model.quantization else ""
     modelopt = model.quantization is not None and model.quantization.method.startswith("modelopt")
     if asked and modelopt and d.checkpoint_kv_dtype:

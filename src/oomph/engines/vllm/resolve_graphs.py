@@ -14,7 +14,7 @@ from oomph.facts.vllm.running import CAPTURE_MAX
 _LEVELS = {0: "NONE", 1: "PIECEWISE", 2: "FULL_AND_PIECEWISE", 3: "FULL_AND_PIECEWISE"}
 
 
-def cudagraph_mode(flags: Mapping[str, Any], *, pooling: bool, encoder_decoder: bool) -> str:
+def cudagraph_mode(flags: Mapping[str, Any], d: Defaults, *, pooling: bool, encoder_decoder: bool) -> str:
     compilation = flags.get("compilation_config")
     compilation = compilation if isinstance(compilation, Mapping) else {}
     if flags.get("enforce_eager"):
@@ -25,11 +25,13 @@ def cudagraph_mode(flags: Mapping[str, Any], *, pooling: bool, encoder_decoder: 
     ).upper()
     compiled = compilation.get("mode", compilation.get("level", 3 if level else 0))  # `level` until 0.17
     if mode in ("PIECEWISE", "FULL_AND_PIECEWISE") and compiled in (0, "NONE", "none"):
-        return "NONE"
+        mode = "NONE" if mode == "PIECEWISE" else d.uncompiled_graphs
+    if mode.startswith("FULL") and d.dcp_piecewise and int(flags.get("decode_context_parallel_size", 1)) > 1:
+        return "PIECEWISE"
     if pooling and mode.startswith("FULL"):
         return "PIECEWISE"
     if encoder_decoder and mode not in ("NONE", "FULL_DECODE_ONLY"):
-        return "FULL_DECODE_ONLY"
+        return d.encoder_decoder_graphs
     return mode
 
 

@@ -14,7 +14,7 @@ from oomph.facts.vllm.known import DESC_ACT_REFUSED, RENAMED, method
 from oomph.facts.vllm.refusals import WANTS_CONFIG_FILE
 from oomph.facts.vllm.running import BATCHED_DP_TOKENS
 from oomph.ir.hardware import Device
-from oomph.ir.model import Linear, Model
+from oomph.ir.model import Attention, Linear, Model
 from oomph.units import GIB
 
 _TORCH = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64"}
@@ -139,6 +139,8 @@ def resolve_length(model: Model, asked: int | None, environment: Mapping[str, st
         text = "max_model_len must be a positive integer, got int: 0. Example: max_model_len=2048"
         raise Refused("ValidationError", text)
     derived, key = derived_length(model, d)
+    if asked is not None and key == "None":
+        return asked  # nothing says how long the model may be
     if asked is None or asked == -1:
         if str(model.param("rope_type", "")) == "longrope" and d.longrope_original:
             return int(model.param("original_max_position_embeddings", derived) or derived)
@@ -148,7 +150,9 @@ def resolve_length(model: Model, asked: int | None, environment: Mapping[str, st
     most = model.param("model_max_length", 0)
     if (most and asked <= float(most)) or environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") not in ("", "0"):
         return asked
-    shown = derived if d.length_is_float and "gemma3" not in model.model_type else int(derived)
+    rope = any(isinstance(m, Attention) and m.rope for layer in model.layers[:1] for m in layer.mixers)
+    is_float = d.length_is_float == "always" or (d.length_is_float == "rope" and rope)
+    shown = derived if is_float and "gemma3" not in model.model_type else int(derived)
     raise Refused(
         "ValidationError",
         f"User-specified max_model_len ({asked}) is greater than the derived max_model_len ({key}={shown} or "

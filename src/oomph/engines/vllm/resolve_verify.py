@@ -8,6 +8,7 @@ from typing import Any
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts
 from oomph.facts.vllm import refusals
+from oomph.facts.vllm.caches import ALIGN_NEEDS_CHUNKS, NVFP4_MLA
 from oomph.facts.vllm.defaults import Defaults
 from oomph.facts.vllm.versions import pick
 from oomph.ir.hardware import Device
@@ -107,6 +108,14 @@ def _refuse(text: str, **values: int) -> None:
     """Releases that do not check have no text."""
     if text:
         raise Refused("ValidationError", text.format(**values))
+
+
+def verify_caches(facts: ModelFacts, mamba_mode: str, kv_dtype: str, *, chunked: bool) -> None:
+    """models/config.py MambaModelConfig, config/vllm.py validate_nvfp4_kv_cache_with_mla."""
+    if mamba_mode == "align" and not chunked:
+        raise Refused("ValidationError", f"Assertion failed, {ALIGN_NEEDS_CHUNKS}")
+    if facts.is_mla and kv_dtype.startswith("nvfp4") and not kv_dtype.endswith("_ds_mla"):
+        raise Refused("ValidationError", NVFP4_MLA)
 
 
 def verify_batch(tokens: int, seqs: int, length: int, chunked: bool) -> None:

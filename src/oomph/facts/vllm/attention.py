@@ -28,18 +28,25 @@ class Backend(Range, frozen=True, kw_only=True):
     heads: Literal["", "fa", "fa2", "32"] = ""
     # fp8 KV only where a FlashAttention version that reads it resolves
     fp8: Literal["", "fa3_any", "fa3", "fa"] = ""
-    sinks: Literal["never", "always", "fa", "trtllm", "trtllm_or_xqa"] = "never"
+    # nvfp4 KV: wherever it is listed; on SM100 only; on SM100, or through FlashAttention 2 on SM8x, SM90 and SM12x
+    nvfp4: Literal["any", "sm100", "fa2"] = "any"
+    sinks: Literal["never", "always", "fa", "trtllm", "trtllm_sm12", "trtllm_or_xqa"] = "never"
     mm_prefix: Literal["never", "always", "fa4"] = "never"
     mla: bool = False
     sparse: bool = False
     blocks: tuple[int, ...] = (16,)  # kernel block sizes
     multiple: bool = True  # any multiple of them
+    nope: tuple[int, ...] = ()  # MLA: qk_nope_head_dim that the kernel has
+    dcp: bool = True  # asked since 0.30 (AttentionImpl.supports_dcp)
     combination: str = ""  # a check that needs more than one fact: a name in engines/vllm/backends.py
-    decoder_only: bool = True
+    attn_types: tuple[str, ...] = ("decoder",)
+
+
+_ANY_TYPE = ("decoder", "encoder", "encoder_only", "encoder_decoder")
 
 
 def _fa(**kw: object) -> Backend:
-    return Backend(name="FLASH_ATTN", min_sm=80, kv_dtypes=(*_PLAIN, *_FP8), sinks="fa", decoder_only=False, **kw)  # type: ignore[arg-type]
+    return Backend(name="FLASH_ATTN", min_sm=80, kv_dtypes=(*_PLAIN, *_FP8), sinks="fa", attn_types=_ANY_TYPE, **kw)  # type: ignore[arg-type]
 
 
 def _fi(**kw: object) -> Backend:
@@ -67,62 +74,86 @@ BACKENDS = (
     _fi(since="0.21.0", until="0.22.0", min_sm=75, head_sizes=(64, 128, 256), kv_dtypes=(*_FI_KV, "nvfp4"),
         sinks="trtllm"),
     _fi(since="0.22.0", until="0.24.0", min_sm=75, head_sizes=_HEADS, kv_dtypes=(*_FI_KV, "nvfp4"), sinks="trtllm"),
-    _fi(since="0.24.0", until="0.28.0", min_sm=80, head_sizes=_HEADS, kv_dtypes=(*_FI_KV, "nvfp4"), sinks="trtllm",
-        combination="fi_nvfp4"),
-    _fi(since="0.28.0", min_sm=80, head_sizes=_HEADS, kv_dtypes=(*_FI_KV, "nvfp4", "nvfp4_4over6"),
-        sinks="trtllm_or_xqa", combination="fi_nvfp4"),
-    Backend(name="TRITON_ATTN", until="0.20.0", dtypes=_FLOATS, kv_dtypes=_TRITON_KV, heads="32", sinks="always",
-            mm_prefix="always", decoder_only=False),
-    Backend(name="TRITON_ATTN", since="0.20.0", until="0.25.0", dtypes=_FLOATS, heads="32", sinks="always",
+    _fi(since="0.24.0", until="0.25.0", min_sm=80, head_sizes=_HEADS, kv_dtypes=(*_FI_KV, "nvfp4"), sinks="trtllm"),
+    _fi(since="0.25.0", until="0.28.0", min_sm=80, head_sizes=_HEADS, kv_dtypes=(*_FI_KV, "nvfp4"), sinks="trtllm",
+        nvfp4="sm100"),
+    _fi(since="0.28.0", until="0.30.0", min_sm=80, head_sizes=_HEADS, kv_dtypes=(*_FI_KV, "nvfp4", "nvfp4_4over6"),
+        sinks="trtllm_sm12", nvfp4="sm100"),
+    _fi(since="0.30.0", until="0.32.0", min_sm=80, head_sizes=_HEADS, kv_dtypes=(*_FI_KV, "nvfp4", "nvfp4_4over6"),
+        sinks="trtllm_or_xqa", nvfp4="sm100"),
+    _fi(since="0.32.0", min_sm=80, head_sizes=_HEADS, kv_dtypes=(*_FI_KV, "nvfp4", "nvfp4_4over6"),
+        sinks="trtllm_or_xqa", nvfp4="fa2", combination="fi_nvfp4"),
+    Backend(name="TRITON_ATTN", dcp=False, until="0.14.0", dtypes=_FLOATS, kv_dtypes=_TRITON_KV, heads="32",
+            sinks="always", mm_prefix="always"),
+    Backend(name="TRITON_ATTN", dcp=False, since="0.14.0", until="0.20.0", dtypes=_FLOATS, kv_dtypes=_TRITON_KV,
+            heads="32", sinks="always", mm_prefix="always", attn_types=_ANY_TYPE),
+    Backend(name="TRITON_ATTN", dcp=False, since="0.20.0", until="0.25.0", dtypes=_FLOATS, heads="32", sinks="always",
             mm_prefix="always", kv_dtypes=(*_TRITON_KV, "int8_per_token_head", "fp8_per_token_head"),
-            decoder_only=False),
-    Backend(name="TRITON_ATTN", since="0.25.0", dtypes=_FLOATS, heads="32", sinks="always", mm_prefix="always",
+            attn_types=_ANY_TYPE),
+    Backend(name="TRITON_ATTN", dcp=False, since="0.25.0", dtypes=_FLOATS, heads="32", sinks="always",
+            mm_prefix="always",
             kv_dtypes=(*_TRITON_KV, "int4_per_token_head", "int8_per_token_head", "fp8_per_token_head"),
-            decoder_only=False),
-    Backend(name="FLEX_ATTENTION", until="0.21.0", dtypes=_FLOATS, mm_prefix="always", blocks=(1,), decoder_only=False),
-    Backend(name="FLEX_ATTENTION", since="0.21.0", dtypes=_FLOATS, mm_prefix="always", decoder_only=False),
-    Backend(name="TURBOQUANT", since="0.20.0", multiple=False, blocks=(16, 32, 64, 128),
+            attn_types=_ANY_TYPE),
+    Backend(name="FLEX_ATTENTION", dcp=False, until="0.21.0", dtypes=_FLOATS, mm_prefix="always", blocks=(1,),
+            attn_types=("decoder", "encoder_only")),
+    Backend(name="FLEX_ATTENTION", dcp=False, since="0.21.0", dtypes=_FLOATS, mm_prefix="always",
+            attn_types=("decoder", "encoder_only")),
+    Backend(name="TURBOQUANT", dcp=False, since="0.20.0", multiple=False, blocks=(16, 32, 64, 128),
             kv_dtypes=("turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc", "turboquant_3bit_nc")),
     # Image masks through Triton, the rest through the faster kernel (v1/attention/backends/composite.py).
     # Chosen by the layer, not by the platform (models/mimo_v2.py).
     Backend(name="FLASH_ATTN_DIFFKV", since="0.20.0"),
     Backend(name="TRITON_ATTN_DIFFKV", since="0.24.0"),
-    Backend(name="TRITON_FLASH_ATTN", since="0.30.0", majors=(9,), head_sizes=(256, 512), kv_dtypes=(*_PLAIN, *_FP8),
-            mm_prefix="always", sinks="never", combination="triton_fa"),
-    Backend(name="TRITON_FLASHINFER", since="0.30.0", majors=(10,), head_sizes=(256, 512), kv_dtypes=(*_PLAIN, *_FP8),
-            mm_prefix="always", blocks=(64,), multiple=False),
+    Backend(name="TRITON_FLASH_ATTN", dcp=False, since="0.30.0", majors=(9,), head_sizes=(256, 512),
+            kv_dtypes=(*_PLAIN, *_FP8), mm_prefix="always", sinks="never", combination="triton_fa"),
+    Backend(name="TRITON_FLASHINFER", dcp=False, since="0.30.0", majors=(10,), head_sizes=(256, 512),
+            kv_dtypes=(*_PLAIN, *_FP8), mm_prefix="always", blocks=(64,), multiple=False),
     _mla("FLASH_ATTN_MLA", majors=(9,), head_sizes=_MLA_HEADS, combination="fa_mla"),
     _mla("FLASHMLA", majors=(9, 10), head_sizes=_MLA_HEADS, kv_dtypes=(*_PLAIN, *_FP8), blocks=(64,), multiple=False,
          combination="flashmla"),
-    _mla("FLASHINFER_MLA", majors=(10,), head_sizes=_MLA_HEADS, kv_dtypes=(*_PLAIN, *_FP8), blocks=(32, 64),
-         multiple=False, combination="nope_64_128_192"),
+    _mla("FLASHINFER_MLA", until="0.15.0", majors=(10,), head_sizes=_MLA_HEADS, kv_dtypes=(*_PLAIN, *_FP8),
+         blocks=(32, 64), multiple=False),
+    _mla("FLASHINFER_MLA", since="0.15.0", until="0.18.0", majors=(10,), head_sizes=_MLA_HEADS,
+         kv_dtypes=(*_PLAIN, *_FP8), blocks=(32, 64), multiple=False, combination="nope", nope=(128,)),
+    _mla("FLASHINFER_MLA", since="0.18.0", until="0.19.0", majors=(10,), head_sizes=_MLA_HEADS,
+         kv_dtypes=(*_PLAIN, *_FP8), blocks=(32, 64), multiple=False, combination="nope", nope=(64, 128)),
+    _mla("FLASHINFER_MLA", since="0.19.0", majors=(10,), head_sizes=_MLA_HEADS, kv_dtypes=(*_PLAIN, *_FP8),
+         blocks=(32, 64), multiple=False, combination="nope", nope=(64, 128, 192)),
     _mla("TOKENSPEED_MLA", since="0.21.0", majors=(10,), head_sizes=_MLA_HEADS, kv_dtypes=_FP8, blocks=(32, 64),
          multiple=False, combination="tokenspeed"),
     _mla("CUTLASS_MLA", majors=(10,), head_sizes=_MLA_HEADS, kv_dtypes=(*_PLAIN, *_FP8), blocks=(128,), multiple=False),
-    _mla("TRITON_MLA", kv_dtypes=(*_PLAIN, *_FP8)),
-    _mla("FLASHMLA_SPARSE", until="0.20.0", sparse=True, majors=(9, 10), dtypes=("bfloat16",), head_sizes=(576,),
-         kv_dtypes=("auto", "bfloat16", "fp8_ds_mla", "fp8"), blocks=(64,), multiple=False),
+    _mla("TRITON_MLA", until="0.18.0", head_sizes=_MLA_HEADS, blocks=(1,)),
+    _mla("TRITON_MLA", since="0.18.0", kv_dtypes=(*_PLAIN, *_FP8)),
+    _mla("FLASHMLA_SPARSE", until="0.18.0", sparse=True, majors=(9, 10), dtypes=("bfloat16",), head_sizes=(576,),
+         kv_dtypes=("auto", "bfloat16", "fp8_ds_mla"), blocks=(64,), multiple=False),
+    _mla("FLASHMLA_SPARSE", since="0.18.0", until="0.20.0", sparse=True, majors=(9, 10), dtypes=("bfloat16",),
+         head_sizes=(576,), kv_dtypes=("auto", "bfloat16", "fp8_ds_mla", "fp8"), blocks=(64,), multiple=False),
     _mla("FLASHMLA_SPARSE", since="0.20.0", until="0.22.0", sparse=True, majors=(9, 10), dtypes=("bfloat16",),
          head_sizes=(512, 576), kv_dtypes=("auto", "bfloat16", "fp8_ds_mla", "fp8"), blocks=(64,), multiple=False),
     _mla("FLASHMLA_SPARSE", since="0.22.0", until="0.30.0", sparse=True, majors=(9, 10), dtypes=("bfloat16",),
          head_sizes=(576,), kv_dtypes=("auto", "bfloat16", "fp8_ds_mla", "fp8"), blocks=(64,), multiple=False),
     _mla("FLASHMLA_SPARSE", since="0.30.0", until="0.31.0", sparse=True, majors=(9, 10), dtypes=("bfloat16",),
          head_sizes=(576,), kv_dtypes=("auto", "bfloat16", "fp8_ds_mla", "fp8", "nvfp4_ds_mla"), blocks=(64,),
-         multiple=False),
+         multiple=False, combination="flashmla_sparse"),
     _mla("FLASHMLA_SPARSE", since="0.31.0", sparse=True, majors=(9, 10), dtypes=("bfloat16",), head_sizes=(576, 512),
          kv_dtypes=("auto", "bfloat16", "fp8_ds_mla", "fp8", "nvfp4_ds_mla"), blocks=(64,), multiple=True,
-         combination="flashmla_sparse_512"),
-    _mla("FLASHINFER_MLA_SPARSE", since="0.17.0", until="0.24.0", sparse=True, majors=(10,), head_sizes=(576,),
-         kv_dtypes=(*_PLAIN, *_FP8), blocks=(32, 64), multiple=False, combination="nope_128_192"),
+         combination="flashmla_sparse"),
+    _mla("FLASHINFER_MLA_SPARSE", since="0.17.0", until="0.18.0", sparse=True, majors=(10,), head_sizes=(576,),
+         blocks=(32, 64), multiple=False, combination="nope", nope=(128,)),
+    _mla("FLASHINFER_MLA_SPARSE", since="0.18.0", until="0.19.0", sparse=True, majors=(10,), head_sizes=(576,),
+         kv_dtypes=(*_PLAIN, *_FP8), blocks=(32, 64), multiple=False, combination="nope", nope=(128,)),
+    _mla("FLASHINFER_MLA_SPARSE", since="0.19.0", until="0.24.0", sparse=True, majors=(10,), head_sizes=(576,),
+         kv_dtypes=(*_PLAIN, *_FP8), blocks=(32, 64), multiple=False, combination="nope", nope=(128, 192)),
     _mla("FLASHINFER_MLA_SPARSE", since="0.24.0", until="0.32.0", sparse=True, majors=(10,), head_sizes=(512, 576),
-         kv_dtypes=(*_PLAIN, *_FP8), blocks=(32, 64), multiple=False, combination="nope_128_192"),
+         kv_dtypes=(*_PLAIN, *_FP8), blocks=(32, 64), multiple=False, combination="nope_sm10", nope=(128, 192)),
     _mla("FLASHINFER_MLA_SPARSE", since="0.32.0", sparse=True, majors=(10,), head_sizes=(512, 576),
-         kv_dtypes=(*_PLAIN, *_FP8), blocks=(32,), combination="nope_128_192"),
+         kv_dtypes=(*_PLAIN, *_FP8), blocks=(32,), combination="nope_sm10", nope=(128, 192)),
     _mla("FLASHINFER_MLA_SPARSE_SM120", since="0.24.0", sparse=True, majors=(12,), dtypes=("bfloat16",),
          head_sizes=(512, 576),
          kv_dtypes=("auto", "fp8", "fp8_e4m3", "fp8_ds_mla"), blocks=(64,), combination="topk_2048"),
-    _mla("FLASH_ATTN_MLA_SPARSE", since="0.25.0", sparse=True, majors=(9,), blocks=(64,), combination="no_dcp"),
-    _mla("FLASHINFER_MLA_SPARSE_SM90", since="0.30.0", sparse=True, majors=(9,), dtypes=("bfloat16",),
+    _mla("FLASH_ATTN_MLA_SPARSE", since="0.25.0", sparse=True, majors=(9,), blocks=(64,), combination="fa_mla_sparse",
+         dcp=False),
+    _mla("FLASHINFER_MLA_SPARSE_SM90", dcp=False, since="0.30.0", sparse=True, majors=(9,), dtypes=("bfloat16",),
          head_sizes=(512, 576),
          kv_dtypes=("auto", "bfloat16", "fp8", "fp8_e4m3"), blocks=(64,), combination="lora_512"),
 )  # fmt: skip
@@ -166,20 +197,27 @@ PRIORITIES = (
 
 
 class Kernels(Range, frozen=True, kw_only=True):
-    """Changes inside a backend that concern more than one of its answers."""
+    """Changes that concern more than one backend, or more than one of a backend's answers."""
 
     hd256: bool = False  # FlashAttention 4 has a kernel for heads of 256 on SM100, with 128-token pages (fa_utils.py)
     fp8_hd512: bool = False  # FlashAttention 4 reads fp8 caches with heads of 512 on SM90, in 64-token pages
     large_pages: bool = False  # FlashInfer takes pages up to 1,024 tokens for grouped queries on SM100
     fp8_sparse_first: bool = False  # sparse MLA on SM100 prefers FlashInfer for quantised caches
+    plain: tuple[str, ...] = _PLAIN  # unquantised --kv-cache-dtype that any backend lists
+    sinks_text: str = "attention sinks not supported"
+    asks_dcp: bool = False
 
 
+_OLD_SINKS = "sink setting not supported"
 KERNELS = (
-    Kernels(until="0.19.0"),
+    Kernels(until="0.15.0", plain=("auto",), sinks_text=_OLD_SINKS),
+    Kernels(since="0.15.0", until="0.18.0", plain=("auto", "bfloat16"), sinks_text=_OLD_SINKS),
+    Kernels(since="0.18.0", until="0.19.0"),
     Kernels(since="0.19.0", until="0.24.0", fp8_sparse_first=True),
     Kernels(since="0.24.0", until="0.29.0", fp8_sparse_first=True, large_pages=True),
-    Kernels(since="0.29.0", until="0.31.0", fp8_sparse_first=True, large_pages=True, hd256=True),
-    Kernels(since="0.31.0", fp8_sparse_first=True, large_pages=True, hd256=True, fp8_hd512=True),
+    Kernels(since="0.29.0", until="0.30.0", fp8_sparse_first=True, large_pages=True, hd256=True),
+    Kernels(since="0.30.0", until="0.31.0", fp8_sparse_first=True, large_pages=True, hd256=True, asks_dcp=True),
+    Kernels(since="0.31.0", fp8_sparse_first=True, large_pages=True, hd256=True, asks_dcp=True, fp8_hd512=True),
 )
 
 
@@ -189,18 +227,23 @@ def kernels(version: str) -> Kernels:
 
 
 class SelectorRepr(Range, frozen=True, kw_only=True):
-    """`AttentionSelectorConfig.__repr__`, which the refusal prints."""
+    """`AttentionSelectorConfig.__repr__`, which the refusal prints; before 0.13 a list of its own."""
 
     fields: tuple[str, ...]
+    bare: bool = False  # "head_size: 128, ..." without a class
+    attn_type: str = "AttentionType.DECODER"
 
 
 _SELECTOR = (
     "head_size", "dtype", "kv_cache_dtype", "block_size", "use_mla", "has_sink", "use_sparse", "use_mm_prefix",
     "use_per_head_quant_scales", "attn_type",
 )  # fmt: skip
+_OLD_SELECTOR = tuple(f for f in _SELECTOR if f != "use_per_head_quant_scales")
 _LATER = ("use_non_causal", "use_batch_invariant", "use_kv_connector")
 SELECTOR_REPR = (
-    SelectorRepr(until="0.17.0", fields=tuple(f for f in _SELECTOR if f != "use_per_head_quant_scales")),
+    SelectorRepr(until="0.13.0", fields=_SELECTOR[:7], bare=True),
+    SelectorRepr(since="0.13.0", until="0.14.0", fields=_OLD_SELECTOR, attn_type="decoder"),
+    SelectorRepr(since="0.14.0", until="0.17.0", fields=_OLD_SELECTOR),
     SelectorRepr(since="0.17.0", until="0.20.0", fields=_SELECTOR),
     SelectorRepr(since="0.20.0", until="0.23.0", fields=(*_SELECTOR, "use_non_causal", "use_batch_invariant")),
     SelectorRepr(since="0.23.0", until="0.26.0", fields=(*_SELECTOR, *_LATER)),
@@ -234,5 +277,5 @@ def priorities(version: str, mla: bool, major: int) -> tuple[str, ...]:
     return (exact or [p for p in rows if not p.majors])[0].names
 
 
-def selector_fields(version: str) -> tuple[str, ...]:
-    return pick(SELECTOR_REPR, version).fields
+def selector_repr(version: str) -> SelectorRepr:
+    return pick(SELECTOR_REPR, version)

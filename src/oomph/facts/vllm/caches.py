@@ -63,6 +63,18 @@ MAMBA2_SPEC_CONV = (Row(value=0, until="0.17.0"), Row(value=1, since="0.17.0"))
 KDA_SPEC_CONV = (Row(value=0, until="0.27.0"), Row(value=1, since="0.27.0"))
 SHORT_CONV_SPEC = (Row(value=0, until="0.29.0"), Row(value=1, since="0.29.0"))
 
+# Whose class counts the drafts in its state's size, from which a hybrid's block follows
+# (get_mamba_state_shape_from_config); the layers always do. Gated delta nets and KDA did so from the beginning.
+SPEC_STATE = (
+    Row(value="", until="0.17.0"),
+    Row(value="NemotronH", since="0.17.0", until="0.32.0"),
+    Row(value="NemotronH FalconH1 GraniteMoeHybrid Zamba2", since="0.32.0"),
+)
+# mamba/abstract.py get_kv_cache_spec: every recurrent model but Qwen3-Next
+MAMBA_SPEC_REFUSED = (
+    Row(value="Mamba with speculative decoding is not supported yet.", until="0.17.0"),
+    Row(value="", since="0.17.0"),
+)
 CHECKPOINT_KV_DTYPE = (Row(value=0, until="0.14.0"), Row(value=1, since="0.14.0"))  # resolve_kv_cache_dtype_string
 # models/config.py GlmMoeDsaForCausalLM
 FP8_KV_ON_SM100 = (
@@ -100,6 +112,12 @@ KV_DTYPES = (
     Row(value=f"{_MLA4} {_TQ} int4_per_token_head {_HEAD} nvfp4_4over6", since="0.30.0", until="0.32.0"),
     Row(value=f"{_MLA4} {_TQ} ultraquant_4bit int4_per_token_head {_HEAD} nvfp4_4over6", since="0.32.0"),
 )
+# config/vllm.py validate_nvfp4_kv_cache_with_mla
+NVFP4_MLA = (
+    "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) backends. Please use a different "
+    "--kv-cache-dtype (e.g., 'fp8' or 'auto') for MLA models such as DeepSeek."
+)
+ALIGN_NEEDS_CHUNKS = "Chunked prefill is required for mamba cache mode 'align'."
 # The Triton backend refuses fp8 where the GPU has no fp8 (triton_attn.py); before, it compiled and failed later.
 TRITON_FP8_TEXT = (
     Row(value="", until="0.24.0"),

@@ -79,7 +79,13 @@ class Defaults(Struct, frozen=True):
     fp8_block_moe: str
     gone: tuple[Gone, ...]
     glm_rope_from_head: bool
-    length_is_float: bool
+    length_is_float: str
+    uncompiled_graphs: str
+    encoder_decoder_graphs: str
+    dcp_piecewise: bool
+    chunked_forced: bool
+    spec_state: tuple[str, ...]
+    mamba_spec_refused: str
     unknown: dict[str, Known]
     diff_kv: str
     kv_dtype_ignored: str
@@ -159,7 +165,13 @@ def defaults(version: str) -> Defaults:
         fp8_block_moe=str(of(known.FP8_BLOCK_MOE)),
         gone=select(known.GONE, version),
         glm_rope_from_head=yes(caches.GLM_ROPE_FROM_HEAD),
-        length_is_float=yes(running.LENGTH_IS_FLOAT),
+        length_is_float=str(of(running.LENGTH_IS_FLOAT)),
+        uncompiled_graphs=str(of(running.UNCOMPILED_GRAPHS)),
+        encoder_decoder_graphs=str(of(running.ENCODER_DECODER_GRAPHS)),
+        dcp_piecewise=yes(running.DCP_PIECEWISE),
+        chunked_forced=yes(running.CHUNKED_FORCED),
+        spec_state=words(caches.SPEC_STATE),
+        mamba_spec_refused=str(of(caches.MAMBA_SPEC_REFUSED)),
         unknown={k.architecture: k for k in known.KNOWN if not k.holds(version)},
         diff_kv=str(of(caches.DIFF_KV)),
         kv_dtype_ignored=str(of(caches.KV_DTYPE_IGNORED)),

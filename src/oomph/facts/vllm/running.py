@@ -122,5 +122,21 @@ V1_METHODS = (
     Row(value="ngram ngram_gpu draft_model suffix medusa mlp_speculator custom_class", until="0.31.0"),
     Row(value="suffix medusa mlp_speculator custom_class", since="0.31.0"),
 )
-# _get_and_verify_max_len multiplies by a rope factor of 1.0, so that the refusal prints 4096.0.
-LENGTH_IS_FLOAT = (Row(value=0, until="0.12.0"), Row(value=1, since="0.12.0"))
+# _get_and_verify_max_len multiplies by a rope factor of 1.0, so that the refusal prints 4096.0; since 0.14 every config
+# has rope parameters by then.
+LENGTH_IS_FLOAT = (
+    Row(value="", until="0.12.0"),
+    Row(value="rope", since="0.12.0", until="0.14.0"),
+    Row(value="always", since="0.14.0"),
+)
+# What is left of a graph mode where nothing is compiled: nothing, or full graphs (_normalize_piecewise_cudagraph_mode).
+UNCOMPILED_GRAPHS = (Row(value="NONE", until="0.30.0"), Row(value="FULL_DECODE_ONLY", since="0.30.0"))
+ENCODER_DECODER_GRAPHS = (Row(value="PIECEWISE", until="0.13.0"), Row(value="FULL_DECODE_ONLY", since="0.13.0"))
+# "Decode context parallel (DCP) is enabled, which is incompatible with full CUDA graphs"
+DCP_PIECEWISE = (
+    Row(value=0, until="0.11.1"),
+    Row(value=1, since="0.11.1", until="0.13.0"),
+    Row(value=0, since="0.13.0"),
+)
+# engine/arg_utils.py:1548 (0.11.0): generation always prefills in chunks
+CHUNKED_FORCED = (Row(value=1, until="0.11.1"), Row(value=0, since="0.11.1"))
