@@ -69,7 +69,7 @@ def test_one_service_of_several(tmp_path):
         "  b: {image: vllm/vllm-openai:v0.21.0, command: org/b}\n"
     )
     assert parse_command([f"{path}:b"]).model == "org/b"
-    with pytest.raises(CommandError, match="several serve commands: a, b"):
+    with pytest.raises(CommandError, match=r"holds 2 serve commands: a \(org/a\), b \(org/b\)"):
         parse_command([str(path)])
     with pytest.raises(CommandError, match="has no 'c', only a, b"):
         parse_command([f"{path}:c"])

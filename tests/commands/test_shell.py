@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.commands import parse_text
-from oomph.commands.shell import commands, plain, quote
+from oomph.commands.pasted import plain
+from oomph.commands.shell import commands, quote
 from oomph.errors import CommandError
 
 

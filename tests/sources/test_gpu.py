@@ -85,7 +85,7 @@ def test_used_is_on_each_of_its_entry() -> None:
         ("0x H100", "0 GPUs"),
         ("999999999x H100", f"1 to {MAX_GPUS}"),
         ("1000x H100, 1000x H100", f"more than {MAX_GPUS}"),
-        ("24", "not in the table"),
+        ("24", "did you mean 24GiB"),
         ("2x", "not in the table"),
         ("x2", "not in the table"),
         ("RTX 3090 used 99GiB", "bytes used of"),

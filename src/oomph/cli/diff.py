@@ -50,15 +50,16 @@ def command(
 
     from msgspec.structs import replace
 
+    from oomph.cli.words import deployment
     from oomph.diff import carried, diff
     from oomph.plan import parse, with_gpus
 
-    first = with_gpus(parse(list(words), before), gpu)
+    first = with_gpus(deployment(words, before), gpu)
     try:
         more = shlex.split(changed)
     except ValueError as bad:
         raise CommandError(f"--with {changed!r}: {bad}") from None
-    second = with_gpus(parse([*words, *more], before), to_gpu or gpu)
+    second = with_gpus(_with(first, more), to_gpu or gpu)
     lost: tuple[str, ...] = ()
     if after:
         second, lost = carried(second, parse(["vllm", "serve", second.model], after).engine.version)
@@ -76,6 +77,20 @@ def command(
 
         print_diff(made)
     return 0 if made.after.fits else 1
+
+
+def _with(first: Deployment, more: list[str]) -> Deployment:
+    """The same command with further flags behind it, wherever it was read from."""
+    from msgspec.structs import replace
+
+    from oomph.commands import parse_command, to_command
+
+    if not more:
+        return first
+    if first.usage == "llm":
+        raise CommandError("--with adds flags to a command line; this one is Python", hint="change the call itself")
+    second = parse_command([*to_command(first), *more], engine=first.engine)
+    return replace(second, gpus=first.gpus, gpu_count=first.gpu_count, notes=(*first.notes, *second.notes))
 
 
 def _users(first: Deployment, second: Deployment, load: str) -> tuple[Change, ...]:

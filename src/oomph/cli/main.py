@@ -28,8 +28,13 @@ COMMANDS = {
 # Options without a value; any other option before the command's name takes one.
 SWITCHES = frozenset(
     ("--json", "--all", "--debug", "--fresh", "--help", "-h", "--version", "--no-plan", "--explain", "--only", "--mtp",
-     "--no-mtp", "--images", "--text-only")
+     "--no-mtp", "--images", "--text-only", "--force", "--retry", "--steps", "--no-browser")
 )  # fmt: skip
+# Commands without a serve command in them: their options may stand anywhere.
+_INTERSPERSED = frozenset(("fit", "gpus", "compare", "inspect", "ui"))
+# What people write for an option of ours; the engine's release in whatever words.
+_ALIASES = {"--gpus": "--gpu", "-g": "--gpu", "-j": "--json"}
+_RELEASE = frozenset(("--vllm", "--vllm-version", "--engine-version", "--release", "--version"))
 
 USAGE = """\
 Usage: oomph COMMAND ...
@@ -107,9 +112,28 @@ def _call(name: str, rest: list[str]) -> int:
         return done.exit_code
     except click.exceptions.Abort:
         raise KeyboardInterrupt from None
+    except click.NoSuchOption as wrong:
+        raise _no_option(name, wrong.option_name, wrong.format_message()) from None
     except click.ClickException as wrong:
         raise CommandError(wrong.format_message().replace("\n", " "), hint=f"oomph {name} --help") from None
     return result if isinstance(result, int) else 0
+
+
+def _no_option(name: str, option: str, said: str) -> CommandError:
+    """What was meant by an option that the command does not have: a release, a size, a flag of the engine."""
+    if option in _RELEASE:
+        return CommandError(f"{option}: the release is a number", hint=f"oomph {name} --engine vllm==0.32.0 ...")
+    if option in ("--vram", "--memory", "--mem"):
+        return CommandError(f"there is no {option}: --gpu takes a size too", hint=f"oomph {name} --gpu 24GiB ...")
+    from oomph.facts.vllm.flags import flag_status
+    from oomph.facts.vllm.versions import NEWEST
+
+    if name not in _INTERSPERSED and flag_status(option, NEWEST).state != "unknown":
+        return CommandError(
+            f"{option} is a flag of the engine: it stands in the command",
+            hint=f"oomph {name} --gpu H100 -- vllm serve MODEL {option if option != '--model' else ''}".rstrip(),
+        )
+    return CommandError(said.replace("\n", " "), hint=f"oomph {name} --help")
 
 
 def available() -> dict[str, str]:
@@ -124,13 +148,13 @@ def _file(name: str) -> str:
 
 def dispatch(args: list[str]) -> tuple[str, list[str]]:
     """(command, its arguments). The first word that is no option decides; what is no command of ours is planned."""
-    options, rest = _split(args)
+    options, rest = _split(_meant(args))
     if not rest:
         if "--version" in options:
             return "--version", []
         if not options or options[-1] in ("-h", "--help"):
             return "--help", []
-        raise CommandError(f"{options[0]} belongs to a command", hint="oomph --help")
+        raise CommandError(f"{options[0]} belongs to a command", hint="oomph --gpu H100 vllm serve MODEL; oomph --help")
     word = rest[0]
     commands = available()
     if word == "help" and len(rest) == 1:
@@ -144,6 +168,33 @@ def dispatch(args: list[str]) -> tuple[str, list[str]]:
     if "plan" not in commands:
         raise CommandError(f"there is no command {word[:60]!r}", hint=f"there are: {', '.join(commands)}")
     return "plan", [*options, "--", *rest]
+
+
+def _meant(args: list[str]) -> list[str]:
+    """`--gpus H100` and `--vllm 0.28.0` as --gpu and --engine, up to the serve command."""
+    out: list[str] = []
+    name = ""
+    at = 0
+    while at < len(args):
+        word = args[at]
+        at += 1
+        key, equals, value = word.partition("=")
+        if word == "--" or (not word.startswith("-") and (name or word not in COMMANDS) and name not in _INTERSPERSED):
+            return [*out, word, *args[at:]]
+        if not word.startswith("-"):
+            name = name or word
+        elif key in _RELEASE and (value or (at < len(args) and args[at].lstrip("v")[:1].isdigit())):
+            if not equals:
+                value, at = args[at], at + 1
+            out += ["--engine", f"vllm=={value}"]
+            continue
+        else:
+            word = _ALIASES.get(key, key) + equals + value
+            if not equals and word not in SWITCHES and at < len(args):
+                out.append(word)
+                word, at = args[at], at + 1
+        out.append(word)
+    return out
 
 
 def _split(args: list[str]) -> tuple[list[str], list[str]]:
@@ -161,7 +212,7 @@ def _misspelt(words: list[str], commands: dict[str, str]) -> str:
         return ""
     from oomph.commands import detect
 
-    return "" if detect(words) else near[0]
+    return "" if detect(words) and "--" not in words else near[0]
 
 
 def _take_debug(args: list[str]) -> bool:

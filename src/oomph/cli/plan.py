@@ -32,7 +32,9 @@ def command(
     \b
     oomph plan --gpu "2x RTX 5070 Ti" -- vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2
     oomph plan --gpu H100 -- docker run vllm/vllm-openai:v0.21.0 --model Qwen/Qwen3-8B
-    oomph plan --gpu "RTX 4090" compose.yaml
+    oomph plan --gpu "RTX 4090" compose.yaml        a manifest, script, Makefile, notebook or README too
+    oomph plan --gpu g5.12xlarge start.sh MODEL     with the script's own arguments
+    cat post.txt | oomph plan --gpu H100 -
     """
     if batch is not None:
         from oomph.cli.batch import run_batch
@@ -40,11 +42,12 @@ def command(
         return run_batch(batch)
     if not words:
         raise CommandError("no command to plan", hint="oomph plan --gpu H100 -- vllm serve MODEL")
-    if gpu is None and "--gpu" in words:  # vLLM would read it as short for --gpu-memory-utilization
-        raise CommandError("--gpu stands behind the serve command", hint="oomph plan --gpu GPUS -- vllm serve MODEL")
+    from oomph.cli.words import deployment, late_gpu
+
+    gpu, words = late_gpu(gpu, words)
     from oomph.plan import plan
 
-    made = plan(list(words), gpu=gpu, engine=engine, given=_given(given), compile_cache=compile_cache or "")
+    made = plan(deployment(words, engine), gpu=gpu, given=_given(given), compile_cache=compile_cache or "")
     if as_json:
         import msgspec
 

@@ -49,10 +49,12 @@ def command(words: tuple[str, ...], **o: Any) -> int:
     if not words:
         raise CommandError("no command to simulate", hint="oomph simulate --gpu H100 -- vllm serve MODEL")
     _check(o)
+    from oomph.cli.words import deployment, late_gpu
     from oomph.simulate import api
     from oomph.simulate.workloads import Arrivals, shape
 
-    setup = _setup(api, list(words), o["engine"], o)
+    o["gpu"], words = late_gpu(o["gpu"], words)
+    setup = _setup(api, deployment(words, o["engine"]), "", o)
     arrivals = Arrivals(o["users"], o["rate"], o["burst"], o["think"])
     load = api.Load(shape(o["workload"], o["prompt"], o["output"]), arrivals, o["requests"], o["seed"], o["trace"])
     if o["measured"]:

@@ -20,10 +20,12 @@ def command(gpu: str | None, engine: str, as_json: bool, words: tuple[str, ...])
     """
     if not words:
         raise CommandError("no command to look at", hint="oomph what-if --gpu H100 -- vllm serve MODEL")
+    from oomph.cli.words import deployment, late_gpu
     from oomph.plan import load, plan, run
     from oomph.search.what_if import what_if
 
-    made = plan(list(words), gpu=gpu, engine=engine)
+    gpu, words = late_gpu(gpu, words)
+    made = plan(deployment(words, engine), gpu=gpu)
     if made.deployment.engine.name != "vllm":
         raise CannotPlan("what-if knows vLLM's flags only", hint="oomph plan shows what helps a llama.cpp command")
     found = what_if(made, load(made.deployment.model), run)

@@ -11,16 +11,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from oomph.commands.call import Call, not_yet
-from oomph.commands.shell import TYPOGRAPHIC
+from msgspec.structs import replace
+
+from oomph.commands import files
+from oomph.commands.call import Call, not_yet, pinned_release
+from oomph.commands.expansion import Around
+from oomph.commands.pasted import TYPOGRAPHIC
 from oomph.commands.values import short, shown
-from oomph.commands.wrappers import engine_of, peel, script_calls
+from oomph.commands.wrappers import engine_of, peel
 from oomph.errors import CommandError, OomphError
 from oomph.ir.deployment import Deployment, Engine
 
 __all__ = ["detect", "parse_command", "parse_file", "parse_text", "to_command", "to_shell"]
 
-_FILES = (".yaml", ".yml", ".sh", ".bash", ".py", ".service")
+_SCRIPTS = (".sh", ".bash", ".zsh", ".sbatch", ".slurm")
+_FILES = (*_SCRIPTS, ".yaml", ".yml", ".py", ".ipynb", ".service", ".bat", ".cmd", ".ps1", ".md")
 
 
 def detect(argv: Sequence[str]) -> str:
@@ -33,28 +38,42 @@ def detect(argv: Sequence[str]) -> str:
 
 
 def parse_command(
-    argv: Sequence[str], *, environment: Mapping[str, str] | None = None, engine: Engine | str | None = None
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    engine: Engine | str | None = None,
+    outside: Mapping[str, str] | None = None,
 ) -> Deployment:
-    """One deployment, its GPUs not yet known."""
+    """One deployment, its GPUs not yet known. `outside`: variables that a file's own $NAME may be looked up in."""
     words = [word.replace("\0", "") for word in argv]
     given = dict(environment or {})
+    around = Around(words[1:], outside or {})
     if len(words) == 1 and " " in words[0].strip() and not os.path.exists(words[0]):
-        return _one(parse_text(words[0], environment=given, engine=engine), "the text")
-    if len(words) == 1 and (words[0].endswith(_FILES) or words[0].rpartition(":")[0].endswith(_FILES)):
-        return _from_file(words[0], given, engine)
+        return _one(_read(words[0], "", given, engine, around), "the text")
+    if _names_file(words):
+        return _from_file(words[0], given, engine, around)
     if any(word[:1] in TYPOGRAPHIC for word in words if word):
         # a shell that met curly quotes has split the command where it should not have
-        return _one(parse_text(" ".join(words), environment=given, engine=engine), "the command")
-    return _one(_deployments(peel(words, given), engine), "the command")
+        return _one(_read(" ".join(words), "", given, engine, Around()), "the command")
+    call = peel(words, given)
+    return _one(_deployments(replace(call, pinned=pinned_release(" ".join(words[:20]))), engine), "the command")
+
+
+def _names_file(words: Sequence[str]) -> bool:
+    """FILE, FILE:NAME, or SCRIPT with its arguments; a program's own path is a command."""
+    if len(words) != 1:
+        return bool(words) and words[0].endswith(_SCRIPTS) and files.is_text(words[0])
+    word, path = words[0], words[0].rpartition(":")[0]
+    if engine_of(words):
+        return False
+    return word.endswith(_FILES) or path.endswith(_FILES) or files.is_text(word) or files.is_text(path)
 
 
 def parse_file(
     path: str, *, environment: Mapping[str, str] | None = None, engine: Engine | str | None = None
 ) -> dict[str, Deployment]:
     """name of the service, container or line -> deployment."""
-    from oomph.commands import files
-
-    return parse_text(files.read(path), name=os.path.basename(path), environment=environment, engine=engine)
+    return _read(files.read(path), path, dict(environment or {}), engine, Around())
 
 
 def parse_text(
@@ -64,32 +83,22 @@ def parse_text(
     environment: Mapping[str, str] | None = None,
     engine: Engine | str | None = None,
 ) -> dict[str, Deployment]:
-    """Every deployment that a script, compose file, manifest or Python source describes."""
-    from oomph.commands import files
+    """Every deployment that a script, compose file, manifest, manual, notebook or Python source describes."""
+    return _read(text, name, dict(environment or {}), engine, Around())
 
-    given = dict(environment or {})
-    sort = files.sort_of(text, name)
-    calls: dict[str, Call]
-    if sort == "kubernetes":
-        from oomph.commands import kubernetes
 
-        calls = kubernetes.calls(text, given, name or "the manifest")
-    elif sort == "compose":
-        from oomph.commands import compose
+def _read(
+    text: str, path: str, environment: dict[str, str], engine: Engine | str | None, around: Around
+) -> dict[str, Deployment]:
+    from oomph.commands import texts
 
-        calls = compose.calls(text, given, name or "the compose file")
-    elif sort == "python":
-        calls = {"call": Call((), given, source=text)}
-    else:
-        text = files.unit_script(text) if name.endswith(".service") else text
-        calls = {f"command {i}": call for i, call in enumerate(script_calls(text, given), 1)}
     out: dict[str, Deployment] = {}
-    for key, call in calls.items():
+    name = os.path.basename(path)
+    for key, call in texts.calls(text, name, environment, around).items():
         found = _deployments(call, engine)
         out |= {key if len(found) == 1 else f"{key} {i}": d for i, d in enumerate(found, 1)}
     if not out:
-        where = shown(name) or "the text"
-        raise CommandError(f"no serve command is in {where}", hint="oomph looks for vllm serve MODEL ...")
+        raise texts.none_found(name)
     return out
 
 
@@ -141,23 +150,33 @@ def _deployments(call: Call, engine: Engine | str | None) -> list[Deployment]:
     return [vllm.deployment(call, engine)]
 
 
-def _from_file(word: str, environment: Mapping[str, str], engine: Engine | str | None) -> Deployment:
-    """FILE, or FILE:SERVICE where it holds several."""
-    path, _, wanted = ("", "", "") if word.endswith(_FILES) else word.rpartition(":")
-    found = parse_file(path or word, environment=environment, engine=engine)
+def _from_file(
+    word: str, environment: Mapping[str, str], engine: Engine | str | None, around: Around
+) -> Deployment:
+    """FILE, or FILE:SERVICE where it holds several; variables of an .env file beside it count."""
+    path, _, wanted = ("", "", "") if files.is_text(word) or word.endswith(_FILES) else word.rpartition(":")
+    path = path or word
+    beside = files.variables(os.path.join(os.path.dirname(path), ".env"))
+    around = around._replace(outside={**beside, **around.outside})
+    found = _read(files.read(path), path, dict(environment), engine, around)
     if wanted:
         chosen = {key: d for key, d in found.items() if key == wanted or key.endswith("/" + wanted)}
         if not chosen:
             raise CommandError(f"{shown(path)} has no {short(wanted)}, only {shown(', '.join(found))}")
         found = chosen
-    return _one(found, shown(path or word))
+    return _one(found, shown(path))
 
 
 def _one(found: Mapping[str, Deployment] | Sequence[Deployment], where: str) -> Deployment:
     items = list(found.values()) if isinstance(found, Mapping) else list(found)
     if not items:
         raise CommandError(f"no serve command is in {where}")
-    if len(items) > 1:
-        names = shown(", ".join(found)) if isinstance(found, Mapping) else f"{len(items)} calls"
-        raise CommandError(f"{where} holds several serve commands: {names}", hint="name one as FILE:NAME")
+    same = {(d.model, repr(d.flags), d.engine) for d in items}
+    if len(items) > 1 and len(same) > 1:
+        keys = list(found) if isinstance(found, Mapping) else [str(i) for i in range(1, len(items) + 1)]
+        names = ", ".join(f"{key} ({d.model})" for key, d in zip(keys[:8], items[:8], strict=True))
+        more = f" and {len(items) - 8} more" if len(items) > 8 else ""
+        raise CommandError(
+            f"{where} holds {len(items)} serve commands: {shown(names)}{more}", hint=f"name one as {where}:{keys[0]}"
+        )
     return items[0]

@@ -29,6 +29,7 @@ from oomph.facts.vllm.flags import DASH_O, JSON_NUMBERS, Flag, by_name, flag_sta
 from oomph.facts.vllm.versions import pick
 
 _NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
+_UNSET = re.compile(r"\$\{?\w+\}?|\$\(.*\)|`.*`|<.*>|\{\{.*\}\}", re.DOTALL)  # a variable, a placeholder
 _EXTRA = ("--config", "--help", "-h")  # in the parser, yet no setting
 _TAKES_MANY = ("maybe", *LIST_KINDS)
 
@@ -85,7 +86,13 @@ def _take(flags: dict[str, Any], notes: list[str], word: str, following: Sequenc
         if note := check_keys(flag, value, version):
             notes.append(note)
     except Refused as error:
-        raise refuse(name, error) from None
+        if not used or not _UNSET.fullmatch(used[0]):
+            raise refuse(name, error) from None
+        if flag.group == "engine":
+            what = "an argument of the script" if used[0][1:].isdigit() else "which nothing sets"
+            raise CommandError(f"{name} is {short(used[0])}, {what}: put its value in its place") from None
+        notes.append(f"{name} is {short(used[0])}, which nothing sets: left out")
+        return 0 if explicit is not None else len(used)
     if flag.kind == "append":
         value = [*flags.get(flag.field, []), value]
     elif isinstance(flags.get(flag.field), dict) and flags[flag.field] != value:

@@ -29,6 +29,7 @@ class Call(Struct, frozen=True):
     gpu_count: int = 0  # how many GPUs the wrapping gives it; 0 = it does not say
     notes: tuple[str, ...] = ()
     source: str = ""  # Python source with an LLM(...) call, instead of words
+    pinned: str = ""  # the release that a `pip install vllm==` beside it names
 
 
 def kept(environment: Mapping[str, str]) -> dict[str, str]:
@@ -58,8 +59,10 @@ def visible_devices(environment: Mapping[str, str]) -> int:
     return 0
 
 
-def choose_engine(asked: Engine | str | None, *, image: str = "", program: str = "") -> tuple[Engine, tuple[str, ...]]:
-    """The release to plan with: asked for, from the image's tag, installed, or the newest known."""
+def choose_engine(
+    asked: Engine | str | None, *, image: str = "", program: str = "", pinned: str = ""
+) -> tuple[Engine, tuple[str, ...]]:
+    """The release to plan with: asked for, from the image's tag, pinned, installed, or the newest known."""
     if isinstance(asked, Engine):
         return asked, ()
     if asked:
@@ -69,8 +72,11 @@ def choose_engine(asked: Engine | str | None, *, image: str = "", program: str =
         if version:
             known, note = nearest(version)
             return Engine("vllm", known, "--engine"), (note,) if note else ()
-    if image:
+    if image and (not pinned or release_tag(image)):
         return _from_image(image)
+    if pinned:
+        known, note = nearest(pinned)
+        return Engine("vllm", known, "pip install"), (note,) if note else ()
     found = installed_version(program)
     if found:
         known, note = nearest(found)
@@ -95,8 +101,7 @@ def split_engine(text: str) -> tuple[str, str]:
 
 def _from_image(image: str) -> tuple[Engine, tuple[str, ...]]:
     tag = image_tag(image)
-    # 25.09-py3 and the like number the container, not the vLLM inside
-    if re.match(r"v?0\.\d", tag):
+    if release_tag(image):
         try:
             known, note = nearest(tag)
             return Engine("vllm", known, "image tag"), (note,) if note else ()
@@ -104,6 +109,18 @@ def _from_image(image: str) -> tuple[Engine, tuple[str, ...]]:
             pass
     note = f"the image tag {tag or '(none)'!r} names no vLLM release: planned as {NEWEST}"
     return Engine("vllm", NEWEST, "newest known"), (note,)
+
+
+def release_tag(image: str) -> str:
+    """v0.21.0 and the like; 25.09-py3 numbers the container, not the vLLM inside."""
+    tag = image_tag(image)
+    return tag if re.match(r"v?0\.\d", tag) else ""
+
+
+def pinned_release(text: str) -> str:
+    """The one release that `pip install vllm==0.21.0` or a requirements line names; "" = none, or several."""
+    found = set(re.findall(r"(?<![\w-])vllm(?:\[[\w,-]*\])?==\s*v?(\d[\w.]*)", text))
+    return found.pop() if len(found) == 1 else ""
 
 
 def image_tag(image: str) -> str:

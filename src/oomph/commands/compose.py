@@ -41,7 +41,7 @@ def _call(service: Mapping[str, Any], environment: Mapping[str, str], where: str
     command = _words(service.get("command"), environment, where)
     notes = []
     if service.get("env_file"):
-        notes.append(f"{where}: the variables of its env_file were not read")
+        notes.append(f"{where}: the variables of its env_file are not the container's here")
     count = _gpus(service)
     if not image:
         image = "vllm (built)"  # `build:`: nothing says which release

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from oomph.commands.call import Call
+from oomph.commands.call import Call, release_tag
 from oomph.commands.values import short, shown
 from oomph.errors import CannotPlan, CommandError
+from oomph.facts.vllm.flags import ENTRY_POINT
+from oomph.facts.vllm.versions import NEWEST, nearest, pick
 
 PROGRAMS = ("docker", "podman", "nerdctl", "nvidia-docker", "docker.io")
 
@@ -62,8 +64,34 @@ def container(
     words = [*entrypoint, *command]
     engine = image_engine(image)
     if not entrypoint:
+        notes = [*notes, *_said_twice(image, words)]
         words = _with_entrypoint(image, engine, words)
     return Call(tuple(words), dict(environment), image=image, gpu_count=gpu_count, notes=tuple(notes))
+
+
+def entry_release(image: str) -> str:
+    """The release whose entry point an image has: that of its tag, else the newest."""
+    tag = release_tag(image)
+    try:
+        return nearest(tag)[0] if tag else NEWEST
+    except CommandError:
+        return NEWEST
+
+
+def _said_twice(image: str, words: Sequence[str]) -> list[str]:
+    """`docker run vllm/vllm-openai vllm serve M`: the official image would run `vllm serve vllm serve M`."""
+    name = image.split("@", 1)[0].rsplit(":", 1)[0]
+    if not name.endswith("vllm/vllm-openai") or not words or words[0] not in ("vllm", "serve"):
+        return []
+    entry = pick(ENTRY_POINT, entry_release(image)).value
+    return [
+        f"the image starts `{entry}` by itself and would stop at `{words[0]}`: leave `{_prefix(words)}` out, or "
+        "set the entry point"
+    ]
+
+
+def _prefix(words: Sequence[str]) -> str:
+    return "vllm serve" if list(words[:2]) == ["vllm", "serve"] else words[0]
 
 
 def _with_entrypoint(image: str, engine: str, words: list[str]) -> list[str]:
@@ -71,9 +99,9 @@ def _with_entrypoint(image: str, engine: str, words: list[str]) -> list[str]:
     if re.match(r"vllm$|python|bash$|sh$|env$|llama-server|ollama$|sglang$|trtllm", starts):
         return words
     if engine == "vllm":
-        # vllm/vllm-openai's entry point is `vllm serve`; images before 0.11.1 started the api_server, which reads the
-        # same flags with --model
-        return ["vllm", "serve", *words[starts == "serve" :]]
+        if starts == "serve":
+            return ["vllm", *words]
+        return [*pick(ENTRY_POINT, entry_release(image)).value.split(), *words]
     if engine:
         return [{"llamacpp": "llama-server", "sglang": "sglang", "trtllm": "trtllm-serve"}.get(engine, engine), *words]
     raise CannotPlan(f"the image {short(image)} does not say which engine it runs, and neither does its command")

@@ -14,12 +14,19 @@ from oomph.commands.yaml_text import load
 from oomph.errors import CommandError
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
+# flags of KServe's huggingfaceserver itself (python/huggingfaceserver/__main__.py); the others are vLLM's
+_HUGGINGFACESERVER = ("__model_id", "__model_name", "__model_dir", "__backend", "__task", "__model_revision")
 _GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
 
 def calls(text: str, environment: Mapping[str, str], name: str = "manifest.yaml") -> dict[str, Call]:
     """"Kind name/container" -> call, for the containers that run an engine."""
+    from oomph.commands.yaml_jobs import refuse_templates
+
+    if re.search(r"\{\{-?\s*(?:\.Values|if|include|range|with|toYaml|define)", text):  # KServe has {{.Name}} of its own
+        refuse_templates(text, name)
     out: dict[str, Call] = {}
+    refused: CommandError | None = None
     for document in load(text, name):
         if not isinstance(document, dict):
             continue
@@ -31,8 +38,40 @@ def calls(text: str, environment: Mapping[str, str], name: str = "manifest.yaml"
                 key = f"{title}/{container.get('name', 'container')}"
                 while key in out:  # a leader and its workers
                     key += "+"
-                out[key] = _call(container, shown(f"{name}: {key}"))
+                try:
+                    out[key] = _call(container, shown(f"{name}: {key}"))
+                except CommandError as error:  # a worker that waits for its leader
+                    refused = refused or error
+        out |= _kserve(document, title, shown(name))
+    if refused is not None and not out:
+        raise refused
     return out
+
+
+def _kserve(document: Mapping[str, Any], title: str, where: str) -> dict[str, Call]:
+    """An InferenceService that leaves the container to its runtime: `predictor.model` with args and storageUri."""
+    value: Any = document
+    for key in ("spec", "predictor", "model"):
+        value = value.get(key) if isinstance(value, dict) else None
+    form = value.get("modelFormat") if isinstance(value, dict) else None
+    kind = str(form.get("name", "")).lower() if isinstance(form, dict) else ""
+    if not isinstance(value, dict) or kind not in ("huggingface", "vllm"):
+        return {}
+    environment, _ = _environment(value.get("env"))
+    uri = str(value.get("storageUri") or "")
+    model = uri.removeprefix("hf://") if uri.startswith("hf://") else uri or "/mnt/models"
+    words: list[str] = []
+    given = _words(value.get("args"), environment, where)
+    while given:
+        flag, equals, text = given.pop(0).partition("=")
+        if flag.replace("-", "_") in _HUGGINGFACESERVER:
+            text = text if equals or not given else given.pop(0)
+            model = text if flag.replace("-", "_") in ("__model_id", "__model_dir") else model
+        else:
+            words.append(flag + equals + text)
+    notes = ("KServe's runtime is read as vllm serve",)
+    call = Call(("vllm", "serve", model, *words), environment, gpu_count=_gpus(value.get("resources")), notes=notes)
+    return {f"{title}/model": call}
 
 
 def _containers(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
@@ -53,6 +92,8 @@ def _containers(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
 def _runs_engine(container: Mapping[str, Any]) -> bool:
     said = f"{container.get('command') or ''} {container.get('args') or ''}"
     image = str(container.get("image") or "")
+    if not image and "--model" in said and "vllm" in str(container.get("name") or ""):  # an overlay over a base
+        return True
     return bool(docker.image_engine(image)) or bool(re.search(r"\bvllm\b(?:\W+serve|\.entrypoints)", said))
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from oomph.commands.call import Call, choose_engine, kept, visible_devices
+from oomph.commands.python_values import Scope, called, parse
 from oomph.commands.values import Refused, check_keys, check_python, short, shown
 from oomph.errors import CommandError
 from oomph.facts.vllm import environment as variables
@@ -16,76 +16,77 @@ from oomph.facts.vllm.versions import in_range
 from oomph.ir.deployment import Deployment, Engine
 
 _NAMES = ("LLM", "EngineArgs", "AsyncEngineArgs")
-_LIMIT = 1 << 20
+_MODULES = ("vllm", "engine_args", "arg_utils")  # vllm.LLM is ours, openai.LLM is not
 
 
 def deployments(call: Call, engine: Engine | str | None = None) -> list[Deployment]:
     """One for each LLM(...) or EngineArgs(...) call of the source."""
-    chosen, notes = choose_engine(engine, image=call.image)
-    tree = _parse(call.source)
-    known = _constants(tree)
+    chosen, notes = choose_engine(engine, image=call.image, pinned=call.pinned)
+    tree = parse(call.source)
+    known = Scope(tree, call.environment)
     environment = kept({**call.environment, **_environment(tree)})
     out = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _called(node) in _NAMES:
-            flags, said = _keywords(node, known, chosen.version)
-            model = flags.pop("model", None) or str(by_field(chosen.version)["model"].default)
-            if not isinstance(model, str) or model.startswith("-"):
-                raise CommandError(f"line {node.lineno}: {short(str(model))} is not a model")
-            checked = variables.check(environment, chosen.version)
-            out.append(
-                Deployment(
-                    engine=chosen,
-                    model=model,
-                    flags=flags,
-                    gpus=(),
-                    environment=environment,
-                    usage="llm" if _called(node) == "LLM" else "serve",
-                    gpu_count=call.gpu_count or visible_devices(environment),
-                    notes=(*call.notes, *notes, *said, *checked),
-                )
+    for node in _engine_calls(tree):
+        flags, said = _keywords(node, known, chosen.version)
+        model = flags.pop("model", None) or str(by_field(chosen.version)["model"].default)
+        if not isinstance(model, str) or model.startswith("-"):
+            raise CommandError(f"line {node.lineno}: {short(str(model))} is not a model")
+        checked = variables.check(environment, chosen.version)
+        out.append(
+            Deployment(
+                engine=chosen,
+                model=model,
+                flags=flags,
+                gpus=(),
+                environment=environment,
+                usage="llm" if called(node) == "LLM" else "serve",
+                gpu_count=call.gpu_count or visible_devices(environment),
+                notes=(*call.notes, *notes, *said, *checked),
             )
+        )
     return out
 
 
-def _parse(source: str) -> ast.Module:
-    if len(source) > _LIMIT:
-        raise CommandError(f"Python source of {len(source)} characters is too long")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = f" at line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        raise CommandError(f"it is not Python that can be read{line}: {str(error)[:80]}") from None
+def calls_engine(source: str) -> bool:
+    return any(_engine_calls(parse(source)))
 
 
-def _called(node: ast.Call) -> str:
-    """LLM, vllm.LLM and vllm.LLM.x alike by their last name."""
-    return node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-
-
-def _constants(tree: ast.Module) -> dict[str, Any]:
-    """Names that are given one literal: MODEL = "..."; later ones win."""
-    known: dict[str, Any] = {}
+def _engine_calls(tree: ast.Module) -> Iterator[ast.Call]:
+    """LLM(...) and the like, unless the name comes from another package."""
+    foreign = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] != "vllm"
+        for alias in node.names
+    }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        if not isinstance(node, ast.Call):
+            continue
+        if called(node) == "LLMConfig" and any(k.arg == "model_loading_config" for k in node.keywords):
+            yield node
+        elif called(node) in _NAMES:
+            base = node.func.value if isinstance(node.func, ast.Attribute) else None
+            ours = isinstance(base, ast.Name) and base.id in _MODULES if base is not None else True
+            if ours and called(node) not in foreign:
+                yield node
+
+
+def _ray_config(node: ast.Call, known: Scope, version: str) -> tuple[dict[str, Any], list[str]]:
+    """Ray Serve's LLMConfig: the model's source, and vLLM's arguments in engine_kwargs."""
+    notes: list[str] = []
+    given: dict[str, Any] = {}
+    for keyword in node.keywords:
+        if keyword.arg in ("model_loading_config", "engine_kwargs"):
             try:
-                known[node.targets[0].id] = _literal(node.value, known)
+                value = known.value(keyword.value)
             except ValueError:
-                known.pop(node.targets[0].id, None)
-    return known
-
-
-def _literal(node: ast.expr, known: Mapping[str, Any]) -> Any:
-    if isinstance(node, ast.Name) and node.id in known:
-        return known[node.id]
-    try:
-        if isinstance(node, ast.Call) and _called(node) == "dict" and not node.args:
-            return {k.arg: _literal(k.value, known) for k in node.keywords if k.arg}
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        raise ValueError("not a literal") from None
+                raise CommandError(f"line {node.lineno}: {keyword.arg} of LLMConfig is not a literal") from None
+            if not isinstance(value, dict) or not all(isinstance(k, str) for k in value):
+                raise CommandError(f"line {node.lineno}: {keyword.arg} of LLMConfig is not a dictionary")
+            source = {"model": value.get("model_source", value.get("model_id"))}
+            given |= value if keyword.arg == "engine_kwargs" else source
+    flags = {name: _value(name, value, version, node.lineno, notes) for name, value in given.items()}
+    return {name: value for name, value in flags.items() if value is not None}, notes
 
 
 def _text(node: ast.expr) -> str:
@@ -109,14 +110,16 @@ def _environment(tree: ast.Module) -> dict[str, str]:
     return out
 
 
-def _keywords(node: ast.Call, known: Mapping[str, Any], version: str) -> tuple[dict[str, Any], list[str]]:
+def _keywords(node: ast.Call, known: Scope, version: str) -> tuple[dict[str, Any], list[str]]:
     given: dict[str, Any] = {}
     notes: list[str] = []
+    if called(node) == "LLMConfig":
+        return _ray_config(node, known, version)
     pairs: list[tuple[str, ast.expr]] = [("model", node.args[0])] if node.args else []
     for keyword in node.keywords:
         if keyword.arg is None:  # **kwargs
             try:
-                value = _literal(keyword.value, known)
+                value = known.value(keyword.value)
             except ValueError:
                 value = None
             if isinstance(value, dict) and all(isinstance(k, str) for k in value):
@@ -127,7 +130,7 @@ def _keywords(node: ast.Call, known: Mapping[str, Any], version: str) -> tuple[d
             pairs.append((keyword.arg, keyword.value))
     for name, expression in pairs:
         try:
-            given[name] = _literal(expression, known)
+            given[name] = known.value(expression)
         except ValueError:
             text = _text(expression)
             if name == "model":

@@ -1,6 +1,6 @@
 """Shell text to the commands in it, without running anything: quotes, comments, continuations, variables and arrays.
 
-Text from forums and manuals is forgiven what their software does to it: curly quotes, long dashes, prompts, fences.
+What a text has from the place it was copied from is taken off before (pasted.py).
 """
 
 from __future__ import annotations
@@ -9,22 +9,13 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from oomph.commands.arithmetic import arithmetic
 from oomph.commands.call import assignment
+from oomph.commands.expansion import LIMIT, NAME, Around, Expansion, Word
+from oomph.commands.pasted import plain
 from oomph.errors import CommandError
 
-_LIMIT = 1 << 16
-_QUOTES = str.maketrans("“”„‘’\u00a0", "\"\"\"'' ", "\u200b\ufeff")
-_LONG_DASH = re.compile(r"(?<!\S)[—–−‑]+(-?)(?=[A-Za-z])([A-Za-z][\w-]*)?")
-_PROMPT = re.compile(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.@:~/-]*[$%❯])[ \t]+(?=\S)", re.MULTILINE)
-_FENCE = re.compile(r"^[ \t]*```.*$", re.MULTILINE)
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])(\[[@*]\])?(?::?([-+=?])(.*))?", re.DOTALL)
+_PLACEHOLDER = re.compile(r"<[^<>\s|&;]{1,60}>")  # <your-token>: a manual's, which a shell would take for a file
 _OPERATORS = ("&&", "||", ";;", ";", "|", "&", "\n", "(", ")")
-
-TYPOGRAPHIC = frozenset("“”„‘’—–−‑\u00a0")
-
-Value = str | list[str]
 
 
 class Command(NamedTuple):
@@ -34,48 +25,29 @@ class Command(NamedTuple):
     run: bool  # it contains the output of another command, which is not run
 
 
-def plain(text: str) -> str:
-    """Curly quotes, long dashes, prompts and code fences as a terminal would want them."""
-    text = text.replace("\r\n", "\n").translate(_QUOTES)
-    if any(dash in text for dash in "—–−‑"):
-        text = _LONG_DASH.sub(lambda m: ("-" if len(m[2] or "") < 4 and not m[1] else "--") + (m[2] or ""), text)
-    return _PROMPT.sub("", _FENCE.sub("", text))
+class Script(NamedTuple):
+    commands: list[Command]
+    documents: list[str]  # what stands between <<EOF and EOF: a manifest, a unit, another script
 
 
 def commands(text: str, environment: Mapping[str, str] | None = None) -> list[Command]:
     """Every simple command of a script in order; keywords such as `then` stay as its first word."""
-    if len(text) > _LIMIT:
+    return script(text, environment).commands
+
+
+def script(text: str, environment: Mapping[str, str] | None = None, around: Around | None = None) -> Script:
+    """The same with what stands around the text, and with its here-documents."""
+    if len(text) > LIMIT:
         raise CommandError(f"a script of {len(text)} characters is too long to be a serve command")
-    return _Reader(plain(text), dict(environment or {})).read()
+    reader = _Reader(plain(text), dict(environment or {}), around or Around())
+    return Script(reader.read(), reader.documents)
 
 
-class _Word:
-    """A word being read; `fields` has more than one part where an unquoted variable or an array splits it."""
-
-    def __init__(self) -> None:
-        self.fields: list[str] = [""]
-        self.quoted = False
-        self.started = False
-
-    def add(self, text: str) -> None:
-        self.started = True
-        self.fields[-1] += text
-
-    def split(self, parts: list[str]) -> None:
-        if parts:
-            self.started = True
-            self.fields[-1] += parts[0]
-            self.fields += parts[1:]
-
-
-class _Reader:
-    def __init__(self, text: str, environment: dict[str, str]) -> None:
-        self.text = text
-        self.at = 0
-        self.exported = environment
-        self.variables: dict[str, Value] = dict(environment)
+class _Reader(Expansion):
+    def __init__(self, text: str, environment: dict[str, str], around: Around, depth: int = 0) -> None:
+        super().__init__(text, environment, around, depth)
         self.found: list[Command] = []
-        self.grown = 0  # characters that variables have put in
+        self.documents: list[str] = []
         self.start()
 
     def start(self) -> None:
@@ -113,8 +85,9 @@ class _Reader:
         if char in " \t\r":
             self.at += 1
             return True
-        if arguments := re.compile(r"\"?\$[@*]\"?(?=[\s;|&)]|\Z)").match(self.text, self.at):  # the script's own: none
+        if arguments := re.compile(r"\"?\$(?:[@*]|\{[@*]\})\"?(?=[\s;|&)]|\Z)").match(self.text, self.at):
             self.at = arguments.end()
+            self.words += self.around.arguments
             return True
         if char == "#":
             end = self.text.find("\n", self.at)
@@ -131,7 +104,7 @@ class _Reader:
 
     def redirect(self) -> bool:
         match = re.compile(r"\d*(?:&>>?|>>|>&|<<<|<<-?|<&|>\||>|<)[ \t]*").match(self.text, self.at)
-        if match is None:
+        if match is None or _PLACEHOLDER.match(self.text, self.at):
             return False
         self.at = match.end()
         here = "<<" in match[0] and "<<<" not in match[0]
@@ -140,13 +113,18 @@ class _Reader:
             line = self.text.find("\n", self.at)
             end = re.compile(rf"^[ \t]*{re.escape(target)}[ \t]*$", re.MULTILINE).search(self.text, max(line, self.at))
             if line >= 0:
+                self.documents.append(self.text[line + 1 : end.start() if end else None])
                 self.text = self.text[:line] + (self.text[end.end() :] if end else "")
         return True
 
-    def word(self) -> _Word:
-        word = _Word()
+    def word(self) -> Word:
+        word = Word()
         while self.at < len(self.text):
             char = self.text[self.at]
+            if char == "<" and (meant := _PLACEHOLDER.match(self.text, self.at)):
+                word.add(meant[0])
+                self.at = meant.end()
+                continue
             if char in " \t\r\n;|&()<>" or (char == "`" and self.continuation()):
                 break
             if char == "\\":
@@ -167,7 +145,7 @@ class _Reader:
             self.at += 1
         return word
 
-    def single(self, word: _Word) -> None:
+    def single(self, word: Word) -> None:
         end = self.text.find("'", self.at + 1)
         if end < 0:
             raise CommandError(f"a single quote is not closed: {self.text[self.at : self.at + 40]!r}")
@@ -175,7 +153,7 @@ class _Reader:
         word.add(self.text[self.at + 1 : end])
         self.at = end + 1
 
-    def double(self, word: _Word) -> None:
+    def double(self, word: Word) -> None:
         opened = self.at
         self.at += 1
         word.quoted = True
@@ -195,84 +173,7 @@ class _Reader:
                 self.at += 1
         raise CommandError(f"a double quote is not closed: {self.text[opened : opened + 40]!r}")
 
-    def dollar(self, word: _Word, *, quoted: bool) -> None:
-        if self.text[self.at] == "`" or self.text.startswith("$(", self.at):
-            self.substitution(word)
-            return
-        if self.text.startswith("$'", self.at) and not quoted:
-            self.at += 1
-            self.single(word)
-            return
-        if self.text.startswith("${", self.at):
-            end = self.text.find("}", self.at)
-            match = _BRACED.fullmatch(self.text, self.at + 2, end) if end > 0 else None
-            if match is None:
-                word.add("$")
-                self.at += 1
-                return
-            self.at = end + 1
-            name, array, sign, default = match[1], match[2], match[3] or "", match[4] or ""
-            self.expand(word, name, quoted=quoted, sign=sign, default=default, array=bool(array))
-            return
-        bare = _NAME.match(self.text, self.at + 1)
-        if bare:
-            self.at = bare.end()
-            self.expand(word, bare[0], quoted=quoted)
-        elif self.text[self.at + 1 : self.at + 2] in tuple("0123456789@*#?$!-"):
-            self.at += 2
-        else:
-            word.add("$")
-            self.at += 1
-
-    def substitution(self, word: _Word) -> None:
-        """$((...)) is computed; $(...) and `...` are not run: their text stays, and the command says so."""
-        opened = self.at
-        sum_ = re.compile(r"\$\(\(([\w\s+*/%$()-]{1,200}?)\)\)").match(self.text, self.at)
-        value = arithmetic(sum_[1], self.variables) if sum_ else None
-        if sum_ and value is not None:
-            self.at = sum_.end()
-            word.add(str(value))
-            return
-        self.run = True
-        if self.text[self.at] == "`":
-            end = self.text.find("`", self.at + 1)
-            self.at = len(self.text) if end < 0 else end + 1
-        else:
-            depth = 0
-            while self.at < len(self.text):
-                depth += {"(": 1, ")": -1}.get(self.text[self.at], 0)
-                self.at += 1
-                if depth == 0 and self.text[self.at - 1] == ")":
-                    break
-        word.quoted = True
-        word.add(self.text[opened : self.at])
-
-    def expand(
-        self, word: _Word, name: str, *, quoted: bool, sign: str = "", default: str = "", array: bool = False
-    ) -> None:
-        value = self.variables.get(name)
-        if sign in ("-", "=") and not value:
-            value = default
-        elif sign == "+":
-            value = default if value else ""
-        if value is None:
-            if not name.isdigit() and _NAME.fullmatch(name):
-                self.unset.append(name)
-                word.add(f"${name}")
-            return
-        self.grown += len(value) if isinstance(value, str) else sum(map(len, value))
-        if self.grown > 16 * _LIMIT:
-            raise CommandError("the variables of the script grow without end")
-        if isinstance(value, list):
-            parts = value if array else value[:1]
-            word.quoted = word.quoted or quoted
-            word.split(parts)
-        elif quoted:
-            word.add(value)
-        else:
-            word.split(value.split())
-
-    def array(self, word: _Word) -> None:
+    def array(self, word: Word) -> None:
         """ARGS=(a b c) and ARGS+=(d): what follows the '=' up to the closing parenthesis."""
         match = re.fullmatch(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=", word.fields[0]) if len(word.fields) == 1 else None
         if match is None or not self.text.startswith("(", self.at):
@@ -310,7 +211,7 @@ class _Reader:
         name, sign, value = word.partition("=")
         append = name.endswith("+")
         name = name.removesuffix("+")
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             return
         old = self.variables.get(name, "")
         if sign:

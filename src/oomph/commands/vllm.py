@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,13 +17,18 @@ from oomph.facts.vllm.flags import MODEL_FLAG, YAML_FALSE, YAML_MAPPING, by_fiel
 from oomph.facts.vllm.versions import pick
 from oomph.ir.deployment import Deployment, Engine
 
-SERVERS = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.launchers.api_server")
+# the OpenAI server under its two places, and the demonstration server that old manifests start
+SERVERS = (
+    "vllm.entrypoints.openai.api_server",
+    "vllm.entrypoints.launchers.api_server",
+    "vllm.entrypoints.api_server",
+)
 OTHERS = ("chat", "complete", "bench", "collect-env", "run-batch", "launch", "snapshot")
 _CONFIG_LIMIT = 1 << 20
 
 
 def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
-    chosen, notes = choose_engine(engine, image=call.image, program=call.words[0])
+    chosen, notes = choose_engine(engine, image=call.image, program=call.words[0], pinned=call.pinned)
     version = chosen.version
     words, serve = _after_program(call.words)
     from_flag, words = _model_flag(words, serve, version)
@@ -30,11 +36,11 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
     first = 1 if words and not words[0].startswith("-") else 0  # the file's flags go behind the model
     parsed = arguments.parse([*words[:first], *config, *words[first:]], version)
     flags = dict(parsed.flags)
-    positional = ([from_flag] if from_flag is not None else []) + list(parsed.positional)
-    if len(positional) > 1:
-        raise CommandError(f"unrecognized arguments: {shown(' '.join(positional[1:]))}")
+    positional = list(parsed.positional)
     named = flags.pop("model", None)
-    model = positional[0] if positional else named
+    if serve:  # what is left under `serve` comes from a --config file, which a model in the command beats
+        named = from_flag if positional or from_flag is not None else named
+    model = _model(positional, named, serve, version)
     model_notes: tuple[str, ...] = ()
     if model is None:
         model = str(by_field(version)["model"].default)
@@ -56,6 +62,20 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
         gpu_count=call.gpu_count or visible_devices(environment),
         notes=tuple(dict.fromkeys(all_notes)),
     )
+
+
+def _model(positional: list[str], named: str | None, serve: bool, version: str) -> str | None:
+    """The one model of `vllm serve X`, `vllm serve --model X` or `api_server --model X`."""
+    if not serve and positional:  # parsed into model_tag, which only `vllm serve` reads (cli/serve.py:40, 0.10.2)
+        raise CommandError(f"the api_server does not read {short(positional[0])}: it takes the model as --model NAME")
+    if named is not None and positional:
+        raise CommandError(
+            f"the model is named twice, as {short(positional[0])} and by --model {short(named)}: vLLM {version} stops "
+            f"with: unrecognized arguments: {shown(' '.join(positional))}"
+        )
+    if len(positional) > 1:
+        raise CommandError(f"unrecognized arguments: {shown(' '.join(positional[1:]))}")
+    return positional[0] if positional else named
 
 
 def _name(field: str, version: str) -> str:
@@ -103,8 +123,14 @@ def _model_flag(words: list[str], serve: bool, version: str) -> tuple[str | None
 def _check_model(model: str) -> None:
     if not model or model.startswith("-") or "\0" in model or "\n" in model:
         raise CommandError(f"{short(model)} is not a model")
-    if model.startswith("$"):
+    if re.fullmatch(r"\$\{?[1-9]\}?", model):
+        raise CommandError(
+            f"the model is {model}, an argument of the script", hint="write it behind the file: oomph plan FILE MODEL"
+        )
+    if "$" in model:
         raise CommandError(f"the model is {short(model)}, which nothing in the command sets: put its name in its place")
+    if model.startswith("<") or "{{" in model:
+        raise CommandError(f"the model is {short(model)}: put its name in its place")
 
 
 def _merge_speculative(flags: dict[str, Any], version: str) -> None:

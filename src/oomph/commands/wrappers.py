@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from oomph.commands import docker, shell
 from oomph.commands.call import Call, assignment, program
+from oomph.commands.expansion import Around
+from oomph.commands.pasted import TYPOGRAPHIC, inline_code, plain
 from oomph.commands.values import short
 from oomph.errors import CommandError
 from oomph.facts.vllm.flags import flag_status
@@ -15,9 +17,11 @@ from oomph.facts.vllm.versions import NEWEST
 SHELLS = ("sh", "bash", "zsh", "dash", "ash", "ksh")
 # a line that starts a server, with the lines that it goes on in
 _BLOCK = re.compile(
-    r"^[^\n]*\b(?:vllm serve|docker run|-m vllm\.)(?:[^\n]*(?:\\[ \t]*\n|\n(?=[ \t]*--?[A-Za-z])))*[^\n]*$",
+    r"^[^\n]*\b(?:vllm serve|docker run|-m vllm\.|llama-server|ollama run)"
+    r"(?:[^\n]*(?:\\[ \t]*\n|\n(?=[ \t]*--?[A-Za-z])))*[^\n]*$",
     re.MULTILINE,
 )
+_SAYS = ("echo", "printf", "pkill", "pgrep", "grep", "which", "command", "pip", "pip3", "curl")  # these start nothing
 _AHEAD = 8  # `python -X opt -u -m vllm`: the module stands within so many words of the program
 _DEEPEST = 6  # docker run ... sh -c "sudo docker run ..." and so on
 
@@ -46,7 +50,19 @@ def engine_of(words: Sequence[str]) -> str:
         return PROGRAMS[head]
     if head == "python" and "-m" in words[1:-1]:
         return MODULES.get(words[words.index("-m", 1) + 1].split(".")[0], "")
+    if head in ("server", "main") and any(word.endswith(".gguf") for word in words):  # llama.cpp's names until mid-2024
+        return "llamacpp"
     return ""
+
+
+def starts(call: Call) -> bool:
+    """Whether it loads a model at all: `ollama pull`, `vllm bench` and `pip install vllm` do not."""
+    words = call.words
+    if call.source or not words:
+        return bool(call.source)
+    if program(words[0]) == "ollama":
+        return words[1:2] == ("run",)
+    return program(words[0]) != "vllm" or words[1:2] == ("serve",)
 
 
 def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0) -> Call:
@@ -67,16 +83,29 @@ def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0
         return _within(docker.run(words, inner), depth)
     if head in SHELLS:
         return _shell(words, inner, depth)
+    if head == "eval":
+        return first_call(" ".join(words[1:]), inner, depth=depth + 1)
     if head == "python":
         return _python(words, inner)
     for index in range(1, len(words)):
         here = words[index : index + _AHEAD]
-        if engine_of(here) or _starts_wrapper(here):
+        if " " not in here[0] and ((engine_of(here) and not _only_named(here)) or _starts_wrapper(here)):
             pairs = [pair for word in words[1:index] if (pair := assignment(word))]
             return peel(words[index:], inner | dict(pairs), depth=depth + 1)
     if _only_arguments(words):
         return Call(("vllm", "serve", *words), inner, notes=("no program is named: read as vllm serve",))
-    raise CommandError(f"{short(words[0])} is not a serve command that oomph knows", hint="try: vllm serve MODEL ...")
+    raise CommandError(f"{short(words[0])} is not a serve command that oomph knows", hint=_hint(words))
+
+
+def _hint(words: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(program(words[0]), ["vllm", "llama-server", "ollama", "docker", "python"], 1, 0.7)
+    if near:
+        return f"did you mean {near[0]}?"
+    if len(words) == 1 and words[0].isprintable() and len(words[0]) < 100:
+        return f"for a model: vllm serve {words[0]}, or oomph fit {words[0]} --gpu GPUS"
+    return "try: vllm serve MODEL ..."
 
 
 def _only_arguments(words: Sequence[str]) -> bool:
@@ -84,6 +113,11 @@ def _only_arguments(words: Sequence[str]) -> bool:
     return bool(re.fullmatch(r"[\w./-]*\w/[\w.-]+", words[0])) and (
         len(words) == 1 or flag_status(words[1], NEWEST).state != "unknown"
     )
+
+
+def _only_named(words: Sequence[str]) -> bool:
+    """`pip install vllm`, `pkill -f "vllm"`: the name of a package, not a program."""
+    return program(words[0]) in ("vllm", "sglang", "ollama") and (len(words) < 2 or words[1].startswith("-"))
 
 
 def _starts_wrapper(words: Sequence[str]) -> bool:
@@ -111,50 +145,61 @@ def container_call(call: Call) -> Call:
 
 
 def _shell(words: list[str], environment: Mapping[str, str], depth: int) -> Call:
-    """bash -c 'TEXT'."""
+    """bash -c 'TEXT', or bash FILE with the file's arguments."""
     for index, word in enumerate(words[1:-1], 1):
         if word.startswith("-") and not word.startswith("--") and word.endswith("c"):
             return first_call(words[index + 1], environment, depth=depth + 1)
-    raise CommandError(f"{short(' '.join(words[:3]))} is not a serve command: name the file itself, or its text by -c")
+    at = next((i for i, word in enumerate(words[1:], 1) if not word.startswith("-")), 0)
+    if not at or depth:  # a script inside a script is not opened
+        said = short(" ".join(words[:3]))
+        raise CommandError(f"{said} is not a serve command: name the file itself, or its text by -c")
+    from oomph.commands.files import read
+
+    return first_call(read(words[at]), environment, around=Around(words[at + 1 :]))
 
 
-def first_call(text: str, environment: Mapping[str, str], *, depth: int = 0) -> Call:
+def first_call(text: str, environment: Mapping[str, str], *, depth: int = 0, around: Around | None = None) -> Call:
     """The one serve command of a shell text."""
-    calls = script_calls(text, environment, depth=depth)
+    calls = script_calls(text, environment, depth=depth, around=around)
     if not calls:
         raise CommandError("no serve command is in the shell text", hint="oomph looks for vllm serve MODEL ...")
     return calls[-1]
 
 
-def script_calls(text: str, environment: Mapping[str, str], *, depth: int = 0) -> list[Call]:
+def script_calls(
+    text: str, environment: Mapping[str, str], *, depth: int = 0, around: Around | None = None
+) -> list[Call]:
     """Every serve command of a script, in order."""
     try:
-        calls = _calls(shell.commands(text, environment), text, depth)
+        calls = _calls(shell.script(text, environment, around).commands, text, depth)
     except CommandError:
         calls = []
-        if not _BLOCK.search(shell.plain(text)):
+        if not _BLOCK.search(plain(text)):
             raise
-    if not calls:  # no shell text as a whole (a post with prose around it): the lines that start a server alone
-        for block in _BLOCK.findall(shell.plain(text)):
-            calls += _calls(shell.commands(block, environment), text, depth)
-    return calls
+    # no shell text as a whole (a post with prose around it): code inside its lines, else the lines that start a server
+    for block in () if calls else inline_code(text) or _BLOCK.findall(plain(text)):
+        calls += _calls(shell.script(block, environment, around).commands, text, depth)
+    return [call for call in calls if starts(call)] or calls
 
 
 def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Call]:
     calls = []
     for command in commands:
+        if program(command.words[0]) in _SAYS:
+            continue
         try:
             call = peel(command.words, command.environment, depth=depth + 1)
         except CommandError:
-            if any(engine_of(command.words[i : i + _AHEAD]) == "vllm" for i in range(len(command.words))):
+            rests = [command.words[i : i + _AHEAD] for i in range(len(command.words))]
+            if any(engine_of(rest) == "vllm" and not _only_named(rest) for rest in rests):
                 raise
             continue
         if call.source:
             continue
-        notes = [*call.notes, *(f"${name} is set nowhere in the text" for name in command.unset)]
+        notes = [*call.notes, *(f"${name} is set nowhere in the text" for name in dict.fromkeys(command.unset))]
         if command.run:
             notes.append("the output of another command stands in it, which was not run")
-        if shell.TYPOGRAPHIC & set(text):
+        if TYPOGRAPHIC & set(text):
             notes.append("curly quotes and long dashes were read as plain ones")
         calls.append(Call(call.words, call.environment, call.image, call.gpu_count, tuple(notes)))
     return calls

@@ -7,6 +7,8 @@ What people write, and how it is read:
     24GiB · 4x24GiB · 25250627584                       a plain size, literally: what cudaMemGetInfo reports
     24GB · 4x24GB                                       a card sold as 24 GB: 24 GiB less what a driver keeps
     RTX 3090 used 1.2GiB                                other processes hold 1.2 GiB (on each, with a count)
+    g5.12xlarge · Standard_NC24ads_A100_v4              a cloud instance: all of its GPUs
+    dual 3090 · two H100s                               a number in words
     auto                                                the GPUs of this machine, as CUDA_VISIBLE_DEVICES shows them
 """
 
@@ -18,7 +20,7 @@ from typing import Any
 from msgspec import structs
 
 from oomph.errors import CommandError, InputError
-from oomph.facts import gpus
+from oomph.facts import clouds, gpus
 from oomph.ir.hardware import Device
 from oomph.units import GIB, MIB, parse_size
 
@@ -54,6 +56,9 @@ _COUNTED = re.compile(r"([0-9]+)\s*[x×*]\s*(.+)", re.IGNORECASE)
 _COUNT_AFTER = re.compile(r"(.+?)\s[x×*]\s*([0-9]+)", re.IGNORECASE)
 _COUNT_STUCK = re.compile(r"(.+?)[x×*]\s*([0-9]+)", re.IGNORECASE)
 _COUNT_BARE = re.compile(r"([0-9]{1,4})\s+(.+)")
+_NUMBERS = {"single": 1, "one": 1, "a": 1, "dual": 2, "two": 2, "three": 3, "quad": 4, "four": 4, "six": 6, "eight": 8}
+_IN_WORDS = re.compile(rf"({'|'.join(_NUMBERS)})\s+(.+)", re.IGNORECASE)
+_APPLE = re.compile(r"(?:apple\s*)?m[1-9]\b.*|.*\b(?:mac|macbook|imac)\b.*", re.IGNORECASE)
 _UNIT = r"(?:gib|gb|g|mib|mb|m)"
 _USED = re.compile(rf"\(?\bused[\s:=]*([0-9][0-9._]*\s*{_UNIT}?)\b\)?", re.IGNORECASE)
 _USED_AFTER = re.compile(rf"\(?\b([0-9][0-9._]*\s*{_UNIT})\s+used\b\)?", re.IGNORECASE)
@@ -65,17 +70,47 @@ def _entry(part: str) -> tuple[int, Device]:
         used = _size(match[1], what="GPU memory in use")
         part = (part[: match.start()] + " " + part[match.end() :]).strip()
     if match := _COUNTED.fullmatch(part):
-        return _count(match[1], part), _one(match[2], used)
+        return _times(_count(match[1], part), match[2], used)
     if match := _COUNT_AFTER.fullmatch(part):
-        return _count(match[2], part), _one(match[1], used)
+        return _times(_count(match[2], part), match[1], used)
+    if match := _IN_WORDS.fullmatch(part):
+        return _times(_NUMBERS[match[1].lower()], match[2], used)
     try:
-        return 1, _one(part, used)
+        return _times(1, part, used)
     except CommandError as error:
         # Only now: "RTX 3090" also reads as an "RT" 3090 times, "3090 Ti" as 3090 of a card called "Ti".
         for pattern, count, name in ((_COUNT_STUCK, 2, 1), (_COUNT_BARE, 1, 2)):
-            if (match := pattern.fullmatch(part)) and (row := _row_or_none(match[name])):
+            if (match := pattern.fullmatch(part)) and (row := _row_or_none(match[name]) or _plural(match[name])):
                 return _count(match[count], part), row.device(used_bytes=used)
         raise error
+
+
+def _times(count: int, name: str, used: int) -> tuple[int, Device]:
+    """So many of a card, or so many instances with all their cards."""
+    if instance := clouds.find(name):
+        return count * instance[1], gpus.find(instance[0]).device(used_bytes=used)
+    if clouds.looks_like(name):
+        raise CommandError(
+            f"the instance {_shown(name)} is not in the table: name its GPUs, such as 4x A10G", hint="oomph gpus"
+        )
+    if _APPLE.fullmatch(name):
+        raise CommandError(
+            f"{_shown(name)} is an Apple GPU, which vLLM has no kernels for and oomph no figures of",
+            hint='llama.cpp may take three quarters of the memory: --gpu "48GiB" for a machine with 64',
+        )
+    try:
+        return count, _one(name, used)
+    except CommandError:
+        if re.fullmatch(r"[0-9]{1,3}", name.strip()):
+            raise CommandError(f"GPU {_shown(name)}: a number alone is no card; did you mean {name}GiB?") from None
+        if row := _plural(name):
+            return count, row.device(used_bytes=used)
+        raise
+
+
+def _plural(name: str) -> gpus.GpuRow | None:
+    """"3090s", "H100s"."""
+    return _row_or_none(name[:-1]) if re.search(r"[0-9a-z]s$", name, re.IGNORECASE) else None
 
 
 def _row_or_none(name: str, *, near: int = 0) -> gpus.GpuRow | None:

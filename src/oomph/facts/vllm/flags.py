@@ -99,6 +99,11 @@ DASH_O = (
     Reading("mode", since="0.11.1", until="0.12.0"),
     Reading("optimization_level", since="0.12.0"),
 )
+# what the image vllm/vllm-openai starts (docker/Dockerfile)
+ENTRY_POINT = (
+    Reading("python3 -m vllm.entrypoints.openai.api_server", until="0.11.1"),
+    Reading("vllm serve", since="0.11.1"),
+)
 # `vllm serve --model X`: refused, then moved to the front with a warning
 MODEL_FLAG = (Reading("refused", until="0.11.1"), Reading("moved", since="0.11.1"))
 # `key: false` in a --config file: dropped, then read as --no-key

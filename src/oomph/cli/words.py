@@ -1,0 +1,50 @@
+"""The serve command of a command line: its words, a file that holds it, or `-` for standard input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from oomph.errors import CommandError
+
+if TYPE_CHECKING:
+    from oomph.ir.deployment import Deployment
+
+_LIMIT = 1 << 20
+
+
+def deployment(words: Sequence[str], engine: str = "") -> Deployment:
+    """As a user's own shell would start it: what a file leaves unset is looked up in the user's environment."""
+    from oomph.commands import parse_command
+
+    return parse_command(given(words), engine=engine or None, outside=os.environ)
+
+
+def late_gpu(gpu: str | None, words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+    """`vllm serve MODEL --gpu H100`: ours, although it stands behind; vLLM takes it for --gpu-memory-utilization."""
+    at = next((i for i, word in enumerate(words) if word in ("--gpu", "-g") or word.startswith("--gpu=")), None)
+    if gpu is not None or at is None:
+        return gpu, words
+    _, equals, value = words[at].partition("=")
+    used = 1 if equals else 2
+    value = value if equals else "".join(words[at + 1 : at + 2])
+    if not value or value.replace(".", "", 1).isdigit():
+        raise CommandError("--gpu stands behind the serve command", hint="oomph plan --gpu GPUS -- vllm serve MODEL")
+    return value, words[:at] + words[at + used :]
+
+
+def given(words: Sequence[str]) -> list[str]:
+    if list(words) != ["-"]:
+        return list(words)
+    try:
+        data = sys.stdin.buffer.read(_LIMIT + 1)
+    except OSError as bad:
+        raise CommandError(f"standard input cannot be read: {bad.strerror or bad}") from None
+    if len(data) > _LIMIT:
+        raise CommandError(f"standard input is over {_LIMIT} bytes: too long to hold a serve command")
+    text = data.decode("utf-8-sig", "replace").replace("\0", "")
+    if not text.strip():
+        raise CommandError("standard input is empty", hint="cat start.sh | oomph plan --gpu H100 -")
+    return [text + " "]  # a text, not a word: parse_command tells them apart by the space

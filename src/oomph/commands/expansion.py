@@ -1,0 +1,180 @@
+"""What $ stands for in a shell: $NAME, ${NAME:-default}, $1, $((1 + 2)); $(...) is left as it stands."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from oomph.commands.arithmetic import arithmetic
+from oomph.errors import CommandError
+
+LIMIT = 1 << 16
+_DEEPEST = 6  # ${A:-${B:-${C}}}
+_OURS = ("HOME", "USER", "PWD")  # every shell has them, and so has this one
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])(\[[@*]\])?(?::?([-+=?])(.*))?", re.DOTALL)
+
+Value = str | list[str]
+
+
+class Around(NamedTuple):
+    """What a text may use beside its own lines."""
+
+    arguments: Sequence[str] = ()  # $1, $2
+    outside: Mapping[str, str] = {}  # variables that are looked up, not handed on: the user's own shell, an env file
+
+
+class Word:
+    """A word being read; `fields` has more than one part where an unquoted variable or an array splits it."""
+
+    def __init__(self) -> None:
+        self.fields: list[str] = [""]
+        self.quoted = False
+        self.started = False
+
+    def add(self, text: str) -> None:
+        self.started = True
+        self.fields[-1] += text
+
+    def split(self, parts: list[str]) -> None:
+        if parts:
+            self.started = True
+            self.fields[-1] += parts[0]
+            self.fields += parts[1:]
+
+
+class Expansion:
+    """The part of a reader that knows variables; the reader itself finds words and quotes."""
+
+    def __init__(self, text: str, environment: dict[str, str], around: Around, depth: int = 0) -> None:
+        self.text = text
+        self.at = 0
+        self.depth = depth
+        self.around = around
+        self.exported = environment
+        given = {str(i): word for i, word in enumerate(around.arguments, 1)}
+        self.variables: dict[str, Value] = {**environment, **given}
+        self.unset: list[str] = []
+        self.run = False
+        self.grown = 0  # characters that variables have put in
+
+    def word(self) -> Word:
+        raise NotImplementedError
+
+    def single(self, word: Word) -> None:
+        raise NotImplementedError
+
+    def dollar(self, word: Word, *, quoted: bool) -> None:
+        if self.text[self.at] == "`" or self.text.startswith("$(", self.at):
+            self.substitution(word)
+            return
+        if self.text.startswith("$'", self.at) and not quoted:
+            self.at += 1
+            self.single(word)
+            return
+        if self.text.startswith("${", self.at):
+            end = self.closing_brace()
+            match = _BRACED.fullmatch(self.text, self.at + 2, end) if end > 0 else None
+            if match is None:
+                word.add("$")
+                self.at += 1
+                return
+            self.at = end + 1
+            name, array, sign, default = match[1], match[2], match[3] or "", match[4] or ""
+            self.expand(word, name, quoted=quoted, sign=sign, default=default, array=bool(array))
+            return
+        bare = NAME.match(self.text, self.at + 1)
+        if bare:
+            self.at = bare.end()
+            self.expand(word, bare[0], quoted=quoted)
+        elif self.text[self.at + 1 : self.at + 2] in tuple("123456789"):
+            self.expand(word, self.text[self.at + 1], quoted=quoted)
+            self.at += 2
+        elif self.text[self.at + 1 : self.at + 2] in tuple("0@*#?$!-"):
+            self.at += 2
+        else:
+            word.add("$")
+            self.at += 1
+
+    def closing_brace(self) -> int:
+        """The end of ${NAME:-default}, where the default may hold another ${NAME}; -1 = none."""
+        depth = 0
+        for at in range(self.at + 1, min(len(self.text), self.at + 4096)):
+            depth += {"{": 1, "}": -1}.get(self.text[at], 0)
+            if depth == 0:
+                return at
+        return -1
+
+    def fields(self, text: str) -> list[str]:
+        """The words that a default stands for: ${1:-"$HOME/models"}."""
+        if self.depth > _DEEPEST or not any(char in text for char in "\"'$`\\ \t\n"):
+            return [text] if text else []
+        inner = type(self)(text, self.exported, self.around, self.depth + 1)
+        inner.variables = self.variables
+        out: list[str] = []
+        while inner.at < len(inner.text):
+            if inner.text[inner.at] in " \t\r\n;|&()<>":
+                inner.at += 1
+                continue
+            try:
+                word = inner.word()
+            except CommandError:  # a quote that was meant as itself
+                return [text]
+            out += [field for field in word.fields if field or word.quoted]
+        self.unset += inner.unset
+        self.run = self.run or inner.run
+        return out
+
+    def substitution(self, word: Word) -> None:
+        """$((...)) is computed; $(...) and `...` are not run: their text stays, and the command says so."""
+        opened = self.at
+        sum_ = re.compile(r"\$\(\(([\w\s+*/%$()-]{1,200}?)\)\)").match(self.text, self.at)
+        value = arithmetic(sum_[1], self.variables) if sum_ else None
+        if sum_ and value is not None:
+            self.at = sum_.end()
+            word.add(str(value))
+            return
+        self.run = True
+        if self.text[self.at] == "`":
+            end = self.text.find("`", self.at + 1)
+            self.at = len(self.text) if end < 0 else end + 1
+        else:
+            depth = 0
+            while self.at < len(self.text):
+                depth += {"(": 1, ")": -1}.get(self.text[self.at], 0)
+                self.at += 1
+                if depth == 0 and self.text[self.at - 1] == ")":
+                    break
+        word.quoted = True
+        word.add(self.text[opened : self.at])
+
+    def expand(
+        self, word: Word, name: str, *, quoted: bool, sign: str = "", default: str = "", array: bool = False
+    ) -> None:
+        value = self.variables.get(name)
+        if value is None:
+            value = os.environ.get(name) if name in _OURS else self.around.outside.get(name)
+        if (sign in ("-", "=") and not value) or sign == "+":
+            parts = [] if sign == "+" and not value else self.fields(default)
+            if sign == "=":
+                self.variables[name] = " ".join(parts)
+            value = " ".join(parts) if quoted else parts
+            array = True
+        if value is None:
+            if name.isdigit() or NAME.fullmatch(name):
+                self.unset.append(name)
+                word.add(f"${name}")
+            return
+        self.grown += len(value) if isinstance(value, str) else sum(map(len, value))
+        if self.grown > 16 * LIMIT:
+            raise CommandError("the variables of the script grow without end")
+        if isinstance(value, list):
+            parts = value if array else value[:1]
+            word.quoted = word.quoted or quoted
+            word.split(parts)
+        elif quoted:
+            word.add(value)
+        else:
+            word.split(value.split())

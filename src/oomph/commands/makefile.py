@@ -1,0 +1,51 @@
+"""A Makefile to the shell text of its targets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_VARIABLE = re.compile(r"^(?:export[ \t]+)?([\w.-]+)[ \t]*(\?=|::?=|\+=|=)[ \t]*(.*?)(?:[ \t]+#.*)?$")
+_TARGET = re.compile(r"^([\w./$(){}-][\w./$(){} -]*?)[ \t]*::?(?!=)")
+_REFERENCE = re.compile(r"\$(?:\$|\(([\w.-]+)\)|\{([\w.-]+)\})")
+_LONGEST = 1 << 16
+_DEEPEST = 8
+
+
+def recipes(text: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """target -> its lines with $(NAME) filled in; what nothing sets stays as ${NAME}."""
+    variables: dict[str, str] = {}
+    lines: dict[str, list[str]] = {}
+    target = ""
+    for line in re.sub(r"\\\n(?!\t)", " ", text.replace("\r\n", "\n")).split("\n"):
+        if line.startswith("\t"):
+            body = lines.setdefault(target, [])
+            going_on = body and body[-1].rstrip().endswith("\\")
+            body.append(line.strip() if going_on else line.strip().lstrip("@+-"))
+        elif found := _VARIABLE.match(line):
+            _set(variables, found[1], found[2], found[3], environment)
+        elif found := _TARGET.match(line):
+            target = found[1].split()[0]
+    return {name: _filled("\n".join(body), variables) for name, body in lines.items() if name != ".PHONY"}
+
+
+def _set(variables: dict[str, str], name: str, sign: str, value: str, environment: Mapping[str, str]) -> None:
+    if sign == "?=" and (name in variables or name in environment):
+        variables.setdefault(name, environment.get(name, ""))
+    elif sign == "+=":
+        variables[name] = f"{variables.get(name, '')} {value}".strip()[:_LONGEST]
+    else:
+        variables[name] = value
+
+
+def _filled(text: str, variables: Mapping[str, str], depth: int = 0) -> str:
+    def value(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        if name is None:
+            return "$"
+        known = variables.get(name)
+        if known is None:
+            return f"${{{name}}}" if re.fullmatch(r"\w+", name) else ""
+        return known if depth >= _DEEPEST or "$" not in known else _filled(known, variables, depth + 1)
+
+    return _REFERENCE.sub(value, text)[: 4 * _LONGEST]

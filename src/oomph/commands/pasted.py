@@ -1,0 +1,56 @@
+"""Text as it was copied: what forums, manuals, notebooks and other systems' shells put around a command, taken off."""
+
+from __future__ import annotations
+
+import re
+
+_QUOTES = str.maketrans("“”„‘’\u00a0", "\"\"\"'' ", "\u200b\ufeff")
+_LONG_DASH = re.compile(r"(?<!\S)[—–−‑]+(-?)(?=[A-Za-z])([A-Za-z][\w-]*)?")
+# $ cmd, (venv) user@host:~/x$ cmd, root@box:/x# cmd, PS C:\x> cmd, and a notebook's !cmd
+_PROMPT = re.compile(
+    r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?"
+    r"(?:(?:[\w.@:~/-]*[$%❯]|[\w.-]+@[\w.-]+:[^\s#$]*#|(?:PS )?[A-Za-z]:\\[^\n>]*>)[ \t]+|!(?=[\w./~]))(?=\S)",
+    re.MULTILINE,
+)
+_FENCE = re.compile(r"^[ \t]*(?:```.*|%%(?:bash|sh|script).*)$", re.MULTILINE)
+_WINDOWS = re.compile(r"[\^`][ \t]*$|^[ \t]*@?echo off|\b[A-Za-z]:\\[\w%]|\.exe\b|^[ \t]*\$\w+ *= *['\"]", re.MULTILINE)
+_SET = re.compile(r"^[ \t]*set[ \t]+\"?(\w+)=([^\"\n]*?)\"?[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_ENV = re.compile(r"^[ \t]*\$env:(\w+)[ \t]*=[ \t]*", re.MULTILINE | re.IGNORECASE)
+_POWER = re.compile(r"^[ \t]*\$(\w+)[ \t]*=[ \t]*(?=['\"\w])", re.MULTILINE)
+_REMARK = re.compile(r"^[ \t]*(?:@?rem\b.*|::.*|<#.*?#>|@echo off.*)$", re.MULTILINE | re.IGNORECASE)
+
+TYPOGRAPHIC = frozenset("“”„‘’—–−‑\u00a0")
+WINDOWS_FILES = (".bat", ".cmd", ".ps1")
+
+
+def plain(text: str) -> str:
+    """Curly quotes, long dashes, prompts and code fences as a terminal would want them."""
+    text = text.replace("\r\n", "\n").translate(_QUOTES)
+    if any(dash in text for dash in "—–−‑"):
+        text = _LONG_DASH.sub(lambda m: ("-" if len(m[2] or "") < 4 and not m[1] else "--") + (m[2] or ""), text)
+    return _PROMPT.sub("", _FENCE.sub("", text))
+
+
+def from_windows(text: str, name: str = "") -> str:
+    """cmd's and PowerShell's text as a shell's, where it is theirs: %NAME%, $env:NAME, set NAME=, paths, `& x.exe`."""
+    text = text.replace("\r\n", "\n")
+    if not name.endswith(WINDOWS_FILES) and not _WINDOWS.search(text):
+        return text
+    if "\\\n" in text and not name.endswith(WINDOWS_FILES):  # a shell's own continuations: its backslashes count
+        return text
+    text = _REMARK.sub("", text)
+    text = _SET.sub(lambda m: f"{m[1]}='{m[2]}'" if "'" not in m[2] else m[0], text)
+    text = _ENV.sub(r"export \1=", text)
+    text = _POWER.sub(r"\1=", text)
+    text = re.sub(r"\$\{env:(\w+)\}|\$env:(\w+)", lambda m: "${" + (m[1] or m[2]) + "}", text, flags=re.IGNORECASE)
+    text = re.sub(r"%(\w+)%", r"${\1}", text)
+    text = re.sub(r"^([ \t]*)(?:&[ \t]+|start[ \t]+(?:/\w+[ \t]+)*)(?=\S)", r"\1", text, flags=re.MULTILINE | re.I)
+    # a backslash divides paths there; between single quotes a shell leaves it alone as well
+    return re.sub(r"'[^'\n]*'|\\(?!\n)", lambda m: m[0] if m[0][0] == "'" else "\\\\", text)
+
+
+def inline_code(text: str) -> list[str]:
+    """What stands between backticks in one line and starts a server."""
+    spans = re.findall(r"(`{1,3})([^`\n]{1,2000})\1", text)
+    starts = r"\bvllm serve|-m vllm\.|\bllama-server\b|\bollama run\b|docker run"
+    return [code.strip() for _, code in spans if re.search(starts, code)]

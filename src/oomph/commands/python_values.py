@@ -1,0 +1,134 @@
+"""What the expressions of a Python source are worth where they can be known without running it."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from oomph.errors import CommandError
+
+_LIMIT = 1 << 20
+_LONGEST = 1 << 16  # characters or items of one value
+
+
+class Unknown(ValueError):
+    """It depends on something that only a run would tell."""
+
+
+def parse(source: str) -> ast.Module:
+    if len(source) > _LIMIT:
+        raise CommandError(f"Python source of {len(source)} characters is too long")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = f" at line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        raise CommandError(f"it is not Python that can be read{line}: {str(error)[:80]}") from None
+
+
+class Scope:
+    """Names that are given a literal (later ones win), defaults of argparse and of parameters, variables asked for."""
+
+    def __init__(self, tree: ast.Module, environment: Mapping[str, str] | None = None) -> None:
+        self.environment = environment or {}
+        self.names: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                self._parameters(node.args)
+            elif isinstance(node, ast.Call) and called(node) == "add_argument":
+                self._option(node)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                self._assign(node.targets[0], node.value)
+            elif isinstance(node, ast.AnnAssign) and node.value is not None:
+                self._assign(node.target, node.value)
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            for one, its in zip(target.elts, value.elts, strict=True):
+                self._assign(one, its)
+        if not isinstance(target, ast.Name):
+            return
+        try:
+            self.names[target.id] = self.value(value)
+        except Unknown:
+            self.names.pop(target.id, None)
+
+    def _parameters(self, given: ast.arguments) -> None:
+        named = [*given.posonlyargs, *given.args]
+        pairs = [*zip(named[::-1], given.defaults[::-1], strict=False), *zip(given.kwonlyargs, given.kw_defaults)]
+        for parameter, default in pairs:
+            if isinstance(default, ast.Constant) and default.value is not None:
+                self.names.setdefault(parameter.arg, default.value)
+
+    def _option(self, node: ast.Call) -> None:
+        """parser.add_argument("--model-id", default="..."): what args.model_id is when nothing is given."""
+        words = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+        keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+        long = next((word for word in words if word.startswith("--")), words[0] if words else "")
+        try:
+            name = str(self.value(keywords["dest"])) if "dest" in keywords else long.lstrip("-").replace("-", "_")
+            if "default" in keywords:
+                self.options[name] = self.value(keywords["default"])
+            elif self.value(keywords.get("action", ast.Constant(""))) in ("store_true", "store_false"):
+                self.options[name] = self.value(keywords["action"]) == "store_false"
+        except Unknown:
+            pass
+
+    def value(self, node: ast.expr) -> Any:
+        try:
+            found = self._value(node)
+        except (ValueError, TypeError, KeyError, IndexError, SyntaxError, MemoryError, RecursionError) as error:
+            raise Unknown(str(error)) from None
+        if isinstance(found, str | list | tuple | dict) and len(found) > _LONGEST:
+            raise Unknown("too long")
+        return found
+
+    def _value(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Name) and node.id in self.names:
+            return self.names[node.id]
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return self.options[node.attr]
+        if isinstance(node, ast.JoinedStr):
+            parts = [self._value(p.value) if isinstance(p, ast.FormattedValue) else self._value(p) for p in node.values]
+            return "".join(map(str, parts))
+        if isinstance(node, ast.IfExp):
+            return self._value(node.body if self._value(node.test) else node.orelse)
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+            return self._value(node.values[0]) or self._value(node.values[1])
+        if isinstance(node, ast.Subscript):
+            return self._value(node.value)[self._value(node.slice)]
+        if isinstance(node, ast.List | ast.Tuple):
+            return [self._value(item) for item in node.elts]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            left, right = self._value(node.left), self._value(node.right)
+            return left + right if type(left) is type(right) and isinstance(left, str | list) else _unknown()
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        return ast.literal_eval(node)
+
+    def _call(self, node: ast.Call) -> Any:
+        name = called(node)
+        if name == "dict" and not node.args:
+            return {k.arg: self._value(k.value) for k in node.keywords if k.arg}
+        if name in ("get", "getenv") and 1 <= len(node.args) <= 2 and "env" in ast.unparse(node.func):
+            key = str(self._value(node.args[0]))
+            return self.environment[key] if key in self.environment else self._value(node.args[1])
+        if name in ("str", "int", "float") and len(node.args) == 1 and isinstance(node.func, ast.Name):
+            value = self._value(node.args[0])
+            if isinstance(value, str | int | float) and len(str(value)) < 400:
+                return {"str": str, "int": int, "float": float}[name](value)
+        return _unknown()
+
+
+def _unknown() -> Any:
+    raise Unknown("it is not a literal")
+
+
+def called(node: ast.Call) -> str:
+    """LLM, vllm.LLM and vllm.LLM.x alike by their last name."""
+    return node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")

@@ -1,0 +1,164 @@
+"""A text that somebody has, to the serve commands in it: told apart, unwrapped, and its parts read as what they are.
+
+Each may stand inside another: a manifest in a manual, a unit in a script's <<EOF, Python in a notebook.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from oomph.commands import files, shell
+from oomph.commands.call import Call, pinned_release
+from oomph.commands.expansion import Around
+from oomph.commands.pasted import from_windows
+from oomph.commands.values import short, shown
+from oomph.commands.wrappers import script_calls, starts
+from oomph.errors import CommandError
+
+_DEEPEST = 4
+_FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)[^\n`]*\n(.*?)^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_ENDINGS = {"yaml": ".yaml", "yml": ".yaml", "python": ".py", "py": ".py", "powershell": ".ps1"}
+
+
+def calls(
+    text: str, name: str, environment: Mapping[str, str], around: Around | None = None, depth: int = 0
+) -> dict[str, Call]:
+    """"name of the service, target, container or command" -> call."""
+    around = around or Around()
+    if depth > _DEEPEST:
+        return {}
+    found = _calls(text, name, dict(environment), around, depth)
+    found = {key: call for key, call in found.items() if starts(call)} or found
+    pinned = pinned_release(text) if not depth else ""
+    if not pinned:
+        return found
+    return {key: _pinned(call, pinned) for key, call in found.items()}
+
+
+def _pinned(call: Call, release: str) -> Call:
+    return Call(
+        call.words, call.environment, call.image, call.gpu_count, call.notes, call.source, call.pinned or release
+    )
+
+
+def _calls(text: str, name: str, environment: dict[str, str], around: Around, depth: int) -> dict[str, Call]:
+    sort = files.sort_of(text, name)
+    what = name or "the text"
+    if sort == "kubernetes":
+        from oomph.commands import kubernetes
+
+        return kubernetes.calls(text, environment, name or "the manifest")
+    if sort == "yaml":
+        from oomph.commands import yaml_jobs
+
+        return yaml_jobs.calls(text, {**around.outside, **environment}, name or "the file")
+    if sort == "compose":
+        from oomph.commands import compose
+
+        return compose.calls(text, {**around.outside, **environment}, name or "the compose file")
+    if sort == "notebook":
+        return _notebook(text, what, environment, around)
+    if sort == "python":
+        return _python(text, environment, around)
+    if sort == "dockerfile":
+        from oomph.commands import dockerfile
+
+        return dockerfile.calls(text, {**around.outside, **environment})
+    if sort == "makefile":
+        from oomph.commands import makefile
+
+        scripts = makefile.recipes(text, {**around.outside, **environment})
+        return {target: call for target, script in scripts.items() for call in script_calls(script, environment)}
+    if sort == "markdown":
+        found = _fenced(text, environment, around, depth)
+        if found:
+            return found
+    if sort == "unit":
+        text = files.unit_script(text)
+    return _shell(from_windows(text, name), environment, around, depth)
+
+
+def _shell(text: str, environment: dict[str, str], around: Around, depth: int) -> dict[str, Call]:
+    """The commands of a script; where it has none itself, those of the texts that it writes or sends elsewhere."""
+    found = script_calls(text, environment, around=around)
+    if not found:
+        documents = shell.script(text, environment, around).documents
+        found = [call for text in documents for call in calls(text, "", environment, around, depth + 1).values()]
+    return {str(number): call for number, call in enumerate(found, 1)}
+
+
+def _fenced(text: str, environment: dict[str, str], around: Around, depth: int) -> dict[str, Call]:
+    """The code blocks of a manual: its shell blocks as one script, since they share their variables."""
+    script: list[str] = []
+    found: dict[str, Call] = {}
+    for _, language, block in _FENCED.findall(text):
+        name = _ENDINGS.get(language.lower(), "")
+        if files.sort_of(block, name) == "shell" and not name.endswith(".ps1"):
+            script.append(block)
+            continue
+        try:
+            inner = calls(block, name, environment, around, depth + 1)
+        except CommandError:  # an example in a language of its own
+            continue
+        found |= {key if key not in found else f"{key} {len(found) + 1}": call for key, call in inner.items()}
+    if script:
+        try:
+            inner = _shell(from_windows("\n".join(script)), environment, around, depth + 1)
+        except CommandError:
+            inner = {}
+        found |= {key if key not in found else f"{key} {len(found) + 1}": call for key, call in inner.items()}
+    return found
+
+
+def _notebook(text: str, what: str, environment: dict[str, str], around: Around) -> dict[str, Call]:
+    try:
+        cells: Any = json.loads(text)["cells"]
+        sources = [cell["source"] for cell in cells if cell.get("cell_type") == "code"]
+        joined = "\n".join("".join(source) if isinstance(source, list) else str(source) for source in sources)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise CommandError(f"{short(what)} is not a notebook that can be read") from None
+    return _python(joined, environment, around)
+
+
+def _python(text: str, environment: dict[str, str], around: Around) -> dict[str, Call]:
+    """Python with a notebook's lines for the shell: `!vllm serve ...` and %%bash cells."""
+    from oomph.commands import python_call, python_words
+
+    script, source = split_magic(text)
+    found = _shell(script, environment, around, 1) if script.strip() else {}
+    try:
+        calls_engine = python_call.calls_engine(source)
+    except CommandError:
+        if found:
+            return found
+        raise
+    found |= python_words.calls(source, {**around.outside, **environment})
+    if calls_engine:
+        found["call"] = Call((), environment, source=source)
+    return found
+
+
+def split_magic(text: str) -> tuple[str, str]:
+    """The lines that a notebook gives to a shell, and the Python that is left, line for line."""
+    script: list[str] = []
+    source: list[str] = []
+    cell = going_on = False
+    for line in text.split("\n"):
+        if re.match(r"\s*%%(?:bash|sh|script)\b", line):
+            cell = True
+        elif re.match(r"\s*(?:%%|# COMMAND -)", line):
+            cell = False
+        shell_line = going_on or cell or re.match(r"\s*[!%](?!=)\s*\w", line)
+        going_on = bool(shell_line and not cell and line.rstrip().endswith("\\"))
+        (script if shell_line else source).append(line)
+        (source if shell_line else script).append("")
+    return "\n".join(re.sub(r"^\s*[!%]+", "", line) for line in script), "\n".join(source)
+
+
+def none_found(name: str) -> CommandError:
+    return CommandError(
+        f"no serve command is in {shown(name) or 'the text'}", hint="oomph looks for vllm serve MODEL ..."
+    )

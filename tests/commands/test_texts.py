@@ -1,0 +1,275 @@
+"""Texts as people have them: manuals, notebooks, Makefiles, Dockerfiles, units, jobs, other systems' shells."""
+
+import json
+
+import pytest
+
+from oomph.commands import parse_command, parse_text
+from oomph.errors import CommandError
+
+
+def one(text, name="", **kwargs):
+    (d,) = parse_text(text, name=name, **kwargs).values()
+    return d
+
+
+def test_a_manual_with_a_manifest_in_it():
+    text = """# Serving
+
+```yaml
+apiVersion: apps/v1
+kind: Deployment
+spec:
+  template:
+    spec:
+      containers:
+        - name: v
+          image: vllm/vllm-openai:v0.21.0
+          args: ["--model", "org/m", "-tp", "2"]
+          resources: {limits: {nvidia.com/gpu: 2}}
+```
+
+```bash
+kubectl apply -f d.yaml
+```
+"""
+    d = one(text, "README.md")
+    assert (d.model, d.flags, d.gpu_count, d.engine.version) == ("org/m", {"tensor_parallel_size": 2}, 2, "0.21.0")
+
+
+def test_shell_blocks_of_a_manual_share_their_variables():
+    d = one("First:\n```bash\nexport M=org/m\n```\nthen\n```sh\nvllm serve $M --enforce-eager\n```\n")
+    assert (d.model, d.flags) == ("org/m", {"enforce_eager": True})
+
+
+def test_inline_code():
+    assert one("Start it by `vllm serve org/m -tp 2` and wait, don't panic.").model == "org/m"
+
+
+def test_several_commands_are_named_with_their_models(tmp_path):
+    path = tmp_path / "notes.md"
+    path.write_text("```\nvllm serve a/m\n```\n\n```\nvllm serve b/m\n```\n")
+    with pytest.raises(CommandError, match=r"holds 2 serve commands: 1 \(a/m\), 2 \(b/m\)"):
+        parse_command([str(path)])
+    assert parse_command([f"{path}:2"]).model == "b/m"
+
+
+MAKEFILE = """\
+MODEL ?= org/m # or another
+TP := 2
+FLAGS = --enforce-eager
+FLAGS += --max-model-len 8k
+
+.PHONY: serve chat
+serve:
+\t@echo "serving $(MODEL)"
+\tCUDA_VISIBLE_DEVICES=0,1 vllm serve $(MODEL) \\
+\t\t--tensor-parallel-size $(TP) $(FLAGS)
+
+chat: serve
+\tvllm chat
+"""
+
+
+def test_a_makefile():
+    ((target, d),) = parse_text(MAKEFILE, name="Makefile").items()
+    assert (target, d.model, d.gpu_count) == ("serve", "org/m", 2)
+    assert d.flags == {"tensor_parallel_size": 2, "enforce_eager": True, "max_model_len": 8000}
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "version"),
+    [
+        ('FROM vllm/vllm-openai:v0.11.0\nCMD ["--model", "org/m"]\n', "org/m", "0.11.0"),
+        ('FROM vllm/vllm-openai:v0.21.0\nCMD ["org/m", "-tp", "2"]\n', "org/m", "0.21.0"),
+        ("FROM ubuntu\nRUN pip install vllm==0.19.1\nENV M=org/m\nENTRYPOINT vllm serve $M\n", "org/m", "0.19.1"),
+        ("ARG V=v0.20.0\nFROM vllm/vllm-openai:${V} AS base\nFROM base\nENTRYPOINT vllm serve ${M:-org/m}\n", "org/m",
+         "0.20.0"),
+    ],
+)  # fmt: skip
+def test_a_dockerfile(text, model, version):
+    d = one(text, "Dockerfile")
+    assert (d.model, d.engine.version) == (model, version)
+
+
+def notebook(*cells):
+    made = [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]
+    return json.dumps({"cells": made, "nbformat": 4})
+
+
+def test_a_notebook():
+    d = one(notebook("!pip install vllm==0.26.0", "!vllm serve org/m \\\n  --dtype half"), "n.ipynb")
+    assert (d.model, d.flags, d.engine.version) == ("org/m", {"dtype": "half"}, "0.26.0")
+    d = one(notebook("%pip install vllm", "from vllm import LLM\nllm = LLM('org/m', seed=1)"), "n.ipynb")
+    assert (d.model, d.usage) == ("org/m", "llm")
+    with pytest.raises(CommandError, match="not a notebook"):
+        parse_text('{"cells": 3}', name="n.ipynb")
+
+
+PYTHON = """
+import subprocess, sys, argparse, os
+parser = argparse.ArgumentParser()
+parser.add_argument("--model-id", default="org/m")
+args = parser.parse_args()
+GPUS, FAST = 2, False
+cmd = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", args.model_id, "--port", str(port)]
+cmd += ["--tensor-parallel-size", str(GPUS)]
+if FAST:
+    cmd.append("--enforce-eager")
+cmd.extend(["--max-model-len", os.environ.get("LEN", "4096")])
+subprocess.Popen(cmd)
+"""
+
+
+def test_a_server_that_python_starts():
+    d = one(PYTHON, "start.py")
+    assert (d.model, d.flags) == ("org/m", {"tensor_parallel_size": 2, "max_model_len": 4096})
+    assert any("--port is '$port'" in note for note in d.notes)
+    d = one('M = "org/m"\nimport os\nos.system(f"vllm serve {M} -tp 2")', "start.py")
+    assert (d.model, d.flags) == ("org/m", {"tensor_parallel_size": 2})
+    with pytest.raises(CommandError, match=r"the model is '\$model'"):
+        one('import subprocess\ndef go(model):\n    subprocess.run(["vllm", "serve", model])', "start.py")
+
+
+def test_defaults_of_a_python_program():
+    d = one(
+        "import argparse\nfrom vllm import LLM\np = argparse.ArgumentParser()\n"
+        'p.add_argument("--model", default="org/m")\np.add_argument("--eager", action="store_true")\n'
+        "a = p.parse_args()\ndef main(tp: int = 4):\n"
+        "    LLM(model=a.model, enforce_eager=a.eager, tensor_parallel_size=tp)\n"
+    )
+    assert (d.model, d.flags) == ("org/m", {"enforce_eager": False, "tensor_parallel_size": 4})
+
+
+def test_another_package_s_llm_is_not_ours():
+    for text in ("x = openai.LLM(model='gpt-4o-mini')", "from nano import LLM\nLLM('org/m')"):
+        with pytest.raises(CommandError, match="no serve command"):
+            parse_text(text, name="a.py")
+
+
+def test_ray_serve():
+    d = one(
+        "from ray.serve.llm import LLMConfig\n"
+        "LLMConfig(model_loading_config=dict(model_id='x', model_source='org/m'), accelerator_type='L4',\n"
+        "          engine_kwargs=dict(tensor_parallel_size=2))",
+        "s.py",
+    )
+    assert (d.model, d.flags) == ("org/m", {"tensor_parallel_size": 2})
+
+
+SKY = """
+resources:
+  accelerators: L40S:2
+  image_id: docker:vllm/vllm-openai:v0.21.0
+envs:
+  MODEL: org/m
+run: |
+  vllm serve $MODEL --tensor-parallel-size $SKYPILOT_NUM_GPUS_PER_NODE
+"""
+
+
+def test_a_skypilot_task():
+    d = one(SKY, "task.yaml")
+    assert (d.model, d.flags, d.gpu_count) == ("org/m", {"tensor_parallel_size": 2}, 2)
+    assert d.engine.version == "0.21.0"
+
+
+def test_the_values_of_vllm_s_chart_and_of_others():
+    values = """
+servingEngineSpec:
+  modelSpec:
+    - name: a
+      repository: vllm/vllm-openai
+      tag: v0.21.0
+      modelURL: org/m
+      requestGPU: 2
+      vllmConfig: {maxModelLen: 8192, enablePrefixCaching: true, extraArgs: [--seed, "1"]}
+"""
+    d = one(values, "values.yaml")
+    assert d.flags == {"max_model_len": 8192, "enable_prefix_caching": True, "seed": 1} and d.gpu_count == 2
+    with pytest.raises(CommandError, match="values of a Helm chart"):
+        parse_text("image: {repository: a/vllm, tag: v1}\nmodel: org/m\n", name="values.yaml")
+    with pytest.raises(CommandError, match="a Helm template"):
+        parse_text("kind: Pod\napiVersion: v1\nimage: {{ .Values.image }}\n", name="pod.yaml")
+
+
+def test_documents_that_a_script_writes():
+    unit = "cat > /etc/v.service <<'EOF'\n[Service]\nExecStart=/opt/bin/vllm serve org/m -tp 2\n"
+    unit += 'Environment="CUDA_VISIBLE_DEVICES=0,1"\nEOF\nsystemctl start v\n'
+    d = one(unit)
+    assert (d.model, d.gpu_count) == ("org/m", 2)
+    pod = "kubectl apply -f - <<EOF\napiVersion: v1\nkind: Pod\nspec:\n  containers:\n"
+    pod += "    - image: vllm/vllm-openai:v0.21.0\n      args: [--model=org/m]\nEOF\n"
+    assert one(pod).model == "org/m"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("@echo off\nset M=C:\\m\\a.gguf\nllama-server.exe ^\n  -m \"%M%\" ^\n  -c 8192\npause", "a.bat"),
+        ("$M = 'C:\\m\\a.gguf'\n& \"C:\\x y\\llama-server.exe\" `\n  -m $M `\n  -c 8192", "a.ps1"),
+        ("llama-server -m C:\\m\\a.gguf -c 8192", ""),
+        ("PS C:\\m> llama-server.exe -m C:\\m\\a.gguf -c 8192", ""),
+    ],
+)
+def test_windows(text, name):
+    d = one(text, name)
+    assert (d.engine.name, d.model, d.flags["ctx_size"]) == ("llamacpp", "C:\\m\\a.gguf", 8192)
+
+
+def test_a_script_s_own_arguments(tmp_path):
+    path = tmp_path / "start.sh"
+    path.write_text('MODEL=$1\nTP=${2:-"1"}\nvllm serve "$MODEL" -tp $TP --port ${3:-8000}\n')
+    d = parse_command([str(path), "org/m", "2"])
+    assert (d.model, d.flags["tensor_parallel_size"], d.flags["port"]) == ("org/m", 2, 8000)
+    assert parse_command(["bash", str(path), "org/m"]).flags["tensor_parallel_size"] == 1
+    with pytest.raises(CommandError, match=r"the model is \$1, an argument of the script"):
+        parse_command([str(path)])
+
+
+def test_variables_from_outside(tmp_path):
+    path = tmp_path / "start.sh"
+    path.write_text("vllm serve $MODEL -tp $TP\n")
+    (tmp_path / ".env").write_text('export MODEL="org/m"  # ours\nTP=4\n')
+    assert parse_command([str(path)]).flags == {"tensor_parallel_size": 4}
+    d = parse_command([str(path)], outside={"TP": "8"})
+    assert (d.model, d.flags, d.environment) == ("org/m", {"tensor_parallel_size": 8}, {})
+
+
+def test_placeholders_and_variables_that_nothing_sets():
+    d = one("vllm serve org/m --api-key <your key> --port $PORT".replace("<your key>", "<your-key>"))
+    assert d.flags == {"api_key": ["<your-key>"]} and any("--port" in note for note in d.notes)
+    with pytest.raises(CommandError, match=r"--max-model-len is '\$LEN', which nothing sets"):
+        one("vllm serve org/m --max-model-len $LEN")
+
+
+def test_what_only_names_an_engine_is_no_command():
+    d = one('pip install vllm\necho "starting vllm serve"\npkill -f vllm\nvllm serve org/m\nvllm bench serve')
+    assert d.model == "org/m"
+    assert one("ollama list\nollama pull qwen3:8b\nollama run qwen3:8b\nollama ps").model == "qwen3:8b"
+
+
+def test_images_before_0_11_1_start_the_api_server():
+    d = parse_command(["docker", "run", "vllm/vllm-openai:v0.10.2", "--model", "org/m"])
+    assert (d.model, d.engine.version) == ("org/m", "0.10.2")
+    with pytest.raises(CommandError, match="takes the model as --model"):
+        parse_command(["docker", "run", "vllm/vllm-openai:v0.10.2", "org/m"])
+    d = parse_command(["docker", "run", "vllm/vllm-openai:v0.21.0", "vllm", "serve", "org/m"])
+    assert d.model == "org/m" and "leave `vllm serve` out" in d.notes[0]
+
+
+def test_kserve():
+    d = one(
+        "apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nmetadata: {name: a}\nspec:\n  predictor:\n"
+        "    model:\n      modelFormat: {name: huggingface}\n"
+        "      args: [--model_name=a, --model_id=org/m, --dtype=half]\n"
+        "      resources: {limits: {nvidia.com/gpu: '1'}}\n"
+    )
+    assert (d.model, d.flags, d.gpu_count) == ("org/m", {"dtype": "half"}, 1)
+
+
+def test_a_pinned_release_counts_where_no_image_names_one():
+    assert one("pip install vllm==0.19.1\nvllm serve org/m").engine.version == "0.19.1"
+    assert one("uv run --with vllm==0.20.0 vllm serve org/m").engine.version_from == "pip install"
+    d = one("pip install vllm==0.19.1\nvllm serve org/m", engine="0.21.0")
+    assert d.engine.version == "0.21.0"
