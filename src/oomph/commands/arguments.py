@@ -25,13 +25,21 @@ from oomph.commands.values import (
     shown,
 )
 from oomph.errors import CommandError
-from oomph.facts.vllm.flags import DASH_O, JSON_NUMBERS, Flag, by_name, flag_status
+from oomph.facts.vllm.flags import DASH_O, JSON_NUMBERS, Flag, Status, by_name, flag_status, negated
 from oomph.facts.vllm.versions import pick
 
 _NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
 _UNSET = re.compile(r"\$\{?\w+\}?|\$\(.*\)|`.*`|<.*>|\{\{.*\}\}", re.DOTALL)  # a variable, a placeholder
 _EXTRA = ("--config", "--help", "-h")  # in the parser, yet no setting
 _TAKES_MANY = ("maybe", *LIST_KINDS)
+
+
+class NoSuchFlag(CommandError):
+    """A flag that the release does not have; another one may."""
+
+    def __init__(self, status: Status, hint: str) -> None:
+        super().__init__(status.sentence, hint=hint)
+        self.status = status
 
 
 class Parsed(Struct, frozen=True):
@@ -55,6 +63,7 @@ def parse(words: Sequence[str], version: str) -> Parsed:
         word, kind = words[index], kinds[index]
         index += 1
         if kind == "A":
+            _not_a_value(word, words[index - 2] if index > 1 else "", version)
             positional.append(word)
         elif kind != "-":
             end = index
@@ -62,6 +71,16 @@ def parse(words: Sequence[str], version: str) -> Parsed:
                 end += 1
             index += _take(flags, notes, word, words[index:end], version)
     return Parsed(flags, tuple(positional), tuple(notes))
+
+
+def _not_a_value(word: str, before: str, version: str) -> None:
+    """`--enable-chunked-prefill False`: a switch takes no value, and vLLM would stop at the word."""
+    flag = by_name(version).get(before)
+    if flag is None or flag.kind not in ("bool", "store_true") or word.lower() not in ("true", "false"):
+        return
+    meant = before if word.lower() == "true" else negated(before) if flag.kind == "bool" else "leave it out"
+    instead = f"write {meant}" if meant.startswith("--") else meant
+    raise CommandError(f"{before} takes no value: vLLM would stop with: unrecognized arguments: {word}; {instead}")
 
 
 def _take(flags: dict[str, Any], notes: list[str], word: str, following: Sequence[str], version: str) -> int:
@@ -147,7 +166,7 @@ def _resolve(word: str, version: str) -> tuple[str, str | None]:
     status = flag_status(key, version)
     if status.state == "known":  # -tp4: a short flag with its value glued on, which argparse does not take
         raise CommandError(f"unrecognized arguments: {short(word)}")
-    raise CommandError(status.sentence, hint=f"vLLM would stop with: unrecognized arguments: {shown(word)}")
+    raise NoSuchFlag(status, f"vLLM would stop with: unrecognized arguments: {shown(word)}")
 
 
 def _spelled(words: Sequence[str], version: str) -> list[str]:

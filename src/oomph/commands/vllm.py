@@ -14,7 +14,8 @@ from oomph.commands.values import refuse, render, short, shown
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.vllm import environment as variables
 from oomph.facts.vllm.flags import MODEL_FLAG, YAML_FALSE, YAML_MAPPING, by_field, by_name, idle, negated, spelled
-from oomph.facts.vllm.versions import pick
+from oomph.facts.vllm.versions import RELEASES, pick
+from oomph.facts.vllm.versions import parse as order
 from oomph.ir.deployment import Deployment, Engine
 
 # the OpenAI server under its two places, and the demonstration server that old manifests start
@@ -34,7 +35,10 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
     from_flag, words = _model_flag(words, serve, version)
     config, words, config_notes = _config(words, version)
     first = 1 if words and not words[0].startswith("-") else 0  # the file's flags go behind the model
-    parsed = arguments.parse([*words[:first], *config, *words[first:]], version)
+    try:
+        parsed = arguments.parse([*words[:first], *config, *words[first:]], version)
+    except arguments.NoSuchFlag as error:
+        raise _of_another_release(error, chosen) from None
     flags = dict(parsed.flags)
     positional = list(parsed.positional)
     named = flags.pop("model", None)
@@ -62,6 +66,16 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
         gpu_count=call.gpu_count or visible_devices(environment),
         notes=tuple(dict.fromkeys(all_notes)),
     )
+
+
+def _of_another_release(error: arguments.NoSuchFlag, chosen: Engine) -> CommandError:
+    """Nobody named the release: a flag that went may simply mean an older one."""
+    until = error.status.until
+    if chosen.version_from != "newest known" or error.status.state != "gone":
+        return error
+    last = [release for release in RELEASES if order(release) < order(until)][-1:]
+    hint = f"planned as {chosen.version}, the newest known; if yours is older: --engine vllm=={''.join(last)}"
+    return CommandError(error.message, hint=hint)
 
 
 def _model(positional: list[str], named: str | None, serve: bool, version: str) -> str | None:
