@@ -107,6 +107,8 @@ def useless(case: Case, *extra: Rejected, keep: tuple[str, ...] = ()) -> tuple[R
     """What is widely advised for this symptom and not read by the stage that failed; `keep` are levers that do work."""
     own = {r.lever for r in extra}
     table = _NOT_READ.get(case.stage, {})
+    if case.v0 and case.stage == "profile_run":
+        keep = (*keep, "max_model_len")
     found = [reject(lever, why) for lever, why in table.items() if lever not in own and lever not in keep]
     oom = case.oom
     tried, reserved = case.oom_value("tried"), case.oom_value("reserved")

@@ -99,7 +99,16 @@ class Case(Struct, frozen=True):
     @property
     def memory(self) -> bool:
         """Some line says that memory ran out; a bare traceback does not."""
-        return self.has("torch_oom", "load_oom", "cuda_error_oom", "nccl_oom", "triton_oom", "sampler_oom")
+        return self.has(
+            "torch_oom", "load_oom", "cuda_error_oom", "nccl_oom", "triton_oom", "sampler_oom", "oom_mentioned"
+        )  # fmt: skip
+
+    @property
+    def v0(self) -> bool:
+        """The old engine: no chunked prefill unless asked for, so a batch is as long as the context."""
+        lines = self.has("v0_budget", "v0_terms", "v0_results", "v0_blocks")
+        worded = any("Loading model weights took" in o.text for o in self.all("weights"))
+        return lines or worded or self.within("", "0.8.0") is True
 
     @property
     def tp(self) -> int:

@@ -14,6 +14,8 @@ from oomph.doctor.inferred import inferred
 from oomph.doctor.ledger import Entry
 from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
 from oomph.doctor.rules import rules
+from oomph.doctor.serving import summary
+from oomph.doctor.stages import WEAK
 from oomph.errors import InputError
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
@@ -216,8 +218,10 @@ def _undecided(ranked: Sequence[tuple[Rule, Candidate]]) -> bool:
 def _cause(case: Case, best: tuple[Rule, Candidate] | None) -> Cause:
     if best is not None and (case.failed or best[1].score >= 40):
         rule, candidate = best
-        sure = candidate.score >= SURE
-        return Cause(rule.id, rule.title, candidate.text, sure, candidate.score)
+        sure, text = candidate.score >= SURE, candidate.text
+        if case.failed and case.death.kind in WEAK and not case.memory and candidate.score < 95 and rule.id != "R13":
+            sure, text = False, f"The error itself is not in this part of the log. If it was memory: {text}"
+        return Cause(rule.id, rule.title, text, sure, candidate.score)
     if case.failed:
         text = "Something failed, but what is in this log does not say why."
         return Cause("unknown", "The cause is not in this log", text, False)
@@ -230,6 +234,7 @@ def _healthy(case: Case) -> str:
 
     known = [f"{e.term} {gib(e.bytes)}" for e in case.account.entries if e.bytes]
     text = f"Nothing failed in this log. It shows {', '.join(known)}." if known else "Nothing failed in this log."
+    text += summary(case)
     tokens, times = case.value("kv_tokens", "tokens"), case.real("concurrency", "concurrency")
     length = case.value("concurrency", "max_model_len")
     if times and length:

@@ -70,6 +70,7 @@ def _at_oom(observations: Sequence[Observation], oom: Observation, death: Death,
     """PyTorch's own sentence names the parts of the card; the engine's lines say what PyTorch held."""
     basis = f"log line {oom.line}"
     total = number(oom, "total") or 0
+    util = _figure_util(observations) or util
     free, in_use = number(oom, "free"), number(oom, "in_use")
     allocated, reserved = number(oom, "allocated"), number(oom, "reserved") or 0
     entries = []
@@ -84,6 +85,8 @@ def _at_oom(observations: Sequence[Observation], oom: Observation, death: Death,
     if allocated is not None:
         entries += _inside_torch(observations, oom, allocated, death)
         entries.append(Entry("reserved", reserved, f"{basis}: cached by PyTorch, not in use"))
+    else:  # a cut line or a title: the engine's own lines say what there was
+        entries += [e for e in _at_rest(observations, util).entries if e.term != "others"]
     if free is not None:
         entries.append(Entry("free", free, basis))
     whole = in_use is not None and allocated is not None and free is not None

@@ -48,9 +48,7 @@ def planned(
         return explanation
     base = deployment_of(case)
     if base is None:
-        return _noted(
-            explanation, f"not planned: the log does not say {'the GPU (--gpu)' if case.rebuilt.model else 'the model'}"
-        )
+        return _noted(explanation, _missing(case)) if explanation.remedies else explanation
     if planner is None or loader is None:
         from oomph.plan import load, plan
 
@@ -73,6 +71,15 @@ def planned(
         )
         return _noted(explanation, f"the remedies are not verified: the failure is not reproduced ({why})")
     return verify(case, explanation, Judge(case, planner, base, before, pool))
+
+
+def _missing(case: Case) -> str:
+    gpu, model = bool(case.gpus or case.account.total or case.named_gpu), bool(case.rebuilt.model)
+    what = " and ".join(name for name, known in (("the model", model), ("the GPU", gpu)) if not known) or "the release"
+    given = " ".join(
+        word for word, known in (('--gpu "RTX 4090"', gpu), ("-- vllm serve MODEL ...", model)) if not known
+    )
+    return f"not planned: the log does not say {what}; oomph explain LOG {given}".rstrip()
 
 
 def _inferred(case: Case, explanation: Explanation, verdict: Any) -> Explanation:

@@ -100,6 +100,7 @@ GENERIC = (
     LogRow("sigkill", "-9", r"died(?:, exit code:)? \(?-9\b"),
     LogRow("ray_kill", "running low on memory", r"killed due to the node running low on memory",
            more=(r"was (?P<used__GB>[\d.]+)GB / (?P<total__GB>[\d.]+)GB",)),
+    LogRow("oom_mentioned", "OutOfMemoryError", r"OutOfMemoryError"),
     LogRow("ray_kill", "due to memory pressure", r"killed due to memory pressure \(OOM\)"),  # raylet node_manager.cc
     LogRow("mmap_failed", "unable to mmap", r"unable to mmap (?P<size__int>\d+) bytes from file"),  # torch/serialization
     # the driver's resource manager: memory of the host, and on unified memory of both

@@ -37,7 +37,6 @@ _FLAG = re.compile(r"(?:^|\s)-{1,2}[a-zA-Z][\w.-]*")
 _CAPTURE_SIZES = re.compile(r"'?max_cudagraph_capture_size'?: ?(\d+)")
 _SPECULATIVE = re.compile(r"SpeculativeConfig\(method='?(\w+)'?,.{0,300}?num_spec(?:ulative)?_tokens=(\d+)")
 _MODEL = re.compile(r"\b[Mm]odel(?:[ _]name)?\W{0,3}[:=]\W{0,3}([A-Za-z0-9][\w.-]{1,60}/[\w.-]{2,90})")
-_IMAGE = re.compile(r"vllm/vllm-openai\S*:v?(\d+\.\d+\.\d+\S*)")
 
 
 class Rebuilt(Struct, frozen=True):
@@ -70,8 +69,6 @@ def rebuild(lines: Sequence[Line], observations: Sequence[Observation]) -> Rebui
         given, named, environment = parse_flags(command)
         model = named or model
         _merge(flags, sources, given, "the command in the log")
-        if not version and (image := _IMAGE.search(command)):
-            version, version_from = image[1], "image tag"
     complete = False
     for o in observations:
         if o.kind == "args":

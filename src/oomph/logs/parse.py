@@ -15,7 +15,7 @@ from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
 
 ALL: tuple[LogRow, ...] = VLLM + SGLANG + OLLAMA + LLAMACPP + TRTLLM + GENERIC + (TORCH_OOM,)
-VLLM_KINDS = frozenset(row.kind for row in VLLM)
+VLLM_KINDS = frozenset(row.kind for row in VLLM) - {"version_beside", "version_said"}  # people write those, not vLLM
 
 LONG_TEXT = 16 << 10  # what a regex sees of a line; only the two below may be longer
 UNCUT = frozenset({"args", "engine_config", "sg_args"})

@@ -1,4 +1,4 @@
-"""Which vLLM printed this log: the banner says it, else the positions of its lines, else their wording."""
+"""Which vLLM printed this log: its banner, else the positions of its lines, else what stands beside the log."""
 
 from __future__ import annotations
 
@@ -30,13 +30,25 @@ def release(observations: Sequence[Observation]) -> tuple[str, str]:
         version = str(o.values["version"]).strip().lstrip("v")
         if _known(version):
             return version, f"log line {o.line}"
-    at, line = _by_position(observations)
-    if at:
-        return at, f"position of the message in log line {line}"
+    beside = _beside(observations, "version_beside")
+    releases, line = _by_position(observations)
+    if releases:
+        if beside and beside[0] in releases:
+            return beside
+        return releases[-1], f"position of the message in log line {line}"
+    if beside:
+        return beside
     at, line = _by_neighbours(observations)
     if at:
         return at, f"near the position of the message in log line {line}"
-    return "", ""
+    return _beside(observations, "version_said") or ("", "")
+
+
+def _beside(observations: Sequence[Observation], kind: str) -> tuple[str, str] | None:
+    """pip, an image's tag, a wheel's name; only where they name one release, not two to compare."""
+    found = [o for o in observations if o.kind == kind and _known(str(o.values.get("version", "")))]
+    names = {str(o.values["version"]) for o in found}
+    return (names.pop(), f"line {found[0].line}, beside the log") if len(names) == 1 else None
 
 
 def bounds(observations: Sequence[Observation]) -> tuple[str, ...]:
@@ -59,7 +71,7 @@ def _known(version: str) -> bool:
         return False
 
 
-def _by_position(observations: Sequence[Observation]) -> tuple[str, int]:
+def _by_position(observations: Sequence[Observation]) -> tuple[tuple[str, ...], int]:
     left: tuple[str, ...] = ()
     line = 0
     for o in observations:
@@ -69,7 +81,7 @@ def _by_position(observations: Sequence[Observation]) -> tuple[str, int]:
         both = tuple(v for v in left if v in versions) if left else versions
         if versions and (both or not left):
             left, line = both, line or o.line
-    return (left[-1], line) if left else ("", 0)
+    return left, line
 
 
 def _by_neighbours(observations: Sequence[Observation]) -> tuple[str, int]:

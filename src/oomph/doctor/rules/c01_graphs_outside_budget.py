@@ -34,8 +34,12 @@ def match(case: Case) -> Candidate | None:
     text = "The KV cache had been allocated; CUDA graphs did not fit beside it."
     if tried and free is not None:
         text += f" {human(tried)} were asked for, {human(free)} were free."
-    if case.has("graph_estimate_off") or case.within("", "0.20.0"):
-        text += " Nothing was held back for graphs: they must live above the budget."
+    if case.has("graph_estimate_off", "v0_budget") or case.within("", "0.20.0"):
+        text += " Nothing was held back for graphs: they must live above the budget"
+        if total and case.account.util:
+            above = total - round(case.account.util * total)
+            text += f", in {gib(total)} - {case.account.util:g} x {gib(total)} = {gib(above)}, with the CUDA context"
+        text += "."
     if graphs:
         text += f" Graphs take about {gib(graphs)}."
     share = max(0.03, (graphs or GIB) / total) if total else 0.04

@@ -63,7 +63,9 @@ def match(case: Case) -> Candidate | None:
                 rank=0,
             )
         )
-    return Candidate(80, text, (o.line,), tuple(remedies), useless(case), settle="nvidia-smi shows who holds the card")
+    score = 70 if case.unified else 80
+    settle = "nvidia-smi shows who holds the card"
+    return Candidate(score, text, (o.line,), tuple(remedies), useless(case), settle=settle)
 
 
 def _beside(case: Case) -> Candidate | None:

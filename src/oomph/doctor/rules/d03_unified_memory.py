@@ -4,12 +4,10 @@ What it is: GB10 (DGX Spark), Jetson, GH200 and AMD APUs share memory between CP
 the kernel calls MemFree: the page cache of weight files that were read before is missing from it, although it could
 be dropped at any time.
 
-The same memory can run out under the driver: NVRM prints NV_ERR_NO_MEMORY and the machine stalls or resets.
-
 How to recognise it: the card's total is the machine's RAM (119.7, 121.7, 61 GiB ...); the first start works and the
 second does not; KV memory comes out negative on a card with plenty of room.
 
-Look-alikes: D01 (somebody else really uses it), K01 (the model really is too large).
+Look-alikes: D01 (somebody else really uses it), D11 (the driver finds no memory), K01 (the model really is too large).
 
 What fixes it: sync and drop the page cache before the start; utilization 0.80 to 0.85; 0.20 or newer, which asks the
 operating system instead; --kv-cache-memory-bytes, which needs no measurement; some seconds between stop and start.
@@ -33,8 +31,6 @@ UNIFIED = ((118, 124), (60.5, 61.9), (29.9, 30.9), (125, 126.5))  # GB10 and Tho
 def match(case: Case) -> Candidate | None:
     if not case.failed:
         return None
-    if case.has("driver_oom"):
-        return _driver(case)
     if not case.unified or case.stage not in ("startup_free_memory", "kv_check", "weights_load"):
         return None
     if case.has("kv_need"):
@@ -82,28 +78,10 @@ def match(case: Case) -> Candidate | None:
     )
 
 
-def _driver(case: Case) -> Candidate:
-    """NV_ERR_NO_MEMORY: the driver's own allocation of host memory failed, and no error reached the engine."""
-    text = (
-        "The driver itself found no memory (NV_ERR_NO_MEMORY). It allocates from the host, and on unified memory what"
-        " the GPU holds is missing there: no CUDA error reaches the engine, the machine stalls or resets."
-    )
-    remedies = (
-        advice.utilization(case, min(0.75, case.util - 0.1)),
-        advice.batch(2048),
-        advice.env("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:False", lever="no_expandable", rank=2),
-        advice.host("sync; echo 3 | sudo tee /proc/sys/vm/drop_caches   (before the start)", rank=1),
-    )
-    known = case.unified or "gb10" in case.text.lower() or "spark" in case.text.lower()
-    rejected = useless(case, keep=("util_down",))
-    settle = "free -h while it starts: on unified memory the GPU's share is missing from it"
-    return Candidate(80 if known else 58, text, case.line("driver_oom"), remedies, rejected, settle=settle)
-
-
 RULE = Rule(
     "D03",
     "Unified memory: the page cache counts as used",
-    ("startup_free_memory", "kv_check", "weights_load", "host_ram"),
+    ("startup_free_memory", "kv_check", "weights_load"),
     match,
     evidence=("utils/mem_utils.py:100 (0.21.0)", "vllm issue 48140"),
 )

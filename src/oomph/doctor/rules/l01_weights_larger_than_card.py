@@ -34,11 +34,15 @@ def match(case: Case) -> Candidate | None:
     text = "An allocation failed while the weights were being put on the GPU."
     remedies = [advice.checkpoint(case), advice.tensor_parallel(case), advice.offload(case)]
     if oom is not None and allocated is not None and total:
-        read = "the weight files were being read" if case.before("load_files") else "no weight file had been opened yet"
         text = (
-            f"PyTorch held {gib(allocated)} of parameters when {human(case.oom_value('tried') or 0)} more did not fit, "
-            f"and {read}. {room(case)} The parameters of one rank alone are more than that."
+            f"PyTorch held {gib(allocated)} of parameters when {human(case.oom_value('tried') or 0)} more did not fit"
         )
+        if case.has("load_files"):
+            text += ", and the weight files were being read"
+        elif case.before("load_begin"):
+            text += ", and no weight file had been opened yet"
+        text += f". {room(case)}"
+        text += " The parameters of one rank alone are more than that." if case.before("load_begin") else ""
     engine = case.value("tr_engine", "weights")
     if engine:
         text = f"The engine file is {gib(engine)}, and that much could not be had on the GPU."

@@ -21,8 +21,17 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule
 from oomph.units import gib, human
+
+_CHUNKED = Remedy(
+    "chunked",
+    "--enable-chunked-prefill --max-num-batched-tokens 2048",
+    "flag",
+    {"enable_chunked_prefill": True, "max_num_batched_tokens": 2048},
+    costs="long prompts in more steps",
+    rank=1,
+)
 
 
 def match(case: Case) -> Candidate | None:
@@ -38,7 +47,14 @@ def match(case: Case) -> Candidate | None:
         text += f" {human(tried)} were asked for, {human(free)} were free."
     if tokens:
         text += f" The batch was {tokens:,} tokens; activations grow with it."
+    elif case.v0:
+        length = case.whole("max_model_len")
+        text += " Without chunked prefill the batch is the whole context"
+        text += f", {length:,} tokens." if length else "."
     smaller = 1024 if tokens and tokens <= 2048 else 2048
+    if case.v0 and not tokens:
+        remedies = [advice.context(8192), _CHUNKED, advice.sequences(16), advice.checkpoint(case)]
+        return Candidate(70, text, case.line("weights", "torch_oom"), tuple(remedies), useless(case))
     remedies = [advice.batch(smaller), advice.sequences(16), advice.checkpoint(case), advice.tensor_parallel(case)]
     return Candidate(70, text, case.line("weights", "torch_oom"), tuple(remedies), useless(case))
 

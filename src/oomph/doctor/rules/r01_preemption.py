@@ -35,7 +35,13 @@ def match(case: Case) -> Candidate | None:
     text = f"The KV cache was full ({usage:g} %)" if stats else "The KV cache was full"
     text += f", {waiting} requests waited" if waiting else ""
     text += f", {preempted} preemptions" if preempted else ""
-    text += ". Requests are dropped and computed again: slow, but no failure."
+    dropped = case.has("preempted") or preempted > 0
+    text += (
+        ". Requests are dropped and computed again"
+        if dropped
+        else ". What no longer fits is dropped and computed again"
+    )
+    text += ": slow, but no failure."
     times = case.real("concurrency", "concurrency")
     remedies = [advice.kv_dtype(), advice.utilization(case, min(0.97, case.util + 0.03))]
     running = max((int(o.values["running"]) for o in stats), default=0)

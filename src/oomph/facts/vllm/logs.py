@@ -16,6 +16,13 @@ START = (
     LogRow("version", "version", r"[█▄▀]\s+version (?P<version>v?\d[\w.+-]*)"),  # entrypoints/utils.py, since about 0.13
     LogRow("version", "version", r"vLLM (?:API server |engine )?version:? (?P<version>v?\d[\w.+-]*)"),
     LogRow("version", "vLLM", r"^\W{0,4}(?:vLLM|vllm)(?: Version|:|==| ) ?:? ?v?(?P<version>0\.\d{1,4}\.\d{1,4}[\w.+-]{0,40})\s{0,4}$"),
+    # beside the log: what was installed or pulled, and what the sentences around it say
+    LogRow("version_beside", "vllm==", r"\bvllm==v?(?P<version>0\.\d{1,2}\.\d{1,2}[\w.+]{0,40})"),
+    LogRow("version_beside", "vllm ", r"^\W{0,6}vllm\s{2,60}(?P<version>0\.\d{1,2}\.\d{1,2}[\w.+]{0,40})\s*$"),  # pip list
+    LogRow("version_beside", "vLLM Version", r"vLLM Version\s{0,40}: ?v?(?P<version>0\.\d{1,2}\.\d{1,2}[\w.+]{0,40})"),  # collect_env.py
+    LogRow("version_beside", "vllm-openai", r"vllm-openai[\w-]{0,20}:v?(?P<version>0\.\d{1,2}\.\d{1,2}(?:rc\d+|\.post\d+)?)"),
+    LogRow("version_beside", "vllm-", r"\bvllm-v?(?P<version>0\.\d{1,2}\.\d{1,2}(?:rc\d+|\.post\d+)?)(?=[.+/-])"),  # a wheel, a folder
+    LogRow("version_said", "vLLM", r"\bvLLM(?: [Vv]ersion)?:? v?(?P<version>0\.\d{1,2}\.\d{1,2}(?:rc\d+|\.post\d+)?)\b"),
     LogRow("engine_config", "LLM engine (v",
            r"Initializing an? (?:(?P<generation>V\d) )?LLM engine \(v(?P<version>[^)]{1,60})\)(?: with config:? (?P<config>.*))?"),
     LogRow("args", "non-default args", r"non-default args: (?P<args>\{.*)", since="0.8.5"),
@@ -185,7 +192,9 @@ CAPTURE = (
 RUN_TIME = (
     LogRow("stats", "KV cache usage",
            r"Running: (?P<running__int>\d+) reqs,.{0,40}?Waiting: (?P<waiting__int>\d+) reqs,"
-           r"(?:.{0,40}?Preemptions: (?P<preemptions__int>\d+),)?.{0,60}?KV cache usage: (?P<usage__float>[\d.]+)%"),
+           r"(?:.{0,40}?Preemptions: (?P<preemptions__int>\d+),)?.{0,60}?KV cache usage: (?P<usage__float>[\d.]+)%",
+           more=(r"Avg prompt throughput: (?P<prompt__float>[\d.]+)", r"Avg generation throughput: (?P<generation__float>[\d.]+)",
+                 r"Prefix cache hit rate: (?P<hits__float>[\d.]+)")),
     LogRow("stats", "Swapped:",  # engine/metrics.py
            r"Running: (?P<running__int>\d+) reqs, Swapped: \d+ reqs, Pending: (?P<waiting__int>\d+) reqs, "
            r"GPU KV cache usage: (?P<usage__float>[\d.]+)%", until="0.11.0"),
