@@ -73,22 +73,23 @@ NON_TORCH_BEFORE_LOAD = 162 * MIB
 # --- communicators -------------------------------------------------------------------------------------------------
 
 # One more group of ranks: what is there at the first snapshot, and what the first large collectives add.
-# NVLink: an H100 had 0.93 GiB less free at the start with two ranks than alone, and 0.42 GiB more outside PyTorch
-# after profiling (0.11.0: 0.13 and 0.55). PCIe: with the context of a 70-SM RTX 5070 Ti NCCL_BYTES makes the 0.44 GiB
-# that two of them printed; four L40S printed 0.21 GiB for all that was outside PyTorch (0.10.2).
+# Where NCCL has NVLink SHARP (Hopper, B200, B300): an H100 had 0.93 GiB less free at the start with two ranks than
+# alone, and 0.42 GiB more outside PyTorch after profiling (0.11.0: 0.13 and 0.55). Elsewhere: with the context of a
+# 70-SM RTX 5070 Ti NCCL_BYTES makes the 0.44 GiB that two of them printed; four L40S printed 0.21 GiB for all that was
+# outside PyTorch (0.10.2). No A100 with several ranks was seen.
 NCCL_BYTES = 200 * MIB
-NCCL_BYTES_NVLINK = 950 * MIB
+NCCL_BYTES_SHARP = 950 * MIB
 _NCCL_GROWS = 100 * MIB
-_NCCL_GROWS_NVLINK = 430 * MIB
-_NVLINK = frozenset((70, 80, 90, 100, 103))
+_NCCL_GROWS_SHARP = 430 * MIB
+_SHARP = frozenset((90, 100, 103))
 
 
 def nccl_bytes(sm: int) -> int:
-    return NCCL_BYTES_NVLINK if sm in _NVLINK else NCCL_BYTES
+    return NCCL_BYTES_SHARP if sm in _SHARP else NCCL_BYTES
 
 
 def nccl_grows(sm: int) -> int:
-    return _NCCL_GROWS_NVLINK if sm in _NVLINK else _NCCL_GROWS
+    return _NCCL_GROWS_SHARP if sm in _SHARP else _NCCL_GROWS
 
 
 class FusedAllReduce(Range, frozen=True):
