@@ -116,7 +116,10 @@ def reasons(b: Backend, q: Query) -> list[str]:
     if not (b.min_sm <= q.sm <= b.max_sm) or (b.majors and q.major not in b.majors):
         out.append("compute capability not supported")
     if q.attn_type not in b.attn_types:
-        out.append(f"attention type {q.attn_type} not supported")
+        enum = selector_repr(q.version).attn_type != "decoder"
+        out.append(f"attention type {f'AttentionType.{q.attn_type.upper()}' if enum else q.attn_type} not supported")
+    if q.sliding and not b.sliding and kernels(q.version).asks_sliding:
+        out.append("sliding window not supported")
     if q.dcp > 1 and not b.dcp and kernels(q.version).asks_dcp:
         out.append("DCP not supported")
     reason = _combination(b, q)
@@ -179,6 +182,10 @@ def _combination(b: Backend, q: Query) -> str:
                 "tokenspeed_mla requires DeepSeek R1 MLA dimensions (qk_nope_head_dim=128, qk_rope_head_dim=64, "
                 f"v_head_dim=128), got {(q.qk_nope, q.qk_rope, q.v_head)}"
             )
+        case "topk_2048" if not _takes_kv_dtype(b, q):
+            return "kv_cache_dtype not supported"
+        case "topk_2048" if not q.topk:
+            return "FLASHINFER_MLA_SPARSE_SM120 requires a model with index_topk config"
         case "topk_2048" if q.topk != 2048:
             return f"FLASHINFER_MLA_SPARSE_SM120 requires index_topk=2048; got {q.topk}"
         case "fa_mla_sparse" if q.kv_dtype not in ("auto", "float16", "bfloat16"):
@@ -198,7 +205,7 @@ def _combination(b: Backend, q: Query) -> str:
         case "flashmla" if not q.sparse and q.major != 9:
             return "FlashMLA Dense is only supported on Hopper devices."
         case "flashmla" if q.sparse and q.major not in (9, 10):
-            return "FlashMLA Sparse is only supported on Hopper and Blackwell devices."
+            return f"FlashMLA Sparse is only supported on {kernels(q.version).flashmla_devices} devices."
         case _:
             return ""
 

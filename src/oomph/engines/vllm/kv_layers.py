@@ -110,11 +110,13 @@ def _check_heads(m: Attention, tp: int) -> None:
 
 
 def _check_triton_fp8(b: Backend, q: Query, s: Setup, d: Defaults) -> None:
-    if b.name != "TRITON_ATTN" or not d.triton_fp8_text or not q.kv_dtype.startswith("fp8") or s.sm >= 89:
+    asked = b.name == "TRITON_ATTN" or (b.name == "TRITON_MLA" and d.triton_mla_fp8_text)
+    if not asked or not d.triton_fp8_text or not q.kv_dtype.startswith("fp8") or s.sm >= 89:
         return
     capability = f"{s.sm // 10}.{s.sm % 10}"
     dtype = "float16" if s.sm < 80 else "bfloat16"
-    raise Refused("ValueError", d.triton_fp8_text.format(gpu=s.gpu_name, capability=capability, dtype=dtype))
+    text = d.triton_fp8_text.replace("Triton attention", "Triton MLA") if b.mla else d.triton_fp8_text
+    raise Refused("ValueError", text.format(gpu=s.gpu_name, capability=capability, dtype=dtype))
 
 
 def _query(m: Attention, facts: ModelFacts, s: Setup, d: Defaults) -> Query:

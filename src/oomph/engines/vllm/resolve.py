@@ -17,7 +17,7 @@ from oomph.engines.vllm.kv_check import Refusal
 from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_layers import lay_out
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.model_facts import drafting, facts_of
+from oomph.engines.vllm.model_facts import drafting, facts_of, text_only
 from oomph.engines.vllm.resolve_attention import (
     cache_dtype,
     forced_backend,
@@ -145,7 +145,7 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     verify_batch(tokens, seqs, length, bool(chunked))
     verify_sizes(flags, d)
     verify_parallel(model, facts, flags, base.version)
-    quantization = resolve_quantization(model, str(flags.get("quantization") or ""), base.version, d, gpu.sm)
+    quantization = resolve_quantization(model, str(flags.get("quantization") or ""), base.version, d, gpu.sm, dtype)
     mode, prefix = mamba_mode(model, facts, flags, d, bool(prefix), spec)
     verify_caches(facts, mode, kv_dtype, chunked=bool(chunked))
     runner = model_runner(model, facts, dep, d, spec, quantized=quantization is not None)
@@ -243,7 +243,8 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
     )
     made = lay_out(model, facts, setup, d, rules(r.version))
     tp, dp, ep = r.tensor_parallel_size, r.data_parallel_size, r.enable_expert_parallel
-    verify_blocks(facts, d, habits(r.version, gpu.sm), tp=tp, dp=dp, ep=ep, sm=gpu.sm)
+    towers = bool(model.towers) and not text_only(model, flags)
+    verify_blocks(facts, d, habits(r.version, gpu.sm), tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
     verify_groups(facts, r.version, tp=tp, dp=dp, ep=ep)
     verify_kernels(facts, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype)
     return replace(

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_verify import invalid, outside, unknown_dtype
 from oomph.facts.vllm.defaults import Defaults
-from oomph.facts.vllm.known import DESC_ACT_REFUSED, RENAMED, method
+from oomph.facts.vllm.known import DESC_ACT_REFUSED, RENAMED, UNKNOWN_METHOD, Method, method
 from oomph.facts.vllm.refusals import WANTS_CONFIG_FILE
 from oomph.facts.vllm.running import BATCHED_DP_TOKENS
+from oomph.facts.vllm.versions import pick
 from oomph.ir.hardware import Device
 from oomph.ir.model import Attention, Linear, Model
 from oomph.units import GIB
@@ -56,18 +57,21 @@ def resolve_dtype(model: Model, flag: str, sm: int) -> str:
     return own if own in supported else preferred
 
 
-def resolve_quantization(model: Model, flag: str, version: str, d: Defaults, sm: int) -> str | None:
+def resolve_quantization(model: Model, flag: str, version: str, d: Defaults, sm: int, dtype: str) -> str | None:
     """The name after overrides; raises the refusals of config/model.py and config/vllm.py."""
     own = (
         model.quantization.method.lower().replace("compressed_tensors", "compressed-tensors")
         if model.quantization
         else ""
     )
+    unknown = str(pick(UNKNOWN_METHOD, version).value)
+    if unknown and "bitsandbytes" in (own, flag):
+        raise Refused("ValidationError", unknown)
     if not own:
-        return _given_quantization(flag, version, sm) if flag else None
+        return _given_quantization(flag, version, sm, dtype) if flag else None
     row = method(version, own)
     if row and row.fallback and 0 < sm < row.fallback_below:
-        row = replace(row, name=row.fallback, min_sm=row.fallback_min)
+        row = replace(row, name=row.fallback, min_sm=row.fallback_min, dtypes=("float16",))
     name = row.name if row else own
     if d.renames:
         name = RENAMED.get((model.architecture, own), name)
@@ -82,26 +86,33 @@ def resolve_quantization(model: Model, flag: str, version: str, d: Defaults, sm:
             f"specified in the `quantization` argument ({flag}).",
         )
     if row:
-        _check_capability(name, row.min_sm, sm)
+        _check_method(row, name, sm, dtype)
     return name
 
 
-def _given_quantization(flag: str, version: str, sm: int) -> str:
+def _given_quantization(flag: str, version: str, sm: int, dtype: str) -> str:
     """A method for a checkpoint that is not quantised (weight_utils.py get_quant_config)."""
     row = method(version, flag)
     if row:
-        _check_capability(flag, row.min_sm, sm)
+        _check_method(row, flag, sm, dtype)
     if flag in WANTS_CONFIG_FILE:
         raise Refused("ValidationError", f"Cannot find the config file for {flag}")
     return flag
 
 
-def _check_capability(name: str, least: int, sm: int) -> None:
-    if 0 < sm < least:
+def _check_method(row: Method, name: str, sm: int, dtype: str) -> None:
+    """config/vllm.py _get_quantization_config."""
+    if 0 < sm < row.min_sm:
         raise Refused(
             "ValidationError",
-            f"The quantization method {name} is not supported for the current GPU. Minimum capability: {least}. "
+            f"The quantization method {name} is not supported for the current GPU. Minimum capability: {row.min_sm}. "
             f"Current capability: {sm}.",
+        )
+    if dtype not in row.dtypes:
+        supported = ", ".join(f"torch.{d}" for d in row.dtypes)
+        raise Refused(
+            "ValidationError",
+            f"torch.{dtype} is not supported for quantization method {name}. Supported dtypes: [{supported}]",
         )
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts
-from oomph.engines.vllm.resolve_verify import invalid, outside
+from oomph.engines.vllm.resolve_verify import invalid, one_of, outside
 from oomph.facts.vllm.caches import MAMBA_ALL
 from oomph.facts.vllm.defaults import Defaults
 from oomph.facts.vllm.refusals import NO_MTP
@@ -71,6 +71,9 @@ def mamba_mode(
     model: Model, facts: ModelFacts, flags: Mapping[str, Any], d: Defaults, prefix: bool, spec: Speculation
 ) -> tuple[str, bool]:
     """(mamba_cache_mode, prefix caching): MambaModelConfig.verify_and_update_config."""
+    given = flags.get("mamba_cache_mode")
+    if given is not None and given not in d.mamba_cache_modes:
+        raise invalid("CacheConfig", ("mamba_cache_mode", one_of(d.mamba_cache_modes), "literal_error", given))
     if not facts.has_state:
         return "", prefix
     supports_all = model.architecture in MAMBA_ALL

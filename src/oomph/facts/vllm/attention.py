@@ -38,6 +38,7 @@ class Backend(Range, frozen=True, kw_only=True):
     multiple: bool = True  # any multiple of them
     nope: tuple[int, ...] = ()  # MLA: qk_nope_head_dim that the kernel has
     dcp: bool = True  # asked since 0.30 (AttentionImpl.supports_dcp)
+    sliding: bool = True  # asked since 0.26 (supports_sliding_window)
     combination: str = ""  # a check that needs more than one fact: a name in engines/vllm/backends.py
     attn_types: tuple[str, ...] = ("decoder",)
 
@@ -98,7 +99,7 @@ BACKENDS = (
             attn_types=("decoder", "encoder_only")),
     Backend(name="FLEX_ATTENTION", dcp=False, since="0.21.0", dtypes=_FLOATS, mm_prefix="always",
             attn_types=("decoder", "encoder_only")),
-    Backend(name="TURBOQUANT", dcp=False, since="0.20.0", multiple=False, blocks=(16, 32, 64, 128),
+    Backend(name="TURBOQUANT", dcp=False, sliding=False, since="0.20.0", multiple=False, blocks=(16, 32, 64, 128),
             kv_dtypes=("turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc", "turboquant_3bit_nc")),
     # Image masks through Triton, the rest through the faster kernel (v1/attention/backends/composite.py).
     # Chosen by the layer, not by the platform (models/mimo_v2.py).
@@ -206,19 +207,27 @@ class Kernels(Range, frozen=True, kw_only=True):
     plain: tuple[str, ...] = _PLAIN  # unquantised --kv-cache-dtype that any backend lists
     sinks_text: str = "attention sinks not supported"
     asks_dcp: bool = False
+    asks_sliding: bool = False
+    flashmla_devices: str = "Hopper and Blackwell"
 
 
 _OLD_SINKS = "sink setting not supported"
+_DC = "Hopper and Blackwell DC"
 KERNELS = (
     Kernels(until="0.15.0", plain=("auto",), sinks_text=_OLD_SINKS),
     Kernels(since="0.15.0", until="0.18.0", plain=("auto", "bfloat16"), sinks_text=_OLD_SINKS),
     Kernels(since="0.18.0", until="0.19.0"),
     Kernels(since="0.19.0", until="0.24.0", fp8_sparse_first=True),
-    Kernels(since="0.24.0", until="0.29.0", fp8_sparse_first=True, large_pages=True),
-    Kernels(since="0.29.0", until="0.30.0", fp8_sparse_first=True, large_pages=True, hd256=True),
-    Kernels(since="0.30.0", until="0.31.0", fp8_sparse_first=True, large_pages=True, hd256=True, asks_dcp=True),
-    Kernels(since="0.31.0", fp8_sparse_first=True, large_pages=True, hd256=True, asks_dcp=True, fp8_hd512=True),
-)
+    Kernels(since="0.24.0", until="0.26.0", flashmla_devices=_DC, fp8_sparse_first=True, large_pages=True),
+    Kernels(since="0.26.0", until="0.29.0", flashmla_devices=_DC, fp8_sparse_first=True, large_pages=True,
+            asks_sliding=True),
+    Kernels(since="0.29.0", until="0.30.0", flashmla_devices=_DC, fp8_sparse_first=True, large_pages=True,
+            asks_sliding=True, hd256=True),
+    Kernels(since="0.30.0", until="0.31.0", flashmla_devices=_DC, fp8_sparse_first=True, large_pages=True,
+            asks_sliding=True, hd256=True, asks_dcp=True),
+    Kernels(since="0.31.0", flashmla_devices=_DC, fp8_sparse_first=True, large_pages=True, asks_sliding=True,
+            hd256=True, asks_dcp=True, fp8_hd512=True),
+)  # fmt: skip
 
 
 @lru_cache(maxsize=64)

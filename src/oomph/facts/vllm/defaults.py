@@ -69,6 +69,8 @@ class Defaults(Struct, frozen=True):
     renames: bool
     kv_dtypes: tuple[str, ...]
     triton_fp8_text: str
+    triton_mla_fp8_text: bool
+    mamba_cache_modes: tuple[str, ...]
     mm_prefix: bool
     mm_prefix_needs_mm: bool
     gemma4: str
@@ -155,6 +157,8 @@ def defaults(version: str) -> Defaults:
         renames=yes(known.RENAMES),
         kv_dtypes=words(caches.KV_DTYPES),
         triton_fp8_text=str(of(caches.TRITON_FP8_TEXT)),
+        triton_mla_fp8_text=yes(caches.TRITON_MLA_FP8_TEXT),
+        mamba_cache_modes=words(caches.MAMBA_CACHE_MODES),
         mm_prefix=yes(caches.MM_PREFIX),
         mm_prefix_needs_mm=yes(caches.MM_PREFIX_NEEDS_MM),
         gemma4=str(of(caches.GEMMA4)),

@@ -19,6 +19,7 @@ class Method(Range, frozen=True, kw_only=True):
     fallback: str = ""  # the name below `fallback_below`, where Marlin's kernels do not run
     fallback_below: int = 75
     fallback_min: int = 0
+    dtypes: tuple[str, ...] = ("bfloat16", "float16")  # get_supported_act_dtypes, in its order
 
 
 _DESC_ACT = (
@@ -26,27 +27,38 @@ _DESC_ACT = (
     "ordering or desc_act=False."
 )
 DESC_ACT_REFUSED = _DESC_ACT
+_HALF_FIRST = ("float16", "bfloat16")
+_ALL_FLOATS = ("float32", "float16", "bfloat16")
+_FP4 = ("bfloat16", "float16", "float8_e4m3fn")
 METHODS = (
-    Method(checkpoint="awq", name="awq_marlin", min_sm=75, until="0.24.0", fallback="awq", fallback_min=75),
-    Method(checkpoint="awq", name="auto_awq", min_sm=75, since="0.24.0"),
-    Method(checkpoint="gptq", name="gptq_marlin", min_sm=75, until="0.22.0", fallback="gptq", fallback_min=60),
-    Method(checkpoint="gptq", name="auto_gptq", min_sm=60, since="0.22.0", until="0.30.0"),
-    Method(checkpoint="gptq", name="auto_gptq", min_sm=60, since="0.30.0", desc_act=False),
-    Method(checkpoint="fp8", name="fp8", min_sm=75),
-    Method(checkpoint="compressed-tensors", name="compressed-tensors", min_sm=70),
-    Method(checkpoint="modelopt", name="modelopt", min_sm=89, until="0.28.0"),
-    Method(checkpoint="modelopt", name="modelopt", min_sm=80, since="0.28.0"),
-    Method(checkpoint="modelopt_fp4", name="modelopt_fp4", min_sm=75),
+    Method(checkpoint="awq", name="awq_marlin", min_sm=80, until="0.14.0", fallback="awq", fallback_below=80,
+           fallback_min=75, dtypes=_HALF_FIRST),
+    Method(checkpoint="awq", name="awq_marlin", min_sm=75, since="0.14.0", until="0.24.0", fallback="awq",
+           fallback_min=75, dtypes=_HALF_FIRST),
+    Method(checkpoint="awq", name="auto_awq", min_sm=75, since="0.24.0", dtypes=_HALF_FIRST),
+    Method(checkpoint="gptq", name="gptq_marlin", min_sm=80, until="0.14.0", fallback="gptq", fallback_below=80,
+           fallback_min=60, dtypes=_HALF_FIRST),
+    Method(checkpoint="gptq", name="gptq_marlin", min_sm=75, since="0.14.0", until="0.22.0", fallback="gptq",
+           fallback_min=60, dtypes=_HALF_FIRST),
+    Method(checkpoint="gptq", name="auto_gptq", min_sm=60, since="0.22.0", until="0.30.0", dtypes=_HALF_FIRST),
+    Method(checkpoint="gptq", name="auto_gptq", min_sm=60, since="0.30.0", desc_act=False, dtypes=_HALF_FIRST),
+    Method(checkpoint="fp8", name="fp8", min_sm=80, until="0.14.0"),
+    Method(checkpoint="fp8", name="fp8", min_sm=75, since="0.14.0"),
+    Method(checkpoint="compressed-tensors", name="compressed-tensors", min_sm=70, dtypes=_ALL_FLOATS),
+    Method(checkpoint="modelopt", name="modelopt", min_sm=89, until="0.27.0"),
+    Method(checkpoint="modelopt", name="modelopt", min_sm=80, since="0.27.0"),
+    Method(checkpoint="modelopt_fp4", name="modelopt_fp4", min_sm=80, until="0.14.0", dtypes=_FP4),
+    Method(checkpoint="modelopt_fp4", name="modelopt_fp4", min_sm=75, since="0.14.0", dtypes=_FP4),
     Method(checkpoint="modelopt_mixed", name="modelopt_mixed", min_sm=89, until="0.24.0"),
     Method(checkpoint="modelopt_mixed", name="modelopt_mixed", min_sm=75, since="0.24.0"),
-    Method(checkpoint="mxfp4", name="mxfp4", min_sm=80),
-    Method(checkpoint="bitsandbytes", name="bitsandbytes", min_sm=70),
-    Method(checkpoint="gguf", name="gguf", min_sm=60),
-    Method(checkpoint="quark", name="quark", min_sm=70),
-    Method(checkpoint="torchao", name="torchao", min_sm=75),
+    Method(checkpoint="mxfp4", name="mxfp4", min_sm=80, dtypes=("bfloat16",)),
+    Method(checkpoint="bitsandbytes", name="bitsandbytes", min_sm=70, dtypes=_ALL_FLOATS),
+    Method(checkpoint="gguf", name="gguf", min_sm=60, dtypes=("float16", "bfloat16", "float32")),
+    Method(checkpoint="quark", name="quark", min_sm=70, dtypes=_HALF_FIRST),
+    Method(checkpoint="torchao", name="torchao", min_sm=75, dtypes=_ALL_FLOATS),
     Method(checkpoint="fbgemm_fp8", name="fbgemm_fp8", min_sm=80),
     Method(checkpoint="experts_int8", name="experts_int8", min_sm=80),
-)
+)  # fmt: skip
 # verify_and_update_model_config of these architectures renames a method, or a compressed-tensors format (0.20+).
 RENAMED = {
     ("GptOssForCausalLM", "mxfp4"): "gpt_oss_mxfp4",
@@ -78,6 +90,22 @@ class Gone(Range, frozen=True, kw_only=True):
     architecture: str
     type: str
     text: str
+    stage: Literal["engine_config", "model_build"] = "model_build"
+
+
+def _until(last: str, since: str, *architectures: str) -> tuple[Gone, ...]:
+    """registry.py _PREVIOUSLY_SUPPORTED_MODELS, of which Transformers has no class either."""
+    return tuple(
+        Gone(
+            since=since,
+            architecture=name,
+            type="ValidationError",
+            text=f"Model architecture {name} was supported in vLLM until v{last}, and is not supported anymore. Please "
+            "use an older version of vLLM if you want to use this model architecture.",
+            stage="engine_config",
+        )
+        for name in architectures
+    )
 
 
 GONE = (
@@ -88,6 +116,37 @@ GONE = (
         text="Layer 0 (linear_attention) does not dispatch through the Transformers attention interface and vLLM has "
         "no other way to handle it.",
     ),
+    *_until("0.22.0", "0.23.0", "JAISLMHeadModel"),
+    *_until(
+        "0.23.0", "0.24.0", "InternLMForCausalLM", "MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM",
+        "MiniMaxVL01ForConditionalGeneration", "QWenLMHeadModel", "XverseForCausalLM",
+    ),
+    *_until("0.23.0", "0.25.0", "BaiChuanForCausalLM", "BaichuanForCausalLM"),
+    *_until("0.24.0", "0.25.0", "AquilaForCausalLM", "AquilaModel", "Grok1ForCausalLM", "Grok1ModelForCausalLM"),
+    *_until("0.25.0", "0.26.0", "TeleChatForCausalLM"),
+    *_until("0.26.0", "0.27.0", "OuroForCausalLM", "Plamo2ForCausalLM"),
+    *_until("0.28.0", "0.29.0", "ArcticForCausalLM", "GritLM", "MPTForCausalLM", "RWForCausalLM"),
+)  # fmt: skip
+# interfaces.py SupportsPP: classes without it, in all releases
+NO_PIPELINE = frozenset({
+    "BertForSequenceClassification", "BertModel", "Gemma3TextModel", "Gemma3nForCausalLM",
+    "Gemma3nForConditionalGeneration", "Idefics3ForConditionalGeneration", "Mamba2ForCausalLM",
+    "RobertaForSequenceClassification", "RobertaModel", "SmolVLMForConditionalGeneration",
+    "WhisperForConditionalGeneration", "XLMRobertaForSequenceClassification", "XLMRobertaModel", "Zamba2ForCausalLM",
+})  # fmt: skip
+NO_PIPELINE_REFUSAL = (
+    "Pipeline parallelism is not supported for this model. Supported models implement the `SupportsPP` interface."
+)
+# quantization/__init__.py: bitsandbytes left vLLM with 0.28.0; the methods of that release and later, in their order
+_METHOD_NAMES = (
+    "awq", "auto_awq", "fp8", "fbgemm_fp8", "fp_quant", "modelopt", "modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed",
+    "auto_gptq", "gptq", "gptq_marlin", "awq_marlin", "humming", "compressed-tensors", "experts_int8", "quark",
+    "moe_wna16", "torchao", "inc", "mxfp4", "gpt_oss_mxfp4", "deepseek_v4_fp8", "online", "fp8_per_tensor",
+    "fp8_per_block", "fp8_per_channel", "int8_per_channel_weight_only", "nvfp4_per_token", "mxfp8",
+)  # fmt: skip
+UNKNOWN_METHOD = (
+    Row(value="", until="0.28.0"),
+    Row(value=f"Unknown quantization method: bitsandbytes. Must be one of {list(_METHOD_NAMES)}.", since="0.28.0"),
 )
 
 
