@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.activation import Batch, activation
+from oomph.engines.vllm.activation import activation
 from oomph.engines.vllm.graphs import Graphs, count_graphs, estimate
+from oomph.engines.vllm.live import Batch
 from oomph.engines.vllm.loaded import WeightsPlan, passes, weights_terms
 from oomph.engines.vllm.model_facts import items_allowed, text_only
 from oomph.engines.vllm.resolve import Resolved
@@ -25,7 +26,7 @@ from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis, Term
 from oomph.ir.model import Model
-from oomph.units import cdiv
+from oomph.units import MIB, cdiv
 
 
 class Rank(Struct, frozen=True):
@@ -46,7 +47,7 @@ def rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: Rank, dr
         resolved.version,
         rank.device.sm,
         dep.flags,
-        {"dtype": resolved.dtype},
+        {"dtype": resolved.dtype, "quantization": resolved.quantization},
         tp_rank=rank.tp_rank,
         pp_rank=rank.pp_rank,
     )
@@ -118,6 +119,8 @@ def _batch(model: Model, dep: Deployment, resolved: Resolved, build: Build, rank
         first_stage=rank.pp_rank == 0,
         encoder_bytes=_encoder_bytes(model, dep, resolved),
         triton_gdn=rank.device.sm != 90 or dep.flags.get("gdn_prefill_backend") == "triton",
+        block_size=resolved.block_size,
+        l2_bytes=facts.L2_MIB.get(rank.device.name, 0) * MIB,
     )
 
 

@@ -1,11 +1,9 @@
 """How vLLM's model classes hold tensors while a layer runs, and what the kernels behind them keep.
 
 The profiling pass runs one batch of max_num_batched_tokens without attention metadata. Its peak is a matter of which
-tensors Python still refers to: the decoder loop keeps the hidden state and the residual, an MLP that binds
-`gate_up` to a name keeps it through the down projection, an MLP that rebinds `x` does not. Read from
-model_executor/models/*.py of 0.21.0 with the rows measured on an H200 in view (tests/truth/h200.jsonl): most come
-out to the byte, but no row was kept back to test the law. The counts of Falcon-H1, Granite and Cohere were set
-to their rows; architectures that are not listed here get the default, unmeasured.
+tensors are still referred to (engines/vllm/live.py). The counts below are from model_executor/models/*.py of 0.21.0
+and from memory traces of start-ups on an H200 (tests/truth/activation.jsonl names each); an architecture that is not
+listed gets the default, which most classes share.
 """
 
 from __future__ import annotations
@@ -28,7 +26,14 @@ class Holding(Struct, frozen=True):
     attention: int = 3  # hidden state and residual of the loop, the projection's output
     mlp: int = 4  # hidden state and residual of the loop, the MLP's input, the down projection's output
     state: int = 3  # the same for a recurrent layer
+    experts: int = 3  # hidden state and residual of the loop, the experts' input
     keeps_gate_up: bool = True  # False: `x = self.gate_up_proj(x)` lets it go before the down projection
+    keeps_qkv: int = 0  # projections that are kept as views of K and V
+    outputs: int = 1  # tensors of the attention's output
+    float_norm: int = 0  # float32 tensors of the query while it is normalised
+    compiled: int = 2  # the old residual (an argument of the piece) and the new one
+    compiled_experts: int = 0
+    tuned: bool = True  # the activation is one of Inductor's own kernels, which it tunes
 
 
 # LlamaMLP and its likes rebind x; the peak is then inside the activation, before there is a down projection's output.
@@ -36,29 +41,54 @@ _REBINDS = Holding(mlp=3, keeps_gate_up=False)
 # Norms that return new tensors: the loop's hidden state and residual live beside the layer's own.
 _COPYING_NORMS = Holding(attention=5, mlp=5)
 # The layer hands its residual back to the loop, which keeps the last layer's too (commandr.py).
-_PARALLEL_BLOCKS = Holding(attention=4, mlp=5)
+_PARALLEL_BLOCKS = Holding(attention=4, mlp=5, compiled=3)
 _ONE_NORM = Holding(mlp=2)  # nemotron_h.py: a layer is one mixer; up, relu and square are all inside the MLP
+# gelu is vLLM's own operation there; with experts, a dense MLP runs beside them
+_GEMMA_4 = Holding(tuned=False, compiled_experts=3)
+_DEEPSEEK = Holding(compiled_experts=1)  # deepseek_v2.py:1163: the residual is a clone
+# hunyuan_v1.py hands K and V, views of the projection, from layer to layer
+_KEEPS_KV = Holding(keeps_qkv=2)
 
 HOLDING: dict[str, Holding] = {
     "LlamaForCausalLM": _REBINDS,
     "MistralForCausalLM": _REBINDS,
     "Mistral3ForConditionalGeneration": _REBINDS,
     "Phi3ForCausalLM": _REBINDS,
-    "Llama4ForConditionalGeneration": _REBINDS,
+    # llama4.py:293: the query is made contiguous, then normalised in float32
+    "Llama4ForConditionalGeneration": Holding(mlp=3, keeps_gate_up=False, float_norm=2),
     "DeciLMForCausalLM": _REBINDS,
     "BambaForCausalLM": _REBINDS,
+    "Glm4ForCausalLM": _REBINDS,
+    "Glm4vForConditionalGeneration": _REBINDS,
+    "Olmo2ForCausalLM": _REBINDS,
+    "Olmo3ForCausalLM": _REBINDS,
+    "Ernie4_5ForCausalLM": _REBINDS,
+    "JambaForCausalLM": _REBINDS,
     # falcon_h1.py runs both mixers on scaled copies of the hidden state and adds their outputs
-    "FalconH1ForCausalLM": Holding(mlp=3, state=5, keeps_gate_up=False),
+    "FalconH1ForCausalLM": Holding(mlp=3, state=5, keeps_gate_up=False, compiled=3),
     "BailingMoeForCausalLM": _REBINDS,
     "GemmaForCausalLM": _COPYING_NORMS,
     "Gemma2ForCausalLM": _COPYING_NORMS,
     "Gemma3ForCausalLM": _COPYING_NORMS,
     "Gemma3ForConditionalGeneration": _COPYING_NORMS,
+    "Gemma4ForCausalLM": _GEMMA_4,
+    "Gemma4ForConditionalGeneration": _GEMMA_4,
     "CohereForCausalLM": _PARALLEL_BLOCKS,
     "Cohere2ForCausalLM": _PARALLEL_BLOCKS,
     "NemotronHForCausalLM": _ONE_NORM,
+    "DeepseekV2ForCausalLM": _DEEPSEEK,
+    "DeepseekV3ForCausalLM": _DEEPSEEK,
+    "DeepseekV32ForCausalLM": _DEEPSEEK,
+    "GlmMoeDsaForCausalLM": _DEEPSEEK,
+    "KimiK25ForConditionalGeneration": _DEEPSEEK,
+    "KimiLinearForCausalLM": Holding(attention=4),  # kimi_linear.py:368: the residual is a copy
+    "HunYuanDenseV1ForCausalLM": _KEEPS_KV,
+    "HunYuanMoEV1ForCausalLM": _KEEPS_KV,
+    # minimax_m2.py:247: query and key normalised together, in float32
+    "MiniMaxM2ForCausalLM": Holding(float_norm=3),
+    "LagunaForCausalLM": Holding(outputs=2, attention=2),  # laguna.py:450: the output times a gate
     # granitemoehybrid.py adds `hidden * residual_multiplier` to a residual of its own
-    "GraniteMoeHybridForCausalLM": Holding(state=4),
+    "GraniteMoeHybridForCausalLM": Holding(state=4, mlp=5),
 }
 
 # Attention that also normalises V into a new tensor (gemma4.py v_norm).
@@ -68,16 +98,23 @@ NORMALISES_V = frozenset({"Gemma4ForConditionalGeneration", "Gemma4ForCausalLM"}
 class ProfileRules(Range, frozen=True):
     """What the profiling pass of a release does beyond the forward pass."""
 
-    sampler_passes: str  # "v1": top-k/top-p twice over float32 copies; "v2": logits and one copy; "old": V1 before 0.17
+    sampler_passes: str  # "v1": top-k/top-p twice over float32 copies; "old": V1 before 0.17
     mla_workspace: bool  # the chunked-prefill buffer of latent attention is allocated while profiling
     moe_workspace: bool  # expert kernels share one persistent workspace (WorkspaceManager)
     tunes_gdn: bool = False  # gated delta nets tune their prefill kernels while profiling (_warmup_prefill_kernels)
+    v2_copies: bool = True  # the V2 runner copies the logits to float32 even where nobody asks for a change to them
 
 
 # Read from the releases: v1/sample/ops/topk_topp_triton.py is there since 0.17.0, WorkspaceManager since 0.13.0,
-# _warmup_prefill_kernels since 0.18.0. The older sampler's 9.6 copies were measured on 0.11 only.
+# _warmup_prefill_kernels since 0.18.0; gpu/sample/sampler.py copies the logits up to 0.25. The older sampler's 9.6
+# copies were measured on 0.11 only.
 PROFILE: tuple[ProfileRules, ...] = (
-    ProfileRules(sampler_passes="v1", mla_workspace=True, moe_workspace=True, tunes_gdn=True, since="0.18.0"),
+    ProfileRules(
+        sampler_passes="v1", mla_workspace=True, moe_workspace=True, tunes_gdn=True, v2_copies=False, since="0.26.0"
+    ),
+    ProfileRules(
+        sampler_passes="v1", mla_workspace=True, moe_workspace=True, tunes_gdn=True, since="0.18.0", until="0.26.0"
+    ),
     ProfileRules(sampler_passes="v1", mla_workspace=True, moe_workspace=True, since="0.17.0", until="0.18.0"),
     ProfileRules(sampler_passes="old", mla_workspace=True, moe_workspace=True, since="0.13.0", until="0.17.0"),
     ProfileRules(sampler_passes="old", mla_workspace=True, moe_workspace=False, until="0.13.0"),
@@ -85,3 +122,12 @@ PROFILE: tuple[ProfileRules, ...] = (
 # Triton times candidate kernels with a buffer that flushes the L2 cache between runs (triton/testing.py do_bench).
 TRITON_FLUSH_BYTES = 256_000_000
 OLD_SAMPLER_COPIES = 9.6  # float32 copies of [max_num_seqs, vocabulary], measured on 0.11
+
+# Inductor times its kernels over a buffer as large as the card's L2 cache (torch/_inductor/runtime/benchmarking.py).
+# MiB, by our names of the cards: the H200's was seen in a trace, the others are from NVIDIA's architecture whitepapers.
+L2_MIB: dict[str, int] = {
+    "T4": 4, "V100": 6, "A10": 6, "A10G": 6, "A40": 6, "RTX A6000": 6, "RTX 3090": 6, "A100 40GB": 40, "A100 80GB": 40,
+    "L4": 48, "L40": 96, "L40S": 96, "RTX 6000 Ada": 96, "RTX 4090": 72, "RTX 4080": 64, "RTX 4070 Ti": 48,
+    "H100": 50, "H100 PCIe": 50, "H100 NVL": 50, "H20": 60, "H200": 60, "B200": 126, "RTX 5090": 96, "RTX 5080": 64,
+    "RTX 5070 Ti": 48, "RTX PRO 6000": 128, "GB10": 24,
+}  # fmt: skip

@@ -1,0 +1,303 @@
+"""Which tensors of a layer are alive at once while the profiling batch runs, phase by phase.
+
+Every tensor is tokens x width. Run eagerly, a tensor lives as long as Python refers to it: the decoder loop keeps the
+hidden state and the residual it passed in, an MLP that binds `gate_up` to a name keeps it through the down projection.
+Compiled, Inductor frees a buffer after its last use, but the arguments of a piece (pieces end at every attention) live
+until it returns: the attention's output and the residual. Both were read off memory traces of vLLM 0.21.0 and 0.26.0
+on an H200 (tests/truth/activation.jsonl).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from oomph.engines.vllm.shard import Layout, in_features, outs
+from oomph.facts.dtypes import nbytes
+from oomph.facts.vllm import activation as facts
+from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Model, Param, Scheme, State
+from oomph.units import round_up
+
+
+class Batch(Struct, frozen=True):
+    """The profiling batch and what runs it."""
+
+    tokens: int
+    seqs: int
+    length: int
+    dtype: str
+    layout: Layout
+    sm: int
+    sm_count: int
+    rules: facts.ProfileRules
+    compiled: bool
+    cold: bool
+    runner: str = "v1"
+    drafts: int = 0
+    last_stage: bool = True
+    first_stage: bool = True
+    encoder_bytes: int = 0
+    triton_gdn: bool = True  # gated delta nets prefill with Triton kernels (FlashInfer's on Hopper unless told so)
+    block_size: int = 16  # tokens of a block of the attention layers' cache
+    l2_bytes: int = 0
+
+
+class Phase(Struct, frozen=True):
+    name: str
+    bytes: int
+    before_experts: bool = False  # within a layer, it runs ahead of the layer's own experts
+
+
+def layer_phases(model: Model, layer: Layer, before: Layer, batch: Batch) -> Iterator[Phase]:
+    held = facts.HOLDING.get(model.architecture, facts.Holding())
+    live = _Layer(model, layer, before, held, batch, nbytes(batch.dtype, 1))
+    yield from live.compiled() if batch.compiled else live.eager()
+
+
+def has_experts(layer: Layer) -> bool:
+    return any(isinstance(m, Experts) for m in layer.block.modules)
+
+
+class _Layer(Struct, frozen=True):
+    """One kind of layer; widths are elements of the model's dtype for one token."""
+
+    model: Model
+    layer: Layer
+    before: Layer
+    held: facts.Holding
+    batch: Batch
+    width: int
+
+    # --- eager -----------------------------------------------------------------------------------------------------
+
+    def eager(self) -> Iterator[Phase]:
+        h, held, block = self.model.hidden_size, self.held, self.layer.block
+        for mixer in self.layer.mixers:
+            if isinstance(mixer, State):
+                yield self._phase("recurrent layer", self._state(mixer) + held.state * h, self._tuning(mixer), True)
+            elif mixer.kind == "mla":
+                wide = self._mla(mixer) + mixer.kv_lora_rank + self._out(mixer) + (held.attention - 1) * h
+                yield self._phase("attention", wide, self._mla_workspace(mixer), True)
+            else:
+                quant = self._requantised("attention")
+                yield self._phase("attention", self._attention(mixer) + held.attention * h, quant, True)
+                if held.float_norm:
+                    yield self._phase("attention", self._float_norm(mixer) + 2 * h, 0, True)
+        kept = held.keeps_qkv * self._qkv()
+        dense = self._mlp("mlp")
+        if dense:
+            extra = self._requantised("mlp") if held.keeps_gate_up else 0
+            yield self._phase("mlp", dense + held.mlp * h + kept, extra)
+        if has_experts(self.layer):
+            shared = self._mlp("shared_experts")
+            alive = held.experts * h + kept
+            if shared:
+                yield self._phase("shared experts", shared + alive + held.keeps_gate_up * h, 0, True)
+            yield from self._experts(block, alive, shared=bool(shared))
+        elif not dense and self._mlp("shared_experts"):
+            yield self._phase("mlp", self._mlp("shared_experts") + held.mlp * h, 0)
+
+    # --- compiled --------------------------------------------------------------------------------------------------
+
+    def compiled(self) -> Iterator[Phase]:
+        h, held, block = self.model.hidden_size, self.held, self.layer.block
+        given = max((self._given(m) for m in self.layer.mixers), default=0)
+        for mixer in self.layer.mixers:
+            if isinstance(mixer, State):
+                yield self._recurrent_compiled(mixer)
+            elif mixer.kind == "mla":
+                yield self._phase("attention", self._mla(mixer) + 2 * h, self._mla_workspace(mixer), True)
+            else:
+                yield self._phase("attention", self._attention_compiled(mixer) + held.compiled * h, 0, True)
+        alive = given + held.compiled * h
+        dense = self._mlp("mlp") or (0 if has_experts(self.layer) else self._mlp("shared_experts"))
+        if dense:
+            yield self._mlp_compiled(alive)
+        if has_experts(self.layer):
+            shared = self._mlp("shared_experts")
+            alive += h + held.compiled_experts * h
+            if shared:
+                yield self._phase("shared experts", shared + alive, 0, True)
+            yield from self._experts(block, alive, shared=bool(shared))
+
+    def _attention_compiled(self, m: Attention) -> int:
+        """The last attention's output, the new projection (unless V is normalised out of it too), its rotated query and
+        key, room for the new output."""
+        q, k = self._heads(m)
+        last = max((self._out(x) for x in self.before.mixers if isinstance(x, Attention)), default=0)
+        if self.model.architecture in facts.NORMALISES_V:
+            return 2 * q + 2 * k + last
+        return self._qkv() + 2 * q + k + last
+
+    def _mlp_compiled(self, alive: int) -> Phase:
+        """gate_up and its activation, or, without a gate, the activation written over its input and the output."""
+        role = "mlp" if self._linears("mlp") else "shared_experts"
+        up, down = self._widths(role)
+        flush = self.batch.l2_bytes if self.batch.cold and self.held.tuned else 0
+        scheme = next((x.scheme for x in self._linears(role) if x.shard == "row"), None)
+        if up < 2 * down:
+            return self._phase("mlp", down + alive + self.model.hidden_size, 0)
+        if quantises_input(scheme, self.batch.sm) and scheme is not None:
+            # quantised in the activation's own kernel, unless every token's scale must be known first
+            whole = down if scheme.activation == "dynamic" and scheme.strategy != "block" else 0
+            return self._phase("mlp", up + whole + (alive if not whole else 2 * self.model.hidden_size),
+                               self._requantised(role))  # fmt: skip
+        return self._phase("mlp", up + down + alive, flush)
+
+    def _recurrent_compiled(self, m: State) -> Phase:
+        """The last layer's projection and scan output, this layer's, and the residuals."""
+        inner = m.intermediate if m.kind.startswith("mamba") else m.num_heads * m.head_dim
+        once = self._projection() + max(1, inner // self.batch.layout.tp)
+        quantised = any(x.scheme is not None for x in self._linears("linear_attn"))
+        return self._phase("recurrent layer", 2 * once + (2 if quantised else 3) * self.model.hidden_size,
+                           self._tuning(m), True)  # fmt: skip
+
+    def _given(self, m: Attention | State) -> int:
+        """What the piece after a mixer was called with."""
+        if isinstance(m, Attention):
+            return self._out(m)
+        tp = self.batch.layout.tp
+        if m.kind in ("gdn", "kda"):
+            return self._projection() + m.num_heads * m.head_dim // tp + 2 * self.model.hidden_size
+        normed = 2 if len(self.layer.mixers) == 1 else 1
+        return self._projection() + normed * max(1, m.intermediate // tp)
+
+    # --- parts -----------------------------------------------------------------------------------------------------
+
+    def _phase(self, name: str, elements: int, extra: int, before_experts: bool = False) -> Phase:
+        return Phase(name, self.batch.tokens * elements * self.width + extra, before_experts)
+
+    def _linears(self, role: str) -> list[Linear]:
+        return [m for m in self.layer.block.modules if isinstance(m, Linear) and m.role == role]
+
+    def _heads(self, m: Attention) -> tuple[int, int]:
+        tp = self.batch.layout.tp
+        return max(1, m.num_heads // tp) * m.head_dim, max(1, m.num_kv_heads // tp) * m.head_dim
+
+    def _out(self, m: Attention) -> int:
+        return max(1, m.num_heads // self.batch.layout.tp) * m.head_dim_v
+
+    def _qkv(self) -> int:
+        projections = [x for x in self._linears("attention") if x.shard != "row"]
+        return max((sum(outs(x, self.batch.layout.tp)) for x in projections), default=0)
+
+    def _attention(self, m: Attention) -> int:
+        """qkv, the normalised copies of q, k (and v), and the attention's output (twice where a gate scales it)."""
+        q, k = self._heads(m)
+        names = {x.name for x in self.layer.block.modules if isinstance(x, Param)}
+        normalised = 0
+        if any("q_norm" in n for n in names) and not self.held.float_norm:
+            normalised += q + k
+            if self.model.architecture in facts.NORMALISES_V:
+                normalised += max(1, m.num_kv_heads // self.batch.layout.tp) * m.head_dim_v
+        return self._qkv() + normalised + self.held.outputs * self._out(m)
+
+    def _float_norm(self, m: Attention) -> int:
+        """Query and key normalised in float32: that many tensors of the query, one of the key."""
+        q, k = self._heads(m)
+        return self._qkv() + 2 * self.held.float_norm * q + (2 * k if self.held.float_norm > 2 else q)
+
+    def _mla(self, m: Attention) -> int:
+        """deepseek_v2.py: the down projection, the query heads and the latent key-value state."""
+        tp = self.batch.layout.tp
+        query = max(1, m.num_heads // tp) * (m.qk_nope_head_dim + m.qk_rope_head_dim)
+        down = sum(sum(outs(x, tp)) for x in self._linears("attention") if x.shard == "replicated")
+        return query + down
+
+    def _mla_workspace(self, m: Attention) -> int:
+        """mla_attention.py:632 (0.21.0): room for the keys and values of chunked context, allocated while profiling."""
+        b = self.batch
+        if not b.rules.mla_workspace or m.indexer is not None:
+            return 0
+        tokens = min(max(8 * b.length, 4 * b.seqs * b.block_size), 64 * 1024)
+        return tokens * max(1, m.num_heads // b.layout.tp) * (m.qk_nope_head_dim + m.head_dim_v) * self.width
+
+    def _widths(self, role: str) -> tuple[int, int]:
+        tp = self.batch.layout.tp
+        ups = [sum(outs(x, tp)) for x in self._linears(role) if x.shard == "column"]
+        downs = [in_features(x, tp) for x in self._linears(role) if x.shard == "row"]
+        return (max(ups), max(downs)) if ups and downs else (0, 0)
+
+    def _mlp(self, role: str) -> int:
+        """gate_up and its activation; an MLP without a gate holds up, its activation and the activation's square."""
+        up, down = self._widths(role)
+        return up + down if up >= 2 * down else 3 * down
+
+    def _requantised(self, role: str) -> int:
+        """The row projection's input once more in one byte, with a float32 scale for every 128 or every token."""
+        total = 0
+        for x in self._linears(role):
+            if x.shard == "row" and x.scheme is not None and quantises_input(x.scheme, self.batch.sm):
+                k = in_features(x, self.batch.layout.tp)
+                total = max(total, self.batch.tokens * (k + (k // 128 if x.scheme.strategy == "block" else 0) * 4))
+        return total
+
+    def _projection(self) -> int:
+        linears = [x for x in self._linears("linear_attn") if x.shard != "row"]
+        return max((sum(outs(x, self.batch.layout.tp)) for x in linears), default=0)
+
+    def _state(self, m: State) -> int:
+        """mamba_mixer2.py: the input projection (and a scaled copy beside an attention mixer), the scan's output and
+        its gated norm, which is in float32 and twice there where the state has groups (:100)."""
+        tp, inner = self.batch.layout.tp, max(1, m.intermediate // self.batch.layout.tp)
+        if m.kind in ("gdn", "kda"):
+            # gdn_linear_attn.py:737: qkvz, a copy of z, b and a twice, the attention's output
+            return self._projection() + 2 * (m.num_heads * m.head_dim // tp) + 4 * (m.num_heads // tp)
+        if m.kind == "mamba2" and m.groups > 1:
+            return self._projection() + 5 * inner - self.model.hidden_size
+        return self._projection() * (2 if len(self.layer.mixers) > 1 else 1) + 2 * inner
+
+    def _tuning(self, m: State) -> int:
+        tuned = m.kind == "gdn" and self.batch.rules.tunes_gdn and self.batch.triton_gdn
+        return facts.TRITON_FLUSH_BYTES if tuned else 0
+
+    # --- experts ---------------------------------------------------------------------------------------------------
+
+    def _experts(self, block: Block, alive: int, *, shared: bool) -> Iterator[Phase]:
+        """The experts' kernels, then (moe_runner.py:679) the sum with the shared experts' output."""
+        h = self.model.hidden_size
+        e = next(m for m in block.modules if isinstance(m, Experts))
+        out = alive + (2 if shared else 1) * h
+        yield self._phase("experts", out + self._monolithic(e), self._expert_inputs(e))
+        if shared:
+            yield self._phase("experts", out + h, 0)
+
+    def _expert_inputs(self, e: Experts) -> int:
+        """triton_moe.py:292: the experts' input and their activations once more in FP8."""
+        if e.scheme is None or not quantises_input(e.scheme, self.batch.sm):
+            return 0
+        inner = e.top_k * expert_width(e, self.batch)
+        scales = (e.hidden + inner) // 128 * 4 if e.scheme.strategy == "block" else 0
+        return self.batch.tokens * (e.hidden + inner + scales)
+
+    def _monolithic(self, e: Experts) -> int:
+        """MXFP4 experts through triton_kernels: both products of tokens x top_k rows, not kept."""
+        if e.scheme is None or e.scheme.method != "mxfp4":
+            return 0
+        return e.top_k * (expert_width(e, self.batch) + e.hidden)
+
+
+def quantises_input(scheme: Scheme | None, sm: int) -> bool:
+    """Does the kernel want its input in FP8? Before Ada, FP8 weights go through Marlin, which does not."""
+    return scheme is not None and scheme.input_bits == 8 and (scheme.kind == "int" or sm >= 89)
+
+
+def expert_width(e: Experts, batch: Batch) -> int:
+    return e.intermediate // (1 if batch.layout.expert_parallel else batch.layout.moe_ranks)
+
+
+def expert_workspace(block: Block, batch: Batch) -> int:
+    """Two buffers of tokens x top_k rows, shared by all layers (triton_moe.py, marlin_moe.py:714 workspace_shapes).
+    Marlin's second holds twice the inner width whether there is a gate or not."""
+    best = 0
+    for e in (m for m in block.modules if isinstance(m, Experts)):
+        if e.scheme is not None and e.scheme.method == "mxfp4":
+            continue
+        inner = expert_width(e, batch)
+        marlin = e.scheme is not None and e.scheme.bits == 4
+        wide = inner * (2 if e.gated or marlin else 1)
+        rows, width = batch.tokens * e.top_k, nbytes(batch.dtype, 1)
+        first = round_up(rows * max(inner, e.hidden) * width, 256)
+        best = max(best, first + round_up(rows * max(wide, e.hidden) * width, 256))
+    return best
