@@ -89,7 +89,11 @@ def gguf_model(name: str, file: GGUF, *, source: str = "") -> Model:
         num_kv_heads=max(facts.per_layer("attention.head_count_kv", count, 0)),
         intermediate_size=max(facts.per_layer("feed_forward_length", count, 0)),
         attention_free=not any(isinstance(m, Attention) for ms in mixers for m in ms),
-        params=(("expert_used_count", facts.integer("expert_used_count", 0)),),
+        params=(
+            ("expert_used_count", facts.integer("expert_used_count", 0)),
+            ("output_head", arch.head),
+            ("flash_attention", arch.flash),
+        ),
     )
 
 
@@ -198,9 +202,13 @@ def _shared_from(f: _Facts, arch: GgufArch, main: int) -> int:
     return max(main - shared, 0) if shared else arch.shared_kv_from or main
 
 
-def _windowed(f: _Facts, arch: GgufArch, count: int) -> list[bool]:
+def _window(f: _Facts, arch: GgufArch) -> int:
     window = f.integer("attention.sliding_window", arch.window)
-    if not window:
+    return (arch.fixed_window or window) if window else 0
+
+
+def _windowed(f: _Facts, arch: GgufArch, count: int) -> list[bool]:
+    if not _window(f, arch) or arch.windowed_layers not in (0, count):
         return [False] * count
     pattern = f.get("attention.sliding_window_pattern")
     if isinstance(pattern, tuple):
@@ -229,9 +237,11 @@ def _attention(f: _Facts, arch: GgufArch, heads: int, kv: int, windowed: bool, s
     if windowed:
         key = f.integer("attention.key_length_swa", key)
         value = f.integer("attention.value_length_swa", value)
-    window = f.integer("attention.sliding_window", arch.window) if windowed else 0
+    if not arch.cached:
+        return Attention("encoder_only", heads, kv, key, value)
+    window = _window(f, arch) if windowed else 0
     if arch.chunked and windowed:
-        return Attention("chunked_local", heads, kv, key, value, chunk=window or arch.window)
+        return Attention("chunked_local", heads, kv, key, value, chunk=window)
     kind = "sliding_window" if windowed else "full"
     return Attention(kind, heads, kv, key, value, window=window, shares_cache_of=shares)  # type: ignore[arg-type]
 

@@ -49,6 +49,7 @@ class Library:
         params.devices = chosen
         params.n_gpu_layers = config.get("ngl", 0)
         params.no_alloc = config.get("no_alloc", False)
+        params.load_mtp = config.get("load_mtp", False)
         params.load_mode = 0  # none: what stays on the host is read, and counted, tensor by tensor
         params.use_extra_bufts = False
         params.split_mode = {"none": 0, "layer": 1, "row": 2}[config.get("split_mode", "layer")]

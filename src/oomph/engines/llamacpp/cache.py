@@ -44,6 +44,8 @@ def swa_cells(s: Settings, window: int) -> int:
 def refusal(layers: Sequence[Layer], s: Settings) -> Refusal | None:
     """llama_init_from_model's checks, in its order."""
     attentions = [m for layer in layers for m in layer.mixers if isinstance(m, Attention)]
+    if s.type_k != s.type_v and any(a.kind == "mla" for a in attentions):
+        return Refusal(f"model does not support different K ({s.type_k}) and V ({s.type_v}) cache types")
     block = BLOCKS[s.type_v.upper()][0]
     if block > 1 and not s.flash_attn:
         return Refusal("llama_init_from_model: quantized V cache requires flash_attn to be enabled")
@@ -57,8 +59,6 @@ def refusal(layers: Sequence[Layer], s: Settings) -> Refusal | None:
                     f"llama_init_from_model: {name} cache type {kind} with block size {block} does not divide "
                     f"n_embd_head_{letter}={head}"
                 )
-    if s.type_k != s.type_v and any(a.kind == "mla" for a in attentions):
-        return Refusal(f"model does not support different K ({s.type_k}) and V ({s.type_v}) cache types")
     return None
 
 
@@ -71,7 +71,7 @@ def layer_caches(layers: Sequence[Layer], s: Settings) -> list[LayerCache]:
         for mixer in layer.mixers:
             if isinstance(mixer, State):
                 out.append(LayerCache(layer.index, "state", s.n_seq_max, state_bytes(mixer) * s.n_seq_max))
-            elif mixer.shares_cache_of is None:
+            elif mixer.shares_cache_of is None and mixer.kind != "encoder_only":
                 out.append(_attention(layer.index, mixer, s, widest))
     return out
 
@@ -79,8 +79,8 @@ def layer_caches(layers: Sequence[Layer], s: Settings) -> list[LayerCache]:
 def _attention(index: int, a: Attention, s: Settings, widest: int) -> LayerCache:
     if a.indexer is not None or a.compress_ratio:
         raise UnknownCache("the caches of sparse attention (an indexer's keys) are not known for llama.cpp")
-    if a.kind in ("cross", "encoder_only"):
-        raise UnknownCache(f"the cache of {a.kind.replace('_', '-')} attention is not known for llama.cpp")
+    if a.kind == "cross":
+        raise UnknownCache("the cache of cross attention is not known for llama.cpp")
     window = a.window if a.kind == "sliding_window" else a.chunk if a.kind == "chunked_local" else 0
     cells = swa_cells(s, window) if window else s.n_ctx_seq
     slots = cells * s.n_stream

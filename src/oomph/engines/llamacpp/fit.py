@@ -97,7 +97,7 @@ def _less_context(s: Settings, at: Measure, targets: Sequence[int]) -> Settings:
 
 def _layers(x: Subject, s: Settings, at: Measure, targets: Sequence[int]) -> Settings:
     """Back to front: the last GPU takes as many layers as it can, then the one before it."""
-    left, counts = len(x.model.layers) + 1, [0] * len(targets)
+    left, counts = x.units, [0] * len(targets)
     for device in reversed(range(len(targets))):
         low, high = 0, left
         while low < high:
@@ -125,7 +125,7 @@ def _experts(x: Subject, s: Settings, at: Measure, targets: Sequence[int]) -> Se
         chosen = "|".join(str(i) for i in range(layers - n, layers))
         pattern = rf"blk\.({chosen}){EXPERTS}"
         re.compile(pattern)
-        return replace(s, n_gpu_layers=layers + 1, overrides=((pattern, "CPU"),)) if n else s
+        return replace(s, n_gpu_layers=x.units, overrides=((pattern, "CPU"),)) if n else s
 
     if not _holds(at(without(layers)), targets):
         return None

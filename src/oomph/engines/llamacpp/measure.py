@@ -10,7 +10,7 @@ from oomph.engines.llamacpp.cache import LayerCache, layer_caches, output_bytes
 from oomph.engines.llamacpp.compute import Buffer, Graph, dequantised, gpu_buffer, graph, host_buffer
 from oomph.engines.llamacpp.placement import HOST, Placement, place
 from oomph.engines.llamacpp.settings import Settings
-from oomph.engines.llamacpp.tensors import Tensor, Width, tensors_of, width_of
+from oomph.engines.llamacpp.tensors import Tensor, Width, tensors_of, units_of, width_of
 from oomph.ir.model import Attention, Model
 
 NOTHING = Buffer(0, 0, 0, {}, "")
@@ -22,6 +22,7 @@ class Subject(Struct, frozen=True):
     model: Model
     tensors: tuple[Tensor, ...]
     width: Width
+    units: int  # layers, those of multi-token prediction, and the output
 
 
 class Use(Struct, frozen=True):
@@ -48,11 +49,11 @@ class Measured(Struct, frozen=True):
 
 def subject(model: Model) -> Subject:
     tensors = tensors_of(model)
-    return Subject(model, tensors, width_of(model, tensors))
+    return Subject(model, tensors, width_of(model, tensors), units_of(model))
 
 
 def measure(x: Subject, s: Settings, free: Sequence[int], *, cuda: bool = True) -> Measured:
-    count = len(x.model.layers) + 1
+    count = x.units
     placed = place(x.tensors, count, s, free, cuda=cuda)
     caches = layer_caches(x.model.layers, s)
     cells = {c.kind: c.cells for c in caches}

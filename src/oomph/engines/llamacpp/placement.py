@@ -66,19 +66,18 @@ def place(tensors: Sequence[Tensor], count: int, s: Settings, free: Sequence[int
         roles = weights.setdefault(device, {})
         roles[t.role] = roles.get(t.role, 0) + (padded(t) if cuda and device != HOST else t.nbytes)
 
-    output = devices[-1]
-    tied = not any(t.name == "output.weight" for t in tensors)
     for t in tensors:
+        if t.mtp and not s.load_mtp:
+            continue
         home = HOST if t.unit == INPUT else devices[min(max(t.unit, 0), count - 1)]
         target = next((target for rule, target in rules if rule.search(t.name)), None)
         if t.unit == EVERYWHERE:
             for device in dict.fromkeys(devices[:-1]):
                 add(t, device)
             continue
+        if t.copy == "gpu" and (home == HOST or target is not None):
+            continue  # the embedding itself is there
         add(t, home if target is None else target)
-        # no output.weight in the file: the embedding is loaded once more for the output (TENSOR_DUPLICATED)
-        if t.name == "token_embd.weight" and tied and output != HOST and target is None:
-            add(Tensor("output.weight", t.shape, t.dtype, count - 1, "lm_head"), output)
     return Placement(devices, weights, sum(d != HOST for d in devices))
 
 

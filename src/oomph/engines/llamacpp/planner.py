@@ -42,8 +42,9 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra] 
     gpus = _visible(deployment.gpus, flags.get("device"))
     x = subject(model)
     s = resolve(
-        flags, model.max_position, parse_build(deployment.engine.version), program=flags.get("program", "server")
-    )
+        flags, model.max_position, parse_build(deployment.engine.version),
+        program=flags.get("program", "server"), flash=bool(model.param("flash_attention", 1)),
+    )  # fmt: skip
     if s.split_mode == "tensor":
         raise CannotPlan("--split-mode tensor cannot be planned yet: layer, row and none can")
     notes = [*deployment.notes, *model.warnings]
@@ -165,7 +166,7 @@ def _resolved(f: Fitted, m: Measured, x: Subject, extras: Sequence[Extra]) -> di
         "max_model_len": s.n_ctx_seq, "n_ctx": s.n_ctx, "n_ctx_seq": s.n_ctx_seq, "n_seq_max": s.n_seq_max,
         "kv_unified": s.kv_unified, "n_batch": s.n_batch, "n_ubatch": s.n_ubatch, "flash_attn": s.flash_attn,
         "type_k": s.type_k, "type_v": s.type_v, "swa_full": s.swa_full,
-        "offloaded": m.placement.offloaded, "layers": len(x.model.layers) + 1,
+        "offloaded": m.placement.offloaded, "layers": x.units,
         "layers_per_gpu": [m.placement.units.count(i) for i in range(len(m.devices))],
         "overrides": [f"{p}={t}" for p, t in s.overrides],
         "host": {
@@ -185,7 +186,7 @@ def _assumptions(model: Model) -> tuple[str, ...]:
 
 def _notes(f: Fitted, m: Measured, x: Subject) -> list[str]:
     s, out = f.settings, []
-    count = len(x.model.layers) + 1
+    count = x.units
     if f.context_from:
         out.append(f"--fit lowers the context from {f.context_from:,} to {s.n_ctx:,} tokens; -c N turns that off")
     if f.aborted:

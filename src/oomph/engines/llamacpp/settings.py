@@ -38,14 +38,17 @@ class Settings(Struct, frozen=True):
     fit_ctx: int = 4096
     ctx_asked: bool = False  # -c was given: fit leaves the context alone
     mmap: bool = True
+    load_mtp: bool = False  # --spec-type draft-mtp: the model's own layers of multi-token prediction
 
     @property
     def n_stream(self) -> int:
         return 1 if self.kv_unified else self.n_seq_max
 
 
-def resolve(flags: dict[str, Any], trained: int, build: int = NEWEST, *, program: str = "server") -> Settings:
-    """`trained`: the model's own context length, which -c 0 stands for."""
+def resolve(
+    flags: dict[str, Any], trained: int, build: int = NEWEST, *, program: str = "server", flash: bool = True
+) -> Settings:
+    """`trained`: the model's own context length, which -c 0 stands for; `flash`: it works with flash attention."""
     asked = flags.get("ctx_size")
     parallel = flags.get("parallel", -1 if program == "server" else 1)
     auto = parallel < 1
@@ -61,7 +64,7 @@ def resolve(flags: dict[str, Any], trained: int, build: int = NEWEST, *, program
         n_batch=flags.get("batch_size", 2048),
         n_ubatch=flags.get("ubatch_size", 512),
         n_outputs_max=0,
-        flash_attn=flags.get("flash_attn", "auto") != "off",
+        flash_attn=flash and flags.get("flash_attn", "auto") != "off",
         type_k=flags.get("cache_type_k", "f16"),
         type_v=flags.get("cache_type_v", "f16"),
         n_gpu_layers=flags.get("n_gpu_layers", -1),
@@ -76,6 +79,7 @@ def resolve(flags: dict[str, Any], trained: int, build: int = NEWEST, *, program
         fit_ctx=flags.get("fit_ctx", 4096),
         ctx_asked=asked is not None,
         mmap=flags.get("mmap", True),
+        load_mtp="mtp" in str(flags.get("spec_type", "")),
     )
     for name, kind in (("--cache-type-k", s.type_k), ("--cache-type-v", s.type_v)):
         if kind not in CACHE_TYPES:

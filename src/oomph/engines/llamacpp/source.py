@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from oomph.engines.llamacpp.cache import layer_caches
 from oomph.engines.llamacpp.convert import to_gguf
 from oomph.engines.llamacpp.measure import measure, subject
 from oomph.engines.llamacpp.planner import Extra, plan_llamacpp
@@ -35,7 +36,7 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
             f"the architecture {loaded.architecture or 'of ' + loaded.name} is not known: its caches would be a guess",
             hint="oomph inspect shows its weights",
         )
-    extras = [*_projector(flags, projector), *_draft(flags, loaded)]
+    extras = [*_projector(flags, projector), *_draft(flags, loaded), *_mtp(flags, loaded, len(deployment.gpus))]
     return plan_llamacpp(loaded, deployment, extras)
 
 
@@ -136,16 +137,18 @@ def _projector(flags: dict[str, Any], tower: int) -> list[Extra]:
     return [Extra("projector", int(flags.get("main_gpu", 0)), size, 0, usual, high)]
 
 
-def _draft(flags: dict[str, Any], main: Model) -> list[Extra]:
-    name = flags.get("model_draft") or flags.get("hf_repo_draft")
-    if not name:
+def _mtp(flags: dict[str, Any], model: Model, gpus: int) -> list[Extra]:
+    """--spec-type draft-mtp: a second context over the model's last layers, with a cache and a graph of its own."""
+    s = resolve(_drafting(flags, model), model.max_position)
+    if not s.load_mtp or not model.drafts or not gpus:
         return []
-    model, _ = gguf_for(str(name))
-    try:
-        x = subject(model)
-    except OomphError as bad:
-        raise CannotPlan(f"the draft model {str(name)[:120]!r}: {bad.message}") from None
-    own: dict[str, Any] = {
+    kv = sum(cache.nbytes for cache in layer_caches(model.drafts, s))
+    compute = measure(subject(model), replace(s, split_mode="none", main_gpu=0), [1]).devices[0].compute
+    return [Extra("MTP context", gpus - 1, 0, kv, compute.nbytes, 2 * compute.nbytes)]
+
+
+def _drafting(flags: dict[str, Any], main: Model) -> dict[str, Any]:
+    return {
         **flags,
         "n_gpu_layers": flags.get("n_gpu_layers_draft", -1),
         "ctx_size": flags.get("ctx_size_draft") or flags.get("ctx_size") or main.max_position,
@@ -155,6 +158,17 @@ def _draft(flags: dict[str, Any], main: Model) -> list[Extra]:
         "tensor_split": (),
         "split_mode": "none",
     }
-    s = replace(resolve(own, model.max_position), split_mode="none", main_gpu=0)
+
+
+def _draft(flags: dict[str, Any], main: Model) -> list[Extra]:
+    name = flags.get("model_draft") or flags.get("hf_repo_draft")
+    if not name:
+        return []
+    model, _ = gguf_for(str(name))
+    try:
+        x = subject(model)
+    except OomphError as bad:
+        raise CannotPlan(f"the draft model {str(name)[:120]!r}: {bad.message}") from None
+    s = replace(resolve(_drafting(flags, main), model.max_position), split_mode="none", main_gpu=0)
     use = measure(x, s, [1]).devices[0]
     return [Extra("draft model", 0, use.weights, use.kv + use.state, use.compute.nbytes, use.compute.high)]

@@ -1,13 +1,16 @@
 """A model as llama.cpp loads it: its tensors with ggml's shapes and types, each in the unit that places it.
 
-Units: -1 is the input (always on the host), 0 to L-1 the layers, L the output.
+Units: -1 is the input (always on the host), 0 to L-1 the layers, those of multi-token prediction behind them, and the
+output last.
 """
 
 from __future__ import annotations
 
 from math import prod
+from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.errors import CannotPlan
 from oomph.facts.dtypes import BLOCKS
@@ -16,6 +19,7 @@ from oomph.ir.model import Block, Model, Param, Role
 INPUT = -1
 EVERYWHERE = -2  # one copy on each device that has layers (TENSOR_DUPLICATED: rope_freqs)
 _INPUTS = ("token_embd", "per_layer_token_embd", "position_embd", "token_types")
+_FIRST = ("per_layer_model_proj", "per_layer_proj_norm")  # loaded as a part of layer 0
 _EVERYWHERE = ("rope_freqs", "rope_factors_long", "rope_factors_short")
 
 
@@ -25,6 +29,8 @@ class Tensor(Struct, frozen=True):
     dtype: str
     unit: int
     role: Role = "other"
+    copy: Literal["", "gpu", "always"] = ""  # the embedding once more, for the output: not beside itself, or always
+    mtp: bool = False  # multi-token prediction: in the file, and loaded only for --spec-type draft-mtp
 
     @property
     def nbytes(self) -> int:
@@ -34,11 +40,28 @@ class Tensor(Struct, frozen=True):
 
 def tensors_of(model: Model) -> tuple[Tensor, ...]:
     """The tensors of a model whose blocks are a GGUF file's."""
-    count = len(model.layers)
-    out = [_root(p, count) for p in _params(model.root)]
-    for layer in (*model.layers, *model.drafts):
-        out += [_tensor(f"blk.{layer.index}.{p.name}", p, min(layer.index, count)) for p in _params(layer.block)]
+    out = [_root(p, units_of(model) - 1) for p in _params(model.root)]
+    out += _head(model, out)
+    for layer in model.layers:
+        out += [_tensor(f"blk.{layer.index}.{p.name}", p, layer.index) for p in _params(layer.block)]
+    for layer in model.drafts:
+        name = f"blk.{layer.index}"
+        out += [replace(_tensor(f"{name}.{p.name}", p, layer.index), mtp=True) for p in _params(layer.block)]
     return tuple(out)
+
+
+def units_of(model: Model) -> int:
+    return len(model.layers) + len(model.drafts) + 1
+
+
+def _head(model: Model, root: list[Tensor]) -> list[Tensor]:
+    """No output.weight in the file: the embedding is loaded once more for the output (TENSOR_DUPLICATED)."""
+    table = next((t for t in root if t.name == "token_embd.weight"), None)
+    head = model.param("output_head")
+    if table is None or head == "none" or any(t.name == "output.weight" for t in root):
+        return []
+    copy: Literal["gpu", "always"] = "always" if head == "again" else "gpu"
+    return [Tensor(table.name, table.shape, table.dtype, units_of(model) - 1, "lm_head", copy)]
 
 
 def _params(block: Block) -> list[Param]:
@@ -52,7 +75,7 @@ def _params(block: Block) -> list[Param]:
 
 def _root(p: Param, layers: int) -> Tensor:
     head = p.name.partition(".")[0]
-    unit = INPUT if head in _INPUTS else EVERYWHERE if head in _EVERYWHERE else layers
+    unit = INPUT if head in _INPUTS else EVERYWHERE if head in _EVERYWHERE else 0 if head in _FIRST else layers
     return _tensor(p.name, p, unit)
 
 

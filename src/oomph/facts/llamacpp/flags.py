@@ -64,6 +64,7 @@ ROWS: Final = (
     Flag("cache_type_k_draft", "text", ("-ctkd", "--cache-type-k-draft")),
     Flag("cache_type_v_draft", "text", ("-ctvd", "--cache-type-v-draft")),
     Flag("draft_max", "int", ("--draft-max", "--draft", "--draft-n", "--spec-draft-n-max"), "LLAMA_ARG_DRAFT_MAX"),
+    Flag("spec_type", "text", ("--spec-type",), "LLAMA_ARG_SPEC_TYPE"),
     Flag("fit", "onoff", ("-fit", "--fit"), "LLAMA_ARG_FIT", ("on", "off")),
     Flag("fit_target", "numbers", ("-fitt", "--fit-target"), "LLAMA_ARG_FIT_TARGET"),
     Flag("fit_ctx", "int", ("-fitc", "--fit-ctx"), "LLAMA_ARG_FIT_CTX"),
