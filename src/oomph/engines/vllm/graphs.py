@@ -5,24 +5,30 @@ from __future__ import annotations
 from msgspec import Struct
 
 from oomph.ir.ledger import Term
-from oomph.ir.model import Attention, Experts, Model
-from oomph.units import MIB, cdiv
+from oomph.ir.model import Experts, Model
+from oomph.units import MIB
 
-# Fitted, not derived: these constants were chosen so that eleven start-ups of eight models on an H200, vLLM 0.21.0
-# (tests/truth/h200.jsonl) come out within 19 %. The shape is physical (a pool, activations of the largest graph, driver
-# memory in 2 MiB steps that grows with the launches of a graph); the numbers were never checked on another start-up.
-_POOL_BYTES = 40 * MIB
-_LAUNCHES_PER_STEP = 288
-_STEP_BYTES = 2 * MIB
-# Kernel launches of one layer: guesses of the right order, adjusted with the constants above. Nobody counted them.
-_DENSE_LAUNCHES, _NORM_LAUNCHES, _ATTENTION_LAUNCHES = 8, 2, 2
-_EXPERT_LAUNCHES, _MXFP4_LAUNCHES, _MLA_LAUNCHES, _STATE_LAUNCHES = 8, 17, 22, 8
+# The profiler captures the two largest graphs of each mode and takes the second's size for all that follow, at least
+# 1 MiB (gpu_model_runner.py:6049, 0.21.0). What a capture takes:
+# - the warm-up pass and the graph's pool each hold the activations of the largest graph; a pool takes memory in
+#   segments of 2 and 20 MiB (CUDACachingAllocator.cpp kSmallBuffer, kLargeBuffer)
+# - FlashAttention 3 cuts every sequence into as many parts as there may ever be, and holds a float32 output of each
+#   (flash_attn.py:376, 0.21.0); to the byte in four traced captures on an H200
+# - the driver takes 2 MiB at a time for the executable graphs. Chosen so that eleven start-ups on an H200 come out
+#   (tests/truth/h200.jsonl), not derived: 174 KiB a graph (315 where the experts are MXFP4), of which a few are free.
+#   One 2 MiB step more or less is a tenth of the whole estimate.
+_SPLITS = 32
+_SMALL_POOLS, _LARGE_POOL = 8 * MIB, 28 * MIB
+_STEP_BYTES, _GRAPH_BYTES, _MXFP4_GRAPH_BYTES = 2 * MIB, 174 * 1024, 315 * 1024
+_FREE_GRAPHS = 4.3
+_LEAST_BYTES, _FULL_BYTES = MIB, 3 * MIB // 2  # between the floor and one step
 
 
 class Graphs(Struct, frozen=True):
     piecewise: int  # how many graphs of each mode
     full: int
     largest: int  # tokens of the largest
+    largest_full: int = 0
 
 
 def count_graphs(mode: str, sizes: tuple[int, ...], seqs: int, drafts: int, lora_cases: int = 1) -> Graphs:
@@ -32,18 +38,29 @@ def count_graphs(mode: str, sizes: tuple[int, ...], seqs: int, drafts: int, lora
     decode = [s for s in sizes if query <= s <= seqs * query]
     piecewise = len(sizes) if "PIECEWISE" in mode else 0
     full = len(decode) if mode in ("FULL_AND_PIECEWISE", "FULL_DECODE_ONLY") else len(sizes) if mode == "FULL" else 0
-    return Graphs(piecewise * lora_cases, full * lora_cases, max(sizes, default=0))
+    whole = decode if mode in ("FULL_AND_PIECEWISE", "FULL_DECODE_ONLY") else sizes if full else ()
+    return Graphs(piecewise * lora_cases, full * lora_cases, max(sizes, default=0), max(whole, default=0))
 
 
-def estimate(model: Model, graphs: Graphs, bytes_per_token: int, layers: int, *, known: bool) -> Term:
-    """gpu_model_runner.py:6049: the first capture, then the second's size for every further graph of each mode."""
+class Capture(Struct, frozen=True):
+    """What a captured pass of the model holds."""
+
+    bytes_per_token: int
+    layers: int
+    cublas_bytes: int
+    split_width: int = 0  # attention output of one token where FlashAttention 3 splits sequences, else 0
+
+
+def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> Term:
+    """The first capture of the larger mode, then the second's size for every further graph of each mode."""
     if not graphs.piecewise and not graphs.full:
         return Term("cudagraph", 0, 0, 0, "exact", {}, "no CUDA graphs")
-    launches = _launches(model)
-    piece = cdiv(layers * launches, _LAUNCHES_PER_STEP) * _STEP_BYTES
-    whole = cdiv(layers * (launches + _ATTENTION_LAUNCHES), _LAUNCHES_PER_STEP) * _STEP_BYTES
-    first = _POOL_BYTES + graphs.largest * bytes_per_token
-    total = first + max(0, graphs.piecewise - 1) * piece + max(0, graphs.full - 1) * whole
+    live = graphs.largest * capture.bytes_per_token
+    pools = max(2 * live, _LARGE_POOL if live > MIB else _SMALL_POOLS)
+    splits = _SPLITS * graphs.largest_full * capture.split_width * 4
+    first = max(capture.cublas_bytes + pools, splits) + _STEP_BYTES
+    piece = max(_LEAST_BYTES, _driver_bytes(model, capture.layers))
+    total = first + max(0, graphs.piecewise - 1) * piece + max(0, graphs.full - 1) * _FULL_BYTES
     spread = 0.25 if known else 0.5
     parts = {"first capture": first, "further graphs": total - first}
     low, high = round(total * (1 - spread)), round(total * (1 + spread))
@@ -51,25 +68,12 @@ def estimate(model: Model, graphs: Graphs, bytes_per_token: int, layers: int, *,
     return Term("cudagraph", total, low, high, "measured", parts, why)
 
 
-def _launches(model: Model) -> int:
-    """Kernel launches of the layer kind that has most."""
-    best = 0
-    seen: set[int] = set()
-    for layer in model.layers:
-        if id(layer.block) in seen:
-            continue
-        seen.add(id(layer.block))
-        n = _DENSE_LAUNCHES
-        names = [m.name for m in layer.block.modules]
-        n += _NORM_LAUNCHES * any("q_norm" in x for x in names)
-        for m in layer.block.modules:
-            if isinstance(m, Experts):
-                n += _MXFP4_LAUNCHES if m.scheme is not None and m.scheme.method == "mxfp4" else _EXPERT_LAUNCHES
-        for mixer in layer.mixers:
-            n += _MLA_LAUNCHES * (isinstance(mixer, Attention) and mixer.kind == "mla")
-            n += _STATE_LAUNCHES * (not isinstance(mixer, Attention))
-        best = max(best, n)
-    return best
+def _driver_bytes(model: Model, layers: int) -> int:
+    """Piecewise, every layer is a graph of its own."""
+    schemes = [m.scheme for x in model.layers[-1:] for m in x.block.modules if isinstance(m, Experts)]
+    mxfp4 = any(s is not None and s.method == "mxfp4" for s in schemes)
+    taken = max(0.0, layers - _FREE_GRAPHS) * (_MXFP4_GRAPH_BYTES if mxfp4 else _GRAPH_BYTES)
+    return int(taken) // _STEP_BYTES * _STEP_BYTES
 
 
 def throwaway_blocks(runner: str, graphs: Graphs, seqs: int) -> int:

@@ -220,9 +220,9 @@ class _Layer(Struct, frozen=True):
         return (max(ups), max(downs)) if ups and downs else (0, 0)
 
     def _mlp(self, role: str) -> int:
-        """gate_up and its activation; an MLP without a gate holds up, its activation and the activation's square."""
+        """gate_up and its activation; an MLP without a gate holds up, its activation and maybe the square of that."""
         up, down = self._widths(role)
-        return up + down if up >= 2 * down else 3 * down
+        return up + down + (down if self.held.squares and up < 2 * down else 0)
 
     def _requantised(self, role: str) -> int:
         """The row projection's input once more in one byte, with a float32 scale for every 128 or every token."""

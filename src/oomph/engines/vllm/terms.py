@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.vllm.activation import activation
-from oomph.engines.vllm.graphs import Graphs, count_graphs, estimate
+from oomph.engines.vllm.graphs import Capture, Graphs, count_graphs, estimate
 from oomph.engines.vllm.live import Batch
 from oomph.engines.vllm.loaded import WeightsPlan, passes, weights_terms
 from oomph.engines.vllm.model_facts import items_allowed, text_only
@@ -25,7 +25,7 @@ from oomph.facts.vllm.versions import pick
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis, Term
-from oomph.ir.model import Model
+from oomph.ir.model import Attention, Model
 from oomph.units import MIB, cdiv
 
 
@@ -65,7 +65,7 @@ def rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: Rank, dr
         _pin(act, dep),
         _persistent(model, batch, act),
         _pin(_non_torch(dep, resolved, rank), dep),
-        _pin(estimate(model, graphs, _per_token(model, batch), len(layers), known=known), dep),
+        _pin(estimate(model, graphs, _capture(model, resolved, batch, len(layers)), known=known), dep),
         _sampler_buffers(model, batch),
     )
     terms = replace(terms, before_load=_before_load(resolved, terms.non_torch.bytes))
@@ -232,10 +232,17 @@ def _sampler_buffers(model: Model, batch: Batch) -> int:
     return seqs * model.vocab_size * (nbytes(batch.dtype, 1) + 12)
 
 
-def _per_token(model: Model, batch: Batch) -> int:
-    """Live bytes of one token inside a captured graph."""
-    one = activation(model, replace(batch, tokens=4096, seqs=1, cold=False, encoder_bytes=0))
-    return next(iter(one.parts.values())) // 4096
+def _capture(model: Model, resolved: Resolved, batch: Batch, layers: int) -> Capture:
+    """A captured pass, from two profiling passes that differ in tokens alone."""
+    small, large = (
+        next(iter(activation(model, replace(batch, tokens=n, seqs=1, cold=False, encoder_bytes=0)).parts.values()))
+        for n in (4096, 8192)
+    )
+    heads = [m for x in model.layers for m in x.mixers if isinstance(m, Attention)] if batch.sm == 90 else []
+    splits = any(name.startswith("FLASH_ATTN") for name, _ in resolved.attention)
+    wide = max((m.num_heads * (m.kv_lora_rank or m.head_dim_v) for m in heads), default=0) // batch.layout.tp
+    cublas = facts.CUBLAS_WORKSPACE_HOPPER if batch.sm >= 90 else facts.CUBLAS_WORKSPACE
+    return Capture((large - small) // 4096, layers, cublas, wide if splits else 0)
 
 
 def _encoder_bytes(model: Model, dep: Deployment, resolved: Resolved) -> int:

@@ -33,6 +33,7 @@ class Holding(Struct, frozen=True):
     float_norm: int = 0  # float32 tensors of the query while it is normalised
     compiled: int = 2  # the old residual (an argument of the piece) and the new one
     compiled_experts: int = 0
+    squares: bool = False  # an MLP without a gate whose activation is squared into a third tensor
     tuned: bool = True  # the activation is one of Inductor's own kernels, which it tunes
 
 
@@ -42,7 +43,8 @@ _REBINDS = Holding(mlp=3, keeps_gate_up=False)
 _COPYING_NORMS = Holding(attention=5, mlp=5)
 # The layer hands its residual back to the loop, which keeps the last layer's too (commandr.py).
 _PARALLEL_BLOCKS = Holding(attention=4, mlp=5, compiled=3)
-_ONE_NORM = Holding(mlp=2)  # nemotron_h.py: a layer is one mixer; up, relu and square are all inside the MLP
+# nemotron_h.py: a layer is one mixer; up, relu and square are all inside the MLP
+_ONE_NORM = Holding(mlp=2, squares=True)
 # gelu is vLLM's own operation there; with experts, a dense MLP runs beside them
 _GEMMA_4 = Holding(tuned=False, compiled_experts=3)
 _DEEPSEEK = Holding(compiled_experts=1)  # deepseek_v2.py:1163: the residual is a clone
@@ -58,6 +60,22 @@ HOLDING: dict[str, Holding] = {
     "Llama4ForConditionalGeneration": Holding(mlp=3, keeps_gate_up=False, float_norm=2),
     "DeciLMForCausalLM": _REBINDS,
     "BambaForCausalLM": _REBINDS,
+    "AquilaForCausalLM": _REBINDS,
+    "ArceeForCausalLM": Holding(mlp=3, keeps_gate_up=False, squares=True),
+    "InternLM3ForCausalLM": _REBINDS,
+    "XverseForCausalLM": _REBINDS,
+    "LlamaModel": _REBINDS,
+    "MistralModel": _REBINDS,
+    "GlmForCausalLM": _REBINDS,
+    "Llama4ForCausalLM": Holding(mlp=3, keeps_gate_up=False, float_norm=2),
+    "BailingMoeV2ForCausalLM": _REBINDS,
+    "NemotronForCausalLM": Holding(squares=True),
+    "GPT2LMHeadModel": _REBINDS,
+    "GPTNeoXForCausalLM": _REBINDS,
+    "OPTForCausalLM": _REBINDS,
+    "PhiForCausalLM": _REBINDS,
+    "BloomForCausalLM": _REBINDS,
+    "Starcoder2ForCausalLM": _REBINDS,
     "Glm4ForCausalLM": _REBINDS,
     "Glm4vForConditionalGeneration": _REBINDS,
     "Olmo2ForCausalLM": _REBINDS,
