@@ -107,9 +107,9 @@ def answers(row: dict[str, Any], r: Resolved, plan: KvPlan | None) -> list[tuple
             out.append(("hash_block_size", theirs["hash_block_size"], plan.hash_block_size))
         out.append(("num_blocks", row["num_blocks"], plan.num_blocks))
         out.append(("tokens", row["tokens"], plan.logged_tokens))
-        out.append(("concurrency", row["concurrency"], round(plan.max_concurrency, 6)))
+        out.append(("concurrency", row.get("concurrency", 0.0), round(plan.max_concurrency, 6)))
         out.append(("blocks_per_request", row["blocks_per_request"], list(plan.blocks_per_request)))
-    if "groups" in row:
+    if row.get("groups"):
         told = [[{"tqfull": "full"}.get(g[0], g[0]), *g[1:]] for g in row["groups"]]
         out.append(("groups", told, groups_of(plan)))
         whole = plan.stage_bytes_per_block[0] if len(plan.stage_bytes_per_block) == 1 else plan.pool_all_bytes

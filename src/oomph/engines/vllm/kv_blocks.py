@@ -46,6 +46,7 @@ class Setup(Struct, frozen=True):
     uses_drafts: bool
     stages: tuple[tuple[int, int], ...]  # layer ranges of the pipeline stages
     gpu_name: str
+    kv_method: bool = False  # the checkpoint's quantisation has scales for caches of its own
     mla_rope: int = 0  # a rotary width the engine reads wrongly; 0 = the model's
 
 

@@ -58,9 +58,13 @@ def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRul
         elif not is_v4(model):
             chosen[i] = choose(q, s.attention_backend)
             _check_triton_fp8(chosen[i], q, s, d)
+            if q.kv_dtype == "fp8_e5m2" and s.kv_method:  # attention.py:168 (0.21.0) _init_kv_cache_quant
+                raise Refused("ValueError", "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.")
             if numbers and (d.mla_skip or not q.mla):
                 unquantised = replace(q, kv_dtype="auto")
                 plain[i] = unquantised, choose(unquantised, s.attention_backend)
+    for state in (m for i, m in enumerate(facts.mixers) if isinstance(m, State) and _used(i, facts, s)):
+        _check_groups(state, s.tp)
     w = Work(model, facts, s, d, rules, queries, chosen, plain)
     blocks = block_sizes(w)
     made: dict[Spec, tuple[list[int], str]] = {}
@@ -228,6 +232,13 @@ def _mla_specs(m: Attention, block: int, s: Setup, cache_dtype: str, backend: Ba
     width = indexer_width(m.indexer.head_dim)
     keys = Spec("mla", block, width, num_kv_heads=1, head_size=width, dtype="uint8", role="indexer")
     return [(keys, "DEEPSEEK_V32_INDEXER"), (main, backend.name)]
+
+
+def _check_groups(m: State, tp: int) -> None:
+    """mamba_mixer2.py:286 (0.21.0)."""
+    if m.kind == "mamba2" and m.groups % tp and m.groups != 1:
+        text = "If tensor parallel world size does not divide num_groups, then num_groups must equal 1."
+        raise Refused("AssertionError", text)
 
 
 def _state_spec(m: State, s: Setup, d: Defaults, blocks: Blocks) -> tuple[Spec, str]:

@@ -21,13 +21,21 @@ from oomph.engines.vllm.model_facts import drafting, facts_of, text_only
 from oomph.engines.vllm.resolve_attention import (
     cache_dtype,
     forced_backend,
+    has_kv_method,
     largest_item,
     layer_dtype,
     mm_prefix_lm,
     skipped_layers,
     verify_backend,
 )
-from oomph.engines.vllm.resolve_build import verify_blocks, verify_build, verify_config, verify_groups
+from oomph.engines.vllm.resolve_build import (
+    verify_blocks,
+    verify_build,
+    verify_config,
+    verify_groups,
+    verify_layers,
+    verify_towers,
+)
 from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode
 from oomph.engines.vllm.resolve_kernels import verify_kernels
 from oomph.engines.vllm.resolve_limits import (
@@ -238,15 +246,20 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
         ssm_dtype=ssm,
         uses_drafts=r.uses_drafts or external,
         stages=r.stages,
+        kv_method=has_kv_method(model, d),
         mla_rope=_mla_rope(model, d),
         gpu_name=gpu.driver_name or gpu.name,
     )
-    made = lay_out(model, facts, setup, d, rules(r.version))
     tp, dp, ep = r.tensor_parallel_size, r.data_parallel_size, r.enable_expert_parallel
-    towers = bool(model.towers) and not text_only(model, flags)
-    verify_blocks(facts, d, habits(r.version, gpu.sm), tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
+    build_habits = habits(r.version, gpu.sm)
+    towers = bool(model.towers) and not text_only(model, flags) and flags.get("mm_encoder_tp_mode") != "data"
+    if towers:
+        verify_towers(model, tp, build_habits)
+    made = lay_out(model, facts, setup, d, rules(r.version))
+    verify_layers(model, build_habits, tp=tp, dp=dp, ep=ep)
+    verify_blocks(facts, d, build_habits, tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
     verify_groups(facts, r.version, tp=tp, dp=dp, ep=ep)
-    verify_kernels(facts, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype)
+    verify_kernels(facts, r.version, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype)
     return replace(
         r,
         block_size=made.block_size,

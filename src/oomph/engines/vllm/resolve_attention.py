@@ -41,6 +41,16 @@ def _checkpoint_dtype(model: Model, d: Defaults, sm: int) -> str:
     return "auto"
 
 
+def has_kv_method(model: Model, d: Defaults) -> bool:
+    """Whether get_quant_method gives the attention layers a BaseKVCacheMethod."""
+    q = model.quantization
+    if q is None:
+        return False
+    if q.method == "compressed-tensors":
+        return bool(q.kv_cache) or not d.e5m2_without_scheme
+    return q.method.startswith(("fp8", "modelopt", "quark", "deepseek_v4"))
+
+
 def layer_dtype(model: Model, resolved: str, d: Defaults) -> str:
     """The dtype the layers end up with: compressed-tensors' kv_cache_scheme acts in the layer (attention.py)."""
     q = model.quantization

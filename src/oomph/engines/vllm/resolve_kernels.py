@@ -1,72 +1,215 @@
 """Which kernel runs a packed integer linear layer, and vLLM's words where none does.
 
-model_executor/kernels/linear/__init__.py:478 (0.21.0) asks the CUDA kernels in order; Marlin takes every shape whose
-outputs divide by 64 and inputs by 128. Machete (Hopper) is stricter in outputs and looser in inputs; Exllama takes
-float16 only; the others need packages or dtypes that a serve command does not bring.
+model_executor/kernels/linear/__init__.py:478 (0.21.0) asks the CUDA kernels in order (mixed_precision/*.py,
+can_implement); a packed layer that none takes is refused with every kernel's reason.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from msgspec import Struct
+
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts
 from oomph.engines.vllm.shard import in_features, outs
-from oomph.ir.model import Linear
+from oomph.facts.vllm.kernels import CAPABILITY, KERNELS
+from oomph.facts.vllm.versions import pick
+from oomph.ir.model import Scheme
 
 _MARLIN_N, _MARLIN_K = 64, 128  # marlin_utils.py GPTQ_MARLIN_MIN_THREAD_N, _K
 _MACHETE_N, _MACHETE_K = 128, 64  # machete_utils.py MACHETE_PREPACKED_BLOCK_SHAPE
+_ALLSPARK = 16  # allspark_utils.py ALLSPARK_AMPERE_N_ALIGN, _K_ALIGN
 
 
-def verify_kernels(facts: ModelFacts, *, tp: int, sm: int, dtype: str) -> None:
-    for linear in facts.packed:
-        n, k = sum(outs(linear, tp)), in_features(linear, tp)
-        trouble = _marlin(linear, n, k)
-        if not n or not trouble or dtype == "float16" or not sm >= 75:
+class Case(Struct, frozen=True):
+    """MPLinearLayerConfig."""
+
+    n: int  # outputs and inputs on this rank
+    k: int
+    k_full: int
+    scheme: Scheme
+    half: bool  # activations in float16
+    sm: int
+    padded: bool
+
+    @property
+    def group(self) -> int:
+        return self.scheme.group_size if self.scheme.group_size > 0 else -1
+
+    @property
+    def cut(self) -> bool:
+        """A scale group lies across two ranks."""
+        return 0 < self.group < self.k_full and self.k % self.group != 0
+
+    @property
+    def kind(self) -> str:
+        """The weights' scalar type."""
+        bits = self.scheme.bits
+        return f"uint{bits}b{1 << bits - 1}" if self.scheme.symmetric else f"uint{bits}"
+
+
+def verify_kernels(facts: ModelFacts, version: str, *, tp: int, sm: int, dtype: str) -> None:
+    kernels = pick(KERNELS, version)
+    for linear in facts.packed if sm >= 60 else ():
+        assert linear.scheme is not None
+        sizes = outs(linear, tp)
+        case = Case(
+            sum(sizes),
+            in_features(linear, tp),
+            linear.in_features,
+            linear.scheme,
+            dtype == "float16",
+            sm,
+            kernels.padded,
+        )
+        if linear.scheme.method == "awq":
+            _verify_awq(case)
+        elif sizes:
+            _verify(case, kernels.names)
+
+
+def _verify_awq(c: Case) -> None:
+    """awq.py:198 (0.21.0): where Marlin does not take the shape, the plain kernels want whole groups and words."""
+    side = "input" if c.cut else "output" if _tiles(c) and c.n % (32 // c.scheme.bits) else ""
+    if side:
+        raise Refused(
+            "ValueError",
+            f"The {side} size is not aligned with the quantized weight shape. This can be caused by too large tensor "
+            "parallel size.",
+        )
+
+
+def _verify(c: Case, names: tuple[str, ...]) -> None:
+    reasons = []
+    for name in names:
+        least = CAPABILITY[name]
+        if least > c.sm:
+            reasons.append(f"{name}LinearKernel requires capability {least}, current compute  capability is {c.sm}")
             continue
-        if sm == 90 and n % _MACHETE_N == 0 and k % _MACHETE_K == 0:
-            continue
-        reasons = "\n".join(_reasons(trouble, n, sm))
-        text = f"Failed to find a kernel that can implement the WNA16 linear layer. Reasons: \n{reasons}"
-        raise Refused("ValueError", text)
+        trouble = _TROUBLE[name](c)
+        if not trouble:
+            return
+        reasons.append(f" {name}LinearKernel cannot implement due to: {trouble}")
+    lines = "\n".join(reasons)
+    raise Refused(
+        "ValueError", f"Failed to find a kernel that can implement the WNA16 linear layer. Reasons: \n{lines}"
+    )
 
 
-def _marlin(linear: Linear, n: int, k: int) -> str:
-    assert linear.scheme is not None
+def _tiles(c: Case) -> str:
+    """marlin_utils.py:165 verify_marlin_supports_shape."""
     advice = "Consider reducing tensor_parallel_size or running with --quantization gptq."
-    group = linear.scheme.group_size
-    if n % _MARLIN_N:
-        return f"Weight output_size_per_partition = {n} is not divisible by  min_thread_n = {_MARLIN_N}. {advice}"
-    if k % _MARLIN_K:
-        return f"Weight input_size_per_partition = {k} is not divisible by min_thread_k = {_MARLIN_K}. {advice}"
-    if 0 < group < linear.in_features and k % group:
-        return f"Weight input_size_per_partition = {k} is not divisible by group_size = {group}. {advice}"
+    if c.n % _MARLIN_N:
+        return f"Weight output_size_per_partition = {c.n} is not divisible by  min_thread_n = {_MARLIN_N}. {advice}"
+    if c.k % _MARLIN_K:
+        return f"Weight input_size_per_partition = {c.k} is not divisible by min_thread_k = {_MARLIN_K}. {advice}"
+    if c.cut:
+        return f"Weight input_size_per_partition = {c.k} is not divisible by group_size = {c.group}. {advice}"
     return ""
 
 
-def _reasons(marlin: str, n: int, sm: int) -> list[str]:
-    def cannot(kernel: str, why: str) -> str:
-        return f" {kernel} cannot implement due to: {why}"
-
-    if sm < 90:
-        early = [f"{k} requires capability 90, current compute  capability is {sm}" for k in _HOPPER]
-    else:
-        hopper = sm == 90
-        machete = f"Output features size must be divisible by {_MACHETE_N}" if n % _MACHETE_N else "Input features size"
-        early = [
-            cannot(_HOPPER[0], f"CUTLASS W4A8 {'only supports FP8 (e4m3) activations' if hopper else _ONLY_HOPPER}"),
-            cannot(_HOPPER[1], machete if hopper else f"Machete {_ONLY_HOPPER}"),
-        ]
-    return [
-        *early,
-        cannot("AllSparkLinearKernel", f"AllSpark currently does not support device_capability = {sm}."),
-        cannot("MarlinLinearKernel", marlin),
-        cannot(
-            "ConchLinearKernel",
-            "conch-triton-kernels is not installed, please install it via `pip install conch-triton-kernels` "
-            "and try again!",
-        ),
-        cannot("ExllamaLinearKernel", "Exllama only supports float16 activations"),
-    ]
+def _marlin(c: Case) -> str:
+    listed = "uint4b8 uint8b128 float8_e4m3fn float4_e2m1f" if c.scheme.symmetric else "uint4"
+    if c.kind not in listed.split():
+        return f"Quant type ({c.kind}) not supported by  Marlin, supported types are: {_listed(listed)}"
+    if c.group not in (-1, 32, 64, 128):
+        return f"Group size ({c.group}) not supported by Marlin, supported group sizes are: [-1, 32, 64, 128]"
+    if not c.padded:
+        return _tiles(c)
+    return f"in_features per partition {c.k} is not divisible by group_size = {c.group}." if c.cut else ""
 
 
-_HOPPER = ("CutlassW4A8LinearKernel", "MacheteLinearKernel")
+def _machete(c: Case) -> str:
+    if c.sm != 90:
+        return f"Machete {_ONLY_HOPPER}"
+    if c.scheme.desc_act and c.k != c.k_full:
+        return _reordered("Machete")
+    if c.group not in (-1, 64, 128):
+        return f"Group size ({c.group}) not supported by Machete, supported group sizes are: [-1, 64, 128]"
+    if c.k % _MACHETE_K:
+        return f"Input features size must be divisible by {_MACHETE_K}"
+    return f"Output features size must be divisible by {_MACHETE_N}" if c.n % _MACHETE_N else ""
+
+
+def _allspark(c: Case) -> str:
+    if c.scheme.desc_act:
+        return "Act reordering currently not supported by AllSpark"
+    if not c.scheme.symmetric:
+        return "Zero points currently not supported by AllSpark"
+    if c.sm >= 90:
+        return f"AllSpark currently does not support device_capability = {c.sm}."
+    if c.group != -1:
+        return f"For Ampere GPU, AllSpark does not support group_size = {c.group}. Only group_size = -1 are supported."
+    if c.kind != "uint8b128":
+        return (
+            f"For Ampere GPU, AllSpark does not support quant type ({c.kind}). Only quant type "
+            "([ScalarType.uint8b128]) are supported."
+        )
+    if c.k % _ALLSPARK or c.n % _ALLSPARK:
+        return (
+            f"AllSpark needs input_size_per_partition % {_ALLSPARK} = 0 and output_size_per_partition % {_ALLSPARK} = "
+            "0 for Ampere GPU optimized kernels."
+        )
+    return ""
+
+
+def _conch(c: Case) -> str:
+    if c.group not in (-1, 128):
+        return f"Group size ({c.group}) not supported by ConchLinearKernel, supported group sizes are: [-1, 128]"
+    return (
+        "conch-triton-kernels is not installed, please install it via `pip install conch-triton-kernels` and try again!"
+    )
+
+
+def _exllama(c: Case) -> str:
+    if c.scheme.desc_act and c.k != c.k_full:
+        return _reordered("Exllama")
+    if c.n % (32 // c.scheme.bits):
+        return (
+            "Output features must be a multiple of the pack factor (32 / num_bits) so that we can correctly pack the "
+            "zero points"
+        )
+    if not c.half:
+        return "Exllama only supports float16 activations"
+    if not c.scheme.symmetric:
+        return f"Quant type ({c.kind}) not supported by Exllama, supported types are: {_listed('uint4b8 uint8b128')}"
+    if c.group <= 0:
+        return f"Group size ({c.group}) must be positive, Exllama does not support channelwise quantization"
+    if c.k_full % c.group:
+        return f"Group size ({c.group}) does not evenly divide the number of input features ({c.k_full})"
+    return ""
+
+
+def _triton(c: Case) -> str:
+    if c.scheme.bits != 4:
+        return f"Quant type {c.kind} not supported; supported: {_listed('uint4b8 uint4')}"
+    if c.n % 8:
+        return f"Output features ({c.n}) must be divisible by 8 (8 int4 values packed per int32)"
+    group = c.group if c.group != -1 else c.k
+    return f"Input features {c.k} not divisible by group size {group}" if c.k % group else ""
+
+
+def _cutlass(c: Case) -> str:
+    return f"CUTLASS W4A8 {'only supports FP8 (e4m3) activations' if c.sm == 90 else _ONLY_HOPPER}"
+
+
+def _listed(names: str) -> str:
+    return "[" + ", ".join(f"ScalarType.{n}" for n in names.split()) + "]"
+
+
+def _reordered(kernel: str) -> str:
+    return f"Act reordering currently not supported by {kernel}, when the input features are partitioned across devices"
+
+
 _ONLY_HOPPER = "requires compute capability of 90 (Hopper)"
+_TROUBLE: dict[str, Callable[[Case], str]] = {
+    "CutlassW4A8": _cutlass,
+    "Machete": _machete,
+    "AllSpark": _allspark,
+    "Marlin": _marlin,
+    "Conch": _conch,
+    "Exllama": _exllama,
+    "TritonW4A16": _triton,
+    "Humming": lambda c: "Humming is not installed",
+}

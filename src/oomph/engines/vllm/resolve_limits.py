@@ -146,10 +146,10 @@ def derived_length(model: Model, d: Defaults) -> tuple[float, str]:
 def resolve_length(model: Model, asked: int | None, environment: Mapping[str, str], d: Defaults) -> int:
     if asked is not None and asked < -1:
         raise invalid("ModelConfig", outside("max_model_len", "greater_than_equal", -1, asked))
-    if asked == 0 and d.sizes_are_fields:
-        text = "max_model_len must be a positive integer, got int: 0. Example: max_model_len=2048"
-        raise Refused("ValidationError", text)
     derived, key = derived_length(model, d)
+    if d.sizes_are_fields and (asked == 0 or (asked == -1 and key == "None")):
+        text = f"max_model_len must be a positive integer, got int: {asked}. Example: max_model_len=2048"
+        raise Refused("ValidationError", text)
     if asked is not None and key == "None":
         return asked  # nothing says how long the model may be
     if asked is None or asked == -1:
@@ -161,7 +161,7 @@ def resolve_length(model: Model, asked: int | None, environment: Mapping[str, st
     most = model.param("model_max_length", 0)
     if (most and asked <= float(most)) or environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") not in ("", "0"):
         return asked
-    rope = any(isinstance(m, Attention) and m.rope for layer in model.layers[:1] for m in layer.mixers)
+    rope = any(isinstance(m, Attention) and m.rope for layer in model.layers for m in layer.mixers)
     is_float = d.length_is_float == "always" or (d.length_is_float == "rope" and rope)
     shown = derived if is_float and "gemma3" not in model.model_type else int(derived)
     raise Refused(

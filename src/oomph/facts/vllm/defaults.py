@@ -70,6 +70,7 @@ class Defaults(Struct, frozen=True):
     kv_dtypes: tuple[str, ...]
     triton_fp8_text: str
     triton_mla_fp8_text: bool
+    e5m2_without_scheme: bool
     mamba_cache_modes: tuple[str, ...]
     mm_prefix: bool
     mm_prefix_needs_mm: bool
@@ -158,6 +159,7 @@ def defaults(version: str) -> Defaults:
         kv_dtypes=words(caches.KV_DTYPES),
         triton_fp8_text=str(of(caches.TRITON_FP8_TEXT)),
         triton_mla_fp8_text=yes(caches.TRITON_MLA_FP8_TEXT),
+        e5m2_without_scheme=yes(caches.E5M2_WITHOUT_SCHEME),
         mamba_cache_modes=words(caches.MAMBA_CACHE_MODES),
         mm_prefix=yes(caches.MM_PREFIX),
         mm_prefix_needs_mm=yes(caches.MM_PREFIX_NEEDS_MM),
