@@ -133,15 +133,19 @@ _HEADER = re.compile(
 
 
 def _split(line: RawLine) -> Iterator[RawLine]:
-    starts = [match.start() for match in _HEADER.finditer(line.text)] if len(line.text) > 80 else []
+    text = line.text
+    if len(text) < 80 or text.count("INFO ") + text.count("ERROR ") + text.count("WARNING ") < 2:
+        yield line
+        return
+    starts = [match.start() for match in _HEADER.finditer(text)]
     if len(starts) < 2:
         yield line
         return
-    ends = [*starts[1:], len(line.text)]
-    if line.text[: starts[0]].strip():
+    ends = [*starts[1:], len(text)]
+    if text[: starts[0]].strip():
         starts[0] = 0  # what stands before the first header is its prefix
     for start, end in zip(starts, ends):
-        yield RawLine(line.number, line.text[start:end])
+        yield RawLine(line.number, text[start:end])
 
 
 def unfold(raw: tuple[RawLine, ...]) -> Iterator[RawLine]:
