@@ -137,8 +137,8 @@ def _context(resolved: Resolved, rank: Rank) -> Term:
 
 def _non_torch(dep: Deployment, resolved: Resolved, rank: Rank) -> Term:
     """What grows outside PyTorch from the first snapshot to the end of profiling."""
-    sm, row = rank.device.sm, pick(outside.NON_TORCH, resolved.version)
-    n = row.other if sm != 90 else row.hopper_eager if resolved.enforce_eager else row.hopper
+    sm = rank.device.sm
+    n = outside.non_torch_bytes(pick(outside.NON_TORCH, resolved.version), sm, eager=resolved.enforce_eager)
     if _distributed(resolved):
         n += outside.nccl_grows(sm)
         if not pick(outside.BUDGET, resolved.version).snapshot_after_nccl:

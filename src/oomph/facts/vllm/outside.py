@@ -52,23 +52,33 @@ def context_bytes(sm_count: int) -> int:
 
 # --- what grows outside PyTorch while profiling ---------------------------------------------------------------------
 
+_SHARP = frozenset((90, 100, 103))  # Hopper, B200, B300
+
 
 class NonTorch(Range, frozen=True):
-    """Kernels' code as it is loaded, libraries' own buffers: on Hopper, and on the other cards."""
+    """Kernels' code as it is loaded, libraries' own buffers: on Hopper and B200, and on the other cards."""
 
-    hopper_eager: int
-    hopper: int
+    large_eager: int
+    large: int
     other: int
 
 
-# Hopper since 0.17.0 (torch 2.10 and newer): measured on an H200 with 0.21.0; before: 0.13 GiB on an H100 with 0.11.0.
-# Other cards: 0.07 GiB (Blackwell 16 GB, 0.26.0), 0.10 (A100, 0.31.0), 0.02 to 0.07 before (A100, L40S, A6000).
+# Hopper since 0.17.0 (torch 2.10 and newer): measured on an H200 with 0.21.0, and what start-ups of four B200 leave
+# unexplained otherwise; before: 0.13 GiB on an H100 with 0.11.0. Other cards: 0.07 GiB (16 GB, 0.26.0), 0.10 (A100,
+# 0.31.0), 0.02 to 0.07 before (A100, L40S, A6000).
 NON_TORCH: tuple[NonTorch, ...] = (
-    NonTorch(hopper_eager=241_172_480, hopper=249_561_088, other=90 * MIB, since="0.17.0"),
-    NonTorch(hopper_eager=133 * MIB, hopper=133 * MIB, other=60 * MIB, until="0.17.0"),
+    NonTorch(large_eager=241_172_480, large=249_561_088, other=90 * MIB, since="0.17.0"),
+    NonTorch(large_eager=133 * MIB, large=133 * MIB, other=60 * MIB, until="0.17.0"),
 )
 # of them, there before the first weight: 722,272,256 B beside the allocator then, 552,402,944 B at the first snapshot
 NON_TORCH_BEFORE_LOAD = 162 * MIB
+
+
+def non_torch_bytes(row: NonTorch, sm: int, *, eager: bool) -> int:
+    if sm not in _SHARP:
+        return row.other
+    return row.large_eager if eager else row.large
+
 
 # --- communicators -------------------------------------------------------------------------------------------------
 
@@ -81,7 +91,6 @@ NCCL_BYTES = 200 * MIB
 NCCL_BYTES_SHARP = 950 * MIB
 _NCCL_GROWS = 100 * MIB
 _NCCL_GROWS_SHARP = 430 * MIB
-_SHARP = frozenset((90, 100, 103))
 
 
 def nccl_bytes(sm: int) -> int:
