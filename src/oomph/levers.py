@@ -107,7 +107,7 @@ def gain(before: Plan, after: Plan) -> int:
     if stage == "kv_check":
         if not after.fits and earlier(after.verdict.stage, stage):
             return 0
-        return min(_room(after), 0) - _room(before)
+        return _room(after) - _room(before)
     return _peak(before, stage) - _peak(after, stage)
 
 
@@ -156,7 +156,8 @@ def _changes(plan: Plan, model: Model) -> Iterator[Change]:
             )
     for n in (256, 64, 16, 8, 1):
         if seqs > n:
-            yield f"--max-num-seqs {n}", {"max_num_seqs": n}, f"at most {n} requests at once", 2
+            people = f"at most {n} requests at once" if n > 1 else "one request at a time"
+            yield f"--max-num-seqs {n}", {"max_num_seqs": n}, people, 2
     for n in (8192, 4096, 2048, 1024):
         if tokens > n >= min(seqs, 1024):
             yield f"--max-num-batched-tokens {n}", {"max_num_batched_tokens": n}, "longer prompts take more steps", 2

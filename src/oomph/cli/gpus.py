@@ -52,7 +52,7 @@ def command(
 
         print(dumps({"schema": 1, "gpus": devices}))
         return 0
-    print(f"  {'':<30}{'GiB':>8}{'in use':>8}{'compute':>9}{'GB/s':>7}  total is")
+    print(f"  {'':<25}{'GiB':>8}{'in use':>8}{'compute':>9}{'GB/s':>7}  total is")
     for d in devices:
         print(_line(d))
     sys.stdout.flush()
@@ -165,5 +165,5 @@ def _line(d: Device) -> str:
     capability = f"{d.capability[0]}.{d.capability[1]}" if d.capability != (0, 0) else "?"
     speed = f"{d.bandwidth / 1e9:.0f}" if d.bandwidth else "?"
     shared = ", shared with the CPU" if d.unified else ""
-    line = f"  {d.name[:29]:<30}{d.total_bytes / GIB:>8.2f}{used:>8}{capability:>9}{speed:>7}  {d.total_basis}{shared}"
+    line = f"  {d.name[:24]:<25}{d.total_bytes / GIB:>8.2f}{used:>8}{capability:>9}{speed:>7}  {d.total_basis}{shared}"
     return line.rstrip()

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TextIO
 
 from oomph.compare import Comparison, Row
-from oomph.report.text import Style
+from oomph.report.terminal import Style, columns, wrap
 from oomph.units import gib
 
 NAMES = {"vllm": "vLLM", "llamacpp": "llama.cpp", "ollama": "Ollama"}
@@ -21,21 +21,21 @@ def print_comparison(made: Comparison, out: TextIO | None = None) -> None:
 def render(made: Comparison, style: Style) -> str:
     gpus = " + ".join(f"{n} x {name}" if n > 1 else name for name, n in Counter(made.gpus).items())
     lines = ["", f"  {style.bold(made.model)} on {gpus}, {made.context:,} tokens of context", ""]
-    lines.append(f"  {'':<16}{'fits':<10}{'users':>6}{'on GPUs':>10}{'on CPU':>10}{'bits':>6}  checkpoint")
+    lines.append(f"  {'':<11}{'fits':<8}{'users':>6}{'on GPUs':>10}{'on CPU':>10}{'bits':>6}  checkpoint")
     for r in made.rows:
-        lines.append(f"  {style.bold(f'{NAMES[r.engine]:<16}')}{_verdict(r, style)}{_figures(r)}  {r.checkpoint}")
+        lines.append(f"  {style.bold(f'{NAMES[r.engine]:<11}')}{_verdict(r, style)}{_figures(r)}  {r.checkpoint}")
         if r.why:
             short = f", {gib(r.short_bytes)} short" if r.short_bytes else ""
-            lines.append(f"  {'':<16}{style.dim(r.why + short)}")
-    lines += ["", f"  {style.bold('Take')}     {made.advice}", ""]
+            lines.append(f"  {'':<11}{style.dim(r.why + short)}")
+    lines += ["", *wrap(f"{style.bold('Take')}     {made.advice}", columns(), "  ", " " * 11), ""]
     lines += [f"  {NAMES[r.engine]:<10}{r.command}" for r in made.rows if r.fits and r.command]
     lines += ["", f"  {style.dim('users: requests of the whole context at once; bits: a weight, on average')}"]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(lines).rstrip() + "\n\n"
 
 
 def _verdict(r: Row, style: Style) -> str:
     text = "yes" if r.on_gpu else "partly" if r.fits else "no"
-    return {"yes": style.good, "no": style.bad}.get(text, style.bold)(f"{text:<10}")
+    return {"yes": style.good, "no": style.bad}.get(text, style.bold)(f"{text:<8}")
 
 
 def _figures(r: Row) -> str:

@@ -6,7 +6,7 @@ import sys
 from typing import Any, TextIO
 
 from oomph.diff import Change, Diff
-from oomph.report.text import Style
+from oomph.report.terminal import Style, columns, folded, title
 from oomph.units import human
 
 _COUNTS = {"kv_tokens", "num_blocks", "max_concurrency"}
@@ -20,6 +20,7 @@ _NAMES = {
     "cudagraph": "CUDA graphs",
     "non_torch": "outside PyTorch",
     "load_peak": "load peak",
+    "num_blocks": "KV cache blocks",
 }
 
 
@@ -30,7 +31,8 @@ def print_diff(made: Diff, out: TextIO | None = None) -> None:
 
 def render(made: Diff, style: Style) -> str:
     a, b = made.before, made.after
-    lines = ["", f"  {style.bold(_name(a))}  ->  {style.bold(_name(b))}", ""]
+    width = columns()
+    lines = ["", *title([style.bold(_name(a)), "->", style.bold(_name(b))], width), ""]
     lines += [f"  {'':<30}  {_side(a):>22}  {_side(b):>22}"]
     for change in made.changes:
         if change.kind in ("figure", "verdict"):
@@ -47,12 +49,12 @@ def render(made: Diff, style: Style) -> str:
             by_release.setdefault(step.since, []).append(step)
         for release, moved in by_release.items():
             lines += [f"  {release if i == 0 else '':<8} {_short(c)}" for i, c in enumerate(moved[:6])]
-    lines += [f"  {style.bad('flag')}     {sentence}" for sentence in made.flags]
+    lines += [folded(f"  {style.bad('flag')}     {sentence}", width) for sentence in made.flags]
     if not made.changes:
         lines.append("  nothing moves")
     if not b.fits and b.verdict.message:
-        lines += ["", f"  vLLM     {b.verdict.message}"]
-    return "\n".join(lines) + "\n"
+        lines += ["", folded(f"  vLLM     {' '.join(b.verdict.message.split())}", width)]
+    return "\n".join(lines) + "\n\n"
 
 
 def _name(plan: Any) -> str:
@@ -77,9 +79,13 @@ def _show(what: str, value: Any) -> str:
 
 
 def _row(c: Change) -> str:
-    name = _NAMES.get(c.what, c.what.replace("_", " "))
-    return f"  {name:<30}  {_show(c.what, c.before):>22}  {_show(c.what, c.after):>22}"
+    return f"  {_label(c):<30}  {_show(c.what, c.before):>22}  {_show(c.what, c.after):>22}"
+
+
+def _label(c: Change) -> str:
+    """A figure in words, a setting in vLLM's own."""
+    return _NAMES.get(c.what, c.what if c.kind == "setting" else c.what.replace("_", " "))
 
 
 def _short(c: Change) -> str:
-    return f"{_NAMES.get(c.what, c.what)}: {_show(c.what, c.before)} -> {_show(c.what, c.after)}"
+    return f"{_label(c)}: {_show(c.what, c.before)} -> {_show(c.what, c.after)}"

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from oomph.commands import to_command
 from oomph.commands.shell import quote
-from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
-from oomph.report.text import Style
+from oomph.report.terminal import Style, clean, columns, title, wrap
+from oomph.report.text import gpus_line
 from oomph.search.fit import Answer, Fit
-from oomph.units import gib, human
+from oomph.units import human
 
 _ROWS = 8
 
@@ -25,9 +23,9 @@ def print_fit(found: Fit, *, everything: bool = False, out: TextIO | None = None
 
 
 def render(found: Fit, style: Style, *, everything: bool = False, width: int = 0) -> str:
-    width = width or min(shutil.get_terminal_size((100, 24)).columns, 110)
-    lines = ["", f"  {style.bold(found.model)}   {_engine(found)}   {gpus_line(found.gpus)}", ""]
-    lines += _wrapped(_verdict(found, style), width, "  ")
+    width = width or columns()
+    lines = ["", *title([style.bold(clean(found.model)), _engine(found), gpus_line(found.gpus)], width), ""]
+    lines += _wrapped(_verdict(found, style), width, "  ", " " * 11)
     if found.pick is not None:
         lines += ["", *_command(found.pick, width), "", *_gives(found.pick, style, width)]
     front = found.front or found.nearest
@@ -38,14 +36,21 @@ def render(found: Fit, style: Style, *, everything: bool = False, width: int = 0
     if found.neighbours:
         lines += ["", f"  {style.bold('One step further')}"]
         for n in found.neighbours:
-            lines += _wrapped(f"{n.change:<42} {_first(n.why)}", width, "    ", " " * 6)
+            lines += _beside(n.change, _first(n.why), width)
     if found.refused:
         lines += ["", f"  {style.bold('Not chosen')}"]
         for r in found.refused:
-            lines += _wrapped(f"{r.checkpoint:<42} {_first(r.why)}", width, "    ", " " * 6)
+            lines += _beside(r.checkpoint, _first(r.why), width)
     lines += [line for note in found.notes for line in _wrapped(f"note     {note}", width, "  ", " " * 11)]
     lines += ["", *_basis(found, style, width)]
     return "\n".join(lines) + "\n"
+
+
+def _beside(name: str, why: str, width: int) -> list[str]:
+    """A name and its reason: in one line where both fit, else the reason below."""
+    if len(name) <= 42 and 47 + len(why) <= width:
+        return [f"    {name:<42} {why}"]
+    return [f"    {name}", *_wrapped(why, width, " " * 6)]
 
 
 def _first(text: str) -> str:
@@ -66,15 +71,6 @@ def _engine(found: Fit) -> str:
         return "vLLM"
     e = found.pick.plan.deployment.engine
     return f"vLLM {e.version}" + (f" ({e.version_from})" if e.version_from and e.version_from != "--engine" else "")
-
-
-def gpus_line(gpus: tuple[Device, ...]) -> str:
-    names: dict[str, int] = {}
-    for g in gpus:
-        used = f", {gib(g.used_bytes)} in use" if g.used_bytes else ""
-        label = f"{g.name} ({gib(g.total_bytes)}{used})"
-        names[label] = names.get(label, 0) + 1
-    return " + ".join(f"{n} x {label}" if n > 1 else label for label, n in names.items())
 
 
 def asked(found: Fit) -> str:
@@ -166,7 +162,9 @@ def _front(found: Fit, answers: Sequence[Answer], style: Style, width: int) -> I
         p = a.point
         mark = ">" if a is found.pick else " "
         quality = f"{a.precision} -{p.quality:.1f}" if p.quality else a.precision
-        yield f"  {mark} {p.context:>9,}{p.users:>7}{quality:>12}{a.relative_speed:>7.0%}  {p.arm.model}"
+        # the command above has the whole name; a narrow screen has room for its last part
+        name = p.arm.model if 41 + len(p.arm.model) <= width else p.arm.model.rpartition("/")[2]
+        yield f"  {mark} {p.context:>9,}{p.users:>7}{quality:>12}{a.relative_speed:>7.0%}  {name}"
         if a.note:
             yield from (style.dim(line) for line in _wrapped(a.note, width, " " * 41))
 
@@ -182,9 +180,4 @@ def _basis(found: Fit, style: Style, width: int) -> list[str]:
 
 
 def _wrapped(text: str, width: int, first: str, rest: str = "") -> list[str]:
-    if "\033" in text and len(text) < width + 16:
-        return [first + text]
-    return textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=rest or first, break_long_words=False,
-        break_on_hyphens=False, drop_whitespace=True,
-    ) or [""]  # fmt: skip
+    return wrap(text, width, first, rest or first)

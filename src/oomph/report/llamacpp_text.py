@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 from oomph.engines.llamacpp.advice import Advice, advice
-from oomph.ir.plan import KvGroup, Plan, RankPlan
+from oomph.ir.plan import KvGroup, Plan
 from oomph.plan import run
-from oomph.report.text import Style, cell, folded, gpus_line, ledger
+from oomph.report.advice_text import rows
+from oomph.report.bars import bars
+from oomph.report.ledger_text import ledger
+from oomph.report.terminal import Style, clean, columns, folded, title
+from oomph.report.text import gpus_line, notes
 from oomph.units import MIB, gib, human
 
 _FAILS = {"weights_load": "while loading the weights", "kv_alloc": "while creating the context"}
 
 
 def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0) -> str:
-    width = width or min(shutil.get_terminal_size((100, 24)).columns, 110)
+    width = width or columns()
     e = plan.deployment.engine
     name = "Ollama" if e.name == "ollama" else "llama.cpp"
-    lines = [
-        "",
-        f"  {style.bold(plan.model)}   {name} {e.version}   {gpus_line(plan)}",
-        "",
-        f"  {_verdict(plan, style)}",
-        "",
-    ]
+    head = [style.bold(clean(plan.model)), f"{name} {e.version}", gpus_line(plan.deployment.gpus)]
+    lines = ["", *title(head, width), "", f"  {_verdict(plan, style)}", ""]
     if plan.ranks:
-        lines += [f"  {_bar(r, width - 4)}" for r in plan.ranks]
-        lines += ["", *_what(plan, style), *_identity(plan, style), *_advice(plan, style)]
+        lines += bars(plan, style, width)
+        lines += ["", *_what(plan, style), *_identity(plan, style), *_advice(plan, style, width)]
     if everything:
-        lines += ledger(plan, style)
-    lines += [f"  {style.dim('note     ')}{w}" for w in plan.warnings]
-    lines += [f"  {style.dim('assumed  ' + a)}" for a in plan.assumptions]
+        lines += ledger(plan, style, width)
+    lines += notes(plan, style)
     return "\n".join(folded(line, width) for line in lines).rstrip() + "\n"
 
 
@@ -58,21 +55,6 @@ def _verdict(plan: Plan, style: Style) -> str:
         )
     where = "the GPUs" if len(plan.ranks) > 1 else "the GPU"
     return style.good("FITS") + f"   all {r['layers']} layers on {where}; {context}{close}"
-
-
-def _bar(r: RankPlan, width: int) -> str:
-    t = r.terms
-    sizes = [
-        ("others", r.used_by_others_bytes), ("context", t["context"].bytes), ("weights", t["weights"].bytes),
-        ("KV", t["kv_cache"].bytes + t["state"].bytes), ("compute", t["compute"].bytes),
-    ]  # fmt: skip
-    used = sum(n for _, n in sizes)
-    name = f"GPU {r.rank}"
-    room = max(20, width - len(name) - 30)
-    scale = room / max(used, r.total_bytes)
-    cells = "".join(cell(label, n, round(n * scale)) for label, n in sizes)
-    end = "" if used <= r.total_bytes else "!!"
-    return f"{name}  [{cells}{'.' * max(0, room - len(cells))}]{end} {gib(used)} of {gib(r.total_bytes)}"
 
 
 def _what(plan: Plan, style: Style) -> list[str]:
@@ -115,7 +97,7 @@ def _identity(plan: Plan, style: Style) -> list[str]:
     return lines
 
 
-def _advice(plan: Plan, style: Style) -> list[str]:
+def _advice(plan: Plan, style: Style, width: int) -> list[str]:
     r = plan.resolved
     tight = not plan.fits or r["layers"] > r["offloaded"] or bool(r["host"]["parts"].get("experts"))
     lines = []
@@ -127,16 +109,18 @@ def _advice(plan: Plan, style: Style) -> list[str]:
     if plan.fits:  # it runs: only what takes work off the CPU is of use
         found = [x for x in found if x.host_weights < r["host"]["weights"] * 0.95]
     best = _best(found)
-    for i, x in enumerate(best):
-        head = style.bold("Works    ") if i == 0 else " " * 9
-        cpu = f", {x.on_cpu} layers on the CPU" if x.on_cpu else ""
-        lines.append(f"  {head}{x.label:<30} {x.context:,} tokens{cpu} ({x.cost})")
+    lines += rows("Works", [(x.label, _effect(x)) for x in best], style, width)
     idle = [x.label for x in found if not x.fits and x.gain_bytes <= 0]
     if idle and not plan.fits:
         lines.append(f"  {style.bold('Useless  ')}{', '.join(idle[:4])}: they do not make the full GPU any emptier")
     if not plan.fits and not best:
         lines.append(f"  {style.bold('Works    ')}no single flag: a smaller model, more or larger GPUs")
     return lines
+
+
+def _effect(x: Advice) -> str:
+    cpu = f", {x.on_cpu} layers on the CPU" if x.on_cpu else ""
+    return f"{x.context:,} tokens{cpu} ({x.cost})"
 
 
 def _best(found: list[Advice]) -> list[Advice]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from oomph.errors import InputError
 from oomph.report.simulate_text import lines
-from oomph.report.text import Style
+from oomph.report.terminal import Style
 from oomph.simulate.api import Held, Setup, Simulation
 from oomph.simulate.result import Result
 

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from msgspec import to_builtins
 
-from oomph.report.text import Style
+from oomph.report.terminal import Style
 from oomph.simulate.api import Held, Load, Setup, Simulation, Target, fails
 from oomph.simulate.result import Result
 

@@ -196,7 +196,8 @@ def _batch(plan: Plan) -> Iterator[Try]:
             yield _flag("max_model_len", n, f"requests of at most {n:,} tokens", advised=True)
     for n in (64, 8, 1):
         if n < seqs:
-            yield _flag("max_num_seqs", n, f"at most {n} requests at once", advised=n == 8)
+            people = f"at most {n} requests at once" if n > 1 else "one request at a time"
+            yield _flag("max_num_seqs", n, people, advised=n == 8)
     for n in (4096, 2048, 1024):
         if seqs <= n < tokens and (n >= length or flags.get("enable_chunked_prefill", True)):
             yield _flag("max_num_batched_tokens", n, "longer prompts take more steps", advised=n == 4096)

@@ -1,0 +1,81 @@
+"""A terminal: its width, its colours, and lines that are broken between words, whatever is painted on them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from typing import TextIO
+
+_PAINT = re.compile(r"\033\[[0-9;]*m")
+INDENT = 11  # where the text of a "  Weights  ..." line begins
+
+
+class Style:
+    """Colours where a terminal shows them."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.on = out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+    def paint(self, text: str, code: str) -> str:
+        return f"\033[{code}m{text}\033[0m" if self.on else text
+
+    def bold(self, text: str) -> str:
+        return self.paint(text, "1")
+
+    def good(self, text: str) -> str:
+        return self.paint(text, "1;32")
+
+    def bad(self, text: str) -> str:
+        return self.paint(text, "1;31")
+
+    def dim(self, text: str) -> str:
+        return self.paint(text, "2")
+
+
+def columns() -> int:
+    return max(40, min(shutil.get_terminal_size((100, 24)).columns, 110))
+
+
+def length(text: str) -> int:
+    """What is seen of a text: without its colours."""
+    return len(_PAINT.sub("", text))
+
+
+def wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
+    """Broken at spaces only: a flag is never cut at its hyphens, and a word that is too long keeps its line."""
+    lines: list[str] = []
+    line = first
+    for number, word in enumerate(re.split(r"(?<! ) (?=\S)", text.strip(" "))):
+        if number == 0:
+            line += word
+        elif length(line) + 1 + length(word.rstrip()) > width and line != (rest or first):
+            lines.append(line.rstrip())
+            line = (rest or first) + word.lstrip()
+        else:
+            line += " " + word
+    return [*lines, line.rstrip()]
+
+
+def folded(line: str, width: int, rest: int = INDENT) -> str:
+    """A whole line of the screen, its indentation kept, what does not fit below its text."""
+    if length(line) <= width:
+        return line
+    text = line.lstrip(" ")
+    return "\n".join(wrap(text, width, " " * (len(line) - len(text)), " " * rest))
+
+
+def title(parts: list[str], width: int) -> list[str]:
+    """The model, the engine and the GPUs: in one line, or as many as they need, none of them torn."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and length(lines[-1]) + 3 + length(part) <= width:
+            lines[-1] += "   " + part
+        else:
+            lines.append("  " + part)
+    return lines
+
+
+def clean(text: str) -> str:
+    """A name from a stranger as a terminal may show it: one line, nothing that moves the cursor or the colours."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
