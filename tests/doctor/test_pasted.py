@@ -24,7 +24,7 @@ def stage(log: str) -> tuple[bool, str | None]:
         ('File "/vllm/v1/worker/gpu_worker.py", line 9, in f\n    self.collective_rpc("load_model")', "weights_load"),
         ('File "/vllm/model_executor/models/llama.py", line 9, in __init__\n    x = Foo(', "weights_load"),
         ('File "/vllm/model_executor/layers/linear.py", line 9, in init\n    super().init(', "weights_load"),
-        ('File "/vllm/b.py", line 8, in f\n  File "/torch/cuda/graphs.py", line 8, in capture_end', "cudagraph_capture"),
+        ('File "/vllm/b.py", line 8, in f\n File "/torch/graphs.py", line 8, in capture_end', "cudagraph_capture"),
         ('File "/sglang/srt/managers/scheduler.py", line 1, in event_loop_pp\n    self.run(', "runtime_request"),
         ('File "/sglang/srt/mem_cache/common.py", line 1, in alloc_for_extend\n    raise X(', "runtime_request"),
         ('File "/tensorrt_llm/_torch/x.py", line 1, in _capture_generation_cuda_graphs\n    y(', "cudagraph_capture"),
