@@ -133,7 +133,7 @@ def _full_merges(specs: Sequence[Spec], rules: KvRules) -> bool:
         (s.block_size, s.num_kv_heads, s.head_size, s.head_size_v if v else 0, s.dtype, s.state_bytes, s.padded)
         for s in specs
     }
-    return len(keys) == 1
+    return len(keys) == 1 and not (rules.merge_strided and len({s.strided for s in specs}) > 1)
 
 
 def _mla_key(s: Spec, rules: KvRules) -> tuple[object, ...]:

@@ -143,7 +143,10 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     # config/vllm.py, scheduler.py: an encoder's output is needed whole, and is no part of a prefix
     encoder_decoder = any(isinstance(m, Attention) and m.kind == "cross" for m in facts.mixers)
     prefix = bool(prefix) and not encoder_decoder
-    chunked = (d.chunked_forced or flags.get("enable_chunked_prefill", True)) and not encoder_decoder
+    # config/model.py is_chunked_prefill_supported: not where every token sees all others
+    encoder_only = any(isinstance(m, Attention) and m.kind == "encoder_only" for m in facts.mixers)
+    chunked = flags.get("enable_chunked_prefill", not encoder_only)
+    chunked = ((d.chunked_forced and not encoder_only) or chunked) and not encoder_decoder
     kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), d, gpu.sm)
     verify_backend(flags)
     utilization = verified_utilization(flags, d)

@@ -129,7 +129,7 @@ def async_scheduling(
             )
     if given is not None:
         return bool(given)
-    if not d.async_default or model.pooling:
+    if not d.async_default or (model.pooling and not d.async_pooling):
         return False
     eagle = "eagle" in d.async_drafts and spec.method in EAGLE_METHODS
     if spec.method and not (eagle or spec.method in d.async_drafts):

@@ -58,6 +58,7 @@ class Defaults(Struct, frozen=True):
     async_needs_v2_for_pp: bool
     async_with_pp: bool
     async_with_mamba: bool
+    async_pooling: bool
     mla_block_sm100: str
     async_drafts: tuple[str, ...]
     async_refused: str
@@ -147,6 +148,7 @@ def defaults(version: str) -> Defaults:
         async_needs_v2_for_pp=yes(running.ASYNC_NEEDS_V2_FOR_PP),
         async_with_pp=yes(running.ASYNC_WITH_PP),
         async_with_mamba=yes(running.ASYNC_WITH_MAMBA),
+        async_pooling=yes(running.ASYNC_POOLING),
         mla_block_sm100=str(of(caches.MLA_BLOCK_SM100)),
         async_drafts=words(running.ASYNC_DRAFTS),
         async_refused=str(of(ASYNC_DRAFTS_REFUSED)),

@@ -110,6 +110,15 @@ def _until(last: str, since: str, *architectures: str) -> tuple[Gone, ...]:
 
 GONE = (
     Gone(
+        since="0.24.0",
+        until="0.30.0",
+        architecture="BambaForCausalLM",
+        type="ValidationError",
+        text="Model architecture BambaForCausalLM was supported in vLLM until v0.23.0, and is not supported anymore. "
+        "Please use an older version of vLLM if you want to use this model architecture.",
+        stage="engine_config",
+    ),
+    Gone(
         since="0.30.0",
         architecture="BambaForCausalLM",
         type="ValueError",

@@ -53,6 +53,7 @@ class KvRules(Struct, frozen=True):
     sliding_head_v: bool
     mamba: Literal["one", "len", "mode", "mode+spec"]
     uniform_mamba_pages: bool
+    merge_strided: bool
     promote: Literal["fields", "block"]
     admission: Literal["chunk", "full", "capped"]
     auto_fit: bool
@@ -131,6 +132,12 @@ MAMBA = (
     Row(value="len", since="0.11.1", until="0.15.0"),
     Row(value="mode", since="0.15.0", until="0.22.0"),
     Row(value="mode+spec", since="0.22.0"),
+)
+# indexes_kv_by_block_stride is a field that merging compares and that promoting a window forgets.
+MERGE_STRIDED = (
+    Row(value=0, until="0.24.0"),
+    Row(value=1, since="0.24.0", until="0.27.0"),
+    Row(value=0, since="0.27.0"),
 )
 UNIFORM_MAMBA_PAGES = (Row(value=0, until="0.29.0"), Row(value=1, since="0.29.0"))
 PROMOTE = (Row(value="fields", until="0.27.0"), Row(value="block", since="0.27.0"))
@@ -248,6 +255,7 @@ def rules(version: str) -> KvRules:
         sliding_head_v=bool(of(SLIDING_HEAD_V)),
         mamba=of(MAMBA),  # type: ignore[arg-type]
         uniform_mamba_pages=bool(of(UNIFORM_MAMBA_PAGES)),
+        merge_strided=bool(of(MERGE_STRIDED)),
         promote=of(PROMOTE),  # type: ignore[arg-type]
         admission=of(ADMISSION),  # type: ignore[arg-type]
         auto_fit=bool(of(AUTO_FIT)),

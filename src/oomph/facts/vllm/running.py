@@ -52,6 +52,7 @@ ASYNC_WITH_MAMBA = (  # with prefix caching on a hybrid
     Row(value=0, since="0.16.0", until="0.17.0"),
     Row(value=1, since="0.17.0"),
 )
+ASYNC_POOLING = (Row(value=1, until="0.20.0"), Row(value=0, since="0.20.0"))
 ASYNC_DRAFTS = (
     Row(value="eagle", until="0.18.0"),
     Row(value="eagle ngram_gpu", since="0.18.0", until="0.25.0"),
