@@ -215,7 +215,8 @@ def _stage(
     if failure.kind == "frame" and _starting(failure) and reached is None:
         return "profile_run", "traceback"  # the model ran while the engine was starting: only profiling does that
     if failure.kind == "sampler_oom":
-        return ("profile_run" if reached in ("profile_run", None) else "sampler_warmup"), "message"
+        # the same words in both passes; without a line before them the second, where everything else is on the card
+        return ("profile_run" if reached == "profile_run" else "sampler_warmup"), "message"
     if failure.kind in ("engine_failed", "secondary"):
         return "other", "guess"  # a child died, of what and doing what is not in the log
     if reached is None and not failure.process and "source" not in failure.values:
@@ -257,6 +258,9 @@ def _after(reached: StageName, failure: Observation, before: Sequence[Observatio
 FULL = 0.965  # of a card, allocated by PyTorch: above every budget people set, so no KV cache was ever sized
 
 
+UNUSED = 0.003  # of a card, cached and unused: less than that only while parameters are created, one after the other
+
+
 def _guess(failure: Observation) -> StageName:
     """A bare PyTorch line. Graph pools exist only after capture; a buffer of a whole card is sized by context."""
     values = failure.values
@@ -266,7 +270,9 @@ def _guess(failure: Observation) -> StageName:
     if isinstance(values.get("pools"), int):
         return "sampler_warmup"
     if isinstance(allocated, int) and isinstance(total, int) and allocated >= total * FULL:
-        return "weights_load"
+        cached = values.get("reserved")
+        if isinstance(cached, int) and cached < total * UNUSED:
+            return "weights_load"
     if failure.kind == "torch_oom":
         return "profile_run" if _starting(failure) else "runtime_request"
     return "startup_free_memory" if failure.kind in ("cuda_error_oom", "nccl_oom") else "other"

@@ -27,7 +27,8 @@ _VLLM: tuple[tuple[StageName, frozenset[str]], ...] = (
     ("runtime_request", frozenset({"execute_model", "sample_tokens", "wake_up", "create_and_map", "execute_dummy_batch",
                                    "run_busy_loop", "_get_prompt_logprobs_dict", "_execute_mm_encoder",
                                    "step_with_batch_queue", "execute_model_async", "run_engine_loop",
-                                   "_process_request", "_process_engine_step"})),
+                                   "_process_request", "_process_engine_step", "_run_engine", "engine_step",
+                                   "_bookkeeping_sync"})),
     ("startup_free_memory", frozenset({"init_device", "request_memory", "set_device",
                                        "init_worker_distributed_environment", "ncclCommInitRank"})),
     # torch/cuda/graphs.py: vLLM records graphs at start-up only

@@ -81,6 +81,7 @@ def convert(group: str, text: str) -> dict[str, float | int | str]:
 GENERIC = (
     LogRow("traceback", "Traceback", r"Traceback \(most recent call last\)"),
     LogRow("frame", 'File "', r'File "(?P<path>[^"]{1,400})", line (?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})'),
+    LogRow("frame", ".py:", r"^\s{0,8}(?P<path>[\w./-]{1,200}\.py):(?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})\s*$"),  # retold
     LogRow("exception", "Error", r"\b(?P<type>[A-Z]\w{0,60}Error)(?:: (?P<message>.{0,4000}))?$"),
     LogRow("exception", "Exception", r"\b(?P<type>[A-Z]?\w{0,60}Exception)(?:: (?P<message>.{0,4000}))?$"),
     LogRow("command", "vllm", r"(?P<command>vllm (?:serve|run) .*|python3? -m vllm\.entrypoints\.\S+ .*)"),

@@ -173,4 +173,16 @@ def _fold_width(raw: tuple[RawLine, ...]) -> int:
     counts = Counter(len(line.text.rstrip("\r")) for line in raw)
     width = max(counts)
     full = counts[width]
-    return width if 60 <= width <= 320 and full >= 5 and full * 10 >= len(raw) else 0
+    if not 60 <= width <= 320 or full < 2:
+        return 0
+    return width if (full >= 5 and full * 10 >= len(raw)) or _all_go_on(raw, width) else 0
+
+
+def _all_go_on(raw: tuple[RawLine, ...], width: int) -> bool:
+    """Every line of the full width has a logger's header, and the line behind it none: the rest of the same line."""
+    pairs = [(a.text, b.text) for a, b in zip(raw, raw[1:]) if len(a.text.rstrip("\r")) == width]
+    return bool(pairs) and all(_headed(a) and b[:1].strip() and not _headed(b) for a, b in pairs)
+
+
+def _headed(text: str) -> bool:
+    return bool(_PROCESS.match(text) or _LOGGED.match(text))
