@@ -6,6 +6,7 @@ forum's markdown put their own text around the same message.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -180,7 +181,7 @@ def _fold_width(raw: tuple[RawLine, ...]) -> int:
 
 def _all_go_on(raw: tuple[RawLine, ...], width: int) -> bool:
     """Every line of the full width has a logger's header, and the line behind it none: the rest of the same line."""
-    pairs = [(a.text, b.text) for a, b in zip(raw, raw[1:]) if len(a.text.rstrip("\r")) == width]
+    pairs = [(a.text, b.text) for a, b in itertools.pairwise(raw) if len(a.text.rstrip("\r")) == width]
     return bool(pairs) and all(_headed(a) and b[:1].strip() and not _headed(b) for a, b in pairs)
 
 
