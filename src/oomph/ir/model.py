@@ -103,6 +103,9 @@ class Linear(Struct, frozen=True):
     align: int = 0  # a rank's rows are rounded up to a multiple of this
     alias: bool = False  # a second name that engines list for memory that is counted elsewhere
     whole_blocks: str = ""  # a habit of engines under which every rank's share is rounded up to whole scale blocks
+    quantisable: bool = True  # False: engines build it unquantised whatever the quantisation config says
+    quantised_by: str = ""  # a build habit; releases without it build it unquantised
+    apart_by: int = 0  # engines keep the parts apart only where tensor parallelism divides this number
 
     @property
     def out_features(self) -> int:
@@ -144,6 +147,7 @@ class Vocab(Struct, frozen=True):
     stored: bool = True  # the checkpoint has a tensor of its own for it
     scheme: Scheme | None = None
     everywhere: bool = False  # every pipeline stage builds it
+    only: str = ""  # a build habit (facts/vllm/structure.py): created only by releases that have it
 
 
 class Param(Struct, frozen=True):

@@ -58,7 +58,8 @@ def read(config: Mapping[str, Any]) -> Quant:
         scheme = replace(scheme, activation="none")  # weight-only, as 0.30 and later read it
 
     def pick(name: str, kind: Kind) -> Scheme | None:
-        return None if scheme is None or excluded(name) else scheme
+        vision = "vision_tower" in name or "vision_model" in name  # modelopt.py:216: whatever the list says
+        return None if scheme is None or vision or excluded(name) else scheme
 
     return make_quant(scheme.method if scheme else "modelopt", scheme, ignore, pick, kv)
 

@@ -117,7 +117,7 @@ def test_mamba_2_splits_its_input_by_what_it_makes() -> None:
 def test_a_single_mamba_group_is_on_every_rank() -> None:
     model = build("BambaForCausalLM", **MAMBA, attn_layer_indices=[2])
     assert kinds(model) == ["mamba2", "mamba2", "full", "mamba2"]
-    assert outs(linears(model, 0)["mamba.in_proj"], 4) == [32, 32, 32, 32, 2]
+    assert outs(linears(model, 0)["mamba.in_proj"], 4) == [32 + 32 + 32 + 32 + 2]  # one layer then
 
 
 def test_granite_4_hybrid() -> None:

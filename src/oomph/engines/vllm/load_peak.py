@@ -248,7 +248,7 @@ class _Player:
                 seen[key] = now, now == before
         if self.setting.online == "held":
             for module in self.modules:
-                if module.of is not None and is_quantised_online(module.of):
+                if module.of is not None and is_quantised_online(module.of, build.habits):
                     self.run(module.name, [("weight", 0), ("w13_weight", 0), ("w2_weight", 0)], module.tensors)
         for module in last:
             self.where, self.layer = module.where, module.layer

@@ -90,7 +90,7 @@ def _online(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Seq
             return ()
         wide: list[Step] = [(f"{name} in 16 bits", d * size) for name, size in sizes.items()]
         return [*wide, *((step[0], 0) for step in wide)]
-    if not is_quantised_online(of):
+    if not is_quantised_online(of, build.habits):
         return ()
     made: list[Step] = [(f"{name} in 8 bits", size) for name, size in sizes.items()]
     made.append(("weight_scale", 4))

@@ -59,7 +59,10 @@ def weights_terms(
         return found[2]
     places, drafts = _places(model, build, resolved, draft)
     load = play(places, build, setting, drafts, balancing_buffers(places, build, setting.rules, deployment.flags))
-    total = sum(place.nbytes for place in places)
+    # quantised while loading: the layers' own parameters are still the checkpoint's 16-bit ones
+    online = online_scheme(model, resolved.quantization)
+    registered = created(model, build) if online is not None and online.method != "bitsandbytes" else places
+    total = sum(place.nbytes for place in registered)
     parts = _parts(places, build, load, setting)
     # every kernel's repacking is read from its source; Hopper's was also measured, to the byte
     slack = round(_UNMEASURED * load.loaded) if setting.online or (load.changed and setting.sm != 90) else 0
@@ -113,7 +116,7 @@ def _places(
     model's; across pipeline stages it keeps them."""
     scheme = online_scheme(model, resolved.quantization)
     if scheme is not None and (scheme.method != "fp8" or load_rules(resolved.version).online_fp8 == "meta"):
-        model = quantised(model, scheme)
+        model = quantised(model, scheme, build.habits)
     places = created(model, build)
     drafts = []
     if resolved.uses_drafts and build.layout.pp_rank == build.layout.pp - 1:

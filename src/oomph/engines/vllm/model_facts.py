@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Experts, Layer, Linear, Mixer, Model, State
+from oomph.ir.model import Attention, Experts, Layer, Linear, Mixer, Model, Scheme, State
 
 
 class ModelFacts(Struct, frozen=True):
@@ -31,7 +31,8 @@ class ModelFacts(Struct, frozen=True):
     max_head: int
     head_sizes: tuple[int, ...]
     blocked: tuple[Linear | Experts, ...]  # block-quantised FP8 modules, distinct shapes, in the order they are built
-    packed: tuple[Linear, ...]  # the same for integer weights of compressed-tensors
+    tower_blocked: tuple[tuple[int, Linear], ...]  # the same of encoders, with their heads
+    packed: tuple[Linear, ...]  # the same for packed integer weights
     packed_experts: tuple[Experts, ...]
 
 
@@ -99,6 +100,13 @@ def _facts(model: Model) -> ModelFacts:
         max_head=max(heads, default=0),
         head_sizes=heads,
         blocked=_blocked(model),
+        tower_blocked=tuple(
+            (t.num_heads, m)
+            for t in model.towers
+            for _, block in t.blocks
+            for m in block.modules
+            if isinstance(m, Linear) and _is_blocked(m)
+        ),
         packed=_packed(model),
         packed_experts=tuple(
             dict.fromkeys(
@@ -115,21 +123,29 @@ def _blocked(model: Model) -> tuple[Linear | Experts, ...]:
     seen: dict[tuple[object, ...], Linear | Experts] = {}
     for block in dict.fromkeys(layer.block for layer in model.layers):
         for m in block.modules:
-            if not isinstance(m, Linear | Experts) or m.scheme is None or not all(m.scheme.block):
-                continue
-            if m.scheme.strategy == "block" and m.scheme.method in ("fp8", "compressed-tensors"):
+            if isinstance(m, Linear | Experts) and _is_blocked(m):
                 size = (m.in_features, m.parts, m.shard) if isinstance(m, Linear) else (m.hidden, m.intermediate)
                 seen.setdefault((type(m), size), m)
     return tuple(seen.values())
+
+
+def _is_blocked(m: Linear | Experts) -> bool:
+    s = m.scheme
+    return s is not None and s.strategy == "block" and all(s.block) and s.method in ("fp8", "compressed-tensors")
 
 
 def _packed(model: Model) -> tuple[Linear, ...]:
     seen: dict[tuple[object, ...], Linear] = {}
     for block in dict.fromkeys(layer.block for layer in model.layers):
         for m in block.modules:
-            if isinstance(m, Linear) and m.scheme is not None and m.scheme.format == "pack-quantized":
+            if isinstance(m, Linear) and m.scheme is not None and _is_packed(m.scheme):
                 seen.setdefault((m.in_features, m.parts, m.shard), m)
     return tuple(seen.values())
+
+
+def _is_packed(s: Scheme) -> bool:
+    """Integer weights that a mixed-precision kernel unpacks. GPTQ with zero points has kernels of its own."""
+    return s.format == "pack-quantized" or s.method == "awq" or (s.method == "gptq" and s.symmetric)
 
 
 def _model_head(model: Model, first: Attention | None, heads: tuple[int, ...]) -> int:

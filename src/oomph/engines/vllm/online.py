@@ -15,7 +15,7 @@ _SCHEMES = {
     "mxfp8": Scheme("modelopt_mxfp8", 8, "float", "group", group_size=32),
     "bitsandbytes": Scheme("bitsandbytes", 4, "float", "group", group_size=64),
 }
-_FOUND: dict[tuple[int, str], tuple[Model, Model]] = {}
+_FOUND: dict[tuple[int, str, frozenset[str]], tuple[Model, Model]] = {}
 
 
 def online_scheme(model: Model, quantization: str | None) -> Scheme | None:
@@ -23,15 +23,15 @@ def online_scheme(model: Model, quantization: str | None) -> Scheme | None:
     return _SCHEMES.get(quantization or "") if model.quantization is None else None
 
 
-def quantised(model: Model, scheme: Scheme) -> Model:
+def quantised(model: Model, scheme: Scheme, habits: frozenset[str]) -> Model:
     """The model with every linear layer and expert of its decoder layers in `scheme`."""
-    key = (id(model), f"{scheme.method} {scheme.strategy}")
+    key = (id(model), f"{scheme.method} {scheme.strategy}", habits)
     found = _FOUND.get(key)
     if found is not None and found[0] is model:
         return found[1]
     blocks: dict[int, Block] = {}
-    layers = tuple(replace(layer, block=_block(layer.block, scheme, blocks)) for layer in model.layers)
-    drafts = tuple(replace(layer, block=_block(layer.block, scheme, blocks)) for layer in model.drafts)
+    layers = tuple(replace(layer, block=_block(layer.block, scheme, habits, blocks)) for layer in model.layers)
+    drafts = tuple(replace(layer, block=_block(layer.block, scheme, habits, blocks)) for layer in model.drafts)
     made = replace(model, layers=layers, drafts=drafts)
     if len(_FOUND) > 64:
         _FOUND.clear()
@@ -39,13 +39,15 @@ def quantised(model: Model, scheme: Scheme) -> Model:
     return made
 
 
-def is_quantised_online(module: Module) -> bool:
+def is_quantised_online(module: Module, habits: frozenset[str]) -> bool:
     """Routers, convolutions and layers with a dtype of their own get no quantisation config."""
     if isinstance(module, Experts):
         return module.scheme is None
     return (
         isinstance(module, Linear)
         and module.scheme is None
+        and module.quantisable
+        and (not module.quantised_by or module.quantised_by in habits)
         and module.role not in ("router", "multimodal")
         and not module.alias
         and not module.created_dtype
@@ -53,11 +55,11 @@ def is_quantised_online(module: Module) -> bool:
     )
 
 
-def _block(block: Block, scheme: Scheme, blocks: dict[int, Block]) -> Block:
+def _block(block: Block, scheme: Scheme, habits: frozenset[str], blocks: dict[int, Block]) -> Block:
     found = blocks.get(id(block))
     if found is None:
         modules = tuple(
-            replace(m, scheme=scheme) if isinstance(m, Linear | Experts) and is_quantised_online(m) else m
+            replace(m, scheme=scheme) if isinstance(m, Linear | Experts) and is_quantised_online(m, habits) else m
             for m in block.modules
         )
         found = blocks[id(block)] = replace(block, modules=modules)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from oomph.facts.vllm.readings import READINGS
 from oomph.facts.vllm.structure import habits
 from oomph.facts.vllm.versions import select
-from oomph.ir.model import Block, Experts, Layer, Model, Module, Param, Scheme, Tower
+from oomph.ir.model import Block, Experts, Layer, Linear, Model, Module, Param, Scheme, Tower
 
 _found: dict[tuple[int, str, int], tuple[Model, Model]] = {}
 
@@ -45,6 +45,8 @@ def _changed(model: Model, version: str, sm: int) -> Model:
         if isinstance(m, Param):
             return m
         own = m.other if isinstance(m, Experts) and m.only and m.only not in known else m.scheme
+        if isinstance(m, Linear) and m.quantised_by and m.quantised_by not in known:
+            own = None
         scheme = read(own)
         return m if scheme is m.scheme else replace(m, scheme=scheme)
 

@@ -6,11 +6,12 @@ from math import gcd
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts
+from oomph.engines.vllm.shard import in_features, is_created, outs
 from oomph.facts.vllm import known
 from oomph.facts.vllm.defaults import Defaults
 from oomph.facts.vllm.known import FP8_BLOCK_MOE, NO_FP8_MOE, PP_REFUSAL
 from oomph.facts.vllm.versions import pick
-from oomph.ir.model import Attention, Experts, Linear, Model
+from oomph.ir.model import Attention, Experts, Linear, Model, Module
 
 Stages = tuple[tuple[int, int], ...]
 
@@ -27,6 +28,9 @@ def verify_config(model: Model, d: Defaults, version: str) -> None:
     if allowed and not set(given) <= set(allowed):
         text = known.LAYER_TYPES_REFUSAL.format(allowed=allowed, given=given)
         raise Refused("StrictDataclassClassValidationError", text)
+    for gone in d.gone:
+        if gone.architecture == model.architecture and gone.stage == "engine_config":
+            raise Refused(gone.type, gone.text)
     if model.quantization is not None and model.quantization.refused:
         raise Refused("ValidationError", model.quantization.refused)
 
@@ -51,14 +55,46 @@ def verify_build(model: Model, d: Defaults, stages: Stages, version: str) -> Non
 
 
 def verify_blocks(
-    facts: ModelFacts, d: Defaults, habits: frozenset[str], *, tp: int, dp: int, ep: bool, sm: int
+    facts: ModelFacts, d: Defaults, habits: frozenset[str], *, tp: int, dp: int, ep: bool, sm: int, towers: bool
 ) -> None:
     """FP8 weights quantised in blocks must be cut between blocks. A layer's attention is built before its MLP."""
+    for heads, linear in facts.tower_blocked if towers else ():
+        _verify_linear(linear, 1 if heads % tp else tp, habits)
     for module in facts.blocked:
         if isinstance(module, Experts):
             _verify_experts(module, d, 1 if ep else tp * dp, sm)
-        elif tp > 1 and module.shard == "row" and module.whole_blocks not in habits:
-            _verify_row(module, tp)
+        else:
+            _verify_linear(module, tp, habits)
+
+
+def verify_towers(model: Model, tp: int, habits: frozenset[str]) -> None:
+    """Encoders are built first; where their heads do not divide, every rank has all of one."""
+    for tower in model.towers:
+        ranks = 1 if tower.num_heads % tp else tp
+        for _, block in tower.blocks:
+            for module in block.modules:
+                _verify_divides(module, ranks, ranks, habits)
+
+
+def verify_layers(model: Model, habits: frozenset[str], *, tp: int, dp: int, ep: bool) -> None:
+    for block in dict.fromkeys(layer.block for layer in model.layers):
+        for module in block.modules:
+            _verify_divides(module, tp, 1 if ep else tp * dp, habits)
+
+
+def _verify_divides(m: Module, tp: int, moe_ranks: int, habits: frozenset[str]) -> None:
+    """distributed/utils.py divide, MergedColumnParallelLinear's and FusedMoE's bare asserts. Heads are checked with
+    the attention that they belong to."""
+    if isinstance(m, Experts) and m.intermediate % moe_ranks:
+        raise Refused("AssertionError", "")
+    if not isinstance(m, Linear) or m.apart_by or m.align:
+        return
+    made = [p for p in m.parts if is_created(p, habits)]
+    if m.shard == "row" and made and m.in_features % tp:
+        raise Refused("AssertionError", f"{m.in_features} is not divisible by {tp}")
+    cut = [p.out_features for p in made if not p.heads and p.out_features % tp]
+    if m.shard == "column" and cut:
+        raise Refused("AssertionError", "" if len(made) > 1 else f"{cut[0]} is not divisible by {tp}")
 
 
 def verify_groups(facts: ModelFacts, version: str, *, tp: int, dp: int, ep: bool) -> None:
@@ -100,12 +136,26 @@ def _verify_experts(m: Experts, d: Defaults, split: int, sm: int) -> None:
         raise Refused("NotImplementedError", NO_FP8_MOE)
 
 
-def _verify_row(m: Linear, tp: int) -> None:
-    """fp8_utils.py validate_fp8_block_shape; column-parallel layers may cut a block (linear.py:510, 0.21.0)."""
+def _verify_linear(m: Linear, tp: int, habits: frozenset[str]) -> None:
+    """fp8_utils.py:1122 (0.21.0) validate_fp8_block_shape. Layers of several parts may cut a block where the config
+    itself names the block (linear.py:510): compressed-tensors' does not."""
     assert m.scheme is not None
-    size, block = m.in_features // tp, m.scheme.block[1]
-    if size % block:
+    if m.whole_blocks in habits:
+        return
+    block_n, block_k = m.scheme.block
+    size = in_features(m, tp, habits)
+    if tp > 1 and m.shard == "row" and size % block_k:
         raise Refused(
             "ValueError",
-            f"Weight input_size_per_partition = {size} is not divisible by weight quantization block_k = {block}.",
+            f"Weight input_size_per_partition = {size} is not divisible by weight quantization block_k = {block_k}.",
         )
+    sizes = outs(m, tp, habits)
+    if m.scheme.method == "fp8" and len(sizes) > 1:
+        return
+    split = tp > 1 and m.shard == "column"
+    for size in sizes if split else sizes[:-1]:
+        if size % block_n:
+            raise Refused(
+                "ValueError",
+                f"Weight output_partition_size = {size} is not divisible by weight quantization block_n = {block_n}.",
+            )

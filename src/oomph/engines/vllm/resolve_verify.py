@@ -10,6 +10,7 @@ from oomph.engines.vllm.model_facts import ModelFacts
 from oomph.facts.vllm import refusals
 from oomph.facts.vllm.caches import ALIGN_NEEDS_CHUNKS, NVFP4_MLA
 from oomph.facts.vllm.defaults import Defaults
+from oomph.facts.vllm.known import NO_PIPELINE, NO_PIPELINE_REFUSAL
 from oomph.facts.vllm.versions import pick
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
@@ -96,6 +97,8 @@ def verify_parallel(model: Model, facts: ModelFacts, flags: Mapping[str, Any], v
             "ValidationError",
             "Number of experts in the model must be greater than 0 when expert parallelism is enabled.",
         )
+    if int(flags.get("pipeline_parallel_size", 1)) > 1 and model.architecture in NO_PIPELINE:
+        raise Refused("NotImplementedError", NO_PIPELINE_REFUSAL)
     if dcp > 1 and not facts.is_mla and facts.num_kv_heads:
         heads = facts.num_kv_heads
         if tp <= heads:

@@ -12,8 +12,8 @@ from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm.create_weights import kv_scales, mla_kv_scales, table
 from oomph.facts.vllm.moe import padding
 from oomph.facts.vllm.structure import habits
-from oomph.facts.vllm.versions import pick
-from oomph.facts.vllm.weights import WEIGHTS
+from oomph.facts.vllm.versions import pick, select
+from oomph.facts.vllm.weights import ONLINE_SCALES, UNSCALED, WEIGHTS
 from oomph.ir.model import Attention, Model
 
 
@@ -42,6 +42,9 @@ def build_for(
 ) -> Build:
     rules = pick(WEIGHTS, version)
     method = model.quantization.method if model.quantization else ""
+    scaled = method or (str(resolved.get("quantization") or "") if pick(ONLINE_SCALES, version).value else "")
+    if any(u.architecture == model.architecture for u in select(UNSCALED, version)):
+        scaled = ""
     kv = model.quantization.kv_cache if model.quantization else ""
     layout = Layout(
         tp=int(flags.get("tensor_parallel_size", 1)),
@@ -60,8 +63,8 @@ def build_for(
         dtype,
         towers=not text_only(model, flags),
         drafts=False,
-        kv_scales=kv_scales(method, nbytes(dtype, 1), kv),
-        mla_kv_scales=mla_kv_scales(method, nbytes(dtype, 1)),
+        kv_scales=kv_scales(scaled, nbytes(dtype, 1), kv),
+        mla_kv_scales=mla_kv_scales(scaled, nbytes(dtype, 1)),
         rotary_kernels=bool(flags.get("enforce_eager")) and scaled_rotary(model),
         habits=habits(version, sm),
         global_scales=sm >= 100,

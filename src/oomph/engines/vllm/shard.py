@@ -56,6 +56,8 @@ def part_out(part: Part, linear: Linear, tp: int) -> int:
 
 def outs(linear: Linear, tp: int, habits: frozenset[str] = frozenset()) -> list[int]:
     sizes = [part_out(p, linear, tp) for p in linear.parts if is_created(p, habits)]
+    if linear.apart_by and linear.apart_by % tp:
+        sizes = [sum(sizes)]
     if linear.shard != "column" or not _in_whole_blocks(linear, habits):
         return sizes
     assert linear.scheme is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.engines.vllm.shard import Layout, in_features, is_created, local_experts, outs, param_elements, stage_layers
 from oomph.facts.dtypes import nbytes
@@ -161,6 +162,9 @@ def _experts(module: Experts, build: Build) -> Iterator[Created]:
     e = local_experts(module.count, layout)
     ranks = 1 if layout.expert_parallel else layout.moe_ranks
     hidden, inter = build.padding.sizes(module.scheme, module.hidden, module.intermediate // ranks)
+    scheme = build.table.experts_scheme(module.scheme, hidden, inter)
+    if scheme is not module.scheme:
+        module = replace(module, scheme=scheme)
     d = nbytes(build.dtype, 1)
     shards = 2 if module.gated else 1
     everyone = module.count if build.global_scales else e
@@ -174,6 +178,8 @@ def _experts(module: Experts, build: Build) -> Iterator[Created]:
 
 
 def _vocab(module: Vocab, build: Build) -> Iterator[Created]:
+    if module.only and module.only not in build.habits:
+        return
     rows = round_up(module.rows, 64) // build.layout.tp  # vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE
     d = nbytes(build.dtype, 1)
     scheme = module.scheme if module.role == "embed" or build.head_quantised else None

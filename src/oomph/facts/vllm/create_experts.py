@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.facts.vllm.create_linear import Params
+from oomph.facts.vllm.kv import Row
 from oomph.facts.vllm.versions import Range
 from oomph.ir.model import Scheme
 from oomph.units import cdiv
@@ -187,8 +188,37 @@ def _awq_experts(m: Shape) -> Params:
     ]
 
 
+def without_marlin(s: Scheme, hidden: int, inter: int, tile: int) -> Scheme:
+    """The scheme of AWQ and GPTQ experts: as it is where Marlin takes their sizes (marlin_utils.py:229,
+    check_moe_marlin_supports_layer); else of moe_wna16.py, whose groups are halved until they divide."""
+    size = s.group_size
+    if hidden % 128 == 0 and inter % max(tile, size) == 0 and size in (-1, 32, 64, 128):
+        return s
+    while size > 1 and (inter % size or hidden % size):
+        size //= 2
+    return replace(s, format=MOE_WNA16, group_size=size)
+
+
+MOE_WNA16 = "moe_wna16"
+# Marlin's intermediate features are a multiple of this; later they are padded (auto_gptq.py, auto_awq.py)
+MARLIN_TILE = (Row(value=64, until="0.30.0"), Row(value=1, since="0.30.0"))
+
+
+def _moe_wna16(m: Shape) -> Params:
+    """moe_wna16.py:271: bytes, not words; zero points only where there are any."""
+    shape = replace(m, shards=2)
+    params = [
+        ("w13_qweight", shape.w13 * m.s.bits // 8),
+        ("w2_qweight", m.w2 * m.s.bits // 8),
+        ("scales", shape.by_group(1) * m.d),
+    ]
+    return params if m.s.symmetric else [*params, ("qzeros", shape.by_group(8 // m.s.bits))]
+
+
 EXPERTS: tuple[ExpertsOf, ...] = (
     ExpertsOf("awq", "", _awq_experts),
+    ExpertsOf("awq", MOE_WNA16, _moe_wna16),
+    ExpertsOf("gptq", MOE_WNA16, _moe_wna16),
     ExpertsOf("gptq", "", _gptq_experts_static, since="0.30.0"),
     ExpertsOf("gptq", "", _gptq_experts_biased, since="0.27.0"),
     ExpertsOf("gptq", "", _gptq_experts),

@@ -11,8 +11,9 @@ from functools import cache
 from msgspec import Struct
 
 from oomph.errors import CannotPlan
-from oomph.facts.vllm.create_experts import EXPERTS, Shape
+from oomph.facts.vllm.create_experts import EXPERTS, MARLIN_TILE, Shape, without_marlin
 from oomph.facts.vllm.create_linear import LINEAR, LinearRow, Params
+from oomph.facts.vllm.versions import pick
 from oomph.ir.model import Scheme
 
 
@@ -21,6 +22,7 @@ class Table(Struct, frozen=True):
 
     linear_rows: dict[tuple[str, str], LinearRow]
     experts_rows: dict[tuple[str, str], Callable[[Shape], Params]]
+    marlin_tile: int = 64
 
     def linear(self, scheme: Scheme | None, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
         if scheme is None:
@@ -29,6 +31,12 @@ class Table(Struct, frozen=True):
         if row is None:
             raise CannotPlan(f"what vLLM creates for {scheme.method} {scheme.format} linear layers is not known")
         return row(scheme, n, k, k_full, d)
+
+    def experts_scheme(self, scheme: Scheme | None, hidden: int, inter: int) -> Scheme | None:
+        """What the kernels make of experts of one rank's sizes."""
+        if scheme is None or scheme.method not in ("awq", "gptq"):
+            return scheme
+        return without_marlin(scheme, hidden, inter, self.marlin_tile)
 
     def experts(
         self,
@@ -59,7 +67,7 @@ class Table(Struct, frozen=True):
 def table(version: str) -> Table:
     linear = {(r.method, r.format): r.make for r in reversed(LINEAR) if r.holds(version)}
     experts = {(r.method, r.format): r.make for r in reversed(EXPERTS) if r.holds(version)}
-    return Table(linear, experts)
+    return Table(linear, experts, int(pick(MARLIN_TILE, version).value))
 
 
 def kv_scales(method: str, d: int, kv: str = "") -> int:

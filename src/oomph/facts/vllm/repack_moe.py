@@ -260,6 +260,8 @@ class RepackExperts(Range, frozen=True):
 REPACK_EXPERTS: tuple[RepackExperts, ...] = (
     RepackExperts("", "", _plain, since="0.20.0"),
     RepackExperts("", "", _untouched, until="0.20.0"),
+    RepackExperts("awq", "moe_wna16", _untouched),
+    RepackExperts("gptq", "moe_wna16", _untouched),
     RepackExperts("awq", "", _packed_marlin),
     RepackExperts("gptq", "", _packed_marlin),
     RepackExperts("fp8", "", _fp8),

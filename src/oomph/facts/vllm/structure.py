@@ -35,6 +35,11 @@ HABITS: tuple[Habit, ...] = (
     # compressed_tensors_moe.py:36 (0.32.0) ckpt_gate_proj_name: targets are asked for w1, w2 and w3 where those are the
     # checkpoint's names; before, for gate_proj, up_proj and down_proj in every case
     Habit("experts by the checkpoint's names", since="0.32.0"),
+    # short_conv.py (0.27.0) takes a quantisation config
+    Habit("short convolutions quantised", since="0.27.0"),
+    # roberta.py (0.25.0): positions and token types are split as vocabularies
+    Habit("RoBERTa splits its embeddings", since="0.25.0"),
+    Habit("RoBERTa splits its words", until="0.25.0"),
     # kimi_k25.py:355 (0.22.0): a tower that a quantisation config may touch is not cast to the model's dtype
     Habit("Kimi vision table as built", since="0.22.0"),
     Habit("Kimi vision table cast", until="0.22.0"),

@@ -178,7 +178,7 @@ class Site:
         """`parts`: (checkpoint name, output features[, heads]) of each linear layer fused into this one."""
         made = tuple(p if isinstance(p, Part) else Part(*p) for p in parts)
         scheme = self.b.scheme([f"{self.prefix}.{p.name}".lstrip(".") for p in made]) if quantised else None
-        return Linear(name, made, in_features, shard, role, dtype or self.b.dtype, bias, scheme)
+        return Linear(name, made, in_features, shard, role, dtype or self.b.dtype, bias, scheme, quantisable=quantised)
 
     def column(
         self, name: str, out: int, in_features: int, role: Role, *, bias: bool = False, quantised: bool = True
@@ -225,6 +225,13 @@ class Site:
             (f"{at}.{v}", kv_heads * (head_dim_v or head_dim), kv_heads),
         ]
         return self.linear(f"{at}.qkv_proj", parts, hidden, "column", role, bias=bias)
+
+    def packed_qkv(self, name: str, hidden: int, heads: int, role: Role, *, bias: bool = False) -> Linear:
+        """One tensor in the checkpoint that engines build as q, k and v (QKVParallelLinear)."""
+        parts = (Part(f"{name}.{q}", hidden, heads, stored=False) for q in "qkv")
+        whole = Part(name, 3 * hidden, created=False)
+        scheme = self.b.scheme([f"{self.prefix}.{name}"])
+        return Linear(name, (whole, *parts), hidden, "column", role, self.b.dtype, bias, scheme)
 
     def gated_mlp(
         self,

@@ -89,7 +89,7 @@ def _vision(b: Builder, prefix: str, v: Config) -> Tower:
     layer: list[Module] = [
         param(f"{at}.norm1.weight", hidden),
         param(f"{at}.norm2.weight", hidden),
-        s.linear(f"{at}.attn.qkv", [(f"{at}.attn.qkv", 3 * hidden, heads)], hidden, "column", "multimodal"),
+        s.packed_qkv(f"{at}.attn.qkv", hidden, heads, "multimodal"),
         s.row(f"{at}.attn.proj", hidden, hidden, "multimodal"),
         *s.gated_mlp(hidden, out, at=f"{at}.mlp", role="multimodal"),
     ]

@@ -17,10 +17,10 @@ def build(b: Builder) -> Skeleton:
     v.fill(hidden_size=1152, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=16)
     v.fill(image_size=224, patch_size=32)
     scale = b.config.integer("scale_factor", default=2)
-    tower = siglip(b, "model.vision_model", v, position_ids=False)
+    tower = siglip(b, "model.vision_model", v, idefics=True)
     wide, text = v.integer("hidden_size") * scale * scale, b.text.integer("hidden_size")
     s = b.site("model.connector")
-    project = s.replicated("modality_projection.proj", text, wide, "multimodal", quantised=False)
+    project = s.replicated("modality_projection.proj", text, wide, "multimodal")
     connector = Tower("connector", "vision", s.prefix, ((1, b.block([project])),))
     tied = b.config.flag("tie_word_embeddings", default=b.text.flag("tie_word_embeddings"))
     return Skeleton(

@@ -49,7 +49,7 @@ def _vision(b: Builder, v: Config) -> Tower:
     at = "encoder.layers.0"
     plain = v.text("norm_type") == "rms_norm"
     bias = v.flag("qkv_bias")
-    layer: list[Module] = [s.column(f"{at}.attn.qkv", 3 * hidden, hidden, "multimodal", bias=bias)]
+    layer: list[Module] = [s.packed_qkv(f"{at}.attn.qkv", hidden, heads, "multimodal", bias=bias)]
     if v.flag("qk_normalization"):
         layer += [Param(f"{at}.attn.{n}_norm.weight", (hidden,), b.dtype, "multimodal") for n in "qk"]
     layer += [

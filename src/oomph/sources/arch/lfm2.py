@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from oomph.errors import ConfigError
 from oomph.ir.model import Attention, Linear, Mixer, Module, Param, Part, State
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of
@@ -9,6 +11,8 @@ from oomph.sources.arch.mla import score_correction
 from oomph.sources.arch.rope import rope_of
 from oomph.sources.config import Config
 from oomph.units import round_up
+
+_QUANTISED = "short convolutions quantised"
 
 
 def build(b: Builder) -> Skeleton:
@@ -68,8 +72,8 @@ def _conv(s: Site, hidden: int, wide: int, kernel: int, bias: bool) -> list[Modu
     return [
         Param(f"{at}.conv.weight", (wide, 1, kernel), dtype, "linear_attn", shard_dim=0),
         *([Param(f"{at}.conv.bias", (wide,), dtype, "linear_attn", shard_dim=0)] if bias else []),
-        Linear(name, parts, hidden, "column", "linear_attn", dtype, bias, scheme),
-        s.row(f"{at}.out_proj", hidden, wide, "linear_attn", bias=bias),
+        Linear(name, parts, hidden, "column", "linear_attn", dtype, bias, scheme, quantised_by=_QUANTISED),
+        replace(s.row(f"{at}.out_proj", hidden, wide, "linear_attn", bias=bias), quantised_by=_QUANTISED),
     ]
 
 
@@ -79,7 +83,7 @@ def _mlp(s: Site, t: Config, index: int) -> list[Module]:
         inter = _inner(t) if not t.has("num_experts") else t.integer("intermediate_size")
         return s.gated_mlp(hidden, inter, at="feed_forward", names=names)
     count, at = t.integer("num_experts"), "feed_forward"
-    modules: list[Module] = [s.replicated(f"{at}.gate", count, hidden, "router", quantised=False)]
+    modules: list[Module] = [s.replicated(f"{at}.gate", count, hidden, "router")]  # quantised like any other layer
     if t.flag("use_expert_bias", default=True):
         modules.append(score_correction(f"{at}.expert_bias", count))
     inter, top_k = t.integer("moe_intermediate_size"), t.integer("num_experts_per_tok")

@@ -76,7 +76,19 @@ def mamba2_modules(s: Site, m: Mamba2, at: str) -> list[Module]:
     def whole(name: str, out: int, parts: list[Part], k: int, bias: bool, quantised: bool) -> Linear:
         scheme = s.b.scheme([f"{s.prefix}.{name}"]) if quantised else None
         stored = Part(name, out, created=False)
-        return Linear(name, (stored, *parts), k, "column", "linear_attn", dtype, bias, scheme)
+        # mamba_mixer2.py:313 (0.21.0): groups that do not divide are repeated, and all parts are one layer
+        return Linear(
+            name,
+            (stored, *parts),
+            k,
+            "column",
+            "linear_attn",
+            dtype,
+            bias,
+            scheme,
+            quantisable=quantised,
+            apart_by=m.groups,
+        )
 
     modules: list[Module] = [
         whole(f"{at}.conv1d", width, conv, m.kernel, m.conv_bias, False),
@@ -119,17 +131,17 @@ class Mamba1(Struct, frozen=True):
 def mamba1_modules(s: Site, m: Mamba1, at: str) -> list[Module]:
     dtype, inner = s.b.dtype, m.intermediate
     pair = [(f"{at}.hidden", inner), (f"{at}.gate", inner)]
-    scheme = s.b.scheme([f"{s.prefix}.{at}.in_proj"])
     parts = (Part(f"{at}.in_proj", 2 * inner, created=False), *(Part(n, w, stored=False) for n, w in pair))
     modules: list[Module] = [
         Param(f"{at}.conv1d.weight", (inner, 1, m.kernel), dtype, "linear_attn", shard_dim=0),
         *([Param(f"{at}.conv1d.bias", (inner,), dtype, "linear_attn", shard_dim=0)] if m.conv_bias else []),
-        Linear(f"{at}.in_proj", parts, m.hidden, "column", "linear_attn", dtype, m.proj_bias, scheme),
+        # mamba_mixer.py knows no quantisation
+        Linear(f"{at}.in_proj", parts, m.hidden, "column", "linear_attn", dtype, m.proj_bias, quantisable=False),
         s.row(f"{at}.x_proj", m.dt_rank + 2 * m.state, inner, "linear_attn", quantised=False),
         s.column(f"{at}.dt_proj", inner, m.dt_rank, "linear_attn", bias=True, quantised=False),
         Param(f"{at}.A_log", (inner, m.state), dtype, "linear_attn", shard_dim=0, created_dtype="F32"),
         Param(f"{at}.D", (inner,), dtype, "linear_attn", shard_dim=0),
-        s.row(f"{at}.out_proj", m.hidden, inner, "linear_attn", bias=m.proj_bias),
+        s.row(f"{at}.out_proj", m.hidden, inner, "linear_attn", bias=m.proj_bias, quantised=False),
     ]
     if m.norms:
         widths = (("dt", m.dt_rank), ("b", m.state), ("c", m.state))

@@ -111,7 +111,10 @@ def _encoder_root(b: Builder, at: str, roberta: bool) -> Block:
     for name, rows in (("position_embeddings", positions), ("token_type_embeddings", kinds)):
         whole = f"{at}embeddings.{name}"
         if roberta:
-            modules.append(Param(f"{whole}.weight", (rows, hidden), b.dtype, "embed"))
+            words = "RoBERTa splits its words"
+            modules.append(Param(f"{whole}.weight", (rows, hidden), b.dtype, "embed", only=words))
+            split = "RoBERTa splits its embeddings"
+            modules.append(Vocab(whole, rows, hidden, b.dtype, "embed", stored=False, only=split))
         else:
             modules.append(Vocab(whole, rows, hidden, b.dtype, "embed"))
     modules += _norm(b, f"{at}embeddings.LayerNorm", hidden)

@@ -29,7 +29,7 @@ def qwen2_vision(b: Builder, prefix: str, v: Config) -> tuple[Tower, tuple[Modal
     layer = [
         *layer_norm(s, "blocks.0.norm1", dim),
         *layer_norm(s, "blocks.0.norm2", dim),
-        *_attention(s, dim),
+        *_attention(s, dim, None),
         s.column("blocks.0.mlp.fc1", inner, dim, "multimodal", bias=True),
         s.row("blocks.0.mlp.fc2", dim, inner, "multimodal", bias=True),
     ]
@@ -46,7 +46,7 @@ def qwen2_5_vision(b: Builder, prefix: str, v: Config) -> tuple[Tower, tuple[Mod
     layer = [
         _rms(s, "blocks.0.norm1", dim),
         _rms(s, "blocks.0.norm2", dim),
-        *_attention(s, dim),
+        *_attention(s, dim, v),
         *s.gated_mlp(dim, inner, at="blocks.0.mlp", bias=True, role="multimodal"),
     ]
     last = [_rms(s, "merger.ln_q", dim), *_merger_2(s, v, dim, v.integer("out_hidden_size"))]
@@ -86,7 +86,7 @@ def qwen3_vision(
     layer = [
         *layer_norm(s, "blocks.0.norm1", dim),
         *layer_norm(s, "blocks.0.norm2", dim),
-        *_attention(s, dim),
+        *_attention(s, dim, v),
         s.column("blocks.0.mlp.linear_fc1", inner, dim, "multimodal", bias=True),
         s.row("blocks.0.mlp.linear_fc2", dim, inner, "multimodal", bias=True),
     ]
@@ -115,9 +115,13 @@ def _patches(b: Builder, v: Config, dim: int, *, bias: bool) -> list[Module]:
     return [*modules, Param("rotary_pos_emb.cos_sin_cache", (8192, half), b.dtype, "multimodal", stored=False)]
 
 
-def _attention(s: Site, dim: int) -> list[Module]:
+def _attention(s: Site, dim: int, v: Config | None) -> list[Module]:
+    """qwen2_vl.py:302 (0.21.0) has one column-parallel layer, the later classes a QKVParallelLinear."""
+    name = "blocks.0.attn.qkv"
     return [
-        s.column("blocks.0.attn.qkv", 3 * dim, dim, "multimodal", bias=True),
+        s.column(name, 3 * dim, dim, "multimodal", bias=True)
+        if v is None
+        else s.packed_qkv(name, dim, v.integer("num_heads"), "multimodal", bias=True),
         s.row("blocks.0.attn.proj", dim, dim, "multimodal", bias=True),
     ]
 

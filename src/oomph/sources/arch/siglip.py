@@ -29,7 +29,8 @@ def patches(v: Config) -> int:
     return side * side
 
 
-def siglip(b: Builder, prefix: str, v: Config, *, post_norm: bool = True, position_ids: bool = True) -> Tower:
+def siglip(b: Builder, prefix: str, v: Config, *, post_norm: bool = True, idefics: bool = False) -> Tower:
+    """`idefics`: the same network in idefics2_vision_model.py, which quantises what siglip.py leaves alone."""
     _fill(v)
     hidden, inter, heads = v.integer("hidden_size"), v.integer("intermediate_size"), v.integer("num_attention_heads")
     patch, count = v.integer("patch_size"), v.integer("num_hidden_layers", high=10_000)
@@ -41,7 +42,7 @@ def siglip(b: Builder, prefix: str, v: Config, *, post_norm: bool = True, positi
         Param("embeddings.patch_embedding.bias", (hidden,), b.dtype, "multimodal"),
         Param("embeddings.position_embedding.weight", (positions, hidden), b.dtype, "multimodal"),
     ]
-    if position_ids:  # siglip.py: register_buffer("position_ids"), not in the checkpoint
+    if not idefics:  # siglip.py: register_buffer("position_ids"), not in the checkpoint
         shape = (1, positions)
         first.append(Param("embeddings.position_ids", shape, "I64", "multimodal", stored=False, created_dtype="I64"))
     last = layer_norm(s, "post_layernorm", hidden) if post_norm else []
@@ -49,7 +50,7 @@ def siglip(b: Builder, prefix: str, v: Config, *, post_norm: bool = True, positi
         "vision_tower",
         "vision",
         prefix,
-        ((1, b.block(first)), (count, b.block(_layer(s, hidden, inter, heads))), (1, b.block(last))),
+        ((1, b.block(first)), (count, b.block(_layer(s, hidden, inter, heads, idefics))), (1, b.block(last))),
         layers=count,
         hidden=hidden,
         intermediate=inter,
@@ -57,14 +58,17 @@ def siglip(b: Builder, prefix: str, v: Config, *, post_norm: bool = True, positi
     )
 
 
-def _layer(s: Site, hidden: int, inter: int, heads: int) -> list[Module]:
+def _layer(s: Site, hidden: int, inter: int, heads: int, any_width: bool) -> list[Module]:
     at = "encoder.layers.0."
+    # siglip.py:446 (0.21.0): Marlin wants multiples of 64; bitsandbytes does not care
+    method = s.b.quant.facts.method if s.b.quant else ""
+    fits = any_width or method == "bitsandbytes" or (hidden % 64 == 0 and inter % 64 == 0)
     return [
         s.qkv(hidden, heads, heads, hidden // heads, at=f"{at}self_attn", bias=True, role="multimodal"),
         s.row(f"{at}self_attn.out_proj", hidden, hidden, "multimodal", bias=True),
         *layer_norm(s, f"{at}layer_norm1", hidden),
-        s.column(f"{at}mlp.fc1", inter, hidden, "multimodal", bias=True),
-        s.row(f"{at}mlp.fc2", hidden, inter, "multimodal", bias=True),
+        s.column(f"{at}mlp.fc1", inter, hidden, "multimodal", bias=True, quantised=fits),
+        s.row(f"{at}mlp.fc2", hidden, inter, "multimodal", bias=True, quantised=fits),
         *layer_norm(s, f"{at}layer_norm2", hidden),
     ]
 

@@ -1,0 +1,34 @@
+"""The kernels that vLLM asks for a packed integer linear layer, in order, by release."""
+
+from __future__ import annotations
+
+from oomph.facts.vllm.versions import Range
+
+# name -> the compute capability it asks for (model_executor/kernels/linear/mixed_precision/)
+CAPABILITY = {
+    "CutlassW4A8": 90,
+    "Machete": 90,
+    "AllSpark": 80,
+    "Marlin": 75,
+    "Conch": 80,
+    "Exllama": 60,
+    "TritonW4A16": 0,
+    "Humming": 75,
+}
+
+
+class Kernels(Range, frozen=True):
+    """kernels/linear/__init__.py _POSSIBLE_KERNELS. `padded`: Marlin pads what does not divide (0.24.0)."""
+
+    names: tuple[str, ...]
+    padded: bool
+
+
+_FIRST = ("CutlassW4A8", "Machete", "AllSpark", "Marlin")
+KERNELS: tuple[Kernels, ...] = (
+    Kernels((*_FIRST, "Conch", "Exllama"), False, until="0.23.0"),
+    Kernels((*_FIRST, "Humming", "Conch", "Exllama", "TritonW4A16"), False, since="0.23.0", until="0.24.0"),
+    Kernels((*_FIRST, "Humming", "Conch", "Exllama", "TritonW4A16"), True, since="0.24.0", until="0.25.0"),
+    Kernels((*_FIRST, "Conch", "Exllama", "TritonW4A16", "Humming"), True, since="0.25.0", until="0.31.0"),
+    Kernels(("CutlassW4A8", "Machete", "Marlin", "Conch", "Exllama", "TritonW4A16", "Humming"), True, since="0.31.0"),
+)
