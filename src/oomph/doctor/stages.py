@@ -69,8 +69,8 @@ FAILURES: dict[str, StageName | None] = {
     "lc_cublas": None, "lc_no_context": "kv_alloc", "lc_load_failed": "weights_load",
     "ol_host_refused": "host_ram", "ol_layout": "weights_load", "ol_runner_died": None, "ol_panic": None,
     "ol_timeout": "other",
-    "tr_late": "runtime_request", "tr_no_engine": "weights_load", "tr_component": None, "tr_oom": None,
-    "tr_no_sequence": "kv_alloc",
+    "tr_late": "runtime_request", "tr_no_engine": "weights_load", "tr_load_oom": "weights_load",
+    "tr_component": None, "tr_oom": None, "tr_no_sequence": "kv_alloc",
 }  # fmt: skip
 # TensorRT-LLM's names for what it was creating (py_executor_creator.py); the executor's last step records the graphs
 COMPONENTS: dict[str, StageName] = {
@@ -223,6 +223,8 @@ def _stage(
         reached = milestone(everything)  # a title or a sentence above the log, not a line of it
     if reached:
         return _after(reached, failure, before), "milestone"
+    if "get_response" in functions:
+        return "other", "guess"  # an answer to the executor: behind the load, but not which one
     return _guess(failure), "guess"
 
 

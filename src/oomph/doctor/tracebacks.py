@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
@@ -57,10 +57,12 @@ FRAMES = _VLLM + _SGLANG + _TRTLLM
 _BUILT = ("/model_executor/models/", "/model_executor/layers/", "/srt/models/", "/srt/layers/", "/_torch/models/")
 
 
-def frame_stage(functions: Iterable[str], files: Iterable[str] = ()) -> StageName | None:
+def frame_stage(functions: Sequence[str], files: Sequence[str] = ()) -> StageName | None:
     names = set(functions)
     if any(_constructor(*pair) for pair in zip(functions, files)):
         names.add("load_model")
+    if any("/model_executor/warmup/" in path for path in files):
+        names.add("kernel_warmup")
     for stage, wanted in FRAMES:
         if names & wanted:
             inside_profile = names & {"profile_run", "determine_available_memory"}

@@ -174,9 +174,11 @@ def _fold_width(raw: tuple[RawLine, ...]) -> int:
     counts = Counter(len(line.text.rstrip("\r")) for line in raw)
     width = max(counts)
     full = counts[width]
-    if not 60 <= width <= 320 or full < 2:
-        return 0
-    return width if (full >= 5 and full * 10 >= len(raw)) or _all_go_on(raw, width) else 0
+    if 60 <= width <= 320 and full >= 5 and full * 10 >= len(raw):
+        return width
+    # part of the paste only, or a short one
+    likely = [w for w, n in counts.most_common(8) if 60 <= w <= 320 and n >= 2]
+    return next((w for w in likely if _all_go_on(raw, w)), 0)
 
 
 def _all_go_on(raw: tuple[RawLine, ...], width: int) -> bool:

@@ -27,7 +27,8 @@ def match(case: Case) -> Candidate | None:
     if not case.failed or case.stage != "cudagraph_capture":
         return None
     if not (
-        case.in_traceback("kernel_warmup", "autotune", "deep_gemm_warmup") or case.before("autotune", "kernel_warmup")
+        case.in_traceback("kernel_warmup", "autotune", "deep_gemm_warmup", "/warmup/")
+        or case.before("autotune", "kernel_warmup")
     ):
         return None
     if case.before("capture_begin"):

@@ -27,6 +27,8 @@ def match(case: Case) -> Candidate | None:
         return None
     if case.stage not in ("startup_free_memory", "other"):
         return None  # the traceback, or ggml, names what was refused
+    if "get_response" in case.death.functions:
+        return None  # an answer to the executor: the worker had its device and its weights
     if case.before("weights", "available_kv", "serving", "lc_prompt_cache", "lc_compute", "sg_weights"):
         return None
     text = (

@@ -26,6 +26,8 @@ from oomph.units import gib
 
 def match(case: Case) -> Candidate | None:
     o = case.first("sg_no_pool")
+    if o is None and case.death.kind == "sg_profiled":
+        o = case.first("sg_profiled")
     if o is None:
         return None
     weights, left = case.value("sg_weights", "weights"), case.value("sg_weights", "avail")

@@ -22,8 +22,8 @@ from oomph.units import gib, human
 
 
 def match(case: Case) -> Candidate | None:
-    begun = case.before("sg_capture_begin") and not case.before("sg_capture_end") and case.memory
-    if not case.has("sg_capture_failed") and not begun:
+    begun = case.failed and case.before("sg_capture_begin") and not case.before("sg_capture_end")
+    if (not case.has("sg_capture_failed") and not begun) or other_reason(case):
         return None
     avail = case.value("sg_capture_begin", "avail")
     text = "CUDA graphs did not fit in what the static share leaves"
@@ -53,12 +53,18 @@ def match(case: Case) -> Candidate | None:
         Remedy("eager", "--disable-cuda-graph", "flag", {"disable_cuda_graph": True}, costs="slower decoding", rank=6),
     )
     return Candidate(
-        97,
+        97 if case.has("sg_capture_failed") else 90 if case.memory else 45,
         text,
         case.line("sg_capture_failed", "sg_capture_begin", "torch_oom"),
         remedies,
         (reject("fraction_up", "graphs live outside of the static share"),),
     )
+
+
+def other_reason(case: Case) -> str:
+    """What capture failed with, where that is not memory: SGLang prints its memory advice under every such error."""
+    said = [str(o.values["why"]) for o in case.all("sg_capture_failed") if "why" in o.values]
+    return said[0].strip() if said and not case.memory and "memory" not in said[0].lower() else ""
 
 
 RULE = Rule(

@@ -25,7 +25,7 @@ ROWS = (
     LogRow("sg_no_pool", "increase --mem-fraction-static", r"Not enough memory\. Please try to increase --mem-fraction-static"),
     LogRow("sg_no_pool", "leave no GPU memory", r"Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=(?P<fraction__float>[\d.]*\d)",
            more=(r"Raise --mem-fraction-static above (?P<above__float>[\d.]*\d)",)),
-    LogRow("sg_capture_failed", "Capture cuda graph failed", r"Capture (?:cuda|CUDA) graph failed"),
+    LogRow("sg_capture_failed", "Capture cuda graph failed", r"Capture (?:cuda|CUDA) graph failed(?:: (?P<why>.{1,300}))?"),
     LogRow("sg_capture_failed", "set --mem-fraction-static to a smaller value", r"set --mem-fraction-static to a smaller value"),
     LogRow("sg_retract", "Retract requests", r"KV cache pool is full\. Retract requests", more=(r"#retracted_reqs: (?P<requests__int>\d+)",)),
     LogRow("sg_pool_full", "Try to lower your batch size", r"(?P<phase>Prefill|Decode|)\s?[Oo]ut of memory\. Try to lower your batch size"),

@@ -35,7 +35,7 @@ ROWS = (
     LogRow("tr_late", "batch_manager::", r"RuntimeBuffers::(?:reshape|prepareStep)|TrtGptModelInflightBatching::forward"),
     LogRow("tr_oom", "CUDA runtime error in", r"CUDA runtime error in (?:::)?cudaMalloc"),
     LogRow("tr_oom", "could not be allocated", r"Requested amount of GPU memory \((?P<tried__B>\d+) bytes\) could not be allocated"),
-    LogRow("tr_oom", "load_single_module", r"Error executing load_single_module.{0,4000}out of memory"),
+    LogRow("tr_load_oom", "load_single_module", r"Error executing load_single_module.{0,4000}out of memory"),
     LogRow("tr_oom", "[TensorRT-LLM][ERROR]", r"\[TensorRT-LLM\]\[ERROR\].{0,200}[Oo]ut of memory"),
     LogRow("tr_line", "TRT-LLM", r"\[TRT-LLM\]|\[TensorRT-LLM\]"),
 )  # fmt: skip
