@@ -22,8 +22,9 @@ from oomph.commands.wrappers import engine_of, peel
 from oomph.errors import CommandError, OomphError
 from oomph.ir.deployment import Deployment, Engine
 
-__all__ = ["detect", "parse_command", "parse_file", "parse_text", "to_command", "to_shell"]
+__all__ = ["detect", "parse_command", "parse_file", "parse_text", "to_command", "to_shell", "without_secrets"]
 
+_SECRETS = frozenset(("api_key", "hf_token", "ssl_keyfile", "ssl_certfile", "ssl_ca_certs"))
 _SCRIPTS = (".sh", ".bash", ".zsh", ".sbatch", ".slurm")
 _FILES = (*_SCRIPTS, ".yaml", ".yml", ".py", ".ipynb", ".service", ".bat", ".cmd", ".ps1", ".md")
 
@@ -120,6 +121,11 @@ def to_command(d: Deployment) -> list[str]:
     if d.usage == "llm":
         return [*prefix, "python", "-c", python_call.to_source(d)]
     return [*prefix, *vllm.to_words(d)]
+
+
+def without_secrets(d: Deployment) -> Deployment:
+    """As it may be shown to others: no keys, no certificates, no variables."""
+    return replace(d, flags={k: v for k, v in d.flags.items() if k not in _SECRETS}, environment={})
 
 
 def to_shell(d: Deployment) -> str:

@@ -68,7 +68,7 @@ def bar(parts: Sequence[tuple[str, int]], total: int, style: Style, width: int) 
     room = max(16, width - len(said) - len(end) - 2)
     scale = room / max(used, total)
     cells = "".join(_cell(name, n, round(n * scale), style) for name, n in parts)
-    free = max(0, room - length(cells))
+    free = max(0, room - length(cells)) if used <= total else 0
     return f"[{cells}{'.' * free}]{style.bad(end)}{said}"
 
 
@@ -79,4 +79,6 @@ def _cell(part: str, n: int, width: int, style: Style) -> str:
     text = f"{part} {n / (1 << 30):.1f}"
     if width < len(text) + 2:
         text = ""
+    if width == 1:
+        return style.paint(sign, colour)
     return style.paint(text.center(width - 1, sign), colour) + "|"

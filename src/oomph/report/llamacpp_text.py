@@ -22,7 +22,7 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
     e = plan.deployment.engine
     name = "Ollama" if e.name == "ollama" else "llama.cpp"
     head = [style.bold(clean(plan.model)), f"{name} {e.version}", gpus_line(plan.deployment.gpus)]
-    lines = ["", *title(head, width), "", f"  {_verdict(plan, style)}", ""]
+    lines = ["", *title(head, width), "", f"  {verdict(plan, style)}", ""]
     if plan.ranks:
         lines += bars(plan, style, width)
         lines += ["", *_what(plan, style), *_identity(plan, style), *_advice(plan, style, width)]
@@ -32,7 +32,7 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
     return "\n".join(folded(line, width) for line in lines).rstrip() + "\n"
 
 
-def _verdict(plan: Plan, style: Style) -> str:
+def verdict(plan: Plan, style: Style) -> str:
     v, r = plan.verdict, plan.resolved
     if not v.fits:
         if v.stage == "other":

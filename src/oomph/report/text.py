@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TextIO
 
 from oomph.ir.hardware import Device
+from oomph.ir.ledger import Term
 from oomph.ir.plan import Plan
 from oomph.report.advice_text import advice, role
 from oomph.report.bars import alike, bars
@@ -105,10 +107,16 @@ def _figures(plan: Plan, style: Style) -> list[str]:
     weights = ", ".join(f"{role(k)} {human(v)}" for k, v in largest)
     lines = [f"  {style.bold('Weights')}  {gib(r.terms['weights'].bytes)} a GPU: {weights}", *_kv(plan, style)]
     act = r.terms["activation_peak"]
-    where = act.why.replace("peak at: ", "").replace("compile cache is empty", "a first start: no compile cache")
+    where = activation_words(r.terms)
     graphs, context = human(r.terms["cudagraph"].bytes), human(r.terms["context"].bytes)
     peak = f"activations {human(act.bytes)} ({where}), graphs {graphs}, context {context}"
     return [*lines, f"  {style.bold('Peak')}     {peak}"]
+
+
+def activation_words(terms: Mapping[str, Term]) -> str:
+    """Where the profiling peak is, in words."""
+    why = terms["activation_peak"].why.replace("peak at: ", "")
+    return why.replace("compile cache is empty", "a first start: no compile cache") or "in the profiling run"
 
 
 def _kv(plan: Plan, style: Style) -> list[str]:

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from oomph.commands import parse_command, to_shell
+from oomph.commands import parse_command, to_shell, without_secrets
 from oomph.errors import CommandError, InputError, OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
@@ -102,16 +102,7 @@ def words(model: str, flags: dict[str, Any]) -> list[str]:
 
 def plan_of(case: dict[str, Any]) -> dict[str, Any]:
     made = run(deployment_of(case))
-    return {**_side(made), "flags": _open(made.deployment).flags}
-
-
-def _open(deployment: Deployment) -> Deployment:
-    """What the page may show: no secrets."""
-    flags = {k: v for k, v in deployment.flags.items() if k not in _SECRETS}
-    return msgspec.structs.replace(deployment, flags=flags, environment={})
-
-
-_SECRETS = frozenset({"api_key", "hf_token", "ssl_keyfile", "ssl_certfile", "ssl_ca_certs"})
+    return {**_side(made), "flags": without_secrets(made.deployment).flags}
 
 
 def levers_of(case: dict[str, Any]) -> dict[str, Any]:
@@ -141,7 +132,7 @@ def diff_of(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def _side(plan: Plan) -> dict[str, Any]:
-    return {**plan_json(plan), "command": to_shell(_open(plan.deployment))}
+    return {**plan_json(plan), "command": to_shell(without_secrets(plan.deployment))}
 
 
 def simulate_of(case: dict[str, Any]) -> dict[str, Any]:

@@ -98,7 +98,7 @@ function show(got) {
 function facts(got) {
   const kv = got.kv, rows = [];
   if (kv) {
-    rows.push([kv.logged_tokens.toLocaleString("en"), "tokens of KV cache, as vLLM prints it"],
+    rows.push([kv.logged_tokens.toLocaleString("en"), "tokens of KV cache" + (got.verdict.fits ? ", as vLLM prints it" : ": too few")],
       [kv.max_concurrency.toFixed(2), `requests of ${got.resolved.max_model_len.toLocaleString("en")} tokens at once`],
       [size(kv.need_bytes), "KV cache of one such request"], [size(Math.max(0, kv.available_bytes)), "KV cache memory a GPU"]);
     if (kv.longest_request) rows.push([kv.longest_request.toLocaleString("en"), "tokens of the longest request"]);

@@ -19,7 +19,14 @@ function size(n) {
   return a >= 1024 ? three(n / 1024) + " KiB" : n + " B";
 }
 
-function three(x) { return Math.abs(x) >= 100 ? x.toFixed(0) : Math.abs(x) >= 10 ? x.toFixed(1) : x.toFixed(2); }
+// As Python rounds, a tie to the even digit: 5.625 GiB is 5.62 here, in the terminal and in vLLM's log.
+function fixed(x, digits) {
+  const scaled = Math.abs(x) * 10 ** digits, low = Math.floor(scaled);
+  const n = scaled - low === .5 ? low + low % 2 : Math.round(scaled);
+  return (Math.sign(x) * n / 10 ** digits).toFixed(digits);
+}
+
+function three(x) { return fixed(x, Math.abs(x) >= 100 ? 0 : Math.abs(x) >= 10 ? 1 : 2); }
 
 function ledger(rank, plan) {
   const t = rank.terms, pool = plan.verdict.fits && plan.kv ? plan.kv.num_blocks * plan.kv.bytes_per_block : 0;
@@ -85,6 +92,6 @@ function timeline(rank, plan) {
     svg.append(el("text", {x: (i + .5) * step, y: H - 5, "text-anchor": "middle"}, (dies ? "dies, " : "") + size(s.peak_bytes)));
   });
   svg.append(el("line", {x1: 0, x2: W, y1: y(rank.total_bytes), y2: y(rank.total_bytes), class: "limit"}));
-  svg.append(el("text", {x: W, y: y(rank.total_bytes) - 4, "text-anchor": "end"}, `the card's end, ${size(rank.total_bytes)}`));
+  svg.append(el("text", {x: 4, y: y(rank.total_bytes) - 4}, `the card's end, ${size(rank.total_bytes)}`));
   return svg;
 }

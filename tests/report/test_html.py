@@ -1,0 +1,67 @@
+"""The one-file report: it says what the plan says, asks nobody for anything, and runs nothing."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from oomph.errors import InputError
+from oomph.plan import plan
+from oomph.report.html import page, write_html
+
+CHROMIUM = next((p for p in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if os.path.exists(p)), "")
+COMMANDS = {
+    "fits": ("vllm serve Qwen/Qwen3-8B --api-key hunter2", "H100"),
+    "short": ("vllm serve Qwen/Qwen3-32B -tp 2", "2x RTX 3090"),
+    "llama.cpp": ("llama-server -hf unsloth/Qwen3-8B-GGUF:Q4_K_M -c 8192", "RTX 4090"),
+}
+
+
+@pytest.fixture(scope="module", params=COMMANDS)
+def made(request):
+    command, gpu = COMMANDS[request.param]
+    return page(plan(command, gpu=gpu))
+
+
+def test_nothing_comes_from_outside(made):
+    assert "default-src 'none'" in made and "<script" not in made and "style=" not in made
+    assert not re.search(r"(?:src|href)=|url\(|@import", made)
+    assert "hunter2" not in made
+
+
+def test_what_it_shows(made):
+    assert "<svg" in made and "Ledger of GPU 0" in made and 'class="weights"' in made
+    assert "FITS" in made or "WILL NOT START" in made
+    assert "What each flag would do" in made or "llama.cpp" in made
+
+
+def test_names_are_text():
+    text = page(plan("vllm serve Qwen/Qwen3-8B --served-model-name '<b>x</b>'", gpu="H100"))
+    assert "<b>x</b>" not in text and "&lt;b&gt;x&lt;/b&gt;" in text
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path):
+    with pytest.raises(InputError, match="cannot be written"):
+        write_html(plan("vllm serve Qwen/Qwen3-8B", gpu="H100"), str(tmp_path))
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine")
+def test_a_browser_shows_it_under_its_policy_and_axe_finds_nothing(made, tmp_path: Path):
+    playwright = pytest.importorskip("playwright.sync_api")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    path = tmp_path / "plan.html"
+    path.write_text(made)
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        shown = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme="dark")
+        said, asked = [], []
+        shown.on("console", lambda message: said.append(message.text))
+        shown.on("request", lambda request: asked.append(request.url))
+        shown.goto(path.as_uri())
+        assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 23, 26)"
+        assert shown.evaluate("document.documentElement.scrollWidth") <= 400
+        assert said == [] and asked == [path.as_uri()]
+        found = axe.Axe().run(shown).response["violations"]
+        browser.close()
+    assert [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in ("serious", "critical")] == []

@@ -1,0 +1,53 @@
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomph.report.bars import PARTS, bar
+from oomph.report.terminal import Style, clean, folded, length, title, wrap
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+PAINTED = Style(Terminal())
+PAINTED.on = True
+PLAIN = Style(io.StringIO())
+
+
+def test_a_flag_is_never_broken_at_its_hyphens():
+    lines = wrap("Useless --gpu-memory-utilization, --kv-cache-dtype: do not move it", 30, "  ", " " * 4)
+    assert lines == ["  Useless", "    --gpu-memory-utilization,", "    --kv-cache-dtype: do not", "    move it"]
+
+
+def test_colours_do_not_count():
+    line = f"  {PAINTED.bold('Weights')}  one two three four five"
+    assert [length(part) for part in folded(line, 30).split("\n")] == [29, 15]
+    assert folded(line, 34) == line
+
+
+@given(st.lists(st.text("ab-", min_size=1, max_size=12), min_size=1, max_size=20), st.integers(20, 60))
+def test_every_word_stays_and_no_line_is_wider(words, width):
+    lines = wrap(" ".join(words), width, "  ", "    ")
+    assert " ".join(line.strip() for line in lines) == " ".join(words)
+    assert all(len(line) <= width for line in lines)
+
+
+def test_a_title_is_broken_between_its_parts():
+    assert title(["a" * 20, "b" * 10, "c" * 30], 40) == [f"  {'a' * 20}   {'b' * 10}", f"  {'c' * 30}"]
+
+
+def test_names_from_strangers():
+    assert "\033" not in clean("a\033[31mb\n\u202ec") and "\n" not in clean("a\nb")
+
+
+def test_a_bar_is_as_wide_as_it_may_be():
+    gib = 1 << 30
+    for style in (PLAIN, PAINTED):
+        made = bar([("context", gib // 2), ("weights", 15 * gib), ("KV", 5 * gib)], 24 * gib, style, 70)
+        assert length(made) == 70 and "weights 15.0" in made and "20.5 of 24.0 GiB" in made
+        over = bar([("weights", 30 * gib)], 24 * gib, style, 70)
+        assert "!!" in over and "." not in over.partition("]")[0].replace("30.0", "")
+    assert len({sign for sign, _, _ in PARTS.values()}) >= 6
