@@ -12,7 +12,7 @@ from oomph.engines.vllm.notes import failure_notes, refusal_notes, refusal_text
 from oomph.engines.vllm.reading import as_read
 from oomph.engines.vllm.resolve import Resolved, resolve
 from oomph.engines.vllm.terms import Rank, given, rank_input
-from oomph.engines.vllm.timeline import RankInput, available_kv, requested, stages, verdict
+from oomph.engines.vllm.timeline import RankInput, available_kv, few_states_text, requested, stages, verdict
 from oomph.ir.deployment import Deployment
 from oomph.ir.ledger import Term
 from oomph.ir.model import Model
@@ -41,6 +41,8 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
             notes = (*notes, "the given KV memory is more than this plan can explain: what follows it is not judged")
         budgets = [given("available_kv", pinned) for _ in inputs]
     cache = _cache(resolved, ranks, budgets)
+    if pinned is not None and (few := few_states_text(inputs[0], cache)):
+        notes = (*notes, f"with this KV memory vLLM then stops: {few}")
     plans = tuple(_rank_plan(i, r, b, cache) for i, r, b in zip(inputs, ranks, budgets, strict=True))
     worst = _worst([p.verdict for p in plans])
     return Plan(

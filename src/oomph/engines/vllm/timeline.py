@@ -165,6 +165,10 @@ def verdict(r: RankInput, kv: KvPlan | None, points: list[Step]) -> Verdict:
     if kv is not None and kv.refusal is not None:
         short = max(0, kv.need_bytes - kv.available_bytes) if kv.available_bytes > 0 else max(1, -kv.available_bytes)
         return Verdict(False, "kv_check", short, kv.refusal.message, r.index)
+    few = few_states_text(r, kv) if kv is not None else ""
+    if kv is not None and few and not r.observed:
+        short = (r.resolved.max_num_seqs - kv.num_blocks) * kv.bytes_per_block
+        return Verdict(False, "kv_check", short, few, r.index)
     for point in points:
         if r.judged and point.stage.name in ("kv_alloc", "cudagraph_capture", "sampler_warmup"):
             over = point.stage.peak_bytes - dev.total_bytes
@@ -173,6 +177,21 @@ def verdict(r: RankInput, kv: KvPlan | None, points: list[Step]) -> Verdict:
     tight = max(points, key=lambda p: p.stage.peak_bytes)
     sure = all(p.stage.peak_high <= dev.total_bytes for p in points)
     return Verdict(True, None, 0, "", r.index, sure, tight.stage.name)
+
+
+# Backends whose graphs hold one token a sequence only (AttentionCGSupport): with drafts no full graph is captured.
+_SINGLE_TOKEN = frozenset({"FLASHINFER", "CUTLASS_MLA", "TRITON_MLA", "LINEAR_ATTN"})
+
+
+def few_states_text(r: RankInput, kv: KvPlan) -> str:
+    """vLLM's words where full graphs are captured for more sequences than there are blocks for recurrent states."""
+    resolved = r.resolved
+    full = resolved.cudagraph_mode.startswith("FULL") and bool(resolved.cudagraph_capture_sizes)
+    if resolved.num_speculative_tokens and any(name in _SINGLE_TOKEN for name, _ in resolved.attention):
+        full = False
+    if not full or resolved.max_num_seqs <= kv.num_blocks or not any(g.kind == "mamba" for g in kv.groups):
+        return ""
+    return r.texts.state_blocks.format(seqs=resolved.max_num_seqs, blocks=kv.num_blocks)
 
 
 def _oom(r: RankInput, point: Step, over: int) -> Verdict:
