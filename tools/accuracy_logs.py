@@ -34,10 +34,11 @@ from oomph.units import GIB
 ROOT = Path(__file__).parents[1]
 # field of the record -> where our observations hold it
 FIGURES = {
-    "model_loading_gib": ("weights.weights", "v0_terms.weights", "ledger.weights", "sg_weights.weights"),
+    "model_loading_gib": ("weights.weights", "v0_terms.weights", "ledger.weights", "sg_weights.weights",
+                          "memory_profile.weights"),
     "peak_activation_gib": ("ledger.activation", "v0_terms.activation", "memory_profile.activation",
                             "v0_results.activation"),
-    "non_torch_gib": ("ledger.non_torch", "v0_terms.non_torch", "v0_results.non_torch"),
+    "non_torch_gib": ("ledger.non_torch", "v0_terms.non_torch", "v0_results.non_torch", "memory_profile.non_torch"),
     "cudagraph_gib": ("graphs.graphs", "ledger.graphs", "graph_pool.actual"),
     "available_kv_gib": ("available_kv.available", "kv_need.available", "kv_need_part.available", "v0_terms.available",
                          "v0_results.available", "ledger.available"),

@@ -217,6 +217,8 @@ def _stage(
     if failure.kind == "sampler_oom":
         # the same words in both passes; without a line before them the second, where everything else is on the card
         return ("profile_run" if reached == "profile_run" else "sampler_warmup"), "message"
+    if reached == "runtime_request" or _serving(failure):
+        return "runtime_request", "milestone"  # the server was up
     if failure.kind in ("engine_failed", "secondary"):
         return "other", "guess"  # a child died, of what and doing what is not in the log
     if reached is None and not failure.process and "source" not in failure.values:
@@ -226,6 +228,12 @@ def _stage(
     if "get_response" in functions:
         return "other", "guess"  # an answer to the executor: behind the load, but not which one
     return _guess(failure), "guess"
+
+
+def _serving(o: Observation) -> bool:
+    """Printed by V0's loop over requests (engine/multiprocessing/engine.py start, 0.6 to 0.9), not by its start."""
+    file, _, line = str(o.values.get("source", "")).partition(":")
+    return file == "async_llm_engine.py" or (file == "engine.py" and 0 < int(line or 0) < 300)
 
 
 def _starting(frame: Observation) -> bool:

@@ -36,7 +36,7 @@ MOST = 40  # commands looked at
 _FLAG = re.compile(r"(?:^|\s)-{1,2}[a-zA-Z][\w.-]*")
 _CAPTURE_SIZES = re.compile(r"'?max_cudagraph_capture_size'?: ?(\d+)")
 _SPECULATIVE = re.compile(r"SpeculativeConfig\(method='?(\w+)'?,.{0,300}?num_spec(?:ulative)?_tokens=(\d+)")
-_MODEL = re.compile(r"\b[Mm]odel(?:[ _]name)?\W{0,3}[:=]\W{0,3}([A-Za-z0-9][\w.-]{1,60}/[\w.-]{2,90})")
+_MODEL = re.compile(r"\b[Mm]odel(?:[ _]name)?[\s*`'\"]{0,3}[:=][\s*`'\"]{0,3}([A-Za-z0-9][\w.-]{1,60}/[\w.-]{2,90})")
 
 
 class Rebuilt(Struct, frozen=True):

@@ -25,9 +25,7 @@ from oomph.units import GIB, gib, human
 
 
 def match(case: Case) -> Candidate | None:
-    if case.stage != "cudagraph_capture" or not (case.failed or case.before("capture_begin")):
-        return None
-    if not case.failed and not case.has("capture_begin"):
+    if case.stage != "cudagraph_capture" or not case.failed:
         return None
     tried, free, total = case.oom_value("tried"), case.oom_value("free"), case.total
     graphs = case.value("graphs", "graphs") or case.value("graph_estimate", "estimate") or 0
@@ -58,7 +56,7 @@ def match(case: Case) -> Candidate | None:
         advice.eager(),
     ]
     return Candidate(
-        80 if case.failed else 42,
+        80,
         text,
         case.line("capture_begin", "torch_oom", "kv_tokens", "graph_estimate_off"),
         tuple(remedies),

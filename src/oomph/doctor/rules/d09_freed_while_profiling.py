@@ -28,12 +28,10 @@ def match(case: Case) -> Candidate | None:
     if o is None:
         return None
     before, after = case.real("freed_while_profiling", "initial"), case.real("freed_while_profiling", "current")
-    text = (
-        f"Free memory grew from {before:g} to {after:g} GiB while vLLM measured: another process gave memory back. "
-        "Nothing is short."
-    )
-    if before and before > 1e6:
-        text = "Free memory grew while vLLM measured: another process gave memory back. Nothing is short."
+    text = "Free memory grew while vLLM measured: another process gave memory back. Nothing is short."
+    if before is not None and after is not None and before < 1e6:  # bytes in old releases
+        grew = f"grew from {before:g} to {after:g} GiB" if after > before else f"did not fall ({after:g} GiB)"
+        text = f"Free memory {grew} while vLLM measured: another process gave memory back. Nothing is short."
     remedies = (
         advice.host("start again when the other processes on this GPU are stable", rank=0),
         advice.kv_bytes(8 * GIB),

@@ -24,7 +24,7 @@ START = (
     LogRow("version_beside", "vllm-", r"\bvllm-v?(?P<version>0\.\d{1,2}\.\d{1,2}(?:rc\d+|\.post\d+)?)(?=[.+/-])"),  # a wheel, a folder
     LogRow("version_said", "vLLM", r"\bvLLM(?: [Vv]ersion)?:? v?(?P<version>0\.\d{1,2}\.\d{1,2}(?:rc\d+|\.post\d+)?)\b"),
     LogRow("engine_config", "LLM engine (v",
-           r"Initializing an? (?:(?P<generation>V\d) )?LLM engine \(v(?P<version>[^)]{1,60})\)(?: with config:? (?P<config>.*))?"),
+           r"(?:Initializing an?|input data for) (?:(?P<generation>V\d) )?LLM engine \(v(?P<version>[^)]{1,60})\)(?: with config:? (?P<config>.*))?"),
     LogRow("args", "non-default args", r"non-default args: (?P<args>\{.*)", since="0.8.5"),
     LogRow("args", "args: Namespace(", r"args: Namespace\((?P<namespace>.*)"),
     LogRow("architecture", "Resolved architecture", r"Resolved architecture: (?P<architecture>\w+)"),
@@ -115,6 +115,7 @@ PROFILE = (
     LogRow("v0_results", "total_gpu_memory: ", r"total_gpu_memory: (?P<total__GiB>[\d.]+)GiB"),
     LogRow("freed_while_profiling", "Error in memory profiling",
            r"Error in memory profiling\. Initial free memory (?P<initial__float>[\d.]+)(?: GiB)?, current free memory (?P<current__float>[\d.]+)"),
+    LogRow("freed_while_profiling", "Error in memory profiling", r"AssertionError: Error in memory profiling"),
     LogRow("manual_kv", "kv_cache_memory_bytes config",  # gpu_worker.py:367 (0.21.0)
            r"Initial free memory (?P<free__GiB>[\d.]+) GiB, reserved (?P<kv__GiB>[\d.]+) ?GiB memory for KV Cache", since="0.10.2"),
 )  # fmt: skip
