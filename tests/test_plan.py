@@ -220,7 +220,7 @@ def test_a_bare_assertion_is_said_in_words() -> None:
 
 def test_a_saving_that_the_engine_gives_to_the_cache_is_explained() -> None:
     gpu = {"name": "RTX 3090", "total_bytes": 19 << 30, "used_bytes": 0}
-    flags = "--enforce-eager --gpu-memory-utilization 0.985 --max-model-len 1024"
+    flags = "--enforce-eager --gpu-memory-utilization 0.985 --max-model-len 1024 --language-model-only"
     made = plan(f"vllm serve Qwen/Qwen3-VL-4B-Instruct {flags}", gpu=gpu, engine="vllm==0.24.0")
     assert made.verdict.stage == "sampler_warmup"
     assert any("the KV cache takes all" in w for w in made.warnings)

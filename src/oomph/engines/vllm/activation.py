@@ -43,16 +43,18 @@ class _Peak(Struct, frozen=True):
     phase: Phase
     workspace: int
     cublas: int
+    encoded: int = 0  # the multimodal encoder's batch and outputs
 
     @property
     def bytes(self) -> int:
-        return self.phase.bytes + self.workspace + self.cublas
+        return self.phase.bytes + self.workspace + self.cublas + self.encoded
 
 
 def _activation(model: Model, batch: Batch) -> Term:
     top = max(_peaks(model, batch), key=lambda p: p.bytes)
     total, name = top.bytes, top.phase.name
     parts = {name: top.phase.bytes, "expert workspace": top.workspace, "cuBLAS workspace": top.cublas}
+    parts["encoder outputs"] = top.encoded
     slack = round(total * _spread(model, name))
     high = total + (total if name == "multimodal encoder" else slack)
     return Term(
@@ -70,14 +72,15 @@ def _peaks(model: Model, batch: Batch) -> Iterator[_Peak]:
     cublas = facts.CUBLAS_WORKSPACE_HOPPER if batch.sm >= 90 else facts.CUBLAS_WORKSPACE
     # Kernels that are not cuBLAS run the quantised projections: its workspace then comes with the output head.
     early = 0 if _all_quantised(layers) else cublas
+    kept = batch.encoder_kept
     for layer, last in layers:
         for phase in layer_phases(model, layer, model.layers[max(0, last - 1)], batch):
             # the first layer's experts allocate the workspace: what runs ahead of them does without
             ahead = last < first or (last == first and phase.before_experts)
-            yield _Peak(phase, 0 if ahead else workspace, early)
+            yield _Peak(phase, 0 if ahead else workspace, early, kept)
     if batch.last_stage:
-        yield _Peak(_sampler(model, batch, width), workspace, cublas)
-    if batch.compiled and batch.cold and batch.first_stage:
+        yield _Peak(_sampler(model, batch, width), workspace, cublas, kept)
+    if batch.compiled and batch.cold and batch.first_stage and not batch.embeds:
         yield _Peak(_cold_embedding(model, batch, width), workspace, 0)
     if batch.encoder_bytes:
         yield _Peak(Phase("multimodal encoder", batch.encoder_bytes), 0, cublas)

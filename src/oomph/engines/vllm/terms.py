@@ -8,10 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.vllm.activation import activation
+from oomph.engines.vllm.encoder import encoder
 from oomph.engines.vllm.graphs import Capture, Graphs, count_graphs, estimate
 from oomph.engines.vllm.live import Batch
 from oomph.engines.vllm.loaded import WeightsPlan, passes, weights_terms
-from oomph.engines.vllm.model_facts import items_allowed, text_only
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.settings import build_for
 from oomph.engines.vllm.shard import stage_layers
@@ -102,6 +102,7 @@ def _graphs(dep: Deployment, resolved: Resolved) -> Graphs:
 
 
 def _batch(model: Model, dep: Deployment, resolved: Resolved, build: Build, rank: Rank) -> Batch:
+    seen = encoder(model, dep, resolved)
     return Batch(
         tokens=resolved.max_num_batched_tokens,
         seqs=resolved.max_num_seqs,
@@ -117,7 +118,9 @@ def _batch(model: Model, dep: Deployment, resolved: Resolved, build: Build, rank
         drafts=resolved.num_speculative_tokens,
         last_stage=rank.pp_rank == resolved.pipeline_parallel_size - 1,
         first_stage=rank.pp_rank == 0,
-        encoder_bytes=_encoder_bytes(model, dep, resolved),
+        encoder_bytes=seen.peak,
+        encoder_kept=seen.kept,
+        embeds=seen.embeds,
         triton_gdn=rank.device.sm != 90 or dep.flags.get("gdn_prefill_backend") == "triton",
         block_size=resolved.block_size,
         l2_bytes=facts.L2_MIB.get(rank.device.name, 0) * MIB,
@@ -234,34 +237,10 @@ def _sampler_buffers(model: Model, batch: Batch) -> int:
 
 def _capture(model: Model, resolved: Resolved, batch: Batch, layers: int) -> Capture:
     """A captured pass, from two profiling passes that differ in tokens alone."""
-    small, large = (
-        next(iter(activation(model, replace(batch, tokens=n, seqs=1, cold=False, encoder_bytes=0)).parts.values()))
-        for n in (4096, 8192)
-    )
+    alone = replace(batch, seqs=1, cold=False, encoder_bytes=0, encoder_kept=0)
+    small, large = (next(iter(activation(model, replace(alone, tokens=n)).parts.values())) for n in (4096, 8192))
     heads = [m for x in model.layers for m in x.mixers if isinstance(m, Attention)] if batch.sm == 90 else []
     splits = any(name.startswith("FLASH_ATTN") for name, _ in resolved.attention)
     wide = max((m.num_heads * (m.kv_lora_rank or m.head_dim_v) for m in heads), default=0) // batch.layout.tp
     cublas = facts.CUBLAS_WORKSPACE_HOPPER if batch.sm >= 90 else facts.CUBLAS_WORKSPACE
     return Capture((large - small) // 4096, layers, cublas, wide if splits else 0)
-
-
-def _encoder_bytes(model: Model, dep: Deployment, resolved: Resolved) -> int:
-    """The vision encoder's share of profiling (multimodal/encoder_budget.py): as many items of the most expensive
-    modality as the budget holds. Not measured: an encoder holds its MLP and a few hidden states for every patch, and
-    four patches make a token in most models."""
-    allowed = [m for m in model.modalities if items_allowed(dep.flags, m.name)]
-    towers = [t for t in model.towers if t.layers and t.hidden]
-    if not allowed or not towers or text_only(model, dep.flags) or dep.flags.get("skip_mm_profiling"):
-        return 0
-    item = min(max(m.max_tokens for m in allowed), resolved.max_model_len)
-    budget = max(resolved.max_num_batched_tokens, item)
-    items = max(1, min(budget // max(1, item), resolved.max_num_seqs))
-    tower = max(towers, key=lambda t: t.hidden)
-    tp = 1 if dep.flags.get("mm_encoder_tp_mode") == "data" else resolved.tensor_parallel_size
-    width = nbytes(TORCH[resolved.dtype], 1)
-    per_patch = 3 * tower.intermediate // tp + 5 * tower.hidden
-    tokens = items * item
-    return tokens * (PATCHES_PER_TOKEN * per_patch + model.hidden_size) * width
-
-
-PATCHES_PER_TOKEN = 4  # a 2 x 2 merge, as in Qwen-VL, Pixtral and Llama 4
