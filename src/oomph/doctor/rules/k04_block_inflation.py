@@ -34,7 +34,7 @@ def match(case: Case) -> Candidate | None:
             f"Attention blocks are {block:,} tokens, so that a block is as large as a recurrent state: short "
             "requests round up to that."
         )
-    if added:
+    if added and waste is not None:
         text += f" {added} layers of padding waste up to {waste:g} % of the cache."
     state = Remedy(
         "state_dtype",

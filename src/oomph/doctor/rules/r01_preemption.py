@@ -24,7 +24,7 @@ from oomph.doctor.rule import Candidate, Rule
 
 
 def match(case: Case) -> Candidate | None:
-    stats = case.all("stats")
+    stats = [o for o in case.all("stats") if {"usage", "waiting", "running"} <= o.values.keys()]
     usage = max((float(o.values["usage"]) for o in stats), default=0.0)
     preempted = max((int(o.values.get("preemptions", 0)) for o in stats), default=0)
     waiting = max((int(o.values["waiting"]) for o in stats), default=0)

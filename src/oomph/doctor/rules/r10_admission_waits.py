@@ -23,7 +23,7 @@ from oomph.doctor.rule import Candidate, Rule
 
 
 def match(case: Case) -> Candidate | None:
-    stats = case.all("stats")
+    stats = [o for o in case.all("stats") if {"usage", "waiting", "running"} <= o.values.keys()]
     stuck = [
         o
         for o in stats

@@ -42,7 +42,7 @@ def match(case: Case) -> Candidate | None:
     free, total = case.value("tr_free", "free"), case.value("tr_total", "total")
     text = f"{name} could not be created"
     text += f": {gib(free)} of {gib(total)} were free for it." if free is not None and total else "."
-    steps = ((str(step.values["component"]), _took(step)) for step in case.all("tr_step"))
+    steps = ((str(step.values.get("component", "")), _took(step)) for step in case.all("tr_step"))
     took = [f"{part} {gib(size)}" for part, size in steps if size > GIB // 8]
     text += f" Before it: {', '.join(took)}." if took else ""
     rejected: tuple[Rejected, ...] = ()
