@@ -25,6 +25,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
+from oomph.doctor.ledger import number
 from oomph.doctor.rule import Candidate, Rule
 from oomph.units import GIB, MIB, gib
 
@@ -32,7 +33,7 @@ from oomph.units import GIB, MIB, gib
 def match(case: Case) -> Candidate | None:
     if not case.failed or case.stage != "cudagraph_profile":
         return None
-    blocks = next((int(o.values["blocks"]) for o in case.all("blocks_override") if o.values.get("before") == 0), None)
+    blocks = next((number(o, "blocks") for o in case.all("blocks_override") if o.values.get("before") == 0), None)
     tried, half = case.oom_value("tried"), case.oom_value("tried_half") or 0
     text = (
         "vLLM was building the throw-away KV cache on which it tries out CUDA graphs; the real one had not been "
