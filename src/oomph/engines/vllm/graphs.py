@@ -76,7 +76,7 @@ def _driver_bytes(model: Model, layers: int) -> int:
     return int(taken) // _STEP_BYTES * _STEP_BYTES
 
 
-def throwaway_blocks(runner: str, graphs: Graphs, seqs: int) -> int:
-    """Blocks of the KV cache that is allocated only to profile graphs: gpu_model_runner.py:6049 (V1), the V2 runner
-    takes no more than there can be requests (gpu/cudagraph_utils.py:873, 0.32.0)."""
-    return min(seqs, graphs.largest) if runner == "v2" else graphs.largest
+def throwaway_blocks(graphs: Graphs, seqs: int, *, per_sequence: bool) -> int:
+    """Blocks of the KV cache that is allocated only to profile graphs: gpu_model_runner.py:6049 (0.21.0); since 0.26.0
+    (gpu_model_runner.py:6448) and in the V2 runner (gpu/cudagraph_utils.py:873, 0.32.0) no more than requests."""
+    return min(seqs, graphs.largest) if per_sequence else graphs.largest

@@ -113,7 +113,8 @@ def stages(r: RankInput, kv: KvPlan | None) -> list[Step]:
     profiled_graphs = r.graphs.largest and r.graphs_profiled
     # --kv-cache-memory-bytes returns before graphs are profiled (gpu_worker.py:367, 0.21.0)
     if kv is not None and profiled_graphs and r.resolved.kv_cache_memory_bytes is None:
-        blocks = throwaway_blocks(r.resolved.model_runner, r.graphs, r.resolved.max_num_seqs)
+        per_sequence = r.budget.profiles_per_sequence or r.resolved.model_runner == "v2"
+        blocks = throwaway_blocks(r.graphs, r.resolved.max_num_seqs, per_sequence=per_sequence)
         cache = blocks * kv.bytes_per_block
         note = f"{blocks} throw-away KV blocks of {kv.bytes_per_block / MIB:.3f} MiB"
         add("cudagraph_profile", profiled, cache + t.cudagraph.bytes, act_slack, "", note)

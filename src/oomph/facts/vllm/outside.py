@@ -22,15 +22,23 @@ class BudgetRules(Range, frozen=True):
     formula: str
     graph_estimate: str  # "subtracted", "measured" (allocated and thrown away, not subtracted), "none"
     v2_estimates: bool = False  # gpu/model_runner.py profile_cudagraph_memory: the V2 runner returns 0 until 0.28.0
+    profiles_per_sequence: bool = False  # graphs are profiled on one KV block a sequence, not one a captured token
     snapshot_after_nccl: bool = True  # the first snapshot follows the communicators: they lie outside the budget
 
 
 # 0.9.0.1 has the old sum and 0.9.1 the snapshot; 0.10.2 takes it before init_worker_distributed_environment, 0.11.0
 # after it.
 BUDGET: tuple[BudgetRules, ...] = (
-    BudgetRules(formula="consumed", graph_estimate="subtracted", v2_estimates=True, since="0.29.0"),
-    BudgetRules(formula="consumed", graph_estimate="subtracted", since="0.27.0", until="0.29.0"),
-    BudgetRules(formula="terms", graph_estimate="subtracted", since="0.20.0", until="0.27.0"),
+    BudgetRules(
+        formula="consumed", graph_estimate="subtracted", v2_estimates=True, profiles_per_sequence=True, since="0.29.0"
+    ),
+    BudgetRules(
+        formula="consumed", graph_estimate="subtracted", profiles_per_sequence=True, since="0.27.0", until="0.29.0"
+    ),
+    BudgetRules(
+        formula="terms", graph_estimate="subtracted", profiles_per_sequence=True, since="0.26.0", until="0.27.0"
+    ),
+    BudgetRules(formula="terms", graph_estimate="subtracted", since="0.20.0", until="0.26.0"),
     BudgetRules(formula="terms", graph_estimate="measured", since="0.18.0", until="0.20.0"),
     BudgetRules(formula="terms", graph_estimate="none", since="0.11.0", until="0.18.0"),
     BudgetRules(formula="terms", graph_estimate="none", snapshot_after_nccl=False, since="0.9.1", until="0.11.0"),
