@@ -192,7 +192,7 @@ def _attention_spec(w: Work, m: Attention, blocks: Blocks, q: Query, backend: Ba
         head_size=m.head_dim,
         head_size_v=v,
         dtype=s.dtype if q.kv_dtype == "auto" else q.kv_dtype,
-        strided=backend.name != "FLASH_ATTN",
+        strided=backend.name != "TURBOQUANT",
     )
 
 

@@ -86,7 +86,8 @@ def resolve_quantization(model: Model, flag: str, version: str, d: Defaults, sm:
             f"specified in the `quantization` argument ({flag}).",
         )
     if row:
-        _check_method(row, name, sm, dtype)
+        renamed = method(version, name) if name in RENAMED.values() else None
+        _check_method(renamed or row, name, sm, dtype)
     return name
 
 
