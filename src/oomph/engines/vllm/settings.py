@@ -45,6 +45,10 @@ def build_for(
     scaled = method or (str(resolved.get("quantization") or "") if pick(ONLINE_SCALES, version).value else "")
     if any(u.architecture == model.architecture for u in select(UNSCALED, version)):
         scaled = ""
+    known = habits(version, sm)
+    borrowed = f"{model.architecture} by transformers" in known
+    if borrowed and "attention in the tree of transformers' modules" not in known:
+        known, scaled = known - {"attention scales as buffers"}, ""
     kv = model.quantization.kv_cache if model.quantization else ""
     layout = Layout(
         tp=int(flags.get("tensor_parallel_size", 1)),
@@ -63,10 +67,10 @@ def build_for(
         dtype,
         towers=not text_only(model, flags),
         drafts=False,
-        kv_scales=kv_scales(scaled, nbytes(dtype, 1), kv),
+        kv_scales=kv_scales(scaled, nbytes(dtype, 1), kv, cast=borrowed),
         mla_kv_scales=mla_kv_scales(scaled, nbytes(dtype, 1)),
         rotary_kernels=bool(flags.get("enforce_eager")) and scaled_rotary(model),
-        habits=habits(version, sm),
+        habits=known,
         global_scales=sm >= 100,
         separate_tied_head=rules.separate_tied_head,
         head_quantised=method in rules.quantised_heads,

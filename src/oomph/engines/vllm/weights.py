@@ -76,7 +76,9 @@ def created(model: Model, build: Build) -> tuple[Placed, ...]:
             tower_build = _whole(build) if whole else build
             for times, block in tower.blocks:
                 places += [Placed(tower.prefix, -1, _block(block, tower_build, {}))] * times
-    root = tuple(_root(model.root, build, first, last))
+    # transformers' own code builds what is outside the layers where it is used, and nowhere else
+    borrowed = f"{model.architecture} by transformers" in build.habits
+    root = tuple(_root(model.root, build, first, last, borrowed))
     places.append(Placed("root", -1, tuple(t for t in root if t.part not in _AFTER_LAYERS)))
     cache: dict[int, tuple[Created, ...]] = {}
     ropes: set[Rope] = set()
@@ -85,7 +87,7 @@ def created(model: Model, build: Build) -> tuple[Placed, ...]:
         places.append(Placed(layer.prefix, layer.index, _layer(layer, build, cache, ropes)))
     places.append(Placed("root", -1, tuple(t for t in root if t.part in _AFTER_LAYERS)))
     if build.drafts and last:
-        places.append(Placed("draft", -1, tuple(_root(model.draft_root, build, True, True))))
+        places.append(Placed("draft", -1, tuple(_root(model.draft_root, build, True, True, False))))
         for layer in model.drafts:
             places.append(Placed(layer.prefix, -1, _layer(layer, build, cache, ropes)))
     return tuple(place for place in places if place.tensors)
@@ -104,16 +106,16 @@ def _whole(build: Build) -> Build:
     return Build(**fields | {"layout": Layout()})
 
 
-def _root(block: Block, build: Build, first: bool, last: bool) -> Iterator[Created]:
+def _root(block: Block, build: Build, first: bool, last: bool, borrowed: bool) -> Iterator[Created]:
     """The embedding is on the first stage, norm and head on the last; a tied head is the embedding once more."""
-    embedded = first or any(isinstance(m, Vocab) and m.everywhere for m in block.modules)
+    embedded = first or any(isinstance(m, Vocab) and m.everywhere and not borrowed for m in block.modules)
     for module in block.modules:
         if isinstance(module, Vocab):
-            is_head = module.role == "lm_head"
-            shared = is_head and module.tied and not (build.separate_tied_head and module.stored)
-            if is_head and (not (last or module.everywhere) or (shared and embedded)):
+            is_head, everywhere = module.role == "lm_head", module.everywhere and not borrowed
+            shared = is_head and module.tied and not (build.separate_tied_head and module.stored and not module.assumed)
+            if is_head and (not (last or everywhere) or (shared and embedded)):
                 continue
-            if not is_head and not (first or module.everywhere):
+            if not is_head and not (first or everywhere):
                 continue
             yield from _vocab(module, build)
         elif last or (first and not _is_final(module)) or (isinstance(module, Param) and module.everywhere):

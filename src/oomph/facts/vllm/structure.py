@@ -40,6 +40,8 @@ HABITS: tuple[Habit, ...] = (
     # roberta.py (0.25.0): positions and token types are split as vocabularies
     Habit("RoBERTa splits its embeddings", since="0.25.0"),
     Habit("RoBERTa splits its words", until="0.25.0"),
+    # transformers/base.py (0.30.0): attention layers are modules of the model, and their scales its buffers
+    Habit("attention in the tree of transformers' modules", since="0.30.0"),
     # kimi_k25.py:355 (0.22.0): a tower that a quantisation config may touch is not cast to the model's dtype
     Habit("Kimi vision table as built", since="0.22.0"),
     Habit("Kimi vision table cast", until="0.22.0"),
@@ -82,11 +84,14 @@ HABITS: tuple[Habit, ...] = (
 # keeps a few rotary frequencies where vLLM's classes keep a table of all positions. "" = always did.
 TRANSFORMERS_SINCE: dict[str, str] = {
     "ArceeForCausalLM": "0.32.0",
+    "FlexOlmoForCausalLM": "0.29.0",
+    "GPTBigCodeForCausalLM": "0.25.0",
     "GPTNeoXForCausalLM": "0.32.0",
     "GlmForCausalLM": "0.32.0",
     "HunYuanDenseV1ForCausalLM": "0.29.0",
     "HunYuanMoEV1ForCausalLM": "0.29.0",
     "Olmo2ForCausalLM": "0.26.0",
+    "OlmoForCausalLM": "0.26.0",
     "Olmo3ForCausalLM": "0.29.0",
     "PhiForCausalLM": "0.32.0",
     "SeedOssForCausalLM": "0.32.0",

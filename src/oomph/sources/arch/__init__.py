@@ -9,6 +9,7 @@ from oomph.sources.arch.base import Builder, Skeleton
 
 # architecture name in config.json -> module in this package
 FAMILIES: dict[str, str] = {
+    "ApertusForCausalLM": "dense",
     "AquilaForCausalLM": "dense",
     "ArceeForCausalLM": "dense",
     "BaiChuanForCausalLM": "dense",
@@ -74,7 +75,9 @@ FAMILIES: dict[str, str] = {
     "Idefics3ForConditionalGeneration": "idefics3",
     "InternLM2ForCausalLM": "dense",
     "InternLM3ForCausalLM": "dense",
+    "InternS1ForConditionalGeneration": "internvl_hf",
     "InternVLChatModel": "internvl",
+    "InternVLForConditionalGeneration": "internvl_hf",
     "JambaForCausalLM": "jamba",
     "KimiK25ForConditionalGeneration": "kimi",
     "KimiK3ForConditionalGeneration": "kimi_linear",
@@ -111,6 +114,7 @@ FAMILIES: dict[str, str] = {
     "OPTForCausalLM": "classic",
     "Olmo2ForCausalLM": "dense",
     "Olmo3ForCausalLM": "dense",
+    "OlmoForCausalLM": "dense",
     "OlmoeForCausalLM": "sparse",
     "OrionForCausalLM": "dense",
     "PaliGemmaForConditionalGeneration": "gemma",

@@ -258,7 +258,7 @@ def decoder_root(
         t.integer("vocab_size"),
         hidden,
         embed=f"{prefix}.{n.embed}".removeprefix("."),
-        norm=f"{prefix}.{n.norm}.weight".removeprefix("."),
+        norm=f"{prefix}.{n.norm}.weight".removeprefix(".") if n.norm else "",
         head=head,
         tied=shared,
         bias=head_bias,
@@ -270,6 +270,20 @@ def decoder_root(
             for m in root.modules
         ]
     )
+
+
+def tied_outside(b: Builder, root: Block, head: str, *, default: bool = True) -> Block:
+    """config/vllm.py:622 (0.21.0) hands the outer config's tie_word_embeddings to the text model; `default`: the outer
+    config class's. Where neither config says that the head is tied, the checkpoint has one of its own."""
+    tied = b.config.flag("tie_word_embeddings", default=default)
+    unsaid = not b.config.has("tie_word_embeddings") and not b.text.flag("tie_word_embeddings", default=False)
+    stored = b.stores(f"{head}.weight", unsaid or not tied)
+    assumed = b.names is None and f"{head}.weight" not in b.told
+    modules = [
+        replace(m, tied=tied, stored=stored, assumed=assumed) if isinstance(m, Vocab) and m.name == head else m
+        for m in root.modules
+    ]
+    return b.block(modules)
 
 
 ALL_STAGES: tuple[Literal["embed", "norm", "lm_head"], ...] = ("embed", "norm", "lm_head")

@@ -1,13 +1,16 @@
-"""More dense decoders that are a row each: Granite, OLMo 2 and 3, Seed-OSS, EXAONE 4, StarCoder2, InternLM, Ernie 4.5,
-Hunyuan, GLM-4, StableLM, Phi-2, Nemotron-4, SmolLM3, Arcee, EXAONE 3, MiniCPM, Orion, Baichuan.
+"""More dense decoders that are a row each: Apertus, Granite, OLMo 1 to 3, Seed-OSS, EXAONE 4, StarCoder2, InternLM,
+Ernie 4.5, Hunyuan, GLM-4, StableLM, Phi-2, Nemotron-4, SmolLM3, Arcee, EXAONE 3, MiniCPM, Orion, Baichuan.
 
-vLLM: models/granite.py, olmo2.py, seed_oss.py, exaone4.py, starcoder2.py, internlm2.py, ernie45.py, hunyuan_v1.py,
-glm.py, glm4.py, stablelm.py, phi.py, nemotron.py, arcee.py, exaone.py, minicpm.py, orion.py, baichuan.py.
+vLLM: models/apertus.py, granite.py, olmo.py, olmo2.py, seed_oss.py, exaone4.py, starcoder2.py, internlm2.py,
+ernie45.py, hunyuan_v1.py, glm.py, glm4.py, stablelm.py, phi.py, nemotron.py, arcee.py, exaone.py, minicpm.py, orion.py,
+baichuan.py.
 """
 
 from __future__ import annotations
 
-from oomph.ir.model import Rope
+from collections.abc import Callable
+
+from oomph.ir.model import Module, Param, Rope
 from oomph.sources.arch.base import Builder, Skeleton, rope_of
 from oomph.sources.arch.decoder import (
     ALL_STAGES,
@@ -40,6 +43,12 @@ _BAICHUAN = Style(
 )
 
 STYLES: dict[str, Style] = {
+    "ApertusForCausalLM": Style(
+        gated=False,
+        qk_norm="head",
+        norms=("attention_layernorm", "feedforward_layernorm"),
+        defaults=(("max_position_embeddings", 65536), ("rope_theta", 12000000.0)),
+    ),
     "AquilaForCausalLM": LLAMA,
     "ArceeForCausalLM": Style(gated=False, defaults=(("max_position_embeddings", 4096),)),
     "BaiChuanForCausalLM": _BAICHUAN,
@@ -103,6 +112,13 @@ STYLES: dict[str, Style] = {
         defaults=(("max_position_embeddings", 4096), ("partial_rotary_factor", 0.5)),
         aliases=(("rope_percent", "partial_rotary_factor"), ("rope_percentage", "partial_rotary_factor")),
     ),
+    "OlmoForCausalLM": Style(
+        norms=(),
+        own_head_dim=False,
+        everywhere=ALL_STAGES,
+        names=Names(norm=""),
+        defaults=(("max_position_embeddings", 2048),),
+    ),
     "Olmo2ForCausalLM": Style(
         qkv_bias=False,
         qk_norm="whole",
@@ -164,6 +180,7 @@ TRANSFORMERS = frozenset(
         "GlmForCausalLM",
         "HunYuanDenseV1ForCausalLM",
         "Olmo2ForCausalLM",
+        "OlmoForCausalLM",
         "Olmo3ForCausalLM",
         "PhiForCausalLM",
         "SeedOssForCausalLM",
@@ -198,7 +215,14 @@ def build(b: Builder) -> Skeleton:
         rope = sliding_rope(window)
         return backed(b, rope) if rope is not None and b.architecture in TRANSFORMERS else rope
 
-    layers = decoder_layers(b, style, prefix, rope=table)
+    after = _xielu(b) if b.architecture == "ApertusForCausalLM" else None
+    layers = decoder_layers(b, style, prefix, rope=table, after=after)
     root = decoder_root(b, style, prefix, head, head_bias=b.architecture == "PhiForCausalLM")
     kept = frequencies(b, layers) if b.architecture in TRANSFORMERS else []
     return Skeleton(layers, b.block([*root.modules, *kept]))
+
+
+def _xielu(b: Builder) -> Callable[[list[Module]], list[Module]]:
+    """activation.py XIELU: four learned or fixed numbers a layer."""
+    names = ("alpha_p", "alpha_n", "beta", "eps")
+    return lambda modules: [Param(f"mlp.act_fn.{n}", (1,), b.dtype, "mlp") for n in names]

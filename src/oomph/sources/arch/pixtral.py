@@ -5,11 +5,9 @@ vLLM: models/mistral3.py, pixtral.py (PixtralHFVisionModel).
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from oomph.ir.model import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
-from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, fill
+from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, fill, tied_outside
 from oomph.sources.arch.llama import MISTRAL
 from oomph.sources.config import Config
 
@@ -29,13 +27,7 @@ def build(b: Builder) -> Skeleton:
     projector = _projector(b, f"{outer}multi_modal_projector", v)
     side = v.integer("image_size") // (v.integer("patch_size") * b.config.integer("spatial_merge_size"))
     head = "lm_head" if outer else "language_model.lm_head"
-    # config/vllm.py:622 (0.21.0) hands the outer config's key to the text model; Mistral3Config's default is true
-    tied = b.config.flag("tie_word_embeddings", default=True)
-    root = decoder_root(b, style, prefix, head, tied=tied)
-    if not b.config.has("tie_word_embeddings") and not b.text.flag("tie_word_embeddings", default=False):
-        # configs from before that default: the checkpoint has a head of its own
-        modules = [replace(m, stored=b.stores(f"{head}.weight", True)) if m.name == head else m for m in root.modules]
-        root = b.block(modules)
+    root = tied_outside(b, decoder_root(b, style, prefix, head), head)
     return Skeleton(
         decoder_layers(b, style, prefix),
         root,
