@@ -129,6 +129,8 @@ def reasons(b: Backend, q: Query) -> list[str]:
 def _takes_head(b: Backend, q: Query) -> bool:
     if b.heads == "32":
         return q.head_size >= 32
+    if b.heads == "mla":
+        return q.head_size in kernels(q.version).mla_heads
     if b.heads:
         top = 512 if b.heads == "fa" and fa4_supported(q.sm) else 256
         return q.head_size % 8 == 0 and q.head_size <= top

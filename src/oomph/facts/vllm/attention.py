@@ -24,8 +24,8 @@ class Backend(Range, frozen=True, kw_only=True):
     dtypes: tuple[str, ...] = _HALF
     kv_dtypes: tuple[str, ...] = _PLAIN
     head_sizes: tuple[int, ...] = ()  # () = no list
-    # fa: multiple of 8 up to 256, with FA4 up to 512; fa2: without FA4; 32: at least 32
-    heads: Literal["", "fa", "fa2", "32"] = ""
+    # fa: multiple of 8 up to 256, with FA4 up to 512; fa2: without FA4; 32: at least 32; mla: Kernels.mla_heads
+    heads: Literal["", "fa", "fa2", "32", "mla"] = ""
     # fp8 KV only where a FlashAttention version that reads it resolves
     fp8: Literal["", "fa3_any", "fa3", "fa"] = ""
     # nvfp4 KV: wherever it is listed; on SM100 only; on SM100, or through FlashAttention 2 on SM8x, SM90 and SM12x
@@ -59,7 +59,6 @@ def _mla(name: str, **kw: object) -> Backend:
 
 
 _HEADS = (64, 128, 256, 512)
-_MLA_HEADS = (320, 512, 576)
 _FI_KV = (*_PLAIN, "fp8", "fp8_e4m3", "fp8_e5m2")
 _TRITON_KV = (*_PLAIN, "fp8", "fp8_e4m3", "fp8_e5m2")
 _FLOATS = ("float16", "bfloat16", "float32")
@@ -109,21 +108,21 @@ BACKENDS = (
             kv_dtypes=(*_PLAIN, *_FP8), mm_prefix="always", sinks="never", combination="triton_fa"),
     Backend(name="TRITON_FLASHINFER", dcp=False, since="0.30.0", majors=(10,), head_sizes=(256, 512),
             kv_dtypes=(*_PLAIN, *_FP8), mm_prefix="always", blocks=(64,), multiple=False),
-    _mla("FLASH_ATTN_MLA", majors=(9,), head_sizes=_MLA_HEADS, combination="fa_mla"),
-    _mla("FLASHMLA", majors=(9, 10), head_sizes=_MLA_HEADS, kv_dtypes=(*_PLAIN, *_FP8), blocks=(64,), multiple=False,
+    _mla("FLASH_ATTN_MLA", majors=(9,), heads="mla", combination="fa_mla"),
+    _mla("FLASHMLA", majors=(9, 10), heads="mla", kv_dtypes=(*_PLAIN, *_FP8), blocks=(64,), multiple=False,
          combination="flashmla"),
-    _mla("FLASHINFER_MLA", until="0.15.0", majors=(10,), head_sizes=_MLA_HEADS, kv_dtypes=(*_PLAIN, *_FP8),
+    _mla("FLASHINFER_MLA", until="0.15.0", majors=(10,), heads="mla", kv_dtypes=(*_PLAIN, *_FP8),
          blocks=(32, 64), multiple=False),
-    _mla("FLASHINFER_MLA", since="0.15.0", until="0.18.0", majors=(10,), head_sizes=_MLA_HEADS,
+    _mla("FLASHINFER_MLA", since="0.15.0", until="0.18.0", majors=(10,), heads="mla",
          kv_dtypes=(*_PLAIN, *_FP8), blocks=(32, 64), multiple=False, combination="nope", nope=(128,)),
-    _mla("FLASHINFER_MLA", since="0.18.0", until="0.19.0", majors=(10,), head_sizes=_MLA_HEADS,
+    _mla("FLASHINFER_MLA", since="0.18.0", until="0.19.0", majors=(10,), heads="mla",
          kv_dtypes=(*_PLAIN, *_FP8), blocks=(32, 64), multiple=False, combination="nope", nope=(64, 128)),
-    _mla("FLASHINFER_MLA", since="0.19.0", majors=(10,), head_sizes=_MLA_HEADS, kv_dtypes=(*_PLAIN, *_FP8),
+    _mla("FLASHINFER_MLA", since="0.19.0", majors=(10,), heads="mla", kv_dtypes=(*_PLAIN, *_FP8),
          blocks=(32, 64), multiple=False, combination="nope", nope=(64, 128, 192)),
-    _mla("TOKENSPEED_MLA", since="0.21.0", majors=(10,), head_sizes=_MLA_HEADS, kv_dtypes=_FP8, blocks=(32, 64),
+    _mla("TOKENSPEED_MLA", since="0.21.0", majors=(10,), heads="mla", kv_dtypes=_FP8, blocks=(32, 64),
          multiple=False, combination="tokenspeed"),
-    _mla("CUTLASS_MLA", majors=(10,), head_sizes=_MLA_HEADS, kv_dtypes=(*_PLAIN, *_FP8), blocks=(128,), multiple=False),
-    _mla("TRITON_MLA", until="0.18.0", head_sizes=_MLA_HEADS, blocks=(1,)),
+    _mla("CUTLASS_MLA", majors=(10,), heads="mla", kv_dtypes=(*_PLAIN, *_FP8), blocks=(128,), multiple=False),
+    _mla("TRITON_MLA", until="0.18.0", heads="mla", blocks=(1,)),
     _mla("TRITON_MLA", since="0.18.0", kv_dtypes=(*_PLAIN, *_FP8)),
     _mla("FLASHMLA_SPARSE", until="0.18.0", sparse=True, majors=(9, 10), dtypes=("bfloat16",), head_sizes=(576,),
          kv_dtypes=("auto", "bfloat16", "fp8_ds_mla"), blocks=(64,), multiple=False),
@@ -205,6 +204,7 @@ class Kernels(Range, frozen=True, kw_only=True):
     large_pages: bool = False  # FlashInfer takes pages up to 1,024 tokens for grouped queries on SM100
     fp8_sparse_first: bool = False  # sparse MLA on SM100 prefers FlashInfer for quantised caches
     plain: tuple[str, ...] = _PLAIN  # unquantised --kv-cache-dtype that any backend lists
+    mla_heads: tuple[int, ...] = (320, 576)  # MLACommonBackend.get_supported_head_sizes
     sinks_text: str = "attention sinks not supported"
     asks_dcp: bool = False
     asks_sliding: bool = False
@@ -213,9 +213,10 @@ class Kernels(Range, frozen=True, kw_only=True):
 
 _OLD_SINKS = "sink setting not supported"
 _DC = "Hopper and Blackwell DC"
+_MLA_512 = (320, 512, 576)
 KERNELS = (
-    Kernels(until="0.15.0", plain=("auto",), sinks_text=_OLD_SINKS),
-    Kernels(since="0.15.0", until="0.18.0", plain=("auto", "bfloat16"), sinks_text=_OLD_SINKS),
+    Kernels(until="0.15.0", plain=("auto",), sinks_text=_OLD_SINKS, mla_heads=(576,)),
+    Kernels(since="0.15.0", until="0.18.0", plain=("auto", "bfloat16"), sinks_text=_OLD_SINKS, mla_heads=(576,)),
     Kernels(since="0.18.0", until="0.19.0"),
     Kernels(since="0.19.0", until="0.24.0", fp8_sparse_first=True),
     Kernels(since="0.24.0", until="0.26.0", flashmla_devices=_DC, fp8_sparse_first=True, large_pages=True),
@@ -224,9 +225,9 @@ KERNELS = (
     Kernels(since="0.29.0", until="0.30.0", flashmla_devices=_DC, fp8_sparse_first=True, large_pages=True,
             asks_sliding=True, hd256=True),
     Kernels(since="0.30.0", until="0.31.0", flashmla_devices=_DC, fp8_sparse_first=True, large_pages=True,
-            asks_sliding=True, hd256=True, asks_dcp=True),
+            asks_sliding=True, hd256=True, asks_dcp=True, mla_heads=_MLA_512),
     Kernels(since="0.31.0", flashmla_devices=_DC, fp8_sparse_first=True, large_pages=True, asks_sliding=True,
-            hd256=True, asks_dcp=True, fp8_hd512=True),
+            hd256=True, asks_dcp=True, mla_heads=_MLA_512, fp8_hd512=True),
 )  # fmt: skip
 
 
