@@ -263,7 +263,7 @@ def _state(f: _Facts, arch: GgufArch, heads: int) -> State:
             "gdn", kernel, num_heads=rank, head_dim=inner // rank, groups=groups or rank, key_dim=state, dtype="F32"
         )
     if arch.state == "mamba1":
-        return State("mamba1", kernel, inner, state, dtype="F32")
+        return State("mamba1", kernel, inner, state, rank, dtype="F32")  # the rank of the time step
     return State("mamba2", kernel, inner, state, rank, inner // rank, groups or 1, dtype="F32")
 
 

@@ -36,10 +36,19 @@ class Graph(Struct, frozen=True):
     scores: int  # K x Q, materialised without flash attention
     index: int  # where the rows of a transposed V go: one 64-bit number a value, without flash attention
     moe: bool
+    recurrent: int = 0  # a recurrent layer's activations and states
+    inputs: int = 0  # Gemma: every layer's own input, kept from the first to the last
+    looked_up: int = 0  # and what of it is looked up on the host
+    carried: int = 0  # the states of all sequences, once more where few tokens are spread over many
 
     @property
     def mask(self) -> int:
         return self.mask_full + self.mask_window
+
+    @property
+    def widest(self) -> int:
+        """The step of a layer that needs most: MLP or experts, attention, a recurrent layer."""
+        return max(self.ff, 2 * self.query, self.recurrent)
 
     def between(self) -> int:
         """What lies between hidden states and scores without flash attention; read off five shapes."""
@@ -51,22 +60,31 @@ class Graph(Struct, frozen=True):
 def graph(w: Width, s: Settings, cells: int, window_cells: int) -> Graph:
     u = min(s.n_ubatch, s.n_ctx)
     hidden = w.embd * u * F32
-    ff = 3 * w.ff * u * F32
+    parts = 3 if w.gated else 1
+    ff = parts * w.ff * u * F32
     if w.experts_used:
-        experts = 3 * w.expert_ff * w.experts_used * u * F32
-        ff = max(ff, experts, 2 * w.embd * w.experts_used * u * F32 + hidden)
+        # gate, up and their product; what comes down fits into the hole that two of them leave, or is put behind them
+        one, down = w.expert_ff * w.experts_used * u * F32, w.embd * w.experts_used * u * F32
+        ff = max(ff, parts * one + (down if down > (parts - 1) * one else 0) + w.before * w.experts_used * u * F32)
+    query = w.query * u * F32
+    if w.latent_query:
+        ff = max(ff, 2 * query + w.latent_query * u * F32)
     wide = F16 if s.flash_attn else F32
     caches = (cells > 0) + (window_cells > 0)
     return Graph(
         hidden,
         ff,
-        w.query * u * F32,
+        query,
         w.vocab * min(u, s.n_outputs_max) * F32,
         u * wide * cells,
         u * wide * window_cells,
         0 if s.flash_attn else max(cells, window_cells) * u * w.heads * F32,
         0 if s.flash_attn else u * w.value * 8 * caches,
         w.experts_used > 0,
+        (w.recurrent * u + w.carried * s.n_seq_max) * F32,
+        (w.per_layer + w.altup + (w.embd if w.per_layer else 0)) * u * F32,
+        w.per_layer * u * F32,
+        w.carried * s.n_seq_max * F32,
     )
 
 
@@ -84,7 +102,7 @@ def gpu_buffer(
     if pipelined(s, full=full, gpus=gpus):
         return _pipeline(g, row, mask, first=first, last=last)
     partial = 3 if g.moe else 2
-    n = mask + max(g.ff, 2 * g.query)
+    n = mask + g.inputs + g.widest
     n += row.hidden * g.hidden + row.query * g.query if full else partial * g.hidden
     if output:
         copies = row.logits if full else min(row.logits, partial)
@@ -92,7 +110,7 @@ def gpu_buffer(
     if g.scores:
         n = max(n, mask + g.scores + g.index + g.between())
     parts = {"mask": mask, "activations": n - mask}
-    slack = max(n // 50, 1 << 20)
+    slack = max(n // 50, 1 << 20) + g.carried
     if full:
         return Buffer(n, n - max(2 * g.query, 1 << 20), n + slack, parts, "mask, hidden states, the widest tensors")
     return Buffer(n, min(g.hidden, n), n + slack + 2 * g.hidden, parts, "mask, hidden states, the widest tensors")
@@ -100,10 +118,10 @@ def gpu_buffer(
 
 def _pipeline(g: Graph, row: Compute, mask: int, *, first: bool, last: bool) -> Buffer:
     """Two GPUs measured; a GPU in the middle is taken like the first."""
-    n = max(g.ff, 2 * g.query) + COPIES * mask + row.pipeline_first * g.hidden + g.query
+    n = g.widest + g.inputs + COPIES * mask + row.pipeline_first * g.hidden + g.query
     if last and not first:
-        wide = max(g.logits + 8 * g.hidden, max(g.ff, 2 * g.query) + 10 * g.hidden)
-        n = wide + COPIES * mask + g.query
+        wide = max(g.logits + 8 * g.hidden, g.widest + 10 * g.hidden)
+        n = wide + g.inputs + COPIES * mask + g.query
     n += g.scores + COPIES * g.index
     parts = {"mask, 4 copies": COPIES * mask, "activations": n - COPIES * mask}
     # the low end: a last GPU with one layer works on the few tokens whose logits are wanted
@@ -114,11 +132,11 @@ def _pipeline(g: Graph, row: Compute, mask: int, *, first: bool, last: bool) -> 
 def host_buffer(g: Graph, s: Settings, *, full: bool, gpus: int) -> Buffer:
     row, mask = compute_row(s.build), g.mask
     if pipelined(s, full=full, gpus=gpus):
-        n = COPIES * (mask + g.index) + row.pipeline_host * g.hidden
+        n = COPIES * (mask + g.index) + row.pipeline_host * g.hidden + g.looked_up
     elif full:
-        n = mask + row.hidden_host * g.hidden + g.index
+        n = mask + row.hidden_host * g.hidden + g.index + g.looked_up
     else:
-        n = mask + row.hidden_cpu * g.hidden + max(g.ff, 2 * g.query) + g.scores + g.index
+        n = mask + row.hidden_cpu * g.hidden + g.inputs + g.widest + g.scores + g.index
         n = max(n, mask * row.logits_mask + (row.logits + 1) * g.hidden + g.logits)
     return Buffer(n, n // 2, n + n // 10 + (1 << 20), {"mask": mask, "activations": n - mask}, "inputs and CPU layers")
 

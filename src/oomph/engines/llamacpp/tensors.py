@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from oomph.errors import CannotPlan
 from oomph.facts.dtypes import BLOCKS
-from oomph.ir.model import Block, Model, Param, Role
+from oomph.ir.model import Block, Model, Param, Role, State
 
 INPUT = -1
 EVERYWHERE = -2  # one copy on each device that has layers (TENSOR_DUPLICATED: rope_freqs)
@@ -87,24 +87,40 @@ class Width(Struct, frozen=True):
     """The widths that compute buffers are made of."""
 
     embd: int
-    ff: int  # the widest dense MLP
+    ff: int  # the widest dense MLP, where a product follows it
     heads: int
     query: int  # heads x head width
     vocab: int
     expert_ff: int = 0
     experts_used: int = 0
+    gated: bool = True  # gate and up, and their product
+    per_layer: int = 0  # Gemma: the token's own input of each layer, all layers together
+    altup: int = 0  # Gemma 3n: hidden states that are kept side by side, and one layer's own input, twice
+    before: int = 0  # Llama 4 weighs the experts' input, not their output
+    latent_query: int = 0  # MLA: heads x (nope + rope), beside the query in the latent space
+    recurrent: int = 0  # what a recurrent layer holds of each token
+    carried: int = 0  # and of each sequence
     value: int = 0  # KV heads x value width of one layer: what the transposed V cache is indexed by
 
 
 def width_of(model: Model, tensors: tuple[Tensor, ...]) -> Width:
     from oomph.ir.model import Attention
 
-    ff = expert_ff = 0
+    ff = expert_ff = up = per_layer = 0
+    gated = False
     for t in tensors:
-        if ".ffn_up." in t.name or ".ffn_gate." in t.name:
-            ff = max(ff, t.shape[1])
-        elif "_exps.weight" in t.name and "ffn_down" in t.name:
+        if t.mtp:
+            continue
+        if t.name.endswith((".ffn_down.weight", ".ffn_down_shexp.weight")):
+            ff = max(ff, t.shape[0])
+        elif t.name.endswith("ffn_down_exps.weight"):
             expert_ff = max(expert_ff, t.shape[0])
+        elif t.name.endswith(".ffn_up.weight"):
+            up = max(up, t.shape[-1])
+        elif t.name.endswith(("ffn_gate.weight", "ffn_gate_exps.weight", "ffn_gate_up_exps.weight")):
+            gated = True
+        elif t.name == "per_layer_token_embd.weight":
+            per_layer = t.shape[0]
     attentions = [m for layer in model.layers for m in layer.mixers if isinstance(m, Attention)]
     heads = max((a.num_heads for a in attentions), default=0)
     query = max((a.num_heads * a.head_dim for a in attentions), default=0)
@@ -117,5 +133,48 @@ def width_of(model: Model, tensors: tuple[Tensor, ...]) -> Width:
         model.vocab_size,
         expert_ff,
         used if isinstance(used, int) and expert_ff else 0,
+        gated or up > ff,  # Phi-3: gate and up in one
+        per_layer,
+        _altup(model, tensors, per_layer),
+        model.hidden_size if model.model_type == "llama4" or model.architecture.startswith("Llama4") else 0,
+        max(
+            (a.num_heads * (a.qk_nope_head_dim + a.qk_rope_head_dim) for a in attentions if a.kind == "mla"), default=0
+        ),
+        *_recurrent(model),
         max((a.num_kv_heads * a.head_dim_v for a in attentions if a.kind != "mla"), default=0),
     )
+
+
+def _altup(model: Model, tensors: tuple[Tensor, ...], per_layer: int) -> int:
+    if not any(t.name.startswith("altup_") for t in tensors):
+        return 0
+    return 4 * model.hidden_size + 2 * per_layer // max(len(model.layers), 1)
+
+
+def _recurrent(model: Model) -> tuple[int, int]:
+    """(numbers a token, numbers a sequence) of the widest recurrent layer; build_mamba_layer, build_delta_net_*.
+
+    Of each token: what goes into the convolution and what comes out of it, the gate, the scan's output. Of each
+    sequence: the convolution's history and the state, twice where the scan writes a new one beside it.
+    """
+    most = (0, 0)
+    for layer in model.layers:
+        for m in layer.mixers:
+            if not isinstance(m, State):
+                continue
+            history = max(m.conv_kernel - 1, 0)
+            if m.kind == "mamba1":
+                rank = m.num_heads
+                held = (4 * m.intermediate + 2 * rank + 2 * m.state_size, m.state_size * m.intermediate)
+            elif m.kind == "mamba2":
+                inner = m.intermediate or m.num_heads * m.head_dim
+                conv = inner + 2 * m.groups * m.state_size
+                held = (inner + (inner + conv + m.num_heads) + 2 * conv, m.state_size * inner + history * conv)
+            elif m.kind == "gdn":
+                value, key = m.num_heads * m.head_dim, m.groups * m.key_dim
+                conv = value + 2 * key
+                held = (2 * conv + value, 2 * m.key_dim * value + history * conv)
+            else:
+                held = (0, 0)
+            most = max(most, held)
+    return most
