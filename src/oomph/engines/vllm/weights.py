@@ -118,7 +118,9 @@ def _root(block: Block, build: Build, first: bool, last: bool, borrowed: bool) -
             if not is_head and not (first or everywhere):
                 continue
             yield from _vocab(module, build)
-        elif last or (first and not _is_final(module)) or (isinstance(module, Param) and module.everywhere):
+        elif last or (isinstance(module, Param) and module.everywhere and not (borrowed and _is_final(module))):
+            yield from _module(module, build)
+        elif first and not _is_final(module):
             yield from _module(module, build)
 
 

@@ -42,6 +42,9 @@ HABITS: tuple[Habit, ...] = (
     Habit("RoBERTa splits its words", until="0.25.0"),
     # transformers/base.py (0.30.0): attention layers are modules of the model, and their scales its buffers
     Habit("attention in the tree of transformers' modules", since="0.30.0"),
+    # modernbert.py: Wi was a plain nn.Linear
+    Habit("ModernBERT has Wi whole", until="0.29.0"),
+    Habit("ModernBERT splits Wi", since="0.29.0"),
     # kimi_k25.py:355 (0.22.0): a tower that a quantisation config may touch is not cast to the model's dtype
     Habit("Kimi vision table as built", since="0.22.0"),
     Habit("Kimi vision table cast", until="0.22.0"),
