@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from oomph.simulate.config import Config, Group, Job, Record
+from oomph.simulate.loop import Loop
 from oomph.simulate.result import Collector
-from oomph.simulate.scheduler import Scheduler
 from oomph.simulate.timing import MILLISECOND, StepTime
 from oomph.simulate.workloads import Arrivals, Drawn, Shape
 
@@ -51,7 +51,7 @@ def speed(requests: int) -> None:
     for name, blocks, workload in cases:
         config = Config((Group("full", 16),), blocks, 256, 8192, 8192, lag=1)
         collector = Collector(config)
-        scheduler = Scheduler(config, ROOFLINE, workload, collector, False)
+        scheduler = Loop(config, ROOFLINE, workload, collector, False)
         begun = time.process_time()
         scheduler.run()
         took = time.process_time() - begun
@@ -84,7 +84,7 @@ def agree(cases: int) -> int:
         literal = Reference(config, step_time, workload, thorough=False)
         literal.run()
         kept = _Kept()
-        fast = Scheduler(config, step_time, workload, kept, shared)
+        fast = Loop(config, step_time, workload, kept, shared)
         fast.run()
         if (kept.records, fast.steps, fast.now) != (literal.records, literal.steps, literal.now):
             wrong += 1

@@ -25,23 +25,28 @@ class Listed:
         return Job(reply.id, at + pause, reply.prompt, reply.output, reply.chain, reply.priority)
 
 
-def groups(r: random.Random) -> tuple[Group, ...]:
+def groups(r: random.Random, shared: bool, spec: int) -> tuple[Group, ...]:
     size = r.choice([1, 2, 4, 8, 16])
-    kinds = r.choice([("full",), ("full",), ("full", "window"), ("window",), ("full", "chunk"), ("full", "state")])
+    kinds = r.choice([
+        ("full",), ("full",), ("full", "window"), ("window",), ("full", "window", "window"), ("full", "chunk"),
+        ("full", "state"), ("full", "align"), ("full", "all"), ("align",),
+    ])  # fmt: skip
     out = []
     for kind in kinds:
         count = r.choice([1, 1, 2, 5])
-        b = size * r.choice([1, 1, 2]) if kind == "full" and len(kinds) > 1 and "chunk" not in kinds else size
+        wide = kind == "full" and len(kinds) > 1 and "chunk" not in kinds and "align" not in kinds
+        b = size * r.choice([1, 1, 2]) if wide else size
         if kind == "window":
             out.append(Group("window", b, r.randint(1, 60), 0, count))
         elif kind == "chunk":
             out.append(Group("chunk", b, b * r.randint(1, 8), 0, count))
         elif kind == "state":
-            first = r.randint(1, 2)
-            out.append(Group("state", 64, 0, 0, count, first, first + r.randint(0, 1)))
+            out.append(Group("state", 64, 0, 0, count, first=r.randint(1, 2)))
+        elif kind in ("align", "all"):
+            out.append(Group(kind, b, 0, 0, count, drafts=spec))  # type: ignore[arg-type]
         else:
             out.append(Group("full", b, 0, 0, count))
-    return tuple(out)
+    return tuple(dict.fromkeys(out))
 
 
 def config(r: random.Random, shared: bool) -> Config:
@@ -49,7 +54,8 @@ def config(r: random.Random, shared: bool) -> Config:
     seqs = r.choice([1, 2, 4, 8, 16])
     batched = max(seqs, r.choice([8, 16, 64, 200]))
     lag = r.randint(0, 1)
-    made = groups(r)
+    spec = r.choice([0, 0, 0, 2, 3])
+    made = groups(r, shared, spec)
     in_flight = batched * (1 + lag)
     made = tuple(
         Group(g.kind, g.block_size, g.span, -(-min(g.span + in_flight, length) // g.block_size) + 1, g.count)
@@ -57,8 +63,8 @@ def config(r: random.Random, shared: bool) -> Config:
         else g
         for g in made
     )
-    one = sum(g.count * (g.later if g.kind == "state" else -(-length // g.block_size)) for g in made)
-    spec = r.choice([0, 0, 0, 2, 3])
+    one = sum(g.count * (2 + spec if g.kind == "align" else g.required(length)) for g in made)
+    chunked = any(g.kind == "chunk" for g in made)
     return Config(
         groups=made,
         num_blocks=1 + max(2, int(one * r.choice([0.5, 1.0, 1.2, 2, 5]))),
@@ -68,14 +74,27 @@ def config(r: random.Random, shared: bool) -> Config:
         gate=r.choice(["chunk", "full", "capped", "capped"]),
         watermark_blocks=r.choice([0, 0, 0, 3]),
         lag=lag,
+        known_end=r.random() < 0.9,
         settled=bool(r.randint(0, 1)),
+        stale_waits=bool(r.randint(0, 1)),
+        max_scheduled=r.choice([0, 0, 0, max(seqs, batched // 2)]),
         spec_tokens=spec,
         lookahead=r.choice([0, spec]),
+        lookahead_first=bool(r.randint(0, 1)),
+        draft_slots=r.choice([0, 0, 1]) if spec else 0,
+        pad_drafts=r.choice(["no", "running", "any"]),
         accepted=r.randint(0, 1000 * spec),
         prefix_caching=shared,
-        drop_last_hit=bool(spec and shared and r.randint(0, 1)) and all(g.kind == "full" for g in made),
+        drop_last_hit=bool(spec and shared and r.randint(0, 1)) and not chunked,
+        eagle=r.choice(["each", "spiral", "simple", "once", "past"]),
+        kept=r.choice(["all", "reachable", "replay"]),
+        replays=r.choice([1, 2]),
+        split=r.choice(["block", "common", "stops", "wide", "resend"]),
+        align_frees=r.choice(["last", "margin", "range"]),
+        same_step_waits=bool(r.randint(0, 1)),
         uncached_first=bool(r.randint(0, 1)),
         policy=r.choice(["fcfs", "fcfs", "fcfs", "priority"]),
+        victim_by_place=bool(r.randint(0, 1)),
         long_prefill_threshold=r.choice([0, 0, 0, 7]),
         alone_unthrottled=bool(r.randint(0, 1)),
     )

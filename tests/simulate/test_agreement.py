@@ -12,7 +12,7 @@ from random_cases import case
 from reference import Reference
 
 from oomph.simulate.config import Record
-from oomph.simulate.scheduler import Scheduler
+from oomph.simulate.loop import Loop
 
 CASES = int(os.environ.get("OOMPH_SIMULATE_CASES", "1000"))
 CHUNK = 100
@@ -37,7 +37,7 @@ def test_fast_equals_literal(start: int) -> None:
         literal = Reference(config, time, workload, thorough=seed % 10 == 0)
         literal.run()
         kept = Kept()
-        fast = Scheduler(config, time, workload, kept, shared)
+        fast = Loop(config, time, workload, kept, shared)
         fast.run()
         assert kept.records == literal.records, f"seed {seed}"
         assert (fast.steps, fast.now, fast.preemptions, fast.tokens) == (
@@ -53,7 +53,7 @@ def test_the_cases_are_hard_enough() -> None:
     for seed in range(150):
         config, time, workload, shared = case(seed)
         kept = Kept()
-        fast = Scheduler(config, time, workload, kept, shared)
+        fast = Loop(config, time, workload, kept, shared)
         fast.run()
         seen["preempted"] += fast.preemptions > 0
         seen["hits"] += any(r.cached for r in kept.records)

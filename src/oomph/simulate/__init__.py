@@ -1,9 +1,11 @@
 """How many users a deployment really serves: vLLM's scheduler on the planned KV cache.
 
 config.py     what the scheduler works with: groups of the block pool, its settings, a request, what became of it
+rules.py      where a prefill of recurrent layers stops, which blocks get a hash
 scheduler.py  the scheduler: waiting and running, the token budget, the gate, preemption
-pools.py      the blocks, counted or one by one (prefix cache)
-steady.py     requests that only decode, many steps at once
+loop.py       the engine over time: arrivals, steps, many steps at once
+pools.py      the blocks, counted; blocks.py: one by one, with their hashes; hits.py: what is found among them
+live.py       a request inside the engine; steady.py: requests that only decode, summed
 timing.py     how long a step takes
 build.py      a plan -> config and times
 workloads.py  who asks what and when; traces.py: from a file

@@ -19,8 +19,8 @@ from oomph.facts.vllm.scheduler import rules
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
 from oomph.simulate.build import Built, Factors, build
+from oomph.simulate.loop import Loop
 from oomph.simulate.result import Collector, Result
-from oomph.simulate.scheduler import Scheduler
 from oomph.simulate.workloads import Arrivals, Drawn, Shape, Traced, shape
 
 PER_USER = 20  # requests of each user in a run, if nobody says how many
@@ -133,7 +133,7 @@ def simulate(setup: Setup, load: Load, *, most_preemptions: int = -1) -> Result:
 def _play(setup: Setup, load: Load, workload: Drawn | Traced, shared: bool, most_preemptions: int) -> Result:
     config = setup.built.config
     collector = Collector(config)
-    scheduler = Scheduler(config, setup.built.time, workload, collector, shared)
+    scheduler = Loop(config, setup.built.time, workload, collector, shared)
     while scheduler.run(scheduler.steps + 2000):
         if 0 <= most_preemptions < scheduler.preemptions:
             collector.preemptions = max(collector.preemptions, scheduler.preemptions)

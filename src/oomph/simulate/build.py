@@ -20,7 +20,7 @@ from oomph.ir.deployment import Deployment
 from oomph.ir.model import Attention, Experts, Linear, Model
 from oomph.ir.plan import Plan
 from oomph.simulate.config import Config, Group
-from oomph.simulate.timing import MILLISECOND, SECOND, StepTime, unit
+from oomph.simulate.timing import MILLISECOND, RECURRENT, SECOND, StepTime, unit
 from oomph.units import cdiv
 
 
@@ -60,7 +60,7 @@ def build(
     groups, sources = _groups(cache, resolved)
     config = _config(deployment, resolved, cache, groups, accepted)
     time = _time(deployment, model, plan, resolved, groups, sources, factors) if timed else unit(len(groups))
-    return Built(config, time, resolved, cache, tuple(_notes(config, resolved, accepted)))
+    return Built(config, time, resolved, cache, tuple(_notes(config, resolved, cache, accepted)))
 
 
 def _stage_bytes(plan: Plan, resolved: Resolved) -> list[int]:
@@ -90,13 +90,10 @@ def _group(source: KvGroup, cache: KvPlan, resolved: Resolved) -> Group:
     if spec.kind == "chunked_local":
         return Group("chunk", size, spec.chunk, cap)
     if spec.kind == "cross":
-        blocks = cdiv(request.encoder_tokens, size)
-        return Group("state", size, first=blocks, later=blocks)
-    if request.mamba_mode == "all":
-        return Group("full", size)
-    first = 1 + spec.speculative_blocks
-    later = max(first, cap) if request.mamba_mode == "align" else first
-    return Group("state", size, first=first, later=later)
+        return Group("state", size, first=cdiv(request.encoder_tokens, size))
+    if request.mamba_mode == "none":
+        return Group("state", size, first=1 + spec.speculative_blocks)
+    return Group(request.mamba_mode, size, drafts=spec.speculative_blocks)
 
 
 def _config(
@@ -109,6 +106,10 @@ def _config(
     watermark = float(flags.get("watermark") or 0.0) if row.watermark else 0.0
     active = flags.get("max_num_active_seqs")
     gate = row.gate if resolved.reserve_full_isl or row.gate == "chunk" else "chunk"
+    slots = 1 if resolved.speculative_method == "draft_model" else 0  # max_num_new_slots_for_drafting
+    budget = int(flags.get("max_num_scheduled_tokens") or 0)
+    if not budget and row.draft_slots == "seqs":
+        budget = max(1, resolved.max_num_batched_tokens - slots * resolved.max_num_seqs)
     return Config(
         groups=groups,
         num_blocks=cache.num_blocks,
@@ -118,20 +119,33 @@ def _config(
         gate=gate,
         watermark_blocks=int(watermark * cache.num_blocks),
         lag=1 if resolved.async_scheduling else 0,
+        known_end=row.known_end,
         settled=row.settled,
+        stale_waits=row.stale_waits,
+        max_scheduled=0 if budget == resolved.max_num_batched_tokens else budget,
         spec_tokens=drafts,
         lookahead=drafts if own_cache else 0,
+        lookahead_first=row.lookahead_first,
+        draft_slots=slots if row.draft_slots == "step" else 0,
+        pad_drafts=row.pad_drafts,
         accepted=round(1000 * drafts * accepted),
         prefix_caching=resolved.enable_prefix_caching,
         drop_last_hit=bool(drafts and own_cache and resolved.speculative_method != "draft_model"),
+        eagle=row.eagle,
+        kept=row.kept,
+        replays=row.replays,
+        split=row.split,
+        align_frees=row.align_frees,
+        same_step_waits=row.same_step_waits,
         uncached_first=row.uncached_first,
+        victim_by_place=row.victim_by_place,
         policy="priority" if flags.get("scheduling_policy") == "priority" else "fcfs",
         alone_unthrottled=row.alone_unthrottled,
         long_prefill_threshold=int(flags.get("long_prefill_token_threshold") or 0),
     )
 
 
-def _notes(config: Config, resolved: Resolved, accepted: float) -> list[str]:
+def _notes(config: Config, resolved: Resolved, cache: KvPlan, accepted: float) -> list[str]:
     notes = []
     if resolved.pipeline_parallel_size > 1:
         notes.append("pipeline stages are taken one after the other: batches in flight do not overlap")
@@ -139,8 +153,8 @@ def _notes(config: Config, resolved: Resolved, accepted: float) -> list[str]:
         notes.append("one data-parallel replica is simulated")
     if config.spec_tokens:
         notes.append(f"{accepted:.0%} of the drafted tokens are taken to be accepted (--accepted)")
-    if any(g.kind == "state" for g in config.groups) and config.prefix_caching:
-        notes.append("prefix hits on recurrent layers are not simulated: every prompt is computed whole")
+    if cache.context is not None and any(g.spec.checkpoint_blocks for g in cache.context.grouping.groups):
+        notes.append("the state that Mamba layers keep inside a chunk is not simulated: a prefill may stop once more")
     return notes
 
 
@@ -181,7 +195,7 @@ def _time(
     linear += moved / (_link(card) / 2 * f.link)
     kv = []
     for group, origin in zip(groups, sources, strict=True):
-        tokens = 1 if group.kind == "state" else group.block_size
+        tokens = 1 if group.kind in RECURRENT else group.block_size
         kv.append(sum(s.pages() for s in origin) / tokens / bandwidth)
     peak = card.fp16_flops * f.compute
     return StepTime(
@@ -238,7 +252,7 @@ def _pair_flops(model: Model, groups: tuple[Group, ...]) -> list[float]:
             wanted = kinds.get(mixer.kind, "full")
             span = mixer.window if wanted == "window" else mixer.chunk if wanted == "chunk" else 0
             same = [i for i, g in enumerate(groups) if g.kind == wanted and g.span == span]
-            at = same or [i for i, g in enumerate(groups) if g.kind != "state"]
+            at = same or [i for i, g in enumerate(groups) if g.kind not in RECURRENT]
             if at:
                 out[at[0]] += 2.0 * mixer.num_heads * width
     return out

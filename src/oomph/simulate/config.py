@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from math import lcm
 from typing import Literal
 
 from msgspec import Struct
 
 from oomph.units import cdiv
 
-Kind = Literal["full", "window", "chunk", "state"]
+Kind = Literal["full", "window", "chunk", "state", "align", "all"]
 Gate = Literal["chunk", "full", "capped"]
+Eagle = Literal["each", "spiral", "simple", "once", "past"]
 
 
 OWN = 1 << 56  # segment ids of what only one request has begin here
 
 
 class Group(Struct, frozen=True):
-    """One KV cache group: the layers that share a block table. Equal groups are written once, with `count`."""
+    """One KV cache group: the layers that share a block table. Equal groups are written once, with `count`.
+
+    Recurrent layers are `state` (a fixed number of blocks a request: mamba_cache_mode none, and cross attention),
+    `align` (the state of the last token, and the one before it until a step has passed) or `all` (a state for every
+    block, all but the last given back at once; they stay in the prefix cache)."""
 
     kind: Kind
     block_size: int
     span: int = 0  # window or chunk, in tokens
     cap: int = 0  # max_admission_blocks_per_request; 0 = none
     count: int = 1
-    first: int = 0  # state: blocks at the first step ...
-    later: int = 0  # ... and from the second on
+    first: int = 0  # state: blocks of a request
+    drafts: int = 0  # align, all: num_speculative_blocks
 
     def skipped(self, computed: int) -> int:
         """Whole blocks that no later token reads: get_num_skipped_tokens // block_size."""
@@ -32,13 +38,19 @@ class Group(Struct, frozen=True):
             return max(0, computed - self.span + 1) // self.block_size
         if self.kind == "chunk":
             return max(0, computed) // self.span * self.span // self.block_size
+        if self.kind in ("align", "all"):
+            return max(0, computed - 1) // self.block_size
         return 0
+
+    def required(self, tokens: int) -> int:
+        """Length of the block table once `tokens` have a slot; of align, drafts have none of their own."""
+        return self.first if self.kind == "state" else cdiv(tokens, self.block_size) + self.drafts
 
     def admission(self, tokens: int, capped: bool) -> int:
         """Blocks that a fresh prompt is asked for."""
-        if self.kind == "state":
-            return self.first
-        blocks = cdiv(tokens, self.block_size)
+        if self.kind == "align":
+            return 1 + self.drafts
+        blocks = self.required(tokens)
         return min(blocks, self.cap) if capped and self.cap else blocks
 
 
@@ -51,14 +63,27 @@ class Config(Struct, frozen=True):
     gate: Gate = "capped"
     watermark_blocks: int = 0
     lag: int = 0  # 1: the next step is scheduled before this one's tokens are known (async scheduling)
+    known_end: bool = True  # no step is scheduled for a request whose last token is in flight (0.11.1+)
     settled: bool = False  # blocks leave a window only when the tokens that passed it are known (0.26+)
+    stale_waits: bool = False  # preempted with tokens in flight: it waits for them before it starts again (0.27+)
+    max_scheduled: int = 0  # max_num_scheduled_tokens; 0 = max_num_batched_tokens
     spec_tokens: int = 0
-    lookahead: int = 0  # slots kept for drafts with a KV cache of their own
+    lookahead: int = 0  # slots kept for drafts with a KV cache of their own ...
+    lookahead_first: bool = False  # ... from the first chunk on (0.23+)
+    draft_slots: int = 0  # of the batch, for each request that a draft model works on (0.28+)
+    pad_drafts: Literal["no", "running", "any"] = "no"  # who starts with one token gets drafts at once (0.25+)
     accepted: int = 0  # drafts accepted a step, in thousandths
     prefix_caching: bool = False
     drop_last_hit: bool = False  # EAGLE recomputes the last matched block
+    eagle: Eagle = "once"  # how often a hybrid's groups drop it
+    kept: Literal["all", "reachable", "replay"] = "all"  # which blocks of a window get a hash (0.23+, 0.29+)
+    replays: int = 1  # boundaries kept for EAGLE (2: 0.30+)
+    split: Literal["block", "common", "stops", "wide", "resend"] = "block"  # where align ends a chunk (rules.py)
+    align_frees: Literal["last", "margin", "range"] = "last"  # what align gives back
+    same_step_waits: bool = False  # a state that is computed in this step cannot be read in it (0.17+)
     uncached_first: bool = False  # blocks without a hash are reused first (0.24+)
     policy: Literal["fcfs", "priority"] = "fcfs"
+    victim_by_place: bool = False  # a victim before the current request moves it, scheduled or not (0.28+)
     long_prefill_threshold: int = 0
     alone_unthrottled: bool = False  # the threshold does not hold for the only request there is
 
@@ -67,11 +92,30 @@ class Config(Struct, frozen=True):
         return self.num_blocks - 1
 
     @property
+    def budget(self) -> int:
+        return self.max_scheduled or self.max_num_batched_tokens
+
+    @property
+    def junctions(self) -> bool:
+        """Whether a request remembers how far others share its prefix, when not all groups have it any more."""
+        return self.split != "block"
+
+    @property
+    def aligned(self) -> bool:
+        """Whether prefills are cut where a recurrent state can be kept (_mamba_block_aligned_split)."""
+        return any(g.kind == "align" for g in self.groups)
+
+    @property
+    def block(self) -> int:
+        """scheduler_block_size: prefix hits are multiples of it."""
+        return lcm(*(g.block_size for g in self.groups if g.kind != "state"), 1)
+
+    @property
     def regular(self) -> bool:
         """Whether decoding requests take one token each in every step, so that they can be summed."""
         divides = all(g.span % g.block_size == 0 for g in self.groups if g.kind == "chunk")
-        plain = not self.spec_tokens and not self.lookahead and not self.long_prefill_threshold
-        return divides and plain and self.policy == "fcfs" and self.max_num_seqs <= self.max_num_batched_tokens
+        plain = not self.spec_tokens and not self.lookahead and not self.long_prefill_threshold and self.known_end
+        return divides and plain and self.policy == "fcfs" and self.max_num_seqs <= self.budget
 
     def expanded(self) -> tuple[Group, ...]:
         return tuple(g for g in self.groups for _ in range(g.count))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 
 from oomph.simulate.config import Config
-from oomph.simulate.pools import Live
+from oomph.simulate.live import Live
 from oomph.simulate.timing import StepTime
 
 FAR = 1 << 62
@@ -25,9 +25,12 @@ class Steady:
         self.size = 0
         self.late = 1 if config.lag and config.settled else 0  # windows follow the tokens that are known
         self.taking = [[0] * g.block_size if g.kind != "state" else [0] for g in self.groups]
-        self.period = [g.block_size if g.kind == "window" else max(1, g.span) for g in self.groups]
-        self.freeing = [[0] * p if g.kind in ("window", "chunk") else [0] for p, g in zip(self.period, self.groups)]
-        self.has_frees = any(g.kind in ("window", "chunk") for g in self.groups)
+        self.spans = [2 if g.kind in ("align", "all") else g.span for g in self.groups]  # a state is read by one token
+        self.period = [g.span if g.kind == "chunk" else g.block_size for g in self.groups]
+        self.freeing = [[0] * p if g.kind not in ("full", "state") else [0] for p, g in zip(self.period, self.groups)]
+        self.has_frees = any(g.kind not in ("full", "state") for g in self.groups)
+        # decode steps after which frees and growth are regular; a window that waits for known tokens needs one more
+        self.warm_after = 1 + (self.late if self.has_frees else 0)
         self.k0_sum = 0
         self.growing = [0] * len(self.groups)  # whose window is not full yet
         self.growing_k0 = [0] * len(self.groups)
@@ -48,12 +51,13 @@ class Steady:
             self.taking[i][k0 % g.block_size] += 1
             if g.kind == "full":
                 continue
-            if req.computed + 1 < g.span:
+            span = self.spans[i]
+            if req.computed + 1 < span:
                 req.grows |= 1 << i
                 self.growing[i] += 1
                 self.growing_k0[i] += k0
-                heapq.heappush(self.events, (k0 + g.span - 1, req.order, i, 1, req))
-            starts = k0 + self.late + g.span if g.kind == "window" else self.k
+                heapq.heappush(self.events, (k0 + span - 1, req.order, i, 1, req))
+            starts = self.k if g.kind == "chunk" else k0 + self.late + span
             if starts <= self.k:
                 self._frees(req, i, 1)
             else:
@@ -66,7 +70,7 @@ class Steady:
 
     def _frees(self, req: Live, i: int, sign: int) -> None:
         g = self.groups[i]
-        offset = req.k0 + self.late + (g.span - 1 if g.kind == "window" else 0)
+        offset = req.k0 + self.late + (0 if g.kind == "chunk" else self.spans[i] - 1)
         self.freeing[i][offset % self.period[i]] += sign
         req.frees ^= 1 << i
 
@@ -99,8 +103,12 @@ class Steady:
                 self._full(req, i)
         req.computed = computed = self.k - req.k0
         before = computed - 1 - self.late  # what the last step saw
-        req.lens = [g.later if g.kind == "state" else -(-computed // g.block_size) for g in self.groups]
+        req.lens = [g.required(computed) for g in self.groups]
         req.skips = [g.skipped(before) for g in self.groups]
+        for i, g in enumerate(self.groups):
+            if g.kind == "align":
+                req.real[i] = list(range(req.skips[i], req.lens[i]))
+                req.last_state[i] = req.lens[i] - 2
 
     def leave_last(self) -> Live:
         """The youngest, put back to where single steps would have brought it."""
@@ -130,10 +138,10 @@ class Steady:
             return 0
         total = 0
         for i, g in self.rates:
-            if g.kind == "window":
-                total += g.count * _sum(self.freeing[i], self.k, n)
-            elif g.kind == "chunk":
+            if g.kind == "chunk":
                 total += g.count * (g.span // g.block_size) * _sum(self.freeing[i], self.k, n)
+            elif g.kind != "full":
+                total += g.count * _sum(self.freeing[i], self.k, n)
         return total
 
     def read(self) -> list[int]:
@@ -141,7 +149,7 @@ class Steady:
         n, k1 = self.size, self.k + 1
         out = []
         for i, g in enumerate(self.groups):
-            if g.kind == "state":
+            if g.kind in ("state", "align", "all"):
                 out.append(n)
             elif g.kind == "full":
                 out.append(n * k1 - self.k0_sum)
@@ -156,7 +164,7 @@ class Steady:
         memory, compute = time.fixed(size)
         memory_up = compute_up = 0
         for i, (g, now) in enumerate(zip(self.groups, self.read())):
-            up = 0 if g.kind == "state" else size if g.kind == "full" else self.growing[i]
+            up = size if g.kind == "full" else self.growing[i] if g.kind in ("window", "chunk") else 0
             memory += time.kv[i] * now
             compute += time.attention[i] * now
             memory_up += time.kv[i] * up

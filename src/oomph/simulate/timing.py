@@ -16,6 +16,7 @@ from oomph.simulate.config import Group
 
 SECOND = 10**15
 MILLISECOND = 10**12
+RECURRENT = ("state", "align", "all")  # read once a step, whatever came before
 
 
 class StepTime(Struct, frozen=True):
@@ -55,14 +56,14 @@ def _touched(experts: int, top_k: int, tokens: int) -> int:
 
 
 def tokens_read(group: Group, computed: int, new: int) -> int:
-    if group.kind == "state":
+    if group.kind in RECURRENT:
         return 1
     total = computed + new
     return total if group.kind == "full" else min(total, group.span + new - 1)
 
 
 def query_pairs(group: Group, computed: int, new: int) -> int:
-    if group.kind == "state":
+    if group.kind in RECURRENT:
         return new
     middle = computed + (new + 1) // 2
     return new * (middle if group.kind == "full" else min(middle, group.span))

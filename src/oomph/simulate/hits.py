@@ -1,0 +1,144 @@
+"""What a request finds in the prefix cache (kv_cache_coordinator.py, find_longest_cache_hit of each kind of group)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oomph.simulate.config import Group
+from oomph.simulate.live import Live
+from oomph.units import cdiv
+
+if TYPE_CHECKING:
+    from oomph.simulate.blocks import Block, BlockPool
+
+Tables = list[list["Block"]]
+
+
+class Hits:
+    def __init__(self, pool: BlockPool) -> None:
+        self.pool, self.c = pool, pool.c
+        kinds = sorted(dict.fromkeys(pool.groups), key=lambda g: g.kind != "full")
+        self.kinds = [(g, [i for i, other in enumerate(pool.groups) if other == g]) for g in kinds]
+        self.sizes = {g.block_size for g in kinds}
+        self.simple = len(kinds) == 2 and kinds[0].kind == "full"
+        self.asked: tuple[Live | None, int, int] = (None, 0, 0)
+        self.answer: tuple[Tables, int] = ([], 0)
+
+    def find(self, req: Live) -> tuple[Tables, int]:
+        """(blocks for each group, tokens). Asked again for the same request, it looks only if the cache changed."""
+        pool = self.pool
+        if not pool.caching:
+            return [[] for _ in pool.groups], 0
+        if self.asked == (req, req.tokens, pool.version):
+            return self.answer
+        if self.asked[0] is not req:
+            pool.watched = {key for size in self.sizes for key in pool.keys(req, size)}
+        self.asked = (req, req.tokens, pool.version)
+        req.junction = 0
+        most = req.tokens - 1
+        if not pool.hybrid:
+            found = self._longest(req, pool.groups[0], [0], most, self.c.drop_last_hit)
+            self.answer = found, len(found[0]) * pool.groups[0].block_size
+            return self.answer
+        hits, length, longest = self._agree(req, most)
+        if self.c.junctions and longest > length:
+            req.junction = longest
+        out: Tables = [[] for _ in pool.groups]
+        for at, (group, ids) in enumerate(self.kinds):
+            for i, blocks in zip(ids, hits[at]):
+                out[i] = blocks[: length // group.block_size] if group.kind == "full" else blocks
+        self.answer = out, length
+        return self.answer
+
+    def _agree(self, req: Live, most: int) -> tuple[dict[int, Tables], int, int]:
+        """Every kind of group shortens the hit until all agree; EAGLE's dropped block is looked for once (0.20+)."""
+        rule, drops = self.c.eagle, self.c.drop_last_hit
+        hits: dict[int, Tables] = {}
+        length, longest = most, 0
+        dropped: set[int] = set()
+        while True:
+            current = length
+            for at, (group, ids) in enumerate(self.kinds):
+                size = group.block_size
+                if group.kind == "full" and at in hits:
+                    current = current // size * size
+                    if rule == "past":
+                        current = min(current, len(hits[at][0]) * size)
+                    continue
+                drop, until = drops, current
+                if drops and rule in ("once", "past"):
+                    drop = at not in dropped
+                    if drop and (group.kind not in ("align", "all") or not self.c.settled):
+                        small = min(self.sizes)
+                        until = min(current + size, req.tokens // small * small if rule == "past" else most)
+                hits[at] = self._longest(req, group, ids, until, drop)
+                found = len(hits[at][0]) * size
+                if drop:
+                    dropped.add(at)
+                elif found < current:
+                    dropped.clear()
+                current = found
+                longest = max(longest, found)
+            if current >= length:
+                return hits, length, longest
+            length = current
+            if rule == "each" or (self.simple and rule != "spiral"):
+                return hits, length, longest
+
+    def _longest(self, req: Live, group: Group, ids: list[int], length: int, drop: bool) -> Tables:
+        size, align, null = group.block_size, self.c.block, self.pool.null
+        keys = self.pool.keys(req, size)
+        count = min(length // size, req.tokens // size)
+        columns: Tables = []  # one for each block index from `begin`
+        begin = 0
+        if group.kind in ("align", "all"):
+            for i in range(count - 1, -1, -1):
+                if (i + 1) * size % align == 0 and (row := self._cached(ids, keys[i])) is not None:
+                    return [[null] * i + [block] for block in row]
+            return [[] for _ in ids]
+        if group.kind == "window":
+            begin, columns = self._in_window(group, ids, keys, count, drop)
+        else:
+            if group.kind == "chunk":
+                begin = length // group.span * group.span // size
+            for key in keys[begin:count]:
+                row = self._cached(ids, key)
+                if row is None:
+                    break
+                columns.append(row)
+        if drop and (columns or begin):
+            begin, columns = (begin, columns[:-1]) if columns else (begin - 1, columns)
+        while (begin + len(columns)) * size % align:
+            begin, columns = (begin, columns[:-1]) if columns else (begin - 1, columns)
+        nulls = [null] * begin
+        return [nulls + [c[i] for c in columns] for i in range(len(ids))]
+
+    def _in_window(self, group: Group, ids: list[int], keys: list[int], count: int, drop: bool) -> tuple[int, Tables]:
+        """From right to left: the last run of blocks that fills a window; a shorter run counts only at the start."""
+        size, align = group.block_size, self.c.block
+        wanted = cdiv(group.span - 1, size) + drop
+        short = drop and self.c.eagle in ("once", "past")
+        run: Tables = []
+        for i in range(count - 1, -1, -1):
+            row = self._cached(ids, keys[i])
+            if row is None:
+                run = []
+                continue
+            if not run and (i if short else i + 1) * size % align:
+                continue
+            run.append(row)
+            if len(run) >= wanted:
+                return i, run[::-1]
+        run = run[::-1]
+        while len(run) * size % align:
+            run.pop()
+        return 0, run
+
+    def _cached(self, ids: list[int], key: int) -> list[Block] | None:
+        out = []
+        for i in ids:
+            same = self.pool.cache.get((i, key))
+            if same is None:
+                return None
+            out.append(next(iter(same.values())))
+        return out

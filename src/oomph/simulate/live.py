@@ -1,0 +1,49 @@
+"""A request inside the engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oomph.simulate.config import Job
+
+if TYPE_CHECKING:
+    from oomph.simulate.blocks import Block
+
+
+class Live:
+    """`lens`/`skips` (counted): blocks of each group, and how many of those were given back; `real`: of align groups,
+    which places of the table have a block. `blocks`/`keyed` (one by one): the table, and how much of it has a hash."""
+
+    __slots__ = (
+        "blocks", "cached", "chunking", "computed", "decodes", "drafts", "finish", "first_token", "frees", "gone",
+        "grows", "in_flight", "job", "junction", "k0", "keyed", "keys", "last_state", "lens", "lone", "next_key",
+        "next_skip", "next_slots", "order", "output", "placeholders", "preemptions", "reached", "real", "retired",
+        "skips", "stale", "started", "tokens", "waiting", "warm",
+    )  # fmt: skip
+
+    def __init__(self, job: Job, output: int) -> None:
+        self.job = job
+        self.output = output
+        self.tokens = job.prompt  # prompt and known output
+        self.computed = self.placeholders = self.in_flight = self.stale = self.drafts = self.decodes = 0
+        self.chunking = False  # its last step did not finish the prompt
+        self.junction = 0  # how far others share its prefix, if not all groups have it any more
+        self.warm = -1  # decode steps since it was admitted
+        self.order = self.preemptions = self.lone = 0
+        self.reached = -1
+        self.waiting, self.gone = True, False
+        self.started = self.first_token = -1
+        self.cached = 0
+        self.lens: list[int] = []
+        self.skips: list[int] = []
+        self.real: dict[int, list[int]] = {}
+        self.blocks: list[list[Block]] = []
+        self.keyed: list[int] = []
+        self.last_state: list[int] = []
+        self.retired: list[int] = []
+        self.keys: dict[int, list[int]] = {}  # by block size: the hashes of its chain's blocks
+        self.next_slots = self.next_skip = self.next_key = 0  # until which slot and token nothing changes
+        self.k0 = 0  # steady: computed = step - k0
+        self.finish = 0  # steady: the step that samples the last token
+        self.frees = 0  # steady: groups (bits) whose window it has outgrown
+        self.grows = 0  # steady: groups (bits) whose window it still fills

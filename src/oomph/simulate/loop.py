@@ -1,0 +1,213 @@
+"""The engine over time: requests arrive, a step is scheduled and takes as long as timing.py says, its tokens become
+known at its end (or one step later, with asynchronous scheduling). Steps in which nothing but decoding happens are
+taken many at once."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import Protocol
+
+from oomph.simulate.config import Config, Job, Record
+from oomph.simulate.live import Live
+from oomph.simulate.pools import CountPool
+from oomph.simulate.scheduler import Entry, Scheduler
+from oomph.simulate.timing import StepTime, query_pairs, tokens_read
+
+FAR = 1 << 120  # ticks are femtoseconds: an hour is more than 64 bits hold
+
+
+class Workload(Protocol):
+    def jobs(self) -> Iterator[Job]:
+        """In the order of arrival."""
+
+    def done(self, job: Job, at: int) -> Job | None:
+        """What the same user asks next (closed loops)."""
+
+
+class Observer(Protocol):
+    def record(self, record: Record) -> None: ...
+
+    def step(self, now: int, ticks: int, running: int, waiting: int, used: int, binds: str) -> None: ...
+
+
+class Loop(Scheduler):
+    def __init__(self, config: Config, time: StepTime, workload: Workload, observer: Observer, shared: bool) -> None:
+        super().__init__(config, shared)
+        self.time, self.workload, self.observer = time, workload, observer
+        self.source = iter(workload.jobs())
+        self.upcoming = next(self.source, None)
+        self.replies: list[tuple[int, int, Job]] = []
+        self.steps = self.tokens = 0
+        self.pending_start = 0
+
+    def run(self, max_steps: int = FAR) -> bool:
+        """True: `max_steps` are reached and there is more to do."""
+        while self.steps < max_steps:
+            self._receive(self.now if self.pending is None else self.pending_start)
+            self.steady.activate()
+            leap = self._leap() if self.summed and not self.tail and self.steady.size else 0
+            if leap > 1:
+                self._take_steps(leap)
+            elif not self._take_step():
+                return False
+        return True
+
+    # --- steps
+
+    def _take_step(self) -> bool:
+        """One step, or what happens instead of one; False: nothing is left to do."""
+        batch = self.schedule()
+        if not batch and not self.steady.size:
+            return self._idle()
+        start = self.now
+        ticks = self.duration(batch)
+        self.now += ticks
+        self._count(ticks, 1)
+        finished = self.steady.advance(1)
+        if not self.c.lag:
+            self.process(finished, batch, self.now)
+        else:
+            if self.pending is not None:
+                self.process(self.ending, self.pending, start)
+            self.pending, self.pending_start, self.ending = batch, start, finished
+        if self.summed and self.tail:
+            self.settle()
+        return True
+
+    def _take_steps(self, n: int) -> None:
+        start = self.now
+        freed, taken = self.steady.freed(n), self.steady.taken(n)
+        assert isinstance(self.pool, CountPool)
+        self.pool.free += freed - taken
+        ticks, last = self.steady.duration(self.time, n)
+        self.now += ticks
+        self._count(ticks, n)
+        finished = self.steady.advance(n)
+        if self.c.lag:
+            self.pending, self.pending_start, self.ending = [], start + ticks - last, finished
+        else:
+            self.process(finished, [], self.now)
+
+    def _idle(self) -> bool:
+        if self.pending is not None:
+            pending, ending = self.pending, self.ending
+            self.pending, self.ending = None, []
+            self.process(ending, pending, self.now)
+            return True
+        if self.preempted:  # an empty step: the engine schedules again
+            return True
+        if self.waiting:  # the engine is empty and still does not let it in
+            self.leave(self.waiting.popleft(), "never", self.now, 0)
+            return True
+        times = [t[0] for t in self.replies[:1]] + ([self.upcoming.at] if self.upcoming is not None else [])
+        if not times:
+            return False
+        self.now = max(self.now, min(times))
+        return True
+
+    def duration(self, batch: list[Entry]) -> int:
+        tokens = self.steady.size
+        read = self.steady.read()
+        pairs = list(read)
+        for e in batch:
+            tokens += e.new
+            computed = e.req.computed - e.new
+            for i, g in enumerate(self.c.groups):
+                read[i] += tokens_read(g, computed, e.new)
+                pairs[i] += query_pairs(g, computed, e.new)
+        self.tokens += tokens - self.steady.size
+        return self.time.step(tokens, read, pairs)
+
+    def _count(self, ticks: int, n: int) -> None:
+        self.steps += n
+        self.tokens += n * self.steady.size
+        running = self.steady.size + len(self.ending) + len(self.tail)
+        used = self.c.usable - self.pool.free
+        self.observer.step(self.now, ticks, running, len(self.waiting), used, self.binds if self.waiting else "")
+
+    # --- many steps at once
+
+    def _leap(self) -> int:
+        """Steps until something other than decoding may happen: a finish, an arrival that can start, a shortage."""
+        if self.ending or self.pending:
+            return 1
+        n = self.steady.horizon()
+        room = self.c.budget - self.steady.size
+        open_ = self.steady.size < self.c.max_num_seqs and room > 0
+        assert isinstance(self.pool, CountPool)
+        while n > 1 and self.steady.taken(n) > self.pool.free:
+            n //= 2
+        if open_ and self.waiting:
+            need = self._head_need(room)
+            while n > 1 and need <= self.pool.free + self.steady.freed(n):
+                n //= 2
+        elif open_:
+            arrival = self.replies[0][0] if self.replies else FAR
+            if self.upcoming is not None and self.upcoming.at < arrival:
+                arrival = self.upcoming.at
+            if arrival < FAR:
+                n = self._steps_before(arrival, n)
+        return n
+
+    def _head_need(self, room: int) -> int:
+        """Blocks that must be free before the first waiting request starts (0: nobody knows, so look in every step)."""
+        assert isinstance(self.pool, CountPool)
+        req = self.waiting[0]
+        if req.stale or self.aligned:
+            return 0
+        need = sum(g.count * n for g, n in zip(self.c.groups, self.pool.start(min(req.tokens, room))))
+        return max(need, self.pool.gate(req)) + self.c.watermark_blocks
+
+    def _steps_before(self, arrival: int, n: int) -> int:
+        """The most steps, up to n, of which none is scheduled at or after `arrival`."""
+        lag = self.c.lag
+        if arrival <= self.now:
+            return 1
+        if arrival > self.now + self.steady.duration(self.time, n)[0]:
+            return n
+        low, high = 1, n
+        while low < high:
+            mid = (low + high + 1) // 2
+            at = mid - 1 - lag
+            begun = self.now + (self.steady.duration(self.time, at)[0] if at > 0 else 0)
+            if at < 0 or arrival > begun:
+                low = mid
+            else:
+                high = mid - 1
+        return low
+
+    # --- arrivals and departures
+
+    def _receive(self, seen: int) -> None:
+        while True:
+            job, reply = self.upcoming, self.replies[0] if self.replies else None
+            if job is not None and (reply is None or (job.at, job.id) < reply[:2]):
+                if job.at > seen:
+                    return
+                self.upcoming = next(self.source, None)
+            elif reply is not None and reply[0] <= seen:
+                job = heapq.heappop(self.replies)[2]
+            else:
+                return
+            self._enqueue(job)
+
+    def _enqueue(self, job: Job) -> None:
+        length = self.c.max_model_len
+        req = Live(job, max(1, min(job.output, length - job.prompt)))
+        if not 1 <= job.prompt < length:
+            self.leave(req, "rejected", job.at, 0)
+        elif not job.chain and self.c.gate != "chunk" and self.c.need(job.prompt) > self.c.usable:
+            self.leave(req, "never", job.at, 0)
+        else:
+            self.waiting.append(req)
+            self.sort()
+
+    def leave(self, req: Live, outcome: str, at: int, output: int) -> None:
+        req.gone = True
+        self.observer.record(
+            Record(req.job, outcome, req.started, req.first_token, at, req.preemptions, req.cached, output)  # type: ignore[arg-type]
+        )
+        reply = self.workload.done(req.job, at)
+        if reply is not None:
+            heapq.heappush(self.replies, (reply.at, reply.id, reply))
