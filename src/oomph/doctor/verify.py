@@ -58,10 +58,10 @@ def planned(
         case = with_model(case, model)
         explanation = explain_case(case)
         before = planner(base)
+        pool = observed_pool(case, before)
+        exact = planner(_with_pool(base, pool)) if pool is not None else before
     except OomphError as error:
         return _noted(explanation, f"not planned: {error.message}")
-    pool = observed_pool(case, before)
-    exact = planner(_with_pool(base, pool)) if pool is not None else before
     explanation = _inferred(case, with_plan(case, explanation, exact), exact.verdict)
     if case.failed and (exact.verdict.fits or case.stage in ("runtime_request", "host_ram")):
         why = (

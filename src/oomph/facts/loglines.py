@@ -85,6 +85,9 @@ GENERIC = (
     LogRow("exception", "Error", r"\b(?P<type>[A-Z]\w{0,60}Error)(?:: (?P<message>.{0,4000}))?$"),
     LogRow("exception", "Exception", r"\b(?P<type>[A-Z]?\w{0,60}Exception)(?:: (?P<message>.{0,4000}))?$"),
     LogRow("command", "vllm", r"(?P<command>vllm (?:serve|run) .*|python3? -m vllm\.entrypoints\.\S+ .*)"),
+    LogRow("command", "serve", r"(?P<command>[\"']vllm[\"'], ?[\"']serve[\"'],.*)"),  # a manifest's list
+    LogRow("docker_run", "--", r"^\s{0,40}(?:command|args): ?\[ ?[\"']--[a-z]"),  # the same, behind the image's entry point
+    LogRow("docker_run", " run ", r"\b(?:docker|podman|nerdctl) run "),
     LogRow("command", "llama-server", r"(?P<command>\S{0,200}llama-server .*)"),
     LogRow("command", "sglang", r"(?P<command>(?:python3? -m sglang\.launch_server|sglang serve) .*)"),
     LogRow("host_kill", "Killed process", r"Out of memory: Killed process (?P<pid__int>\d+) \((?P<name>[^)]{1,64})\)",

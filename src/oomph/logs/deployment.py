@@ -11,7 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from oomph.errors import OomphError
 from oomph.ir.observation import Observation
+from oomph.logs import beside
 from oomph.logs.clean import Line
 from oomph.logs.parse import engine_of
 from oomph.logs.release import release
@@ -31,12 +33,8 @@ DEFAULTS = {
     "tensor_parallel_size": 1, "pipeline_parallel_size": 1, "data_parallel_size": 1, "kv_cache_dtype": "auto",
     "enforce_eager": False, "load_format": "auto", "disable_custom_all_reduce": False, "quantization": None,
 }  # fmt: skip
-LONG = 16 << 10  # of a command
-MOST = 40  # commands looked at
-_FLAG = re.compile(r"(?:^|\s)-{1,2}[a-zA-Z][\w.-]*")
 _CAPTURE_SIZES = re.compile(r"'?max_cudagraph_capture_size'?: ?(\d+)")
 _SPECULATIVE = re.compile(r"SpeculativeConfig\(method='?(\w+)'?,.{0,300}?num_spec(?:ulative)?_tokens=(\d+)")
-_MODEL = re.compile(r"\b[Mm]odel(?:[ _]name)?[\s*`'\"]{0,3}[:=][\s*`'\"]{0,3}([A-Za-z0-9][\w.-]{1,60}/[\w.-]{2,90})")
 
 
 class Rebuilt(Struct, frozen=True):
@@ -63,10 +61,10 @@ def rebuild(lines: Sequence[Line], observations: Sequence[Observation]) -> Rebui
     flags: dict[str, Any] = {}
     sources: dict[str, str] = {}
     resolved: dict[str, Any] = {}
-    command, model = _command(lines, observations)
+    command, model = beside.command(lines, observations)
     environment: dict[str, str] = {}
     if command:
-        given, named, environment = parse_flags(command)
+        given, named, environment = _flags_of(command)
         model = named or model
         _merge(flags, sources, given, "the command in the log")
     complete = False
@@ -164,85 +162,24 @@ def value_of(text: str) -> Any:
     return text
 
 
-def _command(lines: Sequence[Line], observations: Sequence[Observation]) -> tuple[str, str]:
-    """The command above or below the log, whole, or the bare list of flags that people paste instead.
+def _flags_of(command: str) -> tuple[dict[str, Any], str, dict[str, str]]:
+    """docker run has options of its own: the part behind the image is the engine's."""
+    if re.match(r"(?:docker|podman|nerdctl) run\b", command):
+        from oomph.commands.call import kept
+        from oomph.commands.docker import run
 
-    Where there are several, the one nearest to the first memory line.
-    """
-    index = {line.number: i for i, line in enumerate(lines)}
-    found = []
-    for number in [o.line for o in observations if o.kind == "command"][:MOST]:
-        i = index.get(number)
-        if i is not None:
-            text, used = _continued(_begin(lines[i].text[:LONG]), lines[i + 1 : i + 60])
-            if _FLAG.search(text):
-                found.append((number, number + used, text))
-    found += _flag_lists(lines)
-    anchors = [o.line for o in observations if o.kind in ("weights", "available_kv", "torch_oom", "free_short", "args")]
-    if not found:
-        return "", _named(lines)
-    near = anchors[0] if anchors else found[0][0]
-    # a command's flags are also found as a list: of two that overlap the one that begins first
-    best = min(found, key=lambda f: (min(abs(f[0] - near), abs(f[1] - near)), f[0]))
-    whole = min((f for f in found if f[0] <= best[0] <= f[1]), key=lambda f: f[0])
-    return whole[2], _named(lines)
-
-
-def _begin(text: str) -> str:
-    if re.search(r"\b(?:docker|podman) run\b", text):
-        return text
-    for word in ("vllm serve", "vllm run", "python3 -m", "python -m", "sglang serve"):
-        if word in text:
-            return text[text.find(word) :]
-    return text.strip()
-
-
-def _continued(text: str, rest: Sequence[Line]) -> tuple[str, int]:
-    used = 0
-    for line in rest:
-        stripped = line.text.strip()
-        ended = not text.rstrip().endswith("\\")
-        if line.file or (ended and not stripped.startswith("-")) or not stripped or len(text) > LONG:
-            break
-        text = f"{text.rstrip().removesuffix(chr(92)).rstrip()} {stripped}"
-        used += 1
-    return text.rstrip().removesuffix("\\").rstrip(), used
-
-
-def _flag_lists(lines: Sequence[Line]) -> list[tuple[int, int, str]]:
-    """Two or more lines that each begin with `--flag`; the line above may be the model alone."""
-    runs: list[list[int]] = []
-    for i, line in enumerate(lines):
-        if re.match(r"\s*(?:- )?[\"']?--[a-z][\w-]*", line.text) and not line.file:
-            if runs and runs[-1][-1] >= i - 1:
-                runs[-1].append(i)
-            else:
-                runs.append([i])
-    found = []
-    for run in runs:
-        if len(run) < 2:
-            continue
-        run = run[:200]
-        words = (re.sub(r"^(?:- )?[\"']?(--[\w-]+)[\"']?,?$", r"\1", lines[i].text.strip()[:LONG]) for i in run)
-        above = lines[run[0] - 1].text.strip() if run[0] else ""
-        named = above if re.fullmatch(r"/?[\w.-]+(?:/[\w.-]+){1,6}", above) else ""
-        text = " ".join(word.removesuffix("\\").rstrip() for word in words)
-        found.append((lines[run[0]].number, lines[run[-1]].number, f"vllm serve {named} {text}".replace("  ", " ")))
-    return found
-
-
-def _named(lines: Sequence[Line]) -> str:
-    """`Model: org/name` in the prose around the log."""
-    for line in lines[:2000]:
-        match = _MODEL.search(line.text[:400]) if "odel" in line.text else None
-        if match:
-            return match[1]
-    return ""
+        try:
+            call = run(shlex.split(command), {})
+        except (OomphError, ValueError):
+            return parse_flags(command)
+        flags, model, _ = parse_flags(shlex.join(call.words))
+        return flags, model, kept(call.environment)
+    return parse_flags(command)
 
 
 def parse_flags(command: str) -> tuple[dict[str, Any], str, dict[str, str]]:
     """Flags by field name, the model, and VAR=value words in front. Unreadable quoting is split at spaces."""
-    command = command.replace("\\\n", " ")[: 2 * LONG]
+    command = command.replace("\\\n", " ")[: 2 * beside.LONG]
     try:
         words = shlex.split(command)
     except ValueError:

@@ -1,0 +1,151 @@
+"""The command that stands beside a log: a serve command, docker run, a manifest's list, a bare list of flags, LLM(...).
+
+What is found is one line of text again, as it could be typed; where there are several, the one nearest to the log's
+first memory line.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from oomph.ir.observation import Observation
+from oomph.logs.clean import Line
+
+LONG = 16 << 10  # of a command
+MOST = 40  # commands looked at
+ANCHORS = ("weights", "available_kv", "torch_oom", "free_short", "args", "kv_need", "kv_need_v0", "kv_none")
+_FLAG = re.compile(r"(?:^|\s)-{1,2}[a-zA-Z][\w.-]*")
+_MODEL = re.compile(
+    r"\b[Mm]odel(?:[ _]name)?[\s*`'\"]{0,3}[:=][\s*`'\"]{0,3}([A-Za-z0-9][\w.-]{1,60}/[\w.-]{2,90})"
+)  # fmt: skip
+_COMMAND = re.compile(
+    r"(?:[A-Z][A-Z0-9_]{1,60}=\S{1,400} +){0,40}(?:vllm (?:serve|run)|python3? -m|sglang serve)\b"
+)  # with the variables in front of it
+_DOCKER = re.compile(r"\b(?:docker|podman|nerdctl) run\b")
+_LISTED = re.compile(r"(?P<whole>[\"']vllm[\"'], ?[\"']serve[\"'],)|\[ ?[\"']--[a-z]")
+_ITEM = re.compile(r"\s*(?:- )?[\"']?--[a-z][\w-]*")
+_VALUE = re.compile(r"\s*- [\"']?[^\s\"'-][^\n]{0,400}$")
+_PYTHON = re.compile(r"\b(?:LLM|AsyncEngineArgs|EngineArgs)\(")
+_KEYWORD = re.compile(r"\b([a-z_]{2,60})\s{0,4}=\s{0,4}(\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'|-?[\d._]{1,20}|True|False)")
+
+Found = tuple[int, int, str]  # first line, last line, the command
+
+
+def command(lines: Sequence[Line], observations: Sequence[Observation]) -> tuple[str, str]:
+    """(command, model named in the prose); "" where there is none."""
+    index = {line.number: i for i, line in enumerate(lines)}
+    found: list[Found] = []
+    for number in [o.line for o in observations if o.kind in ("command", "docker_run")][:MOST]:
+        i = index.get(number)
+        if i is not None:
+            text, used = _continued(_begin(lines[i].text[:LONG]), lines[i + 1 : i + 60])
+            if _FLAG.search(text) and ("vllm" in text or not _DOCKER.search(text) or "sglang" in text):
+                found.append((number, number + used, text))
+    found += _flag_lists(lines)
+    found += [] if found else _python_calls(lines)
+    if not found:
+        return "", named(lines)
+    anchors = [o.line for o in observations if o.kind in ANCHORS]
+    near = anchors[0] if anchors else found[0][0]
+    # a command's flags are also found as a list: of two that overlap the one that begins first
+    best = min(found, key=lambda f: (min(abs(f[0] - near), abs(f[1] - near)), f[0]))
+    whole = min((f for f in found if f[0] <= best[0] <= f[1]), key=lambda f: f[0])
+    return whole[2], named(lines)
+
+
+def _begin(text: str) -> str:
+    if found := _DOCKER.search(text):
+        return text[found.start() :]
+    if found := _LISTED.search(text):
+        words = re.findall(r"[\"']([^\"']{0,400})[\"']", text[found.start() :])
+        return shlex.join(words if found["whole"] else ["vllm", "serve", *words])
+    found = _COMMAND.search(text)
+    text = text[found.start() :] if found else text.strip()
+    return text.partition("`")[0]  # the end of inline code
+
+
+def _continued(text: str, rest: Sequence[Line]) -> tuple[str, int]:
+    used = 0
+    for line in rest:
+        stripped = line.text.strip()
+        ended = not text.rstrip().endswith("\\")
+        if line.file or (ended and not stripped.startswith("-")) or not stripped or len(text) > LONG:
+            break
+        text = f"{text.rstrip().removesuffix(chr(92)).rstrip()} {stripped}"
+        used += 1
+    return text.rstrip().removesuffix("\\").rstrip(), used
+
+
+def _flag_lists(lines: Sequence[Line]) -> list[Found]:
+    """Two or more lines that each begin with `--flag`, a manifest's `- value` lines among them.
+
+    The line above may be the model alone.
+    """
+    runs: list[list[int]] = []
+    for i, line in enumerate(lines):
+        if line.file:
+            continue
+        near = bool(runs) and runs[-1][-1] == i - 1
+        if _ITEM.match(line.text):
+            if near:
+                runs[-1].append(i)
+            else:
+                runs.append([i])
+        elif near and _VALUE.match(line.text) and re.match(r"\s*- ", lines[i - 1].text):
+            runs[-1].append(i)
+    found = []
+    for run in runs:
+        if len(run) < 2:
+            continue
+        run = run[:200]
+        above = lines[run[0] - 1].text.strip() if run[0] else ""
+        model = above if re.fullmatch(r"/?[\w.-]+(?:/[\w.-]+){1,6}", above) else ""
+        text = " ".join(_word(lines[i].text) for i in run)
+        found.append((lines[run[0]].number, lines[run[-1]].number, f"vllm serve {model} {text}".replace("  ", " ")))
+    return found
+
+
+def _word(text: str) -> str:
+    """One line of a list: `- --flag`, `- "value"`, `"--flag",` and `--flag value \\` as they would be typed."""
+    item = text.strip()[:LONG].removesuffix("\\").rstrip()
+    listed = item.startswith("- ")
+    item = item.removeprefix("- ").strip()
+    quoted = re.fullmatch(r"([\"'])(.*)\1,?", item)
+    if quoted:
+        return quoted[2] if quoted[2].startswith("--") else shlex.quote(quoted[2])
+    return shlex.quote(item) if listed and not item.startswith("--") else item
+
+
+def _python_calls(lines: Sequence[Line]) -> list[Found]:
+    """LLM(model="org/name", max_model_len=4096): its keywords are the flags."""
+    found: list[Found] = []
+    for i, line in enumerate(lines[:20_000]):
+        begun = _PYTHON.search(line.text) if "(" in line.text and not line.file else None
+        if begun is None or len(found) >= MOST:
+            continue
+        text, last = line.text[begun.end() :], i
+        while text.count(")") <= text.count("(") and last + 1 < len(lines) and last - i < 40 and len(text) < LONG:
+            last += 1
+            text += "\n" + lines[last].text
+        given = dict(_KEYWORD.findall(text[:LONG]))
+        if "model" not in given:
+            continue
+        words = ["vllm", "serve", given.pop("model").strip("\"'")]
+        for name, value in given.items():
+            flag = "--" + name.replace("_", "-")
+            if value == "False":
+                continue
+            words += [flag] if value == "True" else [flag, value.strip("\"'").replace("_", "")]
+        found.append((line.number, lines[last].number, shlex.join(words)))
+    return found
+
+
+def named(lines: Sequence[Line]) -> str:
+    """`Model: org/name` in the prose around the log."""
+    for line in lines[:2000]:
+        match = _MODEL.search(line.text[:400]) if "odel" in line.text else None
+        if match:
+            return match[1]
+    return ""
