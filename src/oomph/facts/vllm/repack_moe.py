@@ -92,6 +92,17 @@ def _fp8(c: ExpertsCase) -> list[Step]:
     return [*steps, *_drop("w13_weight", "w2_weight", "w13_scale", "w2_scale")]
 
 
+def _fp8_aligned(c: ExpertsCase) -> list[Step]:
+    """flashinfer_utils.py:337 (0.17.1): experts with static per-tensor scales, which FlashInfer runs on Hopper and
+    later, are padded to 16 inner features, without a gate to 128."""
+    s = c.scheme
+    assert s is not None
+    inter = round_up(c.inter, 16 if c.shards == 2 else 128)
+    if c.sm < 90 or s.strategy not in ("", "tensor") or inter == c.inter or c.lora:
+        return _fp8(c)
+    return _replace({"w13_weight": c.e * c.shards * inter * c.hidden, "w2_weight": c.e * c.hidden * inter})
+
+
 def _wna16(c: ExpertsCase) -> list[Step]:
     """compressed_tensors_moe_wna16_marlin.py: Marlin on every GPU; without act-order the indices become empty."""
     s = c.scheme
@@ -265,6 +276,7 @@ REPACK_EXPERTS: tuple[RepackExperts, ...] = (
     RepackExperts("awq", "", _packed_marlin),
     RepackExperts("gptq", "", _packed_marlin),
     RepackExperts("fp8", "", _fp8),
+    RepackExperts("modelopt", "", _fp8_aligned, since="0.17.0"),
     RepackExperts("modelopt", "", _fp8),
     RepackExperts("modelopt_fp4", "", _nvfp4),
     RepackExperts("mxfp4", "", _mxfp4, since="0.25.0"),
