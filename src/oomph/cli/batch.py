@@ -66,6 +66,10 @@ def _open(path: str) -> BinaryIO:
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
+    number = 0
     while line := file.readline(_MAX_LINE):
+        number += 1
+        if len(line) == _MAX_LINE:
+            raise InputError(f"line {number} of the batch is over {_MAX_LINE} bytes: it is no case")
         if line.strip():
             yield line

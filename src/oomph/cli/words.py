@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -36,10 +36,11 @@ def late_gpu(gpu: str | None, words: tuple[str, ...]) -> tuple[str | None, tuple
 
 
 def given(words: Sequence[str]) -> list[str]:
-    if list(words) != ["-"]:
+    if len(words) != 1 or not re.fullmatch(r"-|/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+", words[0]):
         return list(words)
-    try:
-        data = sys.stdin.buffer.read(_LIMIT + 1)
+    try:  # `<(kubectl get pod -o yaml)` is a pipe with a number
+        with open(0 if words[0] == "-" else words[0], "rb", closefd=words[0] != "-") as file:
+            data = file.read(_LIMIT + 1)
     except OSError as bad:
         raise CommandError(f"standard input cannot be read: {bad.strerror or bad}") from None
     if len(data) > _LIMIT:

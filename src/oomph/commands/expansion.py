@@ -101,7 +101,7 @@ class Expansion:
     def closing_brace(self) -> int:
         """The end of ${NAME:-default}, where the default may hold another ${NAME}; -1 = none."""
         depth = 0
-        for at in range(self.at + 1, min(len(self.text), self.at + 4096)):
+        for at in range(self.at + 1, min(len(self.text), self.at + 1000)):
             depth += {"{": 1, "}": -1}.get(self.text[at], 0)
             if depth == 0:
                 return at

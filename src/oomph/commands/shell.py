@@ -67,8 +67,8 @@ class _Reader(Expansion):
 
     def operator(self) -> bool:
         # a line that starts with a flag: the backslash before it was lost in a post
-        lost = re.compile(r"\n\s*(?=--?[A-Za-z])").match(self.text, self.at)
-        if lost and self.words:
+        lost = re.compile(r"\n\s{0,200}(?=--?[A-Za-z])").match(self.text, self.at) if self.words else None
+        if lost:
             self.at = lost.end()
             return True
         for sign in _OPERATORS:

@@ -12,14 +12,14 @@ from typing import Any
 
 from oomph.commands import files, shell
 from oomph.commands.call import Call, pinned_release
-from oomph.commands.expansion import Around
+from oomph.commands.expansion import LIMIT, Around
 from oomph.commands.pasted import from_windows
 from oomph.commands.values import short, shown
 from oomph.commands.wrappers import script_calls, starts
 from oomph.errors import CommandError
 
 _DEEPEST = 4
-_FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)[^\n`]*\n(.*?)^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+.-]*)")
 _ENDINGS = {"yaml": ".yaml", "yml": ".yaml", "python": ".py", "py": ".py", "powershell": ".ps1"}
 
 
@@ -74,7 +74,7 @@ def _calls(text: str, name: str, environment: dict[str, str], around: Around, de
         return {target: call for target, script in scripts.items() for call in script_calls(script, environment)}
     if sort == "markdown":
         found = _fenced(text, environment, around, depth)
-        if found:
+        if found or len(text) > LIMIT:  # a manual that long is no script
             return found
     if sort == "unit":
         text = files.unit_script(text)
@@ -94,7 +94,7 @@ def _fenced(text: str, environment: dict[str, str], around: Around, depth: int) 
     """The code blocks of a manual: its shell blocks as one script, since they share their variables."""
     script: list[str] = []
     found: dict[str, Call] = {}
-    for _, language, block in _FENCED.findall(text):
+    for language, block in fenced_blocks(text):
         name = _ENDINGS.get(language.lower(), "")
         if files.sort_of(block, name) == "shell" and not name.endswith(".ps1"):
             script.append(block)
@@ -111,6 +111,23 @@ def _fenced(text: str, environment: dict[str, str], around: Around, depth: int) 
             inner = {}
         found |= {key if key not in found else f"{key} {len(found) + 1}": call for key, call in inner.items()}
     return found
+
+
+def fenced_blocks(text: str) -> list[tuple[str, str]]:
+    """(language, code) of each ``` block; one that is not closed reaches to the end."""
+    blocks: list[tuple[str, str]] = []
+    lines: list[str] = []
+    fence = language = ""
+    for line in text.split("\n"):
+        found = _FENCE.match(line)
+        if fence and found and found[1].startswith(fence) and not line.strip().strip("`~"):
+            blocks.append((language, "\n".join(lines) + "\n"))
+            fence, lines = "", []
+        elif fence:
+            lines.append(line)
+        elif found:
+            fence, language = found[1], found[2]
+    return [*blocks, (language, "\n".join(lines) + "\n")] if fence else blocks
 
 
 def _notebook(text: str, what: str, environment: dict[str, str], around: Around) -> dict[str, Call]:
