@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Indexer, Layer, Modality, Module, Param, Tower
+from oomph.ir.model import Attention, Indexer, Layer, Linear, Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of
 from oomph.sources.arch.mla import score_correction
 from oomph.sources.arch.rope import rope_of
@@ -36,11 +36,12 @@ def build(b: Builder) -> Skeleton:
         head="language_model.lm_head" if wrapped else "lm_head",
         tied=t.flag("tie_word_embeddings"),
     )
+    drafts = _drafts(b, f"{prefix}.mtp", sparse) if wrapped else ()
     if not wrapped or not b.config.has("vision_config"):
-        return Skeleton(layers, root)
+        return Skeleton(layers, root, drafts)
     v = b.config.sub("vision_config")
     side = v.integer("image_size", default=2016) // (2 * v.integer("patch_size", default=14))
-    return Skeleton(layers, root, towers=_towers(b, v), modalities=(Modality("image", side * side),))
+    return Skeleton(layers, root, drafts, towers=_towers(b, v), modalities=(Modality("image", side * side),))
 
 
 def _indexer(c: Config) -> Indexer:
@@ -55,10 +56,36 @@ def _switches(c: Config, key: str, count: int) -> list[bool]:
     return [bool(x) for x in given[:count]] if given else [True] * count
 
 
+def _drafts(b: Builder, prefix: str, sparse: Attention) -> tuple[Layer, ...]:
+    """nvidia/mtp.py: a sparse layer between norms; embedding and head are the target's. Not every checkpoint has it."""
+    hidden, out = b.text.integer("hidden_size"), []
+    stored = b.stores(f"{prefix}.", False)
+    for i in range(b.text.integer("num_mtp_modules", default=0, low=0, high=100)):
+        s = b.site(f"{prefix}.layers.{i}")
+        inner = _modules(b, b.site(f"{s.prefix}.transformer_layer"), sparse, routed=True)
+        modules = [
+            *(s.norm(name, hidden) for name in ("enorm", "hnorm", "final_layernorm")),
+            s.replicated("eh_proj", hidden, 2 * hidden, "other", quantised=False),
+            *inner,
+        ]
+        out.append(b.layer(i, s.prefix, [sparse], modules if stored else [_unstored(m) for m in modules]))
+    return tuple(out)
+
+
+def _unstored(m: Module) -> Module:
+    if isinstance(m, Linear):
+        return replace(m, parts=tuple(replace(p, stored=False) for p in m.parts))
+    return replace(m, stored=False)
+
+
 def _layer(b: Builder, prefix: str, index: int, mixer: Attention, routed: bool) -> Layer:
+    s = b.site(f"{prefix}.layers.{index}")
+    return b.layer(index, s.prefix, [mixer], _modules(b, s, mixer, routed=routed))
+
+
+def _modules(b: Builder, s: Site, mixer: Attention, *, routed: bool) -> list[Module]:
     t = b.text
     hidden, width, at = t.integer("hidden_size"), mixer.head_dim, "self_attn"
-    s = b.site(f"{prefix}.layers.{index}")
     parts = [
         (f"{at}.q_proj", mixer.num_heads * width, mixer.num_heads),
         (f"{at}.k_proj", mixer.num_kv_heads * width, mixer.num_kv_heads),
@@ -78,8 +105,7 @@ def _layer(b: Builder, prefix: str, index: int, mixer: Attention, routed: bool) 
         *norms,
     ]
     modules += _moe(s, t) if routed else s.gated_mlp(hidden, t.integer("dense_intermediate_size", "intermediate_size"))
-    modules += [s.norm("input_layernorm", hidden), s.norm("post_attention_layernorm", hidden)]
-    return b.layer(index, s.prefix, [mixer], modules)
+    return [*modules, s.norm("input_layernorm", hidden), s.norm("post_attention_layernorm", hidden)]
 
 
 def _moe(s: Site, t: Config) -> list[Module]:
