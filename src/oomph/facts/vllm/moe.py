@@ -41,7 +41,7 @@ def _pick(rows: tuple[PaddingRow, ...], version: str, sm: int) -> tuple[int, int
 # oracle/mxfp4.py:561 (0.21.0) mxfp4_round_up_hidden_size_and_intermediate_size, by the backend that a GPU gets; before
 # 0.19 the same multiples stood in quantization/mxfp4.py create_weights
 _MXFP4: tuple[PaddingRow, ...] = (
-    PaddingRow((1, 64), (90, 100)),  # Triton kernels
+    PaddingRow((1, 64), (90, 100), since="0.12.0"),  # Triton kernels, in the wheel since then
     PaddingRow((256, 256), (100, 120), until="0.27.0"),  # FlashInfer TRT-LLM kernels
     PaddingRow((256, 128), (100, 120), since="0.27.0"),
     PaddingRow((256, 128), (0, 1000)),  # Marlin

@@ -73,7 +73,12 @@ def indexer_of(t: Config) -> Indexer | None:
         return None
     shared = t.flag("indexer_rope_interleave")
     rope = None if shared else mla_rope(t, t.integer("qk_rope_head_dim"), neox=True)
+    if rope is not None:
+        rope = replace(rope, only="an indexer's own rotary table", short=-1)
     return Indexer(t.integer("index_n_heads"), t.integer("index_head_dim"), t.integer("index_topk"), rope)
+
+
+_BIASED = "indexer weights with a bias"
 
 
 def indexer_modules(
@@ -96,6 +101,7 @@ def indexer_modules(
     return [
         s.linear(f"{at}.wq_b", [wq_b], q_rank, "replicated", "attention"),
         *([wk, weights] if stored else []),
+        Param(f"{at}.weights_proj.bias", (indexer.heads,), b.dtype, "attention", stored=False, only=_BIASED),
         Linear(f"{at}.wk_weights_proj", (fused,), hidden, "replicated", "attention", b.dtype),
         *[
             Param(f"{at}.k_norm.{n}", (indexer.head_dim,), b.dtype, "norm", stored=stored, created_dtype="F32")
