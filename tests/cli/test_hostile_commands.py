@@ -33,7 +33,7 @@ FILES: dict[str, tuple[str, str | bytes]] = {
     "a makefile without end": ("Makefile", "A=$(B)$(B)\nB=$(A)$(A)\nx:\n\tvllm serve $(A)\n"),
     "a makefile that grows": (
         "g.mk",
-        "A0=aaaaaaaa\n" + "".join(f"A{i}=" + f"$(A{i - 1})" * 4 + "\n" for i in range(1, 40)) + "x:\n\tvllm serve $(A39)",
+        "A0=aaaa\n" + "".join(f"A{i}=" + f"$(A{i - 1})" * 4 + "\n" for i in range(1, 40)) + "x:\n\tvllm serve $(A39)",
     ),
     "a dockerfile of arguments": ("Dockerfile", "FROM x\n" + "ARG A=$A$A\n" * 5000 + "ENTRYPOINT vllm serve $A\n"),
     "fences": ("f.md", "```\n" * 30_000),

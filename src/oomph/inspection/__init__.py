@@ -1,0 +1,115 @@
+"""inspect(model) -> Inspection: what a checkpoint is, with no engine in it. The same for people, JSON and Python."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from oomph.inspection.caches import LayerRow, layer_rows
+from oomph.inspection.weights import (
+    DtypeRow,
+    Quantised,
+    RoleRow,
+    active_parameters,
+    blocks,
+    by_dtype,
+    by_role,
+    module_bytes,
+    quantised,
+)
+from oomph.ir.model import Attention, Experts, Model
+
+__all__ = ["Inspection", "LayerRow", "RoleRow", "inspect"]
+
+
+class Part(Struct, frozen=True):
+    name: str
+    layers: int
+    bytes: int
+
+
+class Inspection(Struct, frozen=True):
+    model: str
+    architecture: str
+    source: str
+    basis: str
+    dtype: str
+    bytes: int
+    parameters: int
+    context_length: int
+    by_role: tuple[RoleRow, ...]
+    by_dtype: tuple[DtypeRow, ...]
+    layers: tuple[LayerRow, ...]
+    quantization: Quantised | None
+    kv_bytes_per_token: int  # what each further token costs once every window is full
+    state_bytes_per_sequence: int
+    kv_known: bool  # False: an engine keeps this cache in a form of its own (DeepSeek-V4)
+    drafts: tuple[Part, ...]
+    towers: tuple[Part, ...]
+    experts: tuple[int, int] = (0, 0)  # (routed experts, of which each token uses so many)
+    active_parameters: int = 0  # used by one token, where experts make a difference
+    vocab_size: int = 0
+    hidden_size: int = 0
+    tied: bool = False
+    opaque: bool = False
+    warnings: tuple[str, ...] = ()
+
+    def kv_bytes(self, tokens: int) -> int:
+        """One sequence of so many tokens: windows count up to their width, states once."""
+        grown = sum(r.kv_bytes_per_token * (min(tokens, r.window) if r.window else tokens) for r in self.layers)
+        return grown + self.state_bytes_per_sequence
+
+
+def inspect(model: Model | str) -> Inspection:
+    """`model`: what `oomph inspect` takes (a folder, a file, a name, org/name), or a Model."""
+    if isinstance(model, str):
+        from oomph.sources.load import load_model
+
+        model = load_model(model)
+    roles = by_role(model)
+    rows = layer_rows(model)
+    parameters = sum(r.parameters for r in roles)
+    experts = [(n, m) for n, b in blocks(model) for m in b.modules if isinstance(m, Experts) and m.stored]
+    routed = [m for _, m in experts]
+    return Inspection(
+        model.name,
+        model.architecture,
+        model.source,
+        model.basis,
+        model.dtype,
+        model.nbytes,
+        parameters,
+        model.max_position,
+        roles,
+        by_dtype(model),
+        rows,
+        quantised(model, roles),
+        sum(r.kv_bytes_per_token for r in rows if not r.window),
+        sum(r.state_bytes for r in rows),
+        not any(isinstance(m, Attention) and m.compress_ratio for x in model.layers for m in x.mixers),
+        _drafts(model),
+        _towers(model),
+        (routed[0].count, routed[0].top_k) if routed else (0, 0),
+        active_parameters(model) if routed else 0,
+        model.vocab_size,
+        model.hidden_size,
+        model.tied,
+        model.opaque,
+        model.warnings,
+    )
+
+
+def _drafts(model: Model) -> tuple[Part, ...]:
+    if not model.drafts and not model.draft_root.modules:
+        return ()
+    size = sum(module_bytes(m) for b in (model.draft_root, *(x.block for x in model.drafts)) for m in b.modules)
+    return (Part("multi-token prediction", len(model.drafts), size),)
+
+
+def _towers(model: Model) -> tuple[Part, ...]:
+    """Encoders with what projects them, by modality."""
+    found: dict[str, list[int]] = {}
+    for t in model.towers:
+        row = found.setdefault(t.modality, [0, 0])
+        row[0] += t.layers
+        row[1] += sum(n * module_bytes(m) for n, b in t.blocks for m in b.modules)
+    return tuple(Part(name, *row) for name, row in found.items())
