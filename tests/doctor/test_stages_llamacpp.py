@@ -48,6 +48,14 @@ CASES = {
     "runner, weights": ("weights_load", "B01",
                         "Error: llama runner process has terminated: cudaMalloc failed: out of memory\n"),
     "runner, killed": ("host_ram", "H03", "Error: llama runner process has terminated: signal: killed\n"),
+    "runner, compute": ("kv_alloc", "B02", "Error: llama runner process has terminated: cudaMalloc failed: out of memory\n"
+                        "ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 838447104\n"),
+    "stopped at a request": ("runtime_request", "unknown", "Error: 500 Internal Server Error: model runner has unexpectedly "
+                             "stopped, this may be due to resource limitations or an internal error\n"),
+    "another CUDA error": ("other", "unknown", "CUDA error: an illegal memory access was encountered\n  current device: 0, "
+                           "in function launch_mul_mat_q at mmq.cuh:2700\n"),
+    "systemd": ("host_ram", "H03", "load_tensors:          CPU model buffer size =  4977.62 MiB\nollama.service: A process "
+                "of this unit has been killed by the OOM killer.\n"),
     "runner, other": ("other", "unknown", "Error: llama runner process has terminated: exit status 127\n"),
     "llama-server, aborted": ("other", "unknown", 'level=INFO source=sched.go:651 msg="Load failed" '
                               'error="llama-server process has terminated: signal: aborted"\n'),

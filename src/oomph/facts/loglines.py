@@ -93,6 +93,8 @@ GENERIC = (
     LogRow("host_kill", "Killed process", r"Out of memory: Killed process (?P<pid__int>\d+) \((?P<name>[^)]{1,64})\)",
            more=(r"anon-rss:(?P<anon__KB>\d+)kB", r"shmem-rss:(?P<shmem__KB>\d+)kB")),
     LogRow("host_kill", "oom-kill", r"oom-kill:constraint=(?P<constraint>\w+)"),
+    LogRow("host_kill", "OOM killer", r"killed by the OOM killer"),  # systemd
+    LogRow("host_kill", "oom-kill", r"Failed with result 'oom-kill'"),
     LogRow("host_kill", "oom_reaper", r"oom_reaper: reaped process (?P<pid__int>\d+)"),
     LogRow("container_kill", "OOMKilled", r"OOMKilled(?!\W{1,3}false)"),
     LogRow("container_kill", "137", r"(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode|code)\W{0,3}137\b"),

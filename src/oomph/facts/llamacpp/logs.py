@@ -62,6 +62,8 @@ ROWS = (
     LogRow("cuda_error_oom", "ROCm error", r"ROCm error: out of memory"),
     LogRow("lc_cublas", "CUBLAS_STATUS_ALLOC_FAILED", r"CUBLAS_STATUS_ALLOC_FAILED"),
     LogRow("lc_cublas", "resource allocation failed", r"CUDA error: the resource allocation failed"),
+    LogRow("lc_crash", " error: ", r"^(?:CUDA|ROCm|MUSA) error: (?P<what>(?!out of memory|the resource allocation failed|CUDA-capable)[a-z].{3,80})$"),
+    LogRow("lc_guard", "insufficient system resources", r"requires approximately (?P<need__size>[\d.]+ [KMGT]B) of memory"),  # LM Studio
     LogRow("lc_where", "current device:", r"current device: (?P<device__int>-?\d+), in function (?P<function>\w{1,80})"),
     LogRow("lc_no_output", "failed to allocate output buffer", r"failed to allocate output buffer of size (?P<tried__MiB>[\d.]+) MiB"),
     LogRow("lc_load_failed", "error loading model", r"llama_model_load\w{0,20}: error loading model"),

@@ -41,6 +41,7 @@ ROWS = (
     LogRow("ol_backoff", "did not fit, applying backoff", r'backoff="?(?P<backoff__float>[\d.]+)'),
     LogRow("ol_runner_died", "process has terminated", r"(?:llama runner|llama-server) process has terminated: (?P<why>.{1,200})"),
     LogRow("ol_runner_died", "process no longer running", r"(?:llama runner|llama-server) process no longer running:? ?(?P<why>.{0,200})"),
+    LogRow("ol_stopped", "model runner has unexpectedly stopped", r"model runner has unexpectedly stopped"),
     LogRow("ol_timeout", "timed out waiting for llama", r"timed out waiting for (?:llama runner|llama-server) to start"),
     LogRow("ol_started", "started in", r"(?:llama runner|llama-server) started in (?P<seconds__float>[\d.]+) s"),
     LogRow("ol_retry_context", "reducing automatic context", r"old_num_ctx=(?P<before__int>\d+).{0,40}new_num_ctx=(?P<after__int>\d+)"),

@@ -1,0 +1,47 @@
+"""B06: LM Studio's guardrail stopped the load.
+
+What it is: before it loads anything LM Studio estimates the model's memory for the chosen context and GPU offload, and
+refuses when that is more than the guardrail's level allows. The context dominates: a model at its whole trained length
+is estimated with the KV cache of that length.
+
+How to recognise it: "Model loading was stopped due to insufficient system resources ... requires approximately X".
+
+Look-alikes: B01, B02 (the load was tried and an allocation failed).
+
+What fixes it: a shorter context in the load settings, fewer parallel requests, an 8-bit KV cache, a smaller
+quantisation; where the estimate is wrong, the guardrail's level in the settings.
+
+What does not: reloading; another runtime.
+
+Evidence: LM Studio's bug tracker 1202, 1471.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.units import gib
+
+
+def match(case: Case) -> Candidate | None:
+    need = case.value("lc_guard", "need")
+    if need is None or not case.failed:
+        return None
+    text = f"LM Studio estimated {gib(need)} for this model and these settings, and loaded nothing."
+    remedies = (
+        Remedy("context", "a shorter context length in the load settings", "flag", costs="shorter requests", rank=1),
+        Remedy("quant", "a smaller GGUF quantisation", "model", costs="less exact weights", rank=3),
+        Remedy("guardrail", "a lower guardrail in the settings, if the estimate is wrong", "flag", rank=4),
+    )
+    rejected = (Rejected("reload", "loading it again", "the estimate stays the same"),)
+    return Candidate(97, text, case.line("lc_guard"), remedies, rejected)
+
+
+RULE = Rule(
+    "B06",
+    "LM Studio's guardrail stopped the load",
+    ("startup_free_memory",),
+    match,
+    engines=("llamacpp",),
+    evidence=("lmstudio bug tracker 1202",),
+)
