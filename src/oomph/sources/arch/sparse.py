@@ -1,9 +1,11 @@
-"""More decoders with experts: OLMoE, Phi-3.5-MoE, Ernie 4.5 MoE, Hunyuan MoE.
+"""More decoders with experts: OLMoE, FlexOlmo, Phi-3.5-MoE, Ernie 4.5 MoE, Hunyuan MoE.
 
-vLLM: models/olmoe.py, phimoe.py, ernie45_moe.py, hunyuan_v1.py.
+vLLM: models/olmoe.py, flex_olmo.py, phimoe.py, ernie45_moe.py, hunyuan_v1.py.
 """
 
 from __future__ import annotations
+
+from msgspec.structs import replace
 
 from oomph.errors import ConfigError
 from oomph.ir.model import Linear, Module, Param, Part
@@ -36,6 +38,14 @@ STYLES: dict[str, Style] = {
         ),
         aliases=(("use_bias", "attention_bias"), ("use_bias", "mlp_bias")),
     ),
+    "FlexOlmoForCausalLM": Style(
+        qkv_bias=False,
+        qk_norm="whole",
+        own_head_dim=False,
+        norms=("post_attention_layernorm", "post_feedforward_layernorm"),
+        everywhere=ALL_STAGES,
+        defaults=(("num_experts", 7), ("num_experts_per_tok", 5), ("max_position_embeddings", 4096)),
+    ),
     "HunYuanMoEV1ForCausalLM": Style(
         qk_norm="head",
         qk_norm_flag="use_qk_norm",
@@ -65,6 +75,7 @@ def build(b: Builder) -> Skeleton:
     fill(b, style)
     makers = {
         "Ernie4_5_MoeForCausalLM": _ernie,
+        "FlexOlmoForCausalLM": _olmoe,
         "HunYuanMoEV1ForCausalLM": _hunyuan,
         "OlmoeForCausalLM": _olmoe,
         "PhiMoEForCausalLM": mixtral_mlp,
@@ -74,7 +85,7 @@ def build(b: Builder) -> Skeleton:
         b.text.fill(original_max_position_embeddings=original)  # PhimoeConfig lifts it out of the rope parameters
     mlp = makers[b.architecture](b, style)
     root = decoder_root(b, style, head_bias=b.architecture == "PhiMoEForCausalLM")
-    if b.architecture != "HunYuanMoEV1ForCausalLM":
+    if b.architecture not in ("FlexOlmoForCausalLM", "HunYuanMoEV1ForCausalLM"):
         return Skeleton(decoder_layers(b, style, mlp=mlp), root)
     _, _, head_dim = dims(b.text, style)
     layers = decoder_layers(b, style, mlp=mlp, rope=backed(b, rope_of(b.text, head_dim)))
@@ -86,10 +97,10 @@ def _olmoe(b: Builder, style: Style) -> Mlp:
     hidden, inner, count = t.integer("hidden_size"), t.integer("intermediate_size"), t.integer("num_experts")
 
     def mlp(s: Site, index: int) -> list[Module]:
-        return [
-            s.replicated("mlp.gate", count, hidden, "router", quantised=False),
-            s.experts(count, hidden, inner, t.integer("num_experts_per_tok")),
-        ]
+        experts = s.experts(count, hidden, inner, t.integer("num_experts_per_tok"))
+        if b.architecture == "FlexOlmoForCausalLM":  # flex_olmo.py:74 (0.21.0): experts without a quantisation config
+            experts = replace(experts, scheme=None)
+        return [s.replicated("mlp.gate", count, hidden, "router", quantised=False), experts]
 
     return mlp
 
