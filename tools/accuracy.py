@@ -152,6 +152,18 @@ def h200_kept() -> Iterator[Sample]:
                 yield Sample("one H200", term, row["id"], plan.ranks[0].terms[term].bytes, row[field])
 
 
+def traced_kept() -> Iterator[Sample]:
+    """Profiling passes of models cut to a few layers (tests/truth/activation.jsonl)."""
+    import activation_truth
+
+    for row in activation_truth.rows():
+        plan = activation_truth.planned(row)
+        for term, field in activation_truth.FIELDS.items():
+            if plan.ranks and row[field]:
+                group = f"one H200, models cut short, vLLM {row['vllm']}"
+                yield Sample(group, term, row["id"], plan.ranks[0].terms[term].bytes, row[field])
+
+
 def h200(truth: Path) -> Iterator[Sample]:
     """Plans against real start-ups on one H200."""
     import accuracy_h200
@@ -180,6 +192,15 @@ def h200(truth: Path) -> Iterator[Sample]:
                 yield Sample("one H200", term, case["id"], plan.ranks[0].terms[term].bytes, case[field])
 
 
+def field_kept() -> Iterator[Sample]:
+    """Start-ups that strangers posted: loading GiB within 1 %, KV GiB within 3 % or 0.3, tokens, verdict and stage."""
+    import field_truth
+
+    for row in field_truth.rows():
+        for what, good, _ in field_truth.judge(row):
+            yield Sample("posted start-ups", what, row["id"], good, True)
+
+
 def report(samples: Iterator[Sample]) -> None:
     sets: dict[str, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     for sample in samples:
@@ -199,7 +220,8 @@ def report(samples: Iterator[Sample]) -> None:
 
 def main() -> None:
     given = [Path(a) for a in sys.argv[1:3]]
-    runs: list[Callable[[], Iterator[Sample]]] = [zoo, kv_kept, plans_kept, h200_kept, partial(logs, TRUTH)]
+    runs: list[Callable[[], Iterator[Sample]]] = [zoo, kv_kept, plans_kept, h200_kept, traced_kept, field_kept]
+    runs.append(partial(logs, TRUTH))
     if given:
         truth, models = given[0], given[1] if len(given) > 1 else given[0].parent / "models"
         runs += [partial(oracle, truth, models)] if (truth / "oracle.jsonl").exists() else []

@@ -43,6 +43,7 @@ class Batch(Struct, frozen=True):
     triton_gdn: bool = True  # gated delta nets prefill with Triton kernels (FlashInfer's on Hopper unless told so)
     block_size: int = 16  # tokens of a block of the attention layers' cache
     l2_bytes: int = 0
+    direct_marlin: frozenset[str] = frozenset()
 
 
 class Phase(Struct, frozen=True):
@@ -78,14 +79,16 @@ class _Layer(Struct, frozen=True):
         for mixer in self.layer.mixers:
             if isinstance(mixer, State):
                 yield self._phase("recurrent layer", self._state(mixer) + held.state * h, self._tuning(mixer), True)
+                if held.splits_qkvz:
+                    yield self._phase("recurrent layer", self._split(mixer) + held.state * h, 0, True)
             elif mixer.kind == "mla":
                 wide = self._mla(mixer) + mixer.kv_lora_rank + self._out(mixer) + (held.attention - 1) * h
                 yield self._phase("attention", wide, self._mla_workspace(mixer), True)
             else:
                 quant = self._requantised("attention")
                 yield self._phase("attention", self._attention(mixer) + held.attention * h, quant, True)
-                if held.float_norm:
-                    yield self._phase("attention", self._float_norm(mixer) + 2 * h, 0, True)
+                if held.float_norm is not None:
+                    yield self._phase("attention", self._float_norm(mixer, held.float_norm), 0, True)
         kept = held.keeps_qkv * self._qkv()
         dense = self._mlp("mlp")
         if dense:
@@ -119,8 +122,8 @@ class _Layer(Struct, frozen=True):
         if has_experts(self.layer):
             shared = self._mlp("shared_experts")
             alive += h + held.compiled_experts * h
-            if shared:
-                yield self._phase("shared experts", shared + alive, 0, True)
+            if shared:  # inside one custom operation: as in eager mode
+                yield self._phase("shared experts", shared + alive + held.keeps_gate_up * h, 0, True)
             yield from self._experts(block, alive, shared=bool(shared))
 
     def _attention_compiled(self, m: Attention) -> int:
@@ -141,15 +144,24 @@ class _Layer(Struct, frozen=True):
         if up < 2 * down:
             return self._phase("mlp", down + alive + self.model.hidden_size, 0)
         if quantises_input(scheme, self.batch.sm) and scheme is not None:
-            # quantised in the activation's own kernel, unless every token's scale must be known first
-            whole = down if scheme.activation == "dynamic" and scheme.strategy != "block" else 0
-            return self._phase("mlp", up + whole + (alive if not whole else 2 * self.model.hidden_size),
-                               self._requantised(role))  # fmt: skip
+            # one kernel activates and quantises groups of 128; else the activation is there too
+            quant = self._requantised(role)
+            if not self.held.tuned:
+                return self._phase("mlp", up + down + alive, quant)
+            if scheme.strategy == "block":
+                return self._phase("mlp", up + alive, quant)
+            return self._phase("mlp", up + down + 2 * self.model.hidden_size, quant)
         return self._phase("mlp", up + down + alive, flush)
 
     def _recurrent_compiled(self, m: State) -> Phase:
-        """The last layer's projection and scan output, this layer's, and the residuals."""
-        inner = m.intermediate if m.kind.startswith("mamba") else m.num_heads * m.head_dim
+        """The last layer's projection and scan output, this layer's, and the residuals; or one operation with all of it
+        inside, as in eager mode."""
+        if m.kind == "kda":  # kimi_linear.py: q, k, v, gates and output of this layer and the last, by a trace
+            wide = 9 * m.num_heads * m.head_dim // self.batch.layout.tp
+            return self._phase("recurrent layer", wide + 4 * self.model.hidden_size, 0, True)
+        if m.kind not in ("mamba2", "gdn"):
+            return self._phase("recurrent layer", self._state(m) + 3 * self.model.hidden_size, 0, True)
+        inner = m.intermediate if m.kind == "mamba2" else m.num_heads * m.head_dim
         once = self._projection() + max(1, inner // self.batch.layout.tp)
         quantised = any(x.scheme is not None for x in self._linears("linear_attn"))
         return self._phase("recurrent layer", 2 * once + (2 if quantised else 3) * self.model.hidden_size,
@@ -162,8 +174,9 @@ class _Layer(Struct, frozen=True):
         tp = self.batch.layout.tp
         if m.kind in ("gdn", "kda"):
             return self._projection() + m.num_heads * m.head_dim // tp + 2 * self.model.hidden_size
-        normed = 2 if len(self.layer.mixers) == 1 else 1
-        return self._projection() + normed * max(1, m.intermediate // tp)
+        if m.kind == "mamba2":
+            return self._projection() + max(1, m.intermediate // tp)
+        return self.model.hidden_size  # the operation ends with its output projection
 
     # --- parts -----------------------------------------------------------------------------------------------------
 
@@ -189,16 +202,16 @@ class _Layer(Struct, frozen=True):
         q, k = self._heads(m)
         names = {x.name for x in self.layer.block.modules if isinstance(x, Param)}
         normalised = 0
-        if any("q_norm" in n for n in names) and not self.held.float_norm:
+        if any("q_norm" in n for n in names) and self.held.float_norm is None:
             normalised += q + k
             if self.model.architecture in facts.NORMALISES_V:
                 normalised += max(1, m.num_kv_heads // self.batch.layout.tp) * m.head_dim_v
         return self._qkv() + normalised + self.held.outputs * self._out(m)
 
-    def _float_norm(self, m: Attention) -> int:
-        """Query and key normalised in float32: that many tensors of the query, one of the key."""
+    def _float_norm(self, m: Attention, norm: facts.FloatNorm) -> int:
         q, k = self._heads(m)
-        return self._qkv() + 2 * self.held.float_norm * q + (2 * k if self.held.float_norm > 2 else q)
+        wide = 2 * norm.query * q + norm.copies * q + (2 * k if norm.key else 0)
+        return self._qkv() + wide + norm.alive * self.model.hidden_size
 
     def _mla(self, m: Attention) -> int:
         """deepseek_v2.py: the down projection, the query heads and the latent key-value state."""
@@ -222,9 +235,9 @@ class _Layer(Struct, frozen=True):
         return (max(ups), max(downs)) if ups and downs else (0, 0)
 
     def _mlp(self, role: str) -> int:
-        """gate_up and its activation; an MLP without a gate holds up, its activation and maybe the square of that."""
+        """gate_up and its activation; an MLP without a gate may hold more, the square say."""
         up, down = self._widths(role)
-        return up + down + (down if self.held.squares and up < 2 * down else 0)
+        return up + down + (round(self.held.inner * down) if up < 2 * down else 0)
 
     def _requantised(self, role: str) -> int:
         """The row projection's input once more in one byte, with a float32 scale for every 128 or every token."""
@@ -250,6 +263,12 @@ class _Layer(Struct, frozen=True):
             return self._projection() + 5 * inner - self.model.hidden_size
         return self._projection() * (2 if len(self.layer.mixers) > 1 else 1) + 2 * inner
 
+    def _split(self, m: State) -> int:
+        """gdn_linear_attn.py:748: qkvz, the parts copied out of it (q, k and v also joined), output and its norm."""
+        tp = self.batch.layout.tp
+        key, value = m.groups * m.key_dim // tp, m.num_heads * m.head_dim // tp
+        return self._projection() + 2 * (2 * key + value) + 3 * value
+
     def _tuning(self, m: State) -> int:
         tuned = m.kind == "gdn" and self.batch.rules.tunes_gdn and self.batch.triton_gdn
         return facts.TRITON_FLUSH_BYTES if tuned else 0
@@ -261,7 +280,7 @@ class _Layer(Struct, frozen=True):
         h = self.model.hidden_size
         e = next(m for m in block.modules if isinstance(m, Experts))
         out = alive + (2 if shared else 1) * h
-        yield self._phase("experts", out + self._monolithic(e), self._expert_inputs(e))
+        yield self._phase("experts", out + self._unshared(e), self._expert_inputs(e))
         if shared:
             yield self._phase("experts", out + h, 0)
 
@@ -273,16 +292,24 @@ class _Layer(Struct, frozen=True):
         scales = (e.hidden + inner) // 128 * 4 if e.scheme.strategy == "block" else 0
         return self.batch.tokens * (e.hidden + inner + scales)
 
-    def _monolithic(self, e: Experts) -> int:
-        """MXFP4 experts through triton_kernels: both products of tokens x top_k rows, not kept."""
-        if e.scheme is None or e.scheme.method != "mxfp4":
+    def _unshared(self, e: Experts) -> int:
+        """Kernels that allocate for themselves: both products of tokens x top_k rows."""
+        if e.scheme is None:
             return 0
-        return e.top_k * (expert_width(e, self.batch) + e.hidden)
+        inner = expert_width(e, self.batch)
+        if e.scheme.method == "mxfp4":  # triton_kernels
+            return e.top_k * (inner + e.hidden)
+        return e.top_k * (max(2 * inner, e.hidden) + inner) if directly(e.scheme, self.batch) else 0
 
 
 def quantises_input(scheme: Scheme | None, sm: int) -> bool:
     """Does the kernel want its input in FP8? Before Ada, FP8 weights go through Marlin, which does not."""
     return scheme is not None and scheme.input_bits == 8 and (scheme.kind == "int" or sm >= 89)
+
+
+def directly(scheme: Scheme, batch: Batch) -> bool:
+    """Integer experts whose quantisation calls Marlin itself, past the shared workspace."""
+    return scheme.kind == "int" and scheme.input_bits == 16 and scheme.method in batch.direct_marlin
 
 
 def expert_width(e: Experts, batch: Batch) -> int:
@@ -294,7 +321,7 @@ def expert_workspace(block: Block, batch: Batch) -> int:
     Marlin's second holds twice the inner width whether there is a gate or not."""
     best = 0
     for e in (m for m in block.modules if isinstance(m, Experts)):
-        if e.scheme is not None and e.scheme.method == "mxfp4":
+        if e.scheme is not None and (e.scheme.method == "mxfp4" or directly(e.scheme, batch)):
             continue
         inner = expert_width(e, batch)
         marlin = e.scheme is not None and e.scheme.bits == 4

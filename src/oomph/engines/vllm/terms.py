@@ -123,6 +123,7 @@ def _batch(model: Model, dep: Deployment, resolved: Resolved, build: Build, rank
         embeds=seen.embeds,
         triton_gdn=rank.device.sm != 90 or dep.flags.get("gdn_prefill_backend") == "triton",
         block_size=resolved.block_size,
+        direct_marlin=pick(facts.DIRECT_MARLIN, resolved.version).methods,
         l2_bytes=facts.L2_MIB.get(rank.device.name, 0) * MIB,
     )
 
