@@ -176,7 +176,18 @@ def _mxfp4_on(c: ExpertsCase, tile: tuple[int, int], *, doubled: bool) -> list[S
         return _mxfp4_triton(c, tile, doubled)
     if 100 <= c.sm < 120:
         return _mxfp4_trtllm(c)
-    steps: list[Step] = []  # marlin_utils_fp4.py prepare_moe_mxfp4_layer_for_marlin
+    return _mxfp4_marlin(c)
+
+
+def _mxfp4_early(c: ExpertsCase) -> list[Step]:
+    """The wheel has Triton's kernels since 0.12.0 (vllm/third_party); before, Hopper takes Marlin too. The container
+    image had them: gpt-oss-120b printed 64.38 GiB there and 65.97 GiB from the wheel (0.11)."""
+    return _mxfp4_trtllm(c) if 100 <= c.sm < 120 else _mxfp4_marlin(c)
+
+
+def _mxfp4_marlin(c: ExpertsCase) -> list[Step]:
+    """marlin_utils_fp4.py prepare_moe_mxfp4_layer_for_marlin."""
+    steps: list[Step] = []
     for name, n, k in c.rows:
         q = n * k // 2
         steps += [("t", q), (f"{name}x", q, c.e), ("t", 0), (f"{name}'", c.e * q), *_drop(f"{name}x")]
@@ -282,7 +293,8 @@ REPACK_EXPERTS: tuple[RepackExperts, ...] = (
     RepackExperts("mxfp4", "", _mxfp4, since="0.25.0"),
     RepackExperts("mxfp4", "", _mxfp4_kept, since="0.22.0", until="0.25.0"),
     RepackExperts("mxfp4", "", _mxfp4_padded, since="0.17.0", until="0.22.0"),
-    RepackExperts("mxfp4", "", _mxfp4_kept, until="0.17.0"),
+    RepackExperts("mxfp4", "", _mxfp4_kept, since="0.12.0", until="0.17.0"),
+    RepackExperts("mxfp4", "", _mxfp4_early, until="0.12.0"),
     RepackExperts("compressed-tensors", "pack-quantized", _wna16),
     RepackExperts("compressed-tensors", "float-quantized", _fp8),
     RepackExperts("compressed-tensors", "nvfp4-pack-quantized", _nvfp4),
