@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from oomph.doctor import stages_llamacpp
-from oomph.doctor.tracebacks import frame_stage, traceback
+from oomph.doctor.tracebacks import behind, frame_stage, traceback
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
 from oomph.logs.release import positions
@@ -62,6 +62,7 @@ FAILURES: dict[str, StageName | None] = {
     "mmap_failed": "host_ram", "driver_oom": "host_ram",
     "host_kill": "host_ram", "container_kill": "host_ram", "ray_kill": "host_ram", "sigkill": "host_ram",
     "shm_full": "other", "bus_error": "other",
+    "sg_unbalanced": "startup_free_memory",
     "sg_no_pool": "kv_check", "sg_capture_failed": "cudagraph_capture", "sg_pool_full": "runtime_request",
     "sg_no_slots": "runtime_request", "sg_no_state": "kv_check",
     "lc_alloc_weights": None, "lc_no_weights": None, "lc_alloc_compute": None, "lc_no_compute": None, "lc_no_kv": None,
@@ -116,6 +117,8 @@ def death(observations: Sequence[Observation]) -> Death:
     before = observations[:index]
     completed = frozenset(o.kind for o in before)
     functions, files = traceback(observations, index)
+    if failure.kind == "engine_failed" and frame_stage(functions, files) is None:
+        functions, files = behind(observations, index)  # the workers' tracebacks stand above it, its own below
     if _llama(failure, observations):
         stage = stages_llamacpp.phase(observations, index, milestone(before)) or _guess(failure)
         failed = not stages_llamacpp.recovered(observations, index)

@@ -94,6 +94,15 @@ def traceback(observations: Sequence[Observation], index: int) -> tuple[tuple[st
         frames += [o for o in observations[index + 1 : index + 120] if o.kind == "frame" and _same_process(o, own)]
     if not frames:
         frames = [o for o in observations[index : index + 120] if o.kind == "frame"]
+    return _names(frames)
+
+
+def behind(observations: Sequence[Observation], index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    own = observations[index]
+    return _names([o for o in observations[index + 1 : index + 120] if o.kind == "frame" and _same_process(o, own)])
+
+
+def _names(frames: Sequence[Observation]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     functions = [str(o.values.get("function", "")) for o in frames]
     files = [str(o.values.get("path", "")) for o in frames]
     called = [str(o.values["calls"]) for o in frames if "calls" in o.values]

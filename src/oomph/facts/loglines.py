@@ -92,6 +92,7 @@ GENERIC = (
     LogRow("command", "sglang", r"(?P<command>(?:python3? -m sglang\.launch_server|sglang serve) .*)"),
     LogRow("host_kill", "Killed process", r"Out of memory: Killed process (?P<pid__int>\d+) \((?P<name>[^)]{1,64})\)",
            more=(r"anon-rss:(?P<anon__KB>\d+)kB", r"shmem-rss:(?P<shmem__KB>\d+)kB")),
+    LogRow("host_kill", "invoked oom-killer", r"(?P<name>\S{1,64}) invoked oom-killer"),
     LogRow("host_kill", "oom-kill", r"oom-kill:constraint=(?P<constraint>\w+)"),
     LogRow("host_kill", "OOM killer", r"killed by the OOM killer"),  # systemd
     LogRow("host_kill", "oom-kill", r"Failed with result 'oom-kill'"),

@@ -19,7 +19,7 @@ Evidence: v1/worker/utils.py:403 request_memory (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
+from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule
 from oomph.units import GIB, gib
@@ -28,7 +28,7 @@ from oomph.units import GIB, gib
 def match(case: Case) -> Candidate | None:
     o = case.first("free_short")
     if o is None:
-        return _beside(case)
+        return _unbalanced(case) or _beside(case)
     free, total = case.value("free_short", "free"), case.value("free_short", "total")
     if free is None or not total:
         text = "Free memory at the start was below utilization x total, before any weight was loaded."
@@ -66,6 +66,23 @@ def match(case: Case) -> Candidate | None:
     score = 70 if case.unified else 80
     settle = "nvidia-smi shows who holds the card"
     return Candidate(score, text, (o.line,), tuple(remedies), useless(case), settle=settle)
+
+
+def _unbalanced(case: Case) -> Candidate | None:
+    """SGLang compares the ranks' free memory before it loads, and refuses a difference of more than a tenth."""
+    if not case.failed or case.death.kind != "sg_unbalanced":
+        return None
+    least, local = case.value("sg_unbalanced", "least"), case.value("sg_unbalanced", "local")
+    text = "One GPU has more than a tenth less free memory than another, before any weight is loaded"
+    text += f": {gib(least)} against {gib(local)}." if least and local else "."
+    remedies = (
+        advice.host("end the process that holds the card, or choose another GPU (CUDA_VISIBLE_DEVICES)", rank=0),
+        advice.env(
+            "SGL_DISABLE_TP_MEMORY_INBALANCE_CHECK", "1", "the fullest card sets the size of every pool", rank=3
+        ),
+    )
+    rejected = (reject("fraction_down", "the fraction is not read yet"),)
+    return Candidate(96, text, case.line("sg_unbalanced"), remedies, rejected, settle="nvidia-smi shows who holds it")
 
 
 def _beside(case: Case) -> Candidate | None:

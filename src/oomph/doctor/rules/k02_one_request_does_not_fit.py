@@ -35,7 +35,7 @@ def match(case: Case) -> Candidate | None:
     have = case.value("kv_need", "available") or case.value("kv_need_part", "available") or 0
     estimate = case.value("kv_need", "estimate")
     total = case.total
-    text = f"One request of {length:,} tokens needs "
+    text = f"One request{f' of {length:,} tokens' if length else ''} needs "
     text += (
         f"{gib(need)} of KV cache, {gib(have)} are left."
         if need
@@ -46,6 +46,10 @@ def match(case: Case) -> Candidate | None:
     if estimate:
         text += f" {estimate:,} tokens fit."
     remedies = []
+    override = case.whole("num_gpu_blocks_override")
+    if override and length:
+        text += f" The pool was set by hand to {override:,} blocks: that, not the card, is what is left."
+        remedies.append(advice.drop_flag("--num-gpu-blocks-override", "vLLM sizes the pool by the memory there is"))
     fits = estimate or (int(length * have / need * 0.97) if need else 0)
     if fits > 256:
         remedies.append(advice.context(fits // 16 * 16))

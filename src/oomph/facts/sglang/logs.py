@@ -38,5 +38,6 @@ ROWS = (
            r"max_total_tokens=(?P<asked__int>\d+) is larger than the profiled value (?P<tokens__int>-?\d+)"),
     LogRow("sg_exception", "Scheduler hit an exception", r"Scheduler hit an exception"),
     LogRow("sg_no_pool", "Not enough memory to allocate KV cache", r"Not enough memory to allocate KV cache"),
-    LogRow("sg_unbalanced", "memory capacity is unbalanced", r"memory capacity is unbalanced"),
+    LogRow("sg_unbalanced", "memory capacity is unbalanced", r"memory capacity is unbalanced",
+           more=(r"pre_model_load_memory=(?P<least__GB>[\d.]+)", r"local_gpu_memory=(?P<local__GB>[\d.]+)")),
 )  # fmt: skip

@@ -136,6 +136,9 @@ KV = (
            rf"To serve at least one request with the (?:model's|models's) max seq len \((?P<max_model_len__int>\d+)\), \(?(?P<need__GiB>{_NUM}) GiB "
            rf"KV cache is needed, which is larger than the available KV cache memory \((?P<available__GiB>{_NUM}) GiB\)",
            more=(r"estimated maximum model length is (?P<estimate__int>\d+)",)),
+    LogRow("kv_need", "KV cache is needed",  # retold without its beginning
+           rf"(?<![\d.])(?P<need__GiB>\d{{1,5}}(?:\.\d{{1,4}})?) GiB KV cache is needed,\W{{1,4}}which\W{{1,4}}is larger than the available KV cache memory "
+           rf"\((?P<available__GiB>{_NUM}) GiB\)"),
     LogRow("kv_need_part", "available KV cache memory (", rf"available KV cache memory \((?P<available__GiB>{_NUM}) GiB\)"),
     LogRow("kv_len_part", "max seq len (", r"max seq len \((?P<max_model_len__int>\d+)\)"),
     LogRow("kv_need_v0", "max seq len (",
