@@ -129,3 +129,27 @@ def test_gpu_by_total() -> None:
     assert gpu_row(round(77.77 * GIB)) is None
     case = read_case(GEMMA)
     assert devices(replace(case, gpus=devices(case)[:1]))[0].total_bytes == devices(case)[0].total_bytes
+
+
+COLD = """\
+vllm serve Qwen/Qwen3-8B --max-model-len 40960 --gpu-memory-utilization 0.9
+NVIDIA GeForce RTX 4090
+INFO 04-24 10:21:03 [core.py:109] Initializing a V1 LLM engine (v0.21.0) with config: model='Qwen/Qwen3-8B'
+INFO 04-24 10:21:03 [gpu_model_runner.py:4871] Model loading took 15.27 GiB memory and 10.990096 seconds
+INFO 04-24 10:21:30 [backends.py:390] {} (1, 2048) takes 19.40 s
+INFO 04-24 10:21:31 [gpu_worker.py:440] Available KV cache memory: {} GiB
+ValueError: To serve at least one request with the model's max seq len (40960), (5.62 GiB KV cache is needed, which is \
+larger than the available KV cache memory ({} GiB). Based on the available memory, the estimated maximum model length \
+is 38000.
+"""
+
+
+@pytest.mark.parametrize(("line", "left", "again"), [
+    ("Compiling a graph for compile range", "5.3", True),  # the embedding's clone was in the budget
+    ("Compiling a graph for compile range", "4.9", False),  # more is missing than that
+    ("Directly load the compiled graph(s) for compile range", "5.3", False),
+])  # fmt: skip
+def test_a_first_start_that_fits_the_next_time(line: str, left: str, again: bool) -> None:
+    case = read_case(COLD.format(line, left, left))
+    e = planned(case, explain_case(case))
+    assert ("again" in levers([r for r in e.remedies if r.verified])) is again

@@ -70,7 +70,24 @@ def planned(
             else "by the plan it fits"
         )
         return _noted(explanation, f"the remedies are not verified: the failure is not reproduced ({why})")
-    return verify(case, explanation, Judge(case, planner, base, before, pool))
+    judge = Judge(case, planner, base, before, pool)
+    return with_warm_start(judge, verify(case, explanation, judge))
+
+
+def with_warm_start(judge: Judge, explanation: Explanation) -> Explanation:
+    """The KV check failed on a first start: what torch.compile took for tuning is not taken the next time."""
+    case, pool = judge.case, judge.pool
+    if not case.failed or case.stage != "kv_check" or pool is None or not case.has("compiled_cold"):
+        return explanation
+    warm = msgspec.structs.replace(judge.base, compile_cache="warm")
+    plan = judge.plan(warm)
+    if plan is None or not plan.verdict.fits or not plan.kv or not judge.before.kv:
+        return explanation
+    again = Remedy("again", "start it again as it is", "none", rank=0, verified=True,
+                   gains_bytes=max(0, plan.kv.available_bytes - pool),
+                   costs="torch.compile's cache is filled now (in a container: keep ~/.cache/vllm)",
+                   command=command_of(case.rebuilt, Remedy("again", "")))  # fmt: skip
+    return msgspec.structs.replace(explanation, remedies=(again, *explanation.remedies))
 
 
 def _missing(case: Case) -> str:

@@ -83,6 +83,7 @@ PROFILE = (
            r"in the worst case \((?P<tokens__int>\d+) tokens", until="0.10.0"),
     LogRow("mm_profile", "profile run for multi-modal", r"Starting profile run for multi-modal models"),
     LogRow("dynamo", "Dynamo bytecode", r"Dynamo bytecode transform time: (?P<seconds__float>[\d.]+) s"),
+    LogRow("compiled_cold", "Compiling a graph for", r"Compiling a graph for .{1,60} takes? (?P<seconds__float>[\d.]+) s"),  # backends.py
     LogRow("compiled", "torch.compile took", r"torch\.compile took (?P<seconds__float>[\d.]+) s in total"),
     LogRow("compiled", "torch.compile takes", r"torch\.compile takes (?P<seconds__float>[\d.]+) s in total"),
     LogRow("warmup_run", "profiling/warmup run", r"Initial profiling/warmup run took (?P<seconds__float>[\d.]+) s"),
