@@ -86,14 +86,16 @@ class _Layer(Struct, frozen=True):
                 yield self._phase("attention", wide, self._mla_workspace(mixer), True)
             else:
                 quant = self._requantised("attention")
-                yield self._phase("attention", self._attention(mixer) + held.attention * h, quant, True)
+                yield self._phase("attention", self._attention(mixer) + held.attention * h + self._sum(), quant, True)
                 if held.float_norm is not None:
                     yield self._phase("attention", self._float_norm(mixer, held.float_norm), 0, True)
         kept = held.keeps_qkv * self._qkv()
         dense = self._mlp("mlp")
         if dense:
             extra = self._requantised("mlp") if held.keeps_gate_up else 0
-            yield self._phase("mlp", dense + held.mlp * h + kept, extra)
+            reduced = self._sum() if held.keeps_gate_up else 0
+            yield self._phase("mlp", dense + held.mlp * h + kept + reduced, extra)
+            yield self._reduced("mlp", held.mlp * h + kept)
         if has_experts(self.layer):
             shared = self._mlp("shared_experts")
             alive = held.experts * h + kept
@@ -119,6 +121,7 @@ class _Layer(Struct, frozen=True):
         dense = self._mlp("mlp") or (0 if has_experts(self.layer) else self._mlp("shared_experts"))
         if dense:
             yield self._mlp_compiled(alive)
+            yield self._reduced("mlp", alive + h)
         if has_experts(self.layer):
             shared = self._mlp("shared_experts")
             alive += h + held.compiled_experts * h
@@ -182,6 +185,15 @@ class _Layer(Struct, frozen=True):
 
     def _phase(self, name: str, elements: int, extra: int, before_experts: bool = False) -> Phase:
         return Phase(name, self.batch.tokens * elements * self.width + extra, before_experts)
+
+    def _sum(self) -> int:
+        """pynccl.py:171 (0.21.0): what the ranks sum goes into a new tensor."""
+        return self.model.hidden_size if self.batch.layout.tp > 1 else 0
+
+    def _reduced(self, role: str, alive: int) -> Phase:
+        """The down projection's input and output, and the ranks' sum."""
+        _, down = self._widths(role)
+        return self._phase("mlp", down + alive + 2 * self._sum(), 0) if self._sum() else Phase("mlp", 0)
 
     def _linears(self, role: str) -> list[Linear]:
         return [m for m in self.layer.block.modules if isinstance(m, Linear) and m.role == role]
@@ -282,7 +294,7 @@ class _Layer(Struct, frozen=True):
         out = alive + (2 if shared else 1) * h
         yield self._phase("experts", out + self._unshared(e), self._expert_inputs(e))
         if shared:
-            yield self._phase("experts", out + h, 0)
+            yield self._phase("experts", out + h + self._sum(), 0)
 
     def _expert_inputs(self, e: Experts) -> int:
         """triton_moe.py:292: the experts' input and their activations once more in FP8."""
@@ -312,6 +324,17 @@ def directly(scheme: Scheme, batch: Batch) -> bool:
     return scheme.kind == "int" and scheme.input_bits == 16 and scheme.method in batch.direct_marlin
 
 
+def _flashinfer(scheme: Scheme, batch: Batch) -> bool:
+    """Experts whose kernels bring their own workspace and leave one batch of outputs in the shared one
+    (trtllm_nvfp4_moe.py:143, flashinfer_cutlass_moe.py:235, 0.18.0)."""
+    if scheme.kind != "float" or scheme.input_bits > 8:
+        return False
+    if scheme.bits == 4 or 100 <= batch.sm < 110:
+        return batch.sm >= 100
+    static = scheme.strategy == "tensor" and scheme.activation == "static"
+    return batch.sm >= 90 and static and batch.rules.flashinfer_fp8
+
+
 def expert_width(e: Experts, batch: Batch) -> int:
     return e.intermediate // (1 if batch.layout.expert_parallel else batch.layout.moe_ranks)
 
@@ -322,6 +345,9 @@ def expert_workspace(block: Block, batch: Batch) -> int:
     best = 0
     for e in (m for m in block.modules if isinstance(m, Experts)):
         if e.scheme is not None and (e.scheme.method == "mxfp4" or directly(e.scheme, batch)):
+            continue
+        if e.scheme is not None and _flashinfer(e.scheme, batch):
+            best = max(best, round_up(batch.tokens * e.hidden * nbytes(batch.dtype, 1), 256))
             continue
         inner = expert_width(e, batch)
         marlin = e.scheme is not None and e.scheme.bits == 4
