@@ -160,6 +160,7 @@ class ProfileRules(Range, frozen=True):
     sampler_passes: str  # "v1": top-k/top-p twice over float32 copies; "old": V1 before 0.17
     mla_workspace: bool  # the chunked-prefill buffer of latent attention is allocated while profiling
     moe_workspace: bool  # expert kernels share one persistent workspace (WorkspaceManager)
+    flashinfer_fp8: bool = False  # experts with static FP8 scales go to FlashInfer on Hopper too (oracle/fp8.py)
     tunes_gdn: bool = False  # gated delta nets tune their prefill kernels while profiling (_warmup_prefill_kernels)
     v2_copies: bool = True  # the V2 runner copies the logits to float32 even where nobody asks for a change to them
 
@@ -169,12 +170,26 @@ class ProfileRules(Range, frozen=True):
 # copies were measured on 0.11 only.
 PROFILE: tuple[ProfileRules, ...] = (
     ProfileRules(
-        sampler_passes="v1", mla_workspace=True, moe_workspace=True, tunes_gdn=True, v2_copies=False, since="0.26.0"
+        sampler_passes="v1",
+        mla_workspace=True,
+        moe_workspace=True,
+        flashinfer_fp8=True,
+        tunes_gdn=True,
+        v2_copies=False,
+        since="0.26.0",
     ),
     ProfileRules(
-        sampler_passes="v1", mla_workspace=True, moe_workspace=True, tunes_gdn=True, since="0.18.0", until="0.26.0"
+        sampler_passes="v1",
+        mla_workspace=True,
+        moe_workspace=True,
+        flashinfer_fp8=True,
+        tunes_gdn=True,
+        since="0.18.0",
+        until="0.26.0",
     ),
-    ProfileRules(sampler_passes="v1", mla_workspace=True, moe_workspace=True, since="0.17.0", until="0.18.0"),
+    ProfileRules(
+        sampler_passes="v1", mla_workspace=True, moe_workspace=True, flashinfer_fp8=True, since="0.17.0", until="0.18.0"
+    ),
     ProfileRules(sampler_passes="old", mla_workspace=True, moe_workspace=True, since="0.13.0", until="0.17.0"),
     ProfileRules(sampler_passes="old", mla_workspace=True, moe_workspace=False, until="0.13.0"),
 )
