@@ -203,7 +203,8 @@ const ORDER = ["startup_free_memory", "weights_load", "profile_run", "cudagraph_
 function explanation(got, text) {
   const out = $("explanation"), parts = [];
   const head = tag("p", "verdict", "");
-  head.append(tag("b", got.failed ? "bad" : "good", got.failed ? "FAILED" : "DID NOT FAIL"), got.cause.title);
+  const cut = !got.failed && got.inferred_reason && got.cause.id === "none";
+  head.append(tag("b", got.failed ? "bad" : "good", got.failed ? "FAILED" : cut ? "NO ERROR IN THIS LOG" : "DID NOT FAIL"), cut ? "" : got.cause.title);
   head.dataset.cause = got.cause.id;
   head.dataset.stage = got.stage || "";
   parts.push(head);
@@ -213,6 +214,7 @@ function explanation(got, text) {
     parts.push(strip);
   }
   parts.push(tag("p", "", got.cause.text));
+  if (got.inferred_reason) parts.push(tag("p", "", "Inferred: " + got.inferred_reason));
   if (got.ledger.length) parts.push(table(["term", "size", "from"], got.ledger.map(r => [r.term, size(r.bytes), r.basis]), [1]));
   if (got.remedies.length) parts.push(tag("h2", "", "What works"));
   for (const r of got.remedies) {
