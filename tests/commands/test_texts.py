@@ -273,3 +273,43 @@ def test_a_pinned_release_counts_where_no_image_names_one():
     assert one("uv run --with vllm==0.20.0 vllm serve org/m").engine.version_from == "pip install"
     d = one("pip install vllm==0.19.1\nvllm serve org/m", engine="0.21.0")
     assert d.engine.version == "0.21.0"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ssh box 'cd /srv && vllm serve org/m -tp 2'",
+        'tmux new-session -d -s v "vllm serve org/m -tp 2"',
+        "kubectl exec -it pod -- vllm serve org/m -tp 2",
+        "su - me -c 'vllm serve org/m -tp 2'",
+        "M=$(realpath org/m)\nvllm serve $M -tp 2",
+    ],
+)
+def test_commands_that_are_sent_elsewhere(text):
+    d = one(text)
+    assert (d.model, d.flags) == ("org/m", {"tensor_parallel_size": 2})
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("srun --gpus=4 --container-image=vllm/vllm-openai:v0.21.0 vllm serve org/m", "0.21.0"),
+        ("apptainer exec --nv docker://vllm/vllm-openai:v0.20.0 vllm serve org/m", "0.20.0"),
+        ("singularity run --nv ~/images/vllm-openai_v0.19.1.sif vllm serve org/m", "0.19.1"),
+    ],
+)
+def test_the_image_of_a_job(text, version):
+    assert one(text).engine.version == version
+
+
+def test_two_servers_alike_are_one_plan(tmp_path):
+    path = tmp_path / "start.sh"
+    path.write_text("vllm serve org/m --port 1 &\nvllm serve org/m --port 2 &\n")
+    assert parse_command([str(path)]).model == "org/m"
+
+
+def test_settings_in_a_dictionary():
+    d = one('from vllm import LLM\nkw = {"model": "org/m", "seed": args.seed}\nkw["max_model_len"] = 4096\nLLM(**kw)')
+    assert (d.model, d.flags) == ("org/m", {"max_model_len": 4096}) and "only what is a literal" in d.notes[0]
+    with pytest.raises(CommandError, match="the model stands in a"):
+        one("from vllm import LLM\nLLM(**settings())")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -173,11 +174,22 @@ def _from_file(
     return _one(found, shown(path))
 
 
+def _memory_flags(d: Deployment) -> dict[str, Any]:
+    """Without what two servers of the same kind differ in: port, host, name."""
+    if d.engine.name != "vllm":
+        return {k: v for k, v in d.flags.items() if k not in ("port", "host")}
+    from oomph.facts.vllm.flags import by_field
+
+    rows = by_field(d.engine.version)
+    names = [k for k in d.flags if (k not in rows or rows[k].group == "engine") and k != "served_model_name"]
+    return {k: d.flags[k] for k in names}
+
+
 def _one(found: Mapping[str, Deployment] | Sequence[Deployment], where: str) -> Deployment:
     items = list(found.values()) if isinstance(found, Mapping) else list(found)
     if not items:
         raise CommandError(f"no serve command is in {where}")
-    same = {(d.model, repr(d.flags), d.engine) for d in items}
+    same = {(d.model, repr(_memory_flags(d)), d.engine) for d in items}
     if len(items) > 1 and len(same) > 1:
         keys = list(found) if isinstance(found, Mapping) else [str(i) for i in range(1, len(items) + 1)]
         names = ", ".join(f"{key} ({d.model})" for key, d in zip(keys[:8], items[:8], strict=True))

@@ -10,7 +10,7 @@ from oomph.commands.call import Call, kept, program, split_engine, visible_devic
 from oomph.commands.values import short
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.llamacpp.builds import NEWEST, parse_build
-from oomph.facts.llamacpp.flags import BY_NAME, EXPERTS, ROWS, SWITCHES, Flag
+from oomph.facts.llamacpp.flags import BY_NAME, EXPERTS, MLP, ROWS, SWITCHES, Flag
 from oomph.ir.deployment import Deployment, Engine
 
 _MOST = 1 << 31
@@ -118,11 +118,12 @@ def _set(flags: dict[str, Any], row: Flag, name: str, text: str) -> None:
         flags.setdefault(row.field, []).extend(_overrides(name, text))
     elif kind == "cpu_moe":
         flags.setdefault(row.field, []).append((EXPERTS, "CPU"))
-    elif kind == "n_cpu_moe":
+    elif kind in ("n_cpu_moe", "n_cpu_ffn"):
         count = _integer(name, text)
         if not 0 <= count <= 10_000:
             raise CommandError(f"{name} {text}: it is a number of layers")
-        flags.setdefault(row.field, []).extend((rf"blk\.{i}{EXPERTS}", "CPU") for i in range(count))
+        pattern = EXPERTS if kind == "n_cpu_moe" else MLP
+        flags.setdefault(row.field, []).extend((rf"blk\.{i}{pattern}", "CPU") for i in range(count))
     else:
         flags[row.field] = text
 

@@ -97,9 +97,13 @@ def _text(node: ast.expr) -> str:
 
 
 def _environment(tree: ast.Module) -> dict[str, str]:
-    """os.environ["K"] = "V"."""
+    """os.environ["K"] = "V", os.environ.setdefault("K", "V")."""
     out: dict[str, str] = {}
     for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and called(node) == "setdefault" and len(node.args) == 2:
+            words = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+            if len(words) == 2 and "environ" in _text(node.func):
+                out.setdefault(words[0], words[1])
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Subscript):
             continue
         target, value = node.targets[0], node.value
@@ -113,19 +117,17 @@ def _environment(tree: ast.Module) -> dict[str, str]:
 def _keywords(node: ast.Call, known: Scope, version: str) -> tuple[dict[str, Any], list[str]]:
     given: dict[str, Any] = {}
     notes: list[str] = []
+    partly = False
     if called(node) == "LLMConfig":
         return _ray_config(node, known, version)
     pairs: list[tuple[str, ast.expr]] = [("model", node.args[0])] if node.args else []
     for keyword in node.keywords:
         if keyword.arg is None:  # **kwargs
-            try:
-                value = known.value(keyword.value)
-            except ValueError:
-                value = None
-            if isinstance(value, dict) and all(isinstance(k, str) for k in value):
-                given.update(value)
-            else:
-                notes.append(f"line {node.lineno}: **{_text(keyword.value)} is not a literal: left out")
+            value, whole = known.mapping(keyword.value)
+            given.update(value)
+            if not whole:
+                notes.append(f"line {node.lineno}: of **{_text(keyword.value)} only what is a literal was read")
+                partly = True
         else:
             pairs.append((keyword.arg, keyword.value))
     for name, expression in pairs:
@@ -136,6 +138,8 @@ def _keywords(node: ast.Call, known: Scope, version: str) -> tuple[dict[str, Any
             if name == "model":
                 raise CommandError(f"line {node.lineno}: the model is not a literal: {text}") from None
             notes.append(f"line {node.lineno}: {name}={text} is not a literal: left out")
+    if partly and "model" not in given:
+        raise CommandError(f"line {node.lineno}: the model stands in a ** argument that is not a literal")
     flags = {name: _value(name, value, version, node.lineno, notes) for name, value in given.items()}
     return {name: value for name, value in flags.items() if value is not None}, notes
 

@@ -36,6 +36,7 @@ class Scope:
         self.environment = environment or {}
         self.names: dict[str, Any] = {}
         self.options: dict[str, Any] = {}
+        self.partial: dict[str, dict[str, Any]] = {}  # name -> the part of a dictionary that is known
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 self._parameters(node.args)
@@ -46,6 +47,9 @@ class Scope:
                 self._assign(node.targets[0], node.value)
             elif isinstance(node, ast.AnnAssign) and node.value is not None:
                 self._assign(node.target, node.value)
+        for node in ast.walk(tree):  # settings["max_model_len"] = 4096
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript):
+                self._item(node.targets[0], node.value)
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
@@ -57,6 +61,45 @@ class Scope:
             self.names[target.id] = self.value(value)
         except Unknown:
             self.names.pop(target.id, None)
+            if isinstance(value, ast.Dict) or (isinstance(value, ast.Call) and called(value) == "dict"):
+                self.partial[target.id] = dict(self.mapping(value)[0])
+
+    def _item(self, target: ast.Subscript, value: ast.expr) -> None:
+        if not isinstance(target.value, ast.Name) or not isinstance(target.slice, ast.Constant):
+            return
+        name, key = target.value.id, target.slice.value
+        kept = self.names.get(name) if isinstance(self.names.get(name), dict) else self.partial.get(name)
+        if kept is not None and isinstance(key, str):
+            try:
+                kept[key] = self.value(value)
+            except Unknown:
+                kept.pop(key, None)
+
+    def mapping(self, node: ast.expr) -> tuple[dict[str, Any], bool]:
+        """What is known of a dictionary, and whether that is all of it."""
+        if isinstance(node, ast.Name) and node.id in self.partial:
+            return self.partial[node.id], False
+        try:
+            value = self.value(node)
+            if isinstance(value, dict) and all(isinstance(k, str) for k in value):
+                return value, True
+            return {}, False
+        except Unknown:
+            pass
+        pairs: list[tuple[Any, ast.expr]]
+        if isinstance(node, ast.Call) and called(node) == "dict" and not node.args:
+            pairs = [(k.arg, k.value) for k in node.keywords if k.arg]
+        elif isinstance(node, ast.Dict):
+            pairs = [(k.value, v) for k, v in zip(node.keys, node.values, strict=True) if isinstance(k, ast.Constant)]
+        else:
+            return {}, False
+        found: dict[str, Any] = {}
+        for key, its in pairs:
+            try:
+                found[str(key)] = self.value(its)
+            except Unknown:
+                continue
+        return found, False
 
     def _parameters(self, given: ast.arguments) -> None:
         named = [*given.posonlyargs, *given.args]

@@ -143,7 +143,7 @@ def _check_model(model: str) -> None:
         )
     if "$" in model:
         raise CommandError(f"the model is {short(model)}, which nothing in the command sets: put its name in its place")
-    if model.startswith("<") or "{{" in model:
+    if model.startswith("<") or "{{" in model or model in ("...", "…"):
         raise CommandError(f"the model is {short(model)}: put its name in its place")
 
 

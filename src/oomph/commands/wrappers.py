@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
 from oomph.commands import docker, shell
 from oomph.commands.call import Call, assignment, program
 from oomph.commands.expansion import Around
@@ -22,6 +24,7 @@ _BLOCK = re.compile(
     re.MULTILINE,
 )
 _SAYS = ("echo", "printf", "pkill", "pgrep", "grep", "which", "command", "pip", "pip3", "curl")  # these start nothing
+_SERVER = re.compile(r"\bvllm serve\b|-m vllm\.|\bllama-server\b|\bollama run\b|\bdocker run\b")
 _AHEAD = 8  # `python -X opt -u -m vllm`: the module stands within so many words of the program
 _DEEPEST = 6  # docker run ... sh -c "sudo docker run ..." and so on
 
@@ -89,9 +92,12 @@ def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0
         return _python(words, inner)
     for index in range(1, len(words)):
         here = words[index : index + _AHEAD]
-        if " " not in here[0] and ((engine_of(here) and not _only_named(here)) or _starts_wrapper(here)):
-            pairs = [pair for word in words[1:index] if (pair := assignment(word))]
-            return peel(words[index:], inner | dict(pairs), depth=depth + 1)
+        if " " in here[0]:  # ssh HOST 'vllm serve ...', tmux new -d "vllm serve ..."
+            if _SERVER.search(here[0]) and depth < _DEEPEST:
+                return first_call(here[0], inner | _pairs(words[1:index]), depth=depth + 1)
+        elif (engine_of(here) and not _only_named(here)) or _starts_wrapper(here):
+            call = peel(words[index:], inner | _pairs(words[1:index]), depth=depth + 1)
+            return call if call.image else structs.replace(call, image=_image(words[:index]))
     if _only_arguments(words):
         return Call(("vllm", "serve", *words), inner, notes=("no program is named: read as vllm serve",))
     raise CommandError(f"{short(words[0])} is not a serve command that oomph knows", hint=_hint(words))
@@ -113,6 +119,23 @@ def _only_arguments(words: Sequence[str]) -> bool:
     return bool(re.fullmatch(r"[\w./-]*\w/[\w.-]+", words[0])) and (
         len(words) == 1 or flag_status(words[1], NEWEST).state != "unknown"
     )
+
+
+def _pairs(words: Sequence[str]) -> dict[str, str]:
+    return dict(pair for word in words if (pair := assignment(word)))
+
+
+def _image(words: Sequence[str]) -> str:
+    """The container that a job runs in: srun --container-image=IMAGE, apptainer exec docker://IMAGE or IMAGE.sif."""
+    for i, word in enumerate(words):
+        name, _, value = word.partition("=")
+        if name == "--container-image":
+            return (value or "".join(words[i + 1 : i + 2])).replace("#", "/")
+        if word.startswith("docker://"):
+            return word.removeprefix("docker://")
+        if word.endswith(".sif") and "vllm" in word.lower():
+            return re.sub(r"[-_](?=v?\d+\.\d)", ":", word.rpartition("/")[2].removesuffix(".sif"), count=1)
+    return ""
 
 
 def _only_named(words: Sequence[str]) -> bool:
