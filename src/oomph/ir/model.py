@@ -146,6 +146,7 @@ class Vocab(Struct, frozen=True):
     tied: bool = False  # an output head that shares the embedding's storage
     stored: bool = True  # the checkpoint has a tensor of its own for it
     assumed: bool = False  # `stored` follows from the config alone: no header was seen
+    created_dtype: str = ""  # the dtype engines give it whatever the checkpoint has; "" = the model's
     scheme: Scheme | None = None
     everywhere: bool = False  # every pipeline stage builds it
     only: str = ""  # a build habit (facts/vllm/structure.py): created only by releases that have it

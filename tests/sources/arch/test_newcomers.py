@@ -106,3 +106,13 @@ def test_qwen2_audio_has_a_whole_encoder() -> None:
 
 def test_families_are_sorted() -> None:
     assert sorted(FAMILIES) == list(FAMILIES)
+
+
+def test_minimax_text_mixes_linear_and_full_attention() -> None:
+    model = build("MiniMaxText01ForCausalLM", **SMALL, head_dim=16, rotary_dim=8, num_local_experts=4,
+                  attn_type_list=[0, 1])  # fmt: skip
+    names = tensors(model)
+    assert [type(m).__name__ for m in mixers(model)] == ["State", "Attention"]
+    assert names["model.layers.0.self_attn.output_gate.weight"] == ((64, 64), "BF16")
+    assert names["model.layers.1.block_sparse_moe.experts.0.w1.weight"] == ((96, 64), "BF16")
+    assert head(model).created_dtype == "F32"

@@ -185,7 +185,7 @@ def _vocab(module: Vocab, build: Build) -> Iterator[Created]:
     if module.only and module.only not in build.habits:
         return
     rows = round_up(module.rows, 64) // build.layout.tp  # vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE
-    d = nbytes(build.dtype, 1)
+    d = nbytes(module.created_dtype or build.dtype, 1)
     scheme = module.scheme if module.role == "embed" or build.head_quantised else None
     for name, size in build.table.linear(scheme, [rows], module.dim, module.dim, d):
         yield Created(module.name, name, module.role, size, of=module)

@@ -125,6 +125,13 @@ GONE = (
         text="Layer 0 (linear_attention) does not dispatch through the Transformers attention interface and vLLM has "
         "no other way to handle it.",
     ),
+    Gone(
+        since="0.24.0",
+        architecture="MiniMaxForCausalLM",
+        type="ValueError",
+        text="Layer 0 (linear_attention) does not dispatch through the Transformers attention interface and vLLM has "
+        "no other way to handle it.",
+    ),
     *_until("0.22.0", "0.23.0", "JAISLMHeadModel"),
     *_until(
         "0.23.0", "0.24.0", "InternLMForCausalLM", "MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM",
