@@ -71,6 +71,7 @@ FAILURES: dict[str, StageName | None] = {
     "lc_cublas": None, "lc_no_context": "kv_alloc", "lc_load_failed": "weights_load",
     "ol_host_refused": "host_ram", "ol_layout": "weights_load", "ol_runner_died": None, "ol_panic": None,
     "ol_timeout": "other", "ol_stopped": "runtime_request", "lc_crash": "other", "lc_guard": "startup_free_memory",
+    "lc_bad_flag": "other",
     "tr_late": "runtime_request", "tr_no_engine": "weights_load", "tr_load_oom": "weights_load",
     "tr_component": None, "tr_oom": None, "tr_no_sequence": "kv_alloc",
 }  # fmt: skip

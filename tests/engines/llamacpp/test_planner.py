@@ -193,3 +193,13 @@ def test_json_and_page(command: str) -> None:
     p = made(command, "RTX 5090")
     assert plan_json(p)["ranks"][0]["terms"]["weights"]["bytes"] > 0
     assert ("Ollama" if command.startswith("ollama") else "llama.cpp") in page(p)
+
+
+def test_flags_of_2026() -> None:
+    from oomph.commands.llamacpp import parse
+
+    flags, _ = parse(["-ncffn", "2", "--kv-unified-per-slot", "8192", "-np", "3", "--spec-draft-ngl", "99"])
+    assert [p for p, _ in flags["override_tensor"]] == [rf"blk\.{i}\.ffn_(up|down|gate)\." for i in (0, 1)]
+    assert flags["n_gpu_layers_draft"] == 99
+    s = resolve(flags, 131072)
+    assert s.kv_unified and s.n_ctx == 3 * 8192

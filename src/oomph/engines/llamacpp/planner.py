@@ -13,7 +13,7 @@ from oomph.engines.llamacpp.fit import Fitted, fit
 from oomph.engines.llamacpp.measure import Measured, Subject, Use, measure, subject
 from oomph.engines.llamacpp.settings import Settings, resolve
 from oomph.errors import CannotPlan, CommandError
-from oomph.facts.llamacpp.builds import parse_build
+from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, parse_build
 from oomph.facts.llamacpp.overhead import unaccounted
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
@@ -47,7 +47,7 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra] 
     )  # fmt: skip
     if s.split_mode == "tensor":
         raise CannotPlan("--split-mode tensor cannot be planned yet: layer, row and none can")
-    notes = [*deployment.notes, *model.warnings]
+    notes = [*deployment.notes, *_flag_notes(flags, s.build), *model.warnings]
     if no := refusal(model.layers, s):
         return Plan(deployment, model.name, Verdict(False, "other", 0, no.message), warnings=tuple(notes))
     contexts = [unaccounted(g.sm, g.vendor) for g in gpus]
@@ -70,6 +70,17 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra] 
         _assumptions(model),
         (*notes, *_notes(fitted, m, x)),
     )
+
+
+def _flag_notes(flags: dict[str, Any], build: int) -> list[str]:
+    notes = []
+    if build >= LOAD_MODE_SINCE and ("mmap" in flags or "mlock" in flags):
+        notes.append(
+            f"--mmap, --no-mmap and --mlock are refused since b{LOAD_MODE_SINCE}: --load-mode mmap, none or mlock"
+        )
+    if flags.get("moe_cache", 0) > 0:
+        notes.append(f"--moe-cache-mib: up to {flags['moe_cache']:,} MiB of experts more on the GPUs, not counted here")
+    return notes
 
 
 def _visible(gpus: tuple[Device, ...], device: Any) -> tuple[Device, ...]:

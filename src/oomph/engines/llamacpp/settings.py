@@ -53,7 +53,10 @@ def resolve(
     parallel = flags.get("parallel", -1 if program == "server" else 1)
     auto = parallel < 1
     slots = 4 if auto else parallel
-    unified = bool(flags.get("kv_unified", auto))
+    pool = flags.get("kv_unified_per_slot", 0)
+    if pool > 0 and asked is None:  # "sizing KV pool to n_parallel * kv_unified_per_slot"
+        asked = slots * pool
+    unified = bool(flags.get("kv_unified", auto or pool > 0))
     overrides = tuple(flags.get("override_tensor", ()))
     s = Settings(
         build=build,

@@ -36,6 +36,8 @@ COMPUTE = (
             pipeline_first=15, pipeline_host=10),
 )  # fmt: skip
 
+LOAD_MODE_SINCE = 10884  # --load-mode; --mmap, --no-mmap and --mlock are "invalid argument" from here on
+
 # A build knows n_outputs_max: llama-server reserves logits for its slots only, not for a whole micro-batch.
 OUTPUTS_MAX_SINCE = 9642  # at the latest: older builds were not looked at
 

@@ -10,8 +10,9 @@ from typing import Final, Literal
 from msgspec import Struct
 
 Kind = Literal[
-    "int", "text", "true", "false", "choice", "layers", "numbers", "overrides", "cpu_moe", "n_cpu_moe", "onoff"
-]
+    "int", "text", "true", "false", "choice", "layers", "numbers", "overrides", "cpu_moe", "n_cpu_moe", "n_cpu_ffn",
+    "onoff",
+]  # fmt: skip
 
 
 class Flag(Struct, frozen=True):
@@ -41,6 +42,7 @@ ROWS: Final = (
     Flag("override_tensor", "overrides", ("-ot", "--override-tensor"), "LLAMA_ARG_OVERRIDE_TENSOR"),
     Flag("override_tensor", "cpu_moe", ("-cmoe", "--cpu-moe"), "LLAMA_ARG_CPU_MOE"),
     Flag("override_tensor", "n_cpu_moe", ("-ncmoe", "--n-cpu-moe"), "LLAMA_ARG_N_CPU_MOE"),
+    Flag("override_tensor", "n_cpu_ffn", ("-ncffn", "--n-cpu-ffn"), "LLAMA_ARG_N_CPU_FFN"),
     Flag("flash_attn", "onoff", ("-fa", "--flash-attn"), "LLAMA_ARG_FLASH_ATTN", ("on", "off", "auto")),
     Flag("cache_type_k", "text", ("-ctk", "--cache-type-k"), "LLAMA_ARG_CACHE_TYPE_K"),
     Flag("cache_type_v", "text", ("-ctv", "--cache-type-v"), "LLAMA_ARG_CACHE_TYPE_V"),
@@ -50,19 +52,22 @@ ROWS: Final = (
     Flag("mmap", "false", ("--no-mmap",), "LLAMA_ARG_NO_MMAP"),
     Flag("mmap", "true", ("--mmap",)),
     Flag("mlock", "true", ("--mlock",), "LLAMA_ARG_MLOCK"),
-    Flag("load_mode", "text", ("--load-mode",), "LLAMA_ARG_LOAD_MODE"),
+    Flag("load_mode", "text", ("--load-mode",), "LLAMA_ARG_LOAD_MODE"),  # b10884 and later, for the four above
+    Flag("kv_unified_per_slot", "int", ("--kv-unified-per-slot",), "LLAMA_ARG_KV_UNIFIED_PER_SLOT"),
+    Flag("moe_cache", "int", ("--moe-cache-mib",), "LLAMA_ARG_MOE_CACHE_MIB"),
     Flag("mmproj", "text", ("-mm", "--mmproj"), "LLAMA_ARG_MMPROJ"),
     Flag("mmproj_url", "text", ("-mmu", "--mmproj-url"), "LLAMA_ARG_MMPROJ_URL"),
-    Flag("no_mmproj", "true", ("--no-mmproj",), "LLAMA_ARG_NO_MMPROJ"),
+    Flag("no_mmproj", "true", ("--no-mmproj", "--no-mmproj-auto"), "LLAMA_ARG_NO_MMPROJ"),
+    Flag("no_mmproj", "false", ("--mmproj-auto",)),
     Flag("mmproj_offload", "false", ("--no-mmproj-offload",), "LLAMA_ARG_NO_MMPROJ_OFFLOAD"),
     Flag("mmproj_offload", "true", ("--mmproj-offload",)),
     Flag("model_draft", "text", ("-md", "--model-draft", "--spec-draft-model"), "LLAMA_ARG_MODEL_DRAFT"),
-    Flag("hf_repo_draft", "text", ("-hfd", "-hfrd", "--hf-repo-draft"), "LLAMA_ARG_HFD_REPO"),
-    Flag("n_gpu_layers_draft", "layers", ("-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft"),
+    Flag("hf_repo_draft", "text", ("-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf"), "LLAMA_ARG_HFD_REPO"),
+    Flag("n_gpu_layers_draft", "layers", ("-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft", "--spec-draft-ngl"),
          "LLAMA_ARG_N_GPU_LAYERS_DRAFT"),
     Flag("ctx_size_draft", "int", ("-cd", "--ctx-size-draft"), "LLAMA_ARG_CTX_SIZE_DRAFT"),
-    Flag("cache_type_k_draft", "text", ("-ctkd", "--cache-type-k-draft")),
-    Flag("cache_type_v_draft", "text", ("-ctvd", "--cache-type-v-draft")),
+    Flag("cache_type_k_draft", "text", ("-ctkd", "--cache-type-k-draft", "--spec-draft-type-k")),
+    Flag("cache_type_v_draft", "text", ("-ctvd", "--cache-type-v-draft", "--spec-draft-type-v")),
     Flag("draft_max", "int", ("--draft-max", "--draft", "--draft-n", "--spec-draft-n-max"), "LLAMA_ARG_DRAFT_MAX"),
     Flag("spec_type", "text", ("--spec-type",), "LLAMA_ARG_SPEC_TYPE"),
     Flag("fit", "onoff", ("-fit", "--fit"), "LLAMA_ARG_FIT", ("on", "off")),
@@ -90,5 +95,6 @@ SWITCHES: Final = frozenset(
 
 BY_NAME: Final = {name: row for row in ROWS for name in row.names}
 
-# common/common.h: --cpu-moe, and with "blk\\.N" before it --n-cpu-moe
+# common/common.h: --cpu-moe, and with "blk\\.N" before it --n-cpu-moe; the dense MLPs of --n-cpu-ffn
+MLP: Final = r"\.ffn_(up|down|gate)\."
 EXPERTS: Final = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"

@@ -10,6 +10,7 @@ ROWS = (
            r"Device (?P<device__int>\d+): (?P<name>[^,]{1,80}), compute capability (?P<capability>\d+\.\d+)", more=(r"VRAM: (?P<total__MiB>\d+) MiB",)),
     LogRow("lc_host", "MiB free", r"- CPU\s*: .{1,80} \((?P<total__MiB>\d+) MiB, (?P<free__MiB>\d+) MiB free\)"),
     LogRow("lc_free", "MiB free", r"- (?P<buffer>[A-Za-z]+\d{1,3})\s*: (?P<name>.{1,80}?) \((?P<total__MiB>\d+) MiB, (?P<free__MiB>\d+) MiB free\)"),
+    LogRow("lc_free", "MiB free", r"using device (?P<buffer>[A-Za-z]+\d{1,3}) - (?P<free__MiB>\d+) MiB free"),  # ik_llama.cpp
     LogRow("lc_free", "MiB free", r"using device (?P<buffer>\w+) \((?P<name>[^)]{1,80})\).{0,40}- (?P<free__MiB>\d+) MiB free"),
     LogRow("lc_file", "file size", r"file size\s+= (?P<size__GiB>[\d.]+) GiB"),
     LogRow("lc_layers", "layers to GPU", r"offloaded (?P<on_gpu__int>\d+)/(?P<layers__int>\d+) layers to GPU"),
@@ -68,6 +69,13 @@ ROWS = (
     LogRow("lc_no_output", "failed to allocate output buffer", r"failed to allocate output buffer of size (?P<tried__MiB>[\d.]+) MiB"),
     LogRow("lc_load_failed", "error loading model", r"llama_model_load\w{0,20}: error loading model"),
     LogRow("lc_kv_full", "failed to find a memory slot", r"failed to find a memory slot for batch of size (?P<batch__int>\d+)"),
+    LogRow("lc_bad_flag", "error: invalid argument", r"error: invalid argument: (?P<flag>-\S{1,60})"),
+    # nothing but whose they are
+    LogRow("lc_line", "llama_model_loader:", r"llama_model_loader: (?:loaded meta data|- kv|- type)"),
+    LogRow("lc_line", "ggml_", r"ggml_(?:cuda|vulkan|metal|sycl|backend)\w{0,20}: |ggml-cuda\.cu:\d"),
+    LogRow("lc_line", "slot ", r"slot +(?:launch_slot_|update_slots|get_availabl\w*|print_timing|release|process_toke): "),
+    LogRow("lc_line", "print_info:", r"print_info: (?:file|arch|n_\w+|model) "),
+    LogRow("lc_line", "main: build = ", r"main: build = \d+ \([0-9a-f]{7,}\)"),
     LogRow("lc_slots", "initializing", r"n_slots = (?P<slots__int>\d+)"),
     LogRow("lc_prompt_cache", "cache state", r"cache state: (?P<prompts__int>\d+) prompts, (?P<size__MiB>[\d.]+) MiB"),
     LogRow("lc_serving", "server is listening", r"server is listening on"),
