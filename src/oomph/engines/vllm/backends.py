@@ -196,6 +196,8 @@ def _combination(b: Backend, q: Query) -> str:
             return "FlashAttention MLA not supported on this device"
         case "fa_mla_sparse" if q.dcp > 1:
             return "FlashAttention MLA Sparse does not support DCP for now"
+        case "lora_512" if not q.sparse:
+            return "FLASHINFER_MLA_SPARSE_SM90 requires sparse MLA"
         case "lora_512" if q.kv_lora != 512:
             return "FLASHINFER_MLA_SPARSE_SM90 requires kv_lora_rank=512"
         case "flashmla_sparse" if q.head_size == 512 and 512 in b.head_sizes and (q.major != 9 or q.qk_rope):

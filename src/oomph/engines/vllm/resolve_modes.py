@@ -93,13 +93,18 @@ def mamba_mode(
 
 
 def model_runner(
-    model: Model, facts: ModelFacts, dep: Deployment, d: Defaults, spec: Speculation, *, quantized: bool
+    model: Model, facts: ModelFacts, dep: Deployment, d: Defaults, spec: Speculation, states: str, *, quantized: bool
 ) -> str:
+    """`states`: mamba_cache_mode."""
     forced = dep.environment.get("VLLM_USE_V2_MODEL_RUNNER", "")
     if forced in ("0", "1"):
         return "v2" if forced == "1" else "v1"
-    row = d.runner
-    if spec.method in d.v1_methods:
+    row, flags = d.runner, dep.flags
+    if spec.method in d.v1_methods or any(flags.get(name) for name in d.v1_flags):
+        return "v1"
+    if spec.method == "eagle3" and d.v1_eagle3_pp and int(flags.get("pipeline_parallel_size", 1)) > 1:
+        return "v1"
+    if states and states == d.v1_states:
         return "v1"
     if row.everything:
         return "v2"

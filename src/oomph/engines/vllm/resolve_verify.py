@@ -113,12 +113,12 @@ def _refuse(text: str, **values: int) -> None:
         raise Refused("ValidationError", text.format(**values))
 
 
-def verify_caches(facts: ModelFacts, mamba_mode: str, kv_dtype: str, *, chunked: bool) -> None:
+def verify_caches(facts: ModelFacts, mamba_mode: str, kv_dtype: str, version: str, *, chunked: bool) -> None:
     """models/config.py MambaModelConfig, config/vllm.py validate_nvfp4_kv_cache_with_mla."""
     if mamba_mode == "align" and not chunked:
         raise Refused("ValidationError", f"Assertion failed, {ALIGN_NEEDS_CHUNKS}")
     if facts.is_mla and kv_dtype.startswith("nvfp4") and not kv_dtype.endswith("_ds_mla"):
-        raise Refused("ValidationError", NVFP4_MLA)
+        raise Refused("ValidationError", str(pick(NVFP4_MLA, version).value))
 
 
 def verify_batch(tokens: int, seqs: int, length: int, chunked: bool) -> None:

@@ -113,9 +113,13 @@ KV_DTYPES = (
     Row(value=f"{_MLA4} {_TQ} ultraquant_4bit int4_per_token_head {_HEAD} nvfp4_4over6", since="0.32.0"),
 )
 # config/vllm.py validate_nvfp4_kv_cache_with_mla
-NVFP4_MLA = (
+_NVFP4_MLA = (
     "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) backends. Please use a different "
-    "--kv-cache-dtype (e.g., 'fp8' or 'auto') for MLA models such as DeepSeek."
+    "--kv-cache-dtype (e.g., {}) for MLA models such as DeepSeek."
+)
+NVFP4_MLA = (
+    Row(value=_NVFP4_MLA.format("'fp8' or 'auto'"), until="0.30.0"),
+    Row(value=_NVFP4_MLA.format("'fp8', 'auto', or 'nvfp4_ds_mla' with a sparse MLA backend"), since="0.30.0"),
 )
 ALIGN_NEEDS_CHUNKS = "Chunked prefill is required for mamba cache mode 'align'."
 # The Triton backend refuses fp8 where the GPU has no fp8 (triton_attn.py); before, it compiled and failed later.

@@ -67,6 +67,9 @@ class Defaults(Struct, frozen=True):
     connector_off: str
     kv_events_off: bool
     v1_methods: tuple[str, ...]
+    v1_flags: tuple[str, ...]
+    v1_eagle3_pp: bool
+    v1_states: str
     renames: bool
     kv_dtypes: tuple[str, ...]
     triton_fp8_text: str
@@ -157,6 +160,9 @@ def defaults(version: str) -> Defaults:
         connector_off=str(of(running.CONNECTOR_OFF)),
         kv_events_off=yes(running.KV_EVENTS_OFF),
         v1_methods=words(running.V1_METHODS),
+        v1_flags=words(running.V1_FLAGS),
+        v1_eagle3_pp=yes(running.V1_EAGLE3_PP),
+        v1_states=str(of(running.V1_STATES)),
         renames=yes(known.RENAMES),
         kv_dtypes=words(caches.KV_DTYPES),
         triton_fp8_text=str(of(caches.TRITON_FP8_TEXT)),

@@ -118,10 +118,28 @@ RUNNERS = (
     ),
     Runner(since="0.29.0", everything=True),
 )  # fmt: skip
-# Speculative methods that keep V1 even then.
+# What keeps V1 even then (_get_v2_model_runner_unsupported_features): speculative methods, flags, a mode of states.
+_V1_ALWAYS = "suffix medusa mlp_speculator custom_class"
 V1_METHODS = (
-    Row(value="ngram ngram_gpu draft_model suffix medusa mlp_speculator custom_class", until="0.31.0"),
-    Row(value="suffix medusa mlp_speculator custom_class", since="0.31.0"),
+    Row(value=f"ngram ngram_gpu draft_model dflash dspark extract_hidden_states {_V1_ALWAYS}", until="0.24.0"),
+    Row(value=f"ngram ngram_gpu draft_model dspark extract_hidden_states {_V1_ALWAYS}", since="0.24.0", until="0.25.0"),
+    Row(value=f"ngram ngram_gpu draft_model extract_hidden_states {_V1_ALWAYS}", since="0.25.0", until="0.29.0"),
+    Row(value=f"ngram ngram_gpu draft_model {_V1_ALWAYS}", since="0.29.0", until="0.31.0"),
+    Row(value=f"ngram ngram_gpu {_V1_ALWAYS}", since="0.31.0", until="0.32.0"),
+    Row(value=_V1_ALWAYS, since="0.32.0"),
+)
+V1_FLAGS = (
+    Row(value="enable_dbo kv_sharing_fast_prefill enable_prompt_embeds", until="0.29.0"),
+    Row(value="enable_dbo kv_sharing_fast_prefill", since="0.29.0", until="0.30.0"),
+    Row(value="", since="0.30.0"),
+)
+V1_EAGLE3_PP = (Row(value=1, until="0.30.0"), Row(value=0, since="0.30.0"))
+V1_STATES = (
+    Row(value="", until="0.23.0"),
+    Row(value="align", since="0.23.0", until="0.25.0"),
+    Row(value="", since="0.25.0", until="0.30.0"),
+    Row(value="all", since="0.30.0", until="0.32.0"),
+    Row(value="", since="0.32.0"),
 )
 # _get_and_verify_max_len multiplies by a rope factor of 1.0, so that the refusal prints 4096.0; since 0.14 every config
 # has rope parameters by then.
