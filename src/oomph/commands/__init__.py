@@ -90,18 +90,43 @@ def parse_text(
 
 
 def _read(
-    text: str, path: str, environment: dict[str, str], engine: Engine | str | None, around: Around
+    text: str,
+    path: str,
+    environment: dict[str, str],
+    engine: Engine | str | None,
+    around: Around,
+    wanted: str = "",
 ) -> dict[str, Deployment]:
+    """Every command of the text, or the one that is called `wanted`."""
     from oomph.commands import texts
 
     out: dict[str, Deployment] = {}
     name = os.path.basename(path)
+    refused: dict[str, OomphError] = {}
     for key, call in texts.calls(text, name, environment, around).items():
-        found = _deployments(call, engine)
+        if wanted and not _is(key, wanted):
+            continue
+        try:
+            found = _deployments(call, engine)
+        except OomphError as error:  # one of several: the others can still be named
+            refused[key] = error
+            continue
         out |= {key if len(found) == 1 else f"{key} {i}": d for i, d in enumerate(found, 1)}
+    if refused and len(refused) + len(out) > 1:
+        where = shown(path) or "the text"
+        raise CommandError(
+            f"{where} holds {len(refused) + len(out)} serve commands: {shown(', '.join([*out, *refused]))}",
+            hint=f"name one as {where}:{next(iter({**out, **refused}))}",
+        )
+    if refused:
+        raise next(iter(refused.values()))
     if not out:
         raise texts.none_found(name)
     return out
+
+
+def _is(key: str, wanted: str) -> bool:
+    return key == wanted or key.endswith("/" + wanted)
 
 
 def to_command(d: Deployment) -> list[str]:
@@ -165,13 +190,14 @@ def _from_file(
     path = path or word
     beside = files.variables(os.path.join(os.path.dirname(path), ".env"))
     around = around._replace(outside={**beside, **around.outside})
-    found = _read(files.read(path), path, dict(environment), engine, around)
+    text = files.read(path)
     if wanted:
-        chosen = {key: d for key, d in found.items() if key == wanted or key.endswith("/" + wanted)}
-        if not chosen:
-            raise CommandError(f"{shown(path)} has no {short(wanted)}, only {shown(', '.join(found))}")
-        found = chosen
-    return _one(found, shown(path))
+        from oomph.commands import texts
+
+        names = texts.calls(text, os.path.basename(path), dict(environment), around)
+        if not any(_is(key, wanted) for key in names):
+            raise CommandError(f"{shown(path)} has no {short(wanted)}, only {shown(', '.join(names))}")
+    return _one(_read(text, path, dict(environment), engine, around, wanted), shown(path))
 
 
 def _memory_flags(d: Deployment) -> dict[str, Any]:

@@ -21,7 +21,7 @@ _NO = {"0", "off", "false", "disabled", "no"}
 
 def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
     name = program(call.words[0])
-    if name not in ("llama-server", "llama-cli", "llama"):
+    if name not in ("llama-server", "llama-cli", "llama", "server", "main"):  # the last two until mid-2024
         raise CannotPlan(f"{short(name)} commands are not read: llama-server's and llama-cli's are")
     chosen = engine_of(engine)
     environment = kept(call.environment)
@@ -30,7 +30,7 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
         text = call.environment.get(row.environment) if row.environment else None
         if text is not None and row.field not in flags:
             _set(flags, row, row.environment, text)
-    flags["program"] = "cli" if name == "llama-cli" else "server"
+    flags["program"] = "cli" if name in ("llama-cli", "main") else "server"
     model = model_of(flags)
     return Deployment(
         engine=chosen,

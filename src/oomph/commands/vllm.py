@@ -40,7 +40,8 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
     except arguments.NoSuchFlag as error:
         raise _of_another_release(error, chosen) from None
     flags = dict(parsed.flags)
-    positional = list(parsed.positional)
+    extra = [word for word in parsed.positional[1:] if re.fullmatch(r"\$\{?\w+\}?", word)]  # $EXTRA_ARGS
+    positional = [word for i, word in enumerate(parsed.positional) if not i or word not in extra]
     named = flags.pop("model", None)
     if serve:  # what is left under `serve` comes from a --config file, which a model in the command beats
         named = from_flag if positional or from_flag is not None else named
@@ -52,6 +53,7 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
     _check_model(model)
     _merge_speculative(flags, version)
     environment = kept(call.environment)
+    model_notes += tuple(f"{shown(word)} is set nowhere: left out" for word in extra)
     all_notes = [*call.notes, *notes, *config_notes, *parsed.notes, *model_notes]
     all_notes += variables.check(environment, version)
     for field in flags:
