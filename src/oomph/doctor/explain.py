@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from oomph.doctor.case import Case, build
-from oomph.doctor.inferred import inferred
+from oomph.doctor.inferred import Inferred, inferred
 from oomph.doctor.ledger import Entry
 from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
 from oomph.doctor.rules import rules
@@ -169,7 +169,7 @@ def explain_case(case: Case) -> Explanation:
     notes = []
     if not case.rebuilt.engine:
         notes.append("no line names the engine; taken for vLLM")
-    told = inferred(case)
+    told = inferred(case) if case.failed or cause.id == "none" else Inferred()  # a rule has said what it is about
     likely = None if case.failed else told.stage  # said to be inferred by stage_basis, and never a failure
     return Explanation(
         EngineInfo(engine, case.rebuilt.version, case.rebuilt.version_from),

@@ -99,6 +99,8 @@ def _graphs_not_counted(case: Case) -> Told | None:
 
 def _extreme(case: Case) -> Told | None:
     given = case.account.util or case.flag("gpu_memory_utilization")
+    if case.has("kv_tokens", "concurrency"):
+        return None  # the cache was made: what is left had to hold the rest so far
     if not isinstance(given, (int, float)) or isinstance(given, bool) or given < EXTREME or case.has("kv_need"):
         return None
     total = case.total
