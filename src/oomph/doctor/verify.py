@@ -101,7 +101,11 @@ def _missing(case: Case) -> str:
 
 def _inferred(case: Case, explanation: Explanation, verdict: Any) -> Explanation:
     """A log without an error: where the plan of the same deployment dies, if the run had not got that far."""
-    told = None if verdict.fits else by_plan(case, verdict.stage, verdict.short_bytes, verdict.message)
+    told = (
+        None
+        if verdict.fits or explanation.cause.id != "none"
+        else by_plan(case, verdict.stage, verdict.short_bytes, verdict.message)
+    )
     if told is None:
         return explanation
     stage, reason = told
