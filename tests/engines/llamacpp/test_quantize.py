@@ -73,6 +73,26 @@ PUBLISHED = {
 }
 
 
+# sizes of whole files in GB as their repositories list them; a vocabulary in the header adds up to 10 MB
+LISTED = {
+    "Qwen/Qwen3-4B": {"BF16": 8.05, "Q8_0": 4.28, "Q6_K": 3.31, "Q5_K_M": 2.89, "Q5_K_S": 2.82, "Q4_1": 2.60, "Q4_K_M": 2.50,
+                      "Q4_K_S": 2.38, "Q4_0": 2.38},
+    "Qwen/Qwen3-30B-A3B": {"BF16": 61.10, "Q8_0": 32.48, "Q6_K": 25.10, "Q5_K_M": 21.74, "Q5_K_S": 21.10},
+    "google/gemma-3-12b-it": {"IQ3_XS": 5.21, "Q4_0": 6.91, "Q5_K_S": 8.23},
+    # rounded up to a tenth
+    "microsoft/phi-4": {"Q2_K": 5.6, "IQ3_XXS": 5.9, "Q3_K_L": 8.0, "IQ4_XS": 8.0, "Q4_K_S": 8.5, "Q4_K_M": 9.2,
+                        "Q5_K_M": 10.7, "Q6_K": 12.1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", LISTED)
+def test_listed_sizes(model: str) -> None:
+    loaded = load_model(model)
+    for quant, listed in LISTED[model].items():
+        off = listed - to_gguf(loaded, quant).nbytes / 1e9
+        assert -0.005 <= off <= (0.16 if model == "microsoft/phi-4" else 0.026), (quant, off)
+
+
 @pytest.mark.parametrize(("model", "quant"), PUBLISHED)
 def test_published_sizes(model: str, quant: str) -> None:
     made = to_gguf(load_model(model), quant)

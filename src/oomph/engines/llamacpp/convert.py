@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from oomph.engines.llamacpp.quantize import quantize
 from oomph.engines.llamacpp.tensors import INPUT, Tensor
-from oomph.facts.llamacpp.quantize import About
+from oomph.facts.llamacpp.quantize import FUSED_BEFORE, About
 from oomph.ir.model import (
     Attention,
     Block,
@@ -78,7 +78,10 @@ def about(model: Model) -> About:
     experts = max((m.count for layer in model.layers for m in layer.block.modules if isinstance(m, Experts)), default=0)
     # llama-model.cpp: `llama` and `qwen2` with 80 layers are LLM_TYPE_70B where heads are grouped
     family = model.architecture.startswith(("LlamaForCausalLM", "Qwen2ForCausalLM"))
-    return About(len(model.layers), experts, gqa, family and len(model.layers) == 80 and gqa > 1)
+    return About(
+        len(model.layers), experts, gqa, family and len(model.layers) == 80 and gqa > 1,
+        fused_as_values=not model.architecture.startswith(FUSED_BEFORE),
+    )  # fmt: skip
 
 
 def _tensors(model: Model) -> Iterator[Tensor]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from oomph.engines.llamacpp.tensors import Tensor
 from oomph.errors import CannotPlan
 from oomph.facts.dtypes import BLOCKS
-from oomph.facts.llamacpp.quantize import FALLBACK, MIXTURES, About, Category, Mixture, category, quantizable
+from oomph.facts.llamacpp.quantize import FALLBACK, FUSED, MIXTURES, About, Category, Mixture, category, quantizable
 
 _BLOCK = re.compile(r"blk\.(\d+)\.")
 
@@ -31,6 +31,10 @@ def quantize(tensors: Sequence[Tensor], name: str, about: About) -> tuple[Tensor
         kind = category(t.name)
         if not quantizable(t.name, t.shape) or t.dtype == "MXFP4":
             out.append(t)
+            continue
+        if "attn_qkv.weight" in t.name and not about.fused_as_values:
+            wanted = FUSED.get(name.upper(), mixture.base)
+            out.append(replace(t, dtype=_fallback(wanted if BLOCKS[mixture.base][0] > 1 else mixture.base, t)))
             continue
         index = seen.get(kind, 0)
         seen[kind] = index + 1

@@ -24,6 +24,8 @@ class About(Struct, frozen=True):
     gqa: int  # heads per KV head
     type_70b: bool = False  # LLM_TYPE_70B
     imatrix: bool = True
+    # Queries, keys and values in one tensor: a rule of their own (FUSED), or since PR 19770 (March 2026) the values'.
+    fused_as_values: bool = True
 
 
 Rule = Callable[[int, int, About], str]  # (index, of how many, model) -> type, "" = the base type
@@ -66,6 +68,11 @@ def plain(rule: Rule) -> Rule:
     return lambda i, n, m: "" if m.imatrix else rule(i, n, m)
 
 
+def guarded(kind: str) -> Rule:
+    """With an importance matrix: "guard against craziness in the first few ffn_down layers"."""
+    return lambda i, n, m: kind if m.imatrix and i < n // 8 else ""
+
+
 class Mixture(Struct, frozen=True):
     base: str
     rules: dict[Category, Rule] = {}
@@ -86,8 +93,8 @@ def _low(base: str, wide: str, attention: str, embd: str) -> Mixture:
 MIXTURES: Final[dict[str, Mixture]] = {
     "F32": Mixture("F32"), "F16": Mixture("F16"), "BF16": Mixture("BF16"),
     "Q8_0": Mixture("Q8_0", output="Q8_0", expert8=""),
-    "Q4_0": Mixture("Q4_0", expert8=""), "Q4_1": Mixture("Q4_1", expert8=""),
-    "Q5_0": Mixture("Q5_0", expert8=""), "Q5_1": Mixture("Q5_1", expert8=""),
+    "Q4_0": Mixture("Q4_0", {"ffn_down": guarded("Q4_1")}, expert8=""), "Q4_1": Mixture("Q4_1", expert8=""),
+    "Q5_0": Mixture("Q5_0", {"ffn_down": guarded("Q5_1")}, expert8=""), "Q5_1": Mixture("Q5_1", expert8=""),
     "Q2_K": Mixture("Q2_K", {
         "attn_v": gqa4("Q4_K", "Q3_K"), "ffn_down": always("Q3_K"), "attn_output": always("Q3_K"),
     }),
@@ -126,6 +133,14 @@ MIXTURES: Final[dict[str, Mixture]] = {
     "MXFP4": Mixture("MXFP4", output="Q8_0", expert8=""),  # experts MXFP4, everything else Q8_0
 }  # fmt: skip
 MIXTURES["MXFP4_MOE"] = MIXTURES["MXFP4"]
+
+# attn_qkv before March 2026; the base type for the others
+FUSED: Final = {"Q3_K_M": "Q4_K", "Q3_K_L": "Q4_K", "IQ3_M": "Q4_K", "Q4_K_M": "Q5_K", "Q5_K_M": "Q6_K"}
+
+# Whose files were made before: HF architectures with fused projections, by how their names begin.
+FUSED_BEFORE: Final = (
+    "Phi", "Qwen3Next", "GPT", "Falcon", "Bloom", "MPT", "ChatGLM", "Bailing", "InternLM", "Baichuan",
+)  # fmt: skip
 
 # tensor_type_fallback: rows that do not fill a block of the wanted type
 FALLBACK: Final[dict[str, str]] = {
