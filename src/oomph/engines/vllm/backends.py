@@ -273,6 +273,8 @@ def order(q: Query) -> tuple[str, ...]:
 def choose(q: Query, selected: str = "") -> Backend:
     """The first backend that has nothing against the query; raises the engine's refusal where there is none."""
     table = backends(q.version)
+    if not kernels(q.version).asks:
+        return table[selected if selected in table else _by_platform(q)]
     if selected:
         found = table.get(selected)
         against = reasons(found, q) if found else []
@@ -292,6 +294,26 @@ def choose(q: Query, selected: str = "") -> Backend:
         tried.append((name, against))
     why = ", ".join(f"{name}: [{', '.join(against)}]" for name, against in tried)
     raise Refused("ValueError", f"No valid attention backend found for cuda with {_selector(q)}. Reasons: {{{why}}}.")
+
+
+def _by_platform(q: Query) -> str:
+    """platforms/cuda.py:240 get_attn_backend_cls (0.11.0)."""
+    if q.mla:
+        if q.sparse:
+            return "FLASHMLA_SPARSE"
+        if q.sm == 100:
+            return "CUTLASS_MLA" if q.platform_block == 128 else "FLASHINFER_MLA"
+        if q.major != 9:
+            return "TRITON_MLA"
+        return "FLASHMLA" if q.platform_block == 64 else "FLASH_ATTN_MLA"
+    half = q.dtype in ("float16", "bfloat16")
+    if q.sm == 100 and half and q.head_size in (64, 128, 256):
+        return "FLASHINFER"
+    if q.sm < 80:
+        return "FLEX_ATTENTION"
+    if (q.sink or q.kv_dtype.startswith("fp8")) and q.sm != 90:
+        return "TRITON_ATTN"
+    return "FLASH_ATTN" if half and q.head_size % 32 == 0 and q.head_size <= 256 else "FLEX_ATTENTION"
 
 
 def choose_diff_kv(q: Query, rule: str) -> Backend:

@@ -31,6 +31,7 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
         notes = (*notes, *refusal_notes(resolved.refusal, model, resolved))
         refused = Verdict(False, "other", 0, refusal_text(resolved.refusal))
         return Plan(deployment, model.name, refused, resolved=summary(resolved), warnings=notes)
+    notes = (*notes, *_replica_notes(resolved, deployment))
     ranks = _ranks(resolved, deployment)
     inputs = _inputs(model, deployment, resolved, ranks, draft)
     budgets = [available_kv(i) for i in inputs]
@@ -66,6 +67,16 @@ def _ranks(resolved: Resolved, deployment: Deployment) -> list[Rank]:
     replicas = [gpus[at : at + tp * pp] for at in starts] or [gpus]
     cards = min(replicas, key=lambda cards: min(card.total_bytes - card.used_bytes for card in cards))
     return [Rank(i, i % tp, i // tp, cards[min(i, len(cards) - 1)]) for i in range(tp * pp)]
+
+
+def _replica_notes(resolved: Resolved, deployment: Deployment) -> tuple[str, ...]:
+    here = int(deployment.flags.get("data_parallel_size_local") or resolved.data_parallel_size)
+    need = resolved.tensor_parallel_size * resolved.pipeline_parallel_size * here
+    named = len(deployment.gpus)
+    if here == 1 or named >= need:
+        return ()
+    cards = "1 GPU was" if named == 1 else f"{named} GPUs were"
+    return (f"{here} data-parallel replicas need {need} GPUs and {cards} named: the rest is taken to be like them",)
 
 
 def _inputs(

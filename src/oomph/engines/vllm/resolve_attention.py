@@ -11,6 +11,7 @@ from oomph.engines.vllm.backends import fa4_supported
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts, text_only
 from oomph.engines.vllm.resolve_verify import invalid, one_of
+from oomph.errors import UnknownCache
 from oomph.facts.vllm.caches import ATTENTION_BACKEND_MM_PREFIX
 from oomph.facts.vllm.defaults import Defaults, defaults
 from oomph.facts.vllm.refusals import ENGINE_BACKENDS
@@ -88,7 +89,9 @@ def _asked_backend(flags: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
 
 
 def verify_backend(flags: Mapping[str, Any]) -> None:
-    _, backend = _asked_backend(flags)
+    config, backend = _asked_backend(flags)
+    if config.get("hisparse_config"):  # v1/hisparse/layout.py (0.30+): sparse layers' caches in host memory
+        raise UnknownCache("HiSparse (attention_config.hisparse_config) keeps caches on the host: not known how large")
     if backend and backend not in ENGINE_BACKENDS:
         raise Refused("ValueError", f"Unknown attention backend: {backend!r}.")
 

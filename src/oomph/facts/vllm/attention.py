@@ -206,6 +206,7 @@ class Kernels(Range, frozen=True, kw_only=True):
     plain: tuple[str, ...] = _PLAIN  # unquantised --kv-cache-dtype that any backend lists
     mla_heads: tuple[int, ...] = (320, 576)  # MLACommonBackend.get_supported_head_sizes
     sinks_text: str = "attention sinks not supported"
+    asks: bool = True  # False: platforms/cuda.py decides by itself, without asking the backends
     asks_dcp: bool = False
     asks_sliding: bool = False
     flashmla_devices: str = "Hopper and Blackwell"
@@ -215,7 +216,8 @@ _OLD_SINKS = "sink setting not supported"
 _DC = "Hopper and Blackwell DC"
 _MLA_512 = (320, 512, 576)
 KERNELS = (
-    Kernels(until="0.15.0", plain=("auto",), sinks_text=_OLD_SINKS, mla_heads=(576,)),
+    Kernels(until="0.11.1", asks=False, plain=("auto",), mla_heads=(576,)),
+    Kernels(since="0.11.1", until="0.15.0", plain=("auto",), sinks_text=_OLD_SINKS, mla_heads=(576,)),
     Kernels(since="0.15.0", until="0.18.0", plain=("auto", "bfloat16"), sinks_text=_OLD_SINKS, mla_heads=(576,)),
     Kernels(since="0.18.0", until="0.19.0"),
     Kernels(since="0.19.0", until="0.24.0", fp8_sparse_first=True),
