@@ -126,6 +126,7 @@ FAMILIES: dict[str, str] = {
     "OlmoForCausalLM": "dense",
     "OlmoeForCausalLM": "sparse",
     "OrionForCausalLM": "dense",
+    "PaddleOCRVLForConditionalGeneration": "paddleocr_vl",
     "PaliGemmaForConditionalGeneration": "gemma",
     "Phi3ForCausalLM": "llama",
     "PhiForCausalLM": "dense",
