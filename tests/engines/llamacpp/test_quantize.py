@@ -75,8 +75,8 @@ PUBLISHED = {
 
 # sizes of whole files in GB as their repositories list them; a vocabulary in the header adds up to 10 MB
 LISTED = {
-    "Qwen/Qwen3-4B": {"BF16": 8.05, "Q8_0": 4.28, "Q6_K": 3.31, "Q5_K_M": 2.89, "Q5_K_S": 2.82, "Q4_1": 2.60, "Q4_K_M": 2.50,
-                      "Q4_K_S": 2.38, "Q4_0": 2.38},
+    "Qwen/Qwen3-4B": {"BF16": 8.05, "Q8_0": 4.28, "Q6_K": 3.31, "Q5_K_M": 2.89, "Q5_K_S": 2.82, "Q4_1": 2.60,
+                      "Q4_K_M": 2.50, "Q4_K_S": 2.38, "Q4_0": 2.38},
     "Qwen/Qwen3-30B-A3B": {"BF16": 61.10, "Q8_0": 32.48, "Q6_K": 25.10, "Q5_K_M": 21.74, "Q5_K_S": 21.10},
     "google/gemma-3-12b-it": {"IQ3_XS": 5.21, "Q4_0": 6.91, "Q5_K_S": 8.23},
     # rounded up to a tenth
