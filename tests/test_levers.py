@@ -66,3 +66,15 @@ def test_a_plan_that_fits_is_offered_tokens_not_offloading() -> None:
 def test_mildest_keeps_one_setting_of_each_flag() -> None:
     names = [x.label.split()[0] for x in mildest(found(made("vllm serve Qwen/Qwen3-8B", "H100")))]
     assert len(names) == len(set(names))
+
+
+def test_fused_all_reduce_is_a_lever_where_it_takes_memory() -> None:
+    """Three buffers of 512 MiB on Hopper with several ranks, 0.17 to 0.24 (docs/field.md)."""
+    label = "--compilation-config.pass_config.fuse_allreduce_rms false"
+    command = "vllm serve meta-llama/Llama-3.3-70B-Instruct -tp 4"
+    lever = next(x for x in found(made(command, "4x H200")) if x.label == label)
+    assert lever.gain_bytes == 3 * 512 << 20 and lever.fits
+    before, after = (made(c, "4x H200").ranks[0].terms["available_kv"].bytes for c in (command, f"{command} {label}"))
+    assert after - before == 3 * 512 << 20
+    for gpu, release in (("4x L40S", "0.21.0"), ("4x H200", "0.16.0")):
+        assert not any(x.label == label for x in found(made(command, gpu, f"vllm=={release}")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from oomph.errors import OomphError
 from oomph.facts.vllm.flags import by_field
+from oomph.facts.vllm.outside import FUSED
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
@@ -141,6 +142,16 @@ def _free_share(plan: Plan) -> float:
     return max(0.0, math.floor(100 * min(shares, default=0.0)) / 100)
 
 
+def _unfused(flags: Mapping[str, Any]) -> Change:
+    """FlashInfer's buffers for an all-reduce that norms at once."""
+    config = flags.get("compilation_config")
+    config = dict(config) if isinstance(config, Mapping) else {}
+    passes = config.get("pass_config")
+    config["pass_config"] = {**(passes if isinstance(passes, Mapping) else {}), "fuse_allreduce_rms": False}
+    label = "--compilation-config.pass_config.fuse_allreduce_rms false"
+    return label, {"compilation_config": config}, "all-reduce and norm apart: decoding a little slower", 1
+
+
 def _changes(plan: Plan, model: Model) -> Iterator[Change]:
     r, flags = plan.resolved, plan.deployment.flags
     seqs, tokens = int(r["max_num_seqs"]), int(r["max_num_batched_tokens"])
@@ -178,6 +189,8 @@ def _changes(plan: Plan, model: Model) -> Iterator[Change]:
             yield f"--max-model-len {n}", {"max_model_len": n}, f"requests of at most {n:,} tokens", 4
     if capture:
         yield "--enforce-eager", {"enforce_eager": True}, "no CUDA graphs: slower decoding", 5
+    if any(FUSED in rank.terms["non_torch"].parts for rank in plan.ranks if "non_torch" in rank.terms):
+        yield _unfused(flags)
     if model.towers and not flags.get("language_model_only"):
         yield "--language-model-only", {"language_model_only": True}, "no images, video or audio", 3
     for gib in (2, 4, 8, 16):

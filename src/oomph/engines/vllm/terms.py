@@ -142,13 +142,15 @@ def _context(resolved: Resolved, rank: Rank) -> Term:
 def _non_torch(dep: Deployment, resolved: Resolved, rank: Rank) -> Term:
     """What grows outside PyTorch from the first snapshot to the end of profiling."""
     sm = rank.device.sm
-    n = outside.non_torch_bytes(pick(outside.NON_TORCH, resolved.version), sm, eager=resolved.enforce_eager)
+    alone = outside.non_torch_bytes(pick(outside.NON_TORCH, resolved.version), sm, eager=resolved.enforce_eager)
+    parts = {"kernels and libraries": alone}
     if _distributed(resolved):
-        n += outside.nccl_grows(sm)
-        if not pick(outside.BUDGET, resolved.version).snapshot_after_nccl:
-            n += outside.nccl_bytes(sm)
-        n += _fused_all_reduce(dep, resolved, sm)
-    return _spread("non_torch", n, 0.05 if rank.measured else 0.4, "measured", _where(rank))
+        inside = 0 if pick(outside.BUDGET, resolved.version).snapshot_after_nccl else outside.nccl_bytes(sm)
+        parts["NCCL"] = outside.nccl_grows(sm) + inside
+        parts[outside.FUSED] = _fused_all_reduce(dep, resolved, sm)
+    parts = {name: n for name, n in parts.items() if n}
+    term = _spread("non_torch", sum(parts.values()), 0.05 if rank.measured else 0.4, "measured", _where(rank))
+    return replace(term, parts=parts)
 
 
 def _fused_all_reduce(dep: Deployment, resolved: Resolved, sm: int) -> int:

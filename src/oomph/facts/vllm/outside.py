@@ -109,6 +109,9 @@ def nccl_grows(sm: int) -> int:
     return _NCCL_GROWS_SHARP if sm in _SHARP else _NCCL_GROWS
 
 
+FUSED = "all-reduce fusion"  # a part of the term
+
+
 class FusedAllReduce(Range, frozen=True):
     """Buffers that the pass fuse_allreduce_rms has FlashInfer make for tensor parallel ranks (on by default for
     compute capability 9.0 and 10.x since 0.17.0, config/vllm.py enable_allreduce_rms_fusion)."""
