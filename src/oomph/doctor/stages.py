@@ -65,7 +65,7 @@ FAILURES: dict[str, StageName | None] = {
     "shm_full": "other", "bus_error": "other",
     "sg_unbalanced": "startup_free_memory",
     "sg_no_pool": "kv_check", "sg_capture_failed": "cudagraph_capture", "sg_pool_full": "runtime_request",
-    "sg_no_slots": "runtime_request", "sg_no_state": "kv_check",
+    "sg_no_slots": "runtime_request", "sg_resume_oom": "runtime_request", "sg_no_state": "kv_check",
     "lc_alloc_weights": None, "lc_no_weights": None, "lc_alloc_compute": None, "lc_no_compute": None, "lc_no_kv": None,
     "lc_malloc": None, "lc_cpu_malloc": "host_ram", "lc_no_output": "host_ram", "lc_late": "runtime_request",
     "lc_cublas": None, "lc_no_context": "kv_alloc", "lc_load_failed": "weights_load",
@@ -175,6 +175,8 @@ def _harmless(o: Observation, done: set[str]) -> bool:
         return True
     if o.kind == "kv_need_part":
         return "kv_need" in done or "kv_len_part" not in done
+    if o.kind == "sigkill" and (o.text.strip() == "Killed" or "using SIGKILL" in o.text):
+        return bool(done & {"exception", "engine_failed", "secondary"})  # a parent that clears up after an error
     return o.kind == "cuda_error_oom" and "Tried to allocate" in o.text
 
 

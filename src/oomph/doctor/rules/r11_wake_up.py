@@ -24,6 +24,13 @@ from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
+    if case.has("sg_resume_oom"):
+        text = "SGLang gave its memory back, and it was taken by something else before it was resumed."
+        remedies = (
+            advice.host("free the card before resume_memory_occupation", rank=0),
+            advice.host("resume the weights first, the KV cache when the trainer has let go (tags)", rank=1),
+        )
+        return Candidate(96, text, case.line("sg_resume_oom"), remedies)
     if not case.has("cumem_oom") and not (case.failed and case.in_traceback("wake_up", "create_and_map")):
         return None
     freed, kept = case.value("slept", "freed"), case.value("slept", "kept")
@@ -48,5 +55,6 @@ RULE = Rule(
     "Waking up fails: the memory was taken meanwhile",
     ("runtime_request",),
     match,
+    engines=("vllm", "sglang"),
     evidence=("device_allocator/cumem.py (0.21.0)",),
 )

@@ -28,7 +28,8 @@ def match(case: Case) -> Candidate | None:
     slots = case.failed and case.in_traceback("alloc_for_extend", "alloc_for_decode", "token_slots")
     retract = case.has("sg_retract", "sg_pool_full", "sg_no_slots") or slots
     oom = case.failed and case.oom is not None and case.stage in ("runtime_request", "kv_alloc")
-    if not retract and not oom:
+    unsaid = case.failed and case.stage == "runtime_request" and case.in_traceback("forward_extend", "forward_decode")
+    if not retract and not oom and not unsaid:
         return None
     fraction = case.flag("mem_fraction_static")
     down = round(float(fraction) - 0.05, 3) if isinstance(fraction, (int, float)) else 0.8
@@ -57,6 +58,9 @@ def match(case: Case) -> Candidate | None:
         rank=2,
     )
     rejected = (reject("fraction_up", "prefill buffers live outside of the static share"),)
+    if unsaid and not oom and not retract:
+        text = "A forward pass failed while serving; what it needs lives outside of the static share."
+        return Candidate(45, text, case.line("sg_exception", "frame")[:2], (chunk, lower, requests), rejected)
     if oom:
         tried = case.oom_value("tried")
         text = "A buffer outside of the static share did not fit" + (f": {human(tried)}." if tried else ".")
