@@ -15,9 +15,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.commands import files
-from oomph.commands.call import Call, not_yet, pinned_release
+from oomph.commands.call import TYPOGRAPHIC, Call, not_yet, pinned_release
 from oomph.commands.expansion import Around
-from oomph.commands.pasted import TYPOGRAPHIC
 from oomph.commands.values import short, shown
 from oomph.commands.wrappers import engine_of, peel
 from oomph.errors import CommandError, OomphError

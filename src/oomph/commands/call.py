@@ -18,6 +18,7 @@ _KEPT = (
     "VLLM_", "CUDA_", "NVIDIA_VISIBLE_DEVICES", "PYTORCH_", "TORCH", "NCCL_", "FLASHINFER_", "TRITON_", "HIP_", "ROCR_",
     "HF_HOME", "HF_HUB_OFFLINE", "HF_ENDPOINT", "RAY_", "LMCACHE_", "GGML_", "OLLAMA_", "SGLANG_", "LLAMA_ARG_",
 )  # fmt: skip
+TYPOGRAPHIC = frozenset("“”„‘’—–−‑\u00a0")  # what forums make of quotes and dashes
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -19,7 +19,6 @@ _ENV = re.compile(r"^[ \t]*\$env:(\w+)[ \t]*=[ \t]*", re.MULTILINE | re.IGNORECA
 _POWER = re.compile(r"^[ \t]*\$(\w+)[ \t]*=[ \t]*(?=['\"\w])", re.MULTILINE)
 _REMARK = re.compile(r"^[ \t]*(?:@?rem\b.*|::.*|<#.*?#>|@echo off.*)$", re.MULTILINE | re.IGNORECASE)
 
-TYPOGRAPHIC = frozenset("“”„‘’—–−‑\u00a0")
 WINDOWS_FILES = (".bat", ".cmd", ".ps1")
 
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from oomph.commands.call import assignment
 from oomph.commands.expansion import LIMIT, NAME, Around, Expansion, Word
-from oomph.commands.pasted import plain
 from oomph.errors import CommandError
 
 _PLACEHOLDER = re.compile(r"<[^<>\s|&;]{1,60}>")  # <your-token>: a manual's, which a shell would take for a file
@@ -37,6 +36,8 @@ def commands(text: str, environment: Mapping[str, str] | None = None) -> list[Co
 
 def script(text: str, environment: Mapping[str, str] | None = None, around: Around | None = None) -> Script:
     """The same with what stands around the text, and with its here-documents."""
+    from oomph.commands.pasted import plain
+
     if len(text) > LIMIT:
         raise CommandError(f"a script of {len(text)} characters is too long to be a serve command")
     reader = _Reader(plain(text), dict(environment or {}), around or Around())

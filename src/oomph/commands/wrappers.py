@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import structs
 
 from oomph.commands import docker, shell
-from oomph.commands.call import Call, assignment, program
+from oomph.commands.call import TYPOGRAPHIC, Call, assignment, program
 from oomph.commands.expansion import Around
-from oomph.commands.pasted import TYPOGRAPHIC, inline_code, plain
 from oomph.commands.values import short
 from oomph.errors import CommandError
 from oomph.facts.vllm.flags import flag_status
@@ -193,6 +192,8 @@ def script_calls(
     text: str, environment: Mapping[str, str], *, depth: int = 0, around: Around | None = None
 ) -> list[Call]:
     """Every serve command of a script, in order."""
+    from oomph.commands.pasted import inline_code, plain  # its patterns take a while to compile
+
     try:
         calls = _calls(shell.script(text, environment, around).commands, text, depth)
     except CommandError:

@@ -56,7 +56,7 @@ INSTANCES: dict[str, tuple[str, int]] = {
     for card, words in _ROWS
     for name, _, count in (word.partition(":") for word in words.split())
 }
-_FAMILY = re.compile(
+_FAMILY = (
     r"(?:g\d\w*|gr\d|p\d\w*|p6-\w+|trn\d\w*|inf\d)\.\w+|standard_n[cdv]\w+|[agc]\d\w*-\w+-\d+g?|[bv]m\.gpu.*"
 )
 
@@ -68,4 +68,4 @@ def find(text: str) -> tuple[str, int] | None:
 
 def looks_like(text: str) -> bool:
     """Whether it is written as an instance that is not in the table."""
-    return _FAMILY.fullmatch(text.strip().lower()) is not None
+    return re.fullmatch(_FAMILY, text.strip().lower()) is not None
