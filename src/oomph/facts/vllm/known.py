@@ -147,7 +147,8 @@ GONE = (
 NO_PIPELINE = frozenset({
     "BertForSequenceClassification", "BertModel", "Gemma3TextModel", "Gemma3nForCausalLM",
     "Gemma3nForConditionalGeneration", "Idefics3ForConditionalGeneration", "Mamba2ForCausalLM",
-    "ModernBertForSequenceClassification", "ModernBertModel", "NomicBertModel", "PaddleOCRVLForConditionalGeneration",
+    "MiniMaxForCausalLM", "MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM", "ModernBertForSequenceClassification",
+    "ModernBertModel", "NomicBertModel", "PaddleOCRVLForConditionalGeneration",
     "RobertaForSequenceClassification", "RobertaModel", "SmolVLMForConditionalGeneration",
     "WhisperForConditionalGeneration", "XLMRobertaForSequenceClassification", "XLMRobertaModel", "Zamba2ForCausalLM",
 })  # fmt: skip

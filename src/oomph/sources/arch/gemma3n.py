@@ -78,9 +78,9 @@ def _layer(b: Builder, prefix: str, index: int, mixer: Attention) -> Layer:
     modules: list[Module] = [
         # created without a dtype before the model's default is set (gemma3n.py:124)
         Param("altup.correct_output_scale", (hidden,), b.dtype, "other", created_dtype="F32"),
-        s.replicated("altup.correction_coefs", streams, streams, "other", quantised=False),
-        s.replicated("altup.prediction_coefs", streams * streams, streams, "other", quantised=False),
-        s.replicated("altup.modality_router", streams, hidden, "other", quantised=False),
+        s.replicated("altup.correction_coefs", streams, streams, "other"),
+        s.replicated("altup.prediction_coefs", streams * streams, streams, "other"),
+        s.replicated("altup.modality_router", streams, hidden, "other"),
         s.norm("altup.router_norm", hidden),
         _scalar(b, "altup.router_input_scale"),
         *_attention(s, mixer, hidden, t.flag("attention_bias")),

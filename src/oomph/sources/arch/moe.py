@@ -71,9 +71,14 @@ def qwen_moe_mlp(b: Builder, style: Style, layout: Literal["each", "stacked"] = 
         return index not in dense_only and count > 0 and (index + 1) % step == 0
 
     dense = dense_mlp(b, style) if t.has("intermediate_size") else None
+    quantised = style != QWEN2_MOE  # qwen2_moe.py:138 (0.21.0): its router gets no quantisation config
 
     def mlp(s: Site, index: int) -> list[Module]:
-        return dense(s, index) if dense is not None and not sparse(index) else qwen_moe_block(s, layout)
+        return (
+            dense(s, index)
+            if dense is not None and not sparse(index)
+            else qwen_moe_block(s, layout, quantised_router=quantised)
+        )
 
     return mlp
 
