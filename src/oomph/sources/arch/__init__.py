@@ -28,6 +28,7 @@ FAMILIES: dict[str, str] = {
     "DbrxForCausalLM": "dbrx",
     "DeciLMForCausalLM": "decilm",
     "DeepseekForCausalLM": "deepseek",
+    "DeepseekOCRForCausalLM": "deepseek_ocr",
     "DeepseekV2ForCausalLM": "deepseek",
     "DeepseekV32ForCausalLM": "deepseek",
     "DeepseekV3ForCausalLM": "deepseek",

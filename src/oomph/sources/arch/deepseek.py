@@ -48,7 +48,8 @@ def _layer(b: Builder, prefix: str, index: int, *, draft: bool = False) -> Layer
     t = b.text
     hidden = t.integer("hidden_size")
     s = b.site(f"{prefix}.layers.{index}")
-    if b.architecture == "DeepseekForCausalLM":
+    # deepseek_v2.py:1113 (0.21.0) use_mha
+    if b.architecture == "DeepseekForCausalLM" or (t.get("qk_nope_head_dim"), t.get("qk_rope_head_dim")) == (0, 0):
         return _first_generation(b, s, index)
     indexer = indexer_of(t)
     if indexer is not None and not draft and not _has_indexer(t, index):
