@@ -170,7 +170,9 @@ def build(lines: Sequence[Line], observations: Sequence[Observation], gpus: tupl
     dead = death(run)
     util = rebuilt.get("gpu_memory_utilization")
     ledger = account(run, dead, float(util) if isinstance(util, (int, float)) else None)
-    words = " ".join(line.text.strip() for line in lines if dead.line and abs(line.number - dead.line) <= 60)
+    near = (line for line in lines if dead.line and abs(line.number - dead.line) <= 60)
+    # a dumped request names every option there is
+    words = " ".join(line.text.strip() for line in near if "SamplingParams(" not in line.text)
     return Case(tuple(run), rebuilt, dead, ledger, gpus, gpu_mentioned(lines), text=words[: 32 << 10])
 
 

@@ -1,0 +1,69 @@
+"""N01: not a memory failure, as far as the log goes.
+
+What it is: the error that ended the run is there, in words, and none of them is about memory: a value that is refused,
+a shape that does not match, a kernel that does not compile, a file that is not there.
+
+How to recognise it: an exception with its message, no OOM of PyTorch, CUDA, NCCL or the host anywhere.
+
+Look-alikes: R13 (only the parent's report is there), errors that hide a lack of memory: "unhandled cuda error" of
+NCCL, CUBLAS_STATUS_ALLOC_FAILED, a worker that was killed.
+
+What fixes it: what the message says.
+
+What does not: any memory flag.
+
+Evidence: the message itself.
+"""
+
+from __future__ import annotations
+
+import re
+
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.stages import WEAK
+from oomph.ir.observation import Observation
+
+# words behind which memory may hide; an illegal access is a wrong address, not a lack
+_MAY_BE = re.compile(
+    r"(?<!illegal )memory(?! access)|out ?of|ALLOC_FAILED|cuda error|CUDA error|NCCL|killed|exit code|died|timed? ?out",
+    re.IGNORECASE,
+)
+_REPORTS = re.compile(
+    r"core initialization failed|root cause above|EngineCore encountered|Engine loop|stack trace above"
+)
+_INNER = re.compile(r"Worker failed with error '?(?P<what>[^\"]{3,300}?)'?, please")
+_PASSED = re.compile(r"Worker failed with error %s.{1,120}?, \"(?P<what>[^\"]{3,300})\"")
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or case.memory or case.death.kind not in WEAK:
+        return None
+    found = next(((o, said) for o in case.all("exception") if (said := _said(o))), None)
+    if found is None:
+        return None
+    o, said = found
+    text = f"What ended this run is {said[:300].rstrip('. ')}. No line of this log speaks of a lack of memory."
+    return Candidate(96, text, (o.line,), (), (reject("gpu_flags", "memory is not what it failed of"),))
+
+
+def _said(o: Observation) -> str:
+    """The exception in its own words; "" for a report of another process's, and where memory may be behind it."""
+    kind, message = str(o.values.get("type", "")), str(o.values.get("message", "")).strip()
+    if inner := _PASSED.search(message) or _INNER.search(message):
+        return "" if _MAY_BE.search(inner["what"]) else inner["what"]
+    if not message or _REPORTS.search(message) or kind in ("EngineDeadError", "SystemExit", "KeyboardInterrupt"):
+        return ""
+    return "" if _MAY_BE.search(f"{kind}: {message}") else f"{kind}: {message}"
+
+
+RULE = Rule(
+    "N01",
+    "Not a memory failure, as far as this log goes",
+    ("other", "startup_free_memory", "weights_load", "profile_run", "cudagraph_profile", "kv_check", "kv_alloc",
+     "cudagraph_capture", "sampler_warmup", "runtime_request"),
+    match,
+    engines=("vllm", "sglang", "trtllm"),
+    evidence=("the message itself",),
+)  # fmt: skip
