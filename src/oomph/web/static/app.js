@@ -277,16 +277,23 @@ function shown(value) {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
+// A figure in words, a setting in vLLM's own; the same words as in the terminal.
+const WHAT = {available_kv: "KV cache memory", kv_tokens: "KV cache tokens (as printed)", num_blocks: "KV cache blocks", max_concurrency: "requests at once",
+  kv_need_of_one_request: "KV of one longest request", cudagraph: "CUDA graphs", non_torch: "outside PyTorch"};
+function what(change) { return WHAT[change.what] || change.what.replaceAll("_", " "); }
+function stage(value) { return String(value).startsWith("fails at ") ? "dies " + (LABEL[value.slice(9)] || value.slice(9)) : shown(value); }
+
 async function compare() {
   const out = $("comparison");
   out.replaceChildren(tag("p", "", "Planning ..."));
   const other = {engine: $("other-engine").value ? "vllm==" + $("other-engine").value : "", gpu: $("other-gpu").value, model: $("other-model").value};
   try {
     const got = await ask("/api/diff", JSON.stringify({...wanted(), other}));
-    const side = p => `${p.model}, vLLM ${p.engine.version}: ${p.verdict.fits ? "fits" : "does not start"}`;
-    const rows = got.changes.map(c => [c.what.replaceAll("_", " "), shown(c.before), shown(c.after)]);
+    const cards = p => p.ranks.length ? ` on ${p.ranks.length > 1 ? p.ranks.length + " x " : ""}${p.ranks[0].gpu}` : "";
+    const side = p => `${p.model}, vLLM ${p.engine.version}${cards(p)}: ${p.verdict.fits ? "fits" : "does not start"}`;
+    const rows = got.changes.map(c => [what(c), stage(c.before), stage(c.after)]);
     const parts = [tag("p", "", side(got.before) + "  →  " + side(got.after)), table(["what", "now", "then"], rows, [1, 2])];
-    if (got.steps.length) parts.push(tag("h2", "", "Which release"), table(["release", "what", "from", "to"], got.steps.map(c => [c.since, c.what.replaceAll("_", " "), shown(c.before), shown(c.after)]), [2, 3]));
+    if (got.steps.length) parts.push(tag("h2", "", "Which release"), table(["release", "what", "from", "to"], got.steps.map(c => [c.since, what(c), stage(c.before), stage(c.after)]), [2, 3]));
     for (const f of got.flags) parts.push(tag("p", "bad", f));
     out.replaceChildren(...parts);
   } catch (error) { out.replaceChildren(tag("p", "bad", error.message)); }
@@ -312,7 +319,7 @@ async function weigh() {
   out.replaceChildren(tag("p", "", "Planning ..."));
   try {
     const got = await ask("/api/levers", JSON.stringify(wanted()));
-    const rows = got.levers.map(l => [l.label, l.gain_bytes ? size(l.gain_bytes) : "nothing", l.fits ? "fits" : "does not start", l.tokens ? l.tokens.toLocaleString("en") : "-", l.cost]);
+    const rows = got.levers.map(l => [l.label, l.gain_bytes ? (l.gain_bytes > 0 ? "+" : "") + size(l.gain_bytes) : "nothing", l.fits ? "fits" : "does not start", l.tokens ? l.tokens.toLocaleString("en") : "-", l.cost]);
     out.replaceChildren(table(["flag", "gains", "then", "tokens", "costs"], rows, [1, 3]));
   } catch (error) { out.replaceChildren(tag("p", "bad", error.message)); }
 }
