@@ -116,3 +116,23 @@ def test_minimax_text_mixes_linear_and_full_attention() -> None:
     assert names["model.layers.0.self_attn.output_gate.weight"] == ((64, 64), "BF16")
     assert any(name.endswith("w1.weight") for name in names)
     assert head(model).created_dtype == "F32"
+
+
+def test_paddleocr_vl_is_an_ernie_behind_a_siglip() -> None:
+    vision = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
+    model = build("PaddleOCRVLForConditionalGeneration", **SMALL, head_dim=16, vision_config=vision)
+    names = tensors(model)
+    assert names["mlp_AR.linear_1.weight"] == ((256, 256), "BF16")
+    assert names["visual.vision_model.embeddings.position_embedding.weight"] == ((729, 64), "BF16")
+    assert [m.max_tokens for m in model.modalities] == [3600]
+
+
+def test_deepseek_ocr_has_ordinary_attention() -> None:
+    language = {**SMALL, "num_key_value_heads": 4, "qk_nope_head_dim": 0, "qk_rope_head_dim": 0, "n_routed_experts": 4,
+                "n_shared_experts": 1, "moe_intermediate_size": 32, "num_experts_per_tok": 2,
+                "first_k_dense_replace": 1}  # fmt: skip
+    model = build("DeepseekOCRForCausalLM", language_config=language)
+    assert [m.kind for m in mixers(model) if isinstance(m, Attention)] == ["full", "full"]
+    names = tensors(model)
+    assert names["model.sam_model.pos_embed"] == ((1, 64, 64, 768), "BF16")
+    assert names["model.projector.layers.weight"] == ((64, 2048), "BF16")
