@@ -65,6 +65,8 @@ def _changes(plan: Plan) -> Iterator[tuple[str, dict[str, Any], str, str]]:
         yield "without --swa-full", without("swa_full"), "", "a prompt's old part cannot be reused"
     if not ollama and "n_gpu_layers" in flags:
         yield "without -ngl", without("n_gpu_layers", "tensor_split"), "", "--fit then moves layers to the CPU"
+    elif not ollama and "tensor_split" in flags:
+        yield "without -ts", without("tensor_split"), "", "layers by free memory, and --fit where that is too much"
     if not ollama and resolved.get("n_ubatch", 0) > 256:
         yield "-ub 256", with_(ubatch_size=256), "", "slower prompts"
     if resolved.get("type_k") == "f16" and resolved.get("flash_attn"):

@@ -201,7 +201,7 @@ def _notes(f: Fitted, m: Measured, x: Subject) -> list[str]:
     if f.context_from:
         out.append(f"--fit lowers the context from {f.context_from:,} to {s.n_ctx:,} tokens; -c N turns that off")
     if f.aborted:
-        out.append(f"--fit does nothing: {f.aborted}")
+        out.append(f"--fit moves nothing to the CPU: {f.aborted}")
     elif m.devices and m.placement.offloaded < count and s.n_gpu_layers >= 0:
         slow = count - m.placement.offloaded
         out.append(f"{slow} of {count} layers run on the CPU, with {gib(m.host.weights)} of weights: slow")

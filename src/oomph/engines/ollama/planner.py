@@ -18,6 +18,7 @@ from oomph.facts.llamacpp.builds import NEWEST
 from oomph.facts.llamacpp.overhead import unaccounted
 from oomph.facts.llamacpp.quantize import MIXTURES
 from oomph.facts.ollama import defaults
+from oomph.facts.ollama.library import LATEST, MODELS
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Attention, Model
@@ -184,7 +185,8 @@ def _from_catalogue(name: Name, text: str) -> tuple[Model, int]:
 
     if name.host != REGISTRY or name.namespace != "library":
         raise UnknownModel(f"{text[:120]!r} is not in Ollama's store on this machine", hint=f"ollama pull {text[:60]}")
-    wanted = f"{name.model} {size.replace('-', ' ')}".strip()
+    size = size or LATEST.get(name.model, "")
+    wanted = MODELS.get(f"{name.model}:{size}") or f"{name.model} {size.replace('-', ' ')}".strip()
     try:
         entry = catalog.find(wanted)
     except InputError as several:
@@ -194,4 +196,6 @@ def _from_catalogue(name: Name, text: str) -> tuple[Model, int]:
             f"{text[:120]!r} is neither in Ollama's store on this machine nor known by name",
             hint=f"ollama pull {text[:60]}",
         )
-    return gguf_for(f"{entry.id}:{quant}")
+    model, projector = gguf_for(f"{entry.id}:{quant}")
+    note = f"{text[:120]} is not in Ollama's store on this machine: taken as {entry.id} at {quant}"
+    return replace(model, warnings=(*model.warnings, note)), projector
