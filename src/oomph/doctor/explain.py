@@ -166,6 +166,8 @@ def explain_case(case: Case) -> Explanation:
     remedies, rejected = _advice(case, ranked)
     near = [c for c in ranked[1:5] if best and c[1].score >= best[1].score - 25]
     settle = best[1].settle if best and (best[1].score < SURE or _undecided(ranked)) else ""
+    if cause.id == "unknown":
+        settle = "the last line of the first traceback: the exception and its message"
     notes = []
     if not case.rebuilt.engine:
         notes.append("no line names the engine; taken for vLLM")

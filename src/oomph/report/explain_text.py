@@ -59,6 +59,8 @@ def _verdict(e: Explanation) -> str:
     if not e.failed:
         return f"DID NOT FAIL   {e.cause.title}"
     where = STAGE_WORDS.get(e.stage or "", "")
+    if e.cause.id in ("unknown", "R13"):
+        return f"FAILED {where}   {e.cause.title}".replace("  ", " ", 1)
     sure = "" if e.cause.sure else "probably: "
     return f"FAILED {where}   {sure}{e.cause.title} ({e.cause.id})".replace("  ", " ", 1)
 
