@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from oomph.engines.vllm.backends import Query, choose
+from oomph.engines.vllm.backend_query import Query
+from oomph.engines.vllm.backends import choose
 from oomph.engines.vllm.kv import kv
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve import Resolved, resolve

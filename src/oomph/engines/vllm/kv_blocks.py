@@ -8,7 +8,7 @@ import math
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.backends import Query, kernel_blocks, preferred_block
+from oomph.engines.vllm.backend_query import Query, kernel_blocks, preferred_block
 from oomph.engines.vllm.kv_dtypes import token_bytes
 from oomph.engines.vllm.kv_state import state_bytes
 from oomph.engines.vllm.kv_v4 import V4_BLOCK, is_v4

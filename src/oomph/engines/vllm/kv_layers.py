@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.backends import Query, choose, choose_diff_kv, kernel_blocks
+from oomph.engines.vllm.backend_query import Query, kernel_blocks
+from oomph.engines.vllm.backends import choose, choose_diff_kv
 from oomph.engines.vllm.kv_blocks import Blocks, Setup, Work, block_sizes, platform_block, rank_kv_heads
 from oomph.engines.vllm.kv_dtypes import token_bytes
 from oomph.engines.vllm.kv_groups import Layers

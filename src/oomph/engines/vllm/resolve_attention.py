@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.engines.vllm.backends import fa4_supported
+from oomph.engines.vllm.backend_query import fa4_supported
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts, text_only
 from oomph.engines.vllm.resolve_verify import invalid, one_of
