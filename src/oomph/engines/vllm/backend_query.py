@@ -1,4 +1,4 @@
-"""What an attention layer asks of a backend, and which FlashAttention and which pages a GPU has for it (fa_utils.py)."""
+"""What an attention layer asks of a backend, and which FlashAttention and pages a GPU has for it (fa_utils.py)."""
 
 from __future__ import annotations
 
