@@ -48,7 +48,8 @@ def planned(
         return explanation
     base = deployment_of(case)
     if base is None:
-        return _noted(explanation, _missing(case)) if explanation.remedies else explanation
+        plannable = any(r.flags or r.model or r.version or r.gpus for r in explanation.remedies)
+        return _noted(explanation, _missing(case)) if plannable else explanation
     if planner is None or loader is None:
         from oomph.plan import load, plan
 
