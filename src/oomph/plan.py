@@ -126,7 +126,18 @@ def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
     if len(gpus) == 1 and 1 < need <= MOST_GPUS and gpu is not None and not _says_one(gpu):
         notes = (*notes, f"one {gpus[0].name} was named, the command needs {need}: taken as {need} of them")
         gpus = gpus * need
-    return replace(deployment, gpus=gpus, notes=notes)
+    seen = _visible(deployment, gpus)
+    if len(seen) < len(gpus):
+        notes = (*notes, f"the command is given {len(seen)} of the {len(gpus)} GPUs")
+    return replace(deployment, gpus=seen, notes=notes)
+
+
+def _visible(deployment: Deployment, gpus: tuple[Device, ...]) -> tuple[Device, ...]:
+    """The GPUs that CUDA_VISIBLE_DEVICES, docker or a manifest leave to the command, by number where it has numbers."""
+    listed = deployment.environment.get("CUDA_VISIBLE_DEVICES", "").replace(" ", "").split(",")
+    if listed != [""] and all(part.isascii() and part.isdigit() and int(part[:6]) < len(gpus) for part in listed):
+        return tuple(gpus[int(part)] for part in dict.fromkeys(listed))
+    return gpus[: deployment.gpu_count] if deployment.gpu_count else gpus
 
 
 def _says_one(gpu: object) -> bool:
