@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,8 +55,8 @@ def command(
         print(dumps({"schema": 1, "gpus": devices}))
         return 0
     print(f"  {'':<25}{'GiB':>8}{'in use':>8}{'compute':>9}{'GB/s':>7}  total is")
-    for d in devices:
-        print(_line(d))
+    for line in _lines(devices):
+        print(line)
     sys.stdout.flush()
     return 0
 
@@ -146,7 +148,9 @@ def _known(text: str) -> tuple[Device, ...]:
     from oomph.facts.gpus import rows
 
     low = text.lower()
-    return tuple(row.device() for row in rows() if low in row.name.lower() or low in row.driver_name.lower())
+    found = [row for row in rows() if low in row.name.lower() or low in row.driver_name.lower()]
+    found.sort(key=lambda row: row.name.lower() != low)  # A40 before A4000
+    return tuple(row.device() for row in found)
 
 
 def _devices(text: str) -> tuple[Device, ...]:
@@ -158,12 +162,19 @@ def _devices(text: str) -> tuple[Device, ...]:
     return parse_gpus(text)
 
 
-def _line(d: Device) -> str:
+def _lines(devices: tuple[Device, ...]) -> Iterator[str]:
+    """A line a card; those that follow one another and are alike are counted."""
+    for device, same in groupby(devices):
+        count = len(list(same))
+        yield _line(device, f"{count} x {device.name}" if count > 1 else device.name)
+
+
+def _line(d: Device, name: str) -> str:
     from oomph.units import GIB
 
     used = f"{d.used_bytes / GIB:.2f}" if d.used_bytes else ""
     capability = f"{d.capability[0]}.{d.capability[1]}" if d.capability != (0, 0) else "?"
     speed = f"{d.bandwidth / 1e9:.0f}" if d.bandwidth else "?"
     shared = ", shared with the CPU" if d.unified else ""
-    line = f"  {d.name[:24]:<25}{d.total_bytes / GIB:>8.2f}{used:>8}{capability:>9}{speed:>7}  {d.total_basis}{shared}"
+    line = f"  {name[:24]:<25}{d.total_bytes / GIB:>8.2f}{used:>8}{capability:>9}{speed:>7}  {d.total_basis}{shared}"
     return line.rstrip()
