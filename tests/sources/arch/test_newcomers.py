@@ -136,3 +136,29 @@ def test_deepseek_ocr_has_ordinary_attention() -> None:
     names = tensors(model)
     assert names["model.sam_model.pos_embed"] == ((1, 64, 64, 768), "BF16")
     assert names["model.projector.layers.weight"] == ((64, 2048), "BF16")
+
+
+def test_step_3_5_sets_every_layer_by_its_kind() -> None:
+    small = {k: v for k, v in SMALL.items() if k != "num_key_value_heads"}
+    other = {"attention_type": "sliding_attention", "num_attention_heads": 6, "num_attention_groups": 2, "head_dim": 16}
+    model = build(
+        "Step3p5ForCausalLM",
+        **small,
+        num_attention_groups=2,
+        head_dim=16,
+        sliding_window=8,
+        layer_types=["full_attention", "sliding_attention"],
+        attention_other_setting=other,
+        use_head_wise_attn_gate=True,
+        rope_theta=[5e6, 1e4],
+        partial_rotary_factors=[0.5, 1.0],
+        moe_num_experts=4,
+        moe_intermediate_size=32,
+        moe_top_k=2,
+        moe_layers_enum="1",
+    )
+    found = [m for m in mixers(model) if isinstance(m, Attention)]
+    assert [(m.num_heads, m.window) for m in found] == [(4, 0), (6, 8)]
+    assert [(m.rope.dim, m.rope.theta) for m in found if m.rope] == [(8, 5e6), (16, 1e4)]
+    assert [any(isinstance(m, Experts) for m in x.block.modules) for x in model.layers] == [False, True]
+    assert tensors(model)["model.layers.1.self_attn.g_proj.weight"] == ((6, 64), "BF16")

@@ -70,12 +70,12 @@ def table(version: str) -> Table:
     return Table(linear, experts, int(pick(MARLIN_TILE, version).value))
 
 
-def kv_scales(method: str, d: int, kv: str = "", *, cast: bool = False) -> int:
+def kv_scales(method: str, d: int, kv: str = "") -> int:
     """Bytes of the loadable scales that a quantisation config gives every attention layer: q, k, v and probability in
     the model's dtype (kv_cache.py:33); compressed-tensors three float32 scales and three zero points
-    (compressed_tensors.py:1009). `cast`: transformers' code brings every parameter to the model's dtype."""
+    (compressed_tensors.py:1009)."""
     if method == "compressed-tensors":
-        return 3 * (d if cast else 4) + 3 * d
+        return 3 * 4 + 3 * d
     if method == "modelopt_mixed" and not kv:  # modelopt.py:1818 (0.32.0): only where the config names a KV dtype
         return 0
     return 4 * d if method in _KV_SCALE_METHODS else 0

@@ -161,6 +161,7 @@ FAMILIES: dict[str, str] = {
     "SmolVLMForConditionalGeneration": "idefics3",
     "StableLmForCausalLM": "dense",
     "Starcoder2ForCausalLM": "dense",
+    "Step3p5ForCausalLM": "step3p5",
     "Step3p7FlashForCausalLM": "step3p7",
     "Step3p7ForConditionalGeneration": "step3p7",
     "VoxtralForConditionalGeneration": "voxtral",

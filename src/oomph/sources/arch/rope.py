@@ -38,7 +38,8 @@ def rope_of(
     rope = dict(params) if isinstance(params, dict) else dict(text.table("rope_parameters", "rope_scaling"))
     scaling = Config(rope, f"{text.where}, rope parameters")
     kind = scaling.text("rope_type", "type", default="default")
-    base = scaling.number("rope_theta", default=text.number("rope_theta", default=theta or 10000.0))
+    own = scaling.has("rope_theta")  # the text config's may be a list, one for each layer
+    base = scaling.number("rope_theta", default=0.0) if own else text.number("rope_theta", default=theta or 10000.0)
     partial = scaling.number(
         "partial_rotary_factor", default=text.number("partial_rotary_factor", "rotary_pct", default=1.0)
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Linear, Mixer, Module, Part
+from oomph.ir.model import Attention, Linear, Mixer, Module, Part, Role
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.mamba import Mamba2, mamba2_modules
 from oomph.sources.arch.rope import rope_of
@@ -103,16 +103,20 @@ def _shared(b: Builder, hybrid: list[int], a: Attention) -> list[Module]:
 
 def _block(s: Site, t: Config, at: str, a: Attention) -> list[Module]:
     hidden, inter = t.integer("hidden_size"), t.integer("intermediate_size")
-    packed = f"{at}.feed_forward.gate_up_proj"
-    parts = (Part(packed, 2 * inter, created=False), *(Part(f"{packed}.{i}", inter, stored=False) for i in (0, 1)))
     return [
         s.qkv(2 * hidden, a.num_heads, a.num_kv_heads, a.head_dim, at=f"{at}.self_attn"),
         s.row(f"{at}.self_attn.o_proj", hidden, a.num_heads * a.head_dim, "attention"),
-        Linear(packed, parts, hidden, "column", "mlp", s.b.dtype, scheme=s.b.scheme([packed])),
+        _gate_up(s, f"{at}.feed_forward.gate_up_proj", inter, hidden, "mlp"),
         s.row(f"{at}.feed_forward.down_proj", hidden, inter, "mlp"),
         _norm(s, f"{at}.input_layernorm", 2 * hidden),
         _norm(s, f"{at}.pre_ff_layernorm", hidden),
     ]
+
+
+def _gate_up(s: Site, name: str, inter: int, in_features: int, role: Role) -> Linear:
+    """One tensor in the checkpoint, two parts in the engine."""
+    parts = (Part(name, 2 * inter, created=False), *(Part(f"{name}.{i}", inter, stored=False) for i in (0, 1)))
+    return Linear(name, parts, in_features, "column", role, s.b.dtype, scheme=s.b.scheme([name]))
 
 
 def _norm(s: Site, name: str, dim: int) -> Module:
@@ -123,14 +127,14 @@ def _adapters(s: Site, t: Config, at: str, a: Attention, place: int) -> list[Mod
     hidden, inter, rank = t.integer("hidden_size"), t.integer("intermediate_size"), t.integer("adapter_rank")
     name = f"{at}.feed_forward.gate_up_proj_adapter_list.{place}"
     made: list[Module] = [
-        s.column(f"{name}.0", rank, hidden, "other", quantised=False),
-        s.column(f"{name}.1", 2 * inter, rank, "other", quantised=False),
+        s.column(f"{name}.0", rank, hidden, "other"),
+        _gate_up(s, f"{name}.1", inter, rank, "other"),
     ]
     if t.flag("use_shared_attention_adapter"):
         for letter in "qkv":
             name = f"{at}.self_attn.linear_{letter}_adapter_list.{place}"
             made += [
-                s.column(f"{name}.0", rank, 2 * hidden, "other", quantised=False),
-                s.column(f"{name}.1", a.num_heads * a.head_dim, rank, "other", quantised=False),
+                s.column(f"{name}.0", rank, 2 * hidden, "other"),
+                s.column(f"{name}.1", a.num_heads * a.head_dim, rank, "other"),
             ]
     return made
