@@ -194,5 +194,5 @@ def test_buffers_as_long_as_the_largest_batch() -> None:
         "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 256, "vocab_size": 32000,
     }  # fmt: skip
     plan = planned(build_model("sparse", config), max_num_batched_tokens=4096)
-    assert plan.parts["batch buffers"] == 4096 * 2048 * 4
+    assert plan.parts["batch buffers"] == 4096 * 2048 * 4 + 4096 * 16 * 576 * 2
     assert plan.parts["attention workspace"] == 128 * MIB

@@ -17,11 +17,11 @@ from oomph.units import round_up
 Buffers = tuple[tuple[str, int], ...]
 
 
-_FOUND: dict[tuple[int, Layout, str, bool, bool, int], tuple[Model, Buffers]] = {}
+_FOUND: dict[tuple[int, Layout, str, bool, LoadRules, int], tuple[Model, Buffers]] = {}
 
 
 def model_buffers(model: Model, build: Build, rules: LoadRules, tokens: int) -> Buffers:
-    key = (id(model), build.layout, build.dtype, build.towers, rules.deepstack_without_tower, tokens)
+    key = (id(model), build.layout, build.dtype, build.towers, rules, tokens)
     found = _FOUND.get(key)
     if found is None or found[0] is not model:
         if len(_FOUND) > 4096:
@@ -33,6 +33,8 @@ def model_buffers(model: Model, build: Build, rules: LoadRules, tokens: int) -> 
 def _buffers(model: Model, build: Build, rules: LoadRules, tokens: int) -> Iterator[tuple[str, int]]:
     d = nbytes(build.dtype, 1)
     yield from draft_buffers(model.layers, tokens)
+    if rules.query_workspace:
+        yield from _query_workspace(model, build, tokens)
     if model.architecture.startswith("DeepseekV4") and build.layout.pp_rank == build.layout.pp - 1:
         # deepseek_v4.py:1351 (0.21.0) _mtp_hidden_buffer: every residual stream of every token
         yield "_mtp_hidden_buffer", tokens * int(model.param("hc_mult", 4)) * model.hidden_size * d
@@ -44,6 +46,14 @@ def _buffers(model: Model, build: Build, rules: LoadRules, tokens: int) -> Itera
         yield "per_layer_embeddings", tokens * per_layer * d
     if model.architecture.startswith("Gemma4"):
         yield "norms without weights", _norms_without_weights(model, build, d)
+
+
+def _query_workspace(model: Model, build: Build, tokens: int) -> Iterator[tuple[str, int]]:
+    """One for all layers, in 16 bits: every head's latent query with its rotated part."""
+    sparse = [m for x in model.layers for m in x.mixers if isinstance(m, Attention) and m.indexer and m.kv_lora_rank]
+    if sparse and not sparse[0].compress_ratio:
+        heads, wide = sparse[0].num_heads // build.layout.tp, sparse[0].kv_lora_rank + sparse[0].qk_rope_head_dim
+        yield "q_concat_buffer", tokens * heads * wide * 2
 
 
 def _norms_without_weights(model: Model, build: Build, d: int) -> int:

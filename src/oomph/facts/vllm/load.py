@@ -16,12 +16,14 @@ class LoadRules(Range, frozen=True):
     # "meta": parameters come to the GPU when their first tensor does, and are quantised with their last
     online_fp8: Literal["after", "held", "meta"]
     balancing_buffer: bool = True  # --enable-eplb keeps room for one layer's experts (eplb_state.py)
+    query_workspace: bool = False  # sparse latent attention reserves a batch's queries (flashmla_sparse.py:752, 0.21.0)
     deepstack_without_tower: bool = False  # Qwen3-VL keeps its deepstack buffers where no vision tower is built
 
 
 LOAD: tuple[LoadRules, ...] = (
-    LoadRules(20 * MIB, "meta", deepstack_without_tower=True, since="0.28.0"),  # qwen3_vl.py:1823 (0.28.0)
-    LoadRules(20 * MIB, "meta", since="0.21.0"),  # gpu_worker.py:215 (0.21.0) _scoped_allocator_max_split
+    LoadRules(20 * MIB, "meta", query_workspace=True, deepstack_without_tower=True, since="0.28.0"),  # qwen3_vl.py:1823
+    LoadRules(20 * MIB, "meta", query_workspace=True, since="0.21.0"),  # gpu_worker.py:215 _scoped_allocator_max_split
+    LoadRules(0, "meta", query_workspace=True, since="0.18.0"),
     LoadRules(0, "meta", since="0.16.0"),
     LoadRules(0, "held", since="0.13.0"),
     LoadRules(0, "after", since="0.12.0"),
