@@ -15,7 +15,15 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.kv_groups import Group, Grouping, Layers, Padding, Texts, bytes_per_block, group_layers
 from oomph.engines.vllm.kv_specs import MambaMode, Refused, Request, Spec, max_blocks
-from oomph.facts.vllm.kv import AUTO_FIT_FAILS, NOT_PROMOTED, NOT_UNIFIED, KvRules, rules
+from oomph.facts.vllm.kv import (
+    ALIGN_LIMIT,
+    AUTO_FIT_FAILS,
+    MULTI_GROUP_CP,
+    NOT_PROMOTED,
+    NOT_UNIFIED,
+    KvRules,
+    rules,
+)
 from oomph.facts.vllm.refusals import EMPTY_STAGE
 from oomph.facts.vllm.versions import pick
 from oomph.units import GIB, cdiv
@@ -162,11 +170,25 @@ def check(kv: KvInput, context: Context, available: Sequence[int]) -> KvPlan:
             refusal = Refusal("kv_cache_config", "ValueError", AUTO_FIT_FAILS)
         elif fits < context.request.max_model_len:
             context = replace(context, request=replace(context.request, max_model_len=fits))
-    refusal = refusal or _memory_check(context, checked)
+    refusal = refusal or _memory_check(context, checked) or _late_refusal(kv, groups)
     blocks = min(max(m // b, 0) if b else 0 for m, b in zip(memory, per_block, strict=True))
     if kv.blocks_override is not None:
         blocks = kv.blocks_override
     return _report(kv, context, per_block, memory, blocks, refusal)
+
+
+def _late_refusal(kv: KvInput, groups: Sequence[Group]) -> Refusal | None:
+    """What the engine core says once the cache is sized."""
+    align, parallel = str(pick(ALIGN_LIMIT, kv.version).value), str(pick(MULTI_GROUP_CP, kv.version).value)
+    block = min(g.block_size for g in groups)
+    if align and kv.mamba_mode == "align" and block > kv.max_num_batched_tokens:
+        text = align.format(block=block, tokens=kv.max_num_batched_tokens)
+        return Refusal("kv_cache_config", "AssertionError", text)
+    if parallel and len(groups) > 1 and kv.dcp * kv.pcp > 1:
+        kind, _, text = parallel.partition(": ")
+        if kind == "ValueError" or kv.prefix_caching:  # without it another coordinator serves the groups
+            return Refusal("kv_cache_config", kind, text)
+    return None
 
 
 def _block_tokens(kv: KvInput, groups: Sequence[Group]) -> tuple[int, int]:

@@ -224,10 +224,25 @@ NOT_PROMOTED = (
     Row(since="0.27.0", value="Failed to promote local KV cache specs to one unified type."),
 )
 WINDOWS_DIFFER = "All attention layers in the same KV cache group must have the same window size."
+# v1/core/kv_cache_utils.py resolve_kv_cache_block_sizes; before, HybridKVCacheCoordinator's assertion
 MULTI_GROUP_CP = (
-    "Hybrid KV cache groups with multiple block sizes do not support context parallelism "
-    "(dcp_world_size/pcp_world_size > 1)."
-)
+    Row(value="AssertionError: DCP not support hybrid attn now.", until="0.20.0"),
+    Row(
+        since="0.20.0", until="0.26.0",
+        value="ValueError: Hybrid KV cache groups with multiple block sizes do not support context parallelism "
+        "(dcp_world_size/pcp_world_size > 1).",
+    ),
+    Row(value="", since="0.26.0"),
+)  # fmt: skip
+# config/vllm.py validate_block_size: a step of the scheduler takes in whole blocks
+ALIGN_LIMIT = (
+    Row(value="", until="0.17.0"),
+    Row(
+        since="0.17.0", until="0.27.0",
+        value="In Mamba cache align mode, block_size ({block}) must be <= max_num_batched_tokens ({tokens}).",
+    ),
+    Row(value="", since="0.27.0"),
+)  # fmt: skip
 
 
 @lru_cache(maxsize=64)
