@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import toys
 
-from oomph.engines.llamacpp.compute import gpu_buffer, graph
+from oomph.engines.llamacpp.compute import gpu_buffer, graph, host_buffer
 from oomph.engines.llamacpp.settings import resolve
 from oomph.engines.llamacpp.tensors import Width
 from oomph.errors import CannotPlan, CommandError, UnknownModel
@@ -203,3 +203,17 @@ def test_flags_of_2026() -> None:
     assert flags["n_gpu_layers_draft"] == 99
     s = resolve(flags, 131072)
     assert s.kv_unified and s.n_ctx == 3 * 8192
+
+
+def test_builds_before_b9554_hold_the_mask_twice() -> None:
+    """Qwen3.5-9B at 262,144 cells, Qwen3.5-35B-A3B with all logits: printed by builds of spring 2026."""
+    for width, ctx, gpu, host in (
+        (Width(4096, 12288, 16, 4096, 248320, value=1024), 262144, 808.02, 528.02),
+        (Width(2048, 512, 16, 4096, 248320, 512, 8), 18176, 497.00, None),
+    ):
+        s = resolve({"ctx_size": ctx, "parallel": 1, "flash_attn": "on"}, 262144, 8900)
+        g = graph(width, s, ctx, 0)
+        made = gpu_buffer(g, s, full=True, output=True, first=True, last=True, gpus=1)
+        assert made.nbytes / MIB == pytest.approx(gpu, abs=0.1)
+        if host is not None:
+            assert host_buffer(g, s, full=True, gpus=1).nbytes / MIB == pytest.approx(host, abs=0.1)

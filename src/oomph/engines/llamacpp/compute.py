@@ -107,6 +107,8 @@ def gpu_buffer(
     if output:
         copies = row.logits if full else min(row.logits, partial)
         n = max(n, mask * row.logits_mask + copies * g.hidden + g.logits)
+    if row.mask_cast and not g.scores:
+        n = max(n, 3 * mask + 5 * g.hidden)
     if g.scores:
         n = max(n, mask + g.scores + g.index + g.between())
     parts = {"mask": mask, "activations": n - mask}
@@ -134,7 +136,8 @@ def host_buffer(g: Graph, s: Settings, *, full: bool, gpus: int) -> Buffer:
     if pipelined(s, full=full, gpus=gpus):
         n = COPIES * (mask + g.index) + row.pipeline_host * g.hidden + g.looked_up
     elif full:
-        n = mask + row.hidden_host * g.hidden + g.index + g.looked_up
+        cast = mask if row.mask_cast and not g.scores else 0
+        n = mask + cast + row.hidden_host * g.hidden + g.index + g.looked_up
     else:
         n = mask + row.hidden_cpu * g.hidden + g.inputs + g.widest + g.scores + g.index
         n = max(n, mask * row.logits_mask + (row.logits + 1) * g.hidden + g.logits)

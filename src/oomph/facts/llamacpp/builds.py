@@ -23,12 +23,17 @@ class Compute(Struct, frozen=True):
     logits_mask: bool  # the mask is still held while the logits are made
     pipeline_first: int  # the first of several GPUs
     pipeline_host: int
+    mask_cast: bool = False  # flash attention's mask is made in F32 and cast to F16 in the graph: both are there
 
 
 # Llama-3.1-8B and Gemma-3-12B shapes, micro-batch 512. b9642 to b11227: 266.5 MiB on the CPU with all logits, at 4k and
-# 32k alike; b11391: 112 and 140 MiB on one GPU; b11548 and b11739: 120 and 148 MiB.
+# 32k alike; b11391: 112 and 140 MiB on one GPU; b11548 and b11739: 120 and 148 MiB. b8468 and b9014 grow by 4 bytes a
+# cell and token on the CPU, b9554 by 2; a GPU's 808.02 MiB and the host's 528.02 MiB at 262,144 cells (llama.cpp PR
+# 22546) and 497.00 MiB with all logits (issue 22040) are what the first row says.
 COMPUTE = (
-    Compute(0, hidden=2, query=1, hidden_host=2, hidden_cpu=4, logits=1, logits_mask=False,
+    Compute(0, hidden=2, query=1, hidden_host=2, hidden_cpu=4, logits=3, logits_mask=False,
+            pipeline_first=6, pipeline_host=5, mask_cast=True),
+    Compute(9554, hidden=2, query=1, hidden_host=2, hidden_cpu=4, logits=1, logits_mask=False,
             pipeline_first=6, pipeline_host=5),
     Compute(11391, hidden=2, query=1, hidden_host=2, hidden_cpu=4, logits=3, logits_mask=True,
             pipeline_first=6, pipeline_host=5),
@@ -39,7 +44,7 @@ COMPUTE = (
 LOAD_MODE_SINCE = 10884  # --load-mode; --mmap, --no-mmap and --mlock are "invalid argument" from here on
 
 # A build knows n_outputs_max: llama-server reserves logits for its slots only, not for a whole micro-batch.
-OUTPUTS_MAX_SINCE = 9642  # at the latest: older builds were not looked at
+OUTPUTS_MAX_SINCE = 9554  # not in b9445
 
 
 def compute_row(build: int) -> Compute:
