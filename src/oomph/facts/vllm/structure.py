@@ -49,6 +49,8 @@ HABITS: tuple[Habit, ...] = (
     Habit("indexer weights with a bias", until="0.14.0"),
     # deepseek_v2.py indexer_rope_emb (0.12.0); before, the attention's table turned the indexer's heads
     Habit("an indexer's own rotary table", since="0.12.0"),
+    # gemma4_mm.py tower_quant
+    Habit("Gemma 4's encoders quantised", since="0.23.0"),
     # kimi_k25.py:355 (0.22.0): a tower that a quantisation config may touch is not cast to the model's dtype
     Habit("Kimi vision table as built", since="0.22.0"),
     Habit("Kimi vision table cast", until="0.22.0"),

@@ -1,19 +1,21 @@
 """Gemma 4's vision and audio encoders: transformers' own classes inside vLLM (gemma4_mm.py: AutoModel.from_config), so
-every rank holds all of them, nothing is fused and nothing is quantised."""
+every rank holds all of them and nothing is fused. Before 0.23.0 nothing of them was quantised."""
 
 from __future__ import annotations
 
 from typing import Literal
 
+from msgspec.structs import replace
+
 from oomph.errors import ConfigError
-from oomph.ir.model import Module, Param, Tower
+from oomph.ir.model import Linear, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Site
 from oomph.sources.config import Config
 
 
 def projector(b: Builder, prefix: str, modality: Literal["vision", "audio"], hidden: int, width: int) -> Tower:
     s = b.site(prefix)
-    project = s.replicated("embedding_projection", hidden, width, "multimodal", quantised=False)
+    project = _plain(s, "embedding_projection", hidden, width)
     return Tower(prefix.removeprefix("model."), modality, prefix, ((1, b.block([project])),))
 
 
@@ -47,9 +49,9 @@ def vision_tower(b: Builder, prefix: str, v: Config) -> Tower:
     heads, kv = v.integer("num_attention_heads"), v.integer("num_key_value_heads")
     count, patch = v.integer("num_hidden_layers", high=10_000), v.integer("patch_size")
     s, clipped = b.site(prefix), v.flag("use_clipped_linears")
-    first = [
+    first: list[Module] = [
         _param(b, "patch_embedder.position_embedding_table", 2, v.integer("position_embedding_size"), hidden),
-        _param(b, "patch_embedder.input_proj.weight", hidden, 3 * patch * patch),
+        _plain(s, "patch_embedder.input_proj", hidden, 3 * patch * patch),
         *[
             Param(f"encoder.rotary_emb.{n}", (width // 4,), "F32", "multimodal", stored=False, created_dtype="F32")
             for n in ("inv_freq", "original_inv_freq")
@@ -89,17 +91,17 @@ def audio_tower(b: Builder, prefix: str, a: Config) -> Tower:
     clipped = a.flag("use_clipped_linears")
     sub = "subsample_conv_projection."
     s = b.site(prefix)
-    first = [
+    first: list[Module] = [
         _param(b, f"{sub}layer0.conv.weight", c0, 1, 3, 3),
         _param(b, f"{sub}layer0.norm.weight", c0),
         _param(b, f"{sub}layer1.conv.weight", c1, c0, 3, 3),
         _param(b, f"{sub}layer1.norm.weight", c1),
         # 128 mel bins, halved twice by the convolutions
-        _param(b, f"{sub}input_proj_linear.weight", hidden, c1 * 32),
+        _plain(s, f"{sub}input_proj_linear", hidden, c1 * 32),
         Param("rel_pos_enc.inv_timescales", (1, 1, hidden // 2), b.dtype, "multimodal", stored=False),
     ]
     layer = _conformer(s, hidden, hidden // heads, a.integer("conv_kernel_size"), clipped)
-    last = [_param(b, "output_proj.weight", out, hidden), _param(b, "output_proj.bias", out)]
+    last: list[Module] = [_plain(s, "output_proj", out, hidden, bias=True)]
     blocks = ((1, b.block(first)), (count, b.block(layer)), (1, b.block(last)))
     return Tower("audio_tower", "audio", prefix, blocks, count, hidden, 4 * hidden, heads)
 
@@ -121,7 +123,7 @@ def _conformer(s: Site, hidden: int, head_dim: int, kernel: int, clipped: bool) 
         *_linear(s, f"{at}self_attn.k_proj", hidden, hidden, clipped),
         *_linear(s, f"{at}self_attn.v_proj", hidden, hidden, clipped),
         *_linear(s, f"{at}self_attn.post", hidden, hidden, clipped),
-        _param(b, f"{at}self_attn.relative_k_proj.weight", hidden, hidden),
+        _plain(s, f"{at}self_attn.relative_k_proj", hidden, hidden),
         *_linear(s, f"{at}lconv1d.linear_start", 2 * hidden, hidden, clipped),
         *_linear(s, f"{at}lconv1d.linear_end", hidden, hidden, clipped),
         _param(b, f"{at}lconv1d.depthwise_conv1d.weight", hidden, 1, kernel),
@@ -132,10 +134,19 @@ def _conformer(s: Site, hidden: int, head_dim: int, kernel: int, clipped: bool) 
 
 def _linear(s: Site, name: str, out: int, inputs: int, clipped: bool) -> list[Module]:
     """Gemma4ClippableLinear: a linear layer and, where clipped, the four bounds as scalars."""
-    made: list[Module] = [s.replicated(f"{name}.linear", out, inputs, "multimodal", quantised=False)]
+    made: list[Module] = [_plain(s, f"{name}.linear", out, inputs)]
     if clipped:
         made += [_param(s.b, f"{name}.{n}") for n in ("input_min", "input_max", "output_min", "output_max")]
     return made
+
+
+def _plain(s: Site, name: str, out: int, inputs: int, *, bias: bool = False) -> Linear:
+    """gemma4_mm.py:1080 (0.32.0) recursive_replace_linear: quantised where the method takes the encoder's sizes."""
+    v, method = s.b.config.sub("vision_config"), s.b.quant.facts.method if s.b.quant else ""
+    even = v.integer("hidden_size", default=768) % 64 == 0 and v.integer("intermediate_size", default=3072) % 64 == 0
+    fits = even or method in ("bitsandbytes", "compressed-tensors")
+    made = s.replicated(name, out, inputs, "multimodal", bias=bias, quantised=fits)
+    return replace(made, quantised_by="Gemma 4's encoders quantised") if fits else made
 
 
 def _param(b: Builder, name: str, *shape: int) -> Param:
