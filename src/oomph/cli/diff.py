@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--to-model", metavar="MODEL", default="", help="The model of the second side.")
 @click.option("--users", "load", metavar="PROMPT,OUTPUT", help="Simulate too: the users held with such requests.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
 def command(
     before: str,
     after: str,

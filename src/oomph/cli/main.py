@@ -33,7 +33,7 @@ SWITCHES = frozenset(
 # Commands without a serve command in them: their options may stand anywhere.
 _INTERSPERSED = frozenset(("fit", "gpus", "compare", "inspect", "ui"))
 # What people write for an option of ours; the engine's release in whatever words.
-_ALIASES = {"--gpus": "--gpu", "-g": "--gpu", "-j": "--json"}
+_ALIASES = {"--gpus": "--gpu", "-g": "--gpu", "-j": "--json", "-h": "--help"}
 _RELEASE = frozenset(("--vllm", "--vllm-version", "--engine-version", "--release", "--version"))
 
 USAGE = """\
@@ -157,8 +157,8 @@ def dispatch(args: list[str]) -> tuple[str, list[str]]:
         raise CommandError(f"{options[0]} belongs to a command", hint="oomph --gpu H100 vllm serve MODEL; oomph --help")
     word = rest[0]
     commands = available()
-    if word == "help" and len(rest) == 1:
-        return "--help", []
+    if word == "help" and len(rest) <= 2:
+        return (rest[1], ["--help"]) if rest[1:] and rest[1] in commands else ("--help", [])
     if word in commands:
         return word, [*options, *rest[1:]]
     if word == "--":

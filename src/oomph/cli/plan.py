@@ -22,7 +22,7 @@ from oomph.errors import CommandError
 @click.option("--html", "html", metavar="FILE", help="Write one self-contained page.")
 @click.option("--all", "show_all", is_flag=True, help="The whole ledger: stages, parts, the basis of each term.")
 @click.option("--batch", metavar="FILE", help="Plan one JSON object a line (- for standard input); one plan a line.")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
 def command(
     gpu: str | None, engine: str, given: tuple[str, ...], compile_cache: str | None, as_json: bool, html: str | None,
     show_all: bool, batch: str | None, words: tuple[str, ...],
@@ -32,8 +32,8 @@ def command(
     \b
     oomph plan --gpu "2x RTX 5070 Ti" -- vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2
     oomph plan --gpu H100 -- docker run vllm/vllm-openai:v0.21.0 --model Qwen/Qwen3-8B
-    oomph plan --gpu "RTX 4090" compose.yaml        a manifest, script, Makefile, notebook or README too
-    oomph plan --gpu g5.12xlarge start.sh MODEL     with the script's own arguments
+    oomph plan --gpu "RTX 4090" compose.yaml       or manifest, Makefile, notebook
+    oomph plan --gpu g5.12xlarge start.sh MODEL    a script and its arguments
     cat post.txt | oomph plan --gpu H100 -
     """
     if batch is not None:

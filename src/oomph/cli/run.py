@@ -15,7 +15,7 @@ from oomph.errors import CommandError, OomphError
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release, if it cannot be seen.")
 @click.option("--force", is_flag=True, help="Start even what cannot fit.")
 @click.option("--retry", is_flag=True, help="After a failure start again with the best verified remedy, once.")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND")
 def command(gpu: str | None, engine: str, force: bool, retry: bool, words: tuple[str, ...]) -> int:
     """Start a server with its memory foreseen.
 

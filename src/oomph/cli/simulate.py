@@ -36,7 +36,7 @@ from oomph.errors import CommandError
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--svg", metavar="FILE", help="Write the picture.")
 @click.option("--html", metavar="FILE", help="Write one self-contained page.")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
 def command(words: tuple[str, ...], **o: Any) -> int:
     """How many users does it serve? Without a load: the most that keep the target.
 

@@ -11,7 +11,7 @@ from oomph.errors import CannotPlan, CommandError
 @click.option("--gpu", metavar="GPUS", help='The GPUs: "2x RTX 5070 Ti", auto (default).')
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release: vllm==0.21.0.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
 def command(gpu: str | None, engine: str, as_json: bool, words: tuple[str, ...]) -> int:
     """What each flag would do to this command, alone: the advice of the blogs, planned.
 
