@@ -79,6 +79,8 @@ def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRul
             if counts[0]:
                 names[backend] = names.get(backend, 0) + counts[0]
     layers = tuple(Layers(spec, tuple(counts), name) for spec, (counts, name) in made.items())
+    if d.attention_first:
+        layers = tuple(sorted(layers, key=lambda m: m.spec.kind == "mamba"))
     return Layout(layers, blocks.block, blocks.mamba, blocks.padded, tuple(names.items()), _layout_name(names, s, d))
 
 

@@ -51,6 +51,7 @@ from oomph.engines.vllm.resolve_modes import (
     mamba_mode,
     model_runner,
     speculation,
+    verify_draft,
 )
 from oomph.engines.vllm.resolve_verify import (
     verified_utilization,
@@ -151,6 +152,7 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     verify_backend(flags)
     utilization = verified_utilization(flags, d)
     spec = speculation(model, dep)
+    verify_draft(model, flags, d, spec)
     item = largest_item(model, flags)
     tokens, seqs = batch_limits(flags, d, gpu, dep.usage, length=length, chunked=bool(chunked), one_item=item)
     verify_batch(tokens, seqs, length, bool(chunked))

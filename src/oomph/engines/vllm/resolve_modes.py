@@ -12,8 +12,9 @@ from oomph.engines.vllm.model_facts import ModelFacts
 from oomph.engines.vllm.resolve_verify import invalid, one_of, outside
 from oomph.facts.vllm.caches import MAMBA_ALL
 from oomph.facts.vllm.defaults import Defaults
+from oomph.facts.vllm.known import NO_PIPELINE_REFUSAL
 from oomph.facts.vllm.refusals import NO_MTP
-from oomph.facts.vllm.running import EAGLE_METHODS, HMA_CONNECTORS
+from oomph.facts.vllm.running import DRAFTS_WITH_PIPELINE, EAGLE_METHODS, HMA_CONNECTORS
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
 
@@ -53,6 +54,14 @@ def speculation(model: Model, dep: Deployment) -> Speculation:
         raise Refused("ValidationError", f"num_speculative_tokens:{tokens} must be divisible by n_predict={predicts!r}")
     own = method == "mtp" and named in ("", dep.model)
     return Speculation(method, int(tokens), own, bool(config.get("disable_padded_drafter_batch")))
+
+
+def verify_draft(model: Model, flags: Mapping[str, Any], d: Defaults, spec: Speculation) -> None:
+    """SpeculativeConfig asks the draft's class for the target's pipeline parallelism."""
+    head = spec.method == "mtp" or spec.method in EAGLE_METHODS
+    able = spec.method == "mtp" and model.architecture.startswith(DRAFTS_WITH_PIPELINE)
+    if d.draft_pipeline and head and not able and int(flags.get("pipeline_parallel_size", 1)) > 1:
+        raise Refused("NotImplementedError", NO_PIPELINE_REFUSAL)
 
 
 def _method(given: str, named: str) -> str:

@@ -26,6 +26,8 @@ MAMBA_ALL = frozenset(
         "Zamba2ForCausalLM",
     }
 )  # fmt: skip
+# gpu_model_runner.py get_kv_cache_spec asks the attention layers first; later the layers answer as they are registered.
+ATTENTION_FIRST = (Row(value=1, until="0.11.1"), Row(value=0, since="0.11.1"))
 # Who chooses a hybrid's attention block: models/config.py from constants, the platform from the backend, or the
 # platform from all backends.
 HYBRID_BLOCK = (

@@ -33,6 +33,7 @@ class Defaults(Struct, frozen=True):
     capture_seqs: bool
     hybrid_prefix_caching: bool
     mamba_modes: str
+    attention_first: bool
     hybrid_block: HybridBlock
     hybrid_mla_128: bool
     hybrid_config_alignment: bool
@@ -63,6 +64,7 @@ class Defaults(Struct, frozen=True):
     async_drafts: tuple[str, ...]
     async_refused: str
     sizes_are_fields: bool
+    draft_pipeline: bool
     chunked_local_hybrid: bool
     connector_off: str
     kv_events_off: bool
@@ -126,6 +128,7 @@ def defaults(version: str) -> Defaults:
         capture_seqs=yes(running.CAPTURE_SEQS),
         hybrid_prefix_caching=yes(caches.HYBRID_PREFIX_CACHING),
         mamba_modes=str(of(caches.MAMBA_MODES)),
+        attention_first=yes(caches.ATTENTION_FIRST),
         hybrid_block=of(caches.HYBRID_BLOCK),  # type: ignore[arg-type]
         hybrid_mla_128=yes(caches.HYBRID_MLA_128),
         hybrid_config_alignment=yes(caches.HYBRID_CONFIG_ALIGNMENT),
@@ -156,6 +159,7 @@ def defaults(version: str) -> Defaults:
         async_drafts=words(running.ASYNC_DRAFTS),
         async_refused=str(of(ASYNC_DRAFTS_REFUSED)),
         sizes_are_fields=yes(SIZES_ARE_FIELDS),
+        draft_pipeline=yes(running.DRAFT_PIPELINE),
         chunked_local_hybrid=yes(running.CHUNKED_LOCAL_HYBRID),
         connector_off=str(of(running.CONNECTOR_OFF)),
         kv_events_off=yes(running.KV_EVENTS_OFF),

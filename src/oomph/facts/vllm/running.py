@@ -61,6 +61,11 @@ ASYNC_DRAFTS = (
 )
 EAGLE_METHODS = ("eagle", "eagle3", "mtp", "dflash", "extract_hidden_states")
 
+# config/speculative.py create_draft_parallel_config: drafts are asked for the target's pipeline parallelism, which few
+# of their classes support.
+DRAFT_PIPELINE = (Row(value=1, until="0.30.0"), Row(value=0, since="0.30.0"))
+DRAFTS_WITH_PIPELINE = ("NemotronH", "Glm4MoeLite", "GlmOcr")
+
 # A chunked-local model (Llama 4) keeps the hybrid manager unless this environment default is 0.
 CHUNKED_LOCAL_HYBRID = (Row(value=0, until="0.14.0"), Row(value=1, since="0.14.0"))
 # What turns the hybrid KV cache manager off silently: any connector, or one without HMA support.
