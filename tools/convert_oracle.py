@@ -65,7 +65,10 @@ class Converter:
         folder = folder_of(row, answers, self.models)
         name = folder.name.replace("--", "/")
         if row["src"] == "zoo":
-            return name if name in catalog.ids() else ""
+            if name not in catalog.ids():
+                return ""
+            if not self._other_facts(name, folder):
+                return name
         if name not in self.own:
             try:
                 _, line, _ = entry(folder)
@@ -75,6 +78,17 @@ class Converter:
                 print(f"{name}: left out: {refused}")
                 self.own[name] = None
         return name if self.own[name] else ""
+
+    def _other_facts(self, name: str, folder: Path) -> bool:
+        """The engine was asked about a config.json that is not the published one: its answers need those facts."""
+        known = catalog.find(name)
+        rope = (self._rope(known.config), self._rope(json.loads((folder / "config.json").read_text()))) if known else ()
+        return len(set(rope)) > 1
+
+    @staticmethod
+    def _rope(config: dict[str, Any]) -> str:
+        text = config.get("text_config") or config
+        return json.dumps(text.get("rope_scaling"), sort_keys=True)
 
     def add(self, row: dict[str, Any], answers: Path) -> None:
         key = json.dumps([row["model"], row["vllm"], row["gpu"], row["flags"], row.get("usage"), row["ok"]])

@@ -70,11 +70,16 @@ def corrections(deployment: Deployment) -> dict[str, tuple[int, int]]:
 
 
 def corrected(deployment: Deployment, plan: Plan) -> Deployment:
-    """The deployment with the term that nobody can derive (memory outside PyTorch) set to what was seen here."""
+    """The deployment with the terms that nobody can derive set to what was seen here: memory outside PyTorch, and
+    where that cannot be so small, the peak activation."""
     off, starts = corrections(deployment).get("available_kv", (0, 0))
     if not starts or not plan.ranks or "available_kv" in deployment.given or "non_torch" in deployment.given:
         return deployment
-    predicted = plan.ranks[0].terms["non_torch"].bytes
-    measured = {**deployment.measured, "non_torch": max(0, predicted - off)}
+    measured = dict(deployment.measured)
+    terms = plan.ranks[0].terms
+    for name in ("non_torch", "activation_peak"):
+        if name in terms and name not in deployment.given and (off or name == "non_torch"):
+            measured[name] = max(0, terms[name].bytes - off)
+            off -= terms[name].bytes - measured[name]
     note = f"measured here: the plan is corrected by {starts} earlier figure{'s' if starts > 1 else ''} of this GPU"
     return replace(deployment, measured=measured, notes=(*deployment.notes, note))
