@@ -138,7 +138,9 @@ def _hunyuan(b: Builder, style: Style) -> Mlp:
             return dense(s, index)
         shared = _of_layer(t, "num_shared_expert", index, 1) if t.flag("use_mixed_mlp_moe") else 0
         return [
-            s.replicated("mlp.gate.wg", count, hidden, "router", quantised=False),
+            replace(
+                s.replicated("mlp.gate.wg", count, hidden, "router"), quantised_by=f"{b.architecture} by transformers"
+            ),
             *(s.gated_mlp(hidden, inner * shared, at="mlp.shared_mlp", role="shared_experts") if shared else []),
             s.experts(
                 count, hidden, _of_layer(t, "moe_intermediate_size", index, inner), _of_layer(t, "moe_topk", index, 1)
