@@ -183,7 +183,5 @@ def _assumptions(inputs: Sequence[RankInput]) -> tuple[str, ...]:
     if "encoder" in t.activation.why:
         lines.append("vision encoder's peak: from its dimensions, not measured (half to twice as much)")
     if inputs[0].graphs.largest:
-        lines.append(
-            "CUDA graph memory: fitted to eleven start-ups on an H200, taken as good to 25 % there and 50 % elsewhere"
-        )
+        lines.append("CUDA graph memory: from captures traced on an H200, good to 25 % there, taken as 50 % elsewhere")
     return tuple(lines)
