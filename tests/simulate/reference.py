@@ -166,7 +166,7 @@ class Reference:
             new = min(new, self.budget, self.room - slots, self.c.max_model_len - 1 - req.computed)
             if self.c.aligned:
                 junction = req.junction if self.c.split != "common" else 0
-                new = aligned_chunk(self.c, req.computed, new, req.job.prompt, req.tokens, junction)
+                new = aligned_chunk(self.c, self.c.block, req.computed, new, req.job.prompt, req.tokens, junction)
             if new <= 0:
                 index += 1
                 continue
@@ -228,7 +228,7 @@ class Reference:
             new = min(new, room)
             if self.c.aligned:
                 padded = new
-                new = aligned_chunk(self.c, cached, new, req.job.prompt, req.tokens, req.junction)
+                new = aligned_chunk(self.c, self.c.block, cached, new, req.job.prompt, req.tokens, req.junction)
                 if not new:
                     break
                 if drafts and new != padded and self.c.pad_drafts == "any":

@@ -347,13 +347,14 @@ class Blocks:
             return
         for i, group in enumerate(self.groups):
             keys = block_keys(req.job, group.block_size, tokens)
-            sure = cacheable(self.c, group, tokens, self.hybrid)
+            sure = cacheable(self.c, self.c.block, group, tokens, self.hybrid)
             first, last = req.keyed[i], sure // group.block_size
-            if self.c.split == "resend" and group.kind == "align" and sure == replayed(self.c, req.job.prompt) > 0:
+            replay = replayed(self.c, self.c.block, req.job.prompt)
+            if self.c.split == "resend" and group.kind == "align" and sure == replay > 0:
                 self.hash(req, i, last - 1, keys)
             if first >= last:
                 continue
-            mask = kept(self.c, group, first, last, req.job.prompt, req.junction)
+            mask = kept(self.c, self.c.block, group, first, last, req.job.prompt, req.junction)
             for j in range(first, last):
                 if mask is None or mask[j - first]:
                     self.hash(req, i, j, keys)

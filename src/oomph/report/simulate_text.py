@@ -10,13 +10,16 @@ from msgspec import to_builtins
 
 from oomph.report.terminal import Style
 from oomph.simulate.api import Held, Load, Setup, Simulation, Target, fails
+from oomph.simulate.build import POSTS, UNSURE, WORST
 from oomph.simulate.result import Result
 
 LIMITS = {
     "blocks": "KV blocks",
-    "max_num_seqs": "max_num_seqs",
-    "max_num_batched_tokens": "max_num_batched_tokens",
+    "max_num_seqs": "one of the max_num_seqs places",
+    "max_num_batched_tokens": "room in the batch (max_num_batched_tokens)",
 }
+SHORT = {"blocks": "KV blocks", "max_num_seqs": "max_num_seqs", "max_num_batched_tokens": "max_num_batched_tokens"}
+PEOPLE = 30  # seconds that a reader takes before the next question, for the number of people
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
@@ -64,13 +67,20 @@ def _held(held: Held, style: Style) -> list[str]:
     promise = f"P95 first token within {t.ttft:g} s" + (f", P95 {t.tpot * 1000:g} ms a token" if t.tpot else "")
     out = []
     if held.users:
-        out.append(f"  {style.good(f'{held.users:,} USERS')} at a time   ({promise}, no preemption)")
+        paused = held.load.arrivals.pause or held.load.shape.turn_pause
+        again = " at a time" if paused else " asking without a pause"
+        out.append(f"  {style.good(f'{held.users:,} USERS')}{again}   ({promise}, no preemption)")
+        out += _people(held)
     else:
         out.append(f"  {style.bad('NOT ONE USER')}   ({promise}, no preemption)")
     if held.breaks:
         out.append(f"  The next one breaks it: {held.breaks}.")
     elif held.users:
         out.append("  More were not tried.")
+    if held.high:
+        same = held.low == held.high
+        users = f"{held.low:,} to {held.high:,} users" if not same else "the same number"
+        out.append(f"  If every step takes {UNSURE:g} times longer or shorter: {users}.")
     printed = held.setup.plan.kv
     if printed is not None and held.result is not None:
         logged = held.setup.built.cache.max_concurrency
@@ -78,6 +88,16 @@ def _held(held: Held, style: Style) -> list[str]:
         out.append(f'  The log will say "{logged:.2f}x" for {length:,} tokens per request: another question.')
     result = held.result or held.beyond
     return [*out, "", *_figures(result), "", *_picture(result), ""] if result is not None else out
+
+
+def _people(held: Held) -> list[str]:
+    """The same load as people make it: who reads for half a minute asks that much less often."""
+    r, load = held.result, held.load
+    if r is None or not held.setup.timed or load.arrivals.pause or load.shape.turn_pause or not r.latency.mean:
+        return []
+    people = held.users * (1 + PEOPLE / r.latency.mean)
+    digits = max(0, len(str(int(people))) - 2)
+    return [f"  About {round(people, -digits):,.0f} people who read {PEOPLE} s between questions (--think {PEOPLE})."]
 
 
 def _run(sim: Simulation, style: Style) -> list[str]:
@@ -103,20 +123,21 @@ def _figures(r: Result) -> list[str]:
     out.append(row("a token", *(_seconds(v) for v in (r.tpot.p50, r.tpot.p95, r.tpot.p99))))
     out.append(row("in the queue", *(_seconds(v) for v in (r.queue.p50, r.queue.p95, r.queue.p99))))
     out.append("")
+    each = f" ({1 / r.tpot.p50:,.3g} to each)" if r.tpot.p50 else ""
     out.append(
-        f"  {r.output_tokens_per_second:,.0f} tokens/s out, {r.prompt_tokens_per_second:,.0f} in; "
+        f"  {r.output_tokens_per_second:,.0f} tokens/s out{each}, {r.prompt_tokens_per_second:,.0f} in; "
         f"{r.mean_running:.1f} running on average, {r.max_running:,} at most; "
         f"{r.done:,} requests in {_seconds(r.seconds)}"
     )
     cached = f", {r.cached_share:.0%} of the prompt tokens from the prefix cache" if r.cached_share else ""
     out.append(
         f"  KV cache {r.kv_mean:.0%} full on average, {r.kv_peak:.0%} at most{cached}; "
-        + (f"{r.preemptions:,} preemptions" if r.preemptions else "no preemption")
+        + (f"{r.preemptions:,} preemption{'s' if r.preemptions > 1 else ''}" if r.preemptions else "no preemption")
     )
-    if r.binds:
-        share = sum(r.binds.values())
+    share = sum(r.binds.values())
+    if share >= 0.005:
         main = max(r.binds, key=lambda k: r.binds[k])
-        out.append(f"  Requests waited {share:.0%} of the time, mostly for {LIMITS.get(main, main)}")
+        out.append(f"  Somebody waited {share:.0%} of the time, mostly for {LIMITS.get(main, main)}")
     return out
 
 
@@ -161,7 +182,7 @@ def _sweep(rows: list[tuple[int, Result]], target: Target, style: Style) -> list
     )  # fmt: skip
     out = [f"  {heads}  waits for"]
     for n, r in rows:
-        waits = LIMITS[max(r.binds, key=lambda k: r.binds[k])] if r.binds else ""
+        waits = SHORT[max(r.binds, key=lambda k: r.binds[k])] if r.binds else ""
         line = (
             f"  {n:>6,}{_seconds(r.ttft.p95):>13}{_seconds(r.tpot.p95):>10}{r.output_tokens_per_second:>10,.0f}"
             f"{r.mean_running:>9.1f}{r.kv_peak:>6.0%}{r.preemptions:>11,}  {waits}"
@@ -201,9 +222,11 @@ def _foot(setup: Setup) -> list[str]:
     else:
         out.append(
             f"  Times: a roofline at {f.bandwidth:.0%} of bandwidth, {f.compute:.0%} of FLOP/s, {f.overhead_ms:g} ms a"
-            " step, not measured: allow a factor of 1.5"
+            f" step; nine in ten of {POSTS} posted speeds"
         )
-        out.append("  (--measured makes it yours). Who runs and who waits follows vLLM's own rules.")
+        out.append(
+            f"  are within a factor of {UNSURE:g} of it (--measured makes it yours). Who runs and waits is vLLM's rule."
+        )
     return [*out, *(f"  {n[0].upper()}{n[1:]}." for n in setup.built.notes), ""]
 
 
@@ -224,6 +247,8 @@ def to_json(made: Any) -> dict[str, Any]:
             **_setup_json(made.setup, made.load),
             "target": to_builtins(made.target),
             "users": made.users,
+            "users_low": made.low,
+            "users_high": made.high,
             "breaks": made.breaks,
             "result": to_builtins(made.result),
             "beyond": to_builtins(made.beyond),
@@ -248,7 +273,10 @@ def _setup_json(setup: Setup, load: Load) -> dict[str, Any]:
         "model": d.model,
         "gpus": [g.name for g in d.gpus],
         "scheduler": to_builtins(c),
-        "time": {"timed": setup.timed, "calibrated": setup.calibrated, **to_builtins(setup.factors)},
+        "time": {
+            "timed": setup.timed, "calibrated": setup.calibrated, **to_builtins(setup.factors),
+            "unsure": {"nine_of_ten": UNSURE, "worst": WORST, "posts": POSTS},
+        },
         "load": to_builtins(load),
         "notes": list(setup.built.notes),
     }

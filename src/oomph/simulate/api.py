@@ -18,12 +18,12 @@ from oomph.errors import CommandError
 from oomph.facts.vllm.scheduler import rules
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
-from oomph.simulate.build import Built, Factors, build
+from oomph.simulate.build import UNSURE, Built, Factors, build
 from oomph.simulate.loop import Loop
 from oomph.simulate.result import Collector, Result
 from oomph.simulate.workloads import Arrivals, Drawn, Shape, Traced, shape
 
-PER_USER = 20  # requests of each user in a run, if nobody says how many
+PER_USER = 20  # requests of each user in a run, if nobody says how many; whole conversations, at least three
 OPEN_SECONDS = 120  # of an open load, if nobody says how many requests
 MOST_USERS = 4096
 BLOCKS_UP_TO = 3_000_000  # tokens of a load without shared prefixes whose blocks are followed if it preempts
@@ -73,6 +73,8 @@ class Held(Struct, frozen=True):
     beyond: Result | None  # at the first number that fails
     breaks: str = ""  # what fails there
     runs: int = 0
+    low: int = 0  # users, if every step takes UNSURE times longer; 0 = not asked
+    high: int = 0  # ... or shorter
 
 
 def prepare(
@@ -155,15 +157,27 @@ def _workload(setup: Setup, load: Load) -> Drawn | Traced:
         return read_trace(load.trace)
     a, requests = load.arrivals, load.requests
     if not requests:
-        requests = a.users * PER_USER * load.shape.turns if a.users else max(200, round(a.rate * OPEN_SECONDS))
+        turns = load.shape.turns
+        each = max(3, -(-PER_USER // turns)) * turns
+        requests = a.users * each if a.users else max(200, round(a.rate * OPEN_SECONDS))
     return Drawn(load.shape, a, requests, load.seed)
 
 
 def spread(setup: Setup, load: Load) -> Load:
-    """Users that come in over the time of one answer, so that a run is not judged by its first instant."""
-    alone = replace(load, arrivals=Arrivals(users=1), requests=3)
-    seconds = simulate(setup, alone).latency.mean
-    return replace(load, arrivals=replace(load.arrivals, spread=max(0.1, seconds)))
+    """Users that come in over the time of one answer, and no faster than their prompts are read, so that a run is not
+    judged by its first instant."""
+    return _spread(load, *_alone(setup, load))
+
+
+def _alone(setup: Setup, load: Load) -> tuple[float, float]:
+    """Seconds of one answer, and to its first token, with nobody else there."""
+    result = simulate(setup, replace(load, arrivals=Arrivals(users=1), requests=3))
+    return result.latency.mean, result.ttft.mean
+
+
+def _spread(load: Load, answer: float, first: float) -> Load:
+    seconds = max(0.1, answer, load.arrivals.users * first)
+    return replace(load, arrivals=replace(load.arrivals, spread=seconds))
 
 
 def fails(result: Result, target: Target) -> str:
@@ -173,7 +187,8 @@ def fails(result: Result, target: Target) -> str:
     if result.rejected:
         return "requests longer than max_model_len"
     if result.preemptions > target.preemptions:
-        return f"{result.preemptions} preemptions: KV blocks run out while tokens are generated"
+        times = "1 preemption" if result.preemptions == 1 else f"{result.preemptions:,} preemptions"
+        return f"{times}: KV blocks run out while tokens are generated"
     if result.ttft.p95 > target.ttft:
         waits = max(result.binds, key=lambda k: result.binds[k]) if result.binds else ""
         behind = {
@@ -188,15 +203,27 @@ def fails(result: Result, target: Target) -> str:
 
 
 def search(setup: Setup, load: Load, target: Target, most: int = MOST_USERS) -> Held:
-    """Doubling, then bisection: more users never make an answer quicker."""
-    load = spread(setup, load)
+    """The most users that keep the target; and how many if steps take UNSURE times longer, or shorter."""
+    held = _search(setup, load, target, most)
+    if not setup.timed or setup.calibrated or not held.users:
+        return held
+    low = _search(slowed(setup, UNSURE), load, target, held.users, held.users, 0.05).users
+    high = held.users
+    if held.beyond is not None and held.beyond.preemptions <= target.preemptions:  # else memory is what ends it
+        high = _search(slowed(setup, 1 / UNSURE), load, target, most, held.users, 0.05).users
+    return replace(held, low=min(low, held.users), high=max(high, held.users))
+
+
+def _search(setup: Setup, load: Load, target: Target, most: int, first: int = 1, within: float = 0.0) -> Held:
+    """Doubling or halving from `first`, then bisection to `within` a share: more users make no answer quicker."""
+    alone = _alone(setup, load)
     good, bad, runs = 0, 0, 0
     best: Result | None = None
     beyond: Result | None = None
     breaks = ""
-    n = 1
-    while n <= most and not (bad and bad - good <= 1):
-        at = replace(load, arrivals=replace(load.arrivals, users=n, rate=0.0))
+    n = first
+    while 1 <= n <= most and not (bad and bad - good <= max(1, int(within * bad))):
+        at = _spread(replace(load, arrivals=replace(load.arrivals, users=n, rate=0.0)), *alone)
         result = simulate(setup, at, most_preemptions=target.preemptions)
         runs += 1
         why = fails(result, target)
@@ -206,6 +233,11 @@ def search(setup: Setup, load: Load, target: Target, most: int = MOST_USERS) -> 
             good, best = n, result
         n = (good + bad) // 2 if bad else 2 * n
     return Held(setup, load, target, good, best, beyond, breaks, runs)
+
+
+def slowed(setup: Setup, factor: float) -> Setup:
+    """The same deployment with steps that take `factor` times as long."""
+    return replace(setup, built=replace(setup.built, time=setup.built.time.scaled(factor)))
 
 
 def run(
@@ -247,8 +279,9 @@ def held(
 
 
 def sweep(setup: Setup, load: Load, users: Sequence[int]) -> list[tuple[int, Result]]:
-    load = spread(setup, load)
-    return [(n, simulate(setup, replace(load, arrivals=replace(load.arrivals, users=n, rate=0.0)))) for n in users]
+    alone = _alone(setup, load)
+    loads = [_spread(replace(load, arrivals=replace(load.arrivals, users=n, rate=0.0)), *alone) for n in users]
+    return [(n, simulate(setup, at)) for n, at in zip(users, loads)]
 
 
 def parse_sweep(text: str) -> list[int]:

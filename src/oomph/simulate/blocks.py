@@ -94,7 +94,7 @@ class Free:
 class BlockPool(Free):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self.groups = config.expanded()
+        self.groups, self.block = config.expanded(), config.block
         self.capped = config.gate == "capped"
         self.caching = config.prefix_caching and all(g.kind != "state" for g in self.groups)
         self.hybrid = len(self.groups) > 1
@@ -146,6 +146,7 @@ class BlockPool(Free):
         for i in range(len(hits)):
             self._grow(req, i, slots, main, False)
         req.next_slots = req.next_skip = req.next_key = 0
+        req.tails = []
         self.remember(req, min(main, req.tokens))
         return True
 
@@ -246,22 +247,28 @@ class BlockPool(Free):
 
     def remember(self, req: Live, tokens: int) -> None:
         """From now on others find these blocks."""
-        if not self.caching or tokens < req.next_key:
+        if not self.caching:
+            return
+        if tokens < req.next_key:
+            for i, j, key in req.tails:
+                if req.blocks[i][j] is not self.null:
+                    self.this_step.add(key)
             return
         c, edge = self.c, 1 << 60
+        req.tails = []
         for i, g in enumerate(self.groups):
-            sure = cacheable(c, g, tokens, self.hybrid)
+            sure = cacheable(c, self.block, g, tokens, self.hybrid)
             first, last = req.keyed[i], sure // g.block_size
-            tail = c.split == "resend" and g.kind == "align"
-            if tail and sure == replayed(c, req.job.prompt) > 0:
+            if c.split == "resend" and g.kind == "align" and sure == replayed(c, self.block, req.job.prompt) > 0:
                 self._hash(req, i, last - 1)
+                req.tails.append((i, last - 1, (i, self.keys(req, g.block_size)[last - 1])))
             if first < last:
-                mask = kept(c, g, first, last, req.job.prompt, req.junction)
+                mask = kept(c, self.block, g, first, last, req.job.prompt, req.junction)
                 for j in range(first, last):
                     if mask is None or mask[j - first]:
                         self._hash(req, i, j)
                 req.keyed[i] = last
-            edge = min(edge, 0 if tail else (req.keyed[i] + 1) * g.block_size)
+            edge = min(edge, (tokens // g.block_size + 1) * g.block_size)
         req.next_key = edge
 
     def _hash(self, req: Live, i: int, j: int) -> None:

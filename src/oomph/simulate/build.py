@@ -23,16 +23,18 @@ from oomph.simulate.config import Config, Group
 from oomph.simulate.timing import MILLISECOND, RECURRENT, SECOND, StepTime, unit
 from oomph.units import cdiv
 
+UNSURE, WORST, POSTS = 1.3, 1.9, 19  # posted speeds (tools/accuracy_speed.py): nine of ten, and all, within a factor
+
 
 class Factors(Struct, frozen=True):
-    """How much of a card's peak a step reaches, and what it costs besides. Not measured: typical of published
-    roofline studies of decoding (70-85 % of bandwidth) and of prefill (40-60 % of FLOP/s); --measured replaces them."""
+    """How much of a card's peak a step reaches, and what it costs besides. Typical of published roofline studies of
+    decoding (70-85 % of bandwidth) and of prefill (40-60 % of FLOP/s), fitted to nothing; --measured replaces them."""
 
     bandwidth: float = 0.75
     compute: float = 0.5
     link: float = 0.6
     overhead_ms: float = 1.5  # a step outside its kernels: scheduling, sampling, launches
-    eager_layer_ms: float = 0.08  # more for each layer without CUDA graphs
+    eager_layer_ms: float = 0.16  # more for each layer without CUDA graphs: about 11 calls of 15 us from Python
     reduce_us: float = 12.0  # latency of one all-reduce
     scale: float = 1.0  # by which --measured corrected all of it
 

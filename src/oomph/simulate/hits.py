@@ -19,6 +19,7 @@ class Hits:
         self.pool, self.c = pool, pool.c
         kinds = sorted(dict.fromkeys(pool.groups), key=lambda g: g.kind != "full")
         self.kinds = [(g, [i for i, other in enumerate(pool.groups) if other == g]) for g in kinds]
+        self.block = pool.block
         self.sizes = {g.block_size for g in kinds}
         self.simple = len(kinds) == 2 and kinds[0].kind == "full"
         self.asked: tuple[Live | None, int, int] = (None, 0, 0)
@@ -86,7 +87,7 @@ class Hits:
                 return hits, length, longest
 
     def _longest(self, req: Live, group: Group, ids: list[int], length: int, drop: bool) -> Tables:
-        size, align, null = group.block_size, self.c.block, self.pool.null
+        size, align, null = group.block_size, self.block, self.pool.null
         keys = self.pool.keys(req, size)
         count = min(length // size, req.tokens // size)
         columns: Tables = []  # one for each block index from `begin`
@@ -115,7 +116,7 @@ class Hits:
 
     def _in_window(self, group: Group, ids: list[int], keys: list[int], count: int, drop: bool) -> tuple[int, Tables]:
         """From right to left: the last run of blocks that fills a window; a shorter run counts only at the start."""
-        size, align = group.block_size, self.c.block
+        size, align = group.block_size, self.block
         wanted = cdiv(group.span - 1, size) + drop
         short = drop and self.c.eagle in ("once", "past")
         run: Tables = []

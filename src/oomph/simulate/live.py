@@ -18,7 +18,7 @@ class Live:
         "blocks", "cached", "chunking", "computed", "decodes", "drafts", "finish", "first_token", "frees", "gone",
         "grows", "in_flight", "job", "junction", "k0", "keyed", "keys", "last_state", "lens", "lone", "next_key",
         "next_skip", "next_slots", "order", "output", "placeholders", "preemptions", "reached", "real", "retired",
-        "skips", "stale", "started", "tokens", "waiting", "warm",
+        "skips", "stale", "started", "tails", "tokens", "waiting", "warm",
     )  # fmt: skip
 
     def __init__(self, job: Job, output: int) -> None:
@@ -42,6 +42,7 @@ class Live:
         self.last_state: list[int] = []
         self.retired: list[int] = []
         self.keys: dict[int, list[int]] = {}  # by block size: the hashes of its chain's blocks
+        self.tails: list[tuple[int, int, tuple[int, int]]] = []  # states that get their hash again in every step
         self.next_slots = self.next_skip = self.next_key = 0  # until which slot and token nothing changes
         self.k0 = 0  # steady: computed = step - k0
         self.finish = 0  # steady: the step that samples the last token

@@ -1,5 +1,5 @@
 """Two rules of vLLM's prefix cache: where a prefill of recurrent layers stops, and which blocks of a window or of
-recurrent layers are worth a hash."""
+recurrent layers are worth a hash. `block` is Config.block."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from oomph.units import cdiv
 PATIENCE = 8  # starts without a new token after which a request that has the whole pool to itself is given up
 
 
-def aligned_chunk(c: Config, start: int, new: int, prompt: int, tokens: int, junction: int) -> int:
+def aligned_chunk(c: Config, block: int, start: int, new: int, prompt: int, tokens: int, junction: int) -> int:
     """_mamba_block_aligned_split (scheduler.py:255, 0.21.0; :448, 0.32.0): a state is kept where a chunk ends, so a
     chunk ends at a block's end; the last block of a prompt is a chunk of its own. 0: not in this step."""
     stop = max(prompt, tokens - 1)
     if start >= stop:
         return new
-    block = c.block
     spare = 1 if c.split == "resend" and not c.drop_last_hit else 0  # the same prompt again recomputes its last token
     last = (tokens - spare) // block * block
     if c.drop_last_hit:
@@ -46,16 +45,16 @@ def aligned_chunk(c: Config, start: int, new: int, prompt: int, tokens: int, jun
     return max(end - start, 0)
 
 
-def cacheable(c: Config, group: Group, computed: int, hybrid: bool) -> int:
+def cacheable(c: Config, block: int, group: Group, computed: int, hybrid: bool) -> int:
     """Tokens of which blocks may get a hash: with several groups, what a hit could reach (0.23+,
     HybridKVCacheCoordinator.cache_blocks); EAGLE matches one block further and drops it."""
     if c.kept == "all" or not hybrid:
         return computed
-    whole = computed // c.block * c.block
+    whole = computed // block * block
     return min(computed, whole + group.block_size) if c.drop_last_hit and whole else whole
 
 
-def kept(c: Config, group: Group, first: int, last: int, prompt: int, junction: int) -> list[bool] | None:
+def kept(c: Config, block: int, group: Group, first: int, last: int, prompt: int, junction: int) -> list[bool] | None:
     """reachable_block_mask: which of the blocks first .. last - 1 get a hash; None: all of them. A window needs only
     the blocks before a point where a hit can end. Since 0.29 (prefix_cache_retention_interval 0) that is only the end
     of the prompt, and where other requests were seen to branch off."""
@@ -63,7 +62,7 @@ def kept(c: Config, group: Group, first: int, last: int, prompt: int, junction: 
         return None
     if group.kind != "window" and c.kept != "replay":
         return None
-    size, block = group.block_size, c.block
+    size = group.block_size
     mask = [False] * (last - first)
     shift = 1 if c.drop_last_hit and group.kind == "window" else 0
     wanted = cdiv(group.span - 1, size) + shift if group.kind == "window" else 1
@@ -72,7 +71,7 @@ def kept(c: Config, group: Group, first: int, last: int, prompt: int, junction: 
         if wanted >= segment:
             return None
         return [i >= shift and (i - shift) % segment >= segment - wanted for i in range(first, last)]
-    for boundary in [*_replays(c, prompt), junction]:
+    for boundary in [*_replays(c, block, prompt), junction]:
         end = boundary // block * block // size + shift
         if boundary:
             for i in range(max(first, end - wanted), min(last, end)):
@@ -80,17 +79,16 @@ def kept(c: Config, group: Group, first: int, last: int, prompt: int, junction: 
     return mask
 
 
-def _replays(c: Config, prompt: int) -> list[int]:
+def _replays(c: Config, block: int, prompt: int) -> list[int]:
     """replay_boundaries: where the same prompt, or a longer one, can resume."""
     if not c.drop_last_hit or c.replays == 1:
         return [prompt - 1]
-    block = c.block
     return [max((prompt - 1) // block * block - block, 0), max(prompt // block * block - block, 0)]
 
 
-def replayed(c: Config, prompt: int) -> int:
+def replayed(c: Config, block: int, prompt: int) -> int:
     """Where a prompt's last state is kept; 0.32 gives it a hash again in every step that stays in its block
     (_cache_partial_tail_block), so that who would resume there waits (same_step_waits)."""
     if c.drop_last_hit:
-        return max(prompt // c.block * c.block - c.block, 0)
-    return (prompt - 1) // c.block * c.block
+        return max(prompt // block * block - block, 0)
+    return (prompt - 1) // block * block

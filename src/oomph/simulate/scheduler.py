@@ -46,7 +46,7 @@ class Scheduler:
         self.now = self.preemptions = self.orders = 0
         self.budget = self.room = self.threshold = 0  # left in this step: tokens, places in the batch
         self.binds = ""
-        self.aligned = config.aligned
+        self.aligned, self.block = config.aligned, config.block
 
     def leave(self, req: Live, outcome: str, at: int, output: int) -> None:
         """It is gone, and its user may ask again (loop.py)."""
@@ -108,7 +108,7 @@ class Scheduler:
             new = min(new, self.budget, self.room - slots, c.max_model_len - 1 - req.computed)
             if self.aligned:
                 junction = 0 if c.split == "common" else req.junction
-                new = aligned_chunk(c, req.computed, new, req.job.prompt, req.tokens, junction)
+                new = aligned_chunk(c, self.block, req.computed, new, req.job.prompt, req.tokens, junction)
             if new <= 0:
                 index += 1
                 continue
@@ -225,7 +225,7 @@ class Scheduler:
             new = self.threshold
         new = min(new, room)
         if self.aligned:
-            cut = aligned_chunk(c, cached, new, req.job.prompt, req.tokens, req.junction)
+            cut = aligned_chunk(c, self.block, cached, new, req.job.prompt, req.tokens, req.junction)
             if cut and cut != new and drafts and c.pad_drafts == "any":
                 return 1, 0
             new = cut
@@ -292,6 +292,8 @@ class Scheduler:
             left = req.job.prompt + req.output - (req.computed + 1)
             # frees and growth are regular after a few steps; a window that waits for known tokens needs one more
             if req.warm < self.steady.warm_after or left <= 0 or req.computed + 1 != req.tokens + req.placeholders:
+                break
+            if req.real and not self.steady.ready(req):
                 break
             ready += 1
         if not ready:

@@ -41,6 +41,12 @@ class Steady:
 
     # --- who is in
 
+    def ready(self, req: Live) -> bool:
+        """Whether its blocks are where regular decoding would have put them: a state left over from the prompt, with
+        places without a block after it, is given back only at the end (until 0.30)."""
+        before = req.computed - 1 - self.late
+        return all(len(req.real[i]) == req.lens[i] - self.groups[i].skipped(before) for i in req.real)
+
     def join(self, req: Live) -> None:
         req.k0 = k0 = self.k - req.computed
         self.reqs[req.order] = req

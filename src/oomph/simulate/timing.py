@@ -36,6 +36,15 @@ class StepTime(Struct, frozen=True):
             memory += self.experts * _touched(self.num_experts, self.top_k, tokens) // 10**6
         return memory, self.linear * tokens
 
+    def scaled(self, factor: float) -> StepTime:
+        def by(n: int) -> int:
+            return round(n * factor)
+
+        return StepTime(
+            by(self.base), by(self.weights), by(self.experts), self.num_experts, self.top_k, by(self.linear),
+            tuple(map(by, self.kv)), tuple(map(by, self.attention)),
+        )  # fmt: skip
+
     def step(self, tokens: int, read: list[int], pairs: list[int]) -> int:
         memory, compute = self.fixed(tokens)
         for i, n in enumerate(read):
