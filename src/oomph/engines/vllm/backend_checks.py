@@ -91,6 +91,8 @@ def _combination(b: Backend, q: Query) -> str:
             return "FLASHINFER_MLA_SPARSE SM10 does not support fp8_ds_mla kv-cache dtype"
         case "nope" | "nope_sm10" if q.qk_nope not in b.nope and (q.qk_rope or b.combination == "nope"):
             return _nope_text(b, q.qk_nope)
+        case "nope" | "nope_sm10" if b.sparse and not q.topk:
+            return "FlashInfer MLA Sparse requires model with index_topk config"
         case "tokenspeed" if (q.qk_nope, q.qk_rope, q.v_head) != (128, 64, 128):
             return (
                 "tokenspeed_mla requires DeepSeek R1 MLA dimensions (qk_nope_head_dim=128, qk_rope_head_dim=64, "

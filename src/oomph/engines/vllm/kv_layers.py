@@ -48,6 +48,9 @@ def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRul
     chosen: dict[int, Backend] = {}
     plain: dict[int, tuple[Query, Backend]] = {}
     numbers = any(name.isdigit() for name in s.skip_layers) and s.kv_dtype != "auto"
+    for i, q in queries.items():  # layers that keep a plain cache are built before those behind them
+        if numbers and _used(i, facts, s) and str(facts.first_layers[i]) in s.skip_layers:
+            choose(replace(q, kv_dtype="auto"), s.attention_backend)
     for i, q in queries.items():
         m = facts.mixers[i]
         assert isinstance(m, Attention)
@@ -58,9 +61,7 @@ def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRul
             chosen[i] = choose_diff_kv(q, d.diff_kv)
         elif not is_v4(model):
             chosen[i] = choose(q, s.attention_backend)
-            _check_triton_fp8(chosen[i], q, s, d)
-            if q.kv_dtype == "fp8_e5m2" and s.kv_method:  # attention.py:168 (0.21.0) _init_kv_cache_quant
-                raise Refused("ValueError", "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.")
+            _check_fp8(chosen[i], q, s, d)
             if numbers and (d.mla_skip or not q.mla):
                 unquantised = replace(q, kv_dtype="auto")
                 plain[i] = unquantised, choose(unquantised, s.attention_backend)
@@ -116,7 +117,9 @@ def _check_heads(m: Attention, tp: int) -> None:
         raise Refused("AssertionError", "")
 
 
-def _check_triton_fp8(b: Backend, q: Query, s: Setup, d: Defaults) -> None:
+def _check_fp8(b: Backend, q: Query, s: Setup, d: Defaults) -> None:
+    if q.kv_dtype == "fp8_e5m2" and s.kv_method:  # attention.py:168 (0.21.0) _init_kv_cache_quant
+        raise Refused("ValueError", "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.")
     asked = b.name == "TRITON_ATTN" or (b.name == "TRITON_MLA" and d.triton_mla_fp8_text)
     if not asked or not d.triton_fp8_text or not q.kv_dtype.startswith("fp8") or s.sm >= 89:
         return

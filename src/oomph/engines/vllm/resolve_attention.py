@@ -102,6 +102,8 @@ def forced_backend(
     """(backend, FlashAttention version) that the user or Gemma4Config sets."""
     config, backend = _asked_backend(flags)
     fa = int(config.get("flash_attn_version") or 0)
+    if kv_dtype.startswith("turboquant_") and d.turboquant_fa2:
+        fa = 2
     if not model.architecture.startswith("Gemma4") or len(facts.head_sizes) < 2:
         return backend, fa
     if d.gemma4 == "triton":

@@ -99,8 +99,10 @@ def verify_parallel(model: Model, facts: ModelFacts, flags: Mapping[str, Any], v
         )
     if int(flags.get("pipeline_parallel_size", 1)) > 1 and model.architecture in NO_PIPELINE:
         raise Refused("NotImplementedError", NO_PIPELINE_REFUSAL)
-    if dcp > 1 and not facts.is_mla and facts.num_kv_heads:
+    if dcp > 1 and not facts.is_mla and str(pick(refusals.DCP_TOO_WIDE, version).value):
         heads = facts.num_kv_heads
+        if not heads:  # no attention at all
+            raise Refused("ZeroDivisionError", "integer division or modulo by zero")
         if tp <= heads:
             _refuse(str(pick(refusals.DCP_FEW_RANKS, version).value), tp=tp, kv=heads)
         elif dcp > tp // heads:

@@ -186,6 +186,8 @@ NEMOTRON_STATE = (
 MAMBA_ALL_MODE = (Row(value=1, until="0.32.0"), Row(value=0, since="0.32.0"))
 # A compressed-tensors checkpoint without a kv_cache_scheme takes fp8_e5m2 (attention.py _init_kv_cache_quant).
 E5M2_WITHOUT_SCHEME = (Row(value=0, until="0.24.0"), Row(value=1, since="0.24.0"))
+# engine/arg_utils.py: the layers beside TurboQuant's run on FlashAttention 2
+TURBOQUANT_FA2 = (Row(value=1, until="0.32.0"), Row(value=0, since="0.32.0"))
 TRITON_MLA_FP8_TEXT = (Row(value=0, until="0.26.0"), Row(value=1, since="0.26.0"))
 MAMBA_CACHE_MODES = (Row(value="all align none", until="0.32.0"), Row(value="align none", since="0.32.0"))
 ATTENTION_BACKEND_MM_PREFIX = ("bagel", "gemma3", "molmo2", "moondream3", "paligemma", "umm")

@@ -77,6 +77,7 @@ class Defaults(Struct, frozen=True):
     triton_fp8_text: str
     triton_mla_fp8_text: bool
     e5m2_without_scheme: bool
+    turboquant_fa2: bool
     mamba_cache_modes: tuple[str, ...]
     mm_prefix: bool
     mm_prefix_needs_mm: bool
@@ -172,6 +173,7 @@ def defaults(version: str) -> Defaults:
         triton_fp8_text=str(of(caches.TRITON_FP8_TEXT)),
         triton_mla_fp8_text=yes(caches.TRITON_MLA_FP8_TEXT),
         e5m2_without_scheme=yes(caches.E5M2_WITHOUT_SCHEME),
+        turboquant_fa2=yes(caches.TURBOQUANT_FA2),
         mamba_cache_modes=words(caches.MAMBA_CACHE_MODES),
         mm_prefix=yes(caches.MM_PREFIX),
         mm_prefix_needs_mm=yes(caches.MM_PREFIX_NEEDS_MM),
