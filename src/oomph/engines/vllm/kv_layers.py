@@ -272,4 +272,7 @@ def _layout_name(names: dict[str, int], s: Setup, d: Defaults) -> str:
     if "DEEPSEEK_V4_INDEXER" in names:
         return "BLHNC"
     head_first = s.sm // 10 == 10 and any(n in names for n in ("FLASHINFER", "TRITON_FLASHINFER"))
+    if head_first and "TURBOQUANT" in names:
+        sets = "[['LBHNC', 'BLHNC'], ['LBNHC']]"
+        raise Refused("ValueError", f"No KV cache layout satisfies every supported set: {sets}.")
     return "LBHNC" if head_first else "LBNHC"
