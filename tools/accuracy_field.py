@@ -49,6 +49,8 @@ OURS = ("other", "runtime_request", "host_ram")  # ends that no plan foresees
 def which_release(row: dict[str, Any]) -> tuple[str, str]:
     """(release, how it is known); ("", why not)."""
     said = str(row.get("engine_version") or "")
+    if "patched" in said:
+        return "", "a patched build"
     printed = re.fullmatch(r"v?(0\.\d{1,2}\.\d+)(?:\.post\d+)?(?: \(.*\))?", said)
     if printed:
         return _near(printed[1], "printed")
@@ -137,13 +139,15 @@ def as_row(row: dict[str, Any]) -> dict[str, Any] | str:
     return _parallel(made, row)
 
 
-def _parallel(made: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """Tensor parallelism that nobody told: from rank names, or from the loading GiB if one size alone explains it."""
+def _parallel(made: dict[str, Any], row: dict[str, Any]) -> dict[str, Any] | str:
+    """Tensor parallelism that nobody told: from rank names, or from the loading GiB if one size alone explains it.
+    A loading GiB far below that of one GPU, and of no other number either, shows that flags were left out."""
     if "parallel" in made["flags"] or row.get("tp"):
         return made
     ranks = [int(n) for n in re.findall(r"Worker_TP(\d+)", row.get("log") or "")]
     top = max(ranks, default=0)
     sizes = [1 << top.bit_length()] if top else []
+    alone = 0.0
     if not sizes and "weights_gib" in made:
         for tp in (1, 2, 4, 8):
             trial = {**made, "flags": f"{made['flags']} --tensor-parallel-size {tp}"}
@@ -151,8 +155,12 @@ def _parallel(made: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
                 plan = run(field_truth.deployment(trial), field_truth.model(trial))
             except OomphError:
                 break
-            if plan.ranks and abs(plan.ranks[0].terms["weights"].bytes / GIB / made["weights_gib"] - 1) <= 0.01:
+            off = plan.ranks[0].terms["weights"].bytes / GIB / made["weights_gib"] if plan.ranks else 0.0
+            alone = alone or off
+            if abs(off - 1) <= 0.01:
                 sizes.append(tp)
+        if not sizes and alone > 1.5:
+            return "spread over GPUs by flags that are not told"
     if sizes and sizes != [1] and len(sizes) == 1:
         made["flags"] += f" --tensor-parallel-size {sizes[0]}"
         made["inferred"] = "; ".join(filter(None, (made.get("inferred"), f"tensor parallel size {sizes[0]}")))
