@@ -82,7 +82,7 @@ def graph(w: Width, s: Settings, cells: int, window_cells: int) -> Graph:
         0 if s.flash_attn else u * w.value * 8 * caches,
         w.experts_used > 0,
         (w.recurrent * u + w.carried * s.n_seq_max) * F32,
-        (w.per_layer + w.altup + (w.embd if w.per_layer else 0)) * u * F32,
+        (w.per_layer + w.kept + (w.embd if w.per_layer else 0)) * u * F32,
         w.per_layer * u * F32,
         w.carried * s.n_seq_max * F32,
     )

@@ -20,6 +20,8 @@ INPUT = -1
 EVERYWHERE = -2  # one copy on each device that has layers (TENSOR_DUPLICATED: rope_freqs)
 _INPUTS = ("token_embd", "per_layer_token_embd", "position_embd", "token_types")
 _FIRST = ("per_layer_model_proj", "per_layer_proj_norm")  # loaded as a part of layer 0
+# one hidden state more is kept: by its model_type in either format
+_KEEPS = frozenset(("cohere2", "cohere2moe", "falcon", "nemotron_h", "nemotron_h_moe"))
 _EVERYWHERE = ("rope_freqs", "rope_factors_long", "rope_factors_short")
 
 
@@ -95,7 +97,7 @@ class Width(Struct, frozen=True):
     experts_used: int = 0
     gated: bool = True  # gate and up, and their product
     per_layer: int = 0  # Gemma: the token's own input of each layer, all layers together
-    altup: int = 0  # Gemma 3n: hidden states that are kept side by side, and one layer's own input, twice
+    kept: int = 0  # Gemma 3n: hidden states side by side, and one layer's own input, twice; others: one hidden state
     before: int = 0  # Llama 4 weighs the experts' input, not their output
     latent_query: int = 0  # MLA: heads x (nope + rope), beside the query in the latent space
     recurrent: int = 0  # what a recurrent layer holds of each token
@@ -135,7 +137,7 @@ def width_of(model: Model, tensors: tuple[Tensor, ...]) -> Width:
         used if isinstance(used, int) and expert_ff else 0,
         gated or up > ff,  # Phi-3: gate and up in one
         per_layer,
-        _altup(model, tensors, per_layer),
+        _kept(model, tensors, per_layer),
         model.hidden_size if model.model_type == "llama4" or model.architecture.startswith("Llama4") else 0,
         max(
             (a.num_heads * (a.qk_nope_head_dim + a.qk_rope_head_dim) for a in attentions if a.kind == "mla"), default=0
@@ -145,10 +147,10 @@ def width_of(model: Model, tensors: tuple[Tensor, ...]) -> Width:
     )
 
 
-def _altup(model: Model, tensors: tuple[Tensor, ...], per_layer: int) -> int:
-    if not any(t.name.startswith("altup_") for t in tensors):
-        return 0
-    return 4 * model.hidden_size + 2 * per_layer // max(len(model.layers), 1)
+def _kept(model: Model, tensors: tuple[Tensor, ...], per_layer: int) -> int:
+    if any(t.name.startswith("altup_") for t in tensors):
+        return 4 * model.hidden_size + 2 * per_layer // max(len(model.layers), 1)
+    return model.hidden_size if model.model_type in _KEEPS else 0
 
 
 def _recurrent(model: Model) -> tuple[int, int]:
