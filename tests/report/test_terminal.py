@@ -51,3 +51,9 @@ def test_a_bar_is_as_wide_as_it_may_be():
         over = bar([("weights", 30 * gib)], 24 * gib, style, 70)
         assert "!!" in over and "." not in over.partition("]")[0].replace("30.0", "")
     assert len({sign for sign, _, _ in PARTS.values()}) >= 6
+
+
+@given(st.lists(st.integers(0, 1 << 40), min_size=5, max_size=5), st.integers(1 << 30, 1 << 38), st.integers(60, 110))
+def test_no_bar_is_wider_than_the_screen(parts, total, width):
+    names = ("context", "weights", "activations", "graphs", "KV")
+    assert length(bar(list(zip(names, parts, strict=True)), total, PLAIN, width)) <= width

@@ -49,7 +49,7 @@ def advice(plan: Plan, style: Style, width: int) -> list[str]:
 
 def rows(head: str, found: list[tuple[str, str]], style: Style, width: int) -> list[str]:
     """What to write on the left, as wide as the longest of them, what it gives on the right."""
-    widest = min(44, max((len(label) for label, _ in found), default=0))
+    widest = min(max(44, width // 2), max((len(label) for label, _ in found), default=0))
     below = INDENT + widest + 2 if width - INDENT - widest > 30 else INDENT + 2
     lines = []
     for i, (label, effect) in enumerate(found):

@@ -67,7 +67,10 @@ def bar(parts: Sequence[tuple[str, int]], total: int, style: Style, width: int) 
     end = "!!" if used > total else ""
     room = max(16, width - len(said) - len(end) - 2)
     scale = room / max(used, total)
-    cells = "".join(_cell(name, n, round(n * scale), style) for name, n in parts)
+    ends = [round(sum(n for _, n in parts[: i + 1]) * scale) for i in range(len(parts))]  # no rounding adds up
+    cells = "".join(
+        _cell(name, n, end - begin, style) for (name, n), begin, end in zip(parts, [0, *ends], ends, strict=False)
+    )
     free = max(0, room - length(cells)) if used <= total else 0
     return f"[{cells}{'.' * free}]{style.bad(end)}{said}"
 

@@ -9,7 +9,7 @@ from typing import TextIO
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term
 from oomph.ir.plan import Plan
-from oomph.report.advice_text import ROLES, advice, role
+from oomph.report.advice_text import advice, role
 from oomph.report.bars import alike, bars
 from oomph.report.ledger_text import ledger
 from oomph.report.terminal import INDENT, Style, clean, columns, folded, title
@@ -116,7 +116,7 @@ def _figures(plan: Plan, style: Style) -> list[str]:
 def activation_words(terms: Mapping[str, Term]) -> str:
     """Where the profiling peak is, in words."""
     why = terms["activation_peak"].why.replace("peak at: ", "")
-    if why in ROLES:
+    if why.replace("_", "").isalpha():  # the part of the model where it is
         return f"in the {role(why)}"
     return why.replace("compile cache is empty", "a first start: no compile cache") or "in the profiling run"
 
