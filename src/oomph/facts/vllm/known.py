@@ -242,6 +242,11 @@ KNOWN = (
     Known(architecture="MuseGlimmerForConditionalGeneration", since="0.28.0"),
     Known(architecture="MiniMaxM3SparseForConditionalGeneration", since="0.24.0"),
     Known(architecture="Step3p7FlashForCausalLM", since="99.0.0"),
+    # its model type has a config class since then, but no class of this name (registry.py goes on to list them all)
+    Known(
+        architecture="Step3p7FlashForCausalLM", until="0.23.0",
+        text="Model architectures ['Step3p7FlashForCausalLM'] are not supported for now.",
+    ),
     Known(architecture="MiniMaxM3ForCausalLM", since="99.0.0"),
 )  # fmt: skip
 
