@@ -30,7 +30,9 @@ CLOSE = 6  # candidates closer than this are not told apart
 
 
 # lines that no engine prints and that are worth an answer all the same
-ALONE = frozenset({"torch_oom", "cuda_error_oom", "host_kill", "container_kill", "ray_kill", "driver_oom"})
+ALONE = frozenset(
+    {"torch_oom", "cuda_error_oom", "host_kill", "container_kill", "ray_kill", "driver_oom", "shm_full", "nccl_oom"}
+)
 
 
 class EngineInfo(Struct, frozen=True):

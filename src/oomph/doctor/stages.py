@@ -275,6 +275,7 @@ def _after(reached: StageName, failure: Observation, before: Sequence[Observatio
 FULL = 0.965  # of a card, allocated by PyTorch: above every budget people set, so no KV cache was ever sized
 
 
+BUDGET = 0.93  # vLLM's defaults are 0.90 and 0.92
 UNUSED = 0.003  # of a card, cached and unused: less than that only while parameters are created, one after the other
 
 
@@ -285,7 +286,9 @@ def _guess(failure: Observation) -> StageName:
     if isinstance(tried, int) and isinstance(total, int) and tried >= total * 0.6:
         return "kv_alloc"
     if isinstance(values.get("pools"), int):
-        return "sampler_warmup"
+        # beside graphs and a full KV cache; more than any default budget only with what a request adds
+        above = isinstance(allocated, int) and isinstance(total, int) and allocated > total * BUDGET
+        return "runtime_request" if above else "sampler_warmup"
     if isinstance(allocated, int) and isinstance(total, int) and allocated >= total * FULL:
         cached = values.get("reserved")
         if isinstance(cached, int) and cached < total * UNUSED:

@@ -218,7 +218,7 @@ RUN_TIME = (
     LogRow("kv_alloc_failed", "KVCache allocation failed", r"KVCache allocation failed: Insufficient GPU memory"),  # vllm.rs
     LogRow("workspace_locked", "Workspace is locked", r"Workspace is locked but allocation from .{0,120} requires (?P<need__float>[\d.]+) MB"),
     # never the cause: a parent that reports its child's death
-    LogRow("secondary", "See root cause above", r"Engine core initialization failed\. See root cause above"),
+    LogRow("secondary", "ngine core initialization failed", r"[Ee]ngine core initialization failed"),
     LogRow("secondary", "EngineDeadError", r"EngineDeadError"),
     LogRow("secondary", "EngineCore encountered", r"EngineCore encountered (?:an issue|a fatal error)"),
     LogRow("secondary", "died unexpectedly", r"Worker proc \S{1,40} died unexpectedly"),
