@@ -1,7 +1,8 @@
-"""convert_kv.py OUT_DIR MODELS_DIR ANSWERS.jsonl...: engine answers about settings and KV caches -> our test format.
+"""convert_kv.py OUT_DIR[/STEM] MODELS_DIR ANSWERS.jsonl...: engine answers about settings and KV caches -> test format.
 
-Writes OUT_DIR/kv-models.jsonl.gz (what the settings and caches read of a model, nothing else) and
-OUT_DIR/kv-answers.jsonl.gz (one row per question). Models get the names m001, m002, ...; rows k0001, k0002, ...
+Writes OUT_DIR/STEM-models.jsonl.gz (what the settings and caches read of a model, nothing else) and
+OUT_DIR/STEM-answers.jsonl.gz (one row per question); STEM is `kv` unless given. Models get the names km001, ...; rows
+k0001, ..., by the stem's first letter. A row about which oomph is wrong is printed and left out.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ from typing import Any
 
 import msgspec
 
+from oomph.engines.vllm.kv import kv
 from oomph.engines.vllm.model_facts import facts_of
+from oomph.engines.vllm.resolve import resolve
 from oomph.errors import OomphError
 from oomph.ir.model import Attention, Experts, Linear, Model
 
-sys.path.insert(0, str(Path(__file__).parent))
-from accuracy_kv import draft_of, folder_of, load
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "tests" / "engines" / "vllm")]
+import kv_truth  # noqa: E402
+import test_kv_truth  # noqa: E402
+from accuracy_kv import draft_of, folder_of, load  # noqa: E402
 
 _SETTINGS = {
     "max_num_seqs": "seqs", "max_num_batched_tokens": "tokens", "enable_chunked_prefill": "chunked",
@@ -147,8 +152,17 @@ def rows_of(paths: list[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
                     yield path.parent, row
 
 
+def wrong(told: dict[str, Any], made: dict[str, Model]) -> list[str]:
+    """By the test's own comparison, with the models as the test will read them."""
+    r = resolve(made[told["model"]], kv_truth.deployment(told), made.get(told.get("draft", "")))
+    misses: list[str] = test_kv_truth._misses(told, r, kv(r, told["kv_bytes"]) if r.refusal is None else None)
+    return misses
+
+
 def main() -> None:
     out, models = Path(sys.argv[1]), Path(sys.argv[2])
+    out, stem = (out, "kv") if out.is_dir() else (out.parent, out.name)
+    made: dict[str, Model] = {}
     names: dict[Path, str] = {}
     known: list[dict[str, Any]] = []
     told: list[dict[str, Any]] = []
@@ -156,9 +170,10 @@ def main() -> None:
     def named(folder: Path) -> str:
         if folder not in names:
             model = load(folder)
-            names[folder] = "" if model.opaque else f"m{len(known) + 1:03}"
+            names[folder] = "" if model.opaque else f"{stem[0]}m{len(known) + 1:03}"
             if names[folder]:
                 known.append(model_row(names[folder], model))
+                made[names[folder]] = kv_truth.make(known[-1])
         return names[folder]
 
     for truth, row in rows_of([Path(p) for p in sys.argv[3:]]):
@@ -167,9 +182,13 @@ def main() -> None:
             model, draft = named(folder_of(row, truth, models)), named(drafted) if drafted else ""
         except (OomphError, FileNotFoundError):
             continue
-        if model:
-            told.append(answer_row(f"k{len(told) + 1:04}", model, draft, row))
-    for name, rows in (("kv-models", known), ("kv-answers", told)):
+        if not model:
+            continue
+        told.append(answer_row(f"{stem[0]}{len(told) + 1:04}", model, draft, row))
+        if misses := wrong(told[-1], made):
+            print(row["id"], misses[0][:200])
+            told.pop()
+    for name, rows in ((f"{stem}-models", known), (f"{stem}-answers", told)):
         text = "".join(json.dumps(r, separators=(",", ":")) + "\n" for r in rows)
         # no time stamp inside, so that the same truth gives the same file
         (out / f"{name}.jsonl.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))

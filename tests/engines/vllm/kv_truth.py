@@ -1,4 +1,5 @@
-"""Models and answers of tests/truth/kv-*.jsonl.gz: what vLLM's own code decided (tools/convert_kv.py writes them)."""
+"""Models and answers of tests/truth/kv-*.jsonl.gz and flags-*.jsonl.gz (settings mixed at random): what vLLM's own code
+decided (tools/convert_kv.py writes them)."""
 
 from __future__ import annotations
 
@@ -35,6 +36,8 @@ DOCS = "https://docs.vllm.ai/en/latest/configuration/conserving_memory/"
 
 
 def _lines(name: str) -> list[dict[str, Any]]:
+    if not (TRUTH / f"{name}.jsonl.gz").exists():
+        return []
     with gzip.open(TRUTH / f"{name}.jsonl.gz", "rt") as file:
         return [json.loads(line) for line in file]
 
@@ -84,12 +87,12 @@ def make(row: dict[str, Any]) -> Model:
 
 @cache
 def models() -> dict[str, Model]:
-    return {row["id"]: make(row) for row in _lines("kv-models")}
+    return {row["id"]: make(row) for row in (*_lines("kv-models"), *_lines("flags-models"))}
 
 
 @cache
 def rows() -> list[dict[str, Any]]:
-    return _lines("kv-answers")
+    return [*_lines("kv-answers"), *_lines("flags-answers")]
 
 
 def deployment(row: dict[str, Any]) -> Deployment:
