@@ -32,7 +32,7 @@ class ModelFacts(Struct, frozen=True):
     head_sizes: tuple[int, ...]
     blocked: tuple[Linear | Experts, ...]  # block-quantised FP8 modules, distinct shapes, in the order they are built
     tower_blocked: tuple[tuple[int, Linear], ...]  # the same of encoders, with their heads
-    packed: tuple[Linear, ...]  # the same for packed integer weights
+    packed: tuple[tuple[int, Linear], ...]  # the same for packed integer weights, with the first layer that has each
     packed_experts: tuple[Experts, ...]
 
 
@@ -134,12 +134,15 @@ def _is_blocked(m: Linear | Experts) -> bool:
     return s is not None and s.strategy == "block" and all(s.block) and s.method in ("fp8", "compressed-tensors")
 
 
-def _packed(model: Model) -> tuple[Linear, ...]:
-    seen: dict[tuple[object, ...], Linear] = {}
-    for block in dict.fromkeys(layer.block for layer in model.layers):
-        for m in block.modules:
+def _packed(model: Model) -> tuple[tuple[int, Linear], ...]:
+    seen: dict[tuple[object, ...], tuple[int, Linear]] = {}
+    first: dict[int, Layer] = {}
+    for layer in model.layers:
+        first.setdefault(id(layer.block), layer)
+    for layer in first.values():
+        for m in layer.block.modules:
             if isinstance(m, Linear) and m.scheme is not None and _is_packed(m.scheme):
-                seen.setdefault((m.in_features, m.parts, m.shard), m)
+                seen.setdefault((m.in_features, m.parts, m.shard), (layer.index, m))
     return tuple(seen.values())
 
 

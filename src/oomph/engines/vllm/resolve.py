@@ -264,7 +264,7 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
     verify_layers(model, build_habits, tp=tp, dp=dp, ep=ep)
     verify_blocks(facts, d, build_habits, tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
     verify_groups(facts, r.version, tp=tp, dp=dp, ep=ep)
-    verify_kernels(facts, r.version, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype)
+    verify_kernels(facts, r.version, model.architecture, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype)
     return replace(
         r,
         block_size=made.block_size,

@@ -13,7 +13,7 @@ from msgspec import Struct
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts
 from oomph.engines.vllm.shard import in_features, outs
-from oomph.facts.vllm.kernels import CAPABILITY, KERNELS
+from oomph.facts.vllm.kernels import CAPABILITY, CUT_GROUP, KERNELS
 from oomph.facts.vllm.versions import pick
 from oomph.ir.model import Scheme
 
@@ -49,9 +49,9 @@ class Case(Struct, frozen=True):
         return f"uint{bits}b{1 << bits - 1}" if self.scheme.symmetric else f"uint{bits}"
 
 
-def verify_kernels(facts: ModelFacts, version: str, *, tp: int, sm: int, dtype: str) -> None:
+def verify_kernels(facts: ModelFacts, version: str, architecture: str, *, tp: int, sm: int, dtype: str) -> None:
     kernels = pick(KERNELS, version)
-    for linear in facts.packed if sm >= 60 else ():
+    for index, linear in facts.packed if sm >= 60 else ():
         assert linear.scheme is not None
         sizes = outs(linear, tp)
         case = Case(
@@ -66,6 +66,9 @@ def verify_kernels(facts: ModelFacts, version: str, *, tp: int, sm: int, dtype: 
         if linear.scheme.method == "awq":
             _verify_awq(case)
         elif sizes:
+            if case.cut and kernels.named and linear.scheme.format == "pack-quantized":
+                inner = "language_model.model" if architecture.endswith("ForConditionalGeneration") else "model"
+                raise Refused("ValueError", CUT_GROUP.format(c=case, layer=f"{inner}.layers.{index}.{linear.name}"))
             _verify(case, kernels.names)
 
 

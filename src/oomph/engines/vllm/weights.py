@@ -118,10 +118,13 @@ def _root(block: Block, build: Build, first: bool, last: bool, borrowed: bool) -
             if not is_head and not (first or everywhere):
                 continue
             yield from _vocab(module, build)
-        elif last or (isinstance(module, Param) and module.everywhere and not (borrowed and _is_final(module))):
+        elif last or (first and not _is_final(module)) or _kept(module, borrowed):
             yield from _module(module, build)
-        elif first and not _is_final(module):
-            yield from _module(module, build)
+
+
+def _kept(module: Module, borrowed: bool) -> bool:
+    """On every stage, whoever needs it there."""
+    return isinstance(module, Param) and module.everywhere and not (borrowed and _is_final(module))
 
 
 def _is_final(module: Module) -> bool:
