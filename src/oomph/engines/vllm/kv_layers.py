@@ -24,7 +24,7 @@ from oomph.errors import UnknownCache
 from oomph.facts.vllm.attention import Backend
 from oomph.facts.vllm.defaults import Defaults
 from oomph.facts.vllm.kv import KvRules
-from oomph.ir.model import Attention, Indexer, Layer, Model, State
+from oomph.ir.model import Attention, Indexer, Layer, Mixer, Model, State
 
 STATE_BACKENDS = {
     "mamba1": "MAMBA1_ATTN", "mamba2": "MAMBA2_ATTN", "gdn": "GDN_ATTN", "kda": "GDN_ATTN",
@@ -49,7 +49,8 @@ def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRul
     plain: dict[int, tuple[Query, Backend]] = {}
     numbers = any(name.isdigit() for name in s.skip_layers) and s.kv_dtype != "auto"
     for i, q in queries.items():  # layers that keep a plain cache are built before those behind them
-        if numbers and _used(i, facts, s) and str(facts.first_layers[i]) in s.skip_layers:
+        skipped = numbers and str(facts.first_layers[i]) in s.skip_layers and (d.mla_skip or not q.mla)
+        if skipped and _used(i, facts, s) and not is_v4(model) and not _differs(facts.mixers[i], d):
             choose(replace(q, kv_dtype="auto"), s.attention_backend)
     for i, q in queries.items():
         m = facts.mixers[i]
@@ -57,7 +58,7 @@ def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRul
         if not _used(i, facts, s):
             continue
         _check_heads(m, s.tp)
-        if d.diff_kv and m.kind != "mla" and m.head_dim_v != m.head_dim:
+        if _differs(m, d):
             chosen[i] = choose_diff_kv(q, d.diff_kv)
         elif not is_v4(model):
             chosen[i] = choose(q, s.attention_backend)
@@ -83,6 +84,11 @@ def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRul
     if d.attention_first:
         layers = tuple(sorted(layers, key=lambda m: m.spec.kind == "mamba"))
     return Layout(layers, blocks.block, blocks.mamba, blocks.padded, tuple(names.items()), _layout_name(names, s, d))
+
+
+def _differs(m: Mixer, d: Defaults) -> bool:
+    """K and V of different widths have backends of their own."""
+    return bool(d.diff_kv) and isinstance(m, Attention) and m.kind != "mla" and m.head_dim_v != m.head_dim
 
 
 def _used(index: int, facts: ModelFacts, s: Setup) -> bool:
