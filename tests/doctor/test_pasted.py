@@ -124,3 +124,34 @@ def test_a_running_server(reports: tuple[tuple[int, int, float], ...], words: tu
     result = explain_case(read_case("\n".join(STATS.format(*r) for r in reports) + "\n"))
     assert not result.failed and not result.inferred_reason
     assert all(word in result.cause.text for word in words), result.cause.text
+
+
+@pytest.mark.parametrize(
+    ("log", "wanted"),
+    [
+        ("ERROR 07-07 21:11:20 [core.py:1233] EngineCore encountered a fatal error.", "runtime_request"),
+        ("vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.", "runtime_request"),
+        ("RuntimeError: Engine core initialization failed. Failed core proc(s): {}", "other"),
+        ("> - 2024-06-22T20:16:34.7+00:00 ERROR 06-22 20:16:34 async_llm_engine.py:52]   "
+         'File "/vllm/model_executor/models/llama.py", line 80, in forward', "runtime_request"),
+        ('File "/sglang/srt/mem_cache/memory_pool.py",\nline 499, in _init_mamba_pool\n'
+         "torch.OutOfMemoryError: CUDA out of memory.\nTried to allocate 18.56 GiB.", "kv_alloc"),
+        ("gpu_model_runner.py:5121, in _get_prompt_logprobs_dict\n  logits = self.model.compute_logits(h)\n"
+         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.82 GiB.", "runtime_request"),
+    ],
+)  # fmt: skip
+def test_who_says_it_tells_when(log: str, wanted: str) -> None:
+    assert stage(log) == (True, wanted)
+
+
+def test_killed_behind_an_error_is_the_parent_clearing_up() -> None:
+    log = (
+        "ERROR 05-19 22:17:53 [core.py:386] RuntimeError: shape '[2, 2]' is invalid for input of size 16\n"
+        "CRITICAL 05-19 22:17:53 [core_client.py:359] Got fatal signal from worker processes, shutting down.\nKilled"
+    )
+    result = explain_case(read_case(log + "\n"))
+    assert result.stage != "host_ram" and result.cause.id == "N01"
+    assert stage("INFO 05-19 22:17:53 [gpu_model_runner.py:1] Starting to load model a/b...\nKilled") == (
+        True,
+        "host_ram",
+    )

@@ -14,7 +14,7 @@ from oomph.units import GIB, gib
 # whoever printed one of these was up, or about to be
 READY = ("serving", "engine_ready", "ledger", "stats", "graph_pool", "slept", "sg_ready", "sg_serving", "sg_stats",
          "dumped_step")  # fmt: skip
-REPORTS = ("engine_failed", "secondary", "tr_executor", "sg_exception")
+REPORTS = ("engine_failed", "engine_dead", "secondary", "tr_executor", "sg_exception")
 V0_BLOCK = 16  # config.py CacheConfig.block_size on CUDA, the default of every V0 release
 # A CUDA context and, with several ranks, NCCL's buffers: on the card before the first snapshot, so outside the budget.
 OUTSIDE = GIB // 2

@@ -82,7 +82,7 @@ COMPONENTS: dict[str, StageName] = {
     "KV cache": "kv_alloc", "Additional executor resources": "cudagraph_capture",
 }  # fmt: skip
 # They name the failure but not its kind: used only when nothing above was printed.
-WEAK = ("engine_failed", "secondary", "sg_exception", "tr_executor", "exception", "frame", "dumped_step")
+WEAK = ("engine_failed", "engine_dead", "secondary", "sg_exception", "tr_executor", "exception", "frame", "dumped_step")
 ORDER: tuple[StageName, ...] = (
     "other", "startup_free_memory", "weights_load", "profile_run", "cudagraph_profile", "kv_check", "kv_alloc",
     "cudagraph_capture", "sampler_warmup", "runtime_request", "host_ram",
@@ -176,7 +176,9 @@ def _harmless(o: Observation, done: set[str]) -> bool:
     if o.kind == "kv_need_part":
         return "kv_need" in done or "kv_len_part" not in done
     if o.kind == "sigkill" and (o.text.strip() == "Killed" or "using SIGKILL" in o.text):
-        return bool(done & {"exception", "engine_failed", "secondary"})  # a parent that clears up after an error
+        return bool(
+            done & {"exception", "engine_failed", "engine_dead", "secondary"}
+        )  # a parent that clears up after an error
     return o.kind == "cuda_error_oom" and "Tried to allocate" in o.text
 
 
@@ -224,7 +226,7 @@ def _stage(
     if failure.kind == "sampler_oom":
         # the same words in both passes; without a line before them the second, where everything else is on the card
         return ("profile_run" if reached == "profile_run" else "sampler_warmup"), "message"
-    if reached == "runtime_request" or _serving(failure):
+    if reached == "runtime_request" or _serving(failure) or failure.kind == "engine_dead":
         return "runtime_request", "milestone"  # the server was up
     if failure.kind in ("engine_failed", "secondary"):
         return "other", "guess"  # a child died, of what and doing what is not in the log

@@ -40,7 +40,7 @@ _SGLANG: tuple[tuple[StageName, frozenset[str]], ...] = (
     ("cudagraph_capture", frozenset({"init_cuda_graphs", "init_device_graphs", "capture_one_batch_size",
                                      "init_piecewise_cuda_graphs"})),
     ("kv_check", frozenset({"profile_max_num_token", "profile_available_bytes"})),
-    ("kv_alloc", frozenset({"init_memory_pool", "_create_buffers"})),
+    ("kv_alloc", frozenset({"init_memory_pool", "_create_buffers", "_init_mamba_pool", "_init_pools"})),
     ("runtime_request", frozenset({"event_loop_normal", "event_loop_overlap", "event_loop_pp", "run_event_loop",
                                    "dispatch_event_loop", "get_next_batch_to_run", "prepare_for_extend",
                                    "prepare_for_decode", "alloc_for_extend", "alloc_for_decode",

@@ -82,6 +82,7 @@ GENERIC = (
     LogRow("traceback", "Traceback", r"Traceback \(most recent call last\)"),
     LogRow("frame", 'File "', r'File "(?P<path>[^"]{1,400})", line (?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})'),
     LogRow("frame", ".py:", r"^\s{0,8}(?P<path>[\w./-]{1,200}\.py):(?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})\s*$"),  # retold
+    LogRow("frame", ", in ", r"^\s{0,8}line (?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})\s*$"),  # cut behind its file
     LogRow("exception", "Error", r"\b(?P<type>[A-Z]\w{0,60}Error)(?:: (?P<message>.{0,4000}))?$"),
     LogRow("exception", "Exception", r"\b(?P<type>[A-Z]?\w{0,60}Exception)(?:: (?P<message>.{0,4000}))?$"),
     LogRow("command", "vllm", r"(?P<command>vllm (?:serve|run) .*|python3? -m vllm\.entrypoints\.\S+ .*)"),
@@ -124,6 +125,7 @@ GENERIC = (
     LogRow("fp8e4nv", "fp8e4nv", r"type fp8e4nv not supported in this architecture"),
     LogRow("cuda_error_oom", "CUDA error", r"CUDA error: out of memory"),
     LogRow("cuda_error_oom", "CUDA error 2", r"CUDA error 2 at .{0,200}out of memory"),
+    LogRow("cuda_error_oom", "CUDA_ERROR_OUT_OF_MEMORY", r"CUDA_ERROR_OUT_OF_MEMORY(?! \(may not be an issue)"),
     LogRow("cuda_error_oom", "HIP error", r"HIP error: out of memory"),
     LogRow("cuda_error_oom", "cudaErrorMemoryAllocation", r"cudaErrorMemoryAllocation"),
     LogRow("nccl_oom", "Cuda failure", r"Cuda failure (?:\d+ )?'out of memory'"),

@@ -34,6 +34,7 @@ _LAYERS = tuple(
         r"(?:[^\W\d_]{3,5}\.?|\d{1,2}月) +\d{1,2} \d\d:\d\d:\d\d \S{1,64} [^\s:\[]{1,64}(?:\[\d+\])?: ",
         r"\[(?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\]]{0,24}\] ?",  # SGLang: "[2026-05-14 12:00:00 TP0] "
         r"(?:INFO|WARNING|ERROR|DEFAULT) \d{4}-\d\d-\d\dT[\d:.]{8,18}Z? \[[^\]]{1,80}\] ",  # Google Cloud's log export
+        r"- (?=\d{4}-\d\d-\d\dT)",  # a list of lines
         r"\s{0,4}Line \d{1,7}: (?=\S)",  # an editor's search results
         r"[│┃] ?",  # k9s and other frames around a pane
         r"\d+\.\d\d\.\d{3}\.\d{3} (?=[IWED] )",  # llama.cpp with timestamps

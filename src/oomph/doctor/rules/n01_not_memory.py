@@ -31,7 +31,7 @@ _MAY_BE = re.compile(
     re.IGNORECASE,
 )
 _REPORTS = re.compile(
-    r"core initialization failed|root cause above|EngineCore encountered|Engine loop|stack trace above"
+    r"core initialization failed|root cause|background process|EngineCore encountered|Engine loop|stack trace above"
 )
 _INNER = re.compile(r"Worker failed with error '?(?P<what>[^\"]{3,300}?)'?, please")
 _PASSED = re.compile(r"Worker failed with error %s.{1,120}?, \"(?P<what>[^\"]{3,300})\"")

@@ -23,8 +23,9 @@ from oomph.doctor.stages import milestone
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.has("secondary", "engine_failed") or case.death.kind not in (
+    if not case.has("secondary", "engine_failed", "engine_dead") or case.death.kind not in (
         "secondary",
+        "engine_dead",
         "engine_failed",
         "exception",
         "frame",
@@ -39,7 +40,7 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         22,
         text,
-        case.line("secondary", "engine_failed"),
+        case.line("secondary", "engine_failed", "engine_dead"),
         (advice.host("give the whole log from the first line, with every worker's lines", rank=0),),
         (),
         settle="the first traceback of a worker or of EngineCore, above this line",

@@ -219,9 +219,9 @@ RUN_TIME = (
     LogRow("workspace_locked", "Workspace is locked", r"Workspace is locked but allocation from .{0,120} requires (?P<need__float>[\d.]+) MB"),
     # never the cause: a parent that reports its child's death
     LogRow("secondary", "ngine core initialization failed", r"[Ee]ngine core initialization failed"),
-    LogRow("secondary", "EngineDeadError", r"EngineDeadError"),
-    LogRow("secondary", "EngineCore encountered", r"EngineCore encountered (?:an issue|a fatal error)"),
-    LogRow("secondary", "died unexpectedly", r"Worker proc \S{1,40} died unexpectedly"),
+    LogRow("engine_dead", "EngineDeadError", r"EngineDeadError"),  # v1/engine/core.py: an engine that had started
+    LogRow("engine_dead", "EngineCore encountered", r"EngineCore encountered (?:an issue|a fatal error)"),
+    LogRow("secondary", "died unexpectedly", r"(?:Worker|Engine core) proc \S{1,40} died unexpectedly"),
     LogRow("secondary", "fatal signal from worker", r"[Gg]ot fatal signal from worker processes"),
     LogRow("secondary", "WorkerProc initialization failed", r"WorkerProc initialization failed"),
     LogRow("engine_failed", "failed to start", r"(?:EngineCore|WorkerProc) failed to start"),
