@@ -16,6 +16,7 @@ from oomph.engines.llamacpp.cache import refusal
 from oomph.engines.llamacpp.measure import measure, subject
 from oomph.engines.llamacpp.placement import HOST
 from oomph.engines.llamacpp.settings import resolve
+from oomph.facts.llamacpp.flags import EXPERTS
 from oomph.sources.gguf import read
 from oomph.sources.gguf_model import gguf_model
 
@@ -177,3 +178,21 @@ def test_compute_with_flash_attention(native: Native, tmp_path: Path, name: str)
         m = measure(x, resolve(flags, 131072), [1], cuda=False)
         assert m.devices[0].compute.nbytes / MIB == pytest.approx(real["compute", 0], abs=1), flags
         assert m.host.compute.nbytes / MIB == pytest.approx(real["compute", HOST], abs=1), flags
+
+
+@pytest.mark.parametrize("name", ("Qwen3-30B-A3B", "GLM-4.5-Air", "gpt-oss-20b", "DeepSeek-V3"))
+def test_compute_with_experts_on_the_cpu(native: Native, tmp_path: Path, name: str) -> None:
+    arch, numbers, seeds = SHAPES[name]
+    path = grow(native, tmp_path / "x.gguf", arch, {**numbers, "block_count": 5}, seeds)
+    x = subject(gguf_model(name, read(path)))
+    for layers in (range(2), range(5)):
+        patterns = [rf"blk\.{i}{EXPERTS}" for i in layers]
+        flags = {"ctx_size": 8192, "parallel": 1, "n_gpu_layers": 99, "override_tensor": [(p, "CPU") for p in patterns]}
+        answer = native.ask(
+            path=str(path), gpus=1, ngl=99, n_ctx=8192, n_seq_max=1, flash_attn="on", n_outputs_max=1, no_alloc=True,
+            cpu_patterns=patterns,
+        )  # fmt: skip
+        real = printed(native, answer)
+        m = measure(x, resolve(flags, 131072), [1], cuda=False)
+        assert m.devices[0].compute.nbytes / MIB == pytest.approx(real["compute", 0], abs=1), layers
+        assert m.host.compute.nbytes / MIB == pytest.approx(real["compute", HOST], abs=1), layers

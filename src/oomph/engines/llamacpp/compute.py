@@ -7,6 +7,7 @@ was tried. They do not depend on how many layers a device has.
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.engines.llamacpp.settings import Settings
 from oomph.engines.llamacpp.tensors import Width
@@ -40,6 +41,8 @@ class Graph(Struct, frozen=True):
     inputs: int = 0  # Gemma: every layer's own input, kept from the first to the last
     looked_up: int = 0  # and what of it is looked up on the host
     carried: int = 0  # the states of all sequences, once more where few tokens are spread over many
+    without_experts: int = 0  # `ff` of a GPU whose experts are on the CPU: what they give back
+    experts: int = 0  # and what they need there
 
     @property
     def mask(self) -> int:
@@ -61,14 +64,18 @@ def graph(w: Width, s: Settings, cells: int, window_cells: int) -> Graph:
     u = min(s.n_ubatch, s.n_ctx)
     hidden = w.embd * u * F32
     parts = 3 if w.gated else 1
-    ff = parts * w.ff * u * F32
+    ff = dense = parts * w.ff * u * F32
+    down = experts = 0
+    before = w.before * w.experts_used * u * F32
     if w.experts_used:
         # gate, up and their product; what comes down fits into the hole that two of them leave, or is put behind them
         one, down = w.expert_ff * w.experts_used * u * F32, w.embd * w.experts_used * u * F32
-        ff = max(ff, parts * one + (down if down > (parts - 1) * one else 0) + w.before * w.experts_used * u * F32)
+        experts = parts * one + (down if down > (parts - 1) * one else 0)
+        ff = max(ff, experts + before)
     query = w.query * u * F32
     if w.latent_query:
-        ff = max(ff, 2 * query + w.latent_query * u * F32)
+        dense = max(dense, 2 * query + w.latent_query * u * F32)
+        ff = max(ff, dense)
     wide = F16 if s.flash_attn else F32
     caches = (cells > 0) + (window_cells > 0)
     return Graph(
@@ -85,6 +92,8 @@ def graph(w: Width, s: Settings, cells: int, window_cells: int) -> Graph:
         (w.per_layer + w.kept + (w.embd if w.per_layer else 0)) * u * F32,
         w.per_layer * u * F32,
         w.carried * s.n_seq_max * F32,
+        max(dense + before, down),
+        experts,
     )
 
 
@@ -94,10 +103,14 @@ def pipelined(s: Settings, *, full: bool, gpus: int) -> bool:
 
 
 def gpu_buffer(
-    g: Graph, s: Settings, *, full: bool, output: bool, first: bool, last: bool, gpus: int, mask: int = -1
-) -> Buffer:
-    """One GPU's buffer. `full`: every unit is on a GPU; `gpus`: how many have some; `mask`: of this GPU's layers."""
+    g: Graph, s: Settings, *, full: bool, output: bool, first: bool, last: bool, gpus: int, mask: int = -1,
+    experts: bool = True,
+) -> Buffer:  # fmt: skip
+    """One GPU's buffer. `full`: every unit is on a GPU; `gpus`: how many have some; `mask`: of this GPU's layers;
+    `experts`: it has some."""
     row = compute_row(s.build)
+    if not experts:
+        g = replace(g, ff=g.without_experts)
     mask = g.mask if mask < 0 else mask
     if pipelined(s, full=full, gpus=gpus):
         return _pipeline(g, row, mask, first=first, last=last)
@@ -131,13 +144,16 @@ def _pipeline(g: Graph, row: Compute, mask: int, *, first: bool, last: bool) -> 
     return Buffer(n, min(low, n), n + n // 20 + (1 << 20), parts, "pipeline parallelism: inputs in 4 copies")
 
 
-def host_buffer(g: Graph, s: Settings, *, full: bool, gpus: int) -> Buffer:
+def host_buffer(g: Graph, s: Settings, *, full: bool, gpus: int, experts: bool = False) -> Buffer:
+    """`experts`: of layers that are on a GPU."""
     row, mask = compute_row(s.build), g.mask
     if pipelined(s, full=full, gpus=gpus):
         n = COPIES * (mask + g.index) + row.pipeline_host * g.hidden + g.looked_up
     elif full:
         cast = mask if row.mask_cast and not g.scores else 0
         n = mask + cast + row.hidden_host * g.hidden + g.index + g.looked_up
+        if experts:
+            n = max(n, mask + 2 * g.hidden + g.experts)
     else:
         n = mask + row.hidden_cpu * g.hidden + g.inputs + g.widest + g.scores + g.index
         n = max(n, mask * row.logits_mask + (row.logits + 1) * g.hidden + g.logits)

@@ -68,6 +68,7 @@ def measure(x: Subject, s: Settings, free: Sequence[int], *, cuda: bool = True) 
             buffer = gpu_buffer(
                 g, s, full=full, output=placed.units[-1] == device, first=device == busy[0],
                 last=device == busy[-1], gpus=len(busy), mask=_mask(g, device, placed, caches),
+                experts=bool(placed.weights.get(device, {}).get("experts")),
             )  # fmt: skip
             if copy:
                 buffer = Buffer(
@@ -75,7 +76,9 @@ def measure(x: Subject, s: Settings, free: Sequence[int], *, cuda: bool = True) 
                     {**buffer.parts, "F16 copy of one layer's KV": copy}, buffer.why,
                 )  # fmt: skip
         uses.append(_use(device, placed, caches, s, buffer))
-    host = _use(HOST, placed, caches, s, host_buffer(g, s, full=full and bool(busy), gpus=len(busy)))
+    host = _use(HOST, placed, caches, s, host_buffer(
+        g, s, full=full and bool(busy), gpus=len(busy), experts=bool(placed.weights.get(HOST, {}).get("experts"))
+    ))  # fmt: skip
     return Measured(tuple(uses), host, output_bytes(x.model.vocab_size, s), placed, tuple(caches))
 
 
