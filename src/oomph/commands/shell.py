@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from oomph.commands.call import assignment
+from oomph.commands.conditions import Flow, evaluate
 from oomph.commands.expansion import LIMIT, NAME, Around, Expansion, Word
 from oomph.errors import CommandError
 
@@ -49,6 +50,9 @@ class _Reader(Expansion):
         super().__init__(text, environment, around, depth)
         self.found: list[Command] = []
         self.documents: list[str] = []
+        self.flow = Flow()
+        self.last: bool | None = None  # how the command before ended, where that is known
+        self.skipped = False  # by && or ||
         self.start()
 
     def start(self) -> None:
@@ -77,7 +81,8 @@ class _Reader(Expansion):
                 if sign == "&" and self.text.startswith("&>", self.at):
                     return False
                 self.at += len(sign)
-                self.finish()
+                self.finish(sign)
+                self.skipped = (sign == "&&" and self.last is False) or (sign == "||" and self.last is True)
                 return True
         return False
 
@@ -188,12 +193,25 @@ class _Reader(Expansion):
                 inner = self.word()
                 items += [field for field in inner.fields if field or inner.quoted]
         self.at += 1
-        old = self.variables.get(match[1])
-        self.variables[match[1]] = (old if isinstance(old, list) and match[2] else []) + items
         self.words.pop()
+        if self.words and self.words[0] in ("then", "else", "do"):
+            self.words = self.flow.take(self.words)
+        if self.flow.active and not self.skipped:
+            old = self.variables.get(match[1])
+            self.variables[match[1]] = (old if isinstance(old, list) and match[2] else []) + items
 
-    def finish(self) -> None:
-        words, environment, index = self.words, dict(self.exported), 0
+    def finish(self, sign: str = "") -> None:
+        words = self.flow.take(self.words, sign)
+        if words and self.flow.active and not self.skipped:
+            self.last = evaluate(words)
+            self.command(words)
+        elif sign not in ("&&", "||"):
+            self.last = None
+        self.flow.ended(sign)
+        self.start()
+
+    def command(self, words: list[str]) -> None:
+        environment, index = dict(self.exported), 0
         while index < len(words) and (pair := assignment(words[index].replace("+=", "=", 1))):
             environment[pair[0]] = pair[1]
             index += 1
@@ -206,7 +224,6 @@ class _Reader(Expansion):
                 self.assign(word, export=rest[0] == "export")
         else:
             self.found.append(Command(tuple(rest), environment, tuple(self.unset), self.run))
-        self.start()
 
     def assign(self, word: str, *, export: bool) -> None:
         name, sign, value = word.partition("=")
