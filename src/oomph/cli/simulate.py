@@ -118,7 +118,7 @@ def _answer(api: Any, setup: Any, load: Any, target: Any, o: dict[str, Any]) -> 
         return setup, load, target, api.sweep(setup, load, api.parse_sweep(o["sweep"]))
     if o["users"] or o["rate"] or o["trace"]:
         placed = api.spread(setup, load) if o["users"] else load
-        return api.Simulation(setup, placed, api.simulate(setup, placed))
+        return api.Simulation(setup, placed, api.simulate(setup, placed), target)
     return api.search(setup, load, target)
 
 

@@ -7,13 +7,15 @@ from html import escape
 from typing import Any
 
 from oomph.errors import InputError
-from oomph.report.simulate_text import lines
+from oomph.report.simulate_text import duration, lines
 from oomph.report.terminal import Style
 from oomph.simulate.api import Held, Setup, Simulation
 from oomph.simulate.result import Result
 
 WIDTH, HEIGHT, LEFT, GAP = 820, 150, 70, 34
-_CSS = "body{max-width:58rem;margin:2rem auto;padding:0 1rem;font:15px/1.5 system-ui,sans-serif}pre{overflow-x:auto}"
+_CSS = (
+    "body{max-width:58rem;margin:2rem auto;padding:0 1rem;font:15px/1.5 system-ui,sans-serif}pre{white-space:pre-wrap}"
+)
 
 
 class _NoColour(Style):
@@ -26,11 +28,11 @@ PLAIN = _NoColour()  # for files and pages
 
 def write(made: Any, svg: str, html: str) -> None:
     picture = draw(made)
-    text = escape("\n".join(lines(made, PLAIN)))
+    text = escape("\n".join(line[2:] for line in lines(made, PLAIN, picture=False)).strip("\n"))
     title = "oomph simulate"
     page = (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_CSS}</style>'
-        f"<body><h1>{title}</h1>{picture}<pre>{text}</pre></body></html>\n"
+        f"<body><h1>{title}</h1><pre>{text}</pre>{picture}</body></html>\n"
     )
     for path, content in ((svg, picture + "\n"), (html, page)):
         if path:
@@ -70,16 +72,16 @@ def _panels(made: Any) -> list[Panel]:
 
 
 def _over_time(r: Result, prefix: str) -> list[Panel]:
-    end = f"{r.seconds:,.1f} s"
+    end = duration(r.seconds)
     most = max([p.waiting for p in r.timeline], default=0.0)
     panels: list[Panel] = [
-        (f"{prefix}KV cache", [(p.seconds, p.used) for p in r.timeline], 1.0, "100%", end, "#0ea5e9"),
-        (f"{prefix}running", [(p.seconds, p.running) for p in r.timeline], max(1.0, r.max_running),
+        (f"{prefix}KV cache in use", [(p.seconds, p.used) for p in r.timeline], 1.0, "100%", end, "#0ea5e9"),
+        (f"{prefix}requests running", [(p.seconds, p.running) for p in r.timeline], max(1.0, r.max_running),
          f"{r.max_running:,}", end, "#2563eb"),
     ]  # fmt: skip
     if most:
         waiting = [(p.seconds, p.waiting) for p in r.timeline]
-        panels.append((f"{prefix}waiting", waiting, most, f"{most:,.0f}", end, "#f59e0b"))
+        panels.append((f"{prefix}requests waiting", waiting, most, f"{most:,.0f}", end, "#f59e0b"))
     return panels
 
 

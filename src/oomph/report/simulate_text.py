@@ -28,15 +28,16 @@ def print_any(made: Any, out: TextIO | None = None) -> None:
     stream.write("\n".join(lines(made, Style(stream))) + "\n")
 
 
-def lines(made: Any, style: Style) -> list[str]:
+def lines(made: Any, style: Style, picture: bool = True) -> list[str]:
+    """`picture`: with the bars over time (a page draws them itself)."""
     if isinstance(made, Held):
-        return [*_head(made.setup, made.load, style), *_held(made, style), *_foot(made.setup)]
+        return [*_head(made.setup, made.load, style), *_held(made, style, picture), *_foot(made.setup)]
     if isinstance(made, Simulation):
-        return [*_head(made.setup, made.load, style), *_run(made, style), *_foot(made.setup)]
+        return [*_head(made.setup, made.load, style), *_run(made, style, picture), *_foot(made.setup)]
     if isinstance(made[0], Setup):
         setup, load, target, rows = made
         return [*_head(setup, load, style), *_sweep(rows, target, style), *_foot(setup)]
-    return _compare(made, style)
+    return _compare(made, style, picture)
 
 
 def _head(setup: Setup, load: Load, style: Style) -> list[str]:
@@ -62,17 +63,17 @@ def _load(load: Load) -> str:
     return words
 
 
-def _held(held: Held, style: Style) -> list[str]:
+def _held(held: Held, style: Style, picture: bool) -> list[str]:
     t = held.target
-    promise = f"P95 first token within {t.ttft:g} s" + (f", P95 {t.tpot * 1000:g} ms a token" if t.tpot else "")
+    promise = _promise(t)
     out = []
     if held.users:
         paused = held.load.arrivals.pause or held.load.shape.turn_pause
         again = " at a time" if paused else " asking without a pause"
-        out.append(f"  {style.good(f'{held.users:,} USERS')}{again}   ({promise}, no preemption)")
+        out.append(f"  {style.good(f'{held.users:,} USERS')}{again}   ({promise})")
         out += _people(held)
     else:
-        out.append(f"  {style.bad('NOT ONE USER')}   ({promise}, no preemption)")
+        out.append(f"  {style.bad('NOT ONE USER')}   ({promise})")
     if held.breaks:
         out.append(f"  The next one breaks it: {held.breaks}.")
     elif held.users:
@@ -87,7 +88,12 @@ def _held(held: Held, style: Style) -> list[str]:
         length = held.setup.built.config.max_model_len
         out.append(f'  The log will say "{logged:.2f}x" for {length:,} tokens per request: another question.')
     result = held.result or held.beyond
-    return [*out, "", *_figures(result), "", *_picture(result), ""] if result is not None else out
+    return [*out, "", *_figures(result), "", *(_picture(result) if picture else ()), ""] if result is not None else out
+
+
+def _promise(t: Target) -> str:
+    tokens = f", P95 {t.tpot * 1000:g} ms a token" if t.tpot else ""
+    return f"P95 first token within {t.ttft:g} s{tokens}, no preemption"
 
 
 def _people(held: Held) -> list[str]:
@@ -100,18 +106,24 @@ def _people(held: Held) -> list[str]:
     return [f"  About {round(people, -digits):,.0f} people who read {PEOPLE} s between questions (--think {PEOPLE})."]
 
 
-def _run(sim: Simulation, style: Style) -> list[str]:
+def _run(sim: Simulation, style: Style, picture: bool) -> list[str]:
     r = sim.result
     out = []
     if sim.load.arrivals.users:
         out.append(f"  {style.bold(f'{sim.load.arrivals.users:,} users')}")
+    if sim.target is not None and not r.rejected and not r.never:
+        why = fails(r, sim.target)
+        if why:
+            out += [f"  {style.bad('TOO MUCH')}   ({_promise(sim.target)})", f"  {why[0].upper()}{why[1:]}."]
+        else:
+            out.append(f"  {style.good('HELD')}   ({_promise(sim.target)})")
     if r.rejected:
         out += [f"  {style.bad(f'{r.rejected:,} requests are refused')}: {r.rejection}"]
     if r.never:
         text = f"{r.never:,} requests never start"
         out.append(f"  {style.bad(text)}: the engine gives no error, they wait for ever and so does all behind them.")
         out.append("  They were taken out so that the rest could be simulated.")
-    return [*out, *_figures(r), "", *_picture(r), ""]
+    return [*out, "", *_figures(r), "", *(_picture(r) if picture else ()), ""]
 
 
 def _figures(r: Result) -> list[str]:
@@ -119,15 +131,15 @@ def _figures(r: Result) -> list[str]:
         return f"  {name:<18}" + "".join(f"{v:>12}" for v in values)
 
     out = [row("", "P50", "P95", "P99")]
-    out.append(row("first token", *(_seconds(v) for v in (r.ttft.p50, r.ttft.p95, r.ttft.p99))))
-    out.append(row("a token", *(_seconds(v) for v in (r.tpot.p50, r.tpot.p95, r.tpot.p99))))
-    out.append(row("in the queue", *(_seconds(v) for v in (r.queue.p50, r.queue.p95, r.queue.p99))))
+    out.append(row("first token", *(duration(v) for v in (r.ttft.p50, r.ttft.p95, r.ttft.p99))))
+    out.append(row("a token", *(duration(v) for v in (r.tpot.p50, r.tpot.p95, r.tpot.p99))))
+    out.append(row("in the queue", *(duration(v) for v in (r.queue.p50, r.queue.p95, r.queue.p99))))
     out.append("")
     each = f" ({1 / r.tpot.p50:,.3g} to each)" if r.tpot.p50 else ""
     out.append(
         f"  {r.output_tokens_per_second:,.0f} tokens/s out{each}, {r.prompt_tokens_per_second:,.0f} in; "
         f"{r.mean_running:.1f} running on average, {r.max_running:,} at most; "
-        f"{r.done:,} requests in {_seconds(r.seconds)}"
+        f"{r.done:,} requests in {duration(r.seconds)}"
     )
     cached = f", {r.cached_share:.0%} of the prompt tokens from the prefix cache" if r.cached_share else ""
     out.append(
@@ -157,7 +169,7 @@ def _picture(r: Result) -> list[str]:
     times = [p.seconds for p in r.timeline]
     for name, values, top, label in rows:
         out.append(f"  {name:<9} {_spark(times, values, end, top, width)} {label}")
-    out.append(f"  {'':<9} 0{_seconds(end):>{width - 1}}")
+    out.append(f"  {'':<9} 0{duration(end):>{width - 1}}")
     return out
 
 
@@ -184,7 +196,7 @@ def _sweep(rows: list[tuple[int, Result]], target: Target, style: Style) -> list
     for n, r in rows:
         waits = SHORT[max(r.binds, key=lambda k: r.binds[k])] if r.binds else ""
         line = (
-            f"  {n:>6,}{_seconds(r.ttft.p95):>13}{_seconds(r.tpot.p95):>10}{r.output_tokens_per_second:>10,.0f}"
+            f"  {n:>6,}{duration(r.ttft.p95):>13}{duration(r.tpot.p95):>10}{r.output_tokens_per_second:>10,.0f}"
             f"{r.mean_running:>9.1f}{r.kv_peak:>6.0%}{r.preemptions:>11,}  {waits}"
         )
         out.append(style.bad(line) if fails(r, target) else line)
@@ -198,16 +210,16 @@ def _sweep(rows: list[tuple[int, Result]], target: Target, style: Style) -> list
     return [*out, "", f"  Held of these (P95 first token within {target.ttft:g} s, no preemption): {held}", ""]
 
 
-def _compare(pair: tuple[Any, Any], style: Style) -> list[str]:
+def _compare(pair: tuple[Any, Any], style: Style, picture: bool) -> list[str]:
     first, second = pair
-    out = [*lines(first, style), *lines(second, style)]
+    out = [*lines(first, style, picture), *lines(second, style, picture)]
     names = [m.setup.deployment.engine.version if not isinstance(m, tuple) else "" for m in pair]
     if isinstance(first, Held):
         out.append(f"  {style.bold(f'{first.users:,} users on {names[0]}, {second.users:,} on {names[1]}')}")
     elif isinstance(first, Simulation):
         a, b = first.result, second.result
         ratio = f" ({a.seconds / b.seconds:.2f} times)" if b.seconds else ""
-        text = f"{_seconds(a.seconds)} on {names[0]}, {_seconds(b.seconds)} on {names[1]}{ratio}"
+        text = f"{duration(a.seconds)} on {names[0]}, {duration(b.seconds)} on {names[1]}{ratio}"
         out.append(f"  {style.bold(text)}")
     return [*out, ""]
 
@@ -230,7 +242,7 @@ def _foot(setup: Setup) -> list[str]:
     return [*out, *(f"  {n[0].upper()}{n[1:]}." for n in setup.built.notes), ""]
 
 
-def _seconds(value: float) -> str:
+def duration(value: float) -> str:
     if value >= 120:
         return f"{value / 60:,.1f} min"
     if value >= 1:

@@ -24,6 +24,7 @@ from oomph.simulate.result import Collector, Result
 from oomph.simulate.workloads import Arrivals, Drawn, Shape, Traced, shape
 
 PER_USER = 20  # requests of each user in a run, if nobody says how many; whole conversations, at least three
+MANY = 500  # turns of all users from which on two conversations each are enough
 OPEN_SECONDS = 120  # of an open load, if nobody says how many requests
 MOST_USERS = 4096
 BLOCKS_UP_TO = 3_000_000  # tokens of a load without shared prefixes whose blocks are followed if it preempts
@@ -60,6 +61,7 @@ class Simulation(Struct, frozen=True):
     setup: Setup
     load: Load
     result: Result
+    target: Target | None = None  # what it is judged by, if anything
 
 
 class Held(Struct, frozen=True):
@@ -158,7 +160,8 @@ def _workload(setup: Setup, load: Load) -> Drawn | Traced:
     a, requests = load.arrivals, load.requests
     if not requests:
         turns = load.shape.turns
-        each = max(3, -(-PER_USER // turns)) * turns
+        talks = 2 if turns > 1 and a.users * turns > MANY else max(3, -(-PER_USER // turns))
+        each = talks * turns
         requests = a.users * each if a.users else max(200, round(a.rate * OPEN_SECONDS))
     return Drawn(load.shape, a, requests, load.seed)
 
@@ -204,7 +207,7 @@ def fails(result: Result, target: Target) -> str:
 
 def search(setup: Setup, load: Load, target: Target, most: int = MOST_USERS) -> Held:
     """The most users that keep the target; and how many if steps take UNSURE times longer, or shorter."""
-    held = _search(setup, load, target, most)
+    held = _search(setup, load, target, most, within=0.02)
     if not setup.timed or setup.calibrated or not held.users:
         return held
     low = _search(slowed(setup, UNSURE), load, target, held.users, held.users, 0.05).users

@@ -168,7 +168,8 @@ class BlockPool(Free):
         slots = min(main + c.lookahead, c.max_model_len)
         past = settled(c, req)
         if slots <= req.next_slots and past < req.next_skip and not c.spec_tokens:
-            self.remember(req, min(main, req.tokens))
+            if req.tails or main >= req.next_key:
+                self.remember(req, min(main, req.tokens))
             return True
         for i, g in enumerate(self.groups):
             if g.kind not in ("full", "state"):

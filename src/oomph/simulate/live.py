@@ -18,13 +18,14 @@ class Live:
         "blocks", "cached", "chunking", "computed", "decodes", "drafts", "finish", "first_token", "frees", "gone",
         "grows", "in_flight", "job", "junction", "k0", "keyed", "keys", "last_state", "lens", "lone", "next_key",
         "next_skip", "next_slots", "order", "output", "placeholders", "preemptions", "reached", "real", "retired",
-        "skips", "stale", "started", "tails", "tokens", "waiting", "warm",
+        "skips", "stale", "started", "tails", "tokens", "total", "waiting", "warm",
     )  # fmt: skip
 
     def __init__(self, job: Job, output: int) -> None:
         self.job = job
         self.output = output
         self.tokens = job.prompt  # prompt and known output
+        self.total = job.prompt + output
         self.computed = self.placeholders = self.in_flight = self.stale = self.drafts = self.decodes = 0
         self.chunking = False  # its last step did not finish the prompt
         self.junction = 0  # how far others share its prefix, if not all groups have it any more

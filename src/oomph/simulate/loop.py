@@ -12,7 +12,7 @@ from oomph.simulate.config import Config, Job, Record
 from oomph.simulate.live import Live
 from oomph.simulate.pools import CountPool
 from oomph.simulate.scheduler import Entry, Scheduler
-from oomph.simulate.timing import StepTime, query_pairs, tokens_read
+from oomph.simulate.timing import RECURRENT, StepTime, query_pairs, tokens_read
 
 FAR = 1 << 120  # ticks are femtoseconds: an hour is more than 64 bits hold
 
@@ -110,10 +110,18 @@ class Loop(Scheduler):
         tokens = self.steady.size
         read = self.steady.read()
         pairs = list(read)
+        groups = self.c.groups
         for e in batch:
             tokens += e.new
+            if e.new == 1:  # a decode reads what it multiplies
+                total = e.req.computed
+                for i, g in enumerate(groups):
+                    n = total if g.kind == "full" else 1 if g.kind in RECURRENT else min(total, g.span)
+                    read[i] += n
+                    pairs[i] += n
+                continue
             computed = e.req.computed - e.new
-            for i, g in enumerate(self.c.groups):
+            for i, g in enumerate(groups):
                 read[i] += tokens_read(g, computed, e.new)
                 pairs[i] += query_pairs(g, computed, e.new)
         self.tokens += tokens - self.steady.size

@@ -98,8 +98,7 @@ class Scheduler:
         index = 0
         while index < len(tail) and self.budget > 0 and self.room > slots:
             req = tail[index]
-            ends = req.computed + 2 - req.placeholders >= req.job.prompt + req.output
-            if req.placeholders and ends and c.known_end:
+            if req.placeholders and req.computed + 2 - req.placeholders >= req.total and c.known_end:
                 index += 1  # its last token is in flight
                 continue
             new = req.tokens + req.drafts + req.placeholders - req.computed
@@ -241,7 +240,7 @@ class Scheduler:
     # --- update_from_output()
 
     def process(self, finished: list[Live], batch: list[Entry], at: int) -> None:
-        c = self.c
+        c, caching = self.c, self.pool.caching and self.c.lag
         for req in finished:
             self._finish(req, at)
         for e in batch:
@@ -258,14 +257,14 @@ class Scheduler:
                     req.computed -= e.drafts - accepted
                 if c.lag:
                     req.placeholders -= 1 + e.drafts
-            fresh = min(1 + accepted, req.output - (req.tokens - req.job.prompt))
+            fresh = min(1 + accepted, req.total - req.tokens)
             req.tokens += fresh
             if req.first_token < 0:
                 req.first_token = at
-            if self.pool.caching and c.lag and not req.waiting:
+            if caching and not req.waiting and (req.tails or req.tokens >= req.next_key):
                 unsure = req.placeholders + (0 if stale else 1 + accepted - fresh)
                 self.pool.remember(req, min(req.computed - unsure, req.tokens))
-            if req.tokens - req.job.prompt >= req.output:
+            if req.tokens >= req.total:
                 self._finish(req, at)
 
     def _accept(self, req: Live, drafts: int) -> int:
@@ -289,7 +288,7 @@ class Scheduler:
         """The oldest of the tail that decode regularly become steady."""
         ready = 0
         for req in self.tail:
-            left = req.job.prompt + req.output - (req.computed + 1)
+            left = req.total - (req.computed + 1)
             # frees and growth are regular after a few steps; a window that waits for known tokens needs one more
             if req.warm < self.steady.warm_after or left <= 0 or req.computed + 1 != req.tokens + req.placeholders:
                 break

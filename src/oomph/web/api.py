@@ -147,7 +147,7 @@ def simulate_of(case: dict[str, Any]) -> dict[str, Any]:
     made: Any
     if users:
         placed = api.spread(setup, load_)
-        made = api.Simulation(setup, placed, api.simulate(setup, placed))
+        made = api.Simulation(setup, placed, api.simulate(setup, placed), api.Target())
     else:
         made = api.search(setup, load_, api.Target())
     return {"text": "\n".join(simulate_text.lines(made, simulate_svg.PLAIN)), "svg": simulate_svg.draw(made)}
