@@ -306,12 +306,11 @@ class _Layer(Struct, frozen=True):
 
     def _unshared(self, e: Experts) -> int:
         """Kernels that allocate for themselves: both products of tokens x top_k rows."""
-        if e.scheme is None:
-            return 0
         inner = expert_width(e, self.batch)
-        if e.scheme.method == "mxfp4":  # triton_kernels
+        if e.scheme is not None and e.scheme.method == "mxfp4":  # triton_kernels
             return e.top_k * (inner + e.hidden)
-        return e.top_k * (max(2 * inner, e.hidden) + inner) if directly(e.scheme, self.batch) else 0
+        alone = not self.batch.rules.moe_workspace or (e.scheme is not None and directly(e.scheme, self.batch))
+        return e.top_k * (max(2 * inner, e.hidden) + inner) if alone else 0
 
 
 def quantises_input(scheme: Scheme | None, sm: int) -> bool:

@@ -163,6 +163,9 @@ class _Player:
     def load(self, places: Sequence[Placed], build: Build, building: str, repacking: str) -> tuple[Place, ...]:
         self.doing, self.modules = building, []
         done = tuple(self.place(place, build) for place in places)
+        if self.workspace:  # releases whose latent attention has no tensors of its own
+            self.new("attention workspace", self.workspace)
+            self.workspace = 0
         self.built = self.built or self.held
         self.doing = "loading"
         if self.setting.dummy:
