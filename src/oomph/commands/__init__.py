@@ -111,11 +111,11 @@ def _read(
             refused[key] = error
             continue
         out |= {key if len(found) == 1 else f"{key} {i}": d for i, d in enumerate(found, 1)}
-    if refused and len(refused) + len(out) > 1:
+    if refused and out:
         where = shown(path) or "the text"
         raise CommandError(
             f"{where} holds {len(refused) + len(out)} serve commands: {shown(', '.join([*out, *refused]))}",
-            hint=f"name one as {where}:{next(iter({**out, **refused}))}",
+            hint=f"name one as {shown(path) or 'FILE'}:{next(iter(out))}",
         )
     if refused:
         raise next(iter(refused.values()))
@@ -220,6 +220,7 @@ def _one(found: Mapping[str, Deployment] | Sequence[Deployment], where: str) -> 
         names = ", ".join(f"{key} ({d.model})" for key, d in zip(keys[:8], items[:8], strict=True))
         more = f" and {len(items) - 8} more" if len(items) > 8 else ""
         raise CommandError(
-            f"{where} holds {len(items)} serve commands: {shown(names)}{more}", hint=f"name one as {where}:{keys[0]}"
+            f"{where} holds {len(items)} serve commands: {shown(names)}{more}",
+            hint=f"name one as {'FILE' if where.startswith('the ') else where}:{keys[0]}",
         )
     return items[0]
