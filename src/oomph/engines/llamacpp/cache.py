@@ -66,8 +66,12 @@ def layer_caches(layers: Sequence[Layer], s: Settings) -> list[LayerCache]:
     own = [m for layer in layers for m in layer.mixers if isinstance(m, Attention) and m.shares_cache_of is None]
     # the V cache is transposed without flash attention, and then as wide in every layer (is_n_embd_v_gqa_variable)
     widest = 0 if s.flash_attn else max((a.num_kv_heads * a.head_dim_v for a in own), default=0)
+    hybrid = any(isinstance(m, State) for layer in layers for m in layer.mixers)
     out = []
     for layer in layers:
+        if not layer.mixers and widest and not hybrid:  # Deci's layers without attention get values all the same
+            values = _elements(s.type_v, widest * s.n_ctx_seq * s.n_stream)
+            out.append(LayerCache(layer.index, "full", s.n_ctx_seq, values))
         for mixer in layer.mixers:
             if isinstance(mixer, State):
                 out.append(LayerCache(layer.index, "state", s.n_seq_max, state_bytes(mixer) * s.n_seq_max))
