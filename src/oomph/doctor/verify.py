@@ -22,7 +22,7 @@ from oomph.errors import OomphError
 from oomph.facts.vllm.outside import context_bytes
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
-from oomph.units import GIB
+from oomph.units import GIB, gib
 
 Planner = Callable[[Deployment], Any]
 Loader = Callable[[str], Model]
@@ -267,7 +267,9 @@ def with_utilization(case: Case, remedy: Remedy, deployment: Deployment, short: 
     if value <= now + 0.01 or "gpu_memory_utilization" in remedy.flags:
         return None
     flags = {**remedy.flags, "gpu_memory_utilization": value}
-    both = msgspec.structs.replace(remedy, change=f"{remedy.change} --gpu-memory-utilization {value}", flags=flags)
+    change = f"{remedy.change} --gpu-memory-utilization {value}"
+    costs = f"{remedy.costs}; alone it leaves {gib(short)} too little KV cache on a first start"
+    both = msgspec.structs.replace(remedy, change=change, flags=flags, costs=costs)
     return msgspec.structs.replace(both, command=command_of(case.rebuilt, both, remedy.model))
 
 
