@@ -23,7 +23,9 @@ def render(made: Comparison, style: Style) -> str:
     lines = ["", f"  {style.bold(made.model)} on {gpus}, {made.context:,} tokens of context", ""]
     lines.append(f"  {'':<11}{'fits':<8}{'users':>6}{'on GPUs':>10}{'on CPU':>10}{'bits':>6}  checkpoint")
     for r in made.rows:
-        lines.append(f"  {style.bold(f'{NAMES[r.engine]:<11}')}{_verdict(r, style)}{_figures(r)}  {r.checkpoint}")
+        # the commands below have the whole name
+        name = r.checkpoint if 53 + len(r.checkpoint) <= columns() else r.checkpoint.rpartition("/")[2]
+        lines.append(f"  {style.bold(f'{NAMES[r.engine]:<11}')}{_verdict(r, style)}{_figures(r)}  {name}")
         if r.why:
             short = f", {gib(r.short_bytes)} short" if r.short_bytes else ""
             lines.append(f"  {'':<11}{style.dim(r.why + short)}")

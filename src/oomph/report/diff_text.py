@@ -6,7 +6,8 @@ import sys
 from typing import Any, TextIO
 
 from oomph.diff import Change, Diff
-from oomph.report.terminal import Style, columns, folded, title
+from oomph.report.terminal import Style, clean, columns, folded, title
+from oomph.report.text import gpus_line
 from oomph.units import human
 
 _COUNTS = {"kv_tokens", "num_blocks", "max_concurrency"}
@@ -32,7 +33,7 @@ def print_diff(made: Diff, out: TextIO | None = None) -> None:
 def render(made: Diff, style: Style) -> str:
     a, b = made.before, made.after
     width = columns()
-    lines = ["", *title([style.bold(_name(a)), "->", style.bold(_name(b))], width), ""]
+    lines = ["", *title([style.bold(_name(a)), "->", style.bold(_other(a, b))], width), ""]
     lines += [f"  {'':<30}  {_side(a):>22}  {_side(b):>22}"]
     for change in made.changes:
         if change.kind in ("figure", "verdict"):
@@ -60,6 +61,17 @@ def render(made: Diff, style: Style) -> str:
 def _name(plan: Any) -> str:
     e = plan.deployment.engine
     return f"{plan.model} on vLLM {e.version}"
+
+
+def _other(a: Any, b: Any) -> str:
+    """The second side: what differs of model, release, GPUs and flags."""
+    if a.deployment.gpus != b.deployment.gpus:
+        return f"{_name(b)}, {gpus_line(b.deployment.gpus)}"
+    if _name(a) != _name(b):
+        return _name(b)
+    changed = {k: v for k, v in b.deployment.flags.items() if a.deployment.flags.get(k) != v}
+    words = " ".join(f"--{k.replace('_', '-')}" + ("" if v is True else f" {v}") for k, v in changed.items())
+    return f"with {clean(words)[:200]}" if words else _name(b)
 
 
 def _side(plan: Any) -> str:
