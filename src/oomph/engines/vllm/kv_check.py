@@ -132,7 +132,7 @@ def prepare(kv: KvInput) -> Context:
     texts = Texts(str(pick(NOT_UNIFIED, kv.version).value), str(pick(NOT_PROMOTED, kv.version).value))
     grouping = group_layers(kv.layers, row, texts, hybrid_manager=kv.hybrid_manager, packed=kv.block_outermost)
     cp = kv.dcp if row.cp == "dcp" else kv.dcp * kv.pcp
-    if cp > 1 and any(m.spec.is_sliding for g in grouping.groups for m in g.members):
+    if kv.dcp > 1 and any(m.spec.is_sliding for g in grouping.groups for m in g.members):
         raise Refused("AssertionError", "DCP not support sliding window.")
     batches = kv.in_flight_batches if row.in_flight else 1
     request = Request(kv.max_model_len, batches * kv.max_num_batched_tokens, kv.mamba_mode, cp, kv.encoder_tokens)

@@ -12,6 +12,7 @@ from oomph.facts.vllm.running import CAPTURE_MAX
 
 # -O levels: config/vllm.py OPTIMIZATION_LEVEL_TO_CONFIG
 _LEVELS = {0: "NONE", 1: "PIECEWISE", 2: "FULL_AND_PIECEWISE", 3: "FULL_AND_PIECEWISE"}
+_COMPILED = (3, "3", "VLLM_COMPILE", "vllm_compile", "PIECEWISE", None)  # the mode that splits the graph
 
 
 def cudagraph_mode(flags: Mapping[str, Any], d: Defaults, *, pooling: bool, encoder_decoder: bool) -> str:
@@ -24,7 +25,7 @@ def cudagraph_mode(flags: Mapping[str, Any], d: Defaults, *, pooling: bool, enco
         compilation.get("cudagraph_mode") or flags.get("cudagraph_mode") or _LEVELS.get(level, _LEVELS[2])
     ).upper()
     compiled = compilation.get("mode", compilation.get("level", 3 if level else 0))  # `level` until 0.17
-    if mode in ("PIECEWISE", "FULL_AND_PIECEWISE") and compiled in (0, "NONE", "none"):
+    if mode in ("PIECEWISE", "FULL_AND_PIECEWISE") and compiled not in _COMPILED:
         mode = "NONE" if mode == "PIECEWISE" else d.uncompiled_graphs
     if mode.startswith("FULL") and d.dcp_piecewise and int(flags.get("decode_context_parallel_size", 1)) > 1:
         return "PIECEWISE"
@@ -53,6 +54,7 @@ def _verify_sizes(given: Any, asked: Any) -> None:
 
 
 _NO_LIST = ("Input should be a valid list", "list_type")
+_NO_SIZE = "Assertion failed, Maximum cudagraph size should be greater than or equal to 1 when using cuda graph."
 _NO_INTEGER = ("Input should be a valid integer", "int_type")
 
 
@@ -76,6 +78,8 @@ def capture_sizes(
     given = flags.get("cudagraph_capture_sizes") or compilation.get("cudagraph_capture_sizes")
     asked = flags.get("max_cudagraph_capture_size") or compilation.get("max_cudagraph_capture_size")
     _verify_sizes(given, asked)
+    if 0 in (flags.get("max_cudagraph_capture_size"), compilation.get("max_cudagraph_capture_size")):
+        raise Refused("ValidationError", _NO_SIZE)
     top = asked
     wide = d.capture_step_16
     if top is None and given is None and architecture == "GptOssForCausalLM":

@@ -70,7 +70,11 @@ def verified_utilization(flags: Mapping[str, Any], d: Defaults) -> float:
 
 
 def verify_sizes(flags: Mapping[str, Any], d: Defaults) -> None:
-    """ParallelConfig."""
+    """ParallelConfig; before it arg_utils.py _check_feature_supported."""
+    if int(flags.get("max_num_partial_prefills") or 1) > 1:
+        feature = "Concurrent Partial Prefill"
+        text = f"{feature} is not supported. We recommend to remove {feature} from your config."
+        raise Refused("NotImplementedError", text)
     names = ("pipeline_parallel_size", "tensor_parallel_size", "data_parallel_size")
     small = [outside(n, "greater_than_equal", 1, flags[n]) for n in names if int(flags.get(n, 1)) < 1]
     if small and d.sizes_are_fields:
