@@ -330,8 +330,11 @@ def _flashinfer(scheme: Scheme, batch: Batch) -> bool:
         return False
     if scheme.bits == 4 or 100 <= batch.sm < 110:
         return batch.sm >= 100
-    static = scheme.strategy == "tensor" and scheme.activation == "static"
-    return batch.sm >= 90 and static and batch.rules.flashinfer_fp8
+    taken = batch.rules.flashinfer_fp8
+    if scheme.strategy == "block":
+        spread = batch.layout.expert_parallel and batch.layout.moe_ranks > 1
+        return batch.sm == 90 and (taken == "blocks" or (spread and taken == "blocks under EP"))
+    return batch.sm >= 90 and scheme.strategy == "tensor" and scheme.activation == "static" and bool(taken)
 
 
 def expert_width(e: Experts, batch: Batch) -> int:

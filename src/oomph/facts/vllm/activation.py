@@ -8,6 +8,8 @@ listed gets the default, which most classes share.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from oomph.facts.vllm.versions import Range
@@ -160,7 +162,9 @@ class ProfileRules(Range, frozen=True):
     sampler_passes: str  # "v1": top-k/top-p twice over float32 copies; "old": V1 before 0.17
     mla_workspace: bool  # the chunked-prefill buffer of latent attention is allocated while profiling
     moe_workspace: bool  # expert kernels share one persistent workspace (WorkspaceManager)
-    flashinfer_fp8: bool = False  # experts with static FP8 scales go to FlashInfer on Hopper too (oracle/fp8.py)
+    # FP8 experts that go to FlashInfer on Hopper too (oracle/fp8.py _get_priority_backends): those with static scales
+    # and those with blocks of scales, these since 0.17 under expert parallelism only
+    flashinfer_fp8: Literal["", "blocks", "blocks under EP"] = ""
     tunes_gdn: bool = False  # gated delta nets tune their prefill kernels while profiling (_warmup_prefill_kernels)
     v2_copies: bool = True  # the V2 runner copies the logits to float32 even where nobody asks for a change to them
 
@@ -173,7 +177,7 @@ PROFILE: tuple[ProfileRules, ...] = (
         sampler_passes="v1",
         mla_workspace=True,
         moe_workspace=True,
-        flashinfer_fp8=True,
+        flashinfer_fp8="blocks under EP",
         tunes_gdn=True,
         v2_copies=False,
         since="0.26.0",
@@ -182,15 +186,28 @@ PROFILE: tuple[ProfileRules, ...] = (
         sampler_passes="v1",
         mla_workspace=True,
         moe_workspace=True,
-        flashinfer_fp8=True,
+        flashinfer_fp8="blocks under EP",
         tunes_gdn=True,
         since="0.18.0",
         until="0.26.0",
     ),
     ProfileRules(
-        sampler_passes="v1", mla_workspace=True, moe_workspace=True, flashinfer_fp8=True, since="0.17.0", until="0.18.0"
+        sampler_passes="v1",
+        mla_workspace=True,
+        moe_workspace=True,
+        flashinfer_fp8="blocks under EP",
+        since="0.17.0",
+        until="0.18.0",
     ),
-    ProfileRules(sampler_passes="old", mla_workspace=True, moe_workspace=True, since="0.14.0", until="0.17.0"),
+    ProfileRules(
+        sampler_passes="old",
+        mla_workspace=True,
+        moe_workspace=True,
+        flashinfer_fp8="blocks",
+        since="0.15.0",
+        until="0.17.0",
+    ),
+    ProfileRules(sampler_passes="old", mla_workspace=True, moe_workspace=True, since="0.14.0", until="0.15.0"),
     # before make_fp8_moe_kernel every method called fused_experts, which allocates for itself (fused_moe.py:1838)
     ProfileRules(sampler_passes="old", mla_workspace=True, moe_workspace=False, until="0.14.0"),
 )
