@@ -261,6 +261,8 @@ class Tower(Struct, frozen=True):
     hidden: int = 0
     intermediate: int = 0
     num_heads: int = 0
+    # what every rank holds all of where tensor parallelism does not divide the heads; "": engines refuse that
+    alone: Literal["", "attention", "tower"] = ""
 
 
 class Modality(Struct, frozen=True):

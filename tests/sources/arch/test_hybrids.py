@@ -211,7 +211,6 @@ def test_minimax_m3_has_an_index_branch_on_sparse_layers() -> None:
     [
         ("NemotronHForCausalLM", NEMOTRON_3_NANO | {"hybrid_override_pattern": "MX"}),
         ("NemotronHForCausalLM", NEMOTRON_3_NANO | {"hybrid_override_pattern": ""}),
-        ("NemotronHForCausalLM", NEMOTRON_3_NANO | {"num_hidden_layers": 7}),
         ("NemotronHForCausalLM", NEMOTRON_3_NANO | {"n_groups": 7}),
         ("NemotronHForCausalLM", NEMOTRON_3_NANO | {"layers_block_type": ["mamba", 3]}),
         ("GraniteMoeHybridForCausalLM", MAMBA | {"layer_types": ["mamba"]}),
@@ -224,3 +223,11 @@ def test_minimax_m3_has_an_index_branch_on_sparse_layers() -> None:
 def test_broken_configs(architecture: str, config: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         build_model("test/model", {"architectures": [architecture], **config})
+
+
+def test_a_pattern_counts_more_than_num_hidden_layers() -> None:
+    pattern = "M-M*"
+    model = build(
+        "NemotronHForCausalLM", **NEMOTRON_3_NANO | {"num_hidden_layers": 7, "hybrid_override_pattern": pattern}
+    )
+    assert len(model.layers) == len(pattern)

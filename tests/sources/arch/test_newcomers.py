@@ -88,10 +88,10 @@ def test_nomic_is_as_long_as_it_was_trained() -> None:
     assert tensors(model)["encoder.layers.1.mlp.fc12.weight"] == ((128, 64), "F32")
 
 
-def test_flex_olmo_never_quantises_its_experts() -> None:
+def test_vllm_never_quantised_flex_olmos_experts() -> None:
     model = build("FlexOlmoForCausalLM", **SMALL, num_experts=3, quantization_config=W8)
     experts = next(m for m in model.layers[0].block.modules if isinstance(m, Experts))
-    assert (experts.count, experts.scheme) == (3, None)
+    assert (experts.count, experts.other, experts.only) == (3, None, "FlexOlmoForCausalLM by transformers")
 
 
 def test_qwen2_audio_has_a_whole_encoder() -> None:

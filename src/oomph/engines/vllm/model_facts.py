@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Experts, Layer, Linear, Mixer, Model, Scheme, State
+from oomph.ir.model import Attention, Experts, Layer, Linear, Mixer, Model, Scheme, State, Tower
 
 
 class ModelFacts(Struct, frozen=True):
@@ -34,6 +34,7 @@ class ModelFacts(Struct, frozen=True):
     tower_blocked: tuple[tuple[int, Linear], ...]  # the same of encoders, with their heads
     packed: tuple[tuple[int, Linear], ...]  # the same for packed integer weights, with the first layer that has each
     packed_experts: tuple[Experts, ...]
+    tower_packed: tuple[tuple[Tower, Linear], ...]
 
 
 _cache: dict[int, tuple[Model, ModelFacts]] = {}
@@ -108,6 +109,13 @@ def _facts(model: Model) -> ModelFacts:
             if isinstance(m, Linear) and _is_blocked(m)
         ),
         packed=_packed(model),
+        tower_packed=tuple(
+            (t, m)
+            for t in model.towers
+            for _, block in t.blocks
+            for m in block.modules
+            if isinstance(m, Linear) and m.scheme is not None and _is_packed(m.scheme)
+        ),
         packed_experts=tuple(
             dict.fromkeys(
                 m

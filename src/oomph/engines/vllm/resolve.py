@@ -9,6 +9,9 @@ Besides the Model's own fields these params are read, where a config.json has th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -37,7 +40,7 @@ from oomph.engines.vllm.resolve_build import (
     verify_towers,
 )
 from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode
-from oomph.engines.vllm.resolve_kernels import verify_kernels
+from oomph.engines.vllm.resolve_kernels import verify_kernels, verify_tower_kernels
 from oomph.engines.vllm.resolve_limits import (
     batch_limits,
     resolve_dtype,
@@ -120,6 +123,8 @@ def resolve(model: Model, deployment: Deployment, draft: Model | None = None) ->
     `draft`: the model that --speculative-config names, where it is another one; its layers have caches too.
     """
     d = defaults(deployment.engine.version)
+    if not model.pooling and _pools(deployment.flags):
+        model = replace(model, pooling=True)
     base = Resolved(deployment.engine.version, model.architecture, model.max_position, 0, 0, d.utilization)
     try:
         settled = _settings(model, deployment, d, base)
@@ -140,12 +145,12 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     length = resolve_length(model, asked, dep.environment, d)
     prefix = flags.get("enable_prefix_caching")
     if prefix is None:
-        prefix = not model.pooling and (d.hybrid_prefix_caching if facts.is_hybrid else not facts.has_state)
+        prefix = model.pooling or (d.hybrid_prefix_caching if facts.is_hybrid else not facts.has_state)
     # config/vllm.py, scheduler.py: an encoder's output is needed whole, and is no part of a prefix
     encoder_decoder = any(isinstance(m, Attention) and m.kind == "cross" for m in facts.mixers)
-    prefix = bool(prefix) and not encoder_decoder
-    # config/model.py is_chunked_prefill_supported: not where every token sees all others
     encoder_only = any(isinstance(m, Attention) and m.kind == "encoder_only" for m in facts.mixers)
+    prefix = bool(prefix) and not encoder_decoder and not (encoder_only and flags.get("enable_prefix_caching") is None)
+    # config/model.py is_chunked_prefill_supported: not where every token sees all others
     chunked = flags.get("enable_chunked_prefill", not encoder_only)
     chunked = ((d.chunked_forced and not encoder_only) or chunked) and not encoder_decoder
     kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), d, gpu.sm)
@@ -260,6 +265,7 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
     towers = bool(model.towers) and not text_only(model, flags) and flags.get("mm_encoder_tp_mode") != "data"
     if towers:
         verify_towers(model, tp, build_habits)
+        verify_tower_kernels(facts, r.version, build_habits, tp=tp, sm=gpu.sm, dtype=r.dtype)
     made = lay_out(model, facts, setup, d, rules(r.version))
     verify_layers(model, build_habits, tp=tp, dp=dp, ep=ep)
     verify_blocks(facts, d, build_habits, tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
@@ -276,6 +282,12 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
         ),
         kv_layers=made.layers,
     )
+
+
+def _pools(flags: Mapping[str, Any]) -> bool:
+    """--runner and --convert, --task of older releases: a generative model served for its hidden states."""
+    tasks = ("embed", "embedding", "classify", "score", "reward", "encode")
+    return flags.get("runner") == "pooling" or flags.get("convert") in tasks or flags.get("task") in tasks
 
 
 def _cache_layout(own: str, *, offloads: bool) -> str:

@@ -6,7 +6,7 @@ from math import gcd
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts
-from oomph.engines.vllm.shard import in_features, is_created, outs
+from oomph.engines.vllm.shard import in_features, is_created, outs, tower_module_ranks, tower_parts
 from oomph.facts.vllm import known
 from oomph.facts.vllm.defaults import Defaults
 from oomph.facts.vllm.known import FP8_BLOCK_MOE, NO_FP8_MOE, PP_REFUSAL
@@ -68,11 +68,14 @@ def verify_blocks(
 
 
 def verify_towers(model: Model, tp: int, habits: frozenset[str]) -> None:
-    """Encoders are built first; where their heads do not divide, every rank has all of one."""
+    """Encoders are built first."""
     for tower in model.towers:
-        ranks = 1 if tower.num_heads % tp else tp
+        parts = tower_parts(tower, tp, habits)
+        if not parts[0]:
+            raise Refused("AssertionError", f"{tower.num_heads} is not divisible by {tp}")
         for _, block in tower.blocks:
             for module in block.modules:
+                ranks = tower_module_ranks(module, parts)
                 _verify_divides(module, ranks, ranks, habits)
 
 
@@ -99,6 +102,9 @@ def _verify_divides(m: Module, tp: int, moe_ranks: int, habits: frozenset[str]) 
 
 def verify_groups(facts: ModelFacts, version: str, *, tp: int, dp: int, ep: bool) -> None:
     """Experts in packed integers: a rank's share must hold whole scale groups."""
+    zeros = str(pick(known.WNA16_MOE_ZEROS, version).value)
+    if zeros and any(m.scheme is not None and not m.scheme.symmetric for m in facts.packed_experts):
+        raise Refused("AssertionError", zeros)
     text = str(pick(known.WNA16_MOE, version).value)
     for module in facts.packed_experts if text and not ep else ():
         assert module.scheme is not None

@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts
-from oomph.engines.vllm.shard import in_features, outs
+from oomph.engines.vllm.shard import in_features, outs, tower_module_ranks, tower_parts
 from oomph.facts.vllm.kernels import CAPABILITY, CUT_GROUP, KERNELS
 from oomph.facts.vllm.versions import pick
-from oomph.ir.model import Scheme
+from oomph.ir.model import Linear, Scheme
 
 _MARLIN_N, _MARLIN_K = 64, 128  # marlin_utils.py GPTQ_MARLIN_MIN_THREAD_N, _K
 _MACHETE_N, _MACHETE_K = 128, 64  # machete_utils.py MACHETE_PREPACKED_BLOCK_SHAPE
@@ -49,27 +49,40 @@ class Case(Struct, frozen=True):
         return f"uint{bits}b{1 << bits - 1}" if self.scheme.symmetric else f"uint{bits}"
 
 
+def verify_tower_kernels(
+    facts: ModelFacts, version: str, habits: frozenset[str], *, tp: int, sm: int, dtype: str
+) -> None:
+    """Encoders are built before the language model."""
+    kernels = pick(KERNELS, version)
+    for tower, linear in facts.tower_packed if sm >= 60 else ():
+        ranks = tower_module_ranks(linear, tower_parts(tower, tp, habits))
+        case = _case(linear, ranks, habits, dtype, sm, kernels.padded)
+        if case.n:
+            _ask(case, kernels.names)
+
+
 def verify_kernels(facts: ModelFacts, version: str, architecture: str, *, tp: int, sm: int, dtype: str) -> None:
     kernels = pick(KERNELS, version)
     for index, linear in facts.packed if sm >= 60 else ():
-        assert linear.scheme is not None
-        sizes = outs(linear, tp)
-        case = Case(
-            sum(sizes),
-            in_features(linear, tp),
-            linear.in_features,
-            linear.scheme,
-            dtype == "float16",
-            sm,
-            kernels.padded,
-        )
-        if linear.scheme.method == "awq":
-            _verify_awq(case)
-        elif sizes:
-            if case.cut and kernels.named and linear.scheme.format == "pack-quantized":
-                inner = "language_model.model" if architecture.endswith("ForConditionalGeneration") else "model"
-                raise Refused("ValueError", CUT_GROUP.format(c=case, layer=f"{inner}.layers.{index}.{linear.name}"))
-            _verify(case, kernels.names)
+        case = _case(linear, tp, frozenset(), dtype, sm, kernels.padded)
+        if case.n and case.cut and kernels.named and case.scheme.format == "pack-quantized":
+            inner = "language_model.model" if architecture.endswith("ForConditionalGeneration") else "model"
+            raise Refused("ValueError", CUT_GROUP.format(c=case, layer=f"{inner}.layers.{index}.{linear.name}"))
+        if case.n:
+            _ask(case, kernels.names)
+
+
+def _case(linear: Linear, tp: int, habits: frozenset[str], dtype: str, sm: int, padded: bool) -> Case:
+    assert linear.scheme is not None
+    n, k = sum(outs(linear, tp, habits)), in_features(linear, tp, habits)
+    return Case(n, k, linear.in_features, linear.scheme, dtype == "float16", sm, padded)
+
+
+def _ask(case: Case, names: tuple[str, ...]) -> None:
+    if case.scheme.method == "awq":
+        _verify_awq(case)
+    else:
+        _verify(case, names)
 
 
 def _verify_awq(c: Case) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from oomph.errors import CannotPlan
-from oomph.ir.model import Linear, Param, Part
+from oomph.ir.model import Linear, Module, Param, Part, Tower
 from oomph.units import round_up
 
 
@@ -43,6 +43,31 @@ def stage_layers(count: int, layout: Layout) -> range:
             sizes[-i] += 1
     start = sum(sizes[: layout.pp_rank])
     return range(start, start + sizes[layout.pp_rank])
+
+
+def tower_parts(tower: Tower, tp: int, habits: frozenset[str]) -> tuple[int, int]:
+    """Ranks that share an encoder's attention, and the rest of it; 0 = vLLM refuses heads that do not divide."""
+    split = any(_is_split(m) for _, block in tower.blocks for m in block.modules if _is_attention(m))
+    if tower.num_heads % tp == 0 or not split:
+        return tp, tp
+    if tower.alone == "attention":  # intern_vit.py:169 (0.21.0)
+        return 1, tp
+    # vision.py:141 (0.26.0) is_vit_use_data_parallel with a number of heads
+    return (1, 1) if tower.alone and "encoders alone where heads do not divide" in habits else (0, 0)
+
+
+def _is_attention(module: Module) -> bool:
+    return "attn" in module.name or "attention" in module.name or "qkv" in module.name
+
+
+def _is_split(module: Module) -> bool:
+    if isinstance(module, Linear):
+        return module.shard != "replicated"
+    return isinstance(module, Param) and module.shard_dim is not None
+
+
+def tower_module_ranks(module: Module, parts: tuple[int, int]) -> int:
+    return parts[0] if _is_attention(module) else parts[1]
 
 
 def part_out(part: Part, linear: Linear, tp: int) -> int:

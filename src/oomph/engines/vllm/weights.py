@@ -10,7 +10,17 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.shard import Layout, in_features, is_created, local_experts, outs, param_elements, stage_layers
+from oomph.engines.vllm.shard import (
+    Layout,
+    in_features,
+    is_created,
+    local_experts,
+    outs,
+    param_elements,
+    stage_layers,
+    tower_module_ranks,
+    tower_parts,
+)
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import create_weights
 from oomph.facts.vllm.moe import Padding
@@ -71,11 +81,9 @@ def created(model: Model, build: Build) -> tuple[Placed, ...]:
     places: list[Placed] = []
     if build.towers:  # every stage builds them; only the first runs them
         for tower in model.towers:
-            # vision.py is_vit_use_data_parallel: also where the heads do not divide
-            whole = layout.data_parallel_towers or tower.num_heads % layout.tp
-            tower_build = _whole(build) if whole else build
+            parts = (1, 1) if layout.data_parallel_towers else tower_parts(tower, layout.tp, build.habits)
             for times, block in tower.blocks:
-                places += [Placed(tower.prefix, -1, _block(block, tower_build, {}))] * times
+                places += [Placed(tower.prefix, -1, _tower_block(block, build, parts))] * times
     # transformers' own code builds what is outside the layers where it is used, and nowhere else
     borrowed = f"{model.architecture} by transformers" in build.habits
     root = tuple(_root(model.root, build, first, last, borrowed))
@@ -99,6 +107,12 @@ def by_part(places: Iterable[Placed]) -> dict[str, int]:
         for tensor in place.tensors:
             parts[tensor.part] = parts.get(tensor.part, 0) + tensor.nbytes
     return parts
+
+
+def _tower_block(block: Block, build: Build, parts: tuple[int, int]) -> tuple[Created, ...]:
+    alone = _whole(build)
+    builds = ((m, alone if tower_module_ranks(m, parts) == 1 else build) for m in block.modules)
+    return tuple(t for m, own in builds for t in _module(m, own))
 
 
 def _whole(build: Build) -> Build:

@@ -207,6 +207,11 @@ LAYER_TYPES_REFUSAL = (
 )
 # deepseek_v4.py:1011 (0.21.0) config.quantization_config["scale_fmt"]
 SCALE_FORMAT = (Row(value=1, until="0.23.0"), Row(value=0, since="0.23.0"))
+# compressed_tensors_moe_wna16_marlin.py:67 (0.21.0)
+WNA16_MOE_ZEROS = (
+    Row(value="Only symmetric quantization is supported for MoE", until="0.24.0"),
+    Row(value="", since="0.24.0"),
+)
 # compressed_tensors_moe_wna16.py (0.29.0)
 WNA16_MOE = (
     Row(value="", until="0.29.0"),

@@ -51,6 +51,8 @@ HABITS: tuple[Habit, ...] = (
     Habit("an indexer's own rotary table", since="0.12.0"),
     # gemma4_mm.py tower_quant
     Habit("Gemma 4's encoders quantised", since="0.23.0"),
+    # vision.py is_vit_use_data_parallel(num_heads), for the classes that ask it so
+    Habit("encoders alone where heads do not divide", since="0.26.0"),
     # kimi_k25.py:355 (0.22.0): a tower that a quantisation config may touch is not cast to the model's dtype
     Habit("Kimi vision table as built", since="0.22.0"),
     Habit("Kimi vision table cast", until="0.22.0"),

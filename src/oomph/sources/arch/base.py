@@ -81,8 +81,8 @@ class Builder:
         made = Block(tuple(modules))
         return self._blocks.setdefault(made, made)
 
-    def scheme(self, names: Sequence[str], kind: Kind = "linear") -> Scheme | None:
-        """The scheme of a (fused) module: quantised only if every part is."""
+    def scheme(self, names: Sequence[str], kind: Kind = "linear", *, encoder: bool = False) -> Scheme | None:
+        """The scheme of a (fused) module: quantised only if every part is. `encoder`: no GPTQ writer quantises one."""
         if self.quant is None:
             return None
         schemes = [self.quant.scheme(name, kind) for name in names]
@@ -94,7 +94,8 @@ class Builder:
             # vLLM reads from the safetensors headers which layers an AWQ or GPTQ checkpoint really quantised
             # (auto_awq.py, gptq.py: maybe_update_config)
             suffix = ".0.down_proj.qweight" if kind == "experts" else ".qweight"
-            if not any(self.stores(n + suffix, True) for n in names):
+            default = not (encoder and found.method == "gptq")
+            if not any(self.stores(n + suffix, default) for n in names):
                 return None
         if found.strategy == "block" and self.scale_dtype and not found.scale_dtype:
             return Scheme(**{f: getattr(found, f) for f in found.__struct_fields__} | {"scale_dtype": self.scale_dtype})
@@ -177,7 +178,8 @@ class Site:
     ) -> Linear:
         """`parts`: (checkpoint name, output features[, heads]) of each linear layer fused into this one."""
         made = tuple(p if isinstance(p, Part) else Part(*p) for p in parts)
-        scheme = self.b.scheme([f"{self.prefix}.{p.name}".lstrip(".") for p in made]) if quantised else None
+        names = [f"{self.prefix}.{p.name}".lstrip(".") for p in made]
+        scheme = self.b.scheme(names, encoder=role == "multimodal") if quantised else None
         return Linear(name, made, in_features, shard, role, dtype or self.b.dtype, bias, scheme, quantisable=quantised)
 
     def column(
@@ -230,7 +232,7 @@ class Site:
         """One tensor in the checkpoint that engines build as q, k and v (QKVParallelLinear)."""
         parts = (Part(f"{name}.{q}", hidden, heads, stored=False) for q in "qkv")
         whole = Part(name, 3 * hidden, created=False)
-        scheme = self.b.scheme([f"{self.prefix}.{name}"])
+        scheme = self.b.scheme([f"{self.prefix}.{name}"], encoder=role == "multimodal")
         return Linear(name, (whole, *parts), hidden, "column", role, self.b.dtype, bias, scheme)
 
     def gated_mlp(

@@ -61,7 +61,7 @@ def _vision(b: Builder, v: Config) -> Tower:
         layer += layer_norm(s, name, hidden)[:1] if plain else layer_norm(s, name, hidden)
     layer += [Param(f"{at}.{name}", (hidden,), b.dtype, "multimodal") for name in ("ls1", "ls2")]
     blocks = ((1, b.block(first)), (count, b.block(layer)))
-    return Tower("vision_model", "vision", s.prefix, blocks, count, hidden, inner, heads)
+    return Tower("vision_model", "vision", s.prefix, blocks, count, hidden, inner, heads, "attention")
 
 
 def _projector(b: Builder, v: Config, ratio: float) -> Tower:

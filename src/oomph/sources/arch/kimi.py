@@ -63,7 +63,7 @@ def _vision(b: Builder, v: Config) -> Tower:
     ]
     last = layer_norm(s, "encoder.final_layernorm", hidden)
     blocks = ((1, b.block(first)), (count, b.block(_layer(s, hidden, inter, heads))), (1, b.block(last)))
-    return Tower("vision_tower", "vision", s.prefix, blocks, count, hidden, inter, heads)
+    return Tower("vision_tower", "vision", s.prefix, blocks, count, hidden, inter, heads, "tower")
 
 
 def _time_table(b: Builder, frames: int, hidden: int) -> list[Module]:

@@ -190,9 +190,8 @@ def _towers(b: Builder, v: Config) -> tuple[Tower, ...]:
         s.linear(f"{at}.wqkv", qkv, hidden, "column", "multimodal", quantised=False),
         s.row(f"{at}.wo", hidden, wide, "multimodal", quantised=False),
     ]
-    tower = Tower(
-        "vision_tower", "vision", s.prefix, ((1, b.block(first)), (count, b.block(layer))), count, hidden, inter, heads
-    )
+    blocks = ((1, b.block(first)), (count, b.block(layer)))
+    tower = Tower("vision_tower", "vision", s.prefix, blocks, count, hidden, inter, heads, "tower")
     text = v.integer("text_hidden_size", default=b.text.integer("hidden_size"))
     merged = v.integer("mm_hidden_size", default=hidden)
     for side in v.integers("merge_kernel_size") or [2, 2]:

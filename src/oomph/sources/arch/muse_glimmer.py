@@ -82,7 +82,7 @@ def _vision(b: Builder, v: Config) -> Tower:
     ]
     last = layer_norm(s, "ln_post", hidden)
     blocks = ((1, b.block(first)), (count, b.block(layer)), (1, b.block(last)))
-    return Tower("vision_tower", "vision", s.prefix, blocks, count, hidden, inner, heads)
+    return Tower("vision_tower", "vision", s.prefix, blocks, count, hidden, inner, heads, "tower")
 
 
 def _projector(b: Builder, v: Config) -> Tower:

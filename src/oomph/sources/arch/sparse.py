@@ -99,7 +99,7 @@ def _olmoe(b: Builder, style: Style) -> Mlp:
     def mlp(s: Site, index: int) -> list[Module]:
         experts = s.experts(count, hidden, inner, t.integer("num_experts_per_tok"))
         if b.architecture == "FlexOlmoForCausalLM":  # flex_olmo.py:74 (0.21.0): experts without a quantisation config
-            experts = replace(experts, scheme=None)
+            experts = replace(experts, only="FlexOlmoForCausalLM by transformers")
         return [s.replicated("mlp.gate", count, hidden, "router", quantised=False), experts]
 
     return mlp
