@@ -108,6 +108,8 @@ def _hint(words: Sequence[str]) -> str:
     near = get_close_matches(program(words[0]), ["vllm", "llama-server", "ollama", "docker", "python"], 1, 0.7)
     if near:
         return f"did you mean {near[0]}?"
+    if words[0].endswith(".gguf") and len(words[0]) < 200:
+        return f"for a GGUF file: llama-server -m {words[0]}"
     if len(words) == 1 and words[0].isprintable() and len(words[0]) < 100:
         return f"for a model: vllm serve {words[0]}, or oomph fit {words[0]} --gpu GPUS"
     return "try: vllm serve MODEL ..."
