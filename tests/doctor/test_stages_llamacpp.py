@@ -14,6 +14,10 @@ LOADED = "load_tensors:        CUDA0 model buffer size = 18000.00 MiB\nllama_con
 MALLOC = "ggml_backend_cuda_buffer_type_alloc_buffer: allocating {} MiB on device 0: cudaMalloc failed: out of memory\n"
 
 CASES = {
+    "a runner of 2023": ("other", "unknown", "Error: llama runner exited, you may not have enough available memory to run "
+                         "this model\n"),
+    "a buffer above Metal's limit": ("weights_load", "B01", "ggml_metal_add_buffer: buffer 'data' size 18300000000 is "
+                                     "larger than buffer maximum of 17179869184\n"),
     "weights": ("weights_load", "B01", MALLOC.format("27817.04") + "alloc_tensor_range: failed to allocate CUDA0 buffer "
                 "of size 29168279552\nllama_model_load: error loading model: unable to allocate CUDA0 buffer\n"),
     "kv": ("kv_alloc", "B02", LOADED + MALLOC.format("4096.00") + "alloc_tensor_range: failed to allocate CUDA0 buffer "
@@ -83,3 +87,13 @@ def test_pinned_memory_is_only_slower() -> None:
 def test_a_line_of_ollamas_service_is_ollamas(prefix: str) -> None:
     e = explain(f"{prefix}llm_load_tensors:      CUDA0 buffer size = 13200.59 MiB\n")
     assert e.engine.name == "ollama" and not e.failed
+
+
+@pytest.mark.parametrize("line", (
+    "update_slots : failed to find free space in the KV cache, retrying with smaller n_batch = 128",
+    "1148.24.913.094 W srv  update_slots: failed to find free space in the KV cache, retrying with smaller batch size - try",
+    "srv  send_error: task id = 7, error: request (9000 tokens) exceeds the available context size (4096 tokens), try",
+))  # fmt: skip
+def test_a_full_cache_is_not_missing_memory(line: str) -> None:
+    result = explain(line + "\n" + line + "\n")
+    assert not result.failed and result.cause.id == "B07"

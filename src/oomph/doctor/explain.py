@@ -27,6 +27,11 @@ from oomph.logs.reader import RawLog, read_paths, read_text
 ENGINE_NAMES = "vLLM, SGLang, llama.cpp, Ollama or TensorRT-LLM"
 SURE = 60  # a candidate at or above it is a cause, below it a possibility
 CLOSE = 6  # candidates closer than this are not told apart
+# where the reason stands that a log without it has lost; Python engines end a traceback with it
+REASON = {
+    "llamacpp": "the lines before the process ended, from \"load_tensors:\" on (-lv 4 prints more)",
+    "ollama": "Ollama's own log (journalctl -u ollama, server.log): the runner's lines before it ended",
+}
 
 
 # lines that no engine prints and that are worth an answer all the same
@@ -169,7 +174,7 @@ def explain_case(case: Case) -> Explanation:
     near = [c for c in ranked[1:5] if best and c[1].score >= best[1].score - 25]
     settle = best[1].settle if best and (best[1].score < SURE or _undecided(ranked)) else ""
     if cause.id == "unknown":
-        settle = "the last line of the first traceback: the exception and its message"
+        settle = REASON.get(engine, "the last line of the first traceback: the exception and its message")
     notes = []
     if not case.rebuilt.engine:
         notes.append("no line names the engine; taken for vLLM")

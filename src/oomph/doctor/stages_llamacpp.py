@@ -100,4 +100,4 @@ def runner(why: str) -> StageName:
         return "kv_alloc"
     if re.search(r"cudaMalloc failed|unable to allocate|error loading model|failed to allocate|out of memory", why):
         return "weights_load"
-    return "other"  # an assertion, a missing library, an exit code: not a word about memory
+    return "other"  # an assertion, a missing library, an exit code; 2023's "may not have enough" is any exit

@@ -37,11 +37,12 @@ ROWS = (
     LogRow("lc_pipeline_retry", "retrying without pipeline parallelism", r"retrying without pipeline parallelism"),
     LogRow("lc_malloc", "Malloc failed",
            r"allocating (?P<tried__MiB>[\d.]+) MiB on device (?P<device__int>\d+): (?:cuda|hip)Malloc failed: out of memory"),
-    LogRow("lc_malloc", "ggml_vulkan", r"ggml_vulkan: Device memory allocation of size (?P<tried__B>\d+) failed"),
+    LogRow("lc_malloc", "ggml_vulkan", r"ggml_vulkan: (?:Device m|M)emory allocation of size (?P<tried__B>\d+) failed"),
     LogRow("lc_malloc", "ErrorOutOfDeviceMemory", r"ErrorOutOfDeviceMemory"),
     LogRow("lc_malloc", "of memory on device", r"can't allocate (?P<tried__B>\d+) Bytes of memory on device"),  # SYCL
     LogRow("lc_malloc", "ERROR_OUT_OF_", r"(?:UR_RESULT|ZE_RESULT|PI)_ERROR_OUT_OF_(?:DEVICE_MEMORY|HOST_MEMORY|RESOURCES)"),
     LogRow("lc_malloc", "ggml_metal", r"ggml_\w{0,20}metal\w{0,40}: error: failed to allocate buffer, size = *(?P<tried__MiB>[\d.]+) MiB"),
+    LogRow("lc_malloc", "is larger than buffer maximum", r"buffer '\w{1,20}\s*' size (?P<tried__B>\d{1,15}) is larger than buffer maximum of (?P<most__B>\d{1,15})"),
     LogRow("lc_pinned", "pinned memory", r"[Ff]ailed to allocate (?:(?P<tried>[\d.,]+) MiB of )?pinned memory"),  # slower copies, nothing else
     LogRow("lc_cpu_malloc", "ggml_backend_cpu_buffer_type_alloc_buffer", r"cpu_buffer_type_alloc_buffer: failed to allocate buffer(?: of size (?P<tried__B>\d+))?"),
     LogRow("lc_cpu_malloc", "attempted to allocate", r"ggml_aligned_malloc: .{1,60}\(attempted to allocate *(?P<tried__MiB>[\d.]+) MB\)"),
@@ -69,6 +70,10 @@ ROWS = (
     LogRow("lc_no_output", "failed to allocate output buffer", r"failed to allocate output buffer of size (?P<tried__MiB>[\d.]+) MiB"),
     LogRow("lc_load_failed", "error loading model", r"llama_model_load\w{0,20}: error loading model"),
     LogRow("lc_kv_full", "failed to find a memory slot", r"failed to find a memory slot for batch of size (?P<batch__int>\d+)"),
+    LogRow("lc_kv_full", "failed to find free space in the KV cache", r"failed to find free space in the KV cache"),
+    LogRow("lc_kv_full", "exceeds the available context size",
+           r"request(?: \((?P<asked__int>\d{1,10}) tokens\))? exceeds the available context size(?: \((?P<room__int>\d{1,10}) tokens\))?"),
+    LogRow("lc_kv_full", "Context size has been exceeded", r"Context size has been exceeded"),
     LogRow("lc_bad_flag", "error: invalid argument", r"error: invalid argument: (?P<flag>-\S{1,60})"),
     # nothing but whose they are
     LogRow("lc_line", "llama_model_loader:", r"llama_model_loader: (?:loaded meta data|- kv|- type)"),

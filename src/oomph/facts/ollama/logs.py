@@ -41,6 +41,7 @@ ROWS = (
     LogRow("ol_backoff", "did not fit, applying backoff", r'backoff="?(?P<backoff__float>[\d.]+)'),
     LogRow("ol_runner_died", "process has terminated", r"(?:llama runner|llama-server) process has terminated: (?P<why>.{1,200})"),
     LogRow("ol_runner_died", "process no longer running", r"(?:llama runner|llama-server) process no longer running:? ?(?P<why>.{0,200})"),
+    LogRow("ol_runner_died", "llama runner exited", r"llama runner exited, (?P<why>you may not have enough (?:available )?memory)"),  # 2023
     LogRow("ol_stopped", "model runner has unexpectedly stopped", r"model runner has unexpectedly stopped"),
     LogRow("ol_timeout", "timed out waiting for llama", r"timed out waiting for (?:llama runner|llama-server) to start"),
     LogRow("ol_started", "started in", r"(?:llama runner|llama-server) started in (?P<seconds__float>[\d.]+) s"),
@@ -49,5 +50,6 @@ ROWS = (
     LogRow("ol_parallel", "OLLAMA_NUM_PARALLEL", r"OLLAMA_NUM_PARALLEL[:=](?P<parallel__int>\d+)"),
     LogRow("ol_line", "ollama/", r"github\.com/ollama/ollama|/usr/lib/ollama|/lib/ollama/|/\.ollama/models|/ollama/(?:ml|llm|llama|runner)/"),
     LogRow("ol_line", "server config env", r"OLLAMA_\w+:"),
+    LogRow("ol_line", "llama.go:", r"\bllama\.go:\d{1,5}: "),  # 2023
     LogRow("ol_line", "level=", r'\blevel=(?:INFO|WARN|ERROR|DEBUG) source=\w+\.go:\d+'),
 )  # fmt: skip

@@ -1,0 +1,56 @@
+"""B07: llama.cpp's KV cache has no cells left for a request.
+
+What it is: the cache is allocated once, for -c tokens, and shared by the slots. A prompt, or all slots together, can
+need more cells than are free: llama-server halves the batch until one fits, and refuses the request in the end. No
+memory is missing, and the server goes on.
+
+How to recognise it: "failed to find free space in the KV cache, retrying with smaller batch size" (older builds:
+"smaller n_batch"), "failed to find a memory slot for batch of size", "request (9000 tokens) exceeds the available
+context size (4096 tokens)", "Context size has been exceeded."
+
+Look-alikes: B02 (the cache itself does not fit on the GPU when the server starts).
+
+What fixes it: a larger -c (its cells are allocated at start), fewer slots (-np) so that each has more, an 8-bit cache
+that pays for the longer context, shorter prompts.
+
+What does not: a smaller -b or -ub (the retries do just that), fewer layers on the GPU.
+
+Evidence: llama.cpp tools/server/server-context.cpp (update_slots), src/llama-context.cpp (decode); issues 6603, 4185.
+"""
+
+from __future__ import annotations
+
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule
+
+
+def match(case: Case) -> Candidate | None:
+    if case.failed or not case.has("lc_kv_full"):
+        return None
+    asked, room = case.value("lc_kv_full", "asked"), case.value("lc_kv_full", "room")
+    if asked and room:
+        text = f"A request of {asked:,} tokens came to a slot of {room:,}: llama-server refused it and went on."
+    else:
+        text = (
+            "The KV cache had no free cells for a batch. It is as large as -c says, for all slots together; "
+            "no memory is missing, and the server goes on."
+        )
+    remedies = (
+        Remedy("context_up", "a larger -c   (num_ctx in Ollama)", "flag", costs="allocated at start", rank=1),
+        Remedy("slots", "-np with fewer slots", "flag", costs="fewer requests at a time", rank=2),
+        Remedy("kv_dtype", "-fa on -ctk q8_0 -ctv q8_0", "flag", costs="8.5 bits a value pay for a longer -c", rank=3),
+    )
+    rejected = (reject("layers", "the cells are counted by -c, wherever the layers are"),)
+    return Candidate(80, text, case.line("lc_kv_full"), remedies, rejected)
+
+
+RULE = Rule(
+    "B07",
+    "llama.cpp: the KV cache is full, a request was refused",
+    ("runtime_request",),
+    match,
+    engines=("llamacpp", "ollama"),
+    failure=False,
+    evidence=("llama.cpp issue 6603",),
+)
