@@ -32,6 +32,8 @@ def reasons(b: Backend, q: Query) -> list[str]:
         out.append(f"attention type {f'AttentionType.{q.attn_type.upper()}' if enum else q.attn_type} not supported")
     if q.sliding and not b.sliding and kernels(q.version).asks_sliding:
         out.append("sliding window not supported")
+    if q.pcp > 1 and not b.mla and kernels(q.version).asks_sliding:  # both questions came with 0.26
+        out.append("PCP not supported")
     if q.dcp > 1 and not b.dcp and kernels(q.version).asks_dcp:
         out.append("DCP not supported")
     reason = _combination(b, q)

@@ -165,7 +165,7 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     verify_parallel(model, facts, flags, base.version)
     quantization = resolve_quantization(model, str(flags.get("quantization") or ""), base.version, d, gpu.sm, dtype)
     mode, prefix = mamba_mode(model, facts, flags, d, bool(prefix), spec)
-    verify_caches(facts, mode, kv_dtype, base.version, chunked=bool(chunked))
+    verify_caches(facts, flags, mode, kv_dtype, base.version, chunked=bool(chunked))
     runner = model_runner(model, facts, dep, d, spec, mode, quantized=quantization is not None)
     asynchronous = async_scheduling(model, flags, d, spec, runner, pp, mode)
     graphs = cudagraph_mode(flags, d, pooling=model.pooling, encoder_decoder=encoder_decoder)
@@ -277,9 +277,7 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
         mamba_block_size=made.mamba_block_size,
         mamba_page_size_padded=made.mamba_page_size_padded,
         attention=made.backends,
-        kv_cache_layout=_cache_layout(
-            made.kv_cache_layout, offloads=bool(flags.get("kv_offloading_size")) and not facts.is_mla
-        ),
+        kv_cache_layout=_cache_layout(made.kv_cache_layout, flags, mla=facts.is_mla),
         kv_layers=made.layers,
     )
 
@@ -290,9 +288,12 @@ def _pools(flags: Mapping[str, Any]) -> bool:
     return flags.get("runner") == "pooling" or flags.get("convert") in tasks or flags.get("task") in tasks
 
 
-def _cache_layout(own: str, *, offloads: bool) -> str:
-    """offloading_connector.py get_required_kvcache_layout (0.32.0)."""
-    return "LBHNC" if own == "LBNHC" and offloads else own
+def _cache_layout(own: str, flags: Mapping[str, Any], *, mla: bool) -> str:
+    """get_required_kvcache_layout of the connectors (0.32.0)."""
+    transfer = flags.get("kv_transfer_config")
+    connector = str(transfer.get("kv_connector", "")) if isinstance(transfer, Mapping) else ""
+    head_first = connector in ("OffloadingConnector", "NixlConnector") or (flags.get("kv_offloading_size") and not mla)
+    return "LBHNC" if own == "LBNHC" and head_first else own
 
 
 def _mla_rope(model: Model, d: Defaults) -> int:

@@ -26,7 +26,7 @@ def cudagraph_mode(flags: Mapping[str, Any], d: Defaults, *, pooling: bool, enco
     ).upper()
     compiled = compilation.get("mode", compilation.get("level", 3 if level else 0))  # `level` until 0.17
     if mode in ("PIECEWISE", "FULL_AND_PIECEWISE") and compiled not in _COMPILED:
-        mode = "NONE" if mode == "PIECEWISE" else d.uncompiled_graphs
+        mode = d.uncompiled_graphs if mode == "FULL_AND_PIECEWISE" and compiled in (0, "NONE", "none") else "NONE"
     if mode.startswith("FULL") and d.dcp_piecewise and int(flags.get("decode_context_parallel_size", 1)) > 1:
         return "PIECEWISE"
     if pooling and mode.startswith("FULL"):

@@ -8,7 +8,7 @@ from typing import Any
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.model_facts import ModelFacts
 from oomph.facts.vllm import refusals
-from oomph.facts.vllm.caches import ALIGN_NEEDS_CHUNKS, NVFP4_MLA
+from oomph.facts.vllm.caches import ALIGN_NEEDS_CHUNKS, ALIGN_NEEDS_MM_CHUNKS, NVFP4_MLA
 from oomph.facts.vllm.defaults import Defaults
 from oomph.facts.vllm.known import NO_PIPELINE, NO_PIPELINE_REFUSAL
 from oomph.facts.vllm.versions import pick
@@ -119,10 +119,14 @@ def _refuse(text: str, **values: int) -> None:
         raise Refused("ValidationError", text.format(**values))
 
 
-def verify_caches(facts: ModelFacts, mamba_mode: str, kv_dtype: str, version: str, *, chunked: bool) -> None:
-    """models/config.py MambaModelConfig, config/vllm.py validate_nvfp4_kv_cache_with_mla."""
+def verify_caches(
+    facts: ModelFacts, flags: Mapping[str, Any], mamba_mode: str, kv_dtype: str, version: str, *, chunked: bool
+) -> None:
+    """models/config.py MambaModelConfig, config/vllm.py validate_block_size, validate_nvfp4_kv_cache_with_mla."""
     if mamba_mode == "align" and not chunked:
         raise Refused("ValidationError", f"Assertion failed, {ALIGN_NEEDS_CHUNKS}")
+    if mamba_mode == "align" and flags.get("disable_chunked_mm_input"):
+        raise Refused("AssertionError", ALIGN_NEEDS_MM_CHUNKS)
     if facts.is_mla and kv_dtype.startswith("nvfp4") and not kv_dtype.endswith("_ds_mla"):
         raise Refused("ValidationError", str(pick(NVFP4_MLA, version).value))
 

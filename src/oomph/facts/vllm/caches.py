@@ -124,6 +124,10 @@ NVFP4_MLA = (
     Row(value=_NVFP4_MLA.format("'fp8', 'auto', or 'nvfp4_ds_mla' with a sparse MLA backend"), since="0.30.0"),
 )
 ALIGN_NEEDS_CHUNKS = "Chunked prefill is required for mamba cache mode 'align'."
+ALIGN_NEEDS_MM_CHUNKS = (
+    "Chunked MM input is required because we need the flexibility to schedule a multiple of block_size tokens even if "
+    "they are in the middle of a mm input"
+)
 # The Triton backend refuses fp8 where the GPU has no fp8 (triton_attn.py); before, it compiled and failed later.
 TRITON_FP8_TEXT = (
     Row(value="", until="0.24.0"),
