@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.live import Batch, Phase, expert_workspace, has_experts, layer_phases
+from oomph.engines.vllm.batch import Batch, Phase
+from oomph.engines.vllm.live import has_experts, layer_phases
+from oomph.engines.vllm.live_experts import expert_workspace
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import activation as facts
 from oomph.ir.ledger import Term

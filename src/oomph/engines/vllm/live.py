@@ -13,43 +13,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from oomph.engines.vllm.shard import Layout, in_features, outs
+from oomph.engines.vllm.batch import Batch, Phase
+from oomph.engines.vllm.live_experts import expert_inputs, quantises_input, unshared
+from oomph.engines.vllm.shard import in_features, outs
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import activation as facts
-from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Model, Param, Scheme, State
-from oomph.units import round_up
-
-
-class Batch(Struct, frozen=True):
-    """The profiling batch and what runs it."""
-
-    tokens: int
-    seqs: int
-    length: int
-    dtype: str
-    layout: Layout
-    sm: int
-    sm_count: int
-    rules: facts.ProfileRules
-    compiled: bool
-    cold: bool
-    runner: str = "v1"
-    drafts: int = 0
-    last_stage: bool = True
-    first_stage: bool = True
-    encoder_bytes: int = 0
-    encoder_kept: int = 0  # of it, alive through every later pass
-    embeds: bool = False  # the compiled graph begins with embeddings, not with token ids
-    triton_gdn: bool = True  # gated delta nets prefill with Triton kernels (FlashInfer's on Hopper unless told so)
-    block_size: int = 16  # tokens of a block of the attention layers' cache
-    l2_bytes: int = 0
-    direct_marlin: frozenset[str] = frozenset()
-
-
-class Phase(Struct, frozen=True):
-    name: str
-    bytes: int
-    before_experts: bool = False  # within a layer, it runs ahead of the layer's own experts
+from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Model, Param, State
 
 
 def layer_phases(model: Model, layer: Layer, before: Layer, batch: Batch) -> Iterator[Phase]:
@@ -292,69 +261,6 @@ class _Layer(Struct, frozen=True):
         h = self.model.hidden_size
         e = next(m for m in block.modules if isinstance(m, Experts))
         out = alive + (2 if shared else 1) * h
-        yield self._phase("experts", out + self._unshared(e), self._expert_inputs(e))
+        yield self._phase("experts", out + unshared(e, self.batch), expert_inputs(e, self.batch))
         if shared:
             yield self._phase("experts", out + h + self._sum(), 0)
-
-    def _expert_inputs(self, e: Experts) -> int:
-        """triton_moe.py:292: the experts' input and their activations once more in FP8."""
-        if e.scheme is None or not quantises_input(e.scheme, self.batch.sm):
-            return 0
-        inner = e.top_k * expert_width(e, self.batch)
-        scales = (e.hidden + inner) // 128 * 4 if e.scheme.strategy == "block" else 0
-        return self.batch.tokens * (e.hidden + inner + scales)
-
-    def _unshared(self, e: Experts) -> int:
-        """Kernels that allocate for themselves: both products of tokens x top_k rows."""
-        inner = expert_width(e, self.batch)
-        if e.scheme is not None and e.scheme.method == "mxfp4":  # triton_kernels
-            return e.top_k * (inner + e.hidden)
-        alone = not self.batch.rules.moe_workspace or (e.scheme is not None and directly(e.scheme, self.batch))
-        return e.top_k * (max(2 * inner, e.hidden) + inner) if alone else 0
-
-
-def quantises_input(scheme: Scheme | None, sm: int) -> bool:
-    """Does the kernel want its input in FP8? Before Ada, FP8 weights go through Marlin, which does not."""
-    return scheme is not None and scheme.input_bits == 8 and (scheme.kind == "int" or sm >= 89)
-
-
-def directly(scheme: Scheme, batch: Batch) -> bool:
-    """Integer experts whose quantisation calls Marlin itself, past the shared workspace."""
-    return scheme.kind == "int" and scheme.input_bits == 16 and scheme.method in batch.direct_marlin
-
-
-def _flashinfer(scheme: Scheme, batch: Batch) -> bool:
-    """Experts whose kernels bring their own workspace and leave one batch of outputs in the shared one
-    (trtllm_nvfp4_moe.py:143, flashinfer_cutlass_moe.py:235, 0.18.0)."""
-    if scheme.kind != "float" or scheme.input_bits > 8:
-        return False
-    if scheme.bits == 4 or 100 <= batch.sm < 110:
-        return batch.sm >= 100
-    taken = batch.rules.flashinfer_fp8
-    if scheme.strategy == "block":
-        spread = batch.layout.expert_parallel and batch.layout.moe_ranks > 1
-        return batch.sm == 90 and (taken == "blocks" or (spread and taken == "blocks under EP"))
-    return batch.sm >= 90 and scheme.strategy == "tensor" and scheme.activation == "static" and bool(taken)
-
-
-def expert_width(e: Experts, batch: Batch) -> int:
-    return e.intermediate // (1 if batch.layout.expert_parallel else batch.layout.moe_ranks)
-
-
-def expert_workspace(block: Block, batch: Batch) -> int:
-    """Two buffers of tokens x top_k rows, shared by all layers (triton_moe.py, marlin_moe.py:714 workspace_shapes).
-    Marlin's second holds twice the inner width whether there is a gate or not."""
-    best = 0
-    for e in (m for m in block.modules if isinstance(m, Experts)):
-        if e.scheme is not None and (e.scheme.method == "mxfp4" or directly(e.scheme, batch)):
-            continue
-        if e.scheme is not None and _flashinfer(e.scheme, batch):
-            best = max(best, round_up(batch.tokens * e.hidden * nbytes(batch.dtype, 1), 256))
-            continue
-        inner = expert_width(e, batch)
-        marlin = e.scheme is not None and e.scheme.bits == 4
-        wide = inner * (2 if e.gated or marlin else 1)
-        rows, width = batch.tokens * e.top_k, nbytes(batch.dtype, 1)
-        first = round_up(rows * max(inner, e.hidden) * width, 256)
-        best = max(best, first + round_up(rows * max(wide, e.hidden) * width, 256))
-    return best

@@ -8,9 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.vllm.activation import activation
+from oomph.engines.vllm.batch import Batch
 from oomph.engines.vllm.encoder import encoder
 from oomph.engines.vllm.graphs import Capture, Graphs, count_graphs, estimate
-from oomph.engines.vllm.live import Batch
 from oomph.engines.vllm.loaded import WeightsPlan, passes, weights_terms
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.settings import build_for

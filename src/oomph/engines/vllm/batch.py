@@ -1,0 +1,40 @@
+"""The profiling batch: what vLLM runs once to see how much memory a forward pass takes."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from oomph.engines.vllm.shard import Layout
+from oomph.facts.vllm import activation as facts
+
+
+class Batch(Struct, frozen=True):
+    """The profiling batch and what runs it."""
+
+    tokens: int
+    seqs: int
+    length: int
+    dtype: str
+    layout: Layout
+    sm: int
+    sm_count: int
+    rules: facts.ProfileRules
+    compiled: bool
+    cold: bool
+    runner: str = "v1"
+    drafts: int = 0
+    last_stage: bool = True
+    first_stage: bool = True
+    encoder_bytes: int = 0
+    encoder_kept: int = 0  # of it, alive through every later pass
+    embeds: bool = False  # the compiled graph begins with embeddings, not with token ids
+    triton_gdn: bool = True  # gated delta nets prefill with Triton kernels (FlashInfer's on Hopper unless told so)
+    block_size: int = 16  # tokens of a block of the attention layers' cache
+    l2_bytes: int = 0
+    direct_marlin: frozenset[str] = frozenset()
+
+
+class Phase(Struct, frozen=True):
+    name: str
+    bytes: int
+    before_experts: bool = False  # within a layer, it runs ahead of the layer's own experts
