@@ -29,7 +29,7 @@ SURE = 60  # a candidate at or above it is a cause, below it a possibility
 CLOSE = 6  # candidates closer than this are not told apart
 # where the reason stands that a log without it has lost; Python engines end a traceback with it
 REASON = {
-    "llamacpp": "the lines before the process ended, from \"load_tensors:\" on (-lv 4 prints more)",
+    "llamacpp": 'the lines before the process ended, from "load_tensors:" on (-lv 4 prints more)',
     "ollama": "Ollama's own log (journalctl -u ollama, server.log): the runner's lines before it ended",
 }
 

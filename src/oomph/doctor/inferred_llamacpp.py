@@ -74,7 +74,7 @@ def _planned(case: Case) -> Told | None:
         where = f"{counted} go to the GPU ({gib(full)} are needed, {gib(cards)} are there)"
         said = f"No error in this log. {where}; {gib(rest)} stay in host memory"
         if free is None:
-            return None, f"{said}: how much is free there is not in this log (msg=\"system memory\")."
+            return None, f'{said}: how much is free there is not in this log (msg="system memory").'
         if rest > free:
             return "host_ram", f"{said}, where {gib(free)} are free: if the run died, it died of that."
         return None
@@ -91,7 +91,7 @@ def _planned(case: Case) -> Told | None:
 
 
 def _sum(cards: str) -> int:
-    """"22.0 GiB 21.5 GiB" """
+    """ "22.0 GiB 21.5 GiB" """
     sizes = (convert("x__size", size).get("x") for size in re.findall(r"[\d.]+ [KMGT]?i?B", cards))
     return sum(int(n) for n in sizes if isinstance(n, int))
 

@@ -217,3 +217,11 @@ def test_builds_before_b9554_hold_the_mask_twice() -> None:
         assert made.nbytes / MIB == pytest.approx(gpu, abs=0.1)
         if host is not None:
             assert host_buffer(g, s, full=True, gpus=1).nbytes / MIB == pytest.approx(host, abs=0.1)
+
+
+def test_experts_on_the_cpu_leave_two_gpus_unequal() -> None:
+    p = made("llama-server -hf ggml-org/gpt-oss-120b-GGUF -c 131072 --n-cpu-moe 20", "2x RTX 3090")
+    assert not p.fits
+    text = render(p, Style(StringIO()), width=110)
+    assert "-ts 2,1" in text and "--n-cpu-moe 27" in text and "no single flag" not in text
+    assert made("llama-server -hf ggml-org/gpt-oss-120b-GGUF -c 131072 --n-cpu-moe 20 -ts 2,1", "2x RTX 3090").fits

@@ -39,9 +39,7 @@ def match(case: Case) -> Candidate | None:
     if tried and free and tried > 3 * free:
         text += " That is several times the card: tensors meant for the CPU (experts) were not caught by the override."
     if any("exceeds device" in o.text for o in case.all("lc_malloc")):
-        text += (
-            " It is not the memory that is short, but the largest single buffer that this Vulkan driver allows."
-        )
+        text += " It is not the memory that is short, but the largest single buffer that this Vulkan driver allows."
     need, have = case.value("lc_fit_need", "need"), case.value("lc_fit_need", "free")
     if need and have:
         text += f" llama.cpp had foreseen {gib(need)} in all, with {gib(have)} free."

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from oomph.errors import OomphError
 from oomph.facts.llamacpp.flags import EXPERTS
 from oomph.ir.deployment import Deployment
-from oomph.ir.plan import Plan
+from oomph.ir.plan import Plan, RankPlan
 from oomph.units import MIB
 
 Planner = Callable[[Deployment], Plan]
+_SHARES = ((3.0, 2.0), (2.0, 1.0), (3.0, 1.0))
 _SMALLER = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XS")
 
 
@@ -45,7 +46,11 @@ def advice(plan: Plan, run: Planner) -> list[Advice]:
 
 
 def _own(plan: Plan) -> int:
-    return max((sum(t.bytes for t in r.terms.values()) for r in plan.ranks), default=0)
+    return max((_rank_own(r) for r in plan.ranks), default=0)
+
+
+def _rank_own(rank: RankPlan) -> int:
+    return sum(t.bytes for t in rank.terms.values())
 
 
 def _changes(plan: Plan) -> Iterator[tuple[str, dict[str, Any], str, str]]:
@@ -67,6 +72,11 @@ def _changes(plan: Plan) -> Iterator[tuple[str, dict[str, Any], str, str]]:
         yield "without -ngl", without("n_gpu_layers", "tensor_split"), "", "--fit then moves layers to the CPU"
     elif not ollama and "tensor_split" in flags:
         yield "without -ts", without("tensor_split"), "", "layers by free memory, and --fit where that is too much"
+    if not ollama and len(plan.ranks) == 2 and "tensor_split" not in flags and flags.get("override_tensor"):
+        # layers are dealt out by count: a GPU whose layers keep their experts gets more than its share
+        first_fuller = _rank_own(plan.ranks[0]) > _rank_own(plan.ranks[1])
+        for share in (s[::-1] if first_fuller else s for s in _SHARES):
+            yield f"-ts {share[0]:g},{share[1]:g}", with_(tensor_split=list(share)), "", "layers dealt out otherwise"
     if not ollama and resolved.get("n_ubatch", 0) > 256:
         yield "-ub 256", with_(ubatch_size=256), "", "slower prompts"
     if resolved.get("type_k") == "f16" and resolved.get("flash_attn"):
@@ -81,15 +91,22 @@ def _changes(plan: Plan) -> Iterator[tuple[str, dict[str, Any], str, str]]:
             slots = 1 if ollama or resolved.get("kv_unified") else resolved.get("n_seq_max", 1)
             value = smaller // 256 * 256 * slots
             yield f"{label} {value}", with_(**{key: value}), "", "a shorter context"
-    if resolved.get("host") is not None and _has_experts(plan) and not ollama and "override_tensor" not in flags:
+    given = flags.get("override_tensor", ())
+    if resolved.get("host") is not None and _has_experts(plan) and not ollama and list(given) == _experts(len(given)):
         layers = resolved["layers"] - 1
         for count in sorted({max(layers // 4, 1), layers // 2, 3 * layers // 4, layers}):
-            rules = [(rf"blk\.{i}{EXPERTS}", "CPU") for i in range(count)]
-            yield f"--n-cpu-moe {count}", with_(override_tensor=rules, n_gpu_layers=999), "", "experts run on the CPU"
+            if count > len(given):
+                more = with_(override_tensor=_experts(count), n_gpu_layers=999)
+                yield f"--n-cpu-moe {count}", more, "", "experts run on the CPU"
     name, _, quant = plan.model.rpartition(":")
     if quant in _SMALLER and not ollama:
         for lower in _SMALLER[_SMALLER.index(quant) + 1 :]:
             yield f"{lower} instead of {quant}", flags, f"{name}:{lower}", "a smaller file, less exact"
+
+
+def _experts(count: int) -> list[tuple[str, str]]:
+    """What --n-cpu-moe stands for."""
+    return [(rf"blk\.{i}{EXPERTS}", "CPU") for i in range(count)]
 
 
 def _has_experts(plan: Plan) -> bool:
