@@ -269,8 +269,8 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
     made = lay_out(model, facts, setup, d, rules(r.version))
     verify_layers(model, build_habits, tp=tp, dp=dp, ep=ep)
     verify_blocks(facts, d, build_habits, tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
-    verify_groups(facts, r.version, tp=tp, dp=dp, ep=ep)
     verify_kernels(facts, r.version, model.architecture, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype)
+    verify_groups(facts, r.version, tp=tp, dp=dp, ep=ep)
     return replace(
         r,
         block_size=made.block_size,
