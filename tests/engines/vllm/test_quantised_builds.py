@@ -123,7 +123,7 @@ def test_experts_that_marlin_does_not_take() -> None:
 
 
 def test_packed_experts_want_whole_groups() -> None:
-    lite = {**LITE, "intermediate_size": 10752, "moe_intermediate_size": 1536}
+    lite = {**LITE, "intermediate_size": 12288, "moe_intermediate_size": 1536}
     made = planned(lite, packed(strategy="group", group_size=128), "0.32.0", tp=8)
     assert "(192) to be divisible by group_size (128)" in made.verdict.message
 
