@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from oomph.simulate.config import Config, Group, Job, Record
 from oomph.simulate.loop import Loop
 from oomph.simulate.result import Collector
@@ -42,24 +44,29 @@ class Poisson:
 
 
 def speed(requests: int) -> None:
-    cases = (
-        ("256 users, 800 in + 200 out", 30000, Drawn(Shape(800, 200), Arrivals(users=256), requests)),
-        ("256 users, 500 in + 500 out", 30000, Drawn(Shape(500, 500), Arrivals(users=256), requests)),
-        ("8 users, 900 in + 100 out", 30000, Drawn(Shape(900, 100), Arrivals(users=8), requests)),
-        ("20 requests/s, 800 in + 200 out", 30000, Poisson(Shape(800, 200), 20.0, requests)),
-    )
-    for name, blocks, workload in cases:
-        config = Config((Group("full", 16),), blocks, 256, 8192, 8192, lag=1)
+    plain = Config((Group("full", 16),), 30000, 256, 8192, 8192, lag=1)
+    drafts = replace(plain, spec_tokens=3, lookahead=3, accepted=1800)
+    cached = replace(plain, prefix_caching=True)
+    few = max(1, requests // 50)  # one by one: a fiftieth is enough to know
+    for name, config, workload, shared in (
+        ("256 users, 800 in + 200 out", plain, Drawn(Shape(800, 200), Arrivals(users=256), requests), False),
+        ("256 users, 500 in + 500 out", plain, Drawn(Shape(500, 500), Arrivals(users=256), requests), False),
+        ("8 users, 900 in + 100 out", plain, Drawn(Shape(900, 100), Arrivals(users=8), requests), False),
+        ("20 requests/s, 800 in + 200 out", plain, Poisson(Shape(800, 200), 20.0, requests), False),
+        ("prefix caching on, nothing shared", cached, Drawn(Shape(800, 200), Arrivals(users=256), requests), False),
+        ("400 of 800 tokens shared", cached, Drawn(Shape(400, 200, shared=400), Arrivals(users=256), few), True),
+        ("3 drafts, 800 in + 200 out", drafts, Drawn(Shape(800, 200), Arrivals(users=256), few), False),
+    ):
         collector = Collector(config)
-        scheduler = Loop(config, ROOFLINE, workload, collector, False)
+        loop = Loop(config, ROOFLINE, workload, collector, shared)
         begun = time.process_time()
-        scheduler.run()
+        loop.run()
         took = time.process_time() - begun
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        result = collector.result(scheduler.steps)
+        result = collector.result(loop.steps)
         print(
-            f"{name}: {result.done:,} requests, {scheduler.steps:,} steps in {took:.1f} s of CPU "
-            f"({1e6 * took / requests:.1f} us each), peak {peak} MiB, {result.preemptions:,} preemptions"
+            f"{name}: {result.done:,} requests, {loop.steps:,} steps in {took:.1f} s of CPU "
+            f"({1e6 * took / result.done:.1f} us each), peak {peak} MiB, {result.preemptions:,} preemptions"
         )
 
 

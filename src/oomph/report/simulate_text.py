@@ -138,14 +138,13 @@ def _figures(r: Result) -> list[str]:
     each = f" ({1 / r.tpot.p50:,.3g} to each)" if r.tpot.p50 else ""
     out.append(
         f"  {r.output_tokens_per_second:,.0f} tokens/s out{each}, {r.prompt_tokens_per_second:,.0f} in; "
-        f"{r.mean_running:.1f} running on average, {r.max_running:,} at most; "
-        f"{r.done:,} requests in {duration(r.seconds)}"
+        f"{r.mean_running:.1f} running on average, {r.max_running:,} at most"
     )
-    cached = f", {r.cached_share:.0%} of the prompt tokens from the prefix cache" if r.cached_share else ""
-    out.append(
-        f"  KV cache {r.kv_mean:.0%} full on average, {r.kv_peak:.0%} at most{cached}; "
-        + (f"{r.preemptions:,} preemption{'s' if r.preemptions > 1 else ''}" if r.preemptions else "no preemption")
-    )
+    preempted = f"{r.preemptions:,} preemption{'s' if r.preemptions > 1 else ''}" if r.preemptions else "no preemption"
+    full = f"KV cache {r.kv_mean:.0%} full on average, {r.kv_peak:.0%} at most"
+    out.append(f"  {r.done:,} requests in {duration(r.seconds)}; {full}; {preempted}")
+    if r.cached_share:
+        out.append(f"  {r.cached_share:.0%} of the prompt tokens came from the prefix cache")
     share = sum(r.binds.values())
     if share >= 0.005:
         main = max(r.binds, key=lambda k: r.binds[k])

@@ -34,6 +34,8 @@ class CountPool:
         self.capped = config.gate == "capped"
         self.first = config.lookahead if config.lookahead_first else 0
         self.margin = config.align_frees == "margin"
+        # one by one for ever, and nothing is given back before the end: then it pays to know when the next block is due
+        self.grows = not config.regular and all(g.kind in ("full", "state") for g in config.groups)
 
     def begin(self) -> None:
         pass
@@ -63,6 +65,7 @@ class CountPool:
             return False
         self.free -= need
         req.lens, req.skips = lens, [0] * len(lens)
+        req.next_slots = 0
         req.last_state, req.real = [-1] * len(lens), {}
         for i, g in enumerate(self.groups):
             if g.kind == "align":
@@ -74,6 +77,8 @@ class CountPool:
         lens, skips = req.lens, req.skips
         main = req.computed + new
         slots = min(main + self.c.lookahead, self.c.max_model_len)
+        if slots <= req.next_slots:
+            return True
         known = settled(self.c, req)
         grown = []
         for i, g in enumerate(self.groups):
@@ -100,6 +105,9 @@ class CountPool:
             else:
                 self.free -= g.count * (grown[i] - lens[i])
         req.lens = grown
+        if self.grows:
+            sizes = [n * g.block_size for g, n in zip(self.groups, grown) if g.kind == "full"]
+            req.next_slots = min(sizes, default=1 << 60)
         return True
 
     def _give_states(self, req: Live, i: int, known: int) -> None:

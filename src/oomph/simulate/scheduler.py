@@ -67,7 +67,9 @@ class Scheduler:
         if not self.preempted:
             if self.waiting:
                 self._admit(batch)
-        elif not self.tail and not self.steady.size and not self.ending:
+        else:
+            self.binds = "blocks"
+        if self.preempted and not self.tail and not self.steady.size and not self.ending:
             self._give_up(self.preempted[-1])
         for e in batch:
             req = e.req
@@ -93,34 +95,39 @@ class Scheduler:
         self.pool.free += self.steady.freed(1) - self.steady.taken(1)
 
     def _schedule_running(self) -> list[Entry]:
-        c, tail, slots = self.c, self.tail, self.c.draft_slots
+        c, tail, slots, extend = self.c, self.tail, self.c.draft_slots, self.pool.extend
+        threshold, last = self.threshold, c.max_model_len - 1
         batch: list[Entry] = []
         index = 0
         while index < len(tail) and self.budget > 0 and self.room > slots:
             req = tail[index]
-            if req.placeholders and req.computed + 2 - req.placeholders >= req.total and c.known_end:
+            computed, placeholders = req.computed, req.placeholders
+            if placeholders and computed + 2 - placeholders >= req.total and c.known_end:
                 index += 1  # its last token is in flight
                 continue
-            new = req.tokens + req.drafts + req.placeholders - req.computed
-            if 0 < self.threshold < new:
-                new = self.threshold
-            new = min(new, self.budget, self.room - slots, c.max_model_len - 1 - req.computed)
+            new = req.tokens + req.drafts + placeholders - computed
+            if 0 < threshold < new:
+                new = threshold
+            if new > 1:
+                new = min(new, self.budget, self.room - slots)
+            if new > last - computed:
+                new = last - computed
             if self.aligned:
                 junction = 0 if c.split == "common" else req.junction
-                new = aligned_chunk(c, self.block, req.computed, new, req.job.prompt, req.tokens, junction)
+                new = aligned_chunk(c, self.block, computed, new, req.job.prompt, req.tokens, junction)
             if new <= 0:
                 index += 1
                 continue
-            fits = True
-            while not self.pool.extend(req, new):
+            fits = extend(req, new)
+            while not fits:
                 victim, index = self._victim(batch, index)
                 self._preempt(victim)
                 if victim is req:
-                    fits = False
                     break
+                fits = extend(req, new)
             if not fits:
                 break
-            drafts = max(0, min(new + req.computed - req.tokens - req.placeholders, req.drafts))
+            drafts = max(0, min(new + computed - req.tokens - placeholders, req.drafts)) if req.drafts else 0
             req.drafts = 0
             batch.append(Entry(req, new, drafts))
             self.budget -= new

@@ -110,6 +110,7 @@ class Steady:
         req.computed = computed = self.k - req.k0
         before = computed - 1 - self.late  # what the last step saw
         req.lens = [g.required(computed) for g in self.groups]
+        req.next_slots = 0
         req.skips = [g.skipped(before) for g in self.groups]
         for i, g in enumerate(self.groups):
             if g.kind == "align":
