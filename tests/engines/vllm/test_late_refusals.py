@@ -1,0 +1,62 @@
+"""What vLLM says after the cache is sized, and what oomph says of commands it cannot see through."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.errors import UnknownCache
+from oomph.ir.plan import Plan
+from oomph.plan import plan
+
+HYBRID = "vllm serve Qwen/Qwen3.6-27B"
+
+
+def planned(command: str, version: str, gpu: str = "H100 NVL") -> Plan:
+    return plan(command.split(), gpu=gpu, engine=f"vllm=={version}")
+
+
+def test_fewer_states_than_sequences() -> None:
+    """kaito issue 2319 (0.25.1, Azure's H100 NVL): 1024 sequences, 614 blocks."""
+    made = planned(HYBRID, "0.25.1")
+    assert made.kv is not None
+    assert abs(made.kv.num_blocks - 614) < 8
+    assert (made.verdict.fits, made.verdict.stage) == (False, "kv_check")
+    assert made.verdict.message.startswith("max_num_seqs (1024) exceeds available Mamba cache blocks (6")
+
+
+@pytest.mark.parametrize(
+    ("flags", "version"),
+    [
+        ("--max-num-seqs 256", "0.25.1"),
+        ("--enforce-eager", "0.25.1"),
+        ("--compilation-config {\"cudagraph_mode\":\"PIECEWISE\"}", "0.25.1"),
+        ("", "0.19.1"),  # fewer sizes were captured instead
+    ],
+)  # fmt: skip
+def test_enough_states(flags: str, version: str) -> None:
+    assert planned(f"{HYBRID} {flags}", version).verdict.fits
+
+
+def test_a_given_cache_is_not_judged_by_its_states() -> None:
+    made = plan(HYBRID.split(), gpu="H100", engine="vllm==0.25.1", given={"available_kv": 17 << 30})
+    assert made.verdict.fits
+    assert any("exceeds available Mamba cache blocks" in note for note in made.warnings)
+
+
+def test_replicas_without_cards_are_said() -> None:
+    made = planned("vllm serve Qwen/Qwen3-8B -tp 2 -dp 2", "0.32.0", "2x H100")
+    assert any("2 data-parallel replicas need 4 GPUs and 2 GPUs were named" in note for note in made.warnings)
+    assert not planned("vllm serve Qwen/Qwen3-8B -tp 2 -dp 2", "0.32.0", "4x H100").warnings
+
+
+def test_caches_on_the_host_are_refused() -> None:
+    flag = '--attention-config {"hisparse_config":{"device_buffer_size":4096}}'
+    with pytest.raises(UnknownCache, match="HiSparse"):
+        planned(f"vllm serve deepseek-ai/DeepSeek-V3.2 -tp 8 {flag}", "0.32.0", "8x H200")
+
+
+def test_blocks_larger_than_a_step() -> None:
+    """validate_block_size (0.17 to 0.26): a step takes in whole blocks of states."""
+    command = "vllm serve Qwen/Qwen3.6-27B --enable-prefix-caching --max-num-batched-tokens 512 --max-num-seqs 16"
+    assert "must be <= max_num_batched_tokens (512)" in planned(command, "0.21.0").verdict.message
+    assert planned(command, "0.32.0").verdict.fits
