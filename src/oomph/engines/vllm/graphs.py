@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from oomph.ir.ledger import Term
-from oomph.ir.model import Experts, Model
+from oomph.ir.model import Attention, Experts, Model
 from oomph.units import MIB
 
 # The profiler captures the two largest graphs of each mode and takes the second's size for all that follow, at least
@@ -14,14 +14,18 @@ from oomph.units import MIB
 #   segments of 2 and 20 MiB (CUDACachingAllocator.cpp kSmallBuffer, kLargeBuffer)
 # - FlashAttention 3 cuts every sequence into as many parts as there may ever be, and holds a float32 output of each
 #   (flash_attn.py:376, 0.21.0); to the byte in four traced captures on an H200
-# - the driver takes 2 MiB at a time for the executable graphs. Chosen so that eleven start-ups on an H200 come out
-#   (tests/truth/h200.jsonl), not derived: 174 KiB a graph (315 where the experts are MXFP4), of which a few are free.
+# - the driver takes 2 MiB at a time for the executable graphs. Chosen so that start-ups come out, not derived: eleven
+#   on an H200 (tests/truth/h200.jsonl) for 174 KiB a layer's graph and 315 where the experts are MXFP4; what posted
+#   start-ups printed (docs/field.md) for latent attention, for Ada cards, and for full graphs of deep models.
 #   One 2 MiB step more or less is a tenth of the whole estimate.
 _SPLITS = 32
 _SMALL_POOLS, _LARGE_POOL = 8 * MIB, 28 * MIB
-_STEP_BYTES, _GRAPH_BYTES, _MXFP4_GRAPH_BYTES = 2 * MIB, 174 * 1024, 315 * 1024
+_STEP_BYTES, _GRAPH_BYTES, _MXFP4_GRAPH_BYTES, _MLA_GRAPH_BYTES, _ADA_GRAPH_BYTES = (
+    2 * MIB, 174 * 1024, 315 * 1024, 400 * 1024, 280 * 1024,
+)  # fmt: skip
 _FREE_GRAPHS = 4.3
-_LEAST_BYTES, _FULL_BYTES = MIB, 3 * MIB // 2  # between the floor and one step
+_LEAST_BYTES = MIB
+_FULL_BYTES, _FULL_LAYER_BYTES = 3 * MIB // 2, 62 * 1024  # at least between the floor and one step
 
 
 class Graphs(Struct, frozen=True):
@@ -49,6 +53,7 @@ class Capture(Struct, frozen=True):
     layers: int
     cublas_bytes: int
     split_width: int = 0  # attention output of one token where FlashAttention 3 splits sequences, else 0
+    sm: int = 90
 
 
 def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> Term:
@@ -59,8 +64,9 @@ def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> 
     pools = max(2 * live, _LARGE_POOL if live > MIB else _SMALL_POOLS)
     splits = _SPLITS * graphs.largest_full * capture.split_width * 4
     first = max(capture.cublas_bytes + pools, splits) + _STEP_BYTES
-    piece = max(_LEAST_BYTES, _driver_bytes(model, capture.layers))
-    total = first + max(0, graphs.piecewise - 1) * piece + max(0, graphs.full - 1) * _FULL_BYTES
+    piece = max(_LEAST_BYTES, _driver_bytes(model, capture))
+    whole = max(_FULL_BYTES, _FULL_LAYER_BYTES * capture.layers)
+    total = first + max(0, graphs.piecewise - 1) * piece + max(0, graphs.full - 1) * whole
     spread = 0.25 if known else 0.5
     parts = {"first capture": first, "further graphs": total - first}
     low, high = round(total * (1 - spread)), round(total * (1 + spread))
@@ -68,12 +74,13 @@ def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> 
     return Term("cudagraph", total, low, high, "measured", parts, why)
 
 
-def _driver_bytes(model: Model, layers: int) -> int:
+def _driver_bytes(model: Model, capture: Capture) -> int:
     """Piecewise, every layer is a graph of its own."""
     schemes = [m.scheme for x in model.layers[-1:] for m in x.block.modules if isinstance(m, Experts)]
-    mxfp4 = any(s is not None and s.method == "mxfp4" for s in schemes)
-    taken = max(0.0, layers - _FREE_GRAPHS) * (_MXFP4_GRAPH_BYTES if mxfp4 else _GRAPH_BYTES)
-    return int(taken) // _STEP_BYTES * _STEP_BYTES
+    latent = any(isinstance(m, Attention) and m.kind == "mla" for x in model.layers[-1:] for m in x.mixers)
+    one = _MXFP4_GRAPH_BYTES if any(s is not None and s.method == "mxfp4" for s in schemes) else _GRAPH_BYTES
+    one = max(one, _MLA_GRAPH_BYTES if latent else 0, _ADA_GRAPH_BYTES if capture.sm == 89 else 0)
+    return int(max(0.0, capture.layers - _FREE_GRAPHS) * one) // _STEP_BYTES * _STEP_BYTES
 
 
 def throwaway_blocks(graphs: Graphs, seqs: int, *, per_sequence: bool) -> int:

@@ -246,4 +246,4 @@ def _capture(model: Model, resolved: Resolved, batch: Batch, layers: int) -> Cap
     splits = any(name.startswith("FLASH_ATTN") for name, _ in resolved.attention)
     wide = max((m.num_heads * (m.kv_lora_rank or m.head_dim_v) for m in heads), default=0) // batch.layout.tp
     cublas = facts.CUBLAS_WORKSPACE_HOPPER if batch.sm >= 90 else facts.CUBLAS_WORKSPACE
-    return Capture((large - small) // 4096, layers, cublas, wide if splits else 0)
+    return Capture((large - small) // 4096, layers, cublas, wide if splits else 0, batch.sm)
