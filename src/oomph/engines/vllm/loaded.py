@@ -61,7 +61,9 @@ def weights_terms(
     load = play(places, build, setting, drafts, balancing_buffers(places, build, setting.rules, deployment.flags))
     # quantised while loading: the layers' own parameters are still the checkpoint's 16-bit ones
     online = online_scheme(model, resolved.quantization)
-    registered = created(model, build) if online is not None and online.method != "bitsandbytes" else places
+    registered = places
+    if online is not None and online.method != "bitsandbytes":  # kernels of unquantised experts pad, these do not
+        registered = created(model, replace(build, padding=replace(build.padding, plain=(1, 1))))
     total = sum(place.nbytes for place in registered)
     parts = _parts(places, build, load, setting)
     # every kernel's repacking is read from its source; Hopper's was also measured, to the byte
