@@ -313,3 +313,19 @@ def test_settings_in_a_dictionary():
     assert (d.model, d.flags) == ("org/m", {"max_model_len": 4096}) and "only what is a literal" in d.notes[0]
     with pytest.raises(CommandError, match="the model stands in a"):
         one("from vllm import LLM\nLLM(**settings())")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("jobs:\n  a:\n    steps:\n      - run: make\n      - run: |\n          vllm serve org/m -tp 2 &\n", "ci.yml"),
+        ("- hosts: gpu\n  tasks:\n    - name: start\n      shell: nohup vllm serve org/m -tp 2 &\n", "play.yml"),
+        ("version: '3'\ntasks:\n  serve:\n    cmds:\n      - vllm serve org/m -tp 2\n", "Taskfile.yml"),
+        ("job:\n  command: [vllm, serve, org/m, -tp, 2]\n", "job.yaml"),
+        ('model := "org/m"\ntp := "2"\n\nserve port="8000":\n    vllm serve {{model}} -tp {{tp}}\n', "justfile"),
+        ('[processes]\napp = "vllm serve org/m -tp 2"\n', "fly.toml"),
+    ],
+)  # fmt: skip
+def test_tools_that_start_servers(text, name):
+    d = one(text, name)
+    assert (d.model, d.flags) == ("org/m", {"tensor_parallel_size": 2})

@@ -104,7 +104,7 @@ def _by_name(name: str) -> Sort | None:
         return "unit"
     if name.endswith((".sh", ".bash", ".zsh", ".bat", ".cmd", ".ps1", ".sbatch", ".slurm")):
         return "shell"
-    if re.match(r"(?:GNU)?[Mm]akefile|.*\.mk$", name):
+    if re.match(r"(?:GNU)?[Mm]akefile|\.?[Jj]ustfile|.*\.(?:mk|just)$", name):
         return "makefile"
     if re.match(r"(?:Docker|Container)file|.*\.[Dd]ockerfile$", name):
         return "dockerfile"

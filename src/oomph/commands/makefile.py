@@ -1,4 +1,4 @@
-"""A Makefile to the shell text of its targets."""
+"""A Makefile or a justfile to the shell text of its targets."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ _LONGEST = 1 << 16
 _DEEPEST = 8
 
 
-def recipes(text: str, environment: Mapping[str, str]) -> dict[str, str]:
+def recipes(text: str, environment: Mapping[str, str], name: str = "") -> dict[str, str]:
     """target -> its lines with $(NAME) filled in; what nothing sets stays as ${NAME}."""
     variables: dict[str, str] = {}
+    if "justfile" in name.lower():  # {{name}} is $(name), and parameters may have a value: serve model="org/m":
+        text = re.sub(r"^(?: {2,}|\t)", "\t", re.sub(r"\{\{\s*(\w+)\s*\}\}", r"$(\1)", text), flags=re.MULTILINE)
+        for words in re.findall(r"^[\w-]+((?:[ \t]+[\w+*-]+(?:=\S+)?)+)[ \t]*:(?!=)", text, re.MULTILINE):
+            variables |= dict(re.findall(r"(\w+)=[\"']?([^\s\"']*)", words))
     lines: dict[str, list[str]] = {}
     target = ""
     for line in re.sub(r"\\\n(?!\t)", " ", text.replace("\r\n", "\n")).split("\n"):
@@ -24,7 +28,7 @@ def recipes(text: str, environment: Mapping[str, str]) -> dict[str, str]:
             body.append(line.strip() if going_on else line.strip().lstrip("@+-"))
         elif found := _VARIABLE.match(line):
             _set(variables, found[1], found[2], found[3], environment)
-        elif found := _TARGET.match(line):
+        elif found := _TARGET.match(re.sub(r"[ \t]+\w+=\S+", "", line)):
             target = found[1].split()[0]
     return {name: _filled("\n".join(body), variables) for name, body in lines.items() if name != ".PHONY"}
 

@@ -70,7 +70,7 @@ def _calls(text: str, name: str, environment: dict[str, str], around: Around, de
     if sort == "makefile":
         from oomph.commands import makefile
 
-        scripts = makefile.recipes(text, {**around.outside, **environment})
+        scripts = makefile.recipes(text, {**around.outside, **environment}, name)
         return {target: call for target, script in scripts.items() for call in script_calls(script, environment)}
     if sort == "markdown":
         found = _fenced(text, environment, around, depth)

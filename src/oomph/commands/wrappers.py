@@ -23,7 +23,7 @@ _BLOCK = re.compile(
     re.MULTILINE,
 )
 _SAYS = ("echo", "printf", "pkill", "pgrep", "grep", "which", "command", "pip", "pip3", "curl")  # these start nothing
-_SERVER = re.compile(r"\bvllm serve\b|-m vllm\.|\bllama-server\b|\bollama run\b|\bdocker run\b")
+SERVER = re.compile(r"\bvllm serve\b|-m vllm\.|\bllama-server\b|\bollama run\b|\bdocker run\b")
 _AHEAD = 8  # `python -X opt -u -m vllm`: the module stands within so many words of the program
 _DEEPEST = 6  # docker run ... sh -c "sudo docker run ..." and so on
 
@@ -92,7 +92,7 @@ def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0
     for index in range(1, len(words)):
         here = words[index : index + _AHEAD]
         if " " in here[0]:  # ssh HOST 'vllm serve ...', tmux new -d "vllm serve ..."
-            if _SERVER.search(here[0]) and depth < _DEEPEST:
+            if SERVER.search(here[0]) and depth < _DEEPEST:
                 return first_call(here[0], inner | _pairs(words[1:index]), depth=depth + 1)
         elif (engine_of(here) and not _only_named(here)) or _starts_wrapper(here):
             call = peel(words[index:], inner | _pairs(words[1:index]), depth=depth + 1)

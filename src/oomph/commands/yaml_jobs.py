@@ -8,8 +8,9 @@ from typing import Any
 
 from oomph.commands import docker
 from oomph.commands.call import Call
+from oomph.commands.expansion import LIMIT
 from oomph.commands.values import short
-from oomph.commands.wrappers import container_call, script_calls
+from oomph.commands.wrappers import SERVER, container_call, engine_of, peel, script_calls
 from oomph.commands.yaml_text import load
 from oomph.errors import CommandError
 from oomph.facts.vllm.flags import flag_status
@@ -24,14 +25,31 @@ def calls(text: str, environment: Mapping[str, str], name: str) -> dict[str, Cal
     out: dict[str, Call] = {}
     for document in load(text, name):
         if not isinstance(document, dict):
-            continue
-        if isinstance(document.get("run"), str):
+            out |= {str(len(out) + i): call for i, call in enumerate(_anywhere(document, environment), 1)}
+        elif isinstance(document.get("run"), str):
             out |= _skypilot(document, environment)
         elif isinstance(document.get("servingEngineSpec"), dict):
             out |= _production_stack(document["servingEngineSpec"])
-        elif _looks_like_values(document):
-            raise CommandError(f"{short(name)} holds values of a Helm chart, not what the chart makes", hint=RENDER)
+        else:
+            found = _anywhere(document, environment)
+            if not found and _looks_like_values(document):
+                raise CommandError(f"{short(name)} holds values of a Helm chart, not what the chart makes", hint=RENDER)
+            out |= {str(len(out) + number): call for number, call in enumerate(found, 1)}
     return out
+
+
+def _anywhere(value: Any, environment: Mapping[str, str], depth: int = 0) -> list[Call]:
+    """A workflow's steps, a playbook's tasks, a Taskfile: texts and lists of words that start a server."""
+    if isinstance(value, str):
+        return script_calls(value, environment) if SERVER.search(value) and len(value) < LIMIT else []
+    if depth > 20 or not isinstance(value, dict | list):
+        return []
+    if isinstance(value, list) and value and all(isinstance(word, str | int | float) for word in value):
+        words = [str(word) for word in value]
+        if engine_of(words):
+            return [peel(words, environment)]
+    inner = value.values() if isinstance(value, dict) else value
+    return [call for item in inner for call in _anywhere(item, environment, depth + 1)]
 
 
 def refuse_templates(text: str, name: str) -> None:
