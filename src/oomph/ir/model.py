@@ -144,6 +144,7 @@ class Vocab(Struct, frozen=True):
     role: Role
     bias: bool = False
     tied: bool = False  # an output head that shares the embedding's storage
+    tied_by: str = ""  # a build habit (facts/vllm/structure.py); releases without it do not tie it
     stored: bool = True  # the checkpoint has a tensor of its own for it
     assumed: bool = False  # `stored` follows from the config alone: no header was seen
     created_dtype: str = ""  # the dtype engines give it whatever the checkpoint has; "" = the model's

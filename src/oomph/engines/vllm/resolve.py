@@ -37,6 +37,7 @@ from oomph.engines.vllm.resolve_build import (
     verify_config,
     verify_groups,
     verify_layers,
+    verify_states,
     verify_towers,
 )
 from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode
@@ -267,6 +268,7 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
         verify_towers(model, tp, build_habits)
         verify_tower_kernels(facts, r.version, build_habits, tp=tp, sm=gpu.sm, dtype=r.dtype)
     made = lay_out(model, facts, setup, d, rules(r.version))
+    verify_states(facts, r.version, tp=tp, quantised=r.quantization is not None)
     verify_layers(model, build_habits, tp=tp, dp=dp, ep=ep)
     verify_blocks(facts, d, build_habits, tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
     verify_kernels(facts, r.version, model.architecture, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype)

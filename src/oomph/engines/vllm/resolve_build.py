@@ -11,7 +11,7 @@ from oomph.facts.vllm import known
 from oomph.facts.vllm.defaults import Defaults
 from oomph.facts.vllm.known import FP8_BLOCK_MOE, NO_FP8_MOE, PP_REFUSAL
 from oomph.facts.vllm.versions import pick
-from oomph.ir.model import Attention, Experts, Linear, Model, Module
+from oomph.ir.model import Attention, Experts, Linear, Model, Module, State
 
 Stages = tuple[tuple[int, int], ...]
 
@@ -77,6 +77,13 @@ def verify_towers(model: Model, tp: int, habits: frozenset[str]) -> None:
             for module in block.modules:
                 ranks = tower_module_ranks(module, parts)
                 _verify_divides(module, ranks, ranks, habits)
+
+
+def verify_states(facts: ModelFacts, version: str, *, tp: int, quantised: bool) -> None:
+    """mamba_mixer2.py: groups that do not divide are repeated, at first only without quantisation."""
+    text = str(pick(known.MAMBA_GROUPS, version).value)
+    if text and quantised and any(isinstance(m, State) and m.kind == "mamba2" and m.groups % tp for m in facts.mixers):
+        raise Refused("AssertionError", text)
 
 
 def verify_layers(model: Model, habits: frozenset[str], *, tp: int, dp: int, ep: bool) -> None:

@@ -126,7 +126,8 @@ def _root(block: Block, build: Build, first: bool, last: bool, borrowed: bool) -
     for module in block.modules:
         if isinstance(module, Vocab):
             is_head, everywhere = module.role == "lm_head", module.everywhere and not borrowed
-            shared = is_head and module.tied and not (build.separate_tied_head and module.stored and not module.assumed)
+            tied = module.tied and (not module.tied_by or module.tied_by in build.habits)
+            shared = is_head and tied and not (build.separate_tied_head and module.stored and not module.assumed)
             if is_head and (not (last or everywhere) or (shared and embedded)):
                 continue
             if not is_head and not (first or everywhere):

@@ -207,6 +207,15 @@ LAYER_TYPES_REFUSAL = (
 )
 # deepseek_v4.py:1011 (0.21.0) config.quantization_config["scale_fmt"]
 SCALE_FORMAT = (Row(value=1, until="0.23.0"), Row(value=0, since="0.23.0"))
+# mamba_mixer2.py:283 (0.11.2)
+MAMBA_GROUPS = (
+    Row(
+        value="Tensor parallel currently supported for quantized models only if tensor parallel world size divides num "
+        "groups.",
+        until="0.16.0",
+    ),
+    Row(value="", since="0.16.0"),
+)
 # compressed_tensors_moe_wna16_marlin.py:67 (0.21.0)
 WNA16_MOE_ZEROS = (
     Row(value="Only symmetric quantization is supported for MoE", until="0.24.0"),

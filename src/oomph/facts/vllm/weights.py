@@ -28,8 +28,8 @@ UNSCALED: tuple[Unscaled, ...] = (
     Unscaled("NemotronHForCausalLM", until="0.14.0"),
     Unscaled("Zamba2ForCausalLM"),
 )
-# --quantization fp8 of a plain checkpoint: Fp8Config, with KV scales, until quantization/online/ (0.25.0) took it over
-ONLINE_SCALES = (Row(value=1, until="0.25.0"), Row(value=0, since="0.25.0"))
+# --quantization fp8 of a plain checkpoint: Fp8Config, with KV scales, until quantization/online/ (0.31.0) took it over
+ONLINE_SCALES = (Row(value=1, until="0.31.0"), Row(value=0, since="0.31.0"))
 
 WEIGHTS: tuple[WeightRules, ...] = (
     WeightRules(

@@ -279,8 +279,11 @@ def tied_outside(b: Builder, root: Block, head: str, *, default: bool = True) ->
     unsaid = not b.config.has("tie_word_embeddings") and not b.text.flag("tie_word_embeddings", default=False)
     stored = b.stores(f"{head}.weight", unsaid or not tied)
     assumed = b.names is None and f"{head}.weight" not in b.told
+    by = "outer configs tie the head" if tied and unsaid else ""
     modules = [
-        replace(m, tied=tied, stored=stored, assumed=assumed) if isinstance(m, Vocab) and m.name == head else m
+        replace(m, tied=tied, tied_by=by, stored=stored, assumed=assumed)
+        if isinstance(m, Vocab) and m.name == head
+        else m
         for m in root.modules
     ]
     return b.block(modules)
