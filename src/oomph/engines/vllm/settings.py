@@ -67,7 +67,7 @@ def build_for(
         dtype,
         towers=not text_only(model, flags),
         drafts=False,
-        kv_scales=kv_scales(scaled, nbytes(dtype, 1), kv),
+        kv_scales=kv_scales(scaled, nbytes(dtype, 1), kv, version),
         mla_kv_scales=mla_kv_scales(scaled, nbytes(dtype, 1)),
         rotary_kernels=bool(flags.get("enforce_eager")) and scaled_rotary(model),
         habits=known,

@@ -13,6 +13,7 @@ from msgspec import Struct
 from oomph.errors import CannotPlan
 from oomph.facts.vllm.create_experts import EXPERTS, MARLIN_TILE, Shape, without_marlin
 from oomph.facts.vllm.create_linear import LINEAR, LinearRow, Params
+from oomph.facts.vllm.kv import Row
 from oomph.facts.vllm.versions import pick
 from oomph.ir.model import Scheme
 
@@ -70,12 +71,16 @@ def table(version: str) -> Table:
     return Table(linear, experts, int(pick(MARLIN_TILE, version).value))
 
 
-def kv_scales(method: str, d: int, kv: str = "") -> int:
+# compressed_tensors.py CompressedTensorsKVCacheMethod.create_weights (0.15.0); before, as every method has them
+ZERO_POINTS = (Row(value=0, until="0.15.0"), Row(value=1, since="0.15.0"))
+
+
+def kv_scales(method: str, d: int, kv: str = "", version: str = "") -> int:
     """Bytes of the loadable scales that a quantisation config gives every attention layer: q, k, v and probability in
     the model's dtype (kv_cache.py:33); compressed-tensors three float32 scales and three zero points
     (compressed_tensors.py:1009)."""
     if method == "compressed-tensors":
-        return 3 * 4 + 3 * d
+        return 3 * 4 + 3 * d if not version or pick(ZERO_POINTS, version).value else 4 * d
     if method == "modelopt_mixed" and not kv:  # modelopt.py:1818 (0.32.0): only where the config names a KV dtype
         return 0
     return 4 * d if method in _KV_SCALE_METHODS else 0
