@@ -81,6 +81,11 @@ def _why(plan: Plan) -> str:
     note = next((s.note for s in rank.stages if s.name == stage), "")
     if stage == "cudagraph_profile":
         return f"vLLM tries graphs out on {note}, thrown away again; utilisation is not read there."
+    if stage == "kv_check" and plan.kv is not None and plan.kv.need_bytes <= plan.kv.available_bytes:
+        seqs, blocks = plan.resolved["max_num_seqs"], plan.kv.num_blocks
+        if seqs <= blocks:
+            return ""
+        return f"Up to {seqs:,} requests run at once, each needs a block for its recurrent states; {blocks:,} fit."
     if stage == "kv_check" and plan.kv is not None:
         need, have = human(plan.kv.need_bytes), human(max(0, plan.kv.available_bytes))
         return f"One request of {plan.resolved['max_model_len']:,} tokens needs {need} of KV cache; {have} is left."
