@@ -89,7 +89,7 @@ def config(r: random.Random, shared: bool) -> Config:
         eagle=r.choice(["each", "spiral", "simple", "once", "past"]),
         kept=r.choice(["all", "reachable", "replay"]),
         replays=r.choice([1, 2]),
-        split=r.choice(["block", "common", "stops", "wide", "resend"]),
+        split=r.choice(["prompt", "block", "common", "stops", "wide", "resend"]),
         align_frees=r.choice(["last", "margin", "range"]),
         same_step_waits=bool(r.randint(0, 1)),
         uncached_first=bool(r.randint(0, 1)),

@@ -78,7 +78,7 @@ class Config(Struct, frozen=True):
     eagle: Eagle = "once"  # how often a hybrid's groups drop it
     kept: Literal["all", "reachable", "replay"] = "all"  # which blocks of a window get a hash (0.23+, 0.29+)
     replays: int = 1  # boundaries kept for EAGLE (2: 0.30+)
-    split: Literal["block", "common", "stops", "wide", "resend"] = "block"  # where align ends a chunk (rules.py)
+    split: Literal["prompt", "block", "common", "stops", "wide", "resend"] = "block"  # where align ends a chunk
     align_frees: Literal["last", "margin", "range"] = "last"  # what align gives back
     same_step_waits: bool = False  # a state that is computed in this step cannot be read in it (0.17+)
     uncached_first: bool = False  # blocks without a hash are reused first (0.24+)
@@ -98,7 +98,7 @@ class Config(Struct, frozen=True):
     @property
     def junctions(self) -> bool:
         """Whether a request remembers how far others share its prefix, when not all groups have it any more."""
-        return self.split != "block"
+        return self.split not in ("prompt", "block")
 
     @property
     def aligned(self) -> bool:

@@ -13,14 +13,14 @@ def aligned_chunk(c: Config, block: int, start: int, new: int, prompt: int, toke
     """_mamba_block_aligned_split (scheduler.py:255, 0.21.0; :448, 0.32.0): a state is kept where a chunk ends, so a
     chunk ends at a block's end; the last block of a prompt is a chunk of its own. 0: not in this step."""
     stop = max(prompt, tokens - 1)
-    if start >= stop:
+    if start >= stop or (c.split == "prompt" and tokens > prompt):
         return new
     spare = 1 if c.split == "resend" and not c.drop_last_hit else 0  # the same prompt again recomputes its last token
     last = (tokens - spare) // block * block
     if c.drop_last_hit:
         last = max(last - block, 0)
     end = start + new
-    if c.split in ("block", "common"):
+    if c.split in ("prompt", "block", "common"):
         if end < last:
             new = new // block * block
         elif start < last < end:
@@ -71,11 +71,10 @@ def kept(c: Config, block: int, group: Group, first: int, last: int, prompt: int
         if wanted >= segment:
             return None
         return [i >= shift and (i - shift) % segment >= segment - wanted for i in range(first, last)]
-    for boundary in [*_replays(c, block, prompt), junction]:
+    for boundary in [*_replays(c, block, prompt), *([junction] if junction else [])]:
         end = boundary // block * block // size + shift
-        if boundary:
-            for i in range(max(first, end - wanted), min(last, end)):
-                mask[i - first] = True
+        for i in range(max(first, end - wanted), min(last, end)):
+            mask[i - first] = True
     return mask
 
 

@@ -34,7 +34,7 @@ class SchedulerRules(Struct, frozen=True):
     eagle: Literal["each", "spiral", "simple", "once", "past"]
     kept: Literal["all", "reachable", "replay"]
     replays: int
-    split: Literal["block", "common", "stops", "wide", "resend"]
+    split: Literal["prompt", "block", "common", "stops", "wide", "resend"]
     align_frees: Literal["last", "margin", "range"]
     same_step_waits: bool
     too_long: str
@@ -92,9 +92,10 @@ KEPT = (
     Row(value="replay", since="0.29.0"),
 )  # fmt: skip
 REPLAYS = (Row(value=1, until="0.30.0"), Row(value=2, since="0.30.0"))  # replay_boundaries with EAGLE
-# _mamba_block_aligned_split.
+# _mamba_block_aligned_split: of prompts only; of what a preempted request computes again too; where others branch off.
 SPLIT = (
-    Row(value="block", until="0.24.0"), Row(value="common", since="0.24.0", until="0.26.0"),
+    Row(value="prompt", until="0.17.0"), Row(value="block", since="0.17.0", until="0.24.0"),
+    Row(value="common", since="0.24.0", until="0.26.0"),
     Row(value="stops", since="0.26.0", until="0.27.0"), Row(value="wide", since="0.27.0", until="0.32.0"),
     Row(value="resend", since="0.32.0"),
 )  # fmt: skip
