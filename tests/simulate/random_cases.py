@@ -83,6 +83,7 @@ def config(r: random.Random, shared: bool) -> Config:
         lookahead_first=bool(r.randint(0, 1)),
         draft_slots=r.choice([0, 0, 1]) if spec else 0,
         pad_drafts=r.choice(["no", "running", "any"]),
+        drafts_stay=r.random() < 0.3,
         accepted=r.randint(0, 1000 * spec),
         prefix_caching=shared,
         drop_last_hit=bool(spec and shared and r.randint(0, 1)) and not chunked,

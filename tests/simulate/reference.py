@@ -257,7 +257,9 @@ class Reference:
 
     def preempt(self, req: Req) -> None:
         self.kv.release(req)
-        req.computed = req.drafts = 0
+        req.computed = 0
+        if not self.c.drafts_stay:
+            req.drafts = 0
         if self.c.stale_waits:
             req.stale, req.placeholders = req.in_flight, 0
         req.preemptions += 1

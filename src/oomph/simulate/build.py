@@ -129,6 +129,7 @@ def _config(
         lookahead=drafts if own_cache else 0,
         lookahead_first=row.lookahead_first,
         draft_slots=slots if row.draft_slots == "step" else 0,
+        drafts_stay=row.drafts_stay,
         pad_drafts=row.pad_drafts,
         accepted=round(1000 * drafts * accepted),
         prefix_caching=resolved.enable_prefix_caching,

@@ -72,6 +72,7 @@ class Config(Struct, frozen=True):
     lookahead_first: bool = False  # ... from the first chunk on (0.23+)
     draft_slots: int = 0  # of the batch, for each request that a draft model works on (0.28+)
     pad_drafts: Literal["no", "running", "any"] = "no"  # who starts with one token gets drafts at once (0.25+)
+    drafts_stay: bool = False  # a preempted request keeps its drafts and computes them with its prompt (until 0.14)
     accepted: int = 0  # drafts accepted a step, in thousandths
     prefix_caching: bool = False
     drop_last_hit: bool = False  # EAGLE recomputes the last matched block

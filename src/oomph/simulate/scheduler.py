@@ -156,7 +156,9 @@ class Scheduler:
         """Recompute: all blocks go back, and the request to the head of the queue."""
         self.preempted.append(req)
         self.pool.release(req)
-        req.computed = req.drafts = 0
+        req.computed = 0
+        if not self.c.drafts_stay:
+            req.drafts = 0
         if self.c.stale_waits:
             req.stale, req.placeholders = req.in_flight, 0
         req.warm = -1

@@ -30,6 +30,7 @@ class SchedulerRules(Struct, frozen=True):
     victim_by_place: bool
     lookahead_first: bool
     draft_slots: Literal["no", "seqs", "step"]
+    drafts_stay: bool
     pad_drafts: Literal["no", "running", "any"]
     eagle: Literal["each", "spiral", "simple", "once", "past"]
     kept: Literal["all", "reachable", "replay"]
@@ -72,6 +73,8 @@ DRAFT_SLOTS = (
     Row(value="no", until="0.17.0"), Row(value="seqs", since="0.17.0", until="0.28.0"),
     Row(value="step", since="0.28.0"),
 )  # fmt: skip
+# _preempt_request forgets the drafts.
+DRAFTS_STAY = (Row(value=1, until="0.14.0"), Row(value=0, since="0.14.0"))
 # pad_spec_decode: a request that starts with one token gets drafts, if others run; since 0.30 also alone, on a hit.
 PAD_DRAFTS = (
     Row(value="no", until="0.25.0"), Row(value="running", since="0.25.0", until="0.30.0"),
@@ -143,6 +146,7 @@ def rules(version: str) -> SchedulerRules:
         victim_by_place=bool(pick(VICTIM_BY_PLACE, version).value),
         lookahead_first=bool(pick(LOOKAHEAD_FIRST, version).value),
         draft_slots=pick(DRAFT_SLOTS, version).value,  # type: ignore[arg-type]
+        drafts_stay=bool(pick(DRAFTS_STAY, version).value),
         pad_drafts=pick(PAD_DRAFTS, version).value,  # type: ignore[arg-type]
         eagle=pick(EAGLE, version).value,  # type: ignore[arg-type]
         kept=pick(KEPT, version).value,  # type: ignore[arg-type]
