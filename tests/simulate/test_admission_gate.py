@@ -105,3 +105,32 @@ def test_prompt_that_0_19_never_admits() -> None:
     long = Load(Shape(27489, 10), Arrivals(users=1), 1)
     assert simulate(setups["0.19.1"], long).never == 1
     assert simulate(setups["0.21.0"], long).done == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("0.13.0", ("each", "all", "prompt", "no", True, False)),
+        ("0.14.1", ("spiral", "all", "prompt", "no", False, False)),
+        ("0.17.1", ("simple", "all", "block", "no", False, False)),
+        ("0.21.0", ("once", "all", "block", "no", False, False)),
+        ("0.25.1", ("once", "reachable", "common", "running", False, False)),
+        ("0.28.0", ("once", "reachable", "wide", "running", False, True)),
+        ("0.30.0", ("once", "replay", "wide", "any", False, True)),
+        ("0.32.0", ("past", "replay", "resend", "any", False, True)),
+    ],
+)
+def test_prefix_and_draft_rules_by_release(version: str, expected: tuple[object, ...]) -> None:
+    r = rules(version)
+    assert (r.eagle, r.kept, r.split, r.pad_drafts, r.drafts_stay, r.stale_waits) == expected
+
+
+def test_recurrent_layers_are_groups_of_their_mode() -> None:
+    """GDN with prefix caching: align, one state and one more for a step; without: one block a request."""
+    command = "vllm serve Qwen/Qwen3-Next-80B-A3B-Instruct -tp 4 --max-model-len 32768"
+    on, off = (
+        prepare(command + flag, gpu="4x H100", engine="vllm==0.21.0").built.config
+        for flag in (" --enable-prefix-caching", " --no-enable-prefix-caching")
+    )
+    assert {g.kind for g in on.groups} == {"full", "align"} and on.aligned and on.prefix_caching
+    assert {g.kind for g in off.groups} == {"full", "state"} and not off.aligned
