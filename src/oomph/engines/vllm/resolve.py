@@ -166,7 +166,7 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     verify_parallel(model, facts, flags, base.version)
     quantization = resolve_quantization(model, str(flags.get("quantization") or ""), base.version, d, gpu.sm, dtype)
     mode, prefix = mamba_mode(model, facts, flags, d, bool(prefix), spec)
-    verify_caches(facts, flags, mode, kv_dtype, base.version, chunked=bool(chunked))
+    verify_caches(facts, flags, mode, kv_dtype, base.version, length=length, chunked=bool(chunked), prefix=prefix)
     runner = model_runner(model, facts, dep, d, spec, mode, quantized=quantization is not None)
     asynchronous = async_scheduling(model, flags, d, spec, runner, pp, mode)
     graphs = cudagraph_mode(flags, d, pooling=model.pooling, encoder_decoder=encoder_decoder)

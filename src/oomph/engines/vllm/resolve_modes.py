@@ -40,7 +40,7 @@ def speculation(model: Model, dep: Deployment) -> Speculation:
         raise Refused("ValidationError", "num_speculative_tokens was provided but without speculative model.")
     if tokens is None:
         if method == "mtp" and model.drafts:
-            tokens = len(model.drafts)
+            tokens = _predicts(model)
         else:
             raise Refused(
                 "ValidationError", "A speculative model was provided, but `num_speculative_tokens` was not provided"
@@ -49,11 +49,16 @@ def speculation(model: Model, dep: Deployment) -> Speculation:
         raise invalid("SpeculativeConfig", outside("num_speculative_tokens", "greater_than", 0, tokens))
     if method == "mtp" and named in ("", dep.model) and not model.drafts and model.model_type in NO_MTP:
         raise Refused("NotImplementedError", "Unsupported speculative method: 'mtp'")
-    predicts = len(model.drafts)
+    predicts = _predicts(model)
     if method == "mtp" and predicts and tokens > predicts and tokens % predicts:
         raise Refused("ValidationError", f"num_speculative_tokens:{tokens} must be divisible by n_predict={predicts!r}")
     own = method == "mtp" and named in ("", dep.model)
     return Speculation(method, int(tokens), own, bool(config.get("disable_padded_drafter_batch")))
+
+
+def _predicts(model: Model) -> int:
+    """n_predict: Nemotron-H's draft is a layer of attention and one of experts."""
+    return sum(bool(layer.mixers) for layer in model.drafts)
 
 
 def verify_draft(model: Model, flags: Mapping[str, Any], d: Defaults, spec: Speculation) -> None:

@@ -120,11 +120,22 @@ def _refuse(text: str, **values: int) -> None:
 
 
 def verify_caches(
-    facts: ModelFacts, flags: Mapping[str, Any], mamba_mode: str, kv_dtype: str, version: str, *, chunked: bool
+    facts: ModelFacts,
+    flags: Mapping[str, Any],
+    mamba_mode: str,
+    kv_dtype: str,
+    version: str,
+    *,
+    length: int,
+    chunked: bool,
+    prefix: bool,
 ) -> None:
     """models/config.py MambaModelConfig, config/vllm.py validate_block_size, validate_nvfp4_kv_cache_with_mla."""
     if mamba_mode == "align" and not chunked:
         raise Refused("ValidationError", f"Assertion failed, {ALIGN_NEEDS_CHUNKS}")
+    block = flags.get("mamba_block_size")
+    if block is not None and block != length and not prefix:  # config/vllm.py validate_mamba_block_size
+        raise Refused("ValidationError", "--mamba-block-size can only be set with --enable-prefix-caching")
     if mamba_mode == "align" and flags.get("disable_chunked_mm_input"):
         raise Refused("AssertionError", ALIGN_NEEDS_MM_CHUNKS)
     if facts.is_mla and kv_dtype.startswith("nvfp4") and not kv_dtype.endswith("_ds_mla"):

@@ -68,8 +68,8 @@ RENAMED = {
 RENAMES = (Row(value=0, until="0.20.0"), Row(value=1, since="0.20.0"))
 # Models whose text part is built from a config without architectures: refused with pipeline parallelism.
 PP_REFUSED = (
-    Row(value="Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration", until="0.31.0"),
-    Row(value="", since="0.31.0"),
+    Row(value="Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration", until="0.30.0"),
+    Row(value="", since="0.30.0"),
 )
 PP_REFUSAL = "No model architectures are specified"
 # fp8.py Fp8MoEMethod.create_weights; later the choice of kernels refuses instead.
