@@ -115,7 +115,7 @@ def request_seconds(model: Model, arm: Arm, plan: Plan) -> float:
     launch = len(model.layers) * LAUNCHES * LAUNCH_S if arm.eager else 0.0
     tokens = int(plan.resolved["max_num_batched_tokens"])
     chunks = cdiv(PROMPT, tokens)
-    flops = _flops(devices[0], model) * tp
+    flops = _flops(devices[0]) * tp
     prefill = max(2 * _active_parameters(model) * PROMPT / flops, chunks * step)
     decode = ANSWER * (step + launch) / (1 + ACCEPTED * arm.drafts)
     return (prefill + decode) / (FEW_GRAPHS_COST if arm.few_graphs else 1.0)
@@ -167,6 +167,6 @@ def _link(device: Device) -> str:
     return row.link if row else ""
 
 
-def _flops(device: Device, model: Model) -> int:
+def _flops(device: Device) -> int:
     row = _row(device)
     return (row.fp16_flops if row else 0) or 10**14

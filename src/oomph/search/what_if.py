@@ -127,7 +127,6 @@ def _effect(plan: Plan, made: Plan, gained: int, change: Try) -> tuple[Effect, s
 
 
 # Where a plan dies before the engine reads a flag, the flag cannot matter.
-_BEFORE = ("startup_free_memory", "weights_load")
 _LATER = (
     "--gpu-memory-utilization", "--max-model-len", "--max-num-seqs", "--kv-cache-dtype", "--enforce-eager",
     "--max-cudagraph-capture-size", "--no-enable-prefix-caching", "--max-num-batched-tokens",
@@ -175,7 +174,7 @@ def tries(plan: Plan, model: Model) -> Iterator[Try]:
     yield from _cache(plan, model)
     yield from _weights(plan, model)
     yield from _machine(plan)
-    yield from _checkpoints(plan, model)
+    yield from _checkpoints(model)
 
 
 def _budget(plan: Plan) -> Iterator[Try]:
@@ -252,7 +251,7 @@ def _machine(plan: Plan) -> Iterator[Try]:
         yield Try(f"{_spelled(name)} {n}", kind, {name: n}, times=times, cost=gpus, advised=advised)
 
 
-def _checkpoints(plan: Plan, model: Model) -> Iterator[Try]:
+def _checkpoints(model: Model) -> Iterator[Try]:
     from oomph import catalog
 
     for name in catalog.variants(model.name):

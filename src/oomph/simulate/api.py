@@ -125,16 +125,16 @@ def calibrated(setup: Setup, load: Load, tokens_per_second: float) -> Setup:
 def simulate(setup: Setup, load: Load, *, most_preemptions: int = -1) -> Result:
     """One load on one deployment; after more than `most_preemptions` (-1: any number) it is not played to its end."""
     config = setup.built.config
-    workload = _workload(setup, load)
-    result = _play(setup, load, workload, workload.shared, most_preemptions)
+    workload = _workload(load)
+    result = _play(setup, workload, workload.shared, most_preemptions)
     small = result.requests * (load.shape.prompt + load.shape.output) <= BLOCKS_UP_TO
     if result.preemptions and config.prefix_caching and most_preemptions < 0 and not workload.shared and small:
         # who was preempted finds its own blocks again: then every block has to be followed
-        return _play(setup, load, _workload(setup, load), True, most_preemptions)
+        return _play(setup, _workload(load), True, most_preemptions)
     return result
 
 
-def _play(setup: Setup, load: Load, workload: Drawn | Traced, shared: bool, most_preemptions: int) -> Result:
+def _play(setup: Setup, workload: Drawn | Traced, shared: bool, most_preemptions: int) -> Result:
     config = setup.built.config
     collector = Collector(config)
     scheduler = Loop(config, setup.built.time, workload, collector, shared)
@@ -152,7 +152,7 @@ def _play(setup: Setup, load: Load, workload: Drawn | Traced, shared: bool, most
     return collector.result(scheduler.steps, text)
 
 
-def _workload(setup: Setup, load: Load) -> Drawn | Traced:
+def _workload(load: Load) -> Drawn | Traced:
     if load.trace:
         from oomph.simulate.traces import read_trace
 

@@ -76,11 +76,11 @@ def _groups(cache: KvPlan, resolved: Resolved) -> tuple[tuple[Group, ...], list[
     assert cache.context is not None
     found: dict[Group, list[KvGroup]] = {}
     for source in cache.context.grouping.groups:
-        found.setdefault(_group(source, cache, resolved), []).append(source)
+        found.setdefault(_group(source, cache), []).append(source)
     return tuple(replace(g, count=len(s)) for g, s in found.items()), list(found.values())
 
 
-def _group(source: KvGroup, cache: KvPlan, resolved: Resolved) -> Group:
+def _group(source: KvGroup, cache: KvPlan) -> Group:
     assert cache.context is not None
     spec, request = source.spec, cache.context.request
     size = spec.block_size

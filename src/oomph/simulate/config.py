@@ -137,7 +137,6 @@ class Job(Struct, frozen=True):
     chain: tuple[tuple[int, int], ...] = ()
     priority: int = 0
     user: int = -1
-    turn: int = 0
 
 
 class Record(Struct, frozen=True):

@@ -121,7 +121,7 @@ class Drawn:
         self.made += 1
         if self.shape.turns > 1:
             self.turns[user] = (chain, turn)
-        return Job(self.made, at, prompt, output, chain, 0, user, turn)
+        return Job(self.made, at, prompt, output, chain, 0, user)
 
 
 class Traced:

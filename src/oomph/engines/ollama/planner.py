@@ -51,7 +51,7 @@ def plan_ollama(deployment: Deployment, model: Model | None = None) -> Plan:
     flags = {**_from_params(params), **deployment.flags}
     chosen = choose(model, flags, deployment.gpus, vision=projector > 0)
     gpus = tuple(deployment.gpus[i] for i in chosen.gpus)
-    extras, target = _projector(projector, gpus, deployment)
+    extras, target = _projector(projector, gpus)
     inner: dict[str, Any] = {
         "program": "server",
         "ctx_size": chosen.num_ctx * chosen.parallel,
@@ -137,7 +137,7 @@ def _batch(tokens: int, predicted: int, free: int) -> int:
     return batch
 
 
-def _projector(size: int, gpus: Sequence[Device], deployment: Deployment) -> tuple[list[Extra], int]:
+def _projector(size: int, gpus: Sequence[Device]) -> tuple[list[Extra], int]:
     """The projector goes to the first GPU unless it is tight; --fit then leaves room for it (MiB)."""
     if not size or not gpus:
         return [], 1024

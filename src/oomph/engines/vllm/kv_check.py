@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.vllm.kv_groups import Group, Grouping, Layers, Padding, Texts, bytes_per_block, group_layers
-from oomph.engines.vllm.kv_specs import MambaMode, Refused, Request, Spec, max_blocks
+from oomph.engines.vllm.kv_specs import MambaMode, Refused, Request, max_blocks
 from oomph.facts.vllm.kv import (
     ALIGN_LIMIT,
     AUTO_FIT_FAILS,
@@ -45,7 +45,6 @@ class GroupPlan(Struct, frozen=True):
     block_size: int
     page_bytes: int
     blocks_per_request: int  # one request of max_model_len
-    specs: tuple[tuple[Spec, int], ...] = ()
 
 
 class KvPlan(Struct, frozen=True):
@@ -55,8 +54,7 @@ class KvPlan(Struct, frozen=True):
     num_blocks: int
     max_model_len: int  # after auto-fit
     need_bytes: int  # one request of max_model_len, on the stage that needs most
-    need_all_bytes: int  # the same as if one worker had all layers
-    need_before_fit_bytes: int  # the same for the length before auto-fit
+    need_before_fit_bytes: int  # as if one worker had all layers, for the length before auto-fit
     pool_all_bytes: int  # bytes of one block id as if one worker had all layers
     block_size: int  # the smallest group's
     logged_tokens: int
@@ -103,7 +101,6 @@ class Context(Struct, frozen=True):
     stages: int
     block_outermost: bool
     raw: tuple[Layers, ...]  # before grouping
-    admission_capped: bool = True
     reserve_full: bool = True
 
 
@@ -311,7 +308,6 @@ def _report(
         num_blocks=blocks,
         max_model_len=length,
         need_bytes=max(need_bytes(context, s, length) for s in range(context.stages)),
-        need_all_bytes=need_bytes(context, None, length),
         need_before_fit_bytes=need_bytes(context, None, kv.max_model_len),
         pool_all_bytes=_block_bytes(context, None),
         block_size=smallest,
@@ -336,7 +332,6 @@ def _describe(group: Group, context: Context, stage: int) -> GroupPlan:
         group.block_size,
         group.page(stage),
         _group_blocks(group, context.request, context.rules),
-        tuple((m.spec, m.counts[stage]) for m in group.members),
     )
 
 
@@ -364,10 +359,10 @@ def _admission_blocks(group: Group, tokens: int, context: Context) -> int:
 
 def _attention_free(kv: KvInput, context: Context, memory: list[int]) -> KvPlan:
     return KvPlan(
-        min(memory), 0, (0,) * context.stages, 1, kv.max_model_len, 0, 0, 0, 0, 0, 0, 0.0, (), (), context=context
+        min(memory), 0, (0,) * context.stages, 1, kv.max_model_len, 0, 0, 0, 0, 0, 0.0, (), (), context=context
     )
 
 
 def _refused(kv: KvInput, refusal: Refusal, available: Sequence[int]) -> KvPlan:
     zeros = (0,) * kv.stages
-    return KvPlan(min(available), 0, zeros, 0, kv.max_model_len, 0, 0, 0, 0, 0, 0, 0.0, (), (), refusal=refusal)
+    return KvPlan(min(available), 0, zeros, 0, kv.max_model_len, 0, 0, 0, 0, 0, 0.0, (), (), refusal=refusal)

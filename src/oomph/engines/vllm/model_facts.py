@@ -19,7 +19,6 @@ class ModelFacts(Struct, frozen=True):
     draft_rows: tuple[tuple[int, ...], ...]
     positions: tuple[tuple[int, ...], ...]  # per mixer, the layers that have it (not the drafts')
     first_layers: tuple[int, ...]  # per mixer; 0 where only drafts have it
-    first_attention: Attention | None
     is_hybrid: bool
     has_state: bool
     is_moe: bool
@@ -89,7 +88,6 @@ def _facts(model: Model) -> ModelFacts:
         draft_rows=drafts,
         positions=positions,
         first_layers=tuple(p[0] if p else 0 for p in positions),
-        first_attention=first,
         is_hybrid=bool(attention and states),
         has_state=bool(states),
         is_moe=any(isinstance(x, Experts) for layer in model.layers for x in layer.block.modules),

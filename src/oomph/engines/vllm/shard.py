@@ -22,7 +22,6 @@ class Layout(Struct, frozen=True):
     redundant_experts: int = 0
     partition: tuple[int, ...] = ()  # VLLM_PP_LAYER_PARTITION
     data_parallel_towers: bool = False  # --mm-encoder-tp-mode data
-    sequence_parallel_moe: bool = False
 
     @property
     def moe_ranks(self) -> int:

@@ -196,14 +196,14 @@ def few_states_text(r: RankInput, kv: KvPlan) -> str:
 
 
 def _oom(r: RankInput, point: Step, over: int) -> Verdict:
-    text = out_of_memory_text(r, point, over)
+    text = out_of_memory_text(r, point)
     if point.failure:
         text = point.failure.replace("{original}", text)
     sure = point.stage.peak_low > r.device.total_bytes
     return Verdict(False, point.stage.name, over, text, r.index, sure)
 
 
-def out_of_memory_text(r: RankInput, point: Step, over: int) -> str:
+def out_of_memory_text(r: RankInput, point: Step) -> str:
     """PyTorch's words, with what is known of them."""
     total = r.device.total_bytes / GIB
     tried = f"Tried to allocate {point.tried / MIB:.2f} MiB. " if point.tried else ""

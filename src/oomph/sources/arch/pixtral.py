@@ -58,9 +58,9 @@ def pixtral(b: Builder, prefix: str, v: Config) -> Tower:
     ]
     rows = (side * side, dim)
     tables = [
-        _table(b, "inv_freq", rows, "Pixtral frequencies of every patch"),
-        _table(b, "original_inv_freq", rows, "Pixtral frequencies of every patch, a copy"),
-        _table(b, "frequencies", (dim,), "Pixtral frequencies by axis"),
+        _table("inv_freq", rows, "Pixtral frequencies of every patch"),
+        _table("original_inv_freq", rows, "Pixtral frequencies of every patch, a copy"),
+        _table("frequencies", (dim,), "Pixtral frequencies by axis"),
     ]
     return Tower(
         "vision_tower",
@@ -74,7 +74,7 @@ def pixtral(b: Builder, prefix: str, v: Config) -> Tower:
     )
 
 
-def _table(b: Builder, name: str, shape: tuple[int, ...], only: str) -> Param:
+def _table(name: str, shape: tuple[int, ...], only: str) -> Param:
     """facts/vllm/structure.py says which releases have which."""
     name = f"patch_positional_embedding.{name}"
     return Param(name, shape, "F32", "multimodal", stored=False, created_dtype="F32", only=only)
