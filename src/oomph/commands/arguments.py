@@ -31,7 +31,6 @@ from oomph.facts.vllm.versions import pick
 _NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
 _UNSET = re.compile(r"\$\{?\w+\}?|\$\(.*\)|`.*`|<.*>|\{\{.*\}\}", re.DOTALL)  # a variable, a placeholder
 _EXTRA = ("--config", "--help", "-h")  # in the parser, yet no setting
-_TAKES_MANY = ("maybe", *LIST_KINDS)
 
 
 class NoSuchFlag(CommandError):
@@ -215,13 +214,13 @@ def _dotted(words: list[str], version: str) -> list[str]:
         if key.endswith("+"):
             key, text = key[:-1], json.dumps(text.split(","))
         head, *path = key.split(".")
-        _merge(gathered.setdefault(head, {}), _nested(path, _dotted_value(key, text, version)))
+        _merge(gathered.setdefault(head, {}), _nested(path, _dotted_value(text, version)))
     for head, value in gathered.items():
         out += [head, json.dumps(value)]
     return out
 
 
-def _dotted_value(key: str, text: str, version: str) -> Any:
+def _dotted_value(text: str, version: str) -> Any:
     try:
         return json_value(text, version, human=False)
     except Refused:

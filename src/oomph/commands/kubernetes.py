@@ -19,7 +19,7 @@ _HUGGINGFACESERVER = ("__model_id", "__model_name", "__model_dir", "__backend", 
 _GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
 
-def calls(text: str, environment: Mapping[str, str], name: str = "manifest.yaml") -> dict[str, Call]:
+def calls(text: str, name: str = "manifest.yaml") -> dict[str, Call]:
     """"Kind name/container" -> call, for the containers that run an engine."""
     from oomph.commands.yaml_jobs import refuse_templates
 

@@ -11,8 +11,8 @@ from oomph.commands.python_values import Scope, called, parse
 from oomph.commands.values import Refused, check_keys, check_python, short, shown
 from oomph.errors import CommandError
 from oomph.facts.vllm import environment as variables
-from oomph.facts.vllm.flags import Flag, by_field, flag_status
-from oomph.facts.vllm.versions import in_range
+from oomph.facts.vllm.config_keys import keys
+from oomph.facts.vllm.flags import by_field, flag_status
 from oomph.ir.deployment import Deployment, Engine
 
 _NAMES = ("LLM", "EngineArgs", "AsyncEngineArgs")
@@ -153,11 +153,11 @@ def _value(name: str, value: Any, version: str, line: int, notes: list[str]) -> 
         close = f"; did you mean {status.close[0][2:].replace('-', '_')}?" if status.close else ""
         raise CommandError(f"line {line}: {why}{close}")
     if name == "compilation_config" and isinstance(value, int) and not isinstance(value, bool):
-        value = {"mode" if in_range(version, "0.11.1") else "level": value}
+        value = {"mode" if "mode" in keys("compilation_config", version) else "level": value}
     if value in ([], (), set()) or (value is False and flag.kind in ("store_true", "maybe")):
         return None
     try:
-        checked = _renderable(flag, check_python(flag, value, version))
+        checked = _renderable(check_python(flag, value, version))
         if note := check_keys(flag, checked, version):
             notes.append(f"line {line}: {note}")
         return checked
@@ -165,7 +165,7 @@ def _value(name: str, value: Any, version: str, line: int, notes: list[str]) -> 
         raise CommandError(f"line {line}: {shown(name)}: {error}") from None
 
 
-def _renderable(flag: Flag, value: Any) -> Any:
+def _renderable(value: Any) -> Any:
     if isinstance(value, list) and len(value) > 1 and any(str(item).startswith("-") for item in value):
         raise Refused("an item starts with a dash, which no command line could give")
     return value

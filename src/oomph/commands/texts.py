@@ -50,7 +50,7 @@ def _calls(text: str, name: str, environment: dict[str, str], around: Around, de
     if sort == "kubernetes":
         from oomph.commands import kubernetes
 
-        return kubernetes.calls(text, environment, name or "the manifest")
+        return kubernetes.calls(text, name or "the manifest")
     if sort == "yaml":
         from oomph.commands import yaml_jobs
 
