@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from oomph.commands import files, shell
 from oomph.commands.call import Call, pinned_release
 from oomph.commands.expansion import LIMIT, Around
@@ -35,13 +37,7 @@ def calls(
     pinned = pinned_release(text) if not depth else ""
     if not pinned:
         return found
-    return {key: _pinned(call, pinned) for key, call in found.items()}
-
-
-def _pinned(call: Call, release: str) -> Call:
-    return Call(
-        call.words, call.environment, call.image, call.gpu_count, call.notes, call.source, call.pinned or release
-    )
+    return {key: replace(call, pinned=call.pinned or pinned) for key, call in found.items()}
 
 
 def _calls(text: str, name: str, environment: dict[str, str], around: Around, depth: int) -> dict[str, Call]:

@@ -227,7 +227,7 @@ def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Cal
             notes.append("the output of another command stands in it, which was not run")
         if TYPOGRAPHIC & set(text):
             notes.append("curly quotes and long dashes were read as plain ones")
-        calls.append(Call(call.words, call.environment, call.image, call.gpu_count, tuple(notes)))
+        calls.append(structs.replace(call, notes=tuple(notes)))
     return calls
 
 

@@ -57,12 +57,12 @@ def wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
     return [*lines, line.rstrip()]
 
 
-def folded(line: str, width: int, rest: int = INDENT) -> str:
+def folded(line: str, width: int) -> str:
     """A whole line of the screen, its indentation kept, what does not fit below its text."""
     if length(line) <= width:
         return line
     text = line.lstrip(" ")
-    return "\n".join(wrap(text, width, " " * (len(line) - len(text)), " " * rest))
+    return "\n".join(wrap(text, width, " " * (len(line) - len(text)), " " * INDENT))
 
 
 def title(parts: list[str], width: int) -> list[str]:

@@ -205,15 +205,15 @@ def fails(result: Result, target: Target) -> str:
     return ""
 
 
-def search(setup: Setup, load: Load, target: Target, most: int = MOST_USERS) -> Held:
+def search(setup: Setup, load: Load, target: Target) -> Held:
     """The most users that keep the target; and how many if steps take UNSURE times longer, or shorter."""
-    held = _search(setup, load, target, most, within=0.02)
+    held = _search(setup, load, target, MOST_USERS, within=0.02)
     if not setup.timed or setup.calibrated or not held.users:
         return held
     low = _search(slowed(setup, UNSURE), load, target, held.users, held.users, 0.05).users
     high = held.users
     if held.beyond is not None and held.beyond.preemptions <= target.preemptions:  # else memory is what ends it
-        high = _search(slowed(setup, 1 / UNSURE), load, target, most, held.users, 0.05).users
+        high = _search(slowed(setup, 1 / UNSURE), load, target, MOST_USERS, held.users, 0.05).users
     return replace(held, low=min(low, held.users), high=max(high, held.users))
 
 

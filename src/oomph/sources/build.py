@@ -23,19 +23,15 @@ def build_model(
     hf_quant_config: Any = None,
     tensors: tuple[Tensor, ...] | None = None,
     source: str = "",
-    record: list[Config] | None = None,
     names: Set[str] | None = None,
     told: dict[str, bool] | None = None,
 ) -> Model:
-    """`names`: the checkpoint's tensor names where an index lists them without the headers. `record`, where given,
-    receives the Config objects so that the caller can see which keys were read. `told`: in, what headers said once;
-    out, where there are headers, what they say against the templates (arch/base.py)."""
+    """`names`: the checkpoint's tensor names where an index lists them without the headers. `told`: in, what
+    headers said once; out, where there are headers, what they say against the templates (arch/base.py)."""
     config = Config(raw)
     architectures = config.items("architectures")
     architecture = next((a for a in architectures if isinstance(a, str)), "")
     text = text_of(config)
-    if record is not None:
-        record += [config, text]
     make = family(architecture)
     if make is None:
         return _opaque(name, architecture, config, tensors, source)

@@ -70,8 +70,8 @@ def _is_machete(c: Case) -> bool:
     )
 
 
-def _marlin_workspace(c: Case, blocks: int = 1) -> Steps:
-    return [("workspace", 4 * c.sms * blocks)]  # marlin_utils.py:261
+def _marlin_workspace(c: Case) -> Steps:
+    return [("workspace", 4 * c.sms)]  # marlin_utils.py:261
 
 
 def _zeros_to_machete(c: Case, zeros: str) -> Steps:

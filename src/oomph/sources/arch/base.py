@@ -10,6 +10,7 @@ from collections.abc import Sequence, Set
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.errors import ConfigError
 from oomph.ir.model import (
@@ -98,7 +99,7 @@ class Builder:
             if not any(self.stores(n + suffix, default) for n in names):
                 return None
         if found.strategy == "block" and self.scale_dtype and not found.scale_dtype:
-            return Scheme(**{f: getattr(found, f) for f in found.__struct_fields__} | {"scale_dtype": self.scale_dtype})
+            return replace(found, scale_dtype=self.scale_dtype)
         return found
 
     def stores(self, name: str, default: bool) -> bool:
@@ -174,13 +175,12 @@ class Site:
         *,
         bias: bool = False,
         quantised: bool = True,
-        dtype: str = "",
     ) -> Linear:
         """`parts`: (checkpoint name, output features[, heads]) of each linear layer fused into this one."""
         made = tuple(p if isinstance(p, Part) else Part(*p) for p in parts)
         names = [f"{self.prefix}.{p.name}".lstrip(".") for p in made]
         scheme = self.b.scheme(names, encoder=role == "multimodal") if quantised else None
-        return Linear(name, made, in_features, shard, role, dtype or self.b.dtype, bias, scheme, quantisable=quantised)
+        return Linear(name, made, in_features, shard, role, self.b.dtype, bias, scheme, quantisable=quantised)
 
     def column(
         self, name: str, out: int, in_features: int, role: Role, *, bias: bool = False, quantised: bool = True
@@ -193,19 +193,9 @@ class Site:
         return self.linear(name, [(name, out)], in_features, "row", role, bias=bias, quantised=quantised)
 
     def replicated(
-        self,
-        name: str,
-        out: int,
-        in_features: int,
-        role: Role,
-        *,
-        bias: bool = False,
-        quantised: bool = True,
-        dtype: str = "",
+        self, name: str, out: int, in_features: int, role: Role, *, bias: bool = False, quantised: bool = True
     ) -> Linear:
-        return self.linear(
-            name, [(name, out)], in_features, "replicated", role, bias=bias, quantised=quantised, dtype=dtype
-        )
+        return self.linear(name, [(name, out)], in_features, "replicated", role, bias=bias, quantised=quantised)
 
     def qkv(
         self,

@@ -114,10 +114,9 @@ def packed(s: Site, name: str, parts: Sequence[tuple[str, int, int]], in_feature
     )
 
 
-def dense_mlp(b: Builder, style: Style, intermediate: int = 0) -> Mlp:
+def dense_mlp(b: Builder, style: Style) -> Mlp:
     t, n = b.text, style.names
-    hidden = t.integer("hidden_size")
-    inner = intermediate or t.integer("intermediate_size")
+    hidden, inner = t.integer("hidden_size"), t.integer("intermediate_size")
     bias = t.flag("mlp_bias") if style.mlp_bias is None else style.mlp_bias
 
     def mlp(s: Site, index: int) -> list[Module]:
@@ -300,8 +299,6 @@ def fill(b: Builder, style: Style) -> None:
             b.text.fill(**{usual: value})
 
 
-def decoder(
-    b: Builder, style: Style, prefix: str = "model", mlp: Mlp | None = None, *, head: str = "lm_head"
-) -> Skeleton:
+def decoder(b: Builder, style: Style, mlp: Mlp | None = None) -> Skeleton:
     fill(b, style)
-    return Skeleton(decoder_layers(b, style, prefix, mlp), decoder_root(b, style, prefix, head))
+    return Skeleton(decoder_layers(b, style, mlp=mlp), decoder_root(b, style))

@@ -38,10 +38,10 @@ def build(b: Builder) -> Skeleton:
     return decoder(b, style, mlp=qwen_moe_mlp(b, style))
 
 
-def router(s: Site, name: str, experts: int, hidden: int, *, bias: bool = False) -> Linear:
+def router(s: Site, name: str, experts: int, hidden: int) -> Linear:
     """No AWQ or GPTQ writer quantises a router, whether its config says so or not."""
     spared = s.b.quant is not None and s.b.quant.facts.method in ("awq", "gptq", "auto-round")
-    return s.replicated(name, experts, hidden, "router", bias=bias, quantised=not spared)
+    return s.replicated(name, experts, hidden, "router", quantised=not spared)
 
 
 def mixtral_mlp(b: Builder, style: Style) -> Mlp:

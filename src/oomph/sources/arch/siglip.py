@@ -29,7 +29,7 @@ def patches(v: Config) -> int:
     return side * side
 
 
-def siglip(b: Builder, prefix: str, v: Config, *, post_norm: bool = True, idefics: bool = False) -> Tower:
+def siglip(b: Builder, prefix: str, v: Config, *, idefics: bool = False) -> Tower:
     """`idefics`: the same network in idefics2_vision_model.py, which quantises what siglip.py leaves alone."""
     _fill(v)
     hidden, inter, heads = v.integer("hidden_size"), v.integer("intermediate_size"), v.integer("num_attention_heads")
@@ -45,7 +45,7 @@ def siglip(b: Builder, prefix: str, v: Config, *, post_norm: bool = True, idefic
     if not idefics:  # siglip.py: register_buffer("position_ids"), not in the checkpoint
         shape = (1, positions)
         first.append(Param("embeddings.position_ids", shape, "I64", "multimodal", stored=False, created_dtype="I64"))
-    last = layer_norm(s, "post_layernorm", hidden) if post_norm else []
+    last = layer_norm(s, "post_layernorm", hidden)
     return Tower(
         "vision_tower",
         "vision",
