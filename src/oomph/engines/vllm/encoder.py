@@ -21,7 +21,7 @@ class Encoder(Struct, frozen=True):
 
 
 PATCHES_PER_TOKEN = 4  # a 2 x 2 merge, as in Qwen-VL, Pixtral and Llama 4
-_PIXELS = 3 * 14 * 14
+_PIXELS = 3 * 14 * 14  # of a patch where the tower has no convolution to read its size from
 
 
 def encoder(model: Model, dep: Deployment, resolved: Resolved) -> Encoder:

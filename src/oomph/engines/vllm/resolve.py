@@ -20,7 +20,7 @@ from oomph.engines.vllm.kv_check import Refusal
 from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_layers import lay_out
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.model_facts import drafting, facts_of, text_only
+from oomph.engines.vllm.model_facts import ModelFacts, drafting, facts_of, text_only
 from oomph.engines.vllm.resolve_attention import (
     cache_dtype,
     forced_backend,
@@ -144,29 +144,21 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     dtype = resolve_dtype(model, str(flags.get("dtype", "auto")), gpu.sm)
     asked = flags.get("max_model_len")
     length = resolve_length(model, asked, dep.environment, d)
-    prefix = flags.get("enable_prefix_caching")
-    if prefix is None:
-        prefix = model.pooling or (d.hybrid_prefix_caching if facts.is_hybrid else not facts.has_state)
-    # config/vllm.py, scheduler.py: an encoder's output is needed whole, and is no part of a prefix
-    encoder_decoder = any(isinstance(m, Attention) and m.kind == "cross" for m in facts.mixers)
-    encoder_only = any(isinstance(m, Attention) and m.kind == "encoder_only" for m in facts.mixers)
-    prefix = bool(prefix) and not encoder_decoder and not (encoder_only and flags.get("enable_prefix_caching") is None)
-    # config/model.py is_chunked_prefill_supported: not where every token sees all others
-    chunked = flags.get("enable_chunked_prefill", not encoder_only)
-    chunked = ((d.chunked_forced and not encoder_only) or chunked) and not encoder_decoder
+    encoder_decoder = _has_kind(facts, "cross")
+    prefix, chunked = _prefix_and_chunks(model, facts, flags, d)
     kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), d, gpu.sm)
     verify_backend(flags)
     utilization = verified_utilization(flags, d)
     spec = speculation(model, dep)
     verify_draft(model, flags, d, spec)
     item = largest_item(model, flags)
-    tokens, seqs = batch_limits(flags, d, gpu, dep.usage, length=length, chunked=bool(chunked), one_item=item)
-    verify_batch(tokens, seqs, length, bool(chunked))
+    tokens, seqs = batch_limits(flags, d, gpu, dep.usage, length=length, chunked=chunked, one_item=item)
+    verify_batch(tokens, seqs, length, chunked)
     verify_sizes(flags, d)
     verify_parallel(model, facts, flags, base.version)
     quantization = resolve_quantization(model, str(flags.get("quantization") or ""), base.version, d, gpu.sm, dtype)
-    mode, prefix = mamba_mode(model, facts, flags, d, bool(prefix), spec)
-    verify_caches(facts, flags, mode, kv_dtype, base.version, length=length, chunked=bool(chunked), prefix=prefix)
+    mode, prefix = mamba_mode(model, facts, flags, d, prefix, spec)
+    verify_caches(facts, flags, mode, kv_dtype, base.version, length=length, chunked=chunked, prefix=prefix)
     runner = model_runner(model, facts, dep, d, spec, mode, quantized=quantization is not None)
     asynchronous = async_scheduling(model, flags, d, spec, runner, pp, mode)
     graphs = cudagraph_mode(flags, d, pooling=model.pooling, encoder_decoder=encoder_decoder)
@@ -185,7 +177,7 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
         gpu_memory_utilization=utilization,
         kv_cache_memory_bytes=flags.get("kv_cache_memory_bytes"),
         num_gpu_blocks_override=flags.get("num_gpu_blocks_override"),
-        enable_chunked_prefill=bool(chunked),
+        enable_chunked_prefill=chunked,
         enable_prefix_caching=prefix,
         async_scheduling=asynchronous,
         max_in_flight_batches=in_flight_batches(asynchronous, runner, pp),
@@ -215,6 +207,38 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     )
 
 
+def _has_kind(facts: ModelFacts, kind: str) -> bool:
+    return any(isinstance(m, Attention) and m.kind == kind for m in facts.mixers)
+
+
+def _prefix_and_chunks(model: Model, facts: ModelFacts, flags: Mapping[str, Any], d: Defaults) -> tuple[bool, bool]:
+    """enable_prefix_caching and enable_chunked_prefill. config/vllm.py, scheduler.py: an encoder's output is needed
+    whole, and is no part of a prefix; config/model.py is_chunked_prefill_supported: not where every token sees all
+    others."""
+    encoder_decoder, encoder_only = _has_kind(facts, "cross"), _has_kind(facts, "encoder_only")
+    prefix = flags.get("enable_prefix_caching")
+    if prefix is None:
+        usual = d.hybrid_prefix_caching if facts.is_hybrid else not facts.has_state
+        prefix = (model.pooling or usual) and not encoder_only
+    chunked = flags.get("enable_chunked_prefill", not encoder_only) or (d.chunked_forced and not encoder_only)
+    return bool(prefix) and not encoder_decoder, bool(chunked) and not encoder_decoder
+
+
+def _state_dtypes(
+    model: Model, facts: ModelFacts, flags: Mapping[str, Any], d: Defaults, dtype: str
+) -> tuple[str, str]:
+    """Of a recurrent layer's convolution state and of its scan's; "" = the layer's own."""
+    conv = str(flags.get("mamba_cache_dtype", "auto"))
+    conv = dtype if conv == "auto" else conv
+    ssm = str(flags.get("mamba_ssm_cache_dtype", "auto"))
+    if ssm != "auto":
+        return conv, ssm
+    own = next((m.dtype for m in facts.mixers if isinstance(m, State)), "")
+    if model.architecture.startswith("NemotronH") and not (own and d.nemotron_state):
+        return conv, d.nemotron_state or conv
+    return conv, ""
+
+
 def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft: Model | None) -> Resolved:
     external = draft is not None and bool(r.num_speculative_tokens)
     if draft is not None and external:
@@ -224,14 +248,7 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
     verify_build(model, d, r.stages, r.version)
     mm_prefix = mm_prefix_lm(model, flags, d)
     backend, fa = forced_backend(model, facts, flags, gpu.sm, r.kv_cache_dtype, d)
-    conv = str(flags.get("mamba_cache_dtype", "auto"))
-    conv = r.dtype if conv == "auto" else conv
-    ssm = str(flags.get("mamba_ssm_cache_dtype", "auto"))
-    if ssm == "auto":
-        own = next((m.dtype for m in facts.mixers if isinstance(m, State)), "")
-        ssm = ""
-        if model.architecture.startswith("NemotronH") and not (own and d.nemotron_state):
-            ssm = d.nemotron_state or conv
+    conv, ssm = _state_dtypes(model, facts, flags, d, r.dtype)
     if facts.has_state and r.num_speculative_tokens and d.mamba_spec_refused and model.model_type != "qwen3_next":
         raise Refused("NotImplementedError", d.mamba_spec_refused)
     setup = Setup(
