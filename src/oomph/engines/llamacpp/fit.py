@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -124,7 +123,6 @@ def _experts(x: Subject, s: Settings, at: Measure, targets: Sequence[int]) -> Se
     def without(n: int) -> Settings:
         chosen = "|".join(str(i) for i in range(layers - n, layers))
         pattern = rf"blk\.({chosen}){EXPERTS}"
-        re.compile(pattern)
         return replace(s, n_gpu_layers=x.units, overrides=((pattern, "CPU"),)) if n else s
 
     if not _holds(at(without(layers)), targets):

@@ -204,7 +204,7 @@ class _Layer(Struct, frozen=True):
     def _mla_workspace(self, m: Attention) -> int:
         """mla_attention.py:632 (0.21.0): room for the keys and values of chunked context, allocated while profiling."""
         b = self.batch
-        if not b.rules.mla_workspace or m.indexer is not None:
+        if m.indexer is not None:
             return 0
         tokens = min(max(8 * b.length, 4 * b.seqs * b.block_size), 64 * 1024)
         return tokens * max(1, m.num_heads // b.layout.tp) * (m.qk_nope_head_dim + m.head_dim_v) * self.width

@@ -160,7 +160,6 @@ class ProfileRules(Range, frozen=True):
     """What the profiling pass of a release does beyond the forward pass."""
 
     sampler_passes: str  # "v1": top-k/top-p twice over float32 copies; "old": V1 before 0.17
-    mla_workspace: bool  # the chunked-prefill buffer of latent attention is allocated while profiling
     moe_workspace: bool  # expert kernels share one persistent workspace (WorkspaceManager)
     # FP8 experts that go to FlashInfer on Hopper too (oracle/fp8.py _get_priority_backends): those with static scales
     # and those with blocks of scales, these since 0.17 under expert parallelism only
@@ -175,7 +174,6 @@ class ProfileRules(Range, frozen=True):
 PROFILE: tuple[ProfileRules, ...] = (
     ProfileRules(
         sampler_passes="v1",
-        mla_workspace=True,
         moe_workspace=True,
         flashinfer_fp8="blocks under EP",
         tunes_gdn=True,
@@ -184,7 +182,6 @@ PROFILE: tuple[ProfileRules, ...] = (
     ),
     ProfileRules(
         sampler_passes="v1",
-        mla_workspace=True,
         moe_workspace=True,
         flashinfer_fp8="blocks under EP",
         tunes_gdn=True,
@@ -193,7 +190,6 @@ PROFILE: tuple[ProfileRules, ...] = (
     ),
     ProfileRules(
         sampler_passes="v1",
-        mla_workspace=True,
         moe_workspace=True,
         flashinfer_fp8="blocks under EP",
         since="0.17.0",
@@ -201,15 +197,14 @@ PROFILE: tuple[ProfileRules, ...] = (
     ),
     ProfileRules(
         sampler_passes="old",
-        mla_workspace=True,
         moe_workspace=True,
         flashinfer_fp8="blocks",
         since="0.15.0",
         until="0.17.0",
     ),
-    ProfileRules(sampler_passes="old", mla_workspace=True, moe_workspace=True, since="0.14.0", until="0.15.0"),
+    ProfileRules(sampler_passes="old", moe_workspace=True, since="0.14.0", until="0.15.0"),
     # before make_fp8_moe_kernel every method called fused_experts, which allocates for itself (fused_moe.py:1838)
-    ProfileRules(sampler_passes="old", mla_workspace=True, moe_workspace=False, until="0.14.0"),
+    ProfileRules(sampler_passes="old", moe_workspace=False, until="0.14.0"),
 )
 
 
