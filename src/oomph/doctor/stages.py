@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from oomph.doctor import stages_llamacpp
+from oomph.doctor.guesses import guess, said, starting
 from oomph.doctor.tracebacks import behind, frame_stage, traceback
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
-from oomph.logs.release import positions
 
 # the stage that has begun once a line of this kind was printed
 MILESTONES: dict[str, StageName] = {
@@ -93,7 +93,7 @@ NOT_FATAL = frozenset({"ValidationError", "KeyboardInterrupt", "BadRequestError"
 class Death(Struct, frozen=True):
     failed: bool
     stage: StageName | None
-    basis: str  # "traceback", "message", "milestone", "the log ends here", "guess"
+    basis: str  # "traceback", "message", "milestone", "said" (beside the log), "the log ends here", "guess"
     line: int = 0  # of the failure
     kind: str = ""
     functions: tuple[str, ...] = ()  # of the traceback, outermost first
@@ -122,7 +122,7 @@ def death(observations: Sequence[Observation]) -> Death:
     if failure.kind == "engine_failed" and frame_stage(functions, files) is None:
         functions, files = behind(observations, index)  # the workers' tracebacks stand above it, its own below
     if _llama(failure, observations):
-        stage = stages_llamacpp.phase(observations, index, milestone(before)) or _guess(failure)
+        stage = stages_llamacpp.phase(observations, index, milestone(before)) or guess(failure, observations)
         failed = not stages_llamacpp.recovered(observations, index)
         return Death(failed, stage, "message", failure.line, failure.kind, completed=completed)
     stage, basis = _stage(failure, functions, files, observations[:index], observations)
@@ -206,22 +206,22 @@ def _stage(
     before: Sequence[Observation],
     everything: Sequence[Observation],
 ) -> tuple[StageName, str]:
-    said = FAILURES.get(failure.kind)
+    stated = FAILURES.get(failure.kind)
     if failure.kind in ("available_kv", "v0_terms", "v0_results", "sg_profiled"):
         return "kv_check", "message"
     if failure.kind == "tr_component":
         return COMPONENTS.get(str(failure.values.get("component", "")).partition(" (")[0], "other"), "message"
-    if said is not None:
-        return said, "message"
+    if stated is not None:
+        return stated, "message"
     if failure.kind == "dumped_step":
         return "runtime_request", "message"
     from_frames = frame_stage(functions, files)
-    if failure.kind == "engine_failed" and not from_frames:
-        from_frames = frame_stage([str(failure.values.get("method", ""))])
+    if not from_frames:
+        from_frames = frame_stage(_method(failure, everything))
     if from_frames:
         return from_frames, "traceback"
     reached = milestone(before)
-    if failure.kind == "frame" and _starting(failure) and reached is None:
+    if failure.kind == "frame" and starting(failure) and reached is None:
         return "profile_run", "traceback"  # the model ran while the engine was starting: only profiling does that
     if failure.kind == "sampler_oom":
         # the same words in both passes; without a line before them the second, where everything else is on the card
@@ -236,21 +236,23 @@ def _stage(
         return _after(reached, failure, before), "milestone"
     if "get_response" in functions:
         return "other", "guess"  # an answer to the executor: behind the load, but not which one
-    return _guess(failure), "guess"
+    if told := said(everything):
+        return told, "said"
+    if failure.kind != "torch_oom" and "forward" in functions:
+        return "runtime_request", "guess"
+    return guess(failure, everything), "guess"
+
+
+def _method(failure: Observation, observations: Sequence[Observation]) -> list[str]:
+    """What the executor had asked its worker for, on the failure's own line."""
+    own = (o.values.get("method") for o in observations if o.kind == "engine_failed" and o.line == failure.line)
+    return [str(name) for name in own if name]
 
 
 def _serving(o: Observation) -> bool:
     """Printed by V0's loop over requests (engine/multiprocessing/engine.py start, 0.6 to 0.9), not by its start."""
     file, _, line = str(o.values.get("source", "")).partition(":")
     return file == "async_llm_engine.py" or (file == "engine.py" and 0 < int(line or 0) < 300)
-
-
-def _starting(frame: Observation) -> bool:
-    """Printed by the handler that says "EngineCore failed to start": core.py, at (a patched build: near) its place."""
-    source = str(frame.values.get("source", ""))
-    file, _, line = source.partition(":")
-    places = positions().get(("engine_failed", file), ())
-    return file == "core.py" and any(abs(int(line or 0) - place) <= 5 for _, place in places)
 
 
 def milestone(observations: Sequence[Observation]) -> StageName | None:
@@ -272,32 +274,6 @@ def _after(reached: StageName, failure: Observation, before: Sequence[Observatio
     if reached == "kv_check" and failure.kind in ("torch_oom", "cuda_error_oom", "triton_oom"):
         return "kv_alloc"  # the check is a ValueError; an allocation behind it is the cache's
     return reached
-
-
-FULL = 0.965  # of a card, allocated by PyTorch: above every budget people set, so no KV cache was ever sized
-
-
-BUDGET = 0.93  # vLLM's defaults are 0.90 and 0.92
-UNUSED = 0.003  # of a card, cached and unused: less than that only while parameters are created, one after the other
-
-
-def _guess(failure: Observation) -> StageName:
-    """A bare PyTorch line. Graph pools exist only after capture; a buffer of a whole card is sized by context."""
-    values = failure.values
-    tried, total, allocated = values.get("tried"), values.get("total"), values.get("allocated")
-    if isinstance(tried, int) and isinstance(total, int) and tried >= total * 0.6:
-        return "kv_alloc"
-    if isinstance(values.get("pools"), int):
-        # beside graphs and a full KV cache; more than any default budget only with what a request adds
-        above = isinstance(allocated, int) and isinstance(total, int) and allocated > total * BUDGET
-        return "runtime_request" if above else "sampler_warmup"
-    if isinstance(allocated, int) and isinstance(total, int) and allocated >= total * FULL:
-        cached = values.get("reserved")
-        if isinstance(cached, int) and cached < total * UNUSED:
-            return "weights_load"
-    if failure.kind == "torch_oom":
-        return "profile_run" if _starting(failure) else "runtime_request"
-    return "startup_free_memory" if failure.kind in ("cuda_error_oom", "nccl_oom") else "other"
 
 
 def _ended(observations: Sequence[Observation]) -> Death:

@@ -14,7 +14,7 @@ _VLLM: tuple[tuple[StageName, frozenset[str]], ...] = (
     ("weights_load", frozenset({"load_model", "create_weights", "process_weights_after_loading", "load_weights",
                                 "make_layers", "initialize_model", "_initialize_model", "get_model",
                                 "load_draft_model", "create_lora_manager", "load_lora_model",
-                                "create_lora_weights"})),
+                                "create_lora_weights", "convert_moe_weights_to_flashinfer_trtllm_block_layout"})),
     ("kv_check", frozenset({"_check_enough_kv_cache_memory", "check_enough_kv_cache_memory", "get_kv_cache_configs",
                             "get_kv_cache_config", "raise_if_cache_size_invalid"})),
     ("kv_alloc", frozenset({"initialize_from_config", "initialize_cache", "_init_cache_engine"})),

@@ -78,6 +78,9 @@ def convert(group: str, text: str) -> dict[str, float | int | str]:
         return {}
 
 
+_FAILS = r"\b(?:OOM(?:s|ed)?|[Oo]ut[- ]of[- ][Mm]emory|OutOfMemoryError|[Cc]rash(?:es|ed)?|[Ff]ail(?:s|ed|ure)?|[Dd]ie[sd])\b"
+_UTIL = r"gpu[_-]memory[_-]utilization[\"']?[ =:]{1,3}[\"']?(?P<util__float>[01]?\.\d{1,4})"
+
 GENERIC = (
     LogRow("traceback", "Traceback", r"Traceback \(most recent call last\)"),
     LogRow("frame", 'File "', r'File "(?P<path>[^"]{1,400})", line (?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})'),
@@ -91,7 +94,7 @@ GENERIC = (
     LogRow("docker_run", " run ", r"\b(?:docker|podman|nerdctl) run "),
     LogRow("command", "llama-server", r"(?P<command>\S{0,200}llama-server .*)"),
     LogRow("command", "sglang", r"(?P<command>(?:python3? -m sglang\.launch_server|sglang serve) .*)"),
-    LogRow("host_kill", "Killed process", r"Out of memory: Killed process (?P<pid__int>\d+) \((?P<name>[^)]{1,64})\)",
+    LogRow("host_kill", "process", r"[Oo]ut of memory: Kill(?:ed)? process (?:(?P<pid__int>\d+) )?\((?P<name>[^)]{1,64})\)",
            more=(r"anon-rss:(?P<anon__KB>\d+)kB", r"shmem-rss:(?P<shmem__KB>\d+)kB")),
     LogRow("host_kill", "invoked oom-killer", r"(?P<name>\S{1,64}) invoked oom-killer"),
     LogRow("host_kill", "oom-kill", r"oom-kill:constraint=(?P<constraint>\w+)"),
@@ -108,6 +111,14 @@ GENERIC = (
     LogRow("sigkill", "-9", r"died(?:, exit code:)? \(?-9\b"),
     LogRow("ray_kill", "running low on memory", r"killed due to the node running low on memory",
            more=(r"was (?P<used__GB>[\d.]+)GB / (?P<total__GB>[\d.]+)GB",)),
+    # a sentence beside the log: what the run was doing when memory ran out
+    LogRow("stage_said", " `", _FAILS + r".{0,60}? (?:in|inside|within|at|during) (?:the )?`(?P<function>\w{4,80})(?:\(\))?`"),
+    LogRow("stage_said", "during ", _FAILS + r"[^.]{0,60}? during (?:the )?(?P<doing>[^.,:;()]{3,60})"),
+    LogRow("stage_said", "when ", _FAILS + r"[^.]{0,60}? when (?:the )?(?P<doing>[^.,:;()]{3,60})"),
+    LogRow("stage_said", "while ", _FAILS + r"[^.]{0,60}? while (?:the )?(?P<doing>[^.,:;()]{3,60})"),
+    LogRow("util_given", "memory_utilization", _UTIL),
+    LogRow("util_given", "memory-utilization", _UTIL),
+    LogRow("eager_given", "eager", r"enforce[_-]eager(?!['\"]?[=: ]{1,3}False)"),
     LogRow("oom_mentioned", "OutOfMemoryError", r"OutOfMemoryError"),
     LogRow("ray_kill", "due to memory pressure", r"killed due to memory pressure \(OOM\)"),  # raylet node_manager.cc
     LogRow("mmap_failed", "unable to mmap", r"unable to mmap (?P<size__int>\d+) bytes from file"),  # torch/serialization
@@ -126,6 +137,7 @@ GENERIC = (
     LogRow("cuda_error_oom", "CUDA error", r"CUDA error: out of memory"),
     LogRow("cuda_error_oom", "CUDA error 2", r"CUDA error 2 at .{0,200}out of memory"),
     LogRow("cuda_error_oom", "CUDA_ERROR_OUT_OF_MEMORY", r"CUDA_ERROR_OUT_OF_MEMORY(?! \(may not be an issue)"),
+    LogRow("cuda_error_oom", "NPU out of memory", r"NPU out of memory\.(?! Tried)"),  # torch_npu's message, cut
     LogRow("cuda_error_oom", "HIP error", r"HIP error: out of memory"),
     LogRow("cuda_error_oom", "cudaErrorMemoryAllocation", r"cudaErrorMemoryAllocation"),
     LogRow("nccl_oom", "Cuda failure", r"Cuda failure (?:\d+ )?'out of memory'"),
@@ -138,7 +150,7 @@ TORCH_OOM = LogRow(
     "Tried to allocate",
     r"Tried to allocate (?P<tried__size>[\d.]+ (?:[KMGT]iB|bytes))",
     more=(
-        r"GPU (?P<gpu__int>\d+)",
+        r"[GN]PU (?P<gpu__int>\d+)",
         r"total capaci?ty of (?P<total__size>[\d.]+ [KMGT]iB)",
         r"of which (?P<free__size>[\d.]+ (?:[KMGT]iB|bytes)) is free",
         r"this process has (?P<in_use__size>[\d.]+ (?:[KMGT]iB|bytes)) memory in use",
@@ -147,7 +159,8 @@ TORCH_OOM = LogRow(
         r"and (?P<reserved__size>[\d.]+ (?:[KMGT]iB|bytes)) is reserved by PyTorch but unallocated",
         # torch < 2.1: "(GPU 0; 23.65 GiB total capacity; 22.1 GiB already allocated; 1.2 GiB free; 22.3 GiB reserved ..."
         r"(?P<total__size>[\d.]+ [KMGT]iB) total capacity; (?P<allocated__size>[\d.]+ [KMGT]iB) already allocated; "
-        r"(?P<free__size>[\d.]+ (?:[KMGT]iB|bytes)) free",
+        r"(?:[\d.]+ [KMGT]iB current active; )?(?P<free__size>[\d.]+ (?:[KMGT]iB|bytes)) free"  # torch_npu counts active
+        r"(?:; (?P<held__size>[\d.]+ [KMGT]iB) reserved in total)?",
     ),
 )
 TORCH_PROCESS = r"Process (\d+) has ([\d.]+ (?:[KMGT]iB|bytes)) memory in use"

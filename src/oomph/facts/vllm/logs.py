@@ -26,6 +26,7 @@ START = (
     LogRow("version_said", "vLLM", r"\bv(?P<version>0\.\d{1,2}\.\d{1,2}(?:rc\d+|\.post\d+)?)`? (?:of )?vLLM\b"),
     LogRow("engine_config", "LLM engine (v",
            r"(?:Initializing an?|input data for) (?:(?P<generation>V\d) )?LLM engine \(v(?P<version>[^)]{1,60})\)(?: with config:? (?P<config>.*))?"),
+    LogRow("engine_config", "LLM engine with config", r"Initializing an LLM engine with config: (?P<config>.*)", until="0.4.0"),
     LogRow("args", "non-default args", r"non-default args: (?P<args>\{.*)", since="0.8.5"),
     LogRow("args", "args: Namespace(", r"args: Namespace\((?P<namespace>.*)"),
     LogRow("architecture", "Resolved architecture", r"Resolved architecture: (?P<architecture>\w+)"),

@@ -1,0 +1,102 @@
+"""The stage of a failure without a traceback and without a line before it: what people say beside it, then its figures.
+
+A title or a sentence ("OOM during sampler warmup", "dies in `process_weights_after_loading`") is evidence only where
+the log has none; the figures of PyTorch's message are the last resort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.doctor.tracebacks import frame_stage
+from oomph.facts.loglines import compiled
+from oomph.ir.observation import Observation
+from oomph.ir.timeline import StageName
+from oomph.logs.release import positions
+
+# What is said to have been going on, the first that applies. "Loading the model" and "serving" are said of any start.
+_DOING: tuple[tuple[StageName, str], ...] = (
+    ("cudagraph_profile", r"(?i)cuda ?graph (?:memory )?(?:profil|estimat)"),
+    ("cudagraph_capture", r"(?i)cuda ?graph|graph captur|captur\w{0,3} (?:the )?graph|kernel warm|autotun"),
+    ("sampler_warmup", r"(?i)sampler"),
+    ("weights_load", r"(?i)(?:weights?|model|checkpoint|shards?)[ -]load|loading (?:of )?(?:the )?(?:model )?"
+                     r"(?:weights?|shards?|checkpoint)|repack|weight (?:conversion|processing)"),
+    ("kv_alloc", r"(?i)kv[ -]?cache (?:alloc|init|creat)|(?:alloc|initiali[sz])\w{1,6} (?:the |of )?kv"),
+    ("profile_run", r"(?i)profil|dummy run"),
+    ("runtime_request", r"(?i)inference|prefill|decod|generation|long[ -]context|requests?\b|load test"),
+)  # fmt: skip
+
+FULL = 0.965  # of a card, allocated by PyTorch: above every budget people set, so no KV cache was ever sized
+BUDGET = 0.93  # vLLM's defaults are 0.90 and 0.92
+UNUSED = 0.003  # of a card, cached and unused: less than that only while parameters are created, one after the other
+# of a card in private pools: more than graphs take, so the pools are sleep mode's (device_allocator/cumem.py), where
+# the weights and the KV cache live from the start
+SLEEPERS = 0.2
+
+
+def said(observations: Sequence[Observation]) -> StageName | None:
+    """What a sentence beside the log says the run was doing; the engine's own lines are none."""
+    for o in observations:
+        if o.kind != "stage_said" or o.process or "source" in o.values or o.text.startswith("If "):
+            continue
+        function, doing = str(o.values.get("function", "")), str(o.values.get("doing", ""))
+        stage = frame_stage([function]) if function else None
+        stage = stage or next((name for name, pattern in _DOING if compiled(pattern).search(doing)), None)
+        if stage:
+            return stage
+    return None
+
+
+def guess(failure: Observation, observations: Sequence[Observation]) -> StageName:
+    """A bare PyTorch line. Graph pools exist only after capture; a buffer of a whole card is sized by context."""
+    values = failure.values
+    tried, total, allocated = values.get("tried"), values.get("total"), values.get("allocated")
+    if isinstance(tried, int) and isinstance(total, int) and tried >= total * 0.6:
+        return "kv_alloc"
+    pools = values.get("pools")
+    if isinstance(pools, int) and not (isinstance(total, int) and pools > total * SLEEPERS):
+        # beside graphs and a full KV cache; more than the budget only with what a request adds
+        own = allocated - pools if isinstance(allocated, int) else 0
+        above = isinstance(total, int) and (
+            (own + pools) > total * BUDGET or own > total * (_budget(observations) or 1)
+        )
+        return "runtime_request" if above else "sampler_warmup"
+    if isinstance(allocated, int) and isinstance(total, int) and allocated >= total * FULL:
+        cached = _cached(failure)
+        if cached is not None and cached < total * UNUSED:
+            return "weights_load"
+    if failure.kind == "torch_oom":
+        before = starting(failure) or _no_graphs(failure, observations)
+        return "profile_run" if before else "runtime_request"
+    return "startup_free_memory" if failure.kind in ("cuda_error_oom", "nccl_oom") else "other"
+
+
+def _no_graphs(failure: Observation, observations: Sequence[Observation]) -> bool:
+    """The whole message, and no private pools in it: nothing was captured yet, unless capture is off.
+
+    c10/cuda/CUDACachingAllocator.cpp names the pools as soon as they hold anything; the exception is torch's own, not
+    torch.cuda's, since about the same release.
+    """
+    whole = "reserved" in failure.values and "pools" not in failure.values
+    return whole and "torch.OutOfMemoryError" in failure.text and not any(o.kind == "eager_given" for o in observations)
+
+
+def _budget(observations: Sequence[Observation]) -> float | None:
+    given = [o.values.get("util") for o in observations if o.kind == "util_given"]
+    return next((u for u in given if isinstance(u, float) and 0 < u <= 1), None)
+
+
+def _cached(failure: Observation) -> int | None:
+    """Reserved and not allocated; the older wording gives both together."""
+    cached, together, own = (failure.values.get(name) for name in ("reserved", "held", "allocated"))
+    if isinstance(cached, int):
+        return cached
+    return max(0, together - own) if isinstance(together, int) and isinstance(own, int) else None
+
+
+def starting(frame: Observation) -> bool:
+    """Printed by the handler that says "EngineCore failed to start": core.py, at (a patched build: near) its place."""
+    source = str(frame.values.get("source", ""))
+    file, _, line = source.partition(":")
+    places = positions().get(("engine_failed", file), ())
+    return file == "core.py" and any(abs(int(line or 0) - place) <= 5 for _, place in places)

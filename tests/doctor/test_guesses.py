@@ -1,0 +1,96 @@
+"""The stage where the log has neither a traceback nor a line before the failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.doctor.explain import explain_case, read_case
+
+TITLE = "vLLM 0.21.0: "
+BARE = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB."
+FIGURES = (
+    " GPU 0 has a total capacity of 80.00 GiB of which 20.00 MiB is free. Of the allocated memory {} GiB is allocated"
+    " by PyTorch,{} and {} MiB is reserved by PyTorch but unallocated."
+)
+
+
+def told(log: str) -> tuple[str | None, str]:
+    result = explain_case(read_case(log + "\n"))
+    assert result.failed
+    return result.stage, result.stage_basis
+
+
+@pytest.mark.parametrize(
+    ("sentence", "stage"),
+    [
+        ("The server dies in `process_weights_after_loading` every time", "weights_load"),
+        ("OOM inside `capture_model()` since the upgrade", "cudagraph_capture"),
+        ("it crashes during CUDA graph capture", "cudagraph_capture"),
+        ("OOM during CUDA graph memory profiling", "cudagraph_profile"),
+        ("fails while warming up the sampler", "sampler_warmup"),
+        ("out of memory when loading weights", "weights_load"),
+        ("OOM during memory profiling", "profile_run"),
+        ("OOM during long-context prefill", "runtime_request"),
+        ("OOM during KV cache allocation", "kv_alloc"),
+    ],
+)
+def test_a_sentence_beside_a_bare_message(sentence: str, stage: str) -> None:
+    assert told(f"{TITLE}{sentence}\n\n{BARE}") == (stage, "said")
+
+
+@pytest.mark.parametrize("sentence", ["OOM when loading a small model", "fails when serving it", "it fails at start"])
+def test_what_is_said_of_any_start_says_nothing(sentence: str) -> None:
+    assert told(f"{TITLE}{sentence}\n\n{BARE}")[1] == "guess"
+
+
+def test_the_log_is_before_the_sentence() -> None:
+    line = "INFO 04-24 08:27:56 [gpu_model_runner.py:3900] Model loading took 15.4 GiB memory and 11.2 seconds"
+    assert told(f"OOM during CUDA graph capture\n{line}\n{BARE}") == ("profile_run", "milestone")
+
+
+def test_the_engines_own_advice_is_not_a_sentence() -> None:
+    advice = "If out-of-memory error occurs during cudagraph capture, consider decreasing `gpu_memory_utilization`."
+    assert told(f"{advice}\n{BARE}")[1] == "guess"
+
+
+@pytest.mark.parametrize(
+    ("figures", "beside", "stage"),
+    [
+        (("74.00", "", "900.00"), "", "profile_run"),  # no pools in a whole message: nothing captured yet
+        (("74.00", "", "900.00"), "--enforce-eager", "runtime_request"),
+        (("70.00", " with 1.20 GiB allocated in private pools (e.g., CUDA Graphs),", "90.00"), "", "sampler_warmup"),
+        (("70.00", " with 1.20 GiB allocated in private pools (e.g., CUDA Graphs),", "90.00"),
+         "LLM(model='m', gpu_memory_utilization=0.8)", "runtime_request"),  # more than its budget: a request
+        (("78.00", " with 30.00 GiB allocated in private pools (e.g., CUDA Graphs),", "7.00"), "", "weights_load"),
+    ],
+)  # fmt: skip
+def test_the_figures_of_a_bare_message(figures: tuple[str, str, str], beside: str, stage: str) -> None:
+    assert told(f"{TITLE}\n{beside}\n{BARE}{FIGURES.format(*figures)}") == (stage, "guess")
+
+
+def test_the_executors_method_on_the_failures_own_line() -> None:
+    line = "Exception in worker VllmWorkerProcess while processing method determine_num_available_blocks: "
+    assert told(f"ERROR 09-27 05:20:38 multiproc_worker_utils.py:233] {line}{BARE[24:]}") == (
+        "profile_run", "traceback")  # fmt: skip
+
+
+def test_a_kill_without_its_pid_and_in_a_control_group() -> None:
+    ready = "INFO 05-02 11:00:00 [default_loader.py:430] Loading weights took 271.22 seconds\n"
+    assert told(f"{ready}Out of memory: Killed process (VLLM::Worker_TP)")[0] == "host_ram"
+    assert told(f"{ready}Memory cgroup out of memory: Killed process 412 (VLLM::EngineCor)")[0] == "host_ram"
+
+
+def test_an_npus_wording() -> None:
+    text = (
+        "RuntimeError: NPU out of memory. Tried to allocate 3.00 GiB (NPU 1; 60.00 GiB total capacity; 58.50 GiB"
+        " already allocated; 58.50 GiB current active; 1.00 GiB free; 58.55 GiB reserved in total by PyTorch)"
+    )
+    case = read_case(f"vllm serve m --max-model-len 1024\n{text}\n")
+    assert explain_case(case).stage == "weights_load"
+    assert case.oom_value("total") == 60 << 30 and case.oom_value("free") == 1 << 30
+
+
+def test_an_engine_before_it_told_its_release() -> None:
+    line = "INFO 03-11 02:55:27 llm_engine.py:72] Initializing an LLM engine with config: model='m', seed=0)"
+    result = explain_case(read_case(line + "\n"))
+    assert not result.failed and result.engine.name == "vllm"
