@@ -137,7 +137,7 @@ def _sampler(model: Model, batch: Batch, width: int) -> Phase:
         return Phase("sampler", t * h * width + s * v * copies + s * h * width)
     if batch.rules.sampler_passes == "old":
         return Phase("sampler", t * h * width + round(facts.OLD_SAMPLER_COPIES * 4 * s * v))
-    buffer = 4 * v * min(_power_of_2(min(s, batch.sm_count or 132)), batch.sm_count or 132)
+    buffer = 4 * v * min(_power_of_2(min(s, batch.sm_count)), batch.sm_count)
     drafts = 4 * v * 2 * s if batch.drafts else 0
     return Phase("sampler", t * h * width + s * v * (width + 12) + buffer + drafts + 2 * s * h * width)
 

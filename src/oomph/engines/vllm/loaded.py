@@ -25,7 +25,7 @@ from oomph.ir.ledger import Basis
 from oomph.ir.model import Attention, Linear, Model, Vocab
 from oomph.units import round_up
 
-_UNMEASURED = 0.002
+_UNMEASURED = 0.002  # assumed where repacking was read from the source only
 _SMS = 132  # where a GPU's multiprocessors are not known; only Marlin's workspace depends on it (4 bytes each)
 
 
