@@ -94,3 +94,28 @@ def test_an_engine_before_it_told_its_release() -> None:
     line = "INFO 03-11 02:55:27 llm_engine.py:72] Initializing an LLM engine with config: model='m', seed=0)"
     result = explain_case(read_case(line + "\n"))
     assert not result.failed and result.engine.name == "vllm"
+
+
+def test_an_engine_is_watched_once_it_is_ready() -> None:
+    died = "ERROR - Engine core proc EngineCore_DP0 died unexpectedly, shutting down client."
+    assert told(died) == ("runtime_request", "message")
+    # another line of the paste says that it was loading
+    assert told(f"{died}\nLoading safetensors checkpoint shards:  48% Completed | 22/46 [00:22<00:23,  1.03it/s]")[
+        0
+    ] == ("other")
+
+
+def test_rays_report_without_its_first_line() -> None:
+    text = "Refer to the documentation on how to address the out of memory issue: https://docs/ray-oom-prevention.html."
+    assert told(text)[0] == "host_ram"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "(APIServer pid=1) INFO 12-14 20:44:59 [launcher.py:46] Route: /v1/embeddings, Methods: POST",
+        "INFO 03-16 00:08:22 [__init__.py:207] Automatically detected platform cuda.",
+    ],
+)
+def test_a_line_of_vllms_that_says_nothing_of_memory_is_not_refused(line: str) -> None:
+    assert not explain_case(read_case(line + "\n")).failed

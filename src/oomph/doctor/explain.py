@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,12 @@ REASON = {
 # lines that no engine prints and that are worth an answer all the same
 ALONE = frozenset(
     {"torch_oom", "cuda_error_oom", "host_kill", "container_kill", "ray_kill", "driver_oom", "shm_full", "nccl_oom"}
+)
+
+
+# how vLLM begins a line (logger.py): the level, the date without its year, the place
+VLLM_HEADER = re.compile(
+    r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]{1,80}\.py:\d{1,5}\]"
 )
 
 
@@ -143,7 +150,7 @@ def case_of(raw: RawLog, deployment: Deployment | None = None, gpus: tuple[Devic
 
 
 def _refuse_other(raw: RawLog, kinds: Sequence[str], engine: str) -> None:
-    if engine or not ALONE.isdisjoint(kinds):
+    if engine or not ALONE.isdisjoint(kinds) or any(VLLM_HEADER.search(line.text[:400]) for line in raw.lines):
         return
     if raw.total_bytes < 2:
         raise InputError(f"{raw.source} is empty")

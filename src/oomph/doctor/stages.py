@@ -228,6 +228,8 @@ def _stage(
         return ("profile_run" if reached == "profile_run" else "sampler_warmup"), "message"
     if reached == "runtime_request" or _serving(failure) or failure.kind == "engine_dead":
         return "runtime_request", "milestone"  # the server was up
+    if failure.values.get("who") == "Engine core" and milestone(everything) is None:
+        return "runtime_request", "message"  # core_client.py:541 (0.11.0): watched from its ready message on
     if failure.kind in ("engine_failed", "secondary"):
         return "other", "guess"  # a child died, of what and doing what is not in the log
     if reached is None and not failure.process and "source" not in failure.values:

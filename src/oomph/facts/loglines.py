@@ -121,6 +121,7 @@ GENERIC = (
     LogRow("eager_given", "eager", r"enforce[_-]eager(?!['\"]?[=: ]{1,3}False)"),
     LogRow("oom_mentioned", "OutOfMemoryError", r"OutOfMemoryError"),
     LogRow("ray_kill", "due to memory pressure", r"killed due to memory pressure \(OOM\)"),  # raylet node_manager.cc
+    LogRow("ray_kill", "ray-oom-prevention", r"address the out of memory issue: \S{0,80}ray-oom-prevention"),  # its report, cut
     LogRow("mmap_failed", "unable to mmap", r"unable to mmap (?P<size__int>\d+) bytes from file"),  # torch/serialization
     # the driver's resource manager: memory of the host, and on unified memory of both
     LogRow("driver_oom", "NV_ERR_NO_MEMORY", r"NVRM: .{0,200}NV_ERR_NO_MEMORY"),

@@ -193,6 +193,7 @@ CAPTURE = (
                  r"Current kv cache memory in use is (?P<available__B>\d+) bytes")),
     LogRow("engine_ready", "init engine (profile", r"init engine \(profile, create kv cache, warmup model\) took (?P<seconds__float>[\d.]+)"),
     LogRow("serving", "startup complete", r"Application startup complete"),
+    LogRow("serving", "Route: /", r"Route: /\S{0,80}, (?:Methods|Endpoint): "),  # entrypoints/launcher.py: the engine is up
     LogRow("serving", "Starting vLLM API server", r"Starting vLLM API server"),
 )  # fmt: skip
 
@@ -222,7 +223,7 @@ RUN_TIME = (
     LogRow("secondary", "ngine core initialization failed", r"[Ee]ngine core initialization failed"),
     LogRow("engine_dead", "EngineDeadError", r"EngineDeadError"),  # v1/engine/core.py: an engine that had started
     LogRow("engine_dead", "EngineCore encountered", r"EngineCore encountered (?:an issue|a fatal error)"),
-    LogRow("secondary", "died unexpectedly", r"(?:Worker|Engine core) proc \S{1,40} died unexpectedly"),
+    LogRow("secondary", "died unexpectedly", r"(?P<who>Worker|Engine core) proc \S{1,40} died unexpectedly"),
     LogRow("secondary", "fatal signal from worker", r"[Gg]ot fatal signal from worker processes"),
     LogRow("secondary", "WorkerProc initialization failed", r"WorkerProc initialization failed"),
     LogRow("engine_failed", "failed to start", r"(?:EngineCore|WorkerProc) failed to start"),
