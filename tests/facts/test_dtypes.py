@@ -26,7 +26,5 @@ def test_nbytes_refuses(dtype: str, elements: int) -> None:
         dtypes.nbytes(dtype, elements)
 
 
-def test_bits_and_torch_names() -> None:
+def test_bits() -> None:
     assert (dtypes.bits("BF16"), dtypes.bits("Q4_0"), dtypes.bits("F4")) == (16, 4.5, 4)
-    assert dtypes.from_torch("torch.bfloat16") == "BF16"
-    assert dtypes.from_torch("quaternion") is None

@@ -79,8 +79,3 @@ def bits(dtype: str) -> float:
     """Bits per element: 16 for BF16, 4.5 for Q4_0."""
     elements, size = BLOCKS[dtype]
     return size * 8 / elements
-
-
-def from_torch(name: str) -> str | None:
-    """'torch.bfloat16' or 'bfloat16' -> 'BF16'; None when torch has no such dtype."""
-    return TORCH.get(name.removeprefix("torch."))

@@ -59,7 +59,7 @@ def build(
     cache = kv(resolved, _stage_bytes(plan, resolved))
     if cache.context is None or not cache.groups:
         raise CannotPlan(f"{model.name} has no KV cache to simulate")
-    groups, sources = _groups(cache, resolved)
+    groups, sources = _groups(cache)
     config = _config(deployment, resolved, cache, groups, accepted)
     time = _time(deployment, model, plan, resolved, groups, sources, factors) if timed else unit(len(groups))
     return Built(config, time, resolved, cache, tuple(_notes(config, resolved, cache, accepted)))
@@ -71,7 +71,7 @@ def _stage_bytes(plan: Plan, resolved: Resolved) -> list[int]:
     return [min(bytes_[s * tp : (s + 1) * tp]) for s in range(resolved.pipeline_parallel_size)]
 
 
-def _groups(cache: KvPlan, resolved: Resolved) -> tuple[tuple[Group, ...], list[list[KvGroup]]]:
+def _groups(cache: KvPlan) -> tuple[tuple[Group, ...], list[list[KvGroup]]]:
     """Equal groups once, with the cache groups that each stands for."""
     assert cache.context is not None
     found: dict[Group, list[KvGroup]] = {}

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from oomph.errors import CommandError
-from oomph.facts.llamacpp.builds import NEWEST, OUTPUTS_MAX_SINCE
+from oomph.facts.llamacpp.builds import NEWEST, compute_row
 from oomph.units import round_up
 
 PAD = 256  # GGML_PAD(n_ctx, 256)
@@ -98,7 +98,7 @@ def with_context(s: Settings, n_ctx: int, program: str = "server") -> Settings:
     padded = round_up(n_ctx, PAD)
     per_seq = padded if s.kv_unified else round_up(padded // s.n_seq_max, PAD)
     ubatch = min(batch, s.n_ubatch) or batch
-    outputs = s.n_seq_max if program == "server" and s.build >= OUTPUTS_MAX_SINCE else batch
+    outputs = s.n_seq_max if program == "server" and compute_row(s.build).slot_logits else batch
     return replace(
         s,
         n_ctx=padded if s.kv_unified else per_seq * s.n_seq_max,

@@ -1,4 +1,4 @@
-"""What changes with a llama.cpp build (b9642, b11739, ...): one row per change, never an `if`."""
+"""What changes with a llama.cpp build (b9642, b11739, ...): one row per change, and the build from which flags are gone."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class Compute(Struct, frozen=True):
     logits_mask: bool  # the mask is still held while the logits are made
     pipeline_first: int  # the first of several GPUs
     pipeline_host: int
+    slot_logits: bool = True  # n_outputs_max: llama-server reserves logits for its slots, not for a micro-batch
     mask_cast: bool = False  # flash attention's mask is made in F32 and cast to F16 in the graph: both are there
 
 
@@ -32,7 +33,7 @@ class Compute(Struct, frozen=True):
 # 22546) and 497.00 MiB with all logits (issue 22040) are what the first row says.
 COMPUTE = (
     Compute(0, hidden=2, query=1, hidden_host=2, hidden_cpu=4, logits=3, logits_mask=False,
-            pipeline_first=6, pipeline_host=5, mask_cast=True),
+            pipeline_first=6, pipeline_host=5, slot_logits=False, mask_cast=True),  # b9445 has no n_outputs_max
     Compute(9554, hidden=2, query=1, hidden_host=2, hidden_cpu=4, logits=1, logits_mask=False,
             pipeline_first=6, pipeline_host=5),
     Compute(11391, hidden=2, query=1, hidden_host=2, hidden_cpu=4, logits=3, logits_mask=True,
@@ -42,9 +43,6 @@ COMPUTE = (
 )  # fmt: skip
 
 LOAD_MODE_SINCE = 10884  # --load-mode; --mmap, --no-mmap and --mlock are "invalid argument" from here on
-
-# A build knows n_outputs_max: llama-server reserves logits for its slots only, not for a whole micro-batch.
-OUTPUTS_MAX_SINCE = 9554  # not in b9445
 
 
 def compute_row(build: int) -> Compute:

@@ -12,6 +12,8 @@ from functools import lru_cache
 from oomph.facts.vllm.flag_rows import words
 from oomph.facts.vllm.versions import in_range
 
+_REFUSED_SINCE = {"compilation_config": "0.12.0"}  # the others since 0.16.0
+
 
 @lru_cache(maxsize=256)
 def keys(field: str, version: str) -> frozenset[str]:
@@ -21,7 +23,7 @@ def keys(field: str, version: str) -> frozenset[str]:
 
 def refuses(field: str, version: str) -> bool:
     """Whether the release stops at a key that it does not know (ConfigDict(extra="forbid"))."""
-    return in_range(version, "0.12.0" if field == "compilation_config" else "0.16.0")
+    return in_range(version, _REFUSED_SINCE.get(field, "0.16.0"))
 
 
 # The rows below were printed by tools/drift_flags.py --keys; see there before editing by hand.
