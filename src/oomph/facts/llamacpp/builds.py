@@ -1,4 +1,4 @@
-"""What changes with a llama.cpp build (b9642, b11739, ...): one row per change, and the build from which flags are gone."""
+"""What changes with a llama.cpp build (b9642, b11739, ...): one row per change, and where flags are gone."""
 
 from __future__ import annotations
 
