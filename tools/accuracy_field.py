@@ -57,7 +57,7 @@ def which_release(row: dict[str, Any]) -> tuple[str, str]:
     observations = observe(lines(read_text(row.get("log") or "").lines))
     found = release(observations)[0]
     if found:
-        return _near(found if isinstance(found, str) else found[-1], "positions of its lines")
+        return _near(found, "positions of its lines")
     near = re.search(r"\b0\.(\d{1,2})(?:\.(\d+))?(rc\d+)?(\.dev\d+)?", said)
     if near and near[4]:  # main after 0.19.0 calls itself 0.19.1rc1.devN: what became 0.20
         return _near(f"0.{int(near[1]) + 1}.0", "a build before it")
@@ -75,8 +75,7 @@ def _near(version: str, how: str) -> tuple[str, str]:
     try:
         if parse(version) < parse("0.8.5"):
             return "", "a release before the V1 engine"
-        known = nearest(version)
-        return (known[0] if isinstance(known, tuple) else version), how
+        return nearest(version)[0], how
     except OomphError:
         return "", "no release"
 

@@ -232,6 +232,7 @@ WNA16_MOE = (
     ),
 )
 _NO_VISION = "'{config}' object has no attribute 'vision_config'"
+_NEVER = "99.0.0"  # no release has it
 KNOWN = (
     Known(architecture="MiniMaxM2ForCausalLM", since="0.11.1"),
     Known(architecture="MiMoV2FlashForCausalLM", since="0.14.0"),
@@ -255,13 +256,13 @@ KNOWN = (
     Known(architecture="KimiK3ForConditionalGeneration", since="0.27.0"),
     Known(architecture="MuseGlimmerForConditionalGeneration", since="0.28.0"),
     Known(architecture="MiniMaxM3SparseForConditionalGeneration", since="0.24.0"),
-    Known(architecture="Step3p7FlashForCausalLM", since="99.0.0"),
+    Known(architecture="Step3p7FlashForCausalLM", since=_NEVER),
     # its model type has a config class since then, but no class of this name (registry.py goes on to list them all)
     Known(
         architecture="Step3p7FlashForCausalLM", until="0.23.0",
         text="Model architectures ['Step3p7FlashForCausalLM'] are not supported for now.",
     ),
-    Known(architecture="MiniMaxM3ForCausalLM", since="99.0.0"),
+    Known(architecture="MiniMaxM3ForCausalLM", since=_NEVER),
 )  # fmt: skip
 
 

@@ -36,8 +36,8 @@ def build(b: Builder) -> Skeleton:
         layers.append(b.layer(i, s.prefix, [mixer], modules))
     root = b.head(t.integer("vocab_size"), hidden, tied=t.flag("tie_word_embeddings"))
     # minimax_text_01.py: the head is built in float32
-    modules_ = [replace(m, created_dtype="F32") if m.name == "lm_head" else m for m in root.modules]
-    return Skeleton(tuple(layers), b.block(modules_))
+    wide = [replace(m, created_dtype="F32") if m.name == "lm_head" else m for m in root.modules]
+    return Skeleton(tuple(layers), b.block(wide))
 
 
 def _kinds(t: Config) -> list[bool]:
