@@ -3,7 +3,8 @@
 A row has what was printed: `weights_gib` ("Model loading took"), `kv_gib`, `tokens`, `concurrency`, and where it ended
 (`failure`, "none" = it served); and what it was started with: model, release, cards, flags. `config` are the facts of
 a model that the catalogue does not have. `half`: the law was mended on the rows of half 1; those of half 2 were only
-judged. `open`: why a figure is missed, where it is.
+judged. `open`: why a figure is missed, where it is. `source`: who posted it; file-N where the address was not kept. The
+other figures in GiB (graphs, activation, outside PyTorch) were printed too and are not judged.
 """
 
 from __future__ import annotations
