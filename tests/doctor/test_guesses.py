@@ -119,3 +119,31 @@ def test_rays_report_without_its_first_line() -> None:
 )
 def test_a_line_of_vllms_that_says_nothing_of_memory_is_not_refused(line: str) -> None:
     assert not explain_case(read_case(line + "\n")).failed
+
+
+def test_v0s_handlers_tell_a_start_from_a_request() -> None:
+    frame = 'File "/vllm/model_executor/models/qwen2_5_vl.py", line 674, in forward'
+    assert told(f"ERROR 04-27 20:14:07 [engine.py:448]   {frame}") == ("profile_run", "traceback")
+    assert told(f"ERROR 04-27 20:14:07 [engine.py:160]   {frame}")[0] == "runtime_request"
+    assert told("ERROR 05-31 09:09:48 [client.py:305] RuntimeError('Engine process (pid 65) died.')")[0] == (
+        "runtime_request"
+    )
+
+
+def test_gigabytes_that_are_gibibytes() -> None:
+    log = (
+        "ERROR 03-27 16:43:19 [core.py:343] ValueError: To serve at least one request with the models's max seq len"
+        " (8192), (4.00 GB KV cache is needed, which is larger than the available KV cache memory (3.00 GB)."
+    )
+    case = read_case(log + "\n")
+    assert explain_case(case).cause.id == "K02"
+    assert case.value("kv_need", "need") == 4 << 30
+
+
+def test_workers_that_were_told_to_stop() -> None:
+    frame = '(VllmWorker rank=0 pid=75)   File "/vllm/v1/executor/multiproc_executor.py", line 303, in signal_handler'
+    assert told(f"{frame}\n(VllmWorker rank=0 pid=75) SystemExit: \nKilled")[0] == "other"
+    assert (
+        told("INFO 01-23 07:34:26 gpu_executor.py:122] # GPU blocks: 11836, # CPU blocks: 4681\nKilled")[0]
+        == "host_ram"
+    )

@@ -94,9 +94,14 @@ def _cached(failure: Observation) -> int | None:
     return max(0, together - own) if isinstance(together, int) and isinstance(own, int) else None
 
 
+STARTS = 300  # V0's engine/multiprocessing/engine.py: run_mp_engine's handler is behind this line, the loop's before it
+
+
 def starting(frame: Observation) -> bool:
-    """Printed by the handler that says "EngineCore failed to start": core.py, at (a patched build: near) its place."""
+    """Printed by V0's start, or by the handler that says "EngineCore failed to start" at (patched: near) its place."""
     source = str(frame.values.get("source", ""))
     file, _, line = source.partition(":")
+    if file == "engine.py":
+        return int(line or 0) >= STARTS
     places = positions().get(("engine_failed", file), ())
     return file == "core.py" and any(abs(int(line or 0) - place) <= 5 for _, place in places)

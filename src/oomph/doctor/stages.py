@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from oomph.doctor import stages_llamacpp
-from oomph.doctor.guesses import guess, said, starting
+from oomph.doctor.guesses import STARTS, guess, said, starting
 from oomph.doctor.tracebacks import behind, frame_stage, traceback
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
@@ -166,6 +166,8 @@ def _aside(o: Observation, done: set[str]) -> bool:
     if o.kind == "exception" and o.values.get("type") in NOT_FATAL:
         return True
     up = "concurrency" in done or "serving" in done
+    if o.kind == "secondary" and "signal_handler" in o.text:
+        return up  # stopped on request
     return o.kind in ("exception", "frame") and up and o.process not in ("EngineCore", "Worker", "VllmWorker")
 
 
@@ -254,7 +256,7 @@ def _method(failure: Observation, observations: Sequence[Observation]) -> list[s
 def _serving(o: Observation) -> bool:
     """Printed by V0's loop over requests (engine/multiprocessing/engine.py start, 0.6 to 0.9), not by its start."""
     file, _, line = str(o.values.get("source", "")).partition(":")
-    return file == "async_llm_engine.py" or (file == "engine.py" and 0 < int(line or 0) < 300)
+    return file == "async_llm_engine.py" or (file == "engine.py" and 0 < int(line or 0) < STARTS)
 
 
 def milestone(observations: Sequence[Observation]) -> StageName | None:

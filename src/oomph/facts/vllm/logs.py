@@ -134,14 +134,14 @@ KV = (
            r"In v0\.19, CUDA graph memory profiling will be enabled by default.{0,300}?from (?P<util__float>[\d.]*\d) to (?P<raised__float>[\d.]*\d)",
            since="0.18.0", until="0.20.0"),
     LogRow("kv_none", "No available memory for the cache blocks", r"No available memory for the cache blocks"),
-    LogRow("kv_need", "max seq len",  # kv_cache_utils.py:715 (0.21.0); "models's" until 0.22
-           rf"To serve at least one request with the (?:model's|models's) max seq len \((?P<max_model_len__int>\d+)\), \(?(?P<need__GiB>{_NUM}) GiB "
-           rf"KV cache is needed, which is larger than the available KV cache memory \((?P<available__GiB>{_NUM}) GiB\)",
+    LogRow("kv_need", "max seq len",  # kv_cache_utils.py:715 (0.21.0); "models's" until 0.22; 0.8.2 writes GB and means GiB
+           rf"To serve at least one request with the (?:model's|models's) max seq len \((?P<max_model_len__int>\d+)\), \(?(?P<need__GiB>{_NUM}) Gi?B "
+           rf"KV cache is needed, which is larger than the available KV cache memory \((?P<available__GiB>{_NUM}) Gi?B\)",
            more=(r"estimated maximum model length is (?P<estimate__int>\d+)",)),
     LogRow("kv_need", "KV cache is needed",  # retold without its beginning
-           rf"(?<![\d.])(?P<need__GiB>\d{{1,5}}(?:\.\d{{1,4}})?) GiB KV cache is needed,\W{{1,4}}which\W{{1,4}}is larger than the available KV cache memory "
-           rf"\((?P<available__GiB>{_NUM}) GiB\)"),
-    LogRow("kv_need_part", "available KV cache memory (", rf"available KV cache memory \((?P<available__GiB>{_NUM}) GiB\)"),
+           rf"(?<![\d.])(?P<need__GiB>\d{{1,5}}(?:\.\d{{1,4}})?) Gi?B KV cache is needed,\W{{1,4}}which\W{{1,4}}is larger than the available KV cache memory "
+           rf"\((?P<available__GiB>{_NUM}) Gi?B\)"),
+    LogRow("kv_need_part", "available KV cache memory (", rf"available KV cache memory \((?P<available__GiB>{_NUM}) Gi?B\)"),
     LogRow("kv_len_part", "max seq len (", r"max seq len \((?P<max_model_len__int>\d+)\)"),
     LogRow("kv_need_v0", "max seq len (",
            r"max seq len \((?P<max_model_len__int>\d+)\) is larger than the maximum number of\s+tokens that can be stored in KV cache "
@@ -224,6 +224,8 @@ RUN_TIME = (
     LogRow("engine_dead", "EngineDeadError", r"EngineDeadError"),  # v1/engine/core.py: an engine that had started
     LogRow("engine_dead", "EngineCore encountered", r"EngineCore encountered (?:an issue|a fatal error)"),
     LogRow("secondary", "died unexpectedly", r"(?P<who>Worker|Engine core) proc \S{1,40} died unexpectedly"),
+    LogRow("engine_dead", "Engine process (pid", r"Engine process \(pid \d"),  # V0's client: its heartbeat stopped
+    LogRow("secondary", "in signal_handler", r"multiproc_executor\.py\", line \d{1,5}, in signal_handler"),  # told to stop
     LogRow("secondary", "fatal signal from worker", r"[Gg]ot fatal signal from worker processes"),
     LogRow("secondary", "WorkerProc initialization failed", r"WorkerProc initialization failed"),
     LogRow("engine_failed", "failed to start", r"(?:EngineCore|WorkerProc) failed to start"),
