@@ -62,6 +62,17 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _given_sizes(given: Any, asked: int | None, tokens: int) -> tuple[int, ...]:
+    sizes = sorted({int(n) for n in given if int(n) <= tokens})
+    if asked is not None and sizes and sizes[-1] != asked:
+        raise Refused(
+            "ValidationError",
+            f"customized max_cudagraph_capture_size(={asked}) should be consistent with the max value of "
+            f"cudagraph_capture_sizes(={sizes[-1]})",
+        )
+    return tuple(sizes)
+
+
 def capture_sizes(
     flags: Mapping[str, Any],
     d: Defaults,
@@ -96,14 +107,7 @@ def capture_sizes(
             decode = [seqs]
     top = min(tokens, int(top))
     if given is not None:
-        sizes = sorted({int(n) for n in given if int(n) <= tokens})
-        if asked is not None and sizes and sizes[-1] != asked:
-            raise Refused(
-                "ValidationError",
-                f"customized max_cudagraph_capture_size(={asked}) should be consistent with the max value of "
-                f"cudagraph_capture_sizes(={sizes[-1]})",
-            )
-        return tuple(sizes)
+        return _given_sizes(given, asked, tokens)
     if flags.get("performance_mode") == "interactivity":
         small = list(range(1, min(top, 32) + 1))
         sizes = small + [n for n in _steps(top, wide) if n >= 8]
