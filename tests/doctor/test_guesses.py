@@ -147,3 +147,16 @@ def test_workers_that_were_told_to_stop() -> None:
         told("INFO 01-23 07:34:26 gpu_executor.py:122] # GPU blocks: 11836, # CPU blocks: 4681\nKilled")[0]
         == "host_ram"
     )
+
+
+def test_far_below_its_budget_there_is_no_cache_yet() -> None:
+    old = BARE.replace("torch.Out", "torch.cuda.Out")
+    given = "LLM(model='m', gpu_memory_utilization=0.95, enforce_eager=True)"
+    assert told(f"{TITLE}\n{given}\n{old}{FIGURES.format('58.00', '', '400.00')}") == ("profile_run", "guess")
+    assert told(f"{TITLE}\n{given}\n{old}{FIGURES.format('74.00', '', '400.00')}") == ("runtime_request", "guess")
+
+
+def test_an_npu_that_has_nothing_left() -> None:
+    line = "(Worker_TP2 pid=554) INFO 10-28 21:14:48 [worker_v1.py:259] Available memory: 0, total memory: 65452113920"
+    result = explain_case(read_case(line + "\n"))
+    assert (result.failed, result.stage, result.cause.id) == (True, "kv_check", "K01")

@@ -32,6 +32,9 @@ UNUSED = 0.003  # of a card, cached and unused: less than that only while parame
 # of a card in private pools: more than graphs take, so the pools are sleep mode's (device_allocator/cumem.py), where
 # the weights and the KV cache live from the start
 SLEEPERS = 0.2
+DEFAULT = 0.9  # gpu_memory_utilization, of the releases whose logs are mostly pasted so
+FILLED = 0.85  # of the budget, at least, what PyTorch holds once there is a KV cache: the rest is context and NCCL
+WEIGHTS = 0.3  # of a card: with less than that it is another process than the engine
 
 
 def said(observations: Sequence[Observation]) -> StageName | None:
@@ -66,7 +69,7 @@ def guess(failure: Observation, observations: Sequence[Observation]) -> StageNam
         if cached is not None and cached < total * UNUSED:
             return "weights_load"
     if failure.kind == "torch_oom":
-        before = starting(failure) or _no_graphs(failure, observations)
+        before = starting(failure) or _no_graphs(failure, observations) or _no_cache(failure, observations)
         return "profile_run" if before else "runtime_request"
     return "startup_free_memory" if failure.kind in ("cuda_error_oom", "nccl_oom") else "other"
 
@@ -79,6 +82,14 @@ def _no_graphs(failure: Observation, observations: Sequence[Observation]) -> boo
     """
     whole = "reserved" in failure.values and "pools" not in failure.values
     return whole and "torch.OutOfMemoryError" in failure.text and not any(o.kind == "eager_given" for o in observations)
+
+
+def _no_cache(failure: Observation, observations: Sequence[Observation]) -> bool:
+    """Far less is allocated than the budget, and nobody else is on the card: the KV cache would have filled it."""
+    allocated, total = failure.values.get("allocated"), failure.values.get("total")
+    if not isinstance(allocated, int) or not isinstance(total, int) or "others" in failure.values:
+        return False
+    return WEIGHTS * total < allocated < FILLED * (_budget(observations) or DEFAULT) * total
 
 
 def _budget(observations: Sequence[Observation]) -> float | None:

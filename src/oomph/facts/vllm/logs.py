@@ -125,6 +125,7 @@ PROFILE = (
 
 KV = (
     LogRow("available_kv", "Available KV cache memory", rf"Available KV cache memory:? (?P<available__GiB>{_NUM}) GiB"),
+    LogRow("available_kv", "Available memory: ", r"Available memory: (?P<available__B>-?\d{1,15}), total memory: \d"),  # vllm-ascend
     LogRow("graph_util", "without CUDA graph memory profiling",
            r"--gpu-memory-utilization=(?P<util__float>[\d.]*\d) is equivalent to --gpu-memory-utilization=(?P<effective__float>[\d.]*\d) without",
            since="0.18.0", more=(r"increase --gpu-memory-utilization to (?P<raised__float>[\d.]*\d)",)),
