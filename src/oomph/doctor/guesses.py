@@ -77,8 +77,8 @@ def guess(failure: Observation, observations: Sequence[Observation]) -> StageNam
 def _no_graphs(failure: Observation, observations: Sequence[Observation]) -> bool:
     """The whole message, and no private pools in it: nothing was captured yet, unless capture is off.
 
-    c10/cuda/CUDACachingAllocator.cpp names the pools as soon as they hold anything; the exception is torch's own, not
-    torch.cuda's, since about the same release.
+    torch names the pools of graphs in the message where they hold anything; releases that raise torch.OutOfMemoryError
+    (not torch.cuda's) are taken to be new enough for that, which no source was read for.
     """
     whole = "reserved" in failure.values and "pools" not in failure.values
     return whole and "torch.OutOfMemoryError" in failure.text and not any(o.kind == "eager_given" for o in observations)

@@ -25,8 +25,6 @@ from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule
 from oomph.units import GIB, gib
 
-UNIFIED = ((118, 124), (60.5, 61.9), (29.9, 30.9), (125, 126.5))  # GB10 and Thor, Orin 64, Orin 32, Thor 128 (GiB)
-
 
 def match(case: Case) -> Candidate | None:
     if not case.failed:
