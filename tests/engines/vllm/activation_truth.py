@@ -22,7 +22,6 @@ TOTAL = 150_109_880_320
 # vLLM takes GPTQ's and this FP8 checkpoint's quantised layers from the weight files: from a configuration alone, as it
 # was measured, it builds plain layers.
 PLAIN = ("GPTQ", "FP8-Static-PerTensor", "LibertAIDAI")
-ODD: tuple[str, ...] = ()
 
 
 def rows() -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ def _peaks(model: Model, batch: Batch) -> Iterator[_Peak]:
     workspace = (
         max((expert_workspace(x.block, batch) for x, _ in layers), default=0) if batch.rules.moe_workspace else 0
     )
-    cublas = facts.CUBLAS_WORKSPACE_HOPPER if batch.sm >= 90 else facts.CUBLAS_WORKSPACE
+    cublas = facts.cublas_workspace(batch.sm)
     # Kernels that are not cuBLAS run the quantised projections: its workspace then comes with the output head.
     early = 0 if _all_quantised(layers) else cublas
     kept = batch.encoder_kept

@@ -56,18 +56,18 @@ def fa_version(q: Query, head_size: int | None, *, block_size: int | None = None
     """fa_utils.get_flash_attn_version; 0 = none."""
     if q.sm < 80:
         return 0
-    version = q.fa_version or (3 if q.major == 9 else 4 if q.major == 10 else 2)
-    if q.major >= 10 and version == 3:
-        version = 4 if fa4_supported(q.sm) else 2
-    if version == 3 and head_size is not None and head_size > 256:
-        version = 4
-    if version == 4 and q.major >= 10 and head_size is not None:
+    fa = q.fa_version or (3 if q.major == 9 else 4 if q.major == 10 else 2)
+    if q.major >= 10 and fa == 3:
+        fa = 4 if fa4_supported(q.sm) else 2
+    if fa == 3 and head_size is not None and head_size > 256:
+        fa = 4
+    if fa == 4 and q.major >= 10 and head_size is not None:
         hd256 = kernels(q.version).hd256
         if head_size == 256 and hd256:
             return 2 if _hd256_falls_back(q, block_size) else 4
         if head_size > 128 and (head_size != 192 or hd256):
             return 2
-    return version if version != 4 or fa4_supported(q.sm) else 0
+    return fa if fa != 4 or fa4_supported(q.sm) else 0
 
 
 def _hd256_falls_back(q: Query, block_size: int | None) -> bool:

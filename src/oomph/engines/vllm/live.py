@@ -59,20 +59,17 @@ class _Layer(Struct, frozen=True):
                 if held.float_norm is not None:
                     yield self._phase("attention", self._float_norm(mixer, held.float_norm), 0, True)
         kept = held.keeps_qkv * self._qkv()
-        dense = self._mlp("mlp")
-        if dense:
-            extra = self._requantised("mlp") if held.keeps_gate_up else 0
-            reduced = self._sum() if held.keeps_gate_up else 0
-            yield self._phase("mlp", dense + held.mlp * h + kept + reduced, extra)
-            yield self._reduced("mlp", held.mlp * h + kept)
+        role = self._dense()
+        if role:
+            extra, reduced = (self._requantised(role), self._sum()) if held.keeps_gate_up else (0, 0)
+            yield self._phase("mlp", self._mlp(role) + held.mlp * h + kept + reduced, extra)
+            yield self._reduced(role, held.mlp * h + kept)
         if has_experts(self.layer):
             shared = self._mlp("shared_experts")
             alive = held.experts * h + kept
             if shared:
                 yield self._phase("shared experts", shared + alive + held.keeps_gate_up * h, 0, True)
             yield from self._experts(block, alive, shared=bool(shared))
-        elif not dense and self._mlp("shared_experts"):
-            yield self._phase("mlp", self._mlp("shared_experts") + held.mlp * h, 0)
 
     # --- compiled --------------------------------------------------------------------------------------------------
 
@@ -87,10 +84,10 @@ class _Layer(Struct, frozen=True):
             else:
                 yield self._phase("attention", self._attention_compiled(mixer) + held.compiled * h, 0, True)
         alive = given + held.compiled * h
-        dense = self._mlp("mlp") or (0 if has_experts(self.layer) else self._mlp("shared_experts"))
-        if dense:
-            yield self._mlp_compiled(alive)
-            yield self._reduced("mlp", alive + h)
+        role = self._dense()
+        if role:
+            yield self._mlp_compiled(role, alive)
+            yield self._reduced(role, alive + h)
         if has_experts(self.layer):
             shared = self._mlp("shared_experts")
             alive += h + held.compiled_experts * h
@@ -107,9 +104,8 @@ class _Layer(Struct, frozen=True):
             return 2 * q + 2 * k + last
         return self._qkv() + 2 * q + k + last
 
-    def _mlp_compiled(self, alive: int) -> Phase:
+    def _mlp_compiled(self, role: str, alive: int) -> Phase:
         """gate_up and its activation, or, without a gate, the activation written over its input and the output."""
-        role = "mlp" if self._linears("mlp") else "shared_experts"
         up, down = self._widths(role)
         flush = self.batch.l2_bytes if self.batch.cold and self.held.tuned else 0
         scheme = next((x.scheme for x in self._linears(role) if x.shard == "row"), None)
@@ -160,9 +156,9 @@ class _Layer(Struct, frozen=True):
         return self.model.hidden_size if self.batch.layout.tp > 1 else 0
 
     def _reduced(self, role: str, alive: int) -> Phase:
-        """The down projection's input and output, and the ranks' sum."""
+        """The down projection's input, and with several ranks its output and their sum."""
         _, down = self._widths(role)
-        return self._phase("mlp", down + alive + 2 * self._sum(), 0) if self._sum() else Phase("mlp", 0)
+        return self._phase("mlp", down + alive + 2 * self._sum(), 0)
 
     def _linears(self, role: str) -> list[Linear]:
         return [m for m in self.layer.block.modules if isinstance(m, Linear) and m.role == role]
@@ -214,6 +210,12 @@ class _Layer(Struct, frozen=True):
         ups = [sum(outs(x, tp)) for x in self._linears(role) if x.shard == "column"]
         downs = [in_features(x, tp) for x in self._linears(role) if x.shard == "row"]
         return (max(ups), max(downs)) if ups and downs else (0, 0)
+
+    def _dense(self) -> str:
+        """The role of the layer's MLP; Granite's hybrids without experts call theirs shared."""
+        if self._widths("mlp")[0]:
+            return "mlp"
+        return "" if has_experts(self.layer) or not self._widths("shared_experts")[0] else "shared_experts"
 
     def _mlp(self, role: str) -> int:
         """gate_up and its activation; an MLP without a gate may hold more, the square say."""

@@ -253,5 +253,5 @@ def _capture(model: Model, resolved: Resolved, batch: Batch, layers: int) -> Cap
     heads = [m for x in model.layers for m in x.mixers if isinstance(m, Attention)] if batch.sm == 90 else []
     splits = any(name.startswith("FLASH_ATTN") for name, _ in resolved.attention)
     wide = max((m.num_heads * (m.kv_lora_rank or m.head_dim_v) for m in heads), default=0) // batch.layout.tp
-    cublas = facts.CUBLAS_WORKSPACE_HOPPER if batch.sm >= 90 else facts.CUBLAS_WORKSPACE
+    cublas = facts.cublas_workspace(batch.sm)
     return Capture((large - small) // 4096, layers, cublas, wide if splits else 0, batch.sm)

@@ -21,6 +21,10 @@ CUBLAS_WORKSPACE_HOPPER = 32 * MIB
 CUBLAS_WORKSPACE = 8 * MIB + 128 * 1024
 
 
+def cublas_workspace(sm: int) -> int:
+    return CUBLAS_WORKSPACE_HOPPER if sm >= 90 else CUBLAS_WORKSPACE
+
+
 class FloatNorm(Struct, frozen=True):
     """Queries (and keys) that are normalised in float32 by plain PyTorch, where nothing is compiled."""
 

@@ -46,22 +46,25 @@ _NEOX = Style(
         ("max_position_embeddings", 2048),
     ),
 )
+# Falcon's and Bloom's code descends from Megatron's
+_MEGATRON_NAMES = Names(
+    attn="self_attention",
+    packed_qkv="query_key_value",
+    out="dense",
+    gate_up_down=("", "dense_h_to_4h", "dense_4h_to_h"),
+    layers="h",
+    embed="word_embeddings",
+    norm="ln_f",
+)
+_MEGATRON_ALIASES = (("n_embed", "hidden_size"), ("n_layer", "num_hidden_layers"), ("n_head", "num_attention_heads"))
 _FALCON = Style(
     gated=False,
     norm_bias=True,
     own_head_dim=False,
     everywhere=ALL_STAGES,
-    names=Names(
-        attn="self_attention",
-        packed_qkv="query_key_value",
-        out="dense",
-        gate_up_down=("", "dense_h_to_4h", "dense_4h_to_h"),
-        layers="h",
-        embed="word_embeddings",
-        norm="ln_f",
-    ),
+    names=_MEGATRON_NAMES,
     defaults=(("tie_word_embeddings", True), ("max_position_embeddings", 2048), ("bias", False)),
-    aliases=(("n_embed", "hidden_size"), ("n_layer", "num_hidden_layers"), ("n_head", "num_attention_heads")),
+    aliases=_MEGATRON_ALIASES,
 )
 _BLOOM = Style(
     qkv_bias=True,
@@ -70,17 +73,9 @@ _BLOOM = Style(
     norm_bias=True,
     own_head_dim=False,
     everywhere=ALL_STAGES,
-    names=Names(
-        attn="self_attention",
-        packed_qkv="query_key_value",
-        out="dense",
-        gate_up_down=("", "dense_h_to_4h", "dense_4h_to_h"),
-        layers="h",
-        embed="word_embeddings",
-        norm="ln_f",
-    ),
+    names=_MEGATRON_NAMES,
     defaults=(("tie_word_embeddings", True), ("seq_length", 2048)),
-    aliases=(("n_embed", "hidden_size"), ("n_layer", "num_hidden_layers"), ("n_head", "num_attention_heads")),
+    aliases=_MEGATRON_ALIASES,
 )
 _GPTJ = Style(
     qkv_bias=False,
