@@ -52,6 +52,9 @@ def test_a_misspelt_command_is_no_engine() -> None:
     with pytest.raises(CommandError, match="no command 'inspekt'") as refused:
         dispatch(["inspekt", "x"])
     assert "inspect" in refused.value.hint
+    with pytest.raises(CommandError, match="no command 'pln'"):
+        dispatch(["pln", "vllm", "serve", "x"])
+    assert dispatch(["srun", "vllm", "serve", "x"])[0] == "plan"
     with pytest.raises(CommandError, match="--gpu belongs to a command"):
         dispatch(["--gpu", "H100"])
 

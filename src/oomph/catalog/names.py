@@ -80,7 +80,8 @@ def core(family_name: str) -> str:
 
 
 def nearest(query: str, ids: Iterable[str], count: int = 3) -> tuple[str, ...]:
-    """Names that look like a misspelt one: shared words first, then letters."""
+    """Names that look like a misspelt one, by the words they share and, twice, by their letters: one letter is wrong
+    more often than a word is missing."""
     from difflib import SequenceMatcher
 
     low = query.lower().strip()
@@ -90,5 +91,6 @@ def nearest(query: str, ids: Iterable[str], count: int = 3) -> tuple[str, ...]:
         name = i.lower() if "/" in low else i.rpartition("/")[2].lower()
         shared = sum((asked & Counter(tokens(i))).values()) / max(sum(asked.values()), 1)
         letters = SequenceMatcher(None, low, name).ratio()
-        scored.append((-(shared + letters), i))
-    return tuple(i for score, i in sorted(scored)[:count] if score <= -0.75)
+        if shared + letters >= 0.75:
+            scored.append((-(shared + 2 * letters), i))
+    return tuple(i for _, i in sorted(scored)[:count])

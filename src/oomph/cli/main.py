@@ -32,6 +32,8 @@ SWITCHES = frozenset(
 )  # fmt: skip
 # Commands without a serve command in them: their options may stand anywhere.
 _INTERSPERSED = frozenset(("fit", "gpus", "compare", "inspect", "ui"))
+# Programs that start another one and look like a misspelt command of ours.
+_RUNNERS = frozenset(("srun", "jsrun", "prun", "crun", "runai"))
 # What people write for an option of ours; the engine's release in whatever words.
 _ALIASES = {"--gpus": "--gpu", "-g": "--gpu", "-j": "--json", "-h": "--help"}
 _RELEASE = frozenset(("--vllm", "--vllm-version", "--engine-version", "--release", "--version"))
@@ -208,11 +210,7 @@ def _misspelt(words: list[str], commands: dict[str, str]) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(words[0].lower(), commands, 1, 0.7)
-    if not near:
-        return ""
-    from oomph.commands import detect
-
-    return "" if detect(words) and "--" not in words else near[0]
+    return near[0] if near and words[0] not in _RUNNERS else ""
 
 
 def _take_debug(args: list[str]) -> bool:
