@@ -20,6 +20,7 @@ demo: .venv/.demo
 
 test: .venv/.dev
 	$(BIN)/ruff check src tests tools
+	$(BIN)/ruff format --check src tests tools
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 

@@ -1,8 +1,8 @@
 """List where our rows of vLLM's flags disagree with an unpacked release.
 
-    python tools/drift_flags.py FOLDER VERSION [FOLDER VERSION ...]          # FOLDER holds vllm/engine/arg_utils.py
-    python tools/drift_flags.py --rows FOLDER VERSION [FOLDER VERSION ...]   # print rows for facts/vllm/flag_rows.py
-    python tools/drift_flags.py --keys FOLDER VERSION [FOLDER VERSION ...]   # print rows for facts/vllm/config_keys.py
+python tools/drift_flags.py FOLDER VERSION [FOLDER VERSION ...]          # FOLDER holds vllm/engine/arg_utils.py
+python tools/drift_flags.py --rows FOLDER VERSION [FOLDER VERSION ...]   # print rows for facts/vllm/flag_rows.py
+python tools/drift_flags.py --keys FOLDER VERSION [FOLDER VERSION ...]   # print rows for facts/vllm/config_keys.py
 """
 
 from __future__ import annotations
@@ -143,9 +143,7 @@ def known(version: str) -> dict[str, Read]:
     out = {}
     for field, row in flags.by_field(version).items():
         spelled, choices = row.spelled(version), row.allowed(version)
-        out[field] = Read(
-            field, spelled, row.kind, tuple(choices), row.default, row.bounds, row.nullable, row.group
-        )
+        out[field] = Read(field, spelled, row.kind, tuple(choices), row.default, row.bounds, row.nullable, row.group)
     return out
 
 

@@ -1,6 +1,5 @@
 """Options and commands as people write them."""
 
-
 import pytest
 
 from oomph.cli.main import _meant, dispatch

@@ -206,7 +206,7 @@ def test_documents_that_a_script_writes():
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("@echo off\nset M=C:\\m\\a.gguf\nllama-server.exe ^\n  -m \"%M%\" ^\n  -c 8192\npause", "a.bat"),
+        ('@echo off\nset M=C:\\m\\a.gguf\nllama-server.exe ^\n  -m "%M%" ^\n  -c 8192\npause', "a.bat"),
         ("$M = 'C:\\m\\a.gguf'\n& \"C:\\x y\\llama-server.exe\" `\n  -m $M `\n  -c 8192", "a.ps1"),
         ("llama-server -m C:\\m\\a.gguf -c 8192", ""),
         ("PS C:\\m> llama-server.exe -m C:\\m\\a.gguf -c 8192", ""),

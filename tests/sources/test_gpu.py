@@ -191,9 +191,13 @@ def test_json_that_lies(value: object, part: str) -> None:
 
 _JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.sampled_from(["h100", "24GiB"]),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(
-        st.sampled_from(["name", "count", "total_bytes", "compute_capability", "used_bytes", "x"]), inner, max_size=5
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["name", "count", "total_bytes", "compute_capability", "used_bytes", "x"]),
+            inner,
+            max_size=5,
+        )
     ),
     max_leaves=8,
 )
@@ -437,9 +441,7 @@ def test_live_without_a_driver(install: Install, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("path", "part"), [("/usr/lib/wsl/lib/libnvidia-ml.so.1", "LD_LIBRARY_PATH"), ("/dev/kfd", "AMD GPU")]
 )
-def test_live_why_there_is_no_library(
-    install: Install, monkeypatch: pytest.MonkeyPatch, path: str, part: str
-) -> None:
+def test_live_why_there_is_no_library(install: Install, monkeypatch: pytest.MonkeyPatch, path: str, part: str) -> None:
     monkeypatch.setattr("os.path.exists", lambda asked: asked == path)
     install(init_error=LIBRARY_NOT_FOUND)
     with pytest.raises(CannotPlan, match=part):

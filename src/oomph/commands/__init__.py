@@ -1,9 +1,9 @@
 """Serve commands as people have them to a Deployment, and back.
 
-    parse_command(["vllm", "serve", "MODEL", ...])     a command line, wrapped or not, or the name of a file
-    parse_text(text)                                   a script, compose file, manifest or Python source
-    to_command(deployment), to_shell(deployment)       the way back
-    detect(argv)                                       which engine a command starts
+- parse_command(["vllm", "serve", "MODEL", ...]): a command line, wrapped or not, or the name of a file
+- parse_text(text): a script, compose file, manifest or Python source
+- to_command(deployment), to_shell(deployment): the way back
+- detect(argv): which engine a command starts
 """
 
 from __future__ import annotations
@@ -181,9 +181,7 @@ def _deployments(call: Call, engine: Engine | str | None) -> list[Deployment]:
     return [vllm.deployment(call, engine)]
 
 
-def _from_file(
-    word: str, environment: Mapping[str, str], engine: Engine | str | None, around: Around
-) -> Deployment:
+def _from_file(word: str, environment: Mapping[str, str], engine: Engine | str | None, around: Around) -> Deployment:
     """FILE, or FILE:SERVICE where it holds several; variables of an .env file beside it count."""
     path, _, wanted = ("", "", "") if files.is_text(word) or word.endswith(_FILES) else word.rpartition(":")
     path = path or word

@@ -45,9 +45,7 @@ def _call(service: Mapping[str, Any], environment: Mapping[str, str], where: str
     count = _gpus(service)
     if not image:
         image = "vllm (built)"  # `build:`: nothing says which release
-    return container_call(
-        docker.container(image, command, inside, entrypoint=entrypoint, gpu_count=count, notes=notes)
-    )
+    return container_call(docker.container(image, command, inside, entrypoint=entrypoint, gpu_count=count, notes=notes))
 
 
 def _words(value: Any, environment: Mapping[str, str], where: str) -> list[str]:

@@ -20,7 +20,7 @@ _GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
 
 def calls(text: str, name: str = "manifest.yaml") -> dict[str, Call]:
-    """"Kind name/container" -> call, for the containers that run an engine."""
+    """A call per container that runs an engine, under "Kind name/container"."""
     from oomph.commands.yaml_jobs import refuse_templates
 
     if re.search(r"\{\{-?\s*(?:\.Values|if|include|range|with|toYaml|define)", text):  # KServe has {{.Name}} of its own
@@ -105,9 +105,7 @@ def _call(container: Mapping[str, Any], where: str) -> Call:
     count = _gpus(container.get("resources"))
     environment |= {key: f"$({key})" for key in unknown}
     image = str(container.get("image") or "vllm (no image)")
-    return container_call(
-        docker.container(image, args, environment, entrypoint=command, gpu_count=count, notes=notes)
-    )
+    return container_call(docker.container(image, args, environment, entrypoint=command, gpu_count=count, notes=notes))
 
 
 def _words(value: Any, environment: Mapping[str, str], where: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_QUOTES = str.maketrans("“”„‘’\u00a0", "\"\"\"'' ", "\u200b\ufeff")
+_QUOTES = str.maketrans("“”„‘’\u00a0", '"""\'\' ', "\u200b\ufeff")
 _LONG_DASH = re.compile(r"(?<!\S)[—–−‑]+(-?)(?=[A-Za-z])([A-Za-z][\w-]*)?")
 # $ cmd, (venv) user@host:~/x$ cmd, root@box:/x# cmd, PS C:\x> cmd, and a notebook's !cmd
 _PROMPT = re.compile(

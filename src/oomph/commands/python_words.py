@@ -18,7 +18,7 @@ _SERVER = re.compile(r"\bvllm\s+serve\b|-m\s+vllm\.|\bllama-server\b|\bdocker ru
 
 
 def calls(source: str, environment: Mapping[str, str]) -> dict[str, Call]:
-    """"line N" -> call."""
+    """The calls, each under "line N"."""
     if not re.search(r"\bvllm\b|llama-server|docker", source):
         return {}
     tree = parse(source)

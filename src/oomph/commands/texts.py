@@ -28,7 +28,7 @@ _ENDINGS = {"yaml": ".yaml", "yml": ".yaml", "python": ".py", "py": ".py", "powe
 def calls(
     text: str, name: str, environment: Mapping[str, str], around: Around | None = None, depth: int = 0
 ) -> dict[str, Call]:
-    """"name of the service, target, container or command" -> call."""
+    """The calls, each under the name of its service, target, container or command."""
     around = around or Around()
     if depth > _DEEPEST:
         return {}

@@ -56,9 +56,7 @@ INSTANCES: dict[str, tuple[str, int]] = {
     for card, words in _ROWS
     for name, _, count in (word.partition(":") for word in words.split())
 }
-_FAMILY = (
-    r"(?:g\d\w*|gr\d|p\d\w*|p6-\w+|trn\d\w*|inf\d)\.\w+|standard_n[cdv]\w+|[agc]\d\w*-\w+-\d+g?|[bv]m\.gpu.*"
-)
+_FAMILY = r"(?:g\d\w*|gr\d|p\d\w*|p6-\w+|trn\d\w*|inf\d)\.\w+|standard_n[cdv]\w+|[agc]\d\w*-\w+-\d+g?|[bv]m\.gpu.*"
 
 
 def find(text: str) -> tuple[str, int] | None:

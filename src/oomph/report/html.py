@@ -234,9 +234,7 @@ def _wrapped(heads: Sequence[str], rows: str) -> str:
         f'<th scope="col" class="n">{escape(h[1:])}</th>' if h[0] == "#" else f'<th scope="col">{escape(h)}</th>'
         for h in heads
     )
-    return (
-        f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-    )
+    return f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
 def _row(cells: Sequence[str], numbers: tuple[int, ...] = (), kind: str = "") -> str:

@@ -285,7 +285,9 @@ def _setup_json(setup: Setup, load: Load) -> dict[str, Any]:
         "gpus": [g.name for g in d.gpus],
         "scheduler": to_builtins(c),
         "time": {
-            "timed": setup.timed, "calibrated": setup.calibrated, **to_builtins(setup.factors),
+            "timed": setup.timed,
+            "calibrated": setup.calibrated,
+            **to_builtins(setup.factors),
             "unsure": {"nine_of_ten": UNSURE, "worst": WORST, "posts": POSTS},
         },
         "load": to_builtins(load),

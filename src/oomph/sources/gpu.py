@@ -109,7 +109,7 @@ def _times(count: int, name: str, used: int) -> tuple[int, Device]:
 
 
 def _plural(name: str) -> gpus.GpuRow | None:
-    """"3090s", "H100s"."""
+    """ "3090s", "H100s"."""
     return _row_or_none(name[:-1]) if re.search(r"[0-9a-z]s$", name, re.IGNORECASE) else None
 
 

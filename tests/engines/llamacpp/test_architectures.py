@@ -26,7 +26,13 @@ WINDOW = "attention.sliding_window"
 MOE = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 128}
 SIGMOID = {**MOE, "expert_gating_func": 2}
 SSM = {"ssm.conv_kernel": 4, "ssm.inner_size": 512, "ssm.state_size": 16, "ssm.time_step_rank": 8, "ssm.group_count": 2}
-DELTA = {"ssm.conv_kernel": 4, "ssm.inner_size": 512, "ssm.state_size": 32, "ssm.time_step_rank": 16, "ssm.group_count": 4}
+DELTA = {
+    "ssm.conv_kernel": 4,
+    "ssm.inner_size": 512,
+    "ssm.state_size": 32,
+    "ssm.time_step_rank": 16,
+    "ssm.group_count": 4,
+}
 MLA = {
     "attention.head_count_kv": 1, "attention.key_length": 160, "attention.value_length": 128,
     "attention.key_length_mla": 64, "attention.value_length_mla": 32, "attention.kv_lora_rank": 128,
@@ -39,7 +45,10 @@ GEMMA4 = {
 }  # fmt: skip
 SOME = {"attention.head_count_kv": [0, 2, 0, 2]}
 CONV: tuple[Seed, ...] = (("blk.{i}.ssm_conv1d.bias", (576,), (0, 2)),)
-QKV: tuple[Seed, ...] = (("blk.{i}.attn_qkv.weight", (256, 768), (0, 1, 2)), ("blk.{i}.attn_gate.weight", (256, 512), (0, 1, 2)))
+QKV: tuple[Seed, ...] = (
+    ("blk.{i}.attn_qkv.weight", (256, 768), (0, 1, 2)),
+    ("blk.{i}.attn_gate.weight", (256, 512), (0, 1, 2)),
+)
 NORMS: tuple[Seed, ...] = (("blk.{i}.attn_q_norm.weight", (32,), ()), ("blk.{i}.attn_k_norm.weight", (32,), ()))
 
 # architecture, or architecture and what is special: what is unusual in the metadata, tensors that are not asked for

@@ -135,9 +135,7 @@ def _promoted(spec: Spec, specs: Sequence[Spec], rules: KvRules) -> Spec:
     kind: str = "mla" if spec.kind == "sliding_window_mla" else "full"
     window = 0 if kind == "mla" else spec.window
     strided = spec.strided and not rules.merge_strided
-    return replace(
-        spec, kind=kind, block_size=block, padded=padded, window=window, extra_retained=0, strided=strided
-    )
+    return replace(spec, kind=kind, block_size=block, padded=padded, window=window, extra_retained=0, strided=strided)
 
 
 def _fuse(layers: Sequence[Layers]) -> list[Layers]:
