@@ -1,0 +1,79 @@
+"""llama.cpp behind the protocol: where each of its parts is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from oomph.engines.protocol import EngineProtocol, Words
+from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.model import Model
+from oomph.ir.plan import Plan
+
+if TYPE_CHECKING:
+    from oomph.commands.call import Call
+    from oomph.doctor.case import Case
+    from oomph.facts.loglines import LogRow
+    from oomph.ir.timeline import StageName
+
+_OLD_PROGRAMS = ("server", "main")  # until mid-2024
+
+
+class LlamaCpp(EngineProtocol):
+    name = "llamacpp"
+    title = "llama.cpp"
+    aliases = ("llama.cpp", "llama-cpp")
+    words = Words(
+        stages={"weights_load": "while loading the weights", "kv_alloc": "while creating the context"},
+        cache_unit="cells",
+        lost_reason='the lines before the process ended, from "load_tensors:" on (-lv 4 prints more)',
+    )
+
+    programs = ("llama-server", "llama-cli", "llama-bench")
+    modules = ("llama_cpp",)
+    images = ("llama.cpp", "llama-cpp")
+    variables = ("GGML_", "LLAMA_ARG_")
+    layout = "placed"
+
+    def newest(self) -> str:
+        from oomph.facts.llamacpp.builds import NEWEST
+
+        return f"b{NEWEST}"
+
+    def nearest(self, version: str) -> tuple[str, str]:
+        from oomph.facts.llamacpp.builds import parse_build
+
+        return f"b{parse_build(version)}", ""
+
+    def recognises(self, program: str, words: Sequence[str]) -> bool:
+        if program in _OLD_PROGRAMS:
+            return any(word.endswith(".gguf") for word in words)
+        return super().recognises(program, words)
+
+    def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
+        from oomph.commands.llamacpp import deployment
+
+        return [deployment(call, release)]
+
+    def write_command(self, deployment: Deployment) -> list[str]:
+        from oomph.commands.llamacpp import to_words
+
+        return to_words(deployment)
+
+    def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
+        from oomph.engines.llamacpp.source import plan_command
+
+        return plan_command(deployment, model)
+
+    def log_rows(self) -> tuple[LogRow, ...]:
+        from oomph.facts.llamacpp.logs import ROWS
+
+        return ROWS
+
+    def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
+        from oomph.doctor.inferred_llamacpp import inferred
+
+        return inferred(case)
+
+
+ENGINE = LlamaCpp()

@@ -1,0 +1,70 @@
+"""Ollama behind the protocol: its own commands and defaults, and the llama-server inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from oomph.engines.llamacpp.engine import ENGINE as LLAMACPP
+from oomph.engines.protocol import EngineProtocol, Words
+from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.model import Model
+from oomph.ir.plan import Plan
+
+if TYPE_CHECKING:
+    from oomph.commands.call import Call
+    from oomph.doctor.case import Case
+    from oomph.facts.loglines import LogRow
+    from oomph.ir.timeline import StageName
+
+
+class Ollama(EngineProtocol):
+    name = "ollama"
+    title = "Ollama"
+    words = Words(
+        stages=LLAMACPP.words.stages,
+        cache_unit=LLAMACPP.words.cache_unit,
+        lost_reason="Ollama's own log (journalctl -u ollama, server.log): the runner's lines before it ended",
+    )
+
+    programs = ("ollama",)
+    images = ("ollama",)
+    variables = ("OLLAMA_",)
+    layout = "placed"
+
+    def newest(self) -> str:
+        from oomph.facts.ollama.defaults import NEWEST
+
+        return NEWEST
+
+    def nearest(self, version: str) -> tuple[str, str]:
+        return version.removeprefix("v"), ""
+
+    def starts_server(self, words: Sequence[str]) -> bool:
+        return tuple(words[1:2]) == ("run",)
+
+    def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
+        from oomph.commands.ollama import deployment
+
+        return [deployment(call, release)]
+
+    def write_command(self, deployment: Deployment) -> list[str]:
+        from oomph.commands.ollama import to_words
+
+        return to_words(deployment)
+
+    def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
+        from oomph.engines.ollama.planner import plan_ollama
+
+        return plan_ollama(deployment, model)
+
+    def log_rows(self) -> tuple[LogRow, ...]:
+        from oomph.facts.ollama.logs import ROWS
+
+        return ROWS
+
+    def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
+        return LLAMACPP.inferred(case)
+
+
+ENGINE = Ollama()

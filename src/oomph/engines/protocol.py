@@ -1,0 +1,242 @@
+"""What an engine is to oomph: the one protocol that a folder under `engines/` fills.
+
+The author of a new engine writes
+
+- `facts/NAME/`: its releases, flags, defaults and log rows, as data;
+- `engines/NAME/engine.py`: a class that derives from `EngineProtocol`, and `ENGINE = TheClass()`;
+- further files of `engines/NAME/`, one idea each, which the methods of that class import;
+- one word in `engines/registry.py`.
+
+Nothing else in oomph names an engine: the other packages ask the registry for the engine of a deployment and call the
+methods below. They come in the order in which a command becomes an answer. Attributes are read whenever any command or
+log is looked at, so `engine.py` imports nothing but this module at its top; every method imports what it needs when it
+is called (`oomph --help` has 100 ms and a plan 200 ms).
+
+What a method gets and returns are the types of `ir/`: a `Deployment` is what the user asked for (the engine's release,
+its flags by the engine's own field names, the GPUs, the environment), a `Model` is the checkpoint without any engine,
+a `Plan` is the answer. Bytes are `int`. A wrong command raises `CommandError`, something that cannot be planned
+`CannotPlan`: one sentence that says what and where.
+
+A method that has a body here is optional: the body is what an engine does that says nothing of its own. An engine that
+is only recognised, so that its logs can be explained, leaves `read_command` and `plan` as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct
+
+from oomph.errors import CannotPlan
+from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.model import Model
+from oomph.ir.observation import Observation
+from oomph.ir.plan import Plan
+
+if TYPE_CHECKING:  # the packages that call an engine: named here in annotations only
+    from oomph.commands.call import Call
+    from oomph.doctor.case import Case
+    from oomph.doctor.rule import Rule
+    from oomph.facts.loglines import LogRow
+    from oomph.ir.hardware import Device
+    from oomph.ir.timeline import StageName
+    from oomph.search.space import Arm
+    from oomph.simulate.build import Built, Factors
+
+
+class Words(Struct, frozen=True):
+    """How this engine's users call things, for screens and pages."""
+
+    stages: Mapping[str, str] = {}  # StageName -> "while loading the weights"; what is missing is worded as vLLM's is
+    cache_unit: str = "blocks"  # what the KV cache is counted in
+    lost_reason: str = "the last line of the first traceback: the exception and its message"  # what a cut log lacks
+
+
+class FitKnobs(Struct, frozen=True):
+    """The names of the three settings that `fit` searches over, and what they are if nobody sets them."""
+
+    context: str  # the flag for the longest request, by its field name: "max_model_len"
+    users: str  # the flag for the requests at once: "max_num_seqs"
+    share: str  # the flag for the share of a GPU's memory: "gpu_memory_utilization"
+    default_share: float
+    known_flags: frozenset[str]  # the fields that this release reads: an arm that needs another is left out
+
+
+class Container(Struct, frozen=True):
+    """What a container needs to know in order to start a deployment."""
+
+    image: str  # "vllm/vllm-openai:v0.21.0"
+    entry_point: tuple[str, ...]  # ("vllm", "serve")
+    arguments: tuple[str, ...]
+    port: int
+    health_path: str = "/health"
+
+
+class Offer(Struct, frozen=True):
+    """The best that an engine can do for a model on some GPUs, for `compare`."""
+
+    plan: Plan | None  # None: it cannot be planned, `why` says the reason
+    words: tuple[str, ...]  # the command to show
+    users: float  # requests of the asked context at once
+    host_bytes: int = 0  # weights in host memory
+    why: str = ""  # what is wrong with it; "" = nothing
+
+
+class EngineProtocol(Protocol):
+    # ---- names -------------------------------------------------------------------------------------------------------
+
+    name: str  # the folder's name; in --engine and in JSON: "vllm"
+    title: str  # on screens: "vLLM"
+    aliases: tuple[str, ...] = ()  # further spellings that --engine takes, in lower case: "llama.cpp"
+    words: Words = Words()
+
+    # ---- releases ----------------------------------------------------------------------------------------------------
+
+    package: str = ""  # the Python package whose installed or pinned version is the engine's; "" = there is none
+
+    def releases(self) -> tuple[str, ...]:
+        """The known releases, oldest first; () where releases do not matter to a plan."""
+        return ()
+
+    def newest(self) -> str:
+        """The release that is planned with when nothing names one."""
+        known = self.releases()
+        return known[-1] if known else ""
+
+    def nearest(self, version: str) -> tuple[str, str]:
+        """The known release whose facts stand for `version`, and a note for the report where the two differ."""
+        return version, ""
+
+    def image_release(self, tag: str) -> str:
+        """The release that a container image's tag names; "" where the tag names none."""
+        return ""
+
+    # ---- its commands and files --------------------------------------------------------------------------------------
+
+    programs: tuple[str, ...] = ()  # names of its executables: "vllm"
+    modules: tuple[str, ...] = ()  # first names of modules behind `python -m`: "vllm"
+    images: tuple[str, ...] = ()  # what the name of a container image contains, in lower case
+    variables: tuple[str, ...] = ()  # how the environment variables begin that it reads: "VLLM_"
+
+    def recognises(self, program: str, words: Sequence[str]) -> bool:
+        """Whether `words` start this engine directly; `program` is the name of words[0] without folder and ending."""
+        if program == "python" and "-m" in words[1:-1]:
+            return words[words.index("-m", 1) + 1].split(".")[0] in self.modules
+        return program in self.programs
+
+    def starts_server(self, words: Sequence[str]) -> bool:
+        """Whether recognised words load a model at all: `vllm bench` and `ollama pull` do not."""
+        return True
+
+    def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
+        """A command that was peeled out of its wrappings (commands/call.py) to deployments without GPUs.
+
+        `release` is what --engine says; commands/call.py `choose_release` turns it into an `Engine`. Usually there is
+        one deployment; a Python source may hold several.
+        """
+        raise CannotPlan(f"{self.title} commands are not read yet")
+
+    def write_command(self, deployment: Deployment) -> list[str]:
+        """The way back: reading these words gives the same flags again. Variables are not part of it."""
+        raise CannotPlan(f"{self.title} commands cannot be written yet")
+
+    def in_container(self, image: str, words: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The command of a container whose entry point is left out, with the image's own in front; and notes."""
+        return [self.programs[0], *words], []
+
+    def memory_flags(self, deployment: Deployment) -> dict[str, Any]:
+        """The flags without those in which two servers of the same kind differ: port, host, name."""
+        return {field: value for field, value in deployment.flags.items() if field not in ("port", "host")}
+
+    def at_release(self, deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
+        """The same command under another release, without the flags that it lacks; and a sentence for each of them."""
+        from msgspec.structs import replace
+
+        return replace(deployment, engine=replace(deployment.engine, version=version)), ()
+
+    # ---- resolve and plan --------------------------------------------------------------------------------------------
+
+    terms: tuple[str, ...] = ()  # what --given TERM=SIZE can pin
+    layout: Literal["ranks", "placed"] = (
+        "ranks"  # every GPU is a rank with a share, or layers are placed, also on the host
+    )
+
+    def gpus_needed(self, deployment: Deployment) -> int:
+        """How many GPUs the command asks for."""
+        return 1
+
+    def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
+        """The answer. `model` is a checkpoint that is loaded already; else sources/load.py loads deployment.model."""
+        raise CannotPlan(f"{self.title} cannot be planned yet", hint="vLLM, llama.cpp and Ollama commands can")
+
+    # ---- levers ------------------------------------------------------------------------------------------------------
+
+    def levers(self, plan: Plan, model: Model) -> Iterable[Any]:
+        """Every single change that a person could make to this plan (advice/change.py), the mildest first.
+
+        The judge in advice/ plans each of them; an engine only says what can be tried and what it costs.
+        """
+        return ()
+
+    # ---- logs and their diagnosis ------------------------------------------------------------------------------------
+
+    frame_paths: tuple[str, ...] = ()  # what the path of a traceback's frame contains: "/vllm"
+
+    def log_rows(self) -> tuple[LogRow, ...]:
+        """The lines that it prints about memory (facts/NAME/logs.py)."""
+        return ()
+
+    def log_release(self, observations: Sequence[Observation]) -> tuple[str, str]:
+        """(version, where it is from), as a log tells it; ("", "") where it does not."""
+        return "", ""
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Diagnoses of its own (engines/NAME/rules/); those that several engines share are in doctor/rules."""
+        return ()
+
+    def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
+        """For a log without an error: the stage in which the run would have died, and the figures that say so."""
+        return None
+
+    def failed_deployment(self, case: Case) -> Deployment | None:
+        """What was started, as far as the log tells, with observed terms pinned; None: remedies are not planned."""
+        return None
+
+    # ---- what fit, gpus and compare try ------------------------------------------------------------------------------
+
+    def fit_knobs(self, version: str) -> FitKnobs | None:
+        """The settings that `fit` searches over; None: it does not search this engine."""
+        return None
+
+    def arm_flags(self, arm: Arm) -> dict[str, Any]:
+        """An arm of the search (checkpoint, layout, KV dtype, graphs, ...) as this engine's flags, less defaults."""
+        raise CannotPlan(f"the best flags for {self.title} cannot be searched yet")
+
+    def serve_command(self, model: str) -> list[str]:
+        """The shortest command that serves a model."""
+        raise CannotPlan(f"{self.title} commands cannot be written yet")
+
+    def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
+        """The most exact checkpoint of a model that this engine can serve on these GPUs, planned."""
+        raise CannotPlan(f"{self.title} cannot be compared yet")
+
+    # ---- a scheduler for simulate ------------------------------------------------------------------------------------
+
+    def simulation(
+        self, deployment: Deployment, model: Model, plan: Plan, factors: Factors, *, accepted: float, timed: bool
+    ) -> Built:
+        """What the simulated scheduler works with, and how long its steps take (simulate/build.py)."""
+        raise CannotPlan(f"{self.title}'s scheduler cannot be simulated yet")
+
+    # ---- emit --------------------------------------------------------------------------------------------------------
+
+    emit_forms: tuple[str, ...] = ("command",)
+
+    def config_file(self, deployment: Deployment) -> str:
+        """The deployment as a file that the engine's own --config takes."""
+        raise CannotPlan(f"{self.title} takes no config file")
+
+    def container(self, deployment: Deployment) -> Container:
+        """The deployment as a container, for docker, compose and Kubernetes."""
+        raise CannotPlan(f"no container is known for {self.title}")

@@ -1,0 +1,36 @@
+"""The engines by name. Each is imported when it is first asked for, and its methods import the rest when called."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from oomph.engines.protocol import EngineProtocol
+from oomph.errors import CommandError
+from oomph.ir.deployment import Deployment
+
+NAMES = ("vllm", "sglang", "llamacpp", "ollama", "trtllm")  # in the order in which screens list them
+DEFAULT = NAMES[0]  # whose flags are meant where nothing names an engine
+
+
+@cache
+def engine(name: str) -> EngineProtocol:
+    """The engine of a folder's name."""
+    if name not in NAMES:
+        raise CommandError(f"{name[:40]!r} is not an engine that oomph knows", hint=f"engines: {', '.join(NAMES)}")
+    instance: EngineProtocol = import_module(f"oomph.engines.{name}.engine").ENGINE
+    return instance
+
+
+def engine_of(deployment: Deployment) -> EngineProtocol:
+    return engine(deployment.engine.name)
+
+
+def engines() -> tuple[EngineProtocol, ...]:
+    return tuple(map(engine, NAMES))
+
+
+def name_of(spelling: str) -> str:
+    """The name that a spelling in --engine stands for; "" = none."""
+    word = spelling.lower()
+    return next((one.name for one in engines() if word == one.name or word in one.aliases), "")
