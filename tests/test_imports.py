@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("engines",),
     ("inspection", "plan", "levers", "compare", "doctor", "search", "simulate", "diff", "emit", "launch"),
     ("report",),
-    ("cli", "web"),
+    ("cli", "web", "__main__"),
     ("engines.*.engine",),  # says where each part of an engine is, in whatever layer; only the registry imports it
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

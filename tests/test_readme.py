@@ -25,7 +25,7 @@ def run(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     words = shlex.split(command)
     assert words[0] == "oomph"
     return subprocess.run(
-        [sys.executable, "-m", "oomph.cli.main", *words[1:]], capture_output=True, text=True, timeout=120, cwd=cwd
+        [sys.executable, "-m", "oomph", *words[1:]], capture_output=True, text=True, timeout=120, cwd=cwd
     )
 
 

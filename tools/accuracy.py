@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 TRUTH = ROOT / "tests" / "truth"
@@ -183,7 +183,7 @@ def h200(truth: Path) -> Iterator[Sample]:
         total = accuracy_h200.TOTAL
         used = case["used"] and case["used"] + HOLDER
         gpu = Device("H200", total, (9, 0), driver_name="NVIDIA H200", sm_count=132, used_bytes=used)
-        cache = "warm" if case["cache"] == "warm" else "cold"
+        cache: Literal["cold", "warm"] = "warm" if case["cache"] == "warm" else "cold"
         engine = Engine("vllm", "0.21.0")
         plan = plan_vllm(model, Deployment(engine, model.name, flags, (gpu,), usage="llm", compile_cache=cache))
         yield Sample("one H200", "starts or not", case["id"], plan.verdict.fits, case["error"] is None)

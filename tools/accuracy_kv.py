@@ -142,7 +142,7 @@ def judge(row: dict[str, Any], model: Model) -> list[tuple[str, Any, Any]]:
 
 
 def folder_of(row: dict[str, Any], truth: Path, models: Path) -> Path:
-    return (models if row["src"] == "zoo" else truth / "configs") / row["model"]
+    return (models if row["src"] == "zoo" else truth / "configs") / str(row["model"])
 
 
 def main() -> None:

@@ -64,7 +64,8 @@ FIGURES = {
 def said(row: dict[str, Any]) -> tuple[Deployment, tuple[Device, ...]]:
     """What the poster wrote beside the log."""
     text = row.get("flags") or ""
-    model, flags = row.get("model") or "", {}
+    model: str = row.get("model") or ""
+    flags: dict[str, Any] = {}
     if "--" in text:
         flags, named, _ = parse_flags(text if "serve" in text else f"vllm serve {text}")
         model = named or model

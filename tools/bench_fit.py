@@ -13,7 +13,8 @@ import time
 from typing import Any
 
 LIMIT = 2.0
-CASES: tuple[tuple[str, str, int, int, tuple[str, ...]], ...] = (
+Case = tuple[str, str, int, int, tuple[str, ...]]
+CASES: tuple[Case, ...] = (
     ("Qwen/Qwen3-8B", "2x RTX 4090", 32768, 4, ()),
     ("google/gemma-4-31B-it", "2x RTX 5070 Ti", 8192, 0, ()),
     ("Qwen/Qwen3.6-27B", "RTX 5090", 16384, 0, ()),
@@ -61,7 +62,8 @@ def main() -> int:
     parser.add_argument("--case", type=int, default=-1, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.case >= 0:
-        print(json.dumps(one(*CASES[given.case], given.exhaustive)))
+        case: Case = CASES[given.case]
+        print(json.dumps(one(*case, given.exhaustive)))
         return 0
     head = f"{'':<44}{'checkpoints':>12}{'arms':>6}{'front':>7}{'plans':>7}{'s':>7}{'plans/s':>9}{'whole grid':>13}"
     print(head + (f"{'its hours':>11}" if given.exhaustive else ""))

@@ -55,7 +55,9 @@ def model(shards: int = 4) -> dict[str, bytes | Sparse]:
     for n in range(32):
         tensors |= {f"model.layers.{n}.{name}.weight": shape for name, shape in LAYER.items()}
     tensors |= {"model.norm.weight": [4096], "lm_head.weight": [128256, 4096]}
-    names, files, weight_map = list(tensors), {}, {}
+    names = list(tensors)
+    files: dict[str, bytes | Sparse] = {}
+    weight_map: dict[str, str] = {}
     for s in range(shards):
         part = names[s * len(names) // shards : (s + 1) * len(names) // shards]
         file = f"model-{s + 1:05}-of-{shards:05}.safetensors"

@@ -55,22 +55,22 @@ class Reading(dict[str, Any]):
         self.seen.add(key)
         return super().get(key, default)
 
-    def keys(self) -> KeysView[str]:
+    def keys(self) -> KeysView[str]:  # type: ignore[override]
         self.seen |= set(super().keys())
         return super().keys()
 
-    def values(self) -> ValuesView[Any]:
+    def values(self) -> ValuesView[Any]:  # type: ignore[override]
         self.seen |= set(super().keys())
         return super().values()
 
-    def items(self) -> ItemsView[str, Any]:
+    def items(self) -> ItemsView[str, Any]:  # type: ignore[override]
         self.seen |= set(super().keys())
         return super().items()
 
     def kept(self) -> dict[str, Any]:
         # An object whose inside was not looked at counts by being there: one key of it is enough.
-        seen = self.seen & set(dict.keys(self)) or set(list(dict.keys(self))[:1])
-        return {k: v.kept() if isinstance(v, Reading) else v for k, v in dict.items(self) if k in seen}
+        seen = self.seen & set(super().keys()) or set(list(super().keys())[:1])
+        return {k: v.kept() if isinstance(v, Reading) else v for k, v in super().items() if k in seen}
 
 
 def tensors(folder: Path) -> tuple[Tensor, ...] | None:

@@ -47,7 +47,7 @@ MESSAGES = {
 def head(node: ast.expr) -> str:
     """The constant beginning of a format string."""
     if isinstance(node, ast.JoinedStr) and node.values:
-        node = node.values[0]  # type: ignore[assignment]
+        node = node.values[0]
     if isinstance(node, ast.BinOp):
         return head(node.left)
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""

@@ -17,7 +17,7 @@ SCREEN = re.compile(r"```console\n\$ (oomph [^\n]*)\n(.*?)```", re.DOTALL)
 def screen(command: str) -> str:
     words = shlex.split(command)
     done = subprocess.run(
-        [sys.executable, "-m", "oomph.cli.main", *words[1:]],
+        [sys.executable, "-m", "oomph", *words[1:]],
         capture_output=True,
         text=True,
         env=os.environ | {"COLUMNS": "80", "NO_COLOR": "1"},

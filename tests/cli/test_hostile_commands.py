@@ -52,7 +52,7 @@ FILES: dict[str, tuple[str, str | bytes]] = {
 def run(cwd: Path, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     start = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "oomph.cli.main", *words], cwd=cwd, input=given, capture_output=True, timeout=60,
+        [sys.executable, "-m", "oomph", *words], cwd=cwd, input=given, capture_output=True, timeout=60,
         env={**os.environ, "HF_HUB_OFFLINE": "1"},
     )  # fmt: skip
     assert time.monotonic() - start < 30

@@ -21,7 +21,7 @@ TENSORS = making.tensors_of(making.LLAMA)
 
 def refused(path: Path, code: int = 2) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "oomph.cli.main", "inspect", str(path)],
+        [sys.executable, "-m", "oomph", "inspect", str(path)],
         capture_output=True,
         text=True,
         timeout=60,

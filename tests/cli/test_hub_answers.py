@@ -25,7 +25,7 @@ def hub(tmp_path: Path) -> Iterator[LoopbackHub]:
 def run(hub: LoopbackHub, home: Path, *args: str, **more: str) -> subprocess.CompletedProcess[str]:
     env = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and not k.lower().endswith("_proxy")}
     env |= {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), **more}
-    command = [sys.executable, "-m", "oomph.cli.main", *args]
+    command = [sys.executable, "-m", "oomph", *args]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
 
 

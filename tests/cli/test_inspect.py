@@ -19,7 +19,7 @@ NVFP4 = "nvidia/Gemma-4-31B-IT-NVFP4"
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "oomph.cli.main", *args], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-m", "oomph", *args], capture_output=True, text=True, timeout=60)
 
 
 def test_the_screen() -> None:

@@ -16,7 +16,7 @@ from oomph.cli import main as cli
 from oomph.cli.main import available, dispatch
 from oomph.errors import CommandError
 
-BIN = [sys.executable, "-m", "oomph.cli.main"]
+BIN = [sys.executable, "-m", "oomph"]
 
 
 def run(*args: str, **kwargs: object) -> subprocess.CompletedProcess[str]:
@@ -77,6 +77,7 @@ def test_every_command_has_help(command: str) -> None:
 
 def test_version() -> None:
     assert run("--version").stdout.startswith("oomph 0.")
+    assert run("-V").stdout == run("--version").stdout
 
 
 @pytest.mark.parametrize(
@@ -103,6 +104,7 @@ def test_refusals_are_one_sentence(args: list[str], code: int, says: str) -> Non
 def test_debug_shows_the_traceback() -> None:
     assert "Traceback" in run("--debug", "inspect", "./nowhere").stderr
     assert "Traceback" in run("inspect", "./nowhere", "--debug").stderr
+    assert "Traceback" in run("explain", "./nowhere.log", "--debug").stderr
 
 
 def test_nothing_that_a_terminal_would_act_on() -> None:

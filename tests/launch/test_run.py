@@ -40,7 +40,7 @@ def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def oomph(*args: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "oomph.cli.main", *args]
+    words = [sys.executable, "-m", "oomph", *args]
     return subprocess.run(words, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, check=False)
 
 
@@ -123,7 +123,7 @@ def test_signals_reach_the_child(vllm: Path, number: signal.Signals) -> None:
         "signal.signal(signal.SIGINT, stop); signal.signal(signal.SIGTERM, stop)\n"
         "print('ready', flush=True)\ntime.sleep(60)\n"
     )
-    words = [sys.executable, "-m", "oomph.cli.main", *serve()]
+    words = [sys.executable, "-m", "oomph", *serve()]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "ready\n"

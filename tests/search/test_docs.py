@@ -41,7 +41,7 @@ def test_the_shown_command_fits(command: str, shown: str) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_run(command: str) -> None:
     words = shlex.split(command)[1:]
-    done = subprocess.run([sys.executable, "-m", "oomph.cli.main", *words], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-m", "oomph", *words], capture_output=True, text=True, timeout=120)
     assert done.returncode in (0, 1), done.stderr
     assert done.stdout
     assert done.stderr == ""

@@ -179,7 +179,7 @@ def test_bad_requests_are_refused() -> None:
 
 
 def test_command_line() -> None:
-    run_it = [sys.executable, "-m", "oomph.cli.main", "fit", "Qwen/Qwen3-8B", "--gpu", "RTX 4090", "--context", "8k"]
+    run_it = [sys.executable, "-m", "oomph", "fit", "Qwen/Qwen3-8B", "--gpu", "RTX 4090", "--context", "8k"]
     done = subprocess.run([*run_it, "--emit", "command"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("vllm serve ")

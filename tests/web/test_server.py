@@ -124,7 +124,7 @@ def test_no_secret_reaches_the_page(port: int, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_command_binds_to_loopback_only() -> None:
-    words = [sys.executable, "-m", "oomph.cli.main", "ui", "--port", "0", "--no-browser"]
+    words = [sys.executable, "-m", "oomph", "ui", "--port", "0", "--no-browser"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         line = running.stdout.readline()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from oomph.errors import InputError, OomphError
+from oomph.errors import InputError
 
 if TYPE_CHECKING:
     from oomph.ir.deployment import Deployment
@@ -52,15 +52,21 @@ def explain(
 
         oomph explain server.log --gpu "RTX 5090" -- vllm serve MODEL ...
     """
-    try:
-        if rule:
-            click.echo(_page(rule), nl=False)
-        else:
-            _run(ctx, logs, as_json, gpu, engine, everything, no_plan)
-    except OomphError as error:
-        from oomph.cli.main import complain
+    if rule:
+        click.echo(_page(rule), nl=False)
+        return
+    from oomph.doctor.explain import explain as explain_log
+    from oomph.doctor.explain import to_json
 
-        ctx.exit(complain(error))
+    deployment = _deployment(ctx.meta.get("oomph.command"), engine)
+    result = explain_log(_paths(logs), deployment=deployment, gpus=gpu or (), plan=not no_plan)
+    if as_json:
+        click.echo(json.dumps(to_json(result)))
+        return
+    from oomph.report.explain_text import text
+
+    width = min(110, shutil.get_terminal_size((100, 24)).columns)
+    click.echo(text(result, width=width, everything=everything), nl=False)
 
 
 def _page(rule: str) -> str:
@@ -73,35 +79,10 @@ def _page(rule: str) -> str:
     return text
 
 
-def _run(
-    ctx: click.Context,
-    logs: tuple[str, ...],
-    as_json: bool,
-    gpu: str | None,
-    engine: str | None,
-    everything: bool,
-    no_plan: bool,
-) -> None:
-    from oomph.doctor.explain import explain_case, read_case, to_json
-    from oomph.doctor.verify import planned
-    from oomph.sources.gpu import parse_gpus
-
-    if not logs:
-        if sys.stdin.isatty():
-            raise InputError("no log given: name a file, or - for standard input", hint="oomph explain server.log")
-        logs = ("-",)
-    devices = parse_gpus(gpu) if gpu else ()
-    case = read_case(logs, deployment=_deployment(ctx.meta.get("oomph.command"), engine), gpus=devices)
-    result = explain_case(case)
-    if not no_plan:
-        result = planned(case, result)
-    if as_json:
-        click.echo(json.dumps(to_json(result)))
-        return
-    from oomph.report.explain_text import text
-
-    width = min(110, shutil.get_terminal_size((100, 24)).columns)
-    click.echo(text(result, width=width, everything=everything), nl=False)
+def _paths(logs: tuple[str, ...]) -> tuple[str, ...]:
+    if not logs and sys.stdin.isatty():
+        raise InputError("no log given: name a file, or - for standard input", hint="oomph explain server.log")
+    return logs or ("-",)
 
 
 def _deployment(command: list[str] | None, engine: str | None) -> Deployment | None:

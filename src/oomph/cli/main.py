@@ -35,7 +35,7 @@ _INTERSPERSED = frozenset(("fit", "gpus", "compare", "inspect", "ui"))
 # Programs that start another one and look like a misspelt command of ours.
 _RUNNERS = frozenset(("srun", "jsrun", "prun", "crun", "runai"))
 # What people write for an option of ours; the engine's release in whatever words.
-_ALIASES = {"--gpus": "--gpu", "-g": "--gpu", "-j": "--json", "-h": "--help"}
+_ALIASES = {"--gpus": "--gpu", "-g": "--gpu", "-j": "--json", "-h": "--help", "-V": "--version"}
 _RELEASE = frozenset(("--vllm", "--vllm-version", "--engine-version", "--release", "--version"))
 
 USAGE = """\
@@ -48,10 +48,10 @@ Commands:
 {commands}
 
 Options:
-  --json      print JSON (each command)
-  --debug     a traceback instead of a sentence
-  --version   the version of oomph
-  -h, --help  this; after a command's name, that command's help
+  --json         print JSON (each command)
+  --debug        a traceback instead of a sentence
+  -V, --version  the version of oomph
+  -h, --help     this; after a command's name, that command's help
 
 Try:
   oomph inspect "gemma-4-31b nvfp4"
@@ -243,7 +243,3 @@ def _printable(text: str) -> str:
 
 def _silence_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-if __name__ == "__main__":
-    main()
