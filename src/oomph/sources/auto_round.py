@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from oomph.errors import ConfigError
 from oomph.ir.model import Quantization, Scheme
-from oomph.sources.quant import Kind, Quant, compile_pattern, small_int
+from oomph.sources.patterns import Allowance, Pattern
+from oomph.sources.quant import Kind, Quant, bits_of, group_size_of
 
 _SPECIAL = frozenset(r"*+?^$()[]{}|\\")
 
@@ -19,10 +20,10 @@ def read(config: Mapping[str, Any]) -> Quant:
     packing = str(config.get("packing_format") or "auto_round:auto_gptq")
     base = Scheme(
         "awq" if "awq" in packing else "gptq",
-        small_int(config, "bits", 4),
+        bits_of(config, "bits", 4),
         "int",
         "group",
-        small_int(config, "group_size", 128),
+        group_size_of(config, 128),
         symmetric=bool(config.get("sym", True)),
         format="auto_round",
     )
@@ -32,8 +33,9 @@ def read(config: Mapping[str, Any]) -> Quant:
         exceptions = {}
     if not isinstance(exceptions, Mapping):
         raise ConfigError("quantization_config: extra_config is not an object")
+    allowance = Allowance()
     patterns = [
-        (compile_pattern(str(name)), change)
+        (Pattern(str(name), allowance), change)
         for name, change in exceptions.items()
         if any(c in _SPECIAL for c in str(name))
     ]
@@ -42,6 +44,7 @@ def read(config: Mapping[str, Any]) -> Quant:
         """inc.py:133 get_layer_config (0.21.0): the exact name first, then patterns, then the blocks."""
         if name in exceptions:
             return _changed(base, exceptions[name], True)
+        allowance.compare(len(blocks))
         inside = any(name.startswith(b) for b in blocks) if blocks else kind != "lm_head"
         for pattern, change in patterns:
             if pattern.search(name):
@@ -63,8 +66,8 @@ def _blocks(config: Mapping[str, Any]) -> tuple[str, ...]:
 def _changed(base: Scheme, change: Any, inside: bool) -> Scheme | None:
     if not isinstance(change, Mapping):
         raise ConfigError("quantization_config: extra_config holds something that is not an object")
-    bits = small_int(change, "bits", base.bits if inside else 16)
+    bits = bits_of(change, "bits", base.bits if inside else 16)
     if bits >= 16:
         return None
-    group = small_int(change, "group_size", base.group_size)
+    group = group_size_of(change, base.group_size)
     return replace(base, bits=bits, group_size=group, symmetric=bool(change.get("sym", base.symmetric)))

@@ -6,7 +6,6 @@ Each method has its own way of naming what it leaves alone; they are read here a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 
 from oomph.errors import ConfigError
 from oomph.ir.model import Quantization, Scheme
+from oomph.sources.patterns import Allowance, Pattern, contains_any
 
 Kind = Literal["linear", "experts", "lm_head"]
 # Scheme.format of what not every release reads (facts/vllm/readings.py)
@@ -89,6 +89,22 @@ def small_int(config: Mapping[str, Any], key: str, default: int) -> int:
     return value
 
 
+def bits_of(config: Mapping[str, Any], key: str, default: int) -> int:
+    """Bits of a stored value. None has no bits at all, and none more than a word of 32."""
+    bits = small_int(config, key, default)
+    if not 1 <= bits <= 32:
+        raise ConfigError(f"quantization_config: {key} is {bits}, which is not a number of bits from 1 to 32")
+    return bits
+
+
+def group_size_of(config: Mapping[str, Any], default: int) -> int:
+    """Values that share a scale; -1: a whole row."""
+    size = small_int(config, "group_size", default)
+    if size == 0:
+        raise ConfigError("quantization_config: group_size is 0; a group has values, or is -1 for a whole row")
+    return size
+
+
 def make_quant(
     method: str,
     scheme: Scheme | None,
@@ -106,16 +122,18 @@ def _awq(config: Mapping[str, Any]) -> Quant:
     """awq.py: a module is skipped when an entry of modules_to_not_convert is a substring of its name."""
     scheme = Scheme(
         "awq",
-        small_int(config, "bits", 4),
+        bits_of(config, "bits", 4),
         "int",
         "group",
-        small_int(config, "group_size", 128),
+        group_size_of(config, 128),
         symmetric=not config.get("zero_point", True),
     )
     skip = names_of(config.get("modules_to_not_convert"))
 
+    skipped = contains_any(skip, Allowance())
+
     def pick(name: str, kind: Kind) -> Scheme | None:
-        return None if kind == "lm_head" or any(s in name for s in skip) else scheme
+        return None if kind == "lm_head" or skipped(name) else scheme
 
     return make_quant("awq", scheme, skip, pick)
 
@@ -124,26 +142,28 @@ def _gptq(config: Mapping[str, Any]) -> Quant:
     """gptq.py: `dynamic` has regexes behind "-:" (skip) and "+:" (override); lm_head only if `lm_head` is true."""
     base = Scheme(
         "gptq",
-        small_int(config, "bits", 4),
+        bits_of(config, "bits", 4),
         "int",
         "group",
-        small_int(config, "group_size", 128),
+        group_size_of(config, 128),
         symmetric=bool(config.get("sym", True)),
         desc_act=bool(config.get("desc_act", False)),
     )
-    rules: list[tuple[re.Pattern[str], Scheme | None]] = []
+    allowance = Allowance()
+    rules: list[tuple[Pattern, Scheme | None]] = []
     for pattern, change in table_of(config, "dynamic").items():
         skip = str(pattern).startswith("-:")
-        compiled = compile_pattern(str(pattern)[2:] if str(pattern)[:2] in ("-:", "+:") else str(pattern))
+        compiled = Pattern(str(pattern)[2:] if str(pattern)[:2] in ("-:", "+:") else str(pattern), allowance)
         rules.append((compiled, None if skip else _override(base, change)))
     lm_head = bool(config.get("lm_head", False))
     skip_names = names_of(config.get("modules_to_not_convert"))
+    skipped = contains_any(skip_names, allowance)
 
     def pick(name: str, kind: Kind) -> Scheme | None:
         for pattern, scheme in rules:
             if pattern.match(name):
                 return scheme
-        if (kind == "lm_head" and not lm_head) or any(s in name for s in skip_names):
+        if (kind == "lm_head" and not lm_head) or skipped(name):
             return None
         return base
 
@@ -155,10 +175,10 @@ def _override(base: Scheme, change: Any) -> Scheme:
         return base
     return Scheme(
         base.method,
-        small_int(change, "bits", base.bits),
+        bits_of(change, "bits", base.bits),
         "int",
         "group",
-        small_int(change, "group_size", base.group_size),
+        group_size_of(change, base.group_size),
         symmetric=bool(change.get("sym", base.symmetric)),
         desc_act=bool(change.get("desc_act", base.desc_act)),
     )
@@ -182,9 +202,11 @@ def _fp8(config: Mapping[str, Any]) -> Quant:
     # ModelOpt over an FP8 checkpoint (DeepSeek-V4): the layers it made anew are named with their own algorithm
     made_anew = config.get("quantized_layers")
     remade = _made_anew(made_anew) if isinstance(made_anew, Mapping) else {}
+    allowance = Allowance()
 
     def pick(name: str, kind: Kind) -> Scheme | None:
         if kind == "experts":
+            allowance.compare(len(remade))
             for parent, own in remade.items():
                 if name == parent or name.startswith(f"{parent}."):
                     return own
@@ -226,22 +248,15 @@ def _bitsandbytes(config: Mapping[str, Any]) -> Quant:
         "bitsandbytes", 4 if four else 8, "float" if four else "int", "group" if four else "channel", 64 if four else -1
     )
     skip = names_of(config.get("llm_int8_skip_modules"))
+    allowance = Allowance()
 
     def pick(name: str, kind: Kind) -> Scheme | None:
+        allowance.compare(len(skip))
         components = name.split(".")
         skipped = kind == "lm_head" or any(s in components or name.startswith(s) for s in skip)
         return None if skipped else scheme
 
     return make_quant("bitsandbytes", scheme, skip, pick)
-
-
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    if len(pattern) > 10_000:
-        raise ConfigError("quantization_config: a pattern is longer than 10,000 characters")
-    try:
-        return re.compile(pattern)
-    except re.error as bad:
-        raise ConfigError(f"quantization_config: {pattern[:80]!r} is not a regular expression ({bad})") from None
 
 
 def _file(name: str) -> Callable[[Mapping[str, Any]], Quant]:

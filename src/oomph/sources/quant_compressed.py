@@ -11,13 +11,15 @@ from typing import Any, Literal
 
 from oomph.errors import ConfigError
 from oomph.ir.model import Scheme
-from oomph.sources.quant import Kind, Quant, compile_pattern, make_quant, names_of, small_int, table_of
+from oomph.sources.patterns import Allowance, Pattern
+from oomph.sources.quant import Kind, Quant, bits_of, group_size_of, make_quant, names_of, small_int, table_of
 
 
 def read(config: Mapping[str, Any]) -> Quant:
     """compressed_tensors/utils.py: `ignore` and `targets` hold names, "re:" patterns or class names ("Linear")."""
     ignore = names_of(config.get("ignore"))
-    ignored = _name_matcher(ignore)
+    allowance = Allowance()
+    ignored = _name_matcher(ignore, allowance)
     groups: list[tuple[tuple[str, ...], Callable[[str], bool], Scheme]] = []
     for group in table_of(config, "config_groups").values():
         if isinstance(group, Mapping) and isinstance(group.get("weights"), Mapping):
@@ -25,7 +27,7 @@ def read(config: Mapping[str, Any]) -> Quant:
             groups.append(
                 (
                     targets,
-                    _name_matcher(targets),
+                    _name_matcher(targets, allowance),
                     _ct_scheme(group, str(group.get("format") or config.get("format", ""))),
                 )
             )
@@ -33,6 +35,7 @@ def read(config: Mapping[str, Any]) -> Quant:
     def pick(name: str, kind: Kind) -> Scheme | None:
         if ignored(name):
             return None
+        allowance.compare(len(groups))
         for _, named, scheme in groups:
             if named(name):
                 return scheme
@@ -62,10 +65,10 @@ def _ct_scheme(group: Mapping[str, Any], fmt: str) -> Scheme:
         raise ConfigError(f"quantization_config: weight strategy {strategy!r} is not known")
     return Scheme(
         "compressed-tensors",
-        small_int(weights, "num_bits", 8),
+        bits_of(weights, "num_bits", 8),
         "float" if weights.get("type") == "float" else "int",
         strategy,  # type: ignore[arg-type]
-        small_int(weights, "group_size", 0),
+        group_size_of(weights, 128) if strategy in ("group", "tensor_group") else small_int(weights, "group_size", 0),
         (block[0], block[1]),
         bool(weights.get("symmetric", True)),
         fmt,
@@ -75,9 +78,9 @@ def _ct_scheme(group: Mapping[str, Any], fmt: str) -> Scheme:
     )
 
 
-def _name_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+def _name_matcher(patterns: Iterable[str], allowance: Allowance) -> Callable[[str], bool]:
     whole = frozenset(p for p in patterns if not p.startswith("re:"))
-    regexes = [compile_pattern(p[3:]) for p in patterns if p.startswith("re:")]
+    regexes = [Pattern(p[3:], allowance) for p in patterns if p.startswith("re:")]
 
     @cache
     def match(name: str) -> bool:

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from oomph.errors import ConfigError
 from oomph.ir.model import Scheme
-from oomph.sources.quant import Kind, Quant, make_quant, names_of, small_int
+from oomph.sources.patterns import Allowance, contains_any
+from oomph.sources.quant import Kind, Quant, group_size_of, make_quant, names_of
 
 
 def read(config: Mapping[str, Any]) -> Quant:
@@ -72,7 +73,7 @@ def scheme_of(algo: str, fields: Mapping[str, Any]) -> Scheme | None:
             4,
             "float",
             "tensor_group",
-            small_int(fields, "group_size", 16),
+            group_size_of(fields, 16),
             activation="none" if algo == "W4A16_NVFP4" else "static",
             input_bits=16 if algo == "W4A16_NVFP4" else 4,
         )
@@ -87,24 +88,23 @@ def scheme_of(algo: str, fields: Mapping[str, Any]) -> Scheme | None:
     if algo in ("MXFP8",):
         return Scheme("modelopt_mxfp8", 8, "float", "group", 32, input_bits=8)
     if algo in ("W4A16_AWQ", "INT4_AWQ"):
-        return Scheme("modelopt_awq", 4, "int", "group", small_int(fields, "group_size", 128))
+        return Scheme("modelopt_awq", 4, "int", "group", group_size_of(fields, 128))
     raise ConfigError(f"quantization_config: ModelOpt quant_algo {algo!r} is not known")
 
 
 def _excluded(patterns: tuple[str, ...]) -> Callable[[str], bool]:
     """modelopt.py:146 is_layer_excluded: a whole name; a name or its tail contained; shell wildcards, where "path*"
     also covers "path" itself."""
-    plain = tuple(p for p in patterns if not any(c in p for c in "*?["))
-    wild = (
-        re.compile("|".join(f"(?:{fnmatch.translate(p)})" for p in patterns if any(c in p for c in "*?[")))
-        if patterns
-        else None
-    )
+    allowance = Allowance()
+    wildcards = [p for p in patterns if any(c in p for c in "*?[")]
+    contains = contains_any([p for p in patterns if not any(c in p for c in "*?[")], allowance)
+    allowance.spend(wildcards)
+    # fnmatch writes atomic groups: a name is matched in a time that is linear in its length for each wildcard
+    wild = re.compile("|".join(f"(?:{fnmatch.translate(p)})" for p in wildcards)) if wildcards else None
 
     @cache
     def match(name: str) -> bool:
-        if any(p == name or p in name for p in plain):
-            return True
-        return bool(wild and wild.pattern and wild.match(name))
+        allowance.compare(len(wildcards))
+        return contains(name) or (wild is not None and wild.match(name) is not None)
 
     return match
