@@ -7,6 +7,7 @@ import io
 import pytest
 
 from oomph.commands import parse_command
+from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.plan import Plan
 from oomph.levers import Lever, levers, mildest, useless
 from oomph.plan import load, plan, run
@@ -27,7 +28,7 @@ def screen(p: Plan) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("version", ["0.11.0", "0.21.0", "0.32.0"])
+@pytest.mark.parametrize("version", ["0.11.0", "0.21.0", NEWEST])
 @pytest.mark.parametrize(
     ("command", "gpu"),
     [("vllm serve Qwen/Qwen3-8B", "RTX 4090 used 3GiB"), ("vllm serve openai/gpt-oss-20b", "RTX 5070 Ti")],

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from oomph.errors import CommandError, OomphError
+from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment
 from oomph.ir.timeline import STAGES
 from oomph.plan import parse, plan, run, with_gpus
@@ -123,7 +124,7 @@ MODELS = st.sampled_from([
     "deepseek-ai/DeepSeek-V2-Lite", "Qwen/Qwen3.6-27B", "nvidia/NVIDIA-Nemotron-Nano-9B-v2",
 ])  # fmt: skip
 GPUS = st.sampled_from(["RTX 4090", "H100", "H200", "L40S", "RTX 5090", "A100-SXM4-80GB"])
-VERSIONS = st.sampled_from(["0.12.0", "0.19.1", "0.21.0", "0.25.1", "0.32.0"])
+VERSIONS = st.sampled_from(["0.12.0", "0.19.1", "0.21.0", "0.25.1", NEWEST])
 FLAGS = st.fixed_dictionaries({}, optional={
     "max_model_len": st.sampled_from([2048, 8192, 40960]),
     "max_num_seqs": st.integers(1, 512),

@@ -5,6 +5,7 @@ import pytest
 from oomph.commands import parse_command
 from oomph.commands.docker import gpus_option
 from oomph.errors import CannotPlan, CommandError
+from oomph.facts.vllm.versions import NEWEST
 
 
 def parse(text, **kwargs):
@@ -38,10 +39,10 @@ def test_devices_and_variables():
         ("vllm/vllm-openai:v0.21.0-cu129", "0.21.0", "image tag"),
         ("docker.io/vllm/vllm-openai:v0.8.5.post1", "0.8.5.post1", "image tag"),
         ("localhost:5000/vllm/vllm-openai:v0.12.0@sha256:abcd", "0.12.0", "image tag"),
-        ("vllm/vllm-openai:latest", "0.32.0", "newest known"),
-        ("vllm/vllm-openai:nightly-abc123", "0.32.0", "newest known"),
-        ("vllm/vllm-openai", "0.32.0", "newest known"),
-        ("nvcr.io/nvidia/vllm:25.09-py3", "0.32.0", "newest known"),
+        ("vllm/vllm-openai:latest", NEWEST, "newest known"),
+        ("vllm/vllm-openai:nightly-abc123", NEWEST, "newest known"),
+        ("vllm/vllm-openai", NEWEST, "newest known"),
+        ("nvcr.io/nvidia/vllm:25.09-py3", NEWEST, "newest known"),
         ("rocm/vllm:v0.6.3", "0.8.5", "image tag"),
     ],
 )

@@ -13,9 +13,10 @@ from oomph.commands.values import LIST_KINDS, Refused, check
 from oomph.errors import OomphError
 from oomph.facts.vllm.config_keys import keys
 from oomph.facts.vllm.flags import by_field, by_name
+from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine
 
-VERSIONS = ("0.11.0", "0.12.0", "0.18.1", "0.21.0", "0.25.1", "0.32.0")
+VERSIONS = ("0.11.0", "0.12.0", "0.18.1", "0.21.0", "0.25.1", NEWEST)
 ODD = "".join(TYPOGRAPHIC) + "\0\r\u200b\ufeff"
 TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters=ODD), max_size=12)
 SCALAR = st.one_of(st.booleans(), st.integers(-(2**53), 2**53), st.floats(-1e9, 1e9), TEXT, st.none())
@@ -111,7 +112,7 @@ WORDS = st.one_of(
 
 
 @settings(max_examples=500, deadline=None)
-@given(st.lists(WORDS, max_size=8), st.sampled_from([None, "0.21.0", "vllm==0.11.0", "0.32.0", "ollama", "x"]))
+@given(st.lists(WORDS, max_size=8), st.sampled_from([None, "0.21.0", "vllm==0.11.0", NEWEST, "ollama", "x"]))
 def test_any_words_are_a_deployment_or_a_sentence(words, engine):
     for line in (words, ["vllm", "serve", *words], ["docker", "run", *words]):
         try:

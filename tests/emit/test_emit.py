@@ -14,18 +14,19 @@ from oomph.emit import FORMS, emit
 from oomph.emit.kubernetes import object_name
 from oomph.emit.resources import host
 from oomph.errors import CommandError, OomphError
+from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.plan import Plan
 from oomph.plan import plan, run
 from oomph.units import GIB, MIB
 
 COMMANDS = (
-    ("vllm serve Qwen/Qwen3-8B --max-model-len 8192 --no-enable-prefix-caching", "RTX 4090", "0.32.0"),
+    ("vllm serve Qwen/Qwen3-8B --max-model-len 8192 --no-enable-prefix-caching", "RTX 4090", NEWEST),
     ("vllm serve Qwen/Qwen3-8B -tp 2 --max-model-len 8192 --max-num-seqs 4", "2x RTX 5070 Ti", "0.21.0"),
     (
         "vllm serve cyankiwi/Qwen3.6-27B-AWQ-INT4 --max-model-len 16384 --max-num-seqs 4 --language-model-only "
         """--speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'""",
         "RTX 5090",
-        "0.32.0",
+        NEWEST,
     ),
     ("VLLM_USE_V1=1 vllm serve Qwen/Qwen3-8B --cpu-offload-gb 4 --max-model-len 4096", "RTX 4090", "0.15.0"),
 )

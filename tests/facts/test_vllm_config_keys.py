@@ -1,6 +1,6 @@
 from oomph.facts.vllm.config_keys import KEYS, keys, refuses
 from oomph.facts.vllm.flags import by_field
-from oomph.facts.vllm.versions import RELEASES
+from oomph.facts.vllm.versions import NEWEST, RELEASES
 
 
 def test_every_argument_is_a_json_flag():
@@ -11,7 +11,7 @@ def test_every_argument_is_a_json_flag():
 
 def test_keys_of_releases():
     assert "level" in keys("compilation_config", "0.11.0") and "mode" not in keys("compilation_config", "0.11.0")
-    assert "cudagraph_mode" in keys("compilation_config", "0.32.0")
+    assert "cudagraph_mode" in keys("compilation_config", NEWEST)
     assert "num_speculative_tokens" in keys("speculative_config", "0.21.0")
     assert keys("hf_overrides", "0.21.0") == frozenset()
 

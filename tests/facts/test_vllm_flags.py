@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from oomph.facts.vllm import flags
 from oomph.facts.vllm.flag_rows import ROWS, words
-from oomph.facts.vllm.versions import RELEASES, in_range, parse
+from oomph.facts.vllm.versions import NEWEST, RELEASES, in_range, parse
 
 FROM_0_11 = [r for r in RELEASES if parse(r) >= parse("0.11.0")]
 
@@ -49,8 +49,8 @@ def test_defaults_are_among_the_choices():
         ("--cuda-graph-sizes", "0.21.0", "gone", "--cudagraph-capture-sizes"),
         ("--max-seq-len-to-capture", "0.21.0", "gone", "gone since vLLM 0.11.0"),
         ("--calculate-kv-scales", "0.27.1", "known", ""),
-        ("--calculate-kv-scales", "0.32.0", "gone", "gone since vLLM 0.28.0"),
-        ("--enable-chunked-prefill", "0.32.0", "known", ""),
+        ("--calculate-kv-scales", NEWEST, "gone", "gone since vLLM 0.28.0"),
+        ("--enable-chunked-prefill", NEWEST, "known", ""),
         ("--no-enable-chunked-prefill", "0.11.0", "known", ""),
         ("--no-max-model-len", "0.21.0", "unknown", "no flag"),
         ("--max-num-active-seqs", "0.21.0", "not yet", "came with 0.31.0"),

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 from oomph.facts.vllm.defaults import defaults
+from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
@@ -26,7 +27,7 @@ MODELS = (
     "cyankiwi/Qwen3.6-27B-AWQ-INT4",
     "deepseek-ai/DeepSeek-V2-Lite",
 )
-VERSIONS = ("0.32.0", "0.21.0")
+VERSIONS = (NEWEST, "0.21.0")
 CARDS = ((8, 0), (8, 9), (9, 0), (12, 0))
 
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from oomph.facts.vllm.versions import NEWEST
 from oomph.plan import load, plan, run
 from oomph.report.text import Style
 from oomph.report.what_if_text import render
@@ -13,7 +14,7 @@ from oomph.search.what_if import Row, WhatIf, tries, what_if
 from oomph.units import GIB
 
 
-def looked(command: str, gpu: str, version: str = "0.32.0") -> tuple[WhatIf, dict[str, Row]]:
+def looked(command: str, gpu: str, version: str = NEWEST) -> tuple[WhatIf, dict[str, Row]]:
     made = plan(command, gpu=gpu, engine=f"vllm=={version}")
     found = what_if(made, load(made.deployment.model), run)
     return found, {r.label: r for r in found.rows}
@@ -45,7 +46,7 @@ def test_too_long_a_context_is_fixed_by_a_shorter_one() -> None:
     assert rows["--kv-cache-dtype fp8"].effect in ("helps", "fixes")
 
 
-@pytest.mark.parametrize(("version", "effect"), [("0.17.1", "nothing"), ("0.18.0", "refused"), ("0.32.0", "refused")])
+@pytest.mark.parametrize(("version", "effect"), [("0.17.1", "nothing"), ("0.18.0", "refused"), (NEWEST, "refused")])
 def test_swap_space_never_helped(version: str, effect: str) -> None:
     _, rows = looked("vllm serve Qwen/Qwen3-8B --max-model-len 4096", "RTX 4090", version)
     assert rows["--swap-space 4"].effect == effect

@@ -8,6 +8,7 @@ import pytest
 import oomph.simulate
 from oomph.cli.main import main
 from oomph.errors import CommandError
+from oomph.facts.vllm.versions import NEWEST
 from oomph.simulate.api import parse_sweep
 from oomph.simulate.workloads import SHAPES, Arrivals, Drawn
 
@@ -45,8 +46,8 @@ def test_sweep_and_pictures(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 
 
 def test_two_releases(capsys: pytest.CaptureFixture[str]) -> None:
-    text = oomph_simulate(capsys, "--to", "vllm==0.32.0", "--users", "4", "--requests", "8")
-    assert "on 0.21.0" in text and "on 0.32.0" in text
+    text = oomph_simulate(capsys, "--to", f"vllm=={NEWEST}", "--users", "4", "--requests", "8")
+    assert "on 0.21.0" in text and f"on {NEWEST}" in text
 
 
 def test_agentic_turns_hit_the_prefix_cache(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from oomph.facts.vllm.versions import NEWEST
 from three_logs import GEMMA, QWEN, TOKENS
 
 CHROMIUM = next(
@@ -145,7 +146,7 @@ def test_compare_and_what_if(page: Any) -> None:
     choose(page, "Qwen/Qwen3-8B", "H100")
     settled(page, "FITS")
     page.click("#tab-diff")
-    page.select_option("#other-engine", "0.32.0")
+    page.select_option("#other-engine", NEWEST)
     page.click("#compare")
     page.wait_for_selector("#comparison table")
     assert "model runner" in page.inner_text("#comparison")

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from oomph.facts.vllm.versions import NEWEST
+
 LLAMA = {"model": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "H100", "engine": "vllm==0.21.0"}
 
 
@@ -62,7 +64,7 @@ def test_plan_levers_diff(port: int) -> None:
     assert "--max-model-len 8192" in made["command"] and "--enforce-eager" in made["command"]
     status, found = post(port, "/api/levers", LLAMA)
     assert status == 200 and any(x["label"].startswith("--kv-cache-dtype") for x in found["levers"])
-    status, moved = post(port, "/api/diff", {**LLAMA, "other": {"engine": "vllm==0.32.0"}})
+    status, moved = post(port, "/api/diff", {**LLAMA, "other": {"engine": f"vllm=={NEWEST}"}})
     assert status == 200 and any(c["what"] == "model_runner" for c in moved["changes"])
 
 

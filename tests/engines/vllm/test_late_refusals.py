@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oomph.errors import UnknownCache
+from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.plan import Plan
 from oomph.plan import plan
 
@@ -44,19 +45,19 @@ def test_a_given_cache_is_not_judged_by_its_states() -> None:
 
 
 def test_replicas_without_cards_are_said() -> None:
-    made = planned("vllm serve Qwen/Qwen3-8B -tp 2 -dp 2", "0.32.0", "2x H100")
+    made = planned("vllm serve Qwen/Qwen3-8B -tp 2 -dp 2", NEWEST, "2x H100")
     assert any("2 data-parallel replicas need 4 GPUs and 2 GPUs were named" in note for note in made.warnings)
-    assert not planned("vllm serve Qwen/Qwen3-8B -tp 2 -dp 2", "0.32.0", "4x H100").warnings
+    assert not planned("vllm serve Qwen/Qwen3-8B -tp 2 -dp 2", NEWEST, "4x H100").warnings
 
 
 def test_caches_on_the_host_are_refused() -> None:
     flag = '--attention-config {"hisparse_config":{"device_buffer_size":4096}}'
     with pytest.raises(UnknownCache, match="HiSparse"):
-        planned(f"vllm serve deepseek-ai/DeepSeek-V3.2 -tp 8 {flag}", "0.32.0", "8x H200")
+        planned(f"vllm serve deepseek-ai/DeepSeek-V3.2 -tp 8 {flag}", NEWEST, "8x H200")
 
 
 def test_blocks_larger_than_a_step() -> None:
     """validate_block_size (0.17 to 0.26): a step takes in whole blocks of states."""
     command = "vllm serve Qwen/Qwen3.6-27B --enable-prefix-caching --max-num-batched-tokens 512 --max-num-seqs 16"
     assert "must be <= max_num_batched_tokens (512)" in planned(command, "0.21.0").verdict.message
-    assert planned(command, "0.32.0").verdict.fits
+    assert planned(command, NEWEST).verdict.fits

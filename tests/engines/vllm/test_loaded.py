@@ -10,6 +10,7 @@ from h200_truth import Case, rows
 from oomph.engines.vllm.loaded import WeightsPlan, passes, weights_terms
 from oomph.engines.vllm.resolve import resolve
 from oomph.engines.vllm.settings import build_for
+from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
@@ -158,7 +159,7 @@ def test_a_whole_file_on_the_gpu(llama: Model) -> None:
     assert plan.peak_bytes - plan.loaded_bytes == pytest.approx(5e9, rel=0.02)
 
 
-@pytest.mark.parametrize("version", ["0.11.0", "0.14.1", "0.18.1", "0.20.2", "0.25.1", "0.28.0", "0.32.0"])
+@pytest.mark.parametrize("version", ["0.11.0", "0.14.1", "0.18.1", "0.20.2", "0.25.1", "0.28.0", NEWEST])
 @pytest.mark.parametrize("capability", [(8, 0), (8, 9), (9, 0), (10, 0), (12, 0)])
 @pytest.mark.parametrize("name", ["Llama-3.1-8B-AWQ", "Llama-3.1-8B-NVFP4", "Qwen3-30B-A3B-FP8block", "gpt-oss-20b"])
 def test_every_release_and_gpu(name: str, capability: tuple[int, int], version: str) -> None:
