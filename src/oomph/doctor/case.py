@@ -9,11 +9,12 @@ from typing import Any
 from msgspec import Struct
 
 from oomph.doctor.ledger import Account, account, number
-from oomph.doctor.stages import Death, death, last_run
+from oomph.doctor.stages import Death, chosen_run, death
 from oomph.errors import OomphError
 from oomph.facts.gpus import rows
 from oomph.facts.vllm.versions import in_range
 from oomph.ir.hardware import Device
+from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
 from oomph.logs.deployment import Rebuilt, rebuild
@@ -29,6 +30,7 @@ class Case(Struct, frozen=True):
     named_gpu: str = ""  # a card that the text around the log mentions
     kv_heads: int = 0  # of the model, where it is known
     modules: dict[int, str] = {}  # packed size of a quantised module in units of 2 MiB -> its name
+    notes: tuple[str, ...] = ()  # about the text: several runs in it, what could not be read beside it
     text: str = ""  # the words of the frames and errors, for rules that look for a function's name
 
     @property
@@ -36,31 +38,32 @@ class Case(Struct, frozen=True):
         return self.death.stage or ""
 
     @property
-    def failed(self) -> bool:
+    def failed(self) -> bool | None:
+        """None: the text does not tell."""
         return self.death.failed
 
-    def all(self, kind: str) -> list[Observation]:
+    def all(self, kind: LogKind) -> list[Observation]:
         return [o for o in self.observations if o.kind == kind]
 
-    def first(self, kind: str) -> Observation | None:
+    def first(self, kind: LogKind) -> Observation | None:
         return next((o for o in self.observations if o.kind == kind), None)
 
-    def has(self, *kinds: str) -> bool:
+    def has(self, *kinds: LogKind) -> bool:
         return any(o.kind in kinds for o in self.observations)
 
-    def before(self, *kinds: str) -> bool:
+    def before(self, *kinds: LogKind) -> bool:
         """A line of one of these kinds was printed before the failure."""
         return bool(self.death.completed & set(kinds))
 
-    def value(self, kind: str, name: str) -> int | None:
+    def value(self, kind: LogKind, name: str) -> int | None:
         return next((number(o, name) for o in self.observations if o.kind == kind and name in o.values), None)
 
-    def real(self, kind: str, name: str) -> float | None:
+    def real(self, kind: LogKind, name: str) -> float | None:
         o = next((o for o in self.observations if o.kind == kind and name in o.values), None)
         value = o.values[name] if o else None
         return float(value) if isinstance(value, (int, float)) else None
 
-    def line(self, *kinds: str) -> tuple[int, ...]:
+    def line(self, *kinds: LogKind) -> tuple[int, ...]:
         found = {o.kind: o.line for o in reversed(self.observations) if o.kind in kinds}
         return tuple(sorted(set(found.values())))
 
@@ -100,7 +103,8 @@ class Case(Struct, frozen=True):
     def memory(self) -> bool:
         """Some line says that memory ran out; a bare traceback does not."""
         return self.has(
-            "torch_oom", "load_oom", "cuda_error_oom", "nccl_oom", "triton_oom", "sampler_oom", "oom_mentioned"
+            "torch_oom", "load_oom", "cuda_error_oom", "nccl_oom", "triton_oom", "sampler_oom", "oom_mentioned",
+            "memory_short",
         )  # fmt: skip
 
     @property
@@ -165,15 +169,15 @@ class Case(Struct, frozen=True):
 
 
 def build(lines: Sequence[Line], observations: Sequence[Observation], gpus: tuple[Device, ...] = ()) -> Case:
-    run = last_run(observations)
+    run, notes = chosen_run(observations)
     rebuilt = rebuild(lines, observations)
-    dead = death(run)
+    dead = death(run, lines)
     util = rebuilt.get("gpu_memory_utilization")
     ledger = account(run, dead, float(util) if isinstance(util, (int, float)) else None)
     near = (line for line in lines if dead.line and abs(line.number - dead.line) <= 60)
     # a dumped request names every option there is
     words = " ".join(line.text.strip() for line in near if "SamplingParams(" not in line.text)
-    return Case(tuple(run), rebuilt, dead, ledger, gpus, gpu_mentioned(lines), text=words[: 32 << 10])
+    return Case(tuple(run), rebuilt, dead, ledger, gpus, gpu_mentioned(lines), text=words[: 32 << 10], notes=notes)
 
 
 def gpu_mentioned(lines: Sequence[Line]) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from oomph.doctor.case import Case
-from oomph.doctor.explain import Explanation
+from oomph.doctor.explanation import Explanation
+from oomph.doctor.rules import rules
 from oomph.ir.model import Linear, Model
 from oomph.units import GIB, MIB, cdiv
 
@@ -63,7 +64,8 @@ def _linears(model: Model) -> Iterator[Linear]:
 
 def with_plan(case: Case, explanation: Explanation, plan: Any) -> Explanation:
     """The plan's arithmetic behind the cause, where it meets the log's figures."""
-    added = {"L01": _weights, "L02": _weights, "K05": _pool}.get(explanation.cause.id)
+    rule = next((rule for rule in rules() if rule.id == explanation.cause.id), None)
+    added = {"weights": _weights, "pool": _pool}.get(rule.plan_adds) if rule else None
     text = added(case, plan) if added else ""
     if not text:
         return explanation

@@ -11,11 +11,12 @@ import re
 
 from oomph.doctor.case import Case
 from oomph.facts.loglines import convert
+from oomph.ir.log_kinds import LogKind
 from oomph.ir.timeline import StageName
 from oomph.units import GIB, gib
 
-_WENT_ON = ("lc_serving", "lc_request", "lc_prompt_cache", "lc_slots", "lc_compute", "ol_started", "ol_graph",
-            "ol_total")  # fmt: skip
+_WENT_ON: tuple[LogKind, ...] = ("lc_serving", "lc_request", "lc_prompt_cache", "lc_slots", "lc_compute", "ol_started",
+                                 "ol_graph", "ol_total")  # fmt: skip
 # The token embedding is always in host memory: at most 262,144 words of 3,840 numbers at 16 bits.
 EMBEDDING = 2 * GIB
 

@@ -7,13 +7,11 @@ the log or of the command says so; a plan of the same deployment (doctor/verify.
 from __future__ import annotations
 
 from oomph.doctor.case import Case
-from oomph.doctor.stages import ORDER, milestone
+from oomph.doctor.meanings import ORDER, READY
+from oomph.doctor.stages import milestone
 from oomph.ir.timeline import StageName
 from oomph.units import GIB, gib
 
-# whoever printed one of these was up, or about to be
-READY = ("serving", "engine_ready", "ledger", "stats", "graph_pool", "slept", "sg_ready", "sg_serving", "sg_stats",
-         "dumped_step")  # fmt: skip
 REPORTS = ("engine_failed", "engine_dead", "secondary", "tr_executor", "sg_exception")
 V0_BLOCK = 16  # config.py CacheConfig.block_size on CUDA, the default of every V0 release
 # A CUDA context and, with several ranks, NCCL's buffers: on the card before the first snapshot, so outside the budget.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -13,6 +14,20 @@ if TYPE_CHECKING:
     from oomph.doctor.case import Case
 
 Kind = Literal["flag", "env", "model", "hardware", "host", "version", "none"]
+
+
+class Tier(IntEnum):
+    """What a diagnosis rests on. The numbers are what `score` in the JSON has always been scaled to; only their order
+    counts, and inside a tier a rule's `over` decides."""
+
+    SAID = 100  # the engine's own words name the cause
+    COMPUTED = 90  # figures or frames of the log prove it
+    LIKELY = 70  # it fits what is there, and nothing else does as well
+    POSSIBLE = 50  # nothing speaks against it
+    REMARK = 30  # worth a line, never the cause of a failure
+
+
+SURE = Tier.LIKELY  # a diagnosis at or above it is a cause, below it a possibility
 
 
 class Remedy(Struct, frozen=True):
@@ -38,7 +53,7 @@ class Rejected(Struct, frozen=True):
 
 
 class Candidate(Struct, frozen=True):
-    score: int  # 100: the engine's own words; 90: arithmetic that meets the printed figure; below 50: possible
+    tier: Tier
     text: str  # the arithmetic, as a paragraph
     lines: tuple[int, ...] = ()
     remedies: tuple[Remedy, ...] = ()
@@ -54,5 +69,9 @@ class Rule(Struct, frozen=True):
     engines: tuple[str, ...] = ("vllm",)
     since: str = ""
     until: str = ""
+    dated: bool = True  # False: `match` looks at the release itself, or other builds word it so too
     failure: bool = True  # False: a misreading or a waste, the run itself did not fail
+    over: tuple[str, ...] = ()  # rules of the same tier that say less about the same case
+    names_cause: bool = True  # False: it only says where the cause would stand
+    plan_adds: Literal["", "weights", "pool"] = ""  # which of a plan's figures belong behind its text
     evidence: tuple[str, ...] = ()

@@ -12,12 +12,13 @@ from msgspec import Struct
 from oomph.doctor import advice
 from oomph.doctor.advice import floor2
 from oomph.doctor.case import Case
+from oomph.doctor.diagnose import command_of, explain_case
 from oomph.doctor.enrich import names, with_model, with_plan
-from oomph.doctor.explain import Explanation, command_of, explain_case
+from oomph.doctor.explanation import Explanation
 from oomph.doctor.inferred_vllm import by_plan
+from oomph.doctor.meanings import ORDER
 from oomph.doctor.rebuild import deployment_of
-from oomph.doctor.rule import Remedy
-from oomph.doctor.stages import ORDER
+from oomph.doctor.rule import Remedy, Tier
 from oomph.errors import OomphError
 from oomph.facts.vllm.outside import context_bytes
 from oomph.ir.deployment import Deployment, Engine
@@ -193,7 +194,7 @@ def verify(case: Case, explanation: Explanation, judge: Judge) -> Explanation:
     kept: list[Remedy] = []
     for remedy in explanation.remedies:
         kept += _checkpoints(judge, remedy) or [remedy] if remedy.lever == "checkpoint" else _judged(judge, remedy)
-    if not kept and explanation.cause.score >= 100:
+    if not kept and explanation.cause.score >= Tier.SAID:
         return _noted(explanation, "the remedies are the engine's own; the plan does not confirm them")
     kept.sort(key=lambda r: (not r.verified, r.rank))
     rejected = explanation.rejected

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from oomph.ir.log_kinds import LogKind
 from oomph.units import GIB, KIB, MIB
 
 # Engines write GB and mean GiB: V0's "Loading model weights took 14.9 GB" and SGLang's figures are divided by 1 << 30.
@@ -24,7 +25,7 @@ SIZE = r"-?[\d.]+ ?(?:bytes|[KMGT]?i?B)"
 
 
 class LogRow(Struct, frozen=True):
-    kind: str
+    kind: LogKind
     needle: str  # a literal part of every such line: searched before the regex
     pattern: str
     since: str = ""  # first release that words it so, "" = open; until: first that no longer does
@@ -88,6 +89,7 @@ GENERIC = (
     LogRow("frame", ", in ", r"^\s{0,8}line (?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})\s*$"),  # cut behind its file
     LogRow("exception", "Error", r"\b(?P<type>[A-Z]\w{0,60}Error)(?:: (?P<message>.{0,4000}))?$"),
     LogRow("exception", "Exception", r"\b(?P<type>[A-Z]?\w{0,60}Exception)(?:: (?P<message>.{0,4000}))?$"),
+    LogRow("chained", "exception", r"^(?:The above exception was the direct cause|During handling of the above exception)"),
     LogRow("command", "vllm", r"(?P<command>vllm (?:serve|run) .*|python3? -m vllm\.entrypoints\.\S+ .*)"),
     LogRow("command", "serve", r"(?P<command>[\"']vllm[\"'], ?[\"']serve[\"'],.*)"),  # a manifest's list
     LogRow("docker_run", "--", r"^\s{0,40}(?:command|args): ?\[ ?[\"']--[a-z]"),  # the same, behind the image's entry point
@@ -136,12 +138,15 @@ GENERIC = (
     LogRow("triton_oom", "Triton Error", r"Triton Error \[CUDA\]: out of memory"),
     LogRow("fp8e4nv", "fp8e4nv", r"type fp8e4nv not supported in this architecture"),
     LogRow("cuda_error_oom", "CUDA error", r"CUDA error: out of memory"),
+    LogRow("cuda_error_oom", "driver error", r"(?:CUDA|HIP|MUSA) driver error: out of memory"),
     LogRow("cuda_error_oom", "CUDA error 2", r"CUDA error 2 at .{0,200}out of memory"),
     LogRow("cuda_error_oom", "CUDA_ERROR_OUT_OF_MEMORY", r"CUDA_ERROR_OUT_OF_MEMORY(?! \(may not be an issue)"),
     LogRow("cuda_error_oom", "NPU out of memory", r"NPU out of memory\.(?! Tried)"),  # torch_npu's message, cut
     LogRow("cuda_error_oom", "HIP error", r"HIP error: out of memory"),
     LogRow("cuda_error_oom", "cudaErrorMemoryAllocation", r"cudaErrorMemoryAllocation"),
     LogRow("nccl_oom", "Cuda failure", r"Cuda failure (?:\d+ )?'out of memory'"),
+    LogRow("workspace_small", "AlignedAllocator", r"[Ff]ailed to allocate memory for (?P<what>\w{1,60}) with size (?P<tried__int>\d{1,15})"),  # FlashInfer
+    LogRow("workspace_small", "Buffer overflow when allocating", r"Buffer overflow when allocating memory for (?P<what>\w{1,60}) with size (?P<tried__int>\d{1,15})"),
     LogRow("cuda_busy", "busy or unavailable", r"CUDA-capable device\(s\) is/are busy or unavailable"),
 )  # fmt: skip
 
@@ -162,6 +167,17 @@ TORCH_OOM = LogRow(
         r"(?P<total__size>[\d.]+ [KMGT]iB) total capacity; (?P<allocated__size>[\d.]+ [KMGT]iB) already allocated; "
         r"(?:[\d.]+ [KMGT]iB current active; )?(?P<free__size>[\d.]+ (?:[KMGT]iB|bytes)) free"  # torch_npu counts active
         r"(?:; (?P<held__size>[\d.]+ [KMGT]iB) reserved in total)?",
+    ),
+)
+# torch >= 2.13 (c10/core): "memory allocation failed with OOM on device 5 while trying to allocate N bytes (free: N, total: N)"
+TORCH_OOM_NEW = LogRow(
+    "torch_oom",
+    "while trying to allocate",
+    r"OOM on device (?P<gpu__int>\d+) while trying to allocate (?P<tried__size>[\d.]+ ?(?:[KMGT]iB|bytes))",
+    more=tuple(
+        rf"{word}:? ?(?P<{name}__{unit}>[\d.]+{tail})"
+        for name, word in (("free", "free"), ("total", "total"), ("allocated", "allocated"), ("reserved", "reserved"))
+        for unit, tail in (("size", " ?(?:[KMGT]iB|bytes)"), ("B", "(?![\\d.]| ?[KMGTb])"))
     ),
 )
 TORCH_PROCESS = r"Process (\d+) has ([\d.]+ (?:[KMGT]iB|bytes)) memory in use"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from oomph.ir.log_kinds import LogKind
+
 
 class Observation(Struct, frozen=True):
     line: int  # 1-based line of the log
-    kind: str  # the row of facts/*/logs.py that matched
+    kind: LogKind  # the row of facts/*/logs.py that matched
     values: dict[str, float | int | str] = {}  # named groups; sizes in bytes
     rank: int | None = None
     process: str = ""

@@ -6,15 +6,21 @@ import re
 from collections.abc import Sequence
 
 from oomph.facts.llamacpp.logs import ROWS as LLAMACPP
-from oomph.facts.loglines import GENERIC, TORCH_OOM, TORCH_PROCESS, LogRow, convert
+from oomph.facts.loglines import GENERIC, TORCH_OOM, TORCH_OOM_NEW, TORCH_PROCESS, LogRow, convert
 from oomph.facts.ollama.logs import ROWS as OLLAMA
 from oomph.facts.sglang.logs import ROWS as SGLANG
+from oomph.facts.troubles import ROWS as TROUBLES
+from oomph.facts.troubles import SIGNS
 from oomph.facts.trtllm.logs import ROWS as TRTLLM
 from oomph.facts.vllm.logs import ROWS as VLLM
+from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
+from oomph.logs.shape import shortage
 
-ALL: tuple[LogRow, ...] = VLLM + SGLANG + OLLAMA + LLAMACPP + TRTLLM + GENERIC + (TORCH_OOM,)
+ALL: tuple[LogRow, ...] = (
+    VLLM + SGLANG + OLLAMA + LLAMACPP + TRTLLM + GENERIC + (TORCH_OOM, TORCH_OOM_NEW) + TROUBLES + SIGNS
+)
 VLLM_KINDS = frozenset(row.kind for row in VLLM) - {"version_beside", "version_said"}  # people write those, not vLLM
 
 LONG_TEXT = 16 << 10  # what a regex sees of a line; only the two below may be longer
@@ -23,21 +29,35 @@ UNCUT = frozenset({"args", "engine_config", "sg_args"})
 FOLDED = frozenset(
     {"torch_oom", "kv_need", "kv_need_v0", "free_short", "ledger", "args", "engine_config", "memory_profile"}
 )
+# a line of one of these kinds says already what is short
+SHORTAGES: frozenset[LogKind] = frozenset(
+    {"torch_oom", "cuda_error_oom", "nccl_oom", "triton_oom", "sampler_oom", "pooler_oom", "load_oom", "cumem_oom",
+     "tr_oom", "tr_load_oom", "tr_executor", "tr_component", "free_short", "kv_none", "kv_need", "kv_need_part",
+     "kv_need_v0", "args", "engine_config", "sg_args", "sg_no_pool", "sg_pool_full", "sg_no_slots", "sg_no_state",
+     "sg_capture_failed", "sg_resume_oom", "host_kill", "container_kill", "ray_kill", "mmap_failed", "driver_oom",
+     "shm_full", "oom_mentioned", "lc_malloc", "lc_pinned", "lc_cpu_malloc", "lc_alloc_weights",
+     "lc_alloc_compute", "lc_late", "lc_no_compute", "lc_no_kv", "lc_no_context", "lc_no_weights", "lc_no_output",
+     "lc_cublas", "lc_guard", "lc_fit_abort", "lc_load_failed", "ol_host_refused", "ol_layout", "ol_panic",
+     "ol_runner_died", "workspace_small", "workspace_locked", "kv_alloc_failed", "x_kernel_shared", "stage_said",
+     "frame", "broadcast_wait", "sg_retract", "swap_exhausted", "external_weights", "cuda_busy", "lc_kv_full",
+     "encoder_item", "auto_fit_none", "mamba_blocks", "version_said"}
+)  # fmt: skip
 PER_KIND = 4000  # observations kept of one kind; beyond it the first and the last half
 
 Values = dict[str, float | int | str]
 
 
 def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
-    found: dict[str, list[Observation]] = {}
+    kept: dict[LogKind, list[Observation]] = {}
+    candidates = _Candidates()
     for index, line in enumerate(lines):
         text = line.text
         if len(text) < 4:
             continue
         short = text[:LONG_TEXT]
-        seen: set[str] = set()
-        for row in ALL:
-            if row.needle not in short or row.kind in seen:
+        seen: set[LogKind] = set()
+        for row in candidates.of(short):
+            if row.kind in seen:
                 continue
             values = _match(row, text if row.kind in UNCUT else short, lines, index)
             if values is None:
@@ -45,13 +65,51 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
             seen.add(row.kind)
             if row.kind == "frame" and (calls := _calls(lines, index)):
                 values["calls"] = calls
-            if line.file:
-                values["source"] = f"{line.file}:{line.at}"
-            kept = found.setdefault(row.kind, [])
-            if len(kept) >= PER_KIND:
-                del kept[PER_KIND // 2]
-            kept.append(Observation(line.number, row.kind, values, line.rank, line.process, short[:600].strip()))
-    return tuple(sorted((o for group in found.values() for o in group), key=lambda o: o.line))
+            _keep(kept, line, row.kind, values, short)
+        if (
+            seen.isdisjoint(SHORTAGES)
+            and line.level not in ("INFO", "DEBUG")
+            and (figures := shortage(short)) is not None
+        ):
+            _keep(kept, line, "memory_short", figures, short)
+        elif not seen and line.level in ("ERROR", "CRITICAL") and short[:1].strip():
+            _keep(kept, line, "sign_level", {}, short)
+    return tuple(sorted((o for group in kept.values() for o in group), key=lambda o: o.line))
+
+
+def _keep(kept: dict[LogKind, list[Observation]], line: Line, kind: LogKind, values: Values, short: str) -> None:
+    if line.file:
+        values["source"] = f"{line.file}:{line.at}"
+    same = kept.setdefault(kind, [])
+    if len(same) >= PER_KIND:
+        del same[PER_KIND // 2]
+    same.append(Observation(line.number, kind, values, line.rank, line.process, short[:600].strip()))
+
+
+class _Candidates:
+    """The rows whose literal is in a line. A log repeats itself with other figures, so lines are remembered without
+    their digits, and rows whose literal has a digit are looked for in every line."""
+
+    _MOST = 20_000  # lines remembered
+    _LONGEST = 400  # of a line that is
+    _DIGITS = str.maketrans("", "", "0123456789")
+
+    def __init__(self) -> None:
+        self.plain = tuple(row for row in ALL if not any(c.isdigit() for c in row.needle))
+        self.numbered = tuple(row for row in ALL if any(c.isdigit() for c in row.needle))
+        self.memory: dict[str, tuple[LogRow, ...]] = {}
+
+    def of(self, text: str) -> tuple[LogRow, ...]:
+        if len(text) > self._LONGEST:
+            return tuple(row for row in ALL if row.needle in text)
+        bare = text.translate(self._DIGITS)
+        plain = self.memory.get(bare)
+        if plain is None:
+            plain = tuple(row for row in self.plain if row.needle in bare)
+            if len(self.memory) < self._MOST:
+                self.memory[bare] = plain
+        numbered = tuple(row for row in self.numbered if row.needle in text)
+        return plain + numbered if numbered else plain
 
 
 def _match(row: LogRow, text: str, lines: Sequence[Line], index: int) -> Values | None:

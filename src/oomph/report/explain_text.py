@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from oomph.doctor.explain import Explanation
+from oomph.doctor.explanation import Explanation
 from oomph.doctor.rule import Remedy
 from oomph.units import GIB, gib, human
 

@@ -20,10 +20,11 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 
-_KINDS = ("lc_malloc", "lc_alloc_weights", "lc_no_weights", "lc_load_failed", "ol_runner_died")
+_KINDS: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights", "lc_no_weights", "lc_load_failed", "ol_runner_died")
 
 
 def match(case: Case) -> Candidate | None:
@@ -51,7 +52,7 @@ def match(case: Case) -> Candidate | None:
         advice.checkpoint(case, "a smaller GGUF quantisation"),
     )
     return Candidate(
-        92,
+        Tier.COMPUTED,
         text,
         case.line(*_KINDS),
         remedies,

@@ -22,12 +22,13 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 
-_AT_RUN_TIME = ("cuda_error_oom", "lc_late", "lc_cublas", "lc_malloc")
-_KINDS = ("lc_malloc", "lc_alloc_weights", "lc_alloc_compute", "lc_no_compute", "lc_no_kv", "lc_no_context",
-          "ol_runner_died")  # fmt: skip
+_AT_RUN_TIME: tuple[LogKind, ...] = ("cuda_error_oom", "lc_late", "lc_cublas", "lc_malloc")
+_KINDS: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights", "lc_alloc_compute", "lc_no_compute", "lc_no_kv",
+                               "lc_no_context", "ol_runner_died")  # fmt: skip
 
 
 def match(case: Case) -> Candidate | None:
@@ -68,7 +69,7 @@ def match(case: Case) -> Candidate | None:
             0, advice.env("GGML_SCHED_MAX_COPIES", "1", "a little less overlap; a build option in some builds", rank=1)
         )
     return Candidate(
-        90 if case.failed else 60,
+        Tier.COMPUTED if case.failed else Tier.LIKELY,
         text,
         case.line(*_KINDS, "lc_kv", "lc_kv_total"),
         tuple(remedies),
@@ -92,7 +93,7 @@ def _at_run_time(case: Case) -> Candidate:
         Remedy("ubatch", "-ub 256", "flag", costs="slower prompt processing", rank=1),
         Remedy("context", "a smaller -c, or fewer layers on this GPU: leave about 1 GiB free", "flag", rank=3),
     )
-    return Candidate(86, text, lines, remedies)
+    return Candidate(Tier.COMPUTED, text, lines, remedies)
 
 
 def _metal(case: Case, lines: tuple[int, ...]) -> Candidate:
@@ -105,7 +106,7 @@ def _metal(case: Case, lines: tuple[int, ...]) -> Candidate:
         Remedy("quant", "a smaller GGUF quantisation", "model", costs="less exact weights", rank=3),
         advice.host("sudo sysctl iogpu.wired_limit_mb=N", "less is left for macOS itself", rank=4),
     )
-    return Candidate(92, text, lines, remedies)
+    return Candidate(Tier.COMPUTED, text, lines, remedies)
 
 
 RULE = Rule(

@@ -18,7 +18,7 @@ Evidence: llama.cpp common_fit_params; issue 19437.
 from __future__ import annotations
 
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
 from oomph.units import gib
 
 _FLAGS = {"n_gpu_layers": "-ngl", "tensor_split": "-ts", "tensor_buft_overrides": "-ot"}
@@ -45,7 +45,7 @@ def match(case: Case) -> Candidate | None:
         Remedy("quant", "a smaller GGUF quantisation", "model", costs="less exact weights", rank=4),
     )
     rejected = (Rejected("fit_on", "--fit on", "it is on already: the flag beside it is what stops it"),)
-    return Candidate(96, text, case.line("lc_fit_abort", "lc_malloc", "lc_fit_need"), remedies, rejected)
+    return Candidate(Tier.SAID, text, case.line("lc_fit_abort", "lc_malloc", "lc_fit_need"), remedies, rejected)
 
 
 RULE = Rule(

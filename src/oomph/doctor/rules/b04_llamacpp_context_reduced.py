@@ -19,13 +19,14 @@ Evidence: llama.cpp PR 16653 (llama_params_fit); Ollama llm/server.go.
 from __future__ import annotations
 
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.ir.log_kinds import LogKind
 
 
 def match(case: Case) -> Candidate | None:
     if case.failed or not case.has("lc_fit_context", "ol_retry_context"):
         return None
-    kind = "lc_fit_context" if case.has("lc_fit_context") else "ol_retry_context"
+    kind: LogKind = "lc_fit_context" if case.has("lc_fit_context") else "ol_retry_context"
     before, after = case.value(kind, "before"), case.value(kind, "after")
     if not before or not after:
         return None
@@ -37,7 +38,7 @@ def match(case: Case) -> Candidate | None:
         ),
         Remedy("context", f"-c {before}   (num_ctx in Ollama)", "flag", costs="layers move to the CPU for it", rank=3),
     )
-    return Candidate(85, text, case.line(kind), remedies)
+    return Candidate(Tier.COMPUTED, text, case.line(kind), remedies)
 
 
 RULE = Rule(

@@ -22,10 +22,18 @@ import re
 
 from oomph.doctor import advice
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
+from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 
-_KINDS = ("lc_cpu_malloc", "lc_alloc_weights", "lc_alloc_compute", "lc_no_weights", "lc_no_output", "ol_panic")
+_KINDS: tuple[LogKind, ...] = (
+    "lc_cpu_malloc",
+    "lc_alloc_weights",
+    "lc_alloc_compute",
+    "lc_no_weights",
+    "lc_no_output",
+    "ol_panic",
+)
 
 
 def match(case: Case) -> Candidate | None:
@@ -51,7 +59,7 @@ def match(case: Case) -> Candidate | None:
         advice.host("free memory on the host", rank=2),
     )
     rejected = (Rejected("layers", "a lower -ngl or num_gpu", "it moves more into the memory that is short"),)
-    return Candidate(93, text, case.line(*_KINDS), remedies, rejected)
+    return Candidate(Tier.COMPUTED, text, case.line(*_KINDS), remedies, rejected)
 
 
 def _tried(case: Case) -> int:

@@ -19,7 +19,7 @@ Evidence: LM Studio's bug tracker 1202, 1471.
 from __future__ import annotations
 
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
 from oomph.units import gib
 
 
@@ -34,7 +34,7 @@ def match(case: Case) -> Candidate | None:
         Remedy("guardrail", "a lower guardrail in the settings, if the estimate is wrong", "flag", rank=4),
     )
     rejected = (Rejected("reload", "loading it again", "the estimate stays the same"),)
-    return Candidate(97, text, case.line("lc_guard"), remedies, rejected)
+    return Candidate(Tier.SAID, text, case.line("lc_guard"), remedies, rejected)
 
 
 RULE = Rule(

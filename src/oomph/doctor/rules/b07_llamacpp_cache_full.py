@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -42,7 +42,7 @@ def match(case: Case) -> Candidate | None:
         Remedy("kv_dtype", "-fa on -ctk q8_0 -ctv q8_0", "flag", costs="8.5 bits a value pay for a longer -c", rank=3),
     )
     rejected = (reject("layers", "the cells are counted by -c, wherever the layers are"),)
-    return Candidate(80, text, case.line("lc_kv_full"), remedies, rejected)
+    return Candidate(Tier.COMPUTED, text, case.line("lc_kv_full"), remedies, rejected)
 
 
 RULE = Rule(

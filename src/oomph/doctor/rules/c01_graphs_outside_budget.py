@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import GIB, gib, human
 
 
@@ -56,7 +56,7 @@ def match(case: Case) -> Candidate | None:
         advice.eager(),
     ]
     return Candidate(
-        80,
+        Tier.COMPUTED,
         text,
         case.line("capture_begin", "torch_oom", "kv_tokens", "graph_estimate_off"),
         tuple(remedies),

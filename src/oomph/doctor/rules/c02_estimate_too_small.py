@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Rule
+from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
 from oomph.units import GIB, human
 
 
@@ -43,7 +43,7 @@ def match(case: Case) -> Candidate | None:
         "it takes away the little that is missing",
     )
     return Candidate(
-        88,
+        Tier.COMPUTED,
         text,
         case.line("torch_oom", "graph_util"),
         (advice.utilization(case, case.util - 0.02), advice.capture(64)),
@@ -57,5 +57,7 @@ RULE = Rule(
     ("cudagraph_capture", "sampler_warmup"),
     match,
     since="0.20.0",
+    dated=False,
+    over=("C01",),
     evidence=("vllm issue 57475",),
 )

@@ -19,7 +19,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import human
 
 
@@ -46,7 +46,7 @@ def match(case: Case) -> Candidate | None:
         rank=1,
     )
     return Candidate(
-        87,
+        Tier.COMPUTED,
         text,
         case.line("autotune", "kernel_warmup", "torch_oom"),
         (
@@ -63,5 +63,6 @@ RULE = Rule(
     "Kernel warm-up does not fit beside the KV cache",
     ("cudagraph_capture",),
     match,
+    over=("C01",),
     evidence=("kernel_warmup.py (0.21.0)",),
 )

@@ -21,7 +21,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
 
 
@@ -33,7 +33,7 @@ def match(case: Case) -> Candidate | None:
     if free is None or not total:
         text = "Free memory at the start was below utilization x total, before any weight was loaded."
         return Candidate(
-            80,
+            Tier.COMPUTED,
             text,
             (o.line,),
             (advice.host("end the process that holds the card, or choose another GPU"),),
@@ -63,9 +63,9 @@ def match(case: Case) -> Candidate | None:
                 rank=0,
             )
         )
-    score = 70 if case.unified else 80
+    tier = Tier.LIKELY if case.unified else Tier.COMPUTED
     settle = "nvidia-smi shows who holds the card"
-    return Candidate(score, text, (o.line,), tuple(remedies), useless(case), settle=settle)
+    return Candidate(tier, text, (o.line,), tuple(remedies), useless(case), settle=settle)
 
 
 def _unbalanced(case: Case) -> Candidate | None:
@@ -82,7 +82,9 @@ def _unbalanced(case: Case) -> Candidate | None:
         ),
     )
     rejected = (reject("fraction_down", "the fraction is not read yet"),)
-    return Candidate(96, text, case.line("sg_unbalanced"), remedies, rejected, settle="nvidia-smi shows who holds it")
+    return Candidate(
+        Tier.SAID, text, case.line("sg_unbalanced"), remedies, rejected, settle="nvidia-smi shows who holds it"
+    )
 
 
 def _beside(case: Case) -> Candidate | None:
@@ -100,7 +102,9 @@ def _beside(case: Case) -> Candidate | None:
         advice.host("end the processes that hold the card, or choose another GPU (CUDA_VISIBLE_DEVICES)", rank=0),
         advice.host("if these are the ranks of one engine: give each its own GPU", rank=0),
     )
-    return Candidate(84, text, case.line("torch_oom"), remedies, useless(case), settle="nvidia-smi shows who holds it")
+    return Candidate(
+        Tier.COMPUTED, text, case.line("torch_oom"), remedies, useless(case), settle="nvidia-smi shows who holds it"
+    )
 
 
 RULE = Rule(
@@ -110,5 +114,6 @@ RULE = Rule(
     match,
     engines=("vllm", "sglang", "trtllm"),
     since="0.9.1",
+    dated=False,
     evidence=("v1/worker/utils.py:403 (0.21.0)",),
 )

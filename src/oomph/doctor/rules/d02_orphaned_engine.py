@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
 
 
@@ -43,7 +43,7 @@ def match(case: Case) -> Candidate | None:
         reject("util_down", "it would leave the orphan where it is and serve with what it left over"),
         reject("empty_cache", "it frees the caller's own cache, never another process's memory"),
     )
-    return Candidate(95, text, (o.line, *case.line("free_short")), remedies, rejected)
+    return Candidate(Tier.SAID, text, (o.line, *case.line("free_short")), remedies, rejected)
 
 
 RULE = Rule(

@@ -22,7 +22,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import GIB, gib
 
 
@@ -67,7 +67,7 @@ def match(case: Case) -> Candidate | None:
         keep=("util_down",),
     )
     return Candidate(
-        86,
+        Tier.COMPUTED,
         text,
         case.line("free_short", "available_kv"),
         remedies,
@@ -81,5 +81,9 @@ RULE = Rule(
     "Unified memory: the page cache counts as used",
     ("startup_free_memory", "kv_check", "weights_load"),
     match,
+    over=(
+        "D01",
+        "K01",
+    ),
     evidence=("utils/mem_utils.py:100 (0.21.0)", "vllm issue 48140"),
 )

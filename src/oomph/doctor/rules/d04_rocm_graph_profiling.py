@@ -18,7 +18,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -30,7 +30,7 @@ def match(case: Case) -> Candidate | None:
         return None
     text = f"vLLM {case.version} on ROCm profiles CUDA graphs with figures that HIP does not report reliably."
     return Candidate(
-        88,
+        Tier.COMPUTED,
         text,
         case.line("free_short", "torch_oom", "kv_none"),
         (advice.upgrade("0.19.0"), advice.eager()),
@@ -45,5 +45,6 @@ RULE = Rule(
     match,
     since="0.17.0",
     until="0.19.0",
+    over=("D01",),
     evidence=("vllm PR 36720",),
 )

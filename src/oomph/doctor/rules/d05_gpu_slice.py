@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import gib
 
 
@@ -32,7 +32,7 @@ def match(case: Case) -> Candidate | None:
     size = f" of {gib(total)}" if total else ""
     text = f"The device is a MIG slice{size}, not the whole board; everything must fit into the slice."
     return Candidate(
-        86,
+        Tier.COMPUTED,
         text,
         (o.line, *case.line("free_short", "torch_oom")),
         (

@@ -21,7 +21,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
 
 
@@ -37,7 +37,7 @@ def match(case: Case) -> Candidate | None:
         text += f" {gib(total - free)} of {gib(total)} were taken at the start."
         remedies.insert(0, advice.utilization(case, (free - 0.5 * GIB) / total))
     return Candidate(
-        86 if free is not None else 60,
+        Tier.COMPUTED if free is not None else Tier.LIKELY,
         text,
         case.line("pin_memory_off", "uva_off", "free_short"),
         tuple(remedies),
@@ -50,5 +50,6 @@ RULE = Rule(
     "Windows holds part of the card",
     ("startup_free_memory", "weights_load", "runtime_request"),
     match,
+    over=("D01",),
     evidence=("vllm PR 41496", "microsoft/WSL issue 11050"),
 )

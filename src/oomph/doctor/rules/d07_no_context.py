@@ -19,7 +19,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -36,7 +36,7 @@ def match(case: Case) -> Candidate | None:
         " has no memory left."
     )
     return Candidate(
-        84,
+        Tier.COMPUTED,
         text,
         case.line("cuda_error_oom", "cuda_busy"),
         (advice.host("free the GPU (nvidia-smi) and look at the host's memory (free -h, ulimit -l)", rank=0),),

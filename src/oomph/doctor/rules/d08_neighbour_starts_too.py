@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
 
 
@@ -45,7 +45,7 @@ def match(case: Case) -> Candidate | None:
     )
     outside = case.account.get("context") or 0
     return Candidate(
-        88 if outside > 6 * GIB else 72,
+        Tier.COMPUTED if outside > 6 * GIB else Tier.LIKELY,
         text,
         case.line("available_kv", "weights"),
         remedies,
@@ -59,5 +59,6 @@ RULE = Rule(
     "A neighbour's start was charged to this engine",
     ("kv_check", "kv_alloc"),
     match,
+    over=("K01",),
     evidence=("vllm issue 55827", "vllm issue 18974"),
 )

@@ -19,7 +19,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB
 
 
@@ -37,7 +37,7 @@ def match(case: Case) -> Candidate | None:
         advice.kv_bytes(8 * GIB),
     )
     return Candidate(
-        100,
+        Tier.SAID,
         text,
         (o.line,),
         remedies,

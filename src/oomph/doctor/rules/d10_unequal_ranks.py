@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
 
 
@@ -38,9 +38,9 @@ def match(case: Case) -> Candidate | None:
     text = (
         f"KV memory differs by rank ({shown}); rank {low} decides for all, {gib(waste)} on the best rank stay unused."
     )
-    score = 75 if case.failed and case.stage == "kv_check" else 45
+    tier = Tier.LIKELY if case.failed and case.stage == "kv_check" else Tier.POSSIBLE
     return Candidate(
-        score,
+        tier,
         text,
         case.line("available_kv"),
         (

@@ -21,7 +21,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -39,7 +39,7 @@ def match(case: Case) -> Candidate | None:
     )
     rejected = useless(case, reject("shm", "shared memory is taken from the same RAM"), keep=("util_down",))
     settle = "free -h while it starts: how much the host has left"
-    return Candidate(84, text, case.line("driver_oom"), remedies, rejected, settle=settle)
+    return Candidate(Tier.COMPUTED, text, case.line("driver_oom"), remedies, rejected, settle=settle)
 
 
 RULE = Rule(

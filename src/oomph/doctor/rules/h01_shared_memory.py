@@ -19,7 +19,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -30,7 +30,7 @@ def match(case: Case) -> Candidate | None:
     if need and free is not None:
         text += f" {need} MiB were needed, {free} MiB were free."
     return Candidate(
-        100 if case.has("shm_full") else 85,
+        Tier.SAID if case.has("shm_full") else Tier.COMPUTED,
         text,
         case.line("shm_full", "bus_error"),
         (advice.host("docker run --ipc=host   (or --shm-size=16g)", rank=0),),

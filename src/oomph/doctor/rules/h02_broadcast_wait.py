@@ -19,14 +19,14 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
     if not case.has("broadcast_wait") or case.failed:
         return None
     return Candidate(
-        40,
+        Tier.POSSIBLE,
         "A process waits for a worker that is busy (compiling, loading, capturing) or dead; no memory is short.",
         case.line("broadcast_wait"),
         (advice.host("wait, or look for the worker that printed an error", rank=0),),

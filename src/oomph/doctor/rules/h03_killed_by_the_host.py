@@ -18,7 +18,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
 
 
@@ -33,7 +33,7 @@ def match(case: Case) -> Candidate | None:
             "of shared memory."
         )
     return Candidate(
-        70,
+        Tier.LIKELY,
         text,
         case.line("host_kill", "container_kill", "sigkill", "ray_kill"),
         (advice.host("raise the container's memory limit", "host memory", rank=2),),

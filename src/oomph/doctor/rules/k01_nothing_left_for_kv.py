@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
 
 
@@ -61,7 +61,7 @@ def match(case: Case) -> Candidate | None:
     ]
     why = "KV memory is at or below zero before the context length is looked at"
     return Candidate(
-        82,
+        Tier.COMPUTED,
         text,
         case.line("kv_none", "available_kv", "v0_terms", "weights"),
         tuple(remedies),

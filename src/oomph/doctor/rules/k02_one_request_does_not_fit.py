@@ -22,7 +22,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import gib
 
 
@@ -61,7 +61,7 @@ def match(case: Case) -> Candidate | None:
         remedies.append(advice.utilization(case, case.util + 0.05))
     remedies.append(advice.tensor_parallel(case))
     return Candidate(
-        92,
+        Tier.COMPUTED,
         text,
         case.line("kv_need", "kv_need_part", "available_kv"),
         tuple(remedies),
@@ -81,5 +81,6 @@ RULE = Rule(
     ("kv_check",),
     match,
     since="0.7.0",
+    dated=False,
     evidence=("kv_cache_utils.py:715 (0.21.0)",),
 )

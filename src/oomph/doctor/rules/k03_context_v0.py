@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
 
 
@@ -41,7 +41,7 @@ def match(case: Case) -> Candidate | None:
     if case.util < 0.95:
         remedies.append(advice.utilization(case, min(0.97, case.util + 0.05)))
     remedies.append(advice.kv_dtype())
-    return Candidate(100, text, case.line("kv_need_v0", "v0_blocks", "v0_terms"), tuple(remedies), useless(case))
+    return Candidate(Tier.SAID, text, case.line("kv_need_v0", "v0_blocks", "v0_terms"), tuple(remedies), useless(case))
 
 
 RULE = Rule(
@@ -50,5 +50,6 @@ RULE = Rule(
     ("kv_check",),
     match,
     until="0.11.0",
+    dated=False,
     evidence=("worker.py raise_if_cache_size_invalid (0.10.2)",),
 )

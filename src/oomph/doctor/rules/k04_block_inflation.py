@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -53,9 +53,15 @@ def match(case: Case) -> Candidate | None:
         rank=3,
     )
     notable = (block or 0) >= 1024 or (waste or 0) >= 5
-    score = 48 if case.failed and case.stage in ("kv_check", "kv_alloc") else 42 if notable and not case.failed else 30
+    tier = (
+        Tier.POSSIBLE
+        if case.failed and case.stage in ("kv_check", "kv_alloc")
+        else Tier.POSSIBLE
+        if notable and not case.failed
+        else Tier.REMARK
+    )
     return Candidate(
-        score,
+        tier,
         text.strip(),
         case.line("attention_block", "page_padding", "padding_layers"),
         (state, off),

@@ -21,7 +21,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
 from oomph.units import gib
 
 
@@ -69,7 +69,9 @@ def match(case: Case) -> Candidate | None:
             " the printed figure may look better, the capacity is worse",
         ),
     )
-    return Candidate(80, text, case.line("kv_tokens", "concurrency", "available_kv"), tuple(remedies), rejected)
+    return Candidate(
+        Tier.COMPUTED, text, case.line("kv_tokens", "concurrency", "available_kv"), tuple(remedies), rejected
+    )
 
 
 RULE = Rule(
@@ -79,5 +81,7 @@ RULE = Rule(
     match,
     failure=False,
     until="0.21.0",
+    dated=False,
+    plan_adds="pool",
     evidence=("kv_cache_utils.py:1300 (0.19.1)", "vllm PR 41069"),
 )

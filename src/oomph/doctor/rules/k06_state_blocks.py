@@ -19,7 +19,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -42,7 +42,7 @@ def match(case: Case) -> Candidate | None:
         rank=4,
     )
     return Candidate(
-        100,
+        Tier.SAID,
         text,
         (o.line,),
         (advice.sequences(nice), state),

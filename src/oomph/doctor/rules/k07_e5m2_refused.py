@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from oomph.doctor import advice
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -34,7 +34,9 @@ def match(case: Case) -> Candidate | None:
         "kv_auto", "--kv-cache-dtype auto", "flag", {"kv_cache_dtype": None}, costs="a 16-bit KV cache", rank=1
     )
     e4m3 = Rejected("kv_dtype", "--kv-cache-dtype fp8_e4m3", "below compute capability 8.9 Triton cannot compile it")
-    return Candidate(100 if case.failed else 40, text, (o.line,), (advice.upgrade("0.24.0"), auto), (e4m3,))
+    return Candidate(
+        Tier.SAID if case.failed else Tier.POSSIBLE, text, (o.line,), (advice.upgrade("0.24.0"), auto), (e4m3,)
+    )
 
 
 RULE = Rule(
@@ -43,5 +45,6 @@ RULE = Rule(
     ("other", "weights_load"),
     match,
     until="0.24.0",
+    dated=False,
     evidence=("attention.py:205 (0.32.0)", "vllm PR 45040"),
 )

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -38,7 +38,7 @@ def match(case: Case) -> Candidate | None:
     auto = Remedy(
         "kv_auto", "--kv-cache-dtype auto", "flag", {"kv_cache_dtype": None}, costs="a 16-bit KV cache", rank=2
     )
-    return Candidate(100, text, (o.line,), (e5, auto), (reject("util_down", "no memory is short"),))
+    return Candidate(Tier.SAID, text, (o.line,), (e5, auto), (reject("util_down", "no memory is short"),))
 
 
 RULE = Rule(

@@ -19,7 +19,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import GIB, gib, human
 
 
@@ -45,7 +45,7 @@ def match(case: Case) -> Candidate | None:
         rank=1,
     )
     return Candidate(
-        95,
+        Tier.SAID,
         text,
         (o.line, *case.line("torch_oom")),
         (smaller, advice.drop_flag("--kv-cache-memory-bytes", "measured again")),

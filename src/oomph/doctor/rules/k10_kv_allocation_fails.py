@@ -19,7 +19,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib, human
 
 
@@ -39,14 +39,16 @@ def match(case: Case) -> Candidate | None:
                 " full context, not by the budget."
             )
             return Candidate(
-                72,
+                Tier.LIKELY,
                 text,
                 case.line("torch_oom", "weights"),
                 (advice.sequences(16), advice.context(8192), advice.utilization(case, case.util - share)),
                 (),
             )
     remedies = (advice.utilization(case, case.util - share), advice.host("end what else runs on this GPU", rank=1))
-    return Candidate(80, text, case.line("torch_oom", "kv_tokens", "kv_alloc_failed"), remedies, useless(case))
+    return Candidate(
+        Tier.COMPUTED, text, case.line("torch_oom", "kv_tokens", "kv_alloc_failed"), remedies, useless(case)
+    )
 
 
 RULE = Rule(

@@ -21,7 +21,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
 
 
@@ -39,7 +39,7 @@ def match(case: Case) -> Candidate | None:
     if estimate := case.value("kv_need", "estimate"):
         remedies.append(advice.context(estimate // 16 * 16))
     return Candidate(
-        95,
+        Tier.SAID,
         text,
         case.line("hybrid_off", "kv_need"),
         tuple(remedies),

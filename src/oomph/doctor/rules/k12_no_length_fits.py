@@ -18,7 +18,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
 
 
@@ -32,7 +32,7 @@ def match(case: Case) -> Candidate | None:
     if case.util < 0.95:
         remedies.insert(0, advice.utilization(case, min(0.97, case.util + 0.05)))
     return Candidate(
-        100,
+        Tier.SAID,
         text,
         (o.line, *case.line("available_kv")),
         tuple(remedies),

@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -51,7 +51,7 @@ def match(case: Case) -> Candidate | None:
     if case.stage == "host_ram":
         remedies = [r for r in remedies if r.lever != "util_down"] or [advice.host("more host memory", rank=3)]
     return Candidate(
-        90 if case.stage == "host_ram" else 60,
+        Tier.COMPUTED if case.stage == "host_ram" else Tier.LIKELY,
         text,
         case.line("kv_connector", "args", "host_kill", "container_kill"),
         tuple(remedies),

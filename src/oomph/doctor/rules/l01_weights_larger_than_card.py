@@ -23,7 +23,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib, human
 
 
@@ -49,7 +49,7 @@ def match(case: Case) -> Candidate | None:
     if case.rebuilt.engine == "trtllm":
         remedies = remedies[:2]
     lines = case.line("load_oom", "tr_engine", "tr_oom", "torch_oom", "load_begin")
-    return Candidate(70 if case.memory else 50, text, lines, tuple(remedies), useless(case))
+    return Candidate(Tier.LIKELY if case.memory else Tier.POSSIBLE, text, lines, tuple(remedies), useless(case))
 
 
 def room(case: Case) -> str:
@@ -69,5 +69,6 @@ RULE = Rule(
     ("weights_load",),
     match,
     engines=("vllm", "sglang", "trtllm"),
+    plan_adds="weights",
     evidence=("gpu_model_runner.py:4950 (0.21.0)", "vllm PR 38553"),
 )

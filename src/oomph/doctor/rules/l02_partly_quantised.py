@@ -23,7 +23,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.doctor.rules.l01_weights_larger_than_card import room
 from oomph.units import GIB, gib, human
 
@@ -51,7 +51,7 @@ def match(case: Case) -> Candidate | None:
     allocated, params = case.oom_value("allocated"), case.params
     if allocated is None or not params:
         return Candidate(
-            60,
+            Tier.LIKELY,
             "The checkpoint is quantised, but which of its modules are is not in the log.",
             case.line("nvfp4", "torch_oom"),
             settle="oomph inspect MODEL shows the bytes by dtype",
@@ -93,7 +93,7 @@ def match(case: Case) -> Candidate | None:
         advice.tensor_parallel(case),
         advice.offload(case, 3 * GIB),
     )
-    return Candidate(90, text, case.line("nvfp4", "load_oom", "torch_oom"), remedies, rejected)
+    return Candidate(Tier.COMPUTED, text, case.line("nvfp4", "load_oom", "torch_oom"), remedies, rejected)
 
 
 RULE = Rule(
@@ -101,5 +101,6 @@ RULE = Rule(
     "Only a part of this 4-bit checkpoint is 4-bit",
     ("weights_load",),
     match,
+    plan_adds="weights",
     evidence=("modelopt.py:146 is_layer_excluded (0.21.0)", "vllm issue 40291"),
 )

@@ -21,7 +21,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
 
 
@@ -47,7 +47,7 @@ def match(case: Case) -> Candidate | None:
         advice.upgrade("0.16.0", "an upgrade; layers are then converted one at a time"),
         advice.tensor_parallel(case),
     )
-    return Candidate(88, text, case.line("engine_config", "args", "torch_oom"), remedies, useless(case))
+    return Candidate(Tier.COMPUTED, text, case.line("engine_config", "args", "torch_oom"), remedies, useless(case))
 
 
 RULE = Rule(
@@ -56,5 +56,6 @@ RULE = Rule(
     ("weights_load",),
     match,
     until="0.16.0",
+    dated=False,
     evidence=("vllm PR 31914", "vllm issue 32773"),
 )

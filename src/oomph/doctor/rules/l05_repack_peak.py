@@ -21,7 +21,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import human
 
 
@@ -39,7 +39,7 @@ def match(case: Case) -> Candidate | None:
         advice.tensor_parallel(case),
         advice.offload(case),
     )
-    return Candidate(93, text, case.line("load_files_done", "torch_oom"), remedies, useless(case))
+    return Candidate(Tier.COMPUTED, text, case.line("load_files_done", "torch_oom"), remedies, useless(case))
 
 
 RULE = Rule(

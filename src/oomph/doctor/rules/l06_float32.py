@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import gib
 
 
@@ -38,7 +38,7 @@ def match(case: Case) -> Candidate | None:
         "dtype", "--dtype bfloat16", "flag", {"dtype": "bfloat16"}, costs="none for nearly all models", rank=0
     )
     return Candidate(
-        94,
+        Tier.COMPUTED,
         text,
         case.line("engine_config", "args"),
         (half,),

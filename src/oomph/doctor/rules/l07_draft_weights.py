@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
 
 
@@ -40,7 +40,7 @@ def match(case: Case) -> Candidate | None:
         advice.tensor_parallel(case),
     )
     rejected = useless(case, reject("spec_tokens", "the number of drafted tokens does not change the draft's weights"))
-    return Candidate(92, text, case.line("draft_load", "draft_shares", "torch_oom"), remedies, rejected)
+    return Candidate(Tier.COMPUTED, text, case.line("draft_load", "draft_shares", "torch_oom"), remedies, rejected)
 
 
 RULE = Rule(

@@ -17,7 +17,7 @@ Evidence: config/model.py:1546 (0.32.0), distributed/utils.py:54.
 from __future__ import annotations
 
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -54,7 +54,7 @@ def match(case: Case) -> Candidate | None:
             rank=3,
         ),
     )
-    return Candidate(100, text, (o.line,), remedies)
+    return Candidate(Tier.SAID, text, (o.line,), remedies)
 
 
 RULE = Rule(

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -39,7 +39,7 @@ def match(case: Case) -> Candidate | None:
         rank=2,
     )
     return Candidate(
-        94,
+        Tier.COMPUTED,
         text,
         case.line("kv_need", "kv_none", "args"),
         (split,),
@@ -48,5 +48,10 @@ def match(case: Case) -> Candidate | None:
 
 
 RULE = Rule(
-    "L09", "More ranks than KV heads: KV is replicated", ("kv_check",), match, evidence=("QKVParallelLinear (0.21.0)",)
+    "L09",
+    "More ranks than KV heads: KV is replicated",
+    ("kv_check",),
+    match,
+    over=("K02",),
+    evidence=("QKVParallelLinear (0.21.0)",),
 )

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -48,7 +48,9 @@ def match(case: Case) -> Candidate | None:
     remedies.append(
         Remedy("lora_sharded", "--fully-sharded-loras", "flag", {"fully_sharded_loras": True}, costs="none", rank=1)
     )
-    return Candidate(92 if sure else 65, text, case.line("args", "torch_oom"), tuple(remedies), useless(case))
+    return Candidate(
+        Tier.COMPUTED if sure else Tier.LIKELY, text, case.line("args", "torch_oom"), tuple(remedies), useless(case)
+    )
 
 
 RULE = Rule(

@@ -21,7 +21,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import GIB, gib
 
 
@@ -72,7 +72,7 @@ def match(case: Case) -> Candidate | None:
             )
         )
     return Candidate(
-        88,
+        Tier.COMPUTED,
         text,
         case.line("host_kill", "container_kill", "sigkill", "ray_kill", "mmap_failed", "offloaded"),
         tuple(remedies),

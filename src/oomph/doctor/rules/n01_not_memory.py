@@ -21,8 +21,8 @@ import re
 
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
-from oomph.doctor.stages import WEAK
+from oomph.doctor.meanings import WEAK
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.ir.observation import Observation
 
 # words behind which memory may hide; an illegal access is a wrong address, not a lack
@@ -45,7 +45,7 @@ def match(case: Case) -> Candidate | None:
         return None
     o, said = found
     text = f"What ended this run is {said[:300].rstrip('. ')}. No line of this log speaks of a lack of memory."
-    return Candidate(96, text, (o.line,), (), (reject("gpu_flags", "memory is not what it failed of"),))
+    return Candidate(Tier.SAID, text, (o.line,), (), (reject("gpu_flags", "memory is not what it failed of"),))
 
 
 def _said(o: Observation) -> str:

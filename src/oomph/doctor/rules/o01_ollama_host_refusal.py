@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from oomph.doctor import advice
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
 from oomph.units import gib
 
 
@@ -29,7 +29,7 @@ def match(case: Case) -> Candidate | None:
     text = f"The part of the model that stays on the CPU needs {gib(need)}"
     text += f", {gib(free)} are free." if free else "."
     return Candidate(
-        100,
+        Tier.SAID,
         text,
         (o.line,),
         (

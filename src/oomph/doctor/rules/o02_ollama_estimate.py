@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from oomph.doctor import advice
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import gib
 
 
@@ -40,8 +40,8 @@ def match(case: Case) -> Candidate | None:
         advice.env("OLLAMA_NUM_PARALLEL", "1", "one request at a time", rank=1),
         advice.env("OLLAMA_GPU_OVERHEAD", "1073741824", "bytes; fewer layers on the GPU", rank=3),
     ]
-    score = 94 if died and (kv or parallel) else 78
-    return Candidate(score, text, case.line("ol_runner_died", "ol_offload", "lc_kv_cells"), tuple(remedies), ())
+    tier = Tier.COMPUTED if died and (kv or parallel) else Tier.LIKELY
+    return Candidate(tier, text, case.line("ol_runner_died", "ol_offload", "lc_kv_cells"), tuple(remedies), ())
 
 
 RULE = Rule(
@@ -50,5 +50,9 @@ RULE = Rule(
     ("kv_alloc", "weights_load"),
     match,
     engines=("ollama",),
+    over=(
+        "B01",
+        "B02",
+    ),
     evidence=("ollama issue 9181",),
 )

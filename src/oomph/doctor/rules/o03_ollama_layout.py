@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from oomph.doctor import advice
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
 from oomph.units import gib
 
 
@@ -43,7 +43,7 @@ def match(case: Case) -> Candidate | None:
     if given is not None:
         remedies.insert(0, Remedy("num_gpu", "without num_gpu", "flag", costs="Ollama chooses the layers", rank=0))
     rejected = (Rejected("layers", "a higher num_gpu", "the placement that was tried is too large already"),)
-    return Candidate(95, text, case.line("ol_layout", "ol_backoff", "ol_gpu"), tuple(remedies), rejected)
+    return Candidate(Tier.SAID, text, case.line("ol_layout", "ol_backoff", "ol_gpu"), tuple(remedies), rejected)
 
 
 RULE = Rule(

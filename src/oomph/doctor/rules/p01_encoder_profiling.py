@@ -22,7 +22,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import human
 
 TOWER = (
@@ -70,7 +70,7 @@ def match(case: Case) -> Candidate | None:
         ),
     )
     return Candidate(
-        90 if inside or worst else 78,
+        Tier.COMPUTED if inside or worst else Tier.LIKELY,
         text,
         case.line("encoder_budget", "mm_worst_case", "torch_oom"),
         remedies,

@@ -18,7 +18,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import GIB, gib
 
 
@@ -41,7 +41,9 @@ def match(case: Case) -> Candidate | None:
         costs="none, where the GPU has it",
         rank=0,
     )
-    return Candidate(93, text, case.line("torch_oom", "encoder_budget"), (backend, advice.mm_limit()), useless(case))
+    return Candidate(
+        Tier.COMPUTED, text, case.line("torch_oom", "encoder_budget"), (backend, advice.mm_limit()), useless(case)
+    )
 
 
 RULE = Rule(
@@ -49,5 +51,6 @@ RULE = Rule(
     "Quadratic attention in the vision tower",
     ("profile_run", "runtime_request"),
     match,
+    over=("P01",),
     evidence=("gpustack issue 4963",),
 )

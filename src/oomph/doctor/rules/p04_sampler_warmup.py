@@ -21,7 +21,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import human
 
 
@@ -50,7 +50,11 @@ def match(case: Case) -> Candidate | None:
         reject("kv_dtype", "the sampler's buffers are sequences x vocabulary"),
     )
     return Candidate(
-        100 if said else 82, text, case.line("sampler_oom", "torch_oom", "graphs"), tuple(remedies), rejected
+        Tier.SAID if said else Tier.COMPUTED,
+        text,
+        case.line("sampler_oom", "torch_oom", "graphs"),
+        tuple(remedies),
+        rejected,
     )
 
 

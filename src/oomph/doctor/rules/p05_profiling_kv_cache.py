@@ -26,7 +26,7 @@ from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.ledger import number
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, MIB, gib
 
 
@@ -71,7 +71,7 @@ def match(case: Case) -> Candidate | None:
     ]
     rejected = [reject("no_spec", "without the draft the blocks are as many and nearly as large")] if case.spec else []
     return Candidate(
-        98,
+        Tier.SAID,
         text,
         case.line("blocks_override", "torch_oom", "padding_layers", "weights"),
         tuple(remedies),
@@ -105,5 +105,6 @@ RULE = Rule(
     ("cudagraph_profile",),
     match,
     since="0.18.0",
+    dated=False,
     evidence=("gpu_model_runner.py:5800 (0.19.1)", "vllm PR 48483"),
 )

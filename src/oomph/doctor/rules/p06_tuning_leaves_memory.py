@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
 
 
@@ -42,7 +42,7 @@ def match(case: Case) -> Candidate | None:
         reject("empty_cache", "the memory is the driver's, not PyTorch's"),
     )
     return Candidate(
-        (84 if context > 3 * GIB else 76) if tuned else 55,
+        (Tier.COMPUTED if context > 3 * GIB else Tier.LIKELY) if tuned else Tier.POSSIBLE,
         text,
         case.line("torch_oom", "warmup_run"),
         remedies,
@@ -57,5 +57,6 @@ RULE = Rule(
     ("profile_run", "kv_alloc", "cudagraph_capture", "kv_check", "cudagraph_profile"),
     match,
     since="0.18.0",
+    over=("C01",),
     evidence=("vllm issue 36973", "vllm PR 38343"),
 )

@@ -21,7 +21,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib, human
 
 WORDS = (
@@ -71,7 +71,7 @@ def match(case: Case) -> Candidate | None:
         reject("max_model_len", "the peak follows the prefill chunk, not the context limit"),
     )
     return Candidate(
-        88 if named else 50 if case.death.basis == "guess" else 62,
+        Tier.COMPUTED if named else Tier.POSSIBLE if case.death.basis == "guess" else Tier.LIKELY,
         text,
         case.line("torch_oom", "stats", "frame")[:3],
         tuple(remedies),
@@ -85,5 +85,6 @@ RULE = Rule(
     "A real prompt needs more than the profiling run showed",
     ("runtime_request", "profile_run"),
     match,
+    over=("R08",),
     evidence=("vllm issue 52872", "vllm PR 53222"),
 )

@@ -18,7 +18,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -27,7 +27,7 @@ def match(case: Case) -> Candidate | None:
         return None
     n = case.value("pooler_oom", "requests") or 256
     text = f"The pooler ({o.values.get('task')}) ran out of memory with {n} dummy requests in the profiling run."
-    return Candidate(100, text, (o.line,), (advice.sequences(max(1, n // 4)), advice.batch(2048)), useless(case))
+    return Candidate(Tier.SAID, text, (o.line,), (advice.sequences(max(1, n // 4)), advice.batch(2048)), useless(case))
 
 
 RULE = Rule(

@@ -19,7 +19,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
 
 _REMEDIES = (
@@ -32,7 +32,7 @@ def match(case: Case) -> Candidate | None:
     context = case.account.get("context") or 0
     if case.failed and case.death.kind == "nccl_oom":
         text = "NCCL itself could not get memory: its buffers are allocated outside of PyTorch, beside all the rest."
-        return Candidate(85, text, case.line("nccl_oom"), _REMEDIES, useless(case))
+        return Candidate(Tier.COMPUTED, text, case.line("nccl_oom"), _REMEDIES, useless(case))
     if not case.failed or case.tp < 2 or context < 1.5 * GIB or case.oom is None:
         return None
     text = (
@@ -41,7 +41,7 @@ def match(case: Case) -> Candidate | None:
         " (NCCL channels, all-reduce and all-to-all buffers)."
     )
     return Candidate(
-        80 if context > 3 * GIB else 58,
+        Tier.COMPUTED if context > 3 * GIB else Tier.POSSIBLE,
         text,
         case.line("nccl", "torch_oom"),
         _REMEDIES,

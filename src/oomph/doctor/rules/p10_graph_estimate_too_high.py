@@ -22,7 +22,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
 
 
@@ -39,7 +39,7 @@ def match(case: Case) -> Candidate | None:
             f" was made {gib(-estimate)} too large. The next allocation may fail."
         )
         return Candidate(
-            70,
+            Tier.LIKELY,
             text,
             case.line("graph_estimate"),
             (advice.utilization(case, case.util - 0.08),),
@@ -54,14 +54,14 @@ def match(case: Case) -> Candidate | None:
             "share a pool, so"
             " the real figure is often a fraction of that."
         )
-        score = 84
+        tier = Tier.COMPUTED
     elif actual is not None and estimate - actual > max(GIB // 2, actual):
         text = (
             f"{gib(estimate)} were held back for CUDA graphs, {gib(actual)} were used: {gib(estimate - actual)} "
             "more could be KV"
             " cache."
         )
-        score = 64
+        tier = Tier.LIKELY
     else:
         return None
     off = advice.env(
@@ -73,7 +73,7 @@ def match(case: Case) -> Candidate | None:
     )
     kv = case.value("available_kv", "available") or have or 0
     remedies = (off, advice.kv_bytes(kv + (estimate - (actual or estimate // 4))), advice.capture(64))
-    return Candidate(score, text, case.line("graph_pool", "graph_estimate", "kv_need"), remedies, useless(case))
+    return Candidate(tier, text, case.line("graph_pool", "graph_estimate", "kv_need"), remedies, useless(case))
 
 
 RULE = Rule(
@@ -83,5 +83,6 @@ RULE = Rule(
     match,
     failure=False,
     since="0.18.0",
+    dated=False,
     evidence=("vllm issue 50780", "vllm issue 45178"),
 )

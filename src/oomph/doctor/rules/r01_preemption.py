@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -48,7 +48,7 @@ def match(case: Case) -> Candidate | None:
     if running > 1:
         remedies.insert(0, advice.sequences(max(1, int(times or running * 0.7))))
     return Candidate(
-        75,
+        Tier.LIKELY,
         text,
         case.line("stats", "preempted"),
         tuple(remedies),

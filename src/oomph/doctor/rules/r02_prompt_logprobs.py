@@ -19,7 +19,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import human
 
 
@@ -36,7 +36,7 @@ def match(case: Case) -> Candidate | None:
     if tried:
         text += f" {human(tried)} were missing."
     return Candidate(
-        95,
+        Tier.SAID,
         text,
         case.line("torch_oom", "prompt_logprobs"),
         (advice.batch(512), advice.utilization(case, case.util - 0.05)),

@@ -19,7 +19,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -32,7 +32,7 @@ def match(case: Case) -> Candidate | None:
         " used one drafted token each."
     )
     return Candidate(
-        94,
+        Tier.COMPUTED,
         text,
         case.line("torch_oom"),
         (advice.sequences(max(1, (seqs or 256) // 2)), advice.utilization(case, case.util - 0.03)),

@@ -18,7 +18,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -31,7 +31,7 @@ def match(case: Case) -> Candidate | None:
         "the rest."
     )
     return Candidate(
-        90,
+        Tier.COMPUTED,
         text,
         case.line("triton_oom", "torch_oom"),
         (advice.upgrade("0.18.0"), advice.utilization(case, case.util - 0.05)),
@@ -45,5 +45,6 @@ RULE = Rule(
     ("runtime_request",),
     match,
     until="0.18.0",
+    dated=False,
     evidence=("vllm PR 36599",),
 )

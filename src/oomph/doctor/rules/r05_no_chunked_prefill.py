@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -39,7 +39,9 @@ def match(case: Case) -> Candidate | None:
         costs="long prompts in more steps",
         rank=0,
     )
-    return Candidate(85, text, case.line("chunked_off", "torch_oom"), (on,), useless(case, keep=("max_model_len",)))
+    return Candidate(
+        Tier.COMPUTED, text, case.line("chunked_off", "torch_oom"), (on,), useless(case, keep=("max_model_len",))
+    )
 
 
 RULE = Rule(

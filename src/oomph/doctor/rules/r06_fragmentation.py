@@ -19,7 +19,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import human
 
 
@@ -40,7 +40,9 @@ def match(case: Case) -> Candidate | None:
         ),
         advice.utilization(case, case.util - 0.02),
     )
-    return Candidate(86, text, case.line("torch_oom"), remedies, useless(case, keep=("expandable", "util_down")))
+    return Candidate(
+        Tier.COMPUTED, text, case.line("torch_oom"), remedies, useless(case, keep=("expandable", "util_down"))
+    )
 
 
 RULE = Rule(

@@ -18,7 +18,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import gib
 
 
@@ -40,7 +40,7 @@ def match(case: Case) -> Candidate | None:
         rank=2,
     )
     return Candidate(
-        86,
+        Tier.COMPUTED,
         text,
         case.line("rss", "host_kill", "container_kill", "sigkill", "stats"),
         (cache, advice.host("restart the server at intervals, and try another release", rank=3)),

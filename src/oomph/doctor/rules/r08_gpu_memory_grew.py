@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
 
 
@@ -29,16 +29,16 @@ def match(case: Case) -> Candidate | None:
         return None
     total, others = case.total, case.account.get("others") or 0
     in_use = case.oom_value("in_use") or 0
-    score = 45
+    tier = Tier.POSSIBLE
     text = "The engine was serving; memory that was free at the start no longer is."
     if total and others > GIB // 2:
         text += f" Other processes hold {gib(others)} of {gib(total)}."
-        score = 78
+        tier = Tier.COMPUTED
     elif total and in_use > case.util * total + GIB:
         text += f" This process holds {gib(in_use)}, above its {case.util:g} x {gib(total)}."
-        score = 66
+        tier = Tier.LIKELY
     return Candidate(
-        score,
+        tier,
         text,
         case.line("torch_oom"),
         (advice.utilization(case, case.util - 0.05), advice.host("keep other processes off this GPU", rank=1)),

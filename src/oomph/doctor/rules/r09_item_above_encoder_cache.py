@@ -18,7 +18,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -38,7 +38,7 @@ def match(case: Case) -> Candidate | None:
         rank=2,
     )
     return Candidate(
-        100,
+        Tier.SAID,
         text,
         (o.line,),
         (larger, advice.host("send a smaller image or a shorter video", rank=1)),

@@ -19,7 +19,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -37,7 +37,7 @@ def match(case: Case) -> Candidate | None:
         " the KV cache is used: admission charges sliding-window layers with the whole prompt in this release."
     )
     return Candidate(
-        72,
+        Tier.LIKELY,
         text,
         tuple(o.line for o in stuck[:3]),
         (advice.upgrade("0.21.0"),),
@@ -52,5 +52,6 @@ RULE = Rule(
     match,
     failure=False,
     until="0.21.0",
+    dated=False,
     evidence=("vllm PR 40946",),
 )

@@ -19,7 +19,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
 
 
@@ -30,7 +30,7 @@ def match(case: Case) -> Candidate | None:
             advice.host("free the card before resume_memory_occupation", rank=0),
             advice.host("resume the weights first, the KV cache when the trainer has let go (tags)", rank=1),
         )
-        return Candidate(96, text, case.line("sg_resume_oom"), remedies)
+        return Candidate(Tier.SAID, text, case.line("sg_resume_oom"), remedies)
     if not case.has("cumem_oom") and not (case.failed and case.in_traceback("wake_up", "create_and_map")):
         return None
     freed, kept = case.value("slept", "freed"), case.value("slept", "kept")
@@ -38,7 +38,7 @@ def match(case: Case) -> Candidate | None:
     if freed is not None:
         text += f" It had given back {gib(freed)}" + (f" and kept {gib(kept)}." if kept is not None else ".")
     return Candidate(
-        96,
+        Tier.SAID,
         text,
         case.line("cumem_oom", "slept", "torch_oom"),
         (

@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -28,7 +28,7 @@ def match(case: Case) -> Candidate | None:
     if o is None:
         return None
     return Candidate(
-        100,
+        Tier.SAID,
         "A second engine was started in the process of the first; the allocator of sleep mode exists once.",
         (o.line,),
         (

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from oomph.doctor import advice
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.doctor.stages import milestone
 
 
@@ -38,7 +38,7 @@ def match(case: Case) -> Candidate | None:
     if reached:
         text += f" The log had got to stage {reached}."
     return Candidate(
-        22,
+        Tier.REMARK,
         text,
         case.line("secondary", "engine_failed", "engine_dead"),
         (advice.host("give the whole log from the first line, with every worker's lines", rank=0),),
@@ -62,5 +62,6 @@ RULE = Rule(
         "runtime_request",
     ),
     match,
+    names_cause=False,
     evidence=("v1/engine/utils.py:1432 (0.32.0)",),
 )

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from oomph.doctor import advice
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -26,7 +26,7 @@ def match(case: Case) -> Candidate | None:
         return None
     more = Remedy("swap_v0", "--swap-space 16", "flag", {"swap_space": 16}, costs="host memory; V0 only", rank=1)
     return Candidate(
-        100,
+        Tier.SAID,
         "The V0 engine swaps the blocks of parallel answers to host memory, and that space is full.",
         (o.line,),
         (more, advice.upgrade("0.11.0", "V1 recomputes instead")),

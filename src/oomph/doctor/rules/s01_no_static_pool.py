@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import gib
 
 
@@ -50,7 +50,7 @@ def match(case: Case) -> Candidate | None:
         rank=1,
     )
     return Candidate(
-        100,
+        Tier.SAID,
         text,
         (o.line, *case.line("sg_weights")),
         (up, advice.checkpoint(case), advice.tensor_parallel(case)),

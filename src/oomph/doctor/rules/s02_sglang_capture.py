@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import gib, human
 
 
@@ -53,7 +53,7 @@ def match(case: Case) -> Candidate | None:
         Remedy("eager", "--disable-cuda-graph", "flag", {"disable_cuda_graph": True}, costs="slower decoding", rank=6),
     )
     return Candidate(
-        97 if case.has("sg_capture_failed") else 90 if case.memory else 45,
+        Tier.SAID if case.has("sg_capture_failed") else Tier.COMPUTED if case.memory else Tier.POSSIBLE,
         text,
         case.line("sg_capture_failed", "sg_capture_begin", "torch_oom"),
         remedies,

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import human
 
 
@@ -60,7 +60,9 @@ def match(case: Case) -> Candidate | None:
     rejected = (reject("fraction_up", "prefill buffers live outside of the static share"),)
     if unsaid and not oom and not retract:
         text = "A forward pass failed while serving; what it needs lives outside of the static share."
-        return Candidate(45, text, case.line("sg_exception", "frame")[:2], (chunk, lower, requests), rejected)
+        return Candidate(
+            Tier.POSSIBLE, text, case.line("sg_exception", "frame")[:2], (chunk, lower, requests), rejected
+        )
     if oom:
         tried = case.oom_value("tried")
         text = "A buffer outside of the static share did not fit" + (f": {human(tried)}." if tried else ".")
@@ -76,11 +78,11 @@ def match(case: Case) -> Candidate | None:
                 costs="shorter requests",
                 rank=2,
             )
-            return Candidate(70, text, case.line("torch_oom"), (length, lower), rejected)
-        return Candidate(75, text, case.line("torch_oom", "sg_ready"), (chunk, lower, requests), rejected)
+            return Candidate(Tier.LIKELY, text, case.line("torch_oom"), (length, lower), rejected)
+        return Candidate(Tier.LIKELY, text, case.line("torch_oom", "sg_ready"), (chunk, lower, requests), rejected)
     text = "The token pool is full and requests are retracted: they run again later. Slow, but no failure."
     return Candidate(
-        70,
+        Tier.LIKELY,
         text,
         case.line("sg_retract", "sg_pool_full", "sg_no_slots"),
         (requests,),

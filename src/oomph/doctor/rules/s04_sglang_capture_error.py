@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.doctor.rules.s02_sglang_capture import other_reason
 
 
@@ -37,7 +37,7 @@ def match(case: Case) -> Candidate | None:
     backend = Remedy("backend", "another --attention-backend", "flag", costs="other kernels", rank=1)
     no = "memory is not what it failed of"
     return Candidate(
-        97,
+        Tier.SAID,
         text,
         case.line("sg_capture_failed"),
         (backend, eager),

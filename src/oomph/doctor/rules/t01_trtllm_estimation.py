@@ -18,7 +18,7 @@ Evidence: TensorRT-LLM _util.py KvCacheCreator; TensorRT-LLM PR 5933.
 from __future__ import annotations
 
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
 from oomph.units import gib, human
 
 
@@ -38,7 +38,7 @@ def match(case: Case) -> Candidate | None:
     )
     why = "the fraction is taken of what is left after this run"
     rejected = (Rejected("fraction_down", "a lower free_gpu_memory_fraction", why),)
-    return Candidate(78, text, case.line("tr_weights", "torch_oom", "tr_oom"), remedies, rejected)
+    return Candidate(Tier.LIKELY, text, case.line("tr_weights", "torch_oom", "tr_oom"), remedies, rejected)
 
 
 RULE = Rule(

@@ -20,7 +20,7 @@ Evidence: TensorRT-LLM kvCacheManager; TensorRT-LLM PR 18669.
 from __future__ import annotations
 
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
 from oomph.units import gib
 
 
@@ -29,7 +29,7 @@ def match(case: Case) -> Candidate | None:
     if case.has("tr_no_sequence"):
         text = "Not one sequence of the full length fits into the KV pool" + (f" of {gib(kv)}." if kv else ".")
         shorter = Remedy("context", "--max_seq_len 8192", "flag", costs="shorter requests", rank=1)
-        return Candidate(98, text, case.line("tr_no_sequence", "tr_kv"), (shorter,))
+        return Candidate(Tier.SAID, text, case.line("tr_no_sequence", "tr_kv"), (shorter,))
     served = case.before("tr_budget", "tr_kv") or case.stage in ("kv_alloc", "runtime_request")
     if not case.failed or not served or case.has("tr_component") or not (case.memory or case.has("tr_oom", "tr_late")):
         return None
@@ -44,7 +44,9 @@ def match(case: Case) -> Candidate | None:
     change = f"--kv_cache_free_gpu_memory_fraction {down:g}"
     remedies = (Remedy("fraction_down", change, "flag", costs="less KV cache", rank=1),)
     rejected = (Rejected("max_num_seqs", "a smaller max_batch_size alone", "the pool keeps its size"),)
-    return Candidate(82, text, case.line("tr_budget", "tr_kv", "torch_oom", "tr_oom", "tr_late"), remedies, rejected)
+    return Candidate(
+        Tier.COMPUTED, text, case.line("tr_budget", "tr_kv", "torch_oom", "tr_oom", "tr_late"), remedies, rejected
+    )
 
 
 RULE = Rule(

@@ -21,7 +21,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.case import Case
 from oomph.doctor.ledger import number
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
 from oomph.ir.observation import Observation
 from oomph.units import GIB, gib
 
@@ -54,7 +54,9 @@ def match(case: Case) -> Candidate | None:
         remedies = (advice.checkpoint(case), _TOKENS)
         why = "the KV cache is sized after the model is there"
         rejected = (Rejected("fraction_down", "a lower free_gpu_memory_fraction", why),)
-    return Candidate(100, text, case.line("tr_component", "tr_total", "tr_free", "tr_executor"), remedies, rejected)
+    return Candidate(
+        Tier.SAID, text, case.line("tr_component", "tr_total", "tr_free", "tr_executor"), remedies, rejected
+    )
 
 
 RULE = Rule(

@@ -18,7 +18,7 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rule
+from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -26,7 +26,7 @@ def match(case: Case) -> Candidate | None:
     if o is None:
         return None
     return Candidate(
-        100,
+        Tier.SAID,
         "--swap-space is gone since 0.18; in V1 it never did anything.",
         (o.line,),
         (advice.drop_flag("--swap-space", "none: it did nothing", "swap_drop", 0),),
@@ -34,4 +34,12 @@ def match(case: Case) -> Candidate | None:
     )
 
 
-RULE = Rule("X01", "--swap-space no longer exists", ("other",), match, since="0.18.0", evidence=("vllm PR 36216",))
+RULE = Rule(
+    "X01",
+    "--swap-space no longer exists",
+    ("other",),
+    match,
+    since="0.18.0",
+    dated=False,
+    evidence=("vllm PR 36216",),
+)

@@ -1,0 +1,177 @@
+"""A case -> its explanation: the cause from the best rule, its remedies, the lines it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from oomph.doctor.case import Case
+from oomph.doctor.explanation import Cause, EngineInfo, Evidence, Explanation, Possible
+from oomph.doctor.inferred import Inferred, inferred
+from oomph.doctor.meanings import WEAK
+from oomph.doctor.rank import Ranked, candidates, undecided
+from oomph.doctor.rule import SURE, Rejected, Remedy, Tier
+from oomph.doctor.serving import summary
+from oomph.logs.deployment import Rebuilt, render
+
+# where the reason stands that a log without it has lost; Python engines end a traceback with it
+REASON = {
+    "llamacpp": 'the lines before the process ended, from "load_tensors:" on (-lv 4 prints more)',
+    "ollama": "Ollama's own log (journalctl -u ollama, server.log): the runner's lines before it ended",
+}
+
+
+def explain_case(case: Case) -> Explanation:
+    engine = case.rebuilt.engine or "vllm"
+    ranked = candidates(case, engine)
+    best = ranked[0] if ranked else None
+    cause = _cause(case, best)
+    remedies, rejected = _advice(case, ranked)
+    near = [pair for pair in ranked[1:5] if best and _near(best, pair)]
+    notes = list(case.notes)
+    if not case.rebuilt.engine:
+        notes.append("no line names the engine; taken for vLLM")
+    guess = inferred(case) if case.failed or cause.id == "none" else Inferred()  # a rule has said what it is about
+    likely = None if case.failed else guess.stage  # said to be inferred by stage_basis, and never a failure
+    return Explanation(
+        EngineInfo(engine, case.rebuilt.version, case.rebuilt.version_from),
+        case.failed,
+        likely or case.death.stage,
+        cause,
+        case.account.entries,
+        case.account.unaccounted,
+        remedies,
+        rejected,
+        _evidence(case, best),
+        tuple(Possible(r.id, r.title, int(c.tier), c.text, c.settle, c.tier.name.lower()) for r, c in near),
+        _settle(case, engine, cause, ranked),
+        "inferred" if likely else case.death.basis,
+        case.rebuilt.model,
+        render(case.rebuilt.model, case.rebuilt.flags, case.rebuilt.environment) if engine == "vllm" else "",
+        case.total or 0,
+        tuple(notes),
+        guess.stage,
+        guess.reason,
+    )
+
+
+def _near(best: Ranked, other: Ranked) -> bool:
+    """Not far behind: the same tier, or the next one."""
+    tiers = sorted(Tier)
+    return tiers.index(other[1].tier) >= tiers.index(best[1].tier) - 1
+
+
+def _settle(case: Case, engine: str, cause: Cause, ranked: Sequence[Ranked]) -> str:
+    """What would decide: whether it failed at all, what of, or which of two."""
+    if case.failed is None:
+        return case.death.settle
+    if cause.id == "unknown":
+        return REASON.get(engine, "the last line of the first traceback: the exception and its message")
+    if not ranked or cause.id == "none":
+        return ""
+    open_question = ranked[0][1].tier < SURE or any(undecided(ranked[0], other) for other in ranked[1:2])
+    return ranked[0][1].settle if open_question else ""
+
+
+def _cause(case: Case, best: Ranked | None) -> Cause:
+    if best is not None and (case.failed or best[1].tier >= Tier.POSSIBLE):
+        rule, candidate = best
+        sure, text = candidate.tier >= SURE, candidate.text
+        unsaid = case.failed and case.death.kind in WEAK and not case.memory and candidate.tier < Tier.SAID
+        if unsaid and rule.names_cause:
+            sure, text = False, f"The error itself is not in this part of the log. If it was memory: {text}"
+        return Cause(rule.id, rule.title, text, sure, int(candidate.tier), candidate.tier.name.lower())
+    if case.failed:
+        text = f"Something failed, but what is in this log does not say why.{_quoted(case)}"
+        return Cause("unknown", "The cause is not in this log", text, False)
+    if case.failed is None:
+        text = f"There is a sign of an error, and nothing that says whether the run went on.{_quoted(case)}"
+        return Cause("unclear", "This text does not tell whether it failed", text, False)
+    return Cause("none", "Nothing failed", _healthy(case))
+
+
+def _quoted(case: Case) -> str:
+    quote = case.death.quote.strip()[:240].rstrip(".:, ")
+    return f' The line that speaks of it: "{quote}".' if quote else ""
+
+
+def _healthy(case: Case) -> str:
+    """Where the memory went in a run that did not fail."""
+    from oomph.units import gib
+
+    known = [f"{e.term} {gib(e.bytes)}" for e in case.account.entries if e.bytes]
+    text = f"Nothing failed in this log. It shows {', '.join(known)}." if known else "Nothing failed in this log."
+    text += summary(case)
+    tokens, times = case.value("kv_tokens", "tokens"), case.real("concurrency", "concurrency")
+    length = case.value("concurrency", "max_model_len")
+    if times and length:
+        text += f" The KV cache holds about {int(times * length):,} tokens: {times:g} requests of {length:,}."
+    elif tokens:
+        text += f" The KV cache holds {tokens:,} tokens."
+    unused = _unused(case)
+    if unused:
+        text += unused
+    stage = case.death.stage
+    if stage and stage not in ("runtime_request", "kv_alloc", "sampler_warmup") and not inferred(case).reason:
+        text += f" The log ends in stage {stage}."
+    return text
+
+
+def _unused(case: Case) -> str:
+    """What the budget leaves of a card that nobody else uses."""
+    from oomph.units import GIB, gib
+
+    free, total = case.value("ledger", "free"), case.value("ledger", "total")
+    if not free or not total or not case.account.util:
+        return ""
+    most = min(0.95, int((free - 0.5 * GIB) / total * 100) / 100)
+    more = round((most - case.util) * total)
+    if more < GIB:
+        return ""
+    outside = gib(total - round(case.util * total))
+    return f" {outside} are outside of the budget: --gpu-memory-utilization {most} gives the KV cache {gib(more)} more."
+
+
+def _advice(case: Case, ranked: Sequence[Ranked]) -> tuple[tuple[Remedy, ...], tuple[Rejected, ...]]:
+    """The best candidate's remedies, the cheapest first; nothing that the case rejects."""
+    if not ranked or (not case.failed and ranked[0][1].tier < Tier.POSSIBLE):
+        return (), ()
+    best = ranked[0][1]
+    rejected = list(best.rejected)
+    own = {r.lever for r in best.remedies}
+    rejected = [r for r in rejected if r.lever not in own] if case.failed else rejected
+    levers = {r.lever for r in rejected}
+    remedies = [r for r in best.remedies if r.lever not in levers]
+    for other in ranked[1:3]:  # candidates that could not be told apart
+        if undecided(ranked[0], other):
+            seen = {r.change for r in remedies}
+            remedies += [r for r in other[1].remedies if r.change not in seen and r.lever not in levers]
+    remedies = [_with_command(case, r) for r in remedies]
+    return tuple(sorted(remedies, key=lambda r: r.rank)), tuple(rejected)
+
+
+def _with_command(case: Case, remedy: Remedy) -> Remedy:
+    if case.rebuilt.engine not in ("", "vllm") or not (remedy.flags or remedy.environment or remedy.model):
+        return remedy
+    model = remedy.model or case.rebuilt.model
+    if not model and not case.rebuilt.flags:
+        return remedy
+    return msgspec.structs.replace(remedy, command=command_of(case.rebuilt, remedy, model))
+
+
+def command_of(rebuilt: Rebuilt, remedy: Remedy, model: str = "") -> str:
+    flags = {**rebuilt.flags, **remedy.flags}
+    return render(model or rebuilt.model, {k: v for k, v in flags.items() if v is not None},
+                  {**rebuilt.environment, **remedy.environment})  # fmt: skip
+
+
+def _evidence(case: Case, best: Ranked | None) -> tuple[Evidence, ...]:
+    wanted = set(best[1].lines) if best else set()
+    if case.death.line:
+        wanted.add(case.death.line)
+    texts: dict[int, str] = {}
+    for o in case.observations:
+        if o.line in wanted:
+            texts.setdefault(o.line, o.text[:300])
+    return tuple(Evidence(line, text) for line, text in sorted(texts.items()))[:12]

@@ -1,0 +1,155 @@
+"""Which line of a run is its failure, and whether a run without one may be called healthy.
+
+Words about memory count before other words, those before exit statuses, a parent's report counts last. What a server
+printed that was up afterwards is no failure. An all-clear is earned: a line proves that the server was up and nothing
+went wrong behind it, or there is no sign of an error anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from oomph.doctor import stages_llamacpp
+from oomph.doctor.meanings import FAILURES, NOT_FATAL, READY, SIGNS, TROUBLES, WEAK
+from oomph.ir.log_kinds import LogKind
+from oomph.ir.observation import Observation
+
+# How a run was ended by somebody else: behind another error only the clearing up.
+ENDS: Final[frozenset[LogKind]] = frozenset({"sigkill", "container_kill", "bus_error"})
+# Asked of a server that is up, they are about one request.
+AT_START: Final[frozenset[LogKind]] = frozenset(kind for kind, stage in TROUBLES.items() if stage == "other") | {
+    "x_mismatch"
+}
+STOPPED: Final = frozenset({-15, 143, -2, 130})  # SIGTERM and SIGINT: somebody stopped it
+
+
+class Doubt(Struct, frozen=True):
+    """The text does not tell whether it failed."""
+
+    line: int
+    text: str
+    settle: str
+
+
+def find_failure(observations: Sequence[Observation]) -> Observation | None:
+    """The line that is the failure; a parent's report of its child's death only where nothing else was printed."""
+    kinds = {o.kind for o in observations}
+    up = last_ready(observations)
+    memory, recovered = _memory(observations, kinds)
+    trouble = next((o for o in observations if o.kind in TROUBLES and _ends(o, observations, up)), None)
+    if memory is not None and not (trouble and memory.kind in ENDS and trouble.line <= memory.line):
+        return memory
+    if trouble is not None:
+        return trouble
+    unworded = next((o for o in observations if o.kind == "memory_short" and o.line > up and _stated(o)), None)
+    if unworded is not None:
+        return unworded
+    if not any(k.startswith(("lc_", "ol_")) for k in kinds):
+        for kind in WEAK:
+            for o in observations:
+                if o.kind == kind and not _aside(o, kinds):
+                    return o
+    return recovered or next((o for o in observations if o.line > up and _ended_badly(o)), None)
+
+
+def find_doubt(observations: Sequence[Observation]) -> Doubt | None:
+    """Of a run without a failure: the sign of one that nothing behind it takes back."""
+    up = last_ready(observations)
+    for o in observations:
+        mark = o.kind in SIGNS or o.kind == "memory_short"
+        if not mark or o.line <= up or (o.kind == "exception" and o.values.get("type") in NOT_FATAL and up):
+            continue
+        if o.kind == "sign_exit" and o.values.get("status") in STOPPED:
+            continue
+        behind = "a line behind it that shows the server answering requests, or the process's exit status"
+        return Doubt(o.line, o.text, f"{behind} (docker inspect, kubectl describe pod, echo $?)")
+    return None
+
+
+def last_ready(observations: Sequence[Observation]) -> int:
+    """The last line that only a server prints that is up; 0 where there is none."""
+    return next((o.line for o in reversed(observations) if o.kind in READY and o.kind != "dumped_step"), 0)
+
+
+def _memory(observations: Sequence[Observation], kinds: set[LogKind]) -> tuple[Observation | None, Observation | None]:
+    """The first failure that is about memory, or a check that a figure fails; and one that was recovered from."""
+    recovered: Observation | None = None
+    for index, o in enumerate(observations):
+        if o.kind in FAILURES and not _harmless(o, kinds) and not stages_llamacpp.harmless(observations, index):
+            if o.kind not in stages_llamacpp.RECOVERABLE or not stages_llamacpp.recovered(observations, index):
+                return o, recovered
+            recovered = recovered or o
+        if o.kind == "available_kv" and _negative(o):
+            return o, recovered
+        if o.kind == "sg_profiled" and _no_tokens(o, kinds):
+            return o, recovered
+        if o.kind in ("v0_terms", "v0_results") and _nothing_left(o, kinds):
+            return o, recovered
+    return None, recovered
+
+
+def _ends(o: Observation, observations: Sequence[Observation], up: int) -> bool:
+    """This trouble ended the run: the server was not up behind it, nor before it where only a start can fail of it."""
+    if o.line <= up:
+        return False
+    if o.kind == "x_nccl" and "WARN" in o.text[:80]:
+        return False
+    return not (up and o.kind in AT_START)
+
+
+def _stated(o: Observation) -> bool:
+    """An engine or an allocator says it, not a person: a place, a process, an exception or a figure is on the line."""
+    figures = o.values.keys() - {"about", "source"}
+    return bool(o.process or "source" in o.values or figures or _is_exception(o.text))
+
+
+def _is_exception(text: str) -> bool:
+    return text.split(":")[0].rsplit(".", 1)[-1].endswith(("Error", "Exception", "error", "ERROR"))
+
+
+def _ended_badly(o: Observation) -> bool:
+    if o.kind == "sign_exit":
+        return o.values.get("status") not in STOPPED and "HTTP" not in o.text
+    return o.kind == "sign_signal" and str(o.values.get("signal", "")) not in ("SIGTERM", "SIGINT", "15", "2")
+
+
+def _aside(o: Observation, kinds: set[LogKind]) -> bool:
+    """A refused request or a helper's complaint in a server that was up."""
+    up = "concurrency" in kinds or not READY.isdisjoint(kinds)
+    if o.kind == "exception" and o.values.get("type") in NOT_FATAL:
+        return up or o.values.get("type") != "ValidationError"
+    if o.kind == "secondary" and "signal_handler" in o.text:
+        return up  # stopped on request
+    return o.kind in ("exception", "frame") and up and o.process not in ("EngineCore", "Worker", "VllmWorker")
+
+
+def _harmless(o: Observation, kinds: set[LogKind]) -> bool:
+    # raised while the model is built or compiled: a run that printed its concurrency is another run than this line's
+    if o.kind in ("fp8e4nv", "e5m2_refused") and "concurrency" in kinds:
+        return True
+    if o.kind == "kv_need_part":
+        return "kv_need" in kinds or "kv_len_part" not in kinds
+    if o.kind == "sigkill" and (o.text.strip() == "Killed" or "using SIGKILL" in o.text):
+        # a parent that clears up after an error
+        return bool(kinds & {"exception", "engine_failed", "engine_dead", "secondary"})
+    return o.kind == "cuda_error_oom" and "Tried to allocate" in o.text
+
+
+def _negative(o: Observation) -> bool:
+    value = o.values.get("available")
+    return isinstance(value, (int, float)) and value <= 0
+
+
+def _no_tokens(o: Observation, kinds: set[LogKind]) -> bool:
+    """SGLang's pool comes out negative and the start ends there; a draft model's pool is the target's all the same."""
+    tokens = o.values.get("tokens")
+    return isinstance(tokens, int) and tokens <= 0 and not kinds & {"sg_capture_begin", "sg_ready", "sg_serving"}
+
+
+def _nothing_left(o: Observation, kinds: set[LogKind]) -> bool:
+    """V0 goes on to the block check: what is below a hundredth of any card cannot hold one request."""
+    value = o.values.get("available")
+    return isinstance(value, (int, float)) and value < 1 << 28 and not kinds & {"v0_blocks", "kv_tokens", "kv_need_v0"}

@@ -1,0 +1,47 @@
+"""Which of the rules that speak is right: the better tier first, and inside a tier the one that says more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.rules import rules
+
+Ranked = tuple[Rule, Candidate]
+
+
+def candidates(case: Case, engine: str) -> list[Ranked]:
+    """Every rule that speaks, the best first."""
+    speaking = []
+    for rule in rules():
+        if engine not in rule.engines:
+            continue
+        if rule.dated and case.version and case.within(rule.since, rule.until) is False:
+            continue
+        candidate = rule.match(case)
+        if candidate is not None:
+            speaking.append((rule, candidate))
+    return ordered(speaking)
+
+
+def ordered(speaking: Sequence[Ranked]) -> list[Ranked]:
+    """By tier; of one tier a rule stands before those it is `over`, otherwise in the order of the files."""
+    ranked: list[Ranked] = []
+    for tier in sorted({candidate.tier for _, candidate in speaking}, reverse=True):
+        rest = [pair for pair in speaking if pair[1].tier is tier]
+        while rest:
+            first = next((p for p in rest if not any(outranks(q, p) for q in rest)), rest[0])
+            rest.remove(first)
+            ranked.append(first)
+    return ranked
+
+
+def outranks(one: Ranked, other: Ranked) -> bool:
+    return other[0].id in one[0].over
+
+
+def undecided(best: Ranked, other: Ranked) -> bool:
+    """Neither is better founded than the other; what the engine itself has said is decided."""
+    same = best[1].tier is other[1].tier and best[1].tier < Tier.COMPUTED
+    return same and not outranks(best, other)

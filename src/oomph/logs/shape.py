@@ -1,0 +1,105 @@
+# ruff: noqa: E501 - a row is a line
+"""A lack of memory in words that no row has: recognised by its shape, its figures named by the words beside them.
+
+Engines, allocators and drivers invent new sentences every month; nearly all of them say that something could not be
+allocated, and print sizes with a unit next to words such as total, free, used, tried, budget.
+"""
+
+from __future__ import annotations
+
+import re
+
+from oomph.facts.loglines import UNITS
+from oomph.ir.timeline import StageName
+
+Values = dict[str, float | int | str]
+
+# That memory is short, said as a fact. Bounded on purpose: a line may be 16 KiB long.
+_SHORT = re.compile(
+    r"out[ -]of[ -](?:\w{1,12} )?memory|ran out of memory|\bOOM\b|not enough (?:\w{1,12} ){0,3}memory"
+    r"|insufficient (?:\w{1,12} ){0,3}memory|no (?:\w{1,12} )?memory left|[Cc]annot allocate memory"
+    r"|(?:failed|unable|could not|cannot|can't|couldn't|impossible) to (?:allocate|reserve|map|commit)\b"
+    r"|(?:could not|cannot|can't|couldn't) (?:allocate|reserve)\b"
+    r"|memory allocation (?:of \S{1,20} (?:bytes )?)?(?:has )?failed|allocation failed|failed allocation"
+    r"|OUT_OF_(?:DEVICE_|HOST_)?MEMORY|OutOf(?:Device|Host|Pool)?Memory|ENOMEM|\bmemory exhausted\b"
+    r"|(?:exceeds?|larger than|more than) (?:the )?(?:available|free|remaining|total) (?:\w{1,12} )?memory",
+    re.IGNORECASE,
+)
+# The same words in advice, in a setting, or about somebody else's run.
+_HINT = re.compile(
+    r"to avoid|avoid(?:ing)? (?:the )?(?:OOM|out)|may (?:cause|lead|result|run)|might|could (?:cause|lead|result)|in case of"
+    r"|\bif (?:you|the|reserved|there)|prevent|consider|would (?:cause|exceed|run)|can (?:cause|lead)|risk of|potential"
+    r"|possible(?:ly)? OOM|oom_score|oom-kill-disable|due to OOM is|retry|fall(?:ing)? back|falling|skipp|without pipeline",
+    re.IGNORECASE,
+)
+_SIZE = re.compile(r"(?<![\w.])(-?\d{1,15}(?:[.,]\d{1,6})?) ?(bytes|[KMGT]i?B|B)\b", re.IGNORECASE)
+_RAW = re.compile(r"(?<![\w.])(\d{7,15})(?![\w.] ?\w)")  # bytes without a unit
+# The word nearest to a size says what it is; of several at the same place the first row.
+_NAMES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("free", re.compile(r"\bfree\b|available|remaining|\bleft\b|headroom", re.IGNORECASE)),
+    ("total", re.compile(r"\btotal\b|capacity", re.IGNORECASE)),
+    ("in_use", re.compile(r"\bused\b|in use|allocated|consumed|occupied|reserved", re.IGNORECASE)),
+    ("budget", re.compile(r"budget|limit|\bmax\b|maximum", re.IGNORECASE)),
+    ("tried", re.compile(r"tried|trying|request|requir|need|allocat(?:e|ing|ion)\b|\bsize\b|asked|\bfor\b", re.IGNORECASE)),
+)  # fmt: skip
+_CLAUSE = re.compile(r"[,;()\[\]{}]|\. ")
+_NEAR = 48  # characters before a size in which its word stands
+_BEHIND = 24
+# what the sentence is about, the first that is there
+_ABOUT: tuple[tuple[StageName, re.Pattern[str]], ...] = (
+    ("host_ram", re.compile(r"(?:host|system|cpu|pinned|shared) memory|\bRAM\b|/dev/shm|DefaultCPUAllocator", re.IGNORECASE)),
+    ("cudagraph_capture", re.compile(r"graph captur|captur\w{1,3} (?:the )?(?:cuda )?graph|cuda ?graph", re.IGNORECASE)),
+    ("kv_alloc", re.compile(r"kv[ _-]?(?:cache|budget|pool|buffer)|cache blocks?|compute buffer", re.IGNORECASE)),
+    ("weights_load", re.compile(r"(?:load\w{0,3}|creat\w{0,3}) .{0,40}(?:model|weights?|checkpoint|tensors?)|weights?\b|model buffer", re.IGNORECASE)),
+    ("runtime_request", re.compile(r"prefill|decod\w{1,3}|request\b|prompt|batch_prefill|forward pass", re.IGNORECASE)),
+)  # fmt: skip
+WORTH = ("emory", "EMORY", "OOM", "alloc", "ALLOC", "ENOMEM")  # one of these is in every such line
+
+
+def shortage(text: str) -> Values | None:
+    """The figures of a line that says memory is short; None where it does not say so."""
+    if not any(word in text for word in WORTH):
+        return None
+    match = _SHORT.search(text)
+    if match is None or _HINT.search(text, max(0, match.start() - 120), match.end() + 120):
+        return None
+    values: Values = dict(figures(text))
+    about = next((stage for stage, words in _ABOUT if words.search(text)), None)
+    if about:
+        values["about"] = about
+    return values
+
+
+def figures(text: str) -> dict[str, int]:
+    """Sizes by name: "free: 1.2 GiB, tried to allocate 3 GiB" -> {"free": ..., "tried": ...}; the first of a name."""
+    named: dict[str, int] = {}
+    before = 0
+    sizes = [(m.start(), m.end(), m[1], m[2]) for m in _SIZE.finditer(text[:4000])]
+    sizes += [(m.start(), m.end(), m[1], "B") for m in _RAW.finditer(text[:4000])]
+    for start, end, digits, unit in sorted(set(sizes))[:32]:
+        if start < before:
+            continue
+        name = _name(text[max(before, start - _NEAR) : start], text[end : end + _BEHIND])
+        before = end
+        if name and name not in named:
+            named[name] = _bytes(digits, unit)
+    return named
+
+
+def _name(left: str, right: str) -> str:
+    """The word that belongs to a size: the last one before it in the same clause, unless one stands right behind it."""
+    left, right = _CLAUSE.split(left)[-1], _CLAUSE.split(right)[0]
+    best, name = -1, ""
+    for candidate, words in _NAMES:
+        for match in words.finditer(left):
+            if match.start() > best:
+                best, name = match.start(), candidate
+    after = min(((m.start(), candidate) for candidate, words in _NAMES if (m := words.search(right))), default=(99, ""))
+    return after[1] if not name or after[0] <= 8 else name
+
+
+def _bytes(digits: str, unit: str) -> int:
+    unit = {"bytes": "bytes", "b": "B"}.get(
+        unit.lower(), unit[0].upper() + unit[1:].replace("b", "B").replace("I", "i")
+    )
+    return round(float(digits.replace(",", ".")) * UNITS.get(unit, UNITS.get(unit.replace("TB", "TiB"), 1)))

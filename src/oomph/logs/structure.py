@@ -1,0 +1,101 @@
+"""What a log is made of before any wording is looked at: runs, exceptions with their causes, exits, who said it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from oomph.ir.log_kinds import LogKind
+from oomph.ir.observation import Observation
+
+# A process that starts prints one of these once. The others are printed by every rank and begin a run only where the
+# one before had got further.
+STARTS: Final[frozenset[LogKind]] = frozenset({"args", "sg_args", "lc_build"})
+SOFT_STARTS: Final[frozenset[LogKind]] = frozenset(
+    {"engine_config", "load_begin", "sg_load_begin", "ol_server", "ol_runner", "tr_version", "lc_file", "version"}
+)
+
+
+class Raised(Struct, frozen=True):
+    """One exception: where, by whom, through which frames, and the one that it was raised for."""
+
+    line: int
+    type: str
+    message: str
+    process: str = ""
+    rank: int | None = None
+    functions: tuple[str, ...] = ()
+    cause: int = 0  # line of the exception that it names as its cause
+
+
+class Exit(Struct, frozen=True):
+    line: int
+    status: int | None = None
+    signal: str = ""
+    text: str = ""
+
+
+def runs(
+    observations: Sequence[Observation], went_further: Callable[[Sequence[Observation]], bool]
+) -> list[Sequence[Observation]]:
+    """The text in pieces of one start-up each. `went_further`: these lines are more than the beginning of a start."""
+    cuts = [0]
+    for index, o in enumerate(observations):
+        if index <= cuts[-1]:
+            continue
+        piece = observations[cuts[-1] : index]
+        hard = o.kind in STARTS and any(p.kind in STARTS for p in piece)
+        soft = o.kind in SOFT_STARTS and any(p.kind == o.kind for p in piece)
+        if hard or (soft and went_further(piece)):
+            cuts.append(index)
+    if cuts[1:] and observations[0].kind not in STARTS | SOFT_STARTS:
+        first = next((i for i, o in enumerate(observations) if o.kind in STARTS), 0)
+        if 0 < first < cuts[1] and not went_further(observations[:first]):
+            cuts[0] = first  # a title and a command above the first start belong to no run
+    return [observations[a:b] for a, b in zip(cuts, [*cuts[1:], len(observations)])]
+
+
+def exceptions(observations: Sequence[Observation]) -> tuple[Raised, ...]:
+    """In the order of the text; frames are those of the same process since its last exception."""
+    raised: list[Raised] = []
+    frames: dict[tuple[str, int | None], list[str]] = {}
+    chained: dict[tuple[str, int | None], int] = {}
+    last: dict[tuple[str, int | None], int] = {}
+    for o in observations:
+        who = (o.process, o.rank)
+        if o.kind == "frame":
+            frames.setdefault(who, []).append(str(o.values.get("function", "")))
+        elif o.kind == "chained":
+            chained[who] = last.get(who, 0)
+        elif o.kind == "exception":
+            kind, message = str(o.values.get("type", "")), str(o.values.get("message", "")).strip()
+            functions = tuple(frames.pop(who, ())[-60:])
+            raised.append(Raised(o.line, kind, message, o.process, o.rank, functions, chained.pop(who, 0)))
+            last[who] = o.line
+    return tuple(raised)
+
+
+def exits(observations: Sequence[Observation]) -> tuple[Exit, ...]:
+    """Exit statuses and signals. -11 and 139 are both SIGSEGV."""
+    ended = []
+    for o in observations:
+        if o.kind == "sign_exit":
+            status = o.values.get("status")
+            number = status if isinstance(status, int) else None
+            ended.append(Exit(o.line, number, signal_of(number), o.text[:200]))
+        elif o.kind == "sign_signal":
+            ended.append(Exit(o.line, None, str(o.values.get("signal", "")), o.text[:200]))
+    return tuple(ended)
+
+
+_SIGNALS = {1: "SIGHUP", 2: "SIGINT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV",
+            15: "SIGTERM"}  # fmt: skip
+
+
+def signal_of(status: int | None) -> str:
+    """The signal behind an exit status: Python says -11, a shell 139."""
+    if status is None:
+        return ""
+    return _SIGNALS.get(-status if status < 0 else status - 128 if 128 < status < 192 else 0, "")

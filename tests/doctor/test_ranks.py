@@ -1,0 +1,58 @@
+"""Which rules speak on which fixture, and in which tier: a flipped comparison in a rule changes a line of ranks.json.
+
+`python tests/doctor/test_ranks.py` writes the list again; a commit that changes it says why.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from oomph.doctor.explain import read_case
+from oomph.doctor.rank import candidates, ordered
+from oomph.doctor.rule import Candidate, Rule, Tier
+
+FIXTURES = Path(__file__).parent / "fixtures"
+STORED = Path(__file__).parent / "ranks.json"
+
+
+def ranks(log: Path) -> list[str]:
+    """ "K02 computed": every rule that speaks, the best first."""
+    case = read_case([log])
+    engine = case.rebuilt.engine or "vllm"
+    return [f"{rule.id} {candidate.tier.name.lower()}" for rule, candidate in candidates(case, engine)]
+
+
+def verdict(log: Path) -> str:
+    """ "failed kv_check by message": the reading that the rules rest on."""
+    death = read_case([log]).death
+    failed = {True: "failed", False: "did not fail", None: "unclear"}[death.failed]
+    return f"{failed} {death.stage or '-'} by {death.basis}"
+
+
+@pytest.mark.parametrize("log", sorted(FIXTURES.glob("*.log")), ids=lambda log: log.stem)
+def test_every_fixture_is_ranked_as_stored(log: Path) -> None:
+    assert [verdict(log), *ranks(log)] == json.loads(STORED.read_text(encoding="utf-8"))[log.stem]
+
+
+def _rule(name: str, *over: str) -> Rule:
+    return Rule(name, name, (), lambda case: None, over=over)
+
+
+def test_the_better_tier_is_first_and_inside_a_tier_the_rule_that_says_more() -> None:
+    said, likely = Candidate(Tier.SAID, "a."), Candidate(Tier.LIKELY, "b.")
+    ranked = ordered([(_rule("A"), likely), (_rule("B", "A"), likely), (_rule("C"), said)])
+    assert [rule.id for rule, _ in ranked] == ["C", "B", "A"]
+
+
+def test_a_circle_of_precedence_ends() -> None:
+    likely = Candidate(Tier.LIKELY, "b.")
+    assert len(ordered([(_rule("A", "B"), likely), (_rule("B", "A"), likely)])) == 2
+
+
+if __name__ == "__main__":
+    found = {log.stem: [verdict(log), *ranks(log)] for log in sorted(FIXTURES.glob("*.log"))}
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(rows)}" for name, rows in found.items())
+    STORED.write_text("{\n" + lines + "\n}\n", encoding="utf-8")
