@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test accuracy drift bench screens fuzz clean
+.PHONY: demo test accuracy drift bench screens fuzz clean replay
 
 .venv/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -47,3 +47,7 @@ fuzz: .venv/.dev
 
 clean:
 	rm -rf .venv
+
+# which stored answers differ, field by field against BASE (default: the last commit)
+replay: .venv/.dev
+	$(BIN)/python tools/replay.py compare $(or $(BASE),HEAD)

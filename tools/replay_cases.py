@@ -1,0 +1,105 @@
+"""Draws the cases of tests/replay once: serve commands of every engine on many cards and releases, and the rest.
+
+The cases are stored with their digests (tools/replay.py), so that a new card or model does not shift the others.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+from oomph import catalog
+from oomph.facts.gpus import rows as gpu_rows
+from oomph.facts.vllm.versions import RELEASES
+
+Case = list[str]
+FIXTURES = Path(__file__).parents[1] / "tests" / "doctor" / "fixtures"
+
+VLLM_FLAGS: tuple[tuple[str, ...], ...] = (
+    ("--max-model-len", "4096"), ("--max-model-len", "16384"), ("--max-model-len", "131072"), ("--max-num-seqs", "8"),
+    ("--max-num-seqs", "512"), ("--max-num-batched-tokens", "2048"), ("--max-num-batched-tokens", "16384"),
+    ("--gpu-memory-utilization", "0.8"), ("--gpu-memory-utilization", "0.95"), ("--enforce-eager",),
+    ("--kv-cache-dtype", "fp8"), ("--block-size", "32"), ("--cpu-offload-gb", "4"), ("--quantization", "fp8"),
+    ("--dtype", "float16"), ("--language-model-only",), ("--limit-mm-per-prompt", '{"image":0,"video":0}'),
+    ("--no-enable-prefix-caching",), ("--max-cudagraph-capture-size", "64"), ("--enable-expert-parallel",),
+    ("--speculative-config", '{"method":"mtp","num_speculative_tokens":2}'), ("--enable-lora", "--max-loras", "4"),
+    ("--swap-space", "4"), ("--kv-cache-memory-bytes", "4G"), ("--num-gpu-blocks-override", "500"),
+    ("--data-parallel-size", "2"),
+)  # fmt: skip
+LLAMACPP_FLAGS: tuple[tuple[str, ...], ...] = (
+    ("-c", "8192"), ("-c", "65536"), ("-np", "1"), ("-np", "8"), ("-ngl", "99"), ("-ngl", "20"), ("-fa", "on"),
+    ("-fa", "off"), ("-ctk", "q8_0", "-ctv", "q8_0"), ("-ub", "2048"), ("--swa-full",), ("--cpu-moe",), ("-sm", "row"),
+)  # fmt: skip
+GGUF_TYPES = ("Q4_K_M", "Q8_0", "Q5_K_M", "IQ4_XS", "F16")
+
+
+def plan_cases(count: int, seed: int) -> Iterator[Case]:
+    draw = random.Random(seed)
+    cards = [row.name for row in gpu_rows()]
+    models = list(catalog.ids())
+    for number in range(count):
+        width = draw.choice((1, 1, 1, 2, 4, 8))
+        gpu = f"{width}x {draw.choice(cards)}"
+        if number % 10 == 8:
+            yield ["--gpu", gpu, "--", *_llamacpp(draw, models)]
+        elif number % 20 == 9:
+            environment = draw.choice(((), ("OLLAMA_NUM_PARALLEL=4",), ("OLLAMA_KV_CACHE_TYPE=q8_0",)))
+            tag = draw.choice(("qwen3:8b", "llama3.1:8b", "gemma3:27b", "gpt-oss:20b", "qwen3:32b", "mistral:7b"))
+            context = draw.choice(((), ("--num-ctx", "8192"), ("--num-ctx", "32768")))
+            yield ["--gpu", gpu, "--", *environment, "ollama", "run", tag, *context]
+        else:
+            layout = _layout(draw, width)
+            flags = [word for flag in draw.sample(VLLM_FLAGS, draw.choice((0, 1, 2, 3))) for word in flag]
+            engine = f"vllm=={draw.choice(RELEASES)}"
+            yield ["--gpu", gpu, "--engine", engine, "--", "vllm", "serve", draw.choice(models), *layout, *flags]
+
+
+def _layout(draw: random.Random, width: int) -> Case:
+    if width == 1:
+        return []
+    return draw.choice((["-tp", str(width)], ["-tp", str(width)], ["-pp", str(width)], ["-tp", str(width // 2)]))
+
+
+def _llamacpp(draw: random.Random, models: list[str]) -> Case:
+    dense = [m for m in models if not any(word in m for word in ("FP8", "AWQ", "NVFP4", "GPTQ", "INT", "W4", "w4"))]
+    name = draw.choice(dense).rpartition("/")[2]
+    flags = [word for flag in draw.sample(LLAMACPP_FLAGS, draw.choice((1, 2, 3))) for word in flag]
+    return ["llama-server", "-m", f"{name}-{draw.choice(GGUF_TYPES)}.gguf", *flags]
+
+
+def explain_cases() -> Iterator[Case]:
+    """Each rule's own log, alone and with what a user may add."""
+    for path in sorted(FIXTURES.glob("*.log")):
+        yield [path.name]
+        yield ["--gpu", "RTX 4090", path.name]
+        yield ["--gpu", "H100", path.name, "--", "vllm", "serve", "Qwen/Qwen3-32B", "--max-model-len", "32768"]
+
+
+def fit_cases(count: int, seed: int) -> Iterator[Case]:
+    draw = random.Random(seed)
+    cards = ("RTX 4090", "RTX 3060 12GB", "2x RTX 5070 Ti", "H100", "L4", "A100 80GB", "RTX 5090", "2x RTX 3090")
+    names = (
+        "Qwen/Qwen3-8B", "Qwen/Qwen3-14B", "meta-llama/Llama-3.1-8B-Instruct", "google/gemma-3-27b-it",
+        "openai/gpt-oss-20b", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen3.6-27B", "google/gemma-4-31B-it",
+    )  # fmt: skip
+    for _ in range(count):
+        want = draw.choice(((), ("--context", "16k"), ("--context", "32k", "--users", "4"), ("--prefer", "speed")))
+        yield [draw.choice(names), "--gpu", draw.choice(cards), *want, *draw.choice(((), ("--only",)))]
+
+
+def simulate_cases(count: int, seed: int) -> Iterator[Case]:
+    draw = random.Random(seed)
+    names = ("Qwen/Qwen3-8B", "Qwen/Qwen3-32B", "google/gemma-3-27b-it", "Qwen/Qwen3-30B-A3B", "openai/gpt-oss-20b")
+    for _ in range(count):
+        users = draw.choice(("8", "32", "128"))
+        load = ["--users", users, "--requests", "200", "--prompt", draw.choice(("500", "4000", "12000"))]
+        load += ["--output", draw.choice(("50", "400")), *draw.choice(((), ("--steps",)))]
+        engine = draw.choice(("0.11.0", "0.21.0", "0.32.0"))
+        command = ["vllm", "serve", draw.choice(names), "--max-model-len", "16384"]
+        yield ["--gpu", draw.choice(("H100", "H200", "B200")), "--engine", f"vllm=={engine}", *load, "--", *command]
+
+
+def inspect_cases(count: int, seed: int) -> Iterator[Case]:
+    for name in random.Random(seed).sample(list(catalog.ids()), count):
+        yield [name]
