@@ -80,8 +80,6 @@ def test_rule_pages() -> None:
         (["-"], b""),
         (["-"], bytes(range(256)) * 400),
         ([str(FIXTURES)], None),
-        ([str(FIXTURES / "K01.log"), "--gpu", "RTX 9999999"], None),
-        ([str(FIXTURES / "K01.log"), "--", "vllm", "serve", "m", "--no-such-flag-at-all"], None),
     ],
 )
 def test_refusals_are_one_sentence(args: list[str], stdin: bytes | None) -> None:
@@ -98,3 +96,57 @@ def test_commands_can_be_pasted() -> None:
     )
     rows = command_lines(command, 60)
     assert len(rows) > 1 and shlex.split("\n".join(rows).replace("\\\n", " ")) == shlex.split(command)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--gpu", "RTX 9999999"],
+        ["--gpu", "A100"],
+        ["--gpu", "Strix Halo gfx1151"],
+        ["--gpu", "Ascend 910B 64GB"],
+        ["--engine", "no such engine 7"],
+        ["--", "vllm", "serve", "m", "--no-such-flag-at-all"],
+        ["--", "vllm", "serve", "m", "--swap-space", "4", "--num-scheduler-steps", "8"],
+        ["--", "python", "-m", "sglang.launch_server", "--model-path", "m", "--mem-fraction-static", "0.8"],
+        ["--", "trtllm-serve", "m", "--max_num_tokens", "8192"],
+        ["--", "hello", "world"],
+    ],
+)
+def test_telling_it_more_never_makes_it_refuse(more: list[str]) -> None:
+    log = str(FIXTURES / "K01.log")
+    alone = json.loads(run("--json", "--no-plan", log)[1])
+    code, out, err = run("--json", "--no-plan", log, *more)
+    told = json.loads(out)
+    assert code == 0 and not err
+    assert (told["failed"], told["stage"], told["cause"]["id"]) == (
+        alone["failed"],
+        alone["stage"],
+        alone["cause"]["id"],
+    )
+
+
+def test_a_file_that_cannot_be_read_beside_one_that_can_is_a_note() -> None:
+    built = json.loads(run("--json", "--no-plan", str(FIXTURES / "K01.log"), "missing.log")[1])
+    assert built["cause"]["id"] == "K01" and any("missing.log" in note for note in built["notes"])
+
+
+def test_json_is_an_object_also_where_nothing_can_be_said() -> None:
+    code, out, _ = run("--json", "-", stdin=b"hello\n")
+    built = json.loads(out)
+    assert code == 2 and built["schema"] == 1 and built["failed"] is None and built["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0.",
+        "triton.compiler.errors.CompilationError: type fp8e4nv not supported in this architecture",
+        "(raylet) 1 Workers (tasks / actors) killed due to memory pressure (OOM)",
+        "OSError: [Errno 98] address already in use",
+        "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 0; 60.97 GiB total capacity; 1 GiB free)",
+    ],
+)
+def test_a_paste_of_one_line_is_a_log(line: str) -> None:
+    built = json.loads(run("--json", "-", stdin=line + "\n")[1])
+    assert built["failed"] is True and built["cause"]["id"] not in ("unknown", "none")

@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
-from oomph.errors import InputError
-
-if TYPE_CHECKING:
-    from oomph.ir.deployment import Deployment
+from oomph.errors import InputError, OomphError
 
 
 class _Command(click.Command):
@@ -58,8 +54,14 @@ def explain(
     from oomph.doctor.explain import explain as explain_log
     from oomph.doctor.explain import to_json
 
-    deployment = _deployment(ctx.meta.get("oomph.command"), engine)
-    result = explain_log(_paths(logs), deployment=deployment, gpus=gpu or (), plan=not no_plan)
+    command = ctx.meta.get("oomph.command") or ()
+    try:
+        result = explain_log(_paths(logs), gpus=gpu or (), command=command, engine=engine, plan=not no_plan)
+    except OomphError as error:
+        if as_json:  # whoever reads JSON gets an object, and the exit code all the same
+            answer = {"schema": 1, "failed": None, "error": {"message": error.message, "hint": error.hint}}
+            click.echo(json.dumps(answer))
+        raise
     if as_json:
         click.echo(json.dumps(to_json(result)))
         return
@@ -83,16 +85,6 @@ def _paths(logs: tuple[str, ...]) -> tuple[str, ...]:
     if not logs and sys.stdin.isatty():
         raise InputError("no log given: name a file, or - for standard input", hint="oomph explain server.log")
     return logs or ("-",)
-
-
-def _deployment(command: list[str] | None, engine: str | None) -> Deployment | None:
-    from oomph.commands import parse_command
-    from oomph.commands.call import choose_engine
-    from oomph.ir.deployment import Deployment
-
-    if command:
-        return parse_command(command, engine=engine)
-    return Deployment(choose_engine(engine)[0], "", {}, ()) if engine else None
 
 
 command = explain

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import msgspec
 
+from oomph.doctor.beside import read_command, read_gpus
 from oomph.doctor.case import Case, build
 from oomph.doctor.diagnose import explain_case as explain_case
 from oomph.doctor.explanation import Explanation as Explanation
 from oomph.doctor.explanation import to_json as to_json
+from oomph.doctor.meanings import FAILURES, TROUBLES
 from oomph.errors import InputError
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
+from oomph.ir.log_kinds import LogKind
 from oomph.logs.clean import lines as clean_lines
 from oomph.logs.deployment import Rebuilt
 from oomph.logs.parse import engine_of, observe
@@ -22,8 +25,8 @@ from oomph.logs.reader import RawLog, read_paths, read_text
 
 ENGINE_NAMES = "vLLM, SGLang, llama.cpp, Ollama or TensorRT-LLM"
 # lines that no engine prints and that are worth an answer all the same
-ALONE = frozenset(
-    {"torch_oom", "cuda_error_oom", "host_kill", "container_kill", "ray_kill", "driver_oom", "shm_full", "nccl_oom"}
+ALONE: frozenset[LogKind] = (
+    frozenset(FAILURES) | frozenset(TROUBLES) | {"memory_short", "broadcast_wait", "oom_mentioned"}
 )
 
 
@@ -38,19 +41,27 @@ def explain(
     *,
     deployment: Deployment | None = None,
     gpus: str | tuple[Device, ...] = (),
+    command: Sequence[str] = (),
+    engine: str | None = None,
     plan: bool = True,
 ) -> Explanation:
     """Understand a log: a file, several in order (`-` is standard input), or the text itself.
 
-    `deployment` and `gpus` ("2x RTX 3090") say what the log does not. Unless `plan` is off, remedies are planned.
+    `gpus` ("2x RTX 3090"), `command` (its words) and `engine` ("vllm==0.21.0") say what the log does not, and never
+    make it refuse: what is not understood becomes a note. `deployment` is a command that has been read already. Unless
+    `plan` is off, remedies are planned.
     """
-    if isinstance(gpus, str):
-        from oomph.sources.gpu import parse_gpus
-
-        gpus = parse_gpus(gpus)
+    notes: tuple[str, ...] = ()
+    if deployment is None and (command or engine):
+        deployment, notes = read_command(command, engine)
     if isinstance(log, Path) or (isinstance(log, str) and _is_path(log)):
         log = [log]
-    case = read_case(log, deployment=deployment, gpus=gpus)
+    case = read_case(log, deployment=deployment, gpus=() if isinstance(gpus, str) else gpus)
+    if isinstance(gpus, str) and gpus.strip():
+        devices, about = read_gpus(gpus, case.account.total)
+        case = msgspec.structs.replace(case, gpus=devices or case.gpus)
+        notes = (*notes, *about)
+    case = msgspec.structs.replace(case, notes=(*case.notes, *notes))
     result = explain_case(case)
     if not plan:
         return result
@@ -81,20 +92,31 @@ def read_case(
 def case_of(raw: RawLog, deployment: Deployment | None = None, gpus: tuple[Device, ...] = ()) -> Case:
     lines = clean_lines(raw.lines)
     observations = observe(lines)
-    _refuse_other(raw, [o.kind for o in observations], engine_of(observations))
+    if deployment is None or not deployment.engine.name:
+        _refuse_other(raw, [o.kind for o in observations], engine_of(observations))
     devices = gpus or (deployment.gpus if deployment else ())
     case = build(lines, observations, devices)
-    return msgspec.structs.replace(case, rebuilt=_with(case.rebuilt, deployment)) if deployment else case
+    notes = (*raw.notes, *case.notes)
+    if deployment is not None:
+        other = bool(case.rebuilt.engine) and deployment.engine.name not in ("", case.rebuilt.engine)
+        if other and deployment.model:
+            notes = (
+                *notes,
+                f"the command is {deployment.engine.name}'s, the log is {case.rebuilt.engine}'s: the log counts",
+            )
+        rebuilt = case.rebuilt if other else _with(case.rebuilt, deployment)
+        case = msgspec.structs.replace(case, rebuilt=rebuilt)
+    return msgspec.structs.replace(case, notes=notes)
 
 
-def _refuse_other(raw: RawLog, kinds: Sequence[str], engine: str) -> None:
+def _refuse_other(raw: RawLog, kinds: Sequence[LogKind], engine: str) -> None:
     if engine or not ALONE.isdisjoint(kinds) or any(VLLM_HEADER.search(line.text[:400]) for line in raw.lines):
         return
     if raw.total_bytes < 2:
         raise InputError(f"{raw.source} is empty")
     raise InputError(
         f"{raw.source} is not a log of {ENGINE_NAMES}: none of its {raw.total_lines:,} lines is one that they print",
-        hint="give the engine's own output, from its first line; a traceback alone is not enough",
+        hint="give the engine's own output, from its first line; --engine says whose it is",
     )
 
 

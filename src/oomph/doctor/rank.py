@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oomph.doctor.case import Case
+from oomph.doctor.meanings import TROUBLES
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.doctor.rules import rules
 
@@ -19,6 +20,8 @@ def candidates(case: Case, engine: str) -> list[Ranked]:
             continue
         if rule.dated and case.version and case.within(rule.since, rule.until) is False:
             continue
+        if case.death.kind in TROUBLES and rule.failure and rule.about_memory:
+            continue  # what ended it is known, and it is not memory
         candidate = rule.match(case)
         if candidate is not None:
             speaking.append((rule, candidate))

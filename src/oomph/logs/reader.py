@@ -46,6 +46,7 @@ class RawLog(Struct, frozen=True):
     total_bytes: int
     source: str  # for messages: the path, "standard input", "the text"
     whole: bool  # nothing was skipped
+    notes: tuple[str, ...] = ()  # files that could not be read beside those that could
 
 
 def read_text(text: str, source: str = "the text") -> RawLog:
@@ -58,7 +59,31 @@ def read_paths(paths: Iterable[str]) -> RawLog:
     if not names:
         raise InputError("no log given: name a file, or - for standard input")
     source = ", ".join("standard input" if name == "-" else name for name in names)
-    return _read(_chunks_of(names), source)
+    readable, refused = [], []
+    for name in names:
+        if (error := _unreadable(name)) is None:
+            readable.append(name)
+        else:
+            refused.append(error)
+    if not readable:
+        raise refused[0]
+    log = _read(_chunks_of(readable), source)
+    notes = tuple(f"{error.message}: left out" for error in refused)
+    return RawLog(log.lines, log.total_lines, log.total_bytes, source, log.whole, notes) if notes else log
+
+
+def _unreadable(name: str) -> InputError | None:
+    if name == "-":
+        return None
+    if Path(name).is_dir():
+        return InputError(f"{name} is a folder, not a log")
+    try:
+        with Path(name).open("rb"):
+            return None
+    except OSError as error:
+        return InputError(f"{name} cannot be read: {error.strerror or error}")
+    except ValueError as error:  # a null byte in a name
+        return InputError(f"{name!r} cannot be read: {error}")
 
 
 def read_stream(stream: BinaryIO, source: str = "standard input") -> RawLog:

@@ -49,17 +49,20 @@ def text(explanation: Explanation, *, width: int = 100, everything: bool = False
 
 def _head(e: Explanation) -> str:
     engine = f"{ENGINES.get(e.engine.name, e.engine.name)} {e.engine.version}".strip()
-    card = f"{e.total_bytes / GIB:.2f} GiB a GPU" if e.total_bytes else ""
+    card = f"{e.total_bytes / GIB:.2f} GiB per GPU" if e.total_bytes else ""
     return "   ".join(part for part in (e.model, engine, card) if part)
 
 
 def _verdict(e: Explanation) -> str:
+    if e.failed is None:
+        about = f"   {e.cause.title} ({e.cause.id})" if e.cause.tier else ""
+        return f"CANNOT TELL whether it failed{about}"
     if not e.failed and e.inferred_reason and e.cause.id == "none":
         return f"NO ERROR IN THIS LOG   {_likely(e)}"
     if not e.failed:
         return f"DID NOT FAIL   {e.cause.title}"
     where = STAGE_WORDS.get(e.stage or "", "")
-    if e.cause.id in ("unknown", "R13"):
+    if e.cause.tier in ("", "remark"):
         return f"FAILED {where}   {e.cause.title}".replace("  ", " ", 1)
     sure = "" if e.cause.sure else "probably: "
     return f"FAILED {where}   {sure}{e.cause.title} ({e.cause.id})".replace("  ", " ", 1)
@@ -86,7 +89,8 @@ def _ledger(e: Explanation, width: int) -> list[str]:
     terms = [f"{entry.term.replace('_', ' ')} {gib(entry.bytes).removesuffix(' GiB')}" for entry in e.ledger]
     if e.unaccounted_bytes and abs(e.unaccounted_bytes) > GIB // 20:
         terms.append(f"unaccounted {gib(e.unaccounted_bytes).removesuffix(' GiB')}")
-    total = f" = {gib(e.total_bytes)}" if e.total_bytes and e.failed and e.unaccounted_bytes is not None else " GiB"
+    whole = sum(entry.bytes for entry in e.ledger) + (e.unaccounted_bytes or 0)
+    total = f" = {gib(whole)}" if e.failed and e.unaccounted_bytes is not None else " GiB"
     return _block("Memory", " + ".join(terms) + total, width)
 
 

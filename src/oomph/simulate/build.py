@@ -15,7 +15,7 @@ from oomph.engines.vllm.reading import as_read
 from oomph.engines.vllm.resolve import Resolved, resolve
 from oomph.errors import CannotPlan, OomphError
 from oomph.facts.gpus import GpuRow, find
-from oomph.facts.vllm.facts import at
+from oomph.facts.vllm.scheduler import rules
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Attention, Experts, Linear, Model
 from oomph.ir.plan import Plan
@@ -54,7 +54,7 @@ def build(
     if not plan.fits:
         text = plan.verdict.message.split("\n")[0]
         raise OomphError(f"it does not start, so it serves nobody: {text or plan.verdict.stage}", hint="oomph plan")
-    model = as_read(model, at(deployment.engine.version), deployment.gpus[0].sm)
+    model = as_read(model, deployment.engine.version, deployment.gpus[0].sm)
     resolved = resolve(model, deployment)
     cache = kv(resolved, _stage_bytes(plan, resolved))
     if cache.context is None or not cache.groups:
@@ -101,7 +101,7 @@ def _group(source: KvGroup, cache: KvPlan) -> Group:
 def _config(
     deployment: Deployment, resolved: Resolved, cache: KvPlan, groups: tuple[Group, ...], accepted: float
 ) -> Config:
-    row = resolved.facts.scheduler
+    row = rules(resolved.version)
     flags = deployment.flags
     drafts = resolved.num_speculative_tokens
     own_cache = resolved.speculative_method not in ("ngram", "ngram_gpu", "suffix", "medusa", "mlp_speculator")
@@ -263,7 +263,7 @@ def _pair_flops(model: Model, groups: tuple[Group, ...]) -> list[float]:
 
 def _link(card: GpuRow) -> float:
     """Bytes per second between two cards, both directions."""
-    if found := re.search(r"(\d{1,9})\s{0,4}GB/s", card.link):
+    if found := re.search(r"(\d+)\s*GB/s", card.link):
         return float(found[1]) * 1e9
     if found := re.search(r"PCIe (\d)", card.link):
         return 2 * 2.0 ** (int(found[1]) + 1) * 1e9  # x16: 16 GB/s a direction for 3.0, 32 for 4.0, 64 for 5.0

@@ -1,0 +1,107 @@
+"""What people say beside a log: a card in their own words, a command of any engine and year, the engine's name.
+
+Nothing here refuses: what is not understood becomes a note, and of an ambiguous card the log's own total decides.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Literal
+
+from oomph.errors import OomphError
+from oomph.facts.gpus import GpuRow, rows
+from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.hardware import Device
+from oomph.units import GIB
+
+Notes = tuple[str, ...]
+_COUNT = re.compile(r"^\s*(?:(\d{1,3})\s*[x×*]\s*)?(.{1,120}?)(?:\s*[x×*]\s*(\d{1,3}))?\s*$")
+_MEMORY = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,2})?)\s*G(?:i?B)?\b", re.IGNORECASE)
+# machines whose GPU has no memory of its own
+_SHARED = re.compile(
+    r"strix|halo|gfx115\d|ryzen ai|gb10|spark|thor|orin|jetson|\bm[1-5]\b|apple|macbook|\bmac\b|8060s|780m|890m",
+    re.IGNORECASE,
+)
+_CLOSE = 0.04  # of a card's total: rounding, reserved memory, ECC
+EngineName = Literal["vllm", "llamacpp", "ollama", "sglang", "trtllm"]
+PROGRAMS: tuple[tuple[str, EngineName], ...] = (
+    ("sglang", "sglang"), ("trtllm", "trtllm"), ("tensorrt_llm", "trtllm"), ("llama-", "llamacpp"),
+    ("llama_", "llamacpp"), ("ollama", "ollama"), ("vllm", "vllm"),
+)  # fmt: skip
+
+
+def read_gpus(text: str, total: int = 0) -> tuple[tuple[Device, ...], Notes]:
+    """`total`: what the log prints as one GPU's memory, 0 where it does not."""
+    from oomph.sources.gpu import parse_gpus
+
+    try:
+        return parse_gpus(text), ()
+    except OomphError as error:
+        refused = error.message
+    devices: list[Device] = []
+    for part in re.split(r",|(?<![Mm][Aa][Xx])\+", text[:1000])[:16]:
+        match = _COUNT.match(part)
+        if match is None:
+            continue
+        device = _card(match[2].strip(), total)
+        if device is not None:
+            devices += [device] * min(64, int(match[1] or match[3] or 1))
+    if not devices:
+        return (), (f"the GPU was not understood ({refused}); the log alone is used",)
+    size = f"{devices[0].total_bytes / GIB:.1f} GiB"
+    return tuple(devices), (f"{text.strip()[:60]!r} is taken for {devices[0].name} with {size}",)
+
+
+def _card(name: str, total: int) -> Device | None:
+    """The card of this name whose memory the log shows, else one with the memory that is written beside it."""
+    words = set(re.findall(r"[a-z0-9]+", name.lower())) - {"gb", "gib", "nvidia", "gpu", "geforce"}
+    words -= {word for word in words if re.fullmatch(r"\d{1,3}gi?b?", word)}
+    alike = [row for row in rows() if words and words <= set(re.findall(r"[a-z0-9]+", row.name.lower()))]
+    if total and (close := [row for row in alike if abs(row.total_bytes - total) <= _CLOSE * total]):
+        return min(close, key=lambda row: abs(row.total_bytes - total)).device(total_bytes=total)
+    size = _MEMORY.search(name)
+    memory = total or (round(float(size[1]) * GIB) if size else 0)
+    if not memory:
+        return _smallest(alike)
+    return Device(name[:60], memory, unified=bool(_SHARED.search(name)))
+
+
+def _smallest(alike: Sequence[GpuRow]) -> Device | None:
+    """A name that several cards have, and nothing that says which: the smaller one is the safer reading."""
+    return min(alike, key=lambda row: row.total_bytes).device() if alike else None
+
+
+def read_engine(text: str | None) -> tuple[Engine | None, Notes]:
+    from oomph.commands.call import split_engine
+
+    if not text:
+        return None, ()
+    try:
+        name, version = split_engine(text)
+    except OomphError as error:
+        return None, (f"{error.message}: ignored",)
+    known = next(engine for _, engine in PROGRAMS if engine == name)
+    return Engine(known, version, "--engine"), ()
+
+
+def read_command(words: Sequence[str], engine: str | None) -> tuple[Deployment | None, Notes]:
+    """As the planner reads it; where that refuses, word by word."""
+    from oomph.commands import parse_command
+    from oomph.logs.deployment import parse_flags
+
+    given, notes = read_engine(engine)
+    if not words:
+        return (Deployment(given, "", {}, ()) if given else None), notes
+    try:
+        return parse_command(list(words), engine=engine if given and given.name == "vllm" else None), notes
+    except OomphError as error:
+        refused = error.message
+    flags, model, environment = parse_flags(shlex.join(words))
+    line = " ".join(words)[:4000]
+    default: EngineName = given.name if given else "vllm"
+    name = next((program for word, program in PROGRAMS if word in line), default)
+    version = given.version if given else ""
+    notes = (*notes, f"the command was read word by word: {refused}")
+    return Deployment(Engine(name, version, "--engine"), model, flags, (), environment=environment), notes

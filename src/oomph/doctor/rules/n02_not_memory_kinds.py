@@ -1,0 +1,66 @@
+"""N02 to N28: failures that are not about GPU memory. Each is a row of doctor/not_memory.py; its page is made of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from oomph.doctor.advice import reject
+from oomph.doctor.case import Case
+from oomph.doctor.not_memory import GGUF, PYTHON, ROWS, Trouble
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.ir.timeline import STAGES
+
+ENGINES = (*PYTHON, *GGUF)
+
+
+def matcher(trouble: Trouble) -> Callable[[Case], Candidate | None]:
+    def match(case: Case) -> Candidate | None:
+        if not case.failed or case.death.kind != trouble.kind:
+            return None
+        o = next(o for o in case.all(trouble.kind) if o.line == case.death.line)
+        values = {name: str(value) for name, value in o.values.items()}
+        text = filled(trouble.text, values)
+        quote = " ".join(o.text.split())[:200].rstrip(". ")
+        return Candidate(
+            Tier.SAID,
+            f'{text} The line that says so: "{quote}".',
+            (o.line,),
+            remedies(trouble, case.rebuilt.engine or "vllm", values),
+            (reject("gpu_flags", "memory is not what it failed of"),),
+        )
+
+    return match
+
+
+def remedies(trouble: Trouble, engine: str, values: dict[str, str]) -> tuple[Remedy, ...]:
+    """The engine's own way first, then what is true for all of them."""
+    own = [trouble.own[engine]] if engine in trouble.own else []
+    ways = [(filled(change, values), costs) for change, costs in (*own, *trouble.ways)]
+    lever = trouble.kind.removeprefix("x_")
+    return tuple(Remedy(lever, change, "host", costs=costs, rank=i) for i, (change, costs) in enumerate(ways))
+
+
+def filled(text: str, values: dict[str, str]) -> str:
+    """With the line's values in it; a sentence that needs one that is not there is left out."""
+    sentences = re.split(r"(?<=\.) (?=[A-Z{])", text)
+    known = [s for s in sentences if all(name in values for name in re.findall(r"(?<!\{)\{(\w+)\}", s))]
+    return " ".join(s.format(**values) for s in known) or re.sub(r" ?\{\w+\}", "", sentences[0])
+
+
+def page(trouble: Trouble) -> str:
+    own = [f"{engine}: {change}" for engine, (change, _) in trouble.own.items()]
+    fixes = "; ".join([change for change, _ in trouble.ways] + own)
+    return (
+        f"{trouble.id}: {trouble.title}.\n\nWhat it is: {filled(trouble.text, {})}\n\n"
+        f"How to recognise it: {trouble.recognise}\n\nLook-alikes: {trouble.look_alike}.\n\n"
+        f"What fixes it: {fixes}.\n\nWhat does not: {trouble.not_this}.\n\n"
+        f"Evidence: {', '.join(trouble.evidence)}.\n"
+    )
+
+
+RULES = tuple(
+    Rule(row.id, row.title, tuple(STAGES), matcher(row), engines=ENGINES, about_memory=False, evidence=row.evidence)
+    for row in ROWS
+)
+PAGES = {row.id: page(row) for row in ROWS}
