@@ -7,8 +7,8 @@ import io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomph.commands import arguments
-from oomph.commands.values import Refused, check_keys, parse_words
+from oomph.engines.vllm import arguments
+from oomph.engines.vllm.values import Refused, check_keys, parse_words
 from oomph.errors import CommandError
 from oomph.facts.vllm.flags import by_field, by_name
 

@@ -76,7 +76,7 @@ def test_entry_points(text):
 def test_other_engines_images_are_recognised():
     d = parse("docker run ghcr.io/ggml-org/llama.cpp:server-cuda -m model.gguf -ngl 20")
     assert (d.engine.name, d.model, d.flags["n_gpu_layers"]) == ("llamacpp", "model.gguf", 20)
-    with pytest.raises(CannotPlan, match="sglang"):
+    with pytest.raises(CannotPlan, match="SGLang"):
         parse("docker run lmsysorg/sglang:latest python3 -m sglang.launch_server --model-path m")
 
 

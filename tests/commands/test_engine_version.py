@@ -8,7 +8,7 @@ from oomph.ir.deployment import Engine
 
 @pytest.fixture
 def nothing_installed(monkeypatch):
-    monkeypatch.setattr(call, "installed_version", lambda program="": "")
+    monkeypatch.setattr(call, "installed_version", lambda package, program="": "")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_the_newest_known(nothing_installed):
 
 
 def test_the_installed_package(monkeypatch):
-    monkeypatch.setattr(call, "installed_version", lambda program="": "0.21.0+cu129")
+    monkeypatch.setattr(call, "installed_version", lambda package, program="": "0.21.0+cu129")
     d = parse_command(["vllm", "serve", "m"])
     assert d.engine == Engine("vllm", "0.21.0", "installed package") and d.notes == ()
 
@@ -52,7 +52,7 @@ def test_the_package_beside_the_program(tmp_path):
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     (tmp_path / "lib" / "python3.12" / "site-packages" / "vllm-0.19.1+cu129.dist-info").mkdir(parents=True)
-    assert call.installed_version(str(program)) == "0.19.1+cu129"
+    assert call.installed_version("vllm", str(program)) == "0.19.1+cu129"
     assert parse_command([str(program), "serve", "m"]).engine == Engine("vllm", "0.19.1", "installed package")
 
 

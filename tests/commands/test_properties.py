@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from oomph.commands import detect, parse_command, parse_text, to_command, to_shell
 from oomph.commands.call import TYPOGRAPHIC
-from oomph.commands.values import LIST_KINDS, Refused, check
+from oomph.engines.vllm.values import LIST_KINDS, Refused, check
 from oomph.errors import OomphError
 from oomph.facts.vllm.config_keys import keys
 from oomph.facts.vllm.flags import by_field, by_name

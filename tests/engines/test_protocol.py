@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from oomph.engines.protocol import EngineProtocol
-from oomph.engines.registry import NAMES, engine, engines, name_of
+from oomph.engines.registry import NAMES, all_engines, engine_named, name_of
 from oomph.errors import CommandError
 
 FOLDER = Path(__file__).parents[2] / "src" / "oomph" / "engines"
@@ -22,7 +22,7 @@ def test_every_folder_is_registered() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_engine_fills_the_protocol(name: str) -> None:
-    one = engine(name)
+    one = engine_named(name)
     assert EngineProtocol in type(one).__mro__ and one.name == name
     assert one.title and one.programs and one.log_rows()
     assert one.newest() == "" or one.nearest(one.newest())[0] == one.newest()
@@ -30,20 +30,20 @@ def test_an_engine_fills_the_protocol(name: str) -> None:
 
 def test_no_two_engines_share_a_name() -> None:
     for words in ("programs", "modules", "images", "frame_paths"):
-        everything = [word for one in engines() for word in getattr(one, words)]
+        everything = [word for one in all_engines() for word in getattr(one, words)]
         assert len(everything) == len(set(everything)), words
-    spellings = [word for one in engines() for word in (one.name, *one.aliases)]
+    spellings = [word for one in all_engines() for word in (one.name, *one.aliases)]
     assert len(spellings) == len(set(spellings))
 
 
 def test_spellings() -> None:
     assert name_of("llama.cpp") == "llamacpp" and name_of("vLLM") == "vllm" and name_of("nothing") == ""
     with pytest.raises(CommandError):
-        engine("nothing")
+        engine_named("nothing")
 
 
 def test_naming_all_engines_imports_none_of_their_parts() -> None:
-    code = "import sys; from oomph.engines.registry import engines; engines(); print(*sys.modules)"
+    code = "import sys; from oomph.engines.registry import all_engines; all_engines(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     below = [m for m in loaded if m.startswith(("oomph.engines.", "oomph.facts.", "oomph.commands", "oomph.plan"))]
     allowed = {"oomph.engines.protocol", "oomph.engines.registry"}

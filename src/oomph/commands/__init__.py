@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
 from oomph.commands import files
-from oomph.commands.call import TYPOGRAPHIC, Call, not_yet, pinned_release
+from oomph.commands.call import TYPOGRAPHIC, Call, pinned_releases
 from oomph.commands.expansion import Around
-from oomph.commands.values import short, shown
+from oomph.commands.shown import short, shown
 from oomph.commands.wrappers import engine_of, peel
+from oomph.engines.protocol import EngineProtocol
+from oomph.engines.registry import DEFAULT, all_engines, engine_named
+from oomph.engines.registry import engine_of as engine_of_deployment
 from oomph.errors import CommandError, OomphError
 from oomph.ir.deployment import Deployment, Engine
 
@@ -30,12 +32,12 @@ _FILES = (*_SCRIPTS, ".yaml", ".yml", ".py", ".ipynb", ".service", ".bat", ".cmd
 
 
 def detect(argv: Sequence[str]) -> str:
-    """vllm, llamacpp, ollama, sglang or trtllm; "" where the command starts none of them."""
+    """The name of an engine; "" where the command starts none that oomph knows."""
     try:
         call = peel(argv, {})
     except OomphError:
         return ""
-    return "vllm" if call.source else engine_of(call.words)
+    return _engine(call).name if call.source else engine_of(call.words)
 
 
 def parse_command(
@@ -57,7 +59,7 @@ def parse_command(
         # a shell that met curly quotes has split the command where it should not have
         return _one(_read(" ".join(words), "", given, engine, Around()), "the command")
     call = peel(words, given)
-    return _one(_deployments(replace(call, pinned=pinned_release(" ".join(words[:20]))), engine), "the command")
+    return _one(_deployments(replace(call, pinned=pinned_releases(" ".join(words[:20]))), engine), "the command")
 
 
 def _names_file(words: Sequence[str]) -> bool:
@@ -130,22 +132,8 @@ def _is(key: str, wanted: str) -> bool:
 
 def to_command(d: Deployment) -> list[str]:
     """The command line of a deployment: parsing it for the same engine gives the same flags again."""
-    from oomph.commands import python_call, vllm
-
-    prefix = [f"{name}={value}" for name, value in d.environment.items()]
-    if d.engine.name == "llamacpp":
-        from oomph.commands import llamacpp
-
-        return [*prefix, *llamacpp.to_words(d)]
-    if d.engine.name == "ollama":
-        from oomph.commands import ollama
-
-        return [*prefix, *ollama.to_words(d)]
-    if d.engine.name != "vllm":
-        raise not_yet(d.engine.name)
-    if d.usage == "llm":
-        return [*prefix, "python", "-c", python_call.to_source(d)]
-    return [*prefix, *vllm.to_words(d)]
+    variables = [f"{name}={value}" for name, value in d.environment.items()]
+    return [*variables, *engine_of_deployment(d).write_command(d)]
 
 
 def without_secrets(d: Deployment) -> Deployment:
@@ -160,25 +148,14 @@ def to_shell(d: Deployment) -> str:
     return " ".join(quote(word) for word in to_command(d))
 
 
-def _deployments(call: Call, engine: Engine | str | None) -> list[Deployment]:
+def _deployments(call: Call, release: Engine | str | None) -> list[Deployment]:
+    return _engine(call).read_command(call, release)
+
+
+def _engine(call: Call) -> EngineProtocol:
     if call.source:
-        from oomph.commands import python_call
-
-        return python_call.deployments(call, engine)
-    name = engine_of(call.words)
-    if name == "llamacpp":
-        from oomph.commands import llamacpp
-
-        return [llamacpp.deployment(call, engine)]
-    if name == "ollama":
-        from oomph.commands import ollama
-
-        return [ollama.deployment(call, engine)]
-    if name != "vllm":
-        raise not_yet(name)
-    from oomph.commands import vllm
-
-    return [vllm.deployment(call, engine)]
+        return next((one for one in all_engines() if one.calls_in(call.source)), engine_named(DEFAULT))
+    return engine_named(engine_of(call.words))
 
 
 def _from_file(word: str, environment: Mapping[str, str], engine: Engine | str | None, around: Around) -> Deployment:
@@ -197,22 +174,11 @@ def _from_file(word: str, environment: Mapping[str, str], engine: Engine | str |
     return _one(_read(text, path, dict(environment), engine, around, wanted), shown(path))
 
 
-def _memory_flags(d: Deployment) -> dict[str, Any]:
-    """Without what two servers of the same kind differ in: port, host, name."""
-    if d.engine.name != "vllm":
-        return {k: v for k, v in d.flags.items() if k not in ("port", "host")}
-    from oomph.facts.vllm.flags import by_field
-
-    rows = by_field(d.engine.version)
-    names = [k for k in d.flags if (k not in rows or rows[k].group == "engine") and k != "served_model_name"]
-    return {k: d.flags[k] for k in names}
-
-
 def _one(found: Mapping[str, Deployment] | Sequence[Deployment], where: str) -> Deployment:
     items = list(found.values()) if isinstance(found, Mapping) else list(found)
     if not items:
         raise CommandError(f"no serve command is in {where}")
-    same = {(d.model, repr(_memory_flags(d)), d.engine) for d in items}
+    same = {(d.model, repr(engine_of_deployment(d).memory_flags(d)), d.engine) for d in items}
     if len(items) > 1 and len(same) > 1:
         keys = list(found) if isinstance(found, Mapping) else [str(i) for i in range(1, len(items) + 1)]
         names = ", ".join(f"{key} ({d.model})" for key, d in zip(keys[:8], items[:8], strict=True))

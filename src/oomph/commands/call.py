@@ -9,16 +9,21 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from oomph.errors import CannotPlan, CommandError
-from oomph.facts.vllm.versions import NEWEST, nearest
+from oomph.engines.protocol import EngineProtocol
+from oomph.engines.registry import DEFAULT, all_engines, engine_named, name_of
+from oomph.errors import CommandError
 from oomph.ir.deployment import Engine
 
-# of everything that a shell exports, what an engine or its libraries read for memory; nothing that may be a secret
-_KEPT = (
-    "VLLM_", "CUDA_", "NVIDIA_VISIBLE_DEVICES", "PYTORCH_", "TORCH", "NCCL_", "FLASHINFER_", "TRITON_", "HIP_", "ROCR_",
-    "HF_HOME", "HF_HUB_OFFLINE", "HF_ENDPOINT", "RAY_", "LMCACHE_", "GGML_", "OLLAMA_", "SGLANG_", "LLAMA_ARG_",
+# of everything that a shell exports, what the libraries below an engine read for memory; nothing that may be a secret
+_LIBRARIES = (
+    "CUDA_", "NVIDIA_VISIBLE_DEVICES", "PYTORCH_", "TORCH", "NCCL_", "FLASHINFER_", "TRITON_", "HIP_", "ROCR_",
+    "HF_HOME", "HF_HUB_OFFLINE", "HF_ENDPOINT", "RAY_", "LMCACHE_",
 )  # fmt: skip
 TYPOGRAPHIC = frozenset("“”„‘’—–−‑\u00a0")  # what forums make of quotes and dashes
+# an engine's program or module, anywhere in a text
+PROGRAM = re.compile(r"\b(?:" + "|".join(w for one in all_engines() for w in (*one.programs, *one.modules)) + r")\b")
+# a text that starts a server, or a container that may
+SERVER = re.compile("|".join((*(words for one in all_engines() for words in one.launches), r"\bdocker\s+run\b")))
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -30,12 +35,13 @@ class Call(Struct, frozen=True):
     gpu_count: int = 0  # how many GPUs the wrapping gives it; 0 = it does not say
     notes: tuple[str, ...] = ()
     source: str = ""  # Python source with an LLM(...) call, instead of words
-    pinned: str = ""  # the release that a `pip install vllm==` beside it names
+    pinned: dict[str, str] = {}  # package -> the one release that a `pip install` beside the command names
 
 
-def kept(environment: Mapping[str, str]) -> dict[str, str]:
+def memory_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that a plan may look at."""
-    return {k: v for k, v in environment.items() if k.startswith(_KEPT) and not _SECRET.search(k)}
+    beginnings = (*_LIBRARIES, *(word for one in all_engines() for word in one.variables))
+    return {k: v for k, v in environment.items() if k.startswith(beginnings) and not _SECRET.search(k)}
 
 
 def assignment(word: str) -> tuple[str, str] | None:
@@ -60,68 +66,72 @@ def visible_devices(environment: Mapping[str, str]) -> int:
     return 0
 
 
-def choose_engine(
-    asked: Engine | str | None, *, image: str = "", program: str = "", pinned: str = ""
+def choose_release(
+    engine: EngineProtocol,
+    request: Engine | str | None,
+    *,
+    image: str = "",
+    program: str = "",
+    pinned: Mapping[str, str] | None = None,
 ) -> tuple[Engine, tuple[str, ...]]:
-    """The release to plan with: asked for, from the image's tag, pinned, installed, or the newest known."""
-    if isinstance(asked, Engine):
-        return asked, ()
-    if asked:
-        name, version = split_engine(asked)
-        if name != "vllm":
-            raise CommandError(f"--engine {asked[:60]!r}, but the command starts vllm")
-        if version:
-            known, note = nearest(version)
-            return Engine("vllm", known, "--engine"), (note,) if note else ()
-    if image and (not pinned or release_tag(image)):
-        return _from_image(image)
-    if pinned:
-        known, note = nearest(pinned)
-        return Engine("vllm", known, "pip install"), (note,) if note else ()
-    found = installed_version(program)
-    if found:
-        known, note = nearest(found)
-        return Engine("vllm", known, "installed package"), (note,) if note else ()
-    return Engine("vllm", NEWEST, "newest known"), ()
+    """The release to plan with, and notes about it: asked for, from the image's tag, pinned, installed, or the newest.
+
+    `request` is what --engine says; `program` is the path of the engine's own program, beside which it is installed.
+    """
+    if isinstance(request, Engine):
+        return request, ()
+    name, version = split_engine(request) if request else (engine.name, "")
+    if name != engine.name:
+        raise CommandError(f"--engine {str(request)[:60]!r}, but the command starts {engine.title}")
+    if version:
+        return _release(engine, version, "--engine")
+    named = (pinned or {}).get(engine.package, "")
+    if image and engine.releases() and (not named or engine.image_release(image_tag(image))):
+        return _from_image(engine, image)
+    if named:
+        return _release(engine, named, "pip install")
+    if engine.package and (installed := installed_version(engine.package, program)):
+        return _release(engine, installed, "installed package")
+    return Engine(engine.name, engine.newest(), "newest known"), ()
+
+
+def _release(engine: EngineProtocol, version: str, source: str) -> tuple[Engine, tuple[str, ...]]:
+    known, note = engine.nearest(version)
+    return Engine(engine.name, known, source), (note,) if note else ()
 
 
 def split_engine(text: str) -> tuple[str, str]:
     """'vllm==0.21.0', 'vllm 0.21.0' and '0.21.0' -> ('vllm', '0.21.0'); 'ollama' -> ('ollama', '')."""
     match = re.fullmatch(r"\s*([A-Za-z][A-Za-z._-]*)?\s*(?:==|[@: =]|$)?\s*(\S*)\s*", text)
-    if match is None:
-        raise CommandError(f"--engine {text[:60]!r} is not an engine such as vllm=={NEWEST}")
-    name, version = match[1] or "vllm", match[2]
-    if name in ("v", "V"):
-        name = "vllm"
-    names = {"llama.cpp": "llamacpp", "llama-cpp": "llamacpp", "tensorrt-llm": "trtllm", "vLLM": "vllm"}
-    name = names.get(name, names.get(name.lower(), name.lower()))
-    if name not in ("vllm", "llamacpp", "ollama", "sglang", "trtllm"):
-        raise CommandError(f"--engine {text[:60]!r} is not an engine such as vllm=={NEWEST}")
-    return name, version
+    word = match[1] or "" if match else "?"
+    name = DEFAULT if word in ("", "v", "V") else name_of(word)
+    if match is None or not name:
+        example = f"{DEFAULT}=={engine_named(DEFAULT).newest()}"
+        raise CommandError(f"--engine {text[:60]!r} is not an engine such as {example}")
+    return name, match[2]
 
 
-def _from_image(image: str) -> tuple[Engine, tuple[str, ...]]:
+def _from_image(engine: EngineProtocol, image: str) -> tuple[Engine, tuple[str, ...]]:
     tag = image_tag(image)
-    if release_tag(image):
+    version = engine.image_release(tag)
+    if version:
         try:
-            known, note = nearest(tag)
-            return Engine("vllm", known, "image tag"), (note,) if note else ()
+            return _release(engine, version, "image tag")
         except CommandError:
             pass
-    note = f"the image tag {tag or '(none)'!r} names no vLLM release: planned as {NEWEST}"
-    return Engine("vllm", NEWEST, "newest known"), (note,)
+    newest = engine.newest()
+    note = f"the image tag {tag or '(none)'!r} names no {engine.title} release: planned as {newest}"
+    return Engine(engine.name, newest, "newest known"), (note,)
 
 
-def release_tag(image: str) -> str:
-    """v0.21.0 and the like; 25.09-py3 numbers the container, not the vLLM inside."""
-    tag = image_tag(image)
-    return tag if re.match(r"v?0\.\d", tag) else ""
-
-
-def pinned_release(text: str) -> str:
-    """The one release that `pip install vllm==0.21.0` or a requirements line names; "" = none, or several."""
-    found = set(re.findall(r"(?<![\w-])vllm(?:\[[\w,-]*\])?==\s*v?(\d[\w.]*)", text))
-    return found.pop() if len(found) == 1 else ""
+def pinned_releases(text: str) -> dict[str, str]:
+    """The release of each package that `pip install vllm==0.21.0` or a requirements line names; only if it is one."""
+    pinned = {}
+    for package in filter(None, (one.package for one in all_engines())):
+        versions = set(re.findall(rf"(?<![\w-]){package}(?:\[[\w,-]*\])?==\s*v?(\d[\w.]*)", text))
+        if len(versions) == 1:
+            pinned[package] = versions.pop()
+    return pinned
 
 
 def image_tag(image: str) -> str:
@@ -129,8 +139,8 @@ def image_tag(image: str) -> str:
     return last.partition(":")[2]
 
 
-def installed_version(program: str = "") -> str:
-    """The vLLM beside the named program, on PATH, or in this interpreter; "" = none."""
+def installed_version(package: str, program: str = "") -> str:
+    """The package beside the named program, on PATH, or in this interpreter; "" = none."""
     for folder in _package_folders(program):
         try:
             names = os.listdir(folder)
@@ -138,7 +148,7 @@ def installed_version(program: str = "") -> str:
             continue
         # a directory listing: importlib.metadata takes 20 ms to import
         for name in names:
-            match = re.fullmatch(r"vllm-([0-9][^-]*)\.dist-info", name)
+            match = re.fullmatch(rf"{package}-([0-9][^-]*)\.dist-info", name)
             if match:
                 return match[1]
     return ""
@@ -156,7 +166,3 @@ def _package_folders(program: str) -> list[str]:
             if os.path.isdir(lib):
                 folders += [os.path.join(lib, n, "site-packages") for n in os.listdir(lib) if n.startswith("python")]
     return folders + [entry for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))]
-
-
-def not_yet(engine: str) -> CannotPlan:
-    return CannotPlan(f"{engine} commands are not read yet, only vLLM's are")

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.commands import docker, shell
-from oomph.commands.call import Call
-from oomph.commands.values import short, shown
+from oomph.commands.call import PROGRAM, Call
+from oomph.commands.shown import short, shown
 from oomph.commands.wrappers import container_call
 from oomph.commands.yaml_text import load
+from oomph.engines.registry import DEFAULT
 from oomph.errors import CommandError
 
 _VARIABLE = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)(?::?([-?+])([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))")
@@ -30,8 +31,8 @@ def calls(text: str, environment: Mapping[str, str], name: str = "compose.yaml")
 
 
 def _runs_engine(service: Mapping[str, Any]) -> bool:
-    said = f"{service.get('command') or ''} {service.get('entrypoint') or ''}"
-    return bool(docker.image_engine(str(service.get("image") or ""))) or bool(re.search(r"\bvllm\b", said))
+    text = f"{service.get('command') or ''} {service.get('entrypoint') or ''}"
+    return bool(docker.image_engine(str(service.get("image") or "")) or PROGRAM.search(text))
 
 
 def _call(service: Mapping[str, Any], environment: Mapping[str, str], where: str) -> Call:
@@ -44,7 +45,7 @@ def _call(service: Mapping[str, Any], environment: Mapping[str, str], where: str
         notes.append(f"{where}: the variables of its env_file are not the container's here")
     count = _gpus(service)
     if not image:
-        image = "vllm (built)"  # `build:`: nothing says which release
+        image = f"{DEFAULT} (built)"  # `build:`: nothing says which release
     return container_call(docker.container(image, command, inside, entrypoint=entrypoint, gpu_count=count, notes=notes))
 
 

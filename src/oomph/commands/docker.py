@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from oomph.commands.call import Call, release_tag
-from oomph.commands.values import short, shown
+from oomph.commands.call import Call, program
+from oomph.commands.shown import short, shown
+from oomph.engines.registry import all_engines, engine_named
 from oomph.errors import CannotPlan, CommandError
-from oomph.facts.vllm.flags import ENTRY_POINT
-from oomph.facts.vllm.versions import NEWEST, nearest, pick
 
 PROGRAMS = ("docker", "podman", "nerdctl", "nvidia-docker", "docker.io")
 
@@ -20,17 +19,13 @@ _SWITCHES = frozenset((
     "--quiet", "--help", "--use-api-socket", "--replace", "--rmi", "--no-hostname", "--no-hosts", "--env-host",
 ))  # fmt: skip
 _SHORT_SWITCHES = set("ditqP")
-# image name -> engine; the first that is found in it counts
-_IMAGES = (
-    ("sglang", "sglang"), ("llama.cpp", "llamacpp"), ("llama-cpp", "llamacpp"), ("ollama", "ollama"),
-    ("tensorrt-llm", "trtllm"), ("tensorrt_llm", "trtllm"), ("trtllm", "trtllm"), ("vllm", "vllm"),
-)  # fmt: skip
+_PROGRAMS = {"python", "bash", "sh", "env"}  # a container's command that begins with one of them is whole
 
 
 def image_engine(image: str) -> str:
-    """'vllm/vllm-openai:v0.21.0' -> 'vllm'; "" = the name does not say."""
+    """'vllm/vllm-openai:v0.21.0' -> 'vllm'; "" = the name does not say. vLLM may be named by the way: it is last."""
     name = image.split("@", 1)[0].lower()
-    return next((engine for word, engine in _IMAGES if word in name), "")
+    return next((one.name for one in reversed(all_engines()) if any(word in name for word in one.images)), "")
 
 
 def is_run(words: Sequence[str]) -> bool:
@@ -62,49 +57,22 @@ def container(
 ) -> Call:
     """An image with its command: the image's own entry point is put in front where the command leaves it out."""
     words = [*entrypoint, *command]
-    engine = image_engine(image)
     if not entrypoint:
-        notes = [*notes, *_said_twice(image, words)]
-        words = _with_entrypoint(image, engine, words)
+        words, more = _with_entrypoint(image, words)
+        notes = [*notes, *more]
     return Call(tuple(words), dict(environment), image=image, gpu_count=gpu_count, notes=tuple(notes))
 
 
-def entry_release(image: str) -> str:
-    """The release whose entry point an image has: that of its tag, else the newest."""
-    tag = release_tag(image)
-    try:
-        return nearest(tag)[0] if tag else NEWEST
-    except CommandError:
-        return NEWEST
-
-
-def _said_twice(image: str, words: Sequence[str]) -> list[str]:
-    """`docker run vllm/vllm-openai vllm serve M`: the official image would run `vllm serve vllm serve M`."""
-    name = image.split("@", 1)[0].rsplit(":", 1)[0]
-    if not name.endswith("vllm/vllm-openai") or not words or words[0] not in ("vllm", "serve"):
-        return []
-    entry = pick(ENTRY_POINT, entry_release(image)).value
-    return [
-        f"the image starts `{entry}` by itself and would stop at `{words[0]}`: leave `{_prefix(words)}` out, or "
-        "set the entry point"
-    ]
-
-
-def _prefix(words: Sequence[str]) -> str:
-    return "vllm serve" if list(words[:2]) == ["vllm", "serve"] else words[0]
-
-
-def _with_entrypoint(image: str, engine: str, words: list[str]) -> list[str]:
-    starts = words[0].rsplit("/", 1)[-1] if words else ""
-    if re.match(r"vllm$|python|bash$|sh$|env$|llama-server|ollama$|sglang$|trtllm", starts):
-        return words
-    if engine == "vllm":
-        if starts == "serve":
-            return ["vllm", *words]
-        return [*pick(ENTRY_POINT, entry_release(image)).value.split(), *words]
-    if engine:
-        return [{"llamacpp": "llama-server", "sglang": "sglang", "trtllm": "trtllm-serve"}.get(engine, engine), *words]
-    raise CannotPlan(f"the image {short(image)} does not say which engine it runs, and neither does its command")
+def _with_entrypoint(image: str, words: list[str]) -> tuple[list[str], list[str]]:
+    """The words with the image's own entry point in front, unless they name a program; and notes."""
+    name = image_engine(image)
+    engine = engine_named(name) if name else None
+    notes = engine.container_notes(image, words) if engine else []
+    if words and program(words[0]) in _PROGRAMS | {word for one in all_engines() for word in one.programs}:
+        return words, notes
+    if engine is None:
+        raise CannotPlan(f"the image {short(image)} does not say which engine it runs, and neither does its command")
+    return engine.in_container(image, words), notes
 
 
 def _options(words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from oomph.commands import docker, shell
 from oomph.commands.call import Call
-from oomph.commands.values import short
+from oomph.commands.shown import short
 from oomph.commands.wrappers import container_call
 from oomph.errors import CommandError
 

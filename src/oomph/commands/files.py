@@ -6,7 +6,8 @@ import os
 import re
 from typing import Literal
 
-from oomph.commands.values import short
+from oomph.commands.call import PROGRAM
+from oomph.commands.shown import short
 from oomph.errors import CommandError
 
 _LIMIT = 1 << 20
@@ -15,6 +16,7 @@ _NOTEBOOK_LIMIT = 16 << 20  # their outputs hold pictures
 Sort = Literal[
     "compose", "dockerfile", "kubernetes", "makefile", "markdown", "notebook", "python", "shell", "unit", "yaml"
 ]
+_PYTHON = re.compile(rf"^\s*(?:from|import)\s+{PROGRAM.pattern}|\bLLM\s*\(|\b(?:Async)?EngineArgs\s*\(", re.MULTILINE)
 # what is named alone and ends so is a model, never a text with a command
 _MODELS = (".gguf", ".safetensors", ".bin", ".pt", ".pth", ".json", ".jsonl", ".log")
 
@@ -90,7 +92,7 @@ def sort_of(text: str, name: str = "") -> Sort:
         return "unit"
     if re.search(r"^FROM[ \t]+\S", text, re.MULTILINE) and re.search(r"^(?:ENTRYPOINT|CMD)\b", text, re.MULTILINE):
         return "dockerfile"
-    if re.search(r"^\s*(?:from|import)\s+vllm\b|\bLLM\s*\(|\b(?:Async)?EngineArgs\s*\(", text, re.MULTILINE):
+    if _PYTHON.search(text):
         return "python"
     return "shell"
 

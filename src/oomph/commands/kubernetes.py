@@ -7,15 +7,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from oomph.commands import docker
-from oomph.commands.call import Call
-from oomph.commands.values import shown
+from oomph.commands.call import SERVER, Call
+from oomph.commands.shown import shown
 from oomph.commands.wrappers import container_call
 from oomph.commands.yaml_text import load
+from oomph.engines.registry import DEFAULT, NAMES, all_engines, engine_named
 from oomph.errors import CommandError
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 # flags of KServe's huggingfaceserver itself (python/huggingfaceserver/__main__.py); the others are vLLM's
 _HUGGINGFACESERVER = ("__model_id", "__model_name", "__model_dir", "__backend", "__task", "__model_revision")
+_VLLM_FORMATS = ("huggingface", "vllm")  # KServe's model formats whose runtime starts vLLM
 _GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
 
@@ -55,7 +57,7 @@ def _kserve(document: Mapping[str, Any], title: str, where: str) -> dict[str, Ca
         value = value.get(key) if isinstance(value, dict) else None
     form = value.get("modelFormat") if isinstance(value, dict) else None
     kind = str(form.get("name", "")).lower() if isinstance(form, dict) else ""
-    if not isinstance(value, dict) or kind not in ("huggingface", "vllm"):
+    if not isinstance(value, dict) or kind not in _VLLM_FORMATS:
         return {}
     environment, _ = _environment(value.get("env"))
     uri = str(value.get("storageUri") or "")
@@ -70,7 +72,8 @@ def _kserve(document: Mapping[str, Any], title: str, where: str) -> dict[str, Ca
         else:
             words.append(flag + equals + text)
     notes = ("KServe's runtime is read as vllm serve",)
-    call = Call(("vllm", "serve", model, *words), environment, gpu_count=_gpus(value.get("resources")), notes=notes)
+    command = (*engine_named("vllm").serve_command(model), *words)
+    call = Call(command, environment, gpu_count=_gpus(value.get("resources")), notes=notes)
     return {f"{title}/model": call}
 
 
@@ -90,22 +93,28 @@ def _containers(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
 
 
 def _runs_engine(container: Mapping[str, Any]) -> bool:
-    said = f"{container.get('command') or ''} {container.get('args') or ''}"
-    image = str(container.get("image") or "")
-    if not image and "--model" in said and "vllm" in str(container.get("name") or ""):  # an overlay over a base
+    parts = (container.get("command"), container.get("args"))
+    text = " ".join(str(word) for part in parts if isinstance(part, list) for word in part)
+    image, name = str(container.get("image") or ""), str(container.get("name") or "")
+    if not image and "--model" in text and any(engine in name for engine in NAMES):  # an overlay over a base
         return True
-    return bool(docker.image_engine(image)) or bool(re.search(r"\bvllm\b(?:\W+serve|\.entrypoints)", said))
+    return bool(docker.image_engine(image) or SERVER.search(text))
 
 
 def _call(container: Mapping[str, Any], where: str) -> Call:
     environment, unknown = _environment(container.get("env"))
-    notes = [f"{where}: {shown(key)} comes from elsewhere in the cluster" for key in unknown if key.startswith("VLLM_")]
+    elsewhere = filter(_is_engine_variable, unknown)
+    notes = [f"{where}: {shown(key)} comes from elsewhere in the cluster" for key in elsewhere]
     command = _words(container.get("command"), environment, where)
     args = _words(container.get("args"), environment, where)
     count = _gpus(container.get("resources"))
     environment |= {key: f"$({key})" for key in unknown}
-    image = str(container.get("image") or "vllm (no image)")
+    image = str(container.get("image") or f"{DEFAULT} (no image)")
     return container_call(docker.container(image, args, environment, entrypoint=command, gpu_count=count, notes=notes))
+
+
+def _is_engine_variable(name: str) -> bool:
+    return any(name.startswith(engine.variables) for engine in all_engines())
 
 
 def _words(value: Any, environment: Mapping[str, str], where: str) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from oomph.commands.call import SERVER
+
 _QUOTES = str.maketrans("“”„‘’\u00a0", '"""\'\' ', "\u200b\ufeff")
 _LONG_DASH = re.compile(r"(?<!\S)[—–−‑]+(-?)(?=[A-Za-z])([A-Za-z][\w-]*)?")
 # $ cmd, (venv) user@host:~/x$ cmd, root@box:/x# cmd, PS C:\x> cmd, and a notebook's !cmd
@@ -51,5 +53,4 @@ def from_windows(text: str, name: str = "") -> str:
 def inline_code(text: str) -> list[str]:
     """What stands between backticks in one line and starts a server."""
     spans = re.findall(r"(`{1,3})([^`\n]{1,2000})\1", text)
-    starts = r"\bvllm serve|-m vllm\.|\bllama-server\b|\bollama run\b|docker run"
-    return [code.strip() for _, code in spans if re.search(starts, code)]
+    return [code.strip() for _, code in spans if SERVER.search(code)]

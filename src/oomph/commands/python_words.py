@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from oomph.commands.call import Call
+from oomph.commands.call import PROGRAM, SERVER, Call
 from oomph.commands.python_values import Scope, Unknown, called, parse
 from oomph.commands.wrappers import engine_of, peel, script_calls, starts
 from oomph.errors import CommandError
@@ -14,12 +14,11 @@ from oomph.errors import CommandError
 _RUNS = frozenset(
     ("run", "Popen", "call", "check_call", "check_output", "system", "popen", "create_subprocess_shell", "spawn")
 )
-_SERVER = re.compile(r"\bvllm\s+serve\b|-m\s+vllm\.|\bllama-server\b|\bdocker run\b")
 
 
 def calls(source: str, environment: Mapping[str, str]) -> dict[str, Call]:
     """The calls, each under "line N"."""
-    if not re.search(r"\bvllm\b|llama-server|docker", source):
+    if "docker" not in source and not PROGRAM.search(source):
         return {}
     tree = parse(source)
     reader = _Lists(Scope(tree, environment))
@@ -81,7 +80,7 @@ class _Lists:
             self.lists[name] = (value.lineno, words)
             return True
         text = self.text(value)
-        if text and _SERVER.search(text):
+        if text and SERVER.search(text):
             self.texts.append((value.lineno, text))
             return True
         return False
@@ -93,7 +92,7 @@ class _Lists:
     def run(self, value: ast.expr) -> None:
         if isinstance(value, ast.List) and _is_server(words := self.words(value)):
             self.loose.append((value.lineno, words))
-        elif (text := self.text(value)) and _SERVER.search(text):
+        elif (text := self.text(value)) and SERVER.search(text):
             self.texts.append((value.lineno, text))
 
     def words(self, node: ast.List) -> list[str]:

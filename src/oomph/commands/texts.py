@@ -13,11 +13,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.commands import files, shell
-from oomph.commands.call import Call, pinned_release
+from oomph.commands.call import Call, pinned_releases
 from oomph.commands.expansion import LIMIT, Around
 from oomph.commands.pasted import from_windows
-from oomph.commands.values import short, shown
+from oomph.commands.shown import short, shown
 from oomph.commands.wrappers import script_calls, starts
+from oomph.engines.registry import all_engines
 from oomph.errors import CommandError
 
 _DEEPEST = 4
@@ -34,10 +35,8 @@ def calls(
         return {}
     found = _calls(text, name, dict(environment), around, depth)
     found = {key: call for key, call in found.items() if starts(call)} or found
-    pinned = pinned_release(text) if not depth else ""
-    if not pinned:
-        return found
-    return {key: replace(call, pinned=call.pinned or pinned) for key, call in found.items()}
+    pinned = pinned_releases(text) if not depth else {}
+    return {key: replace(call, pinned={**pinned, **call.pinned}) for key, call in found.items()} if pinned else found
 
 
 def _calls(text: str, name: str, environment: dict[str, str], around: Around, depth: int) -> dict[str, Call]:
@@ -138,12 +137,12 @@ def _notebook(text: str, what: str, environment: dict[str, str], around: Around)
 
 def _python(text: str, environment: dict[str, str], around: Around) -> dict[str, Call]:
     """Python with a notebook's lines for the shell: `!vllm serve ...` and %%bash cells."""
-    from oomph.commands import python_call, python_words
+    from oomph.commands import python_words
 
     script, source = split_magic(text)
     found = _shell(script, environment, around, 1) if script.strip() else {}
     try:
-        calls_engine = python_call.calls_engine(source)
+        calls_engine = any(one.calls_in(source) for one in all_engines())
     except CommandError:
         if found:
             return found

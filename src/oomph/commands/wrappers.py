@@ -8,37 +8,21 @@ from collections.abc import Mapping, Sequence
 from msgspec import structs
 
 from oomph.commands import docker, shell
-from oomph.commands.call import TYPOGRAPHIC, Call, assignment, program
+from oomph.commands.call import SERVER, TYPOGRAPHIC, Call, assignment, program
 from oomph.commands.expansion import Around
-from oomph.commands.values import short
+from oomph.commands.shown import short
+from oomph.engines.registry import DEFAULT, NAMES, all_engines, engine_named
 from oomph.errors import CommandError
-from oomph.facts.vllm.flags import flag_status
-from oomph.facts.vllm.versions import NEWEST
 
 SHELLS = ("sh", "bash", "zsh", "dash", "ash", "ksh")
-# a line that starts a server, with the lines that it goes on in
-_BLOCK = re.compile(
-    r"^[^\n]*\b(?:vllm serve|docker run|-m vllm\.|llama-server|ollama run)"
-    r"(?:[^\n]*(?:\\[ \t]*\n|\n(?=[ \t]*--?[A-Za-z])))*[^\n]*$",
-    re.MULTILINE,
-)
 _SAYS = ("echo", "printf", "pkill", "pgrep", "grep", "which", "command", "pip", "pip3", "curl")  # these start nothing
-SERVER = re.compile(r"\bvllm serve\b|-m vllm\.|\bllama-server\b|\bollama run\b|\bdocker run\b")
 _AHEAD = 8  # `python -X opt -u -m vllm`: the module stands within so many words of the program
 _DEEPEST = 6  # docker run ... sh -c "sudo docker run ..." and so on
 
-# program -> engine
-PROGRAMS = {
-    "vllm": "vllm",
-    "llama-server": "llamacpp",
-    "llama-cli": "llamacpp",
-    "llama-bench": "llamacpp",
-    "ollama": "ollama",
-    "sglang": "sglang",
-    "trtllm-serve": "trtllm",
-}
-# python -m MODULE -> engine, by the module's first name
-MODULES = {"vllm": "vllm", "sglang": "sglang", "llama_cpp": "llamacpp", "tensorrt_llm": "trtllm"}
+# a line that starts a server, with the lines that it goes on in
+_BLOCK = re.compile(
+    rf"^[^\n]*(?:{SERVER.pattern})(?:[^\n]*(?:\\[ \t]*\n|\n(?=[ \t]*--?[A-Za-z])))*[^\n]*$", re.MULTILINE
+)
 
 
 def engine_of(words: Sequence[str]) -> str:
@@ -46,25 +30,15 @@ def engine_of(words: Sequence[str]) -> str:
     if not words:
         return ""
     head = program(words[0])
-    if head == "vllm":  # `uv run --with vllm vllm serve`: the first is an argument
-        return "vllm" if len(words) < 2 or program(words[1]) != "vllm" else ""
-    if head in PROGRAMS:
-        return PROGRAMS[head]
-    if head == "python" and "-m" in words[1:-1]:
-        return MODULES.get(words[words.index("-m", 1) + 1].split(".")[0], "")
-    if head in ("server", "main") and any(word.endswith(".gguf") for word in words):  # llama.cpp's names until mid-2024
-        return "llamacpp"
-    return ""
+    return next((one.name for one in all_engines() if one.recognises(head, words)), "")
 
 
 def starts(call: Call) -> bool:
     """Whether it loads a model at all: `ollama pull`, `vllm bench` and `pip install vllm` do not."""
-    words = call.words
-    if call.source or not words:
+    if call.source or not call.words:
         return bool(call.source)
-    if program(words[0]) == "ollama":
-        return words[1:2] == ("run",)
-    return program(words[0]) != "vllm" or words[1:2] == ("serve",)
+    name = engine_of(call.words)
+    return not name or engine_named(name).starts_server(call.words)
 
 
 def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0) -> Call:
@@ -98,14 +72,17 @@ def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0
             call = peel(words[index:], inner | _pairs(words[1:index]), depth=depth + 1)
             return call if call.image else structs.replace(call, image=_image(words[:index]))
     if _only_arguments(words):
-        return Call(("vllm", "serve", *words), inner, notes=("no program is named: read as vllm serve",))
+        command = engine_named(DEFAULT).serve_command(words[0])
+        note = f"no program is named: read as {' '.join(command[:-1])}"
+        return Call((*command, *words[1:]), inner, notes=(note,))
     raise CommandError(f"{short(words[0])} is not a serve command that oomph knows", hint=_hint(words))
 
 
 def _hint(words: Sequence[str]) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(program(words[0]), ["vllm", "llama-server", "ollama", "docker", "python"], 1, 0.7)
+    programs = [word for one in all_engines() for word in one.programs]
+    near = get_close_matches(program(words[0]), [*programs, "docker", "python"], 1, 0.7)
     if near:
         return f"did you mean {near[0]}?"
     if words[0].endswith(".gguf") and len(words[0]) < 200:
@@ -118,7 +95,7 @@ def _hint(words: Sequence[str]) -> str:
 def _only_arguments(words: Sequence[str]) -> bool:
     """ORG/MODEL --max-model-len 8192: what stands below `args:` in a manifest, or below "my parameters" in a post."""
     return bool(re.fullmatch(r"[\w./-]*\w/[\w.-]+", words[0])) and (
-        len(words) == 1 or flag_status(words[1], NEWEST).state != "unknown"
+        len(words) == 1 or engine_named(DEFAULT).knows_flag(words[1])
     )
 
 
@@ -134,14 +111,14 @@ def _image(words: Sequence[str]) -> str:
             return (value or "".join(words[i + 1 : i + 2])).replace("#", "/")
         if word.startswith("docker://"):
             return word.removeprefix("docker://")
-        if word.endswith(".sif") and "vllm" in word.lower():
+        if word.endswith(".sif") and docker.image_engine(word):
             return re.sub(r"[-_](?=v?\d+\.\d)", ":", word.rpartition("/")[2].removesuffix(".sif"), count=1)
     return ""
 
 
 def _only_named(words: Sequence[str]) -> bool:
     """`pip install vllm`, `pkill -f "vllm"`: the name of a package, not a program."""
-    return program(words[0]) in ("vllm", "sglang", "ollama") and (len(words) < 2 or words[1].startswith("-"))
+    return program(words[0]) in NAMES and (len(words) < 2 or words[1].startswith("-"))
 
 
 def _starts_wrapper(words: Sequence[str]) -> bool:
@@ -217,7 +194,7 @@ def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Cal
             call = peel(command.words, command.environment, depth=depth + 1)
         except CommandError:
             rests = [command.words[i : i + _AHEAD] for i in range(len(command.words))]
-            if any(engine_of(rest) == "vllm" and not _only_named(rest) for rest in rests):
+            if any(engine_of(rest) and not _only_named(rest) for rest in rests):
                 raise
             continue
         if call.source:

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.commands import docker
-from oomph.commands.call import Call
+from oomph.commands.call import SERVER, Call
 from oomph.commands.expansion import LIMIT
-from oomph.commands.values import short
-from oomph.commands.wrappers import SERVER, container_call, engine_of, peel, script_calls
+from oomph.commands.shown import short
+from oomph.commands.wrappers import container_call, engine_of, peel, script_calls
 from oomph.commands.yaml_text import load
+from oomph.engines.registry import engine_named
 from oomph.errors import CommandError
-from oomph.facts.vllm.flags import flag_status
-from oomph.facts.vllm.versions import NEWEST
 
 _TEMPLATE = re.compile(r"\{\{-?\s*(?:\.|if|include|range|with|toYaml|define|end|\$)")
 RENDER = "helm template CHART -f VALUES | oomph plan --gpu GPUS -"
@@ -109,12 +108,13 @@ def _production_stack(spec: Mapping[str, Any]) -> dict[str, Call]:
 
 
 def _flags(config: Mapping[str, Any]) -> list[str]:
+    vllm = engine_named("vllm")
     words: list[str] = []
     for key, value in config.items():
         flag = "--" + re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", str(key)).lower()
         if key == "extraArgs" and isinstance(value, list):
             words += map(str, value)
-        elif flag_status(flag, NEWEST).state == "unknown" or value is None:
+        elif value is None or not vllm.knows_flag(flag):
             continue
         elif isinstance(value, bool):
             words += [flag] if value else []

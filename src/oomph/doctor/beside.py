@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from typing import Literal
 
+from oomph.engines.protocol import EngineProtocol
+from oomph.engines.registry import DEFAULT, all_engines
 from oomph.errors import OomphError
 from oomph.facts.gpus import GpuRow, rows
 from oomph.ir.deployment import Deployment, Engine
@@ -25,11 +26,6 @@ _SHARED = re.compile(
     re.IGNORECASE,
 )
 _CLOSE = 0.04  # of a card's total: rounding, reserved memory, ECC
-EngineName = Literal["vllm", "llamacpp", "ollama", "sglang", "trtllm"]
-PROGRAMS: tuple[tuple[str, EngineName], ...] = (
-    ("sglang", "sglang"), ("trtllm", "trtllm"), ("tensorrt_llm", "trtllm"), ("llama-", "llamacpp"),
-    ("llama_", "llamacpp"), ("ollama", "ollama"), ("vllm", "vllm"),
-)  # fmt: skip
 
 
 def read_gpus(text: str, total: int = 0) -> tuple[tuple[Device, ...], Notes]:
@@ -82,26 +78,30 @@ def read_engine(text: str | None) -> tuple[Engine | None, Notes]:
         name, version = split_engine(text)
     except OomphError as error:
         return None, (f"{error.message}: ignored",)
-    known = next(engine for _, engine in PROGRAMS if engine == name)
-    return Engine(known, version, "--engine"), ()
+    return Engine(name, version, "--engine"), ()
 
 
 def read_command(words: Sequence[str], engine: str | None) -> tuple[Deployment | None, Notes]:
     """As the planner reads it; where that refuses, word by word."""
-    from oomph.commands import parse_command
+    from oomph.commands import detect, parse_command
     from oomph.logs.deployment import parse_flags
 
     given, notes = read_engine(engine)
     if not words:
         return (Deployment(given, "", {}, ()) if given else None), notes
     try:
-        return parse_command(list(words), engine=engine if given and given.name == "vllm" else None), notes
+        same = given is not None and detect(words) == given.name  # another engine's release says nothing here
+        return parse_command(list(words), engine=engine if same else None), notes
     except OomphError as error:
         refused = error.message
     flags, model, environment = parse_flags(shlex.join(words))
     line = " ".join(words)[:4000]
-    default: EngineName = given.name if given else "vllm"
-    name = next((program for word, program in PROGRAMS if word in line), default)
+    default = given.name if given else DEFAULT
+    name = next((one.name for one in reversed(all_engines()) if _names(one, line)), default)
     version = given.version if given else ""
     notes = (*notes, f"the command was read word by word: {refused}")
     return Deployment(Engine(name, version, "--engine"), model, flags, (), environment=environment), notes
+
+
+def _names(engine: EngineProtocol, line: str) -> bool:
+    return any(word in line for word in (*engine.programs, *engine.modules, *engine.images))

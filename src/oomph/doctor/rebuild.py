@@ -34,7 +34,7 @@ def deployment_of(case: Case) -> Deployment | None:
 
 def readable(flags: dict[str, Any], version: str) -> dict[str, Any]:
     """The flags that this release reads, typed as it types them; what a paste has garbled is left out."""
-    from oomph.commands.arguments import parse
+    from oomph.engines.vllm.arguments import parse
 
     known: dict[str, Any] = {}
     for name, value in flags.items():

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from oomph.commands import to_shell
-from oomph.commands.vllm import to_words
+from oomph.engines.vllm.command import to_words
 from oomph.errors import CannotPlan
 from oomph.ir.deployment import Deployment
 

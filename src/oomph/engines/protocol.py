@@ -125,15 +125,25 @@ class EngineProtocol(Protocol):
             return words[words.index("-m", 1) + 1].split(".")[0] in self.modules
         return program in self.programs
 
+    launches: tuple[str, ...] = ()  # how a line of a script begins that starts a server, as regular expressions
+
     def starts_server(self, words: Sequence[str]) -> bool:
         """Whether recognised words load a model at all: `vllm bench` and `ollama pull` do not."""
         return True
+
+    def calls_in(self, source: str) -> bool:
+        """Whether Python source builds this engine itself, as `vllm.LLM(...)` does."""
+        return False
+
+    def knows_flag(self, flag: str) -> bool:
+        """Whether some release has had this flag, by its name on the command line."""
+        return False
 
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
         """A command that was peeled out of its wrappings (commands/call.py) to deployments without GPUs.
 
         `release` is what --engine says; commands/call.py `choose_release` turns it into an `Engine`. Usually there is
-        one deployment; a Python source may hold several.
+        one deployment; a Python source (`call.source`, see `calls_in`) may hold several.
         """
         raise CannotPlan(f"{self.title} commands are not read yet")
 
@@ -141,9 +151,13 @@ class EngineProtocol(Protocol):
         """The way back: reading these words gives the same flags again. Variables are not part of it."""
         raise CannotPlan(f"{self.title} commands cannot be written yet")
 
-    def in_container(self, image: str, words: Sequence[str]) -> tuple[list[str], list[str]]:
-        """The command of a container whose entry point is left out, with the image's own in front; and notes."""
-        return [self.programs[0], *words], []
+    def in_container(self, image: str, arguments: Sequence[str]) -> list[str]:
+        """The command of a container that is given arguments only: the image's own entry point in front of them."""
+        return [self.programs[0], *arguments]
+
+    def container_notes(self, image: str, words: Sequence[str]) -> list[str]:
+        """What is wrong with the words that a container of this engine is given."""
+        return []
 
     def memory_flags(self, deployment: Deployment) -> dict[str, Any]:
         """The flags without those in which two servers of the same kind differ: port, host, name."""

@@ -14,7 +14,7 @@ DEFAULT = NAMES[0]  # whose flags are meant where nothing names an engine
 
 
 @cache
-def engine(name: str) -> EngineProtocol:
+def engine_named(name: str) -> EngineProtocol:
     """The engine of a folder's name."""
     if name not in NAMES:
         raise CommandError(f"{name[:40]!r} is not an engine that oomph knows", hint=f"engines: {', '.join(NAMES)}")
@@ -23,14 +23,14 @@ def engine(name: str) -> EngineProtocol:
 
 
 def engine_of(deployment: Deployment) -> EngineProtocol:
-    return engine(deployment.engine.name)
+    return engine_named(deployment.engine.name)
 
 
-def engines() -> tuple[EngineProtocol, ...]:
-    return tuple(map(engine, NAMES))
+def all_engines() -> tuple[EngineProtocol, ...]:
+    return tuple(map(engine_named, NAMES))
 
 
 def name_of(spelling: str) -> str:
     """The name that a spelling in --engine stands for; "" = none."""
     word = spelling.lower()
-    return next((one.name for one in engines() if word == one.name or word in one.aliases), "")
+    return next((one.name for one in all_engines() if word == one.name or word in one.aliases), "")

@@ -10,7 +10,7 @@ from oomph.ir.hardware import Device
 
 
 class Engine(Struct, frozen=True):
-    name: Literal["vllm", "llamacpp", "ollama", "sglang", "trtllm"]
+    name: str  # of its folder under engines/
     version: str  # "0.21.0"
     version_from: str = ""  # "--engine", "image tag", "installed package", "newest known"
 

@@ -165,7 +165,7 @@ def value_of(text: str) -> Any:
 def _flags_of(command: str) -> tuple[dict[str, Any], str, dict[str, str]]:
     """docker run has options of its own: the part behind the image is the engine's."""
     if re.match(r"(?:docker|podman|nerdctl) run\b", command):
-        from oomph.commands.call import kept
+        from oomph.commands.call import memory_variables
         from oomph.commands.docker import run
 
         try:
@@ -173,7 +173,7 @@ def _flags_of(command: str) -> tuple[dict[str, Any], str, dict[str, str]]:
         except (OomphError, ValueError):
             return parse_flags(command)
         flags, model, _ = parse_flags(shlex.join(call.words))
-        return flags, model, kept(call.environment)
+        return flags, model, memory_variables(call.environment)
     return parse_flags(command)
 
 

@@ -196,7 +196,7 @@ def test_json_and_page(command: str) -> None:
 
 
 def test_flags_of_2026() -> None:
-    from oomph.commands.llamacpp import parse
+    from oomph.engines.llamacpp.command import parse
 
     flags, _ = parse(["-ncffn", "2", "--kv-unified-per-slot", "8192", "-np", "3", "--spec-draft-ngl", "99"])
     assert [p for p, _ in flags["override_tensor"]] == [rf"blk\.{i}\.ffn_(up|down|gate)\." for i in (0, 1)]

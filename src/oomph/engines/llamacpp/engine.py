@@ -33,6 +33,7 @@ class LlamaCpp(EngineProtocol):
     modules = ("llama_cpp",)
     images = ("llama.cpp", "llama-cpp")
     variables = ("GGML_", "LLAMA_ARG_")
+    launches = (r"\bllama-server\b",)
     layout = "placed"
 
     def newest(self) -> str:
@@ -51,12 +52,13 @@ class LlamaCpp(EngineProtocol):
         return super().recognises(program, words)
 
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
-        from oomph.commands.llamacpp import deployment
+        from oomph.commands.call import choose_release
+        from oomph.engines.llamacpp.command import deployment
 
-        return [deployment(call, release)]
+        return [deployment(call, choose_release(self, release)[0])]
 
     def write_command(self, deployment: Deployment) -> list[str]:
-        from oomph.commands.llamacpp import to_words
+        from oomph.engines.llamacpp.command import to_words
 
         return to_words(deployment)
 

@@ -30,6 +30,7 @@ class Ollama(EngineProtocol):
     programs = ("ollama",)
     images = ("ollama",)
     variables = ("OLLAMA_",)
+    launches = (r"\bollama run\b",)
     layout = "placed"
 
     def newest(self) -> str:
@@ -44,12 +45,13 @@ class Ollama(EngineProtocol):
         return tuple(words[1:2]) == ("run",)
 
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
-        from oomph.commands.ollama import deployment
+        from oomph.commands.call import choose_release
+        from oomph.engines.ollama.command import deployment
 
-        return [deployment(call, release)]
+        return [deployment(call, choose_release(self, release)[0])]
 
     def write_command(self, deployment: Deployment) -> list[str]:
-        from oomph.commands.ollama import to_words
+        from oomph.engines.ollama.command import to_words
 
         return to_words(deployment)
 

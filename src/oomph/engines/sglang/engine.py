@@ -21,6 +21,7 @@ class SgLang(EngineProtocol):
     modules = ("sglang",)
     images = ("sglang",)
     variables = ("SGLANG_",)
+    launches = (r"\bsglang\s+serve\b", r"-m\s+sglang\.launch_server\b")
     frame_paths = ("/sglang/",)
 
     def log_rows(self) -> tuple[LogRow, ...]:

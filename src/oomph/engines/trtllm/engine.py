@@ -18,6 +18,7 @@ class TensorRtLlm(EngineProtocol):
     programs = ("trtllm-serve",)
     modules = ("tensorrt_llm",)
     images = ("tensorrt-llm", "tensorrt_llm", "trtllm")
+    launches = (r"\btrtllm-serve\b",)
     frame_paths = ("/tensorrt_llm/",)
 
     def log_rows(self) -> tuple[LogRow, ...]:

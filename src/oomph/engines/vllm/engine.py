@@ -29,6 +29,7 @@ class Vllm(EngineProtocol):
     modules = ("vllm",)
     images = ("vllm",)
     variables = ("VLLM_",)
+    launches = (r"\bvllm\s+serve\b", r"-m\s+vllm\.")
     frame_paths = ("/vllm",)
     terms = ("available_kv", "weights", "load_peak", "activation_peak", "non_torch", "cudagraph", "context")
     emit_forms = ("command", "yaml", "docker", "compose", "kubernetes", "lws")
@@ -44,29 +45,58 @@ class Vllm(EngineProtocol):
         return nearest(version)
 
     def image_release(self, tag: str) -> str:
-        from oomph.commands.call import release_tag
-
-        return release_tag(f"image:{tag}")
+        """v0.21.0 and the like; 25.09-py3 numbers the container, not the vLLM inside."""
+        return tag if tag.removeprefix("v")[:2] == "0." and tag.removeprefix("v")[2:3].isdigit() else ""
 
     def recognises(self, program: str, words: Sequence[str]) -> bool:
         """`uv run --with vllm vllm serve`: the first is an argument."""
-        doubled = program in self.programs and len(words) > 1 and words[1].rpartition("/")[2] in self.programs
-        return not doubled and super().recognises(program, words)
+        if program not in self.programs:
+            return super().recognises(program, words)
+        from oomph.commands.call import program as program_name
+
+        return len(words) < 2 or program_name(words[1]) not in self.programs
 
     def starts_server(self, words: Sequence[str]) -> bool:
-        return words[0].rpartition("/")[2] not in self.programs or tuple(words[1:2]) == ("serve",)
+        from oomph.commands.call import program
+
+        return program(words[0]) not in self.programs or tuple(words[1:2]) == ("serve",)
+
+    def calls_in(self, source: str) -> bool:
+        from oomph.engines.vllm.python_call import calls_engine
+
+        return calls_engine(source)
+
+    def knows_flag(self, flag: str) -> bool:
+        from oomph.facts.vllm.flags import flag_status
+
+        return flag_status(flag, self.newest()).state != "unknown"
 
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
-        from oomph.commands import python_call, vllm
+        from oomph.commands.call import choose_release
+        from oomph.engines.vllm import command, python_call
 
-        return python_call.deployments(call, release) if call.source else [vllm.deployment(call, release)]
+        program = "" if call.source else call.words[0]
+        chosen, notes = choose_release(self, release, image=call.image, program=program, pinned=call.pinned)
+        if call.source:
+            return python_call.deployments(call, chosen, notes)
+        return [command.deployment(call, chosen, notes)]
 
     def write_command(self, deployment: Deployment) -> list[str]:
-        from oomph.commands import python_call, vllm
+        from oomph.engines.vllm import command, python_call
 
         if deployment.usage == "llm":
             return ["python", "-c", python_call.to_source(deployment)]
-        return vllm.to_words(deployment)
+        return command.to_words(deployment)
+
+    def in_container(self, image: str, arguments: Sequence[str]) -> list[str]:
+        from oomph.engines.vllm.container import entry_point
+
+        return ["vllm", *arguments] if arguments[:1] == ["serve"] else [*entry_point(image).split(), *arguments]
+
+    def container_notes(self, image: str, words: Sequence[str]) -> list[str]:
+        from oomph.engines.vllm.container import notes
+
+        return notes(image, words)
 
     def memory_flags(self, deployment: Deployment) -> dict[str, Any]:
         from oomph.facts.vllm.flags import by_field

@@ -8,9 +8,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from oomph.commands import arguments
-from oomph.commands.call import Call, choose_engine, kept, program, visible_devices
-from oomph.commands.values import refuse, render, short, shown
+from oomph.commands.call import Call, memory_variables, program, visible_devices
+from oomph.commands.shown import short, shown
+from oomph.engines.vllm import arguments
+from oomph.engines.vllm.values import refuse, render
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.vllm import environment as variables
 from oomph.facts.vllm.flags import MODEL_FLAG, YAML_FALSE, YAML_MAPPING, by_field, by_name, idle, negated, spelled
@@ -28,9 +29,9 @@ OTHERS = ("chat", "complete", "bench", "collect-env", "run-batch", "launch", "sn
 _CONFIG_LIMIT = 1 << 20
 
 
-def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
-    chosen, notes = choose_engine(engine, image=call.image, program=call.words[0], pinned=call.pinned)
-    version = chosen.version
+def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deployment:
+    """`notes` are about the release."""
+    version = release.version
     words, serve = _after_program(call.words)
     from_flag, words = _model_flag(words, serve, version)
     config, words, config_notes = _config(words, version)
@@ -38,7 +39,7 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
     try:
         parsed = arguments.parse([*words[:first], *config, *words[first:]], version)
     except arguments.NoSuchFlag as error:
-        raise _of_another_release(error, chosen) from None
+        raise _of_another_release(error, release) from None
     flags = dict(parsed.flags)
     extra = [word for word in parsed.positional[1:] if re.fullmatch(r"\$\{?\w+\}?", word)]  # $EXTRA_ARGS
     positional = [word for i, word in enumerate(parsed.positional) if not i or word not in extra]
@@ -52,7 +53,7 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
         model_notes = (f"no model is named: vLLM would serve its default, {model}",)
     _check_model(model)
     _merge_speculative(flags, version)
-    environment = kept(call.environment)
+    environment = memory_variables(call.environment)
     model_notes += tuple(f"{shown(word)} is set nowhere: left out" for word in extra)
     all_notes = [*call.notes, *notes, *config_notes, *parsed.notes, *model_notes]
     all_notes += variables.check(environment, version)
@@ -60,7 +61,7 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
         if why := idle(field, version):
             all_notes.append(f"{_name(field, version)} has no effect in vLLM {version}: {why}")
     return Deployment(
-        engine=chosen,
+        engine=release,
         model=model,
         flags=flags,
         gpus=(),
@@ -70,13 +71,13 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
     )
 
 
-def _of_another_release(error: arguments.NoSuchFlag, chosen: Engine) -> CommandError:
+def _of_another_release(error: arguments.NoSuchFlag, release: Engine) -> CommandError:
     """Nobody named the release: a flag that went may simply mean an older one."""
     until = error.status.until
-    if chosen.version_from != "newest known" or error.status.state != "gone":
+    if release.version_from != "newest known" or error.status.state != "gone":
         return error
-    last = [release for release in RELEASES if order(release) < order(until)][-1:]
-    hint = f"planned as {chosen.version}, the newest known; if yours is older: --engine vllm=={''.join(last)}"
+    last = [known for known in RELEASES if order(known) < order(until)][-1:]
+    hint = f"planned as {release.version}, the newest known; if yours is older: --engine vllm=={''.join(last)}"
     return CommandError(error.message, hint=hint)
 
 

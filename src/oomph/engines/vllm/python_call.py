@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oomph.commands.call import Call, choose_engine, kept, visible_devices
+from oomph.commands.call import Call, memory_variables, visible_devices
 from oomph.commands.python_values import Scope, called, parse
-from oomph.commands.values import Refused, check_keys, check_python, short, shown
+from oomph.commands.shown import short, shown
+from oomph.engines.vllm.values import Refused, check_keys, check_python
 from oomph.errors import CommandError
 from oomph.facts.vllm import environment as variables
 from oomph.facts.vllm.config_keys import keys
@@ -19,22 +20,21 @@ _NAMES = ("LLM", "EngineArgs", "AsyncEngineArgs")
 _MODULES = ("vllm", "engine_args", "arg_utils")  # vllm.LLM is ours, openai.LLM is not
 
 
-def deployments(call: Call, engine: Engine | str | None = None) -> list[Deployment]:
-    """One for each LLM(...) or EngineArgs(...) call of the source."""
-    chosen, notes = choose_engine(engine, image=call.image, pinned=call.pinned)
+def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[Deployment]:
+    """One for each LLM(...) or EngineArgs(...) call of the source. `notes` are about the release."""
     tree = parse(call.source)
     known = Scope(tree, call.environment)
-    environment = kept({**call.environment, **_environment(tree)})
+    environment = memory_variables({**call.environment, **_environment(tree)})
     out = []
     for node in _engine_calls(tree):
-        flags, said = _keywords(node, known, chosen.version)
-        model = flags.pop("model", None) or str(by_field(chosen.version)["model"].default)
+        flags, said = _keywords(node, known, release.version)
+        model = flags.pop("model", None) or str(by_field(release.version)["model"].default)
         if not isinstance(model, str) or model.startswith("-"):
             raise CommandError(f"line {node.lineno}: {short(str(model))} is not a model")
-        checked = variables.check(environment, chosen.version)
+        checked = variables.check(environment, release.version)
         out.append(
             Deployment(
-                engine=chosen,
+                engine=release,
                 model=model,
                 flags=flags,
                 gpus=(),

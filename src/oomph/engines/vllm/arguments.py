@@ -13,17 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from oomph.commands.values import (
-    LIST_KINDS,
-    Refused,
-    check_keys,
-    human_int,
-    json_value,
-    parse_words,
-    refuse,
-    short,
-    shown,
-)
+from oomph.commands.shown import short, shown
+from oomph.engines.vllm.values import LIST_KINDS, Refused, check_keys, human_int, json_value, parse_words, refuse
 from oomph.errors import CommandError
 from oomph.facts.vllm.flags import DASH_O, JSON_NUMBERS, Flag, Status, by_name, flag_status, negated
 from oomph.facts.vllm.versions import pick

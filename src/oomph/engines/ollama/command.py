@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from oomph.commands.call import Call, kept, split_engine, visible_devices
-from oomph.commands.values import short
+from oomph.commands.call import Call, memory_variables, visible_devices
+from oomph.commands.shown import short
 from oomph.errors import CommandError
-from oomph.facts.ollama.defaults import NEWEST
 from oomph.ir.deployment import Deployment, Engine
 
 _OTHERS = ("list", "ps", "pull", "push", "rm", "cp", "show", "create", "stop", "help", "signin", "signout")
@@ -27,18 +26,18 @@ OPTIONS = ("num_ctx", "num_parallel", "num_gpu", "num_batch")
 _TRUE = {"1", "t", "true", "on", "yes"}
 
 
-def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
+def deployment(call: Call, release: Engine) -> Deployment:
     words = list(call.words[1:])
     what = words.pop(0) if words else ""
     if what in _OTHERS or what.startswith("-"):
         raise CommandError(f"ollama {short(what)} loads no model", hint="oomph plan -- ollama run qwen3:8b")
-    environment = kept(call.environment)
+    environment = memory_variables(call.environment)
     flags = from_environment(environment)
     model, given = _arguments(words if what in ("run", "serve", "start", "launch") else [what, *words])
     if not model:
         raise CommandError(f"ollama {what or 'run'} names no model", hint="oomph plan -- ollama run qwen3:8b")
     return Deployment(
-        engine=engine_of(engine),
+        engine=release,
         model=model,
         flags={**flags, **given},
         gpus=(),
@@ -46,18 +45,6 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
         gpu_count=call.gpu_count or visible_devices(environment),
         notes=call.notes,
     )
-
-
-def engine_of(asked: Engine | str | None) -> Engine:
-    if isinstance(asked, Engine):
-        return asked
-    if asked:
-        name, version = split_engine(asked)
-        if name != "ollama":
-            raise CommandError(f"--engine {asked[:60]!r}, but the command starts ollama")
-        if version:
-            return Engine("ollama", version.removeprefix("v"), "--engine")
-    return Engine("ollama", NEWEST, "newest known")
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

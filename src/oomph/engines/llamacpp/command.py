@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from oomph.commands.call import Call, kept, program, split_engine, visible_devices
-from oomph.commands.values import short
+from oomph.commands.call import Call, memory_variables, program, visible_devices
+from oomph.commands.shown import short
 from oomph.errors import CannotPlan, CommandError
-from oomph.facts.llamacpp.builds import NEWEST, parse_build
 from oomph.facts.llamacpp.flags import BY_NAME, EXPERTS, MLP, ROWS, SWITCHES, Flag
 from oomph.ir.deployment import Deployment, Engine
 
@@ -19,12 +18,11 @@ _YES = {"1", "on", "true", "enabled", "yes"}
 _NO = {"0", "off", "false", "disabled", "no"}
 
 
-def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
+def deployment(call: Call, release: Engine) -> Deployment:
     name = program(call.words[0])
     if name not in ("llama-server", "llama-cli", "llama", "server", "main"):  # the last two until mid-2024
         raise CannotPlan(f"{short(name)} commands are not read: llama-server's and llama-cli's are")
-    chosen = engine_of(engine)
-    environment = kept(call.environment)
+    environment = memory_variables(call.environment)
     flags, notes = parse(call.words[1:])
     for row in ROWS:
         text = call.environment.get(row.environment) if row.environment else None
@@ -33,7 +31,7 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
     flags["program"] = "cli" if name in ("llama-cli", "main") else "server"
     model = model_of(flags)
     return Deployment(
-        engine=chosen,
+        engine=release,
         model=model,
         flags=flags,
         gpus=(),
@@ -41,17 +39,6 @@ def deployment(call: Call, engine: Engine | str | None = None) -> Deployment:
         gpu_count=call.gpu_count or visible_devices(environment),
         notes=tuple(dict.fromkeys((*call.notes, *notes))),
     )
-
-
-def engine_of(asked: Engine | str | None) -> Engine:
-    if isinstance(asked, Engine):
-        return asked
-    if asked:
-        name, version = split_engine(asked)
-        if name != "llamacpp":
-            raise CommandError(f"--engine {asked[:60]!r}, but the command starts llama.cpp")
-        return Engine("llamacpp", f"b{parse_build(version)}", "--engine")
-    return Engine("llamacpp", f"b{NEWEST}", "newest known")
 
 
 def model_of(flags: Mapping[str, Any]) -> str:

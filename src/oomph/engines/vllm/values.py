@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from oomph.commands.shown import short
 from oomph.errors import CommandError
 from oomph.facts.vllm.config_keys import KEYS, keys, refuses
 from oomph.facts.vllm.flag_rows import words
@@ -146,16 +147,6 @@ def _float(text: str) -> float:
     if not math.isfinite(value):
         raise Refused(f"{short(text)} is not a finite number")
     return value
-
-
-def short(text: str) -> str:
-    """The user's own text in a sentence: quoted, printable, at most 60 characters."""
-    return repr(text if len(text) <= 60 else text[:57] + "...")
-
-
-def shown(text: str) -> str:
-    """The same without quotes, for words that stand for themselves: file names, flags."""
-    return text if text.isprintable() and len(text) <= 120 else short(text)
 
 
 def check(flag: Flag, value: Any, version: str) -> None:

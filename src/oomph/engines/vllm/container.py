@@ -1,0 +1,33 @@
+"""vLLM's official container image: which command it starts by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.commands.call import image_tag
+from oomph.engines.registry import engine_named
+from oomph.errors import CommandError
+from oomph.facts.vllm.flags import ENTRY_POINT
+from oomph.facts.vllm.versions import NEWEST, nearest, pick
+
+
+def entry_point(image: str) -> str:
+    """That of the release in the image's tag, else of the newest."""
+    tag = engine_named("vllm").image_release(image_tag(image))
+    try:
+        release = nearest(tag)[0] if tag else NEWEST
+    except CommandError:
+        release = NEWEST
+    return pick(ENTRY_POINT, release).value
+
+
+def notes(image: str, words: Sequence[str]) -> list[str]:
+    """`docker run vllm/vllm-openai vllm serve M`: the official image would run `vllm serve vllm serve M`."""
+    name = image.split("@", 1)[0].rsplit(":", 1)[0]
+    if not name.endswith("vllm/vllm-openai") or not words or words[0] not in ("vllm", "serve"):
+        return []
+    repeated = "vllm serve" if list(words[:2]) == ["vllm", "serve"] else words[0]
+    return [
+        f"the image starts `{entry_point(image)}` by itself and would stop at `{words[0]}`: leave `{repeated}` out, or "
+        "set the entry point"
+    ]
