@@ -78,4 +78,4 @@ def _filled(text: str, variables: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         return variables.get(match[1] or match[3], "") or (match[2] or "")
 
-    return re.sub(r"\$\{(\w+)(?::-([^}]*))?\}|\$(\w+)", value, text)
+    return re.sub(r"\$\{(\w+)(?::-([^}]{0,400}))?\}|\$(\w+)", value, text)

@@ -57,7 +57,7 @@ def variables(path: str) -> dict[str, str]:
 
 def _unquoted(value: str) -> str:
     quoted = re.match(r"""(["'])(.*?)\1""", value)
-    return quoted[2] if quoted else re.sub(r"\s+#.*$", "", value)
+    return quoted[2] if quoted else re.sub(r"(?<!\s)\s+#.*$", "", value)
 
 
 def unit_script(text: str) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_VARIABLE = re.compile(r"^(?:export[ \t]+)?([\w.-]+)[ \t]*(\?=|::?=|\+=|=)[ \t]*(.*?)(?:[ \t]+#.*)?$")
-_TARGET = re.compile(r"^([\w./$(){}-][\w./$(){} -]*?)[ \t]*::?(?!=)")
+from oomph.errors import CommandError
+
+_VARIABLE = re.compile(r"^(?:export[ \t]+)?([\w.-]+)[ \t]*(\?=|::?=|\+=|=)[ \t]*(.*)$")
+_COMMENT = re.compile(r"(?:^|(?<![ \t])[ \t]+)#.*$")
+_TARGET = re.compile(r"^([\w./$(){}-][\w./$(){} \t-]*)::?(?!=)")
 _REFERENCE = re.compile(r"\$(?:\$|\(([\w.-]+)\)|\{([\w.-]+)\})")
 _LONGEST = 1 << 16
 _DEEPEST = 8
+_ROOM = 4 * _LONGEST  # characters that the variables of one Makefile may put into its recipes
 
 
 def recipes(text: str, environment: Mapping[str, str], name: str = "") -> dict[str, str]:
@@ -18,7 +22,7 @@ def recipes(text: str, environment: Mapping[str, str], name: str = "") -> dict[s
     if "justfile" in name.lower():  # {{name}} is $(name), and parameters may have a value: serve model="org/m":
         text = re.sub(r"^(?: {2,}|\t)", "\t", re.sub(r"\{\{\s*(\w+)\s*\}\}", r"$(\1)", text), flags=re.MULTILINE)
         for words in re.findall(r"^[\w-]+((?:[ \t]+[\w+*-]+(?:=\S+)?)+)[ \t]*:(?!=)", text, re.MULTILINE):
-            variables |= dict(re.findall(r"(\w+)=[\"']?([^\s\"']*)", words))
+            variables |= dict(re.findall(r"\b(\w+)=[\"']?([^\s\"']*)", words))
     lines: dict[str, list[str]] = {}
     target = ""
     for line in re.sub(r"\\\n(?!\t)", " ", text.replace("\r\n", "\n")).split("\n"):
@@ -27,10 +31,11 @@ def recipes(text: str, environment: Mapping[str, str], name: str = "") -> dict[s
             going_on = body and body[-1].rstrip().endswith("\\")
             body.append(line.strip() if going_on else line.strip().lstrip("@+-"))
         elif found := _VARIABLE.match(line):
-            _set(variables, found[1], found[2], found[3], environment)
-        elif found := _TARGET.match(re.sub(r"[ \t]+\w+=\S+", "", line)):
+            _set(variables, found[1], found[2], _COMMENT.sub("", found[3]), environment)
+        elif found := _TARGET.match(re.sub(r"(?<![ \t])[ \t]+\w+=\S+", "", line)):
             target = found[1].split()[0]
-    return {name: _filled("\n".join(body), variables) for name, body in lines.items() if name != ".PHONY"}
+    room = [_ROOM]
+    return {name: _filled("\n".join(body), variables, room) for name, body in lines.items() if name != ".PHONY"}
 
 
 def _set(variables: dict[str, str], name: str, sign: str, value: str, environment: Mapping[str, str]) -> None:
@@ -42,7 +47,9 @@ def _set(variables: dict[str, str], name: str, sign: str, value: str, environmen
         variables[name] = value
 
 
-def _filled(text: str, variables: Mapping[str, str], depth: int = 0) -> str:
+def _filled(text: str, variables: Mapping[str, str], room: list[int], depth: int = 0) -> str:
+    """`room`: how many characters variables may still put in, in all."""
+
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[2]
         if name is None:
@@ -50,6 +57,9 @@ def _filled(text: str, variables: Mapping[str, str], depth: int = 0) -> str:
         known = variables.get(name)
         if known is None:
             return f"${{{name}}}" if re.fullmatch(r"\w+", name) else ""
-        return known if depth >= _DEEPEST or "$" not in known else _filled(known, variables, depth + 1)
+        room[0] -= len(known) + 1
+        if room[0] < 0:
+            raise CommandError("the variables of the Makefile grow without end")
+        return known if depth >= _DEEPEST or "$" not in known else _filled(known, variables, room, depth + 1)
 
-    return _REFERENCE.sub(value, text)[: 4 * _LONGEST]
+    return _REFERENCE.sub(value, text)

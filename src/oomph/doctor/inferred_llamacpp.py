@@ -93,7 +93,7 @@ def _planned(case: Case) -> Told | None:
 
 def _sum(cards: str) -> int:
     """ "22.0 GiB 21.5 GiB" """
-    sizes = (convert("x__size", size).get("x") for size in re.findall(r"[\d.]+ [KMGT]?i?B", cards))
+    sizes = (convert("x__size", size).get("x") for size in re.findall(r"[\d.]{1,20} [KMGT]?i?B", cards))
     return sum(int(n) for n in sizes if isinstance(n, int))
 
 

@@ -89,7 +89,7 @@ def panic(text: str) -> StageName:
     cpu, _, gpus = text.partition("GPUs:")
     if re.search(r"\dF", cpu):
         return "host_ram"
-    return "weights_load" if re.search(r"Weights:\[[^\]]*\dF", gpus) else "kv_alloc"
+    return "weights_load" if re.search(r"Weights:\[[^\[\]]*\dF", gpus) else "kv_alloc"
 
 
 def runner(why: str) -> StageName:

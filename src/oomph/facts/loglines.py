@@ -54,7 +54,12 @@ class LogRow(Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+    r"""The pattern of a row. `\d+`, `[\d.]+` and `\w*` are read as at most 64 characters: a log comes from strangers, and a
+    search that may begin in the middle of a run without end takes the square of the line's length."""
+    return re.compile(_ENDLESS.sub(lambda m: f"{m[1]}{{{int(m[2] == '+')},64}}", pattern))
+
+
+_ENDLESS = re.compile(r"(\\[dw]|\[\\[dw][^\]\\]{0,8}\])([+*])(?![+?])")
 
 
 def convert(group: str, text: str) -> dict[str, float | int | str]:

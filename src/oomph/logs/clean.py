@@ -37,7 +37,7 @@ _LAYERS = tuple(
         r"- (?=\d{4}-\d\d-\d\dT)",  # a list of lines
         r"\s{0,4}Line \d{1,7}: (?=\S)",  # an editor's search results
         r"[│┃] ?",  # k9s and other frames around a pane
-        r"\d+\.\d\d\.\d{3}\.\d{3} (?=[IWED] )",  # llama.cpp with timestamps
+        r"\d{1,12}\.\d\d\.\d{3}\.\d{3} (?=[IWED] )",  # llama.cpp with timestamps
         r"\[(?:Info|Warning|Error|Debug)\] \(\w{1,32}\) ",  # a launcher around the engine
         r" {0,8}\| {1,3}(?=\S)",  # an exception group, Buildkite
     )

@@ -263,7 +263,7 @@ def _pair_flops(model: Model, groups: tuple[Group, ...]) -> list[float]:
 
 def _link(card: GpuRow) -> float:
     """Bytes per second between two cards, both directions."""
-    if found := re.search(r"(\d+)\s*GB/s", card.link):
+    if found := re.search(r"(\d{1,9})\s{0,4}GB/s", card.link):
         return float(found[1]) * 1e9
     if found := re.search(r"PCIe (\d)", card.link):
         return 2 * 2.0 ** (int(found[1]) + 1) * 1e9  # x16: 16 GB/s a direction for 3.0, 32 for 4.0, 64 for 5.0

@@ -53,15 +53,15 @@ def parse_gpus(text: str) -> tuple[Device, ...]:
 
 
 _COUNTED = re.compile(r"([0-9]+)\s*[x×*]\s*(.+)", re.IGNORECASE)
-_COUNT_AFTER = re.compile(r"(.+?)\s[x×*]\s*([0-9]+)", re.IGNORECASE)
-_COUNT_STUCK = re.compile(r"(.+?)[x×*]\s*([0-9]+)", re.IGNORECASE)
+_COUNT_AFTER = re.compile(r"(.+?)\s[x×*]\s{0,8}([0-9]{1,20})", re.IGNORECASE)
+_COUNT_STUCK = re.compile(r"^(.+?)[x×*]\s{0,8}([0-9]{1,20})", re.IGNORECASE)
 _COUNT_BARE = re.compile(r"([0-9]{1,4})\s+(.+)")
 _NUMBERS = {"single": 1, "one": 1, "a": 1, "dual": 2, "two": 2, "three": 3, "quad": 4, "four": 4, "six": 6, "eight": 8}
 _IN_WORDS = re.compile(rf"({'|'.join(_NUMBERS)})\s+(.+)", re.IGNORECASE)
 _APPLE = re.compile(r"(?:apple\s*)?m[1-9]\b.*|.*\b(?:mac|macbook|imac)\b.*", re.IGNORECASE)
 _UNIT = r"(?:gib|gb|g|mib|mb|m)"
-_USED = re.compile(rf"\(?\bused[\s:=]*([0-9][0-9._]*\s*{_UNIT}?)\b\)?", re.IGNORECASE)
-_USED_AFTER = re.compile(rf"\(?\b([0-9][0-9._]*\s*{_UNIT})\s+used\b\)?", re.IGNORECASE)
+_USED = re.compile(rf"\(?\bused[\s:=]{{0,8}}([0-9][0-9._]{{0,20}}\s{{0,8}}{_UNIT}?)\b\)?", re.IGNORECASE)
+_USED_AFTER = re.compile(rf"\(?\b([0-9][0-9._]{{0,20}}\s{{0,8}}{_UNIT})\s{{1,8}}used\b\)?", re.IGNORECASE)
 
 
 def _entry(part: str) -> tuple[int, Device]:

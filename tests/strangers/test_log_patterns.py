@@ -1,0 +1,39 @@
+"""Every pattern of oomph takes a time that is linear in a line's length, whatever stands in the line."""
+
+from __future__ import annotations
+
+import re
+
+from pattern_timing import Place, crafted, places
+
+SHORT, LONG = 8 << 10, 256 << 10  # LONG: the longest line that logs/reader.py lets pass
+# CPU seconds. A linear pattern takes about a microsecond for each character; one that takes the square of the length
+# needs 0.3 s and 5 minutes.
+MOST_SHORT, MOST_LONG = 0.15, 3.0
+PLACES = places()
+
+
+def test_they_are_found() -> None:
+    assert len(PLACES) > 500
+    assert any("GiB for weight" in place.pattern.pattern for place in PLACES)
+
+
+def test_every_pattern_is_linear() -> None:
+    slow = [text for place in PLACES if (text := _too_slow(place))]
+    assert not slow, "\n".join(slow)
+
+
+def _too_slow(place: Place) -> str:
+    scouts = sorted(((place.slowest([line])[0], line) for line in crafted(place.pattern, 512)), reverse=True)
+    for _, line in scouts[:2]:
+        head = next((n for n in range(len(line)) if line[n : n + 24] == line[n + 24 : n + 48]), 0)
+        unit = line[head : head + 24]
+        for size, most in ((SHORT, MOST_SHORT), (LONG, MOST_LONG)):
+            longer = (line[:head] + unit * (size // len(unit) + 1))[:size] if head else line * (size // len(line))
+            if place.slowest([longer])[0] > most and (seconds := place.slowest([longer])[0]) > most:  # not by accident
+                return f"{place.where}: {place.pattern.pattern[:99]!r} takes {seconds:.2f} s on {size} x {line[:40]!r}"
+    return ""
+
+
+def test_a_square_is_noticed() -> None:
+    assert _too_slow(Place("here", re.compile(r"[\d.]+ GiB for"), True))
