@@ -72,7 +72,7 @@ def deployments(folder: Path, count: int = 2000) -> float:
         flags = {"tensor_parallel_size": 1 + i % 2, "max_model_len": 1024 + 16 * i, "max_num_seqs": 1 + i % 512}
         dep = replace(base, flags=flags)
         resolved = resolve(model, dep)
-        build = build_for(model, resolved.version, 90, flags, {"dtype": resolved.dtype})
+        build = build_for(model, resolved.facts, 90, flags, {"dtype": resolved.dtype})
         weights_terms(model, resolved, dep, build, dep.gpus[0])
         kv(resolved, 20 << 30)
     return (time.process_time() - begin) / count

@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from oomph.engines.vllm.kv import kv
-from oomph.engines.vllm.model_facts import facts_of
 from oomph.engines.vllm.resolve import resolve
+from oomph.engines.vllm.traits import traits_of
 from oomph.errors import OomphError
 from oomph.ir.model import Attention, Experts, Linear, Model
 
@@ -43,10 +43,10 @@ _KINDS = {
 
 
 def model_row(name: str, model: Model) -> dict[str, Any]:
-    facts = facts_of(model)
-    mixers = [["a" if isinstance(m, Attention) else "s", _plain(m)] for m in facts.mixers]
+    traits = traits_of(model)
+    mixers = [["a" if isinstance(m, Attention) else "s", _plain(m)] for m in traits.mixers]
     experts = next((m for layer in model.layers for m in layer.block.modules if isinstance(m, Experts)), None)
-    modules = [*facts.blocked] + ([experts] if experts is not None and experts not in facts.blocked else [])
+    modules = [*traits.blocked] + ([experts] if experts is not None and experts not in traits.blocked else [])
     row = {
         "id": name,
         "architecture": model.architecture,
@@ -58,8 +58,8 @@ def model_row(name: str, model: Model) -> dict[str, Any]:
         "params": dict(model.params),
         "prefixes": [model.layers[0].prefix.rsplit(".", 1)[0]] if model.layers else [],
         "mixers": mixers,
-        "layers": [[list(k), len(list(g))] for k, g in groupby(facts.rows)],
-        "drafts": [[list(k), len(list(g))] for k, g in groupby(facts.draft_rows)],
+        "layers": [[list(k), len(list(g))] for k, g in groupby(traits.rows)],
+        "drafts": [[list(k), len(list(g))] for k, g in groupby(traits.draft_rows)],
         "modules": [["e" if isinstance(m, Experts) else "l", _module(m)] for m in modules],
         "modalities": {m.name: m.max_tokens for m in model.modalities},
         "towers": sorted({t.modality for t in model.towers}),

@@ -22,10 +22,9 @@ import drift_flags
 import drift_load
 from vllm_source import config_keys, read
 
-from oomph.facts.vllm import defaults, known, kv, logs, running, structure
-from oomph.facts.vllm.outside import BUDGET
-from oomph.facts.vllm.texts import TEXTS
-from oomph.facts.vllm.versions import in_range, parse, pick
+from oomph.facts.vllm import known, logs, structure
+from oomph.facts.vllm.facts import at
+from oomph.facts.vllm.versions import in_range, parse
 
 OLDEST = "0.11.0"  # what our rows reach back to
 
@@ -57,17 +56,17 @@ def sources(folder: Path, where: str) -> Iterator[str]:
 
 
 def _tiers(version: str) -> str:
-    return " ".join(str(t.min_gib) for t in running.TIERS if t.holds(version) and t.min_gib)
+    return " ".join(str(t.min_gib) for t in at(version).limits.tiers if t.min_gib)
 
 
 def _ratio(version: str) -> str:
-    ratio = kv.rules(version).group_ratio
+    ratio = at(version).kv.group_ratio
     return f"{ratio:g}" if ratio else ""
 
 
 FIGURES = (
     Figure("gpu_memory_utilization", "config/cache.py", r"gpu_memory_utilization: float = (?:Field\(default=)?([\d.]+)",
-           lambda v: str(defaults.defaults(v).utilization)),
+           lambda v: str(at(v).limits.utilization)),
     Figure("batch sizes by memory, GiB", "engine/arg_utils.py", r"(\d+) \* GiB_bytes", _tiers),
     Figure("layers of a group, ratio", "v1/core/kv_cache_utils.py", r"min_num_layers \* ([\d.]+)", _ratio),
 )  # fmt: skip
@@ -76,23 +75,23 @@ _KV = "v1/core/kv_cache_utils.py"
 
 
 def _habit(name: str) -> Callable[[str], bool]:
-    return lambda v: any(h.name == name and h.holds(v) for h in structure.HABITS)
+    return lambda v: any(h.name == name for h in at(v).structure.habits_of_all_gpus)
 
 
 PRESENCES = (
     Presence("batched tokens raised for one item", "**/arg_utils.py", "_get_min_mm_batched_tokens",
-             lambda v: defaults.defaults(v).mm_raises_tokens),
+             lambda v: at(v).limits.batch_holds_an_item),
     Presence("KV dtype of the checkpoint", "utils/torch_utils.py", "def resolve_kv_cache_dtype_string",
-             lambda v: defaults.defaults(v).checkpoint_kv_dtype),
+             lambda v: at(v).cache_dtypes.from_checkpoint),
     Presence("FP8 experts in refined blocks", "model_executor/layers/**/fp8.py", "def refine_fp8_moe_block_shape",
-             lambda v: not defaults.defaults(v).fp8_block_moe),
-    Presence("auto-fit of max_model_len", _KV, "_auto_fit_max_model_len", lambda v: kv.rules(v).auto_fit),
-    Presence("tokens of every batch in flight", "config/*.py", "max_in_flight_tokens", lambda v: kv.rules(v).in_flight),
-    Presence("pages made equal", _KV, "def unify_kv_cache_spec_page_size", lambda v: kv.rules(v).unify != "none"),
+             lambda v: not at(v).support.fp8_experts_in_whole_blocks),
+    Presence("auto-fit of max_model_len", _KV, "_auto_fit_max_model_len", lambda v: at(v).kv.auto_fit),
+    Presence("tokens of every batch in flight", "config/*.py", "max_in_flight_tokens", lambda v: at(v).kv.in_flight),
+    Presence("pages made equal", _KV, "def unify_kv_cache_spec_page_size", lambda v: at(v).kv.unify != "none"),
     Presence("groups projected on each worker", _KV, "def _project_kv_cache_groups_to_worker",
-             lambda v: kv.rules(v).project_uniform),
+             lambda v: at(v).kv.project_uniform),
     Presence("graphs profiled", "v1/worker/gpu_worker.py", "profile_cudagraph_memory",
-             lambda v: pick(BUDGET, v).graph_estimate != "none"),
+             lambda v: at(v).budget.graph_estimate != "none"),
     Presence("attention scales as buffers", "**/attention/**/*.py", 'register_buffer("_k_scale"',
              _habit("attention scales as buffers")),
     Presence("DeepSeek-V4 in whole blocks", "models/deepseek_v4/nvidia/model.py",
@@ -126,7 +125,7 @@ def text_disagreements(version: str, folder: Path) -> list[str]:
         told_apart = sum(r.needle == row.needle for r in _rows()) == 1 and len(row.needle) > 10
         if (row.since or row.until) and told_apart and (row.needle in told) != in_range(version, row.since, row.until):
             out.append(f"log line {row.needle!r}: {'printed' if row.needle in told else 'not printed'}")
-    texts, rules = pick(TEXTS, version), kv.rules(version).text
+    texts, rules = at(version).texts, at(version).kv.text
     wanted = [texts.free_memory, texts.load_failed, texts.sampler, rules.none, rules.short]
     for text in filter(None, wanted):
         begin = re.split(r"[{(`\"]", text.split("https")[0])[0].strip()
@@ -145,11 +144,11 @@ def _rows() -> tuple[Any, ...]:
 def architecture_disagreements(version: str, folder: Path) -> list[str]:
     registry = (folder / "vllm/model_executor/models/registry.py").read_text()
     out = []
-    for row in known.KNOWN:
-        there = f'"{row.architecture}"' in registry
+    for name in known.NOT_YET:
+        there, absent = f'"{name}"' in registry, at(version).support.not_yet.get(name)
         # a class that was listed before it could be built keeps its own refusal
-        if there != row.holds(version) and row.type == "ValidationError":
-            out.append(f"architecture {row.architecture}: {'listed' if there else 'not listed'}")
+        if there == (absent is not None) and (absent is None or absent.type == "ValidationError"):
+            out.append(f"architecture {name}: {'listed' if there else 'not listed'}")
     for name, since in structure.TRANSFORMERS_SINCE.items():
         there = re.search(rf'"{name}": \(\s*"transformers"', registry) is not None
         if there != in_range(version, since, ""):

@@ -14,10 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from oomph.facts.vllm.load import load_rules, mla_workspace
-from oomph.facts.vllm.lora import lora_rules
-from oomph.facts.vllm.repack import REPACK, Repack
-from oomph.facts.vllm.repack_moe import REPACK_EXPERTS, RepackExperts
+from oomph.facts.vllm.facts import at
 
 _QUANT = "model_executor/layers/quantization"
 
@@ -29,8 +26,8 @@ class Fact(Struct, frozen=True):
     holds: Callable[[str], bool]
 
 
-def _row(rows: tuple[Repack, ...] | tuple[RepackExperts, ...], method: str, steps: str, version: str) -> bool:
-    return any(r.method == method and r.steps.__name__ == steps and r.holds(version) for r in rows)
+def _experts(version: str, method: str) -> str:
+    return at(version).repacking.experts[method, ""].__name__
 
 
 FACTS: tuple[Fact, ...] = (
@@ -38,55 +35,55 @@ FACTS: tuple[Fact, ...] = (
         "blocks of 20 MiB and more are not split",
         "v1/worker/gpu_worker.py",
         "max_split_size_mb=20",
-        lambda v: load_rules(v).max_split > 0,
+        lambda v: at(v).loading.max_split > 0,
     ),
     Fact(
         "online FP8 from the meta device",
         f"{_QUANT}/**/fp8.py",
         'device="meta"',
-        lambda v: load_rules(v).online_fp8 == "meta",
+        lambda v: at(v).loading.online_fp8 == "meta",
     ),
     Fact(
         "online FP8 while loading",
         f"{_QUANT}/**/fp8.py",
         "_already_called_process_weights_after_loading",
-        lambda v: load_rules(v).online_fp8 != "after",
+        lambda v: at(v).loading.online_fp8 != "after",
     ),
     Fact(
         "FlashInfer MLA's workspace at import",
         "v1/attention/backends/mla/flashinfer_mla.py",
         "g_fi_workspace = ",
-        lambda v: mla_workspace(v, 90) > 0 or v == "0.11.0",
+        lambda v: at(v).loading.mla_workspace(90) > 0 or v == "0.11.0",
     ),
     Fact(
         "AWQ by way of the standard format",
         f"{_QUANT}/*awq*.py",
         "def _convert_awq_to_standard_format",
-        lambda v: _row(REPACK, "awq", "_awq_via_standard", v),
+        lambda v: at(v).repacking.linear["awq", ""].__name__ == "_awq_via_standard",
     ),
     Fact(
         "MXFP4 values padded to 64",
         "third_party/**/hopper_value.py",
         "SWIZZLE_ALIGN_M = 64",
-        lambda v: _row(REPACK_EXPERTS, "mxfp4", "_mxfp4_padded", v),
+        lambda v: _experts(v, "mxfp4") == "_mxfp4_padded",
     ),
     Fact(
         "MXFP4 drops the scales it copied",
         "model_executor/layers/fused_moe/oracle/mxfp4.py",
         "del layer.w13_weight_scale",
-        lambda v: _row(REPACK_EXPERTS, "mxfp4", "_mxfp4", v),
+        lambda v: _experts(v, "mxfp4") == "_mxfp4",
     ),
     Fact(
         "unquantised experts swapped for FlashInfer by default",
         "model_executor/layers/fused_moe/oracle/unquantized.py",
         "def _get_priority_backends",
-        lambda v: _row(REPACK_EXPERTS, "", "_plain", v),
+        lambda v: _experts(v, "") == "_plain",
     ),
     Fact(
         "LoRA's extra vocabulary",
         "lora/layers/*.py",
         "lora_extra_vocab_size",
-        lambda v: lora_rules(v).extra_vocabulary > 0,
+        lambda v: at(v).lora.extra_vocabulary > 0,
     ),
 )
 
@@ -122,7 +119,7 @@ def main() -> int:
             if there != ours:
                 wrong += 1
                 print(f"{version}: {fact.name}: we say {ours}, {fact.where} says {there}")
-        known = lora_rules(version).vocabulary
+        known = at(version).lora.vocabulary
         for name, named in lora_vocabularies(Path(folder)).items():
             if name.endswith("ForCausalLM") and "Eagle" not in name and named != (name in known):
                 wrong += 1

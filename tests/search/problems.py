@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
-from oomph.facts.vllm.defaults import defaults
+from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
@@ -57,7 +57,7 @@ def problem(seed: int) -> tuple[Solver, Space]:
         tokens=_some(rng, (0, 2048)),
     )
     arms = [a for n, m in models.items() for a in arms_of(n, m, shapes, options)]
-    default = defaults(version).utilization
+    default = at(version).limits.utilization
     space = Space(
         tuple(rng.sample(arms, min(len(arms), 3))),
         tuple(sorted(rng.sample((1024, 2048, 4096, 8192, 16384, 32768), 3))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.facts.vllm.scheduler import rules
+from oomph.facts.vllm.facts import at
 from oomph.simulate.api import Load, Setup, prepare, simulate
 from oomph.simulate.result import Result
 from oomph.simulate.workloads import Arrivals, Shape
@@ -49,13 +49,13 @@ def test_async_scheduling_takes_the_cap_away() -> None:
                           ("0.32.0", "capped")],
 )  # fmt: skip
 def test_gate_by_release(version: str, gate: str) -> None:
-    assert rules(version).gate == gate
+    assert at(version).scheduler.gate == gate
 
 
 def test_watermark_and_settled_tokens_by_release() -> None:
-    assert not rules("0.23.0").watermark and rules("0.24.0").watermark
-    assert not rules("0.25.1").settled and rules("0.26.0").settled
-    assert not rules("0.23.0").uncached_first and rules("0.24.0").uncached_first
+    assert not at("0.23.0").scheduler.watermark and at("0.24.0").scheduler.watermark
+    assert not at("0.25.1").scheduler.settled and at("0.26.0").scheduler.settled
+    assert not at("0.23.0").scheduler.uncached_first and at("0.24.0").scheduler.uncached_first
 
 
 # SCBench Code.RepoQA as PR 39866 ran it: four sessions at a time, five turns on a context of about 65,000 tokens. It
@@ -121,7 +121,7 @@ def test_prompt_that_0_19_never_admits() -> None:
     ],
 )
 def test_prefix_and_draft_rules_by_release(version: str, expected: tuple[object, ...]) -> None:
-    r = rules(version)
+    r = at(version).scheduler
     assert (r.eagle, r.kept, r.split, r.pad_drafts, r.drafts_stay, r.stale_waits) == expected
 
 

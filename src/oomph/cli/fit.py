@@ -80,9 +80,9 @@ def command(
 
 
 def _known_dtype(name: str) -> None:
-    from oomph.facts.vllm.defaults import defaults
+    from oomph.facts.vllm.facts import at
     from oomph.facts.vllm.versions import NEWEST
 
-    known = defaults(NEWEST).kv_dtypes
+    known = at(NEWEST).cache_dtypes.choices
     if name not in known:
         raise CommandError(f"--kv-cache-dtype {name[:40]!r}: vLLM has {', '.join(known)}")

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from oomph.facts.vllm.host import MM_CACHE_GB, NCCL_SHM, OFFLOAD_COPIES, PROCESS, QUEUES
-from oomph.facts.vllm.versions import pick
+from oomph.facts.vllm.facts import at
+from oomph.facts.vllm.host import (
+    CALL_BYTES,
+    GROUP_BYTES,
+    GROUP_CHUNKS,
+    MM_CACHE_GB,
+    NCCL_SHM,
+    OFFLOAD_COPIES,
+    PROCESS,
+    QUEUE_CHUNKS,
+)
 from oomph.ir.plan import Plan
 from oomph.units import GIB, MIB, cdiv, human
 
@@ -83,9 +92,9 @@ def _and(workers: int, plan: Plan) -> str:
 def _shm(plan: Plan, workers: int, world: int) -> list[Part]:
     if world == 1:
         return []
-    q = pick(QUEUES, plan.deployment.engine.version)
-    calls, replies = q.chunks * q.calls_bytes, q.chunks * q.reply_bytes * workers
-    groups = q.group_chunks * q.group_bytes * max(1, workers // max(1, int(plan.resolved["tensor_parallel_size"])))
+    reply_bytes = at(plan.deployment.engine.version).queues.reply_bytes
+    calls, replies = QUEUE_CHUNKS * CALL_BYTES, QUEUE_CHUNKS * reply_bytes * workers
+    groups = GROUP_CHUNKS * GROUP_BYTES * max(1, workers // max(1, int(plan.resolved["tensor_parallel_size"])))
     queues = (
         f"for the executor's queues ({calls // MIB} MiB of calls, {workers} x {replies // workers // MIB} of answers)"
     )

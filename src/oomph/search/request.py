@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.errors import CannotPlan, OomphError
-from oomph.facts.vllm.defaults import defaults
+from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flags import by_field
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
@@ -45,7 +45,7 @@ class Spaces:
 
     def __init__(self, models: dict[str, Model], gpus: tuple[Device, ...], want: Want, version: str) -> None:
         self.models, self.gpus, self.want, self.version = models, gpus, want, version
-        self.default = defaults(version).utilization
+        self.default = at(version).limits.utilization
         self.longest = max(m.max_position for m in models.values())
         self.shapes = layouts(len(gpus), moe=any(is_moe(m) for m in models.values()))
         self.too_large: dict[str, int] = {}

@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.errors import CommandError
-from oomph.facts.vllm.scheduler import rules
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
 from oomph.simulate.build import UNSURE, Built, Factors, build
@@ -146,7 +145,7 @@ def _play(setup: Setup, workload: Drawn | Traced, shared: bool, most_preemptions
     text = ""
     if first is not None:
         job = first.job
-        text = rules(setup.built.resolved.version).too_long.format(
+        text = setup.built.resolved.facts.scheduler.too_long.format(
             length=config.max_model_len, prompt=job.prompt, output=job.output, total=job.prompt + job.output
         )
     return collector.result(scheduler.steps, text)

@@ -15,7 +15,7 @@ from oomph.engines.vllm.reading import as_read
 from oomph.engines.vllm.resolve import Resolved, resolve
 from oomph.errors import CannotPlan, OomphError
 from oomph.facts.gpus import GpuRow, find
-from oomph.facts.vllm.scheduler import rules
+from oomph.facts.vllm.facts import at
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Attention, Experts, Linear, Model
 from oomph.ir.plan import Plan
@@ -54,7 +54,7 @@ def build(
     if not plan.fits:
         text = plan.verdict.message.split("\n")[0]
         raise OomphError(f"it does not start, so it serves nobody: {text or plan.verdict.stage}", hint="oomph plan")
-    model = as_read(model, deployment.engine.version, deployment.gpus[0].sm)
+    model = as_read(model, at(deployment.engine.version), deployment.gpus[0].sm)
     resolved = resolve(model, deployment)
     cache = kv(resolved, _stage_bytes(plan, resolved))
     if cache.context is None or not cache.groups:
@@ -101,7 +101,7 @@ def _group(source: KvGroup, cache: KvPlan) -> Group:
 def _config(
     deployment: Deployment, resolved: Resolved, cache: KvPlan, groups: tuple[Group, ...], accepted: float
 ) -> Config:
-    row = rules(resolved.version)
+    row = resolved.facts.scheduler
     flags = deployment.flags
     drafts = resolved.num_speculative_tokens
     own_cache = resolved.speculative_method not in ("ngram", "ngram_gpu", "suffix", "medusa", "mlp_speculator")

@@ -65,7 +65,7 @@ class Case:
         self.device = Device("H200", row["total_bytes"], (9, 0), sm_count=132)
         self.deployment = Deployment(Engine("vllm", VERSION), row["model"], flags, (self.device,), usage="llm")
         self.resolved: Resolved = resolve(self.model, self.deployment)
-        self.build: Build = build_for(self.model, VERSION, 90, flags, {"dtype": self.resolved.dtype})
+        self.build: Build = build_for(self.model, self.resolved.facts, 90, flags, {"dtype": self.resolved.dtype})
 
     def plan(self) -> WeightsPlan:
         return weights_terms(self.model, self.resolved, self.deployment, self.build, self.device)

@@ -13,6 +13,7 @@ from oomph.engines.vllm.kv_check import KvInput, KvPlan, plan
 from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_specs import Spec
 from oomph.engines.vllm.resolve import Resolved, resolve
+from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
@@ -220,7 +221,7 @@ def _uneven(sliding: int, full: int, version: str = "0.21.0") -> KvInput:
     )
     whole = Spec("full", 16, 4096, num_kv_heads=8, head_size=128, head_size_v=128, dtype="bfloat16")
     layers = (Layers(window, (sliding,)), Layers(whole, (full,)))
-    return KvInput(version, layers, max_model_len=32768, max_num_batched_tokens=2048)
+    return KvInput(at(version).kv, layers, max_model_len=32768, max_num_batched_tokens=2048)
 
 
 def test_pages_that_do_not_divide() -> None:
@@ -228,9 +229,9 @@ def test_pages_that_do_not_divide() -> None:
     large = Spec("sliding_window", 16, 4096, window=128, num_kv_heads=8, head_size=128, dtype="bfloat16")
     layers = (Layers(small, (2,), "a"), Layers(large, (2,), "b"))
     for version, fails in (("0.12.0", True), ("0.21.0", True), ("0.29.0", False)):
-        told = plan(KvInput(version, layers, 8192, 2048), [GIB])
+        told = plan(KvInput(at(version).kv, layers, 8192, 2048), [GIB])
         assert (told.refusal is not None) == fails
-    padded = plan(KvInput("0.29.0", layers, 8192, 2048), [GIB])
+    padded = plan(KvInput(at("0.29.0").kv, layers, 8192, 2048), [GIB])
     assert {g.page_bytes for g in padded.groups} == {65536}
 
 

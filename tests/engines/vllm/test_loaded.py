@@ -10,6 +10,7 @@ from h200_truth import Case, rows
 from oomph.engines.vllm.loaded import WeightsPlan, passes, weights_terms
 from oomph.engines.vllm.resolve import resolve
 from oomph.engines.vllm.settings import build_for
+from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
@@ -30,7 +31,7 @@ def planned(model: Model, version: str = "0.21.0", capability: tuple[int, int] =
     device = Device("GPU", 80 * GIB, capability, sm_count=132)
     deployment = Deployment(Engine("vllm", version), model.name, flags, (device,))
     resolved = resolve(model, deployment)
-    build = build_for(model, version, device.sm, flags, {"dtype": resolved.dtype})
+    build = build_for(model, resolved.facts, device.sm, flags, {"dtype": resolved.dtype})
     plan = weights_terms(model, resolved, deployment, build, device)
     assert sum(plan.parts.values()) == plan.loaded_bytes
     assert plan.low <= plan.loaded_bytes <= plan.high
@@ -87,7 +88,7 @@ def test_gemma_4_in_nvfp4_passes_14_gib_at_layer_55() -> None:
     device = Device("RTX 5070 Ti", round(15.47 * GIB), (12, 0), sm_count=70)
     deployment = Deployment(Engine("vllm", "0.21.0"), "gemma", flags, (device, device))
     resolved = resolve(model, deployment)
-    build = build_for(model, "0.21.0", 120, flags, {"dtype": resolved.dtype})
+    build = build_for(model, at("0.21.0"), 120, flags, {"dtype": resolved.dtype})
     plan = weights_terms(model, resolved, deployment, build, device)
     tables = plan.parts["buffers"]
     assert (plan.created_bytes - tables) / GIB == pytest.approx(14.76, abs=0.01)

@@ -11,9 +11,8 @@ from oomph.engines.vllm.backends import choose
 from oomph.engines.vllm.kv import kv
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve import Resolved, resolve
-from oomph.facts.vllm import attention, defaults
-from oomph.facts.vllm import kv as kv_facts
-from oomph.facts.vllm.versions import RELEASES, Range
+from oomph.facts.vllm.facts import at
+from oomph.facts.vllm.versions import RELEASES
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Attention, Block, Layer, Model, Quantization
@@ -226,7 +225,13 @@ def test_what_turns_the_hybrid_manager_off() -> None:
 
 
 def test_backends() -> None:
-    base = {"version": "0.21.0", "head_size": 128, "dtype": "bfloat16", "kv_dtype": "auto", "num_heads": 32}
+    base = {
+        "attention": at("0.21.0").attention,
+        "head_size": 128,
+        "dtype": "bfloat16",
+        "kv_dtype": "auto",
+        "num_heads": 32,
+    }
     assert choose(Query(sm=90, **base)).name == "FLASH_ATTN"  # type: ignore[arg-type]
     assert choose(Query(sm=100, **base)).name == "FLASHINFER"  # type: ignore[arg-type]
     assert choose(Query(sm=89, **base | {"kv_dtype": "fp8"})).name == "FLASHINFER"  # type: ignore[arg-type]
@@ -242,18 +247,6 @@ def test_triton_refuses_fp8_before_ada() -> None:
     ampere = Device("RTX A6000", 50927574712, (8, 6), driver_name="NVIDIA RTX A6000")
     refusal = settle("0.32.0", gpu=ampere, m=m, kv_cache_dtype="fp8", attention_backend="TRITON_ATTN").refusal
     assert refusal is not None and refusal.message.endswith("Re-run with --kv-cache-dtype bfloat16.")
-
-
-@pytest.mark.parametrize("module", [kv_facts, defaults, attention])
-def test_every_release_has_one_row_of_every_fact(module: Any) -> None:
-    for name, rows in vars(module).items():
-        if not (
-            name.isupper() and isinstance(rows, tuple) and rows and isinstance(rows[0], kv_facts.Row | kv_facts.Text)
-        ):
-            continue
-        for release in RELEASES:
-            holding = [row for row in rows if isinstance(row, Range) and row.holds(release)]
-            assert len(holding) == 1, f"{module.__name__}.{name} has {len(holding)} rows for {release}"
 
 
 def test_every_release_resolves() -> None:

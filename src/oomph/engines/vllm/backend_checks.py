@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oomph.engines.vllm.backend_query import Query, fa4_supported, fa_reads_fp8, fa_version, is_quantized, kernel_blocks
-from oomph.facts.vllm.attention import Backend, kernels, selector_repr
+from oomph.facts.vllm.attention import Backend
 
 
 def reasons(b: Backend, q: Query) -> list[str]:
@@ -22,19 +22,19 @@ def reasons(b: Backend, q: Query) -> list[str]:
     if q.mla != b.mla:
         out.append("MLA not supported" if q.mla else "non-MLA not supported")
     if q.sink and not _takes_sinks(b, q):
-        out.append(kernels(q.version).sinks_text)
+        out.append(q.attention.sinks_refused)
     if q.sparse != b.sparse:
         out.append("sparse not supported" if q.sparse else "non-sparse not supported")
     if not (b.min_sm <= q.sm <= b.max_sm) or (b.majors and q.major not in b.majors):
         out.append("compute capability not supported")
     if q.attn_type not in b.attn_types:
-        enum = selector_repr(q.version).attn_type != "decoder"
-        out.append(f"attention type {f'AttentionType.{q.attn_type.upper()}' if enum else q.attn_type} not supported")
-    if q.sliding and not b.sliding and kernels(q.version).asks_sliding:
+        kind = q.attn_type if q.attention.types_are_words else f"AttentionType.{q.attn_type.upper()}"
+        out.append(f"attention type {kind} not supported")
+    if q.sliding and not b.sliding and q.attention.asks_sliding:
         out.append("sliding window not supported")
-    if q.pcp > 1 and not b.mla and kernels(q.version).asks_sliding:  # both questions came with 0.26
+    if q.pcp > 1 and not b.mla and q.attention.asks_sliding:  # both questions came with 0.26
         out.append("PCP not supported")
-    if q.dcp > 1 and not b.dcp and kernels(q.version).asks_dcp:
+    if q.dcp > 1 and not b.dcp and q.attention.asks_dcp:
         out.append("DCP not supported")
     reason = _combination(b, q)
     return [*out, reason] if reason else out
@@ -44,7 +44,7 @@ def _takes_head(b: Backend, q: Query) -> bool:
     if b.heads == "32":
         return q.head_size >= 32
     if b.heads == "mla":
-        return q.head_size in kernels(q.version).mla_heads
+        return q.head_size in q.attention.mla_heads
     if b.heads:
         top = 512 if b.heads == "fa" and fa4_supported(q.sm) else 256
         return q.head_size % 8 == 0 and q.head_size <= top
@@ -52,7 +52,7 @@ def _takes_head(b: Backend, q: Query) -> bool:
 
 
 def _takes_kv_dtype(b: Backend, q: Query) -> bool:
-    if q.kv_dtype in ("float16", "bfloat16") and q.kv_dtype not in kernels(q.version).plain:
+    if q.kv_dtype in ("float16", "bfloat16") and q.kv_dtype not in q.attention.plain:
         return False
     if q.kv_dtype.startswith("nvfp4") and b.nvfp4 != "any" and q.major != 10:
         # flashinfer.py:109 (0.32.0) _nvfp4_kv_on_fa2
@@ -125,7 +125,7 @@ def _combination(b: Backend, q: Query) -> str:
         case "flashmla" if not q.sparse and q.major != 9:
             return "FlashMLA Dense is only supported on Hopper devices."
         case "flashmla" if q.sparse and q.major not in (9, 10):
-            return f"FlashMLA Sparse is only supported on {kernels(q.version).flashmla_devices} devices."
+            return f"FlashMLA Sparse is only supported on {q.attention.flashmla_devices} devices."
         case _:
             return ""
 
@@ -137,7 +137,7 @@ def _nope_text(b: Backend, got: int) -> str:
 
 
 def _fp8_text(q: Query) -> str:
-    if kernels(q.version).fp8_hd512:
+    if q.attention.fp8_hd512:
         return "FP8 KV cache requires FA3 on SM90, FA4 with head_size=512 on SM90, or FA4 on SM100"
     return "FP8 KV cache requires FA3 on SM90 or FA4 on SM100"
 
@@ -146,7 +146,7 @@ def _flash_attn_combination(b: Backend, q: Query) -> str:
     mm_prefix = q.mm_prefix and b.combination == "fa_mm_prefix"
     if q.sink and q.sm < 90:
         return "sink not supported on compute capability < 9.0"
-    if mm_prefix and is_quantized(q.kv_dtype) and q.sm == 90 and kernels(q.version).fp8_hd512:
+    if mm_prefix and is_quantized(q.kv_dtype) and q.sm == 90 and q.attention.fp8_hd512:
         return "SM90 FP8 KV with mm_prefix requires Triton"
     if b.fp8 == "fa" and is_quantized(q.kv_dtype) and not fa_reads_fp8(q, q.head_size):
         return _fp8_text(q)

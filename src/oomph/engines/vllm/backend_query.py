@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from oomph.facts.vllm.attention import Backend, kernels
+from oomph.facts.vllm.attention import AttentionFacts, Backend
 
 QUANTIZED = ("fp8", "nvfp4")
 
@@ -17,7 +17,7 @@ def is_quantized(kv_dtype: str) -> bool:
 class Query(Struct, frozen=True):
     """AttentionSelectorConfig and what the checks read besides it."""
 
-    version: str
+    attention: AttentionFacts
     sm: int
     head_size: int
     dtype: str
@@ -62,7 +62,7 @@ def fa_version(q: Query, head_size: int | None, *, block_size: int | None = None
     if fa == 3 and head_size is not None and head_size > 256:
         fa = 4
     if fa == 4 and q.major >= 10 and head_size is not None:
-        hd256 = kernels(q.version).hd256
+        hd256 = q.attention.hd256
         if head_size == 256 and hd256:
             return 2 if _hd256_falls_back(q, block_size) else 4
         if head_size > 128 and (head_size != 192 or hd256):
@@ -84,7 +84,7 @@ def fa_reads_fp8(q: Query, head_size: int | None) -> bool:
         return False
     version = fa_version(q, head_size, block_size=q.block_size)
     if q.major == 9:
-        fa4 = version == 4 and head_size in (None, 512) and kernels(q.version).fp8_hd512
+        fa4 = version == 4 and head_size in (None, 512) and q.attention.fp8_hd512
         return version == 3 or fa4
     return version == 4 and q.major == 10
 
@@ -92,7 +92,7 @@ def fa_reads_fp8(q: Query, head_size: int | None) -> bool:
 def kernel_blocks(b: Backend, q: Query) -> tuple[int, ...]:
     """get_supported_kernel_block_sizes, multiples by their base."""
     grouped = q.num_kv_heads and q.num_heads // q.num_kv_heads > 1 and q.num_heads % q.num_kv_heads == 0
-    if b.name == "FLASHINFER" and q.major == 10 and grouped and kernels(q.version).large_pages:
+    if b.name == "FLASHINFER" and q.major == 10 and grouped and q.attention.large_pages:
         return (16, 32, 64, 128, 256, 512, 1024)
     if b.name in ("FLASH_ATTN", "TRITON_FLASH_ATTN"):
         special = _fa_page(q)
@@ -103,7 +103,7 @@ def kernel_blocks(b: Backend, q: Query) -> tuple[int, ...]:
 
 def _fa_page(q: Query) -> int:
     """Kernels that read whole pages: 64 tokens for fp8 and heads of 512 on SM90, 128 for heads of 256 on SM100."""
-    k = kernels(q.version)
+    k = q.attention
     if k.fp8_hd512 and q.major == 9 and q.head_size == 512 and q.kv_dtype in ("fp8", "fp8_e4m3"):
         return 64 if fa_version(q, 512) == 4 else 0
     if k.hd256 and q.major in (10, 11) and q.head_size == 256:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from oomph.engines.vllm.backend_checks import reasons
 from oomph.engines.vllm.backend_query import Query, fa_version, is_quantized
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.facts.vllm.attention import Backend, backends, kernels, priorities, selector_repr
+from oomph.facts.vllm.attention import Backend
 from oomph.facts.vllm.caches import SINKS_NEED_FA3
 
 
 def order(q: Query) -> tuple[str, ...]:
     """`_get_backend_priorities`."""
     out: list[str] = []
-    for name in priorities(q.version, q.mla, q.major):
+    for name in q.attention.order(mla=q.mla, major=q.major):
         match name:
             case "*sparse10":
                 pair = ["FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE"]
-                fp8_first = is_quantized(q.kv_dtype) and kernels(q.version).fp8_sparse_first
+                fp8_first = is_quantized(q.kv_dtype) and q.attention.fp8_sparse_first
                 out += pair[::-1] if fp8_first or 0 < q.num_heads <= 16 else pair
             case "*sparse9":
                 tail = ["FLASH_ATTN_MLA_SPARSE", "FLASHMLA_SPARSE"]
@@ -33,8 +33,8 @@ def order(q: Query) -> tuple[str, ...]:
 
 def choose(q: Query, selected: str = "") -> Backend:
     """The first backend that has nothing against the query; raises the engine's refusal where there is none."""
-    table = backends(q.version)
-    if not kernels(q.version).asks:
+    table = q.attention.backends
+    if not q.attention.asks:
         return table[selected if selected in table else _by_platform(q)]
     if selected:
         found = table.get(selected)
@@ -82,17 +82,17 @@ def choose_diff_kv(q: Query, rule: str) -> Backend:
     usable = fa_version(q, q.head_size) in (3, 4)
     if rule == "flash" and q.sink and not usable:
         raise Refused("AssertionError", SINKS_NEED_FA3)
-    return backends(q.version)["FLASH_ATTN_DIFFKV" if usable or rule == "flash" else "TRITON_ATTN_DIFFKV"]
+    return q.attention.backends["FLASH_ATTN_DIFFKV" if usable or rule == "flash" else "TRITON_ATTN_DIFFKV"]
 
 
 def _selector(q: Query) -> str:
-    shown = selector_repr(q.version)
     values: dict[str, object] = {
         "head_size": q.head_size, "dtype": f"torch.{q.dtype}", "kv_cache_dtype": q.kv_dtype, "block_size": q.block_size,
         "use_mla": q.mla, "has_sink": q.sink, "use_sparse": q.sparse, "use_mm_prefix": q.mm_prefix,
-        "attn_type": shown.attn_type, "has_sliding_window": q.sliding, "use_pcp": q.pcp > 1, "use_dcp": q.dcp > 1,
+        "attn_type": "decoder" if q.attention.types_are_words else "AttentionType.DECODER",
+        "has_sliding_window": q.sliding, "use_pcp": q.pcp > 1, "use_dcp": q.dcp > 1,
     }  # fmt: skip
-    if shown.bare:
+    if q.attention.selector_is_bare:
         values["block_size"] = q.platform_block
-        return ", ".join(f"{f}: {values[f]}" for f in shown.fields)
-    return f"AttentionSelectorConfig({', '.join(f'{f}={values.get(f, False)}' for f in shown.fields)})"
+        return ", ".join(f"{f}: {values[f]}" for f in q.attention.selector)
+    return f"AttentionSelectorConfig({', '.join(f'{f}={values.get(f, False)}' for f in q.attention.selector)})"

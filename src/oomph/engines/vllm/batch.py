@@ -18,7 +18,7 @@ class Batch(Struct, frozen=True):
     layout: Layout
     sm: int
     sm_count: int
-    rules: facts.ProfileRules
+    rules: facts.Profile
     compiled: bool
     cold: bool
     runner: str = "v1"
@@ -31,7 +31,6 @@ class Batch(Struct, frozen=True):
     triton_gdn: bool = True  # gated delta nets prefill with Triton kernels (FlashInfer's on Hopper unless told so)
     block_size: int = 16  # tokens of a block of the attention layers' cache
     l2_bytes: int = 0
-    direct_marlin: frozenset[str] = frozenset()
 
 
 class Phase(Struct, frozen=True):

@@ -6,9 +6,9 @@ from math import prod
 
 from msgspec import Struct
 
-from oomph.engines.vllm.model_facts import items_allowed, text_only
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.shard import outs
+from oomph.engines.vllm.traits import items_allowed, text_only
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Linear, Model, Param, Tower

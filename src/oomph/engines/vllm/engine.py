@@ -139,10 +139,10 @@ class Vllm(EngineProtocol):
         return deployment_of(case)
 
     def fit_knobs(self, version: str) -> FitKnobs:
-        from oomph.facts.vllm.defaults import defaults
+        from oomph.facts.vllm.facts import at
         from oomph.facts.vllm.flags import by_field
 
-        share = defaults(version).utilization
+        share = at(version).limits.utilization
         return FitKnobs("max_model_len", "max_num_seqs", "gpu_memory_utilization", share, frozenset(by_field(version)))
 
     def arm_flags(self, arm: Arm) -> dict[str, Any]:

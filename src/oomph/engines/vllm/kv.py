@@ -12,7 +12,7 @@ __all__ = ["KvPlan", "kv", "kv_input"]
 
 def kv_input(r: Resolved) -> KvInput:
     return KvInput(
-        version=r.version,
+        rules=r.facts.kv,
         layers=r.kv_layers,
         max_model_len=r.max_model_len,
         max_num_batched_tokens=r.max_num_batched_tokens,

@@ -12,10 +12,9 @@ from oomph.engines.vllm.backend_query import Query, kernel_blocks, preferred_blo
 from oomph.engines.vllm.kv_dtypes import token_bytes
 from oomph.engines.vllm.kv_state import state_bytes
 from oomph.engines.vllm.kv_v4 import V4_BLOCK, is_v4
-from oomph.engines.vllm.model_facts import ModelFacts
+from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm.attention import FIXED_BLOCKS, Backend
-from oomph.facts.vllm.defaults import Defaults
-from oomph.facts.vllm.kv import KvRules
+from oomph.facts.vllm.facts import Facts
 from oomph.ir.model import Attention, Model, State
 from oomph.units import cdiv, round_up
 
@@ -23,7 +22,6 @@ from oomph.units import cdiv, round_up
 class Setup(Struct, frozen=True):
     """The settings that the caches depend on."""
 
-    version: str
     sm: int
     dtype: str
     kv_dtype: str
@@ -54,10 +52,9 @@ class Work(Struct, frozen=True):
     """What every step below reads."""
 
     model: Model
-    facts: ModelFacts
+    traits: Traits
     s: Setup
-    d: Defaults
-    rules: KvRules
+    facts: Facts
     queries: dict[int, Query]
     chosen: dict[int, Backend]
     plain: dict[int, tuple[Query, Backend]] = {}  # mixers of which some layers keep an unquantised cache
@@ -65,7 +62,7 @@ class Work(Struct, frozen=True):
     @property
     def first(self) -> int | None:
         """The first attention layer's mixer: its backend sets the block size."""
-        return next((i for i in self.chosen if self.facts.positions[i]), None)
+        return next((i for i in self.chosen if self.traits.positions[i]), None)
 
     def skips(self, layer: int) -> bool:
         """Only layers by number: `sliding_window` is in the queries."""
@@ -89,35 +86,36 @@ def rank_kv_heads(total: int, tp: int) -> int:
 
 
 def block_sizes(w: Work) -> Blocks:
-    s, facts = w.s, w.facts
+    s, traits = w.s, w.traits
     if is_v4(w.model):
         return Blocks(s.block_size or V4_BLOCK)
     first = w.first
     block = 16 if first is None else _preferred(w, first)
-    if s.block_size and (w.d.block_from_backend or first is None):
+    if s.block_size and (w.facts.blocks.from_backend or first is None):
         block = s.block_size
     made = Blocks(block)
-    if facts.has_state:
+    if traits.has_state:
         own = s.mamba_block_size or (s.max_model_len if s.mamba_mode == "none" else block)
-        made = _align_hybrid(w, first, block, own) if facts.is_hybrid and first is not None else Blocks(block, own)
+        made = _align_hybrid(w, first, block, own) if traits.is_hybrid and first is not None else Blocks(block, own)
     return made if first is None else _align_skipped(w, first, made)
 
 
 def _align_skipped(w: Work, first: int, b: Blocks) -> Blocks:
     """`_align_heterogeneous_kv_block_size`: a quantised page covers one of the layers that are not quantised."""
-    s, facts = w.s, w.facts
-    if not w.d.skip_page or not s.skip_layers:
+    s, traits = w.s, w.traits
+    if not w.facts.blocks.skipped_layers or not s.skip_layers:
         return b
-    q, backend = w.backend(first, facts.first_layers[first])
-    heads = 1 if q.mla else rank_kv_heads(facts.num_kv_heads, s.tp)
-    size = facts.head_size
+    q, backend = w.backend(first, traits.first_layers[first])
+    heads = 1 if q.mla else rank_kv_heads(traits.num_kv_heads, s.tp)
+    size = traits.head_size
     # The first layer's backend packs (0.28+); before, the spec did, but not TurboQuant's.
-    packs = backend is w.chosen[first] if w.d.skip_page == "backend" else not s.kv_dtype.startswith("turboquant_")
+    by_backend = w.facts.blocks.skipped_layers == "backend"
+    packs = backend is w.chosen[first] if by_backend else not s.kv_dtype.startswith("turboquant_")
     ours = token_bytes(s.kv_dtype if packs or s.kv_dtype == "auto" else "fp8", s.dtype, heads, size, size)
     theirs = token_bytes("auto", s.dtype, heads, size, size)
     if theirs == ours:
         return b
-    smallest = min(kernel_blocks(backend, _model_query(q, facts)))
+    smallest = min(kernel_blocks(backend, _model_query(q, traits)))
     step = max(smallest, b.block)
     block = max(b.block, step * cdiv(max(theirs * smallest, b.padded or 0), step * ours))
     page = block * ours
@@ -125,30 +123,30 @@ def _align_skipped(w: Work, first: int, b: Blocks) -> Blocks:
 
 
 def _preferred(w: Work, first: int) -> int:
-    q, backend = w.backend(first, w.facts.first_layers[first])
-    if not w.d.block_from_backend:
-        return platform_block(q, w.d, w.s.block_size, w.s.attention_backend)
-    if w.d.hybrid_block == "config" and w.facts.is_hybrid:
+    q, backend = w.backend(first, w.traits.first_layers[first])
+    if not w.facts.blocks.from_backend:
+        return platform_block(q, w.facts, w.s.block_size, w.s.attention_backend)
+    if w.facts.blocks.hybrid == "config" and w.traits.is_hybrid:
         return 16
-    if any(isinstance(m, Attention) and m.kind == "full" and m.indexer for m in w.facts.mixers):
+    if any(isinstance(m, Attention) and m.kind == "full" and m.indexer for m in w.traits.mixers):
         return FIXED_BLOCKS["MINIMAX_M3_SPARSE"]
     if q.sparse:  # the indexer's cache registers before the layer's own
         return FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]
     pairs = {b.name: (w.queries[i], b) for i, b in w.chosen.items()} | {b.name: (q, b) for q, b in w.plain.values()}
-    if len(pairs) == 1 or not w.d.all_backends_block:
-        return preferred_block(backend, _model_query(q, w.facts))
-    sizes = [kernel_blocks(b, _model_query(q, w.facts)) for q, b in pairs.values()]
+    if len(pairs) == 1 or not w.facts.blocks.from_all_backends:
+        return preferred_block(backend, _model_query(q, w.traits))
+    sizes = [kernel_blocks(b, _model_query(q, w.traits)) for q, b in pairs.values()]
     if all(any(16 % n == 0 for n in choices) for choices in sizes):
         return 16
     return min(math.lcm(*one_each) for one_each in itertools.product(*sizes))
 
 
-def _model_query(q: Query, facts: ModelFacts) -> Query:
+def _model_query(q: Query, traits: Traits) -> Query:
     """A backend that is asked without a layer reads the model's head size (the largest of Gemma 4's two)."""
-    return q if q.mla else replace(q, head_size=facts.head_size)
+    return q if q.mla else replace(q, head_size=traits.head_size)
 
 
-def platform_block(q: Query, d: Defaults, given: int | None, selected: str) -> int:
+def platform_block(q: Query, facts: Facts, given: int | None, selected: str) -> int:
     """platforms/cuda.py check_and_update_config before 0.18: an MLA kernel has its own block, whatever was asked."""
     block = given or 16
     if not q.mla:
@@ -158,7 +156,8 @@ def platform_block(q: Query, d: Defaults, given: int | None, selected: str) -> i
     if not selected:
         selected = "FLASHMLA"
         if q.major == 10:
-            selected = "FLASHINFER_MLA" if q.qk_nope == 128 and d.mla_block_sm100 == "flashinfer" else "CUTLASS_MLA"
+            flashinfer = q.qk_nope == 128 and facts.blocks.mla_sm100 == "flashinfer"
+            selected = "FLASHINFER_MLA" if flashinfer else "CUTLASS_MLA"
     if selected == "FLASHMLA" and q.major == 9 and block % 64:
         return 64
     if selected == "CUTLASS_MLA" and block % 128:
@@ -168,36 +167,36 @@ def platform_block(q: Query, d: Defaults, given: int | None, selected: str) -> i
 
 def _kernel_alignment(w: Work, first: int, block: int) -> tuple[int, int]:
     """(the block's granularity, what it is rounded up to besides)."""
-    q, d = w.queries[first], w.d
-    if d.hybrid_block == "config":
-        wide = d.hybrid_config_alignment and q.major == 10 and q.head_size == 256
+    q, facts = w.queries[first], w.facts
+    if facts.blocks.hybrid == "config":
+        wide = facts.blocks.hybrid_of_32_on_sm100 and q.major == 10 and q.head_size == 256
         return (64 if q.mla else 32 if wide else 16), 1
-    smallest = max(min(kernel_blocks(w.chosen[first], _model_query(q, w.facts))), block)
-    if q.mla and d.hybrid_mla_128:
+    smallest = max(min(kernel_blocks(w.chosen[first], _model_query(q, w.traits))), block)
+    if q.mla and facts.blocks.hybrid_mla_128:
         smallest = max(smallest, 128)
-    if d.hybrid_block != "lcm":
+    if facts.blocks.hybrid != "lcm":
         return smallest, 1
-    minima = [min(kernel_blocks(b, _model_query(w.queries[i], w.facts))) for i, b in w.chosen.items()]
+    minima = [min(kernel_blocks(b, _model_query(w.queries[i], w.traits))) for i, b in w.chosen.items()]
     return smallest, math.lcm(*minima, *([FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]] if q.sparse else []))
 
 
 def _align_hybrid(w: Work, first: int, block: int, own: int) -> Blocks:
     """`_align_hybrid_block_size`: one attention page holds one state."""
-    s, facts = w.s, w.facts
+    s, traits = w.s, w.traits
     mamba = max(
-        state_bytes(m, s.tp, _config_drafts(w, m), s.conv_dtype, s.ssm_dtype, w.d)
-        for m in facts.mixers
+        state_bytes(m, s.tp, _config_drafts(w, m), s.conv_dtype, s.ssm_dtype, w.facts)
+        for m in traits.mixers
         if isinstance(m, State)
     )
     mla = w.queries[first].mla
-    heads = 1 if mla else rank_kv_heads(facts.num_kv_heads, s.tp)
-    per_token = token_bytes(s.kv_dtype, s.dtype, heads, facts.head_size, 0 if mla else facts.head_size)
+    heads = 1 if mla else rank_kv_heads(traits.num_kv_heads, s.tp)
+    per_token = token_bytes(s.kv_dtype, s.dtype, heads, traits.head_size, 0 if mla else traits.head_size)
     if s.kv_dtype.startswith("turboquant_") and s.skip_layers:
         # a page that both kinds of layers fill (interface.py:581, 0.21.0)
-        per_token = math.lcm(per_token, token_bytes("auto", s.dtype, heads, facts.head_size, facts.head_size))
+        per_token = math.lcm(per_token, token_bytes("auto", s.dtype, heads, traits.head_size, traits.head_size))
     kernel, also = _kernel_alignment(w, first, block)
     if s.mamba_mode == "all":
-        chunk = math.lcm(s.mamba_block_size or _chunk_size(facts), kernel)
+        chunk = math.lcm(s.mamba_block_size or _chunk_size(traits), kernel)
         wanted = own = chunk * cdiv(cdiv(mamba, per_token), chunk)
     else:
         wanted = round_up(kernel * cdiv(mamba, kernel * per_token), also)
@@ -210,9 +209,9 @@ def _align_hybrid(w: Work, first: int, block: int, own: int) -> Blocks:
 
 def _config_drafts(w: Work, m: State) -> int:
     """Speculative tokens as the model's class counts them in its state's size."""
-    counted = m.kind in ("gdn", "kda") or any(w.model.architecture.startswith(a) for a in w.d.spec_state)
+    counted = m.kind in ("gdn", "kda") or any(w.model.architecture.startswith(a) for a in w.facts.states.counts_drafts)
     return w.s.drafts if counted else 0
 
 
-def _chunk_size(facts: ModelFacts) -> int:
-    return next((m.chunk_size for m in facts.mixers if isinstance(m, State) and m.chunk_size), 2048)
+def _chunk_size(traits: Traits) -> int:
+    return next((m.chunk_size for m in traits.mixers if isinstance(m, State) and m.chunk_size), 2048)

@@ -13,19 +13,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.kv_groups import Group, Grouping, Layers, Padding, Texts, bytes_per_block, group_layers
+from oomph.engines.vllm.kv_groups import Group, Grouping, Layers, Padding, bytes_per_block, group_layers
 from oomph.engines.vllm.kv_specs import MambaMode, Refused, Request, max_blocks
-from oomph.facts.vllm.kv import (
-    ALIGN_LIMIT,
-    AUTO_FIT_FAILS,
-    MULTI_GROUP_CP,
-    NOT_PROMOTED,
-    NOT_UNIFIED,
-    KvRules,
-    rules,
-)
-from oomph.facts.vllm.refusals import EMPTY_STAGE
-from oomph.facts.vllm.versions import pick
+from oomph.facts.vllm.kv import AUTO_FIT_FAILS, KvRules
 from oomph.units import GIB, cdiv
 
 Stage = Literal["engine_config", "model_build", "kv_cache_config"]
@@ -105,7 +95,7 @@ class Context(Struct, frozen=True):
 
 
 class KvInput(Struct, frozen=True):
-    version: str
+    rules: KvRules
     layers: tuple[Layers, ...]
     max_model_len: int
     max_num_batched_tokens: int
@@ -125,9 +115,8 @@ class KvInput(Struct, frozen=True):
 
 def prepare(kv: KvInput) -> Context:
     """Group the layers. Raises Refused where vLLM cannot."""
-    row = rules(kv.version)
-    texts = Texts(str(pick(NOT_UNIFIED, kv.version).value), str(pick(NOT_PROMOTED, kv.version).value))
-    grouping = group_layers(kv.layers, row, texts, hybrid_manager=kv.hybrid_manager, packed=kv.block_outermost)
+    row = kv.rules
+    grouping = group_layers(kv.layers, row, hybrid_manager=kv.hybrid_manager, packed=kv.block_outermost)
     cp = kv.dcp if row.cp == "dcp" else kv.dcp * kv.pcp
     if kv.dcp > 1 and any(m.spec.is_sliding for g in grouping.groups for m in g.members):
         raise Refused("AssertionError", "DCP not support sliding window.")
@@ -159,7 +148,7 @@ def check(kv: KvInput, context: Context, available: Sequence[int]) -> KvPlan:
         # a block smaller than DeepSeek-V4's compression holds no state: cdiv(bytes, page) (kv_cache_interface.py)
         refusal = Refusal("kv_cache_config", "ZeroDivisionError", "integer division or modulo by zero")
     elif not all(per_block):  # a pipeline stage without a cache (kv_cache_utils.py:1298, 0.21.0)
-        kind, _, text = str(pick(EMPTY_STAGE, kv.version).value).partition(": ")
+        kind, _, text = row.empty_stage.partition(": ")
         refusal = Refusal("kv_cache_config", kind, text)
     elif kv.auto_fit and row.auto_fit:
         fits = min(_fitting(context, s, m) for s, m in _workers(context, checked))
@@ -176,7 +165,7 @@ def check(kv: KvInput, context: Context, available: Sequence[int]) -> KvPlan:
 
 def _late_refusal(kv: KvInput, groups: Sequence[Group]) -> Refusal | None:
     """What the engine core says once the cache is sized."""
-    align, parallel = str(pick(ALIGN_LIMIT, kv.version).value), str(pick(MULTI_GROUP_CP, kv.version).value)
+    align, parallel = kv.rules.align_limit, kv.rules.groups_refuse_cp
     block = min(g.block_size for g in groups)
     if align and kv.mamba_mode == "align" and block > kv.max_num_batched_tokens:
         text = align.format(block=block, tokens=kv.max_num_batched_tokens)

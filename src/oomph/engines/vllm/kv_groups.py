@@ -69,22 +69,15 @@ class Grouping(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class Texts(Struct, frozen=True):
-    """Version texts of the ways in which grouping fails."""
-
-    not_unified: str
-    not_promoted: str
-
-
 def group_layers(
-    layers: Sequence[Layers], rules: KvRules, texts: Texts, *, hybrid_manager: bool = True, packed: bool = False
+    layers: Sequence[Layers], rules: KvRules, *, hybrid_manager: bool = True, packed: bool = False
 ) -> Grouping:
     """`packed`: the KV layout is block-outermost (0.29+)."""
     if not layers:
         return Grouping(())
     notes: list[str] = []
     if not hybrid_manager:
-        promoted = promote(layers, rules, texts)
+        promoted = promote(layers, rules)
         if [p.spec for p in promoted] != [p.spec for p in layers]:
             notes.append("the hybrid KV cache manager is off: sliding-window layers keep blocks for all tokens")
         layers = promoted
@@ -99,9 +92,9 @@ def group_layers(
     if rules.packing == "packed" and mixed and packed:
         return Grouping(_packed(layers, rules), (), tuple(notes))
     try:
-        unified = _unify_pages(layers, rules, texts)
+        unified = _unify_pages(layers, rules)
     except Refused:
-        fallback = _full_allocation(layers, rules, texts)
+        fallback = _full_allocation(layers, rules)
         if fallback is None:
             raise
         notes.append("pages cannot be unified: sliding-window layers keep blocks for all tokens")
@@ -110,7 +103,7 @@ def group_layers(
     return Grouping(groups, paddings, tuple(notes))
 
 
-def promote(layers: Sequence[Layers], rules: KvRules, texts: Texts) -> list[Layers]:
+def promote(layers: Sequence[Layers], rules: KvRules) -> list[Layers]:
     """`unify_hybrid_kv_cache_specs`: local layers are given blocks for all tokens where full layers exist."""
     specs = [m.spec for m in layers]
     if merges(specs, rules) or is_uniform_type(specs, rules):
@@ -120,7 +113,7 @@ def promote(layers: Sequence[Layers], rules: KvRules, texts: Texts) -> list[Laye
         layers = _fuse([replace(m, spec=_promoted(m.spec, specs, rules)) for m in layers])
     specs = [m.spec for m in layers]
     if not (merges(specs, rules) or is_uniform_type(specs, rules)):
-        raise Refused("ValueError", texts.not_promoted)
+        raise Refused("ValueError", rules.not_promoted)
     return list(layers)
 
 
@@ -148,7 +141,7 @@ def _fuse(layers: Sequence[Layers]) -> list[Layers]:
     return list(fused.values())
 
 
-def _full_allocation(layers: Sequence[Layers], rules: KvRules, texts: Texts) -> Group | None:
+def _full_allocation(layers: Sequence[Layers], rules: KvRules) -> Group | None:
     """`_try_get_full_allocation_fallback_groups` (0.27+): MLA beside a plain sliding-window drafter."""
     kinds = {m.spec.kind for m in layers}
     if rules.promote != "block" or kinds & {"sliding_window_mla", "chunked_local"}:
@@ -156,19 +149,19 @@ def _full_allocation(layers: Sequence[Layers], rules: KvRules, texts: Texts) -> 
     if not {"mla", "sliding_window"} <= kinds:
         return None
     try:
-        promoted = promote(layers, rules, texts)
+        promoted = promote(layers, rules)
     except Refused:
         return None
     return Group(tuple(promoted), True) if is_uniform_type([m.spec for m in promoted], rules) else None
 
 
-def _unify_pages(layers: Sequence[Layers], rules: KvRules, texts: Texts) -> list[Layers]:
+def _unify_pages(layers: Sequence[Layers], rules: KvRules) -> list[Layers]:
     """`unify_kv_cache_spec_page_size`: smaller pages get larger blocks, or are padded where that does not divide."""
     largest = max(m.spec.page for m in layers)
-    return _fuse([replace(m, spec=_unified(m, largest, rules, texts)) for m in layers])
+    return _fuse([replace(m, spec=_unified(m, largest, rules)) for m in layers])
 
 
-def _unified(m: Layers, largest: int, rules: KvRules, texts: Texts) -> Spec:
+def _unified(m: Layers, largest: int, rules: KvRules) -> Spec:
     spec = m.spec
     if spec.page == largest:
         return spec
@@ -186,7 +179,7 @@ def _unified(m: Layers, largest: int, rules: KvRules, texts: Texts) -> Spec:
         return replace(spec, padded=largest)
     if rules.unify in ("stride_pad", "mamba_pad") and spec.kind != "mamba" and spec.strided:
         return replace(spec, padded=largest)
-    raise Refused("NotImplementedError", texts.not_unified.format(layer=m.name))
+    raise Refused("NotImplementedError", rules.not_unified.format(layer=m.name))
 
 
 def _same_page_groups(layers: Sequence[Layers], rules: KvRules) -> tuple[tuple[Group, ...], tuple[Padding, ...]]:

@@ -19,11 +19,10 @@ from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_specs import Refused, Spec
 from oomph.engines.vllm.kv_state import state_bytes
 from oomph.engines.vllm.kv_v4 import indexer_width, is_v4, v4_specs
-from oomph.engines.vllm.model_facts import ModelFacts, head_size
+from oomph.engines.vllm.traits import Traits, head_size
 from oomph.errors import UnknownCache
 from oomph.facts.vllm.attention import Backend
-from oomph.facts.vllm.defaults import Defaults
-from oomph.facts.vllm.kv import KvRules
+from oomph.facts.vllm.facts import Facts
 from oomph.ir.model import Attention, Indexer, Layer, Mixer, Model, State
 
 STATE_BACKENDS = {
@@ -42,37 +41,38 @@ class Layout(Struct, frozen=True):
     kv_cache_layout: str
 
 
-def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRules) -> Layout:
+def lay_out(model: Model, traits: Traits, s: Setup, facts: Facts) -> Layout:
     """Raises Refused where vLLM refuses to build a layer."""
-    queries = {i: _query(m, facts, s, d) for i, m in enumerate(facts.mixers) if isinstance(m, Attention)}
+    queries = {i: _query(m, traits, s, facts) for i, m in enumerate(traits.mixers) if isinstance(m, Attention)}
     chosen: dict[int, Backend] = {}
     plain: dict[int, tuple[Query, Backend]] = {}
     numbers = any(name.isdigit() for name in s.skip_layers) and s.kv_dtype != "auto"
     for i, q in queries.items():  # layers that keep a plain cache are built before those behind them
-        skipped = numbers and str(facts.first_layers[i]) in s.skip_layers and (d.mla_skip or not q.mla)
-        if skipped and _used(i, facts, s) and not is_v4(model) and not _differs(facts.mixers[i], d):
+        skipped = numbers and str(traits.first_layers[i]) in s.skip_layers
+        skipped = skipped and (facts.cache_dtypes.skips_mla_layers or not q.mla)
+        if skipped and _used(i, traits, s) and not is_v4(model) and not _differs(traits.mixers[i], facts):
             choose(replace(q, kv_dtype="auto"), s.attention_backend)
     for i, q in queries.items():
-        m = facts.mixers[i]
+        m = traits.mixers[i]
         assert isinstance(m, Attention)
-        if not _used(i, facts, s):
+        if not _used(i, traits, s):
             continue
         _check_heads(m, s.tp)
-        if _differs(m, d):
-            chosen[i] = choose_diff_kv(q, d.diff_kv)
+        if _differs(m, facts):
+            chosen[i] = choose_diff_kv(q, facts.layer_caches.unequal_widths)
         elif not is_v4(model):
             chosen[i] = choose(q, s.attention_backend)
-            _check_fp8(chosen[i], q, s, d)
-            if numbers and (d.mla_skip or not q.mla):
+            _check_fp8(chosen[i], q, s, facts)
+            if numbers and (facts.cache_dtypes.skips_mla_layers or not q.mla):
                 unquantised = replace(q, kv_dtype="auto")
                 plain[i] = unquantised, choose(unquantised, s.attention_backend)
-    for state in (m for i, m in enumerate(facts.mixers) if isinstance(m, State) and _used(i, facts, s)):
+    for state in (m for i, m in enumerate(traits.mixers) if isinstance(m, State) and _used(i, traits, s)):
         _check_groups(state, s.tp)
-    w = Work(model, facts, s, d, rules, queries, chosen, plain)
+    w = Work(model, traits, s, facts, queries, chosen, plain)
     blocks = block_sizes(w)
     made: dict[Spec, tuple[list[int], str]] = {}
     names: dict[str, int] = {}
-    for index, layer, counts in _counted(model, facts, s):
+    for index, layer, counts in _counted(model, traits, s):
         for spec, backend in _specs(w, index, layer, blocks):
             if spec is not None:
                 total = made.setdefault(spec, ([0] * len(s.stages), layer.prefix))[0]
@@ -81,35 +81,38 @@ def lay_out(model: Model, facts: ModelFacts, s: Setup, d: Defaults, rules: KvRul
             if counts[0]:
                 names[backend] = names.get(backend, 0) + counts[0]
     layers = tuple(Layers(spec, tuple(counts), name) for spec, (counts, name) in made.items())
-    if d.attention_first:
+    if facts.layer_caches.attention_first:
         layers = tuple(sorted(layers, key=lambda m: m.spec.kind == "mamba"))
-    return Layout(layers, blocks.block, blocks.mamba, blocks.padded, tuple(names.items()), _layout_name(names, s, d))
+    return Layout(
+        layers, blocks.block, blocks.mamba, blocks.padded, tuple(names.items()), _layout_name(names, s, facts)
+    )
 
 
-def _differs(m: Mixer, d: Defaults) -> bool:
+def _differs(m: Mixer, facts: Facts) -> bool:
     """K and V of different widths have backends of their own."""
-    return bool(d.diff_kv) and isinstance(m, Attention) and m.kind != "mla" and m.head_dim_v != m.head_dim
+    unequal = isinstance(m, Attention) and m.kind != "mla" and m.head_dim_v != m.head_dim
+    return unequal and bool(facts.layer_caches.unequal_widths)
 
 
-def _used(index: int, facts: ModelFacts, s: Setup) -> bool:
-    return bool(facts.positions[index]) or (s.uses_drafts and any(index in r for r in facts.draft_rows))
+def _used(index: int, traits: Traits, s: Setup) -> bool:
+    return bool(traits.positions[index]) or (s.uses_drafts and any(index in r for r in traits.draft_rows))
 
 
-def _counted(model: Model, facts: ModelFacts, s: Setup) -> Iterator[tuple[int, Layer, list[int]]]:
+def _counted(model: Model, traits: Traits, s: Setup) -> Iterator[tuple[int, Layer, list[int]]]:
     """(mixer, its first layer, layers per stage) in the order in which the layers register; drafts come last."""
     last = len(s.stages) - 1
     if any(name.isdigit() for name in s.skip_layers):  # two layers with one mixer may differ
         for stage, (begin, end) in enumerate(s.stages):
             for i in range(begin, end):
-                for index in facts.rows[i]:
+                for index in traits.rows[i]:
                     yield index, model.layers[i], [int(n == stage) for n in range(last + 1)]
     else:
-        for index, (first, positions) in enumerate(zip(facts.first_layers, facts.positions, strict=True)):
+        for index, (first, positions) in enumerate(zip(traits.first_layers, traits.positions, strict=True)):
             if positions:
                 counts = [bisect_left(positions, end) - bisect_left(positions, begin) for begin, end in s.stages]
                 yield index, model.layers[first], counts
     if s.uses_drafts:
-        for layer, row in zip(model.drafts, facts.draft_rows, strict=True):
+        for layer, row in zip(model.drafts, traits.draft_rows, strict=True):
             for index in row:
                 yield index, layer, [int(n == last) for n in range(last + 1)]
 
@@ -123,58 +126,61 @@ def _check_heads(m: Attention, tp: int) -> None:
         raise Refused("AssertionError", "")
 
 
-def _check_fp8(b: Backend, q: Query, s: Setup, d: Defaults) -> None:
+def _check_fp8(b: Backend, q: Query, s: Setup, facts: Facts) -> None:
     if q.kv_dtype == "fp8_e5m2" and s.kv_method:  # attention.py:168 (0.21.0) _init_kv_cache_quant
         raise Refused("ValueError", "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.")
-    asked = b.name == "TRITON_ATTN" or (b.name == "TRITON_MLA" and d.triton_mla_fp8_text)
-    if not asked or not d.triton_fp8_text or not q.kv_dtype.startswith("fp8") or s.sm >= 89:
+    asked = b.name == "TRITON_ATTN" or (b.name == "TRITON_MLA" and facts.cache_dtypes.triton_mla_refuses_fp8)
+    if not asked or not facts.cache_dtypes.triton_fp8_refused or not q.kv_dtype.startswith("fp8") or s.sm >= 89:
         return
     capability = f"{s.sm // 10}.{s.sm % 10}"
     dtype = "float16" if s.sm < 80 else "bfloat16"
-    text = d.triton_fp8_text.replace("Triton attention", "Triton MLA") if b.mla else d.triton_fp8_text
+    text = facts.cache_dtypes.triton_fp8_refused
+    text = text.replace("Triton attention", "Triton MLA") if b.mla else text
     raise Refused("ValueError", text.format(gpu=s.gpu_name, capability=capability, dtype=dtype))
 
 
-def _query(m: Attention, facts: ModelFacts, s: Setup, d: Defaults) -> Query:
+def _query(m: Attention, traits: Traits, s: Setup, facts: Facts) -> Query:
     mla = m.kind == "mla"
-    made = Query(
-        version=s.version,
+    query = Query(
+        attention=facts.attention,
         sm=s.sm,
         head_size=head_size(m, s.mla_rope),
         dtype=s.dtype,
         kv_dtype="auto" if m.kind == "sliding_window" and "sliding_window" in s.skip_layers else s.kv_dtype,
         # before, platforms/cuda.py:351 (0.17.1) hid the block size from the backends
-        block_size=s.block_size if d.block_from_backend else None,
+        block_size=s.block_size if facts.blocks.from_backend else None,
         mla=mla,
         sink=m.sinks,
-        sparse=mla and facts.topk > 0,
+        sparse=mla and traits.topk > 0,
         mm_prefix=s.mm_prefix and not mla,
         sliding=m.kind == "sliding_window",
         num_heads=m.num_heads // s.tp,
-        num_kv_heads=1 if mla else rank_kv_heads(facts.num_kv_heads, s.tp),
+        num_kv_heads=1 if mla else rank_kv_heads(traits.num_kv_heads, s.tp),
         qk_nope=m.qk_nope_head_dim,
         qk_rope=s.mla_rope or m.qk_rope_head_dim,
         v_head=m.head_dim_v,
         kv_lora=m.kv_lora_rank,
-        topk=facts.topk if mla else 0,
+        topk=traits.topk if mla else 0,
         dcp=s.dcp,
         pcp=s.pcp,
         fa_version=s.fa_version,
         softcap=s.softcap,
         attn_type={"cross": "encoder_decoder", "encoder_only": "encoder_only"}.get(m.kind, "decoder"),
     )
-    return made if d.block_from_backend else replace(made, platform_block=platform_block(made, d, s.block_size, ""))
+    if facts.blocks.from_backend:
+        return query
+    return replace(query, platform_block=platform_block(query, facts, s.block_size, ""))
 
 
 def _specs(w: Work, index: int, layer: Layer, blocks: Blocks) -> list[tuple[Spec | None, str]]:
     """A layer without a cache of its own still names its backend."""
-    m = w.facts.mixers[index]
+    m = w.traits.mixers[index]
     if isinstance(m, State):
-        return [_state_spec(m, w.s, w.d, blocks)]
+        return [_state_spec(m, w.s, w.facts, blocks)]
     if m.shares_cache_of is not None or m.kind == "encoder_only":
         return [(None, w.backend(index, layer.index)[1].name)] if index in w.chosen else []
     if is_v4(w.model):
-        return v4_specs(m, blocks.block, w.s.kv_dtype, w.d, w.s.sm)
+        return v4_specs(m, blocks.block, w.s.kv_dtype, w.facts, w.s.sm)
     q, backend = w.backend(index, layer.index)
     if m.kind == "mla":
         return _mla_specs(m, blocks.block, w.s, q.kv_dtype, backend)
@@ -189,7 +195,7 @@ def _attention_spec(w: Work, m: Attention, blocks: Blocks, q: Query, backend: Ba
     if m.kind not in ("full", "sliding_window", "chunked_local", "cross"):
         raise UnknownCache(f"attention of kind {m.kind!r} has no known cache")
     heads = rank_kv_heads(m.num_kv_heads, s.tp)
-    keeps_v = {"full": w.rules.full_head_v, "sliding_window": w.rules.sliding_head_v}.get(m.kind, False)
+    keeps_v = {"full": w.facts.kv.full_head_v, "sliding_window": w.facts.kv.sliding_head_v}.get(m.kind, False)
     v = m.head_dim_v if keeps_v else m.head_dim
     per_token = token_bytes(q.kv_dtype, s.dtype, heads, m.head_dim, v)
     sliding = m.kind == "sliding_window"
@@ -211,9 +217,9 @@ def _attention_spec(w: Work, m: Attention, blocks: Blocks, q: Query, backend: Ba
 def _sliding_block(w: Work, blocks: Blocks, q: Query, backend: Backend, per_token: int) -> int:
     """attention.py _largest_kernel_block_within, in tokens: the largest kernel block inside the manager's."""
     sizes = kernel_blocks(backend, q)
-    if not w.d.sliding_block:
+    if not w.facts.blocks.sliding:
         return blocks.block
-    if w.d.sliding_block == "smallest":
+    if w.facts.blocks.sliding == "smallest":
         candidates = list(sizes)
         budget = blocks.shared // per_token
     else:
@@ -253,10 +259,10 @@ def _check_groups(m: State, tp: int) -> None:
         raise Refused("AssertionError", text)
 
 
-def _state_spec(m: State, s: Setup, d: Defaults, blocks: Blocks) -> tuple[Spec, str]:
+def _state_spec(m: State, s: Setup, facts: Facts, blocks: Blocks) -> tuple[Spec, str]:
     # models/kimi_k3/nvidia/kda.py:463 resolve_kda_prefill_backend (0.32.0)
     flash_kda = m.backend == "KIMI_K3_KDA" and (s.sm == 90 or 100 <= s.sm < 130)
-    size = state_bytes(m, s.tp, s.drafts, s.conv_dtype, s.ssm_dtype, d)
+    size = state_bytes(m, s.tp, s.drafts, s.conv_dtype, s.ssm_dtype, facts)
     if blocks.padded and blocks.padded < size:  # kv_cache_interface.py:558 (0.21.0)
         raise Refused("AssertionError", "")
     spec = Spec(
@@ -266,14 +272,14 @@ def _state_spec(m: State, s: Setup, d: Defaults, blocks: Blocks) -> tuple[Spec, 
         padded=blocks.padded or 0,
         role=m.kind,
         speculative_blocks=s.drafts,
-        checkpoint_blocks=int(d.mamba2_checkpoint and (m.kind == "mamba2" or flash_kda)),
+        checkpoint_blocks=int(facts.states.checkpoint_block and (m.kind == "mamba2" or flash_kda)),
     )
     return spec, m.backend or STATE_BACKENDS[m.kind]
 
 
-def _layout_name(names: dict[str, int], s: Setup, d: Defaults) -> str:
+def _layout_name(names: dict[str, int], s: Setup, facts: Facts) -> str:
     """resolve_kv_cache_layout (v1/attention/backends/utils.py): the first layout that every backend takes."""
-    if not d.kv_layout:
+    if not facts.layer_caches.has_layouts:
         return ""
     if "DEEPSEEK_V4_INDEXER" in names:
         return "BLHNC"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from oomph.engines.vllm.kv_dtypes import width
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_limits import torch_dtype
-from oomph.facts.vllm.defaults import Defaults
+from oomph.facts.vllm.facts import Facts
 from oomph.ir.model import State
 
 
@@ -16,7 +16,7 @@ def _divide(n: int, tp: int) -> int:
     return n // tp
 
 
-def state_bytes(m: State, tp: int, drafts: int, conv_dtype: str, ssm_dtype: str, d: Defaults) -> int:
+def state_bytes(m: State, tp: int, drafts: int, conv_dtype: str, ssm_dtype: str, facts: Facts) -> int:
     """`conv_dtype`: of the convolution's window; `ssm_dtype`: of the recurrent state ("" = as the model fixes it)."""
     conv = width(conv_dtype)
     ssm = width(ssm_dtype or torch_dtype(m.dtype) or conv_dtype)
@@ -27,7 +27,7 @@ def state_bytes(m: State, tp: int, drafts: int, conv_dtype: str, ssm_dtype: str,
             return inner * kernel * conv + inner * m.state_size * ssm
         case "mamba2":
             groups = m.groups if m.groups % tp == 0 else tp
-            window = kernel + (drafts if d.mamba2_spec_conv else 0)
+            window = kernel + (drafts if facts.states.mamba2_drafts else 0)
             conv_dim = m.intermediate + 2 * groups * m.state_size
             return _divide(conv_dim, tp) * window * conv + _divide(m.num_heads, tp) * m.head_dim * m.state_size * ssm
         case "gdn":
@@ -37,10 +37,10 @@ def state_bytes(m: State, tp: int, drafts: int, conv_dtype: str, ssm_dtype: str,
         case "kda":
             inner = _divide(m.num_heads * m.head_dim, tp)
             keys = _divide((m.groups or m.num_heads) * (m.key_dim or m.head_dim), tp)
-            window = kernel + (drafts if d.kda_spec_conv else 0)
+            window = kernel + (drafts if facts.states.kda_drafts else 0)
             recurrent = _divide(m.num_heads, tp) * m.head_dim * m.head_dim * width(ssm_dtype or "float32")
             return (inner + 2 * keys) * window * conv + recurrent
         case "short_conv":
-            return _divide(m.intermediate, tp) * (kernel + (drafts if d.short_conv_spec else 0)) * conv
+            return _divide(m.intermediate, tp) * (kernel + (drafts if facts.states.short_conv_drafts else 0)) * conv
         case "linear_attention":
             return m.num_heads // tp * m.head_dim * m.head_dim * conv

@@ -6,7 +6,7 @@ deepseek_v4_attention.py and deepseek_compressor.py (0.20-0.22), models/deepseek
 from __future__ import annotations
 
 from oomph.engines.vllm.kv_specs import Refused, Spec
-from oomph.facts.vllm.defaults import Defaults
+from oomph.facts.vllm.facts import Facts
 from oomph.ir.model import Attention, Model
 from oomph.units import round_up
 
@@ -26,12 +26,12 @@ def indexer_width(head_dim: int) -> int:
     return head_dim + head_dim // 128 * 4
 
 
-def v4_specs(m: Attention, block: int, kv_dtype: str, d: Defaults, sm: int) -> list[tuple[Spec | None, str]]:
+def v4_specs(m: Attention, block: int, kv_dtype: str, facts: Facts, sm: int) -> list[tuple[Spec | None, str]]:
     """The window's cache; then, where the layer compresses, the indexer's and the compressed states, each with the
     compressor's own window of fp32 partial states."""
-    if not (kv_dtype.startswith("fp8") or (kv_dtype == "auto" and d.v4_auto)):
-        raise Refused(d.v4_refusal_type, d.v4_refusal.format(dtype=kv_dtype))
-    name = d.v4_backends[1] if sm // 10 == 12 else d.v4_backends[0]
+    if not (kv_dtype.startswith("fp8") or (kv_dtype == "auto" and facts.deepseek_v4.auto_is_fp8)):
+        raise Refused(facts.deepseek_v4.refusal_type, facts.deepseek_v4.refusal.format(dtype=kv_dtype))
+    name = facts.deepseek_v4.backend_sm12 if sm // 10 == 12 else facts.deepseek_v4.backend
     out: list[tuple[Spec | None, str]] = [
         (_spec("sliding_window_mla", _WINDOW_BLOCK, _STATE, m.head_dim, window=m.window or 128), "DEEPSEEK_SPARSE_SWA")
     ]

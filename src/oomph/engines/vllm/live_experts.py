@@ -15,7 +15,7 @@ def quantises_input(scheme: Scheme | None, sm: int) -> bool:
 
 def directly(scheme: Scheme, batch: Batch) -> bool:
     """Integer experts whose quantisation calls Marlin itself, past the shared workspace."""
-    return scheme.kind == "int" and scheme.input_bits == 16 and scheme.method in batch.direct_marlin
+    return scheme.kind == "int" and scheme.input_bits == 16 and scheme.method in batch.rules.direct_marlin
 
 
 def _flashinfer(scheme: Scheme, batch: Batch) -> bool:

@@ -126,7 +126,7 @@ class _Repacked(Struct, frozen=True):
 class _Player:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.memory = Allocator(setting.rules.max_split or NO_LIMIT, expandable=setting.expandable)
+        self.memory = Allocator(setting.max_split or NO_LIMIT, expandable=setting.expandable)
         self.doing, self.where, self.layer = "building", "", -1
         self._peak: tuple[str, int, str, int, int, str] = ("", -1, "", 0, 0, "building")
         self.passed: Point | None = None

@@ -13,17 +13,18 @@ from oomph.engines.vllm.online import is_quantised_online
 from oomph.engines.vllm.shard import in_features, local_experts, outs
 from oomph.engines.vllm.weights import Build, Created
 from oomph.facts.dtypes import nbytes
-from oomph.facts.vllm.load import LoadRules
-from oomph.facts.vllm.repack import Case, linear_steps
-from oomph.facts.vllm.repack_moe import ExpertsCase, Step, experts_steps, scale_sizes
+from oomph.facts.vllm.load import Loading
+from oomph.facts.vllm.repack import Case, Repacking
+from oomph.facts.vllm.repack_moe import ExpertsCase, Step, scale_sizes
 from oomph.ir.model import Experts, Linear, Vocab
 
 
 class Setting(Struct, frozen=True):
     """What, besides the build, decides how a load goes."""
 
-    version: str
-    rules: LoadRules
+    repacking: Repacking
+    rules: Loading
+    max_split: int  # blocks of this size and more are not split while the model loads; 0 = no limit
     sm: int
     sms: int
     dummy: bool = False  # --load-format dummy
@@ -43,7 +44,7 @@ def steps_of(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Se
     if setting.online:
         return _online(of, build, setting)
     if isinstance(of, Experts):
-        return experts_steps(setting.version, experts_case(of, build, setting))
+        return setting.repacking.experts_steps(experts_case(of, build, setting))
     if of.scheme is None:
         return ()
     if isinstance(of, Vocab):
@@ -54,7 +55,7 @@ def steps_of(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Se
     d = nbytes(of.created_dtype or build.dtype, 1)
     k = in_features(of, build.layout.tp, build.habits)
     case = Case(of.scheme, sum(n), k, of.in_features, tuple(n), d, setting.sm, setting.sms, of.bias)
-    return linear_steps(setting.version, case)
+    return setting.repacking.linear_steps(case)
 
 
 def latent_copies(of: Linear, build: Build) -> Sequence[Step]:
@@ -97,7 +98,8 @@ def _online(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Seq
     return made if setting.online == "held" else [*made, *((name, 0) for name in sizes)]
 
 
-def experts_case(of: Experts, build: Build, setting: Setting) -> ExpertsCase:
+def experts_case(of: Experts, build: Build, setting: Setting | None = None) -> ExpertsCase:
+    """Without a setting: for the sizes alone, which do not depend on one."""
     layout = build.layout
     ranks = 1 if layout.expert_parallel else layout.moe_ranks
     hidden, inter = build.padding.sizes(of.scheme, of.hidden, of.intermediate // ranks)
@@ -108,15 +110,12 @@ def experts_case(of: Experts, build: Build, setting: Setting) -> ExpertsCase:
         inter,
         2 if of.gated else 1,
         nbytes(build.dtype, 1),
-        setting.sm,
-        setting.sms,
+        setting.sm if setting else 0,
+        setting.sms if setting else 0,
         of.bias,
-        setting.moe_backend,
-        bool(setting.lora),
+        setting.moe_backend if setting else "auto",
+        bool(setting and setting.lora),
     )
-
-
-_NO_SETTING = Setting("", LoadRules(0, "meta"), 0, 0)
 
 
 def pieces(tensor: Created, build: Build) -> Iterator[tuple[str, int]]:
@@ -127,10 +126,10 @@ def pieces(tensor: Created, build: Build) -> Iterator[tuple[str, int]]:
         for _ in range(count):
             yield name, size // count
     elif isinstance(of, Experts) and name in ("weight_scales", "scales"):
-        w13, w2 = scale_sizes(experts_case(of, build, _NO_SETTING), size)
+        w13, w2 = scale_sizes(experts_case(of, build), size)
         yield from (("w13_scale", w13), ("w2_scale", w2))
     elif isinstance(of, Experts) and name == "g_idx":
-        case = experts_case(of, build, _NO_SETTING)
+        case = experts_case(of, build)
         w13, w2 = 4 * case.e * case.hidden, 4 * case.e * case.inter
         yield from (("w13_g_idx", w13), ("w2_g_idx", w2), ("w13_sort", w13), ("w2_sort", w2))
     elif isinstance(of, Experts) and name in ("weight_global_scales", "input_scales", "qzeros", "weight_shapes"):

@@ -18,7 +18,7 @@ from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.weights import Build, Created, Placed, created
 from oomph.facts.dtypes import nbytes
-from oomph.facts.vllm.load import FASTSAFETENSORS_FILE, load_rules, mla_workspace
+from oomph.facts.vllm.load import FASTSAFETENSORS_FILE
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis
@@ -117,7 +117,7 @@ def _places(
     """The model's places, and the drafters'. A drafter builds an embedding and a head of its own before it gets the
     model's; across pipeline stages it keeps them."""
     scheme = online_scheme(model, resolved.quantization)
-    if scheme is not None and (scheme.method != "fp8" or load_rules(resolved.version).online_fp8 == "meta"):
+    if scheme is not None and (scheme.method != "fp8" or resolved.facts.loading.online_fp8 == "meta"):
         model = quantised(model, scheme, build.habits)
     places = created(model, build)
     drafts = []
@@ -188,15 +188,14 @@ def _setting(
 ) -> Setting:
     flags, env = deployment.flags, deployment.environment
     conf = env.get("PYTORCH_CUDA_ALLOC_CONF", "") + env.get("PYTORCH_ALLOC_CONF", "")
-    version, tokens = resolved.version, resolved.max_num_batched_tokens
+    facts, tokens = resolved.facts, resolved.max_num_batched_tokens
     scheme = online_scheme(model, resolved.quantization)
-    rules = load_rules(version)
-    if device.vendor != "nvidia":  # gpu_worker.py:219 (0.21.0): only CUDA
-        rules = replace(rules, max_split=0)
+    rules = facts.loading
     mla = any(isinstance(m, Attention) and m.kv_lora_rank for layer in model.layers[:4] for m in layer.mixers)
     return Setting(
-        version=version,
+        repacking=facts.repacking,
         rules=rules,
+        max_split=rules.max_split if device.vendor == "nvidia" else 0,  # gpu_worker.py:219 (0.21.0): only CUDA
         sm=device.sm if device.vendor == "nvidia" else 89,  # AMD's kernels take the weights as they are
         # Marlin's workspace is 4 or 16 bytes each, allocated in steps of 512: cards that differ less share one result
         sms=round_up(device.sm_count or _SMS, 32),
@@ -205,8 +204,8 @@ def _setting(
         expandable="expandable_segments:True" in conf,
         before=_left_over(tokens * model.hidden_size * nbytes(build.dtype, 1)),
         buffers=model_buffers(model, build, rules, tokens),
-        mla_workspace=mla_workspace(version, device.sm) if mla else 0,
-        lora=slots(model, build, flags, version, tokens, resolved.max_num_seqs),
+        mla_workspace=rules.mla_workspace(device.sm) if mla else 0,
+        lora=slots(model, build, flags, facts.lora, tokens, resolved.max_num_seqs),
         offload=offload_for(flags),
         online=rules.online_fp8 if scheme is not None and scheme.method == "fp8" else "",
         file_bytes=min(model.nbytes, FASTSAFETENSORS_FILE) if flags.get("load_format") == "fastsafetensors" else 0,

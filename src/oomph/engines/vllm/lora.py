@@ -8,21 +8,21 @@ from typing import Any
 from oomph.engines.vllm.shard import in_features, local_experts, outs, stage_layers
 from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
-from oomph.facts.vllm.lora import DEFAULT_LORAS, DEFAULT_RANK, LoraRules, lora_rules
+from oomph.facts.vllm.lora import DEFAULT_LORAS, DEFAULT_RANK, LoraFacts
 from oomph.ir.model import Experts, Linear, Model, Module, Vocab
 
 
 def slots(
-    model: Model, build: Build, flags: Mapping[str, Any], version: str, tokens: int, seqs: int
+    model: Model, build: Build, flags: Mapping[str, Any], rules: LoraFacts, tokens: int, seqs: int
 ) -> tuple[tuple[str, int], ...]:
     """(module, bytes) of every buffer, in the order in which LoRAModelManager makes them; empty without LoRA."""
     if not flags.get("enable_lora"):
         return ()
-    return tuple(_slots(model, build, flags, lora_rules(version), tokens, seqs))
+    return tuple(_slots(model, build, flags, rules, tokens, seqs))
 
 
 def _slots(
-    model: Model, build: Build, flags: Mapping[str, Any], rules: LoraRules, tokens: int, seqs: int
+    model: Model, build: Build, flags: Mapping[str, Any], rules: LoraFacts, tokens: int, seqs: int
 ) -> Iterator[tuple[str, int]]:
     loras = int(flags.get("max_loras") or DEFAULT_LORAS)
     rank = int(flags.get("max_lora_rank") or DEFAULT_RANK)

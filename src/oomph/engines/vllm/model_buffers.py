@@ -10,17 +10,17 @@ from oomph.engines.vllm.allocator import ROUND
 from oomph.engines.vllm.shard import Layout, stage_layers
 from oomph.engines.vllm.weights import Build, Placed
 from oomph.facts.dtypes import nbytes
-from oomph.facts.vllm.load import LoadRules
+from oomph.facts.vllm.load import Loading
 from oomph.ir.model import Attention, Experts, Layer, Model
 from oomph.units import round_up
 
 Buffers = tuple[tuple[str, int], ...]
 
 
-_FOUND: dict[tuple[int, Layout, str, bool, LoadRules, int], tuple[Model, Buffers]] = {}
+_FOUND: dict[tuple[int, Layout, str, bool, Loading, int], tuple[Model, Buffers]] = {}
 
 
-def model_buffers(model: Model, build: Build, rules: LoadRules, tokens: int) -> Buffers:
+def model_buffers(model: Model, build: Build, rules: Loading, tokens: int) -> Buffers:
     key = (id(model), build.layout, build.dtype, build.towers, rules, tokens)
     found = _FOUND.get(key)
     if found is None or found[0] is not model:
@@ -30,7 +30,7 @@ def model_buffers(model: Model, build: Build, rules: LoadRules, tokens: int) -> 
     return found[1]
 
 
-def _buffers(model: Model, build: Build, rules: LoadRules, tokens: int) -> Iterator[tuple[str, int]]:
+def _buffers(model: Model, build: Build, rules: Loading, tokens: int) -> Iterator[tuple[str, int]]:
     d = nbytes(build.dtype, 1)
     yield from draft_buffers(model.layers, tokens)
     if rules.query_workspace:
@@ -68,7 +68,7 @@ def _norms_without_weights(model: Model, build: Build, d: int) -> int:
     return total
 
 
-def balancing_buffers(places: tuple[Placed, ...], build: Build, rules: LoadRules, flags: Mapping[str, Any]) -> Buffers:
+def balancing_buffers(places: tuple[Placed, ...], build: Build, rules: Loading, flags: Mapping[str, Any]) -> Buffers:
     """eplb_state.py:448 (0.21.0): with --enable-eplb one layer's experts once more, and the load of every expert over
     the window of steps that is looked back on."""
     if not flags.get("enable_eplb") or not rules.balancing_buffer:

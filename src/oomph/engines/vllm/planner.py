@@ -13,6 +13,7 @@ from oomph.engines.vllm.reading import as_read
 from oomph.engines.vllm.resolve import Resolved, resolve
 from oomph.engines.vllm.terms import Rank, given, rank_input
 from oomph.engines.vllm.timeline import RankInput, available_kv, few_states_text, requested, stages, verdict
+from oomph.facts.vllm.facts import at
 from oomph.ir.deployment import Deployment
 from oomph.ir.ledger import Term
 from oomph.ir.model import Model
@@ -22,9 +23,9 @@ from oomph.ir.timeline import Verdict
 
 def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) -> Plan:
     """`draft`: the model that --speculative-config names, where it is another one."""
-    version, sm = deployment.engine.version, deployment.gpus[0].sm
-    model = as_read(model, version, sm)
-    draft = draft and as_read(draft, version, sm)
+    facts, sm = at(deployment.engine.version), deployment.gpus[0].sm
+    model = as_read(model, facts, sm)
+    draft = draft and as_read(draft, facts, sm)
     resolved = resolve(model, deployment, draft)
     notes = (*deployment.notes, *resolved.notes, *model.warnings)
     if resolved.refusal is not None:

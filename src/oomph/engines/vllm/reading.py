@@ -6,24 +6,22 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from oomph.facts.vllm.readings import READINGS
-from oomph.facts.vllm.structure import habits
-from oomph.facts.vllm.versions import select
+from oomph.facts.vllm.facts import Facts
 from oomph.ir.model import Block, Experts, Layer, Linear, Model, Module, Param, Scheme, Tower
 
-_found: dict[tuple[int, str, int], tuple[Model, Model]] = {}
+_found: dict[tuple[int, Facts, int], tuple[Model, Model]] = {}
 
 
-def as_read(model: Model, version: str, sm: int) -> Model:
+def as_read(model: Model, facts: Facts, sm: int) -> Model:
     if model.quantization is None:
         return model
-    key = (id(model), version, sm)
+    key = (id(model), facts, sm)
     hit = _found.get(key)
     if hit is not None and hit[0] is model:
         return hit[1]
     if len(_found) >= 64:
         _found.clear()
-    made = _unquantised(model) if model.quantization.ignored else _changed(model, version, sm)
+    made = _unquantised(model) if model.quantization.ignored else _changed(model, facts, sm)
     _found[key] = (model, made)
     return made
 
@@ -34,9 +32,9 @@ def _unquantised(model: Model) -> Model:
     return replace(made, quantization=None, warnings=(*made.warnings, note))
 
 
-def _changed(model: Model, version: str, sm: int) -> Model:
-    readings = {(r.method, r.format): r.becomes for r in select(READINGS, version)}
-    known = habits(version, sm)
+def _changed(model: Model, facts: Facts, sm: int) -> Model:
+    readings = {(r.method, r.format): r.becomes for r in facts.readings.schemes}
+    known = facts.structure.habits(sm)
 
     def read(scheme: Scheme | None) -> Scheme | None:
         return scheme if scheme is None else readings.get((scheme.method, scheme.format), scheme)

@@ -20,7 +20,6 @@ from oomph.engines.vllm.kv_check import Refusal
 from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_layers import lay_out
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.model_facts import ModelFacts, drafting, facts_of, text_only
 from oomph.engines.vllm.resolve_attention import (
     cache_dtype,
     forced_backend,
@@ -65,15 +64,14 @@ from oomph.engines.vllm.resolve_verify import (
     verify_parallel,
     verify_sizes,
 )
-from oomph.facts.vllm.defaults import Defaults, defaults
-from oomph.facts.vllm.kv import rules
-from oomph.facts.vllm.structure import habits
+from oomph.engines.vllm.traits import Traits, drafting, text_only, traits_of
+from oomph.facts.vllm.facts import Facts, at
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Attention, Model, State
 
 
 class Resolved(Struct, frozen=True):
-    version: str
+    facts: Facts
     architecture: str
     max_model_len: int
     max_num_seqs: int
@@ -123,51 +121,57 @@ def resolve(model: Model, deployment: Deployment, draft: Model | None = None) ->
 
     `draft`: the model that --speculative-config names, where it is another one; its layers have caches too.
     """
-    d = defaults(deployment.engine.version)
+    facts = at(deployment.engine.version)
     if not model.pooling and _pools(deployment.flags):
         model = replace(model, pooling=True)
-    base = Resolved(deployment.engine.version, model.architecture, model.max_position, 0, 0, d.utilization)
+    base = Resolved(facts, model.architecture, model.max_position, 0, 0, facts.limits.utilization)
     try:
-        settled = _settings(model, deployment, d, base)
+        settled = _settings(model, deployment, facts, base)
     except Refused as e:
         return replace(base, refusal=Refusal("engine_config", e.type, e.message))
     try:
-        return _with_caches(model, deployment, d, settled, draft)
+        return _with_caches(model, deployment, facts, settled, draft)
     except Refused as e:
         return replace(settled, refusal=Refusal("model_build", e.type, e.message))
 
 
-def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Resolved:
-    flags, facts, gpu = dep.flags, facts_of(model), dep.gpus[0]
-    verify_config(model, d, base.version)
+def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Resolved:
+    flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
+    verify_config(model, facts.support)
     tp, pp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("pipeline_parallel_size", 1))
     dtype = resolve_dtype(model, str(flags.get("dtype", "auto")), gpu.sm)
     asked = flags.get("max_model_len")
-    length = resolve_length(model, asked, dep.environment, d)
-    encoder_decoder = _has_kind(facts, "cross")
-    prefix, chunked = _prefix_and_chunks(model, facts, flags, d)
-    kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), d, gpu.sm)
+    length = resolve_length(model, asked, dep.environment, facts)
+    encoder_decoder = _has_kind(traits, "cross")
+    prefix, chunked = _prefix_and_chunks(model, traits, flags, facts)
+    kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), facts, gpu.sm)
     verify_backend(flags)
-    utilization = verified_utilization(flags, d)
+    utilization = verified_utilization(flags, facts)
     spec = speculation(model, dep)
-    verify_draft(model, flags, d, spec)
+    verify_draft(model, flags, facts, spec)
     item = largest_item(model, flags)
-    tokens, seqs = batch_limits(flags, d, gpu, dep.usage, length=length, chunked=chunked, one_item=item)
+    tokens, seqs = batch_limits(flags, facts, gpu, dep.usage, length=length, chunked=chunked, one_item=item)
     verify_batch(tokens, seqs, length, chunked)
-    verify_sizes(flags, d)
-    verify_parallel(model, facts, flags, base.version)
-    quantization = resolve_quantization(model, str(flags.get("quantization") or ""), base.version, d, gpu.sm, dtype)
-    mode, prefix = mamba_mode(model, facts, flags, d, prefix, spec)
-    verify_caches(facts, flags, mode, kv_dtype, base.version, length=length, chunked=chunked, prefix=prefix)
-    runner = model_runner(model, facts, dep, d, spec, mode, quantized=quantization is not None)
-    asynchronous = async_scheduling(model, flags, d, spec, runner, pp, mode)
-    graphs = cudagraph_mode(flags, d, pooling=model.pooling, encoder_decoder=encoder_decoder)
+    verify_sizes(flags, facts)
+    verify_parallel(model, traits, flags, facts.refusals)
+    quantization = resolve_quantization(model, str(flags.get("quantization") or ""), facts.support, gpu.sm, dtype)
+    mode, prefix = mamba_mode(model, traits, flags, facts, prefix, spec)
+    verify_caches(traits, flags, mode, kv_dtype, facts.cache_dtypes, length=length, chunked=chunked, prefix=prefix)
+    runner = model_runner(model, traits, dep, facts, spec, mode, quantized=quantization is not None)
+    asynchronous = async_scheduling(model, flags, facts.async_scheduling, spec, runner, pp, mode)
+    graphs = cudagraph_mode(flags, facts.capture, pooling=model.pooling, encoder_decoder=encoder_decoder)
     sizes: tuple[int, ...] = ()
     if graphs != "NONE":
         sizes = capture_sizes(
-            flags, d, architecture=model.architecture, sm=gpu.sm, seqs=seqs, tokens=tokens, drafts=spec.tokens
+            flags,
+            facts.capture,
+            architecture=model.architecture,
+            sm=gpu.sm,
+            seqs=seqs,
+            tokens=tokens,
+            drafts=spec.tokens,
         )
-    off, why = hybrid_off(facts, dep, d, spec)
+    off, why = hybrid_off(traits, dep, facts, spec)
     return replace(
         base,
         max_model_len=length,
@@ -207,55 +211,53 @@ def _settings(model: Model, dep: Deployment, d: Defaults, base: Resolved) -> Res
     )
 
 
-def _has_kind(facts: ModelFacts, kind: str) -> bool:
-    return any(isinstance(m, Attention) and m.kind == kind for m in facts.mixers)
+def _has_kind(traits: Traits, kind: str) -> bool:
+    return any(isinstance(m, Attention) and m.kind == kind for m in traits.mixers)
 
 
-def _prefix_and_chunks(model: Model, facts: ModelFacts, flags: Mapping[str, Any], d: Defaults) -> tuple[bool, bool]:
+def _prefix_and_chunks(model: Model, traits: Traits, flags: Mapping[str, Any], facts: Facts) -> tuple[bool, bool]:
     """enable_prefix_caching and enable_chunked_prefill. config/vllm.py, scheduler.py: an encoder's output is needed
     whole, and is no part of a prefix; config/model.py is_chunked_prefill_supported: not where every token sees all
     others."""
-    encoder_decoder, encoder_only = _has_kind(facts, "cross"), _has_kind(facts, "encoder_only")
+    encoder_decoder, encoder_only = _has_kind(traits, "cross"), _has_kind(traits, "encoder_only")
     prefix = flags.get("enable_prefix_caching")
     if prefix is None:
-        usual = d.hybrid_prefix_caching if facts.is_hybrid else not facts.has_state
+        usual = facts.states.cached_by_default if traits.is_hybrid else not traits.has_state
         prefix = (model.pooling or usual) and not encoder_only
-    chunked = flags.get("enable_chunked_prefill", not encoder_only) or (d.chunked_forced and not encoder_only)
+    chunked = flags.get("enable_chunked_prefill", not encoder_only) or (facts.limits.always_chunks and not encoder_only)
     return bool(prefix) and not encoder_decoder, bool(chunked) and not encoder_decoder
 
 
-def _state_dtypes(
-    model: Model, facts: ModelFacts, flags: Mapping[str, Any], d: Defaults, dtype: str
-) -> tuple[str, str]:
+def _state_dtypes(model: Model, traits: Traits, flags: Mapping[str, Any], facts: Facts, dtype: str) -> tuple[str, str]:
     """Of a recurrent layer's convolution state and of its scan's; "" = the layer's own."""
     conv = str(flags.get("mamba_cache_dtype", "auto"))
     conv = dtype if conv == "auto" else conv
     ssm = str(flags.get("mamba_ssm_cache_dtype", "auto"))
     if ssm != "auto":
         return conv, ssm
-    own = next((m.dtype for m in facts.mixers if isinstance(m, State)), "")
-    if model.architecture.startswith("NemotronH") and not (own and d.nemotron_state):
-        return conv, d.nemotron_state or conv
+    own = next((m.dtype for m in traits.mixers if isinstance(m, State)), "")
+    if model.architecture.startswith("NemotronH") and not (own and facts.states.nemotron_dtype):
+        return conv, facts.states.nemotron_dtype or conv
     return conv, ""
 
 
-def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft: Model | None) -> Resolved:
+def _with_caches(model: Model, dep: Deployment, facts: Facts, r: Resolved, draft: Model | None) -> Resolved:
     external = draft is not None and bool(r.num_speculative_tokens)
     if draft is not None and external:
         model = drafting(model, draft, after=r.speculative_method != "draft_model")
-    flags, facts, gpu = dep.flags, facts_of(model), dep.gpus[0]
+    flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
     verify_dtype(r.dtype, gpu)
-    verify_build(model, d, r.stages, r.version)
-    mm_prefix = mm_prefix_lm(model, flags, d)
-    backend, fa = forced_backend(model, facts, flags, gpu.sm, r.kv_cache_dtype, d)
-    conv, ssm = _state_dtypes(model, facts, flags, d, r.dtype)
-    if facts.has_state and r.num_speculative_tokens and d.mamba_spec_refused and model.model_type != "qwen3_next":
-        raise Refused("NotImplementedError", d.mamba_spec_refused)
+    verify_build(model, facts.support, r.stages)
+    mm_prefix = mm_prefix_lm(model, flags, facts.backend_choice)
+    backend, fa = forced_backend(model, traits, flags, gpu.sm, r.kv_cache_dtype, facts)
+    conv, ssm = _state_dtypes(model, traits, flags, facts, r.dtype)
+    refused = facts.states.drafts_refused
+    if refused and traits.has_state and r.num_speculative_tokens and model.model_type != "qwen3_next":
+        raise Refused("NotImplementedError", refused)
     setup = Setup(
-        version=r.version,
         sm=gpu.sm,
         dtype=r.dtype,
-        kv_dtype=layer_dtype(model, r.kv_cache_dtype, d),
+        kv_dtype=layer_dtype(model, r.kv_cache_dtype, facts),
         tp=r.tensor_parallel_size,
         block_size=flags.get("block_size"),
         mamba_block_size=flags.get("mamba_block_size"),
@@ -269,34 +271,36 @@ def _with_caches(model: Model, dep: Deployment, d: Defaults, r: Resolved, draft:
         softcap=bool(model.param("attn_logit_softcapping", 0)),
         dcp=r.decode_context_parallel_size,
         pcp=r.prefill_context_parallel_size,
-        skip_layers=skipped_layers(model, facts, flags, r.kv_cache_dtype),
+        skip_layers=skipped_layers(model, traits, flags, r.kv_cache_dtype),
         conv_dtype=conv,
         ssm_dtype=ssm,
         uses_drafts=r.uses_drafts or external,
         stages=r.stages,
-        kv_method=has_kv_method(model, d),
-        mla_rope=_mla_rope(model, d),
+        kv_method=has_kv_method(model, facts),
+        mla_rope=_mla_rope(model, facts),
         gpu_name=gpu.driver_name or gpu.name,
     )
     tp, dp, ep = r.tensor_parallel_size, r.data_parallel_size, r.enable_expert_parallel
-    build_habits = habits(r.version, gpu.sm)
+    build_habits = facts.structure.habits(gpu.sm)
     towers = bool(model.towers) and not text_only(model, flags) and flags.get("mm_encoder_tp_mode") != "data"
     if towers:
         verify_towers(model, tp, build_habits)
-        verify_tower_kernels(facts, r.version, build_habits, tp=tp, sm=gpu.sm, dtype=r.dtype)
-    made = lay_out(model, facts, setup, d, rules(r.version))
-    verify_states(facts, r.version, tp=tp, quantised=r.quantization is not None)
+        verify_tower_kernels(traits, facts.linear_kernels, build_habits, tp=tp, sm=gpu.sm, dtype=r.dtype)
+    made = lay_out(model, traits, setup, facts)
+    verify_states(traits, facts.support, tp=tp, quantised=r.quantization is not None)
     verify_layers(model, build_habits, tp=tp, dp=dp, ep=ep)
-    verify_blocks(facts, d, build_habits, tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
-    verify_kernels(facts, r.version, model.architecture, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype)
-    verify_groups(facts, r.version, tp=tp, dp=dp, ep=ep)
+    verify_blocks(traits, facts.support, build_habits, tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
+    verify_kernels(
+        traits, facts.linear_kernels, model.architecture, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype
+    )
+    verify_groups(traits, facts.support, tp=tp, dp=dp, ep=ep)
     return replace(
         r,
         block_size=made.block_size,
         mamba_block_size=made.mamba_block_size,
         mamba_page_size_padded=made.mamba_page_size_padded,
         attention=made.backends,
-        kv_cache_layout=_cache_layout(made.kv_cache_layout, flags, mla=facts.is_mla),
+        kv_cache_layout=_cache_layout(made.kv_cache_layout, flags, mla=traits.is_mla),
         kv_layers=made.layers,
     )
 
@@ -315,9 +319,9 @@ def _cache_layout(own: str, flags: Mapping[str, Any], *, mla: bool) -> str:
     return "LBHNC" if own == "LBNHC" and head_first else own
 
 
-def _mla_rope(model: Model, d: Defaults) -> int:
+def _mla_rope(model: Model, facts: Facts) -> int:
     """0: as the model says."""
-    if d.glm_rope_from_head and model.architecture == "GlmMoeDsaForCausalLM":
+    if facts.layer_caches.glm_rope_from_head and model.architecture == "GlmMoeDsaForCausalLM":
         return int(model.param("mla_head_dim", 0))
     return 0
 

@@ -5,64 +5,54 @@ from __future__ import annotations
 from math import gcd
 
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.model_facts import ModelFacts
 from oomph.engines.vllm.shard import in_features, is_created, outs, tower_module_ranks, tower_parts
+from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm import known
-from oomph.facts.vllm.defaults import Defaults
-from oomph.facts.vllm.known import FP8_BLOCK_MOE, NO_FP8_MOE, PP_REFUSAL
-from oomph.facts.vllm.versions import pick
+from oomph.facts.vllm.known import FP8_BLOCKS_CUT, NO_FP8_MOE, PP_REFUSAL, Support
 from oomph.ir.model import Attention, Experts, Linear, Model, Module, State
 
 Stages = tuple[tuple[int, int], ...]
 
 
-def verify_config(model: Model, d: Defaults, version: str) -> None:
+def verify_config(model: Model, support: Support) -> None:
     """What reading the model's files refuses, before any flag is looked at."""
-    unknown = d.unknown.get(model.architecture)
-    if unknown is not None and unknown.stage == "engine_config":
-        raise Refused(unknown.type, unknown.text.format(model_type=model.model_type))
+    absent = support.not_yet.get(model.architecture)
+    if absent is not None and absent.stage == "engine_config":
+        raise Refused(absent.type, absent.text.format(model_type=model.model_type))
     if model.model_type in known.UNKNOWN_TYPES:
         raise Refused("ValidationError", known.UNKNOWN_TYPE.format(model_type=model.model_type))
-    allowed = tuple(str(pick(known.LAYER_TYPES, version).value).split())
-    given = str(model.param("layer_types", "")).split()
-    if allowed and not set(given) <= set(allowed):
-        text = known.LAYER_TYPES_REFUSAL.format(allowed=allowed, given=given)
+    types = str(model.param("layer_types", "")).split()
+    if support.layer_types and not set(types) <= set(support.layer_types):
+        text = known.LAYER_TYPES_REFUSAL.format(allowed=support.layer_types, given=types)
         raise Refused("StrictDataclassClassValidationError", text)
-    for gone in d.gone:
-        if gone.architecture == model.architecture and gone.stage == "engine_config":
-            raise Refused(gone.type, gone.text)
+    gone = support.gone.get(model.architecture)
+    if gone is not None and gone.stage == "engine_config":
+        raise Refused(gone.type, gone.text)
     if model.quantization is not None and model.quantization.refused:
         raise Refused("ValidationError", model.quantization.refused)
 
 
-def verify_build(model: Model, d: Defaults, stages: Stages, version: str) -> None:
-    unknown = d.unknown.get(model.architecture)
-    if unknown is not None:
-        raise Refused(unknown.type, unknown.text)
-    for gone in d.gone:
-        if gone.architecture == model.architecture:
-            raise Refused(gone.type, gone.text)
-    if (
-        model.param("no_scale_fmt")
-        and model.architecture.startswith("DeepseekV4")
-        and pick(known.SCALE_FORMAT, version).value
-    ):
+def verify_build(model: Model, support: Support, stages: Stages) -> None:
+    absent = support.not_yet.get(model.architecture) or support.gone.get(model.architecture)
+    if absent is not None:
+        raise Refused(absent.type, absent.text)
+    if model.param("no_scale_fmt") and model.architecture.startswith("DeepseekV4") and support.scale_format:
         raise Refused("KeyError", "'scale_fmt'")
     if len(stages) > 1:
-        if model.architecture in d.pp_refused:
+        if model.architecture in support.pipeline_refused:
             raise Refused("ValidationError", PP_REFUSAL)
         _verify_sharing(model, stages)
 
 
 def verify_blocks(
-    facts: ModelFacts, d: Defaults, habits: frozenset[str], *, tp: int, dp: int, ep: bool, sm: int, towers: bool
+    traits: Traits, support: Support, habits: frozenset[str], *, tp: int, dp: int, ep: bool, sm: int, towers: bool
 ) -> None:
     """FP8 weights quantised in blocks must be cut between blocks. A layer's attention is built before its MLP."""
-    for heads, linear in facts.tower_blocked if towers else ():
+    for heads, linear in traits.tower_blocked if towers else ():
         _verify_linear(linear, 1 if heads % tp else tp, habits)
-    for module in facts.blocked:
+    for module in traits.blocked:
         if isinstance(module, Experts):
-            _verify_experts(module, d, 1 if ep else tp * dp, sm)
+            _verify_experts(module, support, 1 if ep else tp * dp, sm)
         else:
             _verify_linear(module, tp, habits)
 
@@ -79,10 +69,10 @@ def verify_towers(model: Model, tp: int, habits: frozenset[str]) -> None:
                 _verify_divides(module, ranks, ranks, habits)
 
 
-def verify_states(facts: ModelFacts, version: str, *, tp: int, quantised: bool) -> None:
+def verify_states(traits: Traits, support: Support, *, tp: int, quantised: bool) -> None:
     """mamba_mixer2.py: groups that do not divide are repeated, at first only without quantisation."""
-    text = str(pick(known.MAMBA_GROUPS, version).value)
-    if text and quantised and any(isinstance(m, State) and m.kind == "mamba2" and m.groups % tp for m in facts.mixers):
+    text = support.mamba_groups_refused
+    if text and quantised and any(isinstance(m, State) and m.kind == "mamba2" and m.groups % tp for m in traits.mixers):
         raise Refused("AssertionError", text)
 
 
@@ -107,13 +97,14 @@ def _verify_divides(m: Module, tp: int, moe_ranks: int, habits: frozenset[str]) 
         raise Refused("AssertionError", "" if len(made) > 1 else f"{cut[0]} is not divisible by {tp}")
 
 
-def verify_groups(facts: ModelFacts, version: str, *, tp: int, dp: int, ep: bool) -> None:
+def verify_groups(traits: Traits, support: Support, *, tp: int, dp: int, ep: bool) -> None:
     """Experts in packed integers: a rank's share must hold whole scale groups."""
-    zeros = str(pick(known.WNA16_MOE_ZEROS, version).value)
-    if zeros and any(m.scheme is not None and not m.scheme.symmetric for m in facts.packed_experts):
-        raise Refused("AssertionError", zeros)
-    text = str(pick(known.WNA16_MOE, version).value)
-    for module in facts.packed_experts if text and not ep else ():
+    if support.wna16_zeros_refused and any(
+        m.scheme is not None and not m.scheme.symmetric for m in traits.packed_experts
+    ):
+        raise Refused("AssertionError", support.wna16_zeros_refused)
+    text = support.wna16_cut_refused
+    for module in traits.packed_experts if text and not ep else ():
         assert module.scheme is not None
         size, group = module.intermediate // (tp * dp), module.scheme.group_size
         if group > 0 and size % group:
@@ -135,16 +126,17 @@ def _verify_sharing(model: Model, stages: Stages) -> None:
                 )
 
 
-def _verify_experts(m: Experts, d: Defaults, split: int, sm: int) -> None:
+def _verify_experts(m: Experts, support: Support, split: int, sm: int) -> None:
     """fp8.py Fp8MoEMethod.create_weights; later the choice of kernels refuses."""
     assert m.scheme is not None
     block, size = m.scheme.block[0], m.intermediate // split
     if size % block == 0:
         return
     # oracle/fp8.py:272 (0.29.0) refine_fp8_moe_block_shape: smaller blocks, of 32 or more
-    refined = not d.fp8_block_moe and m.scheme.method == "fp8" and gcd(*m.scheme.block, size, m.hidden) >= 32
+    refines = not support.fp8_experts_in_whole_blocks and m.scheme.method == "fp8"
+    refined = refines and gcd(*m.scheme.block, size, m.hidden) >= 32
     if not refined:
-        raise Refused("ValueError", str(FP8_BLOCK_MOE[0].value).format(size=size, block=block))
+        raise Refused("ValueError", FP8_BLOCKS_CUT.format(size=size, block=block))
     if 0 < sm < 89:
         raise Refused("NotImplementedError", NO_FP8_MOE)
 

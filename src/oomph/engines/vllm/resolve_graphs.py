@@ -7,15 +7,14 @@ from typing import Any
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_verify import invalid
-from oomph.facts.vllm.defaults import Defaults
-from oomph.facts.vllm.running import CAPTURE_MAX
+from oomph.facts.vllm.running import CAPTURE_MAX, Capture
 
 # -O levels: config/vllm.py OPTIMIZATION_LEVEL_TO_CONFIG
 _LEVELS = {0: "NONE", 1: "PIECEWISE", 2: "FULL_AND_PIECEWISE", 3: "FULL_AND_PIECEWISE"}
 _COMPILED = (3, "3", "VLLM_COMPILE", "vllm_compile", "PIECEWISE", None)  # the mode that splits the graph
 
 
-def cudagraph_mode(flags: Mapping[str, Any], d: Defaults, *, pooling: bool, encoder_decoder: bool) -> str:
+def cudagraph_mode(flags: Mapping[str, Any], capture: Capture, *, pooling: bool, encoder_decoder: bool) -> str:
     compilation = flags.get("compilation_config")
     compilation = compilation if isinstance(compilation, Mapping) else {}
     if flags.get("enforce_eager"):
@@ -26,13 +25,13 @@ def cudagraph_mode(flags: Mapping[str, Any], d: Defaults, *, pooling: bool, enco
     ).upper()
     compiled = compilation.get("mode", compilation.get("level", 3 if level else 0))  # `level` until 0.17
     if mode in ("PIECEWISE", "FULL_AND_PIECEWISE") and compiled not in _COMPILED:
-        mode = d.uncompiled_graphs if mode == "FULL_AND_PIECEWISE" and compiled in (0, "NONE", "none") else "NONE"
-    if mode.startswith("FULL") and d.dcp_piecewise and int(flags.get("decode_context_parallel_size", 1)) > 1:
+        mode = capture.mode_uncompiled if mode == "FULL_AND_PIECEWISE" and compiled in (0, "NONE", "none") else "NONE"
+    if mode.startswith("FULL") and capture.piecewise_with_dcp and int(flags.get("decode_context_parallel_size", 1)) > 1:
         return "PIECEWISE"
     if pooling and mode.startswith("FULL"):
         return "PIECEWISE"
     if encoder_decoder and mode not in ("NONE", "FULL_DECODE_ONLY"):
-        return d.encoder_decoder_graphs
+        return capture.mode_encoder_decoder
     return mode
 
 
@@ -75,7 +74,7 @@ def _given_sizes(given: Any, asked: int | None, tokens: int) -> tuple[int, ...]:
 
 def capture_sizes(
     flags: Mapping[str, Any],
-    d: Defaults,
+    capture: Capture,
     *,
     architecture: str,
     sm: int,
@@ -92,18 +91,18 @@ def capture_sizes(
     if 0 in (flags.get("max_cudagraph_capture_size"), compilation.get("max_cudagraph_capture_size")):
         raise Refused("ValidationError", _NO_SIZE)
     top = asked
-    wide = d.capture_step_16
+    wide = capture.steps_of_16
     if top is None and given is None and architecture == "GptOssForCausalLM":
-        top, wide = d.capture_gpt_oss, True
+        top, wide = capture.max_gpt_oss, True
     decode: list[int] = []
     if top is None:
-        limit = d.capture_sm100 if sm // 10 == 10 else CAPTURE_MAX
-        query = 1 + drafts if d.capture_spec else 1
+        limit = capture.max_sm100 if sm // 10 == 10 else CAPTURE_MAX
+        query = 1 + drafts if capture.counts_drafts else 1
         top = min(seqs * query * 2, limit)
-        if d.capture_decode and query > 1:
+        if capture.decode_multiples and query > 1:
             requests = min(seqs, limit)
             decode = [n * query for n in {*_steps(requests, True), requests} if n * query <= top]
-        elif d.capture_seqs and seqs <= top:
+        elif capture.adds_max_seqs and seqs <= top:
             decode = [seqs]
     top = min(tokens, int(top))
     if given is not None:
@@ -113,6 +112,6 @@ def capture_sizes(
         sizes = small + [n for n in _steps(top, wide) if n >= 8]
     else:
         sizes = _steps(top, wide)
-    if d.capture_tokens and tokens <= top:
+    if capture.adds_small_batch and tokens <= top:
         sizes.append(tokens)
     return tuple(sorted({*sizes, *(n for n in decode if n <= tokens)}))

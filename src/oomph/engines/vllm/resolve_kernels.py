@@ -11,10 +11,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.model_facts import ModelFacts
 from oomph.engines.vllm.shard import in_features, outs, tower_module_ranks, tower_parts
-from oomph.facts.vllm.kernels import CAPABILITY, CUT_GROUP, KERNELS
-from oomph.facts.vllm.versions import pick
+from oomph.engines.vllm.traits import Traits
+from oomph.facts.vllm.kernels import CAPABILITY, CUT_GROUP, LinearKernels
 from oomph.ir.model import Linear, Scheme
 
 _MARLIN_N, _MARLIN_K = 64, 128  # marlin_utils.py GPTQ_MARLIN_MIN_THREAD_N, _K
@@ -50,26 +49,24 @@ class Case(Struct, frozen=True):
 
 
 def verify_tower_kernels(
-    facts: ModelFacts, version: str, habits: frozenset[str], *, tp: int, sm: int, dtype: str
+    traits: Traits, kernels: LinearKernels, habits: frozenset[str], *, tp: int, sm: int, dtype: str
 ) -> None:
     """Encoders are built before the language model."""
-    kernels = pick(KERNELS, version)
-    for tower, linear in facts.tower_packed if sm >= 60 else ():
+    for tower, linear in traits.tower_packed if sm >= 60 else ():
         ranks = tower_module_ranks(linear, tower_parts(tower, tp, habits))
-        case = _case(linear, ranks, habits, dtype, sm, kernels.padded)
+        case = _case(linear, ranks, habits, dtype, sm, kernels.marlin_pads)
         if case.n:
-            _verify_groups(case, kernels.named, f"{tower.prefix.removeprefix('model.')}.{linear.name}")
-            _ask(case, kernels.names)
+            _verify_groups(case, kernels.names_cut_layers, f"{tower.prefix.removeprefix('model.')}.{linear.name}")
+            _ask(case, kernels.order)
 
 
-def verify_kernels(facts: ModelFacts, version: str, architecture: str, *, tp: int, sm: int, dtype: str) -> None:
-    kernels = pick(KERNELS, version)
-    for index, linear in facts.packed if sm >= 60 else ():
-        case = _case(linear, tp, frozenset(), dtype, sm, kernels.padded)
+def verify_kernels(traits: Traits, kernels: LinearKernels, architecture: str, *, tp: int, sm: int, dtype: str) -> None:
+    for index, linear in traits.packed if sm >= 60 else ():
+        case = _case(linear, tp, frozenset(), dtype, sm, kernels.marlin_pads)
         if case.n:
             inner = "language_model.model" if architecture.endswith("ForConditionalGeneration") else "model"
-            _verify_groups(case, kernels.named, f"{inner}.layers.{index}.{linear.name}")
-            _ask(case, kernels.names)
+            _verify_groups(case, kernels.names_cut_layers, f"{inner}.layers.{index}.{linear.name}")
+            _ask(case, kernels.order)
 
 
 def _verify_groups(case: Case, named: bool, layer: str) -> None:

@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_verify import invalid, outside, unknown_dtype
-from oomph.facts.vllm.defaults import Defaults
-from oomph.facts.vllm.known import DESC_ACT_REFUSED, RENAMED, UNKNOWN_METHOD, Method, method
+from oomph.facts.vllm.facts import Facts
+from oomph.facts.vllm.known import DESC_ACT_REFUSED, RENAMED, Method, Support
 from oomph.facts.vllm.refusals import WANTS_CONFIG_FILE
 from oomph.facts.vllm.running import BATCHED_DP_TOKENS
-from oomph.facts.vllm.versions import pick
 from oomph.ir.hardware import Device
 from oomph.ir.model import Attention, Linear, Model
 from oomph.units import GIB
@@ -57,23 +56,22 @@ def resolve_dtype(model: Model, flag: str, sm: int) -> str:
     return own if own in supported else preferred
 
 
-def resolve_quantization(model: Model, flag: str, version: str, d: Defaults, sm: int, dtype: str) -> str | None:
+def resolve_quantization(model: Model, flag: str, support: Support, sm: int, dtype: str) -> str | None:
     """The name after overrides; raises the refusals of config/model.py and config/vllm.py."""
     own = (
         model.quantization.method.lower().replace("compressed_tensors", "compressed-tensors")
         if model.quantization
         else ""
     )
-    unknown = str(pick(UNKNOWN_METHOD, version).value)
-    if unknown and "bitsandbytes" in (own, flag):
-        raise Refused("ValidationError", unknown)
+    if support.unknown_method and "bitsandbytes" in (own, flag):
+        raise Refused("ValidationError", support.unknown_method)
     if not own:
-        return _given_quantization(flag, version, sm, dtype) if flag else None
-    row = method(version, own)
+        return _online_quantization(flag, support, sm, dtype) if flag else None
+    row = support.methods.get(own)
     if row and row.fallback and 0 < sm < row.fallback_below:
         row = replace(row, name=row.fallback, min_sm=row.fallback_min, dtypes=("float16",))
     name = row.name if row else own
-    if d.renames:
+    if support.renames_methods:
         name = RENAMED.get((model.architecture, own), name)
         scheme = model.quantization.scheme if model.quantization else None
         name = RENAMED.get((model.architecture, scheme.format), name) if scheme else name
@@ -86,14 +84,14 @@ def resolve_quantization(model: Model, flag: str, version: str, d: Defaults, sm:
             f"specified in the `quantization` argument ({flag}).",
         )
     if row:
-        renamed = method(version, name) if name in RENAMED.values() else None
+        renamed = support.methods.get(name) if name in RENAMED.values() else None
         _check_method(renamed or row, name, sm, dtype)
     return name
 
 
-def _given_quantization(flag: str, version: str, sm: int, dtype: str) -> str:
+def _online_quantization(flag: str, support: Support, sm: int, dtype: str) -> str:
     """A method for a checkpoint that is not quantised (weight_utils.py get_quant_config)."""
-    row = method(version, flag)
+    row = support.methods.get(flag)
     if row:
         _check_method(row, flag, sm, dtype)
     if flag in WANTS_CONFIG_FILE:
@@ -128,7 +126,7 @@ def _desc_act(model: Model) -> bool:
     )
 
 
-def derived_length(model: Model, d: Defaults) -> tuple[float, str]:
+def derived_length(model: Model, facts: Facts) -> tuple[float, str]:
     """The length the config gives, rope scaling included, and the key it came from."""
     key = str(model.param("max_len_key", "max_position_embeddings"))
     length = float(model.param("derived_max_len", model.max_position) or 0)
@@ -137,24 +135,24 @@ def derived_length(model: Model, d: Defaults) -> tuple[float, str]:
     rope = str(model.param("rope_type", ""))
     if "gemma3" in model.model_type or not rope or rope in ("su", "longrope", "llama3", "default"):
         return length, key
-    if rope in ("yarn", "deepseek_yarn", "deepseek_llama_scaling") and not d.yarn_multiplies:
+    if rope in ("yarn", "deepseek_yarn", "deepseek_llama_scaling") and not facts.limits.yarn_multiplies:
         return length, key
     if rope == "yarn":
         length = float(model.param("rope_original", length))
     return length * float(model.param("rope_factor", 1.0)), key
 
 
-def resolve_length(model: Model, asked: int | None, environment: Mapping[str, str], d: Defaults) -> int:
+def resolve_length(model: Model, asked: int | None, environment: Mapping[str, str], facts: Facts) -> int:
     if asked is not None and asked < -1:
         raise invalid("ModelConfig", outside("max_model_len", "greater_than_equal", -1, asked))
-    derived, key = derived_length(model, d)
-    if d.sizes_are_fields and (asked == 0 or (asked == -1 and key == "None")):
+    derived, key = derived_length(model, facts)
+    if facts.limits.sizes_are_fields and (asked == 0 or (asked == -1 and key == "None")):
         text = f"max_model_len must be a positive integer, got int: {asked}. Example: max_model_len=2048"
         raise Refused("ValidationError", text)
     if asked is not None and key == "None":
         return asked  # nothing says how long the model may be
     if asked is None or asked == -1:
-        if str(model.param("rope_type", "")) == "longrope" and d.longrope_original:
+        if str(model.param("rope_type", "")) == "longrope" and facts.limits.longrope_original:
             return int(model.param("original_max_position_embeddings", derived) or derived)
         return int(derived)
     if asked <= derived:
@@ -163,7 +161,7 @@ def resolve_length(model: Model, asked: int | None, environment: Mapping[str, st
     if (most and asked <= float(most)) or environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") not in ("", "0"):
         return asked
     rope = any(isinstance(m, Attention) and m.rope for layer in model.layers for m in layer.mixers)
-    is_float = d.length_is_float == "always" or (d.length_is_float == "rope" and rope)
+    is_float = facts.limits.length_is_float == "always" or (facts.limits.length_is_float == "rope" and rope)
     shown = derived if is_float and "gemma3" not in model.model_type else int(derived)
     raise Refused(
         "ValidationError",
@@ -178,7 +176,7 @@ def resolve_length(model: Model, asked: int | None, environment: Mapping[str, st
 
 def batch_limits(
     flags: Mapping[str, Any],
-    d: Defaults,
+    facts: Facts,
     gpu: Device,
     usage: Literal["serve", "llm"],
     *,
@@ -188,7 +186,7 @@ def batch_limits(
 ) -> tuple[int, int]:
     """(max_num_batched_tokens, max_num_seqs). `one_item`: tokens of a prefix-LM's largest image or video; 0 = none."""
     a100 = "a100" in (gpu.driver_name or gpu.name).lower()
-    tier = next(t for t in d.tiers if gpu.total_bytes >= t.min_gib * GIB and (t.a100 or not a100))
+    tier = next(t for t in facts.limits.tiers if gpu.total_bytes >= t.min_gib * GIB and (t.a100 or not a100))
     tokens, seqs = flags.get("max_num_batched_tokens"), flags.get("max_num_seqs")
     batched_dp = flags.get("data_parallel_size", 1) > 1 and flags.get("enable_expert_parallel")
     low_latency = flags.get("all2all_backend") in ("deepep_low_latency", "nixl_ep", "pplx")
@@ -204,7 +202,7 @@ def batch_limits(
         if not chunked:
             tokens_now = max(length, tokens_now)
         tokens_now = min(seqs_now * length, tokens_now)
-        if d.mm_raises_tokens and one_item:
+        if facts.limits.batch_holds_an_item and one_item:
             tokens_now = max(tokens_now, one_item)
     if seqs is None:
         seqs_now = min(seqs_now, tokens_now)

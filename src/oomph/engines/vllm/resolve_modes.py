@@ -8,13 +8,13 @@ from typing import Any
 from msgspec import Struct
 
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.model_facts import ModelFacts
 from oomph.engines.vllm.resolve_verify import invalid, one_of, outside
+from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm.caches import MAMBA_ALL
-from oomph.facts.vllm.defaults import Defaults
-from oomph.facts.vllm.known import NO_PIPELINE_REFUSAL
+from oomph.facts.vllm.facts import Facts
+from oomph.facts.vllm.known import DRAFTS_WITH_PIPELINE, NO_PIPELINE_REFUSAL
 from oomph.facts.vllm.refusals import NO_MTP
-from oomph.facts.vllm.running import DRAFTS_WITH_PIPELINE, EAGLE_METHODS, HMA_CONNECTORS
+from oomph.facts.vllm.running import EAGLE_METHODS, HMA_CONNECTORS, AsyncScheduling
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
 
@@ -61,11 +61,11 @@ def _predicts(model: Model) -> int:
     return sum(bool(layer.mixers) for layer in model.drafts)
 
 
-def verify_draft(model: Model, flags: Mapping[str, Any], d: Defaults, spec: Speculation) -> None:
+def verify_draft(model: Model, flags: Mapping[str, Any], facts: Facts, spec: Speculation) -> None:
     """SpeculativeConfig asks the draft's class for the target's pipeline parallelism."""
     head = spec.method == "mtp" or spec.method in EAGLE_METHODS
     able = spec.method == "mtp" and model.architecture.startswith(DRAFTS_WITH_PIPELINE)
-    if d.draft_pipeline and head and not able and int(flags.get("pipeline_parallel_size", 1)) > 1:
+    if facts.support.drafts_need_pipeline and head and not able and int(flags.get("pipeline_parallel_size", 1)) > 1:
         raise Refused("NotImplementedError", NO_PIPELINE_REFUSAL)
 
 
@@ -82,17 +82,17 @@ def _method(given: str, named: str) -> str:
 
 
 def mamba_mode(
-    model: Model, facts: ModelFacts, flags: Mapping[str, Any], d: Defaults, prefix: bool, spec: Speculation
+    model: Model, traits: Traits, flags: Mapping[str, Any], facts: Facts, prefix: bool, spec: Speculation
 ) -> tuple[str, bool]:
     """(mamba_cache_mode, prefix caching): MambaModelConfig.verify_and_update_config."""
     given = flags.get("mamba_cache_mode")
-    if given is not None and given not in d.mamba_cache_modes:
-        raise invalid("CacheConfig", ("mamba_cache_mode", one_of(d.mamba_cache_modes), "literal_error", given))
-    if not facts.has_state:
+    if given is not None and given not in facts.states.cache_modes:
+        raise invalid("CacheConfig", ("mamba_cache_mode", one_of(facts.states.cache_modes), "literal_error", given))
+    if not traits.has_state:
         return "", prefix
     supports_all = model.architecture in MAMBA_ALL
     asked = str(flags.get("mamba_cache_mode") or "none")
-    match d.mamba_modes:
+    match facts.states.prefix_modes:
         case "never":
             return "none", False
         case "all_only":
@@ -100,64 +100,70 @@ def mamba_mode(
     if not prefix:
         return "none", False
     if asked == "none":
-        if d.mamba_modes == "align" or not supports_all:
+        if facts.states.prefix_modes == "align" or not supports_all:
             return "align", True
-        return ("align" if d.mamba_modes == "all_or_align_spec" and spec.method else "all"), True
-    return ("align" if asked == "all" and (not supports_all or not d.mamba_all) else asked), True
+        return ("align" if facts.states.prefix_modes == "all_or_align_spec" and spec.method else "all"), True
+    return ("align" if asked == "all" and (not supports_all or not facts.states.mode_all) else asked), True
 
 
 def model_runner(
-    model: Model, facts: ModelFacts, dep: Deployment, d: Defaults, spec: Speculation, states: str, *, quantized: bool
+    model: Model, traits: Traits, dep: Deployment, facts: Facts, spec: Speculation, states: str, *, quantized: bool
 ) -> str:
     """`states`: mamba_cache_mode."""
     forced = dep.environment.get("VLLM_USE_V2_MODEL_RUNNER", "")
     if forced in ("0", "1"):
         return "v2" if forced == "1" else "v1"
-    row, flags = d.runner, dep.flags
-    if spec.method in d.v1_methods or any(flags.get(name) for name in d.v1_flags):
+    runner, flags = facts.runner, dep.flags
+    if spec.method in runner.v1_methods or any(flags.get(name) for name in runner.v1_flags):
         return "v1"
-    if spec.method == "eagle3" and d.v1_eagle3_pp and int(flags.get("pipeline_parallel_size", 1)) > 1:
+    if spec.method == "eagle3" and runner.v1_for_eagle3_pipeline and int(flags.get("pipeline_parallel_size", 1)) > 1:
         return "v1"
-    if states and states == d.v1_states:
+    if states and states == runner.v1_state_mode:
         return "v1"
-    if row.everything:
+    if runner.v2.everything:
         return "v2"
     if model.pooling:
         return "v1"
-    named = model.architecture in row.architectures
-    if row.dense_unquantized:
-        return "v2" if named and not facts.is_moe and not quantized else "v1"
-    if row.all_dense:
-        if (facts.has_state and not named) or model.attention_free:
+    named = model.architecture in runner.v2.architectures
+    if runner.v2.dense_unquantized:
+        return "v2" if named and not traits.is_moe and not quantized else "v1"
+    if runner.v2.all_dense:
+        if (traits.has_state and not named) or model.attention_free:
             return "v1"
-        return "v2" if named or not facts.is_moe else "v1"
+        return "v2" if named or not traits.is_moe else "v1"
     return "v2" if named else "v1"
 
 
 def async_scheduling(
-    model: Model, flags: Mapping[str, Any], d: Defaults, spec: Speculation, runner: str, pp: int, mamba_mode: str
+    model: Model,
+    flags: Mapping[str, Any],
+    rules: AsyncScheduling,
+    spec: Speculation,
+    runner: str,
+    pp: int,
+    mamba_mode: str,
 ) -> bool:
     given = flags.get("async_scheduling")
     if given:
         asked = ("ngram_gpu", "draft_model", "dspark", *EAGLE_METHODS)
         if spec.method and spec.method not in asked:
-            raise Refused("ValidationError", d.async_refused)
+            raise Refused("ValidationError", rules.drafts_refused)
         if spec.unpadded:
             raise Refused(
                 "ValidationError", "Async scheduling is not compatible with disable_padded_drafter_batch=True."
             )
     if given is not None:
         return bool(given)
-    if not d.async_default or (model.pooling and not d.async_pooling):
+    if not rules.by_default or (model.pooling and not rules.pooling):
         return False
-    eagle = "eagle" in d.async_drafts and spec.method in EAGLE_METHODS
-    if spec.method and not (eagle or spec.method in d.async_drafts):
+    eagle = "eagle" in rules.drafts and spec.method in EAGLE_METHODS
+    if spec.method and not (eagle or spec.method in rules.drafts):
         return False
     if spec.unpadded:
         return False
-    if mamba_mode not in ("", "none") and not d.async_with_mamba:
+    if mamba_mode not in ("", "none") and not rules.with_states:
         return False
-    return pp <= 1 or (d.async_with_pp and not (d.async_needs_v2_for_pp and runner == "v1"))
+    return pp <= 1 or (rules.with_pipeline and not (rules.pipeline_needs_v2 and runner == "v1"))
 
 
 def in_flight_batches(asynchronous: bool, runner: str, pp: int) -> int:
@@ -169,23 +175,23 @@ def in_flight_batches(asynchronous: bool, runner: str, pp: int) -> int:
     return 2 if pp <= 1 else pp
 
 
-def hybrid_off(facts: ModelFacts, dep: Deployment, d: Defaults, spec: Speculation) -> tuple[bool, str]:
+def hybrid_off(traits: Traits, dep: Deployment, facts: Facts, spec: Speculation) -> tuple[bool, str]:
     """(disable_hybrid_kv_cache_manager, what turned it off without being asked)."""
     flags = dep.flags
     given = flags.get("disable_hybrid_kv_cache_manager")
     why = ""
-    if facts.chunk:
-        default = "1" if d.chunked_local_hybrid else "0"
+    if traits.chunk:
+        default = "1" if facts.hybrid_manager.chunked_local else "0"
         if spec.method in EAGLE_METHODS:
             why = "chunked local attention with a draft model"
         elif dep.environment.get("VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE", default) == "0":
             why = "chunked local attention"
-    if d.kv_events_off and flags.get("kv_events_config"):
+    if facts.hybrid_manager.off_for_events and flags.get("kv_events_config"):
         why = "--kv-events-config"
     transfer = flags.get("kv_transfer_config")
     if given is None and isinstance(transfer, Mapping) and transfer:
         connector = str(transfer.get("kv_connector", ""))
-        if d.connector_off == "any" or connector not in HMA_CONNECTORS:
+        if facts.hybrid_manager.off_for == "any" or connector not in HMA_CONNECTORS:
             why = "--kv-transfer-config"
     if given is not None:
         if given is False and why and why != "--kv-transfer-config":

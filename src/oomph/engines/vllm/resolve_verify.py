@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.model_facts import ModelFacts
-from oomph.facts.vllm import refusals
-from oomph.facts.vllm.caches import ALIGN_NEEDS_CHUNKS, ALIGN_NEEDS_MM_CHUNKS, NVFP4_MLA
-from oomph.facts.vllm.defaults import Defaults
+from oomph.engines.vllm.traits import Traits
+from oomph.facts.vllm.caches import ALIGN_NEEDS_CHUNKS, ALIGN_NEEDS_MM_CHUNKS, CacheDtypes
+from oomph.facts.vllm.facts import Facts
 from oomph.facts.vllm.known import NO_PIPELINE, NO_PIPELINE_REFUSAL
-from oomph.facts.vllm.versions import pick
+from oomph.facts.vllm.refusals import Refusals
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 
@@ -58,10 +57,10 @@ def verify_dtype(dtype: str, gpu: Device) -> None:
         )
 
 
-def verified_utilization(flags: Mapping[str, Any], d: Defaults) -> float:
+def verified_utilization(flags: Mapping[str, Any], facts: Facts) -> float:
     value = flags.get("gpu_memory_utilization")
     if value is None:
-        return d.utilization
+        return facts.limits.utilization
     if not value > 0:
         raise invalid("CacheConfig", outside("gpu_memory_utilization", "greater_than", 0, value))
     if value > 1:
@@ -69,7 +68,7 @@ def verified_utilization(flags: Mapping[str, Any], d: Defaults) -> float:
     return float(value)
 
 
-def verify_sizes(flags: Mapping[str, Any], d: Defaults) -> None:
+def verify_sizes(flags: Mapping[str, Any], facts: Facts) -> None:
     """ParallelConfig; before it arg_utils.py _check_feature_supported."""
     if int(flags.get("max_num_partial_prefills") or 1) > 1:
         feature = "Concurrent Partial Prefill"
@@ -77,7 +76,7 @@ def verify_sizes(flags: Mapping[str, Any], d: Defaults) -> None:
         raise Refused("NotImplementedError", text)
     names = ("pipeline_parallel_size", "tensor_parallel_size", "data_parallel_size")
     small = [outside(n, "greater_than_equal", 1, flags[n]) for n in names if int(flags.get(n, 1)) < 1]
-    if small and d.sizes_are_fields:
+    if small and facts.limits.sizes_are_fields:
         raise invalid("ParallelConfig", *small)
     if int(flags.get("tensor_parallel_size", 1)) == 0:
         raise Refused("ZeroDivisionError", "integer modulo by zero")
@@ -86,31 +85,31 @@ def verify_sizes(flags: Mapping[str, Any], d: Defaults) -> None:
         raise Refused("ValidationError", f"data_parallel_rank (0) must be in the range [0, {size})")
 
 
-def verify_parallel(model: Model, facts: ModelFacts, flags: Mapping[str, Any], version: str) -> None:
+def verify_parallel(model: Model, traits: Traits, flags: Mapping[str, Any], refusals: Refusals) -> None:
     """ParallelConfig and ModelConfig.verify_with_parallel_config."""
     tp, dcp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("decode_context_parallel_size", 1))
     if dcp > 1 and tp % dcp and flags.get("prefill_context_parallel_size", 1) == 1:
-        _refuse(str(pick(refusals.DCP_DIVIDES, version).value), tp=tp, dcp=dcp)
+        _refuse(refusals.dcp_divides, tp=tp, dcp=dcp)
     if tp < 1 or (model.num_heads and model.num_heads % tp):
         raise Refused(
             "ValidationError",
             f"Total number of attention heads ({model.num_heads}) must be divisible by tensor parallel size ({tp}).",
         )
-    if flags.get("enable_expert_parallel") and not facts.is_moe:
+    if flags.get("enable_expert_parallel") and not traits.is_moe:
         raise Refused(
             "ValidationError",
             "Number of experts in the model must be greater than 0 when expert parallelism is enabled.",
         )
     if int(flags.get("pipeline_parallel_size", 1)) > 1 and model.architecture in NO_PIPELINE:
         raise Refused("NotImplementedError", NO_PIPELINE_REFUSAL)
-    if dcp > 1 and not facts.is_mla and str(pick(refusals.DCP_TOO_WIDE, version).value):
-        heads = facts.num_kv_heads
+    if dcp > 1 and not traits.is_mla and refusals.dcp_too_wide:
+        heads = traits.num_kv_heads
         if not heads:  # no attention at all
             raise Refused("ZeroDivisionError", "integer division or modulo by zero")
         if tp <= heads:
-            _refuse(str(pick(refusals.DCP_FEW_RANKS, version).value), tp=tp, kv=heads)
+            _refuse(refusals.dcp_few_ranks, tp=tp, kv=heads)
         elif dcp > tp // heads:
-            _refuse(str(pick(refusals.DCP_TOO_WIDE, version).value), tp=tp, kv=heads, dcp=dcp, most=tp // heads)
+            _refuse(refusals.dcp_too_wide, tp=tp, kv=heads, dcp=dcp, most=tp // heads)
 
 
 def _refuse(text: str, **values: int) -> None:
@@ -120,11 +119,11 @@ def _refuse(text: str, **values: int) -> None:
 
 
 def verify_caches(
-    facts: ModelFacts,
+    traits: Traits,
     flags: Mapping[str, Any],
     mamba_mode: str,
     kv_dtype: str,
-    version: str,
+    dtypes: CacheDtypes,
     *,
     length: int,
     chunked: bool,
@@ -138,8 +137,8 @@ def verify_caches(
         raise Refused("ValidationError", "--mamba-block-size can only be set with --enable-prefix-caching")
     if mamba_mode == "align" and flags.get("disable_chunked_mm_input"):
         raise Refused("AssertionError", ALIGN_NEEDS_MM_CHUNKS)
-    if facts.is_mla and kv_dtype.startswith("nvfp4") and not kv_dtype.endswith("_ds_mla"):
-        raise Refused("ValidationError", str(pick(NVFP4_MLA, version).value))
+    if traits.is_mla and kv_dtype.startswith("nvfp4") and not kv_dtype.endswith("_ds_mla"):
+        raise Refused("ValidationError", dtypes.nvfp4_mla_refused)
 
 
 def verify_batch(tokens: int, seqs: int, length: int, chunked: bool) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oomph.engines.vllm.model_facts import text_only
 from oomph.engines.vllm.shard import Layout
+from oomph.engines.vllm.traits import text_only
 from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
-from oomph.facts.vllm.create_weights import kv_scales, mla_kv_scales, table
-from oomph.facts.vllm.moe import padding
-from oomph.facts.vllm.structure import habits
-from oomph.facts.vllm.versions import pick, select
-from oomph.facts.vllm.weights import ONLINE_SCALES, UNSCALED, WEIGHTS
+from oomph.facts.vllm.create_weights import mla_kv_scales
+from oomph.facts.vllm.facts import Facts
 from oomph.ir.model import Attention, Model
 
 
@@ -32,7 +29,7 @@ def _redundant_experts(flags: Mapping[str, Any]) -> int:
 
 def build_for(
     model: Model,
-    version: str,
+    facts: Facts,
     sm: int,
     flags: Mapping[str, Any],
     resolved: Mapping[str, Any],
@@ -40,12 +37,11 @@ def build_for(
     tp_rank: int = 0,
     pp_rank: int = 0,
 ) -> Build:
-    rules = pick(WEIGHTS, version)
     method = model.quantization.method if model.quantization else ""
-    scaled = method or (str(resolved.get("quantization") or "") if pick(ONLINE_SCALES, version).value else "")
-    if any(u.architecture == model.architecture for u in select(UNSCALED, version)):
+    scaled = method or (str(resolved.get("quantization") or "") if facts.weights.online_scales else "")
+    if model.architecture in facts.weights.unscaled:
         scaled = ""
-    known = habits(version, sm)
+    known = facts.structure.habits(sm)
     borrowed = f"{model.architecture} by transformers" in known
     if borrowed and "attention in the tree of transformers' modules" not in known:
         known, scaled = known - {"attention scales as buffers"}, ""
@@ -62,17 +58,17 @@ def build_for(
     )
     dtype = TORCH[str(resolved["dtype"])]
     return Build(
-        table(version),
+        facts.creation,
         layout,
         dtype,
         towers=not text_only(model, flags),
         drafts=False,
-        kv_scales=kv_scales(scaled, nbytes(dtype, 1), kv, version),
+        kv_scales=facts.creation.kv_scales(scaled, nbytes(dtype, 1), kv),
         mla_kv_scales=mla_kv_scales(scaled, nbytes(dtype, 1)),
         rotary_kernels=bool(flags.get("enforce_eager")) and scaled_rotary(model),
         habits=known,
         global_scales=sm >= 100,
-        separate_tied_head=rules.separate_tied_head,
-        head_quantised=method in rules.quantised_heads,
-        padding=padding(version, sm),
+        separate_tied_head=facts.weights.separate_tied_head,
+        head_quantised=method in facts.weights.quantised_heads,
+        padding=facts.expert_padding.on(sm),
     )

@@ -20,8 +20,6 @@ from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm import activation as facts
 from oomph.facts.vllm import outside
-from oomph.facts.vllm.texts import TEXTS
-from oomph.facts.vllm.versions import pick
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis, Term
@@ -52,7 +50,7 @@ class Rank(Struct, frozen=True):
 def rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: Rank, draft: Model | None) -> RankInput:
     build = build_for(
         model,
-        resolved.version,
+        resolved.facts,
         rank.device.sm,
         dep.flags,
         {"dtype": resolved.dtype, "quantization": resolved.quantization},
@@ -80,21 +78,18 @@ def rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: Rank, dr
     taken = terms.context.bytes + terms.before_load + terms.runner.bytes
     room = rank.device.total_bytes - rank.device.used_bytes - taken
     died = passes(model, resolved, dep, build, rank.device, room, draft=draft) if terms.load_peak.bytes > room else None
-    budget = pick(outside.BUDGET, resolved.version)
     return RankInput(
         rank.device,
         resolved,
         terms,
         graphs,
-        budget,
-        _estimate_applied(budget, dep, resolved),
-        pick(TEXTS, resolved.version),
+        _estimate_applied(dep, resolved),
         rank.index,
         round(float(dep.flags.get("mm_ipc_gpu_memory_gb") or 0) * (1 << 30)),
         loaded.created_bytes,
         died,
         len(model.layers),
-        graphs_profiled=_graphs_profiled(budget, resolved),
+        graphs_profiled=_graphs_profiled(resolved),
     )
 
 
@@ -119,7 +114,7 @@ def _batch(model: Model, dep: Deployment, resolved: Resolved, build: Build, rank
         layout=build.layout,
         sm=rank.device.sm,
         sm_count=rank.device.sm_count or _SMS,
-        rules=pick(facts.PROFILE, resolved.version),
+        rules=resolved.facts.profile,
         compiled=not resolved.enforce_eager,
         cold=dep.compile_cache == "cold",
         runner=resolved.model_runner,
@@ -131,7 +126,6 @@ def _batch(model: Model, dep: Deployment, resolved: Resolved, build: Build, rank
         embeds=seen.embeds,
         triton_gdn=rank.device.sm != 90 or dep.flags.get("gdn_prefill_backend") == "triton",
         block_size=resolved.block_size,
-        direct_marlin=pick(facts.DIRECT_MARLIN, resolved.version).methods,
         l2_bytes=facts.L2_MIB.get(rank.device.name, 0) * MIB,
     )
 
@@ -142,7 +136,7 @@ def _distributed(resolved: Resolved) -> bool:
 
 def _context(resolved: Resolved, rank: Rank) -> Term:
     n = outside.context_bytes(rank.device.sm_count)
-    if _distributed(resolved) and pick(outside.BUDGET, resolved.version).snapshot_after_nccl:
+    if _distributed(resolved) and resolved.facts.budget.snapshot_after_nccl:
         n += outside.nccl_bytes(rank.device.sm)
     return _spread("context", n, rank.off, "measured", _where(rank))
 
@@ -150,10 +144,10 @@ def _context(resolved: Resolved, rank: Rank) -> Term:
 def _non_torch(dep: Deployment, resolved: Resolved, rank: Rank) -> Term:
     """What grows outside PyTorch from the first snapshot to the end of profiling."""
     sm = rank.device.sm
-    alone = outside.non_torch_bytes(pick(outside.NON_TORCH, resolved.version), sm, eager=resolved.enforce_eager)
+    alone = outside.non_torch_bytes(resolved.facts.outside.non_torch, sm, eager=resolved.enforce_eager)
     parts = {"kernels and libraries": alone}
     if _distributed(resolved):
-        inside = 0 if pick(outside.BUDGET, resolved.version).snapshot_after_nccl else outside.nccl_bytes(sm)
+        inside = 0 if resolved.facts.budget.snapshot_after_nccl else outside.nccl_bytes(sm)
         parts["NCCL"] = outside.nccl_grows(sm) + inside
         parts[outside.FUSED] = _fused_all_reduce(dep, resolved, sm)
     parts = {name: n for name, n in parts.items() if n}
@@ -162,14 +156,13 @@ def _non_torch(dep: Deployment, resolved: Resolved, rank: Rank) -> Term:
 
 
 def _fused_all_reduce(dep: Deployment, resolved: Resolved, sm: int) -> int:
-    rule = pick(outside.FUSED_ALL_REDUCE, resolved.version)
     config = dep.flags.get("compilation_config")
     passes = config.get("pass_config") if isinstance(config, Mapping) else None
     asked = passes.get("fuse_allreduce_rms") if isinstance(passes, Mapping) else None
     alone = resolved.data_parallel_size == 1 and resolved.pipeline_parallel_size == 1
-    if resolved.enforce_eager or asked is False or (rule.alone and not alone):
+    if resolved.enforce_eager or asked is False or (resolved.facts.outside.all_reduce_alone and not alone):
         return 0
-    return outside.fused_all_reduce_bytes(rule, sm, resolved.tensor_parallel_size)
+    return outside.fused_all_reduce_bytes(resolved.facts.outside.all_reduce_buffers, sm, resolved.tensor_parallel_size)
 
 
 def _before_load(resolved: Resolved, non_torch: int) -> int:
@@ -219,14 +212,15 @@ def _weights(
     return weights, load_peak, w
 
 
-def _estimate_applied(budget: outside.BudgetRules, dep: Deployment, resolved: Resolved) -> bool:
+def _estimate_applied(dep: Deployment, resolved: Resolved) -> bool:
     switch = dep.environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
-    if not _graphs_profiled(budget, resolved):
+    if not _graphs_profiled(resolved):
         return False
-    return switch == "1" if switch is not None else budget.graph_estimate == "subtracted"
+    return switch == "1" if switch is not None else resolved.facts.budget.graph_estimate == "subtracted"
 
 
-def _graphs_profiled(budget: outside.BudgetRules, resolved: Resolved) -> bool:
+def _graphs_profiled(resolved: Resolved) -> bool:
+    budget = resolved.facts.budget
     return budget.graph_estimate != "none" and (resolved.model_runner != "v2" or budget.v2_estimates)
 
 

@@ -10,8 +10,6 @@ from oomph.engines.vllm.graphs import Graphs, throwaway_blocks
 from oomph.engines.vllm.kv_check import KvPlan
 from oomph.engines.vllm.load_peak import Point
 from oomph.engines.vllm.resolve import Resolved
-from oomph.facts.vllm.outside import BudgetRules
-from oomph.facts.vllm.texts import Texts
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term
 from oomph.ir.timeline import Stage, Verdict
@@ -38,9 +36,7 @@ class RankInput(Struct, frozen=True):
     resolved: Resolved
     terms: Terms
     graphs: Graphs
-    budget: BudgetRules
     estimate_applied: bool
-    texts: Texts
     index: int = 0
     ipc_bytes: int = 0  # --mm-ipc-gpu-memory-gb
     created_bytes: int = 0
@@ -65,9 +61,9 @@ def available_kv(r: RankInput) -> Term:
     want = requested(r.device, r.resolved)
     graphs = t.cudagraph if r.estimate_applied else Term("cudagraph", 0, 0, 0, "exact")
     taken = [t.weights, t.activation, t.non_torch, graphs]
-    if r.budget.formula in ("consumed", "everything"):
+    if r.resolved.facts.budget.formula in ("consumed", "everything"):
         taken.append(t.runner)
-    if r.budget.formula == "everything":
+    if r.resolved.facts.budget.formula == "everything":
         taken += [t.context, Term("others", *(r.device.used_bytes,) * 3, "exact")]
     n = want - sum(x.bytes for x in taken) - r.ipc_bytes
     low = want - sum(x.high for x in taken) - r.ipc_bytes
@@ -98,7 +94,7 @@ def stages(r: RankInput, kv: KvPlan | None) -> list[Step]:
     load_extra = max(0, t.load_peak.bytes - t.weights.bytes)
     load_slack = slack + (t.load_peak.high - t.load_peak.bytes)
     tried = r.died.tried if r.died else 0
-    add("weights_load", loaded, load_extra, load_slack, r.texts.load_failed, _where(r), tried)
+    add("weights_load", loaded, load_extra, load_slack, r.resolved.facts.texts.load_failed, _where(r), tried)
     act_slack = load_slack + t.activation.high - t.activation.bytes + t.non_torch.high - t.non_torch.bytes
     profiled = loaded - t.before_load + t.non_torch.bytes + t.persistent
     add(
@@ -113,7 +109,7 @@ def stages(r: RankInput, kv: KvPlan | None) -> list[Step]:
     profiled_graphs = r.graphs.largest and r.graphs_profiled
     # --kv-cache-memory-bytes returns before graphs are profiled (gpu_worker.py:367, 0.21.0)
     if kv is not None and profiled_graphs and r.resolved.kv_cache_memory_bytes is None:
-        per_sequence = r.budget.profiles_per_sequence or r.resolved.model_runner == "v2"
+        per_sequence = r.resolved.facts.budget.profiles_per_sequence or r.resolved.model_runner == "v2"
         blocks = throwaway_blocks(r.graphs, r.resolved.max_num_seqs, per_sequence=per_sequence)
         cache = blocks * kv.bytes_per_block
         note = f"{blocks} throw-away KV blocks of {kv.bytes_per_block / MIB:.3f} MiB"
@@ -146,7 +142,7 @@ def _profile_text(r: RankInput) -> str:
 
 def _sampler_text(r: RankInput) -> str:
     seqs = min(r.resolved.max_num_seqs, r.resolved.max_num_batched_tokens)
-    return r.texts.sampler.format(seqs=seqs) if r.texts.sampler else ""
+    return r.resolved.facts.texts.sampler.format(seqs=seqs) if r.resolved.facts.texts.sampler else ""
 
 
 def verdict(r: RankInput, kv: KvPlan | None, points: list[Step]) -> Verdict:
@@ -192,7 +188,7 @@ def few_states_text(r: RankInput, kv: KvPlan) -> str:
         full = False
     if not full or resolved.max_num_seqs <= kv.num_blocks or not any(g.kind == "mamba" for g in kv.groups):
         return ""
-    return r.texts.state_blocks.format(seqs=resolved.max_num_seqs, blocks=kv.num_blocks)
+    return r.resolved.facts.texts.state_blocks.format(seqs=resolved.max_num_seqs, blocks=kv.num_blocks)
 
 
 def _oom(r: RankInput, point: Step, over: int) -> Verdict:
@@ -212,7 +208,7 @@ def out_of_memory_text(r: RankInput, point: Step) -> str:
 
 def free_memory_text(r: RankInput, free: int, want: int) -> str:
     dev = r.device
-    return r.texts.free_memory.format(
+    return r.resolved.facts.texts.free_memory.format(
         device=f"cuda:{r.index}", free=_gib(free), total=_gib(dev.total_bytes),
         util=r.resolved.gpu_memory_utilization, requested=_gib(want),
     )  # fmt: skip

@@ -43,7 +43,7 @@ class Created(Struct, frozen=True):
 class Build(Struct, frozen=True):
     """What, besides the model, decides the created weights."""
 
-    table: create_weights.Table
+    table: create_weights.Creation
     layout: Layout
     dtype: str  # the resolved model dtype
     towers: bool = True  # False: text only

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from oomph.facts.vllm.versions import Range
+from oomph.facts.changes import Dated, Facts, changes, since, until
 from oomph.units import MIB
 
 # cuBLAS asks PyTorch's allocator for one workspace and keeps it: 32 MiB from Hopper on (ATen/cuda/CUDABlas.cpp
@@ -160,76 +160,35 @@ TRACED = frozenset({
 NORMALISES_V = frozenset({"Gemma4ForConditionalGeneration", "Gemma4ForCausalLM"})
 
 
-class ProfileRules(Range, frozen=True):
+class Profile(Facts):
     """What the profiling pass of a release does beyond the forward pass."""
 
-    sampler_passes: str  # "v1": top-k/top-p twice over float32 copies; "old": V1 before 0.17
-    moe_workspace: bool  # expert kernels share one persistent workspace (WorkspaceManager)
+    # "v1": top-k/top-p twice over float32 copies (v1/sample/ops/topk_topp_triton.py); "old": V1 before it
+    sampler_passes: Dated[Literal["old", "v1"]] = changes("old", ("0.17.0", "v1"))
+    # Expert kernels share one persistent workspace (WorkspaceManager, there since 0.13.0). Before make_fp8_moe_kernel
+    # every method called fused_experts, which allocates for itself (fused_moe.py:1838).
+    moe_workspace = since("0.14.0")
     # FP8 experts that go to FlashInfer on Hopper too (oracle/fp8.py _get_priority_backends): those with static scales
     # and those with blocks of scales, these since 0.17 under expert parallelism only
-    flashinfer_fp8: Literal["", "blocks", "blocks under EP"] = ""
-    tunes_gdn: bool = False  # gated delta nets tune their prefill kernels while profiling (_warmup_prefill_kernels)
-    v2_copies: bool = True  # the V2 runner copies the logits to float32 even where nobody asks for a change to them
+    flashinfer_fp8: Dated[Literal["", "blocks", "blocks under EP"]] = changes(
+        "", ("0.15.0", "blocks"), ("0.17.0", "blocks under EP")
+    )
+    tunes_gdn = since("0.18.0")  # gated delta nets tune their prefill kernels while profiling (_warmup_prefill_kernels)
+    # the V2 runner copies the logits to float32 even where nobody asks for a change to them (gpu/sample/sampler.py)
+    v2_copies = until("0.26.0")
+    # Quantisations whose experts call fused_marlin_moe themselves: its buffers are then made anew for every layer
+    # instead of once in the shared workspace (read from model_executor/layers/quantization/*.py of each release).
+    direct_marlin: Dated[frozenset[str]] = changes(
+        frozenset({"awq", "gptq", "compressed-tensors"}),
+        ("0.20.0", frozenset({"awq", "compressed-tensors"})),
+        ("0.22.0", frozenset({"compressed-tensors"})),
+        ("0.23.0", frozenset()),
+    )
 
-
-# Read from the releases: v1/sample/ops/topk_topp_triton.py is there since 0.17.0, WorkspaceManager since 0.13.0,
-# _warmup_prefill_kernels since 0.18.0; gpu/sample/sampler.py copies the logits up to 0.25. The older sampler's 9.6
-# copies were measured on 0.11 only.
-PROFILE: tuple[ProfileRules, ...] = (
-    ProfileRules(
-        sampler_passes="v1",
-        moe_workspace=True,
-        flashinfer_fp8="blocks under EP",
-        tunes_gdn=True,
-        v2_copies=False,
-        since="0.26.0",
-    ),
-    ProfileRules(
-        sampler_passes="v1",
-        moe_workspace=True,
-        flashinfer_fp8="blocks under EP",
-        tunes_gdn=True,
-        since="0.18.0",
-        until="0.26.0",
-    ),
-    ProfileRules(
-        sampler_passes="v1",
-        moe_workspace=True,
-        flashinfer_fp8="blocks under EP",
-        since="0.17.0",
-        until="0.18.0",
-    ),
-    ProfileRules(
-        sampler_passes="old",
-        moe_workspace=True,
-        flashinfer_fp8="blocks",
-        since="0.15.0",
-        until="0.17.0",
-    ),
-    ProfileRules(sampler_passes="old", moe_workspace=True, since="0.14.0", until="0.15.0"),
-    # before make_fp8_moe_kernel every method called fused_experts, which allocates for itself (fused_moe.py:1838)
-    ProfileRules(sampler_passes="old", moe_workspace=False, until="0.14.0"),
-)
-
-
-class DirectMarlin(Range, frozen=True):
-    """Quantisations whose experts call fused_marlin_moe themselves: its buffers are then made anew for every layer
-    instead of once in the shared workspace."""
-
-    methods: frozenset[str]
-
-
-# read from model_executor/layers/quantization/*.py of each release
-DIRECT_MARLIN: tuple[DirectMarlin, ...] = (
-    DirectMarlin(methods=frozenset(), since="0.23.0"),
-    DirectMarlin(methods=frozenset({"compressed-tensors"}), since="0.22.0", until="0.23.0"),
-    DirectMarlin(methods=frozenset({"awq", "compressed-tensors"}), since="0.20.0", until="0.22.0"),
-    DirectMarlin(methods=frozenset({"awq", "gptq", "compressed-tensors"}), until="0.20.0"),
-)
 
 # Triton times candidate kernels with a buffer that flushes the L2 cache between runs (triton/testing.py do_bench).
 TRITON_FLUSH_BYTES = 256_000_000
-OLD_SAMPLER_COPIES = 9.6  # float32 copies of [max_num_seqs, vocabulary], measured on 0.11
+OLD_SAMPLER_COPIES = 9.6  # float32 copies of [max_num_seqs, vocabulary], measured on 0.11 only
 
 # Inductor times its kernels over a buffer as large as the card's L2 cache (torch/_inductor/runtime/benchmarking.py).
 # MiB, by our names of the cards: the H200's was seen in a trace, the others are from NVIDIA's architecture whitepapers.

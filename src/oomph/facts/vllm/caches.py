@@ -5,19 +5,12 @@ From model_executor/models/config.py, platforms/*.py and the layers' get_kv_cach
 
 from __future__ import annotations
 
-from oomph.facts.vllm.kv import Row
+from typing import Literal
 
-HYBRID_PREFIX_CACHING = (Row(value=0, until="0.28.0"), Row(value=1, since="0.28.0"))
-# Prefix caching on hybrids: not at all; only where the model supports mode "all"; both modes; "align" whenever a draft
-# is used; as before; "align" by default; "align" only.
-MAMBA_MODES = (
-    Row(value="never", until="0.11.1"),
-    Row(value="all_only", since="0.11.1", until="0.15.0"),
-    Row(value="all_or_align", since="0.15.0", until="0.20.0"),
-    Row(value="all_or_align_spec", since="0.20.0", until="0.22.0"),
-    Row(value="all_or_align", since="0.22.0", until="0.28.0"),
-    Row(value="align", since="0.28.0"),
-)
+from oomph.facts.changes import Dated, Facts, changes, names, since, until
+
+StateModes = Literal["never", "all_only", "all_or_align", "all_or_align_spec", "align"]
+
 # Architectures whose classes support mode "all" (SupportsMambaPrefixCaching).
 MAMBA_ALL = frozenset(
     {
@@ -26,172 +19,163 @@ MAMBA_ALL = frozenset(
         "Zamba2ForCausalLM",
     }
 )  # fmt: skip
-# gpu_model_runner.py get_kv_cache_spec asks the attention layers first; later the layers answer as they are registered.
-ATTENTION_FIRST = (Row(value=1, until="0.11.1"), Row(value=0, since="0.11.1"))
-# Who chooses a hybrid's attention block: models/config.py from constants, the platform from the backend, or the
-# platform from all backends.
-HYBRID_BLOCK = (
-    Row(value="config", until="0.20.0"),
-    Row(value="backend", since="0.20.0", until="0.32.0"),
-    Row(value="lcm", since="0.32.0"),
-)
-HYBRID_MLA_128 = (Row(value=0, until="0.27.0"), Row(value=1, since="0.27.0"))
-HYBRID_CONFIG_ALIGNMENT = (  # 32 tokens for heads of 256 on SM100 instead of 16
-    Row(value=0, until="0.11.1"),
-    Row(value=1, since="0.11.1", until="0.18.0"),
-    Row(value=0, since="0.18.0"),
-)
-# FlashAttention lists {16, 32, 64} for hybrids with fp32 states, so that a block is a multiple of one of them.
-BLOCK_FROM_BACKEND = (Row(value=0, until="0.18.0"), Row(value=1, since="0.18.0"))
-# platforms/cuda.py before that: dense MLA on SM100 meant CUTLASS_MLA, later FLASHINFER_MLA where it can
-MLA_BLOCK_SM100 = (Row(value="cutlass", until="0.15.0"), Row(value="flashinfer", since="0.15.0"))
-ALL_BACKENDS_BLOCK = (Row(value=0, until="0.31.0"), Row(value=1, since="0.31.0"))
-# attention.py: sliding layers take the block as it is, the kernel's smallest, or the largest that the kernel takes.
-SLIDING_BLOCK = (
-    Row(value="", until="0.25.0"),
-    Row(value="smallest", since="0.25.0", until="0.30.0"),
-    Row(value="fitting", since="0.30.0"),
-)
-# --kv-cache-dtype-skip-layers: `_align_heterogeneous_kv_block_size`, and who packs a token's bytes there.
-SKIP_PAGE = (
-    Row(value="", until="0.25.0"),
-    Row(value="spec", since="0.25.0", until="0.28.0"),
-    Row(value="backend", since="0.28.0"),
-)
-MLA_SKIP = (Row(value=0, until="0.26.0"), Row(value=1, since="0.26.0"))
-KV_LAYOUT = (Row(value=0, until="0.29.0"), Row(value=1, since="0.29.0"))
-MAMBA2_CHECKPOINT = (Row(value=0, until="0.32.0"), Row(value=1, since="0.32.0"))  # mamba_mixer2.py get_kv_cache_spec
-MAMBA2_SPEC_CONV = (Row(value=0, until="0.17.0"), Row(value=1, since="0.17.0"))
-KDA_SPEC_CONV = (Row(value=0, until="0.27.0"), Row(value=1, since="0.27.0"))
-SHORT_CONV_SPEC = (Row(value=0, until="0.29.0"), Row(value=1, since="0.29.0"))
-
-# Whose class counts the drafts in its state's size, from which a hybrid's block follows
-# (get_mamba_state_shape_from_config); the layers always do. Gated delta nets and KDA did so from the beginning.
-SPEC_STATE = (
-    Row(value="", until="0.17.0"),
-    Row(value="NemotronH", since="0.17.0", until="0.32.0"),
-    Row(value="NemotronH FalconH1 GraniteMoeHybrid Zamba2", since="0.32.0"),
-)
-# mamba/abstract.py get_kv_cache_spec: every recurrent model but Qwen3-Next
-MAMBA_SPEC_REFUSED = (
-    Row(value="Mamba with speculative decoding is not supported yet.", until="0.17.0"),
-    Row(value="", since="0.17.0"),
-)
-CHECKPOINT_KV_DTYPE = (Row(value=0, until="0.14.0"), Row(value=1, since="0.14.0"))  # resolve_kv_cache_dtype_string
-# models/config.py GlmMoeDsaForCausalLM
-FP8_KV_ON_SM100 = (
-    Row(value="", until="0.32.0"),
-    Row(value="GlmMoeDsaForCausalLM", since="0.32.0"),
-)
-# DeepSeek-V4: `auto` is refused at first, then read as fp8.
-V4_AUTO = (Row(value=0, until="0.30.0"), Row(value=1, since="0.30.0"))
-V4_REFUSAL = (
-    Row(value="DeepseekV4 only supports fp8 kv-cache format for now, got {dtype}", until="0.23.0"),
-    Row(value="DeepseekV4 FlashMLA fp8 layout only supports fp8 kv-cache, got {dtype}", since="0.23.0", until="0.24.0"),
-    Row(value="DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache, got {dtype}", since="0.24.0", until="0.30.0"),
-    Row(
-        value="DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache, got {dtype}. Please set `--kv-cache-dtype fp8` "
-        "or select a backend that supports bfloat16 KV cache.",
-        since="0.30.0",
-    ),
-)
-V4_REFUSAL_TYPE = (Row(value="AssertionError", until="0.30.0"), Row(value="ValueError", since="0.30.0"))
-V4_BACKENDS = (  # everywhere, and on SM12x
-    Row(value="V4_FLASHMLA_SPARSE V4_FLASHMLA_SPARSE", until="0.22.0"),
-    Row(value="FLASHMLA_SPARSE_DSV4 FLASHINFER_MLA_SPARSE_DSV4", since="0.22.0"),
-)
-
-_KV = "auto float16 bfloat16 fp8 fp8_e4m3 fp8_e5m2 fp8_inc fp8_ds_mla"
-_MLA4 = f"{_KV} nvfp4_ds_mla"
-_TQ = "turboquant_k8v4 turboquant_4bit_nc turboquant_k3v4_nc turboquant_3bit_nc"
-_HEAD = "int8_per_token_head fp8_per_token_head nvfp4"
-KV_DTYPES = (
-    Row(value=_KV.replace("float16 b", "b"), until="0.18.0"),
-    Row(value=_KV, since="0.18.0", until="0.20.0"),
-    Row(value=f"{_KV} {_TQ} {_HEAD}", since="0.20.0", until="0.25.0"),
-    Row(value=f"{_KV} {_TQ} int4_per_token_head {_HEAD}", since="0.25.0", until="0.28.0"),
-    Row(value=f"{_KV} {_TQ} int4_per_token_head {_HEAD} nvfp4_4over6", since="0.28.0", until="0.30.0"),
-    Row(value=f"{_MLA4} {_TQ} int4_per_token_head {_HEAD} nvfp4_4over6", since="0.30.0", until="0.32.0"),
-    Row(value=f"{_MLA4} {_TQ} ultraquant_4bit int4_per_token_head {_HEAD} nvfp4_4over6", since="0.32.0"),
-)
-# config/vllm.py validate_nvfp4_kv_cache_with_mla
-_NVFP4_MLA = (
-    "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) backends. Please use a different "
-    "--kv-cache-dtype (e.g., {}) for MLA models such as DeepSeek."
-)
-NVFP4_MLA = (
-    Row(value=_NVFP4_MLA.format("'fp8' or 'auto'"), until="0.30.0"),
-    Row(value=_NVFP4_MLA.format("'fp8', 'auto', or 'nvfp4_ds_mla' with a sparse MLA backend"), since="0.30.0"),
-)
 ALIGN_NEEDS_CHUNKS = "Chunked prefill is required for mamba cache mode 'align'."
 ALIGN_NEEDS_MM_CHUNKS = (
     "Chunked MM input is required because we need the flexibility to schedule a multiple of block_size tokens even if "
     "they are in the middle of a mm input"
 )
-# The Triton backend refuses fp8 where the GPU has no fp8 (triton_attn.py); before, it compiled and failed later.
-TRITON_FP8_TEXT = (
-    Row(value="", until="0.24.0"),
-    Row(
-        value="FP8 KV cache is not supported by the Triton attention backend on {gpu} (compute capability "
-        "{capability}); native FP8 (fp8e4nv) requires SM89+. Re-run with --kv-cache-dtype {dtype}.",
-        since="0.24.0",
-    ),
+
+
+class States(Facts):
+    """Recurrent layers: prefix caching, and what their states hold."""
+
+    cached_by_default = since("0.28.0")
+    # Prefix caching on hybrids: not at all; only where the model supports mode "all"; both modes; "align" whenever a
+    # draft is used; as before; "align" by default; "align" only.
+    prefix_modes: Dated[StateModes] = changes(
+        "never",
+        ("0.11.1", "all_only"),
+        ("0.15.0", "all_or_align"),
+        ("0.20.0", "all_or_align_spec"),
+        ("0.22.0", "all_or_align"),
+        ("0.28.0", "align"),
+    )
+    cache_modes = changes(names("all align none"), ("0.32.0", names("align none")))
+    mode_all = until("0.32.0")
+    checkpoint_block = since("0.32.0")  # mamba_mixer2.py get_kv_cache_spec
+    # whether a convolution's state has room for drafts
+    mamba2_drafts = since("0.17.0")
+    kda_drafts = since("0.27.0")
+    short_conv_drafts = since("0.29.0")
+    # Whose class counts the drafts in its state's size, from which a hybrid's block follows
+    # (get_mamba_state_shape_from_config); the layers always do. Gated delta nets and KDA did so from the beginning.
+    counts_drafts = changes(
+        (), ("0.17.0", names("NemotronH")), ("0.32.0", names("NemotronH FalconH1 GraniteMoeHybrid Zamba2"))
+    )
+    # mamba/abstract.py get_kv_cache_spec: every recurrent model but Qwen3-Next
+    drafts_refused = changes("Mamba with speculative decoding is not supported yet.", ("0.17.0", ""))
+    # models/config.py NemotronHForCausalLMConfig: the recurrent state where the config names no dtype; before 0.13.0
+    # the convolution's, whatever the config says. 0.19.1 allows transformers 5, whose NemotronHConfig says so itself.
+    nemotron_dtype = changes("", ("0.13.0", "float16"), ("0.19.1", "float32"))
+
+
+class Blocks(Facts):
+    """How many tokens a block of the cache has."""
+
+    # FlashAttention lists {16, 32, 64} for hybrids with fp32 states, so that a block is a multiple of one of them.
+    from_backend = since("0.18.0")
+    from_all_backends = since("0.31.0")
+    # platforms/cuda.py before that: dense MLA on SM100 meant CUTLASS_MLA, later FLASHINFER_MLA where it can
+    mla_sm100: Dated[Literal["cutlass", "flashinfer"]] = changes("cutlass", ("0.15.0", "flashinfer"))
+    # Who chooses a hybrid's attention block: models/config.py from constants, the platform from the backend, or the
+    # platform from all backends.
+    hybrid: Dated[Literal["config", "backend", "lcm"]] = changes("config", ("0.20.0", "backend"), ("0.32.0", "lcm"))
+    hybrid_mla_128 = since("0.27.0")
+    # 32 tokens for heads of 256 on SM100 instead of 16
+    hybrid_of_32_on_sm100 = changes(False, ("0.11.1", True), ("0.18.0", False))
+    # attention.py: sliding layers take the block as it is, the kernel's smallest, or the largest that the kernel takes.
+    sliding: Dated[Literal["", "smallest", "fitting"]] = changes("", ("0.25.0", "smallest"), ("0.30.0", "fitting"))
+    # --kv-cache-dtype-skip-layers: `_align_heterogeneous_kv_block_size`, and who packs a token's bytes there.
+    skipped_layers: Dated[Literal["", "spec", "backend"]] = changes("", ("0.25.0", "spec"), ("0.28.0", "backend"))
+
+
+_KV = "auto float16 bfloat16 fp8 fp8_e4m3 fp8_e5m2 fp8_inc fp8_ds_mla"
+_MLA4 = f"{_KV} nvfp4_ds_mla"
+_TQ = "turboquant_k8v4 turboquant_4bit_nc turboquant_k3v4_nc turboquant_3bit_nc"
+_HEAD = "int8_per_token_head fp8_per_token_head nvfp4"
+# config/vllm.py validate_nvfp4_kv_cache_with_mla
+_NVFP4_MLA = (
+    "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) backends. Please use a different "
+    "--kv-cache-dtype (e.g., {}) for MLA models such as DeepSeek."
 )
-# Attention.use_mm_prefix; 0.25 asks whether the model takes multimodal input at all.
-MM_PREFIX = (Row(value=0, until="0.13.0"), Row(value=1, since="0.13.0"))
-MM_PREFIX_NEEDS_MM = (Row(value=0, until="0.25.0"), Row(value=1, since="0.25.0"))
-# models/config.py Gemma4Config: one backend for all head sizes.
-GEMMA4 = (
-    Row(value="", until="0.19.0"),
-    Row(value="triton", since="0.19.0", until="0.24.0"),
-    Row(value="fa4", since="0.24.0"),
-)
-GEMMA4_PER_LAYER_FP8 = (Row(value=0, until="0.31.0"), Row(value=1, since="0.31.0"))
-# hf_config.model_type of the inner text model is asked afresh in between, and is not in the list (with_hf_config).
-MM_PREFIX_NESTED = (
-    Row(value=1, until="0.20.0"),
-    Row(value=0, since="0.20.0", until="0.25.0"),
-    Row(value=1, since="0.25.0"),
-)
-# attention.py: a compressed-tensors kv_cache_scheme makes the layers' caches fp8; since 0.22 only for "auto".
-KV_SCHEME = (
-    Row(value="", until="0.15.0"),
-    Row(value="always", since="0.15.0", until="0.22.0"),
-    Row(value="auto", since="0.22.0"),
-)
-# The engine reads qk_rope_head_dim of GLM's sparse models from head_dim (an attribute_map of Transformers 5.4).
-GLM_ROPE_FROM_HEAD = (
-    Row(value=0, until="0.20.0"),
-    Row(value=1, since="0.20.0", until="0.24.0"),
-    Row(value=0, since="0.24.0"),
-)
-# models/mimo_v2.py: K and V of different widths have backends of their own; and the layers got no cache_config, so that
-# --kv-cache-dtype did nothing.
-DIFF_KV = (
-    Row(value="", until="0.20.0"),
-    Row(value="flash", since="0.20.0", until="0.24.0"),
-    Row(value="flash or triton", since="0.24.0"),
-)
-KV_DTYPE_IGNORED = (Row(value="MiMoV2", until="0.32.0"), Row(value="", since="0.32.0"))
-# models/config.py DeepseekV32ForCausalLM: which --kv-cache-dtype becomes fp8_ds_mla before the layers are built
-V32_FP8 = (
-    Row(value="auto fp8", until="0.11.1"),
-    Row(value="fp8", since="0.11.1", until="0.18.0"),
-    Row(value="", since="0.18.0"),
-)
-SINKS_NEED_FA3 = "Sinks are only supported in FlashAttention 3"
-# models/config.py NemotronHForCausalLMConfig: the recurrent state where the config names no dtype; before 0.13.0 the
-# convolution's, whatever the config says
-NEMOTRON_STATE = (
-    Row(value="", until="0.13.0"),
-    Row(value="float16", since="0.13.0", until="0.19.1"),
-    Row(value="float32", since="0.19.1"),  # 0.19.1 allows transformers 5, whose NemotronHConfig says so itself
-)
-MAMBA_ALL_MODE = (Row(value=1, until="0.32.0"), Row(value=0, since="0.32.0"))
-# A compressed-tensors checkpoint without a kv_cache_scheme takes fp8_e5m2 (attention.py _init_kv_cache_quant).
-E5M2_WITHOUT_SCHEME = (Row(value=0, until="0.24.0"), Row(value=1, since="0.24.0"))
-# engine/arg_utils.py: the layers beside TurboQuant's run on FlashAttention 2
-TURBOQUANT_FA2 = (Row(value=1, until="0.32.0"), Row(value=0, since="0.32.0"))
-TRITON_MLA_FP8_TEXT = (Row(value=0, until="0.26.0"), Row(value=1, since="0.26.0"))
-MAMBA_CACHE_MODES = (Row(value="all align none", until="0.32.0"), Row(value="align none", since="0.32.0"))
+
+
+class CacheDtypes(Facts):
+    """--kv-cache-dtype: what there is, what the checkpoint says of it, and who refuses it."""
+
+    choices = changes(
+        names(_KV.replace("float16 b", "b")),
+        ("0.18.0", names(_KV)),
+        ("0.20.0", names(f"{_KV} {_TQ} {_HEAD}")),
+        ("0.25.0", names(f"{_KV} {_TQ} int4_per_token_head {_HEAD}")),
+        ("0.28.0", names(f"{_KV} {_TQ} int4_per_token_head {_HEAD} nvfp4_4over6")),
+        ("0.30.0", names(f"{_MLA4} {_TQ} int4_per_token_head {_HEAD} nvfp4_4over6")),
+        ("0.32.0", names(f"{_MLA4} {_TQ} ultraquant_4bit int4_per_token_head {_HEAD} nvfp4_4over6")),
+    )
+    from_checkpoint = since("0.14.0")  # resolve_kv_cache_dtype_string
+    # attention.py: a compressed-tensors kv_cache_scheme makes the layers' caches fp8; since 0.22 only for "auto".
+    scheme_applies: Dated[Literal["", "always", "auto"]] = changes("", ("0.15.0", "always"), ("0.22.0", "auto"))
+    # A compressed-tensors checkpoint without a kv_cache_scheme takes fp8_e5m2 (attention.py _init_kv_cache_quant).
+    e5m2_without_scheme = since("0.24.0")
+    # models/config.py: the architecture whose caches are fp8 on SM100 where nobody asks for a dtype
+    fp8_on_sm100 = changes("", ("0.32.0", "GlmMoeDsaForCausalLM"))
+    # models/config.py DeepseekV32ForCausalLM: which --kv-cache-dtype becomes fp8_ds_mla before the layers are built
+    deepseek_v32_fp8 = changes(names("auto fp8"), ("0.11.1", names("fp8")), ("0.18.0", ()))
+    # models/mimo_v2.py: the layers got no cache_config, so that --kv-cache-dtype did nothing
+    ignored_by = changes("MiMoV2", ("0.32.0", ""))
+    skips_mla_layers = since("0.26.0")
+    nvfp4_mla_refused = changes(
+        _NVFP4_MLA.format("'fp8' or 'auto'"),
+        ("0.30.0", _NVFP4_MLA.format("'fp8', 'auto', or 'nvfp4_ds_mla' with a sparse MLA backend")),
+    )
+    # The Triton backend refuses fp8 where the GPU has no fp8 (triton_attn.py); before, it compiled and failed later.
+    triton_fp8_refused = changes(
+        "",
+        (
+            "0.24.0",
+            "FP8 KV cache is not supported by the Triton attention backend on {gpu} (compute capability "
+            "{capability}); native FP8 (fp8e4nv) requires SM89+. Re-run with --kv-cache-dtype {dtype}.",
+        ),
+    )
+    triton_mla_refuses_fp8 = since("0.26.0")
+
+
+class LayerCaches(Facts):
+    """The layers' caches: their order, their layout, their widths."""
+
+    # gpu_model_runner.py get_kv_cache_spec asks the attention layers first; later the layers answer as they are
+    # registered.
+    attention_first = until("0.11.1")
+    has_layouts = since("0.29.0")
+    # The engine reads qk_rope_head_dim of GLM's sparse models from head_dim (an attribute_map of Transformers 5.4).
+    glm_rope_from_head = changes(False, ("0.20.0", True), ("0.24.0", False))
+    # models/mimo_v2.py: K and V of different widths have backends of their own
+    unequal_widths: Dated[Literal["", "flash", "flash or triton"]] = changes(
+        "", ("0.20.0", "flash"), ("0.24.0", "flash or triton")
+    )
+
+
+class DeepseekV4(Facts):
+    auto_is_fp8 = since("0.30.0")  # refused before
+    refusal = changes(
+        "DeepseekV4 only supports fp8 kv-cache format for now, got {dtype}",
+        ("0.23.0", "DeepseekV4 FlashMLA fp8 layout only supports fp8 kv-cache, got {dtype}"),
+        ("0.24.0", "DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache, got {dtype}"),
+        (
+            "0.30.0",
+            "DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache, got {dtype}. Please set `--kv-cache-dtype fp8` "
+            "or select a backend that supports bfloat16 KV cache.",
+        ),
+    )
+    refusal_type = changes("AssertionError", ("0.30.0", "ValueError"))
+    backend = changes("V4_FLASHMLA_SPARSE", ("0.22.0", "FLASHMLA_SPARSE_DSV4"))
+    backend_sm12 = changes("V4_FLASHMLA_SPARSE", ("0.22.0", "FLASHINFER_MLA_SPARSE_DSV4"))
+
+
 ATTENTION_BACKEND_MM_PREFIX = ("bagel", "gemma3", "molmo2", "moondream3", "paligemma", "umm")
+SINKS_NEED_FA3 = "Sinks are only supported in FlashAttention 3"
+
+
+class BackendChoice(Facts):
+    """What a model or a cache dtype says about the attention backend."""
+
+    # Attention.use_mm_prefix; 0.25 asks whether the model takes multimodal input at all.
+    mm_prefix = since("0.13.0")
+    mm_prefix_needs_mm = since("0.25.0")
+    # hf_config.model_type of the inner text model is asked afresh in between, and is not in the list (with_hf_config).
+    mm_prefix_nested = changes(True, ("0.20.0", False), ("0.25.0", True))
+    # models/config.py Gemma4Config: one backend for all head sizes.
+    gemma4: Dated[Literal["", "triton", "fa4"]] = changes("", ("0.19.0", "triton"), ("0.24.0", "fa4"))
+    gemma4_fp8_by_layer = since("0.31.0")
+    # engine/arg_utils.py: the layers beside TurboQuant's run on FlashAttention 2
+    turboquant_fa2 = until("0.32.0")

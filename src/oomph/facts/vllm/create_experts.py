@@ -12,9 +12,8 @@ from math import gcd
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.facts.changes import Dated, changes
 from oomph.facts.vllm.create_linear import Params
-from oomph.facts.vllm.kv import Row
-from oomph.facts.vllm.versions import Range
 from oomph.ir.model import Scheme
 from oomph.units import cdiv
 
@@ -59,10 +58,7 @@ class Shape(Struct, frozen=True):
         return self.e * (g13 * (self.shards * self.inter // unit) + g2 * (self.hidden // unit))
 
 
-class ExpertsOf(Range, frozen=True):
-    method: str
-    format: str
-    make: Callable[[Shape], Params]
+ExpertsRow = Callable[[Shape], Params]
 
 
 def _fp8_experts(m: Shape) -> Params:
@@ -200,8 +196,6 @@ def without_marlin(s: Scheme, hidden: int, inter: int, tile: int) -> Scheme:
 
 
 MOE_WNA16 = "moe_wna16"
-# Marlin's intermediate features are a multiple of this; later they are padded (auto_gptq.py, auto_awq.py)
-MARLIN_TILE = (Row(value=64, until="0.30.0"), Row(value=1, since="0.30.0"))
 
 
 def _moe_wna16(m: Shape) -> Params:
@@ -215,24 +209,21 @@ def _moe_wna16(m: Shape) -> Params:
     return params if m.s.symmetric else [*params, ("qzeros", shape.by_group(8 // m.s.bits))]
 
 
-EXPERTS: tuple[ExpertsOf, ...] = (
-    ExpertsOf("awq", "", _awq_experts),
-    ExpertsOf("awq", MOE_WNA16, _moe_wna16),
-    ExpertsOf("gptq", MOE_WNA16, _moe_wna16),
-    ExpertsOf("gptq", "", _gptq_experts_static, since="0.30.0"),
-    ExpertsOf("gptq", "", _gptq_experts_biased, since="0.27.0"),
-    ExpertsOf("gptq", "", _gptq_experts),
-    ExpertsOf("fp8", "", _refined_fp8_experts, since="0.29.0"),
-    ExpertsOf("fp8", "", _fp8_experts),
-    ExpertsOf("modelopt", "", _fp8_experts),
-    ExpertsOf("modelopt_fp4", "", _nvfp4_experts),
-    ExpertsOf("mxfp4", "", _mxfp4_experts),
-    ExpertsOf("compressed-tensors", "pack-quantized", _wna16_experts_static, since="0.30.0"),
-    ExpertsOf("compressed-tensors", "pack-quantized", _wna16_experts_zeros, since="0.24.0"),
-    ExpertsOf("compressed-tensors", "pack-quantized", _wna16_experts),
-    ExpertsOf("bitsandbytes", "", _bitsandbytes_experts),
-    ExpertsOf("compressed-tensors", "float-quantized", _fp8_experts),
-    ExpertsOf("compressed-tensors", "int-quantized", _int8_experts),
-    ExpertsOf("compressed-tensors", "nvfp4-pack-quantized", _ct_nvfp4_experts),
-    ExpertsOf("compressed-tensors", "mxfp4-pack-quantized", _mxfp4_experts),
-)
+EXPERTS: dict[tuple[str, str], Dated[ExpertsRow | None]] = {
+    ("awq", ""): changes(_awq_experts),
+    ("awq", MOE_WNA16): changes(_moe_wna16),
+    ("gptq", MOE_WNA16): changes(_moe_wna16),
+    ("gptq", ""): changes(_gptq_experts, ("0.27.0", _gptq_experts_biased), ("0.30.0", _gptq_experts_static)),
+    ("fp8", ""): changes(_fp8_experts, ("0.29.0", _refined_fp8_experts)),
+    ("modelopt", ""): changes(_fp8_experts),
+    ("modelopt_fp4", ""): changes(_nvfp4_experts),
+    ("mxfp4", ""): changes(_mxfp4_experts),
+    ("compressed-tensors", "pack-quantized"): changes(
+        _wna16_experts, ("0.24.0", _wna16_experts_zeros), ("0.30.0", _wna16_experts_static)
+    ),
+    ("bitsandbytes", ""): changes(_bitsandbytes_experts),
+    ("compressed-tensors", "float-quantized"): changes(_fp8_experts),
+    ("compressed-tensors", "int-quantized"): changes(_int8_experts),
+    ("compressed-tensors", "nvfp4-pack-quantized"): changes(_ct_nvfp4_experts),
+    ("compressed-tensors", "mxfp4-pack-quantized"): changes(_mxfp4_experts),
+}

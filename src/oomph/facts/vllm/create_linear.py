@@ -10,18 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from oomph.facts.vllm.versions import Range
+from oomph.facts.changes import Dated, changes
 from oomph.ir.model import Scheme
 from oomph.units import cdiv
 
 Params = list[tuple[str, int]]
 LinearRow = Callable[[Scheme, Sequence[int], int, int, int], Params]
-
-
-class Linear(Range, frozen=True):
-    method: str
-    format: str
-    make: LinearRow
 
 
 def _groups(s: Scheme, k: int, k_full: int) -> int:
@@ -142,21 +136,19 @@ def _bitsandbytes(s: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> P
     return [("weight", sum(n) * k // (2 if s.bits == 4 else 1))]
 
 
-LINEAR: tuple[Linear, ...] = (
-    Linear("awq", "", _awq),
-    Linear("gptq", "", _gptq_static, since="0.30.0"),
-    Linear("gptq", "", _gptq),
-    Linear("fbgemm_fp8", "", _fbgemm_fp8),
-    Linear("fp8", "", _fp8),
-    Linear("modelopt", "", _modelopt_fp8),
-    Linear("modelopt_fp4", "", _nvfp4_w4a16, since="0.30.0"),
-    Linear("modelopt_fp4", "", _nvfp4_modelopt),
-    Linear("modelopt_mxfp8", "", _mxfp8),
-    Linear("compressed-tensors", "pack-quantized", _wna16),
-    Linear("compressed-tensors", "float-quantized", _fp8),
-    Linear("compressed-tensors", "naive-quantized", _fp8),
-    Linear("compressed-tensors", "int-quantized", _int8),
-    Linear("compressed-tensors", "nvfp4-pack-quantized", _nvfp4),
-    Linear("compressed-tensors", "mxfp4-pack-quantized", _mxfp4_linear),
-    Linear("bitsandbytes", "", _bitsandbytes),
-)
+LINEAR: dict[tuple[str, str], Dated[LinearRow | None]] = {
+    ("awq", ""): changes(_awq),
+    ("gptq", ""): changes(_gptq, ("0.30.0", _gptq_static)),
+    ("fbgemm_fp8", ""): changes(_fbgemm_fp8),
+    ("fp8", ""): changes(_fp8),
+    ("modelopt", ""): changes(_modelopt_fp8),
+    ("modelopt_fp4", ""): changes(_nvfp4_modelopt, ("0.30.0", _nvfp4_w4a16)),
+    ("modelopt_mxfp8", ""): changes(_mxfp8),
+    ("compressed-tensors", "pack-quantized"): changes(_wna16),
+    ("compressed-tensors", "float-quantized"): changes(_fp8),
+    ("compressed-tensors", "naive-quantized"): changes(_fp8),
+    ("compressed-tensors", "int-quantized"): changes(_int8),
+    ("compressed-tensors", "nvfp4-pack-quantized"): changes(_nvfp4),
+    ("compressed-tensors", "mxfp4-pack-quantized"): changes(_mxfp4_linear),
+    ("bitsandbytes", ""): changes(_bitsandbytes),
+}

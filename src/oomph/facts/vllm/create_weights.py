@@ -5,25 +5,24 @@ The rows are in create_linear.py and create_experts.py; here is what one release
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
-
-from msgspec import Struct
+from collections.abc import Sequence
 
 from oomph.errors import CannotPlan
-from oomph.facts.vllm.create_experts import EXPERTS, MARLIN_TILE, Shape, without_marlin
-from oomph.facts.vllm.create_linear import LINEAR, LinearRow, Params
-from oomph.facts.vllm.kv import Row
-from oomph.facts.vllm.versions import pick
+from oomph.facts.changes import Facts, changes, since, table
+from oomph.facts.vllm.create_experts import EXPERTS, Shape, without_marlin
+from oomph.facts.vllm.create_linear import LINEAR, Params
 from oomph.ir.model import Scheme
 
 
-class Table(Struct, frozen=True):
+class Creation(Facts):
     """The rows in force in one release."""
 
-    linear_rows: dict[tuple[str, str], LinearRow]
-    experts_rows: dict[tuple[str, str], Callable[[Shape], Params]]
-    marlin_tile: int = 64
+    linear_rows = table(LINEAR)
+    experts_rows = table(EXPERTS)
+    # Marlin's intermediate features are a multiple of this; later they are padded (auto_gptq.py, auto_awq.py)
+    marlin_tile = changes(64, ("0.30.0", 1))
+    # compressed_tensors.py CompressedTensorsKVCacheMethod.create_weights (0.15.0); before, as every method has them
+    zero_points = since("0.15.0")
 
     def linear(self, scheme: Scheme | None, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
         if scheme is None:
@@ -63,33 +62,22 @@ class Table(Struct, frozen=True):
             params = [*params, ("w13_bias", e * shards * inter * d), ("w2_bias", e * hidden * d)]
         return params
 
-
-@cache
-def table(version: str) -> Table:
-    linear = {(r.method, r.format): r.make for r in reversed(LINEAR) if r.holds(version)}
-    experts = {(r.method, r.format): r.make for r in reversed(EXPERTS) if r.holds(version)}
-    return Table(linear, experts, int(pick(MARLIN_TILE, version).value))
-
-
-# compressed_tensors.py CompressedTensorsKVCacheMethod.create_weights (0.15.0); before, as every method has them
-ZERO_POINTS = (Row(value=0, until="0.15.0"), Row(value=1, since="0.15.0"))
-
-
-def kv_scales(method: str, d: int, kv: str = "", version: str = "") -> int:
-    """Bytes of the loadable scales that a quantisation config gives every attention layer: q, k, v and probability in
-    the model's dtype (kv_cache.py:33); compressed-tensors three float32 scales and three zero points
-    (compressed_tensors.py:1009)."""
-    if method == "compressed-tensors":
-        return 3 * 4 + 3 * d if not version or pick(ZERO_POINTS, version).value else 4 * d
-    if method == "modelopt_mixed" and not kv:  # modelopt.py:1818 (0.32.0): only where the config names a KV dtype
-        return 0
-    return 4 * d if method in _KV_SCALE_METHODS else 0
+    def kv_scales(self, method: str, d: int, kv: str = "") -> int:
+        """Bytes of the loadable scales that a quantisation config gives every attention layer: q, k, v and probability
+        in the model's dtype (kv_cache.py:33); compressed-tensors three float32 scales and three zero points
+        (compressed_tensors.py:1009)."""
+        if method == "compressed-tensors" and self.zero_points:
+            return 3 * 4 + 3 * d
+        if method == "modelopt_mixed" and not kv:  # modelopt.py:1818 (0.32.0): only where the config names a KV dtype
+            return 0
+        return 4 * d if method in _KV_SCALE_METHODS else 0
 
 
 def mla_kv_scales(method: str, d: int) -> int:
     """fp8.py and compressed_tensors.py ask for the class Attention, which latent attention is not; modelopt.py takes
     both."""
-    return 0 if method in ("fp8", "compressed-tensors", "modelopt_mixed") else kv_scales(method, d)
+    return 4 * d if method in _MLA_KV_SCALE_METHODS else 0
 
 
-_KV_SCALE_METHODS = frozenset({"fp8", "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8"})
+_MLA_KV_SCALE_METHODS = frozenset({"modelopt", "modelopt_fp4", "modelopt_mxfp8"})
+_KV_SCALE_METHODS = _MLA_KV_SCALE_METHODS | {"fp8", "modelopt_mixed", "compressed-tensors"}

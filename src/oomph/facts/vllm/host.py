@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from oomph.facts.vllm.versions import Range
+from oomph.facts.changes import Facts, changes
 from oomph.units import GIB, MIB
 
 
-class Queues(Range, frozen=True):
+class Queues(Facts):
     """shm_broadcast.py: a ring of chunks in /dev/shm for each queue."""
 
-    chunks: int
-    reply_bytes: int  # one chunk of a worker's answers: MessageQueue's default
-    calls_bytes: int  # one chunk of the executor's calls: VLLM_MQ_MAX_CHUNK_BYTES_MB
-    group_chunks: int  # parallel_state.py: the tensor-parallel group's own queue
-    group_bytes: int
+    reply_bytes = changes(10 * MIB, ("0.11.1", 24 * MIB))  # one chunk of a worker's answers: MessageQueue's default
 
 
-QUEUES: tuple[Queues, ...] = (
-    Queues(10, 24 * MIB, 16 * MIB, 6, 4 * MIB, since="0.11.1"),
-    Queues(10, 10 * MIB, 16 * MIB, 6, 4 * MIB),
-)
+QUEUE_CHUNKS = 10
+CALL_BYTES = 16 * MIB  # one chunk of the executor's calls: VLLM_MQ_MAX_CHUNK_BYTES_MB
+GROUP_CHUNKS, GROUP_BYTES = 6, 4 * MIB  # parallel_state.py: the tensor-parallel group's own queue
 # NCCL's user guide, "Troubleshooting, Docker": --shm-size=1g for its segments between GPUs without peer-to-peer access.
 NCCL_SHM = GIB
 # Assumed: Python, PyTorch and the CUDA libraries of one process.

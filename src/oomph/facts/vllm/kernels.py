@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.facts.vllm.versions import Range
+from oomph.facts.changes import Dated, Facts, changes, since
 
 # name -> the compute capability it asks for (model_executor/kernels/linear/mixed_precision/)
 CAPABILITY = {
@@ -17,27 +17,25 @@ CAPABILITY = {
 }
 
 
-class Kernels(Range, frozen=True):
-    """kernels/linear/__init__.py _POSSIBLE_KERNELS. `padded`: Marlin pads what does not divide (0.24.0); `named`:
-    compressed_tensors_wNa16.py looks at the groups before any kernel is asked, and names the layer (0.25.0)."""
-
-    names: tuple[str, ...]
-    padded: bool
-    named: bool = False
-
-
-_FIRST = ("CutlassW4A8", "Machete", "AllSpark", "Marlin")
-_LAST = ("Conch", "Exllama", "TritonW4A16", "Humming")
-KERNELS: tuple[Kernels, ...] = (
-    Kernels((*_FIRST, "Conch", "Exllama"), False, until="0.23.0"),
-    Kernels((*_FIRST, "Humming", "Conch", "Exllama", "TritonW4A16"), False, since="0.23.0", until="0.24.0"),
-    Kernels((*_FIRST, "Humming", "Conch", "Exllama", "TritonW4A16"), True, since="0.24.0", until="0.25.0"),
-    Kernels((*_FIRST, *_LAST), True, True, since="0.25.0", until="0.31.0"),
-    Kernels(("CutlassW4A8", "Machete", "Marlin", *_LAST), True, True, since="0.31.0"),
-)
 # distributed/utils.py verify_group_size_divides_partition
 CUT_GROUP = (
     "Weight input_size_per_partition={c.k} for layer '{layer}' is not divisible by group_size={c.group}. This happens "
     "when tensor_parallel_size splits the layer input into shards that are not a whole number of quant groups. "
     "Consider reducing tensor_parallel_size."
 )
+
+_FIRST = ("CutlassW4A8", "Machete", "AllSpark", "Marlin")
+_LAST = ("Conch", "Exllama", "TritonW4A16", "Humming")
+
+
+class LinearKernels(Facts):
+    # kernels/linear/__init__.py _POSSIBLE_KERNELS
+    order: Dated[tuple[str, ...]] = changes(
+        (*_FIRST, "Conch", "Exllama"),
+        ("0.23.0", (*_FIRST, "Humming", "Conch", "Exllama", "TritonW4A16")),
+        ("0.25.0", (*_FIRST, *_LAST)),
+        ("0.31.0", ("CutlassW4A8", "Machete", "Marlin", *_LAST)),
+    )
+    marlin_pads = since("0.24.0")  # what does not divide
+    # compressed_tensors_wNa16.py looks at the groups before any kernel is asked, and names the layer
+    names_cut_layers = since("0.25.0")

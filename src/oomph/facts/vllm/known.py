@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Literal
 
-from oomph.facts.vllm.kv import Row
-from oomph.facts.vllm.versions import Range, select
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.facts.changes import Dated, Facts, changes, names, since, table, until
 
 
-class Method(Range, frozen=True, kw_only=True):
+class Method(Struct, frozen=True, kw_only=True):
     """A quantisation as the checkpoint names it -> as vLLM resolves it, with the capability it asks for."""
 
-    checkpoint: str
     name: str
     min_sm: int
     desc_act: bool = True  # False: refused with activation ordering
@@ -22,127 +22,52 @@ class Method(Range, frozen=True, kw_only=True):
     dtypes: tuple[str, ...] = ("bfloat16", "float16")  # get_supported_act_dtypes, in its order
 
 
-_DESC_ACT = (
+DESC_ACT_REFUSED = (
     "GPTQ group activation ordering (desc_act=True) is no longer supported. Use a checkpoint with static activation "
     "ordering or desc_act=False."
 )
-DESC_ACT_REFUSED = _DESC_ACT
 _HALF_FIRST = ("float16", "bfloat16")
 _ALL_FLOATS = ("float32", "float16", "bfloat16")
 _FP4 = ("bfloat16", "float16", "float8_e4m3fn")
-METHODS = (
-    Method(checkpoint="awq", name="awq_marlin", min_sm=80, until="0.14.0", fallback="awq", fallback_below=80,
-           fallback_min=75, dtypes=_HALF_FIRST),
-    Method(checkpoint="awq", name="awq_marlin", min_sm=75, since="0.14.0", until="0.24.0", fallback="awq",
-           fallback_min=75, dtypes=_HALF_FIRST),
-    Method(checkpoint="awq", name="auto_awq", min_sm=75, since="0.24.0", dtypes=_HALF_FIRST),
-    Method(checkpoint="gptq", name="gptq_marlin", min_sm=80, until="0.14.0", fallback="gptq", fallback_below=80,
-           fallback_min=60, dtypes=_HALF_FIRST),
-    Method(checkpoint="gptq", name="gptq_marlin", min_sm=75, since="0.14.0", until="0.22.0", fallback="gptq",
-           fallback_min=60, dtypes=_HALF_FIRST),
-    Method(checkpoint="gptq", name="auto_gptq", min_sm=60, since="0.22.0", until="0.30.0", dtypes=_HALF_FIRST),
-    Method(checkpoint="gptq", name="auto_gptq", min_sm=60, since="0.30.0", desc_act=False, dtypes=_HALF_FIRST),
-    Method(checkpoint="fp8", name="fp8", min_sm=80, until="0.14.0"),
-    Method(checkpoint="fp8", name="fp8", min_sm=75, since="0.14.0"),
-    Method(checkpoint="compressed-tensors", name="compressed-tensors", min_sm=70, dtypes=_ALL_FLOATS),
-    Method(checkpoint="modelopt", name="modelopt", min_sm=89, until="0.27.0"),
-    Method(checkpoint="modelopt", name="modelopt", min_sm=80, since="0.27.0"),
-    Method(checkpoint="modelopt_fp4", name="modelopt_fp4", min_sm=80, until="0.14.0", dtypes=_FP4),
-    Method(checkpoint="modelopt_fp4", name="modelopt_fp4", min_sm=75, since="0.14.0", dtypes=_FP4),
-    Method(checkpoint="modelopt_mixed", name="modelopt_mixed", min_sm=89, until="0.24.0"),
-    Method(checkpoint="modelopt_mixed", name="modelopt_mixed", min_sm=75, since="0.24.0"),
-    Method(checkpoint="mxfp4", name="mxfp4", min_sm=80, dtypes=("bfloat16",)),
-    Method(checkpoint="bitsandbytes", name="bitsandbytes", min_sm=70, dtypes=_ALL_FLOATS),
-    Method(checkpoint="gguf", name="gguf", min_sm=60, dtypes=("float16", "bfloat16", "float32")),
-    Method(checkpoint="quark", name="quark", min_sm=70, dtypes=_HALF_FIRST),
-    Method(checkpoint="torchao", name="torchao", min_sm=75, dtypes=_ALL_FLOATS),
-    Method(checkpoint="fbgemm_fp8", name="fbgemm_fp8", min_sm=80),
-    Method(checkpoint="experts_int8", name="experts_int8", min_sm=80),
-)  # fmt: skip
+_GPTQ = Method(name="auto_gptq", min_sm=60, dtypes=_HALF_FIRST)
+METHODS: dict[str, Dated[Method]] = {
+    "awq": changes(
+        Method(name="awq_marlin", min_sm=80, fallback="awq", fallback_below=80, fallback_min=75, dtypes=_HALF_FIRST),
+        ("0.14.0", Method(name="awq_marlin", min_sm=75, fallback="awq", fallback_min=75, dtypes=_HALF_FIRST)),
+        ("0.24.0", Method(name="auto_awq", min_sm=75, dtypes=_HALF_FIRST)),
+    ),
+    "gptq": changes(
+        Method(name="gptq_marlin", min_sm=80, fallback="gptq", fallback_below=80, fallback_min=60, dtypes=_HALF_FIRST),
+        ("0.14.0", Method(name="gptq_marlin", min_sm=75, fallback="gptq", fallback_min=60, dtypes=_HALF_FIRST)),
+        ("0.22.0", _GPTQ),
+        ("0.30.0", replace(_GPTQ, desc_act=False)),
+    ),
+    "fp8": changes(Method(name="fp8", min_sm=80), ("0.14.0", Method(name="fp8", min_sm=75))),
+    "compressed-tensors": changes(Method(name="compressed-tensors", min_sm=70, dtypes=_ALL_FLOATS)),
+    "modelopt": changes(Method(name="modelopt", min_sm=89), ("0.27.0", Method(name="modelopt", min_sm=80))),
+    "modelopt_fp4": changes(
+        Method(name="modelopt_fp4", min_sm=80, dtypes=_FP4),
+        ("0.14.0", Method(name="modelopt_fp4", min_sm=75, dtypes=_FP4)),
+    ),
+    "modelopt_mixed": changes(
+        Method(name="modelopt_mixed", min_sm=89), ("0.24.0", Method(name="modelopt_mixed", min_sm=75))
+    ),
+    "mxfp4": changes(Method(name="mxfp4", min_sm=80, dtypes=("bfloat16",))),
+    "bitsandbytes": changes(Method(name="bitsandbytes", min_sm=70, dtypes=_ALL_FLOATS)),
+    "gguf": changes(Method(name="gguf", min_sm=60, dtypes=("float16", "bfloat16", "float32"))),
+    "quark": changes(Method(name="quark", min_sm=70, dtypes=_HALF_FIRST)),
+    "torchao": changes(Method(name="torchao", min_sm=75, dtypes=_ALL_FLOATS)),
+    "fbgemm_fp8": changes(Method(name="fbgemm_fp8", min_sm=80)),
+    "experts_int8": changes(Method(name="experts_int8", min_sm=80)),
+}
 # verify_and_update_model_config of these architectures renames a method, or a compressed-tensors format (0.20+).
 RENAMED = {
     ("GptOssForCausalLM", "mxfp4"): "gpt_oss_mxfp4",
     ("DeepseekV4ForCausalLM", "fp8"): "deepseek_v4_fp8",
     ("KimiK3ForConditionalGeneration", "mxfp4-pack-quantized"): "mxfp4",
 }
-RENAMES = (Row(value=0, until="0.20.0"), Row(value=1, since="0.20.0"))
-# Models whose text part is built from a config without architectures: refused with pipeline parallelism.
-PP_REFUSED = (
-    Row(value="Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration", until="0.30.0"),
-    Row(value="", since="0.30.0"),
-)
 PP_REFUSAL = "No model architectures are specified"
-# fp8.py Fp8MoEMethod.create_weights; later the choice of kernels refuses instead.
-FP8_BLOCK_MOE = (
-    Row(
-        value="The output_size of gate's and up's weight = {size} is not divisible by weight quantization block_n = "
-        "{block}.",
-        until="0.29.0",
-    ),
-    Row(value="", since="0.29.0"),
-)
 NO_FP8_MOE = "No FP8 MoE backend supports the deployment configuration."
-
-
-class Gone(Range, frozen=True, kw_only=True):
-    """An architecture that is no longer vLLM's own and that the Transformers fallback refuses."""
-
-    architecture: str
-    type: str
-    text: str
-    stage: Literal["engine_config", "model_build"] = "model_build"
-
-
-def _until(last: str, since: str, *architectures: str) -> tuple[Gone, ...]:
-    """registry.py _PREVIOUSLY_SUPPORTED_MODELS, of which Transformers has no class either."""
-    return tuple(
-        Gone(
-            since=since,
-            architecture=name,
-            type="ValidationError",
-            text=f"Model architecture {name} was supported in vLLM until v{last}, and is not supported anymore. Please "
-            "use an older version of vLLM if you want to use this model architecture.",
-            stage="engine_config",
-        )
-        for name in architectures
-    )
-
-
-GONE = (
-    Gone(
-        since="0.24.0",
-        until="0.30.0",
-        architecture="BambaForCausalLM",
-        type="ValidationError",
-        text="Model architecture BambaForCausalLM was supported in vLLM until v0.23.0, and is not supported anymore. "
-        "Please use an older version of vLLM if you want to use this model architecture.",
-        stage="engine_config",
-    ),
-    Gone(
-        since="0.30.0",
-        architecture="BambaForCausalLM",
-        type="ValueError",
-        text="Layer 0 (linear_attention) does not dispatch through the Transformers attention interface and vLLM has "
-        "no other way to handle it.",
-    ),
-    Gone(
-        since="0.24.0",
-        architecture="MiniMaxForCausalLM",
-        type="ValueError",
-        text="Layer 0 (linear_attention) does not dispatch through the Transformers attention interface and vLLM has "
-        "no other way to handle it.",
-    ),
-    *_until("0.22.0", "0.23.0", "JAISLMHeadModel"),
-    *_until(
-        "0.23.0", "0.24.0", "InternLMForCausalLM", "MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM",
-        "MiniMaxVL01ForConditionalGeneration", "QWenLMHeadModel", "XverseForCausalLM",
-    ),
-    *_until("0.23.0", "0.25.0", "BaiChuanForCausalLM", "BaichuanForCausalLM"),
-    *_until("0.24.0", "0.25.0", "AquilaForCausalLM", "AquilaModel", "Grok1ForCausalLM", "Grok1ModelForCausalLM"),
-    *_until("0.25.0", "0.26.0", "TeleChatForCausalLM"),
-    *_until("0.26.0", "0.27.0", "OuroForCausalLM", "Plamo2ForCausalLM"),
-    *_until("0.28.0", "0.29.0", "ArcticForCausalLM", "GritLM", "MPTForCausalLM", "RWForCausalLM"),
-)  # fmt: skip
 # interfaces.py SupportsPP: classes without it, in all releases
 NO_PIPELINE = frozenset({
     "BertForSequenceClassification", "BertModel", "Gemma3TextModel", "Gemma3nForCausalLM",
@@ -162,12 +87,6 @@ _METHOD_NAMES = (
     "moe_wna16", "torchao", "inc", "mxfp4", "gpt_oss_mxfp4", "deepseek_v4_fp8", "online", "fp8_per_tensor",
     "fp8_per_block", "fp8_per_channel", "int8_per_channel_weight_only", "nvfp4_per_token", "mxfp8",
 )  # fmt: skip
-UNKNOWN_METHOD = (
-    Row(value="", until="0.28.0"),
-    Row(value=f"Unknown quantization method: bitsandbytes. Must be one of {list(_METHOD_NAMES)}.", since="0.28.0"),
-)
-
-
 UNKNOWN_TYPE = (
     "The checkpoint you are trying to load has model type `{model_type}` but Transformers does not recognize this "
     "architecture. This could be because of an issue with the checkpoint, or because your version of Transformers "
@@ -180,13 +99,85 @@ UNKNOWN_TYPE = (
 UNKNOWN_TYPES = frozenset({"deepseek_ref"})
 
 
-class Known(Range, frozen=True, kw_only=True):
-    """The first release that has an architecture (model_executor/models/registry.py); `text` is the refusal before."""
+class Absent(Struct, frozen=True):
+    """What a release says of an architecture that it does not have."""
 
-    architecture: str
+    type: str
+    text: str
     stage: Literal["engine_config", "model_build"] = "engine_config"
-    type: str = "ValidationError"
-    text: str = UNKNOWN_TYPE
+
+
+_UNKNOWN = Absent("ValidationError", UNKNOWN_TYPE)
+
+
+def _no_vision(config: str) -> Absent:
+    return Absent("AttributeError", f"'{config}' object has no attribute 'vision_config'", "model_build")
+
+
+# model_executor/models/registry.py: architectures that not every release has, until one does
+NOT_YET: dict[str, Dated[Absent | None]] = {
+    "MiniMaxM2ForCausalLM": changes(_UNKNOWN, ("0.11.1", None)),
+    "MiMoV2FlashForCausalLM": changes(_UNKNOWN, ("0.14.0", None)),
+    "KimiK25ForConditionalGeneration": changes(_UNKNOWN, ("0.15.0", None)),
+    "GlmMoeDsaForCausalLM": changes(_UNKNOWN, ("0.16.0", None)),
+    "Qwen3_5ForConditionalGeneration": changes(_UNKNOWN, ("0.17.0", None)),
+    "Qwen3_5MoeForConditionalGeneration": changes(_UNKNOWN, ("0.17.0", None)),
+    "Gemma4ForCausalLM": changes(_UNKNOWN, ("0.19.0", None)),
+    "Gemma4ForConditionalGeneration": changes(_UNKNOWN, ("0.19.0", None)),
+    "DeepseekV4ForCausalLM": changes(_UNKNOWN, ("0.20.0", None)),
+    "LagunaForCausalLM": changes(_UNKNOWN, ("0.21.0", None)),
+    "Step3p7ForConditionalGeneration": changes(_UNKNOWN, ("0.23.0", None)),
+    "Qwen3_5ForCausalLM": changes(_no_vision("Qwen3_5TextConfig"), ("0.27.0", None)),
+    "Qwen3_5MoeForCausalLM": changes(_no_vision("Qwen3_5MoeTextConfig"), ("0.27.0", None)),
+    "KimiK3ForConditionalGeneration": changes(_UNKNOWN, ("0.27.0", None)),
+    "MuseGlimmerForConditionalGeneration": changes(_UNKNOWN, ("0.28.0", None)),
+    "MiniMaxM3SparseForConditionalGeneration": changes(_UNKNOWN, ("0.24.0", None)),
+    # its model type has a config class since then, but no class of this name (registry.py goes on to list them all)
+    "Step3p7FlashForCausalLM": changes(
+        _UNKNOWN,
+        (
+            "0.23.0",
+            Absent("ValidationError", "Model architectures ['Step3p7FlashForCausalLM'] are not supported for now."),
+        ),
+    ),
+    "MiniMaxM3ForCausalLM": changes(_UNKNOWN),
+}
+
+
+def _supported_until(last: str, architecture: str) -> Absent:
+    """registry.py _PREVIOUSLY_SUPPORTED_MODELS, of which Transformers has no class either."""
+    return Absent(
+        "ValidationError",
+        f"Model architecture {architecture} was supported in vLLM until v{last}, and is not supported anymore. Please "
+        "use an older version of vLLM if you want to use this model architecture.",
+    )
+
+
+def _gone(last: str, release: str, architectures: str) -> dict[str, Dated[Absent | None]]:
+    return {name: changes(None, (release, _supported_until(last, name))) for name in architectures.split()}
+
+
+_NOT_DISPATCHED = Absent(
+    "ValueError",
+    "Layer 0 (linear_attention) does not dispatch through the Transformers attention interface and vLLM has no other "
+    "way to handle it.",
+    "model_build",
+)
+# architectures that are no longer vLLM's own and that the Transformers fallback refuses
+GONE: dict[str, Dated[Absent | None]] = {
+    "BambaForCausalLM": changes(
+        None, ("0.24.0", _supported_until("0.23.0", "BambaForCausalLM")), ("0.30.0", _NOT_DISPATCHED)
+    ),
+    "MiniMaxForCausalLM": changes(None, ("0.24.0", _NOT_DISPATCHED)),
+    **_gone("0.22.0", "0.23.0", "JAISLMHeadModel"),
+    **_gone("0.23.0", "0.24.0", "InternLMForCausalLM MiniMaxM1ForCausalLM MiniMaxText01ForCausalLM"),
+    **_gone("0.23.0", "0.24.0", "MiniMaxVL01ForConditionalGeneration QWenLMHeadModel XverseForCausalLM"),
+    **_gone("0.23.0", "0.25.0", "BaiChuanForCausalLM BaichuanForCausalLM"),
+    **_gone("0.24.0", "0.25.0", "AquilaForCausalLM AquilaModel Grok1ForCausalLM Grok1ModelForCausalLM"),
+    **_gone("0.25.0", "0.26.0", "TeleChatForCausalLM"),
+    **_gone("0.26.0", "0.27.0", "OuroForCausalLM Plamo2ForCausalLM"),
+    **_gone("0.28.0", "0.29.0", "ArcticForCausalLM GritLM MPTForCausalLM RWForCausalLM"),
+}
 
 
 # configuration_utils.py of Transformers 5.8: what `layer_types` may hold. Before 5.0 nothing was checked; 5.10
@@ -196,76 +187,53 @@ _LAYER_TYPES = (
     "heavily_compressed_attention", "linear_attention", "conv", "mamba", "attention", "sparse", "dense", "hybrid",
     "moe",
 )  # fmt: skip
-LAYER_TYPES = (
-    Row(value="", until="0.20.0"),
-    Row(value=" ".join(_LAYER_TYPES), since="0.20.0", until="0.29.0"),
-    Row(value="", since="0.29.0"),
-)
 LAYER_TYPES_REFUSAL = (
     "Class validation error for validator 'validate_layer_type':\n    ValueError: The `layer_types` entries must be in "
     "{allowed} but got {given}"
 )
-# deepseek_v4.py:1011 (0.21.0) config.quantization_config["scale_fmt"]
-SCALE_FORMAT = (Row(value=1, until="0.23.0"), Row(value=0, since="0.23.0"))
-# mamba_mixer2.py:283 (0.11.2)
-MAMBA_GROUPS = (
-    Row(
-        value="Tensor parallel currently supported for quantized models only if tensor parallel world size divides num "
+# fp8.py Fp8MoEMethod.create_weights
+FP8_BLOCKS_CUT = (
+    "The output_size of gate's and up's weight = {size} is not divisible by weight quantization block_n = {block}."
+)
+# config/speculative.py create_draft_parallel_config: drafts are asked for the target's pipeline parallelism, which few
+# of their classes support.
+DRAFTS_WITH_PIPELINE = ("NemotronH", "Glm4MoeLite", "GlmOcr")
+
+
+class Support(Facts):
+    """What a release can build."""
+
+    methods = table(METHODS)
+    not_yet = table(NOT_YET)
+    gone = table(GONE)
+    renames_methods = since("0.20.0")
+    unknown_method = changes(
+        "", ("0.28.0", f"Unknown quantization method: bitsandbytes. Must be one of {list(_METHOD_NAMES)}.")
+    )
+    layer_types = changes((), ("0.20.0", _LAYER_TYPES), ("0.29.0", ()))
+    # Models whose text part is built from a config without architectures: refused with pipeline parallelism.
+    pipeline_refused = changes(
+        names("Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration"), ("0.30.0", ())
+    )
+    drafts_need_pipeline = until("0.30.0")
+    # fp8.py Fp8MoEMethod.create_weights; later the choice of kernels refuses instead
+    fp8_experts_in_whole_blocks = until("0.29.0")
+    scale_format = until("0.23.0")  # deepseek_v4.py:1011 (0.21.0) config.quantization_config["scale_fmt"]
+    # mamba_mixer2.py:283 (0.11.2)
+    mamba_groups_refused = changes(
+        "Tensor parallel currently supported for quantized models only if tensor parallel world size divides num "
         "groups.",
-        until="0.16.0",
-    ),
-    Row(value="", since="0.16.0"),
-)
-# compressed_tensors_moe_wna16_marlin.py:67 (0.21.0)
-WNA16_MOE_ZEROS = (
-    Row(value="Only symmetric quantization is supported for MoE", until="0.24.0"),
-    Row(value="", since="0.24.0"),
-)
-# compressed_tensors_moe_wna16.py (0.29.0)
-WNA16_MOE = (
-    Row(value="", until="0.29.0"),
-    Row(
-        value="CompressedTensors WNA16 MoE with static group scales requires the MoE intermediate size per "
-        "tensor-parallel partition ({size}) to be divisible by group_size ({group}). Scale groups would otherwise "
-        "cross TP shard boundaries; use a compatible TP size or enable expert parallelism.",
-        since="0.29.0",
-    ),
-)
-_NO_VISION = "'{config}' object has no attribute 'vision_config'"
-_NEVER = "99.0.0"  # no release has it
-KNOWN = (
-    Known(architecture="MiniMaxM2ForCausalLM", since="0.11.1"),
-    Known(architecture="MiMoV2FlashForCausalLM", since="0.14.0"),
-    Known(architecture="KimiK25ForConditionalGeneration", since="0.15.0"),
-    Known(architecture="GlmMoeDsaForCausalLM", since="0.16.0"),
-    Known(architecture="Qwen3_5ForConditionalGeneration", since="0.17.0"),
-    Known(architecture="Qwen3_5MoeForConditionalGeneration", since="0.17.0"),
-    Known(architecture="Gemma4ForCausalLM", since="0.19.0"),
-    Known(architecture="Gemma4ForConditionalGeneration", since="0.19.0"),
-    Known(architecture="DeepseekV4ForCausalLM", since="0.20.0"),
-    Known(architecture="LagunaForCausalLM", since="0.21.0"),
-    Known(architecture="Step3p7ForConditionalGeneration", since="0.23.0"),
-    Known(
-        architecture="Qwen3_5ForCausalLM", since="0.27.0", stage="model_build", type="AttributeError",
-        text=_NO_VISION.format(config="Qwen3_5TextConfig"),
-    ),
-    Known(
-        architecture="Qwen3_5MoeForCausalLM", since="0.27.0", stage="model_build", type="AttributeError",
-        text=_NO_VISION.format(config="Qwen3_5MoeTextConfig"),
-    ),
-    Known(architecture="KimiK3ForConditionalGeneration", since="0.27.0"),
-    Known(architecture="MuseGlimmerForConditionalGeneration", since="0.28.0"),
-    Known(architecture="MiniMaxM3SparseForConditionalGeneration", since="0.24.0"),
-    Known(architecture="Step3p7FlashForCausalLM", since=_NEVER),
-    # its model type has a config class since then, but no class of this name (registry.py goes on to list them all)
-    Known(
-        architecture="Step3p7FlashForCausalLM", until="0.23.0",
-        text="Model architectures ['Step3p7FlashForCausalLM'] are not supported for now.",
-    ),
-    Known(architecture="MiniMaxM3ForCausalLM", since=_NEVER),
-)  # fmt: skip
-
-
-@lru_cache(maxsize=512)
-def method(version: str, checkpoint: str) -> Method | None:
-    return next((m for m in select(METHODS, version) if m.checkpoint == checkpoint), None)
+        ("0.16.0", ""),
+    )
+    # compressed_tensors_moe_wna16_marlin.py:67 (0.21.0)
+    wna16_zeros_refused = changes("Only symmetric quantization is supported for MoE", ("0.24.0", ""))
+    # compressed_tensors_moe_wna16.py (0.29.0)
+    wna16_cut_refused = changes(
+        "",
+        (
+            "0.29.0",
+            "CompressedTensors WNA16 MoE with static group scales requires the MoE intermediate size per "
+            "tensor-parallel partition ({size}) to be divisible by group_size ({group}). Scale groups would otherwise "
+            "cross TP shard boundaries; use a compatible TP size or enable expert parallelism.",
+        ),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from oomph.facts.vllm.versions import in_range
+from oomph.facts.changes import Facts, Span, rows
 from oomph.ir.model import Scheme
 from oomph.units import round_up
 
@@ -20,31 +20,25 @@ class Padding(Struct, frozen=True):
         return round_up(hidden, multiples[0]), round_up(inter, multiples[1])
 
 
-class PaddingRow(Struct, frozen=True):
+class PaddingRow(Span, frozen=True):
     multiples: tuple[int, int]  # of the hidden size, of the intermediate size
     sm: tuple[int, int]  # compute capabilities, from and to (exclusive)
-    since: str = ""
-    until: str = ""
 
 
-def padding(version: str, sm: int) -> Padding:
-    return Padding(_pick(_MXFP4, version, sm), _pick(_PLAIN, version, sm))
+class ExpertPadding(Facts):
+    # oracle/mxfp4.py:561 (0.21.0) mxfp4_round_up_hidden_size_and_intermediate_size, by the backend that a GPU gets;
+    # before 0.19 the same multiples stood in quantization/mxfp4.py create_weights
+    mxfp4 = rows(
+        PaddingRow((1, 64), (90, 100), since="0.12.0"),  # Triton kernels, in the wheel since then
+        PaddingRow((256, 256), (100, 120), until="0.27.0"),  # FlashInfer TRT-LLM kernels
+        PaddingRow((256, 128), (0, 1000)),  # Marlin; FlashInfer since 0.27.0
+    )
+    # oracle/unquantized.py (0.31.0): FlashInfer's BF16 kernels want multiples of 128
+    plain = rows(PaddingRow((1, 128), (100, 110), since="0.31.0"))
+
+    def on(self, sm: int) -> Padding:
+        return Padding(_first(self.mxfp4, sm), _first(self.plain, sm))
 
 
-def _pick(rows: tuple[PaddingRow, ...], version: str, sm: int) -> tuple[int, int]:
-    for row in rows:
-        if row.sm[0] <= sm < row.sm[1] and in_range(version, row.since, row.until):
-            return row.multiples
-    return (1, 1)
-
-
-# oracle/mxfp4.py:561 (0.21.0) mxfp4_round_up_hidden_size_and_intermediate_size, by the backend that a GPU gets; before
-# 0.19 the same multiples stood in quantization/mxfp4.py create_weights
-_MXFP4: tuple[PaddingRow, ...] = (
-    PaddingRow((1, 64), (90, 100), since="0.12.0"),  # Triton kernels, in the wheel since then
-    PaddingRow((256, 256), (100, 120), until="0.27.0"),  # FlashInfer TRT-LLM kernels
-    PaddingRow((256, 128), (100, 120), since="0.27.0"),
-    PaddingRow((256, 128), (0, 1000)),  # Marlin
-)
-# oracle/unquantized.py (0.31.0): FlashInfer's BF16 kernels want multiples of 128
-_PLAIN: tuple[PaddingRow, ...] = (PaddingRow((1, 128), (100, 110), since="0.31.0"),)
+def _first(padding: tuple[PaddingRow, ...], sm: int) -> tuple[int, int]:
+    return next((row.multiples for row in padding if row.sm[0] <= sm < row.sm[1]), (1, 1))

@@ -8,42 +8,34 @@ strangers printed (tests/truth/field-plans.jsonl), which round to 0.01 GiB.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
-from oomph.facts.vllm.versions import Range
+from msgspec import Struct
+
+from oomph.facts.changes import Dated, Facts, changes, since
 from oomph.units import MIB, round_up
 
 
-class BudgetRules(Range, frozen=True):
+class Budget(Facts):
     """gpu_worker.py determine_available_memory."""
 
     # "everything": util x total - all that is in use on the card, others' memory and the CUDA context included
     # "terms": requested - weights - peak - what grew outside PyTorch since the first snapshot
     # "consumed": requested - (free before - free after) - headroom
-    formula: str
-    graph_estimate: str  # "subtracted", "measured" (allocated and thrown away, not subtracted), "none"
-    v2_estimates: bool = False  # gpu/model_runner.py profile_cudagraph_memory: the V2 runner returns 0 until 0.28.0
-    profiles_per_sequence: bool = False  # graphs are profiled on one KV block a sequence, not one a captured token
-    snapshot_after_nccl: bool = True  # the first snapshot follows the communicators: they lie outside the budget
+    # 0.9.0.1 has the old sum and 0.9.1 the snapshot.
+    formula: Dated[Literal["everything", "terms", "consumed"]] = changes(
+        "everything", ("0.9.1", "terms"), ("0.27.0", "consumed")
+    )
+    # "measured": allocated and thrown away, not subtracted
+    graph_estimate: Dated[Literal["none", "measured", "subtracted"]] = changes(
+        "none", ("0.18.0", "measured"), ("0.20.0", "subtracted")
+    )
+    v2_estimates = since("0.29.0")  # gpu/model_runner.py profile_cudagraph_memory: the V2 runner returns 0 until 0.28.0
+    profiles_per_sequence = since("0.26.0")  # graphs are profiled on one KV block per sequence, not per captured token
+    # The first snapshot follows the communicators: they lie outside the budget. 0.10.2 takes it before
+    # init_worker_distributed_environment, 0.11.0 after it.
+    snapshot_after_nccl = since("0.11.0")
 
-
-# 0.9.0.1 has the old sum and 0.9.1 the snapshot; 0.10.2 takes it before init_worker_distributed_environment, 0.11.0
-# after it.
-BUDGET: tuple[BudgetRules, ...] = (
-    BudgetRules(
-        formula="consumed", graph_estimate="subtracted", v2_estimates=True, profiles_per_sequence=True, since="0.29.0"
-    ),
-    BudgetRules(
-        formula="consumed", graph_estimate="subtracted", profiles_per_sequence=True, since="0.27.0", until="0.29.0"
-    ),
-    BudgetRules(
-        formula="terms", graph_estimate="subtracted", profiles_per_sequence=True, since="0.26.0", until="0.27.0"
-    ),
-    BudgetRules(formula="terms", graph_estimate="subtracted", since="0.20.0", until="0.26.0"),
-    BudgetRules(formula="terms", graph_estimate="measured", since="0.18.0", until="0.20.0"),
-    BudgetRules(formula="terms", graph_estimate="none", since="0.11.0", until="0.18.0"),
-    BudgetRules(formula="terms", graph_estimate="none", snapshot_after_nccl=False, since="0.9.1", until="0.11.0"),
-    BudgetRules(formula="everything", graph_estimate="none", snapshot_after_nccl=False, until="0.9.1"),
-)
 
 # --- CUDA context --------------------------------------------------------------------------------------------------
 
@@ -63,7 +55,7 @@ def context_bytes(sm_count: int) -> int:
 _SHARP = frozenset((90, 100, 103))  # Hopper, B200, B300
 
 
-class NonTorch(Range, frozen=True):
+class NonTorch(Struct, frozen=True):
     """Kernels' code as it is loaded, libraries' own buffers: on Hopper and B200, and on the other cards."""
 
     large_eager: int
@@ -71,13 +63,6 @@ class NonTorch(Range, frozen=True):
     other: int
 
 
-# Hopper since 0.17.0 (torch 2.10 and newer): measured on an H200 with 0.21.0, and what start-ups of four B200 leave
-# unexplained otherwise; before: 0.13 GiB on an H100 with 0.11.0. Other cards: 0.07 GiB (16 GB, 0.26.0), 0.10 (A100,
-# 0.31.0), 0.02 to 0.07 before (A100, L40S, A6000).
-NON_TORCH: tuple[NonTorch, ...] = (
-    NonTorch(large_eager=241_172_480, large=249_561_088, other=90 * MIB, since="0.17.0"),
-    NonTorch(large_eager=133 * MIB, large=133 * MIB, other=60 * MIB, until="0.17.0"),
-)
 # of them, there before the first weight: 722,272,256 B beside the allocator then, 552,402,944 B at the first snapshot
 NON_TORCH_BEFORE_LOAD = 162 * MIB
 
@@ -112,24 +97,6 @@ def nccl_grows(sm: int) -> int:
 FUSED = "all-reduce fusion"  # a part of the term
 
 
-class FusedAllReduce(Range, frozen=True):
-    """Buffers that the pass fuse_allreduce_rms has FlashInfer make for tensor parallel ranks (on by default for
-    compute capability 9.0 and 10.x since 0.17.0, config/vllm.py enable_allreduce_rms_fusion)."""
-
-    buffers: int  # FlashInfer rounds each up to the granularity of multicast objects
-    alone: bool = False  # only without data and pipeline parallelism
-
-
-# trtllm_ar.py makes three buffers; FlashInfer before 0.6.15 rounds them to the multicast granularity although
-# multicast is off (mnnvl.py SymmDeviceMemory). 0.25.0 takes mnnvl's one buffer and keeps the three for quantised
-# norms, 0.26.0 only mnnvl's.
-FUSED_ALL_REDUCE: tuple[FusedAllReduce, ...] = (
-    FusedAllReduce(buffers=1, since="0.26.0"),
-    FusedAllReduce(buffers=4, since="0.25.0", until="0.26.0"),
-    FusedAllReduce(buffers=3, since="0.20.0", until="0.25.0"),
-    FusedAllReduce(buffers=3, alone=True, since="0.17.0", until="0.20.0"),
-    FusedAllReduce(buffers=0, until="0.17.0"),
-)
 # cuMulticastGetGranularity(RECOMMENDED) on NVSwitch machines. Start-ups of four H200 and four B200 printed 1.5 GiB
 # less KV memory with 0.18.0 than the sampler's change from 0.16.0 explains, whatever the buffers' own size.
 MULTICAST_GRANULE = 512 * MIB
@@ -141,9 +108,27 @@ _MAX_TENSOR: Mapping[int, Mapping[int, int]] = {
 }
 
 
-def fused_all_reduce_bytes(rule: FusedAllReduce, sm: int, tp: int) -> int:
+def fused_all_reduce_bytes(buffers: int, sm: int, tp: int) -> int:
     largest = _MAX_TENSOR.get(sm, {}).get(tp)
-    if largest is None or not rule.buffers:
+    if largest is None or not buffers:
         return 0
     lamport = round_up(3 * tp * largest, MULTICAST_GRANULE)  # three times the other buffer; it may need two granules
-    return (rule.buffers - 1) * MULTICAST_GRANULE + lamport
+    return (buffers - 1) * MULTICAST_GRANULE + lamport
+
+
+class Outside(Facts):
+    # Hopper since 0.17.0 (torch 2.10 and newer): measured on an H200 with 0.21.0, and what start-ups of four B200 leave
+    # unexplained otherwise; before: 0.13 GiB on an H100 with 0.11.0. Other cards: 0.07 GiB (16 GB, 0.26.0), 0.10 (A100,
+    # 0.31.0), 0.02 to 0.07 before (A100, L40S, A6000).
+    non_torch = changes(
+        NonTorch(large_eager=133 * MIB, large=133 * MIB, other=60 * MIB),
+        ("0.17.0", NonTorch(large_eager=241_172_480, large=249_561_088, other=90 * MIB)),
+    )
+    # Buffers that the pass fuse_allreduce_rms has FlashInfer make for tensor parallel ranks (on by default for compute
+    # capability 9.0 and 10.x since 0.17.0, config/vllm.py enable_allreduce_rms_fusion). FlashInfer rounds each up to
+    # the granularity of multicast objects: trtllm_ar.py makes three buffers; FlashInfer before 0.6.15 rounds them
+    # although multicast is off (mnnvl.py SymmDeviceMemory). 0.25.0 takes mnnvl's one buffer and keeps the three for
+    # quantised norms, 0.26.0 only mnnvl's.
+    all_reduce_buffers = changes(0, ("0.17.0", 3), ("0.25.0", 4), ("0.26.0", 1))
+    # only without data and pipeline parallelism
+    all_reduce_alone = changes(False, ("0.17.0", True), ("0.20.0", False))

@@ -2,59 +2,48 @@
 
 from __future__ import annotations
 
-from oomph.facts.vllm.kv import Row
+from oomph.facts.changes import Facts, changes
 
-# config/parallel.py; the missing space is vLLM's
-DCP_DIVIDES = (
-    Row(value="", until="0.16.0"),
-    Row(value="tp_size={tp} must be divisible bydcp_size={dcp}.", since="0.16.0", until="0.26.0"),
-    Row(value="tp_size={tp} must be divisible by dcp_size={dcp}.", since="0.26.0"),
-)
-# config/parallel.py, model.py: parallel sizes and the context length are checked to be at least 1
-SIZES_ARE_FIELDS = (Row(value=0, until="0.23.0"), Row(value=1, since="0.23.0"))
-# v1/core/kv_cache_utils.py: a pipeline stage that got no layer
-EMPTY_STAGE = (
-    Row(value="AssertionError: group_size must be greater than 0", until="0.29.0"),
-    Row(value="ZeroDivisionError: integer division or modulo by zero", since="0.29.0"),
-)
-# config/model.py verify_with_parallel_config: for models without MLA
-DCP_FEW_RANKS = (
-    Row(value="", until="0.11.1"),
-    Row(
-        value="Assertion failed, tensor parallel size {tp} must be greater than total num kv heads {kv} when enable "
-        "decode context parallel for GQA/MQA",
-        since="0.11.1",
-        until="0.27.0",
-    ),
-    Row(
-        value="Decode context parallelism for GQA/MQA requires `--tensor-parallel-size` ({tp}) to be greater than the "
-        "model's total number of KV heads ({kv}). Increase `--tensor-parallel-size` or set "
-        "`--decode-context-parallel-size 1`.",
-        since="0.27.0",
-    ),
-)
-DCP_TOO_WIDE = (
-    Row(value="", until="0.11.1"),
-    Row(
-        value="Assertion failed, decode context parallel size must less than or equal to (tensor parallel size {tp} // "
-        "total num kv heads {kv}) = {most}, but got {dcp}",
-        since="0.11.1",
-        until="0.27.0",
-    ),
-    Row(
-        value="`--decode-context-parallel-size` ({dcp}) exceeds the maximum supported value ({most}) for "
-        "`--tensor-parallel-size` ({tp}) and {kv} model KV heads.",
-        since="0.27.0",
-    ),
-)
-_ASYNC = "Currently, async scheduling is only supported with {kinds} kind of speculative decoding"
-ASYNC_DRAFTS_REFUSED = (
-    Row(value=_ASYNC.format(kinds="EAGLE/MTP") + ".", until="0.16.0"),
-    Row(value=_ASYNC.format(kinds="EAGLE/MTP/Draft Model") + ".", since="0.16.0", until="0.18.0"),
-    Row(value=_ASYNC.format(kinds="EAGLE/MTP/Draft Model/NGram GPU"), since="0.18.0", until="0.25.0"),
-    Row(value=_ASYNC.format(kinds="EAGLE/MTP/Draft Model/NGram GPU/DSpark"), since="0.25.0", until="0.31.0"),
-    Row(value=_ASYNC.format(kinds="EAGLE/MTP/Draft Model/NGram GPU/DSpark/DFlash"), since="0.31.0"),
-)
+
+class Refusals(Facts):
+    """An empty text: the release does not check."""
+
+    # config/parallel.py; the missing space is vLLM's
+    dcp_divides = changes(
+        "",
+        ("0.16.0", "tp_size={tp} must be divisible bydcp_size={dcp}."),
+        ("0.26.0", "tp_size={tp} must be divisible by dcp_size={dcp}."),
+    )
+    # config/model.py verify_with_parallel_config: for models without MLA
+    dcp_few_ranks = changes(
+        "",
+        (
+            "0.11.1",
+            "Assertion failed, tensor parallel size {tp} must be greater than total num kv heads {kv} when enable "
+            "decode context parallel for GQA/MQA",
+        ),
+        (
+            "0.27.0",
+            "Decode context parallelism for GQA/MQA requires `--tensor-parallel-size` ({tp}) to be greater than the "
+            "model's total number of KV heads ({kv}). Increase `--tensor-parallel-size` or set "
+            "`--decode-context-parallel-size 1`.",
+        ),
+    )
+    dcp_too_wide = changes(
+        "",
+        (
+            "0.11.1",
+            "Assertion failed, decode context parallel size must less than or equal to (tensor parallel size {tp} // "
+            "total num kv heads {kv}) = {most}, but got {dcp}",
+        ),
+        (
+            "0.27.0",
+            "`--decode-context-parallel-size` ({dcp}) exceeds the maximum supported value ({most}) for "
+            "`--tensor-parallel-size` ({tp}) and {kv} model KV heads.",
+        ),
+    )
+
+
 # --quantization of a checkpoint without a quantisation config, where the method wants a file of its own
 WANTS_CONFIG_FILE = ("awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "modelopt", "modelopt_fp4")
 # model types without draft layers: hf_config_override (config/speculative.py) leaves them as they are

@@ -8,11 +8,11 @@ since each takes 512. Files are model_executor/layers/quantization/* and model_e
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 from msgspec import Struct
 
-from oomph.facts.vllm.versions import Range
+from oomph.facts.changes import Dated, Facts, changes, table
+from oomph.facts.vllm.repack_moe import REPACK_EXPERTS, ExpertsCase, Step
 from oomph.ir.model import Rope, Scheme
 from oomph.units import cdiv, round_up
 
@@ -237,34 +237,33 @@ def _bitsandbytes(c: Case) -> Steps:
 # --- rows ----------------------------------------------------------------------------------------------------------
 
 
-class Repack(Range, frozen=True):
-    method: str
-    format: str
-    steps: Callable[[Case], Steps]
+REPACK: dict[tuple[str, str], Dated[Callable[[Case], Steps] | None]] = {
+    ("awq", ""): changes(_awq_marlin, ("0.19.0", _awq_via_standard)),
+    ("gptq", ""): changes(_gptq),
+    ("compressed-tensors", "pack-quantized"): changes(_wna16),
+    ("compressed-tensors", "float-quantized"): changes(_fp8),
+    ("compressed-tensors", "naive-quantized"): changes(_fp8),
+    ("compressed-tensors", "nvfp4-pack-quantized"): changes(_nvfp4),
+    ("bitsandbytes", ""): changes(_bitsandbytes),
+    ("fp8", ""): changes(_fp8),
+    ("modelopt", ""): changes(_fp8),
+    ("modelopt_fp4", ""): changes(_nvfp4),
+}
 
 
-REPACK: tuple[Repack, ...] = (
-    Repack("awq", "", _awq_via_standard, since="0.19.0"),
-    Repack("awq", "", _awq_marlin, until="0.19.0"),
-    Repack("gptq", "", _gptq),
-    Repack("compressed-tensors", "pack-quantized", _wna16),
-    Repack("compressed-tensors", "float-quantized", _fp8),
-    Repack("compressed-tensors", "naive-quantized", _fp8),
-    Repack("compressed-tensors", "nvfp4-pack-quantized", _nvfp4),
-    Repack("bitsandbytes", "", _bitsandbytes),
-    Repack("fp8", "", _fp8),
-    Repack("modelopt", "", _fp8),
-    Repack("modelopt_fp4", "", _nvfp4),
-)
+class Repacking(Facts):
+    linear = table(REPACK)
+    experts = table(REPACK_EXPERTS)
 
+    def linear_steps(self, case: Case) -> Steps:
+        """No row: the weights stay as they were created."""
+        scheme = case.scheme
+        row = self.linear.get((scheme.method, scheme.format)) or self.linear.get((scheme.method, ""))
+        return row(case) if row else []
 
-@cache
-def _rows(version: str) -> dict[tuple[str, str], Callable[[Case], Steps]]:
-    return {(r.method, r.format): r.steps for r in reversed(REPACK) if r.holds(version)}
-
-
-def linear_steps(version: str, case: Case) -> Steps:
-    """No row: the weights stay as they were created."""
-    rows, s = _rows(version), case.scheme
-    row = rows.get((s.method, s.format)) or rows.get((s.method, ""))
-    return row(case) if row else []
+    def experts_steps(self, case: ExpertsCase) -> list[Step]:
+        if case.scheme is None:
+            return self.experts["", ""](case)
+        method = case.scheme.method
+        row = self.experts.get((method, case.scheme.format)) or self.experts.get((method, ""))
+        return row(case) if row else []

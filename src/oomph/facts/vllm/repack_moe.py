@@ -7,11 +7,10 @@ Files are model_executor/layers/fused_moe/oracle/* and model_executor/layers/qua
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 from msgspec import Struct
 
-from oomph.facts.vllm.versions import Range
+from oomph.facts.changes import Dated, changes
 from oomph.ir.model import Scheme
 from oomph.units import cdiv, round_up
 
@@ -273,42 +272,19 @@ def _pack_nibbles(name: str, v: int) -> list[Step]:
     return [*low, *high, (name, v), *_drop("low", "shifted")]
 
 
-class RepackExperts(Range, frozen=True):
-    method: str
-    format: str
-    steps: Callable[[ExpertsCase], list[Step]]
-
-
-REPACK_EXPERTS: tuple[RepackExperts, ...] = (
-    RepackExperts("", "", _plain, since="0.20.0"),
-    RepackExperts("", "", _untouched, until="0.20.0"),
-    RepackExperts("awq", "moe_wna16", _untouched),
-    RepackExperts("gptq", "moe_wna16", _untouched),
-    RepackExperts("awq", "", _packed_marlin),
-    RepackExperts("gptq", "", _packed_marlin),
-    RepackExperts("fp8", "", _fp8),
-    RepackExperts("modelopt", "", _fp8_aligned, since="0.17.0"),
-    RepackExperts("modelopt", "", _fp8),
-    RepackExperts("modelopt_fp4", "", _nvfp4),
-    RepackExperts("mxfp4", "", _mxfp4, since="0.25.0"),
-    RepackExperts("mxfp4", "", _mxfp4_kept, since="0.22.0", until="0.25.0"),
-    RepackExperts("mxfp4", "", _mxfp4_padded, since="0.17.0", until="0.22.0"),
-    RepackExperts("mxfp4", "", _mxfp4_kept, since="0.12.0", until="0.17.0"),
-    RepackExperts("mxfp4", "", _mxfp4_early, until="0.12.0"),
-    RepackExperts("compressed-tensors", "pack-quantized", _wna16),
-    RepackExperts("compressed-tensors", "float-quantized", _fp8),
-    RepackExperts("compressed-tensors", "nvfp4-pack-quantized", _nvfp4),
-)
-
-
-@cache
-def _rows(version: str) -> dict[tuple[str, str], Callable[[ExpertsCase], list[Step]]]:
-    return {(r.method, r.format): r.steps for r in reversed(REPACK_EXPERTS) if r.holds(version)}
-
-
-def experts_steps(version: str, case: ExpertsCase) -> list[Step]:
-    rows = _rows(version)
-    if case.scheme is None:
-        return rows[("", "")](case)
-    row = rows.get((case.scheme.method, case.scheme.format)) or rows.get((case.scheme.method, ""))
-    return row(case) if row else []
+REPACK_EXPERTS: dict[tuple[str, str], Dated[Callable[[ExpertsCase], list[Step]] | None]] = {
+    ("", ""): changes(_untouched, ("0.20.0", _plain)),
+    ("awq", "moe_wna16"): changes(_untouched),
+    ("gptq", "moe_wna16"): changes(_untouched),
+    ("awq", ""): changes(_packed_marlin),
+    ("gptq", ""): changes(_packed_marlin),
+    ("fp8", ""): changes(_fp8),
+    ("modelopt", ""): changes(_fp8, ("0.17.0", _fp8_aligned)),
+    ("modelopt_fp4", ""): changes(_nvfp4),
+    ("mxfp4", ""): changes(
+        _mxfp4_early, ("0.12.0", _mxfp4_kept), ("0.17.0", _mxfp4_padded), ("0.22.0", _mxfp4_kept), ("0.25.0", _mxfp4)
+    ),
+    ("compressed-tensors", "pack-quantized"): changes(_wna16),
+    ("compressed-tensors", "float-quantized"): changes(_fp8),
+    ("compressed-tensors", "nvfp4-pack-quantized"): changes(_nvfp4),
+}

@@ -5,11 +5,14 @@ From engine/arg_utils.py and config/*.py, release by release.
 
 from __future__ import annotations
 
-from oomph.facts.vllm.kv import Row
-from oomph.facts.vllm.versions import Range
+from typing import Literal
+
+from msgspec import Struct
+
+from oomph.facts.changes import Dated, Facts, Span, changes, names, rows, since, until
 
 
-class Tier(Range, frozen=True, kw_only=True):
+class Tier(Span, frozen=True, kw_only=True):
     """get_batch_defaults: by the device's memory; an A100 counts as small whatever it has."""
 
     min_gib: int
@@ -19,58 +22,80 @@ class Tier(Range, frozen=True, kw_only=True):
     a100: bool = True  # False: not for a device whose name has "a100"
 
 
-TIERS = (
-    Tier(since="0.28.0", min_gib=160, llm_tokens=16384, serve_tokens=16384, seqs=1024),
-    Tier(min_gib=70, llm_tokens=16384, serve_tokens=8192, seqs=1024, a100=False),
-    Tier(min_gib=0, llm_tokens=8192, serve_tokens=2048, seqs=256),
-)
 BATCHED_DP_TOKENS = 256  # SchedulerConfig.DEFAULT_MAX_NUM_BATCHED_TOKENS_FOR_BATCHED_DP
-MM_RAISES_TOKENS = (Row(value=0, until="0.22.0"), Row(value=1, since="0.22.0"))  # _get_min_mm_batched_tokens
 
-UTILIZATION = (Row(value=0.9, until="0.20.0"), Row(value=0.92, since="0.20.0"))
 
-# Capture sizes (config/vllm.py _set_cudagraph_sizes).
-CAPTURE_STEP_16 = (Row(value=0, until="0.11.1"), Row(value=1, since="0.11.1"))  # above 256
-CAPTURE_SPEC = (Row(value=0, until="0.13.0"), Row(value=1, since="0.13.0"))  # max_num_seqs * (1 + drafts) * 2
-CAPTURE_TOKENS = (Row(value=0, until="0.20.1"), Row(value=1, since="0.20.1"))  # + max_num_batched_tokens if small
-CAPTURE_SM100 = (Row(value=512, until="0.28.0"), Row(value=1024, since="0.28.0"))
-CAPTURE_DECODE = (Row(value=0, until="0.29.0"), Row(value=1, since="0.29.0"))  # multiples of the decode query length
-CAPTURE_SEQS = (Row(value=0, until="0.31.0"), Row(value=1, since="0.31.0"))
+class Limits(Facts):
+    """What bounds the memory, the batch and the context where no flag says so."""
+
+    utilization = changes(0.9, ("0.20.0", 0.92))  # config/cache.py gpu_memory_utilization
+    tiers = rows(
+        Tier(since="0.28.0", min_gib=160, llm_tokens=16384, serve_tokens=16384, seqs=1024),
+        Tier(min_gib=70, llm_tokens=16384, serve_tokens=8192, seqs=1024, a100=False),
+        Tier(min_gib=0, llm_tokens=8192, serve_tokens=2048, seqs=256),
+    )
+    batch_holds_an_item = since("0.22.0")  # arg_utils.py _get_min_mm_batched_tokens
+    # engine/arg_utils.py:1548 (0.11.0): generation always prefills in chunks
+    always_chunks = until("0.11.1")
+    # yarn's context: original length times factor, then whatever max_position_embeddings says.
+    yarn_multiplies = until("0.30.0")
+    longrope_original = since("0.11.1")
+    # _get_and_verify_max_len multiplies by a rope factor of 1.0, so that the refusal prints 4096.0; since 0.14 every
+    # config has rope parameters by then.
+    length_is_float: Dated[Literal["", "rope", "always"]] = changes("", ("0.12.0", "rope"), ("0.14.0", "always"))
+    # config/parallel.py, model.py: parallel sizes and the context length are checked to be at least 1
+    sizes_are_fields = since("0.23.0")
+
+
 CAPTURE_MAX = 512
-# models/config.py GptOssForCausalLMConfig; up to 992 in steps of 16 from 256 on
-CAPTURE_GPT_OSS = (Row(value=992, until="0.11.1"), Row(value=1024, since="0.11.1"))
-# yarn's context: original length times factor, then whatever max_position_embeddings says.
-YARN_MULTIPLIES = (Row(value=1, until="0.30.0"), Row(value=0, since="0.30.0"))
-LONGROPE_ORIGINAL = (Row(value=0, until="0.11.1"), Row(value=1, since="0.11.1"))
 
-# Async scheduling without being asked.
-ASYNC_DEFAULT = (Row(value=0, until="0.14.0"), Row(value=1, since="0.14.0"))
-ASYNC_NEEDS_V2_FOR_PP = (Row(value=0, until="0.31.0"), Row(value=1, since="0.31.0"))
-ASYNC_WITH_PP = (Row(value=0, until="0.15.0"), Row(value=1, since="0.15.0"))
-ASYNC_WITH_MAMBA = (  # with prefix caching on a hybrid
-    Row(value=1, until="0.16.0"),
-    Row(value=0, since="0.16.0", until="0.17.0"),
-    Row(value=1, since="0.17.0"),
-)
-ASYNC_POOLING = (Row(value=1, until="0.20.0"), Row(value=0, since="0.20.0"))
-ASYNC_DRAFTS = (
-    Row(value="eagle", until="0.18.0"),
-    Row(value="eagle ngram_gpu", since="0.18.0", until="0.25.0"),
-    Row(value="eagle ngram_gpu dspark", since="0.25.0", until="0.28.0"),
-    Row(value="eagle ngram_gpu dspark draft_model", since="0.28.0"),
-)
+
+class Capture(Facts):
+    """The CUDA graph mode and the sizes that are captured (config/vllm.py _set_cudagraph_sizes)."""
+
+    steps_of_16 = since("0.11.1")  # above 256
+    counts_drafts = since("0.13.0")  # max_num_seqs * (1 + drafts) * 2
+    adds_small_batch = since("0.20.1")  # max_num_batched_tokens too, where it is small
+    max_sm100 = changes(512, ("0.28.0", 1024))
+    decode_multiples = since("0.29.0")  # multiples of the decode query length
+    adds_max_seqs = since("0.31.0")
+    # models/config.py GptOssForCausalLMConfig; up to 992 in steps of 16 from 256 on
+    max_gpt_oss = changes(992, ("0.11.1", 1024))
+    # What is left of a graph mode where nothing is compiled: nothing, or full graphs
+    # (_normalize_piecewise_cudagraph_mode).
+    mode_uncompiled = changes("NONE", ("0.30.0", "FULL_DECODE_ONLY"))
+    mode_encoder_decoder = changes("PIECEWISE", ("0.13.0", "FULL_DECODE_ONLY"))
+    # "Decode context parallel (DCP) is enabled, which is incompatible with full CUDA graphs"
+    piecewise_with_dcp = changes(False, ("0.11.1", True), ("0.13.0", False))
+
+
 EAGLE_METHODS = ("eagle", "eagle3", "mtp", "dflash", "extract_hidden_states")
+_ASYNC = "Currently, async scheduling is only supported with {kinds} kind of speculative decoding"
 
-# config/speculative.py create_draft_parallel_config: drafts are asked for the target's pipeline parallelism, which few
-# of their classes support.
-DRAFT_PIPELINE = (Row(value=1, until="0.30.0"), Row(value=0, since="0.30.0"))
-DRAFTS_WITH_PIPELINE = ("NemotronH", "Glm4MoeLite", "GlmOcr")
 
-# A chunked-local model (Llama 4) keeps the hybrid manager unless this environment default is 0.
-CHUNKED_LOCAL_HYBRID = (Row(value=0, until="0.14.0"), Row(value=1, since="0.14.0"))
-# What turns the hybrid KV cache manager off silently: any connector, or one without HMA support.
-CONNECTOR_OFF = (Row(value="any", until="0.22.0"), Row(value="unsupported", since="0.22.0"))
-KV_EVENTS_OFF = (Row(value=1, until="0.20.0"), Row(value=0, since="0.20.0"))
+class AsyncScheduling(Facts):
+    """Whether the next step is scheduled while one runs, where no flag says so."""
+
+    by_default = since("0.14.0")
+    with_pipeline = since("0.15.0")
+    pipeline_needs_v2 = since("0.31.0")
+    with_states = changes(True, ("0.16.0", False), ("0.17.0", True))  # with prefix caching on a hybrid
+    pooling = until("0.20.0")
+    drafts = changes(
+        names("eagle"),
+        ("0.18.0", names("eagle ngram_gpu")),
+        ("0.25.0", names("eagle ngram_gpu dspark")),
+        ("0.28.0", names("eagle ngram_gpu dspark draft_model")),
+    )
+    drafts_refused = changes(
+        _ASYNC.format(kinds="EAGLE/MTP") + ".",
+        ("0.16.0", _ASYNC.format(kinds="EAGLE/MTP/Draft Model") + "."),
+        ("0.18.0", _ASYNC.format(kinds="EAGLE/MTP/Draft Model/NGram GPU")),
+        ("0.25.0", _ASYNC.format(kinds="EAGLE/MTP/Draft Model/NGram GPU/DSpark")),
+        ("0.31.0", _ASYNC.format(kinds="EAGLE/MTP/Draft Model/NGram GPU/DSpark/DFlash")),
+    )
+
+
 HMA_CONNECTORS = frozenset(
     {
         "OffloadingConnector", "SimpleCPUOffloadConnector", "NixlConnector", "MultiConnector", "DecodeBenchConnector",
@@ -79,7 +104,17 @@ HMA_CONNECTORS = frozenset(
 )  # fmt: skip
 
 
-class Runner(Range, frozen=True, kw_only=True):
+class HybridManager(Facts):
+    """What turns the hybrid KV cache manager off without being asked."""
+
+    # A chunked-local model (Llama 4) keeps it unless this environment default is 0.
+    chunked_local = since("0.14.0")
+    # any connector, or one without HMA support
+    off_for: Dated[Literal["any", "unsupported"]] = changes("any", ("0.22.0", "unsupported"))
+    off_for_events = until("0.20.0")
+
+
+class V2Models(Struct, frozen=True):
     """Who gets model runner V2 without VLLM_USE_V2_MODEL_RUNNER (config/vllm.py)."""
 
     architectures: tuple[str, ...] = ()
@@ -88,79 +123,42 @@ class Runner(Range, frozen=True, kw_only=True):
     everything: bool = False
 
 
-RUNNERS = (
-    Runner(until="0.22.0"),
-    Runner(since="0.22.0", until="0.23.0", architectures=("Qwen3ForCausalLM",), dense_unquantized=True),
-    Runner(
-        since="0.23.0", until="0.24.0", dense_unquantized=True,
-        architectures=("LlamaForCausalLM", "MistralForCausalLM", "Qwen3ForCausalLM"),
-    ),
-    Runner(
-        since="0.24.0", until="0.25.0",
-        architectures=(
-            "Qwen3ForCausalLM", "DeepseekV2ForCausalLM", "Qwen2MoeForCausalLM", "GraniteMoeForCausalLM",
-            "LlamaForCausalLM", "MistralForCausalLM",
-        ),
-    ),
-    Runner(
-        since="0.25.0", until="0.27.0", all_dense=True,
-        architectures=("DeepseekV2ForCausalLM", "Qwen2MoeForCausalLM", "GraniteMoeForCausalLM"),
-    ),
-    Runner(
-        since="0.27.0", until="0.28.0", all_dense=True,
-        architectures=(
-            "DeepseekV2ForCausalLM", "GraniteMoeForCausalLM", "InklingForCausalLM", "InklingForConditionalGeneration",
-            "KimiK3ForConditionalGeneration", "LongcatFlashNgramForCausalLM", "Qwen2MoeForCausalLM",
-        ),
-    ),
-    Runner(
-        since="0.28.0", until="0.29.0", all_dense=True,
-        architectures=(
-            "DeepseekV2ForCausalLM", "DeepseekV4ForCausalLM", "GraniteMoeForCausalLM", "InklingForCausalLM",
-            "InklingForConditionalGeneration", "KimiK3ForConditionalGeneration", "LongcatFlashNgramForCausalLM",
-            "Qwen2MoeForCausalLM",
-        ),
-    ),
-    Runner(since="0.29.0", everything=True),
+_QWEN_MOE = ("DeepseekV2ForCausalLM", "Qwen2MoeForCausalLM", "GraniteMoeForCausalLM")
+_INKLING = (
+    "DeepseekV2ForCausalLM", "GraniteMoeForCausalLM", "InklingForCausalLM", "InklingForConditionalGeneration",
+    "KimiK3ForConditionalGeneration", "LongcatFlashNgramForCausalLM", "Qwen2MoeForCausalLM",
 )  # fmt: skip
-# What keeps V1 even then (_get_v2_model_runner_unsupported_features): speculative methods, flags, a mode of states.
 _V1_ALWAYS = "suffix medusa mlp_speculator custom_class"
-V1_METHODS = (
-    Row(value=f"ngram ngram_gpu draft_model dflash dspark extract_hidden_states {_V1_ALWAYS}", until="0.24.0"),
-    Row(value=f"ngram ngram_gpu draft_model dspark extract_hidden_states {_V1_ALWAYS}", since="0.24.0", until="0.25.0"),
-    Row(value=f"ngram ngram_gpu draft_model extract_hidden_states {_V1_ALWAYS}", since="0.25.0", until="0.29.0"),
-    Row(value=f"ngram ngram_gpu draft_model {_V1_ALWAYS}", since="0.29.0", until="0.31.0"),
-    Row(value=f"ngram ngram_gpu {_V1_ALWAYS}", since="0.31.0", until="0.32.0"),
-    Row(value=_V1_ALWAYS, since="0.32.0"),
-)
-V1_FLAGS = (
-    Row(value="enable_dbo kv_sharing_fast_prefill enable_prompt_embeds", until="0.29.0"),
-    Row(value="enable_dbo kv_sharing_fast_prefill", since="0.29.0", until="0.30.0"),
-    Row(value="", since="0.30.0"),
-)
-V1_EAGLE3_PP = (Row(value=1, until="0.30.0"), Row(value=0, since="0.30.0"))
-V1_STATES = (
-    Row(value="", until="0.23.0"),
-    Row(value="align", since="0.23.0", until="0.25.0"),
-    Row(value="", since="0.25.0", until="0.30.0"),
-    Row(value="all", since="0.30.0", until="0.32.0"),
-    Row(value="", since="0.32.0"),
-)
-# _get_and_verify_max_len multiplies by a rope factor of 1.0, so that the refusal prints 4096.0; since 0.14 every config
-# has rope parameters by then.
-LENGTH_IS_FLOAT = (
-    Row(value="", until="0.12.0"),
-    Row(value="rope", since="0.12.0", until="0.14.0"),
-    Row(value="always", since="0.14.0"),
-)
-# What is left of a graph mode where nothing is compiled: nothing, or full graphs (_normalize_piecewise_cudagraph_mode).
-UNCOMPILED_GRAPHS = (Row(value="NONE", until="0.30.0"), Row(value="FULL_DECODE_ONLY", since="0.30.0"))
-ENCODER_DECODER_GRAPHS = (Row(value="PIECEWISE", until="0.13.0"), Row(value="FULL_DECODE_ONLY", since="0.13.0"))
-# "Decode context parallel (DCP) is enabled, which is incompatible with full CUDA graphs"
-DCP_PIECEWISE = (
-    Row(value=0, until="0.11.1"),
-    Row(value=1, since="0.11.1", until="0.13.0"),
-    Row(value=0, since="0.13.0"),
-)
-# engine/arg_utils.py:1548 (0.11.0): generation always prefills in chunks
-CHUNKED_FORCED = (Row(value=1, until="0.11.1"), Row(value=0, since="0.11.1"))
+
+
+class Runner(Facts):
+    """Which of the two model runners a model gets."""
+
+    v2 = changes(
+        V2Models(),
+        ("0.22.0", V2Models(("Qwen3ForCausalLM",), dense_unquantized=True)),
+        ("0.23.0", V2Models(("LlamaForCausalLM", "MistralForCausalLM", "Qwen3ForCausalLM"), dense_unquantized=True)),
+        ("0.24.0", V2Models(("Qwen3ForCausalLM", *_QWEN_MOE, "LlamaForCausalLM", "MistralForCausalLM"))),
+        ("0.25.0", V2Models(_QWEN_MOE, all_dense=True)),
+        ("0.27.0", V2Models(_INKLING, all_dense=True)),
+        ("0.28.0", V2Models(("DeepseekV4ForCausalLM", *_INKLING), all_dense=True)),
+        ("0.29.0", V2Models(everything=True)),
+    )
+    # What keeps V1 even then (_get_v2_model_runner_unsupported_features): speculative methods, flags, a mode of states.
+    v1_methods = changes(
+        names(f"ngram ngram_gpu draft_model dflash dspark extract_hidden_states {_V1_ALWAYS}"),
+        ("0.24.0", names(f"ngram ngram_gpu draft_model dspark extract_hidden_states {_V1_ALWAYS}")),
+        ("0.25.0", names(f"ngram ngram_gpu draft_model extract_hidden_states {_V1_ALWAYS}")),
+        ("0.29.0", names(f"ngram ngram_gpu draft_model {_V1_ALWAYS}")),
+        ("0.31.0", names(f"ngram ngram_gpu {_V1_ALWAYS}")),
+        ("0.32.0", names(_V1_ALWAYS)),
+    )
+    v1_flags = changes(
+        names("enable_dbo kv_sharing_fast_prefill enable_prompt_embeds"),
+        ("0.29.0", names("enable_dbo kv_sharing_fast_prefill")),
+        ("0.30.0", ()),
+    )
+    v1_for_eagle3_pipeline = until("0.30.0")
+    v1_state_mode: Dated[Literal["", "align", "all"]] = changes(
+        "", ("0.23.0", "align"), ("0.25.0", ""), ("0.30.0", "all"), ("0.32.0", "")
+    )

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from oomph.facts.vllm.versions import Range, select
+from oomph.facts.changes import Facts, Span, rows
 
 
-class Habit(Range, frozen=True):
+class Habit(Span, frozen=True):
     name: str
     sm: tuple[tuple[int, int], ...] = ()  # compute capabilities, from and to (exclusive); none = all
 
@@ -117,7 +117,11 @@ _BACKENDS = (
 )
 
 
-@lru_cache(maxsize=256)
-def habits(version: str, sm: int) -> frozenset[str]:
-    rows = select((*HABITS, *_BACKENDS), version)
-    return frozenset(h.name for h in rows if not h.sm or any(low <= sm < high for low, high in h.sm))
+class Structure(Facts):
+    habits_of_all_gpus = rows(*HABITS, *_BACKENDS)
+
+    @lru_cache(maxsize=256)  # noqa: B019 there is one object per release
+    def habits(self, sm: int) -> frozenset[str]:
+        """The names of what the release does on a GPU of this compute capability."""
+        known = (h for h in self.habits_of_all_gpus if not h.sm or any(low <= sm < high for low, high in h.sm))
+        return frozenset(habit.name for habit in known)

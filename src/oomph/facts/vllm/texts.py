@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.facts.vllm.versions import Range
-
-
-class Texts(Range, frozen=True):
-    free_memory: str  # worker/utils.py request_memory
-    load_failed: str  # gpu_model_runner.py load_model (V1 runner); "" = PyTorch's text alone
-    sampler: str  # gpu_model_runner.py _dummy_sampler_run
-    state_blocks: str = ""  # config/compilation.py resolve_cudagraph_mode_and_sizes; "" = not checked
-
+from oomph.facts.changes import Dated, Facts, changes
 
 _FREE = (
     "({free}/{total} GiB) on startup is less than desired GPU memory utilization ({util}, {requested} GiB). "
@@ -32,11 +24,13 @@ _STATES = (
     "gpu_memory_utilization."
 )
 
-_NAMED, _UNNAMED = f"Free memory on device {{device}} {_FREE}", f"Free memory on device {_FREE}"
 
-TEXTS: tuple[Texts, ...] = (
-    Texts(free_memory=_NAMED, load_failed=_LOAD, sampler=_SAMPLER, state_blocks=_STATES, since="0.20.0"),
-    Texts(free_memory=_NAMED, load_failed=_LOAD, sampler=_SAMPLER, since="0.14.0", until="0.20.0"),
-    Texts(free_memory=_UNNAMED, load_failed=_LOAD, sampler=_SAMPLER, since="0.13.0", until="0.14.0"),
-    Texts(free_memory=_UNNAMED, load_failed="", sampler=_SAMPLER, until="0.13.0"),
-)
+class Texts(Facts):
+    free_memory = changes(  # worker/utils.py request_memory
+        f"Free memory on device {_FREE}", ("0.14.0", f"Free memory on device {{device}} {_FREE}")
+    )
+    # gpu_model_runner.py load_model (V1 runner); "" = PyTorch's text alone
+    load_failed = changes("", ("0.13.0", _LOAD))
+    sampler: Dated[str] = changes(_SAMPLER)  # gpu_model_runner.py _dummy_sampler_run
+    # config/compilation.py resolve_cudagraph_mode_and_sizes; "" = not checked
+    state_blocks = changes("", ("0.20.0", _STATES))

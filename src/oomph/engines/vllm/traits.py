@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from oomph.ir.model import Attention, Experts, Layer, Linear, Mixer, Model, Scheme, State, Tower
 
 
-class ModelFacts(Struct, frozen=True):
+class Traits(Struct, frozen=True):
     """`mixers`: the distinct ones in order of appearance; `rows`: per layer, indices into them."""
 
     mixers: tuple[Mixer, ...]
@@ -36,10 +36,10 @@ class ModelFacts(Struct, frozen=True):
     tower_packed: tuple[tuple[Tower, Linear], ...]
 
 
-_cache: dict[int, tuple[Model, ModelFacts]] = {}
+_cache: dict[int, tuple[Model, Traits]] = {}
 
 
-def facts_of(model: Model) -> ModelFacts:
+def traits_of(model: Model) -> Traits:
     """Cached by identity: hashing a model costs more than all else."""
     hit = _cache.get(id(model))
     if hit is not None and hit[0] is model:
@@ -68,7 +68,7 @@ def drafting(model: Model, draft: Model, *, after: bool) -> Model:
     return made
 
 
-def _facts(model: Model) -> ModelFacts:
+def _facts(model: Model) -> Traits:
     table: dict[Mixer, int] = {}
 
     def rows(layers: tuple[Layer, ...]) -> tuple[tuple[int, ...], ...]:
@@ -82,7 +82,7 @@ def _facts(model: Model) -> ModelFacts:
     first = attention[0] if attention else None
     positions = tuple(tuple(n for n, row in enumerate(main) for j in row if j == i) for i in range(len(mixers)))
     heads = tuple(sorted({m.head_dim for m in attention if m.kind != "mla"}))
-    return ModelFacts(
+    return Traits(
         mixers=mixers,
         rows=main,
         draft_rows=drafts,
