@@ -3,15 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.errors import CommandError
-from oomph.facts.vllm import versions
-from oomph.facts.vllm.versions import NEWEST, RELEASES, Range, in_range, nearest, parse, pick, select
-
-
-class Row(Range, frozen=True):
-    value: int
-
-
-ROWS = (Row(1, until="0.18.0"), Row(2, since="0.18.0", until="0.20.0"), Row(3, since="0.20.0"))
+from oomph.facts.vllm.versions import NEWEST, RELEASES, in_range, nearest, parse
 
 
 def test_releases_are_in_order_and_distinct():
@@ -48,23 +40,6 @@ def test_since_is_inclusive_and_until_exclusive():
     assert in_range("0.32.0") and in_range("0.8.5", "", "0.9.0")
 
 
-def test_pick_and_select():
-    picked = [pick(ROWS, v).value for v in ("0.11.0", "0.17.1", "0.18.0", "0.19.1", "0.20.0", "0.32.0")]
-    assert picked == [1, 1, 2, 2, 3, 3]
-    assert [r.value for r in select(ROWS, "0.19.0")] == [2]
-
-
-def test_pick_outside_all_rows_takes_the_nearest():
-    bounded = (Row(1, since="0.12.0", until="0.14.0"), Row(2, since="0.14.0", until="0.20.0"))
-    assert pick(bounded, "0.11.0").value == 1
-    assert pick(bounded, "0.32.0").value == 2
-
-
-def test_a_row_that_never_holds_cannot_be_built():
-    with pytest.raises(ValueError, match="holds for no version"):
-        Row(1, since="0.20.0", until="0.20.0")
-
-
 @pytest.mark.parametrize(
     ("text", "release", "noted"),
     [
@@ -91,8 +66,3 @@ def test_any_text_is_a_version_or_a_command_error(text):
     except CommandError:
         return
     assert known in RELEASES
-
-
-def test_previous():
-    assert versions.previous("0.21.0") == "0.20.2"
-    assert versions.previous(RELEASES[0]) == ""

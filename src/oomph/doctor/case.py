@@ -12,7 +12,8 @@ from oomph.doctor.ledger import Account, account, number
 from oomph.doctor.stages import Death, chosen_run, death
 from oomph.errors import OomphError
 from oomph.facts.gpus import rows
-from oomph.facts.vllm.versions import in_range
+from oomph.facts.vllm.facts import Facts, at
+from oomph.facts.vllm.versions import NEWEST, in_range
 from oomph.ir.hardware import Device
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
@@ -77,6 +78,14 @@ class Case(Struct, frozen=True):
     @property
     def version(self) -> str:
         return self.rebuilt.version
+
+    @property
+    def facts(self) -> Facts:
+        """Of the release that the log names; of the newest where it names none."""
+        try:
+            return at(self.version or NEWEST)
+        except OomphError:
+            return at(NEWEST)
 
     def within(self, since: str = "", until: str = "") -> bool | None:
         """The release is in this range; None when it is not known."""
@@ -161,11 +170,11 @@ class Case(Struct, frozen=True):
 
     @property
     def util(self) -> float:
-        """Given, or the release's default: 0.92 since 0.20.0 (config/cache.py)."""
+        """As the log or the command says, or the release's default."""
         value = self.account.util or self.flag("gpu_memory_utilization")
         if isinstance(value, (int, float)) and not isinstance(value, bool) and value:
             return float(value)
-        return 0.9 if self.within("", "0.20.0") else 0.92
+        return self.facts.limits.utilization
 
 
 def build(lines: Sequence[Line], observations: Sequence[Observation], gpus: tuple[Device, ...] = ()) -> Case:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from oomph.doctor.tracebacks import frame_stage
 from oomph.facts.loglines import compiled
+from oomph.facts.vllm.facts import at
+from oomph.facts.vllm.versions import NEWEST, RELEASES
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
 from oomph.logs.release import positions
@@ -27,12 +29,12 @@ _DOING: tuple[tuple[StageName, str], ...] = (
 )  # fmt: skip
 
 FULL = 0.965  # of a card, allocated by PyTorch: above every budget people set, so no KV cache was ever sized
-BUDGET = 0.93  # vLLM's defaults are 0.90 and 0.92
+BUDGET = round(at(NEWEST).limits.utilization + 0.01, 2)  # above every default of gpu_memory_utilization
 UNUSED = 0.003  # of a card, cached and unused: less than that only while parameters are created, one after the other
 # of a card in private pools: more than graphs take, so the pools are sleep mode's (device_allocator/cumem.py), where
 # the weights and the KV cache live from the start
 SLEEPERS = 0.2
-DEFAULT = 0.9  # gpu_memory_utilization, of the releases whose logs are mostly pasted so
+DEFAULT = at(RELEASES[0]).limits.utilization  # of the old releases, whose logs are mostly pasted so
 FILLED = 0.85  # of the budget, at least, what PyTorch holds once there is a KV cache: the rest is context and NCCL
 WEIGHTS = 0.3  # of a card: with less than that it is another process than the engine
 

@@ -20,7 +20,9 @@ from oomph.doctor.meanings import ORDER
 from oomph.doctor.rebuild import deployment_of
 from oomph.doctor.rule import Remedy, Tier
 from oomph.errors import OomphError
+from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.outside import context_bytes
+from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
 from oomph.units import GIB, gib
@@ -264,7 +266,7 @@ def with_utilization(case: Case, remedy: Remedy, deployment: Deployment, short: 
     outside = deployment.given.get("context", context_bytes(gpu.sm_count)) + gpu.used_bytes
     most = min(0.95, floor2((gpu.total_bytes - outside - 0.3 * GIB) / gpu.total_bytes))
     now = float(remedy.flags.get("gpu_memory_utilization", case.util))
-    value = min(most, max(0.92, floor2(now + (short + GIB) / gpu.total_bytes)))  # 0.92: the default since 0.20
+    value = min(most, max(at(NEWEST).limits.utilization, floor2(now + (short + GIB) / gpu.total_bytes)))
     if value <= now + 0.01 or "gpu_memory_utilization" in remedy.flags:
         return None
     flags = {**remedy.flags, "gpu_memory_utilization": value}

@@ -16,8 +16,8 @@ from msgspec import Struct
 from oomph.commands.shown import short, shown
 from oomph.engines.vllm.values import LIST_KINDS, Refused, check_keys, human_int, json_value, parse_words, refuse
 from oomph.errors import CommandError
-from oomph.facts.vllm.flags import DASH_O, JSON_NUMBERS, Flag, Status, by_name, flag_status, negated
-from oomph.facts.vllm.versions import pick
+from oomph.facts.vllm.facts import at
+from oomph.facts.vllm.flags import Flag, Status, by_name, flag_status, negated
 
 _NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
 _UNSET = re.compile(r"\$\{?\w+\}?|\$\(.*\)|`.*`|<.*>|\{\{.*\}\}", re.DOTALL)  # a variable, a placeholder
@@ -161,7 +161,7 @@ def _resolve(word: str, version: str) -> tuple[str, str | None]:
 
 def _spelled(words: Sequence[str], version: str) -> list[str]:
     """Underscores to dashes up to the first dot or '='; -O3 to what it means in this release."""
-    meaning = pick(DASH_O, version).value
+    meaning = at(version).command_line.dash_o
     out: list[str] = []
     for index, word in enumerate(words):
         if word.startswith("--"):
@@ -216,7 +216,7 @@ def _dotted_value(text: str, version: str) -> Any:
         return json_value(text, version, human=False)
     except Refused:
         pass
-    if pick(JSON_NUMBERS, version).value == "human":
+    if at(version).command_line.json_numbers_are_human:
         try:
             return human_int(text)
         except Refused:

@@ -14,8 +14,9 @@ from oomph.engines.vllm import arguments
 from oomph.engines.vllm.values import refuse, render
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.vllm import environment as variables
-from oomph.facts.vllm.flags import MODEL_FLAG, YAML_FALSE, YAML_MAPPING, by_field, by_name, idle, negated, spelled
-from oomph.facts.vllm.versions import RELEASES, pick
+from oomph.facts.vllm import facts
+from oomph.facts.vllm.flags import by_field, by_name, idle, negated, spelled
+from oomph.facts.vllm.versions import RELEASES
 from oomph.facts.vllm.versions import parse as order
 from oomph.ir.deployment import Deployment, Engine
 
@@ -125,7 +126,7 @@ def _model_flag(words: list[str], serve: bool, version: str) -> tuple[str | None
     at = next((i for i, word in enumerate(words) if word == "--model" or word.startswith("--model=")), None)
     if not serve or at is None:
         return None, words
-    if pick(MODEL_FLAG, version).value == "refused" and words[at] == "--model":
+    if words[at] == "--model" and not facts.at(version).command_line.moves_model_flag:
         raise CommandError(
             "With `vllm serve`, you should provide the model as a positional argument or in a config file instead of "
             f"via the `--model` option (vLLM {version} stops here)."
@@ -218,14 +219,14 @@ def config_words(config: dict[Any, Any], path: str, version: str) -> tuple[list[
             no = negated(spelled(name))
             if no not in by_name(version):
                 continue
-            if pick(YAML_FALSE, version).value == "negated":
+            if facts.at(version).command_line.negates_yaml_false:
                 out.append(no)
             else:
                 dropped.append(key)
         elif isinstance(value, list):
             out += [name, *map(str, value)] if value else []
         elif isinstance(value, dict):
-            as_json = pick(YAML_MAPPING, version).value == "json"
+            as_json = facts.at(version).command_line.yaml_mapping_is_json
             try:
                 out += [name, json.dumps(value) if as_json else str(value)]
             except (TypeError, ValueError, RecursionError):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from oomph.commands.call import image_tag
 from oomph.engines.registry import engine_named
 from oomph.errors import CommandError
-from oomph.facts.vllm.flags import ENTRY_POINT
-from oomph.facts.vllm.versions import NEWEST, nearest, pick
+from oomph.facts.vllm.facts import at
+from oomph.facts.vllm.versions import NEWEST, nearest
 
 
 def entry_point(image: str) -> str:
@@ -18,7 +18,7 @@ def entry_point(image: str) -> str:
         release = nearest(tag)[0] if tag else NEWEST
     except CommandError:
         release = NEWEST
-    return pick(ENTRY_POINT, release).value
+    return " ".join(at(release).command_line.entry_point)
 
 
 def notes(image: str, words: Sequence[str]) -> list[str]:

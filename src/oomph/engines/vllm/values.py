@@ -11,9 +11,10 @@ from typing import Any
 from oomph.commands.shown import short
 from oomph.errors import CommandError
 from oomph.facts.vllm.config_keys import KEYS, keys, refuses
+from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flag_rows import words
-from oomph.facts.vllm.flags import JSON_NUMBERS, Flag, negated
-from oomph.facts.vllm.versions import in_range, pick
+from oomph.facts.vllm.flags import Flag, negated
+from oomph.facts.vllm.versions import in_range
 
 LIST_KINDS = ("list[int]", "list[float]", "list[str]")
 _SUFFIX = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -95,7 +96,7 @@ def json_value(text: str, version: str, *, human: bool = True) -> Any:
     """JSON with, from 0.20 on, numbers such as 80m outside of strings."""
     if len(text) > _LONGEST:
         raise Refused(f"{len(text)} characters of JSON are more than any argument needs")
-    if human and pick(JSON_NUMBERS, version).value == "human":
+    if human and at(version).command_line.json_numbers_are_human:
         text = _expand(text)
     try:
         value = json.loads(text, parse_constant=_no_constant, parse_float=_float)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from oomph.errors import CommandError
-from oomph.facts.vllm.versions import Range, parse, select
+from oomph.facts.vllm.versions import Range, parse
 from oomph.units import MIB
 
 Kind = Literal["bool", "maybe_bool", "int", "str", "ints"]
@@ -96,7 +96,7 @@ def value(name: str, environment: Mapping[str, str], version: str) -> Any:
 def check(environment: Mapping[str, str], version: str) -> tuple[str, ...]:
     """Raise on a value that the release refuses; the notes name what it no longer or does not yet read."""
     notes = []
-    here = {row.name: row for row in select(ROWS, version)}
+    here = {row.name: row for row in ROWS if row.holds(version)}
     for name, text in environment.items():
         if name in here:
             _parsed(here[name], text)

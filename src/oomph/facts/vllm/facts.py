@@ -9,6 +9,7 @@ from oomph.facts.changes import group
 from oomph.facts.vllm.activation import Profile
 from oomph.facts.vllm.attention import AttentionFacts
 from oomph.facts.vllm.caches import BackendChoice, Blocks, CacheDtypes, DeepseekV4, LayerCaches, States
+from oomph.facts.vllm.command_line import CommandLine
 from oomph.facts.vllm.create_weights import Creation
 from oomph.facts.vllm.host import Queues
 from oomph.facts.vllm.kernels import LinearKernels
@@ -30,6 +31,7 @@ from oomph.facts.vllm.weights import WeightFacts
 
 
 class Facts(changes.Facts):
+    command_line = group(CommandLine)
     limits = group(Limits)
     capture = group(Capture)
     async_scheduling = group(AsyncScheduling)

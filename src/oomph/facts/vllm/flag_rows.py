@@ -16,7 +16,11 @@ import re
 from functools import lru_cache
 from typing import Any, Literal
 
-from oomph.facts.vllm.versions import Range, in_range
+from msgspec.structs import replace
+
+from oomph.facts.changes import Dated
+from oomph.facts.vllm.running import Limits
+from oomph.facts.vllm.versions import Range, in_range, parse
 
 Kind = Literal[
     "int", "float", "str", "bool", "store_true", "human", "human_auto", "json", "json_or_str",
@@ -41,11 +45,15 @@ class Flag(Range, frozen=True):
     field: str  # the name in EngineArgs
     names: str  # every spelling, the long one first
     kind: Kind
-    default: Any = None  # None: none, or made by a factory
+    default: Any = None  # None: none, or made by a factory; one that the planner needs too is a fact that changes
     choices: str = ""  # "" = any value
     bounds: str = ""  # pydantic's: "gt=0,le=1"
     nullable: bool = False  # "None" and "" mean None
     group: Literal["engine", "frontend"] = "engine"
+
+    def at(self, version: str) -> Flag:
+        """The row with the default of one release."""
+        return replace(self, default=self.default.at(parse(version))) if isinstance(self.default, Dated) else self
 
     def spelled(self, version: str) -> tuple[str, ...]:
         return tuple(word for word, since, until in words(self.names) if in_range(version, since, until))
@@ -260,10 +268,8 @@ ROWS: tuple[Flag, ...] = (
     Flag("gdn_prefill_backend", "--gdn-prefill-backend", "str",
          choices="aiter_flydsl>=0.32.0 cutedsl>=0.22.0 flashinfer triton", since="0.18.0"),
     Flag("generation_config", "--generation-config", "str", default="auto"),
-    Flag("gpu_memory_utilization", "--gpu-memory-utilization", "float", default=0.9, bounds="gt=0,le=1",
-         until="0.20.0"),
     Flag("gpu_memory_utilization", "--gpu-memory-utilization --device-memory-utilization>=0.31.0", "float",
-         default=0.92, bounds="gt=0,le=1", since="0.20.0"),
+         default=Limits.utilization, bounds="gt=0,le=1"),
     Flag("grpc", "--grpc", "store_true", default=False, group="frontend", since="0.20.0"),
     Flag("grpc_port", "--grpc-port", "int", nullable=True, group="frontend", since="0.32.0"),
     Flag("guided_decoding_backend", "--guided-decoding-backend", "str", until="0.12.0"),

@@ -87,36 +87,9 @@ IDLE: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
-class Reading(Range, frozen=True):
-    """How a release reads a command line where it is not plain argparse."""
-
-    value: str
-
-
-# -O3: compilation_config.level, .mode, or a flag of its own (utils/__init__.py, utils/argparse_utils.py: parse_args)
-DASH_O = (
-    Reading("level", until="0.11.1"),
-    Reading("mode", since="0.11.1", until="0.12.0"),
-    Reading("optimization_level", since="0.12.0"),
-)
-# what the image vllm/vllm-openai starts (docker/Dockerfile)
-ENTRY_POINT = (
-    Reading("python3 -m vllm.entrypoints.openai.api_server", until="0.11.1"),
-    Reading("vllm serve", since="0.11.1"),
-)
-# `vllm serve --model X`: refused, then moved to the front with a warning
-MODEL_FLAG = (Reading("refused", until="0.11.1"), Reading("moved", since="0.11.1"))
-# `key: false` in a --config file: dropped, then read as --no-key
-YAML_FALSE = (Reading("dropped", until="0.28.0"), Reading("negated", since="0.28.0"))
-# a mapping in a --config file: its Python text, then JSON
-YAML_MAPPING = (Reading("text", until="0.16.0"), Reading("json", since="0.16.0"))
-# 80m and 1G inside JSON and after --flag.key
-JSON_NUMBERS = (Reading("plain", until="0.20.0"), Reading("human", since="0.20.0"))
-
-
 @lru_cache(maxsize=64)
 def by_field(version: str) -> Mapping[str, Flag]:
-    return {row.field: row for row in ROWS if row.holds(version)}
+    return {row.field: row.at(version) for row in ROWS if row.holds(version)}
 
 
 @lru_cache(maxsize=64)

@@ -1,19 +1,12 @@
-"""vLLM's releases in order, and how a fact's row says in which of them it holds.
-
-A row holds for `since <= version < until`: `since` is the first release that has the fact, `until` the first that no
-longer has it ("" = open on that side). `Range` is the base of every row; `pick` finds the row in force.
-"""
+"""vLLM's releases in order, and how strangers write them. What a release does is in facts.py."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TypeVar
-
-from msgspec import Struct
 
 from oomph.errors import CommandError
+from oomph.facts.changes import Release, Span
 
 RELEASES = (
     "0.8.5", "0.8.5.post1", "0.9.0", "0.9.0.1", "0.9.1", "0.9.2", "0.10.0", "0.10.1", "0.10.1.1", "0.10.2",
@@ -25,8 +18,6 @@ RELEASES = (
 NEWEST = RELEASES[-1]
 OLDEST_FLAGS = "0.11.0"  # the first release whose every flag was read; older ones get its rows and a note
 
-Version = tuple[int, int, int, int]
-
 _VERSION = re.compile(
     r"[vV]?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?(?:\.(?:post)?(\d{1,6}))?"  # 0.21.0, v0.10.1.1, 0.8.5.post1
     r"(?P<pre>[.-]?(?:a|b|rc|alpha|beta)\.?\d*)?(?P<dev>\.dev\d*)?(?P<local>[+-][0-9A-Za-z._+-]*)?",
@@ -35,7 +26,7 @@ _VERSION = re.compile(
 
 
 @lru_cache(maxsize=512)
-def parse(text: str) -> Version:
+def parse(text: str) -> Release:
     """'0.21.0' -> (0, 21, 0, 0). The fourth number is a post or hot-fix release; rc, dev and +cu129 are dropped."""
     match = _VERSION.fullmatch(text.strip())
     if match is None:
@@ -47,46 +38,17 @@ def parse(text: str) -> Version:
 _PARSED = tuple(parse(release) for release in RELEASES)
 
 
-class Range(Struct, frozen=True, kw_only=True):
-    """The releases for which a row holds: since <= version < until; "" = open."""
-
-    since: str = ""
-    until: str = ""
-
-    def __post_init__(self) -> None:
-        if self.since and self.until and parse(self.since) >= parse(self.until):
-            raise ValueError(f"a row since {self.since} until {self.until} holds for no version")
+class Range(Span, frozen=True, kw_only=True):
+    """A row of the tables that read commands, logs and variables: since <= version < until; "" = open."""
 
     def holds(self, version: str) -> bool:
-        return in_range(version, self.since, self.until)
-
-
-R = TypeVar("R", bound=Range)
+        return self.has(parse(version))
 
 
 def in_range(version: str, since: str = "", until: str = "") -> bool:
     """since <= version < until; an empty bound is open."""
     at = parse(version)
     return (not since or parse(since) <= at) and (not until or at < parse(until))
-
-
-def select(rows: Iterable[R], version: str) -> tuple[R, ...]:
-    """All rows that hold for `version`, in their order."""
-    return tuple(row for row in rows if row.holds(version))
-
-
-def pick(rows: Sequence[R], version: str) -> R:
-    """The first row that holds for `version`; outside of all rows, the nearest one (oldest or newest)."""
-    for row in rows:
-        if row.holds(version):
-            return row
-    if not rows:
-        raise LookupError(f"no row for vLLM {version}")
-    at = parse(version)
-    begun = [row for row in rows if not row.since or parse(row.since) <= at]
-    if begun:
-        return max(begun, key=lambda row: parse(row.since) if row.since else (0, 0, 0, 0))
-    return min(rows, key=lambda row: parse(row.since))
 
 
 def nearest(text: str) -> tuple[str, str]:
@@ -112,9 +74,3 @@ def nearest(text: str) -> tuple[str, str]:
     if at < parse(OLDEST_FLAGS):
         return known, f"vLLM {known} is older than {OLDEST_FLAGS}: its flags are read as those of {OLDEST_FLAGS}"
     return known, ""
-
-
-def previous(release: str) -> str:
-    """The release before a known one ("" before the first)."""
-    index = RELEASES.index(release)
-    return RELEASES[index - 1] if index else ""
