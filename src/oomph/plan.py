@@ -34,8 +34,12 @@ def plan(
     given: Mapping[str, int | str] | None = None,
     compile_cache: str = "",
     model: Model | None = None,
+    margin: int | str = 0,
 ) -> Plan:
-    """`gpu`: as --gpu takes it, or the JSON form; None = the live GPUs, or those the deployment has."""
+    """`gpu`: as --gpu takes it, or the JSON form; None = the live GPUs, or those the deployment has.
+
+    `margin` is room that must be left at every stage, whatever the intervals: bytes, "1GiB", or "5%" of the card.
+    """
     deployment = command if isinstance(command, Deployment) else parse(command, engine)
     if gpu is not None or not deployment.gpus:
         deployment = with_gpus(deployment, gpu)
@@ -45,7 +49,19 @@ def plan(
         if compile_cache not in ("cold", "warm"):
             raise CommandError(f"compile cache {compile_cache!r}: it is cold or warm")
         deployment = replace(deployment, compile_cache=compile_cache)
-    return run(deployment, model)
+    return with_margin(run(deployment, model), margin) if margin else run(deployment, model)
+
+
+def with_margin(plan: Plan, margin: int | str) -> Plan:
+    """The plan judged with so much room to be left."""
+    rank = next((r for r in plan.ranks if r.rank == plan.verdict.rank), None)
+    if isinstance(margin, int):
+        room = margin
+    elif (percent := re.fullmatch(r"\s*(\d{1,2}(?:\.\d+)?)\s*%\s*", margin)) is not None:
+        room = round(float(percent[1]) / 100 * (rank.total_bytes if rank is not None else 0))
+    else:
+        room = parse_size(margin, what="--margin")
+    return replace(plan, verdict=replace(plan.verdict, asked_bytes=room))
 
 
 def run(deployment: Deployment, model: Model | None = None) -> Plan:

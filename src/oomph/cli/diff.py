@@ -50,7 +50,7 @@ def command(
 
     from msgspec.structs import replace
 
-    from oomph.cli.words import deployment
+    from oomph.cli.words import deployment, exit_code
     from oomph.diff import carried, diff
     from oomph.plan import parse, with_gpus
 
@@ -76,7 +76,7 @@ def command(
         from oomph.report.diff_text import print_diff
 
         print_diff(made)
-    return 0 if made.after.fits else 1
+    return exit_code(made.after.verdict)
 
 
 def _with(first: Deployment, more: list[str]) -> Deployment:

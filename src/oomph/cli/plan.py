@@ -18,13 +18,15 @@ from oomph.errors import CommandError
 @click.option(
     "--compile-cache", type=click.Choice(["cold", "warm"]), help="Is torch.compile's cache empty? Default cold."
 )
+@click.option("--margin", metavar="SIZE|PERCENT", default="", help="Room to be left at every stage: 1GiB, 5%.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--html", "html", metavar="FILE", help="Write one self-contained page.")
 @click.option("--all", "show_all", is_flag=True, help="The whole ledger: stages, parts, the basis of each term.")
 @click.option("--batch", metavar="FILE", help="Plan one JSON object a line (- for standard input); one plan a line.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
 def command(
-    gpu: str | None, engine: str, given: tuple[str, ...], compile_cache: str | None, as_json: bool, html: str | None,
+    gpu: str | None, engine: str, given: tuple[str, ...], compile_cache: str | None, margin: str, as_json: bool,
+    html: str | None,
     show_all: bool, batch: str | None, words: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Will it fit? Takes the command you were about to run.
@@ -42,12 +44,14 @@ def command(
         return run_batch(batch)
     if not words:
         raise CommandError("no command to plan", hint="oomph plan --gpu H100 -- vllm serve MODEL")
-    from oomph.cli.words import deployment, late_gpu
+    from oomph.cli.words import deployment, exit_code, late_gpu
 
     gpu, words = late_gpu(gpu, words)
     from oomph.plan import plan
 
-    made = plan(deployment(words, engine), gpu=gpu, given=_given(given), compile_cache=compile_cache or "")
+    made = plan(
+        deployment(words, engine), gpu=gpu, given=_given(given), compile_cache=compile_cache or "", margin=margin
+    )
     if as_json:
         import msgspec
 
@@ -62,7 +66,7 @@ def command(
         from oomph.report.html import write_html
 
         write_html(made, html)
-    return 0 if made.fits else 1
+    return exit_code(made.verdict)
 
 
 def _given(pairs: tuple[str, ...]) -> dict[str, int | str]:

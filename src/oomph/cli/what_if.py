@@ -20,7 +20,7 @@ def command(gpu: str | None, engine: str, as_json: bool, words: tuple[str, ...])
     """
     if not words:
         raise CommandError("no command to look at", hint="oomph what-if --gpu H100 -- vllm serve MODEL")
-    from oomph.cli.words import deployment, late_gpu
+    from oomph.cli.words import deployment, exit_code, late_gpu
     from oomph.plan import load, plan, run
     from oomph.search.what_if import what_if
 
@@ -39,4 +39,4 @@ def command(gpu: str | None, engine: str, as_json: bool, words: tuple[str, ...])
         from oomph.report.what_if_text import print_what_if
 
         print_what_if(found)
-    return 0 if made.fits else 1
+    return exit_code(made.verdict)

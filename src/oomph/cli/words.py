@@ -11,6 +11,7 @@ from oomph.errors import CommandError
 
 if TYPE_CHECKING:
     from oomph.ir.deployment import Deployment
+    from oomph.ir.timeline import Verdict
 
 _LIMIT = 1 << 20
 
@@ -20,6 +21,11 @@ def deployment(words: Sequence[str], engine: str = "") -> Deployment:
     from oomph.commands import parse_command
 
     return parse_command(given(words), engine=engine or None, outside=os.environ)
+
+
+def exit_code(verdict: Verdict) -> int:
+    """0 it fits, 1 it does not, 4 it is too close to call or at risk after the start."""
+    return {"fits": 0, "fails": 1, "close": 4, "at_risk": 4}[verdict.outcome]
 
 
 def late_gpu(gpu: str | None, words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:

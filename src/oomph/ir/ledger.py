@@ -11,6 +11,22 @@ from msgspec import Struct
 Basis = Literal["exact", "formula", "measured", "assumed", "given"]
 
 
+# What people call the terms, in every report.
+TERM_WORDS = {
+    "weights": "weights",
+    "load_peak": "peak while loading",
+    "context": "CUDA context",
+    "runner": "model runner's buffers",
+    "activation_peak": "activation peak",
+    "non_torch": "memory outside PyTorch",
+    "cudagraph": "CUDA graph memory",
+    "available_kv": "memory for the KV cache",
+    "kv_cache": "KV cache",
+    "state": "recurrent state",
+    "compute": "compute buffer",
+}
+
+
 class Term(Struct, frozen=True):
     name: str
     bytes: int

@@ -13,6 +13,22 @@ StageName = Literal[
 STAGES: tuple[StageName, ...] = StageName.__args__  # type: ignore[attr-defined]
 
 
+# What people call the stages, in every report: (the stage as a thing, when something happens in it).
+STAGE_WORDS: dict[StageName, tuple[str, str]] = {
+    "startup_free_memory": ("the free-memory check", "at the free-memory check, before anything is loaded"),
+    "weights_load": ("loading the weights", "while loading the weights"),
+    "profile_run": ("the profiling run", "in the profiling run"),
+    "cudagraph_profile": ("CUDA graph profiling", "while profiling CUDA graphs, before the KV cache exists"),
+    "kv_check": ("the KV cache check", "at the KV cache check"),
+    "kv_alloc": ("allocating the KV cache", "while allocating the KV cache"),
+    "cudagraph_capture": ("CUDA graph capture", "while capturing CUDA graphs"),
+    "sampler_warmup": ("warm-up", "while warming up"),
+    "runtime_request": ("serving", "while serving"),
+    "host_ram": ("host memory", "because the host runs out of memory"),
+    "other": ("the settings check", "before any memory is touched"),
+}
+
+
 class Stage(Struct, frozen=True):
     name: StageName
     resident_bytes: int  # on the device when the stage is over, others and context included
@@ -22,14 +38,39 @@ class Stage(Struct, frozen=True):
     note: str = ""
 
 
+Outcome = Literal["fits", "at_risk", "close", "fails"]
+
+
+class Margin(Struct, frozen=True):
+    """Bytes of room at the stage that decides; negative: short of so many."""
+
+    low: int
+    expected: int
+    high: int
+
+
 class Verdict(Struct, frozen=True):
-    fits: bool
+    """What a start will do. `ir/gate.py` makes it from the comparisons that the engine makes."""
+
+    fits: bool  # the expected case
     stage: StageName | None = None  # where it dies
     short_bytes: int = 0
     message: str = ""  # what the engine would print
     rank: int = 0
-    sure: bool = True  # False: the intervals reach across the limit
-    first_to_break: str = ""  # a fitting plan's tightest point
+    sure: bool = True  # False: the interval reaches across the limit, and nobody can call it
+    first_to_break: str = ""  # the stage with the least room
+    margin: Margin | None = None  # None: the engine refuses, whatever the memory
+    deciding_term: str = ""  # the term whose interval is the widest at the stage that decides
+    risk: str = ""  # a start that succeeds, and what breaks it afterwards
+    asked_bytes: int = 0  # the room that the user wants to be left (--margin)
+
+    @property
+    def outcome(self) -> Outcome:
+        if not self.sure or (self.fits and self.margin is not None and self.margin.low < self.asked_bytes):
+            return "close"
+        if not self.fits:
+            return "fails"
+        return "at_risk" if self.risk else "fits"
 
 
 class Timeline(Struct, frozen=True):

@@ -12,9 +12,8 @@ from oomph.report.bars import bars
 from oomph.report.ledger_text import ledger
 from oomph.report.terminal import Style, clean, columns, folded, title
 from oomph.report.text import gpus_line, notes
+from oomph.report.verdict_text import headline
 from oomph.units import MIB, gib, human
-
-_FAILS = {"weights_load": "while loading the weights", "kv_alloc": "while creating the context"}
 
 
 def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0) -> str:
@@ -33,28 +32,19 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
 
 
 def verdict(plan: Plan, style: Style) -> str:
-    v, r = plan.verdict, plan.resolved
-    if not v.fits:
-        if v.stage == "other":
-            return style.bad("WILL NOT START") + f"   {v.message}"
-        close = "" if v.sure else " (close: the assumed terms could save it)"
-        where = _FAILS.get(v.stage or "", "")
-        return (
-            style.bad("WILL NOT START") + f"   out of memory {where} on GPU {v.rank}: {gib(v.short_bytes)} short{close}"
-        )
+    r = plan.resolved
+    if plan.verdict.stage == "other" or not plan.fits or plan.verdict.outcome == "close":
+        return headline(plan, style, runs="", title="llama.cpp")
     on_cpu = r["layers"] - r["offloaded"]
     slots = f"{r['n_seq_max']} slots" if r["n_seq_max"] > 1 else "1 slot"
     context = f"{slots} {'sharing' if r['kv_unified'] and r['n_seq_max'] > 1 else 'of'} {r['n_ctx_seq']:,} tokens"
-    close = "" if v.sure else ", but close: the assumed terms could tip it"
     if on_cpu:
-        return style.paint("RUNS, SLOWLY", "1;33") + f"   {on_cpu} of {r['layers']} layers on the CPU; {context}{close}"
+        return style.paint("RUNS, SLOWLY", "1;33") + f"   {on_cpu} of {r['layers']} layers on the CPU; {context}"
     if r["host"]["parts"].get("experts"):
-        return (
-            style.paint("RUNS, SLOWER", "1;33")
-            + f"   {gib(r['host']['parts']['experts'])} of experts on the CPU; {context}{close}"
-        )
+        experts = gib(r["host"]["parts"]["experts"])
+        return style.paint("RUNS, SLOWER", "1;33") + f"   {experts} of experts on the CPU; {context}"
     where = "the GPUs" if len(plan.ranks) > 1 else "the GPU"
-    return style.good("FITS") + f"   all {r['layers']} layers on {where}; {context}{close}"
+    return headline(plan, style, runs=f"all {r['layers']} layers on {where}; {context}", title="llama.cpp")
 
 
 def _what(plan: Plan, style: Style) -> list[str]:

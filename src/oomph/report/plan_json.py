@@ -6,26 +6,33 @@ from typing import Any
 
 from oomph.ir.ledger import Term
 from oomph.ir.plan import Plan, RankPlan
+from oomph.ir.timeline import Verdict
 
 SCHEMA = 1
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    v = plan.verdict
     engine = plan.deployment.engine
     return {
         "schema": SCHEMA,
         "engine": {"name": engine.name, "version": engine.version, "version_from": engine.version_from},
         "model": plan.model,
-        "verdict": {
-            "fits": v.fits, "stage": v.stage, "short_bytes": v.short_bytes, "message": v.message, "rank": v.rank,
-            "sure": v.sure, "first_to_break": v.first_to_break,
-        },
+        "verdict": _verdict(plan.verdict),
         "ranks": [_rank(r) for r in plan.ranks],
         "kv": _kv(plan),
         "resolved": plan.resolved,
         "assumptions": list(plan.assumptions),
         "warnings": list(plan.warnings),
+    }  # fmt: skip
+
+
+def _verdict(v: Verdict) -> dict[str, Any]:
+    margin = v.margin
+    return {
+        "outcome": v.outcome, "fits": v.fits, "stage": v.stage, "short_bytes": v.short_bytes, "message": v.message,
+        "rank": v.rank, "sure": v.outcome in ("fits", "fails"), "first_to_break": v.first_to_break, "risk": v.risk,
+        "margin_bytes": {"low": margin.low, "expected": margin.expected, "high": margin.high} if margin else None,
+        "deciding_term": v.deciding_term, "asked_margin_bytes": v.asked_bytes,
     }  # fmt: skip
 
 

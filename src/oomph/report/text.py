@@ -10,25 +10,13 @@ from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term
 from oomph.ir.plan import Plan
 from oomph.report.advice_text import advice, role
-from oomph.report.bars import alike, bars
+from oomph.report.bars import bars
 from oomph.report.ledger_text import ledger
 from oomph.report.terminal import INDENT, Style, clean, columns, folded, title
+from oomph.report.verdict_text import headline, settling_words
 from oomph.units import gib, human
 
 __all__ = ["Style", "folded", "gpus_line", "print_plan", "render", "verdict_line"]
-
-STAGES = {
-    "startup_free_memory": "at the first check",
-    "weights_load": "while loading the weights",
-    "profile_run": "in the profiling run",
-    "cudagraph_profile": "while profiling CUDA graphs, before the KV cache exists",
-    "kv_check": "at the KV cache check",
-    "kv_alloc": "while allocating the KV cache",
-    "cudagraph_capture": "while capturing CUDA graphs",
-    "sampler_warmup": "while warming up the sampler",
-    "other": "before any memory is touched",
-}
-
 
 # kinds of cache as people call them
 KINDS = {"full": "full attention", "mla": "MLA", "mamba": "recurrent", "cross": "cross attention"}
@@ -48,6 +36,8 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
     lines = ["", *title([style.bold(clean(plan.model)), engine_line(plan), gpus_line(plan.deployment.gpus)], width), ""]
     lines += [f"  {verdict_line(plan, style)}", "", *bars(plan, style, width)]
     lines += ["", *_figures(plan, style)] if plan.ranks else []
+    if settling := settling_words(plan.verdict):
+        lines.append(f"  {style.bold('Unsure')}   {settling}")
     lines += advice(plan, style, width)
     if everything:
         lines += ledger(plan, style, width)
@@ -75,22 +65,16 @@ def gpus_line(gpus: tuple[Device, ...]) -> str:
 
 
 def verdict_line(plan: Plan, style: Style) -> str:
-    v = plan.verdict
-    if v.fits:
-        sure = "" if v.sure else ", but close: the assumed terms could tip it"
-        return style.good("FITS") + f"   {_users(plan)}{sure}"
-    where = STAGES.get(v.stage or "other", "")
-    if v.stage == "weights_load":
-        note = next((s.note for s in plan.ranks[v.rank].stages if s.name == v.stage), "")
-        where += note.replace("dies at", ", at")
-    if v.stage == "other":
-        return style.bad("WILL NOT START") + f"   vLLM refuses {where}: {clean(' '.join(v.message.split()))}"
-    if v.stage == "startup_free_memory":
-        short = f"too little memory is free at the start: {gib(v.short_bytes)} short"
-        return style.bad("WILL NOT START") + "   " + short + (f" on GPU {v.rank}" if len(alike(plan)) > 1 else "")
-    short = f": {gib(v.short_bytes)} short" + (" on each GPU" if len(plan.ranks) > 1 else "")
-    sure = "" if v.sure else " (close: the assumed terms could save it)"
-    return style.bad("WILL NOT START") + f"   out of memory {where}{short}{sure}"
+    return headline(plan, style, runs=_users(plan), detail=_failing_layer(plan), title="vLLM")
+
+
+def _failing_layer(plan: Plan) -> str:
+    """Which tensor a load that runs out of memory asks for last."""
+    verdict = plan.verdict
+    if verdict.stage != "weights_load" or not plan.ranks:
+        return ""
+    note = next((stage.note for stage in plan.ranks[verdict.rank].stages if stage.name == verdict.stage), "")
+    return note.replace("dies at", ", at")
 
 
 def _users(plan: Plan) -> str:

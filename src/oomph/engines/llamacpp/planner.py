@@ -16,11 +16,12 @@ from oomph.errors import CannotPlan, CommandError
 from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, parse_build
 from oomph.facts.llamacpp.overhead import unaccounted
 from oomph.ir.deployment import Deployment
+from oomph.ir.gate import Gate, judge, quadrature, spread, worst
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis, Term
 from oomph.ir.model import Model
 from oomph.ir.plan import KvGroup, KvSummary, Plan, RankPlan
-from oomph.ir.timeline import Stage, Verdict
+from oomph.ir.timeline import STAGES, Stage, Verdict
 from oomph.units import MIB, gib
 
 CACHE_RAM = 8192 * MIB  # --cache-ram: prompts that are kept in host memory
@@ -58,12 +59,10 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra] 
     ranks = tuple(
         _rank(i, gpu, m.devices[i], contexts[i], [e for e in extras if e.device == i]) for i, gpu in enumerate(gpus)
     )
-    worst = next((r.verdict for r in ranks if not r.verdict.fits), None)
-    unsure = any(not r.verdict.sure for r in ranks)
     return Plan(
         deployment,
         model.name,
-        worst or Verdict(True, sure=not unsure),
+        worst([r.verdict for r in ranks], STAGES) if ranks else Verdict(True),
         ranks,
         _kv(m, fitted.settings),
         _resolved(fitted, m, x, extras),
@@ -113,36 +112,33 @@ def _rank(index: int, gpu: Device, use: Use, context: tuple[int, int, int], extr
     base = gpu.used_bytes + context[1]
     weights, cache = terms["weights"].bytes, terms["kv_cache"].bytes + terms["state"].bytes
     compute = terms["compute"]
-    slack = (
-        context[0] - context[1] + compute.low - compute.bytes,
-        context[2] - context[1] + compute.high - compute.bytes,
-    )
     loaded, cached = base + weights, base + weights + cache
     end = cached + compute.bytes
+    slacks = spread(terms["context"], compute)
+    down, up = quadrature(x.up for x in slacks), quadrature(x.down for x in slacks)
     stages = (
         Stage("startup_free_memory", base, base),
         Stage("weights_load", loaded, loaded, note="model buffer"),
-        Stage("kv_alloc", end, end, end + slack[0], end + slack[1], note="KV cache, then compute buffer"),
+        Stage("kv_alloc", end, end, end - down, end + up, note="KV cache, then compute buffer"),
     )
-    verdict = _verdict(index, gpu, use, loaded, cached, end, slack)
+    verdict = judge(_gates(index, gpu, use, loaded, cached, terms))
     return RankPlan(index, gpu.name, gpu.total_bytes, gpu.used_bytes, terms, stages, verdict, weights)
 
 
-def _verdict(index: int, gpu: Device, use: Use, loaded: int, cached: int, end: int, slack: tuple[int, int]) -> Verdict:
-    total = gpu.total_bytes
+def _gates(index: int, gpu: Device, use: Use, loaded: int, cached: int, terms: dict[str, Term]) -> list[Gate]:
+    """Three allocations, one after the other, each with llama.cpp's words where it fails."""
+    total, context, compute = gpu.total_bytes, terms["context"], terms["compute"]
     device = f"{'ROCm' if gpu.vendor == 'amd' else 'CUDA'}{index}"
-    if loaded > total:
-        text = f"alloc_tensor_range: failed to allocate {device} buffer of size {use.weights}"
-        return Verdict(False, "weights_load", loaded - total, f"{text}; unable to allocate {device} buffer", index)
-    if cached > total:
-        text = f"alloc_tensor_range: failed to allocate {device} buffer of size {use.kv or use.state}"
-        text += "; failed to allocate buffer for kv cache"
-        return Verdict(False, "kv_alloc", end - total, text, index)
-    if end > total:
-        text = f"ggml_gallocr_reserve_n_impl: failed to allocate {device} buffer of size {use.compute.nbytes}"
-        text += "; graph_reserve: failed to allocate compute buffers"
-        return Verdict(False, "kv_alloc", end - total, text, index, sure=end + slack[0] > total)
-    return Verdict(True, rank=index, sure=end + slack[1] <= total)
+    failed = f"failed to allocate {device} buffer of size"
+    weights_text = f"alloc_tensor_range: {failed} {use.weights}; unable to allocate {device} buffer"
+    cache_text = f"alloc_tensor_range: {failed} {use.kv or use.state}; failed to allocate buffer for kv cache"
+    compute_text = f"ggml_gallocr_reserve_n_impl: {failed} {use.compute.nbytes}"
+    compute_text += "; graph_reserve: failed to allocate compute buffers"
+    return [
+        Gate("weights_load", total - loaded, weights_text, spread(context), index),
+        Gate("kv_alloc", total - cached, cache_text, spread(context), index),
+        Gate("kv_alloc", total - cached - compute.bytes, compute_text, spread(context, compute), index),
+    ]
 
 
 def _term(name: str, n: int, basis: Basis, parts: dict[str, int], why: str) -> Term:

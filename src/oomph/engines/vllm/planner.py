@@ -15,10 +15,11 @@ from oomph.engines.vllm.terms import Rank, given, rank_input
 from oomph.engines.vllm.timeline import RankInput, available_kv, few_states_text, requested, stages, verdict
 from oomph.facts.vllm.facts import at
 from oomph.ir.deployment import Deployment
+from oomph.ir.gate import worst
 from oomph.ir.ledger import Term
 from oomph.ir.model import Model
 from oomph.ir.plan import KvGroup, KvSummary, Plan, RankPlan
-from oomph.ir.timeline import Verdict
+from oomph.ir.timeline import STAGES, Verdict
 
 
 def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) -> Plan:
@@ -46,16 +47,16 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
     if pinned is not None and (few := few_states_text(inputs[0], cache)):
         notes = (*notes, f"with this KV memory vLLM then stops: {few}")
     plans = tuple(_rank_plan(i, r, b, cache) for i, r, b in zip(inputs, ranks, budgets, strict=True))
-    worst = _worst([p.verdict for p in plans])
+    decisive = worst([p.verdict for p in plans], STAGES)
     return Plan(
         deployment,
         model.name,
-        worst,
+        decisive,
         plans,
         _kv_summary(cache),
         summary(resolved, cache),
         _assumptions(inputs),
-        (*notes, *failure_notes(worst, model, resolved, inputs)),
+        (*notes, *failure_notes(decisive, model, resolved, inputs)),
     )
 
 
@@ -118,14 +119,6 @@ def _rank_plan(i: RankInput, rank: Rank, budget: Term, cache: KvPlan) -> RankPla
         i.created_bytes,
         requested(rank.device, i.resolved),
     )
-
-
-def _worst(verdicts: Sequence[Verdict]) -> Verdict:
-    failing = [v for v in verdicts if not v.fits]
-    if not failing:
-        return min(verdicts, key=lambda v: v.sure)
-    order = ["startup_free_memory", "weights_load", "profile_run", "cudagraph_profile", "kv_check", "kv_alloc"]
-    return min(failing, key=lambda v: (order.index(v.stage) if v.stage in order else 99, -v.short_bytes))
 
 
 def _kv_summary(cache: KvPlan) -> KvSummary:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -10,10 +11,11 @@ from oomph.engines.vllm.graphs import Graphs, throwaway_blocks
 from oomph.engines.vllm.kv_check import KvPlan
 from oomph.engines.vllm.load_peak import Point
 from oomph.engines.vllm.resolve import Resolved
+from oomph.ir.gate import Gate, Slack, judge, quadrature, released, spread
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term
-from oomph.ir.timeline import Stage, Verdict
-from oomph.units import GIB, MIB
+from oomph.ir.timeline import Stage, StageName, Verdict
+from oomph.units import GIB, MIB, gib
 
 
 class Terms(Struct, frozen=True):
@@ -54,78 +56,105 @@ def requested(device: Device, resolved: Resolved) -> int:
 
 def available_kv(r: RankInput) -> Term:
     """gpu_worker.py determine_available_memory, by the release's formula. --kv-cache-memory-bytes goes past it."""
-    t = r.terms
     if r.resolved.kv_cache_memory_bytes is not None:
         n = r.resolved.kv_cache_memory_bytes
         return Term("available_kv", n, n, n, "given", {}, "--kv-cache-memory-bytes")
     want = requested(r.device, r.resolved)
-    graphs = t.cudagraph if r.estimate_applied else Term("cudagraph", 0, 0, 0, "exact")
-    taken = [t.weights, t.activation, t.non_torch, graphs]
+    taken = _taken(r)
+    n = want - sum(x.bytes for x in taken) - r.ipc_bytes
+    slacks = spread(*taken)
+    low, high = n - quadrature(x.down for x in slacks), n + quadrature(x.up for x in slacks)
+    parts = {"requested": want, **{x.name: -x.bytes for x in taken if x.bytes}}
+    return Term("available_kv", n, low, high, "formula", parts, "requested - what profiling saw")
+
+
+def _taken(r: RankInput) -> list[Term]:
+    """What the release's formula subtracts from the budget."""
+    t = r.terms
+    taken = [t.weights, t.activation, t.non_torch]
+    if r.estimate_applied:
+        taken.append(t.cudagraph)
     if r.resolved.facts.budget.formula in ("consumed", "everything"):
         taken.append(t.runner)
     if r.resolved.facts.budget.formula == "everything":
         taken += [t.context, Term("others", *(r.device.used_bytes,) * 3, "exact")]
-    n = want - sum(x.bytes for x in taken) - r.ipc_bytes
-    low = want - sum(x.high for x in taken) - r.ipc_bytes
-    high = want - sum(x.low for x in taken) - r.ipc_bytes
-    parts = {"requested": want, **{x.name: -x.bytes for x in taken if x.bytes}}
-    return Term("available_kv", n, low, high, "formula", parts, "requested - what profiling saw")
+    return taken
 
 
 class Step(Struct, frozen=True):
     stage: Stage
     failure: str  # the engine's words if this stage's peak does not fit
     tried: int = 0
+    slacks: tuple[Slack, ...] = ()
 
 
 def stages(r: RankInput, kv: KvPlan | None) -> list[Step]:
     t, dev = r.terms, r.device
     base = dev.used_bytes + t.context.bytes
-    points: list[Step] = []
-
-    def add(name: str, resident: int, extra: int, slack: int, failure: str, note: str = "", tried: int = 0) -> None:
-        peak = resident + extra
-        stage = Stage(name, resident, peak, max(0, peak - slack), peak + slack, note)  # type: ignore[arg-type]
-        points.append(Step(stage, failure, tried))
-
-    slack = t.context.high - t.context.bytes
-    add("startup_free_memory", base, 0, slack, "")
+    steps = [_step("startup_free_memory", base, 0, spread(t.context))]
     loaded = base + t.before_load + t.runner.bytes + t.weights.bytes
     load_extra = max(0, t.load_peak.bytes - t.weights.bytes)
-    load_slack = slack + (t.load_peak.high - t.load_peak.bytes)
     tried = r.died.tried if r.died else 0
-    add("weights_load", loaded, load_extra, load_slack, r.resolved.facts.texts.load_failed, _where(r), tried)
-    act_slack = load_slack + t.activation.high - t.activation.bytes + t.non_torch.high - t.non_torch.bytes
-    profiled = loaded - t.before_load + t.non_torch.bytes + t.persistent
-    add(
-        "profile_run",
-        profiled,
-        max(0, t.activation.bytes - t.persistent),
-        act_slack,
-        _profile_text(r),
-        t.activation.why,
+    loading = spread(t.context, t.runner, t.load_peak)
+    steps.append(
+        _step("weights_load", loaded, load_extra, loading, r.resolved.facts.texts.load_failed, _where(r), tried)
     )
-    resident = profiled
-    profiled_graphs = r.graphs.largest and r.graphs_profiled
+    profiled = loaded - t.before_load + t.non_torch.bytes + t.persistent
+    working = max(0, t.activation.bytes - t.persistent)
+    profiling = spread(t.context, t.runner, t.weights, t.non_torch, t.activation)
+    steps.append(_step("profile_run", profiled, working, profiling, _profile_text(r), t.activation.why))
+    if kv is None:
+        return steps
     # --kv-cache-memory-bytes returns before graphs are profiled (gpu_worker.py:367, 0.21.0)
-    if kv is not None and profiled_graphs and r.resolved.kv_cache_memory_bytes is None:
+    if r.graphs.largest and r.graphs_profiled and r.resolved.kv_cache_memory_bytes is None:
         per_sequence = r.resolved.facts.budget.profiles_per_sequence or r.resolved.model_runner == "v2"
         blocks = throwaway_blocks(r.graphs, r.resolved.max_num_seqs, per_sequence=per_sequence)
-        cache = blocks * kv.bytes_per_block
+        extra = blocks * kv.bytes_per_block + t.cudagraph.bytes
         note = f"{blocks} throw-away KV blocks of {kv.bytes_per_block / MIB:.3f} MiB"
-        add("cudagraph_profile", profiled, cache + t.cudagraph.bytes, act_slack, "", note)
-    if kv is not None:
-        add("kv_check", profiled, 0, act_slack, "", f"one request needs {kv.need_bytes / GIB:.2f} GiB")
-    if kv is not None and kv.refusal is None:
-        pool = kv.num_blocks * max(kv.stage_bytes_per_block, default=kv.bytes_per_block)
-        resident = profiled + pool
-        add("kv_alloc", resident, 0, act_slack, "", f"{kv.num_blocks} blocks")
-        if r.graphs.largest:
-            resident += t.cudagraph.bytes
-            add("cudagraph_capture", resident, 0, act_slack + t.cudagraph.high - t.cudagraph.bytes, "")
-        if r.resolved.model_runner != "v2":
-            add("sampler_warmup", resident + t.sampler, 0, act_slack, _sampler_text(r))
-    return points
+        graphs = spread(t.context, t.runner, t.weights, t.non_torch, t.cudagraph)
+        steps.append(_step("cudagraph_profile", profiled, extra, graphs, "", note))
+    note = f"one request needs {kv.need_bytes / GIB:.2f} GiB"
+    steps.append(_step("kv_check", profiled, 0, profiling, "", note))
+    return steps if kv.refusal is not None else steps + _allocated(r, kv, profiled)
+
+
+def _allocated(r: RankInput, kv: KvPlan, profiled: int) -> list[Step]:
+    """From the KV cache to the first request."""
+    t = r.terms
+    slacks = _slacks_beside_kv(r)
+    resident = profiled + kv.num_blocks * max(kv.stage_bytes_per_block, default=kv.bytes_per_block)
+    steps = [_step("kv_alloc", resident, 0, slacks, "", f"{kv.num_blocks} blocks")]
+    if r.graphs.largest:
+        resident += t.cudagraph.bytes
+        slacks = (*slacks, *spread(t.cudagraph))
+        steps.append(_step("cudagraph_capture", resident, 0, slacks))
+    if r.resolved.model_runner != "v2":
+        steps.append(_step("sampler_warmup", resident + t.sampler, 0, slacks, _sampler_text(r)))
+    return steps
+
+
+def _slacks_beside_kv(r: RankInput) -> tuple[Slack, ...]:
+    """What may move the memory in use once the KV cache is there.
+
+    A cache that takes what is left of the budget shrinks by whatever the other terms are larger, so that a term which
+    the budget counts does not move the sum; the working memory of profiling is free again and moves it the other way.
+    A cache of a fixed size does not give way.
+    """
+    t = r.terms
+    resident = (t.context, t.runner, t.weights, t.non_torch)
+    if r.observed or r.resolved.kv_cache_memory_bytes is not None:
+        return spread(*resident)
+    counted = {x.name for x in _taken(r)}
+    return (*spread(*(x for x in resident if x.name not in counted)), *released(t.activation))
+
+
+def _step(
+    name: StageName, resident: int, extra: int, slacks: tuple[Slack, ...], failure: str = "", note: str = "",
+    tried: int = 0,
+) -> Step:  # fmt: skip
+    peak = resident + extra
+    low, high = max(0, peak - quadrature(s.up for s in slacks)), peak + quadrature(s.down for s in slacks)
+    return Step(Stage(name, resident, peak, low, high, note), failure, tried, slacks)
 
 
 def _where(r: RankInput) -> str:
@@ -145,35 +174,53 @@ def _sampler_text(r: RankInput) -> str:
     return r.resolved.facts.texts.sampler.format(seqs=seqs) if r.resolved.facts.texts.sampler else ""
 
 
-def verdict(r: RankInput, kv: KvPlan | None, points: list[Step]) -> Verdict:
-    """The first stage that does not fit; else the tightest one."""
-    dev = r.device
-    want = requested(dev, r.resolved)
-    free = dev.total_bytes - points[0].stage.resident_bytes
-    if free < want and not r.observed:
-        return Verdict(False, "startup_free_memory", want - free, free_memory_text(r, free, want), r.index)
-    for point in points[1:]:
-        order = point.stage.name
-        if order == "kv_check":
-            break
-        over = point.stage.peak_bytes - dev.total_bytes
-        if over > 0 and not r.observed:
-            return _oom(r, point, over)
-    if kv is not None and kv.refusal is not None:
-        short = max(0, kv.need_bytes - kv.available_bytes) if kv.available_bytes > 0 else max(1, -kv.available_bytes)
-        return Verdict(False, "kv_check", short, kv.refusal.message, r.index)
-    few = few_states_text(r, kv) if kv is not None else ""
-    if kv is not None and few and not r.observed:
+def verdict(r: RankInput, kv: KvPlan | None, steps: list[Step]) -> Verdict:
+    return judge(list(_gates(r, kv, steps)))
+
+
+def _gates(r: RankInput, kv: KvPlan | None, steps: list[Step]) -> Iterator[Gate]:
+    """Every comparison that vLLM or the driver makes, in its order. What a log has shown to be passed is left out."""
+    want = requested(r.device, r.resolved)
+    free = r.device.total_bytes - steps[0].stage.resident_bytes
+    before = [s for s in steps[1:] if s.stage.name in _BEFORE_KV]
+    if not r.observed:
+        text = free_memory_text(r, free, want)
+        yield Gate("startup_free_memory", free - want, text, steps[0].slacks, r.index)
+        yield from (_memory_gate(r, step) for step in before)
+    if kv is not None:
+        yield from _kv_gates(r, kv)
+    if r.judged and (kv is None or kv.refusal is None):
+        yield from (_memory_gate(r, step) for step in steps[1:] if step.stage.name in _AFTER_KV)
+
+
+_BEFORE_KV = ("weights_load", "profile_run", "cudagraph_profile")
+_AFTER_KV = ("kv_alloc", "cudagraph_capture", "sampler_warmup")
+
+
+def _memory_gate(r: RankInput, step: Step) -> Gate:
+    text = out_of_memory_text(r, step)
+    if step.failure:
+        text = step.failure.replace("{original}", text)
+    return Gate(step.stage.name, r.device.total_bytes - step.stage.peak_bytes, text, step.slacks, r.index)
+
+
+def _kv_gates(r: RankInput, kv: KvPlan) -> Iterator[Gate]:
+    """The check for one request of max_model_len, and the one for the states of all sequences."""
+    slacks = () if r.observed or r.resolved.kv_cache_memory_bytes is not None else spread(*_taken(r))
+    fitted = kv.need_before_fit_bytes > kv.need_bytes  # --max-model-len auto asks for no more than there is
+    room = kv.available_bytes - (0 if fitted else kv.need_bytes) if kv.available_bytes > 0 else kv.available_bytes
+    if kv.refusal is None:
+        yield Gate("kv_check", max(0, room), _short_text(kv), slacks, r.index)
+    else:
+        yield Gate("kv_check", min(-1, room), kv.refusal.message, slacks if room < 0 else (), r.index)
+    few = few_states_text(r, kv) if not r.observed else ""
+    if few:
         short = (r.resolved.max_num_seqs - kv.num_blocks) * kv.bytes_per_block
-        return Verdict(False, "kv_check", short, few, r.index)
-    for point in points:
-        if r.judged and point.stage.name in ("kv_alloc", "cudagraph_capture", "sampler_warmup"):
-            over = point.stage.peak_bytes - dev.total_bytes
-            if over > 0:
-                return _oom(r, point, over)
-    tight = max(points, key=lambda p: p.stage.peak_bytes)
-    sure = all(p.stage.peak_high <= dev.total_bytes for p in points)
-    return Verdict(True, None, 0, "", r.index, sure, tight.stage.name)
+        yield Gate("kv_check", -short, few, slacks, r.index)
+
+
+def _short_text(kv: KvPlan) -> str:
+    return f"one request of {kv.max_model_len:,} tokens needs {gib(kv.need_bytes)} of KV cache"
 
 
 # Backends whose graphs hold one token a sequence only (AttentionCGSupport): with drafts no full graph is captured.
@@ -189,14 +236,6 @@ def few_states_text(r: RankInput, kv: KvPlan) -> str:
     if not full or resolved.max_num_seqs <= kv.num_blocks or not any(g.kind == "mamba" for g in kv.groups):
         return ""
     return r.resolved.facts.texts.state_blocks.format(seqs=resolved.max_num_seqs, blocks=kv.num_blocks)
-
-
-def _oom(r: RankInput, point: Step, over: int) -> Verdict:
-    text = out_of_memory_text(r, point)
-    if point.failure:
-        text = point.failure.replace("{original}", text)
-    sure = point.stage.peak_low > r.device.total_bytes
-    return Verdict(False, point.stage.name, over, text, r.index, sure)
 
 
 def out_of_memory_text(r: RankInput, point: Step) -> str:
