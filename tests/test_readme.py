@@ -45,7 +45,7 @@ def test_there_are_commands() -> None:
 @pytest.mark.parametrize("command", [*COMMANDS, *(command for command, _ in SCREENS)])
 def test_every_command_runs(command: str, place: Path) -> None:
     done = run(command, place)
-    assert done.returncode in (0, 1), done.stderr
+    assert done.returncode in (0, 1, 4), done.stderr
     assert done.stdout
     assert done.stderr == ""
 
