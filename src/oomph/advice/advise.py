@@ -1,0 +1,76 @@
+"""A plan's advice: single changes first, then the smallest combination, then another checkpoint, layout or card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from oomph.advice.combine import smallest_combination
+from oomph.advice.judge import Judge
+from oomph.ir.advice import KINDS, Advice, Change, Judged, Kind, Lever
+
+# Kinds in the order in which they are tried; a later group is looked at only while there are too few answers.
+_AT_ONCE: tuple[Kind, ...] = ("flag", "environment", "host", "layout")
+_ENOUGH = 3
+
+
+def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step: str = "") -> Advice:
+    """`levers` is the engine's whole table for this plan."""
+    by_kind = {kind: [lever for lever in levers if lever.changes[0].kind == kind] for kind in KINDS}
+    judged = [judge_lever(judge, lever) for kind in _AT_ONCE for lever in by_kind[kind]]
+    if judge.before.verdict.outcome == "fits":
+        return _for_a_fitting_plan(judged, why)
+    if not _fixes(judged):
+        flags = [lever for kind in ("flag", "environment") for lever in by_kind[kind]]
+        judged += smallest_combination(judge, flags)
+    if len(_fixes(judged)) < _ENOUGH:
+        judged += [judge_lever(judge, lever) for kind in ("release", "checkpoint") for lever in by_kind[kind]]
+    if not _fixes(judged):
+        judged += _with_another_checkpoint(judge, by_kind["checkpoint"], by_kind["flag"])
+    for kind in ("offload", "hardware"):
+        if not _fixes(judged) or kind == "hardware" and all(j.change.kind == "offload" for j in _fixes(judged)):
+            judged += [judge_lever(judge, lever) for lever in by_kind[kind]]  # type: ignore[index]
+    if not _fixes(judged):
+        flags = [lever for lever in by_kind["flag"] if lever.name == "max_model_len"]
+        judged += [j for lever in by_kind["offload"] for j in smallest_combination(judge, flags, lever.changes[-1])]
+    fixes = sorted(_fixes(judged), key=price)
+    return Advice(
+        tuple(why),
+        tuple(fixes),
+        tuple(sorted((j for j in judged if j.effect == "helps"), key=lambda j: -j.gain_bytes)),
+        tuple(j for j in judged if j.effect in ("nothing", "worse", "refused")),
+        next_step if not fixes else "",
+    )
+
+
+def judge_lever(judge: Judge, lever: Lever) -> Judged:
+    """The mildest setting that fixes the plan; else the strongest one, which says most about the lever."""
+    strongest = lever.changes[-1]
+    candidates: Iterable[Change] = lever.changes if judge.fixes(strongest) else lever.changes[:1]
+    if judge.before.verdict.outcome != "fits":
+        for change in candidates:
+            if judge.fixes(change):
+                return judge.judge(change, lever)
+    return judge.judge(strongest, lever)
+
+
+def price(judged: Judged) -> tuple[int, int]:
+    """What a change costs the user: its kind, then its rank."""
+    return KINDS.index(judged.change.kind), judged.change.rank
+
+
+def _fixes(judged: Iterable[Judged]) -> list[Judged]:
+    return [j for j in judged if j.effect == "fixes"]
+
+
+def _for_a_fitting_plan(judged: Sequence[Judged], why: Sequence[str]) -> Advice:
+    helps = sorted((j for j in judged if j.effect == "helps"), key=lambda j: (-j.tokens, price(j)))
+    return Advice(tuple(why), (), tuple(helps), tuple(j for j in judged if j.effect not in ("helps", "fixes")))
+
+
+def _with_another_checkpoint(judge: Judge, checkpoints: Sequence[Lever], flags: Sequence[Lever]) -> Iterator[Judged]:
+    """A smaller checkpoint that starts with a shorter context or fewer sequences."""
+    for lever in checkpoints[:4]:
+        combined = list(smallest_combination(judge, flags, lever.changes[0], most=1))
+        if combined:
+            yield combined[0]
+            return

@@ -1,0 +1,46 @@
+"""By how much a change moves the point where a plan dies, or the KV cache of a plan that fits."""
+
+from __future__ import annotations
+
+from oomph.ir.plan import Plan
+from oomph.ir.timeline import STAGES
+
+
+def gain(before: Plan, after: Plan) -> int:
+    """Bytes of room at the failing stage, or of KV cache where the plan fits; negative: lost."""
+    if before.fits:
+        return kv_bytes(after) - kv_bytes(before) if after.fits else 0
+    stage = before.verdict.stage
+    if stage == "kv_check":
+        if not after.fits and is_earlier(after.verdict.stage, stage):
+            return 0
+        return _kv_room(after) - _kv_room(before)
+    return _peak(before, stage) - _peak(after, stage)
+
+
+def is_earlier(stage: str | None, other: str | None) -> bool:
+    return STAGES.index(stage or "other") < STAGES.index(other or "other")  # type: ignore[arg-type]
+
+
+def kv_bytes(plan: Plan) -> int:
+    return plan.kv.available_bytes if plan.kv else 0
+
+
+def tokens(plan: Plan) -> int:
+    return plan.kv.logged_tokens if plan.kv and plan.fits else 0
+
+
+def _kv_room(plan: Plan) -> int:
+    """KV memory beyond one request of max_model_len; negative: short of it."""
+    return plan.kv.available_bytes - plan.kv.need_bytes if plan.kv else 0
+
+
+def _peak(plan: Plan, stage: str | None) -> int:
+    if not plan.ranks:
+        return 0
+    rank = plan.ranks[min(plan.verdict.rank, len(plan.ranks) - 1)]
+    if stage == "startup_free_memory":
+        return rank.requested_bytes
+    # A change may take the stage away: what is left then is the peak of the stages before it.
+    peaks = [s.peak_bytes for s in rank.stages if s.name == stage]
+    return max(peaks or [s.peak_bytes for s in rank.stages if is_earlier(s.name, stage)], default=0)

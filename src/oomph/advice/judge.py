@@ -1,0 +1,135 @@
+"""Plans one change, or several together, and says what it does to the plan as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from oomph.advice.gain import gain, is_earlier, tokens
+from oomph.errors import OomphError
+from oomph.ir.advice import Change, Effect, Judged, Lever
+from oomph.ir.deployment import Deployment
+from oomph.ir.plan import Plan
+from oomph.ir.timeline import STAGE_WORDS
+from oomph.units import MIB, gib
+
+Planner = Callable[[Deployment], Plan]
+LEAST_GAIN = MIB  # less than this is rounding of blocks
+
+
+class Judge:
+    """Judges changes of one plan. Each distinct change is planned once, whoever asks."""
+
+    def __init__(self, before: Plan, planner: Planner, writer: Callable[[Deployment], str]) -> None:
+        self.before = before
+        self._planner = planner
+        self._writer = writer
+        self._plans: dict[str, Plan | str] = {}
+
+    def plan(self, change: Change) -> Plan | str:
+        """The changed plan, or the sentence with which it is refused."""
+        key = repr((change.flags, change.environment, change.model, change.version, change.gpus))
+        if key not in self._plans:
+            try:
+                self._plans[key] = self._planner(changed(self.before.deployment, change))
+            except OomphError as error:
+                self._plans[key] = error.message
+        return self._plans[key]
+
+    def judge(self, change: Change, lever: Lever | None = None) -> Judged:
+        after = self.plan(change)
+        if isinstance(after, str):
+            return Judged(change, "refused", why=after)
+        if after.verdict.stage == "other":
+            return Judged(change, "refused", why=" ".join(after.verdict.message.split()))
+        gained = gain(self.before, after)
+        effect, why = self._effect(after, gained, change, lever)
+        kv = after.kv if after.fits else None
+        return Judged(
+            change, effect, after.verdict.outcome, after.verdict.stage, gained, tokens(after),
+            kv.max_concurrency if kv else 0.0, why, self.command(change),
+        )  # fmt: skip
+
+    def command(self, change: Change) -> str:
+        return self._writer(changed(self.before.deployment, change))
+
+    def fixes(self, change: Change) -> bool:
+        after = self.plan(change)
+        return not isinstance(after, str) and after.verdict.outcome == "fits"
+
+    def _effect(self, after: Plan, gained: int, change: Change, lever: Lever | None) -> tuple[Effect, str]:
+        before = self.before
+        outcomes = (before.verdict.outcome, after.verdict.outcome)
+        if outcomes[1] == "fits" and outcomes[0] != "fits":
+            return "fixes", ""
+        if before.fits and not after.fits:
+            return "worse", f"it then dies {STAGE_WORDS[after.verdict.stage or 'other'][1]}"
+        if not before.fits and not after.fits and is_earlier(after.verdict.stage, before.verdict.stage):
+            return "worse", f"it dies earlier, {STAGE_WORDS[after.verdict.stage or 'other'][1]}"
+        moved = tokens(after) - tokens(before) if before.fits else gained
+        if before.fits and gained >= LEAST_GAIN and moved < 0:
+            moved = gained
+        if abs(gained) < LEAST_GAIN and not (before.fits and moved):
+            return "nothing", idle_reason(before, lever)
+        if moved < 0:
+            return "worse", change.cost
+        return "helps", remainder(after)
+
+
+def changed(deployment: Deployment, change: Change) -> Deployment:
+    """The deployment with a change in force. Pinned terms that it moves are planned again."""
+    flags = {name: value for name, value in {**deployment.flags, **change.flags}.items() if value is not None}
+    given = {term: size for term, size in deployment.given.items() if term not in change.moves}
+    measured = {term: size for term, size in deployment.measured.items() if term not in change.moves}
+    engine = deployment.engine
+    if change.version:
+        engine = replace(engine, version=change.version, version_from="--engine")
+    return replace(
+        deployment, engine=engine, flags=flags, given=given, measured=measured, model=change.model or deployment.model,
+        environment={**deployment.environment, **change.environment}, gpus=change.gpus or deployment.gpus,
+    )  # fmt: skip
+
+
+def together(changes: Sequence[Change]) -> Change:
+    """Several changes as one."""
+    flags: dict[str, Any] = {}
+    environment: dict[str, str] = {}
+    for change in changes:
+        flags |= change.flags
+        environment |= change.environment
+    return Change(
+        " + ".join(change.lever for change in changes),
+        " ".join(change.label for change in changes),
+        max((change.kind for change in changes), key=_kind_order),
+        flags,
+        environment,
+        next((change.model for change in changes if change.model), ""),
+        next((change.version for change in changes if change.version), ""),
+        next((change.gpus for change in changes if change.gpus), ()),
+        "; ".join(change.cost for change in changes),
+        sum(change.rank for change in changes) + 10 * (len(changes) - 1),
+        tuple(term for change in changes for term in change.moves),
+    )
+
+
+def _kind_order(kind: str) -> int:
+    from oomph.ir.advice import KINDS
+
+    return KINDS.index(kind)  # type: ignore[arg-type]
+
+
+def idle_reason(before: Plan, lever: Lever | None) -> str:
+    stage = before.verdict.stage
+    if lever is not None and stage is not None and stage in lever.not_read:
+        return lever.not_read[stage]
+    return "it does not move the KV cache here" if before.fits else "it does not move the point where it dies"
+
+
+def remainder(after: Plan) -> str:
+    """What is still missing after a change that helps."""
+    if after.fits:
+        return "" if after.verdict.outcome == "fits" else "it is still too close to call"
+    where = STAGE_WORDS[after.verdict.stage or "other"][1]
+    return f"it then dies {where}, {gib(after.verdict.short_bytes)} short"

@@ -1,0 +1,62 @@
+"""What a person can change, what each change would do, and what is left to say: part of every plan.
+
+A `Lever` is one way to move memory with the settings that are worth trying, from one table per engine. The judge in
+`advice/` plans a `Change` and returns it `Judged`; every command, the JSON and the page show these objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from oomph.ir.hardware import Device
+from oomph.ir.timeline import Outcome, StageName
+
+Kind = Literal["flag", "environment", "release", "checkpoint", "layout", "offload", "host", "hardware"]
+# A flag costs a restart, a checkpoint a download, hardware money. Weights over PCIe slow every step: the last resort.
+KINDS: tuple[Kind, ...] = Kind.__args__  # type: ignore[attr-defined]
+Effect = Literal["fixes", "helps", "nothing", "worse", "refused"]
+
+
+class Change(Struct, frozen=True):
+    """One thing that a person can do."""
+
+    lever: str  # the row of the table that it is a setting of, the same in every command: "max_model_len"
+    label: str  # as it is typed: "--max-model-len 16384"
+    kind: Kind = "flag"
+    flags: dict[str, Any] = {}  # laid over the deployment's; None takes a flag away
+    environment: dict[str, str] = {}
+    model: str = ""  # another checkpoint
+    version: str = ""  # another release
+    gpus: tuple[Device, ...] = ()  # other GPUs
+    cost: str = ""
+    rank: int = 0  # what it costs the user, among changes of its kind: 0 is the least
+    moves: tuple[str, ...] = ()  # terms that it moves: one that was pinned to an observed value is planned again
+
+
+class Lever(Struct, frozen=True):
+    name: str
+    changes: tuple[Change, ...]  # the mildest setting first; each further one does more of the same
+    not_read: dict[StageName, str] = {}  # stages at which the engine has not looked at it yet, or no longer: why
+    popular: bool = False  # one of the fixes that guides list, whatever the failure
+
+
+class Judged(Struct, frozen=True):
+    change: Change
+    effect: Effect
+    outcome: Outcome | None = None  # of the changed plan; None: the change is refused
+    stage: StageName | None = None  # where the changed plan dies
+    gain_bytes: int = 0  # room at the failing stage, or KV memory where the plan fits; negative: lost
+    tokens: int = 0
+    concurrency: float = 0.0
+    why: str = ""  # why it does nothing, makes it worse or is refused; for a help: what is then still missing
+    command: str = ""  # complete, ready to be started
+
+
+class Advice(Struct, frozen=True):
+    why: tuple[str, ...] = ()
+    fixes: tuple[Judged, ...] = ()  # the cheapest first
+    helps: tuple[Judged, ...] = ()
+    useless: tuple[Judged, ...] = ()
+    next_step: str = ""  # a command of oomph's own that goes on from here
