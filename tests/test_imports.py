@@ -19,6 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("commands",),
     ("logs",),
     ("engines",),
+    ("advice",),
     ("inspection", "plan", "levers", "compare", "doctor", "search", "simulate", "diff", "emit", "launch"),
     ("report",),
     ("cli", "web", "__main__"),

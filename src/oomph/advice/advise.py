@@ -26,9 +26,8 @@ def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step:
         judged += [judge_lever(judge, lever) for kind in ("release", "checkpoint") for lever in by_kind[kind]]
     if not _fixes(judged):
         judged += _with_another_checkpoint(judge, by_kind["checkpoint"], by_kind["flag"])
-    for kind in ("offload", "hardware"):
-        if not _fixes(judged) or kind == "hardware" and all(j.change.kind == "offload" for j in _fixes(judged)):
-            judged += [judge_lever(judge, lever) for lever in by_kind[kind]]  # type: ignore[index]
+    if not _fixes(judged):
+        judged += [judge_lever(judge, lever) for lever in (*by_kind["hardware"], *by_kind["offload"])]
     if not _fixes(judged):
         flags = [lever for lever in by_kind["flag"] if lever.name == "max_model_len"]
         judged += [j for lever in by_kind["offload"] for j in smallest_combination(judge, flags, lever.changes[-1])]

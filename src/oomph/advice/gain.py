@@ -19,7 +19,7 @@ def gain(before: Plan, after: Plan) -> int:
 
 
 def is_earlier(stage: str | None, other: str | None) -> bool:
-    return STAGES.index(stage or "other") < STAGES.index(other or "other")  # type: ignore[arg-type]
+    return STAGES.index(stage or "other") < STAGES.index(other or "other")
 
 
 def kv_bytes(plan: Plan) -> int:

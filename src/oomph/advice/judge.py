@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from oomph.advice.gain import gain, is_earlier, tokens
 from oomph.errors import OomphError
-from oomph.ir.advice import Change, Effect, Judged, Lever
+from oomph.ir.advice import KINDS, Change, Effect, Judged, Lever
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import STAGE_WORDS
@@ -102,7 +102,7 @@ def together(changes: Sequence[Change]) -> Change:
     return Change(
         " + ".join(change.lever for change in changes),
         " ".join(change.label for change in changes),
-        max((change.kind for change in changes), key=_kind_order),
+        max((change.kind for change in changes), key=KINDS.index),
         flags,
         environment,
         next((change.model for change in changes if change.model), ""),
@@ -112,12 +112,6 @@ def together(changes: Sequence[Change]) -> Change:
         sum(change.rank for change in changes) + 10 * (len(changes) - 1),
         tuple(term for change in changes for term in change.moves),
     )
-
-
-def _kind_order(kind: str) -> int:
-    from oomph.ir.advice import KINDS
-
-    return KINDS.index(kind)  # type: ignore[arg-type]
 
 
 def idle_reason(before: Plan, lever: Lever | None) -> str:

@@ -1,0 +1,322 @@
+"""What a person can change about a vLLM deployment: one row per lever, with the settings that are worth trying.
+
+Each row has the settings from the mildest to the strongest, what they cost, the terms that they move, and the stages
+that do not read the flag. Whether a lever helps is planned by `advice/`, never written here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from oomph.engines.vllm.safe_utilization import safe_utilization
+from oomph.facts.vllm.flags import by_field
+from oomph.facts.vllm.outside import FUSED
+from oomph.ir.advice import Change, Kind, Lever
+from oomph.ir.model import Model, State
+from oomph.ir.plan import Plan
+from oomph.ir.timeline import StageName
+from oomph.units import GIB, gib
+
+NotRead = dict[StageName, str]
+Setting = tuple[Any, str]  # a flag's value, what it costs
+
+_BEFORE_LOAD = "the check compares free memory with the budget before anything of the model is known"
+_LENGTHS = (262144, 196608, 131072, 98304, 65536, 49152, 40960, 32768, 24576, 16384, 12288, 8192, 4096, 2048)
+
+
+def levers(plan: Plan, model: Model) -> Iterator[Lever]:
+    """The table for this plan: what is in force already, or what this release lacks, is left out."""
+    if "max_num_seqs" not in plan.resolved or not plan.ranks:
+        return
+    known = by_field(plan.deployment.engine.version)
+    for lever in _all(plan, model):
+        kept = tuple(change for change in lever.changes if all(name in known for name in change.flags))
+        if kept:
+            yield replace(lever, changes=kept)
+
+
+def _all(plan: Plan, model: Model) -> Iterator[Lever]:
+    yield from _budget(plan)
+    yield from _batch(plan)
+    yield from _graphs(plan)
+    yield from _cache(plan, model)
+    yield from _inputs(plan, model)
+    yield from _machine(plan)
+    yield from _checkpoints(plan, model)
+
+
+def _flag(
+    plan: Plan, field: str, settings: Iterable[Setting], rank: int, moves: tuple[str, ...], not_read: NotRead,
+    *, name: str = "", kind: Kind = "flag", popular: bool = False,
+) -> Iterator[Lever]:  # fmt: skip
+    lever = name or field
+    changes = tuple(
+        Change(lever, spell(field, value), kind, {field: value}, cost=cost, rank=rank, moves=moves)
+        for value, cost in settings
+        if plan.deployment.flags.get(field) != value
+    )
+    if changes:
+        yield Lever(lever, changes, not_read, popular)
+
+
+def spell(field: str, value: Any) -> str:
+    """The flag as it is typed."""
+    name = "--" + field.replace("_", "-")
+    if value is None:
+        return f"without {name}"
+    if isinstance(value, bool):
+        return name if value else "--no-" + name[2:]
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+
+
+# ---- the budget ------------------------------------------------------------------------------------------------------
+
+
+def _budget(plan: Plan) -> Iterator[Lever]:
+    now = float(plan.resolved["gpu_memory_utilization"])
+    ceiling = min((safe_utilization(device) for device in plan.deployment.gpus), default=0.95)
+    stage = plan.verdict.stage
+    field = "gpu_memory_utilization"
+    not_read: NotRead = {
+        "weights_load": "it is read before the load and after it, never while weights are created",
+        "profile_run": "the profiling run takes what it needs; the budget is applied afterwards",
+        "cudagraph_profile": "graphs are profiled before the budget is applied",
+    }
+    higher = [value for value in (0.9, 0.92, ceiling) if now < value <= ceiling]
+    if "kv_cache_memory_bytes" not in plan.deployment.flags:
+        settings = [(value, "less room for peaks while serving") for value in dict.fromkeys(higher)]
+        yield from _flag(plan, field, settings, 1, (), not_read, name="gpu_memory_utilization_up", popular=True)
+    if stage == "startup_free_memory":
+        lower = [_free_share(plan)]
+    else:
+        lower = [value for value in (0.9, 0.85, 0.8, 0.7) if value < now]
+    smaller = [(value, "a smaller KV cache") for value in lower if 0.1 <= value < now]
+    yield from _flag(plan, field, smaller, 1, (), not_read, name="gpu_memory_utilization_down", popular=True)
+
+
+def _free_share(plan: Plan) -> float:
+    """The largest utilisation, in hundredths, that every card has free at the start, its own context at its largest."""
+    shares = [1 - r.stages[0].peak_high / r.total_bytes for r in plan.ranks if r.stages and r.total_bytes]
+    return max(0.0, math.floor(100 * min(shares, default=0.0)) / 100)
+
+
+# ---- batch and context -----------------------------------------------------------------------------------------------
+
+
+def _batch(plan: Plan) -> Iterator[Lever]:
+    resolved, flags = plan.resolved, plan.deployment.flags
+    sequences, batch = int(resolved["max_num_seqs"]), int(resolved["max_num_batched_tokens"])
+    length = int(resolved["max_model_len"])
+    settings = [(n, f"requests of at most {n:,} tokens") for n in _shorter(plan, length)]
+    not_read: NotRead = {
+        "startup_free_memory": _BEFORE_LOAD,
+        "weights_load": "the context length is not read before the weights are loaded",
+        "profile_run": "the profiling batch is as long as max_num_batched_tokens, whatever the context length",
+        "cudagraph_profile": "the throw-away KV cache does not depend on the context length",
+        "kv_alloc": "the pool is sized by the budget; the context length is only checked against it",
+        "cudagraph_capture": "the pool keeps its size, whatever the context length",
+        "sampler_warmup": "the pool keeps its size, whatever the context length",
+    }
+    yield from _flag(plan, "max_model_len", settings, 4, (), not_read, popular=True)
+    people = [(n, f"at most {n} requests at once" if n > 1 else "one request at a time") for n in (256, 64, 16, 8, 1)]
+    not_read = {
+        "startup_free_memory": _BEFORE_LOAD,
+        "weights_load": "the number of sequences is not read before the weights are loaded",
+    }
+    fewer = [setting for setting in people if setting[0] < sequences]
+    yield from _flag(plan, "max_num_seqs", fewer, 2, ("activation_peak", "cudagraph"), not_read, popular=True)
+    chunked = flags.get("enable_chunked_prefill", True)
+    sizes = [n for n in (8192, 4096, 2048, 1024) if sequences <= n < batch and (n >= length or chunked)]
+    slower = [(n, "long prompts take more steps") for n in sizes]
+    not_read = {
+        "startup_free_memory": _BEFORE_LOAD,
+        "weights_load": "the size of a batch is not read before the weights are loaded",
+    }
+    yield from _flag(plan, "max_num_batched_tokens", slower, 2, ("activation_peak",), not_read, popular=True)
+
+
+def _shorter(plan: Plan, length: int) -> list[int]:
+    """Contexts to try: what the room that is certain would hold, then round figures."""
+    kv = plan.kv
+    lengths = [n for n in _LENGTHS if n < length]
+    if kv is None or kv.need_bytes <= 0:
+        return lengths
+    certain = min((rank.terms["available_kv"].low for rank in plan.ranks), default=0)
+    longest = int(length * certain / kv.need_bytes * 0.99) // 256 * 256
+    return [longest, *(n for n in lengths if n < longest)] if 1024 <= longest < length else lengths
+
+
+# ---- graphs ----------------------------------------------------------------------------------------------------------
+
+
+def _graphs(plan: Plan) -> Iterator[Lever]:
+    largest = max(plan.resolved["cudagraph_capture_sizes"], default=0)
+    if not largest:
+        return
+    early: NotRead = {
+        "startup_free_memory": _BEFORE_LOAD,
+        "weights_load": "CUDA graphs are captured long after the weights are loaded",
+    }
+    if "cudagraph_capture_sizes" not in plan.deployment.flags:
+        sizes = [(n, f"batches above {n} tokens run without graphs") for n in (256, 64, 32, 8) if n < largest]
+        yield from _flag(plan, "max_cudagraph_capture_size", sizes, 1, ("cudagraph",), early)
+    eager = [(True, "no CUDA graphs: slower decoding")]
+    moves = ("cudagraph", "activation_peak", "non_torch")
+    yield from _flag(plan, "enforce_eager", eager, 5, moves, early, popular=True)
+
+
+# ---- the cache -------------------------------------------------------------------------------------------------------
+
+
+def _cache(plan: Plan, model: Model) -> Iterator[Lever]:
+    flags = plan.deployment.flags
+    early: NotRead = {
+        "startup_free_memory": _BEFORE_LOAD,
+        "weights_load": "no KV cache exists before the weights are loaded",
+        "profile_run": "no KV cache exists in the profiling run",
+    }
+    if flags.get("kv_cache_dtype", "auto") == "auto" and "fp8" not in str(plan.resolved.get("kv_cache_dtype")):
+        eight = [("fp8", "KV values are kept in 8 bits")]
+        yield from _flag(plan, "kv_cache_dtype", eight, 3, ("activation_peak",), early, popular=True)
+    if plan.resolved.get("enable_prefix_caching") and any(
+        isinstance(mixer, State) for layer in model.layers for mixer in layer.mixers
+    ):
+        off = [(False, "no reuse of common beginnings, fewer states kept")]
+        yield from _flag(plan, "enable_prefix_caching", off, 3, (), early)
+    if flags.get("speculative_config"):
+        moves = ("weights", "load_peak", "activation_peak", "cudagraph")
+        yield from _flag(plan, "speculative_config", [(None, "no drafted tokens")], 4, moves, {})
+    if "num_gpu_blocks_override" in flags:
+        free = [(None, "vLLM sizes the pool by the memory there is")]
+        yield from _flag(plan, "num_gpu_blocks_override", free, 0, (), {})
+    if "kv_cache_memory_bytes" in flags:
+        free = [(None, "vLLM sizes the pool by the memory there is")]
+        yield from _flag(plan, "kv_cache_memory_bytes", free, 0, (), {})
+
+
+# ---- what goes in ----------------------------------------------------------------------------------------------------
+
+
+def _inputs(plan: Plan, model: Model) -> Iterator[Lever]:
+    flags = plan.deployment.flags
+    moves = ("weights", "load_peak", "activation_peak")
+    if model.towers and not flags.get("language_model_only"):
+        text = [(True, "no images, video or audio")]
+        yield from _flag(plan, "language_model_only", text, 3, moves, {"startup_free_memory": _BEFORE_LOAD})
+    if flags.get("enable_lora"):
+        yield from _flag(plan, "enable_lora", [(None, "no adapters")], 5, moves, {})
+    if str(plan.resolved.get("dtype")) == "float32":
+        half = [("half", "16-bit weights and activations")]
+        yield from _flag(plan, "dtype", half, 1, moves, {"startup_free_memory": _BEFORE_LOAD})
+    yield from _fused(plan)
+    now = float(flags.get("cpu_offload_gb") or 0)
+    weights = max((rank.terms["weights"].bytes for rank in plan.ranks), default=0) / GIB
+    sizes = [now + n for n in (2, 4, 8, 16, 32, 64, 128) if n < 0.9 * weights]
+    slow = [(int(n), f"{n:g} GiB are read over PCIe in every step") for n in sizes]
+    yield from _flag(plan, "cpu_offload_gb", slow, 9, ("weights", "load_peak"), {}, kind="offload")
+
+
+def _fused(plan: Plan) -> Iterator[Lever]:
+    """FlashInfer's buffers for an all-reduce that normalises at once."""
+    if not any(FUSED in rank.terms["non_torch"].parts for rank in plan.ranks if "non_torch" in rank.terms):
+        return
+    config = _mapping(plan.deployment.flags.get("compilation_config"))
+    passes = {**_mapping(config.get("pass_config")), "fuse_allreduce_rms": False}
+    label = "--compilation-config.pass_config.fuse_allreduce_rms false"
+    cost = "all-reduce and norm apart: decoding is a little slower"
+    flags = {"compilation_config": {**config, "pass_config": passes}}
+    yield Lever("fuse_allreduce_rms", (Change("fuse_allreduce_rms", label, "flag", flags, cost=cost, rank=1,
+                                              moves=("non_torch",)),))  # fmt: skip
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+# ---- the machine -----------------------------------------------------------------------------------------------------
+
+
+def _machine(plan: Plan) -> Iterator[Lever]:
+    gpus = plan.deployment.gpus
+    used = sum(device.used_bytes for device in gpus)
+    if used:
+        free = tuple(replace(device, used_bytes=0) for device in gpus)
+        label = f"end what holds {gib(max(d.used_bytes for d in gpus))} of the card, or take another GPU"
+        yield Lever(
+            "used_memory", (Change("used_memory", label, "host", gpus=free, cost="the card for this server alone"),)
+        )
+    yield from _wider(plan)
+    yield from _environment(plan)
+
+
+def _wider(plan: Plan) -> Iterator[Lever]:
+    """Over more GPUs: those that are there, else as many more of the same."""
+    resolved, gpus = plan.resolved, plan.deployment.gpus
+    tensor, pipeline = int(resolved["tensor_parallel_size"]), int(resolved["pipeline_parallel_size"])
+    replicas = int(plan.deployment.flags.get("data_parallel_size") or 1)
+    moves = ("weights", "load_peak", "activation_peak", "non_torch", "cudagraph")
+    for field, size in (("tensor_parallel_size", tensor), ("pipeline_parallel_size", pipeline)):
+        others = tensor * pipeline * replicas // size
+        there: list[Change] = []
+        more: list[Change] = []
+        for wider in (2 * size, 4 * size, 8 * size):
+            need = wider * others
+            if need > 32:
+                break
+            kind: Kind = "layout" if need <= len(gpus) else "hardware"
+            cards = () if kind == "layout" else tuple(gpus[:1]) * need
+            cost = f"on {need} GPUs" if kind == "layout" else f"on {need} x {gpus[0].name} instead of {len(gpus)}"
+            rank = 2 if field == "tensor_parallel_size" else 3
+            change = Change(
+                field, f"{spell(field, wider)}", kind, {field: wider}, gpus=cards, cost=cost, rank=rank, moves=moves
+            )
+            (there if kind == "layout" else more).append(change)
+        for changes in (there, more):
+            if changes:
+                yield Lever(field, tuple(changes), popular=field == "tensor_parallel_size")
+
+
+def _environment(plan: Plan) -> Iterator[Lever]:
+    name = "PYTORCH_CUDA_ALLOC_CONF"
+    if "expandable_segments" in plan.deployment.environment.get(name, ""):
+        return
+    change = Change(
+        "expandable_segments", f"{name}=expandable_segments:True", "environment",
+        environment={name: "expandable_segments:True"}, cost="segments that grow",
+    )  # fmt: skip
+    reason: NotRead = {"kv_check": "the check compares two figures; nothing is allocated, and nothing is fragmented"}
+    yield Lever("expandable_segments", (change,), reason, popular=True)
+
+
+# ---- other checkpoints -----------------------------------------------------------------------------------------------
+
+
+def _checkpoints(plan: Plan, model: Model) -> Iterator[Lever]:
+    """Other checkpoints of the same model, the least quantised first."""
+    from oomph import catalog
+
+    if plan.verdict.stage == "startup_free_memory":
+        return
+    entries = [catalog.find(name) for name in catalog.variants(model.name) if name != model.name]
+    smaller = [e for e in entries if e is not None and (not e.bytes or not model.nbytes or e.bytes < model.nbytes)]
+    moves = ("weights", "load_peak", "activation_peak", "non_torch", "cudagraph")
+    flags: dict[str, Any] = {
+        name: None for name in ("quantization", "load_format", "dtype") if name in plan.deployment.flags
+    }
+    for entry in _spread_by_size(smaller, most=5):
+        download = f"a download of {gib(entry.bytes)}" if entry.bytes else "another download"
+        change = Change(
+            "checkpoint", entry.id, "checkpoint", dict(flags), model=entry.id, cost=download, moves=moves,
+        )  # fmt: skip
+        yield Lever("checkpoint", (change,))
+
+
+def _spread_by_size(entries: Sequence[Any], most: int) -> list[Any]:
+    """The largest first, and not five of the same size."""
+    ordered = sorted(entries, key=lambda entry: -entry.bytes)
+    step = max(1, math.ceil(len(ordered) / most))
+    return ordered[::step]
