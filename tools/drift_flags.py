@@ -141,8 +141,8 @@ def known(version: str) -> dict[str, Read]:
     from oomph.facts.vllm import flags
 
     out = {}
-    for field, row in flags.by_field(version).items():
-        spelled, choices = row.spelled(version), row.allowed(version)
+    for field, row in flags.options_of(version).by_field.items():
+        spelled, choices = flags.options_of(version).spelled(row), flags.options_of(version).allowed(row)
         out[field] = Read(field, spelled, row.kind, tuple(choices), row.default, row.bounds, row.nullable, row.group)
     return out
 
@@ -167,11 +167,12 @@ def disagreements(version: str, flags: dict[str, Read]) -> list[str]:
 
 
 def key_disagreements(version: str, found: dict[str, set[str]]) -> list[str]:
-    from oomph.facts.vllm.config_keys import KEYS, keys
+    from oomph.facts.vllm import flags
+    from oomph.facts.vllm.config_keys import KEYS
 
     out = []
     for field in sorted(found.keys() | KEYS.keys()):
-        theirs, ours = found.get(field, set()), keys(field, version) if field in found else set()
+        theirs, ours = found.get(field, set()), flags.options_of(version).keys(field) if field in found else set()
         out += [f"{field}: key {key!r} is not in our rows" for key in sorted(theirs - ours)]
         out += [f"{field}: key {key!r} is not in the release" for key in sorted(ours - theirs)]
     return out

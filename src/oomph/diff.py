@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.errors import OomphError
-from oomph.facts.vllm.flags import flag_status
+from oomph.facts.vllm.flags import options_of
 from oomph.facts.vllm.versions import RELEASES, parse
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
@@ -65,7 +65,7 @@ def carried(deployment: Deployment, version: str) -> tuple[Deployment, tuple[str
     """The same command under another release: flags that it no longer (or not yet) has are left out, and said."""
     kept, lost = dict(deployment.flags), []
     for field in deployment.flags:
-        status = flag_status(field, version)
+        status = options_of(version).status(field)
         if status.state in ("gone", "not yet"):
             del kept[field]
             lost.append(status.sentence)

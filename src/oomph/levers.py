@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.errors import OomphError
-from oomph.facts.vllm.flags import by_field
+from oomph.facts.vllm.flags import options_of
 from oomph.facts.vllm.outside import FUSED
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
@@ -40,7 +40,7 @@ def levers(plan: Plan, model: Model, planner: Planner) -> list[Lever]:
     """All of them, the ones that make it fit first, then by what they give. Two at once only where one does not do."""
     if plan.deployment.engine.name != "vllm":
         return []
-    known = by_field(plan.deployment.engine.version)
+    known = options_of(plan.deployment.engine.version).by_field
     changes = [c for c in _changes(plan, model) if next(iter(c[1])) in known]
     out = _planned(changes, plan, model, planner)
     if plan.fits:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from oomph.engines.vllm import arguments
 from oomph.engines.vllm.values import Refused, check_keys, parse_words
 from oomph.errors import CommandError
-from oomph.facts.vllm.flags import by_field, by_name
+from oomph.facts.vllm.flags import options_of
 
-VERSION = "0.21.0"
+OPTIONS = options_of("0.21.0")
 
 
 def checked(flag):
@@ -20,7 +20,7 @@ def checked(flag):
 
     def kind(text):
         try:
-            check_keys(flag, parse_words(flag, [text], VERSION), VERSION)
+            check_keys(flag, parse_words(flag, [text], OPTIONS), OPTIONS)
         except Refused as error:
             raise argparse.ArgumentTypeError(str(error)) from None
         return text
@@ -32,8 +32,8 @@ def build() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
     parser.add_argument("rest", nargs="*")
     parser.add_argument("--config")
-    for flag in by_field(VERSION).values():
-        names = flag.spelled(VERSION)
+    for flag in OPTIONS.by_field.values():
+        names = OPTIONS.spelled(flag)
         if flag.kind == "bool":
             parser.add_argument(*names, dest=flag.field, action=argparse.BooleanOptionalAction)
         elif flag.kind == "store_true":
@@ -63,14 +63,14 @@ def theirs(words):
     given.pop("config", None)
     out = {}
     for field, value in given.items():
-        flag = by_field(VERSION)[field]
+        flag = OPTIONS.by_field[field]
         try:
             if flag.kind in ("bool", "store_true") or value is True:
                 out[field] = value
             elif flag.kind == "append":
-                out[field] = [parse_words(flag, [v], VERSION) for v in value]
+                out[field] = [parse_words(flag, [v], OPTIONS) for v in value]
             else:
-                out[field] = parse_words(flag, value if isinstance(value, list) else [value], VERSION)
+                out[field] = parse_words(flag, value if isinstance(value, list) else [value], OPTIONS)
         except Refused:
             return None
     return out, positional
@@ -78,13 +78,13 @@ def theirs(words):
 
 def ours(words):
     try:
-        parsed = arguments.parse(words, VERSION)
+        parsed = arguments.parse(words, OPTIONS)
     except CommandError:
         return None
     return parsed.flags, list(parsed.positional)
 
 
-NAMES = sorted(by_name(VERSION))
+NAMES = sorted(OPTIONS.by_name)
 VALUES = st.sampled_from(
     ["1", "0", "2", "8k", "1.5", "-1", "auto", "fp8", "{}", '{"a": 1}', "None", "", "a b", "-x", "x", "bfloat16", "/m"]
 )

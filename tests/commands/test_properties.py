@@ -11,8 +11,7 @@ from oomph.commands import detect, parse_command, parse_text, to_command, to_she
 from oomph.commands.call import TYPOGRAPHIC
 from oomph.engines.vllm.values import LIST_KINDS, Refused, check
 from oomph.errors import OomphError
-from oomph.facts.vllm.config_keys import keys
-from oomph.facts.vllm.flags import by_field, by_name
+from oomph.facts.vllm.flags import options_of
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine
 
@@ -25,8 +24,8 @@ JSON = st.dictionaries(TEXT, INSIDE, max_size=4)
 
 
 def values(flag, version):
-    choices = flag.allowed(version)
-    known = sorted(keys(flag.field, version))
+    choices = options_of(version).allowed(flag)
+    known = sorted(options_of(version).keys(flag.field))
     if known:
         return st.dictionaries(st.sampled_from(known), INSIDE, max_size=3)
     kind = flag.kind
@@ -59,14 +58,14 @@ def values(flag, version):
 @st.composite
 def deployments(draw):
     version = draw(st.sampled_from(VERSIONS))
-    table = by_field(version)
+    table = options_of(version).by_field
     skipped = {"model", "spec_method", "spec_model", "spec_tokens", "chat_template"}
     names = draw(st.lists(st.sampled_from(sorted(set(table) - skipped)), max_size=6, unique=True))
     flags = {}
     for name in names:
         value = draw(values(table[name], version))
         try:
-            check(table[name], value, version)
+            check(table[name], value, options_of(version))
         except Refused:
             continue
         flags[name] = value
@@ -106,7 +105,7 @@ WORDS = st.one_of(
     st.sampled_from(
         ["vllm.entrypoints.openai.api_server", "--model", "--config", "-O", "-O3", "--", "-", "-cc.a", "--a.b+", "K=V"]
     ),
-    st.sampled_from(sorted(by_name("0.21.0"))),
+    st.sampled_from(sorted(options_of("0.21.0").by_name)),
     st.text(max_size=10),
 )
 

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from oomph.facts.vllm import flags
 from oomph.facts.vllm.flag_rows import ROWS, words
+from oomph.facts.vllm.flags import options_of
 from oomph.facts.vllm.versions import NEWEST, RELEASES, in_range, parse
 
 FROM_0_11 = [r for r in RELEASES if parse(r) >= parse("0.11.0")]
@@ -15,7 +16,7 @@ FROM_0_11 = [r for r in RELEASES if parse(r) >= parse("0.11.0")]
     [("0.11.0", 182), ("0.12.0", 193), ("0.14.1", 203), ("0.18.0", 224), ("0.21.0", 246), ("0.32.0", 315)],
 )
 def test_as_many_flags_as_the_release_has(version, count):
-    assert len(flags.by_field(version)) == count
+    assert len(options_of(version).by_field) == count
 
 
 def test_no_two_rows_of_a_field_hold_at_once():
@@ -27,16 +28,16 @@ def test_no_two_rows_of_a_field_hold_at_once():
 def test_no_spelling_means_two_fields():
     for version in RELEASES:
         seen: dict[str, str] = {}
-        for row in flags.by_field(version).values():
-            for name in row.spelled(version):
+        for row in options_of(version).by_field.values():
+            for name in options_of(version).spelled(row):
                 assert seen.setdefault(name, row.field) == row.field
-            assert row.spelled(version)[0].startswith("--")
+            assert options_of(version).spelled(row)[0].startswith("--")
 
 
 def test_defaults_are_among_the_choices():
     for version in FROM_0_11:
-        for row in flags.by_field(version).values():
-            allowed = row.allowed(version)
+        for row in options_of(version).by_field.values():
+            allowed = options_of(version).allowed(row)
             if allowed and row.default is not None:
                 assert str(row.default) in allowed, (version, row.field)
 
@@ -67,21 +68,23 @@ def test_defaults_are_among_the_choices():
     ],
 )
 def test_flag_status(flag, version, state, part):
-    status = flags.flag_status(flag, version)
+    status = options_of(version).status(flag)
     assert status.state == state
     assert part in status.sentence
     assert bool(status.sentence) == (state != "known")
 
 
 def test_default_of_utilization_moved_with_0_20():
-    assert flags.by_field("0.19.1")["gpu_memory_utilization"].default == 0.9
-    assert flags.by_field("0.20.0")["gpu_memory_utilization"].default == 0.92
+    assert options_of("0.19.1").by_field["gpu_memory_utilization"].default == 0.9
+    assert options_of("0.20.0").by_field["gpu_memory_utilization"].default == 0.92
 
 
 def test_kv_cache_dtypes():
-    row = flags.by_field("0.21.0")["kv_cache_dtype"]
-    assert "turboquant_k8v4" in row.allowed("0.21.0") and "int4_per_token_head" not in row.allowed("0.21.0")
-    assert "int4_per_token_head" in row.allowed("0.25.0")
+    row = options_of("0.21.0").by_field["kv_cache_dtype"]
+    assert "turboquant_k8v4" in options_of("0.21.0").allowed(row) and "int4_per_token_head" not in options_of(
+        "0.21.0"
+    ).allowed(row)
+    assert "int4_per_token_head" in options_of("0.25.0").allowed(row)
     assert row.choice_range("ultraquant_4bit") == ("0.32.0", "")
 
 
@@ -89,11 +92,11 @@ def test_every_gone_flag_has_a_row_that_ends():
     ends = {row.field for row in ROWS if row.until}
     assert set(flags.GONE) <= ends
     for field in flags.GONE:
-        assert field not in flags.by_field(RELEASES[-1])
+        assert field not in options_of(RELEASES[-1]).by_field
 
 
 def test_every_flag_that_went_says_what_to_do_or_why():
-    gone = {row.field for row in ROWS} - set(flags.by_field(RELEASES[-1]))
+    gone = {row.field for row in ROWS} - set(options_of(RELEASES[-1]).by_field)
     silent = {"use_gpu_for_pooling_score", "enable_bf16x3_router_gemm", "qlora_adapter_name_or_path"}
     assert gone - set(flags.GONE) <= silent
 
@@ -101,12 +104,12 @@ def test_every_flag_that_went_says_what_to_do_or_why():
 def test_replacements_exist():
     for field, gone in flags.GONE.items():
         for name in [w for w in gone.replaced_by.split() if w.startswith("--")]:
-            assert flags.flag_status(name, RELEASES[-1]).state == "known", (field, name)
+            assert options_of(RELEASES[-1]).status(name).state == "known", (field, name)
 
 
 def test_a_replacement_that_came_later_is_not_recommended():
-    assert flags.flag_status("--max-seq-len-to-capture", "0.11.0").replaced_by == ""
-    assert flags.flag_status("--max-seq-len-to-capture", "0.11.1").replaced_by == "--cudagraph-capture-sizes"
+    assert options_of("0.11.0").status("--max-seq-len-to-capture").replaced_by == ""
+    assert options_of("0.11.1").status("--max-seq-len-to-capture").replaced_by == "--cudagraph-capture-sizes"
 
 
 def test_words_of_a_row_stay_inside_the_row():
@@ -119,4 +122,4 @@ def test_words_of_a_row_stay_inside_the_row():
 
 @given(st.text(max_size=30), st.sampled_from(RELEASES))
 def test_any_text_has_a_status(text, version):
-    assert flags.flag_status(text, version).state in ("known", "gone", "not yet", "unknown")
+    assert options_of(version).status(text).state in ("known", "gone", "not yet", "unknown")

@@ -210,11 +210,11 @@ def test_layouts_use_the_gpus() -> None:
 @pytest.mark.parametrize("version", ["0.9.2", "0.11.0", "0.16.0", "0.21.0"])
 def test_only_flags_that_the_release_has(version: str) -> None:
     found = fit("gemma-3-27b-it", "RTX 3090", context=4096, engine=f"vllm=={version}")
-    from oomph.facts.vllm.flags import by_field
+    from oomph.facts.vllm.flags import options_of
 
     assert found.front
     for a in found.front:
-        assert a.plan.deployment.flags.keys() <= by_field(version).keys()
+        assert a.plan.deployment.flags.keys() <= options_of(version).by_field.keys()
 
 
 def test_more_memory_is_never_worse() -> None:

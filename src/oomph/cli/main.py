@@ -127,10 +127,10 @@ def _no_option(name: str, option: str, said: str) -> CommandError:
         return CommandError(f"{option}: the release is a number", hint=f"oomph {name} --engine vllm==0.32.0 ...")
     if option in ("--vram", "--memory", "--mem"):
         return CommandError(f"there is no {option}: --gpu takes a size too", hint=f"oomph {name} --gpu 24GiB ...")
-    from oomph.facts.vllm.flags import flag_status
+    from oomph.facts.vllm.flags import options_of
     from oomph.facts.vllm.versions import NEWEST
 
-    if name not in _INTERSPERSED and flag_status(option, NEWEST).state != "unknown":
+    if name not in _INTERSPERSED and options_of(NEWEST).status(option).state != "unknown":
         return CommandError(
             f"{option} is a flag of the engine: it stands in the command",
             hint=f"oomph {name} --gpu H100 -- vllm serve MODEL {option if option != '--model' else ''}".rstrip(),

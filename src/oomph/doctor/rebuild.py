@@ -35,11 +35,12 @@ def deployment_of(case: Case) -> Deployment | None:
 def readable(flags: dict[str, Any], version: str) -> dict[str, Any]:
     """The flags that this release reads, typed as it types them; what a paste has garbled is left out."""
     from oomph.engines.vllm.arguments import parse
+    from oomph.facts.vllm.flags import options_of
 
     known: dict[str, Any] = {}
     for name, value in flags.items():
         try:
-            known |= dict(parse(shlex.split(render("", {name: value}))[3:], version).flags)
+            known |= dict(parse(shlex.split(render("", {name: value}))[3:], options_of(version)).flags)
         except (OomphError, ValueError):
             continue
     return known

@@ -9,7 +9,7 @@ from oomph.emit.command import dump, words
 from oomph.emit.docker import CACHE, PORT, image
 from oomph.emit.resources import Host
 from oomph.errors import CommandError
-from oomph.facts.vllm.flags import flag_status
+from oomph.facts.vllm.flags import options_of
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
 from oomph.units import cdiv
@@ -72,7 +72,7 @@ def _launch(plan: Plan, nodes: int) -> tuple[list[str], list[str]]:
     serve = words(d)
     if nodes == 1:
         return serve, serve
-    if flag_status("nnodes", d.engine.version).state == "known":
+    if options_of(d.engine.version).status("nnodes").state == "known":
         address = ["--nnodes", str(nodes), "--master-addr", "$(LWS_LEADER_ADDRESS)"]
         leader = [*serve, *address, "--node-rank", "0"]
         return leader, [*serve, *address, "--node-rank", "$(LWS_WORKER_INDEX)", "--headless"]

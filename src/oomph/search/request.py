@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from oomph.errors import CannotPlan, OomphError
 from oomph.facts.vllm.facts import at
-from oomph.facts.vllm.flags import by_field
+from oomph.facts.vllm.flags import options_of
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
@@ -63,7 +63,7 @@ class Spaces:
                 if _least(model) <= _room(self.gpus, s.gpus) + offload * s.gpus * GIB and (not s.ep or is_moe(model))
             ]
             out += arms_of(name, model, fitting, options)
-        known = by_field(self.version)
+        known = options_of(self.version).by_field
         return [a for a in out if known.keys() >= a.flags().keys()]
 
     def offloaded(self, gib_each: int) -> tuple[Arm, ...]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.errors import OomphError
-from oomph.facts.vllm.flags import flag_status, idle
+from oomph.facts.vllm.flags import options_of
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model, State
 from oomph.ir.plan import Plan
@@ -91,10 +91,10 @@ def _row(plan: Plan, model: Model, change: Try, planner: Planner) -> Row:
 
     version = plan.deployment.engine.version
     for field in change.flags:
-        status = flag_status(field, version)
+        status = options_of(version).status(field)
         if status.state != "known":
             return row("refused", status.sentence)
-        if why := idle(field, version):
+        if why := options_of(version).idle(field):
             return row("nothing", why)
     try:
         other = _model(change.model) if change.model else model

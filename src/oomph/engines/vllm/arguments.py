@@ -16,8 +16,7 @@ from msgspec import Struct
 from oomph.commands.shown import short, shown
 from oomph.engines.vllm.values import LIST_KINDS, Refused, check_keys, human_int, json_value, parse_words, refuse
 from oomph.errors import CommandError
-from oomph.facts.vllm.facts import at
-from oomph.facts.vllm.flags import Flag, Status, by_name, flag_status, negated
+from oomph.facts.vllm.flags import Flag, Options, Status, negated
 
 _NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
 _UNSET = re.compile(r"\$\{?\w+\}?|\$\(.*\)|`.*`|<.*>|\{\{.*\}\}", re.DOTALL)  # a variable, a placeholder
@@ -38,10 +37,10 @@ class Parsed(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def parse(words: Sequence[str], version: str) -> Parsed:
+def parse(words: Sequence[str], options: Options) -> Parsed:
     """The flags by field, the last one given winning, and the words that belong to none."""
-    words = _dotted(_spelled(words, version), version)
-    kinds = [_kind(word, version) for word in words]
+    words = _dotted(_spelled(words, options), options)
+    kinds = [_kind(word, options) for word in words]
     if "--" in words:
         first = words.index("--")
         kinds[first:] = ["-"] + ["A"] * (len(words) - first - 1)
@@ -53,19 +52,19 @@ def parse(words: Sequence[str], version: str) -> Parsed:
         word, kind = words[index], kinds[index]
         index += 1
         if kind == "A":
-            _not_a_value(word, words[index - 2] if index > 1 else "", version)
+            _not_a_value(word, words[index - 2] if index > 1 else "", options)
             positional.append(word)
         elif kind != "-":
             end = index
             while end < len(words) and kinds[end] == "A":
                 end += 1
-            index += _take(flags, notes, word, words[index:end], version)
+            index += _take(flags, notes, word, words[index:end], options)
     return Parsed(flags, tuple(positional), tuple(notes))
 
 
-def _not_a_value(word: str, before: str, version: str) -> None:
+def _not_a_value(word: str, before: str, options: Options) -> None:
     """`--enable-chunked-prefill False`: a switch takes no value, and vLLM would stop at the word."""
-    flag = by_name(version).get(before)
+    flag = options.by_name.get(before)
     if flag is None or flag.kind not in ("bool", "store_true") or word.lower() not in ("true", "false"):
         return
     meant = before if word.lower() == "true" else negated(before) if flag.kind == "bool" else "leave it out"
@@ -73,26 +72,26 @@ def _not_a_value(word: str, before: str, version: str) -> None:
     raise CommandError(f"{before} takes no value: vLLM would stop with: unrecognized arguments: {word}; {instead}")
 
 
-def _take(flags: dict[str, Any], notes: list[str], word: str, following: Sequence[str], version: str) -> int:
+def _take(flags: dict[str, Any], notes: list[str], word: str, following: Sequence[str], options: Options) -> int:
     """Put one flag's value into `flags`; how many of the following words it used."""
-    name, explicit = _resolve(word, version)
+    name, explicit = _resolve(word, options)
     if name in ("--help", "-h"):
         raise CommandError("--help prints vLLM's help and starts no server")
     if name == "--config":
         return 0 if explicit is not None else min(1, len(following))
-    flag = by_name(version)[name]
+    flag = options.by_name[name]
     if flag.kind in ("bool", "store_true"):
         if explicit is not None:
             raise CommandError(f"argument {name}: ignored explicit argument {short(explicit)}")
-        flags[flag.field] = not (flag.kind == "bool" and name.startswith("--no-") and name not in flag.spelled(version))
+        flags[flag.field] = not (flag.kind == "bool" and name.startswith("--no-") and name not in options.spelled(flag))
         return 0
     used = [explicit] if explicit is not None else list(following[: _most(flag)])
     if not used and flag.kind != "maybe":
         wanted = "at least one argument" if flag.kind in LIST_KINDS else "one argument"
         raise CommandError(f"argument {name}: expected {wanted}")
     try:
-        value = parse_words(flag, used, version)
-        if note := check_keys(flag, value, version):
+        value = parse_words(flag, used, options)
+        if note := check_keys(flag, value, options):
             notes.append(note)
     except Refused as error:
         if not used or not _UNSET.fullmatch(used[0]):
@@ -105,7 +104,7 @@ def _take(flags: dict[str, Any], notes: list[str], word: str, following: Sequenc
     if flag.kind == "append":
         value = [*flags.get(flag.field, []), value]
     elif isinstance(flags.get(flag.field), dict) and flags[flag.field] != value:
-        notes.append(f"{flag.spelled(version)[0]} is given more than once: vLLM keeps only {short(json.dumps(value))}")
+        notes.append(f"{options.spelled(flag)[0]} is given more than once: vLLM keeps only {short(json.dumps(value))}")
     flags[flag.field] = value
     return 0 if explicit is not None else len(used)
 
@@ -114,22 +113,22 @@ def _most(flag: Flag) -> int | None:
     return None if flag.kind in LIST_KINDS else 1
 
 
-def _kind(word: str, version: str) -> str:
+def _kind(word: str, options: Options) -> str:
     """'O' for a flag, 'A' for a value (argparse's _parse_optional)."""
     if not word.startswith("-") or word == "-":
         return "A"
     key = word.split("=", 1)[0]
-    names = by_name(version)
-    if word in names or key in names or word in _EXTRA or key in _EXTRA or _matches(key, version):
+    names = options.by_name
+    if word in names or key in names or word in _EXTRA or key in _EXTRA or _matches(key, options):
         return "O"
     if _NEGATIVE.fullmatch(word) or " " in word:
         return "A"
     return "O"
 
 
-def _matches(key: str, version: str) -> list[tuple[str, str | None]]:
+def _matches(key: str, options: Options) -> list[tuple[str, str | None]]:
     """The options that `key` abbreviates, each with the value glued to it (-qawq)."""
-    names = [*by_name(version), *_EXTRA]
+    names = [*options.by_name, *_EXTRA]
     if key.startswith("--"):
         return [(name, None) for name in names if name.startswith(key)] if len(key) > 2 else []
     found: list[tuple[str, str | None]] = [(name, None) for name in names if name.startswith(key)]
@@ -138,54 +137,49 @@ def _matches(key: str, version: str) -> list[tuple[str, str | None]]:
     return found
 
 
-def _resolve(word: str, version: str) -> tuple[str, str | None]:
+def _resolve(word: str, options: Options) -> tuple[str, str | None]:
     """The option string meant, and the value after '=' or glued to a short one."""
-    names = by_name(version)
+    names = options.by_name
     if word in names or word in _EXTRA:
         return word, None
     key, sign, value = word.partition("=")
     explicit = value if sign else None
     if key in names or key in _EXTRA:
         return key, explicit
-    found = _matches(key, version)
+    found = _matches(key, options)
     if len(found) > 1:
         raise CommandError(f"ambiguous option: {key} could match {', '.join(name for name, _ in found)}")
     if found:
         name, glued = found[0]
         return name, explicit if glued is None else word[2:]
-    status = flag_status(key, version)
+    status = options.status(key)
     if status.state == "known":  # -tp4: a short flag with its value glued on, which argparse does not take
         raise CommandError(f"unrecognized arguments: {short(word)}")
     raise NoSuchFlag(status, f"vLLM would stop with: unrecognized arguments: {shown(word)}")
 
 
-def _spelled(words: Sequence[str], version: str) -> list[str]:
+def _spelled(words: Sequence[str], options: Options) -> list[str]:
     """Underscores to dashes up to the first dot or '='; -O3 to what it means in this release."""
-    meaning = at(version).command_line.dash_o
+    meaning = options.reading.dash_o
     out: list[str] = []
     for index, word in enumerate(words):
         if word.startswith("--"):
             key, sign, value = word.partition("=")
             head, dot, rest = key.partition(".")
             out.append(head.replace("_", "-") + dot + rest + sign + value)
-        elif word.startswith("-O") and word != "-O" and not (word[2] == "." and _dotted_o(version)):
+        elif word.startswith("-O") and word != "-O" and not (word[2] == "." and options.reading.dotted_o):
             level = word[3:] if word[2] == "=" else word[2:]
             out += ["--optimization-level", level] if meaning == "optimization_level" else [f"-O.{meaning}={level}"]
         elif word == "-O" and words[index + 1 : index + 2] and words[index + 1] in ("0", "1", "2", "3"):
             out.append("--optimization-level" if meaning == "optimization_level" else f"-O.{meaning}")
-        elif word.startswith("-O.") and "-cc" in by_name(version):
+        elif word.startswith("-O.") and "-cc" in options.by_name:
             out.append("-cc" + word[2:])
         else:
             out.append(word)
     return out
 
 
-def _dotted_o(version: str) -> bool:
-    """-O.key=value: --compilation-config up to 0.11, still read as -cc.key in 0.12 (argparse_utils.py:260)."""
-    return "--optimization-level" not in by_name(version) or version.startswith("0.12.")
-
-
-def _dotted(words: list[str], version: str) -> list[str]:
+def _dotted(words: list[str], options: Options) -> list[str]:
     """--flag.a.b value and --flag.list+ x,y joined into one JSON argument at the end, as the engine does."""
     out: list[str] = []
     gathered: dict[str, dict[str, Any]] = {}
@@ -205,18 +199,18 @@ def _dotted(words: list[str], version: str) -> list[str]:
         if key.endswith("+"):
             key, text = key[:-1], json.dumps(text.split(","))
         head, *path = key.split(".")
-        _merge(gathered.setdefault(head, {}), _nested(path, _dotted_value(text, version)))
+        _merge(gathered.setdefault(head, {}), _nested(path, _dotted_value(text, options)))
     for head, value in gathered.items():
         out += [head, json.dumps(value)]
     return out
 
 
-def _dotted_value(text: str, version: str) -> Any:
+def _dotted_value(text: str, options: Options) -> Any:
     try:
-        return json_value(text, version, human=False)
+        return json_value(text, options, human=False)
     except Refused:
         pass
-    if at(version).command_line.json_numbers_are_human:
+    if options.reading.json_numbers_are_human:
         try:
             return human_int(text)
         except Refused:

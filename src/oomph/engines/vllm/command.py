@@ -14,8 +14,7 @@ from oomph.engines.vllm import arguments
 from oomph.engines.vllm.values import refuse, render
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.vllm import environment as variables
-from oomph.facts.vllm import facts
-from oomph.facts.vllm.flags import by_field, by_name, idle, negated, spelled
+from oomph.facts.vllm.flags import Options, negated, options_of, spelled
 from oomph.facts.vllm.versions import RELEASES
 from oomph.facts.vllm.versions import parse as order
 from oomph.ir.deployment import Deployment, Engine
@@ -32,13 +31,13 @@ _CONFIG_LIMIT = 1 << 20
 
 def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deployment:
     """`notes` are about the release."""
-    version = release.version
+    options = options_of(release.version)
     words, serve = _after_program(call.words)
-    from_flag, words = _model_flag(words, serve, version)
-    config, words, config_notes = _config(words, version)
+    from_flag, words = _model_flag(words, serve, options)
+    config, words, config_notes = _config(words, options)
     first = 1 if words and not words[0].startswith("-") else 0  # the file's flags go behind the model
     try:
-        parsed = arguments.parse([*words[:first], *config, *words[first:]], version)
+        parsed = arguments.parse([*words[:first], *config, *words[first:]], options)
     except arguments.NoSuchFlag as error:
         raise _of_another_release(error, release) from None
     flags = dict(parsed.flags)
@@ -47,20 +46,20 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
     named = flags.pop("model", None)
     if serve:  # what is left under `serve` comes from a --config file, which a model in the command beats
         named = from_flag if positional or from_flag is not None else named
-    model = _model(positional, named, serve, version)
+    model = _model(positional, named, serve, options)
     model_notes: tuple[str, ...] = ()
     if model is None:
-        model = str(by_field(version)["model"].default)
+        model = str(options.by_field["model"].default)
         model_notes = (f"no model is named: vLLM would serve its default, {model}",)
     _check_model(model)
-    _merge_speculative(flags, version)
+    _merge_speculative(flags, options)
     environment = memory_variables(call.environment)
     model_notes += tuple(f"{shown(word)} is set nowhere: left out" for word in extra)
     all_notes = [*call.notes, *notes, *config_notes, *parsed.notes, *model_notes]
-    all_notes += variables.check(environment, version)
+    all_notes += variables.check(environment, release.version)
     for field in flags:
-        if why := idle(field, version):
-            all_notes.append(f"{_name(field, version)} has no effect in vLLM {version}: {why}")
+        if why := options.idle(field):
+            all_notes.append(f"{_name(field, options)} has no effect in vLLM {options.release}: {why}")
     return Deployment(
         engine=release,
         model=model,
@@ -82,22 +81,22 @@ def _of_another_release(error: arguments.NoSuchFlag, release: Engine) -> Command
     return CommandError(error.message, hint=hint)
 
 
-def _model(positional: list[str], named: str | None, serve: bool, version: str) -> str | None:
+def _model(positional: list[str], named: str | None, serve: bool, options: Options) -> str | None:
     """The one model of `vllm serve X`, `vllm serve --model X` or `api_server --model X`."""
     if not serve and positional:  # parsed into model_tag, which only `vllm serve` reads (cli/serve.py:40, 0.10.2)
         raise CommandError(f"the api_server does not read {short(positional[0])}: it takes the model as --model NAME")
     if named is not None and positional:
         raise CommandError(
-            f"the model is named twice, as {short(positional[0])} and by --model {short(named)}: vLLM {version} stops "
-            f"with: unrecognized arguments: {shown(' '.join(positional))}"
+            f"the model is named twice, as {short(positional[0])} and by --model {short(named)}: vLLM "
+            f"{options.release} stops with: unrecognized arguments: {shown(' '.join(positional))}"
         )
     if len(positional) > 1:
         raise CommandError(f"unrecognized arguments: {shown(' '.join(positional[1:]))}")
     return positional[0] if positional else named
 
 
-def _name(field: str, version: str) -> str:
-    return by_field(version)[field].spelled(version)[0]
+def _name(field: str, options: Options) -> str:
+    return options.spelled(options.by_field[field])[0]
 
 
 def _after_program(words: Sequence[str]) -> tuple[list[str], bool]:
@@ -121,15 +120,15 @@ def _after_program(words: Sequence[str]) -> tuple[list[str], bool]:
     raise CommandError(f"vllm has no command {short(given)}; did you mean vllm serve?")
 
 
-def _model_flag(words: list[str], serve: bool, version: str) -> tuple[str | None, list[str]]:
+def _model_flag(words: list[str], serve: bool, options: Options) -> tuple[str | None, list[str]]:
     """`vllm serve --model X`: refused by old releases, moved to the front by newer ones."""
     at = next((i for i, word in enumerate(words) if word == "--model" or word.startswith("--model=")), None)
     if not serve or at is None:
         return None, words
-    if words[at] == "--model" and not facts.at(version).command_line.moves_model_flag:
+    if words[at] == "--model" and not options.reading.moves_model_flag:
         raise CommandError(
             "With `vllm serve`, you should provide the model as a positional argument or in a config file instead of "
-            f"via the `--model` option (vLLM {version} stops here)."
+            f"via the `--model` option (vLLM {options.release} stops here)."
         )
     if words[at] != "--model":
         return words[at].removeprefix("--model="), words[:at] + words[at + 1 :]
@@ -151,7 +150,7 @@ def _check_model(model: str) -> None:
         raise CommandError(f"the model is {short(model)}: put its name in its place")
 
 
-def _merge_speculative(flags: dict[str, Any], version: str) -> None:
+def _merge_speculative(flags: dict[str, Any], options: Options) -> None:
     """--spec-method, --spec-model and --spec-tokens are keys of --speculative-config (arg_utils.py:2069, 0.32.0)."""
     short_forms = (("spec_method", "method"), ("spec_model", "model"), ("spec_tokens", "num_speculative_tokens"))
     for field, key in short_forms:
@@ -160,11 +159,11 @@ def _merge_speculative(flags: dict[str, Any], version: str) -> None:
             continue
         config = flags.get("speculative_config") or {}
         if key in config:
-            raise CommandError(f"{_name(field, version)} and --speculative-config['{key}'] are mutually exclusive")
+            raise CommandError(f"{_name(field, options)} and --speculative-config['{key}'] are mutually exclusive")
         flags["speculative_config"] = {**config, key: value}
 
 
-def _config(words: list[str], version: str) -> tuple[list[str], list[str], list[str]]:
+def _config(words: list[str], options: Options) -> tuple[list[str], list[str], list[str]]:
     """The flags of a `--config FILE`, the words without it, and notes. The file's flags come first: later ones win."""
     notes = [
         f"{shown(word)} is ignored by vLLM: the file is read only as --config FILE, in two words"
@@ -179,9 +178,11 @@ def _config(words: list[str], version: str) -> tuple[list[str], list[str], list[
     if at + 1 >= len(words):
         raise CommandError("No config file specified! Please check your command-line arguments.")
     path = words[at + 1]
-    flags, dropped = config_words(_read_config(path), path, version)
+    flags, dropped = config_words(_read_config(path), path, options)
     where = shown(path)
-    notes += [f"{where}: vLLM {version} drops '{key}: false'; only 0.28 and later read --no-{key}" for key in dropped]
+    notes += [
+        f"{where}: vLLM {options.release} drops '{key}: false'; only 0.28 and later read --no-{key}" for key in dropped
+    ]
     return flags, words[:at] + words[at + 2 :], notes
 
 
@@ -205,7 +206,7 @@ def _read_config(path: str) -> dict[Any, Any]:
     return documents[0]
 
 
-def config_words(config: dict[Any, Any], path: str, version: str) -> tuple[list[str], list[str]]:
+def config_words(config: dict[Any, Any], path: str, options: Options) -> tuple[list[str], list[str]]:
     """load_config_file: the words that stand for a YAML mapping, and the keys whose `false` was dropped."""
     out: list[str] = []
     dropped: list[str] = []
@@ -217,16 +218,16 @@ def config_words(config: dict[Any, Any], path: str, version: str) -> tuple[list[
             out.append(name)
         elif value is False:
             no = negated(spelled(name))
-            if no not in by_name(version):
+            if no not in options.by_name:
                 continue
-            if facts.at(version).command_line.negates_yaml_false:
+            if options.reading.negates_yaml_false:
                 out.append(no)
             else:
                 dropped.append(key)
         elif isinstance(value, list):
             out += [name, *map(str, value)] if value else []
         elif isinstance(value, dict):
-            as_json = facts.at(version).command_line.yaml_mapping_is_json
+            as_json = options.reading.yaml_mapping_is_json
             try:
                 out += [name, json.dumps(value) if as_json else str(value)]
             except (TypeError, ValueError, RecursionError):
@@ -238,10 +239,10 @@ def config_words(config: dict[Any, Any], path: str, version: str) -> tuple[list[
 
 def to_words(d: Deployment) -> list[str]:
     """`vllm serve MODEL FLAGS` that gives the same flags again."""
-    table = by_field(d.engine.version)
+    options = options_of(d.engine.version)
     words = ["vllm", "serve", d.model]
     for field, value in d.flags.items():
-        if field not in table:
-            raise refuse(field, ValueError(f"vLLM {d.engine.version} has no such flag"))  # type: ignore[arg-type]
-        words += render(table[field], value, d.engine.version)
+        if field not in options.by_field:
+            raise refuse(field, ValueError(f"vLLM {options.release} has no such flag"))  # type: ignore[arg-type]
+        words += render(options.by_field[field], value, options)
     return words

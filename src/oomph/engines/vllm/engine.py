@@ -67,9 +67,9 @@ class Vllm(EngineProtocol):
         return calls_engine(source)
 
     def knows_flag(self, flag: str) -> bool:
-        from oomph.facts.vllm.flags import flag_status
+        from oomph.facts.vllm.flags import options_of
 
-        return flag_status(flag, self.newest()).state != "unknown"
+        return options_of(self.newest()).status(flag).state != "unknown"
 
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
         from oomph.commands.call import choose_release
@@ -99,9 +99,9 @@ class Vllm(EngineProtocol):
         return notes(image, words)
 
     def memory_flags(self, deployment: Deployment) -> dict[str, Any]:
-        from oomph.facts.vllm.flags import by_field
+        from oomph.facts.vllm.flags import options_of
 
-        rows = by_field(deployment.engine.version)
+        rows = options_of(deployment.engine.version).by_field
         return {
             field: value
             for field, value in deployment.flags.items()
@@ -140,10 +140,12 @@ class Vllm(EngineProtocol):
 
     def fit_knobs(self, version: str) -> FitKnobs:
         from oomph.facts.vllm.facts import at
-        from oomph.facts.vllm.flags import by_field
+        from oomph.facts.vllm.flags import options_of
 
         share = at(version).limits.utilization
-        return FitKnobs("max_model_len", "max_num_seqs", "gpu_memory_utilization", share, frozenset(by_field(version)))
+        return FitKnobs(
+            "max_model_len", "max_num_seqs", "gpu_memory_utilization", share, frozenset(options_of(version).by_field)
+        )
 
     def arm_flags(self, arm: Arm) -> dict[str, Any]:
         return arm.flags()

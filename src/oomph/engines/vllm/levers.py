@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.engines.vllm.safe_utilization import safe_utilization
-from oomph.facts.vllm.flags import by_field
+from oomph.facts.vllm.flags import options_of
 from oomph.facts.vllm.outside import FUSED
 from oomph.ir.advice import Change, Kind, Lever
 from oomph.ir.model import Model, State
@@ -32,7 +32,7 @@ def levers(plan: Plan, model: Model) -> Iterator[Lever]:
     """The table for this plan: what is in force already, or what this release lacks, is left out."""
     if "max_num_seqs" not in plan.resolved or not plan.ranks:
         return
-    known = by_field(plan.deployment.engine.version)
+    known = options_of(plan.deployment.engine.version).by_field
     for lever in _all(plan, model):
         kept = tuple(change for change in lever.changes if all(name in known for name in change.flags))
         if kept:

@@ -12,8 +12,7 @@ from oomph.commands.shown import short, shown
 from oomph.engines.vllm.values import Refused, check_keys, check_python
 from oomph.errors import CommandError
 from oomph.facts.vllm import environment as variables
-from oomph.facts.vllm.config_keys import keys
-from oomph.facts.vllm.flags import by_field, flag_status
+from oomph.facts.vllm.flags import Options, options_of
 from oomph.ir.deployment import Deployment, Engine
 
 _NAMES = ("LLM", "EngineArgs", "AsyncEngineArgs")
@@ -25,10 +24,11 @@ def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[
     tree = parse(call.source)
     known = Scope(tree, call.environment)
     environment = memory_variables({**call.environment, **_environment(tree)})
+    options = options_of(release.version)
     out = []
     for node in _engine_calls(tree):
-        flags, said = _keywords(node, known, release.version)
-        model = flags.pop("model", None) or str(by_field(release.version)["model"].default)
+        flags, said = _keywords(node, known, options)
+        model = flags.pop("model", None) or str(options.by_field["model"].default)
         if not isinstance(model, str) or model.startswith("-"):
             raise CommandError(f"line {node.lineno}: {short(str(model))} is not a model")
         checked = variables.check(environment, release.version)
@@ -71,7 +71,7 @@ def _engine_calls(tree: ast.Module) -> Iterator[ast.Call]:
                 yield node
 
 
-def _ray_config(node: ast.Call, known: Scope, version: str) -> tuple[dict[str, Any], list[str]]:
+def _ray_config(node: ast.Call, known: Scope, options: Options) -> tuple[dict[str, Any], list[str]]:
     """Ray Serve's LLMConfig: the model's source, and vLLM's arguments in engine_kwargs."""
     notes: list[str] = []
     given: dict[str, Any] = {}
@@ -85,7 +85,7 @@ def _ray_config(node: ast.Call, known: Scope, version: str) -> tuple[dict[str, A
                 raise CommandError(f"line {node.lineno}: {keyword.arg} of LLMConfig is not a dictionary")
             source = {"model": value.get("model_source", value.get("model_id"))}
             given |= value if keyword.arg == "engine_kwargs" else source
-    flags = {name: _value(name, value, version, node.lineno, notes) for name, value in given.items()}
+    flags = {name: _value(name, value, options, node.lineno, notes) for name, value in given.items()}
     return {name: value for name, value in flags.items() if value is not None}, notes
 
 
@@ -114,12 +114,12 @@ def _environment(tree: ast.Module) -> dict[str, str]:
     return out
 
 
-def _keywords(node: ast.Call, known: Scope, version: str) -> tuple[dict[str, Any], list[str]]:
+def _keywords(node: ast.Call, known: Scope, options: Options) -> tuple[dict[str, Any], list[str]]:
     given: dict[str, Any] = {}
     notes: list[str] = []
     partly = False
     if called(node) == "LLMConfig":
-        return _ray_config(node, known, version)
+        return _ray_config(node, known, options)
     pairs: list[tuple[str, ast.expr]] = [("model", node.args[0])] if node.args else []
     for keyword in node.keywords:
         if keyword.arg is None:  # **kwargs
@@ -140,25 +140,25 @@ def _keywords(node: ast.Call, known: Scope, version: str) -> tuple[dict[str, Any
             notes.append(f"line {node.lineno}: {name}={text} is not a literal: left out")
     if partly and "model" not in given:
         raise CommandError(f"line {node.lineno}: the model stands in a ** argument that is not a literal")
-    flags = {name: _value(name, value, version, node.lineno, notes) for name, value in given.items()}
+    flags = {name: _value(name, value, options, node.lineno, notes) for name, value in given.items()}
     return {name: value for name, value in flags.items() if value is not None}, notes
 
 
-def _value(name: str, value: Any, version: str, line: int, notes: list[str]) -> Any:
+def _value(name: str, value: Any, options: Options, line: int, notes: list[str]) -> Any:
     """The value, or None where it is the same as not given."""
-    flag = by_field(version).get(name)
+    flag = options.by_field.get(name)
     if flag is None or flag.group == "frontend":
-        status = flag_status(name, version)
+        status = options.status(name)
         why = status.sentence if status.state in ("gone", "not yet") else f"unexpected keyword argument {name!r}"
         close = f"; did you mean {status.close[0][2:].replace('-', '_')}?" if status.close else ""
         raise CommandError(f"line {line}: {why}{close}")
     if name == "compilation_config" and isinstance(value, int) and not isinstance(value, bool):
-        value = {"mode" if "mode" in keys("compilation_config", version) else "level": value}
+        value = {"mode" if "mode" in options.keys("compilation_config") else "level": value}
     if value in ([], (), set()) or (value is False and flag.kind in ("store_true", "maybe")):
         return None
     try:
-        checked = _renderable(check_python(flag, value, version))
-        if note := check_keys(flag, checked, version):
+        checked = _renderable(check_python(flag, value, options))
+        if note := check_keys(flag, checked, options):
             notes.append(f"line {line}: {note}")
         return checked
     except Refused as error:

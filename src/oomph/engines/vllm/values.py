@@ -10,11 +10,9 @@ from typing import Any
 
 from oomph.commands.shown import short
 from oomph.errors import CommandError
-from oomph.facts.vllm.config_keys import KEYS, keys, refuses
-from oomph.facts.vllm.facts import at
+from oomph.facts.vllm.config_keys import KEYS
 from oomph.facts.vllm.flag_rows import words
-from oomph.facts.vllm.flags import Flag, negated
-from oomph.facts.vllm.versions import in_range
+from oomph.facts.vllm.flags import Flag, Options, negated
 
 LIST_KINDS = ("list[int]", "list[float]", "list[str]")
 _SUFFIX = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -54,21 +52,21 @@ def human_int(text: str) -> int:
     return _int(number) * _SUFFIX[suffix]
 
 
-def parse_words(flag: Flag, given: Sequence[str], version: str) -> Any:
+def parse_words(flag: Flag, given: Sequence[str], options: Options) -> Any:
     """The value of a flag that was given with these words (already as many as its kind takes)."""
     if flag.kind in LIST_KINDS:
-        value: Any = [_one(flag, word, version) for word in given]
+        value: Any = [_one(flag, word, options) for word in given]
         if len(value) == 1 and value[0] is None:
             value = None
     elif flag.kind == "maybe":
         value = given[0] if given else True
     else:
-        value = _one(flag, given[0], version)
-    check(flag, value, version)
+        value = _one(flag, given[0], options)
+    check(flag, value, options)
     return value
 
 
-def _one(flag: Flag, text: str, version: str) -> Any:
+def _one(flag: Flag, text: str, options: Options) -> Any:
     if flag.nullable and text in ("", "None"):
         return None
     kind = flag.kind
@@ -81,7 +79,7 @@ def _one(flag: Flag, text: str, version: str) -> Any:
     if kind == "human_auto":
         return -1 if text.strip() == "-1" or text.strip().lower() == "auto" else human_int(text)
     if kind == "json" or (kind == "json_or_str" and re.fullmatch(r"\s*\{.*\}\s*", text, re.DOTALL)):
-        return json_value(text, version, human=flag.field in KEYS and flag.field not in _PLAIN_JSON)
+        return json_value(text, options, human=flag.field in KEYS and flag.field not in _PLAIN_JSON)
     if kind == "ids":
         parts = [part.strip() for part in text.split(",")]
         return [int(part) if part.isascii() and part.isdigit() else part for part in parts]
@@ -92,11 +90,11 @@ def _one(flag: Flag, text: str, version: str) -> Any:
     return text
 
 
-def json_value(text: str, version: str, *, human: bool = True) -> Any:
+def json_value(text: str, options: Options, *, human: bool = True) -> Any:
     """JSON with, from 0.20 on, numbers such as 80m outside of strings."""
     if len(text) > _LONGEST:
         raise Refused(f"{len(text)} characters of JSON are more than any argument needs")
-    if human and at(version).command_line.json_numbers_are_human:
+    if human and options.reading.json_numbers_are_human:
         text = _expand(text)
     try:
         value = json.loads(text, parse_constant=_no_constant, parse_float=_float)
@@ -150,15 +148,15 @@ def _float(text: str) -> float:
     return value
 
 
-def check(flag: Flag, value: Any, version: str) -> None:
+def check(flag: Flag, value: Any, options: Options) -> None:
     """Choices and bounds, as argparse and pydantic would."""
     items = value if isinstance(value, list) else [value]
-    allowed = flag.allowed(version)
+    allowed = options.allowed(flag)
     for item in items:
         if item is None:
             continue
         if allowed and str(item) not in allowed:
-            raise Refused(_choice_sentence(flag, item, allowed, version))
+            raise Refused(_choice_sentence(flag, item, allowed, options))
         _check_bounds(flag, item)
     if flag.kind == "level" and value not in (0, 1, 2, 3):
         raise Refused(f"{value} is not one of 0, 1, 2, 3")
@@ -166,24 +164,24 @@ def check(flag: Flag, value: Any, version: str) -> None:
         raise Refused("it must be a JSON object such as '{\"key\": 1}'")
 
 
-def check_keys(flag: Flag, value: Any, version: str) -> str:
+def check_keys(flag: Flag, value: Any, options: Options) -> str:
     """Refuse a key that the argument's config class does not have, or say that the release drops it."""
-    known = keys(flag.field, version)
+    known = options.keys(flag.field)
     unknown = [key for key in value if key not in known] if known and isinstance(value, dict) else []
     if not unknown:
         return ""
     key = unknown[0]
     span = next(((since, until) for word, since, until in words(KEYS[flag.field]) if word == key), None)
-    if span is not None and not in_range(version, span[0]):
+    if span is not None and not options.has_begun(span[0]):
         said = f"{short(key)} came with vLLM {span[0]}"
     elif span is not None:
         said = f"{short(key)} is gone since vLLM {span[1]}"
     else:
         close = _close(key, known)
         said = f"{short(key)} is not one of its keys" + (f"; did you mean {close}?" if close else "")
-    if refuses(flag.field, version):
+    if options.refuses_keys(flag.field):
         raise Refused(said)
-    return f"{flag.spelled(version)[0]}: {said}; vLLM {version} drops it silently"
+    return f"{options.spelled(flag)[0]}: {said}; vLLM {options.release} drops it silently"
 
 
 def _close(word: str, among: Iterable[str]) -> str:
@@ -207,20 +205,20 @@ def _check_bounds(flag: Flag, value: Any) -> None:
             raise Refused(f"{value} must be {said} {limit}")
 
 
-def _choice_sentence(flag: Flag, item: Any, allowed: tuple[str, ...], version: str) -> str:
+def _choice_sentence(flag: Flag, item: Any, allowed: tuple[str, ...], options: Options) -> str:
     said = f"invalid choice: {short(str(item))} (choose from {', '.join(allowed)})"
     span = flag.choice_range(str(item))
     if span is not None:
-        came = f"is gone since {span[1]}" if in_range(version, span[0]) else f"came with vLLM {span[0]}"
-        return f"{short(str(item))} {came}, this is {version} (choose from {', '.join(allowed)})"
+        came = f"is gone since {span[1]}" if options.has_begun(span[0]) else f"came with vLLM {span[0]}"
+        return f"{short(str(item))} {came}, this is {options.release} (choose from {', '.join(allowed)})"
     close = _close(str(item), allowed)
     return said + (f"; did you mean {close}?" if close else "")
 
 
-def check_python(flag: Flag, value: Any, version: str) -> Any:
+def check_python(flag: Flag, value: Any, options: Options) -> Any:
     """A keyword's literal in LLM(...): the same value that the command line would give."""
     if value is None or isinstance(value, str):
-        return value if value is None or flag.kind in ("str", "maybe", "append") else _from_text(flag, value, version)
+        return value if value is None or flag.kind in ("str", "maybe", "append") else _from_text(flag, value, options)
     if isinstance(value, tuple | set | frozenset):
         value = sorted(value, key=repr) if isinstance(value, set | frozenset) else list(value)
     plain = flag.kind.removeprefix("list[").rstrip("]")
@@ -238,24 +236,24 @@ def check_python(flag: Flag, value: Any, version: str) -> Any:
         value = _float(str(value))
     if isinstance(value, dict):
         try:
-            value = json_value(json.dumps(value), version, human=False)
+            value = json_value(json.dumps(value), options, human=False)
         except (TypeError, ValueError, RecursionError):
             raise Refused("it is not plain JSON") from None
     if any(isinstance(i, int) and abs(i) >= _MOST for i in items):
         raise Refused("it is larger than any count")
-    check(flag, value, version)
+    check(flag, value, options)
     return value
 
 
-def _from_text(flag: Flag, text: str, version: str) -> Any:
+def _from_text(flag: Flag, text: str, options: Options) -> Any:
     if flag.kind in ("bool", "store_true", "json") or (flag.kind in LIST_KINDS and flag.kind != "list[str]"):
         raise Refused(f"{short(text)} is not what it takes ({flag.kind})")
-    return parse_words(flag, [text], version)
+    return parse_words(flag, [text], options)
 
 
-def render(flag: Flag, value: Any, version: str) -> list[str]:
+def render(flag: Flag, value: Any, options: Options) -> list[str]:
     """The words that give `value`; parse_words of them is `value` again."""
-    name = flag.spelled(version)[0]
+    name = options.spelled(flag)[0]
     if flag.kind == "bool":
         return [name if value else negated(name)]
     if flag.kind == "store_true" or (flag.kind == "maybe" and value is True):

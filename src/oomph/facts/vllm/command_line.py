@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from oomph.facts.changes import Dated, Facts, changes, since
+from oomph.facts.changes import Dated, Facts, changes, since, until
 
 
 class CommandLine(Facts):
@@ -12,6 +12,8 @@ class CommandLine(Facts):
     dash_o: Dated[Literal["level", "mode", "optimization_level"]] = changes(
         "level", ("0.11.1", "mode"), ("0.12.0", "optimization_level")
     )
+    # -O.key=value: --compilation-config up to 0.11, still read as -cc.key in 0.12 (argparse_utils.py:260)
+    dotted_o = until("0.13.0")
     # what the image vllm/vllm-openai starts (docker/Dockerfile)
     entry_point = changes(("python3", "-m", "vllm.entrypoints.openai.api_server"), ("0.11.1", ("vllm", "serve")))
     moves_model_flag = since("0.11.1")  # `vllm serve --model X`: refused, then moved to the front with a warning

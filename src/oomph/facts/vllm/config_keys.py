@@ -7,24 +7,8 @@ Words carry their releases as in flag_rows.py. Up to 0.15 an unknown key was dro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
-from oomph.facts.vllm.flag_rows import words
-from oomph.facts.vllm.versions import in_range
-
-_REFUSED_SINCE = {"compilation_config": "0.12.0"}  # the others since 0.16.0
-
-
-@lru_cache(maxsize=256)
-def keys(field: str, version: str) -> frozenset[str]:
-    """The keys of one argument in one release; empty = any key, or not known."""
-    return frozenset(word for word, since, until in words(KEYS.get(field, "")) if in_range(version, since, until))
-
-
-def refuses(field: str, version: str) -> bool:
-    """Whether the release stops at a key that it does not know (ConfigDict(extra="forbid"))."""
-    return in_range(version, _REFUSED_SINCE.get(field, "0.16.0"))
-
+KEYS_REFUSED_SINCE = {"compilation_config": "0.12.0"}  # the others since 0.16.0
 
 # The rows below were printed by tools/drift_flags.py --keys; see there before editing by hand.
 # fmt: off

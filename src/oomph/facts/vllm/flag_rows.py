@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from oomph.facts.changes import Dated
 from oomph.facts.vllm.running import Limits
-from oomph.facts.vllm.versions import Range, in_range, parse
+from oomph.facts.vllm.versions import Range, parse
 
 Kind = Literal[
     "int", "float", "str", "bool", "store_true", "human", "human_auto", "json", "json_or_str",
@@ -54,12 +54,6 @@ class Flag(Range, frozen=True):
     def at(self, version: str) -> Flag:
         """The row with the default of one release."""
         return replace(self, default=self.default.at(parse(version))) if isinstance(self.default, Dated) else self
-
-    def spelled(self, version: str) -> tuple[str, ...]:
-        return tuple(word for word, since, until in words(self.names) if in_range(version, since, until))
-
-    def allowed(self, version: str) -> tuple[str, ...]:
-        return tuple(word for word, since, until in words(self.choices) if in_range(version, since, until))
 
     def choice_range(self, choice: str) -> tuple[str, str] | None:
         """(since, until) of a choice that some release has."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from msgspec import Struct
 
+from oomph.facts.vllm.command_line import CommandLine
+from oomph.facts.vllm.config_keys import KEYS, KEYS_REFUSED_SINCE
 from oomph.facts.vllm.flag_rows import ROWS, Flag, words
-from oomph.facts.vllm.versions import Range, parse
+from oomph.facts.vllm.versions import parse
 
-__all__ = ["Flag", "Status", "by_field", "by_name", "flag_status", "negated"]
+__all__ = ["Flag", "Options", "Status", "negated", "options_of", "spelled"]
 
 
 class Gone(Struct, frozen=True):
@@ -87,23 +89,6 @@ IDLE: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
-@lru_cache(maxsize=64)
-def by_field(version: str) -> Mapping[str, Flag]:
-    return {row.field: row.at(version) for row in ROWS if row.holds(version)}
-
-
-@lru_cache(maxsize=64)
-def by_name(version: str) -> Mapping[str, Flag]:
-    """Every option string that the release's parser knows, --no- forms included."""
-    out: dict[str, Flag] = {}
-    for row in by_field(version).values():
-        for name in row.spelled(version):
-            out[name] = row
-            if row.kind == "bool" and name.startswith("--"):
-                out[negated(name)] = row
-    return out
-
-
 def negated(name: str) -> str:
     """argparse.BooleanOptionalAction's second spelling."""
     return "--no-" + name[2:]
@@ -136,29 +121,6 @@ class Status(Struct, frozen=True):
     close: tuple[str, ...] = ()  # what may have been meant
 
 
-def flag_status(flag: str, version: str) -> Status:
-    """`flag` may be spelled as on the command line or as the field's name."""
-    name = spelled(flag)
-    if name not in _anywhere():
-        name = name if name.isprintable() and len(name) <= 80 else repr(name[:80])
-        close = _close(name, version)
-        meant = f"; did you mean {' or '.join(close)}?" if close else ""
-        return Status(name, "unknown", close=close, sentence=f"vLLM {version} has no flag {name}{meant}")
-    field, since, until = _anywhere()[name]
-    if name in by_name(version):
-        return Status(name, "known", field, since, until)
-    if until and parse(version) >= parse(until):
-        other = by_field(version).get(field)
-        gone = Gone(other.names.split()[0]) if other else GONE.get(field, Gone())
-        replaced_by = gone.replaced_by if gone.replaced_by.split(" ")[0] in by_name(version) else ""
-        why = f" ({gone.why})" if gone.why else ""
-        instead = f"; use {replaced_by}" if replaced_by else ""
-        sentence = f"{name} is gone since vLLM {until}{why}{instead}"
-        return Status(name, "gone", field, since, until, replaced_by, sentence)
-    sentence = f"vLLM {version} has no {name} yet: it came with {since}"
-    return Status(name, "not yet", field, since, until, sentence=sentence)
-
-
 def spelled(flag: str) -> str:
     """max_model_len, --max_model_len=5 and --max-model-len are all --max-model-len; -tp stays."""
     flag = flag.split("=", 1)[0]
@@ -167,16 +129,83 @@ def spelled(flag: str) -> str:
     return "--" + flag.lstrip("-").split(".", 1)[0].replace("_", "-")
 
 
-def idle(field: str, version: str) -> str:
-    """Why the release accepts a flag and does nothing with it; "" = it has an effect."""
-    for name, since, until, why in IDLE:
-        if name == field and Range(since=since, until=until).holds(version):
-            return why
-    return ""
+class Options:
+    """The options of one release: which there are, how it reads them, and what it says of those it does not have."""
+
+    def __init__(self, version: str) -> None:
+        self.release = version  # as sentences name it
+        self._order = parse(version)
+        self.reading = CommandLine.at(self._order)
+        self.by_field: Mapping[str, Flag] = {row.field: row.at(version) for row in ROWS if row.holds(version)}
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Flag]:
+        """Every option string that the release's parser knows, --no- forms included."""
+        out: dict[str, Flag] = {}
+        for row in self.by_field.values():
+            for name in self.spelled(row):
+                out[name] = row
+                if row.kind == "bool" and name.startswith("--"):
+                    out[negated(name)] = row
+        return out
+
+    def has_begun(self, release: str) -> bool:
+        """Whether this is that release or a later one; "" = it always was."""
+        return not release or parse(release) <= self._order
+
+    def spelled(self, flag: Flag) -> tuple[str, ...]:
+        return self._words(flag.names)
+
+    def allowed(self, flag: Flag) -> tuple[str, ...]:
+        return self._words(flag.choices)
+
+    def keys(self, field: str) -> frozenset[str]:
+        """The keys of one JSON argument; empty = any key, or not known."""
+        return frozenset(self._words(KEYS.get(field, "")))
+
+    def refuses_keys(self, field: str) -> bool:
+        """Whether the release stops at a key that it does not know (ConfigDict(extra="forbid"))."""
+        return self.has_begun(KEYS_REFUSED_SINCE.get(field, "0.16.0"))
+
+    def _words(self, text: str) -> tuple[str, ...]:
+        return tuple(word for word, since, until in words(text) if self._lasts(since, until))
+
+    def _lasts(self, since: str, until: str) -> bool:
+        return self.has_begun(since) and not (until and self.has_begun(until))
+
+    def idle(self, field: str) -> str:
+        """Why the release accepts a flag and does nothing with it; "" = it has an effect."""
+        return next((why for name, since, until, why in IDLE if name == field and self._lasts(since, until)), "")
+
+    def status(self, flag: str) -> Status:
+        """`flag` may be spelled as on the command line or as the field's name."""
+        name = spelled(flag)
+        if name not in _anywhere():
+            name = name if name.isprintable() and len(name) <= 80 else repr(name[:80])
+            close = self._close(name)
+            meant = f"; did you mean {' or '.join(close)}?" if close else ""
+            return Status(name, "unknown", close=close, sentence=f"vLLM {self.release} has no flag {name}{meant}")
+        field, since, until = _anywhere()[name]
+        if name in self.by_name:
+            return Status(name, "known", field, since, until)
+        if not until or not self.has_begun(until):
+            sentence = f"vLLM {self.release} has no {name} yet: it came with {since}"
+            return Status(name, "not yet", field, since, until, sentence=sentence)
+        other = self.by_field.get(field)
+        gone = Gone(other.names.split()[0]) if other else GONE.get(field, Gone())
+        replaced_by = gone.replaced_by if gone.replaced_by.split(" ")[0] in self.by_name else ""
+        why = f" ({gone.why})" if gone.why else ""
+        instead = f"; use {replaced_by}" if replaced_by else ""
+        sentence = f"{name} is gone since vLLM {until}{why}{instead}"
+        return Status(name, "gone", field, since, until, replaced_by, sentence)
+
+    def _close(self, name: str) -> tuple[str, ...]:
+        """At most two flags of the release that are spelled nearly the same."""
+        from difflib import get_close_matches  # 2 ms to import, and only for a flag that does not exist
+
+        return tuple(get_close_matches(name, self.by_name, n=2, cutoff=0.75))
 
 
-def _close(name: str, version: str) -> tuple[str, ...]:
-    """At most two flags of the release that are spelled nearly the same."""
-    from difflib import get_close_matches  # 2 ms to import, and only for a flag that does not exist
-
-    return tuple(get_close_matches(name, by_name(version), n=2, cutoff=0.75))
+@lru_cache(maxsize=64)
+def options_of(version: str) -> Options:
+    return Options(version)
