@@ -58,7 +58,7 @@ def test_the_engines_own_advice_is_not_a_sentence() -> None:
     [
         (("74.00", "", "900.00"), "", "profile_run"),  # no pools in a whole message: nothing captured yet
         (("74.00", "", "900.00"), "--enforce-eager", "runtime_request"),
-        (("70.00", " with 1.20 GiB allocated in private pools (e.g., CUDA Graphs),", "90.00"), "", "sampler_warmup"),
+        (("70.00", " with 1.20 GiB allocated in private pools (e.g., CUDA Graphs),", "90.00"), "", "runtime_request"),
         (("70.00", " with 1.20 GiB allocated in private pools (e.g., CUDA Graphs),", "90.00"),
          "LLM(model='m', gpu_memory_utilization=0.8)", "runtime_request"),  # more than its budget: a request
         (("78.00", " with 30.00 GiB allocated in private pools (e.g., CUDA Graphs),", "7.00"), "", "weights_load"),

@@ -106,6 +106,8 @@ _NOT_READ = {
 def useless(case: Case, *extra: Rejected, keep: tuple[str, ...] = ()) -> tuple[Rejected, ...]:
     """What is widely advised for this symptom and not read by the stage that failed; `keep` are levers that do work."""
     own = {r.lever for r in extra}
+    if case.rebuilt.engine not in ("", "vllm"):
+        return extra  # the table below is vLLM's
     table = _NOT_READ.get(case.stage, {})
     if case.v0 and case.stage == "profile_run":
         keep = (*keep, "max_model_len")
@@ -167,6 +169,20 @@ def capture(n: int, gain: int = 0) -> Remedy:
 def batch(n: int) -> Remedy:
     return Remedy("batched_tokens", f"--max-num-batched-tokens {n}", "flag", {"max_num_batched_tokens": n},
                   costs="long prompts are prefilled in more steps", rank=1)  # fmt: skip
+
+
+# arg_utils.py get_batch_defaults: `vllm serve` on cards of 70 GiB and more, and on all others
+LARGE_CARD, LARGE_BATCH, BATCH = 70 * GIB, 8192, 2048
+
+
+def smaller_batch(case: Case) -> Remedy:
+    """Half of what is in force, which is the release's default where nobody set it; V0 has to be told to chunk."""
+    if case.v0:
+        flags = {"enable_chunked_prefill": True, "max_num_batched_tokens": 2048}
+        return Remedy("batched_tokens", "--enable-chunked-prefill --max-num-batched-tokens 2048", "flag", flags,
+                      costs="long prompts are prefilled in more steps", rank=1)  # fmt: skip
+    default = LARGE_BATCH if (case.total or 0) >= LARGE_CARD else BATCH
+    return batch(max(256, min(2048, (case.whole("max_num_batched_tokens") or default) // 2)))
 
 
 def context(n: int) -> Remedy:

@@ -13,6 +13,7 @@ from oomph.doctor.meanings import WEAK
 from oomph.doctor.rank import Ranked, candidates, undecided
 from oomph.doctor.rule import SURE, Rejected, Remedy, Tier
 from oomph.doctor.serving import summary
+from oomph.doctor.words import foreign, translated
 from oomph.logs.deployment import Rebuilt, render
 
 # where the reason stands that a log without it has lost; Python engines end a traceback with it
@@ -87,6 +88,8 @@ def _cause(case: Case, best: Ranked | None) -> Cause:
         return Cause("unknown", "The cause is not in this log", text, False)
     if case.failed is None:
         text = f"There is a sign of an error, and nothing that says whether the run went on.{_quoted(case)}"
+        if not case.death.line:
+            text = "No line of this text is one that the engine prints about memory, an error or a running server."
         return Cause("unclear", "This text does not tell whether it failed", text, False)
     return Cause("none", "Nothing failed", _healthy(case))
 
@@ -147,7 +150,8 @@ def _advice(case: Case, ranked: Sequence[Ranked]) -> tuple[tuple[Remedy, ...], t
         if undecided(ranked[0], other):
             seen = {r.change for r in remedies}
             remedies += [r for r in other[1].remedies if r.change not in seen and r.lever not in levers]
-    remedies = [_with_command(case, r) for r in remedies]
+    remedies = [_with_command(case, r) for r in translated(case, remedies)]
+    rejected = [r for r in rejected if not foreign(case, r.advice)]
     return tuple(sorted(remedies, key=lambda r: r.rank)), tuple(rejected)
 
 

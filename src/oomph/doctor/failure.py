@@ -152,4 +152,6 @@ def _no_tokens(o: Observation, kinds: set[LogKind]) -> bool:
 def _nothing_left(o: Observation, kinds: set[LogKind]) -> bool:
     """V0 goes on to the block check: what is below a hundredth of any card cannot hold one request."""
     value = o.values.get("available")
+    if isinstance(value, (int, float)) and value <= 0:
+        return True
     return isinstance(value, (int, float)) and value < 1 << 28 and not kinds & {"v0_blocks", "kv_tokens", "kv_need_v0"}

@@ -60,15 +60,11 @@ def guess(failure: Observation, observations: Sequence[Observation]) -> StageNam
         return "kv_alloc"
     pools = values.get("pools")
     if isinstance(pools, int) and not (isinstance(total, int) and pools > total * SLEEPERS):
-        # beside graphs and a full KV cache; more than the budget only with what a request adds
-        own = allocated - pools if isinstance(allocated, int) else 0
-        above = isinstance(total, int) and (
-            (own + pools) > total * BUDGET or own > total * (_budget(observations) or 1)
-        )
-        return "runtime_request" if above else "sampler_warmup"
-    if isinstance(allocated, int) and isinstance(total, int) and allocated >= total * FULL:
+        return "runtime_request"  # graphs exist; the sampler's warm-up behind them says so itself (sampler_oom)
+    if isinstance(allocated, int) and isinstance(total, int) and allocated >= total * BUDGET:
         cached = _cached(failure)
-        if cached is not None and cached < total * UNUSED:
+        few = UNUSED if allocated >= total * FULL else UNUSED / 3
+        if cached is not None and cached < total * few:
             return "weights_load"
     if failure.kind == "torch_oom":
         before = starting(failure) or _no_graphs(failure, observations) or _no_cache(failure, observations)

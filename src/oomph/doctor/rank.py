@@ -41,7 +41,7 @@ def ordered(speaking: Sequence[Ranked]) -> list[Ranked]:
 
 
 def outranks(one: Ranked, other: Ranked) -> bool:
-    return other[0].id in one[0].over
+    return other[0].id in one[0].over or (other[0].fallback and not one[0].fallback)
 
 
 def undecided(best: Ranked, other: Ranked) -> bool:

@@ -73,6 +73,7 @@ class Rule(Struct, frozen=True):
     failure: bool = True  # False: a misreading or a waste, the run itself did not fail
     over: tuple[str, ...] = ()  # rules of the same tier that say less about the same case
     about_memory: bool = True  # False: it stands although something else than memory ended the run
+    fallback: bool = False  # True: every other rule of the same tier says more
     names_cause: bool = True  # False: it only says where the cause would stand
     plan_adds: Literal["", "weights", "pool"] = ""  # which of a plan's figures belong behind its text
     evidence: tuple[str, ...] = ()

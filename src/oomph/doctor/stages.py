@@ -179,10 +179,21 @@ def _after(reached: StageName, failure: Observation, before: Sequence[Observatio
     return reached
 
 
+# what people write around a log; without a line of an engine nothing is known
+BESIDE: frozenset[LogKind] = frozenset(
+    {"command", "docker_run", "util_given", "eager_given", "version_beside", "version_said", "engine_named", "rss",
+     "mig", "stage_said"}
+)  # fmt: skip
+
+
 def _ended(observations: Sequence[Observation]) -> Death:
     completed = frozenset(o.kind for o in observations)
     doubt = find_doubt(observations)
     if doubt is not None:
         return Death(None, milestone(observations), "the log ends here", doubt.line, completed=completed,
                      settle=doubt.settle, quote=doubt.text)  # fmt: skip
+    if completed <= BESIDE:
+        return Death(
+            None, None, "the log ends here", completed=completed, settle="the engine's own output, from its first line"
+        )
     return Death(False, milestone(observations), "the log ends here", completed=completed)

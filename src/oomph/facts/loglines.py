@@ -94,6 +94,12 @@ GENERIC = (
     LogRow("frame", ", in ", r"^\s{0,8}line (?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})\s*$"),  # cut behind its file
     LogRow("exception", "Error", r"\b(?P<type>[A-Z]\w{0,60}Error)(?:: (?P<message>.{0,4000}))?$"),
     LogRow("exception", "Exception", r"\b(?P<type>[A-Z]?\w{0,60}Exception)(?:: (?P<message>.{0,4000}))?$"),
+    # whose log it is, where no line of an engine says so: an image, a program, a path
+    LogRow("engine_named", "sglang", r"(?:lmsysorg/|-m |/|\b)(?P<engine>sglang)(?:[:/. ]|$)"),
+    LogRow("engine_named", "trtllm-", r"\b(?P<engine>trtllm-serve)\b"),
+    LogRow("engine_named", "tensorrt", r"\b(?P<engine>tensorrt-llm)\b"),
+    LogRow("engine_named", "ollama", r"\b(?P<engine>ollama)\b"),
+    LogRow("engine_named", "llama.cpp", r"\b(?P<engine>llama\.cpp)\b"),
     LogRow("chained", "exception", r"^(?:The above exception was the direct cause|During handling of the above exception)"),
     LogRow("command", "vllm", r"(?P<command>vllm (?:serve|run) .*|python3? -m vllm\.entrypoints\.\S+ .*)"),
     LogRow("command", "serve", r"(?P<command>[\"']vllm[\"'], ?[\"']serve[\"'],.*)"),  # a manifest's list

@@ -62,9 +62,9 @@ SignKind = Literal[
     "sign_exit", "sign_signal", "sign_error", "sign_backoff", "sign_served", "sign_level",
 ]  # fmt: skip
 SharedKind = Literal[
-    "traceback", "frame", "exception", "chained", "command", "docker_run", "host_kill", "container_kill",
-    "sigkill", "ray_kill", "stage_said", "util_given", "eager_given", "oom_mentioned", "mmap_failed",
-    "driver_oom", "shm_full", "bus_error", "rss", "cgroup", "orphan", "mig", "triton_oom", "fp8e4nv",
-    "nccl_oom", "workspace_small", "cuda_busy", "torch_oom", "memory_short", "said_oom",
+    "traceback", "frame", "exception", "engine_named", "chained", "command", "docker_run", "host_kill",
+    "container_kill", "sigkill", "ray_kill", "stage_said", "util_given", "eager_given", "oom_mentioned",
+    "mmap_failed", "driver_oom", "shm_full", "bus_error", "rss", "cgroup", "orphan", "mig", "triton_oom",
+    "fp8e4nv", "nccl_oom", "workspace_small", "cuda_busy", "torch_oom", "memory_short", "said_oom",
 ]  # fmt: skip
 LogKind = VllmKind | SglangKind | TrtllmKind | OllamaKind | LlamaCppKind | TroubleKind | SignKind | SharedKind

@@ -85,6 +85,10 @@ def rebuild(lines: Sequence[Line], observations: Sequence[Observation]) -> Rebui
                     resolved.setdefault(name, o.values[name])
         elif o.kind == "load_begin":
             model = model or str(o.values.get("model", ""))
+    said = next((o.values["max_model_len"] for o in observations if o.kind in ("kv_need", "kv_need_v0")
+                 and "max_model_len" in o.values), None)  # fmt: skip
+    if not complete and said is not None and flags.get("max_model_len") not in (None, said):
+        del flags["max_model_len"]  # a command of another run: the one that failed had this length
     if not complete:
         for name, value in resolved.items():
             if name in DEFAULTS and value != DEFAULTS[name] and name not in flags:

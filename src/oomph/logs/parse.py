@@ -157,18 +157,17 @@ def _joined(text: str, lines: Sequence[Line], index: int) -> str:
 def _own_process(values: Values, text: str) -> None:
     """Which of the `Process N has X in use` is the one that died, and what the others hold.
 
-    PyTorch prints "this process has" only when it finds itself by pid; in a container it does not, and the own
-    process is among the numbered ones: the largest, if PyTorch's own figure fits into it.
+    PyTorch prints "this process has" only when it finds itself by pid; in a container it does not, and the own process
+    is among the numbered ones: the one that is nearest above what PyTorch itself holds, allocated and cached.
     """
     sizes = [convert("x__size", size).get("x") for _, size in re.findall(TORCH_PROCESS, text)]
     numbers = [int(n) for n in sizes if n is not None]
-    own = values.get("in_use")
-    if not own and numbers:
-        allocated = values.get("allocated")
-        largest = max(numbers)
-        if isinstance(allocated, int) and largest >= allocated:
-            numbers.remove(largest)
-            values["in_use"] = largest
+    own, allocated, cached = values.get("in_use"), values.get("allocated"), values.get("reserved", 0)
+    if not own and isinstance(allocated, int) and isinstance(cached, int):
+        above = [n for n in numbers if n >= allocated + cached - (64 << 20)]  # both are rounded
+        if above:
+            values["in_use"] = min(above)
+            numbers.remove(min(above))
     if numbers:
         values["others"] = sum(numbers)
 
@@ -185,7 +184,12 @@ def engine_of(observations: Sequence[Observation]) -> str:
             counts["vllm"] = counts.get("vllm", 0) + 1
         elif o.kind == "frame":
             path = str(o.values.get("path", ""))
-            for part, name in (("/sglang/", "sglang"), ("/tensorrt_llm/", "trtllm"), ("/vllm", "vllm")):
+            for part, name in (
+                ("/sglang/", "sglang"),
+                ("/tensorrt_llm/", "trtllm"),
+                ("/vllm", "vllm"),
+                ("/ollama/", "ollama"),
+            ):
                 if part in path:
                     counts[name] = counts.get(name, 0) + 1
                     break
@@ -195,4 +199,9 @@ def engine_of(observations: Sequence[Observation]) -> str:
             counts[name] = counts.get(name, 0) + 1
     if counts.get("ollama") or (counts.get("llamacpp") and any(o.process == "ollama" for o in observations)):
         return "ollama"  # it prints llama.cpp's lines too
-    return max(counts, key=lambda name: counts[name]) if counts else ""
+    if not counts:
+        named = next((str(o.values["engine"]) for o in observations if o.kind == "engine_named"), "")
+        return {"trtllm-serve": "trtllm", "llama.cpp": "llamacpp", "tensorrt-llm": "trtllm"}.get(
+            named.lower(), named.lower()
+        )
+    return max(counts, key=lambda name: counts[name])

@@ -7,8 +7,9 @@ buffer".
 
 Look-alikes: B02 (KV or compute buffers; the line behind the failure tells).
 
-What fixes it: a lower -ngl or --fit on; experts on the CPU (--n-cpu-moe, -ot exps=CPU); another -ts; a smaller
-quantisation.
+What fixes it: fewer layers on the GPU (-ngl, num_gpu, LM Studio's slider); experts on the CPU (--n-cpu-moe, -ot
+exps=CPU); another -ts; a smaller quantisation. Where the log shows enough room on the card and little on the host: host
+memory.
 
 What does not: -c: the context comes later.
 
@@ -17,23 +18,30 @@ Evidence: llama.cpp ggml-cuda.cu alloc_buffer; issue 20431.
 
 from __future__ import annotations
 
+import re
+
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.words import levers
+from oomph.facts.loglines import convert
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 
 _KINDS: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights", "lc_no_weights", "lc_load_failed", "ol_runner_died")
+_TRIED: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights")
 
 
 def match(case: Case) -> Candidate | None:
     if case.stage != "weights_load" or not case.failed or not case.has(*_KINDS):
         return None
-    tried = next((n for kind in ("lc_malloc", "lc_alloc_weights") if (n := case.value(kind, "tried"))), None)
-    device, free = case.value("lc_malloc", "device"), case.value("lc_free", "free")
+    tried = next((n for kind in _TRIED if (n := case.value(kind, "tried"))), None)
+    device, free = case.value("lc_malloc", "device"), _free(case)
     buffer = next((str(o.values["buffer"]) for o in case.all("lc_alloc_weights") if "buffer" in o.values), "")
     place = f"device {device}" if device is not None else buffer or "a device"
+    if tried and free and tried < 0.95 * free and (short := _host(case, tried)):
+        return _host_short(case, place, tried, free, short)
     text = f"The weights meant for {place} do not fit there"
     text += f": {gib(tried)} in one buffer" if tried else ""
     text += f", {gib(free)} free." if free else "."
@@ -44,13 +52,9 @@ def match(case: Case) -> Candidate | None:
     need, have = case.value("lc_fit_need", "need"), case.value("lc_fit_need", "free")
     if need and have:
         text += f" llama.cpp had foreseen {gib(need)} in all, with {gib(have)} free."
-    remedies = (
-        Remedy("ngl", "--fit on   (or a lower -ngl)", "flag", costs="layers on the CPU are slow", rank=1),
-        Remedy(
-            "experts", "--n-cpu-moe N   (or -ot exps=CPU)", "flag", costs="experts on the CPU; MoE models only", rank=2
-        ),
-        advice.checkpoint(case, "a smaller GGUF quantisation"),
-    )
+    layers = _layers(case, tried, free)
+    remedies = levers(case, ("layers", layers) if layers else "layers", "experts", "overhead", "evict", "quant",
+                      first=("layers",))  # fmt: skip
     return Candidate(
         Tier.COMPUTED,
         text,
@@ -58,6 +62,38 @@ def match(case: Case) -> Candidate | None:
         remedies,
         (reject("context", "the KV cache is allocated after the weights"),),
     )
+
+
+def _free(case: Case) -> int | None:
+    """What the log says was free on one card: llama.cpp's device line, or the least of Ollama's list."""
+    cards = [str(o.values["cards"]) for o in case.all("ol_offload") if "cards" in o.values]
+    sizes = [convert("n__size", size).get("n") for size in re.findall(r"[\d.]+ [KMGT]iB", cards[0])] if cards else []
+    numbers = [int(n) for n in sizes if n]
+    return case.value("lc_free", "free") or (min(numbers) if numbers else None)
+
+
+def _host(case: Case, tried: int) -> int:
+    """Free host memory, where it is less than the buffer that failed."""
+    free = case.value("ol_system", "free") or case.value("lc_host", "free")
+    return free if free is not None and free < tried else 0
+
+
+def _host_short(case: Case, place: str, tried: int, free: int, host: int) -> Candidate:
+    text = (
+        f"{gib(tried)} were refused on {place}, although {gib(free)} were free there: the card is not what is short."
+        f" The host has {gib(host)} left, and CUDA needs host memory for what it maps."
+    )
+    remedies = (advice.host("more host memory, or less of it in use while the model is loaded", rank=-9),)
+    more = levers(case, "context", "layers", "quant")
+    return Candidate(Tier.COMPUTED, text, case.line(*_KINDS, "ol_system", "ol_offload"), (*remedies, *more))
+
+
+def _layers(case: Case, tried: int | None, free: int | None) -> int:
+    """So many layers as there is room for, by the share of the buffer that fits; a tenth is left for the context."""
+    on_gpu = case.value("lc_layers", "on_gpu") or case.value("ol_offload", "on_gpu")
+    if not on_gpu or not tried or not free or tried <= free:
+        return 0
+    return max(1, int(on_gpu * 0.9 * free / tried))
 
 
 RULE = Rule(

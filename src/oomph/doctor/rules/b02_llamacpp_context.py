@@ -10,9 +10,10 @@ kIOGPUCommandBufferCallbackErrorOutOfMemory.
 
 Look-alikes: B01 (weights).
 
-What fixes it: a smaller -c, 8-bit KV with flash attention, -ub 256, one pipeline copy (GGML_SCHED_MAX_COPIES=1), -ts.
+What fixes it: a smaller context, an 8-bit KV cache with flash attention, fewer layers on the GPU that is short (the KV
+cache goes with its layer), a smaller micro-batch, one pipeline copy, another split.
 
-What does not: only fewer layers on the GPU.
+What does not: a higher -ngl.
 
 Evidence: llama.cpp issues 26297 and 21690; ollama issue 6860.
 """
@@ -20,9 +21,9 @@ Evidence: llama.cpp issues 26297 and 21690; ollama issue 6860.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 
@@ -58,23 +59,26 @@ def match(case: Case) -> Candidate | None:
         text += f" Pipeline parallelism holds {copies} copies of the compute buffer."
     if case.has("lc_pipeline_retry"):
         text += " llama.cpp tried again without pipeline parallelism and went on."
-    remedies = [
-        Remedy("context", "-c 8192   (a smaller context)", "flag", costs="shorter requests", rank=3),
-        Remedy("kv_dtype", "-fa on -ctk q8_0 -ctv q8_0", "flag", costs="8-bit KV values", rank=2),
-    ]
-    if compute:
-        remedies.insert(0, Remedy("ubatch", "-ub 256", "flag", costs="slower prompt processing", rank=1))
-    if copies and copies > 1:
-        remedies.insert(
-            0, advice.env("GGML_SCHED_MAX_COPIES", "1", "a little less overlap; a build option in some builds", rank=1)
-        )
+    # A layer that is moved to the CPU takes its part of the KV cache with it and leaves its weights' room free.
+    names = ["layers", "kv_dtype", "slots", *(["ubatch"] if compute else [])]
+    several = bool(copies and copies > 1)
+    names += ["split", "one_copy"] if several else []
+    half = _half(case, cells)
+    first = ("one_copy", "context", "layers") if several else ("context", "layers", "ubatch" if compute else "kv_dtype")
+    remedies = levers(case, ("context", half) if half else "context", *names, first=first)
     return Candidate(
         Tier.COMPUTED if case.failed else Tier.LIKELY,
         text,
         case.line(*_KINDS, "lc_kv", "lc_kv_total"),
-        tuple(remedies),
-        (reject("layers", "the buffer that failed is sized by context and batch, on the GPU that is left"),),
+        remedies,
     )
+
+
+def _half(case: Case, cells: int | None) -> int:
+    """Half of the context that was asked for, 0 where the log does not say it."""
+    sizes = [str(o.values.get("value", "")) for o in case.all("lc_param") if o.values.get("name") == "n_ctx"]
+    asked = cells or (int(sizes[0]) if sizes and sizes[0].isdigit() else 0) or case.value("ol_request", "cells") or 0
+    return max(2048, asked // 2 // 1024 * 1024) if asked > 4096 else 0
 
 
 def _at_run_time(case: Case) -> Candidate:
@@ -89,10 +93,7 @@ def _at_run_time(case: Case) -> Candidate:
         text = "The buffers had all been allocated; cuBLAS then found no room for its handle and workspace."
     else:
         text = "The buffers had all been allocated; the GPU ran out in the scratch pool while a request was processed."
-    remedies = (
-        Remedy("ubatch", "-ub 256", "flag", costs="slower prompt processing", rank=1),
-        Remedy("context", "a smaller -c, or fewer layers on this GPU: leave about 1 GiB free", "flag", rank=3),
-    )
+    remedies = levers(case, "ubatch", "layers", "context", "slots", "overhead", first=("layers",))
     return Candidate(Tier.COMPUTED, text, lines, remedies)
 
 
@@ -102,8 +103,7 @@ def _metal(case: Case, lines: tuple[int, ...]) -> Candidate:
     text = "The Mac's memory ran out while the GPU worked: Metal takes buffers first and finds room when they are used."
     text += f" The log shows {gib(held)} of them." if held else ""
     remedies = (
-        Remedy("context", "a smaller -c", "flag", costs="shorter requests", rank=1),
-        Remedy("quant", "a smaller GGUF quantisation", "model", costs="less exact weights", rank=3),
+        *levers(case, "context", "quant", "kv_dtype"),
         advice.host("sudo sysctl iogpu.wired_limit_mb=N", "less is left for macOS itself", rank=4),
     )
     return Candidate(Tier.COMPUTED, text, lines, remedies)

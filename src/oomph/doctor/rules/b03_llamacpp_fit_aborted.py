@@ -53,6 +53,6 @@ RULE = Rule(
     "llama.cpp: --fit gave up because of a flag",
     ("weights_load", "kv_alloc"),
     match,
-    engines=("llamacpp", "ollama"),
+    engines=("llamacpp",),
     evidence=("llama.cpp issue 19437",),
 )

@@ -19,7 +19,8 @@ Evidence: llama.cpp PR 16653 (llama_params_fit); Ollama llm/server.go.
 from __future__ import annotations
 
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.ir.log_kinds import LogKind
 
 
@@ -32,12 +33,7 @@ def match(case: Case) -> Candidate | None:
         return None
     who = "llama.cpp's --fit" if kind == "lc_fit_context" else "Ollama, after a load that failed,"
     text = f"{who} lowered the context from {before:,} to {after:,} tokens so that the model stays on the GPU."
-    remedies = (
-        Remedy(
-            "kv_dtype", "-fa on -ctk q8_0 -ctv q8_0", "flag", costs="8.5 bits a value: nearly twice the context", rank=1
-        ),
-        Remedy("context", f"-c {before}   (num_ctx in Ollama)", "flag", costs="layers move to the CPU for it", rank=3),
-    )
+    remedies = levers(case, "kv_dtype", ("context_up", before))
     return Candidate(Tier.COMPUTED, text, case.line(kind), remedies)
 
 

@@ -22,7 +22,8 @@ import re
 
 from oomph.doctor import advice
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 
@@ -52,13 +53,12 @@ def match(case: Case) -> Candidate | None:
         text += " It was the compute buffer: without flash attention it grows with context x micro-batch x heads."
     cells = _number(case, "n_ctx")
     text += f" The context is {cells:,} tokens." if cells else ""
+    half = max(2048, cells // 2 // 1024 * 1024) if cells > 4096 else 0
     remedies = (
-        Remedy("context", "-c 8192   (num_ctx in Ollama)", "flag", costs="shorter requests", rank=1),
-        Remedy("flash", "-fa on   (OLLAMA_FLASH_ATTENTION=1)", "flag", rank=0),
-        advice.checkpoint(case, "a smaller GGUF quantisation"),
+        *levers(case, ("context", half) if half else "context", "flash", "slots", "quant", first=("context",)),
         advice.host("free memory on the host", rank=2),
     )
-    rejected = (Rejected("layers", "a lower -ngl or num_gpu", "it moves more into the memory that is short"),)
+    rejected = (Rejected("layers", "fewer layers on the GPU", "it moves more into the memory that is short"),)
     return Candidate(Tier.COMPUTED, text, case.line(*_KINDS), remedies, rejected)
 
 

@@ -19,7 +19,8 @@ Evidence: LM Studio's bug tracker 1202, 1471.
 from __future__ import annotations
 
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.units import gib
 
 
@@ -28,11 +29,7 @@ def match(case: Case) -> Candidate | None:
     if need is None or not case.failed:
         return None
     text = f"LM Studio estimated {gib(need)} for this model and these settings, and loaded nothing."
-    remedies = (
-        Remedy("context", "a shorter context length in the load settings", "flag", costs="shorter requests", rank=1),
-        Remedy("quant", "a smaller GGUF quantisation", "model", costs="less exact weights", rank=3),
-        Remedy("guardrail", "a lower guardrail in the settings, if the estimate is wrong", "flag", rank=4),
-    )
+    remedies = levers(case, "context", "kv_dtype", "quant", "guardrail")
     rejected = (Rejected("reload", "loading it again", "the estimate stays the same"),)
     return Candidate(Tier.SAID, text, case.line("lc_guard"), remedies, rejected)
 

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.words import levers
 
 
 def match(case: Case) -> Candidate | None:
@@ -33,15 +34,12 @@ def match(case: Case) -> Candidate | None:
         text = f"A request of {asked:,} tokens came to a slot of {room:,}: llama-server refused it and went on."
     else:
         text = (
-            "The KV cache had no free cells for a batch. It is as large as -c says, for all slots together; "
-            "no memory is missing, and the server goes on."
+            "The KV cache had no free cells for a batch. It is as large as the context that was set, for all "
+            "slots together; no memory is missing, and the server goes on."
         )
-    remedies = (
-        Remedy("context_up", "a larger -c   (num_ctx in Ollama)", "flag", costs="allocated at start", rank=1),
-        Remedy("slots", "-np with fewer slots", "flag", costs="fewer requests at a time", rank=2),
-        Remedy("kv_dtype", "-fa on -ctk q8_0 -ctv q8_0", "flag", costs="8.5 bits a value pay for a longer -c", rank=3),
-    )
-    rejected = (reject("layers", "the cells are counted by -c, wherever the layers are"),)
+    up = max(8192, 2 * -(-asked // 4096) * 4096) if asked else None
+    remedies = levers(case, ("context_up", up) if up else "context_up", "slots", "kv_dtype")
+    rejected = (reject("layers", "the cells are counted by the context, wherever the layers are"),)
     return Candidate(Tier.COMPUTED, text, case.line("lc_kv_full"), remedies, rejected)
 
 

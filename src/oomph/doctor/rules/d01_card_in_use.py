@@ -28,7 +28,7 @@ from oomph.units import GIB, gib
 def match(case: Case) -> Candidate | None:
     o = case.first("free_short")
     if o is None:
-        return _unbalanced(case) or _beside(case)
+        return _unbalanced(case) or _beside(case) or _taken(case)
     free, total = case.value("free_short", "free"), case.value("free_short", "total")
     if free is None or not total:
         text = "Free memory at the start was below utilization x total, before any weight was loaded."
@@ -90,13 +90,12 @@ def _unbalanced(case: Case) -> Candidate | None:
 def _beside(case: Case) -> Candidate | None:
     """An allocation failed during the load, and PyTorch lists processes that hold more than this one."""
     others, total, own = case.account.get("others") or 0, case.total, case.oom_value("allocated")
-    if not case.failed or case.stage != "weights_load" or not total or own is None or case.unified:
+    if not case.failed or not total or own is None or case.unified:
         return None
-    if others < max(2 * GIB, own):
+    if others < max(2 * GIB, own) or (case.stage != "weights_load" and others < total // 4):
         return None
     text = (
-        f"Other processes hold {gib(others)} of {gib(total)}; this one had put {gib(own)} of weights there when the"
-        " card was full."
+        f"Other processes hold {gib(others)} of {gib(total)}; this one held {gib(own)} itself when the card was full."
     )
     remedies = (
         advice.host("end the processes that hold the card, or choose another GPU (CUDA_VISIBLE_DEVICES)", rank=0),
@@ -107,6 +106,33 @@ def _beside(case: Case) -> Candidate | None:
     )
 
 
+def _taken(case: Case) -> Candidate | None:
+    """Nothing is left for KV beside a model that is far smaller than the budget: somebody else is on the card."""
+    if not case.failed or case.stage != "kv_check" or not case.has("kv_none", "available_kv", "v0_terms"):
+        return None
+    weights, left = case.account.get("weights"), case.value("available_kv", "available")
+    if weights is None or case.has("kv_need") or (left is not None and left > 0):
+        return None
+    own = weights + (case.account.get("activations") or 0) + (case.account.get("graphs") or 0)
+    budget = case.account.budget or (round(case.util * case.total) if case.total else 0)
+    tiny = weights < SMALL_MODEL and not budget
+    if not tiny and not (budget and own + OWN_CONTEXT < budget // 2):
+        return None
+    text = f"Nothing is left for the KV cache, although this engine holds only {gib(own)}"
+    text += f" of a budget of {gib(budget)}" if budget else ""
+    text += ": the rest of the card is held by something else."
+    remedies = (
+        advice.host("end the process that holds the card, or choose another GPU (CUDA_VISIBLE_DEVICES)", rank=0),
+        advice.utilization(case, min(0.95, case.util + 0.3), "only if the share was set too low beside another engine"),
+    )
+    lines = case.line("kv_none", "available_kv", "weights", "v0_terms")
+    return Candidate(Tier.COMPUTED, text, lines, remedies, useless(case), settle="nvidia-smi shows who holds the card")
+
+
+SMALL_MODEL = 4 * GIB  # weights that leave room for a KV cache on every card that vLLM runs on
+OWN_CONTEXT = 2 * GIB  # a CUDA context, communicators and workspaces, generously
+
+
 RULE = Rule(
     "D01",
     "Something else holds the card",
@@ -115,5 +141,6 @@ RULE = Rule(
     engines=("vllm", "sglang", "trtllm"),
     since="0.9.1",
     dated=False,
+    over=("K01", "S03", "R08", "P07"),
     evidence=("v1/worker/utils.py:403 (0.21.0)",),
 )

@@ -38,10 +38,18 @@ def match(case: Case) -> Candidate | None:
     if case.account.get("weights"):
         text += f" Weights are {gib(case.account.get('weights') or 0)}, per GPU."
     remedies = [advice.context(max(16, tokens // 16 * 16))] if tokens >= 512 else []
-    if case.util < 0.95:
-        remedies.append(advice.utilization(case, min(0.97, case.util + 0.05)))
+    if case.util < 0.95 and (higher := _share(case, kv, tokens, length)):
+        remedies.append(advice.utilization(case, higher))
     remedies.append(advice.kv_dtype())
     return Candidate(Tier.SAID, text, case.line("kv_need_v0", "v0_blocks", "v0_terms"), tuple(remedies), useless(case))
+
+
+def _share(case: Case, kv: int | None, tokens: int, length: int) -> float:
+    """The utilization at which the length would fit, 0.0 where none does; a little more where the card is not known."""
+    if not kv or not tokens or not case.total:
+        return min(0.97, case.util + 0.05) if tokens and length <= 1.3 * tokens else 0.0
+    wanted = case.util + kv / tokens * (length - tokens) / case.total + 0.01
+    return wanted if wanted <= 0.97 else 0.0
 
 
 RULE = Rule(

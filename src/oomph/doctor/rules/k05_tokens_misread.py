@@ -44,22 +44,18 @@ def match(case: Case) -> Candidate | None:
         text += f" {gib(kv)} of KV memory is {kv / capacity / 1024:.3g} KiB a token, not {kv / tokens / 1024:.3g}."
     if case.has("e5m2_mentioned", "e5m2_refused"):
         text += (
-            " fp8_e5m2 KV was refused because up to 0.23 the check asks whether the checkpoint is quantised at "
-            "all; since"
-            " 0.24.0 only checkpoints that bring FP8 KV scales are refused."
+            " fp8_e5m2 KV was refused because up to 0.23 the check asks whether the checkpoint is quantised at all;"
+            " since 0.24.0 only checkpoints that bring FP8 KV scales are refused."
         )
     if case.has("fp8e4nv"):
         text += (
-            " fp8 (e4m3) KV fails in Triton below compute capability 8.9 (this card is older): a limit of the GPU, "
-            "not of a"
-            " release; fp8_e5m2 is the 8-bit KV format there."
+            " An 8-bit KV cache needs compute capability 8.9 in vLLM's Triton backend, e4m3 and e5m2 alike: this card"
+            " is older, so no release makes the pool larger that way."
         )
     remedies = [
         Remedy("none", "nothing to fix: read concurrency x max_model_len", "none", rank=0),
         advice.upgrade("0.21.0", "an upgrade, to see the right figure; the pool is the same"),
     ]
-    if case.has("e5m2_mentioned", "e5m2_refused"):
-        remedies.append(advice.upgrade("0.24.0", "then --kv-cache-dtype fp8_e5m2 doubles the pool"))
     rejected = (
         reject("util_up", "the pool is not small; the figure is misread"),
         Rejected(

@@ -34,9 +34,9 @@ def match(case: Case) -> Candidate | None:
         "kv_auto", "--kv-cache-dtype auto", "flag", {"kv_cache_dtype": None}, costs="a 16-bit KV cache", rank=1
     )
     e4m3 = Rejected("kv_dtype", "--kv-cache-dtype fp8_e4m3", "below compute capability 8.9 Triton cannot compile it")
-    return Candidate(
-        Tier.SAID if case.failed else Tier.POSSIBLE, text, (o.line,), (advice.upgrade("0.24.0"), auto), (e4m3,)
-    )
+    old_card = case.has("fp8e4nv") or bool(case.capability and float(case.capability) < 8.9)
+    newer = () if old_card else (advice.upgrade("0.24.0"),)  # there the Triton backend refuses every fp8 format
+    return Candidate(Tier.SAID if case.failed else Tier.POSSIBLE, text, (o.line,), (*newer, auto), (e4m3,))
 
 
 RULE = Rule(

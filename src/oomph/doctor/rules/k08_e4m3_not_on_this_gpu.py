@@ -6,9 +6,9 @@ How to recognise it: "type fp8e4nv not supported in this architecture" during pr
 
 Look-alikes: K07.
 
-What fixes it: fp8_e5m2 where the checkpoint allows it (K07); a backend that is not Triton; a 16-bit KV cache.
+What fixes it: a 16-bit KV cache; a newer card.
 
-What does not: any memory flag.
+What does not: any memory flag; fp8_e5m2, which the same check refuses (triton_attn.py).
 
 Evidence: vllm issue 26431, PR 45040.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
@@ -25,20 +25,16 @@ def match(case: Case) -> Candidate | None:
     if o is None or case.has("concurrency"):
         return None
     text = (
-        "The KV dtype needs e4m3 kernels, and Triton has none below compute capability 8.9. Memory is not the problem."
-    )
-    e5 = Remedy(
-        "kv_e5m2",
-        "--kv-cache-dtype fp8_e5m2",
-        "flag",
-        {"kv_cache_dtype": "fp8_e5m2"},
-        costs="coarser KV values; refused for quantised checkpoints before 0.24",
-        rank=1,
+        "An 8-bit KV cache needs compute capability 8.9 (Ada, Hopper and newer) in vLLM's Triton backend; this card is"
+        " older. Memory is not the problem."
     )
     auto = Remedy(
-        "kv_auto", "--kv-cache-dtype auto", "flag", {"kv_cache_dtype": None}, costs="a 16-bit KV cache", rank=2
+        "kv_auto", "--kv-cache-dtype auto", "flag", {"kv_cache_dtype": None}, costs="a 16-bit KV cache", rank=1
     )
-    return Candidate(Tier.SAID, text, (o.line,), (e5, auto), (reject("util_down", "no memory is short"),))
+    other = Rejected(
+        "kv_e5m2", "--kv-cache-dtype fp8_e5m2", "the same backend refuses every fp8 format below capability 8.9"
+    )
+    return Candidate(Tier.SAID, text, (o.line,), (auto,), (other, reject("util_down", "no memory is short")))
 
 
 RULE = Rule(

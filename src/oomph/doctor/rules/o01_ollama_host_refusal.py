@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from oomph.doctor import advice
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.units import gib
 
 
@@ -33,9 +34,8 @@ def match(case: Case) -> Candidate | None:
         text,
         (o.line,),
         (
-            Remedy("context", "a smaller num_ctx", "flag", costs="shorter requests", rank=2),
-            advice.checkpoint(case, "a smaller quantisation"),
             advice.host("free memory on the host", rank=1),
+            *levers(case, "context", "slots", "quant", first=("context",)),
         ),
         (Rejected("layers", "num_gpu 0", "it moves everything into the memory that is short"),),
     )

@@ -17,9 +17,9 @@ Evidence: ollama issues 9181, 8447, 11090.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.units import gib
 
 
@@ -35,13 +35,10 @@ def match(case: Case) -> Candidate | None:
     if cells:
         text += f" {cells:,} cells: num_ctx x parallel slots."
     parallel = case.value("ol_parallel", "parallel")
-    remedies = [
-        Remedy("context", "a smaller num_ctx (PARAMETER num_ctx 8192)", "flag", costs="shorter requests", rank=2),
-        advice.env("OLLAMA_NUM_PARALLEL", "1", "one request at a time", rank=1),
-        advice.env("OLLAMA_GPU_OVERHEAD", "1073741824", "bytes; fewer layers on the GPU", rank=3),
-    ]
+    half = max(2048, cells // 2 // 1024 * 1024) if cells and cells > 4096 else None
+    remedies = levers(case, ("context", half) if half else "context", "layers", "slots", "overhead", "quant")
     tier = Tier.COMPUTED if died and (kv or parallel) else Tier.LIKELY
-    return Candidate(tier, text, case.line("ol_runner_died", "ol_offload", "lc_kv_cells"), tuple(remedies), ())
+    return Candidate(tier, text, case.line("ol_runner_died", "ol_offload", "lc_kv_cells"), remedies, ())
 
 
 RULE = Rule(

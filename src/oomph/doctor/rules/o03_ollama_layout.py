@@ -18,9 +18,9 @@ Evidence: ollama llm/server.go (0.12); issues 14980 and 12580.
 
 from __future__ import annotations
 
-from oomph.doctor import advice
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.units import gib
 
 
@@ -36,12 +36,9 @@ def match(case: Case) -> Candidate | None:
     available, context = case.value("ol_gpu", "available"), case.value("ol_request", "cells")
     text += f" {gib(available)} were available on the GPU." if available else ""
     text += f" The context is {context:,} tokens." if context else ""
-    remedies = [
-        Remedy("context", "a smaller num_ctx (OLLAMA_CONTEXT_LENGTH)", "flag", costs="shorter requests", rank=1),
-        advice.env("OLLAMA_GPU_OVERHEAD", "1073741824", "bytes; fewer layers on the GPU", rank=3),
-    ]
+    remedies = [*levers(case, "context", "overhead", "evict", "quant")]
     if given is not None:
-        remedies.insert(0, Remedy("num_gpu", "without num_gpu", "flag", costs="Ollama chooses the layers", rank=0))
+        remedies.insert(0, Remedy("layers_auto", "without num_gpu", "flag", costs="Ollama chooses the layers", rank=0))
     rejected = (Rejected("layers", "a higher num_gpu", "the placement that was tried is too large already"),)
     return Candidate(Tier.SAID, text, case.line("ol_layout", "ol_backoff", "ol_gpu"), tuple(remedies), rejected)
 

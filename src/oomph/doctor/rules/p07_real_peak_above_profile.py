@@ -46,7 +46,7 @@ def match(case: Case) -> Candidate | None:
         return None
     tried, free = case.oom_value("tried"), case.oom_value("free")
     reserved = case.oom_value("reserved")
-    if not named and (case.oom is None or (tried and reserved is not None and reserved >= tried)):
+    if not named and (not case.memory or (tried and reserved is not None and reserved >= tried)):
         return None
     if case.in_traceback("logprob", "rejection_sampl", "wake_up"):
         return None
@@ -59,7 +59,7 @@ def match(case: Case) -> Candidate | None:
         text += f" {human(tried)} were asked for, {human(free)} of {gib(case.total)} were free."
     elif tried:
         text += f" {human(tried)} were asked for."
-    remedies = [advice.batch(2048 if (case.whole("max_num_batched_tokens") or 4096) > 2048 else 1024)]
+    remedies = [advice.smaller_batch(case)]
     if case.total and tried:
         share = max(0.02, (tried - (free or 0)) / case.total + 0.01)
         remedies.append(advice.utilization(case, case.util - share))

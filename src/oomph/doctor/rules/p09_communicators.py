@@ -41,7 +41,7 @@ def match(case: Case) -> Candidate | None:
         " (NCCL channels, all-reduce and all-to-all buffers)."
     )
     return Candidate(
-        Tier.COMPUTED if context > 3 * GIB else Tier.POSSIBLE,
+        Tier.COMPUTED if context > 3 * GIB and case.stage != "runtime_request" else Tier.POSSIBLE,
         text,
         case.line("nccl", "torch_oom"),
         _REMEDIES,

@@ -20,16 +20,24 @@ from oomph.doctor import advice
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.doctor.stages import milestone
+from oomph.ir.log_kinds import LogKind
+
+REPORTS: tuple[LogKind, ...] = ("secondary", "engine_failed", "engine_dead")
+# a client that waits for its engine (v1/engine/core_client.py, async_llm.py; engine/multiprocessing/client.py)
+CLIENT = (
+    "core_client.py",
+    "async_llm.py",
+    "wait_for_engine_startup",
+    "make_async_mp_client",
+    "multiprocessing/client.py",
+)
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.has("secondary", "engine_failed", "engine_dead") or case.death.kind not in (
-        "secondary",
-        "engine_dead",
-        "engine_failed",
-        "exception",
-        "frame",
-    ):
+    if case.death.kind not in (*REPORTS, "exception", "frame"):
+        return None
+    waits = case.death.kind in ("exception", "frame") and case.in_traceback(*CLIENT)
+    if not case.has(*REPORTS) and not waits:
         return None
     text = (
         "Only the report of a parent process is in this log; what its child died of was printed earlier or elsewhere."

@@ -17,10 +17,10 @@ Evidence: model_runner.py profile_max_num_token (0.5.23); sglang issues 322 and 
 
 from __future__ import annotations
 
-from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.units import gib
 
 
@@ -41,19 +41,12 @@ def match(case: Case) -> Candidate | None:
         text += f" {gib(weights)} of {gib(before)} are weights: the fraction must be above {weights / before:.3f}"
         text += f", it is {fraction:g}." if isinstance(fraction, (int, float)) else "."
     target = min(0.97, (need or 0.9) + 0.02)
-    up = Remedy(
-        "fraction_up",
-        f"--mem-fraction-static {target:.3g}",
-        "flag",
-        {"mem_fraction_static": round(target, 3)},
-        costs="less room for activations and graphs",
-        rank=1,
-    )
+    remedies = levers(case, ("fraction_up", round(target, 3)), "quant", ("tp_up", 2 * case.tp), "offload")
     return Candidate(
         Tier.SAID,
         text,
         (o.line, *case.line("sg_weights")),
-        (up, advice.checkpoint(case), advice.tensor_parallel(case)),
+        remedies,
         (reject("fraction_down", "it makes the share that is already full smaller"),),
     )
 

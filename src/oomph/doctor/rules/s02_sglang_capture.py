@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.units import gib, human
 
 
@@ -33,25 +34,7 @@ def match(case: Case) -> Candidate | None:
         text += f" {human(tried)} were missing."
     fraction = case.flag("mem_fraction_static")
     down = round(float(fraction) - 0.05, 3) if isinstance(fraction, (int, float)) else 0.8
-    remedies = (
-        Remedy(
-            "fraction_down",
-            f"--mem-fraction-static {down:g}",
-            "flag",
-            {"mem_fraction_static": down},
-            costs="less KV cache",
-            rank=1,
-        ),
-        Remedy(
-            "capture",
-            "--cuda-graph-max-bs 16",
-            "flag",
-            {"cuda_graph_max_bs": 16},
-            costs="larger batches run without graphs",
-            rank=2,
-        ),
-        Remedy("eager", "--disable-cuda-graph", "flag", {"disable_cuda_graph": True}, costs="slower decoding", rank=6),
-    )
+    remedies = levers(case, ("fraction_down", down), "capture", "eager")
     return Candidate(
         Tier.SAID if case.has("sg_capture_failed") else Tier.COMPUTED if case.memory else Tier.POSSIBLE,
         text,

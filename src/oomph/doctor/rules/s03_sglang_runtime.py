@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.units import human
 
 
@@ -33,61 +34,38 @@ def match(case: Case) -> Candidate | None:
         return None
     fraction = case.flag("mem_fraction_static")
     down = round(float(fraction) - 0.05, 3) if isinstance(fraction, (int, float)) else 0.8
-    chunk = Remedy(
-        "chunk",
-        "--chunked-prefill-size 2048",
-        "flag",
-        {"chunked_prefill_size": 2048},
-        costs="long prompts in more steps",
-        rank=1,
-    )
-    requests = Remedy(
-        "requests",
-        "--max-running-requests 32",
-        "flag",
-        {"max_running_requests": 32},
-        costs="fewer requests at once",
-        rank=2,
-    )
-    lower = Remedy(
-        "fraction_down",
-        f"--mem-fraction-static {down:g}",
-        "flag",
-        {"mem_fraction_static": down},
-        costs="less KV cache",
-        rank=2,
-    )
+    remedies = levers(case, "chunk", ("fraction_down", down), "requests")
     rejected = (reject("fraction_up", "prefill buffers live outside of the static share"),)
     if unsaid and not oom and not retract:
         text = "A forward pass failed while serving; what it needs lives outside of the static share."
-        return Candidate(
-            Tier.POSSIBLE, text, case.line("sg_exception", "frame")[:2], (chunk, lower, requests), rejected
-        )
+        tier = Tier.LIKELY if case.memory else Tier.POSSIBLE
+        return Candidate(tier, text, case.line("sg_exception", "frame")[:2], remedies, rejected)
     if oom:
-        tried = case.oom_value("tried")
-        text = "A buffer outside of the static share did not fit" + (f": {human(tried)}." if tried else ".")
-        if tried and case.total and tried > case.total * 0.6:
-            text += (
-                " It is larger than the card: sized by the model's full context. A smaller --context-length shrinks it."
-            )
-            length = Remedy(
-                "context",
-                "--context-length 131072",
-                "flag",
-                {"context_length": 131072},
-                costs="shorter requests",
-                rank=2,
-            )
-            return Candidate(Tier.LIKELY, text, case.line("torch_oom"), (length, lower), rejected)
-        return Candidate(Tier.LIKELY, text, case.line("torch_oom", "sg_ready"), (chunk, lower, requests), rejected)
+        return _buffer(case, down, remedies, rejected)
+    if case.failed:
+        text = "The token pool had no room for the next batch, and the server ended: more was admitted than it holds."
+        shrink = (reject("fraction_down", "the pool would only become smaller"),)
+        lines = case.line("sg_pool_full", "sg_no_slots", "sg_retract", "frame")[:3]
+        more = levers(case, "requests", "chunk", ("fraction_up", min(0.95, down + 0.08)), first=("requests",))
+        return Candidate(Tier.LIKELY, text, lines, more, shrink)
     text = "The token pool is full and requests are retracted: they run again later. Slow, but no failure."
     return Candidate(
         Tier.LIKELY,
         text,
         case.line("sg_retract", "sg_pool_full", "sg_no_slots"),
-        (requests,),
+        levers(case, "requests"),
         (reject("fraction_down", "the pool would only become smaller"),),
     )
+
+
+def _buffer(case: Case, down: float, remedies: tuple[Remedy, ...], rejected: tuple[Rejected, ...]) -> Candidate:
+    tried = case.oom_value("tried")
+    text = "A buffer outside of the static share did not fit" + (f": {human(tried)}." if tried else ".")
+    if tried and case.total and tried > case.total * 0.6:
+        text += " It is larger than the card: sized by the model's full context. A smaller --context-length shrinks it."
+        shorter = levers(case, ("context", 131072), ("fraction_down", down))
+        return Candidate(Tier.LIKELY, text, case.line("torch_oom"), shorter, rejected)
+    return Candidate(Tier.LIKELY, text, case.line("torch_oom", "sg_ready"), remedies, rejected)
 
 
 RULE = Rule(

@@ -18,7 +18,8 @@ Evidence: TensorRT-LLM _util.py KvCacheCreator; TensorRT-LLM PR 5933.
 from __future__ import annotations
 
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.units import gib, human
 
 
@@ -32,10 +33,7 @@ def match(case: Case) -> Candidate | None:
     text += f" ({gib(weights)})." if weights else "."
     if tried:
         text += f" {human(tried)} were missing."
-    remedies = (
-        Remedy("batched_tokens", "--max_num_tokens 2048", "flag", costs="long prompts in more steps", rank=1),
-        Remedy("max_num_seqs", "--max_batch_size 64", "flag", costs="fewer requests at once", rank=2),
-    )
+    remedies = levers(case, "batched_tokens", "max_num_seqs", "eager", "quant")
     why = "the fraction is taken of what is left after this run"
     rejected = (Rejected("fraction_down", "a lower free_gpu_memory_fraction", why),)
     return Candidate(Tier.LIKELY, text, case.line("tr_weights", "torch_oom", "tr_oom"), remedies, rejected)

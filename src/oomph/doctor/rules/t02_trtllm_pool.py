@@ -20,7 +20,8 @@ Evidence: TensorRT-LLM kvCacheManager; TensorRT-LLM PR 18669.
 from __future__ import annotations
 
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.units import gib
 
 
@@ -28,8 +29,8 @@ def match(case: Case) -> Candidate | None:
     kv, fraction = case.value("tr_kv", "kv") or case.value("tr_budget", "available"), case.real("tr_budget", "fraction")
     if case.has("tr_no_sequence"):
         text = "Not one sequence of the full length fits into the KV pool" + (f" of {gib(kv)}." if kv else ".")
-        shorter = Remedy("context", "--max_seq_len 8192", "flag", costs="shorter requests", rank=1)
-        return Candidate(Tier.SAID, text, case.line("tr_no_sequence", "tr_kv"), (shorter,))
+        shorter = levers(case, "context", "fraction_up", "kv_dtype")
+        return Candidate(Tier.SAID, text, case.line("tr_no_sequence", "tr_kv"), shorter)
     served = case.before("tr_budget", "tr_kv") or case.stage in ("kv_alloc", "runtime_request")
     if not case.failed or not served or case.has("tr_component") or not (case.memory or case.has("tr_oom", "tr_late")):
         return None
@@ -41,9 +42,8 @@ def match(case: Case) -> Candidate | None:
     if case.stage == "kv_alloc" and not case.before("tr_budget", "tr_kv"):
         text = "The engine was loaded; its buffers and its KV pool did not fit beside it."
     down = round((fraction or 0.9) - 0.1, 2)
-    change = f"--kv_cache_free_gpu_memory_fraction {down:g}"
-    remedies = (Remedy("fraction_down", change, "flag", costs="less KV cache", rank=1),)
-    rejected = (Rejected("max_num_seqs", "a smaller max_batch_size alone", "the pool keeps its size"),)
+    remedies = levers(case, ("fraction_down", down), "batched_tokens", "max_num_seqs")
+    rejected = (Rejected("max_num_seqs_alone", "a smaller max_batch_size alone", "the pool keeps its size"),)
     return Candidate(
         Tier.COMPUTED, text, case.line("tr_budget", "tr_kv", "torch_oom", "tr_oom", "tr_late"), remedies, rejected
     )

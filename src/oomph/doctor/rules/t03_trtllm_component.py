@@ -18,16 +18,12 @@ Evidence: TensorRT-LLM py_executor_creator.py (1.0), its own list of what to red
 
 from __future__ import annotations
 
-from oomph.doctor import advice
 from oomph.doctor.case import Case
 from oomph.doctor.ledger import number
-from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
+from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.ir.observation import Observation
 from oomph.units import GIB, gib
-
-_TOKENS = Remedy("batched_tokens", "--max_num_tokens 2048", "flag", costs="long prompts in more steps", rank=1)
-_FRACTION = Remedy("fraction_down", "--kv_cache_free_gpu_memory_fraction 0.7", "flag", costs="less KV cache", rank=1)
-_BATCH = Remedy("max_num_seqs", "--max_batch_size 64", "flag", costs="fewer requests at once", rank=2)
 
 
 def _took(step: Observation) -> int:
@@ -37,7 +33,7 @@ def _took(step: Observation) -> int:
 def match(case: Case) -> Candidate | None:
     o = case.first("tr_component")
     if o is None:
-        return None
+        return _unnamed(case)
     name = str(o.values.get("component", ""))
     free, total = case.value("tr_free", "free"), case.value("tr_total", "total")
     text = f"{name} could not be created"
@@ -46,17 +42,28 @@ def match(case: Case) -> Candidate | None:
     took = [f"{part} {gib(size)}" for part, size in steps if size > GIB // 8]
     text += f" Before it: {', '.join(took)}." if took else ""
     rejected: tuple[Rejected, ...] = ()
-    remedies: tuple[Remedy, ...] = (_TOKENS, _BATCH, _FRACTION)
+    remedies = levers(case, "batched_tokens", "max_num_seqs", "fraction_down")
     if name == "KV cache":
-        remedies = (_FRACTION, _TOKENS)
+        remedies = levers(case, "fraction_down", "batched_tokens")
         rejected = (Rejected("max_num_seqs", "a smaller max_batch_size alone", "the pool keeps its size"),)
     elif name.startswith(("Model", "Draft")) and "usage" not in name:
-        remedies = (advice.checkpoint(case), _TOKENS)
+        remedies = levers(case, "quant", ("tp_up", 2 * case.tp), first=("quant", "tp_up"))
         why = "the KV cache is sized after the model is there"
         rejected = (Rejected("fraction_down", "a lower free_gpu_memory_fraction", why),)
     return Candidate(
         Tier.SAID, text, case.line("tr_component", "tr_total", "tr_free", "tr_executor"), remedies, rejected
     )
+
+
+def _unnamed(case: Case) -> Candidate | None:
+    """The report's first line alone: what could not be created stands in a line that is missing."""
+    o = case.first("tr_executor")
+    if o is None or not case.failed:
+        return None
+    text = "A part of the executor did not fit on the GPU; which one stands in the lines behind this one."
+    remedies = levers(case, "fraction_down", "batched_tokens", "max_num_seqs", "quant")
+    settle = 'the line "The following component could not be created"'
+    return Candidate(Tier.LIKELY, text, (o.line,), remedies, settle=settle)
 
 
 RULE = Rule(

@@ -1,0 +1,58 @@
+"""R15: an image or a video of a request does not fit while serving.
+
+What it is: the encoder runs when a request with images comes. Profiling sees one full batch of the largest item that
+the settings allow; larger pictures (no pixel limit), several at once or a long video can need more, and preprocessing
+on the GPU is not profiled at all.
+
+How to recognise it: the engine was ready, and the traceback goes through the encoder (_execute_mm_encoder,
+embed_multimodal, a vision model's file).
+
+Look-alikes: P01 (the same at the start), P07 (a long text prompt), R08 (something else grew).
+
+What fixes it: fewer or smaller items per prompt; lower utilization by what was missing.
+
+What does not: a shorter context, fewer text tokens per step: the encoder's buffers follow the pixels.
+
+Evidence: gpu_model_runner.py _execute_mm_encoder (0.21.0).
+"""
+
+from __future__ import annotations
+
+from oomph.doctor import advice
+from oomph.doctor.advice import reject, useless
+from oomph.doctor.case import Case
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.units import gib, human
+
+FUNCTIONS = ("_execute_mm_encoder", "embed_multimodal", "get_multimodal_embeddings", "_process_image_input",
+             "_process_video_input", "get_image_features", "vision_tower", "visual_encoder")  # fmt: skip
+PIXELS = Remedy(
+    "pixels", '--mm-processor-kwargs \'{"max_pixels": 1003520}\'', "flag",
+    {"mm_processor_kwargs": {"max_pixels": 1003520}}, costs="larger images are scaled down (Qwen-VL's setting)", rank=1,
+)  # fmt: skip
+
+
+def match(case: Case) -> Candidate | None:
+    if not case.failed or case.stage != "runtime_request" or not case.in_traceback(*FUNCTIONS):
+        return None
+    if not case.memory:
+        return None
+    tried, free = case.oom_value("tried"), case.oom_value("free")
+    text = "A request's image or video was too large for what the budget leaves: the encoder ran out of memory"
+    text += f", {human(tried)} were asked for" if tried else ""
+    text += f" and {human(free)} of {gib(case.total)} were free." if tried and free is not None and case.total else "."
+    share = max(0.03, ((tried or 0) - (free or 0)) / case.total + 0.01) if case.total and tried else 0.05
+    remedies = (advice.mm_limit(), PIXELS, advice.utilization(case, case.util - share))
+    why = "the encoder's buffers follow the pixels, not the text"
+    rejected = useless(case, reject("max_model_len", why), reject("batched_tokens", why))
+    return Candidate(Tier.COMPUTED, text, case.line("torch_oom", "frame")[:2], remedies, rejected)
+
+
+RULE = Rule(
+    "R15",
+    "An image of a request does not fit while serving",
+    ("runtime_request",),
+    match,
+    over=("P07", "R08", "R06"),
+    evidence=("gpu_model_runner.py _execute_mm_encoder (0.21.0)",),
+)
