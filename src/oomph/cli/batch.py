@@ -16,11 +16,11 @@ _MAX_LINE = 8 << 20
 
 
 def run_batch(path: str) -> int:
-    out = sys.stdout.buffer
+    out = sys.stdout
     encoder = msgspec.json.Encoder()
     with _open(path) as file:
         for line in _lines(file):
-            out.write(encoder.encode(one(line)) + b"\n")
+            out.write(encoder.encode(one(line)).decode() + "\n")
     out.flush()
     return 0
 

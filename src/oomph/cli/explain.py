@@ -49,7 +49,7 @@ def explain(
         oomph explain server.log --gpu "RTX 5090" -- vllm serve MODEL ...
     """
     if rule:
-        click.echo(_page(rule), nl=False)
+        print(_page(rule), end="")
         return
     from oomph.doctor.explain import explain as explain_log
     from oomph.doctor.explain import to_json
@@ -63,12 +63,12 @@ def explain(
             click.echo(json.dumps(answer))
         raise
     if as_json:
-        click.echo(json.dumps(to_json(result)))
+        print(json.dumps(to_json(result), ensure_ascii=False))
         return
     from oomph.report.explain_text import text
 
     width = min(110, shutil.get_terminal_size((100, 24)).columns)
-    click.echo(text(result, width=width, everything=everything), nl=False)
+    print(text(result, width=width, everything=everything), end="")
 
 
 def _page(rule: str) -> str:

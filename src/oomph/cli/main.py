@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -38,6 +39,9 @@ _RUNNERS = frozenset(("srun", "jsrun", "prun", "crun", "runai"))
 _ALIASES = {"--gpus": "--gpu", "-g": "--gpu", "-j": "--json", "-h": "--help", "-V": "--version"}
 _RELEASE = frozenset(("--vllm", "--vllm-version", "--engine-version", "--release", "--version"))
 
+# A disk that is full or failing, and a quota that is used up: nothing of oomph is wrong.
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
+
 USAGE = """\
 Usage: oomph COMMAND ...
        oomph [--gpu GPUS] vllm serve MODEL FLAGS     short for oomph plan -- ...
@@ -61,29 +65,46 @@ Try:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
+    from oomph.cli.output import guarded
+
     args = list(sys.argv[1:] if argv is None else argv)
     debug = _take_debug(args)
     try:
-        code = _run(args)
-        sys.stdout.flush()
+        with guarded(args):
+            code = _answer(args, debug)
     except BrokenPipeError:
         _silence_stdout()
         code = 141  # 128 + SIGPIPE: what a shell shows for every program whose reader went away
+    except OSError as full:
+        if full.errno not in _NO_ROOM:
+            raise
+        _silence_stdout()
+        code = _complain(f"the output cannot be written: {(full.strerror or str(full)).lower()}", "", 2)
+    sys.exit(code)
+
+
+def _answer(args: list[str], debug: bool) -> int:
+    """Run the command. Every refusal is one sentence, unless --debug asks for the traceback."""
+    try:
+        code = _run(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        raise
     except KeyboardInterrupt:
-        code = 130
+        return 130
     except OomphError as refused:
         if debug:
             raise
-        code = complain(refused)
+        return complain(refused)
     except (RecursionError, MemoryError) as e:
         if debug:
             raise
-        code = _complain(f"this input is too deep or too large to read ({type(e).__name__})", "", 2)
+        return _complain(f"this input is too deep or too large to read ({type(e).__name__})", "", 2)
     except Exception as e:
-        if debug:
+        if debug or (isinstance(e, OSError) and e.errno in _NO_ROOM):
             raise
-        code = _complain(f"a bug in oomph: {type(e).__name__}: {e}", "run it again with --debug and report it", 70)
-    sys.exit(code)
+        return _complain(f"a bug in oomph: {type(e).__name__}: {e}", "run it again with --debug and report it", 70)
 
 
 def _run(args: list[str]) -> int:

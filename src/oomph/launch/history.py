@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
 from oomph.launch.watch import Seen
+from oomph.redaction import hide_secrets
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS starts (
     at REAL, engine TEXT, version TEXT, gpu TEXT, model TEXT, term TEXT, predicted INTEGER, actual INTEGER)"""
@@ -35,7 +36,9 @@ def remember(plan: Plan, seen: Iterable[Seen]) -> None:
     e = plan.deployment.engine
     gpu = plan.deployment.gpus[0].name if plan.deployment.gpus else ""
     rows = [
-        (time.time(), e.name, e.version, gpu, plan.model, s.term, s.predicted, s.actual) for s in seen if s.predicted
+        (time.time(), e.name, e.version, gpu, hide_secrets(plan.model), s.term, s.predicted, s.actual)
+        for s in seen
+        if s.predicted
     ]
     if not rows:
         return

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from oomph.logs.reader import RawLine
+from oomph.printable import visible
 
-_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 # the same as text: a pager's ^[[0;36m, rsyslog's #033[2m, a JSON log's \\u001b[0m
 _SHOWN_ANSI = re.compile(r"(?:\^\[|#033|\\(?:x1b|u001b|033|e))\[[0-9;]{0,20}[mK]")
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "„": '"', "′": "'", "\u00a0": " ", "\u202f": " "})
@@ -72,8 +72,7 @@ def clean(raw: RawLine) -> Line:
     text = raw.text.rstrip("\r\n")
     if "\r" in text:  # a progress bar redrawn on one line: its last state, and whatever was printed behind it
         text = text.rsplit("\r", 1)[1] or text.rsplit("\r", 2)[-2]
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
+    text = visible(text)
     if "[0" in text or "[3" in text:
         text = _SHOWN_ANSI.sub("", text)
     text = text.rstrip("│┃ ").removesuffix("^M")

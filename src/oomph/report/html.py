@@ -7,13 +7,13 @@ import hashlib
 import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from html import escape
 
 from oomph.errors import InputError
 from oomph.ir.plan import Plan
 from oomph.report.advice_text import role
 from oomph.report.bars import alike, sizes
 from oomph.report.html_charts import LABELS, STAGES, bar, timeline
+from oomph.report.safe import escape
 from oomph.report.terminal import Style
 from oomph.report.text import KINDS, activation_words, gpus_line, verdict_line
 from oomph.units import gib, human

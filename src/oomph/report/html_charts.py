@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from oomph.ir.plan import Plan, RankPlan
 from oomph.report.bars import sizes
+from oomph.report.safe import escape
 from oomph.units import human
 
 LABELS = {

@@ -31,12 +31,12 @@ KINDS = {
 
 def print_inspection(found: Inspection, out: TextIO) -> None:
     colour = out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    out.write(render(found, colour=colour))
+    out.write(render(found, colour=colour, mark=getattr(out, "paint_mark", "")))
 
 
-def render(found: Inspection, *, colour: bool = False) -> str:
-    bold = ("\033[1m", "\033[0m") if colour else ("", "")
-    dim = ("\033[2m", "\033[0m") if colour else ("", "")
+def render(found: Inspection, *, colour: bool = False, mark: str = "") -> str:
+    bold = (f"\033{mark}[1m", f"\033{mark}[0m") if colour else ("", "")
+    dim = (f"\033{mark}[2m", f"\033{mark}[0m") if colour else ("", "")
     lines = ["", f"  {bold[0]}{_clip(_safe(found.model), WIDTH - 4)}{bold[1]}", f"  {_headline(found)}"]
     lines += [f"  {dim[0]}{line}{dim[1]}" for line in _wrap(_origin(found))]
     if found.quantization is not None and found.quantization.sentence:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from oomph.errors import InputError
+from oomph.report.safe import escape
 from oomph.report.simulate_text import duration, lines
 from oomph.report.terminal import Style
 from oomph.simulate.api import Held, Setup, Simulation

@@ -7,7 +7,7 @@ import re
 import shutil
 from typing import TextIO
 
-_PAINT = re.compile(r"\033\[[0-9;]*m")
+_PAINT = re.compile(r"\033[0-9a-f]{0,16}\[[0-9;]{0,20}m")
 INDENT = 11  # where the text of a "  Weights  ..." line begins
 
 
@@ -15,10 +15,11 @@ class Style:
     """Colours where a terminal shows them."""
 
     def __init__(self, out: TextIO) -> None:
+        self._mark = getattr(out, "paint_mark", "")  # cli/output.py lets through what has it
         self.on = out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
     def paint(self, text: str, code: str) -> str:
-        return f"\033[{code}m{text}\033[0m" if self.on else text
+        return f"\033{self._mark}[{code}m{text}\033{self._mark}[0m" if self.on else text
 
     def bold(self, text: str) -> str:
         return self.paint(text, "1")

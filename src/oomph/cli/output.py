@@ -1,0 +1,96 @@
+"""What the command line prints: without secrets, and without a character that a terminal acts on.
+
+`guarded()` puts both over standard output and standard error, so that no command has to think of it. The bytes of a
+child process pass below (`sys.stdout.buffer`), untouched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from oomph.printable import printable
+from oomph.redaction import Secrets
+
+_MOST = 1 << 16  # characters held back, so that a flag and its value on the next line are seen together
+
+
+class Guarded:
+    """A text stream around another. What is not defined here is the other's."""
+
+    def __init__(self, stream: TextIO, secrets: Secrets) -> None:
+        self._stream, self._secrets = stream, secrets
+        self._held: list[str] = []
+        self._size = 0
+        # Stands in our own colours behind the escape character: nobody else can write one that is let through.
+        self.paint_mark = os.urandom(8).hex()
+        self._paint = re.compile(rf"\x1b{self.paint_mark}(\[[0-9;]{{0,20}}m)")
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):  # click asks a stream whether it takes bytes
+            raise TypeError("this stream takes text")
+        self._held.append(text)
+        self._size += len(text)
+        if self._size > _MOST:
+            self._release(whole=False)
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        self._release(whole=True)
+        self._stream.flush()
+
+    def _release(self, *, whole: bool) -> None:
+        text, self._held, self._size = "".join(self._held), [], 0
+        if not whole:  # the last lines wait for what follows them
+            end = text.rfind("\n", 0, len(text) - 4096) + 1 or len(text) - 4096
+            text, rest = text[:end], text[end:]
+            self._held, self._size = [rest], len(rest)
+        if text:
+            parts = self._paint.split(self._secrets.hide(text))
+            parts[::2] = map(printable, parts[::2])
+            parts[1::2] = ["\x1b" + colour for colour in parts[1::2]]
+            self._stream.write(_encodable("".join(parts), self._stream))
+
+    @property
+    def unguarded(self) -> TextIO:
+        """For what moves the cursor and quotes nobody: a progress bar."""
+        return self._stream
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer":
+            self.flush()
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def guarded(words: Sequence[str]) -> Iterator[None]:
+    """Both streams, for as long as a command runs. The user's own secrets are known from the start."""
+    secrets = Secrets()
+    secrets.learn_environment(os.environ)
+    secrets.learn_words(words)
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = Guarded(sys.stdout, secrets), Guarded(sys.stderr, secrets)
+    try:
+        yield
+    finally:
+        after = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = before
+        for stream in after:
+            stream.flush()
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return text.encode("ascii", "replace").decode()
+    return text

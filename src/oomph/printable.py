@@ -1,0 +1,40 @@
+"""Text of strangers as a terminal may show it.
+
+Names come from config files and logs that anybody can write. A terminal acts on control characters, C0 and C1: an
+escape sequence retitles the window, moves the cursor, fills the clipboard. Marks of writing direction show another
+command than the one that is pasted. None of them is printed.
+"""
+
+from __future__ import annotations
+
+import re
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_UNUSUAL = re.compile(r"[^\x20-\x7e\n]")
+_SEQUENCE = re.compile(  # what a terminal would act on as a whole: CSI, OSC and their like, in 7 and 8 bits
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"
+    r"|(?:\x1b[\]P_^X]|[\x9d\x90\x9f\x9e\x98])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]{0,4}[0-~]"
+)
+
+
+def printable(text: str, *, lines: bool = True) -> str:
+    """Without control characters, marks of direction and invisible characters. `lines`: line breaks stay."""
+    if _UNUSUAL.search(text) is None and (lines or "\n" not in text):
+        return text
+    return "".join(
+        c if c.isprintable() or (c == "\n" and lines) else " " if c in "\t\xa0\u202f" else REPLACEMENT for c in text
+    )
+
+
+def visible(text: str) -> str:
+    """One line of a log: its escape sequences and whatever else is not seen taken out, so that what is left is what a
+    person sees. Sequences that only appear once others are taken out go too."""
+    if _UNUSUAL.search(text) is None:
+        return text
+    for _ in range(8):
+        shorter = _SEQUENCE.sub("", text)
+        if shorter == text:
+            break
+        text = shorter
+    return "".join(c if c.isprintable() else " " if c in "\t\n\xa0\u202f" else "" for c in text)

@@ -1,0 +1,12 @@
+"""A text of a stranger in a page or picture: no markup, no secret, no character that turns the writing around."""
+
+from __future__ import annotations
+
+import html
+
+from oomph.printable import printable
+from oomph.redaction import hide_secrets
+
+
+def escape(text: str, quote: bool = True) -> str:
+    return html.escape(printable(hide_secrets(text)), quote)
