@@ -80,10 +80,10 @@ def run(deployment: Deployment, model: Model | None = None) -> Plan:
             f"the architecture {loaded.architecture or 'of ' + loaded.name} is not known: its caches would be a guess",
             hint="oomph inspect shows its weights",
         )
-    return plan_vllm(loaded, *_with_draft(deployment))
+    return plan_vllm(loaded, *with_draft(deployment))
 
 
-def _with_draft(deployment: Deployment) -> tuple[Deployment, Model | None]:
+def with_draft(deployment: Deployment) -> tuple[Deployment, Model | None]:
     """The model that --speculative-config names; one that cannot be read is said to be missing from the plan."""
     spec = deployment.flags.get("speculative_config")
     name = spec.get("model") if isinstance(spec, Mapping) else None

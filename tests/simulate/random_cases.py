@@ -43,7 +43,8 @@ def groups(r: random.Random, shared: bool, spec: int) -> tuple[Group, ...]:
         elif kind == "state":
             out.append(Group("state", 64, 0, 0, count, first=r.randint(1, 2)))
         elif kind in ("align", "all"):
-            out.append(Group(kind, b, 0, 0, count, drafts=spec))  # type: ignore[arg-type]
+            inner = r.choice([0, 1, 1, 2]) if kind == "align" else 0
+            out.append(Group(kind, b, 0, 0, count, drafts=spec, checkpoint=inner))  # type: ignore[arg-type]
         else:
             out.append(Group("full", b, 0, 0, count))
     return tuple(dict.fromkeys(out))
@@ -65,6 +66,7 @@ def config(r: random.Random, shared: bool) -> Config:
     )
     one = sum(g.count * (2 + spec if g.kind == "align" else g.required(length)) for g in made)
     chunked = any(g.kind == "chunk" for g in made)
+    inner = any(g.checkpoint for g in made)  # 0.32 and later, with the rules of that release
     return Config(
         groups=made,
         num_blocks=1 + max(2, int(one * r.choice([0.5, 1.0, 1.2, 2, 5]))),
@@ -88,10 +90,10 @@ def config(r: random.Random, shared: bool) -> Config:
         prefix_caching=shared,
         drop_last_hit=bool(spec and shared and r.randint(0, 1)) and not chunked,
         eagle=r.choice(["each", "spiral", "simple", "once", "past"]),
-        kept=r.choice(["all", "reachable", "replay"]),
+        kept="replay" if inner else r.choice(["all", "reachable", "replay"]),
         replays=r.choice([1, 2]),
-        split=r.choice(["prompt", "block", "common", "stops", "wide", "resend"]),
-        align_frees=r.choice(["last", "margin", "range"]),
+        split="resend" if inner else r.choice(["prompt", "block", "common", "stops", "wide", "resend"]),
+        align_frees="range" if inner else r.choice(["last", "margin", "range"]),
         same_step_waits=bool(r.randint(0, 1)),
         uncached_first=bool(r.randint(0, 1)),
         policy=r.choice(["fcfs", "fcfs", "fcfs", "priority"]),

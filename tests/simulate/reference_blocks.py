@@ -98,6 +98,7 @@ class Req:
         self.held = False  # has it been given blocks
         self.last_state = [-1] * groups  # align: index of the state before the current one
         self.retired = [0] * groups
+        self.inner: dict[int, tuple[int, int]] = {}  # align: position of a state inside the chunk, its place (0.32)
 
 
 class Blocks:
@@ -241,8 +242,13 @@ class Blocks:
         evictable = sum(b.ref == 0 and b is not self.pool.null for b in hit)
         if group.kind == "align":
             new = cdiv(main, group.block_size) + group.drafts - len(hit) - len(mine)
+            inner = self.inner(req, i, computed, main)
+            if not capped:
+                req.inner.pop(i, None)
+                if inner:
+                    req.inner[i] = (self.checkpoint(main), cdiv(main, group.block_size) - 2)
             if new > 0:
-                most = 1 if req.held else 1 + group.drafts
+                most = 1 + inner if req.held else 1 + inner + group.drafts
                 new = min(new, most) if self.c.align_frees == "range" else most
             return max(new, 0) + evictable
         required = group.required(tokens)
@@ -253,6 +259,26 @@ class Blocks:
         skipped = group.skipped(computed)
         evictable = sum(b.ref == 0 and b is not self.pool.null for b in hit[skipped:])
         return max(required - max(skipped, len(hit)), 0) + evictable
+
+    def checkpoint(self, tokens: int) -> int:
+        """get_mamba_prefill_checkpoint_position."""
+        if self.c.drop_last_hit:
+            return max(tokens // self.c.block * self.c.block - self.c.block, 0)
+        return (tokens - 1) // self.c.block * self.c.block
+
+    def inner(self, req: Req, i: int, start: int, end: int) -> int:
+        """_needs_internal_checkpoint and is_mamba_prefill_checkpoint_valid."""
+        group, mine, size = self.groups[i], req.blocks[i], self.c.block
+        place, position = cdiv(end, size) - 2, self.checkpoint(end)
+        if not group.checkpoint or end < max(req.job.prompt, req.tokens - 1) or start % size:
+            return 0
+        if place <= (start - 1) // size or not start + size <= position < end:
+            return 0
+        if (position - start) % group.checkpoint or place < 0:
+            return 0
+        if place >= len(mine) or mine[place] is self.pool.null:
+            return 1
+        return int(req.held and place >= len(mine) - group.drafts)
 
     def admit(self, req: Req, hits: list[list[Block]], cached: int, new: int, lookahead: int, spare: int) -> bool:
         """A waiting request: the gate, then its first blocks."""
@@ -307,7 +333,7 @@ class Blocks:
             req.last_state[i] = before - 1 - group.drafts
         elif before:
             req.last_state[i] = before - 1
-        skipped = required - group.drafts - 1
+        skipped = required - group.drafts - 1 - (i in req.inner)
         mine += [self.pool.null] * (skipped - before)
         if req.held:
             for j in range(before - group.drafts, before):
@@ -349,16 +375,34 @@ class Blocks:
             keys = block_keys(req.job, group.block_size, tokens)
             sure = cacheable(self.c, self.c.block, group, tokens, self.hybrid)
             first, last = req.keyed[i], sure // group.block_size
+            if first < last:
+                mask = kept(self.c, self.c.block, group, first, last, req.job.prompt, req.junction)
+                for j in range(first, last):
+                    if mask is None or mask[j - first]:
+                        self.hash(req, i, j, keys)
+                req.keyed[i] = last
             replay = replayed(self.c, self.c.block, req.job.prompt)
-            if self.c.split == "resend" and group.kind == "align" and sure == replay > 0:
+            if i in req.inner:
+                self.hash_inner(req, i, keys)
+            elif self.c.split == "resend" and group.kind == "align" and sure == replay > 0:
                 self.hash(req, i, last - 1, keys)
-            if first >= last:
-                continue
-            mask = kept(self.c, self.c.block, group, first, last, req.job.prompt, req.junction)
-            for j in range(first, last):
-                if mask is None or mask[j - first]:
-                    self.hash(req, i, j, keys)
-            req.keyed[i] = last
+
+    def hash_inner(self, req: Req, i: int, keys: list[int]) -> None:
+        position, place = req.inner[i]
+        block = req.blocks[i][place]
+        keep = position in (self.checkpoint(req.job.prompt), req.junction)
+        key = (i, keys[position // self.groups[i].block_size - 1]) if keep else (i, 0)
+        if keep and block.key == key:
+            return
+        if block.key is not None:
+            del self.pool.cache[block.key][block.number]
+            if not self.pool.cache[block.key]:
+                del self.pool.cache[block.key]
+            block.key = None
+        if keep:
+            block.key = key
+            self.pool.cache.setdefault(key, {})[block.number] = block
+            self.this_step.add(key)
 
     def hash(self, req: Req, i: int, j: int, keys: list[int]) -> None:
         block = req.blocks[i][j]

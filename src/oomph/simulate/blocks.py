@@ -1,97 +1,17 @@
-"""The block pool with every block: a free queue in the engine's order, tables, hashes (v1/core/block_pool.py,
-single_type_kv_cache_manager.py). What is found in it is in hits.py."""
+"""The block pool with every block: each request's tables and their hashes (single_type_kv_cache_manager.py). The free
+queue is in queue.py; what a request finds in the cache is in hits.py."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
-from oomph.simulate.config import Config, Group, block_keys
+from oomph.simulate.config import Config, Group
+from oomph.simulate.hits import Hits, request_keys
 from oomph.simulate.live import Live
-from oomph.simulate.pools import settled
+from oomph.simulate.queue import Block, BlockQueue, Key, Tables
 from oomph.simulate.rules import cacheable, kept, replayed
 from oomph.units import cdiv
 
 
-class Block:
-    __slots__ = ("key", "number", "ref")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.ref = 0
-        self.key: tuple[int, int] | None = None
-
-
-class Free:
-    """Blocks are made when they are first used: memory follows what was touched, not the pool's size."""
-
-    def __init__(self, config: Config) -> None:
-        self.c = config
-        self.null = Block(0)
-        self.made, self.usable = 0, config.usable
-        self.stack: list[Block] = []  # reused first: blocks without a hash (0.24+)
-        self.queue: OrderedDict[int, Block] = OrderedDict()
-        self.cache: dict[tuple[int, int], dict[int, Block]] = {}
-        self.watched: set[int] = set()  # hashes of the request that was looked up last
-        self.version = 0  # of what the cache holds of them
-
-    @property
-    def free(self) -> int:
-        return self.usable - self.made + len(self.stack) + len(self.queue)
-
-    def take(self, n: int) -> list[Block]:
-        out = []
-        for _ in range(n):
-            if self.stack:
-                block = self.stack.pop()
-            elif self.made < self.usable:  # never used: at the head of the queue from the start
-                self.made += 1
-                block = Block(self.made)
-            else:
-                block = self.queue.popitem(last=False)[1]
-                if block.key is not None:
-                    self._forget(block)
-            block.ref = 1
-            out.append(block)
-        return out
-
-    def _forget(self, block: Block) -> None:
-        assert block.key is not None
-        same = self.cache[block.key]
-        del same[block.number]
-        if not same:
-            del self.cache[block.key]
-        if block.key[1] in self.watched:
-            self.version += 1
-        block.key = None
-
-    def give(self, blocks: list[Block]) -> None:
-        first = []
-        for block in blocks:
-            if block is self.null:
-                continue
-            block.ref -= 1
-            if block.ref == 0:
-                if self.c.uncached_first and block.key is None:
-                    first.append(block)
-                else:
-                    self.queue[block.number] = block
-        self.stack.extend(reversed(first))
-
-    def touch(self, blocks: list[Block]) -> None:
-        for block in blocks:
-            if block is not self.null:
-                if block.ref == 0:
-                    del self.queue[block.number]
-                block.ref += 1
-
-    def hash(self, block: Block, key: tuple[int, int]) -> None:
-        block.key = key
-        self.cache.setdefault(key, {})[block.number] = block
-        if key[1] in self.watched:
-            self.version += 1
-
-
-class BlockPool(Free):
+class BlockPool(BlockQueue):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.groups, self.block = config.expanded(), config.block
@@ -99,23 +19,20 @@ class BlockPool(Free):
         self.caching = config.prefix_caching and all(g.kind != "state" for g in self.groups)
         self.hybrid = len(self.groups) > 1
         self.recurrent = any(g.kind in ("align", "all") for g in self.groups)
-        self.this_step: set[tuple[int, int]] = set()  # states that get a hash in this step
-        self.hits: list[list[Block]] = []
-        from oomph.simulate.hits import Hits
-
-        self.finder = Hits(self)
+        self.this_step: set[Key] = set()  # states that get a hash in this step
+        self.prefill_end = 0  # of the request at hand: where its prompt, or what it replays, ends
+        self.hits: Tables = []
+        self.finder = Hits(config, self)
 
     def begin(self) -> None:
         self.this_step.clear()
 
     def lookup(self, req: Live) -> int:
+        if not self.caching:
+            self.hits = [[] for _ in self.groups]
+            return 0
         self.hits, length = self.finder.find(req)
         return length
-
-    def keys(self, req: Live, size: int) -> list[int]:
-        if size not in req.keys:
-            req.keys[size] = block_keys(req.job, size, req.job.prompt + req.output)
-        return req.keys[size]
 
     # --- allocate_slots
 
@@ -124,18 +41,21 @@ class BlockPool(Free):
         if any(h and h[-1].key in self.this_step for h in hits) and c.same_step_waits:
             return False
         skips = [g.skipped(cached) if h else 0 for g, h in zip(self.groups, hits)]
+        self.prefill_end = max(req.job.prompt, req.tokens - 1)
+        gate = 0
         if c.gate != "chunk":
             total = min(req.tokens, c.max_model_len)
-            gate = sum(self._fresh(g, total, total, h, s, self.capped) for g, h, s in zip(self.groups, hits, skips))
+            for g, h, s in zip(self.groups, hits, skips):
+                gate += self._fresh(g, total, cached, total, h, s, self.capped)
             if gate > room:
                 return False
         main = cached + new
         slots = min(main + (c.lookahead if c.lookahead_first else 0), c.max_model_len)
-        need = sum(self._fresh(g, slots, main, h, s, False) for g, h, s in zip(self.groups, hits, skips))
+        need = sum(self._fresh(g, slots, cached, main, h, s, False) for g, h, s in zip(self.groups, hits, skips))
         evictable = 0
         for g, h, s in zip(self.groups, hits, skips):
             evictable += sum(b.ref == 0 and b is not self.null for b in (h if g.kind == "align" else h[s:]))
-        if max(need, gate if c.gate != "chunk" else 0) + evictable > room:
+        if max(need, gate) + evictable > room:
             return False
         req.blocks = []
         for h, s in zip(hits, skips):
@@ -143,6 +63,7 @@ class BlockPool(Free):
             req.blocks.append([self.null] * s + h[s:])
         req.keyed = [len(b) for b in req.blocks]
         req.last_state, req.retired = [-1] * len(hits), [0] * len(hits)
+        req.checkpoints = self._inner_states(req, cached, main, [0] * len(hits))
         for i in range(len(hits)):
             self._grow(req, i, slots, main, False)
         req.next_slots = req.next_skip = req.next_key = 0
@@ -150,13 +71,16 @@ class BlockPool(Free):
         self.remember(req, min(main, req.tokens))
         return True
 
-    def _fresh(self, g: Group, tokens: int, main: int, hit: list[Block], skipped: int, capped: bool) -> int:
+    def _fresh(
+        self, g: Group, tokens: int, cached: int, main: int, hit: list[Block], skipped: int, capped: bool
+    ) -> int:
         """New blocks of a request that has none yet."""
         if g.kind == "align":
             new = cdiv(main, g.block_size) + g.drafts - len(hit)
             if new <= 0:
                 return 0
-            return min(new, 1 + g.drafts) if self.c.align_frees == "range" else 1 + g.drafts
+            most = 1 + g.drafts + self.c.inner_state(g, cached, main, self.prefill_end)
+            return min(new, most) if self.c.align_frees == "range" else most
         required = g.required(tokens)
         if capped and g.cap:
             required = min(required, g.cap)
@@ -166,18 +90,21 @@ class BlockPool(Free):
         c = self.c
         main = req.computed + new
         slots = min(main + c.lookahead, c.max_model_len)
-        past = settled(c, req)
-        if slots <= req.next_slots and past < req.next_skip and not c.spec_tokens:
+        past = req.processed(c)
+        if slots <= req.next_slots and past < req.next_skip and not c.spec_tokens and not req.checkpoints:
             if req.tails or main >= req.next_key:
                 self.remember(req, min(main, req.tokens))
             return True
         for i, g in enumerate(self.groups):
             if g.kind not in ("full", "state"):
                 self._skip(req, i, g, past)
+        self.prefill_end = max(req.job.prompt, req.tokens - 1)
+        lens = [len(mine) for mine in req.blocks]
+        req.checkpoints = inner = self._inner_states(req, req.computed, main, lens)
         need = 0
-        for g, mine in zip(self.groups, req.blocks):
+        for i, (g, mine) in enumerate(zip(self.groups, req.blocks)):
             if g.kind == "align":
-                need += cdiv(main, g.block_size) + g.drafts > len(mine)
+                need += max(0, min(cdiv(main, g.block_size) + g.drafts - len(mine), 1 + (i in inner)))
             else:
                 need += max(0, g.required(slots) - len(mine))
         if need > self.free:
@@ -187,6 +114,17 @@ class BlockPool(Free):
         self._next(req, past)
         self.remember(req, min(main, req.tokens))
         return True
+
+    def _inner_states(self, req: Live, start: int, main: int, lens: list[int]) -> dict[int, tuple[int, int]]:
+        """By group: the position whose state this chunk keeps inside itself, and its place in the table (0.32)."""
+        inner = {}
+        for i, g in enumerate(self.groups):
+            if not g.checkpoint or not self.c.inner_state(g, start, main, self.prefill_end):
+                continue
+            place = cdiv(main, g.block_size) - 2
+            if place >= lens[i] - (g.drafts if lens[i] else 0) or req.blocks[i][place] is self.null:
+                inner[i] = self.c.checkpoint_position(main), place
+        return inner
 
     def _grow(self, req: Live, i: int, slots: int, main: int, held: bool) -> None:
         g, mine = self.groups[i], req.blocks[i]
@@ -198,7 +136,7 @@ class BlockPool(Free):
             return
         if held or before:
             req.last_state[i] = before - 1 - (g.drafts if held else 0)
-        skipped = required - g.drafts - 1
+        skipped = required - g.drafts - 1 - (i in req.checkpoints)
         mine += [self.null] * (skipped - before)
         if held:
             for j in range(before - g.drafts, min(before, skipped)):  # drafts' states move along
@@ -260,24 +198,39 @@ class BlockPool(Free):
         for i, g in enumerate(self.groups):
             sure = cacheable(c, self.block, g, tokens, self.hybrid)
             first, last = req.keyed[i], sure // g.block_size
-            if c.split == "resend" and g.kind == "align" and sure == replayed(c, self.block, req.job.prompt) > 0:
-                self._hash(req, i, last - 1)
-                req.tails.append((i, last - 1, (i, self.keys(req, g.block_size)[last - 1])))
             if first < last:
                 mask = kept(c, self.block, g, first, last, req.job.prompt, req.junction)
                 for j in range(first, last):
                     if mask is None or mask[j - first]:
                         self._hash(req, i, j)
                 req.keyed[i] = last
+            if i in req.checkpoints:
+                self._hash_inner_state(req, i, *req.checkpoints[i])
+            elif c.split == "resend" and g.kind == "align" and sure == replayed(c, self.block, req.job.prompt) > 0:
+                self._hash(req, i, last - 1)
+                if self.hybrid:  # alone, it does so only in the step that ends there
+                    req.tails.append((i, last - 1, (i, request_keys(req, g.block_size)[last - 1])))
             edge = min(edge, (tokens // g.block_size + 1) * g.block_size)
-        req.next_key = edge
+        req.next_key = 0 if req.checkpoints else edge
+
+    def _hash_inner_state(self, req: Live, i: int, position: int, place: int) -> None:
+        """_cache_partial_tail_block (0.32.0) with a checkpoint: the state is found again if it is the prompt's own, or
+        where others branch off; that of a replayed answer overwrites its block and is not."""
+        block = req.blocks[i][place]
+        if position not in (self.c.checkpoint_position(req.job.prompt), req.junction):
+            self.forget(block)
+            return
+        key = (i, request_keys(req, self.groups[i].block_size)[position // self.groups[i].block_size - 1])
+        if block.key != key:
+            self.hash(block, key)
+            self.this_step.add(key)
 
     def _hash(self, req: Live, i: int, j: int) -> None:
         block = req.blocks[i][j]
         if block is self.null:
             return
         g = self.groups[i]
-        key = (i, self.keys(req, g.block_size)[j])
+        key = (i, request_keys(req, g.block_size)[j])
         if block.key != key:
             self.hash(block, key)
         if self.recurrent and g.kind in ("align", "all"):

@@ -95,7 +95,11 @@ def _group(source: KvGroup, cache: KvPlan) -> Group:
         return Group("state", size, first=cdiv(request.encoder_tokens, size))
     if request.mamba_mode == "none":
         return Group("state", size, first=1 + spec.speculative_blocks)
-    return Group(request.mamba_mode, size, drafts=spec.speculative_blocks)
+    # mamba_mixer2.py:1107 and kda_checkpoint.py:16 (0.32.0): where inside a chunk the kernel can write a state
+    checkpoint = 0
+    if spec.checkpoint_blocks and request.mamba_mode == "align":
+        checkpoint = 1 if spec.role == "mamba2" else 16
+    return Group(request.mamba_mode, size, drafts=spec.speculative_blocks, checkpoint=checkpoint)
 
 
 def _config(
@@ -156,8 +160,6 @@ def _notes(config: Config, resolved: Resolved, cache: KvPlan, accepted: float) -
         notes.append("one data-parallel replica is simulated")
     if config.spec_tokens:
         notes.append(f"{accepted:.0%} of the drafted tokens are taken to be accepted (--accepted)")
-    if cache.context is not None and any(g.spec.checkpoint_blocks for g in cache.context.grouping.groups):
-        notes.append("the state that Mamba layers keep inside a chunk is not simulated: a prefill may stop once more")
     return notes
 
 

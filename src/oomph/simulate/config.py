@@ -31,6 +31,7 @@ class Group(Struct, frozen=True):
     count: int = 1
     first: int = 0  # state: blocks of a request
     drafts: int = 0  # align, all: num_speculative_blocks
+    checkpoint: int = 0  # align: a final chunk may keep a state at multiples of this inside itself (0.32); 0 = it cannot
 
     def skipped(self, computed: int) -> int:
         """Whole blocks that no later token reads: get_num_skipped_tokens // block_size."""
@@ -47,7 +48,7 @@ class Group(Struct, frozen=True):
         return self.first if self.kind == "state" else cdiv(tokens, self.block_size) + self.drafts
 
     def admission(self, tokens: int, capped: bool) -> int:
-        """Blocks that a fresh prompt is asked for."""
+        """Blocks that a fresh prompt is asked for, a state kept inside its last chunk aside."""
         if self.kind == "align":
             return 1 + self.drafts
         blocks = self.required(tokens)
@@ -63,6 +64,10 @@ class Config(Struct, frozen=True):
     gate: Gate = "capped"
     watermark_blocks: int = 0
     lag: int = 0  # 1: the next step is scheduled before this one's tokens are known (async scheduling)
+    stages: int = 1  # pipeline_parallel_size
+    batches_in_flight: int = 0  # max_concurrent_batches, if it is not 1 + lag
+    refills: bool = True  # the queue of batches is filled up although one of them is empty (0.27+)
+    decode_stagger: int = 1  # steps between two decodes of a request (asynchronous pipelines, 0.26+)
     known_end: bool = True  # no step is scheduled for a request whose last token is in flight (0.11.1+)
     settled: bool = False  # blocks leave a window only when the tokens that passed it are known (0.26+)
     stale_waits: bool = False  # preempted with tokens in flight: it waits for them before it starts again (0.27+)
@@ -93,6 +98,11 @@ class Config(Struct, frozen=True):
         return self.num_blocks - 1
 
     @property
+    def batches(self) -> int:
+        """max_concurrent_batches: so many are scheduled before the tokens of the first are known."""
+        return self.batches_in_flight or 1 + self.lag
+
+    @property
     def budget(self) -> int:
         return self.max_scheduled or self.max_num_batched_tokens
 
@@ -116,6 +126,7 @@ class Config(Struct, frozen=True):
         """Whether decoding requests take one token each in every step, so that they can be summed."""
         divides = all(g.span % g.block_size == 0 for g in self.groups if g.kind == "chunk")
         plain = not self.spec_tokens and not self.lookahead and not self.long_prefill_threshold and self.known_end
+        plain = plain and self.stages == 1
         return divides and plain and self.policy == "fcfs" and self.max_num_seqs <= self.budget
 
     def expanded(self) -> tuple[Group, ...]:
@@ -123,7 +134,33 @@ class Config(Struct, frozen=True):
 
     def need(self, tokens: int) -> int:
         """Blocks the gate asks for before a prompt of `tokens` may start, nothing cached."""
-        return sum(g.count * g.admission(tokens, self.gate == "capped") for g in self.groups)
+        return sum(g.count * (g.admission(tokens, self.gate == "capped") + self.inner_state(g, 0, tokens, tokens))
+                   for g in self.groups)
+
+    def checkpoint_position(self, tokens: int) -> int:
+        """get_mamba_prefill_checkpoint_position (kv_cache_interface.py:1110, 0.32.0): where the state of a prefill of
+        `tokens` is worth keeping. Without EAGLE the last token is left to be computed again."""
+        limit = tokens if self.drop_last_hit else tokens - 1
+        return max(limit // self.block * self.block - (self.block if self.drop_last_hit else 0), 0)
+
+    def inner_state(self, group: Group, start: int, end: int, prefill_end: int) -> int:
+        """1: the chunk from `start` to `end` keeps a state inside itself, which takes a block of its own
+        (MambaManager._needs_internal_checkpoint, 0.32.0)."""
+        return int(group.checkpoint > 0 and self.keeps_inside(start, end, prefill_end, self.checkpoint_position(end)))
+
+    def keeps_inside(self, start: int, end: int, prefill_end: int, position: int) -> bool:
+        """is_mamba_prefill_checkpoint_valid: only the chunk that ends the prefill, from the start of a block, and with
+        a whole block between the state it began from and the one it keeps."""
+        alignment = next((g.checkpoint for g in self.groups if g.kind == "align"), 0)
+        block = self.block
+        return (
+            alignment > 0
+            and end >= prefill_end
+            and start % block == 0
+            and cdiv(end, block) - 2 > (start - 1) // block
+            and start + block <= position < end
+            and (position - start) % alignment == 0
+        )
 
 
 class Job(Struct, frozen=True):

@@ -2,53 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from oomph.simulate.config import Group
+from oomph.simulate.config import Config, Group, block_keys
 from oomph.simulate.live import Live
+from oomph.simulate.queue import Block, BlockQueue, Tables
 from oomph.units import cdiv
 
-if TYPE_CHECKING:
-    from oomph.simulate.blocks import Block, BlockPool
 
-Tables = list[list["Block"]]
+def request_keys(req: Live, size: int) -> list[int]:
+    """The hashes of a request's blocks of `size` tokens, computed once."""
+    if size not in req.keys:
+        req.keys[size] = block_keys(req.job, size, req.job.prompt + req.output)
+    return req.keys[size]
 
 
 class Hits:
-    def __init__(self, pool: BlockPool) -> None:
-        self.pool, self.c = pool, pool.c
-        kinds = sorted(dict.fromkeys(pool.groups), key=lambda g: g.kind != "full")
-        self.kinds = [(g, [i for i, other in enumerate(pool.groups) if other == g]) for g in kinds]
-        self.block = pool.block
+    def __init__(self, config: Config, queue: BlockQueue) -> None:
+        self.queue, self.c = queue, config
+        self.groups = config.expanded()
+        self.hybrid = len(self.groups) > 1
+        kinds = sorted(dict.fromkeys(self.groups), key=lambda g: g.kind != "full")
+        self.kinds = [(g, [i for i, other in enumerate(self.groups) if other == g]) for g in kinds]
+        self.block = config.block
         self.sizes = {g.block_size for g in kinds}
         self.simple = len(kinds) == 2 and kinds[0].kind == "full"
-        self.asked: tuple[Live | None, int, int] = (None, 0, 0)
+        self.question: tuple[Live | None, int, int] = (None, 0, 0)
         self.answer: tuple[Tables, int] = ([], 0)
 
     def find(self, req: Live) -> tuple[Tables, int]:
-        """(blocks for each group, tokens). Asked again for the same request, it looks only if the cache changed."""
-        pool = self.pool
-        if not pool.caching:
-            return [[] for _ in pool.groups], 0
-        if self.asked == (req, req.tokens, pool.version):
+        """(blocks for each group, tokens). A second question about a request looks only if the cache has changed."""
+        queue = self.queue
+        if self.question == (req, req.tokens, queue.version):
             return self.answer
-        if self.asked[0] is not req:
-            pool.watched = {key for size in self.sizes for key in pool.keys(req, size)}
-        self.asked = (req, req.tokens, pool.version)
+        if self.question[0] is not req:
+            queue.watched = {key for size in self.sizes for key in request_keys(req, size)}
+        self.question = (req, req.tokens, queue.version)
         req.junction = 0
         most = req.tokens - 1
-        if not pool.hybrid:
-            found = self._longest(req, pool.groups[0], [0], most, self.c.drop_last_hit)
-            self.answer = found, len(found[0]) * pool.groups[0].block_size
+        if not self.hybrid:
+            hit = self._longest(req, self.groups[0], [0], most, self.c.drop_last_hit)
+            self.answer = hit, len(hit[0]) * self.groups[0].block_size
             return self.answer
         hits, length, longest = self._agree(req, most)
         if self.c.junctions and longest > length:
             req.junction = longest
-        out: Tables = [[] for _ in pool.groups]
+        tables: Tables = [[] for _ in self.groups]
         for at, (group, ids) in enumerate(self.kinds):
             for i, blocks in zip(ids, hits[at]):
-                out[i] = blocks[: length // group.block_size] if group.kind == "full" else blocks
-        self.answer = out, length
+                tables[i] = blocks[: length // group.block_size] if group.kind == "full" else blocks
+        self.answer = tables, length
         return self.answer
 
     def _agree(self, req: Live, most: int) -> tuple[dict[int, Tables], int, int]:
@@ -73,13 +74,13 @@ class Hits:
                         small = min(self.sizes)
                         until = min(current + size, req.tokens // small * small if rule == "past" else most)
                 hits[at] = self._longest(req, group, ids, until, drop)
-                found = len(hits[at][0]) * size
+                hit = len(hits[at][0]) * size
                 if drop:
                     dropped.add(at)
-                elif found < current:
+                elif hit < current:
                     dropped.clear()
-                current = found
-                longest = max(longest, found)
+                current = hit
+                longest = max(longest, hit)
             if current >= length:
                 return hits, length, longest
             length = current
@@ -87,8 +88,8 @@ class Hits:
                 return hits, length, longest
 
     def _longest(self, req: Live, group: Group, ids: list[int], length: int, drop: bool) -> Tables:
-        size, align, null = group.block_size, self.block, self.pool.null
-        keys = self.pool.keys(req, size)
+        size, align, null = group.block_size, self.block, self.queue.null
+        keys = request_keys(req, size)
         count = min(length // size, req.tokens // size)
         columns: Tables = []  # one for each block index from `begin`
         begin = 0
@@ -136,10 +137,10 @@ class Hits:
         return 0, run
 
     def _cached(self, ids: list[int], key: int) -> list[Block] | None:
-        out = []
+        row = []
         for i in ids:
-            same = self.pool.cache.get((i, key))
+            same = self.queue.cache.get((i, key))
             if same is None:
                 return None
-            out.append(next(iter(same.values())))
-        return out
+            row.append(next(iter(same.values())))
+        return row

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from oomph.simulate.config import Job
-
-if TYPE_CHECKING:
-    from oomph.simulate.blocks import Block
+from oomph.simulate.config import Config, Job
+from oomph.simulate.queue import Key, Tables
 
 
 class Live:
@@ -15,10 +11,10 @@ class Live:
     which places of the table have a block. `blocks`/`keyed` (one by one): the table, and how much of it has a hash."""
 
     __slots__ = (
-        "blocks", "cached", "chunking", "computed", "decodes", "drafts", "finish", "first_token", "frees", "gone",
-        "grows", "in_flight", "job", "junction", "k0", "keyed", "keys", "last_state", "lens", "lone", "next_key",
-        "next_skip", "next_slots", "order", "output", "placeholders", "preemptions", "reached", "real", "retired",
-        "skips", "stale", "started", "tails", "tokens", "total", "waiting", "warm",
+        "blocks", "cached", "checkpoints", "chunking", "computed", "decodes", "drafts", "eligible", "finish",
+        "first_token", "frees", "gone", "grows", "in_flight", "job", "junction", "k0", "keyed", "keys", "last_state",
+        "lens", "lone", "next_key", "next_skip", "next_slots", "order", "output", "placeholders", "preemptions",
+        "reached", "real", "retired", "skips", "stale", "started", "tails", "tokens", "total", "waiting", "warm",
     )  # fmt: skip
 
     def __init__(self, job: Job, output: int) -> None:
@@ -30,6 +26,7 @@ class Live:
         self.chunking = False  # its last step did not finish the prompt
         self.junction = 0  # how far others share its prefix, if not all groups have it any more
         self.warm = -1  # decode steps since it was admitted
+        self.eligible = 0  # the first step in which it may decode again (asynchronous pipelines)
         self.order = self.preemptions = self.lone = 0
         self.reached = -1
         self.waiting, self.gone = True, False
@@ -38,14 +35,19 @@ class Live:
         self.lens: list[int] = []
         self.skips: list[int] = []
         self.real: dict[int, list[int]] = {}
-        self.blocks: list[list[Block]] = []
+        self.blocks: Tables = []
         self.keyed: list[int] = []
         self.last_state: list[int] = []
         self.retired: list[int] = []
         self.keys: dict[int, list[int]] = {}  # by block size: the hashes of its chain's blocks
-        self.tails: list[tuple[int, int, tuple[int, int]]] = []  # states that get their hash again in every step
+        self.checkpoints: dict[int, tuple[int, int]] = {}  # by group: the state that this chunk keeps, and its place
+        self.tails: list[tuple[int, int, Key]] = []  # states that get their hash again in every step
         self.next_slots = self.next_skip = self.next_key = 0  # until which slot and token nothing changes
         self.k0 = 0  # steady: computed = step - k0
         self.finish = 0  # steady: the step that samples the last token
         self.frees = 0  # steady: groups (bits) whose window it has outgrown
         self.grows = 0  # steady: groups (bits) whose window it still fills
+
+    def processed(self, config: Config) -> int:
+        """Computed tokens by which blocks leave a window: since 0.26 only those of steps that have ended."""
+        return max(0, self.computed - self.in_flight) if config.settled and config.batches > 1 else self.computed

@@ -13,14 +13,9 @@ order decides what is evicted, and BlockPool keeps it as v1/core/block_pool.py d
 
 from __future__ import annotations
 
-from oomph.simulate.config import Config
+from oomph.simulate.config import Config, Group
 from oomph.simulate.live import Live
 from oomph.units import cdiv
-
-
-def settled(c: Config, req: Live) -> int:
-    """Computed tokens by which blocks leave a window: since 0.26 only those of steps that have ended."""
-    return max(0, req.computed - req.in_flight) if c.settled and c.lag else req.computed
 
 
 class CountPool:
@@ -58,19 +53,24 @@ class CountPool:
         if self.gate(req) + spare > self.free:
             return False
         lens = self.start(new)
-        need = 0
-        for g, n in zip(self.groups, lens):
-            need += g.count * (1 + g.drafts if g.kind == "align" else n)
+        states = [self._states(req, g, new) for g in self.groups]
+        need = sum(g.count * (state or n) for g, n, state in zip(self.groups, lens, states))
         if need + spare > self.free:
             return False
         self.free -= need
         req.lens, req.skips = lens, [0] * len(lens)
         req.next_slots = 0
         req.last_state, req.real = [-1] * len(lens), {}
-        for i, g in enumerate(self.groups):
-            if g.kind == "align":
-                req.real[i] = list(range(lens[i] - 1 - g.drafts, lens[i]))
+        for i, state in enumerate(states):
+            if state:
+                req.real[i] = list(range(lens[i] - state, lens[i]))
         return True
+
+    def _states(self, req: Live, g: Group, new: int) -> int:
+        """Blocks of a recurrent layer's first chunk; 0: not of that kind."""
+        if g.kind != "align":
+            return 0
+        return 1 + g.drafts + self.c.inner_state(g, 0, new, max(req.job.prompt, req.tokens - 1))
 
     def extend(self, req: Live, new: int) -> bool:
         need = 0
@@ -79,14 +79,16 @@ class CountPool:
         slots = min(main + self.c.lookahead, self.c.max_model_len)
         if slots <= req.next_slots:
             return True
-        known = settled(self.c, req)
+        known = req.processed(self.c)
         grown = []
+        inner: dict[int, int] = {}  # 1: this chunk keeps a state inside itself
         for i, g in enumerate(self.groups):
             if g.kind == "align":
                 self._give_states(req, i, known)
                 required = max(cdiv(main, g.block_size) + g.drafts, lens[i])
                 grown.append(required)
-                need += g.count if required > lens[i] else 0
+                inner[i] = self._keeps_inside(req, i, main) if g.checkpoint else 0
+                need += g.count * min(required - lens[i], 1 + inner[i])
                 continue
             if g.kind not in ("full", "state"):
                 past = max(0, known - g.drafts) if g.kind == "all" and self.margin else known
@@ -101,7 +103,7 @@ class CountPool:
             return False
         for i, g in enumerate(self.groups):
             if g.kind == "align":
-                self._take_states(req, i, grown[i])
+                self._take_states(req, i, grown[i], inner[i])
             else:
                 self.free -= g.count * (grown[i] - lens[i])
         req.lens = grown
@@ -124,12 +126,19 @@ class CountPool:
             req.real[i] = [p for p in real if p not in gone]
             self.free += g.count * len(gone)
 
-    def _take_states(self, req: Live, i: int, required: int) -> None:
+    def _keeps_inside(self, req: Live, i: int, main: int) -> int:
+        g = self.groups[i]
+        place = cdiv(main, g.block_size) - 2
+        if place in req.real[i] and place < req.lens[i] - g.drafts:
+            return 0
+        return self.c.inner_state(g, req.computed, main, max(req.job.prompt, req.tokens - 1))
+
+    def _take_states(self, req: Live, i: int, required: int, inner: int) -> None:
         g, real, before = self.groups[i], req.real[i], req.lens[i]
         if required <= before:
             return
         req.last_state[i] = before - 1 - g.drafts
-        skipped = required - g.drafts - 1
+        skipped = required - g.drafts - 1 - inner
         length = max(before, skipped)
         for p in range(before - g.drafts, before):  # drafts' states move along
             if p >= skipped:

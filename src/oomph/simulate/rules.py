@@ -20,6 +20,9 @@ def aligned_chunk(c: Config, block: int, start: int, new: int, prompt: int, toke
     if c.drop_last_hit:
         last = max(last - block, 0)
     end = start + new
+    inside = c.keeps_inside(start, end, stop, c.checkpoint_position(stop))
+    if inside:
+        last = 0
     if c.split in ("prompt", "block", "common"):
         if end < last:
             new = new // block * block
@@ -37,7 +40,7 @@ def aligned_chunk(c: Config, block: int, start: int, new: int, prompt: int, toke
             end = aligned
     boundary = (start // block + 1) * block
     stops = [last]
-    if start % block and (c.split != "stops" or boundary <= last):
+    if start % block and not inside and (c.split != "stops" or boundary <= last):
         stops.append(boundary)
     if start < junction < end:
         stops.append(start + (junction - start) // block * block)

@@ -44,6 +44,7 @@ class Scheduler:
         self.pending: list[Entry] | None = None  # the step whose tokens are not known yet
         self.preempted: list[Live] = []  # in this step
         self.now = self.preemptions = self.orders = 0
+        self.calls = 0  # of schedule()
         self.budget = self.room = self.threshold = 0  # left in this step: tokens, places in the batch
         self.binds = ""
         self.aligned, self.block = config.aligned, config.block
@@ -57,6 +58,7 @@ class Scheduler:
     def schedule(self) -> list[Entry]:
         c = self.c
         self.pool.begin()
+        self.calls += 1
         alone = c.alone_unthrottled and len(self.tail) + len(self.waiting) <= 1
         self.threshold = 0 if alone else c.long_prefill_threshold
         if self.steady.size:
@@ -81,6 +83,7 @@ class Scheduler:
                 req.warm += 1
                 if c.lag:
                     req.placeholders += 1 + e.drafts
+                    req.eligible = self.calls + c.decode_stagger
                 req.drafts = c.spec_tokens
         return batch
 
@@ -104,6 +107,9 @@ class Scheduler:
             computed, placeholders = req.computed, req.placeholders
             if placeholders and computed + 2 - placeholders >= req.total and c.known_end:
                 index += 1  # its last token is in flight
+                continue
+            if self.calls < req.eligible:
+                index += 1
                 continue
             new = req.tokens + req.drafts + placeholders - computed
             if 0 < threshold < new:
