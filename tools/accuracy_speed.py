@@ -1,102 +1,126 @@
-"""How far the time model is from speeds that people posted: python tools/accuracy_speed.py
+"""How far the simulated times are from published speeds: python tools/accuracy_speed.py [--judge] [--all] [--only TEXT]
 
-Each row is a post: card, release, command, load, and milliseconds per token (tpot) or to the first token (ttft). Speeds
-that were given as tokens/s of one stream are turned into milliseconds; what a post leaves out is in its note.
-Nothing is fitted to these rows.
+tests/truth/speeds.jsonl has a published figure a row: GPUs, release, command, load, and what was measured (output
+tokens per second, mean milliseconds to the first token and per token). The halves have no deployment in common: of each
+kind, the deployments in alphabetical order go to one and the other in turn. The factors of simulate/step_costs.py were
+set on the first half; --judge looks at the other, and its figures stand in simulate/accuracy.py and on every screen.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+from pathlib import Path
 from statistics import median
 
+import msgspec
 from msgspec import Struct
 
 from oomph.errors import OomphError
-from oomph.simulate.api import Load, prepare, simulate, spread
-from oomph.simulate.workloads import Arrivals, Shape
+from oomph.simulate import Factors
+from oomph.simulate.play import Load, simulate, spread
+from oomph.simulate.result import Result
+from oomph.simulate.setup import prepare
+from oomph.simulate.workloads import SHAPES, Arrivals, Shape
+
+SPEEDS = Path(__file__).parent.parent / "tests" / "truth" / "speeds.jsonl"
 
 
-class Post(Struct, frozen=True):
+class Published(Struct, frozen=True):
     gpu: str
     engine: str
     command: str
-    users: int
+    kind: str  # dense, experts
+    requests: int
+    users: int  # at a time; 0 = all requests at once
     prompt: int
     output: int
-    what: str
-    ms: float
+    shape: str  # fixed lengths, or chat: these are the means
     source: str
+    tokens_per_second: float | None = None
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
     note: str = ""
+    half: str = "kept"  # build: the factors were set on it; kept: they are judged by it
 
 
-_WMX = "ai.wmx.dev/benchmarks"
-_YOBITEL = "yobitelcomm.github.io/bench concurrency-sweep"
-_INFERENCEX = "SemiAnalysisAI/InferenceX issue 828"
-_SWEEP = "johnmusgrave.com vllm-throughput-latency-sweep"
-_MUSHFIQ = "mushfiqrahman.dev ?p=1668"
-_A40 = "databasemart.com vllm-gpu-benchmark-a40"
-_AWQ = "vllm-project/vllm issue 20469"
-_SMALL = "Qwen/Qwen2.5-0.5B-Instruct --max-model-len 8192"
-_LLAMA = "meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192"
-_MISTRAL = "mistralai/Mistral-7B-Instruct-v0.3 --max-model-len 8192"
-_GPT_OSS = "openai/gpt-oss-120b -tp 8 --max-model-len 10240"
-_EAGER = "Qwen/Qwen3-14B-AWQ --max-model-len 16384 --enforce-eager --gpu-memory-utilization 0.95"
-_QWEN_4B = "Qwen/Qwen3-4B-Instruct-2507 --quantization fp8 --kv-cache-dtype fp8 --max-num-seqs 4 --max-model-len 131072"
-_LENGTHS, _RELEASE = "lengths not given", "release not given; from tokens/s and first token"
-_LONGEST = "release not given; duration / longest answer"
+class Ratio(Struct, frozen=True):
+    """Ours over theirs: above 1 we promise more speed, or a longer wait."""
 
-POSTS = (
-    Post("L4", "0.23.0", _SMALL, 1, 256, 128, "tpot", 5.1, _WMX),
-    Post("L4", "0.23.0", _SMALL, 8, 256, 128, "tpot", 5.5, _WMX),
-    Post("L4", "0.23.0", _SMALL, 32, 256, 128, "tpot", 7.1, _WMX),
-    Post("H100", "0.21.0", _LLAMA, 1, 100, 150, "tpot", 6.48, _YOBITEL, _LENGTHS),
-    Post("H100", "0.21.0", _LLAMA, 4, 100, 150, "tpot", 6.59, _YOBITEL, _LENGTHS),
-    Post("A100 40GB", "0.23.0", _LLAMA, 1, 1024, 128, "tpot", 13.3, _SWEEP),
-    Post("RTX 4090", "0.21.0", "Qwen/Qwen3-8B --max-model-len 8192", 1, 100, 300, "tpot", 17.0,
-         "AlexsJones/llmfit pull 1046", "release not given"),
-    Post("RTX 4090", "0.19.1", _QWEN_4B, 1, 30, 1000, "tpot", 7.22, "noonghunna/club-3090 issue 697", "at 250 W"),
-    Post("RTX 4090", "0.15.1", _MISTRAL, 4, 256, 100, "tpot", 18.4, _MUSHFIQ, _RELEASE),
-    Post("RTX 4090", "0.15.1", _MISTRAL, 16, 256, 100, "tpot", 23.3, _MUSHFIQ, _RELEASE),
-    Post("A40", "0.8.5", _LLAMA, 50, 100, 600, "tpot", 36.0, _A40, _LONGEST),
-    Post("A40", "0.8.5", "Qwen/Qwen2.5-14B-Instruct --max-model-len 8192", 50, 100, 600, "tpot", 78.6, _A40, _LONGEST),
-    Post("8x H100", "0.14.1", _GPT_OSS, 4, 1024, 1024, "tpot", 3.72, _INFERENCEX, "release not given"),
-    Post("8x H100", "0.14.1", _GPT_OSS, 16, 1024, 1024, "tpot", 4.83, _INFERENCEX, "release not given"),
-    Post("8x H100", "0.14.1", _GPT_OSS, 64, 1024, 1024, "tpot", 7.36, _INFERENCEX, "release not given"),
-    Post("A100 80GB", "0.9.2", _EAGER, 1, 16000, 200, "tpot", 20.63, _AWQ),
-    Post("A100 80GB", "0.9.2", _EAGER, 1, 16000, 200, "ttft", 3345.0, _AWQ),
-    Post("RTX 5090", "0.15.1", "Qwen/Qwen3-30B-A3B-GPTQ-Int4 --max-model-len 32768", 4, 1000, 1000, "tpot", 7.06,
-         "r/LocalLLaMA, Qwen3 Coder on 5090", "posted of the Coder in AWQ; users and lengths from tokens/s"),
-    Post("2x B200", "0.9.2", "meta-llama/Llama-3.3-70B-Instruct --quantization fp8 -tp 2 --max-model-len 8192",
-         16, 512, 512, "tpot", 20.0, "vllm-project/vllm issue 20710", "posted as unexpectedly slow"),
-)  # fmt: skip
+    published: Published
+    speed: float | None
+    first_token: float | None
 
 
-def ratio(post: Post) -> float:
-    """Ours over theirs: below 1 we promise more than they saw."""
-    setup = prepare(f"vllm serve {post.command}", gpu=post.gpu, engine=f"vllm=={post.engine}")
-    load = Load(Shape(post.prompt, post.output), Arrivals(users=post.users), post.users * 6)
-    result = simulate(setup, spread(setup, load))
-    spreads = {"tpot": result.tpot, "ttft": result.ttft}
-    return spreads[post.what].p50 * 1000 / post.ms
+def load_of(row: Published) -> Load:
+    shape = Shape(row.prompt, row.output)
+    if row.shape == "chat":  # the medians of a log-normal distribution with these means
+        chat = SHAPES["chat"]
+        shape = Shape(round(row.prompt * 0.487), round(row.output * 0.637), chat.prompt_sigma, chat.output_sigma)
+    return Load(shape, Arrivals(users=row.users or row.requests, at_once=True), row.requests)
+
+
+def ratio(row: Published, factors: Factors | None = None) -> Ratio:
+    setup = prepare(f"vllm serve {row.command}", gpu=row.gpu, engine=f"vllm=={row.engine}", factors=factors)
+    result: Result = simulate(setup, spread(setup, load_of(row)))
+    speed = None
+    if row.tokens_per_second:
+        speed = result.output_tokens_per_second / row.tokens_per_second
+    elif row.tpot_ms:
+        speed = row.tpot_ms / 1000 / result.tpot.mean
+    return Ratio(row, speed, result.ttft.mean * 1000 / row.ttft_ms if row.ttft_ms else None)
+
+
+def published() -> list[Published]:
+    return [msgspec.json.decode(line, type=Published) for line in SPEEDS.read_bytes().splitlines()]
+
+
+def within(ratios: list[float], share: float) -> float:
+    """The factor within which this share of the ratios are."""
+    off = sorted(max(r, 1 / r) for r in ratios)
+    return off[max(0, -(-round(share * 1000) * len(off) // 1000) - 1)]
+
+
+def summary(kind: str, ratios: list[Ratio]) -> None:
+    speeds = [r.speed for r in ratios if r.speed is not None and r.published.kind == kind]
+    firsts = [r.first_token for r in ratios if r.first_token is not None and r.published.kind == kind]
+    off = [max(r, 1 / r) for r in speeds]
+    if speeds:
+        print(
+            f"{kind}: {len(speeds)} speeds, median {median(speeds):.2f}; within 1.3: {sum(x <= 1.3 for x in off)}, "
+            f"within 1.9: {sum(x <= 1.9 for x in off)}; 7 of 10 within {within(speeds, 0.7):.2f}, 9 of 10 within "
+            f"{within(speeds, 0.9):.2f}, worst {max(off):.2f}"
+        )
+    if firsts:
+        off = [max(r, 1 / r) for r in firsts]
+        print(
+            f"{kind}: {len(firsts)} first tokens, median {median(firsts):.2f}; within 2: {sum(x <= 2 for x in off)}, "
+            f"8 of 10 within {within(firsts, 0.8):.2f}"
+        )
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--judge", action="store_true", help="the half that nothing was set on")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--only", default="", help="rows whose GPU, command or kind contains this")
+    arguments = parser.parse_args()
     ratios = []
-    for post in POSTS:
-        model = post.command.split()[0]
-        try:
-            r = ratio(post)
-        except OomphError as e:
-            print(f"  cannot: {post.gpu} {model}: {e}")
+    for row in published():
+        if not arguments.all and row.half != ("kept" if arguments.judge else "build"):
             continue
-        ratios.append(r)
-        print(f"{post.gpu:<13} {model:<44} {post.users:>3} users {post.what} {post.ms:>7} ms   x{r:.2f}  {post.note}")
-    off = sorted(max(r, 1 / r) for r in ratios)
-    print(
-        f"{len(ratios)} posts: median ours/theirs {median(ratios):.2f}; off by a factor of {median(off):.2f} (median), "
-        f"{off[round(0.9 * (len(off) - 1))]:.2f} (nine of ten), {off[-1]:.2f} (worst)"
-    )
+        if arguments.only not in f"{row.gpu} {row.command} {row.kind}":
+            continue
+        name = f"{row.gpu:<12} {row.command[:42]:<42} {row.users or row.requests:>4} x {row.prompt:>5}+{row.output:<4}"
+        try:
+            ratios.append(ratio(row))
+        except OomphError as refused:
+            print(f"{name} cannot be simulated: {refused}")
+            continue
+        speed, first = ratios[-1].speed, ratios[-1].first_token
+        print(f"{name} speed {speed or 0:5.2f}  first token {first or 0:5.2f}  {row.note}", flush=True)
+    summary("dense", ratios)
+    summary("experts", ratios)
     return 0
 
 

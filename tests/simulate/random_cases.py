@@ -104,12 +104,25 @@ def config(r: random.Random, shared: bool) -> Config:
 
 
 def time(r: random.Random, n: int) -> StepTime:
+    mixture = r.random() < 0.3
+    server = r.choice([0, 0, 1, 10**9, 10**11])
     return StepTime(
         base=r.choice([0, 1, 1000]) * MILLISECOND // 1000 + 1,
+        sequence=r.choice([0, r.randint(0, 10**8)]),
+        token=r.choice([0, r.randint(0, 10**7)]),
         weights=r.randint(0, 10**9),
         linear=r.randint(0, 10**8),
+        head=r.randint(0, 10**8),
+        head_linear=r.randint(0, 10**7),
+        experts=r.randint(1, 10**9) if mixture else 0,
+        expert_linear=r.randint(0, 10**8) if mixture else 0,
+        num_experts=8 if mixture else 0,
+        top_k=2 if mixture else 0,
         kv=tuple(r.randint(0, 10**7) for _ in range(n)),
         attention=tuple(r.randint(0, 10**7) for _ in range(n)),
+        request=server,
+        prompt_token=r.choice([0, server // 50]),
+        response=r.choice([0, server]),
     )
 
 

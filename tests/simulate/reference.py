@@ -14,7 +14,7 @@ from reference_blocks import Blocks, Req
 
 from oomph.simulate.config import Config, Job, Record
 from oomph.simulate.rules import PATIENCE, aligned_chunk
-from oomph.simulate.timing import StepTime, query_pairs, tokens_read
+from oomph.simulate.timing import StepTime, query_pairs, tokens_read, touched_share
 
 Entry = list[Any]  # request, new tokens, drafts among them, whether the step samples
 
@@ -31,7 +31,7 @@ class Reference:
         self.records: list[Record] = []
         self.arrivals: list[tuple[int, int, Job]] = []
         self.steps = self.preemptions = self.peak = self.scheduled_tokens = 0
-        self.now = 0
+        self.now = self.server_end = 0
         self.preempted: list[Req] = []
 
     # --- the loop -----------------------------------------------------------------------------------------------
@@ -55,12 +55,10 @@ class Reference:
                 if self.waiting:
                     self.drop(self.waiting.popleft(), "never", self.now)
                     continue
-                upcoming = [t[0] for t in self.arrivals[:1]]
-                if self.source_next is not None:
-                    upcoming.append(self.source_next.at)
-                if not upcoming:
+                upcoming = self.arrival()
+                if upcoming is None:
                     return self.records
-                self.now = max(self.now, min(upcoming))
+                self.now = max(self.now, upcoming[0])
                 continue
             start = self.now
             self.now += self.duration(batch)
@@ -73,18 +71,21 @@ class Reference:
             else:
                 self.process(batch, self.now)
 
+    def arrival(self) -> tuple[int, Job] | None:
+        """When the engine sees the next request: the server reads them one after the other."""
+        jobs = [(job.at, job.id, job) for job in [self.source_next] if job is not None] + self.arrivals[:1]
+        if not jobs:
+            return None
+        job = min(jobs)[2]
+        return max(self.server_end, job.at) + self.time.request + self.time.prompt_token * job.prompt, job
+
     def receive(self, source: Any, seen: int) -> None:
-        while True:
-            closed = self.arrivals[0] if self.arrivals else None
-            opened = self.source_next
-            if opened is not None and (closed is None or (opened.at, opened.id) < closed[:2]):
-                if opened.at > seen:
-                    return
-                job, self.source_next = opened, next(source, None)
-            elif closed is not None and closed[0] <= seen:
-                job = heapq.heappop(self.arrivals)[2]
+        while (arrival := self.arrival()) is not None and arrival[0] <= seen:
+            self.server_end, job = arrival
+            if job is self.source_next:
+                self.source_next = next(source, None)
             else:
-                return
+                heapq.heappop(self.arrivals)
             self.enqueue(job)
 
     def enqueue(self, job: Job) -> None:
@@ -116,10 +117,17 @@ class Reference:
             heapq.heappush(self.arrivals, (after.at, after.id, after))
 
     def duration(self, batch: list[Entry]) -> int:
-        tokens = sum(new for _, new, _, _ in batch)
-        read = [sum(tokens_read(g, r.computed - new, new) for r, new, _, _ in batch) for g in self.c.groups]
-        pairs = [sum(query_pairs(g, r.computed - new, new) for r, new, _, _ in batch) for g in self.c.groups]
-        return self.time.step(tokens, read, pairs)
+        t, tokens = self.time, sum(new for _, new, _, _ in batch)
+        total = t.base + t.sequence * len(batch) + t.token * tokens + max(t.weights, t.linear * tokens)
+        total += max(t.head, t.head_linear * len(batch))
+        if t.experts:
+            share = touched_share(t.num_experts, t.top_k, tokens)
+            total += max(t.experts * share // 10**6, t.expert_linear * tokens)
+        for req, new, _, _ in batch:
+            for i, g in enumerate(self.c.groups):
+                read = tokens_read(g, req.computed - new, new)
+                total += max(t.kv[i] * read, t.attention[i] * query_pairs(g, req.computed - new, new))
+        return total
 
     # --- scheduler.py: schedule() -------------------------------------------------------------------------------
 
@@ -308,9 +316,8 @@ class Reference:
         else:
             self.running.remove(req)
             self.kv.release(req)
-        self.records.append(
-            Record(req.job, "done", req.started, req.first_token, at, req.preemptions, req.cached, req.output)
-        )
+        seen, at = req.first_token + self.time.response, at + self.time.response
+        self.records.append(Record(req.job, "done", req.started, seen, at, req.preemptions, req.cached, req.output))
         req.gone = True
         self.follow(req, at)
 

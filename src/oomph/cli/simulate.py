@@ -23,13 +23,14 @@ from oomph.errors import CommandError
 @click.option("--workload", default="fixed", help="fixed (default), chat, long, agentic.")
 @click.option("--prompt", type=int, help="Prompt tokens (1000); for the others their median.")
 @click.option("--output", type=int, help="Generated tokens (250); for the others their median.")
+@click.option("--at-once", is_flag=True, help="All users begin at the same instant, as benchmarks do.")
 @click.option("--think", type=float, default=0.0, help="Seconds between an answer and a user's next request.")
 @click.option("--requests", type=int, default=0, help="Requests in all (20 a user, or two minutes of a rate).")
 @click.option("--seed", type=int, default=0, help="The same seed gives the same run.")
 @click.option("--ttft", type=float, default=2.0, help="Users are held while P95 time to first token is below (2 s).")
 @click.option("--tpot", type=float, default=0.0, help="... and P95 milliseconds per token are below this.")
-@click.option("--efficiency", metavar="PART=SHARE", multiple=True, help="bandwidth=0.75, compute=0.5, link=0.6.")
-@click.option("--overhead", type=float, default=1.5, help="Milliseconds of a step outside its kernels (1.5).")
+@click.option("--efficiency", metavar="PART=SHARE", multiple=True, help="bandwidth, compute, experts, attention, link.")
+@click.option("--overhead", type=float, help="Milliseconds of a step outside its kernels.")
 @click.option("--measured", type=float, default=0.0, help="Measured output tokens/s at --users: scales all times.")
 @click.option("--accepted", type=float, default=0.6, help="Share of drafted tokens that are accepted (0.6).")
 @click.option("--steps", "in_steps", is_flag=True, help="No time model: every step counts as a millisecond.")
@@ -38,7 +39,7 @@ from oomph.errors import CommandError
 @click.option("--html", metavar="FILE", help="Write one self-contained page.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
 def command(words: tuple[str, ...], **o: Any) -> int:
-    """How many users does it serve? Without a load: the most that keep the target.
+    """How many users does it serve? Without a load: the most that keep the target. Exit code 1: it is too much.
 
     \b
     oomph simulate --gpu H100 -- vllm serve Qwen/Qwen3-8B
@@ -55,15 +56,25 @@ def command(words: tuple[str, ...], **o: Any) -> int:
 
     o["gpu"], words = late_gpu(o["gpu"], words)
     setup = _setup(api, deployment(words, o["engine"]), "", o)
-    arrivals = Arrivals(o["users"], o["rate"], o["burst"], o["think"])
+    arrivals = Arrivals(o["users"], o["rate"], o["burst"], o["think"], at_once=o["at_once"])
     load = api.Load(shape(o["workload"], o["prompt"], o["output"]), arrivals, o["requests"], o["seed"], o["trace"])
     if o["measured"]:
         setup = api.calibrated(setup, load, o["measured"])
     target = api.Target(o["ttft"], o["tpot"] / 1000)
-    made = _answer(api, setup, load, target, o)
+    answer = _answer(api, setup, load, target, o)
+    code = _exit_code(api, answer)
     if o["after"]:
-        made = (made, _answer(api, _upgraded(api, setup, o), load, target, o))
-    _print(made, o)
+        answer = (answer, _answer(api, _upgraded(api, setup, o), load, target, o))
+    _print(answer, o)
+    return code
+
+
+def _exit_code(api: Any, answer: Any) -> int:
+    """1: the load is too much, or not one user is held. A sweep and a trace are tables, not promises."""
+    if isinstance(answer, api.Held):
+        return 0 if answer.users else 1
+    if isinstance(answer, api.Simulation) and not answer.load.trace:
+        return 1 if api.breach(answer.result, answer.target) else 0
     return 0
 
 
@@ -71,7 +82,7 @@ def _check(o: dict[str, Any]) -> None:
     if bool(o["users"]) + bool(o["rate"]) + bool(o["trace"]) + bool(o["sweep"]) > 1:
         raise CommandError("--users, --rate, --trace and --sweep are four ways to say the load: give one")
     for name in ("users", "rate", "think", "requests", "ttft", "tpot", "overhead", "measured"):
-        if not 0 <= o[name] < 1e9:
+        if o[name] is not None and not 0 <= o[name] < 1e9:
             raise CommandError(f"--{name} {o[name]:g}: it cannot be negative or endless")
     for name in ("prompt", "output"):
         if o[name] is not None and not 1 <= o[name] <= 100_000_000:
@@ -95,12 +106,14 @@ def _setup(api: Any, words: Any, engine: str, o: dict[str, Any]) -> Any:
             shares[name.strip()] = float(value)
         except ValueError:
             raise CommandError(f"--efficiency {pair!r} is not PART=SHARE, such as bandwidth=0.8") from None
-    unknown = set(shares) - {"bandwidth", "compute", "link"}
+    unknown = set(shares) - {"bandwidth", "compute", "experts", "attention", "link"}
     if unknown:
-        raise CommandError(f"--efficiency {unknown.pop()}: the parts are bandwidth, compute and link")
+        raise CommandError(f"--efficiency {unknown.pop()}: the parts are bandwidth, compute, experts, attention, link")
+    if o["overhead"] is not None:
+        shares["overhead_ms"] = o["overhead"]
     return api.prepare(
         words, gpu=o["gpu"], engine=engine, given=_given(o["given"]), accepted=o["accepted"], timed=not o["in_steps"],
-        factors=Factors(overhead_ms=o["overhead"], **shares),
+        factors=Factors(**shares),
     )  # fmt: skip
 
 
@@ -117,21 +130,20 @@ def _answer(api: Any, setup: Any, load: Any, target: Any, o: dict[str, Any]) -> 
     if o["sweep"]:
         return setup, load, target, api.sweep(setup, load, api.parse_sweep(o["sweep"]))
     if o["users"] or o["rate"] or o["trace"]:
-        placed = api.spread(setup, load) if o["users"] else load
-        return api.Simulation(setup, placed, api.simulate(setup, placed), target)
+        return api.judge(setup, api.spread(setup, load) if o["users"] else load, target)
     return api.search(setup, load, target)
 
 
-def _print(made: Any, o: dict[str, Any]) -> None:
+def _print(answer: Any, o: dict[str, Any]) -> None:
     from oomph.report import simulate_text as text
 
     if o["as_json"]:
         import msgspec
 
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(text.to_json(made)), indent=1).decode() + "\n")
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(text.to_json(answer)), indent=1).decode() + "\n")
     else:
-        text.print_any(made)
+        text.print_any(answer)
     if o["svg"] or o["html"]:
         from oomph.report.simulate_svg import write
 
-        write(made, o["svg"] or "", o["html"] or "")
+        write(answer, o["svg"] or "", o["html"] or "")

@@ -9,8 +9,8 @@ from typing import Any, TextIO
 from msgspec import to_builtins
 
 from oomph.report.terminal import Style
-from oomph.simulate.api import Held, Load, Setup, Simulation, Target, fails
-from oomph.simulate.build import POSTS, UNSURE, WORST
+from oomph.simulate.accuracy import SpeedError
+from oomph.simulate.api import Held, Load, Setup, Simulation, Target, breach
 from oomph.simulate.result import Result
 
 LIMITS = {
@@ -47,6 +47,7 @@ def _head(setup: Setup, load: Load, style: Style) -> list[str]:
 
 
 def _load(load: Load) -> str:
+    """The load in words."""
     if load.trace:
         return f"trace {load.trace}"
     s, a = load.shape, load.arrivals
@@ -58,6 +59,8 @@ def _load(load: Load) -> str:
         words += f", {s.shared:,} tokens of prefix shared by all"
     if a.rate:
         words += f"; {a.rate:g} requests/s" + (f" in bursts of {a.burst}" if a.burst > 1 else "")
+    if a.at_once:
+        words += "; all at once"
     if a.pause:
         words += f"; {a.pause:g} s between requests"
     return words
@@ -81,7 +84,8 @@ def _held(held: Held, style: Style, picture: bool) -> list[str]:
     if held.high:
         same = held.low == held.high
         users = f"{held.low:,} to {held.high:,} users" if not same else "the same number"
-        out.append(f"  If every step takes {UNSURE:g} times longer or shorter: {users}.")
+        unsure = held.setup.built.error.nine_of_ten
+        out.append(f"  If every step takes {unsure:g} times longer or shorter: {users}.")
     printed = held.setup.plan.kv
     if printed is not None and held.result is not None:
         logged = held.setup.built.cache.max_concurrency
@@ -112,9 +116,10 @@ def _run(sim: Simulation, style: Style, picture: bool) -> list[str]:
     if sim.load.arrivals.users:
         out.append(f"  {style.bold(f'{sim.load.arrivals.users:,} users')}")
     if sim.target is not None and not r.rejected and not r.never:
-        why = fails(r, sim.target)
+        why = breach(r, sim.target)
         if why:
             out += [f"  {style.bad('TOO MUCH')}   ({_promise(sim.target)})", f"  {why[0].upper()}{why[1:]}."]
+            out += _would_hold(sim)
         else:
             out.append(f"  {style.good('HELD')}   ({_promise(sim.target)})")
     if r.rejected:
@@ -124,6 +129,15 @@ def _run(sim: Simulation, style: Style, picture: bool) -> list[str]:
         out.append(f"  {style.bad(text)}: the engine gives no error, they wait for ever and so does all behind them.")
         out.append("  They were taken out so that the rest could be simulated.")
     return [*out, "", *_figures(r), "", *(_picture(r) if picture else ()), ""]
+
+
+def _would_hold(sim: Simulation) -> list[str]:
+    """How much of the load would be held."""
+    if sim.held_users >= 0:
+        return [f"  It would hold {sim.held_users:,} users." if sim.held_users else "  It would not hold one user."]
+    if sim.held_rate > 0:
+        return [f"  It would hold {sim.held_rate:.3g} requests/s."]
+    return ["  It would not hold a hundredth of that rate."] if sim.held_rate == 0 else []
 
 
 def _figures(r: Result) -> list[str]:
@@ -143,6 +157,9 @@ def _figures(r: Result) -> list[str]:
     preempted = f"{r.preemptions:,} preemption{'s' if r.preemptions > 1 else ''}" if r.preemptions else "no preemption"
     full = f"KV cache {r.kv_mean:.0%} full on average, {r.kv_peak:.0%} at most"
     out.append(f"  {r.done:,} requests in {duration(r.seconds)}; {full}; {preempted}")
+    if r.is_sample:
+        whole = f" of {r.load_requests:,}" if r.load_requests else " of the trace"
+        out.append(f"  These are the first {r.done:,} requests{whole}: to follow all of them would take too long.")
     if r.cached_share:
         out.append(f"  {r.cached_share:.0%} of the prompt tokens came from the prefix cache")
     share = sum(r.binds.values())
@@ -198,13 +215,13 @@ def _sweep(rows: list[tuple[int, Result]], target: Target, style: Style) -> list
             f"  {n:>6,}{duration(r.ttft.p95):>13}{duration(r.tpot.p95):>10}{r.output_tokens_per_second:>10,.0f}"
             f"{r.mean_running:>9.1f}{r.kv_peak:>6.0%}{r.preemptions:>11,}  {waits}"
         )
-        out.append(style.bad(line) if fails(r, target) else line)
+        out.append(style.bad(line) if breach(r, target) else line)
     top = max((r.output_tokens_per_second for _, r in rows), default=0.0)
     out += ["", "  tokens/s out"]
     for n, r in rows:
         bar = "█" * max(1, round(50 * r.output_tokens_per_second / top)) if top else ""
         out.append(f"  {n:>6,} {bar} {r.output_tokens_per_second:,.0f}")
-    good = [n for n, r in rows if not fails(r, target)]
+    good = [n for n, r in rows if not breach(r, target)]
     held = f"{max(good):,}" if good else "none"
     return [*out, "", f"  Held of these (P95 first token within {target.ttft:g} s, no preemption): {held}", ""]
 
@@ -225,20 +242,23 @@ def _compare(pair: tuple[Any, Any], style: Style, picture: bool) -> list[str]:
 
 def _foot(setup: Setup) -> list[str]:
     out = []
-    f = setup.factors
     if not setup.timed:
         out.append("  Times are steps: one millisecond stands for one step.")
     elif setup.calibrated:
-        out.append(f"  Times: roofline scaled by {f.scale:.2f} to your measurement; other loads were not measured.")
+        scale = setup.factors.scale
+        out.append(f"  Times are scaled by {scale:.2f} to your measurement; other loads were not measured.")
     else:
-        out.append(
-            f"  Times: a roofline at {f.bandwidth:.0%} of bandwidth, {f.compute:.0%} of FLOP/s, {f.overhead_ms:g} ms a"
-            f" step; nine in ten of {POSTS} posted speeds"
-        )
-        out.append(
-            f"  are within a factor of {UNSURE:g} of it (--measured makes it yours). Who runs and waits is vLLM's rule."
-        )
+        out += [f"  {line}" for line in error_lines(setup.built.error)]
     return [*out, *(f"  {n[0].upper()}{n[1:]}." for n in setup.built.notes), ""]
+
+
+def error_lines(error: SpeedError) -> list[str]:
+    """How far such times were from published ones."""
+    return [
+        f"Times are computed, not measured. Of {error.numbers} published speeds of {error.kind}, kept aside for this,",
+        f"seven in ten are within a factor of {error.seven_of_ten:g} and nine in ten within {error.nine_of_ten:g};",
+        f"eight in ten of {error.first_tokens} first tokens are within {error.first_token:g}. --measured scales them to a speed that you measured.",
+    ]
 
 
 def duration(value: float) -> str:
@@ -265,13 +285,18 @@ def to_json(made: Any) -> dict[str, Any]:
             "beyond": to_builtins(made.beyond),
         }
     if isinstance(made, Simulation):
-        return {**_setup_json(made.setup, made.load), "result": to_builtins(made.result)}
+        judged: dict[str, Any] = {}
+        if made.target is not None:
+            judged = {"target": to_builtins(made.target), "breaks": breach(made.result, made.target)}
+            judged["held_users"] = made.held_users if made.held_users >= 0 else None
+            judged["held_rate"] = made.held_rate if made.held_rate >= 0 else None
+        return {**_setup_json(made.setup, made.load), **judged, "result": to_builtins(made.result)}
     if isinstance(made[0], Setup):
         setup, load, target, rows = made
         return {
             **_setup_json(setup, load),
             "target": to_builtins(target),
-            "sweep": [{"users": n, "held": not fails(r, target), "result": to_builtins(r)} for n, r in rows],
+            "sweep": [{"users": n, "held": not breach(r, target), "result": to_builtins(r)} for n, r in rows],
         }
     return {"schema": 1, "before": to_json(made[0]), "after": to_json(made[1])}
 
@@ -283,12 +308,13 @@ def _setup_json(setup: Setup, load: Load) -> dict[str, Any]:
         "engine": {"name": d.engine.name, "version": d.engine.version},
         "model": d.model,
         "gpus": [g.name for g in d.gpus],
+        "replicas": setup.replicas,
         "scheduler": to_builtins(c),
         "time": {
             "timed": setup.timed,
             "calibrated": setup.calibrated,
             **to_builtins(setup.factors),
-            "unsure": {"nine_of_ten": UNSURE, "worst": WORST, "posts": POSTS},
+            "error": to_builtins(setup.built.error),
         },
         "load": to_builtins(load),
         "notes": list(setup.built.notes),

@@ -3,14 +3,15 @@
 config.py     what the scheduler works with: groups of the block pool, its settings, a request, what became of it
 rules.py      where a prefill of recurrent layers stops, which blocks get a hash
 scheduler.py  the scheduler: waiting and running, the token budget, the gate, preemption
-loop.py       the engine over time: arrivals, steps, many steps at once
-pools.py      the blocks, counted; blocks.py: one by one, with their hashes; hits.py: what is found among them
+loop.py       the engine over time: arrivals, steps, many steps at once; pipeline.py: with several stages
+pools.py      the blocks, counted; blocks.py: one by one, with their hashes
+queue.py      the queue of free blocks; hits.py: what a request finds among them
 live.py       a request inside the engine; steady.py: requests that only decode, summed
-timing.py     how long a step takes
-build.py      a plan -> config and times
+timing.py     how long a step takes; step_costs.py: what its parts cost; accuracy.py: how far that was off
+build.py      a plan -> config and times; setup.py: a command -> a plan and these
 workloads.py  who asks what and when; traces.py: from a file
-result.py     what is kept of a run
-api.py        run(), held(), sweep()
+play.py       one load played; search.py: the largest load that is held; result.py: what is kept of a run
+api.py        run(), held()
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oomph.simulate.api import Held as Held
-    from oomph.simulate.api import Simulation as Simulation
-    from oomph.simulate.api import Target as Target
     from oomph.simulate.api import held as held
-    from oomph.simulate.api import prepare as prepare
     from oomph.simulate.api import run as run
-    from oomph.simulate.api import sweep as sweep
     from oomph.simulate.build import Factors as Factors
     from oomph.simulate.result import Result as Result
+    from oomph.simulate.search import Held as Held
+    from oomph.simulate.search import Simulation as Simulation
+    from oomph.simulate.search import Target as Target
+    from oomph.simulate.search import sweep as sweep
+    from oomph.simulate.setup import prepare as prepare
 
 _PUBLIC = {
     "Factors": "build", "Held": "api", "Result": "result", "Simulation": "api", "Target": "api", "held": "api",

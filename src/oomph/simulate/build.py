@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -14,29 +11,16 @@ from oomph.engines.vllm.kv_specs import max_blocks
 from oomph.engines.vllm.reading import as_read
 from oomph.engines.vllm.resolve import Resolved, resolve
 from oomph.errors import CannotPlan, OomphError
-from oomph.facts.gpus import GpuRow, find
 from oomph.facts.vllm.facts import at
 from oomph.ir.deployment import Deployment
-from oomph.ir.model import Attention, Experts, Linear, Model
+from oomph.ir.model import Experts, Model
 from oomph.ir.plan import Plan
+from oomph.simulate.accuracy import SpeedError, speed_error
 from oomph.simulate.config import Config, Group
-from oomph.simulate.timing import MILLISECOND, RECURRENT, SECOND, StepTime, unit
+from oomph.simulate.step_costs import Factors as Factors
+from oomph.simulate.step_costs import step_time
+from oomph.simulate.timing import StepTime, unit
 from oomph.units import cdiv
-
-UNSURE, WORST, POSTS = 1.3, 1.9, 19  # posted speeds (tools/accuracy_speed.py): nine of ten, and all, within a factor
-
-
-class Factors(Struct, frozen=True):
-    """How much of a card's peak a step reaches, and what it costs besides. Typical of published roofline studies of
-    decoding (70-85 % of bandwidth) and of prefill (40-60 % of FLOP/s), fitted to nothing; --measured replaces them."""
-
-    bandwidth: float = 0.75
-    compute: float = 0.5
-    link: float = 0.6
-    overhead_ms: float = 1.5  # a step outside its kernels: scheduling, sampling, launches
-    eager_layer_ms: float = 0.16  # more for each layer without CUDA graphs: about 11 calls of 15 us from Python
-    reduce_us: float = 12.0  # latency of one all-reduce
-    scale: float = 1.0  # by which --measured corrected all of it
 
 
 class Built(Struct, frozen=True):
@@ -44,6 +28,8 @@ class Built(Struct, frozen=True):
     time: StepTime
     resolved: Resolved
     cache: KvPlan
+    error: SpeedError  # how far such times were from published ones
+    replicas: int = 1  # data-parallel engines
     notes: tuple[str, ...] = ()
 
 
@@ -51,18 +37,26 @@ def build(
     deployment: Deployment, model: Model, plan: Plan, factors: Factors, *, accepted: float = 0.6, timed: bool = True
 ) -> Built:
     """`accepted`: the share of drafted tokens that the model keeps."""
+    from oomph.plan import with_draft
+
     if not plan.fits:
         text = plan.verdict.message.split("\n")[0]
         raise OomphError(f"it does not start, so it serves nobody: {text or plan.verdict.stage}", hint="oomph plan")
-    model = as_read(model, at(deployment.engine.version), deployment.gpus[0].sm)
-    resolved = resolve(model, deployment)
+    facts, sm = at(deployment.engine.version), deployment.gpus[0].sm
+    model = as_read(model, facts, sm)
+    draft = with_draft(deployment)[1]
+    resolved = resolve(model, deployment, draft and as_read(draft, facts, sm))
     cache = kv(resolved, _stage_bytes(plan, resolved))
     if cache.context is None or not cache.groups:
         raise CannotPlan(f"{model.name} has no KV cache to simulate")
     groups, sources = _groups(cache)
     config = _config(deployment, resolved, cache, groups, accepted)
-    time = _time(deployment, model, plan, resolved, groups, sources, factors) if timed else unit(len(groups))
-    return Built(config, time, resolved, cache, tuple(_notes(config, resolved, cache, accepted)))
+    time = unit(len(groups))
+    if timed:
+        time = step_time(deployment, model, plan, resolved, groups, sources, factors)
+    error = speed_error(any(isinstance(m, Experts) for layer in model.layers for m in layer.block.modules))
+    notes = (*deployment.notes, *_notes(config, resolved, accepted))
+    return Built(config, time, resolved, cache, error, resolved.data_parallel_size, notes)
 
 
 def _stage_bytes(plan: Plan, resolved: Resolved) -> list[int]:
@@ -125,6 +119,10 @@ def _config(
         gate=gate,
         watermark_blocks=int(watermark * cache.num_blocks),
         lag=1 if resolved.async_scheduling else 0,
+        stages=resolved.pipeline_parallel_size,
+        batches_in_flight=resolved.max_in_flight_batches if resolved.pipeline_parallel_size > 1 else 0,
+        refills=row.refills,
+        decode_stagger=resolved.pipeline_parallel_size if resolved.async_scheduling and row.staggers else 1,
         known_end=row.known_end,
         settled=row.settled,
         stale_waits=row.stale_waits,
@@ -152,121 +150,18 @@ def _config(
     )
 
 
-def _notes(config: Config, resolved: Resolved, cache: KvPlan, accepted: float) -> list[str]:
+def _notes(config: Config, resolved: Resolved, accepted: float) -> list[str]:
     notes = []
-    if resolved.pipeline_parallel_size > 1:
-        notes.append("pipeline stages are taken one after the other: batches in flight do not overlap")
+    if not resolved.facts.scheduler.compared:
+        notes.append(
+            f"the scheduler of vLLM {resolved.version} is simulated by the rules of 0.12.0, the oldest one that was"
+            " compared with the real scheduler"
+        )
     if resolved.data_parallel_size > 1:
-        notes.append("one data-parallel replica is simulated")
+        notes.append(
+            f"{resolved.data_parallel_size} data-parallel replicas with a KV cache and a scheduler each: the fullest is"
+            " simulated and counted as many times; a user's turns are taken to reach the same replica"
+        )
     if config.spec_tokens:
         notes.append(f"{accepted:.0%} of the drafted tokens are taken to be accepted (--accepted)")
     return notes
-
-
-# --- time ---------------------------------------------------------------------------------------------------------
-
-
-def _time(
-    deployment: Deployment,
-    model: Model,
-    plan: Plan,
-    resolved: Resolved,
-    groups: tuple[Group, ...],
-    sources: Sequence[Sequence[KvGroup]],
-    f: Factors,
-) -> StepTime:
-    device = deployment.gpus[0]
-    try:
-        card = find(device.name)
-    except OomphError:
-        unknown = f"{device.name} is not a known GPU: its speed is not known"
-        raise CannotPlan(unknown, hint="--steps counts steps instead of time") from None
-    tp = resolved.tensor_parallel_size
-    bandwidth = (device.bandwidth or card.bandwidth) * f.bandwidth
-    ranks = [r for r in plan.ranks if r.rank % tp == 0]
-    parts: dict[str, int] = {}
-    for rank in ranks:
-        for name, n in rank.terms["weights"].parts.items():
-            parts[name] = parts.get(name, 0) + n
-    experts = parts.get("experts", 0)
-    idle = parts.get("multimodal", 0) + parts.get("buffers", 0) + (0 if model.tied else parts.get("embed", 0))
-    weights = sum(r.terms["weights"].bytes for r in ranks) - experts - idle
-    routed = next((m for layer in model.layers for m in layer.block.modules if isinstance(m, Experts)), None)
-    layers = len(model.layers)
-    overhead = f.overhead_ms + (f.eager_layer_ms * layers if resolved.enforce_eager else 0)
-    reduces = 2 * layers if tp > 1 else 0
-    linear = sum(flops / rate for flops, rate in _flops(model, card)) / (tp * f.compute)
-    moved = reduces * 2 * (tp - 1) / tp * model.hidden_size * 2  # bytes of a token in all-reduces
-    linear += moved / (_link(card) / 2 * f.link)
-    kv = []
-    for group, origin in zip(groups, sources, strict=True):
-        tokens = 1 if group.kind in RECURRENT else group.block_size
-        kv.append(sum(s.pages() for s in origin) / tokens / bandwidth)
-    peak = card.fp16_flops * f.compute
-    return StepTime(
-        base=round((overhead * MILLISECOND + reduces * f.reduce_us * MILLISECOND / 1000) * f.scale),
-        weights=_ticks(max(0, weights) / bandwidth, f),
-        experts=_ticks(experts / bandwidth, f),
-        num_experts=routed.count if routed is not None and experts else 0,
-        top_k=min(routed.top_k, routed.count) if routed is not None and experts else 0,
-        linear=_ticks(linear, f),
-        kv=tuple(_ticks(s, f) for s in kv),
-        attention=tuple(_ticks(x / tp / peak, f) for x in _pair_flops(model, groups)),
-    )
-
-
-def _ticks(seconds: float, f: Factors) -> int:
-    return round(seconds * f.scale * SECOND)
-
-
-def _flops(model: Model, card: GpuRow) -> list[tuple[float, float]]:
-    """(FLOPs of one token, peak rate) of every layer's products; the output head works on sampled tokens only."""
-    out = []
-    for layer in model.layers:
-        for m in layer.block.modules:
-            if isinstance(m, Linear) and not m.alias:
-                out.append((2.0 * m.in_features * sum(p.out_features for p in m.parts if p.created), _rate(m, card)))
-            elif isinstance(m, Experts):
-                matrices = 3 if m.gated else 2
-                out.append((2.0 * matrices * m.hidden * m.intermediate * min(m.top_k, m.count), _rate(m, card)))
-    return out
-
-
-def _rate(module: Linear | Experts, card: GpuRow) -> float:
-    """Weights alone in few bits are multiplied in 16; activations in 8 or 4 bits use the faster units."""
-    scheme = module.scheme
-    bits = 16 if scheme is None or scheme.activation == "none" else min(scheme.input_bits, 16)
-    if bits <= 4 and card.fp4_flops:
-        return float(card.fp4_flops)
-    if bits <= 8 and card.fp8_flops:
-        return float(card.fp8_flops)
-    return float(card.fp16_flops)
-
-
-def _pair_flops(model: Model, groups: tuple[Group, ...]) -> list[float]:
-    """FLOPs of one query on one cached token over all layers, given to the first group of their kind."""
-    kinds = {"sliding_window": "window", "chunked_local": "chunk"}
-    out = [0.0] * len(groups)
-    for layer in model.layers:
-        for mixer in layer.mixers:
-            if not isinstance(mixer, Attention) or mixer.kind in ("cross", "encoder_only"):
-                continue
-            width = mixer.head_dim + mixer.head_dim_v
-            if mixer.kind == "mla":
-                width = 2 * mixer.kv_lora_rank + mixer.qk_rope_head_dim
-            wanted = kinds.get(mixer.kind, "full")
-            span = mixer.window if wanted == "window" else mixer.chunk if wanted == "chunk" else 0
-            same = [i for i, g in enumerate(groups) if g.kind == wanted and g.span == span]
-            at = same or [i for i, g in enumerate(groups) if g.kind not in RECURRENT]
-            if at:
-                out[at[0]] += 2.0 * mixer.num_heads * width
-    return out
-
-
-def _link(card: GpuRow) -> float:
-    """Bytes per second between two cards, both directions."""
-    if found := re.search(r"(\d{1,9})\s{0,4}GB/s", card.link):
-        return float(found[1]) * 1e9
-    if found := re.search(r"PCIe (\d)", card.link):
-        return 2 * 2.0 ** (int(found[1]) + 1) * 1e9  # x16: 16 GB/s a direction for 3.0, 32 for 4.0, 64 for 5.0
-    return 400e9

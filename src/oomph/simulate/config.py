@@ -31,7 +31,7 @@ class Group(Struct, frozen=True):
     count: int = 1
     first: int = 0  # state: blocks of a request
     drafts: int = 0  # align, all: num_speculative_blocks
-    checkpoint: int = 0  # align: a final chunk may keep a state at multiples of this inside itself (0.32); 0 = it cannot
+    checkpoint: int = 0  # align: a prefill's last chunk can keep a state inside itself, at multiples of this (0.32)
 
     def skipped(self, computed: int) -> int:
         """Whole blocks that no later token reads: get_num_skipped_tokens // block_size."""
@@ -134,8 +134,10 @@ class Config(Struct, frozen=True):
 
     def need(self, tokens: int) -> int:
         """Blocks the gate asks for before a prompt of `tokens` may start, nothing cached."""
-        return sum(g.count * (g.admission(tokens, self.gate == "capped") + self.inner_state(g, 0, tokens, tokens))
-                   for g in self.groups)
+        return sum(
+            g.count * (g.admission(tokens, self.gate == "capped") + self.inner_state(g, 0, tokens, tokens))
+            for g in self.groups
+        )
 
     def checkpoint_position(self, tokens: int) -> int:
         """get_mamba_prefill_checkpoint_position (kv_cache_interface.py:1110, 0.32.0): where the state of a prefill of

@@ -12,7 +12,7 @@ from oomph.simulate.config import Config, Job, Record
 from oomph.simulate.live import Live
 from oomph.simulate.pools import CountPool
 from oomph.simulate.scheduler import Entry, Scheduler
-from oomph.simulate.timing import RECURRENT, StepTime, query_pairs, tokens_read
+from oomph.simulate.timing import RECURRENT, StepTime
 
 FAR = 1 << 120  # ticks are femtoseconds: an hour is more than 64 bits hold
 
@@ -39,7 +39,10 @@ class Loop(Scheduler):
         self.upcoming = next(self.source, None)
         self.replies: list[tuple[int, int, Job]] = []
         self.steps = self.tokens = 0
+        self.work = 0  # decodes and chunks that were played one by one
         self.pending_start = 0
+        self.decoding = time.decoding()
+        self.server_end = 0  # when the server is done with the requests that it has read
 
     def run(self, max_steps: int = FAR) -> bool:
         """True: `max_steps` are reached and there is more to do."""
@@ -100,32 +103,29 @@ class Loop(Scheduler):
         if self.waiting:  # the engine is empty and still does not let it in
             self.leave(self.waiting.popleft(), "never", self.now, 0)
             return True
-        times = [t[0] for t in self.replies[:1]] + ([self.upcoming.at] if self.upcoming is not None else [])
-        if not times:
+        arrival = self._next_arrival()
+        if arrival is None:
             return False
-        self.now = max(self.now, min(times))
+        self.now = max(self.now, arrival[0])
         return True
 
     def duration(self, batch: list[Entry]) -> int:
-        tokens = self.steady.size
-        read = self.steady.read()
-        pairs = list(read)
-        groups = self.c.groups
+        steady = self.steady.size
+        tokens, sequences = steady, steady + len(batch)
+        ticks, groups, decoding = 0, self.c.groups, self.decoding
+        if steady:
+            ticks = sum(rate * read for rate, read in zip(decoding, self.steady.read()))
         for e in batch:
             tokens += e.new
-            if e.new == 1:  # a decode reads what it multiplies
-                total = e.req.computed
-                for i, g in enumerate(groups):
-                    n = total if g.kind == "full" else 1 if g.kind in RECURRENT else min(total, g.span)
-                    read[i] += n
-                    pairs[i] += n
+            if e.new != 1:
+                ticks += self.time.chunk(groups, e.req.computed - e.new, e.new)
                 continue
-            computed = e.req.computed - e.new
-            for i, g in enumerate(groups):
-                read[i] += tokens_read(g, computed, e.new)
-                pairs[i] += query_pairs(g, computed, e.new)
-        self.tokens += tokens - self.steady.size
-        return self.time.step(tokens, read, pairs)
+            total = e.req.computed
+            for g, rate in zip(groups, decoding):
+                ticks += rate * (total if g.kind == "full" else 1 if g.kind in RECURRENT else min(total, g.span))
+        self.tokens += tokens - steady
+        self.work += len(batch)
+        return ticks + self.time.fixed(tokens, sequences)
 
     def _count(self, ticks: int, n: int) -> None:
         self.steps += n
@@ -151,11 +151,9 @@ class Loop(Scheduler):
             while n > 1 and need <= self.pool.free + self.steady.freed(n):
                 n //= 2
         elif open_:
-            arrival = self.replies[0][0] if self.replies else FAR
-            if self.upcoming is not None and self.upcoming.at < arrival:
-                arrival = self.upcoming.at
-            if arrival < FAR:
-                n = self._steps_before(arrival, n)
+            arrival = self._next_arrival()
+            if arrival is not None:
+                n = self._steps_before(arrival[0], n)
         return n
 
     def _head_need(self, room: int) -> int:
@@ -187,17 +185,22 @@ class Loop(Scheduler):
 
     # --- arrivals and departures
 
+    def _next_arrival(self) -> tuple[int, Job] | None:
+        """When the engine sees the next request, and which it is. The server reads them one after the other."""
+        job, reply = self.upcoming, self.replies[0] if self.replies else None
+        if reply is not None and (job is None or reply[:2] < (job.at, job.id)):
+            job = reply[2]
+        if job is None:
+            return None
+        return max(self.server_end, job.at) + self.time.request + self.time.prompt_token * job.prompt, job
+
     def _receive(self, seen: int) -> None:
-        while True:
-            job, reply = self.upcoming, self.replies[0] if self.replies else None
-            if job is not None and (reply is None or (job.at, job.id) < reply[:2]):
-                if job.at > seen:
-                    return
+        while (arrival := self._next_arrival()) is not None and arrival[0] <= seen:
+            self.server_end, job = arrival
+            if job is self.upcoming:
                 self.upcoming = next(self.source, None)
-            elif reply is not None and reply[0] <= seen:
-                job = heapq.heappop(self.replies)[2]
             else:
-                return
+                heapq.heappop(self.replies)
             self._enqueue(job)
 
     def _enqueue(self, job: Job) -> None:
@@ -213,8 +216,10 @@ class Loop(Scheduler):
 
     def leave(self, req: Live, outcome: str, at: int, output: int) -> None:
         req.gone = True
+        response = self.time.response if outcome == "done" else 0
+        first, at = req.first_token + response if req.first_token >= 0 else -1, at + response
         self.observer.record(
-            Record(req.job, outcome, req.started, req.first_token, at, req.preemptions, req.cached, output)  # type: ignore[arg-type]
+            Record(req.job, outcome, req.started, first, at, req.preemptions, req.cached, output)  # type: ignore[arg-type]
         )
         reply = self.workload.done(req.job, at)
         if reply is not None:

@@ -1,8 +1,8 @@
 """The engine with a pipeline of stages: as many batches in flight as the engine's queue holds.
 
-EngineCore.step_with_batch_queue (v1/engine/core.py): a batch is scheduled while the queue has room; then the engine waits
-for the oldest one. A stage takes its share of a step, and starts when both the stage before it and its own last batch
-are done. Nothing is summed here: a request decodes only once every few steps, so that steps are not alike."""
+EngineCore.step_with_batch_queue (v1/engine/core.py): a batch is scheduled while the queue has room; then the engine
+waits for the oldest one. A stage takes its share of a step, and starts when both the stage before it and its own last
+batch are done. Nothing is summed here: a request decodes only once every few steps, so that steps are not alike."""
 
 from __future__ import annotations
 

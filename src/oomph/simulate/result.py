@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import exp, log
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.simulate.config import Config, Record
 from oomph.simulate.timing import SECOND
@@ -83,6 +84,26 @@ class Result(Struct, frozen=True):
     binds: dict[str, float]  # share of the time that requests waited for each limit
     timeline: tuple[Point, ...] = ()
     rejection: str = ""
+    is_sample: bool = False  # only the first requests of the load were played: its figures are theirs
+    load_requests: int = 0  # of a sample: the requests of the whole load; 0 = not known (a trace)
+
+    def times(self, factor: float) -> Result:
+        """The same of several data-parallel replicas: what adds up is multiplied, what one request sees is not."""
+
+        def count(number: int) -> int:
+            return round(number * factor)
+
+        return replace(
+            self,
+            requests=count(self.requests), done=count(self.done), rejected=count(self.rejected),
+            never=count(self.never), preemptions=count(self.preemptions),
+            preempted_requests=count(self.preempted_requests), max_running=count(self.max_running),
+            max_waiting=count(self.max_waiting), mean_running=self.mean_running * factor,
+            output_tokens_per_second=self.output_tokens_per_second * factor,
+            prompt_tokens_per_second=self.prompt_tokens_per_second * factor,
+            load_requests=count(self.load_requests),
+            timeline=tuple(replace(p, running=p.running * factor, waiting=p.waiting * factor) for p in self.timeline),
+        )  # fmt: skip
 
 
 class Collector:
@@ -162,7 +183,9 @@ class Collector:
         waited = sum(self.binds.values())
         return Result(
             requests=sum(self.outcomes.values()),
-            **self.outcomes,
+            done=self.outcomes["done"],
+            rejected=self.outcomes["rejected"],
+            never=self.outcomes["never"],
             seconds=seconds,
             steps=steps,
             ttft=_spread(self.ttft),

@@ -166,29 +166,13 @@ class Steady:
         return out
 
     def duration(self, time: StepTime, n: int) -> tuple[int, int]:
-        """(ticks of the next n steps, of the last of them). Both sides of the roofline are straight lines."""
+        """(ticks of the next n steps, of the last of them). Only attention grows, by the same amount in every step."""
         size = self.size
-        memory, compute = time.fixed(size)
-        memory_up = compute_up = 0
-        for i, (g, now) in enumerate(zip(self.groups, self.read())):
-            up = size if g.kind == "full" else self.growing[i] if g.kind in ("window", "chunk") else 0
-            memory += time.kv[i] * now
-            compute += time.attention[i] * now
-            memory_up += time.kv[i] * up
-            compute_up += time.attention[i] * up
-        last = time.base + max(memory + (n - 1) * memory_up, compute + (n - 1) * compute_up)
-        total, start = 0, 0
-        gap, gap_up = memory - compute, memory_up - compute_up
-        while start < n:  # at most two pieces: before and after the lines cross
-            above = gap + start * gap_up > 0
-            stop = n
-            if (gap + (n - 1) * gap_up > 0) != above:
-                stop = min(n, max(start + 1, _crossing(gap, gap_up, above)))
-            base, up = (memory, memory_up) if above else (compute, compute_up)
-            count = stop - start
-            total += count * (time.base + base) + up * (start + stop - 1) * count // 2
-            start = stop
-        return total, last
+        step, growth = time.fixed(size, size), 0
+        for i, (g, now, rate) in enumerate(zip(self.groups, self.read(), time.decoding())):
+            step += rate * now
+            growth += rate * (size if g.kind == "full" else self.growing[i] if g.kind in ("window", "chunk") else 0)
+        return n * step + growth * (n * (n - 1) // 2), step + (n - 1) * growth
 
     def advance(self, n: int) -> list[Live]:
         """Those whose last token the n-th step samples, oldest first; they are no longer in."""
@@ -200,11 +184,6 @@ class Steady:
         for req in out:
             self._leave(req)
         return out
-
-
-def _crossing(gap: int, up: int, above: bool) -> int:
-    """The first step whose gap has the other sign (`above`: gap > 0)."""
-    return -(-gap // -up) if above else -gap // up + 1
 
 
 def _sum(table: list[int], k: int, n: int) -> int:

@@ -1,9 +1,10 @@
-"""How long one step takes: a roofline in integers, so that a thousand equal steps can be summed in one product.
+"""How long one step takes, as a sum of parts in integers, so that a thousand equal steps can be summed in one product.
 
-    step = base + max(weights + KV read, linear FLOPs + attention FLOPs)
+    step = base + sequences + linear layers + experts + output head + what each token moves + attention
 
-A tick is a femtosecond. Memory traffic and arithmetic overlap inside a step; what does not (launches, sampling, the
-scheduler) is `base`. The factors come from build.py; `unit` counts steps instead of time.
+Each part with weights takes the longer of reading them and multiplying with them; a request's attention takes the
+longer of reading its cache and multiplying with it. A tick is a femtosecond. The factors come from step_costs.py;
+`unit` counts steps instead of time.
 """
 
 from __future__ import annotations
@@ -20,37 +21,56 @@ RECURRENT = ("state", "align", "all")  # read once a step, whatever came before
 
 
 class StepTime(Struct, frozen=True):
-    base: int  # ticks of every step
-    weights: int = 0  # reading what every token uses
+    """In ticks. `kv` and `attention` have one entry for each group of the config, which counts all equal groups."""
+
+    base: int  # every step: launches, the scheduler, the fixed cost of its kernels
+    sequence: int = 0  # for each request in the batch: its inputs, its sample, its answer
+    token: int = 0  # for each token: activations that are read and written, all-reduces
+    weights: int = 0  # reading the linear layers
+    linear: int = 0  # multiplying them with one token
+    head: int = 0  # reading the output head
+    head_linear: int = 0  # multiplying it with one request's last token
     experts: int = 0  # reading all routed experts
+    expert_linear: int = 0  # multiplying a token's experts with it
     num_experts: int = 0
     top_k: int = 0
-    linear: int = 0  # a token's matrix products
-    kv: tuple[int, ...] = ()  # reading one token's cache, for each group of the config (its count included)
-    attention: tuple[int, ...] = ()  # one query on one cached token, likewise
+    kv: tuple[int, ...] = ()  # reading one token's cache
+    attention: tuple[int, ...] = ()  # one query on one cached token
+    request: int = 0  # the server, before the engine sees a request: one after the other
+    prompt_token: int = 0  # ... and for each token of its prompt (the tokenizer)
+    response: int = 0  # the server, before the user sees a token
 
-    def fixed(self, tokens: int) -> tuple[int, int]:
-        """(memory, compute) ticks of a step of `tokens`, attention aside."""
-        memory = self.weights
+    def fixed(self, tokens: int, sequences: int) -> int:
+        """Ticks of a step of `tokens` of so many requests, attention aside."""
+        ticks = self.base + self.sequence * sequences + self.token * tokens
+        ticks += max(self.weights, self.linear * tokens) + max(self.head, self.head_linear * sequences)
         if self.experts:
-            memory += self.experts * _touched(self.num_experts, self.top_k, tokens) // 10**6
-        return memory, self.linear * tokens
+            reading = self.experts * touched_share(self.num_experts, self.top_k, tokens) // 10**6
+            ticks += max(reading, self.expert_linear * tokens)
+        return ticks
+
+    def chunk(self, groups: tuple[Group, ...], computed: int, new: int) -> int:
+        """Attention of one request's `new` tokens behind `computed` ones."""
+        ticks = 0
+        for i, group in enumerate(groups):
+            reading = self.kv[i] * tokens_read(group, computed, new)
+            ticks += max(reading, self.attention[i] * query_pairs(group, computed, new))
+        return ticks
+
+    def decoding(self) -> tuple[int, ...]:
+        """Ticks of one cached token that a decode reads and multiplies, for each group."""
+        return tuple(map(max, self.kv, self.attention))
 
     def scaled(self, factor: float) -> StepTime:
-        def by(n: int) -> int:
-            return round(n * factor)
+        def by(ticks: int) -> int:
+            return round(ticks * factor)
 
         return StepTime(
-            by(self.base), by(self.weights), by(self.experts), self.num_experts, self.top_k, by(self.linear),
-            tuple(map(by, self.kv)), tuple(map(by, self.attention)),
+            by(self.base), by(self.sequence), by(self.token), by(self.weights), by(self.linear), by(self.head),
+            by(self.head_linear), by(self.experts), by(self.expert_linear), self.num_experts, self.top_k,
+            tuple(map(by, self.kv)), tuple(map(by, self.attention)), by(self.request), by(self.prompt_token),
+            by(self.response),
         )  # fmt: skip
-
-    def step(self, tokens: int, read: list[int], pairs: list[int]) -> int:
-        memory, compute = self.fixed(tokens)
-        for i, n in enumerate(read):
-            memory += self.kv[i] * n
-            compute += self.attention[i] * pairs[i]
-        return self.base + max(memory, compute)
 
 
 def unit(groups: int) -> StepTime:
@@ -59,7 +79,7 @@ def unit(groups: int) -> StepTime:
 
 
 @lru_cache(maxsize=65536)
-def _touched(experts: int, top_k: int, tokens: int) -> int:
+def touched_share(experts: int, top_k: int, tokens: int) -> int:
     """Millionths of the experts that a batch reads, if routing is even: 1 - (1 - k/E)^tokens."""
     return round(10**6 * (1 - (1 - top_k / experts) ** tokens))
 

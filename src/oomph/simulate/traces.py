@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import Any, TextIO
@@ -36,8 +37,9 @@ _NAMES = {
 }  # fmt: skip
 
 
-def read_trace(path: str) -> Traced:
-    """The first row is read at once, so that a wrong file is refused before anything runs."""
+def read_trace(path: str, every: int = 1) -> Traced:
+    """The first row is read at once, so that a wrong file is refused before anything runs. `every`: only each n-th
+    request, which is what one of n replicas gets."""
     rows = _rows(path)
     first = next(rows, None)
     if first is None:
@@ -45,7 +47,7 @@ def read_trace(path: str) -> Traced:
     columns = _columns(first[1], path)
     shared = "hashes" in columns or ("prefix" in columns and "prefix_tokens" in columns)
     start = _seconds(first[1], columns, path, first[0])
-    return Traced(_jobs(path, columns, start), shared)
+    return Traced(islice(_jobs(path, columns, start), 0, None, every), shared)
 
 
 def _rows(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -89,17 +91,17 @@ def _csv(file: TextIO, path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _columns(row: Mapping[str, Any], path: str) -> dict[str, str]:
-    found = {}
+    columns = {}
     for what, names in _NAMES.items():
         name = next((n for n in names if n in row), None)
         if name is not None:
-            found[what] = name
+            columns[what] = name
     for what in ("time", "prompt", "output"):
-        if what not in found:
+        if what not in columns:
             raise InputError(f"{path}: no column for the {what}", hint=f"it may be called {', '.join(_NAMES[what])}")
-    if "hashes" in found:
-        found["unit"] = "ms"  # Mooncake
-    return found
+    if "hashes" in columns:
+        columns["unit"] = "ms"  # Mooncake
+    return columns
 
 
 def _seconds(row: Mapping[str, Any], columns: dict[str, str], path: str, line: int) -> float:

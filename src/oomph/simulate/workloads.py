@@ -49,6 +49,8 @@ class Arrivals(Struct, frozen=True):
     burst: int = 1  # open: so many arrive together
     pause: float = 0.0  # closed: seconds between an answer and the next question
     spread: float = 1.0  # closed: seconds over which the users come in
+    at_once: bool = False  # closed: all users begin at the same instant, as benchmarks do
+    every: int = 1  # trace: only every n-th request (one of n replicas)
 
 
 class Drawn:
@@ -60,7 +62,7 @@ class Drawn:
         self.shape, self.arrivals, self.requests = shape, arrivals, requests
         self.longest = longest
         self.random = random.Random(seed)
-        self.made = 0
+        self.count = 0
         self.segments = SYSTEM
         self.turns: dict[int, tuple[tuple[tuple[int, int], ...], int]] = {}  # by user: chain so far, turn
 
@@ -71,22 +73,23 @@ class Drawn:
     def jobs(self) -> Iterator[Job]:
         if self.arrivals.users:
             for user in range(self.arrivals.users):
-                if self.made < self.requests:
-                    yield self._first(user, round(user * self.arrivals.spread * SECOND / self.arrivals.users))
+                if self.count < self.requests:
+                    spread = 0.0 if self.arrivals.at_once else self.arrivals.spread
+                    yield self._first(user, round(user * spread * SECOND / self.arrivals.users))
             return
         at, user = 0.0, 0
-        while self.made < self.requests:
+        while self.count < self.requests:
             at += self.random.expovariate(self.arrivals.rate / self.arrivals.burst)
             for _ in range(self.arrivals.burst):
-                if self.made < self.requests:
+                if self.count < self.requests:
                     yield self._first(user, round(at * SECOND))
                     user += 1
 
     def done(self, job: Job, at: int) -> Job | None:
         chain, turn = self.turns.pop(job.user, ((), 0))
-        if turn + 1 < self.shape.turns and self.made < self.requests:
+        if turn + 1 < self.shape.turns and self.count < self.requests:
             return self._next(job, chain, turn + 1, at)
-        if not self.arrivals.users or self.made >= self.requests:
+        if not self.arrivals.users or self.count >= self.requests:
             return None
         return self._first(job.user, at + max(1, round(self.arrivals.pause * SECOND)))
 
@@ -118,14 +121,16 @@ class Drawn:
         return self.segments, tokens
 
     def _job(self, user: int, at: int, prompt: int, output: int, chain: tuple[tuple[int, int], ...], turn: int) -> Job:
-        self.made += 1
+        self.count += 1
         if self.shape.turns > 1:
             self.turns[user] = (chain, turn)
-        return Job(self.made, at, prompt, output, chain, 0, user)
+        return Job(self.count, at, prompt, output, chain, 0, user)
 
 
 class Traced:
     """Requests of a trace file, at its own times."""
+
+    requests = 0  # nobody has counted them
 
     def __init__(self, jobs: Iterator[Job], shared: bool) -> None:
         self.iterator, self.shared = jobs, shared
@@ -138,10 +143,10 @@ class Traced:
 
 
 def shape(name: str, prompt: int | None, output: int | None) -> Shape:
-    """A named shape; a length that is given is a median, and for `fixed` the length."""
+    """A named shape. `prompt` and `output` set its medians; of `fixed`, the lengths themselves."""
     if name not in SHAPES:
         raise CommandError(f"workload {name!r}: there are {', '.join(SHAPES)}")
-    made = SHAPES[name]
+    named = SHAPES[name]
     if prompt is not None:
-        made = replace(made, prompt=prompt)
-    return replace(made, output=output) if output is not None else made
+        named = replace(named, prompt=prompt)
+    return replace(named, output=output) if output is not None else named

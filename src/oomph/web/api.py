@@ -146,8 +146,7 @@ def simulate_of(case: dict[str, Any]) -> dict[str, Any]:
     load_ = api.Load(Shape(prompt, output), Arrivals(users=users))
     made: Any
     if users:
-        placed = api.spread(setup, load_)
-        made = api.Simulation(setup, placed, api.simulate(setup, placed), api.Target())
+        made = api.judge(setup, api.spread(setup, load_), api.Target())
     else:
         made = api.search(setup, load_, api.Target())
     return {"text": "\n".join(simulate_text.lines(made, simulate_svg.PLAIN)), "svg": simulate_svg.draw(made)}

@@ -70,6 +70,15 @@ class SchedulerRules(Facts):
     # cached_blocks_this_step: a recurrent state is not read in the step that computes it.
     same_step_waits = since("0.17.0")
 
+    # --- pipelines
+    # EngineCore.step_with_batch_queue fills its queue up although one of the batches is empty (core.py:542, 0.23.0).
+    refills = since("0.23.0")
+    # AsyncScheduler: pipeline_parallel_size steps between two decodes of a request (next_decode_eligible_step, 0.23.0).
+    staggers = since("0.23.0")
+    # Whether this release's scheduler was stepped beside ours (tools/real_scheduler); an older one is simulated by the
+    # rules of 0.12.0.
+    compared = since("0.12.0")
+
     # What the server answers to a prompt that leaves no room for one token: entrypoints/openai serving_engine.py:676
     # (0.11.0), renderers/params.py:419 (0.21.0) and :528 (0.32.0).
     too_long = changes(

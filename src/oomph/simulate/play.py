@@ -1,0 +1,122 @@
+"""One load played on one deployment."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.simulate.loop import Loop
+from oomph.simulate.pipeline import PipelineLoop
+from oomph.simulate.result import Collector, Result
+from oomph.simulate.setup import Setup
+from oomph.simulate.workloads import Arrivals, Drawn, Shape, Traced
+from oomph.units import cdiv
+
+PER_USER = 20  # requests of each user in a run, if nobody says how many; whole conversations, at least three
+MANY = 500  # turns of all users from which on two conversations each are enough
+OPEN_SECONDS = 120  # of an open load, if nobody says how many requests
+# Decodes and chunks that are played one by one before a run is cut off and its first requests stand for all: about
+# half a minute of one core (tools/bench_simulate.py: 3 to 4 us each). Decodes that are summed do not count.
+MOST_WORK = 8_000_000
+_CHECK_EVERY = 500  # steps between two looks at the limits
+
+
+class Load(Struct, frozen=True):
+    shape: Shape
+    arrivals: Arrivals
+    requests: int = 0  # 0: by the number of users, or by the rate
+    seed: int = 0
+    trace: str = ""
+
+
+def simulate(setup: Setup, load: Load, *, most_preemptions: int = -1, most_work: int = MOST_WORK) -> Result:
+    """After more than `most_preemptions` (-1: any number), or more than `most_work`, it is not played to its end."""
+    replicas = setup.replicas
+    if replicas == 1:
+        return _simulate_replica(setup, load, most_preemptions, most_work)
+    share, times = _of_one_replica(load, replicas)
+    return _simulate_replica(setup, share, most_preemptions, most_work).times(times)
+
+
+def _of_one_replica(load: Load, replicas: int) -> tuple[Load, float]:
+    """(the load of the fullest replica, how many times that is the whole). The front end sends each request to the
+    replica with the fewest waiting and running requests (v1/engine/core_client.py, get_core_engine_for_request)."""
+    arrivals = load.arrivals
+    requests = cdiv(load.requests, replicas) if load.requests else 0
+    if load.trace:
+        return replace(load, arrivals=replace(arrivals, every=replicas)), replicas
+    if arrivals.users:
+        users = cdiv(arrivals.users, replicas)
+        return replace(load, arrivals=replace(arrivals, users=users), requests=requests), arrivals.users / users
+    return replace(load, arrivals=replace(arrivals, rate=arrivals.rate / replicas), requests=requests), replicas
+
+
+def _simulate_replica(setup: Setup, load: Load, most_preemptions: int, most_work: int) -> Result:
+    """Counting blocks is exact as long as nobody shares a prefix and nobody is preempted. Who was preempted finds its
+    own blocks again, so that from then on every block has to be followed."""
+    workload = _workload(load)
+    if workload.shared:
+        return _play(setup, workload, True, most_preemptions, most_work)
+    follows = setup.built.config.prefix_caching and most_preemptions < 0
+    result = _play(setup, workload, False, 0 if follows else most_preemptions, most_work)
+    if follows and result.preemptions:
+        return _play(setup, _workload(load), True, -1, most_work)
+    return result
+
+
+def _play(
+    setup: Setup, workload: Drawn | Traced, follows_blocks: bool, most_preemptions: int, most_work: int
+) -> Result:
+    config = setup.built.config
+    collector = Collector(config)
+    kind = PipelineLoop if config.stages > 1 else Loop
+    loop = kind(config, setup.built.time, workload, collector, follows_blocks)
+    is_cut = False
+    while loop.run(loop.steps + _CHECK_EVERY):
+        if 0 <= most_preemptions < loop.preemptions:
+            collector.preemptions = max(collector.preemptions, loop.preemptions)
+            break
+        if loop.work > most_work:
+            is_cut = True
+            break
+    first = collector.first_rejected
+    text = ""
+    if first is not None:
+        job = first.job
+        text = setup.built.resolved.facts.scheduler.too_long.format(
+            length=config.max_model_len, prompt=job.prompt, output=job.output, total=job.prompt + job.output
+        )
+    result = collector.result(loop.steps, text)
+    return replace(result, load_requests=workload.requests, is_sample=True) if is_cut else result
+
+
+def _workload(load: Load) -> Drawn | Traced:
+    if load.trace:
+        from oomph.simulate.traces import read_trace
+
+        return read_trace(load.trace, load.arrivals.every)
+    arrivals, requests = load.arrivals, load.requests
+    if not requests:
+        turns = load.shape.turns
+        talks = 2 if turns > 1 and arrivals.users * turns > MANY else max(3, -(-PER_USER // turns))
+        requests = arrivals.users * talks * turns if arrivals.users else max(200, round(arrivals.rate * OPEN_SECONDS))
+    return Drawn(load.shape, arrivals, requests, load.seed)
+
+
+def spread(setup: Setup, load: Load) -> Load:
+    """Users that come in over the time of one answer, and no faster than their prompts are read, so that a run is not
+    judged by its first instant. Users that come all at once (Arrivals.at_once) stay as they are."""
+    return load if load.arrivals.at_once else _spread(load, *_times_alone(setup, load))
+
+
+def _times_alone(setup: Setup, load: Load) -> tuple[float, float]:
+    """Seconds of one answer, and to its first token, with nobody else there."""
+    result = simulate(setup, replace(load, arrivals=Arrivals(users=1), requests=3))
+    return result.latency.mean, result.ttft.mean
+
+
+def _spread(load: Load, answer: float, first: float) -> Load:
+    if load.arrivals.at_once:
+        return replace(load, arrivals=replace(load.arrivals, spread=0.0))
+    seconds = max(0.1, answer, load.arrivals.users * first)
+    return replace(load, arrivals=replace(load.arrivals, spread=seconds))

@@ -1,0 +1,173 @@
+"""The largest load that keeps a promise, and several loads side by side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.errors import CommandError
+from oomph.simulate.play import Load, _spread, _times_alone, simulate
+from oomph.simulate.result import Result
+from oomph.simulate.setup import Setup, rebuilt, scaled
+
+MOST_USERS = 4096
+MOST_WORK = 1_500_000  # of one of the dozen runs of a search; play.MOST_WORK says what is counted
+
+
+class Target(Struct, frozen=True):
+    """What "held" means."""
+
+    ttft: float = 2.0  # seconds, 95th percentile
+    tpot: float = 0.0  # seconds, 95th percentile; 0 = anything
+    preemptions: int = 0
+
+
+class Simulation(Struct, frozen=True):
+    setup: Setup
+    load: Load
+    result: Result
+    target: Target | None = None  # what it is judged by, if anything
+    held_users: int = -1  # how many users would be held, if these are too many; -1 = not searched
+    held_rate: float = -1.0  # the same of an open load's requests per second
+
+
+class Held(Struct, frozen=True):
+    """The most users of a closed loop that keep the target, and what breaks it beyond them."""
+
+    setup: Setup
+    load: Load
+    target: Target
+    users: int
+    result: Result | None  # at that number
+    beyond: Result | None  # at the first number that fails
+    breaks: str = ""  # what fails there
+    runs: int = 0
+    low: int = 0  # users, if every step takes as much longer as the measured error allows; 0 = not searched
+    high: int = 0  # ... or shorter
+
+
+def breach(result: Result, target: Target) -> str:
+    """What of the target a result breaks, in a few words; "" = nothing."""
+    if result.never:
+        return "requests that never start"
+    if result.rejected:
+        return "requests longer than max_model_len"
+    if result.preemptions > target.preemptions:
+        times = "1 preemption" if result.preemptions == 1 else f"{result.preemptions:,} preemptions"
+        return f"{times}: KV blocks run out while tokens are generated"
+    if result.ttft.p95 > target.ttft:
+        waits = max(result.binds, key=lambda k: result.binds[k]) if result.binds else ""
+        behind = {
+            "blocks": "waiting for KV blocks",
+            "max_num_seqs": "waiting for one of max_num_seqs places",
+            "max_num_batched_tokens": "waiting for room in the batch",
+        }.get(waits, "the prompts alone take that long")
+        return f"P95 time to first token {result.ttft.p95:.2f} s, {behind}"
+    if target.tpot and result.tpot.p95 > target.tpot:
+        return f"P95 time per token {result.tpot.p95 * 1000:.0f} ms"
+    return ""
+
+
+def judge(setup: Setup, load: Load, target: Target) -> Simulation:
+    """One load played and judged; if it is too much, how much of it would be held."""
+    sim = Simulation(setup, load, simulate(setup, load), target)
+    if not breach(sim.result, target) or load.trace or sim.result.rejected or sim.result.never:
+        return sim
+    if load.arrivals.users:
+        return replace(sim, held_users=_search(setup, load, target, load.arrivals.users, within=0.03).users)
+    return replace(sim, held_rate=_held_rate(setup, load, target))
+
+
+def search(setup: Setup, load: Load, target: Target) -> Held:
+    """The most users that keep the target; and how many if steps take as much longer or shorter as was measured."""
+    held = _search(setup, load, target, MOST_USERS, within=0.02)
+    if not setup.timed or setup.calibrated or not held.users:
+        return held
+    unsure = setup.built.error.nine_of_ten
+    low = _search(scaled(setup, unsure), load, target, held.users, held.users, 0.05).users
+    high = held.users
+    if held.beyond is not None and held.beyond.preemptions <= target.preemptions:  # else memory is what ends it
+        high = _search(scaled(setup, 1 / unsure), load, target, MOST_USERS, held.users, 0.05).users
+    return replace(held, low=min(low, held.users), high=max(high, held.users))
+
+
+def _search(setup: Setup, load: Load, target: Target, most: int, first: int = 1, within: float = 0.0) -> Held:
+    alone = _times_alone(setup, load)
+    results: dict[int, Result] = {}
+
+    def breaks_at(users: int) -> str:
+        at = _spread(replace(load, arrivals=replace(load.arrivals, users=users, rate=0.0)), *alone)
+        if load.requests:
+            at = replace(at, requests=max(load.requests, users))
+        results[users] = simulate(setup, at, most_preemptions=target.preemptions, most_work=MOST_WORK)
+        return breach(results[users], target)
+
+    good, bad, why = bisect(breaks_at, most, first, within)
+    return Held(setup, load, target, good, results.get(good), results.get(bad), why, len(results))
+
+
+def bisect(breaks_at: Callable[[int], str], most: int, first: int = 1, within: float = 0.0) -> tuple[int, int, str]:
+    """(the largest number that keeps the promise, the smallest that breaks it, how). Doubling or halving from `first`,
+    then bisection to `within` a share: more users make no answer quicker. 0 stands for none."""
+    good = bad = 0
+    why = ""
+    number = first
+    while 1 <= number <= most and not (bad and bad - good <= max(1, int(within * bad))):
+        breach_here = breaks_at(number)
+        if breach_here:
+            bad, why = number, breach_here
+        else:
+            good = number
+        number = (good + bad) // 2 if bad else 2 * number
+    return good, bad, why
+
+
+def _held_rate(setup: Setup, load: Load, target: Target) -> float:
+    """Requests per second, in hundredths of the rate that was too much."""
+
+    def breaks_at(percent: int) -> str:
+        rate = load.arrivals.rate * percent / 100
+        at = replace(load, arrivals=replace(load.arrivals, rate=rate))
+        return breach(simulate(setup, at, most_preemptions=target.preemptions, most_work=MOST_WORK), target)
+
+    return load.arrivals.rate * bisect(breaks_at, 100, 50)[0] / 100
+
+
+def calibrated(setup: Setup, load: Load, tokens_per_second: float) -> Setup:
+    """All times scaled so that `load` gives the measured output tokens per second; without pauses that is exact."""
+    if tokens_per_second <= 0:
+        raise CommandError(f"{tokens_per_second:g} tokens/s measured: it must be more than nothing")
+    for _ in range(3):  # pauses and ramps do not scale, so it is repeated
+        rate = simulate(setup, load).output_tokens_per_second
+        factors = replace(setup.factors, scale=setup.factors.scale * rate / tokens_per_second)
+        setup = replace(rebuilt(setup, factors), calibrated=True)
+    return setup
+
+
+def sweep(setup: Setup, load: Load, users: Sequence[int]) -> list[tuple[int, Result]]:
+    alone = _times_alone(setup, load)
+    loads = [_spread(replace(load, arrivals=replace(load.arrivals, users=n, rate=0.0)), *alone) for n in users]
+    return [(n, simulate(setup, at)) for n, at in zip(users, loads)]
+
+
+def parse_sweep(text: str) -> list[int]:
+    """'users=1..256' doubles from 1 to 256; 'users=8..64:8' goes in steps of 8; 'users=1,4,16' is a list."""
+    match = re.fullmatch(r"\s*users\s*=\s*(\d{1,6})\s*\.\.\s*(\d{1,6})(?:\s*:\s*(\d{1,6}))?\s*", text)
+    if match:
+        low, high, step = int(match[1]), int(match[2]), int(match[3] or 0)
+        if 1 <= low <= high and (step or not match[3]):
+            if step:
+                numbers = list(range(low, high + 1, step))
+            else:
+                doubles = [low << i for i in range((high // low).bit_length())]
+                numbers = [n for n in doubles if n < high] + [high]
+            if len(numbers) <= 512 and high <= 100_000:
+                return numbers
+    elif re.fullmatch(r"\s*users\s*=\s*\d{1,6}(\s*,\s*\d{1,6})*\s*", text):
+        numbers = sorted({int(n) for n in text.partition("=")[2].split(",")})
+        if numbers[0] >= 1:
+            return numbers
+    raise CommandError(f"--sweep {text!r} is not users=1..256, users=8..64:8 or users=1,4,16")

@@ -1,0 +1,252 @@
+"""What a plan's steps cost: bytes over bandwidth, FLOPs over peak, and what neither of them says.
+
+Each part has a reason:
+
+- linear layers and the output head read their weights once a step and multiply them with every token;
+- experts read those that the batch touches, and multiply in small grouped products, which reach less of the peak;
+- activations go through memory between kernels: a token's experts each read and write it, however narrow they are;
+- two all-reduces for each layer move every token over the link between the GPUs;
+- a kernel in a CUDA graph takes a few microseconds however small it is, and a layer has a dozen to forty of them;
+- the scheduler, the sampler and the server work for each request in the batch;
+- a request passes through the HTTP server and the tokenizer before the engine sees it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from oomph.engines.vllm.kv_groups import Group as KvGroup
+from oomph.engines.vllm.resolve import Resolved
+from oomph.errors import CannotPlan, OomphError
+from oomph.facts.gpus import GpuRow, find
+from oomph.ir.deployment import Deployment
+from oomph.ir.model import Attention, Experts, Layer, Linear, Model, State
+from oomph.ir.plan import Plan
+from oomph.simulate.config import Group
+from oomph.simulate.timing import RECURRENT, SECOND, StepTime
+
+US = SECOND // 10**6
+
+
+class Shares(Struct, frozen=True):
+    """Of a card's peak FLOP/s, by the generation of its tensor cores. An A100 runs large products at three quarters of
+    its peak and a Hopper or Blackwell card, whose peak its power limit does not sustain, at half of it; serving, with
+    its partial chunks and its gaps, reaches less of either."""
+
+    linear: float
+    experts: float  # of wide experts; narrow ones fill their tiles less (HALF_WIDTH)
+    attention: float
+
+
+SHARES = {7: Shares(0.55, 0.36, 0.40), 8: Shares(0.62, 0.42, 0.50), 9: Shares(0.42, 0.36, 0.35)}
+NEWER = Shares(0.42, 0.36, 0.35)  # Blackwell: as Hopper, whose figures there are
+HALF_WIDTH = 128  # columns of an expert on one rank at which its products reach half of their share: one tile of them
+DEQUANTISED = 0.8  # weights alone in few bits are unpacked before they are multiplied
+
+
+class Factors(Struct, frozen=True):
+    """How much of a card's peak a step reaches, and what it costs besides. Set on one half of the published speeds
+    (tests/truth/speeds.jsonl) and judged on the other; --measured replaces them by yours."""
+
+    bandwidth: float = 0.80  # decoding kernels read at 75 to 85 % of the peak
+    compute: float = 0.0  # dense products; 0 = as SHARES has it for the card
+    experts: float = 0.0  # grouped products of a mixture
+    attention: float = 0.0  # prefill attention
+    link: float = 0.60
+    overhead_ms: float = 1.5  # a step outside its kernels: scheduling, inputs, sampling
+    hidden_ms: float = 0.9  # of it, what asynchronous scheduling does while the step before runs
+    kernel_us: float = 2.5  # a kernel of a captured graph, beyond what it reads
+    launch_us: float = 20.0  # the same without CUDA graphs: a call from Python
+    sequence_us: float = 20.0  # each request of the batch: scheduler, sampler, output
+    reduce_us: float = 10.0  # latency of one all-reduce over NVLink
+    reduce_pcie_us: float = 30.0  # ... over PCIe
+    request_ms: float = 3.5  # the server reads and templates one request after the other: about 300 in a second
+    response_ms: float = 30.0  # HTTP, streams and detokenizer around one answer
+    tokenizer_rate: float = 500_000.0  # prompt tokens per second
+    scale: float = 1.0  # by which --measured corrected all of it
+
+    def shares(self, card: GpuRow) -> Shares:
+        known = SHARES.get(card.capability[0], NEWER)
+        return Shares(self.compute or known.linear, self.experts or known.experts, self.attention or known.attention)
+
+
+def step_time(
+    deployment: Deployment, model: Model, plan: Plan, resolved: Resolved, groups: tuple[Group, ...],
+    sources: Sequence[Sequence[KvGroup]], f: Factors,
+) -> StepTime:  # fmt: skip
+    card = _card(deployment)
+    tp, shares = resolved.tensor_parallel_size, f.shares(card)
+    overhead = f.overhead_ms - (min(f.hidden_ms, f.overhead_ms) if resolved.async_scheduling else 0.0)
+    bandwidth = (deployment.gpus[0].bandwidth or card.bandwidth) * f.bandwidth
+    read = _weight_bytes(model, plan, tp)
+    routed = next((m for layer in model.layers for m in layer.block.modules if isinstance(m, Experts)), None)
+    reduces = 2 * len(model.layers) if tp > 1 else 0
+    moved = 2 * (tp - 1) / tp * model.hidden_size * 2 * reduces / (_link(card) / 2 * f.link)
+    kv = []
+    for group, origin in zip(groups, sources, strict=True):
+        tokens = 1 if group.kind in RECURRENT else group.block_size
+        kv.append(sum(s.pages() for s in origin) / tokens / bandwidth)
+
+    def ticks(seconds: float) -> int:
+        return round(seconds * f.scale * SECOND)
+
+    return StepTime(
+        base=ticks(overhead / 1e3 + _kernels(model, resolved, f) + reduces * _reduce_seconds(card, f)),
+        sequence=ticks(f.sequence_us / 1e6),
+        token=ticks(_activation_bytes(model, tp, resolved) / bandwidth + moved),
+        weights=ticks(read["linear"] / bandwidth),
+        linear=ticks(_linear_seconds(model, card) / tp / shares.linear),
+        head=ticks(read["head"] / bandwidth),
+        head_linear=ticks(2.0 * model.hidden_size * model.vocab_size / tp / (card.fp16_flops * shares.linear)),
+        experts=ticks(read["experts"] / bandwidth) if routed is not None else 0,
+        expert_linear=ticks(_expert_seconds(model, card, resolved) / tp / shares.experts),
+        num_experts=routed.count if routed is not None and read["experts"] else 0,
+        top_k=min(routed.top_k, routed.count) if routed is not None and read["experts"] else 0,
+        kv=tuple(map(ticks, kv)),
+        attention=tuple(ticks(x / tp / (card.fp16_flops * shares.attention)) for x in _pair_flops(model, groups)),
+        request=ticks(f.request_ms / 1e3),
+        prompt_token=ticks(1 / f.tokenizer_rate),
+        response=ticks(f.response_ms / 1e3),
+    )
+
+
+def _card(deployment: Deployment) -> GpuRow:
+    device = deployment.gpus[0]
+    try:
+        return find(device.name)
+    except OomphError:
+        unknown = f"{device.name} is not a known GPU: its speed is not known"
+        raise CannotPlan(unknown, hint="--steps counts steps instead of time") from None
+
+
+def _weight_bytes(model: Model, plan: Plan, tp: int) -> dict[str, int]:
+    """What a step reads on the first rank of every pipeline stage: linear layers, output head, all routed experts."""
+    ranks = [r for r in plan.ranks if r.rank % tp == 0]
+    parts: dict[str, int] = {}
+    for rank in ranks:
+        for name, size in rank.terms["weights"].parts.items():
+            parts[name] = parts.get(name, 0) + size
+    head = parts.get("embed", 0) if model.tied else parts.get("lm_head", 0)
+    idle = parts.get("multimodal", 0) + parts.get("buffers", 0) + parts.get("embed", 0)
+    experts = parts.get("experts", 0)
+    total = sum(r.terms["weights"].bytes for r in ranks)
+    linear = total - experts - idle - (0 if model.tied else head)
+    return {"linear": max(0, linear), "head": head, "experts": experts}
+
+
+def _linear_seconds(model: Model, card: GpuRow) -> float:
+    """Seconds of one token's products with the linear layers at the peak rate of their dtype."""
+    seconds = 0.0
+    for layer in model.layers:
+        for m in layer.block.modules:
+            if isinstance(m, Linear) and not m.alias:
+                width = sum(p.out_features for p in m.parts if p.created)
+                seconds += 2.0 * m.in_features * width / _rate(m, card)
+    return seconds
+
+
+def _expert_seconds(model: Model, card: GpuRow, resolved: Resolved) -> float:
+    """The same of its experts, as if they were wide: a narrow one takes longer for each of its columns."""
+    seconds = 0.0
+    ranks = 1 if resolved.enable_expert_parallel else resolved.tensor_parallel_size
+    for layer in model.layers:
+        for m in layer.block.modules:
+            if isinstance(m, Experts):
+                flops = 2.0 * (3 if m.gated else 2) * m.hidden * m.intermediate * min(m.top_k, m.count)
+                seconds += flops / _rate(m, card) * (1 + HALF_WIDTH * ranks / m.intermediate)
+    return seconds
+
+
+def _rate(module: Linear | Experts, card: GpuRow) -> float:
+    """Weights alone in few bits are multiplied in 16; activations in 8 or 4 bits use the faster units."""
+    scheme = module.scheme
+    bits = 16 if scheme is None or scheme.activation == "none" else min(scheme.input_bits, 16)
+    if bits <= 4 and card.fp4_flops:
+        return float(card.fp4_flops)
+    if bits <= 8 and card.fp8_flops:
+        return float(card.fp8_flops)
+    return card.fp16_flops * (DEQUANTISED if scheme is not None and scheme.bits < 16 else 1.0)
+
+
+def _activation_bytes(model: Model, tp: int, resolved: Resolved) -> float:
+    """Bytes that one token's activations move through memory between kernels, on one rank, two bytes an element.
+
+    Of a layer: two norms with their residuals read and write 4 x hidden each; every linear layer's input and output
+    once; and each of a token's experts reads it, writes and reads gate, up and their product, and writes it back."""
+    elements = 0.0
+    for layer in model.layers:
+        elements += 8 * model.hidden_size
+        for m in layer.block.modules:
+            if isinstance(m, Linear) and not m.alias:
+                width = sum(p.out_features for p in m.parts if p.created)
+                elements += (m.in_features + 2 * width) / (tp if m.shard != "replicated" else 1)
+            elif isinstance(m, Experts):
+                inner = m.intermediate / (1 if resolved.enable_expert_parallel else tp)
+                share = 1 / tp if resolved.enable_expert_parallel else 1
+                elements += share * min(m.top_k, m.count) * (3 * m.hidden + 5 * inner)
+    return 2.0 * elements
+
+
+def _kernels(model: Model, resolved: Resolved, f: Factors) -> float:
+    """Seconds of a step's kernels beyond what they read and multiply."""
+    count = sum(_layer_kernels(layer) for layer in model.layers)
+    return count * (f.launch_us if resolved.enforce_eager else f.kernel_us) / 1e6
+
+
+def _layer_kernels(layer: Layer) -> int:
+    """Kernels of one layer as vLLM's compiled model launches them: two fused norms; rotary embedding, cache write,
+    attention and its reduction (MLA: twelve more for its latent products; a recurrent layer: convolution, gates, scan,
+    norm); each linear layer, and the quantisation of its input and its scales; a mixture routes, sorts, multiplies
+    twice, gates and sums."""
+    count = 2
+    for mixer in layer.mixers:
+        if isinstance(mixer, State):
+            count += 6
+        elif isinstance(mixer, Attention):
+            count += 16 if mixer.kind == "mla" else 4
+    for m in layer.block.modules:
+        if isinstance(m, Linear) and not m.alias:
+            count += 3 if _quantises_input(m) else 1
+        elif isinstance(m, Experts):
+            count += 8 + (2 if _quantises_input(m) else 0)
+    return count + 1  # the activation function of the MLP
+
+
+def _quantises_input(module: Linear | Experts) -> bool:
+    return module.scheme is not None and module.scheme.activation != "none" and module.scheme.input_bits < 16
+
+
+def _pair_flops(model: Model, groups: tuple[Group, ...]) -> list[float]:
+    """FLOPs of one query on one cached token over all layers, added to the first group of their kind."""
+    kinds = {"sliding_window": "window", "chunked_local": "chunk"}
+    flops = [0.0] * len(groups)
+    for layer in model.layers:
+        for mixer in layer.mixers:
+            if not isinstance(mixer, Attention) or mixer.kind in ("cross", "encoder_only"):
+                continue
+            width = mixer.head_dim + mixer.head_dim_v
+            if mixer.kind == "mla":
+                width = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim + mixer.head_dim_v
+            wanted = kinds.get(mixer.kind, "full")
+            span = mixer.window if wanted == "window" else mixer.chunk if wanted == "chunk" else 0
+            same = [i for i, g in enumerate(groups) if g.kind == wanted and g.span == span]
+            at = same or [i for i, g in enumerate(groups) if g.kind not in RECURRENT]
+            if at:
+                flops[at[0]] += 2.0 * mixer.num_heads * width
+    return flops
+
+
+def _reduce_seconds(card: GpuRow, f: Factors) -> float:
+    return (f.reduce_us if "NVLink" in card.link else f.reduce_pcie_us) / 1e6
+
+
+def _link(card: GpuRow) -> float:
+    """Bytes per second between two cards, both directions."""
+    if match := re.search(r"(\d{1,9})\s{0,4}GB/s", card.link):
+        return float(match[1]) * 1e9
+    if match := re.search(r"PCIe (\d)", card.link):
+        return 2 * 2.0 ** (int(match[1]) + 1) * 1e9  # x16: 16 GB/s in each direction for 3.0, 32 for 4.0, 64 for 5.0
+    return 400e9
