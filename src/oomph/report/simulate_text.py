@@ -257,7 +257,8 @@ def error_lines(error: SpeedError) -> list[str]:
     return [
         f"Times are computed, not measured. Of {error.numbers} published speeds of {error.kind}, kept aside for this,",
         f"seven in ten are within a factor of {error.seven_of_ten:g} and nine in ten within {error.nine_of_ten:g};",
-        f"eight in ten of {error.first_tokens} first tokens are within {error.first_token:g}. --measured scales them to a speed that you measured.",
+        f"eight in ten of {error.first_tokens} first tokens are within {error.first_token:g}.",
+        "--measured scales them to a speed that you measured.",
     ]
 
 

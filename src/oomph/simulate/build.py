@@ -55,7 +55,7 @@ def build(
     if timed:
         time = step_time(deployment, model, plan, resolved, groups, sources, factors)
     error = speed_error(any(isinstance(m, Experts) for layer in model.layers for m in layer.block.modules))
-    notes = (*deployment.notes, *_notes(config, resolved, accepted))
+    notes = (*deployment.notes, *_notes(deployment, config, resolved, accepted))
     return Built(config, time, resolved, cache, error, resolved.data_parallel_size, notes)
 
 
@@ -150,12 +150,12 @@ def _config(
     )
 
 
-def _notes(config: Config, resolved: Resolved, accepted: float) -> list[str]:
+def _notes(deployment: Deployment, config: Config, resolved: Resolved, accepted: float) -> list[str]:
     notes = []
     if not resolved.facts.scheduler.compared:
         notes.append(
-            f"the scheduler of vLLM {resolved.version} is simulated by the rules of 0.12.0, the oldest one that was"
-            " compared with the real scheduler"
+            f"the scheduler of vLLM {deployment.engine.version} is simulated by the rules of 0.12.0, the oldest"
+            " one that was compared with the real scheduler"
         )
     if resolved.data_parallel_size > 1:
         notes.append(

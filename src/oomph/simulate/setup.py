@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.protocol import EngineProtocol
-from oomph.engines.registry import engine_of, engines
+from oomph.engines.registry import all_engines, engine_of
 from oomph.errors import CannotPlan, CommandError
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
@@ -61,7 +61,7 @@ def _refuse_other_schedulers(deployment: Deployment) -> None:
     """Before anything is planned: an engine whose scheduler is not written down here is refused in one sentence."""
     engine = engine_of(deployment)
     if type(engine).simulation is EngineProtocol.simulation:
-        known = ", ".join(e.title for e in engines() if type(e).simulation is not EngineProtocol.simulation)
+        known = ", ".join(e.title for e in all_engines() if type(e).simulation is not EngineProtocol.simulation)
         raise CannotPlan(
             f"{engine.title} cannot be simulated: its scheduler is not written down here, only that of {known} is",
             hint="oomph plan says how many requests of the full length it holds",
