@@ -106,10 +106,21 @@ class Linear(Struct, frozen=True):
     quantisable: bool = True  # False: engines build it unquantised whatever the quantisation config says
     quantised_by: str = ""  # a build habit; releases without it build it unquantised
     apart_by: int = 0  # engines keep the parts apart only where tensor parallelism divides this number
+    whole_by: str = ""  # a build habit under which every rank has all of it while the experts run sequence-parallel
 
     @property
     def out_features(self) -> int:
         return sum(p.out_features for p in self.parts)
+
+
+class Routing(Struct, frozen=True):
+    """How a layer's router chooses experts for a token: what decides which kernels can do it themselves."""
+
+    scoring: Literal["softmax", "sigmoid", "sqrtsoftplus"] = "softmax"
+    renormalised: bool = True  # the weights of the chosen experts are scaled to sum to one
+    groups: int = 0  # experts are chosen from the best of so many groups; 0: there are none
+    biased: bool = False  # a correction per expert is added before the choice
+    custom: str = ""  # a function of the model's own: "llama4", or any other name
 
 
 class Experts(Struct, frozen=True):
@@ -132,6 +143,12 @@ class Experts(Struct, frozen=True):
     stored: bool = True
     only: str = ""  # a build habit (facts/vllm/structure.py); releases without it read `other` instead of `scheme`
     other: Scheme | None = None
+    activation: str = "silu"  # as vLLM's MoEActivation spells it, without "_no_mul"
+    routing: Routing = Routing()
+    least_share: tuple[str, int] = (
+        "",
+        0,
+    )  # a build habit under which tensor parallelism leaves a rank so many features
 
 
 class Vocab(Struct, frozen=True):

@@ -7,10 +7,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from oomph.engines.vllm.expert_kernel import expert_kernel, padded_sizes
 from oomph.engines.vllm.model_buffers import Buffers
 from oomph.engines.vllm.offload import Offload
 from oomph.engines.vllm.online import is_quantised_online
-from oomph.engines.vllm.shard import in_features, local_experts, outs
+from oomph.engines.vllm.shard import experts_share, in_features, linear_ranks, local_experts, outs
 from oomph.engines.vllm.weights import Build, Created
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.load import Loading
@@ -28,7 +29,6 @@ class Setting(Struct, frozen=True):
     sm: int
     sms: int
     dummy: bool = False  # --load-format dummy
-    moe_backend: str = "auto"
     expandable: bool = False
     before: int = 0  # a buffer of the runner that leaves a piece of its segment; 0 = nothing left
     mla_workspace: int = 0
@@ -49,11 +49,12 @@ def steps_of(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Se
         return ()
     if isinstance(of, Vocab):
         return ()
-    n = outs(of, build.layout.tp, build.habits)
+    ranks = linear_ranks(of, build.layout, build.habits)
+    n = outs(of, ranks, build.habits)
     if not n:
         return ()
     d = nbytes(of.created_dtype or build.dtype, 1)
-    k = in_features(of, build.layout.tp, build.habits)
+    k = in_features(of, ranks, build.habits)
     case = Case(of.scheme, sum(n), k, of.in_features, tuple(n), d, setting.sm, setting.sms, of.bias)
     return setting.repacking.linear_steps(case)
 
@@ -82,7 +83,7 @@ def _online(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Seq
         c = experts_case(of, build, setting)
         sizes = {f"{name}_weight": c.e * n * k for name, n, k in c.rows}
     elif isinstance(of, Linear):
-        tp = build.layout.tp
+        tp = linear_ranks(of, build.layout, build.habits)
         sizes = {"weight": sum(outs(of, tp, build.habits)) * in_features(of, tp, build.habits)}
     else:
         return ()
@@ -101,8 +102,8 @@ def _online(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Seq
 def experts_case(of: Experts, build: Build, setting: Setting | None = None) -> ExpertsCase:
     """Without a setting: for the sizes alone, which do not depend on one."""
     layout = build.layout
-    ranks = 1 if layout.expert_parallel else layout.moe_ranks
-    hidden, inter = build.padding.sizes(of.scheme, of.hidden, of.intermediate // ranks)
+    share = experts_share(of, layout, build.habits)
+    hidden, inter = padded_sizes(of, of.scheme, share, layout, build.experts)
     return ExpertsCase(
         of.scheme,
         local_experts(of.count, layout),
@@ -113,8 +114,7 @@ def experts_case(of: Experts, build: Build, setting: Setting | None = None) -> E
         setting.sm if setting else 0,
         setting.sms if setting else 0,
         of.bias,
-        setting.moe_backend if setting else "auto",
-        bool(setting and setting.lora),
+        expert_kernel(of, of.scheme, layout, build.experts),
     )
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.vllm.allocator import SMALL, request_size
+from oomph.engines.vllm.expert_kernel import ExpertSetting
 from oomph.engines.vllm.load_peak import Draft, Load, Place, Point, play
 from oomph.engines.vllm.load_steps import Setting, is_retied
 from oomph.engines.vllm.lora import slots
@@ -63,7 +64,7 @@ def weights_terms(
     online = online_scheme(model, resolved.quantization)
     registered = places
     if online is not None and online.method != "bitsandbytes":  # kernels of unquantised experts pad, these do not
-        registered = created(model, replace(build, padding=replace(build.padding, plain=(1, 1))))
+        registered = created(model, replace(build, experts=ExpertSetting()))
     total = sum(place.nbytes for place in registered)
     parts = _parts(places, build, load, setting)
     # every kernel's repacking is read from its source; Hopper's was also measured, to the byte
@@ -200,7 +201,6 @@ def _setting(
         # Marlin's workspace is 4 or 16 bytes each, allocated in steps of 512: cards that differ less share one result
         sms=round_up(device.sm_count or _SMS, 32),
         dummy=flags.get("load_format") == "dummy",
-        moe_backend=str(flags.get("moe_backend") or "auto"),
         expandable="expandable_segments:True" in conf,
         before=_left_over(tokens * model.hidden_size * nbytes(build.dtype, 1)),
         buffers=model_buffers(model, build, rules, tokens),

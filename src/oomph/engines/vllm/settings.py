@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from oomph.engines.vllm.expert_kernel import expert_setting
 from oomph.engines.vllm.shard import Layout
 from oomph.engines.vllm.traits import text_only
 from oomph.engines.vllm.weights import Build
@@ -36,6 +37,7 @@ def build_for(
     *,
     tp_rank: int = 0,
     pp_rank: int = 0,
+    environment: Mapping[str, str] | None = None,
 ) -> Build:
     method = model.quantization.method if model.quantization else ""
     scaled = method or (str(resolved.get("quantization") or "") if facts.weights.online_scales else "")
@@ -46,11 +48,18 @@ def build_for(
     if borrowed and "attention in the tree of transformers' modules" not in known:
         known, scaled = known - {"attention scales as buffers"}, ""
     kv = model.quantization.kv_cache if model.quantization else ""
+    tp, dp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("data_parallel_size", 1))
+    expert_parallel = bool(flags.get("enable_expert_parallel", False))
     layout = Layout(
-        tp=int(flags.get("tensor_parallel_size", 1)),
+        tp=tp,
         pp=int(flags.get("pipeline_parallel_size", 1)),
-        dp=int(flags.get("data_parallel_size", 1)),
-        expert_parallel=bool(flags.get("enable_expert_parallel", False)),
+        dp=dp,
+        expert_parallel=expert_parallel,
+        # config/parallel.py use_sequence_parallel_moe; every all2all backend but "naive" and "pplx" does so
+        sequence_parallel_moe=expert_parallel
+        and tp > 1
+        and dp > 1
+        and flags.get("all2all_backend") not in ("naive", "pplx"),
         tp_rank=tp_rank,
         pp_rank=pp_rank,
         redundant_experts=_redundant_experts(flags),
@@ -67,8 +76,7 @@ def build_for(
         mla_kv_scales=mla_kv_scales(scaled, nbytes(dtype, 1)),
         rotary_kernels=bool(flags.get("enforce_eager")) and scaled_rotary(model),
         habits=known,
-        global_scales=sm >= 100,
         separate_tied_head=facts.weights.separate_tied_head,
         head_quantised=method in facts.weights.quantised_heads,
-        padding=facts.expert_padding.on(sm),
+        experts=expert_setting(facts, sm, flags, environment or {}),
     )

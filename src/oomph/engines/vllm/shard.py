@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from oomph.errors import CannotPlan
-from oomph.ir.model import Linear, Module, Param, Part, Tower
+from oomph.ir.model import Experts, Linear, Module, Param, Part, Tower
 from oomph.units import round_up
 
 
@@ -22,6 +22,8 @@ class Layout(Struct, frozen=True):
     redundant_experts: int = 0
     partition: tuple[int, ...] = ()  # VLLM_PP_LAYER_PARTITION
     data_parallel_towers: bool = False  # --mm-encoder-tp-mode data
+
+    sequence_parallel_moe: bool = False  # config/parallel.py use_sequence_parallel_moe
 
     @property
     def moe_ranks(self) -> int:
@@ -76,6 +78,22 @@ def part_out(part: Part, linear: Linear, tp: int) -> int:
     if part.heads:
         return part.out_features // part.heads * max(1, part.heads // tp)
     return part.out_features // tp
+
+
+def linear_ranks(linear: Linear, layout: Layout, habits: frozenset[str]) -> int:
+    """Ranks that share one linear layer: with sequence-parallel experts each rank has its own tokens, so that some
+    classes give each of them the shared experts whole (deepseek_v2.py DeepseekV2MLP, disable_tp)."""
+    return 1 if layout.sequence_parallel_moe and linear.whole_by in habits else layout.tp
+
+
+def experts_share(experts: Experts, layout: Layout, habits: frozenset[str]) -> int:
+    """Intermediate features of one rank, before a kernel pads them."""
+    if layout.expert_parallel:
+        return experts.intermediate
+    whole, (habit, least) = experts.intermediate, experts.least_share
+    if layout.tp > 1 and habit in habits and whole // layout.tp < least:
+        whole = least * layout.tp
+    return whole // layout.moe_ranks
 
 
 def outs(linear: Linear, tp: int, habits: frozenset[str] = frozenset()) -> list[int]:

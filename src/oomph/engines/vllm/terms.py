@@ -56,6 +56,7 @@ def rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: Rank, dr
         {"dtype": resolved.dtype, "quantization": resolved.quantization},
         tp_rank=rank.tp_rank,
         pp_rank=rank.pp_rank,
+        environment=dep.environment,
     )
     weights, load_peak, loaded = _weights(model, dep, resolved, build, rank, draft)
     graphs = _graphs(dep, resolved)

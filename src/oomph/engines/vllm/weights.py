@@ -10,10 +10,13 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.vllm.expert_kernel import GLOBAL_SCALES, ExpertSetting, expert_kernel, padded_sizes
 from oomph.engines.vllm.shard import (
     Layout,
+    experts_share,
     in_features,
     is_created,
+    linear_ranks,
     local_experts,
     outs,
     param_elements,
@@ -23,7 +26,6 @@ from oomph.engines.vllm.shard import (
 )
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import create_weights
-from oomph.facts.vllm.moe import Padding
 from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Model, Module, Param, Rope, Vocab
 from oomph.units import round_up
 
@@ -52,10 +54,9 @@ class Build(Struct, frozen=True):
     mla_kv_scales: int = 0  # the same for latent attention
     habits: frozenset[str] = frozenset()  # facts/vllm/structure.py
     rotary_kernels: bool = False  # custom operators are on (eager): FlashInfer's rotary wants float32 tables
-    global_scales: bool = False  # NVFP4 experts' input scales of all experts on every rank
     separate_tied_head: bool = False  # a tied head that the checkpoint stores is built apart (0.32)
     head_quantised: bool = False
-    padding: Padding = Padding()
+    experts: ExpertSetting = ExpertSetting()
 
 
 class Placed(Struct, frozen=True):
@@ -166,13 +167,14 @@ def _module(module: Module, build: Build) -> Iterator[Created]:
 
 
 def _linear(module: Linear, build: Build) -> Iterator[Created]:
-    n = outs(module, build.layout.tp, build.habits)
+    ranks = linear_ranks(module, build.layout, build.habits)
+    n = outs(module, ranks, build.habits)
     if not n:
         return
     if module.align and sum(n) % module.align:
         n = [*n, -sum(n) % module.align]
     d = nbytes(module.created_dtype or build.dtype, 1)
-    k = in_features(module, build.layout.tp, build.habits)
+    k = in_features(module, ranks, build.habits)
     for name, size in build.table.linear(module.scheme, n, k, module.in_features, d):
         yield Created(module.name, name, module.role, size, of=module)
     if module.bias:
@@ -182,14 +184,15 @@ def _linear(module: Linear, build: Build) -> Iterator[Created]:
 def _experts(module: Experts, build: Build) -> Iterator[Created]:
     layout = build.layout
     e = local_experts(module.count, layout)
-    ranks = 1 if layout.expert_parallel else layout.moe_ranks
-    hidden, inter = build.padding.sizes(module.scheme, module.hidden, module.intermediate // ranks)
+    share = experts_share(module, layout, build.habits)
+    hidden, inter = padded_sizes(module, module.scheme, share, layout, build.experts)
     scheme = build.table.experts_scheme(module.scheme, hidden, inter)
     if scheme is not module.scheme:
         module = replace(module, scheme=scheme)
     d = nbytes(build.dtype, 1)
     shards = 2 if module.gated else 1
-    everyone = module.count if build.global_scales else e
+    kernel = expert_kernel(module, module.scheme, layout, build.experts)
+    everyone = module.count if kernel in GLOBAL_SCALES else e
     for name, size in build.table.experts(
         module.scheme, e, everyone, hidden, inter, module.intermediate, d, shards, module.bias
     ):

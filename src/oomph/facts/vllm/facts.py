@@ -11,13 +11,13 @@ from oomph.facts.vllm.attention import AttentionFacts
 from oomph.facts.vllm.caches import BackendChoice, Blocks, CacheDtypes, DeepseekV4, LayerCaches, States
 from oomph.facts.vllm.command_line import CommandLine
 from oomph.facts.vllm.create_weights import Creation
+from oomph.facts.vllm.expert_kernels import ExpertKernels
 from oomph.facts.vllm.host import Queues
 from oomph.facts.vllm.kernels import LinearKernels
 from oomph.facts.vllm.known import Support
 from oomph.facts.vllm.kv import KvRules
 from oomph.facts.vllm.load import Loading
 from oomph.facts.vllm.lora import LoraFacts
-from oomph.facts.vllm.moe import ExpertPadding
 from oomph.facts.vllm.outside import Budget, Outside
 from oomph.facts.vllm.readings import Readings
 from oomph.facts.vllm.refusals import Refusals
@@ -51,7 +51,7 @@ class Facts(changes.Facts):
     structure = group(Structure)
     weights = group(WeightFacts)
     creation = group(Creation)
-    expert_padding = group(ExpertPadding)
+    expert_kernels = group(ExpertKernels)
     repacking = group(Repacking)
     loading = group(Loading)
     lora = group(LoraFacts)

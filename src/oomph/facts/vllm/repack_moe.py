@@ -11,6 +11,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from oomph.facts.changes import Dated, changes
+from oomph.facts.vllm.expert_kernels import FI_CUTLASS, MARLIN, MXFP4_TRTLLM, MXFP4_TRTLLM_8, TRITON, TRTLLM
 from oomph.ir.model import Scheme
 from oomph.units import cdiv, round_up
 
@@ -29,8 +30,7 @@ class ExpertsCase(Struct, frozen=True):
     sm: int
     sms: int
     bias: bool = False
-    backend: str = "auto"  # --moe-backend
-    lora: bool = False
+    kernel: str = ""  # facts/vllm/expert_kernels.py
 
     @property
     def rows(self) -> tuple[tuple[str, int, int], tuple[str, int, int]]:
@@ -63,10 +63,45 @@ def _replace(names: dict[str, int]) -> list[Step]:
 
 
 def _plain(c: ExpertsCase) -> list[Step]:
-    """oracle/unquantized.py:298 swap_w13_to_w31 for FlashInfer; Triton takes the weights as they are."""
-    if c.sm < 90 or c.lora or c.shards == 1 or c.backend not in ("auto", "flashinfer_cutlass", "flashinfer_trtllm"):
+    """oracle/unquantized.py:298 swap_w13_to_w31 for FlashInfer's CUTLASS; Triton takes the weights as they are."""
+    if c.kernel == TRTLLM:
+        return _plain_trtllm(c)
+    if c.kernel != FI_CUTLASS or c.shards == 1:
         return []
     return _replace({"w13_weight": c.e * c.shards * c.inter * c.hidden * c.d})
+
+
+def _plain_trtllm(c: ExpertsCase) -> list[Step]:
+    """flashinfer_utils.py convert_moe_weights_to_flashinfer_trtllm_block_layout (0.21.0): the halves are swapped, then
+    each expert is shuffled into a copy, and the copies are stacked."""
+    steps: list[Step] = []
+    for name, n, k in c.rows:
+        size = n * k * c.d
+        if name == "w13" and c.shards == 2:
+            steps += [("swapped", c.e * size)]
+        steps += [(f"{name}x", size, c.e)]
+    for name, n, k in c.rows:
+        steps += [(f"{name}'", c.e * n * k * c.d), (f"{name}x", 0)]
+    return [*steps, *_drop("swapped", "w13_weight", "w2_weight")]
+
+
+def _plain_aligned(c: ExpertsCase) -> list[Step]:
+    """flashinfer_utils.py align_moe_weights_for_fi (0.24.0): intermediate features are padded to 128 in copies, and
+    the experts are shuffled one by one into a third pair of tensors."""
+    if c.kernel != TRTLLM:
+        return _plain(c)
+    inter = round_up(c.inter, 128)
+    w13, w2 = c.e * c.shards * inter * c.hidden * c.d, c.e * c.hidden * inter * c.d
+    padded: list[Step] = [("padded13", w13), ("padded2", w2)] if inter != c.inter else []
+    return [*padded, ("w13'", w13), ("w2'", w2), *_drop("padded13", "padded2", "w13_weight", "w2_weight")]
+
+
+def _plain_in_place(c: ExpertsCase) -> list[Step]:
+    """oracle/unquantized.py (0.32.0): the TRT-LLM layout is written back expert by expert; CUTLASS as before."""
+    if c.kernel == TRTLLM:
+        (_, n, k), _ = c.rows
+        return [("shuffled", n * k * c.d), ("shuffled", 0)]
+    return _plain(c)
 
 
 def _untouched(c: ExpertsCase) -> list[Step]:
@@ -77,9 +112,11 @@ def _fp8(c: ExpertsCase) -> list[Step]:
     """oracle/fp8.py:424: kernels for Hopper and later take the weights as they are; Marlin (Ampere) repacks them."""
     s = c.scheme
     assert s is not None
-    if 100 <= c.sm < 110:  # flashinfer_utils.py prepare_fp8_moe_layer_for_fi: shuffled copies
+    if c.kernel == TRTLLM:  # flashinfer_utils.py prepare_fp8_moe_layer_for_fi: shuffled copies
         return _replace({f"{name}_weight": c.e * n * k for name, n, k in c.rows})
-    if c.sm >= 89:
+    if c.kernel == FI_CUTLASS and c.shards == 2:  # the same function: the halves of w13 are swapped
+        return _replace({"w13_weight": c.e * c.shards * c.inter * c.hidden})
+    if c.kernel != MARLIN:
         return []
     steps: list[Step] = [("workspace", 16 * c.sms)]
     for name, n, k in c.rows:
@@ -97,7 +134,7 @@ def _fp8_aligned(c: ExpertsCase) -> list[Step]:
     s = c.scheme
     assert s is not None
     inter = round_up(c.inter, 16 if c.shards == 2 else 128)
-    if c.sm < 90 or s.strategy not in ("", "tensor") or inter == c.inter or c.lora:
+    if c.kernel not in (TRTLLM, FI_CUTLASS) or s.strategy not in ("", "tensor") or inter == c.inter:
         return _fp8(c)
     return _replace({"w13_weight": c.e * c.shards * inter * c.hidden, "w2_weight": c.e * c.hidden * inter})
 
@@ -134,13 +171,13 @@ def _packed_marlin(c: ExpertsCase) -> list[Step]:
 def _nvfp4(c: ExpertsCase) -> list[Step]:
     """oracle/nvfp4.py:292: swizzled scales on Blackwell, Marlin before it."""
     steps: list[Step] = []
-    if c.sm >= 100:  # flashinfer_fp4_moe.py prepare_nvfp4_moe_layer_for_fi_or_cutlass
+    if c.kernel != MARLIN:  # flashinfer_fp4_moe.py prepare_nvfp4_moe_layer_for_fi_or_cutlass
         (_, n, k), (_, n2, k2) = c.rows
         w13, w2 = c.e * n * k // 2, c.e * n2 * k2 // 2
         s13, s2 = c.e * round_up(n, 128) * round_up(k // 16, 4), c.e * round_up(n2, 128) * round_up(k2 // 16, 4)
         steps += [("w13r", w13), ("s13r", c.e * n * (k // 16)), ("s13p", s13), ("s13", s13), ("s13p", 0)]
         steps += [("s2p", s2), ("s2", s2), ("s2p", 0)]
-        if c.sm < 110 and c.sm >= 100:  # TRT-LLM kernels: w2 is shuffled too
+        if c.kernel == TRTLLM:  # w2 is shuffled too
             steps += [("w13'", w13), ("w2'", w2), *_drop("w13r", "w2_weight")]
         return [*steps, *_drop("w13_weight", "s13r", "w13_scale", "w2_scale")]
     steps += [("workspace", 16 * c.sms)]
@@ -171,9 +208,9 @@ def _mxfp4_padded(c: ExpertsCase) -> list[Step]:
 
 
 def _mxfp4_on(c: ExpertsCase, tile: tuple[int, int], *, doubled: bool) -> list[Step]:
-    if 90 <= c.sm < 100 and c.backend in ("auto", "triton"):
+    if c.kernel == TRITON:
         return _mxfp4_triton(c, tile, doubled)
-    if 100 <= c.sm < 120:
+    if c.kernel in (MXFP4_TRTLLM, MXFP4_TRTLLM_8):
         return _mxfp4_trtllm(c)
     return _mxfp4_marlin(c)
 
@@ -181,7 +218,7 @@ def _mxfp4_on(c: ExpertsCase, tile: tuple[int, int], *, doubled: bool) -> list[S
 def _mxfp4_early(c: ExpertsCase) -> list[Step]:
     """The wheel has Triton's kernels since 0.12.0 (vllm/third_party); before, Hopper takes Marlin too. The container
     image had them: gpt-oss-120b printed 64.38 GiB there and 65.97 GiB from the wheel (0.11)."""
-    return _mxfp4_trtllm(c) if 100 <= c.sm < 120 else _mxfp4_marlin(c)
+    return _mxfp4_trtllm(c) if c.kernel in (MXFP4_TRTLLM, MXFP4_TRTLLM_8) else _mxfp4_marlin(c)
 
 
 def _mxfp4_marlin(c: ExpertsCase) -> list[Step]:
@@ -273,7 +310,9 @@ def _pack_nibbles(name: str, v: int) -> list[Step]:
 
 
 REPACK_EXPERTS: dict[tuple[str, str], Dated[Callable[[ExpertsCase], list[Step]] | None]] = {
-    ("", ""): changes(_untouched, ("0.20.0", _plain)),
+    ("", ""): changes(
+        _untouched, ("0.20.0", _plain), ("0.24.0", _plain_aligned), ("0.31.0", _plain_in_place)
+    ),
     ("awq", "moe_wna16"): changes(_untouched),
     ("gptq", "moe_wna16"): changes(_untouched),
     ("awq", ""): changes(_packed_marlin),

@@ -35,6 +35,11 @@ HABITS: tuple[Habit, ...] = (
     # compressed_tensors_moe.py:36 (0.32.0) ckpt_gate_proj_name: targets are asked for w1, w2 and w3 where those are the
     # checkpoint's names; before, for gate_proj, up_proj and down_proj in every case
     Habit("experts by the checkpoint's names", since="0.32.0"),
+    # deepseek_v2.py DeepseekV2MLP and others, disable_tp=is_sequence_parallel: with experts over tensor and data
+    # parallel ranks each rank has its own tokens. In 0.19.0 already, the oldest that was read.
+    Habit("shared experts whole in sequence parallelism"),
+    # qwen2_moe.py Qwen2MoeMLP, which Qwen3-Next and Qwen3.5 use
+    Habit("Qwen's shared experts whole in sequence parallelism", since="0.20.0"),
     # short_conv.py (0.27.0) takes a quantisation config
     Habit("short convolutions quantised", since="0.27.0"),
     # roberta.py (0.25.0): positions and token types are split as vocabularies

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Layer, Linear, Module, Param, Part
+from oomph.ir.model import Attention, Layer, Linear, Module, Param, Part, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of
 from oomph.sources.arch.mla import score_correction
 from oomph.sources.arch.rope import rope_of
@@ -77,4 +77,12 @@ def _moe(s: Site, t: Config) -> list[Module]:
     if shared:
         width = t.integer("moe_shared_expert_intermediate_size", default=inter) * shared
         modules += s.gated_mlp(hidden, width, at="mlp.shared_experts", role="shared_experts")
-    return [*modules, s.experts(count, hidden, inter, t.integer("num_experts_per_tok"))]
+    groups = t.integer("n_group", default=0, low=0)
+    # bailing_moe.py:245 (0.32.0): grouped only where the config names both numbers
+    routing = Routing(
+        "sigmoid" if t.text("score_function") == "sigmoid" else "softmax",
+        t.flag("norm_topk_prob", default=True),
+        groups if t.has("topk_group") else 0,
+        biased=t.flag("moe_router_enable_expert_bias"),
+    )
+    return [*modules, s.experts(count, hidden, inter, t.integer("num_experts_per_tok"), routing=routing)]

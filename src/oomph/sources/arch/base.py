@@ -24,6 +24,7 @@ from oomph.ir.model import (
     Param,
     Part,
     Role,
+    Routing,
     Scheme,
     Shard,
     Tower,
@@ -49,6 +50,11 @@ class Skeleton(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
+SOFTMAX = Routing()
+# Linear.whole_by: deepseek_v2.py DeepseekV2MLP, nemotron_h.py, llama4.py (disable_tp=is_sequence_parallel)
+SHARED_WHOLE = "shared experts whole in sequence parallelism"
+
+
 class Builder:
     def __init__(
         self,
@@ -68,6 +74,7 @@ class Builder:
         # where there are none (the catalogue keeps it in place of them).
         self.told = {} if told is None else told
         self.scale_dtype = ""  # dtype of FP8 block scales in this family's checkpoints; "" = F32
+        self.shared_whole_by = ""  # Linear.whole_by of this family's shared experts
         self._blocks: dict[Block, Block] = {}
 
     @property
@@ -180,7 +187,19 @@ class Site:
         made = tuple(p if isinstance(p, Part) else Part(*p) for p in parts)
         names = [f"{self.prefix}.{p.name}".lstrip(".") for p in made]
         scheme = self.b.scheme(names, encoder=role == "multimodal") if quantised else None
-        return Linear(name, made, in_features, shard, role, self.b.dtype, bias, scheme, quantisable=quantised)
+        whole = self.b.shared_whole_by if role == "shared_experts" and shard != "replicated" else ""
+        return Linear(
+            name,
+            made,
+            in_features,
+            shard,
+            role,
+            self.b.dtype,
+            bias,
+            scheme,
+            quantisable=quantised,
+            whole_by=whole,
+        )
 
     def column(
         self, name: str, out: int, in_features: int, role: Role, *, bias: bool = False, quantised: bool = True
@@ -263,6 +282,8 @@ class Site:
         bias: bool = False,
         layout: Literal["each", "stacked"] = "each",
         projections: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj"),
+        activation: str = "silu",
+        routing: Routing = SOFTMAX,
     ) -> Experts:
         if layout == "each" and not gated and len(projections) == 3:
             projections = projections[1:]
@@ -283,7 +304,15 @@ class Site:
             self.b.scheme(names, "experts"),
             layout,
             projections,
+            activation=activation,
+            routing=routing,
         )
+
+
+def sigmoid_routing(text: Config, *, renormalised: bool | None = None) -> Routing:
+    """Sigmoid scores, a correction per expert, the best groups first: DeepSeek-V3's way, which many have taken over."""
+    whole = text.flag("norm_topk_prob", default=True) if renormalised is None else renormalised
+    return Routing("sigmoid", whole, text.integer("n_group", default=1, low=0), biased=True)
 
 
 def _expert_names(b: Builder, at: str, projections: tuple[str, ...]) -> list[str]:

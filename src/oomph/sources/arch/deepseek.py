@@ -6,7 +6,7 @@ vLLM: models/deepseek_v2.py, deepseek_mtp.py.
 from __future__ import annotations
 
 from oomph.ir.model import Attention, Layer, Modality, Module, Tower
-from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of
+from oomph.sources.arch.base import SHARED_WHOLE, Builder, Site, Skeleton, heads_of
 from oomph.sources.arch.mla import indexer_modules, indexer_of, mla_mixer, mla_modules, nextn_modules, routed_mlp
 from oomph.sources.arch.rope import rope_of
 from oomph.sources.config import Config
@@ -103,4 +103,5 @@ def _mlp(s: Site, t: Config, index: int) -> list[Module]:
     if not sparse:
         return s.gated_mlp(t.integer("hidden_size"), t.integer("intermediate_size"))
     lite = s.b.architecture == "Glm4MoeLiteForCausalLM"  # glm4_moe_lite.py: as GLM-4.5, a float32 router
+    s.b.shared_whole_by = SHARED_WHOLE
     return routed_mlp(s, t, correction=t.text("topk_method") == "noaux_tc", gate_dtype="F32" if lite else "")

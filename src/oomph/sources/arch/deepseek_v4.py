@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Experts, Indexer, Layer, Linear, Module, Param, Part, Rope, Scheme, Vocab
-from oomph.sources.arch.base import Builder, Site, Skeleton
+from oomph.ir.model import Attention, Experts, Indexer, Layer, Linear, Module, Param, Part, Rope, Routing, Scheme, Vocab
+from oomph.sources.arch.base import SHARED_WHOLE, Builder, Site, Skeleton
 from oomph.sources.arch.mla import score_correction
 from oomph.sources.arch.rope import rope_of
 from oomph.sources.config import Config
@@ -189,6 +189,7 @@ def _mlp(net: _Net, s: Site, index: int, draft: bool) -> list[Module]:
         modules.append(Param(f"{at}.gate.tid2eid", table, "I32", "router", created_dtype="I32"))
     else:
         modules.append(score_correction(f"{at}.gate.bias", count))
+    s.b.shared_whole_by = SHARED_WHOLE
     shared = t.integer("n_shared_experts", default=0, low=0)
     if shared:
         # compressed-tensors targets name vLLM's own modules here
@@ -196,7 +197,15 @@ def _mlp(net: _Net, s: Site, index: int, draft: bool) -> list[Module]:
         names = ("gate_proj", "up_proj", "down_proj") if named else ("w1", "w3", "w2")
         mlp = s.gated_mlp(hidden, inter * shared, at=f"{at}.shared_experts", role="shared_experts", names=names)
         modules += [replace(m, whole_blocks=_WHOLE_BLOCKS) if isinstance(m, Linear) else m for m in mlp]
-    experts = s.experts(count, hidden, inter, top_k, at=f"{at}.experts", projections=("w1", "w3", "w2"))
+    experts = s.experts(
+        count,
+        hidden,
+        inter,
+        top_k,
+        at=f"{at}.experts",
+        projections=("w1", "w3", "w2"),
+        routing=Routing("sqrtsoftplus", biased=True),
+    )
     return [*modules, _experts_as_stored(net, experts, s)]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Layer, Modality, Module, Param, Part, Rope, Tower, Vocab
+from oomph.ir.model import Attention, Layer, Modality, Module, Param, Part, Rope, Routing, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.gemma import layer_types, normalizer
 from oomph.sources.arch.gemma4_towers import audio_tower, projector, unified_embedders, vision_tower
@@ -138,7 +138,15 @@ def _layer(b: Builder, prefix: str, index: int, kind: str, mixer: Attention, cou
 def _moe(s: Site, hidden: int, t: Config) -> list[Module]:
     count, dtype = t.integer("num_experts"), s.b.dtype
     inter = t.integer("moe_intermediate_size", "expert_intermediate_size")
-    experts = s.experts(count, hidden, inter, t.integer("top_k_experts", default=1), at="experts")
+    experts = s.experts(
+        count,
+        hidden,
+        inter,
+        t.integer("top_k_experts", default=1),
+        at="experts",
+        activation="gelu_tanh",
+        routing=Routing(custom="gemma4"),
+    )
     if experts.scheme is None:  # unquantised checkpoints have all experts in one tensor
         experts = replace(experts, layout="stacked")
     return [

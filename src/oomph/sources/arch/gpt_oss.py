@@ -40,7 +40,7 @@ def build(b: Builder) -> Skeleton:
             s.qkv(hidden, heads, kv, head_dim, bias=True),
             s.row("self_attn.o_proj", hidden, heads * head_dim, "attention", bias=True),
             s.replicated("mlp.router", experts, hidden, "router", bias=True, quantised=False),
-            s.experts(experts, hidden, inter, top_k, bias=True, layout="stacked"),
+            s.experts(experts, hidden, inter, top_k, bias=True, layout="stacked", activation="swigluoai"),
             s.norm("input_layernorm", hidden),
             s.norm("post_attention_layernorm", hidden),
         ]

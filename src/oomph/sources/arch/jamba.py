@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.model import Attention, Mixer, Module
+from oomph.ir.model import Attention, Mixer, Module, Routing
 from oomph.sources.arch.base import Builder, Skeleton, heads_of
 from oomph.sources.arch.mamba import Mamba1, mamba1_modules
 from oomph.units import cdiv
@@ -44,7 +44,7 @@ def build(b: Builder) -> Skeleton:
         if count > 1 and i % expert_every == expert_first:
             modules += [
                 s.replicated("feed_forward.router", count, hidden, "router", quantised=False),
-                s.experts(count, hidden, inter, top_k, at="feed_forward.experts"),
+                s.experts(count, hidden, inter, top_k, at="feed_forward.experts", routing=Routing(renormalised=False)),
             ]
         else:
             modules += s.gated_mlp(hidden, inter, at="feed_forward")

@@ -6,8 +6,10 @@ residual attention, a latent space for the routed experts and a vision tower.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Layer, Linear, Mixer, Modality, Module, Param, Part, State, Tower
+from oomph.ir.model import Attention, Layer, Linear, Mixer, Modality, Module, Param, Part, Routing, State, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.kimi import IMAGE_TOKENS
 from oomph.sources.arch.mla import mla_mixer, mla_modules
@@ -148,6 +150,7 @@ def _moe(s: Site, t: Config) -> list[Module]:
         Param(bias, (count,), "F32", "router", created_dtype="F32", only=_AS_K3),
         Param(bias, (count,), s.b.dtype, "router", stored=False, only="Kimi Linear of its own"),
     ]
+    s.b.shared_whole_by = _AS_K3  # KimiMLP, disable_tp=replicate
     shared = t.integer("num_shared_experts", default=0, low=0)
     if shared:
         modules += s.gated_mlp(hidden, inter * shared, at=f"{at}.shared_experts", role="shared_experts")
@@ -159,7 +162,24 @@ def _moe(s: Site, t: Config) -> list[Module]:
         if t.flag("latent_moe_use_norm"):
             modules.append(s.norm(f"{at}.routed_expert_norm", latent))
     top_k = t.integer("num_experts_per_token", "num_experts_per_tok")
-    experts = s.experts(count, latent or hidden, inter, top_k, at=f"{at}.experts", projections=("w1", "w3", "w2"))
+    experts = s.experts(
+        count,
+        latent or hidden,
+        inter,
+        top_k,
+        at=f"{at}.experts",
+        projections=("w1", "w3", "w2"),
+        activation=t.text("hidden_act", default="silu"),
+        routing=Routing(
+            "sigmoid" if t.text("moe_router_activation_func", default="sigmoid") == "sigmoid" else "softmax",
+            t.flag("moe_renormalize", default=True),
+            t.integer("num_expert_group", default=1, low=0) if t.flag("use_grouped_topk", default=True) else 0,
+            biased=True,
+        ),
+    )
+    # models/kimi_k3/nvidia/model.py:596 (0.32.0)
+    least = t.integer("min_moe_intermediate_per_partition", default=256, low=0)
+    experts = replace(experts, least_share=(_AS_K3, least))
     return [*modules, experts]
 
 

@@ -6,7 +6,7 @@ vLLM: models/laguna.py.
 from __future__ import annotations
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Module, Param, Role
+from oomph.ir.model import Attention, Module, Param, Role, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.decoder import Style, decoder_root, layer_kinds
 from oomph.sources.config import Config
@@ -120,5 +120,11 @@ def _experts(s: Site) -> list[Module]:
         s.replicated("mlp.gate", count, hidden, "router", quantised=False),
         *(_mlp(s, "mlp.shared_expert", shared, shared=True) if shared else []),
         Param("mlp.experts.e_score_correction_bias", (count,), "F32", "router", created_dtype="F32"),
-        s.experts(count, hidden, t.integer("moe_intermediate_size"), t.integer("num_experts_per_tok")),
+        s.experts(
+            count,
+            hidden,
+            t.integer("moe_intermediate_size"),
+            t.integer("num_experts_per_tok"),
+            routing=Routing("sigmoid", biased=True),
+        ),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Linear, Mixer, Module, Param, Part, State
+from oomph.ir.model import Attention, Linear, Mixer, Module, Param, Part, Routing, State
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of
 from oomph.sources.arch.mla import score_correction
 from oomph.sources.arch.rope import rope_of
@@ -87,7 +87,11 @@ def _mlp(s: Site, t: Config, index: int) -> list[Module]:
     if t.flag("use_expert_bias", default=True):
         modules.append(score_correction(f"{at}.expert_bias", count))
     inter, top_k = t.integer("moe_intermediate_size"), t.integer("num_experts_per_tok")
-    return [*modules, s.experts(count, hidden, inter, top_k, at=f"{at}.experts", projections=names)]
+    # lfm2_moe.py:141 (0.32.0): one group
+    routing = Routing(
+        "sigmoid", t.flag("norm_topk_prob", default=True), 1, biased=t.flag("use_expert_bias", default=True)
+    )
+    return [*modules, s.experts(count, hidden, inter, top_k, at=f"{at}.experts", projections=names, routing=routing)]
 
 
 def _inner(t: Config) -> int:

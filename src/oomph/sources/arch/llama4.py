@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Literal
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Layer, Modality, Module, Param, Tower
-from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
+from oomph.ir.model import Attention, Layer, Modality, Module, Param, Routing, Tower
+from oomph.sources.arch.base import SHARED_WHOLE, Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import Style, decoder_root
 from oomph.sources.arch.siglip import layer_norm
 from oomph.sources.config import Config
@@ -106,11 +106,20 @@ def _feed_forward(s: Site, index: int) -> list[Module]:
     if not step or (index + 1) % step:
         return s.gated_mlp(hidden, t.integer("intermediate_size_mlp"), at="feed_forward")
     experts, top_k = t.integer("num_local_experts"), t.integer("num_experts_per_tok")
+    s.b.shared_whole_by = SHARED_WHOLE
     layout: Literal["each", "stacked"] = "stacked" if s.b.quant is None else "each"
     return [
         s.replicated("feed_forward.router", experts, hidden, "router", quantised=False),
         *s.gated_mlp(hidden, inner, at="feed_forward.shared_expert", role="shared_experts"),
-        s.experts(experts, hidden, inner, top_k, at="feed_forward.experts", layout=layout),
+        s.experts(
+            experts,
+            hidden,
+            inner,
+            top_k,
+            at="feed_forward.experts",
+            layout=layout,
+            routing=Routing("sigmoid", custom="llama4"),
+        ),
     ]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from oomph.errors import ConfigError
 from oomph.ir.model import Attention, Layer, Module, Param
-from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
+from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of, sigmoid_routing
 from oomph.sources.arch.decoder import (
     Style,
     attention_modules,
@@ -119,5 +119,11 @@ def _v2_experts(s: Site) -> list[Module]:
     return [
         Param("mlp.gate.weight", (count, hidden), s.b.dtype, "router", created_dtype=dtype),
         Param("mlp.gate.e_score_correction_bias", (count,), "F32", "router", created_dtype=dtype),
-        s.experts(count, hidden, t.integer("moe_intermediate_size"), t.integer("num_experts_per_tok")),
+        s.experts(
+            count,
+            hidden,
+            t.integer("moe_intermediate_size"),
+            t.integer("num_experts_per_tok"),
+            routing=sigmoid_routing(t),
+        ),
     ]

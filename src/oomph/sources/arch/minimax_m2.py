@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Module, Param
+from oomph.ir.model import Attention, Module, Param, Routing
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.mla import score_correction
 
@@ -34,7 +34,15 @@ def build(b: Builder) -> Skeleton:
         if t.flag("use_routing_bias", default=True):
             modules.append(score_correction("block_sparse_moe.e_score_correction_bias", count))
         modules += [
-            s.experts(count, hidden, inter, top_k, at="block_sparse_moe.experts", projections=("w1", "w3", "w2")),
+            s.experts(
+                count,
+                hidden,
+                inter,
+                top_k,
+                at="block_sparse_moe.experts",
+                projections=("w1", "w3", "w2"),
+                routing=Routing("sigmoid", biased=True),
+            ),
             replace(gate, created_dtype="F32"),
             s.norm("input_layernorm", hidden),
             s.norm("post_attention_layernorm", hidden),

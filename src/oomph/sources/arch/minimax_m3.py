@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Indexer, Layer, Linear, Modality, Module, Param, Tower
+from oomph.ir.model import Attention, Indexer, Layer, Linear, Modality, Module, Param, Routing, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of
 from oomph.sources.arch.mla import score_correction
 from oomph.sources.arch.rope import rope_of
@@ -120,7 +120,16 @@ def _moe(s: Site, t: Config) -> list[Module]:
         modules += s.gated_mlp(hidden, shared, at=f"{at}.shared_experts", role="shared_experts")
     inter = t.integer("moe_intermediate_size", "intermediate_size")
     top_k = t.integer("num_experts_per_tok")
-    experts = s.experts(count, hidden, inter, top_k, at=f"{at}.experts", projections=("w1", "w3", "w2"))
+    experts = s.experts(
+        count,
+        hidden,
+        inter,
+        top_k,
+        at=f"{at}.experts",
+        projections=("w1", "w3", "w2"),
+        activation="swigluoai_uninterleave",
+        routing=Routing("sigmoid", biased=True),
+    )
     return [*modules, experts]
 
 

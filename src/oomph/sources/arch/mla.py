@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Indexer, Linear, Module, Param, Part, Rope, Vocab
+from oomph.ir.model import Attention, Indexer, Linear, Module, Param, Part, Rope, Routing, Vocab
 from oomph.sources.arch.base import Site, rope_of
 from oomph.sources.config import Config
 
@@ -122,7 +122,13 @@ def routed_mlp(s: Site, t: Config, *, at: str = "mlp", correction: bool = True, 
     if shared:
         modules += s.gated_mlp(hidden, inter * shared, at=f"{at}.shared_experts", role="shared_experts")
     top_k = t.integer("num_experts_per_tok", "num_experts_per_token")
-    return [*modules, s.experts(count, hidden, inter, top_k, at=f"{at}.experts")]
+    routing = Routing(
+        "sigmoid" if t.text("scoring_func", default="sigmoid" if correction else "softmax") == "sigmoid" else "softmax",
+        t.flag("norm_topk_prob", default=correction),
+        t.integer("n_group", default=1, low=0),
+        biased=correction,
+    )
+    return [*modules, s.experts(count, hidden, inter, top_k, at=f"{at}.experts", routing=routing)]
 
 
 def score_correction(name: str, count: int) -> Param:

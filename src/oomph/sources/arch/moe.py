@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from oomph.ir.model import Linear, Module
+from oomph.ir.model import Linear, Module, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.decoder import ALL_STAGES, Mlp, Style, decoder, dense_mlp, fill
 from oomph.sources.arch.llama import QWEN2
@@ -49,12 +49,14 @@ def mixtral_mlp(b: Builder, style: Style) -> Mlp:
     t = b.text
     hidden, inter = t.integer("hidden_size"), t.integer("intermediate_size")
     count, top_k = t.integer("num_local_experts"), t.integer("num_experts_per_tok")
+    # phimoe.py:274 (0.32.0) has a routing function of its own
+    routing = Routing(custom="phimoe") if b.architecture == "PhiMoEForCausalLM" else Routing()
 
     def mlp(s: Site, index: int) -> list[Module]:
         at = "block_sparse_moe"
         return [
             s.replicated(f"{at}.gate", count, hidden, "router", quantised=False),
-            s.experts(count, hidden, inter, top_k, at=f"{at}.experts", projections=("w1", "w3", "w2")),
+            s.experts(count, hidden, inter, top_k, at=f"{at}.experts", projections=("w1", "w3", "w2"), routing=routing),
         ]
 
     return mlp
@@ -77,15 +79,20 @@ def qwen_moe_mlp(b: Builder, style: Style, layout: Literal["each", "stacked"] = 
         return (
             dense(s, index)
             if dense is not None and not sparse(index)
-            else qwen_moe_block(s, layout, quantised_router=quantised)
+            else qwen_moe_block(s, layout, quantised_router=quantised, renormalised=False)
         )
 
     return mlp
 
 
 def qwen_moe_block(
-    s: Site, layout: Literal["each", "stacked"] = "each", *, quantised_router: bool = True
+    s: Site,
+    layout: Literal["each", "stacked"] = "each",
+    *,
+    quantised_router: bool = True,
+    renormalised: bool = True,
 ) -> list[Module]:
+    """`renormalised`: what the config class says where the config does not."""
     t = s.b.text
     hidden, count = t.integer("hidden_size"), t.integer("num_experts")
     shared = t.integer("shared_expert_intermediate_size", default=0, low=0)
@@ -98,4 +105,6 @@ def qwen_moe_block(
         modules.append(s.replicated("mlp.shared_expert_gate", 1, hidden, "shared_experts", quantised=False))
         modules += s.gated_mlp(hidden, shared, at="mlp.shared_expert", role="shared_experts")
     inter, top_k = t.integer("moe_intermediate_size"), t.integer("num_experts_per_tok")
-    return [*modules, s.experts(count, hidden, inter, top_k, layout=layout)]
+    # qwen3_moe.py:203, qwen2_moe.py:170, qwen3_next.py:223 (0.32.0): softmax scores
+    routing = Routing(renormalised=t.flag("norm_topk_prob", default=renormalised))
+    return [*modules, s.experts(count, hidden, inter, top_k, layout=layout, routing=routing)]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from oomph.errors import ConfigError
 from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Mixer, Module, Param, Part, Role, Vocab
-from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of
+from oomph.sources.arch.base import SHARED_WHOLE, Builder, Site, Skeleton, heads_of, sigmoid_routing
 from oomph.sources.arch.mamba import Mamba2, mamba2_modules, state_dtype
 from oomph.sources.arch.mla import score_correction
 from oomph.sources.config import Config
@@ -122,6 +122,7 @@ def _moe(s: Site, t: Config) -> list[Module]:
         Linear(name, (float32,), hidden, "replicated", "router", s.b.dtype, created_dtype="F32"),
         score_correction("mixer.gate.e_score_correction_bias", count),
     ]
+    s.b.shared_whole_by = SHARED_WHOLE
     shared = t.integer("n_shared_experts", default=0, low=0)
     if shared:
         width = t.integer("moe_shared_expert_intermediate_size") * shared
@@ -132,7 +133,17 @@ def _moe(s: Site, t: Config) -> list[Module]:
             s.replicated("mixer.fc2_latent_proj", hidden, latent, "experts", bias=bias),
         ]
     inter, top_k = t.integer("moe_intermediate_size"), t.integer("num_experts_per_tok")
-    return [*modules, s.experts(count, latent or hidden, inter, top_k, at="mixer.experts", gated=False)]
+    experts = s.experts(
+        count,
+        latent or hidden,
+        inter,
+        top_k,
+        at="mixer.experts",
+        gated=False,
+        activation=t.text("mlp_hidden_act", default="relu2"),
+        routing=sigmoid_routing(t),
+    )
+    return [*modules, experts]
 
 
 def _drafts(b: Builder) -> tuple[tuple[Layer, ...], Block]:

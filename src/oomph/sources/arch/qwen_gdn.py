@@ -186,6 +186,7 @@ def _mlp(net: _Net, s: Site, index: int) -> list[Module]:
         step = t.integer("decoder_sparse_step", default=1)
         sparse = sparse and index not in t.integers("mlp_only_layers") and (index + 1) % step == 0
     if sparse:
+        s.b.shared_whole_by = "Qwen's shared experts whole in sequence parallelism"
         return qwen_moe_block(s, net.layout, quantised_router=False)
     return s.gated_mlp(net.hidden, t.integer("intermediate_size"))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Linear, Module, Param, Part
+from oomph.ir.model import Linear, Module, Param, Part, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.decoder import (
     ALL_STAGES,
@@ -97,7 +97,8 @@ def _olmoe(b: Builder, style: Style) -> Mlp:
     hidden, inner, count = t.integer("hidden_size"), t.integer("intermediate_size"), t.integer("num_experts")
 
     def mlp(s: Site, index: int) -> list[Module]:
-        experts = s.experts(count, hidden, inner, t.integer("num_experts_per_tok"))
+        routing = Routing(renormalised=False)  # olmoe.py:95 (0.32.0)
+        experts = s.experts(count, hidden, inner, t.integer("num_experts_per_tok"), routing=routing)
         if b.architecture == "FlexOlmoForCausalLM":  # flex_olmo.py:74 (0.21.0): experts without a quantisation config
             experts = replace(experts, only="FlexOlmoForCausalLM by transformers")
         return [s.replicated("mlp.gate", count, hidden, "router", quantised=False), experts]
@@ -122,7 +123,7 @@ def _ernie(b: Builder, style: Style) -> Mlp:
             Linear("mlp.gate", (Part("mlp.gate", count),), hidden, "replicated", "router", "F32", created_dtype="F32"),
             Param("mlp.moe_statics.e_score_correction_bias", (1, count), "F32", "router", created_dtype="F32"),
             *(s.gated_mlp(hidden, inner * shared, at="mlp.shared_experts", role="shared_experts") if shared else []),
-            s.experts(count, hidden, inner, t.integer("moe_k", default=6)),
+            s.experts(count, hidden, inner, t.integer("moe_k", default=6), routing=Routing(biased=True)),
         ]
 
     return mlp

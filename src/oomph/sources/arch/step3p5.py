@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Layer, Module, Param, Rope
+from oomph.ir.model import Attention, Layer, Module, Param, Rope, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.rope import rope_of
 from oomph.sources.config import Config
@@ -86,6 +86,13 @@ def _layer(b: Builder, t: Config, index: int, kind: str, sparse: bool) -> Layer:
     return b.layer(index, s.prefix, [attention], modules)
 
 
+def _routing(t: Config) -> Routing:
+    """step3p5.py:366 (0.32.0)."""
+    scoring = t.text("moe_router_activation", default="sigmoid")
+    whole = t.flag("norm_expert_weight", default=True)
+    return Routing("softmax" if scoring == "softmax" else "sigmoid", whole, biased=t.flag("use_moe_router_bias"))
+
+
 def _experts(s: Site, t: Config) -> list[Module]:
     hidden, count, inner = t.integer("hidden_size"), t.integer("moe_num_experts"), t.integer("moe_intermediate_size")
     top_k = t.integer("moe_top_k")
@@ -95,5 +102,5 @@ def _experts(s: Site, t: Config) -> list[Module]:
         replace(gate, created_dtype="F32"),
         Param("moe.router_bias", (count,), s.b.dtype, "router", created_dtype="F32"),
         *s.gated_mlp(hidden, shared, at="share_expert", role="shared_experts"),
-        s.experts(count, hidden, inner, top_k, at="moe", layout="stacked"),
+        s.experts(count, hidden, inner, top_k, at="moe", layout="stacked", routing=_routing(t)),
     ]

@@ -1,0 +1,281 @@
+"""Which kernel vLLM runs a layer's routed experts with: a row per kernel and release, in the order in which it asks.
+
+The names are vLLM's own (model_executor/layers/fused_moe/oracle/*.py). A row says what the kernel takes; the first row
+of a family that takes the layer is the kernel. What a kernel does to the weights follows from its name: PADDING here,
+facts/vllm/repack_moe.py, facts/vllm/create_experts.py.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.facts.changes import Facts, Span, rows, since
+
+Capabilities = tuple[tuple[int, int], ...]  # compute capabilities, from and to (exclusive)
+HOPPER: Capabilities = ((90, 91),)
+BLACKWELL: Capabilities = ((100, 110),)  # the data-centre cards: is_device_capability_family(100)
+FLASHINFER: Capabilities = ((90, 91), (100, 110), (120, 130))
+
+# experts/*.py _supports_activation and _supports_routing_method
+SILU = frozenset({"silu"})
+SILU_RELU2 = frozenset({"silu", "relu2"})
+ROUTED_BEFORE = frozenset({"deepseek_v3", "llama4", "renormalize_naive"})
+ROUTED = ROUTED_BEFORE | {"sigmoid_renorm", "sigmoid"}
+ROUTED_ALL = ROUTED | {"minimax2"}
+
+
+class Query(Struct, frozen=True):
+    """What vLLM looks at when it chooses: one layer's experts in one deployment."""
+
+    family: str  # plain, fp8_block, fp8_channel, fp8_static, fp8_tensor, nvfp4, nvfp4_a16, mxfp4, mxfp4_v4, mxfp8
+    sm: int
+    activation: str = "silu"
+    gated: bool = True
+    routing: str = "renormalize_naive"
+    count: int = 8
+    lora: bool = False
+    eplb: bool = False
+    dp: int = 1
+    expert_parallel: bool = False  # over more than one rank
+    all2all: bool = False  # a backend that is not the default one and has kernels of its own
+    sequence_parallel: bool = False
+    cutlass: bool = True  # vLLM's own CUTLASS kernels are allowed: compressed-tensors
+    backend: str = "auto"  # --moe-backend
+    excluded: frozenset[str] = frozenset()  # kernels that an environment variable switches off
+
+
+class Kernel(Span, frozen=True):
+    family: str
+    name: str
+    sm: Capabilities = ((0, 1000),)
+    activations: frozenset[str] | None = None  # None: all
+    routings: frozenset[str] | None = None
+    gated_only: bool = False
+    eplb: bool = True
+    lora: bool = False
+    dp: bool = True  # takes layers of data-parallel engines
+    cutlass_only: bool = False
+    most_experts: int = 1 << 30
+
+    def takes(self, q: Query) -> bool:
+        return (
+            any(low <= q.sm < high for low, high in self.sm)
+            and (self.activations is None or q.activation in self.activations)
+            and (self.routings is None or q.routing in self.routings)
+            and (q.gated or not self.gated_only)
+            and (self.eplb or not q.eplb)
+            and (self.lora or not q.lora)
+            and (self.dp or q.dp == 1)
+            and (q.cutlass or not self.cutlass_only)
+            and q.count <= self.most_experts
+        )
+
+
+TRTLLM, FI_CUTLASS, TRITON, MARLIN = "FLASHINFER_TRTLLM", "FLASHINFER_CUTLASS", "TRITON", "MARLIN"
+DEEPGEMM, VLLM_CUTLASS, CUTEDSL = "DEEPGEMM", "VLLM_CUTLASS", "FLASHINFER_CUTEDSL"
+MXFP4_TRTLLM, MXFP4_TRTLLM_8 = "FLASHINFER_TRTLLM_MXFP4_BF16", "FLASHINFER_TRTLLM_MXFP4_MXFP8"
+MXFP4_CUTLASS, MXFP4_DEEPGEMM, HUMMING = "FLASHINFER_CUTLASS_MXFP4_BF16", "DEEPGEMM_MXFP4", "HUMMING"
+GELUS, OAI_APART = frozenset({"gelu", "gelu_tanh"}), frozenset({"swigluoai_uninterleave"})
+FI_BEFORE, FI_GELU = frozenset({"silu", "relu2", "swigluoai"}), frozenset({"silu", "relu2", "swigluoai", "gelu_tanh"})
+FI_ALL = FI_GELU | OAI_APART
+TURING, FP8_CARDS = ((75, 1000),), ((89, 1000),)
+
+KERNELS: tuple[Kernel, ...] = (
+    # oracle/unquantized.py, trtllm_bf16_moe.py, flashinfer_cutlass_moe.py, triton_moe.py. Before 0.20 there was no
+    # choice: fused_moe.py runs Triton's kernel.
+    Kernel(
+        "plain", TRTLLM, BLACKWELL, SILU, ROUTED_BEFORE, gated_only=True, eplb=False, since="0.20.0", until="0.23.0"
+    ),
+    Kernel("plain", TRTLLM, BLACKWELL, SILU, ROUTED, gated_only=True, eplb=False, since="0.23.0", until="0.24.0"),
+    Kernel("plain", TRTLLM, BLACKWELL, SILU_RELU2, ROUTED, eplb=False, since="0.24.0", until="0.28.0"),
+    Kernel(
+        "plain", TRTLLM, BLACKWELL, SILU_RELU2, ROUTED, eplb=False, most_experts=2048, since="0.28.0", until="0.32.0"
+    ),
+    Kernel("plain", TRTLLM, BLACKWELL, SILU_RELU2, ROUTED_ALL, eplb=False, most_experts=2048, since="0.32.0"),
+    Kernel("plain", FI_CUTLASS, FLASHINFER, FI_BEFORE, since="0.20.0", until="0.24.0"),
+    Kernel("plain", FI_CUTLASS, FLASHINFER, FI_GELU, since="0.24.0", until="0.28.0"),
+    Kernel("plain", FI_CUTLASS, FLASHINFER, FI_ALL, since="0.28.0"),
+    Kernel("plain", TRITON, lora=True),
+    # oracle/fp8.py, trtllm_fp8_moe.py: with block scales a second class takes every routing
+    Kernel("fp8_block", TRTLLM, BLACKWELL, SILU_RELU2, eplb=False, since="0.17.0", until="0.25.0"),
+    Kernel("fp8_block", TRTLLM, BLACKWELL, SILU_RELU2 | {"swigluoai_uninterleave"}, eplb=False, since="0.25.0"),
+    Kernel("fp8_block", FI_CUTLASS, HOPPER, FI_BEFORE, since="0.17.0", until="0.24.0"),
+    Kernel("fp8_block", FI_CUTLASS, HOPPER, FI_GELU, since="0.24.0", until="0.28.0"),
+    Kernel("fp8_block", FI_CUTLASS, HOPPER, FI_ALL, since="0.28.0"),
+    Kernel("fp8_block", DEEPGEMM, (*HOPPER, *BLACKWELL), frozenset({"silu", "swiglustep"}), gated_only=True),
+    Kernel("fp8_block", TRITON, FP8_CARDS, lora=True),
+    Kernel("fp8_block", MARLIN, TURING, lora=True),
+    Kernel(
+        "fp8_static",
+        TRTLLM,
+        BLACKWELL,
+        SILU_RELU2,
+        frozenset({"deepseek_v3", "llama4"}),
+        eplb=False,
+        since="0.17.0",
+        until="0.20.0",
+    ),
+    Kernel("fp8_static", TRTLLM, BLACKWELL, SILU_RELU2, ROUTED_BEFORE, eplb=False, since="0.20.0", until="0.21.0"),
+    Kernel(
+        "fp8_static",
+        TRTLLM,
+        BLACKWELL,
+        SILU_RELU2,
+        ROUTED_ALL - {"sigmoid"},
+        eplb=False,
+        since="0.21.0",
+        until="0.23.0",
+    ),
+    Kernel("fp8_static", TRTLLM, BLACKWELL, SILU_RELU2, ROUTED_ALL, eplb=False, since="0.23.0"),
+    Kernel("fp8_static", FI_CUTLASS, FLASHINFER, FI_BEFORE, since="0.17.0", until="0.24.0"),
+    Kernel("fp8_static", FI_CUTLASS, FLASHINFER, FI_ALL, since="0.24.0"),
+    Kernel("fp8_static", VLLM_CUTLASS, ((90, 110),), gated_only=True, cutlass_only=True),
+    Kernel("fp8_static", TRITON, FP8_CARDS, lora=True),
+    Kernel("fp8_static", MARLIN, TURING, lora=True),
+    *(
+        row
+        for family in ("fp8_channel", "fp8_tensor")
+        for row in (
+            Kernel(family, VLLM_CUTLASS, ((90, 110),), gated_only=True, cutlass_only=True),
+            Kernel(family, TRITON, FP8_CARDS, lora=True),
+            Kernel(family, MARLIN, TURING, lora=True),
+        )
+    ),
+    # oracle/mxfp8.py, trtllm_fp8_moe.py, deep_gemm_moe.py
+    Kernel("mxfp8", TRTLLM, BLACKWELL, SILU_RELU2 | {"swigluoai_uninterleave"}, eplb=False),
+    Kernel("mxfp8", DEEPGEMM, BLACKWELL, frozenset({"silu", "swiglustep", "swigluoai_uninterleave"}), gated_only=True),
+    Kernel("mxfp8", MARLIN, TURING, lora=True),
+    # oracle/nvfp4.py, trtllm_nvfp4_moe.py (its modular class takes every routing), flashinfer_cutedsl_moe.py
+    Kernel("nvfp4", TRTLLM, BLACKWELL, SILU_RELU2, until="0.21.0"),
+    Kernel("nvfp4", TRTLLM, BLACKWELL, SILU_RELU2 | {"gelu"}, since="0.21.0", until="0.24.0"),
+    Kernel("nvfp4", TRTLLM, BLACKWELL, SILU_RELU2 | GELUS, since="0.24.0", until="0.25.0"),
+    Kernel("nvfp4", TRTLLM, BLACKWELL, SILU_RELU2 | GELUS | OAI_APART, since="0.25.0", until="0.27.0"),
+    Kernel("nvfp4", TRTLLM, BLACKWELL, SILU_RELU2 | GELUS | OAI_APART | {"situ"}, since="0.27.0"),
+    Kernel("nvfp4", CUTEDSL, BLACKWELL, SILU, gated_only=True, since="0.19.0", until="0.27.0"),
+    Kernel("nvfp4", CUTEDSL, BLACKWELL, SILU_RELU2, since="0.27.0", until="0.28.0"),
+    Kernel("nvfp4", CUTEDSL, BLACKWELL, SILU_RELU2 | OAI_APART | {"swigluoai"}, since="0.28.0", until="0.30.0"),
+    Kernel("nvfp4", CUTEDSL, BLACKWELL, SILU_RELU2 | OAI_APART | {"swigluoai", "situ"}, since="0.30.0"),
+    Kernel("nvfp4", FI_CUTLASS, ((100, 110), (120, 130)), FI_BEFORE, until="0.24.0"),
+    Kernel("nvfp4", FI_CUTLASS, ((100, 110), (120, 130)), FI_GELU, since="0.24.0", until="0.28.0"),
+    Kernel("nvfp4", FI_CUTLASS, ((100, 110), (120, 130)), FI_ALL, since="0.28.0"),
+    Kernel("nvfp4", VLLM_CUTLASS, ((100, 130),)),
+    Kernel("nvfp4", MARLIN, TURING, lora=True),
+    Kernel("nvfp4_a16", MARLIN, TURING, lora=True),
+    # oracle/mxfp4.py; the Triton kernels are in the wheel since 0.12.0 (vllm/third_party)
+    Kernel("mxfp4", MXFP4_TRTLLM, BLACKWELL, frozenset({"silu", "swigluoai"}), gated_only=True, until="0.27.0"),
+    Kernel("mxfp4", MXFP4_TRTLLM, BLACKWELL, frozenset({"silu", "swigluoai", "situ"}), gated_only=True, since="0.27.0"),
+    Kernel("mxfp4", TRITON, ((90, 110),), frozenset({"swigluoai"}), gated_only=True, since="0.12.0", until="0.30.0"),
+    Kernel("mxfp4", TRITON, ((90, 120),), frozenset({"swigluoai"}), gated_only=True, since="0.30.0"),
+    Kernel("mxfp4", MXFP4_CUTLASS, HOPPER, FI_ALL, since="0.19.0"),
+    Kernel("mxfp4", MARLIN, lora=True),
+    Kernel("mxfp4_v4", MXFP4_TRTLLM_8, BLACKWELL, frozenset({"silu", "swigluoai", "situ"}), gated_only=True),
+    Kernel("mxfp4_v4", MXFP4_DEEPGEMM, BLACKWELL, frozenset({"silu", "swiglustep", "situ"}), gated_only=True),
+    Kernel("mxfp4_v4", MARLIN, lora=True),
+)
+
+# --moe-backend: what a family makes of the flag's value (map_*_backend); a value without a row is refused
+BACKENDS: dict[str, dict[str, str]] = {
+    "plain": {"triton": TRITON, "flashinfer_trtllm": TRTLLM, "flashinfer_cutlass": FI_CUTLASS},
+    "fp8": {
+        "triton": TRITON,
+        "deep_gemm": DEEPGEMM,
+        "cutlass": VLLM_CUTLASS,
+        "flashinfer_trtllm": TRTLLM,
+        "flashinfer_cutlass": FI_CUTLASS,
+        "marlin": MARLIN,
+    },
+    "nvfp4": {
+        "cutlass": VLLM_CUTLASS,
+        "flashinfer_trtllm": TRTLLM,
+        "flashinfer_cutlass": FI_CUTLASS,
+        "flashinfer_cutedsl": CUTEDSL,
+        "marlin": MARLIN,
+    },
+    "mxfp4": {
+        "flashinfer_trtllm": MXFP4_TRTLLM,
+        "flashinfer_trtllm_afp8": MXFP4_TRTLLM_8,
+        "flashinfer_cutlass": MXFP4_CUTLASS,
+        "triton": TRITON,
+        "marlin": MARLIN,
+        "deep_gemm": MXFP4_DEEPGEMM,
+    },
+    "mxfp8": {"flashinfer_trtllm": TRTLLM, "deep_gemm": DEEPGEMM, "marlin": MARLIN},
+}
+
+
+class Demotion(Span, frozen=True):
+    """Kernels that are asked last, and when (oracle/unquantized.py _get_priority_backends)."""
+
+    names: tuple[str, ...]
+    sm: Capabilities = ((0, 1000),)
+    activation: str = ""
+    dp: bool = False
+
+
+DEMOTIONS: tuple[Demotion, ...] = (
+    Demotion((TRTLLM, FI_CUTLASS), HOPPER, since="0.23.0"),  # slower than Triton on Hopper
+    Demotion((FI_CUTLASS,), dp=True, since="0.20.0"),
+    Demotion((TRTLLM, FI_CUTLASS), activation="swigluoai", since="0.25.0"),
+)
+
+
+# What a kernel rounds one rank's hidden and intermediate sizes up to, before anything is created
+class Padding(Span, frozen=True):
+    family: str
+    kernel: str
+    multiples: tuple[int, int]  # of the hidden size, of the intermediate size
+
+
+# oracle/unquantized.py (0.31.0); oracle/mxfp4.py mxfp4_round_up_hidden_size_and_intermediate_size (before 0.19 the same
+# multiples stood in quantization/mxfp4.py create_weights)
+PADDING: tuple[Padding, ...] = (
+    Padding("plain", TRTLLM, (1, 128), since="0.31.0"),
+    Padding("mxfp4", TRITON, (1, 64)),
+    Padding("mxfp4", MXFP4_TRTLLM, (256, 256), until="0.27.0"),
+    Padding("mxfp4", MXFP4_TRTLLM_8, (256, 256), until="0.27.0"),
+    Padding("mxfp4", MXFP4_TRTLLM, (256, 128), since="0.27.0"),
+    Padding("mxfp4", MXFP4_TRTLLM_8, (256, 128), since="0.27.0"),
+    Padding("mxfp4", MXFP4_CUTLASS, (128, 128)),
+    Padding("mxfp4", MARLIN, (256, 128)),
+)
+
+
+class ExpertKernels(Facts):
+    kernels = rows(*KERNELS)
+    demotions = rows(*DEMOTIONS)
+    paddings = rows(*PADDING)
+    asks_about_lora = since("0.20.0")  # modular_kernel.py is_supported_config
+
+    def kernel(self, q: Query) -> str:
+        """The kernel's name; "" where no row takes the layer."""
+        wanted = BACKENDS.get(q.family.split("_")[0], {}).get(q.backend, "")
+        if wanted:
+            return wanted
+        if q.lora and not self.asks_about_lora:
+            q = replace(q, lora=False)
+        if q.lora and q.family == "plain":
+            return TRITON
+        order = [k for k in self.kernels if k.family == q.family and k.name not in q.excluded]
+        for names in self._asked_last(q):
+            order.sort(key=lambda k: k.name in names)
+        if q.family == "fp8_block" and q.sm == 90:
+            # oracle/fp8.py: on Hopper Triton first, FlashInfer's CUTLASS with expert parallelism
+            first = FI_CUTLASS if q.expert_parallel else TRITON
+            order.sort(key=lambda k: k.name != first)
+        return next((k.name for k in order if k.takes(q)), "")
+
+    def _asked_last(self, q: Query) -> list[tuple[str, ...]]:
+        return [
+            d.names
+            for d in self.demotions
+            if q.family == "plain"
+            and any(low <= q.sm < high for low, high in d.sm)
+            and (not d.activation or d.activation == q.activation)
+            and (not d.dp or q.dp > 1)
+        ]
+
+    def multiples(self, family: str, kernel: str) -> tuple[int, int]:
+        """What the hidden and the intermediate size are rounded up to."""
+        family = family.split("_")[0]
+        return next((p.multiples for p in self.paddings if (p.family, p.kernel) == (family, kernel)), (1, 1))
