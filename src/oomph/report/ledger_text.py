@@ -10,6 +10,9 @@ from oomph.units import human
 
 def ledger(plan: Plan, style: Style, width: int) -> list[str]:
     lines = ["", f"  {style.bold('Ledger')}"]
+    kernels = plan.resolved.get("expert_kernels", [])
+    if kernels:
+        lines.append(f"  The experts run with vLLM's {' and '.join(kernels)} kernel{'s' if len(kernels) > 1 else ''}.")
     for r, count in alike(plan):
         name = f"GPU {r.rank}" + (f"-{r.rank + count - 1}, each" if count > 1 else "")
         lines.append(f"  {name}: {r.gpu}, {r.total_bytes:,} bytes; the budget is {r.requested_bytes:,}")

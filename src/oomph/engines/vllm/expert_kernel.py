@@ -20,8 +20,8 @@ from oomph.facts.vllm.expert_kernels import (
     MARLIN,
     MXFP4_CUTLASS,
     MXFP4_TRTLLM,
-    Query,
     ExpertKernels,
+    Query,
 )
 from oomph.facts.vllm.facts import Facts
 from oomph.ir.model import Experts, Model, Routing, Scheme

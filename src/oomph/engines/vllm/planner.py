@@ -54,7 +54,7 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
         decisive,
         plans,
         _kv_summary(cache),
-        summary(resolved, cache),
+        summary(resolved, cache, inputs[0].expert_kernels),
         _assumptions(inputs),
         (*notes, *failure_notes(decisive, model, resolved, inputs)),
     )
@@ -137,7 +137,7 @@ def _kv_summary(cache: KvPlan) -> KvSummary:
     )
 
 
-def summary(resolved: Resolved, cache: KvPlan | None = None) -> dict[str, Any]:
+def summary(resolved: Resolved, cache: KvPlan | None = None, kernels: Sequence[str] = ()) -> dict[str, Any]:
     """The settings people ask for, by the engine's names."""
     names = (
         "max_model_len",
@@ -164,6 +164,8 @@ def summary(resolved: Resolved, cache: KvPlan | None = None) -> dict[str, Any]:
         out["max_model_len"], out["block_size"] = cache.max_model_len, cache.block_size or resolved.block_size
     out["cudagraph_capture_sizes"] = list(resolved.cudagraph_capture_sizes)
     out["attention_backends"] = dict(resolved.attention)
+    if kernels:
+        out["expert_kernels"] = list(kernels)
     return out
 
 

@@ -10,8 +10,10 @@ from msgspec.structs import replace
 from oomph.engines.vllm.activation import activation
 from oomph.engines.vllm.batch import Batch
 from oomph.engines.vllm.encoder import encoder
+from oomph.engines.vllm.expert_kernel import layer_kernels
 from oomph.engines.vllm.graphs import Capture, Graphs, count_graphs, estimate
 from oomph.engines.vllm.loaded import WeightsPlan, passes, weights_terms
+from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.settings import build_for
 from oomph.engines.vllm.shard import stage_layers
@@ -91,7 +93,14 @@ def rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: Rank, dr
         died,
         len(model.layers),
         graphs_profiled=_graphs_profiled(resolved),
+        expert_kernels=_expert_kernels(model, resolved, build),
     )
+
+
+def _expert_kernels(model: Model, resolved: Resolved, build: Build) -> tuple[str, ...]:
+    scheme = online_scheme(model, resolved.quantization)
+    built = quantised(model, scheme, build.habits) if scheme is not None else model
+    return layer_kernels(built, build.layout, build.experts, build.table)
 
 
 def _graphs(dep: Deployment, resolved: Resolved) -> Graphs:

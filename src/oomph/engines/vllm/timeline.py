@@ -47,6 +47,7 @@ class RankInput(Struct, frozen=True):
     # KV memory that a log printed: the stages before it were passed, whatever the plan would say of them
     observed: bool = False
     graphs_profiled: bool = True
+    expert_kernels: tuple[str, ...] = ()  # engines/vllm/expert_kernel.py
     judged: bool = True  # False: the observed KV memory is more than the plan can explain; later stages are not judged
 
 

@@ -310,9 +310,7 @@ def _pack_nibbles(name: str, v: int) -> list[Step]:
 
 
 REPACK_EXPERTS: dict[tuple[str, str], Dated[Callable[[ExpertsCase], list[Step]] | None]] = {
-    ("", ""): changes(
-        _untouched, ("0.20.0", _plain), ("0.24.0", _plain_aligned), ("0.31.0", _plain_in_place)
-    ),
+    ("", ""): changes(_untouched, ("0.20.0", _plain), ("0.24.0", _plain_aligned), ("0.31.0", _plain_in_place)),
     ("awq", "moe_wna16"): changes(_untouched),
     ("gptq", "moe_wna16"): changes(_untouched),
     ("awq", ""): changes(_packed_marlin),

@@ -1,0 +1,90 @@
+"""The kernel that runs the experts, and what follows from it. The bytes are what vLLM's own classes create."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+
+import oomph
+from oomph.engines.vllm.expert_kernel import routing_method
+from oomph.facts.vllm.expert_kernels import KERNELS, Query
+from oomph.facts.vllm.facts import at
+from oomph.ir.model import Routing
+from oomph.report.terminal import Style
+from oomph.report.text import render
+
+CREATED = [
+    ("google/gemma-4-26B-A4B-it", "4x B200", "-tp 4", 14_203_711_306),
+    ("google/gemma-4-26B-A4B-it", "4x B200", "-tp 4 --enable-expert-parallel", 14_203_726_666),
+    ("Qwen/Qwen3-30B-A3B", "4x B200", "-tp 4 --enable-lora", 15_295_738_624),
+    ("deepseek-ai/DeepSeek-V2-Lite", "8x B200", "-tp 8", 4_009_516_464),
+    ("moonshotai/Kimi-K3", "16x A100 80GB", "-tp 16", 139_316_476_248),
+    ("deepseek-ai/DeepSeek-V3", "16x H200", "-tp 8 -dp 2 --enable-expert-parallel", 46_517_472_112),
+]
+
+
+@pytest.mark.parametrize(("model", "gpu", "flags", "created"), CREATED)
+def test_created_weights_follow_the_kernel(model: str, gpu: str, flags: str, created: int) -> None:
+    plan = oomph.plan(f"vllm serve {model} {flags}", gpu=gpu, engine="vllm==0.32.0")
+    assert plan.ranks[0].created_bytes == created
+
+
+def test_the_plan_names_the_kernel() -> None:
+    plan = oomph.plan("vllm serve openai/gpt-oss-20b", gpu="H100", engine="vllm==0.32.0")
+    assert plan.resolved["expert_kernels"] == ["TRITON"]
+    assert "TRITON kernel" in render(plan, Style(StringIO()), everything=True)
+    dense = oomph.plan("vllm serve Qwen/Qwen3-8B", gpu="H100", engine="vllm==0.32.0")
+    assert "expert_kernels" not in dense.resolved
+
+
+@pytest.mark.parametrize(
+    ("version", "query", "name"),
+    [
+        ("0.32.0", Query("plain", 100), "FLASHINFER_TRTLLM"),
+        ("0.32.0", Query("plain", 100, "gelu_tanh", routing="gemma4"), "FLASHINFER_CUTLASS"),
+        ("0.21.0", Query("plain", 100, "gelu_tanh", routing="gemma4"), "TRITON"),
+        ("0.32.0", Query("plain", 100, routing="default"), "FLASHINFER_CUTLASS"),
+        ("0.32.0", Query("plain", 100, lora=True), "TRITON"),
+        ("0.32.0", Query("plain", 100, routing="minimax2"), "FLASHINFER_TRTLLM"),
+        ("0.30.0", Query("plain", 100, routing="minimax2"), "FLASHINFER_CUTLASS"),
+        ("0.21.0", Query("plain", 90), "FLASHINFER_CUTLASS"),
+        ("0.23.0", Query("plain", 90), "TRITON"),
+        ("0.32.0", Query("plain", 120, dp=2), "TRITON"),
+        ("0.32.0", Query("fp8_block", 90, expert_parallel=True), "FLASHINFER_CUTLASS"),
+        ("0.32.0", Query("fp8_block", 90), "TRITON"),
+        ("0.32.0", Query("fp8_channel", 80), "MARLIN"),
+        ("0.11.0", Query("mxfp4", 90, "swigluoai"), "MARLIN"),
+        ("0.12.0", Query("mxfp4", 90, "swigluoai"), "TRITON"),
+        ("0.32.0", Query("mxfp4", 120, "swigluoai"), "MARLIN"),
+        ("0.32.0", Query("plain", 90, backend="flashinfer_cutlass"), "FLASHINFER_CUTLASS"),
+    ],
+)
+def test_the_first_kernel_that_takes_the_layer_runs_it(version: str, query: Query, name: str) -> None:
+    assert at(version).expert_kernels.kernel(query) == name
+
+
+@pytest.mark.parametrize(
+    ("routing", "name"),
+    [
+        (Routing(), "renormalize_naive"),
+        (Routing(renormalised=False), "default"),
+        (Routing("sigmoid", True, 8, biased=True), "deepseek_v3"),
+        (Routing("sigmoid", True, 0, biased=True), "minimax2"),
+        (Routing("sigmoid", False, 8, biased=True), "unspecified"),
+        (Routing(biased=True), "unspecified"),
+        (Routing("sqrtsoftplus", biased=True), "deepseek_v4"),
+        (Routing("sigmoid", custom="llama4"), "llama4"),
+    ],
+)
+def test_a_router_has_the_name_that_kernels_know(routing: Routing, name: str) -> None:
+    assert routing_method(routing) == name
+
+
+def test_every_family_ends_in_a_kernel_for_plain_layers() -> None:
+    families = {row.family for row in KERNELS}
+    for version in ("0.12.0", "0.21.0", "0.27.0", "0.32.0"):
+        for family in families:
+            assert all(at(version).expert_kernels.kernel(Query(family, sm)) for sm in (80, 89, 90, 100, 103, 120)), (
+                family
+            )
