@@ -139,7 +139,7 @@ def tensor_parallel(case: Case) -> Remedy:
 
 
 def offload(case: Case, need: int | None = None) -> Remedy:
-    size = max(1, math.ceil((need or 2 * GIB) / GIB))
+    size = (case.whole("cpu_offload_gb") or 0) + max(1, math.ceil((need or 2 * GIB) / GIB))  # more than there is
     return Remedy("offload", f"--cpu-offload-gb {size}", "flag", {"cpu_offload_gb": size},
                   costs=f"every step reads {size} GiB per GPU over PCIe; pinned host memory", rank=6)  # fmt: skip
 

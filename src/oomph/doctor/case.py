@@ -166,6 +166,15 @@ class Case(Struct, frozen=True):
         return str(o.values.get("capability", "")) if o else ""
 
     @property
+    def before_ampere(self) -> bool:
+        """Compute capability below 8.0, as the log, the given card or the one named beside the log says."""
+        if self.capability:
+            return float(self.capability) < 8.0
+        if self.gpus:
+            return (0, 0) < self.gpus[0].capability < (8, 0)
+        return any((0, 0) < row.capability < (8, 0) for row in rows() if row.name == self.named_gpu)
+
+    @property
     def rocm(self) -> bool:
         return (
             "rocm" in self.version.lower()

@@ -12,9 +12,12 @@ from oomph.facts.vllm.outside import context_bytes, nccl_bytes
 from oomph.facts.vllm.versions import NEWEST, nearest
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
+from oomph.ir.log_kinds import LogKind
 from oomph.logs.deployment import render
 from oomph.units import GIB
 
+# lines that say what was free on the card before the engine took anything
+STARTED_WITH: tuple[LogKind, ...] = ("free_short", "ledger", "requested", "manual_kv")
 ROUNDING = GIB // 80  # totals are printed in hundredths of a GiB
 
 
@@ -68,9 +71,10 @@ def own_context(case: Case, row: GpuRow | None) -> int:
 
 def _held(case: Case, total: int, row: GpuRow | None) -> int:
     """By others: as the failed start-up check says it, else as PyTorch lists them."""
-    free = case.value("free_short", "free")
-    if free is not None:
-        return max(0, total - free - own_context(case, row))
+    for kind in STARTED_WITH:
+        free = case.value(kind, "free")
+        if free is not None:
+            return max(0, total - free - own_context(case, row))
     return case.account.get("others") or 0
 
 

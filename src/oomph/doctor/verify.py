@@ -14,9 +14,10 @@ from oomph.doctor.advice import floor2
 from oomph.doctor.case import Case
 from oomph.doctor.diagnose import command_of, explain_case
 from oomph.doctor.enrich import names, with_model, with_plan
-from oomph.doctor.explanation import Explanation
+from oomph.doctor.explanation import Explanation, noted
 from oomph.doctor.inferred_vllm import by_plan
-from oomph.doctor.meanings import ORDER
+from oomph.doctor.meanings import ORDER, TROUBLES
+from oomph.doctor.prior import contradiction, with_prior
 from oomph.doctor.rebuild import deployment_of
 from oomph.doctor.rule import Remedy, Tier
 from oomph.errors import OomphError
@@ -47,35 +48,46 @@ def planned(
     case: Case, explanation: Explanation, *, planner: Planner | None = None, loader: Loader | None = None
 ) -> Explanation:
     """With the real planner. A log that does not name model or GPU stays as it is, and a note says what is missing."""
-    if explanation.engine.name != "vllm" or (not explanation.remedies and explanation.failed):
+    if explanation.engine.name != "vllm" or case.death.kind in TROUBLES:
         return explanation
     base = deployment_of(case)
     if base is None:
         plannable = any(r.flags or r.model or r.version or r.gpus for r in explanation.remedies)
-        return _noted(explanation, _missing(case)) if plannable else explanation
+        return noted(explanation, _missing(case)) if plannable else explanation
     if planner is None or loader is None:
         from oomph.plan import load, plan
 
         planner, loader = planner or plan, loader or load
     try:
         model, base = _model(base, loader)
-        case = with_model(case, model)
-        explanation = explain_case(case)
         before = planner(base)
+        case = with_prior(with_model(case, model), before.verdict)
+        explanation = explain_case(case)
         pool = observed_pool(case, before)
         exact = planner(_with_pool(base, pool)) if pool is not None else before
     except OomphError as error:
-        return _noted(explanation, f"not planned: {error.message}")
+        return noted(explanation, f"not planned: {error.message}")
     explanation = _inferred(case, with_plan(case, explanation, exact), exact.verdict)
+    explanation = noted(explanation, contradiction(case, exact.verdict))
+    kept = tuple(r for r in explanation.remedies if not in_force(r, before))
+    explanation = msgspec.structs.replace(explanation, remedies=kept)
     if case.failed and (exact.verdict.fits or case.stage in ("runtime_request", "host_ram")):
         why = (
             "a start-up plan does not see it"
             if case.stage in ("runtime_request", "host_ram")
             else "by the plan it fits"
         )
-        return _noted(explanation, f"the remedies are not verified: the failure is not reproduced ({why})")
+        return noted(explanation, f"the remedies are not verified: the failure is not reproduced ({why})")
     judge = Judge(case, planner, base, before, pool)
     return with_warm_start(judge, verify(case, explanation, judge))
+
+
+def in_force(remedy: Remedy, plan: Any) -> bool:
+    """What the remedy sets is what the engine has resolved already: the default, or what the command says."""
+    settings = plan.resolved if isinstance(plan.resolved, dict) else msgspec.to_builtins(plan.resolved)
+    if remedy.kind != "flag" or not remedy.flags:
+        return False
+    return all(value is not None and settings.get(name) == value for name, value in remedy.flags.items())
 
 
 def with_warm_start(judge: Judge, explanation: Explanation) -> Explanation:
@@ -118,10 +130,6 @@ def _inferred(case: Case, explanation: Explanation, verdict: Any) -> Explanation
     )
 
 
-def _noted(explanation: Explanation, note: str) -> Explanation:
-    return msgspec.structs.replace(explanation, notes=(*explanation.notes, note))
-
-
 def _model(base: Deployment, load: Loader) -> tuple[Model, Deployment]:
     refused: OomphError | None = None
     for name in names(base.model):
@@ -153,7 +161,8 @@ def variant(remedy: Remedy, base: Deployment, before: Any = None) -> Deployment 
     given = {k: v for k, v in base.given.items() if k not in MOVES.get(remedy.lever, ())}
     if remedy.lever == "offload" and before is not None and before.ranks:
         # offloader/uva.py moves each layer's parameters right after it was built, so the peak falls with the weights
-        moved = round(remedy.flags["cpu_offload_gb"] * GIB)
+        before_it = base.flags.get("cpu_offload_gb") or 0  # the observed weights are without what is offloaded already
+        moved = round((remedy.flags["cpu_offload_gb"] - before_it) * GIB)
         terms = before.ranks[0].terms
         given |= {name: max(0, terms[name].bytes - moved) for name in ("weights", "load_peak") if name in terms}
     return msgspec.structs.replace(
@@ -196,8 +205,10 @@ def verify(case: Case, explanation: Explanation, judge: Judge) -> Explanation:
     kept: list[Remedy] = []
     for remedy in explanation.remedies:
         kept += _checkpoints(judge, remedy) or [remedy] if remedy.lever == "checkpoint" else _judged(judge, remedy)
-    if not kept and explanation.cause.score >= Tier.SAID:
-        return _noted(explanation, "the remedies are the engine's own; the plan does not confirm them")
+    if not kept and explanation.remedies:
+        said = explanation.cause.score >= Tier.SAID
+        why = "the remedies are the engine's own; the plan does not confirm them"
+        return noted(explanation, why if said else "by the plan none of these is enough alone: take several together")
     kept.sort(key=lambda r: (not r.verified, r.rank))
     rejected = explanation.rejected
     if any("gpu_memory_utilization" in r.flags and r.lever != "util_up" for r in kept):
@@ -229,15 +240,33 @@ def _judged(judge: Judge, remedy: Remedy) -> Iterator[Remedy]:
 
 def _once_more(case: Case, remedy: Remedy, deployment: Deployment, verdict: Any) -> Remedy | None:
     """The same remedy, stronger: more offloaded, or together with more utilization where only KV is short."""
+    if remedy.lever == "util_up" and verdict.stage == "kv_check" and set(remedy.flags) == {"gpu_memory_utilization"}:
+        return _more_utilization(case, remedy, deployment)
     if remedy.lever == "offload":
         size = int(remedy.flags["cpu_offload_gb"]) + max(1, math.ceil(verdict.short_bytes / GIB))
         if size * GIB > deployment.gpus[0].total_bytes:
             return None
-        more = advice.offload(case, size * GIB)
+        more = advice.offload(case, (size - (case.whole("cpu_offload_gb") or 0)) * GIB)
         return msgspec.structs.replace(more, command=command_of(case.rebuilt, more, remedy.model))
     if verdict.stage == "kv_check" and remedy.lever not in ("util_up", "util_down"):
         return with_utilization(case, remedy, deployment, verdict.short_bytes)
     return None
+
+
+def _more_utilization(case: Case, remedy: Remedy, deployment: Deployment) -> Remedy | None:
+    """The same remedy a step higher, as far as the card's free memory goes."""
+    now, most = float(remedy.flags["gpu_memory_utilization"]), most_utilization(deployment)
+    if now + 0.01 > most:
+        return None
+    more = advice.utilization(case, min(most, now + 0.04), remedy.costs)
+    return msgspec.structs.replace(more, command=command_of(case.rebuilt, more, remedy.model))
+
+
+def most_utilization(deployment: Deployment) -> float:
+    """What is free on the card as the log shows it, less a context and a little for what grows."""
+    gpu = deployment.gpus[0]
+    outside = deployment.given.get("context", context_bytes(gpu.sm_count)) + gpu.used_bytes
+    return min(0.95, floor2((gpu.total_bytes - outside - 0.3 * GIB) / gpu.total_bytes))
 
 
 def _checkpoints(judge: Judge, remedy: Remedy) -> list[Remedy]:
@@ -262,9 +291,7 @@ def _checkpoints(judge: Judge, remedy: Remedy) -> list[Remedy]:
 
 def with_utilization(case: Case, remedy: Remedy, deployment: Deployment, short: int) -> Remedy | None:
     """The change alone gets past the failed stage and then has too little KV cache: with more utilization."""
-    gpu = deployment.gpus[0]
-    outside = deployment.given.get("context", context_bytes(gpu.sm_count)) + gpu.used_bytes
-    most = min(0.95, floor2((gpu.total_bytes - outside - 0.3 * GIB) / gpu.total_bytes))
+    gpu, most = deployment.gpus[0], most_utilization(deployment)
     now = float(remedy.flags.get("gpu_memory_utilization", case.util))
     value = min(most, max(at(NEWEST).limits.utilization, floor2(now + (short + GIB) / gpu.total_bytes)))
     if value <= now + 0.01 or "gpu_memory_utilization" in remedy.flags:

@@ -23,6 +23,7 @@ _MODEL = re.compile(
 _COMMAND = re.compile(
     r"(?:[A-Z][A-Z0-9_]{1,60}=\S{1,400} +){0,40}(?:vllm (?:serve|run)|python3? -m|sglang serve)\b"
 )  # with the variables in front of it
+_BARE = re.compile(r"vllm serve [\"']?[\w.-]{2,60}/[\w.-]{2,90}[\"']?\s*$")  # a model and no flag
 _DOCKER = re.compile(r"\b(?:docker|podman|nerdctl) run\b")
 _LISTED = re.compile(r"(?P<whole>[\"']vllm[\"'], ?[\"']serve[\"'],)|\[ ?[\"']--[a-z]")
 _ITEM = re.compile(r"\s*(?:- )?[\"']?--[a-z][\w-]*")
@@ -41,7 +42,9 @@ def command(lines: Sequence[Line], observations: Sequence[Observation]) -> tuple
         i = index.get(number)
         if i is not None:
             text, used = _continued(_begin(lines[i].text[:LONG]), lines[i + 1 : i + 60])
-            if _FLAG.search(text) and ("vllm" in text or not _DOCKER.search(text) or "sglang" in text):
+            if (_FLAG.search(text) or _BARE.match(text)) and (
+                "vllm" in text or not _DOCKER.search(text) or "sglang" in text
+            ):
                 found.append((number, number + used, text))
     found += _flag_lists(lines)
     found += [] if found else _python_calls(lines)

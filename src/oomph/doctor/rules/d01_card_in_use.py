@@ -54,7 +54,9 @@ def match(case: Case) -> Candidate | None:
     remedies = [
         advice.host("end the process that holds the card, or choose another GPU (CUDA_VISIBLE_DEVICES)", rank=0)
     ]
-    remedies.append(fits)
+    weights = case.account.get("weights") or round(case.params * SMALLEST)
+    if free - 0.2 * GIB > max(weights + GIB, total // 10):
+        remedies.append(fits)  # a share that holds the model
     if held > 4 * GIB:
         remedies.append(
             advice.host(
@@ -129,6 +131,7 @@ def _taken(case: Case) -> Candidate | None:
     return Candidate(Tier.COMPUTED, text, lines, remedies, useless(case), settle="nvidia-smi shows who holds the card")
 
 
+SMALLEST = 0.55  # bytes per parameter, 4 bits with their scales
 SMALL_MODEL = 4 * GIB  # weights that leave room for a KV cache on every card that vLLM runs on
 OWN_CONTEXT = 2 * GIB  # a CUDA context, communicators and workspaces, generously
 

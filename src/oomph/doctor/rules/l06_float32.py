@@ -34,9 +34,8 @@ def match(case: Case) -> Candidate | None:
             f" That is {gib(4 * case.params // case.tp)} of weights a rank; in 16 bits "
             f"{gib(2 * case.params // case.tp)}."
         )
-    half = Remedy(
-        "dtype", "--dtype bfloat16", "flag", {"dtype": "bfloat16"}, costs="none for nearly all models", rank=0
-    )
+    name = "half" if case.before_ampere else "bfloat16"  # bfloat16 begins with compute capability 8.0
+    half = Remedy("dtype", f"--dtype {name}", "flag", {"dtype": name}, costs="none for nearly all models", rank=0)
     return Candidate(
         Tier.COMPUTED,
         text,

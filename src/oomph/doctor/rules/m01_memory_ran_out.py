@@ -57,11 +57,13 @@ VLLM: dict[str, Callable[[Case], tuple[Remedy, ...]]] = {
 
 def match(case: Case) -> Candidate | None:
     o = next((o for o in case.all("memory_short") if o.line == case.death.line), None)
-    if not case.failed or not (o is not None or case.memory):
+    if not case.failed or not (o is not None or case.memory or case.death.basis == "plan"):
         return None
     text = "Memory ran out; the words of this line belong to no rule, so its stage and its figures are what is known."
     if o is None:
         text = "Memory ran out, and what is left of the log does not say what was being allocated."
+        if case.death.basis == "plan":
+            text = "The log does not say what failed; by the plan this command does not fit on this card."
     quote = " ".join(case.death.quote.split())[:200].rstrip(". ")
     text += f' It says: "{quote}".' if quote else ""
     figures = {

@@ -1,0 +1,55 @@
+"""The plan as the prior: where a command dies on a card by the planner, before the log is asked; the log's own evidence
+wins, and a contradiction between the two is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from oomph.doctor.case import Case
+from oomph.doctor.inferred_vllm import WORDS
+from oomph.doctor.ledger import account
+from oomph.doctor.meanings import ORDER, TROUBLES
+from oomph.ir.timeline import StageName
+
+EVIDENCE = ("traceback", "message", "milestone")  # what a log says itself
+
+
+def with_prior(case: Case, verdict: Any) -> Case:
+    """Where the log only lets one guess the stage, the one in which the plan of the same command dies."""
+    stage = _failing_stage(verdict)
+    if stage is None or not case.failed or case.death.basis != "guess" or case.death.kind in TROUBLES:
+        return case
+    death = msgspec.structs.replace(case.death, stage=stage, basis="plan")
+    util = case.flag("gpu_memory_utilization")
+    share = float(util) if isinstance(util, (int, float)) and not isinstance(util, bool) else None
+    told = " ".join(str(verdict.message).split())[:240].rstrip(". ")
+    note = f"the log does not say at which stage it died; a plan of this command dies {WORDS.get(stage, 'there')}"
+    note += f': "{told}"' if told else ""
+    ledger = account(case.observations, death, share)
+    return msgspec.structs.replace(case, death=death, account=ledger, notes=(*case.notes, note))
+
+
+def contradiction(case: Case, verdict: Any) -> str:
+    """What is to be said where the log and the plan disagree about when it dies; "" where they do not."""
+    if not case.failed or case.death.kind in TROUBLES or case.death.basis not in EVIDENCE:
+        return ""
+    planned, seen = _failing_stage(verdict), case.death.stage
+    if seen not in WORDS or seen is None:
+        return ""
+    if planned is None:
+        doubt = "is something else on the card, or a flag not in the log?"
+        return f"your log dies {WORDS[seen]}, where the plan fits: {doubt}"
+    if planned not in ORDER or planned == seen:
+        return ""
+    if ORDER.index(seen) < ORDER.index(planned):
+        return f"your log dies {WORDS[seen]}, before the plan does ({planned}): is something else on the card?"
+    where = WORDS.get(planned, planned)
+    return f"by the plan this command dies earlier, {where}: its model, card or flags are not all known"
+
+
+def _failing_stage(verdict: Any) -> StageName | None:
+    if verdict.fits or verdict.stage not in ORDER or verdict.stage == "other":
+        return None
+    return next(stage for stage in ORDER if stage == verdict.stage)

@@ -1,0 +1,93 @@
+"""Plan first: a bare error is placed by the plan of its command, the log itself wins, and no remedy is a no-op."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from oomph.commands import parse_command
+from oomph.doctor.explain import explain, read_case
+from oomph.doctor.rebuild import deployment_of
+from oomph.doctor.verify import MOVES, Judge, observed_pool, planned
+from oomph.errors import OomphError
+from oomph.plan import plan
+
+FIXTURES = Path(__file__).parent / "fixtures"
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 500.00 MiB.\n"
+BARE = f"vllm serve Qwen/Qwen3-32B --max-model-len 8192\n{OOM}"
+
+
+def test_a_bare_error_is_placed_where_the_plan_dies() -> None:
+    alone = explain(BARE)
+    told = explain(BARE, gpus="RTX 3090")
+    assert (alone.stage, alone.stage_basis) == ("runtime_request", "guess")
+    assert (told.stage, told.stage_basis, told.cause.id) == ("weights_load", "plan", "L01")
+    assert any("a plan of this command dies" in note for note in told.notes)
+
+
+def test_the_log_wins_over_the_plan_and_the_difference_is_said() -> None:
+    frame = 'File "/vllm/v1/worker/gpu_worker.py", line 300, in load_model\n'
+    log = (
+        f"vllm serve Qwen/Qwen3-0.6B\n{frame}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.\n"
+    )
+    told = explain(log, gpus="RTX 3090")
+    assert (told.stage, told.stage_basis) == ("weights_load", "traceback")
+    assert any("is something else on the card" in note for note in told.notes)
+
+
+def test_a_remedy_is_not_what_is_set_already() -> None:
+    log = (
+        "vllm serve Qwen/Qwen3-8B --max-num-batched-tokens 1024\nINFO:     Application startup complete.\n"
+        'File "/vllm/v1/worker/gpu_model_runner.py", line 9, in execute_model\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.10 GiB.\n"
+    )
+    changes = [r.change for r in explain(log, gpus="RTX 4090").remedies]
+    assert changes and "--max-num-batched-tokens 1024" not in changes and "--max-num-batched-tokens 2048" not in changes
+
+
+@pytest.mark.parametrize("log", sorted(FIXTURES.glob("*.log")), ids=lambda log: log.stem)
+def test_what_is_verified_fits_as_it_is_printed(log: Path) -> None:
+    """The printed command, read again, with the log's figures pinned and its card: it must plan to fit."""
+    case = read_case([log])
+    result = explain([log])
+    base = deployment_of(case)
+    verified = [r for r in result.remedies if r.verified and r.command]
+    if not verified or base is None:
+        return
+    base = msgspec.structs.replace(base, model=_known(base.model, result.model))
+    before = plan(base)
+    judge = Judge(case, plan, base, before, observed_pool(case, before))
+    for remedy in verified:
+        read = parse_command(shlex.split(remedy.command), engine=f"vllm=={remedy.version or base.engine.version}")
+        given = {k: v for k, v in base.given.items() if k not in MOVES.get(remedy.lever, ())}
+        gpus = base.gpus[:1] * remedy.gpus if remedy.gpus else base.gpus
+        again = msgspec.structs.replace(read, gpus=gpus, given=given, compile_cache=_cache(remedy.lever))
+        if remedy.lever == "offload":
+            continue  # its weights are the observed ones less what moves (tests/doctor/test_verify.py)
+        answer = judge.plan(again)
+        assert answer is not None and answer.verdict.fits, remedy.change
+
+
+def _cache(lever: str) -> str:
+    return "warm" if lever == "again" else "cold"
+
+
+def _known(name: str, shown: str) -> str:
+    from oomph.doctor.enrich import names
+    from oomph.plan import load
+
+    for candidate in (*names(name), *names(shown)):
+        try:
+            load(candidate)
+            return candidate
+        except OomphError:
+            continue
+    return name
+
+
+def test_planned_is_what_explain_does() -> None:
+    case = read_case(BARE)
+    assert planned(case, explain(BARE, plan=False)).engine.name == "vllm"
