@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from oomph.engines.vllm.start import world_size
 from oomph.facts import gpus
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.logs.deployment import parse_flags
-from oomph.plan import load, run, world_size
+from oomph.plan import load, run
 from oomph.sources.build import build_model
 from oomph.units import GIB
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 SRC = Path(__file__).parent.parent / "src" / "oomph"
 
+# Files of an engine that fill in for one of the packages below, with its types.
+PARTS = ("engines.*.arm", "engines.*.cards", "engines.*.emit", "engines.*.rules")
 # A module may import from its own line and the lines above it. The longest name that fits counts; * is one folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("units", "errors", "printable", "redaction"),
@@ -20,7 +22,19 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("logs",),
     ("engines",),
     ("advice",),
-    ("inspection", "plan", "levers", "compare", "doctor", "search", "simulate", "diff", "emit", "launch"),
+    (
+        "inspection",
+        "plan",
+        "levers",
+        "compare",
+        "doctor",
+        "search",
+        "simulate",
+        "diff",
+        "emit",
+        "launch",
+        *PARTS,
+    ),
     ("report",),
     ("cli", "web", "__main__"),
     ("engines.*.engine",),  # says where each part of an engine is, in whatever layer; only the registry imports it

@@ -37,7 +37,7 @@ def one(model: str, gpu: str, context: int, users: int, also: tuple[str, ...], e
     took = time.process_time() - begin
     base, _ = base_of(model, gpus, "")
     models, _ = models_of(base, False, also)
-    spaces = Spaces(models, gpus, want, base.engine.version)
+    spaces = Spaces(models, gpus, want, base)
     space = spaces.space(context, users)
     grid = len(space.arms) * len(space.contexts) * len(space.users) * len(space.utilisations)
     rate = 0.0

@@ -11,9 +11,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
-from oomph.facts.vllm.flags import options_of
-from oomph.facts.vllm.versions import RELEASES, parse
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
 from oomph.plan import run
@@ -42,11 +41,10 @@ def diff(before: Deployment, after: Deployment, flags: tuple[str, ...] = ()) -> 
 
 
 def _walk(before: Deployment, after: Deployment) -> list[Change]:
-    low, high = parse(before.engine.version), parse(after.engine.version)
-    forward = low < high
-    path = [v for v in RELEASES if min(low, high) <= parse(v) <= max(low, high)]
-    if not forward:
-        path.reverse()
+    engine = engine_of(after)
+    releases = engine.releases()
+    first, last = (releases.index(engine.nearest(d.engine.version)[0]) for d in (before, after)) if releases else (0, 0)
+    path = releases[first : last + 1] if first <= last else releases[last : first + 1][::-1]
     steps: list[Change] = []
     at: Plan | None = None
     for version in path:
@@ -59,18 +57,6 @@ def _walk(before: Deployment, after: Deployment) -> list[Change]:
             steps += [replace(c, since=version) for c in _changes(at, plan)]
         at = plan
     return steps
-
-
-def carried(deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
-    """The same command under another release: flags that it no longer (or not yet) has are left out, and said."""
-    kept, lost = dict(deployment.flags), []
-    for field in deployment.flags:
-        status = options_of(version).status(field)
-        if status.state in ("gone", "not yet"):
-            del kept[field]
-            lost.append(status.sentence)
-    engine = replace(deployment.engine, version=version, version_from="--to")
-    return replace(deployment, engine=engine, flags=kept), tuple(lost)
 
 
 def _changes(a: Plan, b: Plan) -> list[Change]:

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.errors import CannotPlan, CommandError, OomphError
+from oomph.engines.registry import engine_of
+from oomph.errors import CommandError
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
-from oomph.ir.timeline import Verdict
+from oomph.sources.load import load_once
 from oomph.units import parse_size
 
 MOST_GPUS = 1024  # a larger number is a slip of the keyboard
-TERMS = ("available_kv", "weights", "load_peak", "activation_peak", "non_torch", "cudagraph", "context")
 
 
 def plan(
@@ -44,7 +42,7 @@ def plan(
     if gpu is not None or not deployment.gpus:
         deployment = with_gpus(deployment, gpu)
     if given:
-        deployment = replace(deployment, given={**deployment.given, **parse_given(given)})
+        deployment = replace(deployment, given={**deployment.given, **parse_given(given, engine_of(deployment).terms)})
     if compile_cache:
         if compile_cache not in ("cold", "warm"):
             raise CommandError(f"compile cache {compile_cache!r}: it is cold or warm")
@@ -65,53 +63,11 @@ def with_margin(plan: Plan, margin: int | str) -> Plan:
 
 
 def run(deployment: Deployment, model: Model | None = None) -> Plan:
-    if deployment.engine.name in ("llamacpp", "ollama"):
-        return _run_llamacpp(deployment, model)
-    if deployment.engine.name != "vllm":
-        raise CannotPlan(f"{deployment.engine.name} cannot be planned yet", hint="vLLM commands can")
-    from oomph.engines.vllm.planner import plan_vllm
-
-    missing = _too_few(deployment)
-    if missing is not None:
-        return missing
-    loaded = model or load(deployment.model)
-    if loaded.opaque or not loaded.layers:
-        raise CannotPlan(
-            f"the architecture {loaded.architecture or 'of ' + loaded.name} is not known: its caches would be a guess",
-            hint="oomph inspect shows its weights",
-        )
-    return plan_vllm(loaded, *with_draft(deployment))
+    return engine_of(deployment).plan(deployment, model)
 
 
-def with_draft(deployment: Deployment) -> tuple[Deployment, Model | None]:
-    """The model that --speculative-config names; one that cannot be read is said to be missing from the plan."""
-    spec = deployment.flags.get("speculative_config")
-    name = spec.get("model") if isinstance(spec, Mapping) else None
-    if not isinstance(name, str) or name == deployment.model or not name:
-        return deployment, None
-    try:
-        return deployment, load(name)
-    except OomphError as missing:
-        note = f"the draft model {name} is not in this plan: {missing.message}"
-        return replace(deployment, notes=(*deployment.notes, note)), None
-
-
-def _run_llamacpp(deployment: Deployment, model: Model | None) -> Plan:
-    """Ollama is llama-server inside (0.30 and later)."""
-    if deployment.engine.name == "ollama":
-        from oomph.engines.ollama.planner import plan_ollama
-
-        return plan_ollama(deployment, model)
-    from oomph.engines.llamacpp.source import plan_command
-
-    return plan_command(deployment, model)
-
-
-@lru_cache(maxsize=1024)  # a batch may name the whole catalogue in any order
 def load(name: str) -> Model:
-    from oomph.sources.load import load_model
-
-    return load_model(name)
+    return load_once(name)
 
 
 def parse(command: str | Sequence[str], engine: str = "") -> Deployment:
@@ -121,11 +77,13 @@ def parse(command: str | Sequence[str], engine: str = "") -> Deployment:
     return parse_command(words, engine=engine or None)
 
 
-def parse_given(given: Mapping[str, int | str]) -> dict[str, int]:
+def parse_given(given: Mapping[str, int | str], terms: Sequence[str]) -> dict[str, int]:
+    """`terms`: what the engine lets a user pin."""
     out = {}
     for name, value in given.items():
-        if name not in TERMS:
-            raise CommandError(f"--given {name}: the terms are {', '.join(TERMS)}")
+        if name not in terms:
+            known = f"the terms are {', '.join(terms)}" if terms else "this engine's plan has no term that can be given"
+            raise CommandError(f"--given {name}: {known}")
         if isinstance(value, bool) or (isinstance(value, int) and value < 0):
             raise CommandError(f"--given {name}: {value} is not a number of bytes")
         out[name] = value if isinstance(value, int) else parse_size(value, what=f"--given {name}")
@@ -137,7 +95,7 @@ def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
     from oomph.sources.gpu import from_json, parse_gpus
 
     gpus = parse_gpus("auto") if gpu is None else parse_gpus(gpu) if isinstance(gpu, str) else from_json(gpu)
-    need = world_size(deployment)
+    need = engine_of(deployment).gpus_needed(deployment)
     notes = deployment.notes
     if len(gpus) == 1 and 1 < need <= MOST_GPUS and gpu is not None and not _says_one(gpu):
         notes = (*notes, f"one {gpus[0].name} was named, the command needs {need}: taken as {need} of them")
@@ -160,32 +118,6 @@ def _says_one(gpu: object) -> bool:
     if isinstance(gpu, str):
         return re.search(r"(?:^|\s)1\s*[x×]|[x×]\s*1\s*$", gpu) is not None or gpu.strip() == "auto"
     return not isinstance(gpu, Mapping) or "count" in gpu
-
-
-def world_size(deployment: Deployment) -> int:
-    flags: Mapping[str, Any] = deployment.flags
-    sizes = [flags.get(f) for f in ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")]
-    n = 1
-    for size in sizes:
-        n *= size if isinstance(size, int) and size > 0 else 1
-    return n
-
-
-def _too_few(deployment: Deployment) -> Plan | None:
-    """config/parallel.py:848 (0.21.0)."""
-    need, have = world_size(deployment), len(deployment.gpus)
-    nodes = deployment.flags.get("nnodes", 1)
-    if (
-        need <= have * (nodes if isinstance(nodes, int) else 1)
-        or deployment.flags.get("distributed_executor_backend") == "ray"
-    ):
-        return None
-    text = (
-        f"World size ({need}) is larger than the number of available GPUs ({have}) in this node. If this is "
-        "intentional and you are using:\n- ray, set '--distributed-executor-backend ray'.\n"
-        "- multiprocessing, set '--nnodes' appropriately."
-    )
-    return Plan(deployment, deployment.model, Verdict(False, "other", 0, text), warnings=deployment.notes)
 
 
 __all__ = ["Device", "Engine", "Plan", "plan"]

@@ -10,11 +10,13 @@ import yaml
 from msgspec.structs import replace
 
 from oomph.commands import parse_command, parse_text
-from oomph.emit import FORMS, emit
+from oomph.emit import emit
 from oomph.emit.kubernetes import object_name
-from oomph.emit.resources import host
+from oomph.engines.vllm.emit import host_needs as host
+from oomph.engines.vllm.engine import ENGINE
 from oomph.errors import CommandError, OomphError
 from oomph.facts.vllm.versions import NEWEST
+from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.plan import Plan
 from oomph.plan import plan, run
 from oomph.units import GIB, MIB
@@ -181,14 +183,14 @@ def test_offloaded_weights_are_counted() -> None:
 
 def test_what_does_not_fit_is_not_emitted() -> None:
     made = plan("vllm serve meta-llama/Llama-3.1-8B-Instruct", gpu="T4")
-    for form in FORMS:
+    for form in ENGINE.emit_forms:
         with pytest.raises(OomphError):
             emit(made, form)
 
 
 @pytest.mark.parametrize("model", ["a/B_c.D-" + "x" * 100, "///", "ünï/…", "Qwen/Qwen3-8B"])
 def test_object_names_are_names(model: str) -> None:
-    assert NAME.fullmatch(object_name(model))
+    assert NAME.fullmatch(object_name(Deployment(Engine("vllm", NEWEST), model, {}, ())))
 
 
 def test_planned_again_it_fits(planned: Plan) -> None:

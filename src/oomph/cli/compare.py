@@ -10,7 +10,7 @@ import click
 @click.command()
 @click.option("--gpu", metavar="GPUS", help='The GPUs: "2x RTX 5070 Ti", auto (default).')
 @click.option("--context", metavar="TOKENS", default="8192", help="Context of one request. Default 8192.")
-@click.option("--engines", metavar="LIST", default="vllm,llamacpp,ollama", help="Which engines to compare.")
+@click.option("--engines", metavar="LIST", default="", help="Which engines to compare: vllm,llamacpp.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("model")
 def command(gpu: str | None, context: str, engines: str, as_json: bool, model: str) -> int:
@@ -21,9 +21,11 @@ def command(gpu: str | None, context: str, engines: str, as_json: bool, model: s
     oomph compare Qwen/Qwen3-30B-A3B --gpu "RTX 4090"
     """
     from oomph.compare import compare
+    from oomph.engines.registry import name_of
     from oomph.units import parse_count
 
-    chosen = [e.strip().replace("llama.cpp", "llamacpp") for e in engines.split(",") if e.strip()]
+    words = filter(None, map(str.strip, engines.split(",")))
+    chosen = [name_of(word) or word for word in words]
     made = compare(model, gpu=gpu, context=parse_count(context, what="--context"), engines=chosen)
     if as_json:
         import msgspec

@@ -51,8 +51,10 @@ def command(
     from msgspec.structs import replace
 
     from oomph.cli.words import deployment, exit_code
-    from oomph.diff import carried, diff
-    from oomph.plan import parse, with_gpus
+    from oomph.commands.call import choose_release
+    from oomph.diff import diff
+    from oomph.engines.registry import engine_of
+    from oomph.plan import with_gpus
 
     first = with_gpus(deployment(words, before), gpu)
     try:
@@ -62,7 +64,8 @@ def command(
     second = with_gpus(_with(first, more), to_gpu or gpu)
     lost: tuple[str, ...] = ()
     if after:
-        second, lost = carried(second, parse(["vllm", "serve", second.model], after).engine.version)
+        engine = engine_of(second)
+        second, lost = engine.at_release(second, choose_release(engine, after)[0].version)
     if to_model:
         second = replace(second, model=to_model)
     made = diff(first, second, lost)

@@ -119,11 +119,12 @@ def _setup(api: Any, words: Any, engine: str, o: dict[str, Any]) -> Any:
 
 def _upgraded(api: Any, setup: Any, o: dict[str, Any]) -> Any:
     """The same command under another release, without the flags that it does not have."""
-    from oomph.diff import carried
-    from oomph.plan import parse
+    from oomph.commands.call import choose_release
+    from oomph.engines.registry import engine_of
 
-    version = parse(["vllm", "serve", setup.deployment.model], o["after"]).engine.version
-    return _setup(api, carried(setup.deployment, version)[0], "", {**o, "gpu": None})
+    engine = engine_of(setup.deployment)
+    release, _ = choose_release(engine, o["after"])
+    return _setup(api, engine.at_release(setup.deployment, release.version)[0], "", {**o, "gpu": None})
 
 
 def _answer(api: Any, setup: Any, load: Any, target: Any, o: dict[str, Any]) -> Any:

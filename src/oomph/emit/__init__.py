@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from oomph.engines.registry import engine_of
 from oomph.errors import CannotPlan, CommandError
 from oomph.ir.plan import Plan
 
-FORMS = ("command", "yaml", "docker", "compose", "kubernetes", "lws")
-
 
 def emit(plan: Plan, form: str, *, per_node: int = 8) -> str:
-    """`per_node`: GPUs of one node, for lws."""
-    from oomph.emit import command, docker, kubernetes
-    from oomph.emit.resources import host
+    """`form`: one of the engine's `emit_forms`. `per_node`: GPUs of one node, for lws."""
+    from oomph.commands import to_shell
+    from oomph.emit import docker, kubernetes
     from oomph.units import cdiv
 
-    d = plan.deployment
-    if form not in FORMS:
-        raise CommandError(f"{form!r} is not one of {', '.join(FORMS)}")
+    engine = engine_of(plan.deployment)
+    if form not in engine.emit_forms:
+        raise CommandError(f"{form!r} is not one of {', '.join(engine.emit_forms)}")
     if not plan.fits:
         raise CannotPlan("the plan does not fit: there is nothing to start")
     if form == "command":
-        return command.command(d)
+        return to_shell(plan.deployment) + "\n"
     if form == "yaml":
-        return command.config(d)
+        return engine.config_file(plan.deployment)
     if form == "docker":
-        return docker.docker_run(plan, host(plan))
+        return docker.docker_run(plan, engine.host_needs(plan))
     if form == "compose":
-        return docker.compose(plan, host(plan))
+        return docker.compose(plan, engine.host_needs(plan))
     if form == "kubernetes":
-        return kubernetes.deployment(plan, host(plan))
-    return kubernetes.leader_worker_set(plan, host(plan, cdiv(len(plan.ranks), per_node)), per_node)
+        return kubernetes.deployment(plan, engine.host_needs(plan))
+    return kubernetes.leader_worker_set(plan, engine.host_needs(plan, cdiv(len(plan.ranks), per_node)), per_node)

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from oomph.commands.shell import quote
-from oomph.emit.command import dump, words
 from oomph.emit.resources import Host
-from oomph.ir.deployment import Deployment
+from oomph.emit.yaml_text import dump
+from oomph.engines.registry import engine_of
 from oomph.ir.plan import Plan
 
-PORT = 8000
 CACHE = "/root/.cache/huggingface"
 
 
-def image(d: Deployment) -> str:
-    return f"vllm/vllm-openai:v{d.engine.version}"
-
-
 def docker_run(plan: Plan, host: Host) -> str:
-    """With the entry point named: it changed between releases."""
     d = plan.deployment
-    options = [f"--gpus {len(plan.ranks)}", f"-p {PORT}:{PORT}", f"-v ~/.cache/huggingface:{CACHE}", "-e HF_TOKEN"]
+    start = engine_of(d).container(d)
+    program, *more = start.entry_point
+    options = [
+        f"--gpus {len(plan.ranks)}",
+        f"-p {start.port}:{start.port}",
+        f"-v ~/.cache/huggingface:{CACHE}",
+        "-e HF_TOKEN",
+    ]
     options += [f"-e {quote(f'{name}={value}')}" for name, value in d.environment.items()]
     if host.shm_gib:
         options.append(f"--shm-size {host.shm_gib}g")
     options.append(f"--memory-reservation {host.memory_gib}g")
-    line = ["docker run --rm", *options, "--entrypoint vllm", image(d), "serve", *_pairs(words(d))]
+    line = ["docker run --rm", *options, f"--entrypoint {program}", start.image, *more, *_pairs(start.arguments)]
     reasons = "".join(f"# {reason}\n" for reason in host.reasons())
     return reasons + " \\\n  ".join(line) + "\n"
 
 
-def _pairs(flags: list[str]) -> list[str]:
+def _pairs(flags: Sequence[str]) -> list[str]:
     """A flag and its value on one line."""
     out: list[str] = []
     for word in map(quote, flags):
@@ -44,15 +46,16 @@ def _pairs(flags: list[str]) -> list[str]:
 
 def compose(plan: Plan, host: Host) -> str:
     d = plan.deployment
+    start = engine_of(d).container(d)
     service: dict[str, Any] = {
-        "image": image(d),
-        "entrypoint": ["vllm", "serve"],
-        "command": [word.replace("$", "$$") for word in words(d)],
+        "image": start.image,
+        "entrypoint": list(start.entry_point),
+        "command": [word.replace("$", "$$") for word in start.arguments],
         "environment": {"HF_TOKEN": "${HF_TOKEN:-}", **{k: v.replace("$", "$$") for k, v in d.environment.items()}},
-        "ports": [f"{PORT}:{PORT}"],
+        "ports": [f"{start.port}:{start.port}"],
         "volumes": [f"~/.cache/huggingface:{CACHE}"],
         "healthcheck": {
-            "test": ["CMD", "curl", "-fsS", f"http://localhost:{PORT}/health"],
+            "test": ["CMD", "curl", "-fsS", f"http://localhost:{start.port}{start.health_path}"],
             "interval": "15s",
             "timeout": "5s",
             "start_period": "30m",
@@ -70,4 +73,4 @@ def compose(plan: Plan, host: Host) -> str:
     if host.shm_gib:
         service["shm_size"] = f"{host.shm_gib}gb"
     reasons = "".join(f"# {reason}\n" for reason in host.reasons())
-    return reasons + dump({"services": {"vllm": service}})
+    return reasons + dump({"services": {d.engine.name: service}})

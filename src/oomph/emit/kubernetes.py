@@ -5,22 +5,23 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from oomph.emit.command import dump, words
-from oomph.emit.docker import CACHE, PORT, image
+from oomph.emit.docker import CACHE
 from oomph.emit.resources import Host
+from oomph.emit.yaml_text import dump
+from oomph.engines.registry import engine_of
 from oomph.errors import CommandError
-from oomph.facts.vllm.flags import options_of
+from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
 from oomph.units import cdiv
 
-RAY_PORT = 6379
-
 
 def deployment(plan: Plan, host: Host) -> str:
-    name = object_name(plan.deployment.model)
+    name = object_name(plan.deployment)
     labels = {"app.kubernetes.io/name": name}
-    pod = _pod(plan, host, _container(plan, host, len(plan.ranks), words(plan.deployment), probes=True))
+    start = engine_of(plan.deployment).container(plan.deployment)
+    words = [*start.entry_point, *start.arguments]
+    pod = _pod(plan, host, _container(plan, host, len(plan.ranks), words, probes=True))
     manifest = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -32,19 +33,17 @@ def deployment(plan: Plan, host: Host) -> str:
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     }
-    return _dump(host.reasons(), [manifest, _service(name, labels)])
+    return _dump(host.reasons(), [manifest, _service(plan, name, labels)])
 
 
 def leader_worker_set(plan: Plan, host: Host, per_node: int) -> str:
-    """Multiprocessing where the release can span nodes with it (--nnodes), Ray otherwise."""
     world = len(plan.ranks)
     nodes = cdiv(world, per_node)
     if world % nodes:
         raise CommandError(f"{world} GPUs cannot be spread evenly over {nodes} nodes of {per_node}")
-    d = plan.deployment
-    name, gpus = object_name(d.model), world // nodes
+    name, gpus = object_name(plan.deployment), world // nodes
     labels = {"app.kubernetes.io/name": name, "role": "leader"}
-    leader, worker = _launch(plan, nodes)
+    leader, worker = engine_of(plan.deployment).node_commands(plan, nodes)
     template = {
         "size": nodes,
         "restartPolicy": "RecreateGroupOnPodRestart",
@@ -63,33 +62,15 @@ def leader_worker_set(plan: Plan, host: Host, per_node: int) -> str:
         "metadata": {"name": name},
         "spec": {"replicas": 1, "leaderWorkerTemplate": template},
     }
-    return _dump(host.reasons(), [manifest, _service(name, labels)])
+    return _dump(host.reasons(), [manifest, _service(plan, name, labels)])
 
 
-def _launch(plan: Plan, nodes: int) -> tuple[list[str], list[str]]:
-    """(leader's, worker's) words. LeaderWorkerSet gives every pod LWS_LEADER_ADDRESS and LWS_WORKER_INDEX."""
+def _container(plan: Plan, host: Host, gpus: int, words: list[str], *, probes: bool) -> dict[str, Any]:
+    """`words`: a whole command; what of it is the image's entry point stands apart."""
     d = plan.deployment
-    serve = words(d)
-    if nodes == 1:
-        return serve, serve
-    if options_of(d.engine.version).status("nnodes").state == "known":
-        address = ["--nnodes", str(nodes), "--master-addr", "$(LWS_LEADER_ADDRESS)"]
-        leader = [*serve, *address, "--node-rank", "0"]
-        return leader, [*serve, *address, "--node-rank", "$(LWS_WORKER_INDEX)", "--headless"]
-    from oomph.commands.shell import quote
-
-    line = " ".join(["vllm", "serve", *map(quote, serve), "--distributed-executor-backend", "ray"])
-    head = f"ray start --head --port={RAY_PORT} --num-gpus={len(plan.ranks) // nodes}"
-    return ["sh", "-c", f"{head} && exec {line}"], [
-        "sh",
-        "-c",
-        f"exec ray start --address=$(LWS_LEADER_ADDRESS):{RAY_PORT} --block",
-    ]
-
-
-def _container(plan: Plan, host: Host, gpus: int, args: list[str], *, probes: bool) -> dict[str, Any]:
-    d = plan.deployment
-    shell = args[:1] == ["sh"]
+    start = engine_of(d).container(d)
+    shell = words[:1] == ["sh"]
+    entry = 2 if shell else len(start.entry_point)
     amounts = {
         "nvidia.com/gpu": str(gpus), "memory": f"{host.memory_gib}Gi", "ephemeral-storage": f"{host.disk_gib}Gi",
     }  # fmt: skip
@@ -97,10 +78,10 @@ def _container(plan: Plan, host: Host, gpus: int, args: list[str], *, probes: bo
     env: list[dict[str, Any]] = [{"name": "HF_TOKEN", "valueFrom": token}]
     env += [{"name": key, "value": value} for key, value in d.environment.items()]
     container: dict[str, Any] = {
-        "name": "vllm",
-        "image": image(d),
-        "command": args[:2] if shell else ["vllm", "serve"],
-        "args": args[2:] if shell else [_escaped(word) for word in args],
+        "name": d.engine.name,
+        "image": start.image,
+        "command": words[:entry],
+        "args": words[entry:] if shell else [_escaped(word) for word in words[entry:]],
         "env": env,
         "resources": {"limits": amounts, "requests": {**amounts, "cpu": str(host.cpus)}},
         "volumeMounts": [{"name": "models", "mountPath": CACHE}],
@@ -108,8 +89,8 @@ def _container(plan: Plan, host: Host, gpus: int, args: list[str], *, probes: bo
     if host.shm_gib:
         container["volumeMounts"].append({"name": "shm", "mountPath": "/dev/shm"})
     if probes:
-        health = {"httpGet": {"path": "/health", "port": "http"}}
-        container["ports"] = [{"name": "http", "containerPort": PORT}]
+        health = {"httpGet": {"path": start.health_path, "port": "http"}}
+        container["ports"] = [{"name": "http", "containerPort": start.port}]
         container["startupProbe"] = {**health, "periodSeconds": 10, "failureThreshold": 180}
         container["readinessProbe"] = {**health, "periodSeconds": 5}
         container["livenessProbe"] = {**health, "periodSeconds": 30, "failureThreshold": 3}
@@ -138,19 +119,20 @@ def gpu_product(gpus: tuple[Device, ...]) -> str:
     return names.pop().replace(" ", "-") if len(names) == 1 and gpus[0].vendor == "nvidia" else ""
 
 
-def _service(name: str, labels: dict[str, str]) -> dict[str, Any]:
+def _service(plan: Plan, name: str, labels: dict[str, str]) -> dict[str, Any]:
+    port = engine_of(plan.deployment).container(plan.deployment).port
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": name},
-        "spec": {"selector": labels, "ports": [{"name": "http", "port": PORT, "targetPort": "http"}]},
+        "spec": {"selector": labels, "ports": [{"name": "http", "port": port, "targetPort": "http"}]},
     }
 
 
-def object_name(model: str) -> str:
+def object_name(deployment: Deployment) -> str:
     """RFC 1123: lower-case letters, digits and dashes, at most 63."""
-    name = re.sub(r"[^a-z0-9]+", "-", model.rpartition("/")[2].lower()).strip("-")[:58].strip("-")
-    return f"vllm-{name}" if name else "vllm"
+    model = re.sub(r"[^a-z0-9]+", "-", deployment.model.rpartition("/")[2].lower()).strip("-")
+    return f"{deployment.engine.name}-{model}"[:63].strip("-")
 
 
 def _dump(reasons: list[str], documents: list[dict[str, Any]]) -> str:

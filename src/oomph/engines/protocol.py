@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from msgspec import Struct
 
 from oomph.errors import CannotPlan
+from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
 from oomph.ir.observation import Observation
@@ -38,9 +39,11 @@ if TYPE_CHECKING:  # the packages that call an engine: named here in annotations
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
     from oomph.doctor.rule import Rule
+    from oomph.emit.resources import Host
     from oomph.facts.loglines import LogRow
     from oomph.ir.hardware import Device
     from oomph.ir.timeline import StageName
+    from oomph.search.cards import Search
     from oomph.search.space import Arm
     from oomph.simulate.build import Built, Factors
 
@@ -77,10 +80,11 @@ class Offer(Struct, frozen=True):
     """The best that an engine can do for a model on some GPUs, for `compare`."""
 
     plan: Plan | None  # None: it cannot be planned, `why` says the reason
-    words: tuple[str, ...]  # the command to show
-    users: float  # requests of the asked context at once
+    words: tuple[str, ...] = ()  # the command to show
+    users: float = 0.0  # requests of the asked context at once
     host_bytes: int = 0  # weights in host memory
     why: str = ""  # what is wrong with it; "" = nothing
+    checkpoint: str = ""  # what was looked for, where nothing could be planned
 
 
 class EngineProtocol(Protocol):
@@ -186,8 +190,8 @@ class EngineProtocol(Protocol):
 
     # ---- levers ------------------------------------------------------------------------------------------------------
 
-    def levers(self, plan: Plan, model: Model) -> Iterable[Any]:
-        """Every single change that a person could make to this plan (advice/change.py), the mildest first.
+    def levers(self, plan: Plan, model: Model) -> Iterable[Lever]:
+        """Every single thing that a person could change in this plan (ir/advice.py), with the settings worth trying.
 
         The judge in advice/ plans each of them; an engine only says what can be tried and what it costs.
         """
@@ -227,9 +231,15 @@ class EngineProtocol(Protocol):
         """An arm of the search (checkpoint, layout, KV dtype, graphs, ...) as this engine's flags, less defaults."""
         raise CannotPlan(f"the best flags for {self.title} cannot be searched yet")
 
+    def card_search(self, model: str, request: str) -> Search | None:
+        """How `gpus` looks for cards; None: as `fit` does. `request` is what --engine says."""
+        return None
+
     def serve_command(self, model: str) -> list[str]:
         """The shortest command that serves a model."""
         raise CannotPlan(f"{self.title} commands cannot be written yet")
+
+    comparable: bool = False  # whether `compare` asks for its offer
 
     def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
         """The most exact checkpoint of a model that this engine can serve on these GPUs, planned."""
@@ -245,7 +255,7 @@ class EngineProtocol(Protocol):
 
     # ---- emit --------------------------------------------------------------------------------------------------------
 
-    emit_forms: tuple[str, ...] = ("command",)
+    emit_forms: tuple[str, ...] = ("command",)  # also: yaml, docker, compose, kubernetes, lws
 
     def config_file(self, deployment: Deployment) -> str:
         """The deployment as a file that the engine's own --config takes."""
@@ -254,3 +264,11 @@ class EngineProtocol(Protocol):
     def container(self, deployment: Deployment) -> Container:
         """The deployment as a container, for docker, compose and Kubernetes."""
         raise CannotPlan(f"no container is known for {self.title}")
+
+    def node_commands(self, plan: Plan, nodes: int) -> tuple[list[str], list[str]]:
+        """The words of the first node and of the others, for a deployment over several nodes."""
+        raise CannotPlan(f"{self.title} cannot be written for several nodes yet")
+
+    def host_needs(self, plan: Plan, nodes: int = 1) -> Host:
+        """The host memory, /dev/shm, processors and disk that one of so many nodes must have."""
+        raise CannotPlan(f"what {self.title} needs of its host is not known")

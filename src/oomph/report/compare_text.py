@@ -7,10 +7,9 @@ from collections import Counter
 from typing import TextIO
 
 from oomph.compare import Comparison, Row
+from oomph.engines.registry import engine_named
 from oomph.report.terminal import Style, columns, wrap
 from oomph.units import gib
-
-NAMES = {"vllm": "vLLM", "llamacpp": "llama.cpp", "ollama": "Ollama"}
 
 
 def print_comparison(made: Comparison, out: TextIO | None = None) -> None:
@@ -25,12 +24,12 @@ def render(made: Comparison, style: Style) -> str:
     for r in made.rows:
         # the commands below have the whole name
         name = r.checkpoint if 53 + len(r.checkpoint) <= columns() else r.checkpoint.rpartition("/")[2]
-        lines.append(f"  {style.bold(f'{NAMES[r.engine]:<11}')}{_verdict(r, style)}{_figures(r)}  {name}")
+        lines.append(f"  {style.bold(f'{engine_named(r.engine).title:<11}')}{_verdict(r, style)}{_figures(r)}  {name}")
         if r.why:
             short = f", {gib(r.short_bytes)} short" if r.short_bytes else ""
             lines.append(f"  {'':<11}{style.dim(r.why + short)}")
     lines += ["", *wrap(f"{style.bold('Take')}     {made.advice}", columns(), "  ", " " * 11), ""]
-    lines += [f"  {NAMES[r.engine]:<10}{r.command}" for r in made.rows if r.fits and r.command]
+    lines += [f"  {engine_named(r.engine).title:<10}{r.command}" for r in made.rows if r.fits and r.command]
     lines += ["", f"  {style.dim('users: requests of the whole context at once; bits: a weight, on average')}"]
     return "\n".join(lines).rstrip() + "\n\n"
 

@@ -8,13 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.commands import to_shell
-from oomph.errors import CannotPlan, InputError
+from oomph.engines.registry import engine_named
+from oomph.errors import InputError
 from oomph.facts.gpus import GpuRow, find, rows
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
-from oomph.search import cards_llamacpp
 from oomph.search.fit import describe
-from oomph.search.request import Spaces, Want, base_of, models_of
+from oomph.search.request import Spaces, Want, base_of, engine_name, models_of
 from oomph.search.score import quality_loss
 from oomph.search.solve import Solver
 from oomph.search.space import Arm, Options, Space, context_grid
@@ -65,17 +65,17 @@ def cards(
 ) -> Cards:
     """`prices`: of one card by name; only those are looked at. `names`: these cards only. `most`: rows, 0 = all."""
     want = want or Want()
-    seek, least, limit = _seeker(model, engine, only)
-    if want.context > limit:
-        raise InputError(f"--context {want.context:,} is more than the {limit:,} tokens that the model takes")
-    want = replace(want, context=want.context or min(CONTEXT, limit), users=want.users or 1)
+    search = _search(model, engine, only)
+    if want.context > search.longest:
+        raise InputError(f"--context {want.context:,} is more than the {search.longest:,} tokens that the model takes")
+    want = replace(want, context=want.context or min(CONTEXT, search.longest), users=want.users or 1)
     priced = {find(name).name: price for name, price in (prices or {}).items()}
     found: list[Card] = []
     done: set[str] = set()
     tiers: dict[float, int] = {}
     looked = plans = 0
-    capability = _LEAST_CAPABILITY if _is_vllm(engine) else cards_llamacpp.LEAST_CAPABILITY
-    for tier, row, count in _candidates(priced, [find(n).name for n in names], least, capability):
+    named = [find(name).name for name in names]
+    for tier, row, count in _candidates(priced, named, search.least_bytes, search.least_capability):
         # fewer of them are enough, or the list has enough of this memory
         if row.name in done or (most and not names and tiers.get(tier, 0) >= PER_TIER):
             continue
@@ -83,7 +83,7 @@ def cards(
             return Cards(model, want, tuple(found), looked, plans, True)
         looked += 1
         price = tier if priced else None
-        card, used = seek(row, count, price, want)
+        card, used = search.seek(row, count, price, want)
         plans += used
         if card is not None:
             found.append(card)
@@ -92,53 +92,33 @@ def cards(
     return Cards(model, want, tuple(found), looked, plans, False)
 
 
-Seek = Callable[[GpuRow, int, "float | None", Want], "tuple[Card | None, int]"]
+Seek = Callable[[GpuRow, int, "float | None", Want], "tuple[Card | None, int]"]  # -> a card, and plans made for it
 
 
-def _is_vllm(engine: str) -> bool:
-    from oomph.commands.call import split_engine
+class Search(Struct, frozen=True):
+    """How one model is looked for on cards."""
 
-    return not engine or split_engine(engine)[0] == "vllm"
-
-
-def _seeker(model: str, engine: str, only: bool) -> tuple[Seek, int, int]:
-    """(what looks at one card, the least bytes of weights, the longest context)."""
-    if _is_vllm(engine):
-        models, _ = models_of(base_of(model, (), engine)[0], only, ())
-        least = min(sum(s.nbytes for s in m.stored if s.role not in ("multimodal", "other")) for m in models.values())
-        limit = max(m.max_position for m in models.values())
-        return lambda row, count, price, want: _card(model, models, row, count, price, want, engine), least, limit
-    from oomph.commands.call import split_engine
-    from oomph.plan import load
-
-    if split_engine(engine)[0] != "llamacpp":
-        raise CannotPlan(f"cards for {split_engine(engine)[0]} cannot be searched yet", hint="vllm and llamacpp can")
-    name = cards_llamacpp.source(model)
-    limit = load(name).max_position
-    least = cards_llamacpp.least_bytes(name)
-    return lambda row, count, price, want: _llamacpp_card(name, row, count, price, want, engine, limit), least, limit
+    seek: Seek
+    least_bytes: int  # of weights: cards with less are not looked at
+    longest: int  # context that the model takes
+    least_capability: tuple[int, int]
 
 
-def _llamacpp_card(
-    name: str, row: GpuRow, count: int, price: float | None, want: Want, engine: str, limit: int
-) -> tuple[Card | None, int]:
-    seeker = cards_llamacpp.Seeker(name, row, count, want.context, want.users, engine)
-    tag = seeker.best()
-    if not tag:
-        return None, seeker.plans
-    users = seeker.most_users(tag)
-    plan = seeker.plan(tag, want.context, users)
-    assert plan is not None
-    command = cards_llamacpp.command(name, tag, want.context, users)
-    longest = seeker.longest(tag, limit)
-    card = Card(
-        row.name, count, row.total_bytes * count, row.nominal_gb * count, price, f"{name}:{tag}", "", command, plan,
-        _headroom(plan), users, longest,
-    )  # fmt: skip
-    return card, seeker.plans
+def _search(model: str, request: str, only: bool) -> Search:
+    own = engine_named(engine_name(request)).card_search(model, request)
+    if own is not None:
+        return own
+    models, _ = models_of(base_of(model, (), request)[0], only, ())
+    return Search(
+        lambda row, count, price, want: _card(model, models, row, count, price, want, request),
+        min(sum(s.nbytes for s in m.stored if s.role not in ("multimodal", "other")) for m in models.values()),
+        max(m.max_position for m in models.values()),
+        _LEAST_CAPABILITY,
+    )
 
 
-def _headroom(plan: Plan) -> int:
+def headroom(plan: Plan) -> int:
+    """On the tightest GPU in its tightest stage, at the unfavourable end of every interval."""
     return min(r.total_bytes - s.peak_high for r in plan.ranks for s in r.stages)
 
 
@@ -169,7 +149,7 @@ def _card(
     gpus = (row.device(),) * count
     base, _ = base_of(name, gpus, engine)
     limited = replace(want, options=replace(_OPTIONS, text_only=want.options.text_only))
-    spaces = Spaces(models, gpus, limited, base.engine.version)
+    spaces = Spaces(models, gpus, limited, base)
     solver = Solver(base, models, run, spaces.default)
     space = replace(spaces.space(want.context, want.users), contexts=(want.context,))
     arm = _first(solver, spaces, space)
@@ -192,7 +172,7 @@ def _card(
         note=describe(point, solver.default),
         command=to_shell(plan.deployment),
         plan=plan,
-        headroom_bytes=_headroom(plan),
+        headroom_bytes=headroom(plan),
         users=users,
         longest=solver.longest(arm, want.users, space, grid),
     ), solver.plans

@@ -76,7 +76,7 @@ def fit(
         raise CommandError("no GPU to fit on", hint='--gpu "2x RTX 5070 Ti"')
     base, notes = base_of(model, gpus, engine)
     models, refused = models_of(base, only, also)
-    spaces = Spaces(models, gpus, want, base.engine.version)
+    spaces = Spaces(models, gpus, want, base)
     solver = Solver(base, models, planner or run, spaces.default)
     front, met, close = _search(solver, spaces, want)
     nearest = [] if met else _nearest(solver, spaces, want)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.protocol import FitKnobs
+from oomph.engines.registry import DEFAULT, engine_named, engine_of
 from oomph.errors import CannotPlan, OomphError
-from oomph.facts.vllm.facts import at
-from oomph.facts.vllm.flags import options_of
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
@@ -43,9 +43,10 @@ class Refused(Struct, frozen=True):
 class Spaces:
     """The spaces of one request: as asked, and what is looked at where that is not met."""
 
-    def __init__(self, models: dict[str, Model], gpus: tuple[Device, ...], want: Want, version: str) -> None:
-        self.models, self.gpus, self.want, self.version = models, gpus, want, version
-        self.default = at(version).limits.utilization
+    def __init__(self, models: dict[str, Model], gpus: tuple[Device, ...], want: Want, base: Deployment) -> None:
+        self.models, self.gpus, self.want, self.base = models, gpus, want, base
+        self.knobs = knobs_of(base)
+        self.default = self.knobs.default_share
         self.longest = max(m.max_position for m in models.values())
         self.shapes = layouts(len(gpus), moe=any(is_moe(m) for m in models.values()))
         self.too_large: dict[str, int] = {}
@@ -63,8 +64,8 @@ class Spaces:
                 if _least(model) <= _room(self.gpus, s.gpus) + offload * s.gpus * GIB and (not s.ep or is_moe(model))
             ]
             out += arms_of(name, model, fitting, options)
-        known = options_of(self.version).by_field
-        return [a for a in out if known.keys() >= a.flags().keys()]
+        engine = engine_of(self.base)
+        return [arm for arm in out if self.knobs.known_flags >= engine.arm_flags(arm).keys()]
 
     def offloaded(self, gib_each: int) -> tuple[Arm, ...]:
         """Everything else is given up before weights are moved to the host."""
@@ -92,8 +93,23 @@ def _least(model: Model) -> int:
 def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployment, tuple[str, ...]]:
     from oomph.plan import parse
 
-    base = parse(["vllm", "serve", model], engine)
+    base = parse(engine_named(engine_name(engine)).serve_command(model), engine)
     return replace(base, gpus=gpus), base.notes
+
+
+def engine_name(request: str) -> str:
+    """The engine that --engine asks for."""
+    from oomph.commands.call import split_engine
+
+    return split_engine(request)[0] if request else DEFAULT
+
+
+def knobs_of(deployment: Deployment) -> FitKnobs:
+    engine = engine_of(deployment)
+    knobs = engine.fit_knobs(deployment.engine.version)
+    if knobs is None:
+        raise CannotPlan(f"the best flags for {engine.title} cannot be searched yet")
+    return knobs
 
 
 def models_of(base: Deployment, only: bool, also: Sequence[str]) -> tuple[dict[str, Model], list[Refused]]:

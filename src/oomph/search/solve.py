@@ -15,11 +15,13 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.search import score
+from oomph.search.request import knobs_of
 from oomph.search.space import Arm, Space
 
 Planner = Callable[[Deployment, Model | None], Plan]
@@ -78,6 +80,7 @@ class Solver:
         self, base: Deployment, models: dict[str, Model], planner: Planner, default: float, *, margin: bool = True
     ) -> None:
         self.base, self.models, self.planner = base, models, planner
+        self.knobs = knobs_of(base)
         self.default, self.margin = default, margin
         self.plans = 0
         # of the checkpoints at hand: a model that was published in four bits loses nothing in four bits
@@ -94,10 +97,11 @@ class Solver:
     # --- one plan ---------------------------------------------------------------------------------------------------
 
     def deployment(self, arm: Arm, context: int, users: int, utilisation: float) -> Deployment:
-        flags: dict[str, Any] = {"max_model_len": context, "max_num_seqs": users}
+        flags: dict[str, Any] = {self.knobs.context: context, self.knobs.users: users}
         if utilisation != self.default:
-            flags["gpu_memory_utilization"] = utilisation
-        return replace(self.base, model=arm.model, flags={**self.base.flags, **arm.flags(), **flags})
+            flags[self.knobs.share] = utilisation
+        chosen = engine_of(self.base).arm_flags(arm)
+        return replace(self.base, model=arm.model, flags={**self.base.flags, **chosen, **flags})
 
     def outcome(self, arm: Arm, context: int, users: int, utilisation: float) -> Outcome:
         key = (arm, context, users, utilisation)
@@ -355,7 +359,9 @@ def low_concurrency(plan: Plan) -> float:
 
 def _without_cache(concurrency: float, plan: Plan) -> float:
     """A model without a cache serves as many as it is told to."""
-    return concurrency if plan.kv is not None and plan.kv.groups else float(plan.resolved["max_num_seqs"])
+    if plan.kv is not None and plan.kv.groups:
+        return concurrency
+    return float(plan.resolved[knobs_of(plan.deployment).users])
 
 
 def _guess(plan: Plan, grid: Sequence[float], start: int, *, margin: bool) -> int:

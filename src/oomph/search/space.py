@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any
 
 from msgspec import Struct
 
@@ -12,8 +11,6 @@ from oomph.ir.model import Experts, Model, State
 
 # Fewer batched tokens than the default: a smaller profiling peak, longer prompts in more steps.
 FEWER_TOKENS = 2048
-# Graphs for small batches only.
-FEW_GRAPHS = 8
 # One draft token: what a checkpoint's own multi-token-prediction layer is trained for.
 DRAFT_TOKENS = 1
 _FINE, _COARSE, _FINE_UNTIL = 256, 1024, 8192
@@ -50,33 +47,6 @@ class Arm(Struct, frozen=True):
             (self.kv_dtype != "auto", self.eager, self.few_graphs, self.text_only, self.drafts > 0, self.prefix_off,
              self.tokens > 0, self.offload_gib > 0, self.layout.ep, self.layout.pp > 1)
         )  # fmt: skip
-
-    def flags(self) -> dict[str, Any]:
-        """By the engine's own names, only those that differ from its defaults."""
-        out: dict[str, Any] = {}
-        if self.layout.tp > 1:
-            out["tensor_parallel_size"] = self.layout.tp
-        if self.layout.pp > 1:
-            out["pipeline_parallel_size"] = self.layout.pp
-        if self.layout.ep:
-            out["enable_expert_parallel"] = True
-        if self.kv_dtype != "auto":
-            out["kv_cache_dtype"] = self.kv_dtype
-        if self.eager:
-            out["enforce_eager"] = True
-        if self.few_graphs:
-            out["max_cudagraph_capture_size"] = FEW_GRAPHS
-        if self.text_only:
-            out["language_model_only"] = True
-        if self.drafts:
-            out["speculative_config"] = {"method": "mtp", "num_speculative_tokens": self.drafts}
-        if self.prefix_off:
-            out["enable_prefix_caching"] = False
-        if self.tokens:
-            out["max_num_batched_tokens"] = self.tokens
-        if self.offload_gib:
-            out["cpu_offload_gb"] = self.offload_gib
-        return out
 
 
 class Space(Struct, frozen=True):

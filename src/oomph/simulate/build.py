@@ -37,7 +37,7 @@ def build(
     deployment: Deployment, model: Model, plan: Plan, factors: Factors, *, accepted: float = 0.6, timed: bool = True
 ) -> Built:
     """`accepted`: the share of drafted tokens that the model keeps."""
-    from oomph.plan import with_draft
+    from oomph.engines.vllm.start import with_draft
 
     if not plan.fits:
         text = plan.verdict.message.split("\n")[0]

@@ -11,6 +11,7 @@ https://...                             a GGUF file, or a model's page on the hu
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from oomph.catalog import Entry
 
 _MAX_NAME = 4096
+
+
+@lru_cache(maxsize=1024)  # a batch may name the whole catalogue in any order
+def load_once(name: str) -> Model:
+    return load_model(name)
 
 
 def load_model(text: str, *, fresh: bool = False, revision: str = "") -> Model:

@@ -112,7 +112,8 @@ def levers_of(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def diff_of(case: dict[str, Any]) -> dict[str, Any]:
-    from oomph.diff import carried, diff
+    from oomph.diff import diff
+    from oomph.engines.registry import engine_of
 
     before = deployment_of(case)
     other = case.get("other")
@@ -123,7 +124,7 @@ def diff_of(case: dict[str, Any]) -> dict[str, Any]:
     after = deployment_of({**changed, "engine": case.get("engine", "")})
     lost: tuple[str, ...] = ()
     if target and target != case.get("engine"):
-        after, lost = carried(after, target.split("==")[-1])
+        after, lost = engine_of(after).at_release(after, target.split("==")[-1])
     made = diff(before, after, lost)
     return {
         "before": _side(made.before), "after": _side(made.after), "changes": msgspec.to_builtins(made.changes),
@@ -186,11 +187,11 @@ async def explain_endpoint(request: Request) -> Response:
 
 def catalog_of(_: dict[str, Any] | None = None) -> dict[str, Any]:
     from oomph import catalog
+    from oomph.engines.registry import DEFAULT, engine_named
     from oomph.facts import gpus
-    from oomph.facts.vllm.versions import RELEASES
 
     return {
         "models": list(catalog.ids()),
         "gpus": [row.name for row in gpus.rows()],
-        "releases": [v for v in reversed(RELEASES) if not v.startswith(("0.8", "0.9", "0.10"))],
+        "releases": [v for v in reversed(engine_named(DEFAULT).releases()) if not v.startswith(("0.8", "0.9", "0.10"))],
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from oomph.engines.protocol import EngineProtocol, Words
+from oomph.engines.protocol import EngineProtocol, Offer, Words
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
     from oomph.facts.loglines import LogRow
+    from oomph.ir.hardware import Device
     from oomph.ir.timeline import StageName
+    from oomph.search.cards import Search
 
 _OLD_PROGRAMS = ("server", "main")  # until mid-2024
 
@@ -22,6 +24,7 @@ _OLD_PROGRAMS = ("server", "main")  # until mid-2024
 class LlamaCpp(EngineProtocol):
     name = "llamacpp"
     title = "llama.cpp"
+    comparable = True
     aliases = ("llama.cpp", "llama-cpp")
     words = Words(
         stages={"weights_load": "while loading the weights", "kv_alloc": "while creating the context"},
@@ -76,6 +79,16 @@ class LlamaCpp(EngineProtocol):
         from oomph.doctor.inferred_llamacpp import inferred
 
         return inferred(case)
+
+    def card_search(self, model: str, request: str) -> Search:
+        from oomph.engines.llamacpp.cards import card_search
+
+        return card_search(model, request)
+
+    def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
+        from oomph.engines.llamacpp.offer import offer
+
+        return offer(model, gpus, context)
 
 
 ENGINE = LlamaCpp()

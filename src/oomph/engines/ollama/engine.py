@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oomph.engines.llamacpp.engine import ENGINE as LLAMACPP
-from oomph.engines.protocol import EngineProtocol, Words
+from oomph.engines.protocol import EngineProtocol, Offer, Words
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
     from oomph.facts.loglines import LogRow
+    from oomph.ir.hardware import Device
     from oomph.ir.timeline import StageName
 
 
 class Ollama(EngineProtocol):
     name = "ollama"
     title = "Ollama"
+    comparable = True
     words = Words(
         stages=LLAMACPP.words.stages,
         cache_unit=LLAMACPP.words.cache_unit,
@@ -67,6 +69,11 @@ class Ollama(EngineProtocol):
 
     def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
         return LLAMACPP.inferred(case)
+
+    def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
+        from oomph.engines.ollama.offer import offer
+
+        return offer(model, gpus, context)
 
 
 ENGINE = Ollama()

@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from oomph.commands.call import Call, memory_variables, program, visible_devices
 from oomph.commands.shown import short, shown
 from oomph.engines.vllm import arguments
@@ -246,3 +248,15 @@ def to_words(d: Deployment) -> list[str]:
             raise refuse(field, ValueError(f"vLLM {options.release} has no such flag"))  # type: ignore[arg-type]
         words += render(options.by_field[field], value, options)
     return words
+
+
+def at_release(deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
+    """The same command under another release: flags that it no longer (or not yet) has are left out, and said."""
+    flags, sentences = dict(deployment.flags), []
+    for field in deployment.flags:
+        status = options_of(version).status(field)
+        if status.state in ("gone", "not yet"):
+            del flags[field]
+            sentences.append(status.sentence)
+    release = replace(deployment.engine, version=version, version_from="--to")
+    return replace(deployment, engine=release, flags=flags), tuple(sentences)

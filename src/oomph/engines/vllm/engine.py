@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import EngineProtocol, FitKnobs
+from oomph.engines.protocol import Container, EngineProtocol, FitKnobs, Offer
+from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
 from oomph.ir.observation import Observation
@@ -14,7 +15,9 @@ from oomph.ir.plan import Plan
 if TYPE_CHECKING:
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
+    from oomph.emit.resources import Host
     from oomph.facts.loglines import LogRow
+    from oomph.ir.hardware import Device
     from oomph.ir.timeline import StageName
     from oomph.search.space import Arm
     from oomph.simulate.build import Built, Factors
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 class Vllm(EngineProtocol):
     name = "vllm"
     title = "vLLM"
+    comparable = True
 
     package = "vllm"
     programs = ("vllm",)
@@ -109,14 +113,19 @@ class Vllm(EngineProtocol):
         }
 
     def gpus_needed(self, deployment: Deployment) -> int:
-        from oomph.plan import world_size
+        from oomph.engines.vllm.start import world_size
 
         return world_size(deployment)
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
-        from oomph.plan import run
+        from oomph.engines.vllm.start import plan_command
 
-        return run(deployment, model)
+        return plan_command(deployment, model)
+
+    def levers(self, plan: Plan, model: Model) -> Iterable[Lever]:
+        from oomph.engines.vllm.levers import levers
+
+        return levers(plan, model)
 
     def log_rows(self) -> tuple[LogRow, ...]:
         from oomph.facts.vllm.logs import ROWS
@@ -148,7 +157,9 @@ class Vllm(EngineProtocol):
         )
 
     def arm_flags(self, arm: Arm) -> dict[str, Any]:
-        return arm.flags()
+        from oomph.engines.vllm.arm import arm_flags
+
+        return arm_flags(arm)
 
     def serve_command(self, model: str) -> list[str]:
         return ["vllm", "serve", model]
@@ -159,6 +170,36 @@ class Vllm(EngineProtocol):
         from oomph.simulate.build import build
 
         return build(deployment, model, plan, factors, accepted=accepted, timed=timed)
+
+    def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
+        from oomph.engines.vllm.offer import offer
+
+        return offer(model, gpus, context)
+
+    def at_release(self, deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
+        from oomph.engines.vllm.command import at_release
+
+        return at_release(deployment, version)
+
+    def config_file(self, deployment: Deployment) -> str:
+        from oomph.engines.vllm.emit import config_file
+
+        return config_file(deployment)
+
+    def container(self, deployment: Deployment) -> Container:
+        from oomph.engines.vllm.emit import container
+
+        return container(deployment)
+
+    def node_commands(self, plan: Plan, nodes: int) -> tuple[list[str], list[str]]:
+        from oomph.engines.vllm.emit import node_commands
+
+        return node_commands(plan, nodes)
+
+    def host_needs(self, plan: Plan, nodes: int = 1) -> Host:
+        from oomph.engines.vllm.emit import host_needs
+
+        return host_needs(plan, nodes)
 
 
 ENGINE = Vllm()

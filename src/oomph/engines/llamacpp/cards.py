@@ -7,63 +7,86 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from oomph import catalog
+from oomph.commands import parse_command
+from oomph.engines.llamacpp.source import gguf_for, plan_command
 from oomph.facts.gpus import GpuRow
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
+from oomph.search.cards import Card, Search, headroom
+from oomph.search.request import Want
 from oomph.search.space import context_grid, user_levels
+from oomph.sources.load import load_once
 
 # Best first: llama.cpp's own order of perplexity (tools/quantize/README.md).
 TAGS = ("BF16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
 LEAST_CAPABILITY = (6, 0)
 
 
+def card_search(model: str, request: str) -> Search:
+    name = source(model)
+    longest = load_once(name).max_position
+
+    def seek(row: GpuRow, count: int, price: float | None, want: Want) -> tuple[Card | None, int]:
+        seeker = Seeker(name, row, count, want.context, want.users, request)
+        tag = seeker.best()
+        if not tag:
+            return None, seeker.plans
+        users = seeker.most_users(tag)
+        plan = seeker.plan(tag, want.context, users)
+        assert plan is not None
+        card = Card(
+            name=row.name,
+            count=count,
+            memory_bytes=row.total_bytes * count,
+            nominal_gb=row.nominal_gb * count,
+            price=price,
+            checkpoint=f"{name}:{tag}",
+            note="",
+            command=command(name, tag, want.context, users),
+            plan=plan,
+            headroom_bytes=headroom(plan),
+            users=users,
+            longest=seeker.longest(tag, longest),
+        )
+        return card, seeker.plans
+
+    return Search(seek, least_bytes(name), longest, LEAST_CAPABILITY)
+
+
 def source(model: str) -> str:
     """The checkpoint to convert: the unquantised one of the family, where the catalogue has it."""
-    from oomph.plan import load
-
-    named = load(model)
+    named = load_once(model)
     if named.quantization is None:
         return named.name
-    return next((n for n in catalog.variants(named.name) if load(n).quantization is None), named.name)
+    return next((n for n in catalog.variants(named.name) if load_once(n).quantization is None), named.name)
 
 
 def least_bytes(name: str) -> int:
     """Of the smallest quantisation, less the embedding, which stays in host memory."""
-    from oomph.engines.llamacpp.source import gguf_for
-
-    found, _ = gguf_for(f"{name}:{TAGS[-1]}")
-    return sum(s.nbytes for s in found.stored if s.role not in ("embed", "multimodal"))
+    smallest, _ = gguf_for(f"{name}:{TAGS[-1]}")
+    return sum(s.nbytes for s in smallest.stored if s.role not in ("embed", "multimodal"))
 
 
 class Seeker:
     """One model on one kind and number of cards."""
 
-    def __init__(self, name: str, row: GpuRow, count: int, context: int, users: int, engine: str) -> None:
-        from oomph.plan import parse
-
+    def __init__(self, name: str, row: GpuRow, count: int, context: int, users: int, request: str) -> None:
         self.name, self.context, self.users = name, context, users
         self.gpus: tuple[Device, ...] = (row.device(),) * count
-        self.base = parse(["llama-server", "-m", "model.gguf"], engine)
+        self.release = parse_command(["llama-server", "-m", "model.gguf"], engine=request).engine
         self.plans = 0
 
     def deployment(self, tag: str, context: int, users: int) -> Deployment:
         words = ["llama-server", "-hf", f"{self.name}:{tag}", "-c", str(context * users), "-np", str(users)]
-        from oomph.plan import parse
-
-        made = parse(
-            [*words, "-ngl", "99"], f"llamacpp=={self.base.engine.version}" if self.base.engine.version else ""
-        )
-        return replace(made, gpus=self.gpus)
+        return replace(parse_command([*words, "-ngl", "99"], engine=self.release), gpus=self.gpus)
 
     def plan(self, tag: str, context: int, users: int) -> Plan | None:
         """None: does not fit, or only where the uncertain terms are kind."""
-        from oomph.plan import run
-
         self.plans += 1
-        made = run(self.deployment(tag, context, users), None)
-        safe = made.fits and all(s.peak_high <= r.total_bytes for r in made.ranks for s in r.stages)
-        return made if safe else None
+        plan = plan_command(self.deployment(tag, context, users))
+        safe = plan.fits and all(s.peak_high <= r.total_bytes for r in plan.ranks for s in r.stages)
+        return plan if safe else None
 
     def best(self) -> str:
         return next((t for t in TAGS if self.plan(t, self.context, self.users) is not None), "")

@@ -1,0 +1,66 @@
+"""A vLLM command to its plan: what is checked before anything is planned, and the models that are loaded for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from msgspec.structs import replace
+
+from oomph.engines.vllm.planner import plan_vllm
+from oomph.errors import CannotPlan, OomphError
+from oomph.ir.deployment import Deployment
+from oomph.ir.model import Model
+from oomph.ir.plan import Plan
+from oomph.ir.timeline import Verdict
+from oomph.sources.load import load_once
+
+_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")
+
+
+def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
+    refusal = _too_few_gpus(deployment)
+    if refusal is not None:
+        return refusal
+    checkpoint = model or load_once(deployment.model)
+    if checkpoint.opaque or not checkpoint.layers:
+        architecture = checkpoint.architecture or f"of {checkpoint.name}"
+        raise CannotPlan(
+            f"the architecture {architecture} is not known: its caches would be a guess",
+            hint="oomph inspect shows its weights",
+        )
+    return plan_vllm(checkpoint, *with_draft(deployment))
+
+
+def world_size(deployment: Deployment) -> int:
+    """How many GPUs the layout of a command needs; what is no size counts as 1."""
+    sizes = (deployment.flags.get(field) for field in _SIZES)
+    return prod(size for size in sizes if isinstance(size, int) and size > 0)
+
+
+def with_draft(deployment: Deployment) -> tuple[Deployment, Model | None]:
+    """The model that --speculative-config names; one that cannot be read is said to be missing from the plan."""
+    config = deployment.flags.get("speculative_config")
+    name = config.get("model") if isinstance(config, Mapping) else None
+    if not isinstance(name, str) or name == deployment.model or not name:
+        return deployment, None
+    try:
+        return deployment, load_once(name)
+    except OomphError as missing:
+        note = f"the draft model {name} is not in this plan: {missing.message}"
+        return replace(deployment, notes=(*deployment.notes, note)), None
+
+
+def _too_few_gpus(deployment: Deployment) -> Plan | None:
+    """vLLM's own refusal (config/parallel.py:848, 0.21.0)."""
+    need, present = world_size(deployment), len(deployment.gpus)
+    nodes = deployment.flags.get("nnodes", 1)
+    enough = need <= present * (nodes if isinstance(nodes, int) else 1)
+    if enough or deployment.flags.get("distributed_executor_backend") == "ray":
+        return None
+    text = (
+        f"World size ({need}) is larger than the number of available GPUs ({present}) in this node. If this is "
+        "intentional and you are using:\n- ray, set '--distributed-executor-backend ray'.\n"
+        "- multiprocessing, set '--nnodes' appropriately."
+    )
+    return Plan(deployment, deployment.model, Verdict(False, "other", 0, text), warnings=deployment.notes)
