@@ -61,8 +61,7 @@ def deployments(folder: Path, count: int = 2000) -> float:
 
     from oomph.engines.vllm.kv import kv
     from oomph.engines.vllm.loaded import weights_terms
-    from oomph.engines.vllm.resolve import resolve
-    from oomph.engines.vllm.settings import build_for
+    from oomph.engines.vllm.run import Rank, Run
     from oomph.plan import load, parse, with_gpus
 
     model = load(str(folder))
@@ -71,10 +70,9 @@ def deployments(folder: Path, count: int = 2000) -> float:
     for i in range(count):
         flags = {"tensor_parallel_size": 1 + i % 2, "max_model_len": 1024 + 16 * i, "max_num_seqs": 1 + i % 512}
         dep = replace(base, flags=flags)
-        resolved = resolve(model, dep)
-        build = build_for(model, resolved.facts, 90, flags, {"dtype": resolved.dtype})
-        weights_terms(model, resolved, dep, build, dep.gpus[0])
-        kv(resolved, 20 << 30)
+        run = Run(model, dep)
+        weights_terms(run, Rank(0, 0, 0, dep.gpus[0]))
+        kv(run.settings, 20 << 30)
     return (time.process_time() - begin) / count
 
 

@@ -8,10 +8,9 @@ from msgspec.structs import replace
 from oomph.engines.vllm.kv import KvPlan, kv
 from oomph.engines.vllm.kv_groups import Group as KvGroup
 from oomph.engines.vllm.kv_specs import max_blocks
-from oomph.engines.vllm.reading import as_read
-from oomph.engines.vllm.resolve import Resolved, resolve
+from oomph.engines.vllm.resolve import Resolved
+from oomph.engines.vllm.run import Run
 from oomph.errors import CannotPlan, OomphError
-from oomph.facts.vllm.facts import at
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Experts, Model
 from oomph.ir.plan import Plan
@@ -42,10 +41,8 @@ def build(
     if not plan.fits:
         text = plan.verdict.message.split("\n")[0]
         raise OomphError(f"it does not start, so it serves nobody: {text or plan.verdict.stage}", hint="oomph plan")
-    facts, sm = at(deployment.engine.version), deployment.gpus[0].sm
-    model = as_read(model, facts, sm)
-    draft = with_draft(deployment)[1]
-    resolved = resolve(model, deployment, draft and as_read(draft, facts, sm))
+    run = Run(model, deployment, with_draft(deployment)[1])
+    model, resolved = run.model, run.settings
     cache = kv(resolved, _stage_bytes(plan, resolved))
     if cache.context is None or not cache.groups:
         raise CannotPlan(f"{model.name} has no KV cache to simulate")

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from oomph.engines.vllm.load_peak import Point
-from oomph.engines.vllm.loaded import WeightsPlan, passes, weights_terms
+from oomph.engines.vllm.loaded import WeightsPlan, first_failing_allocation, weights_terms
 from oomph.engines.vllm.planner import plan_vllm
-from oomph.engines.vllm.resolve import Resolved, resolve
-from oomph.engines.vllm.settings import build_for
-from oomph.engines.vllm.weights import Build
+from oomph.engines.vllm.run import Rank, Run
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
@@ -64,14 +62,13 @@ class Case:
         self.model: Model = _model(truth, row["model"], overrides)
         self.device = Device("H200", row["total_bytes"], (9, 0), sm_count=132)
         self.deployment = Deployment(Engine("vllm", VERSION), row["model"], flags, (self.device,), usage="llm")
-        self.resolved: Resolved = resolve(self.model, self.deployment)
-        self.build: Build = build_for(self.model, self.resolved.facts, 90, flags, {"dtype": self.resolved.dtype})
+        self.run, self.rank = Run(self.model, self.deployment), Rank(0, 0, 0, self.device)
 
     def plan(self) -> WeightsPlan:
-        return weights_terms(self.model, self.resolved, self.deployment, self.build, self.device)
+        return weights_terms(self.run, self.rank)
 
-    def passes(self, limit: int) -> Point | None:
-        return passes(self.model, self.resolved, self.deployment, self.build, self.device, limit)
+    def failing(self, limit: int) -> Point | None:
+        return first_failing_allocation(self.run, self.rank, limit)
 
 
 def measured() -> list[dict[str, Any]]:

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 from h200_truth import Case, rows
 
-from oomph.engines.vllm.loaded import WeightsPlan, passes, weights_terms
-from oomph.engines.vllm.resolve import resolve
-from oomph.engines.vllm.settings import build_for
-from oomph.facts.vllm.facts import at
+from oomph.engines.vllm.loaded import WeightsPlan, first_failing_allocation, weights_terms
+from oomph.engines.vllm.run import Rank, Run
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
@@ -30,9 +28,7 @@ LLAMA = {
 def planned(model: Model, version: str = "0.21.0", capability: tuple[int, int] = (9, 0), **flags: Any) -> WeightsPlan:
     device = Device("GPU", 80 * GIB, capability, sm_count=132)
     deployment = Deployment(Engine("vllm", version), model.name, flags, (device,))
-    resolved = resolve(model, deployment)
-    build = build_for(model, resolved.facts, device.sm, flags, {"dtype": resolved.dtype})
-    plan = weights_terms(model, resolved, deployment, build, device)
+    plan = weights_terms(Run(model, deployment), Rank(0, 0, 0, device))
     assert sum(plan.parts.values()) == plan.loaded_bytes
     assert plan.low <= plan.loaded_bytes <= plan.high
     assert plan.peak_bytes >= plan.loaded_bytes
@@ -55,7 +51,7 @@ def test_measured_weights(row: dict[str, Any]) -> None:
 def test_the_allocation_that_failed() -> None:
     """13.71 GiB allocated, "Tried to allocate 224.00 MiB"."""
     case = Case(ROWS["f3_llama8b_15gib_weights_oom"])
-    point = case.passes(round(13.75 * GIB))
+    point = case.failing(round(13.75 * GIB))
     assert point is not None
     assert (point.layer, point.module, point.tried) == (31, "mlp.gate_up_proj", 224 * MIB)
     before_load = 2048 * 4096 * 2 + 117_760
@@ -87,12 +83,11 @@ def test_gemma_4_in_nvfp4_passes_14_gib_at_layer_55() -> None:
     flags = {"tensor_parallel_size": 2, "language_model_only": True, "max_model_len": 1024}
     device = Device("RTX 5070 Ti", round(15.47 * GIB), (12, 0), sm_count=70)
     deployment = Deployment(Engine("vllm", "0.21.0"), "gemma", flags, (device, device))
-    resolved = resolve(model, deployment)
-    build = build_for(model, at("0.21.0"), 120, flags, {"dtype": resolved.dtype})
-    plan = weights_terms(model, resolved, deployment, build, device)
+    run, rank = Run(model, deployment), Rank(0, 0, 0, device)
+    plan = weights_terms(run, rank)
     tables = plan.parts["buffers"]
     assert (plan.created_bytes - tables) / GIB == pytest.approx(14.76, abs=0.01)
-    point = passes(model, resolved, deployment, build, device, 14 * GIB)
+    point = first_failing_allocation(run, rank, 14 * GIB)
     assert point is not None
     assert (point.layer + 1, point.module, point.tried, point.doing) == (55, "mlp.gate_up_proj", 56 * MIB, "building")
 

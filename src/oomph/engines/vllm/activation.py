@@ -8,35 +8,31 @@ with an empty compile cache, the embedding table that Inductor clones while it t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.batch import Batch, Phase
+from oomph.engines.vllm.batch import Batch, Phase, PhaseKind
 from oomph.engines.vllm.live import has_experts, layer_phases
 from oomph.engines.vllm.live_experts import expert_workspace, quantises_input
+from oomph.engines.vllm.traits import Traits
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import activation as facts
 from oomph.ir.ledger import Term
-from oomph.ir.model import Attention, Layer, Linear, Mixer, Model
+from oomph.ir.model import Layer, Linear, Mixer, Model
 from oomph.units import round_up
 
-_TERMS: dict[tuple[int, Batch], tuple[Model, Term]] = {}
+
+def activation(traits: Traits, batch: Batch) -> Activation:
+    """The torch peak above what was allocated when profiling began. A search asks for the same batch often, and only
+    latent attention looks at the context."""
+    return _activation(traits, batch if traits.is_mla else replace(batch, length=0))
 
 
-def activation(model: Model, batch: Batch) -> Term:
-    """The torch peak above what was allocated when profiling began. Kept: a search asks for the same batch often, and
-    only latent attention looks at the context."""
-    layers, _ = _structure(model)
-    if not any(isinstance(m, Attention) and m.kind == "mla" for x, _ in layers for m in x.mixers):
-        batch = replace(batch, length=0)
-    key = (id(model), batch)
-    found = _TERMS.get(key)
-    if found is None or found[0] is not model:
-        if len(_TERMS) > 4096:
-            _TERMS.clear()
-        found = _TERMS[key] = (model, _activation(model, batch))
-    return found[1]
+class Activation(Struct, frozen=True):
+    term: Term
+    phase: Phase  # where the peak is
 
 
 class _Peak(Struct, frozen=True):
@@ -52,22 +48,22 @@ class _Peak(Struct, frozen=True):
         return self.phase.bytes + self.workspace + self.cublas + self.encoded
 
 
-def _activation(model: Model, batch: Batch) -> Term:
-    top = max(_peaks(model, batch), key=lambda p: p.bytes)
-    total, name = top.bytes, top.phase.name
-    parts = {name: top.phase.bytes, "expert workspace": top.workspace, "cuBLAS workspace": top.cublas}
+@lru_cache(maxsize=4096)
+def _activation(traits: Traits, batch: Batch) -> Activation:
+    top = max(_peaks(traits, batch), key=lambda p: p.bytes)
+    total, phase = top.bytes, top.phase
+    parts = {phase.name: phase.bytes, "expert workspace": top.workspace, "cuBLAS workspace": top.cublas}
     parts["encoder outputs"] = top.encoded
-    slack = round(total * _spread(model, name))
-    high = total + (total if name == "multimodal encoder" else slack)
-    return Term(
-        "activation_peak", total, total - slack, high, "formula",
-        {k: v for k, v in parts.items() if v}, f"peak at: {name}",
-    )  # fmt: skip
+    slack = round(total * _spread(traits.model, phase.kind))
+    high = total + (total if phase.kind == "encoder" else slack)
+    parts = {name: size for name, size in parts.items() if size}
+    term = Term("activation_peak", total, total - slack, high, "formula", parts, f"peak at: {phase.name}")
+    return Activation(term, phase)
 
 
-def _peaks(model: Model, batch: Batch) -> Iterator[_Peak]:
-    width = nbytes(batch.dtype, 1)
-    layers, first = _structure(model)
+def _peaks(traits: Traits, batch: Batch) -> Iterator[_Peak]:
+    model, width = traits.model, nbytes(batch.dtype, 1)
+    layers, first = _structure(traits)
     workspace = (
         max((expert_workspace(x.block, batch) for x, _ in layers), default=0) if batch.rules.moe_workspace else 0
     )
@@ -85,35 +81,30 @@ def _peaks(model: Model, batch: Batch) -> Iterator[_Peak]:
     if batch.compiled and batch.cold and batch.first_stage and not batch.embeds:
         yield _Peak(_cold_embedding(model, batch, width), workspace, 0)
     if batch.encoder_bytes:
-        yield _Peak(Phase("multimodal encoder", batch.encoder_bytes), 0, cublas)
+        yield _Peak(Phase("multimodal encoder", batch.encoder_bytes, "encoder"), 0, cublas)
 
 
-def _spread(model: Model, phase: str) -> float:
-    """How far the law was off where it was checked; an architecture that nobody traced may be much further off."""
-    if phase == "multimodal encoder":
+def _spread(model: Model, phase: PhaseKind) -> float:
+    """How far the formula was off where it was checked; an architecture that nobody traced may be much further off."""
+    if phase == "encoder":
         return 0.5
-    if phase in ("sampler", "compile cache is empty"):
+    if phase in ("sampler", "embedding"):
         return 0.05
     return 0.04 if model.architecture in facts.TRACED else 0.15
 
 
 _Kinds = list[tuple[Layer, int]]
-_STRUCTURES: dict[int, tuple[Model, _Kinds, int]] = {}
 
 
-def _structure(model: Model) -> tuple[_Kinds, int]:
+@lru_cache(maxsize=256)
+def _structure(traits: Traits) -> tuple[_Kinds, int]:
     """Each kind of layer once, with the index of its last occurrence; and the first layer that has experts."""
-    found = _STRUCTURES.get(id(model))
-    if found is None or found[0] is not model:
-        kinds: dict[tuple[int, tuple[Mixer, ...]], tuple[Layer, int]] = {}
-        for layer in model.layers:
-            key = (id(layer.block), layer.mixers)
-            kinds[key] = (kinds[key][0] if key in kinds else layer, layer.index)
-        first = min((x.index for x, _ in kinds.values() if has_experts(x)), default=len(model.layers))
-        if len(_STRUCTURES) > 256:
-            _STRUCTURES.clear()
-        found = _STRUCTURES[id(model)] = (model, list(kinds.values()), first)
-    return found[1], found[2]
+    kinds: dict[tuple[int, tuple[Mixer, ...]], tuple[Layer, int]] = {}
+    for layer in traits.model.layers:
+        key = (id(layer.block), layer.mixers)
+        kinds[key] = (kinds[key][0] if key in kinds else layer, layer.index)
+    first = min((x.index for x, _ in kinds.values() if has_experts(x)), default=len(traits.model.layers))
+    return list(kinds.values()), first
 
 
 def _all_quantised(layers: list[tuple[Layer, int]]) -> bool:
@@ -131,15 +122,15 @@ def _sampler(model: Model, batch: Batch, width: int) -> Phase:
     v, t, h = model.vocab_size, batch.tokens, model.hidden_size
     s = min(batch.seqs, batch.tokens)
     if model.pooling:
-        return Phase("pooler", 3 * t * h * width + s * h * 4)
+        return Phase("pooler", 3 * t * h * width + s * h * 4, "pooler")
     if batch.runner == "v2":
         copies = width + 4 * batch.rules.v2_copies
-        return Phase("sampler", t * h * width + s * v * copies + s * h * width)
+        return Phase("sampler", t * h * width + s * v * copies + s * h * width, "sampler")
     if batch.rules.sampler_passes == "old":
-        return Phase("sampler", t * h * width + round(facts.OLD_SAMPLER_COPIES * 4 * s * v))
+        return Phase("sampler", t * h * width + round(facts.OLD_SAMPLER_COPIES * 4 * s * v), "sampler")
     buffer = 4 * v * min(_power_of_2(min(s, batch.sm_count)), batch.sm_count)
     drafts = 4 * v * 2 * s if batch.drafts else 0
-    return Phase("sampler", t * h * width + s * v * (width + 12) + buffer + drafts + 2 * s * h * width)
+    return Phase("sampler", t * h * width + s * v * (width + 12) + buffer + drafts + 2 * s * h * width, "sampler")
 
 
 def _power_of_2(n: int) -> int:
@@ -154,4 +145,5 @@ def _cold_embedding(model: Model, batch: Batch, width: int) -> Phase:
     table, states = rows * model.hidden_size * width, batch.tokens * model.hidden_size * width
     first = next((m for m in model.layers[0].block.modules if isinstance(m, Linear)), None) if model.layers else None
     timed = first is not None and quantises_input(first.scheme, batch.sm)
-    return Phase("compile cache is empty", table + states + (max(states, batch.l2_bytes) if timed else states))
+    tuned = max(states, batch.l2_bytes) if timed else states
+    return Phase("compile cache is empty", table + states + tuned, "embedding")

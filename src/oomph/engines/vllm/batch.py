@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from oomph.engines.vllm.shard import Layout
@@ -33,7 +35,11 @@ class Batch(Struct, frozen=True):
     l2_bytes: int = 0
 
 
+PhaseKind = Literal["layer", "sampler", "pooler", "encoder", "embedding"]
+
+
 class Phase(Struct, frozen=True):
-    name: str
+    name: str  # as the report calls it
     bytes: int
+    kind: PhaseKind = "layer"
     before_experts: bool = False  # within a layer, it runs ahead of the layer's own experts

@@ -6,12 +6,10 @@ from math import prod
 
 from msgspec import Struct
 
-from oomph.engines.vllm.resolve import Resolved
+from oomph.engines.vllm.run import Run
 from oomph.engines.vllm.shard import outs
-from oomph.engines.vllm.traits import items_allowed, text_only
 from oomph.facts.dtypes import TORCH, nbytes
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Linear, Model, Param, Tower
+from oomph.ir.model import Linear, Param, Tower
 
 
 class Encoder(Struct, frozen=True):
@@ -24,7 +22,7 @@ PATCHES_PER_TOKEN = 4  # a 2 x 2 merge, as in Qwen-VL, Pixtral and Llama 4
 _PIXELS = 3 * 14 * 14  # of a patch where the tower has no convolution to read its size from
 
 
-def encoder(model: Model, dep: Deployment, resolved: Resolved) -> Encoder:
+def encoder(run: Run) -> Encoder:
     """multimodal/encoder_budget.py: as many items of the most expensive modality as the budget holds.
 
     Not measured. A block holds its input, the norm's output and the MLP's widest pair for every patch, beside the
@@ -32,19 +30,21 @@ def encoder(model: Model, dep: Deployment, resolved: Resolved) -> Encoder:
     start-up of Qwen3.6-27B on an L40S (0.26.0) printed 0.1 GiB less than this, start-ups of Qwen3-VL on H200 and B200
     the outputs and the pixels beside the sampler's peak.
     """
-    allowed = [m for m in model.modalities if items_allowed(dep.flags, m.name)]
+    model, settings = run.model, run.settings
+    flags = settings.flags.multimodal
+    allowed = [m for m in model.modalities if m.name in flags.modalities]
     towers = [t for t in model.towers if t.layers and t.hidden]
-    if not allowed or not towers or text_only(model, dep.flags):
+    if not allowed or not towers or flags.text_only:
         return Encoder()
-    if dep.flags.get("skip_mm_profiling"):
+    if not flags.profiled:
         return Encoder(embeds=True)
     # the dummy image has the largest size whatever the context; a video has as many frames as the context holds
-    item = max(m.max_tokens if m.name == "image" else min(m.max_tokens, resolved.max_model_len) for m in allowed)
-    budget = max(resolved.max_num_batched_tokens, item)
-    tokens = item * max(1, min(budget // max(1, item), resolved.max_num_seqs))
+    item = max(m.max_tokens if m.name == "image" else min(m.max_tokens, settings.max_model_len) for m in allowed)
+    budget = max(settings.max_num_batched_tokens, item)
+    tokens = item * max(1, min(budget // max(1, item), settings.max_num_seqs))
     tower = max(towers, key=lambda t: t.hidden)
-    tp = 1 if dep.flags.get("mm_encoder_tp_mode") == "data" else resolved.tensor_parallel_size
-    width = nbytes(TORCH[resolved.dtype], 1)
+    tp = 1 if flags.encoder_per_rank else settings.tensor_parallel_size
+    width = nbytes(TORCH[settings.dtype], 1)
     patches = tokens * PATCHES_PER_TOKEN
     pixels = patches * _pixels(tower) * width
     outputs = tokens * model.hidden_size * (1 + int(model.param("deepstack_levels", 0))) * width

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 
+from oomph.engines.vllm.plain_flags import PlainFlags
 from oomph.engines.vllm.shard import Layout
 from oomph.facts.vllm.create_weights import Creation
 from oomph.facts.vllm.expert_kernels import (
@@ -72,7 +72,7 @@ def scheme_family(scheme: Scheme | None) -> str:
     return ""
 
 
-def expert_setting(facts: Facts, sm: int, flags: Mapping[str, Any], environment: Mapping[str, str]) -> ExpertSetting:
+def expert_setting(facts: Facts, sm: int, flags: PlainFlags, environment: Mapping[str, str]) -> ExpertSetting:
     excluded: set[str] = set()
     if "0" in (environment.get("VLLM_USE_DEEP_GEMM"), environment.get("VLLM_MOE_USE_DEEP_GEMM")):
         excluded.add(DEEPGEMM)
@@ -87,9 +87,9 @@ def expert_setting(facts: Facts, sm: int, flags: Mapping[str, Any], environment:
     return ExpertSetting(
         facts.expert_kernels,
         sm,
-        str(flags.get("moe_backend") or "auto").replace("-", "_"),
-        bool(flags.get("enable_lora")),
-        bool(flags.get("enable_eplb")),
+        flags.moe_backend.replace("-", "_"),
+        flags.lora is not None,
+        flags.balancing is not None,
         frozenset(excluded),
         forced,
     )

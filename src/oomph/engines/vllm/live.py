@@ -149,7 +149,8 @@ class _Layer(Struct, frozen=True):
     # --- parts -----------------------------------------------------------------------------------------------------
 
     def _phase(self, name: str, elements: int, extra: int, before_experts: bool = False) -> Phase:
-        return Phase(name, self.batch.tokens * elements * self.width + extra, before_experts)
+        size = self.batch.tokens * elements * self.width + extra
+        return Phase(name, size, before_experts=before_experts)
 
     def _sum(self) -> int:
         """pynccl.py:171 (0.21.0): what the ranks sum goes into a new tensor."""

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from oomph.engines.vllm.expert_kernel import expert_kernel, padded_sizes
 from oomph.engines.vllm.model_buffers import Buffers
-from oomph.engines.vllm.offload import Offload
 from oomph.engines.vllm.online import is_quantised_online
+from oomph.engines.vllm.plain_flags import Offload
 from oomph.engines.vllm.shard import experts_share, in_features, linear_ranks, local_experts, outs
 from oomph.engines.vllm.weights import Build, Created
 from oomph.facts.dtypes import nbytes

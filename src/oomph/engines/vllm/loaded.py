@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,13 +14,14 @@ from oomph.engines.vllm.load_peak import Draft, Load, Place, Point, play
 from oomph.engines.vllm.load_steps import Setting, is_retied
 from oomph.engines.vllm.lora import slots
 from oomph.engines.vllm.model_buffers import balancing_buffers, draft_buffers, model_buffers
-from oomph.engines.vllm.offload import offload_for
 from oomph.engines.vllm.online import online_scheme, quantised
-from oomph.engines.vllm.resolve import Resolved
+from oomph.engines.vllm.plain_flags import Balancing
+from oomph.engines.vllm.run import Rank, Run
+from oomph.engines.vllm.settings import build_for
+from oomph.engines.vllm.traits import Traits
 from oomph.engines.vllm.weights import Build, Created, Placed, created
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.load import FASTSAFETENSORS_FILE
-from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis
 from oomph.ir.model import Attention, Linear, Model, Vocab
@@ -44,93 +45,93 @@ class WeightsPlan(Struct, frozen=True):
     host_bytes: int = 0  # weights kept in host memory
 
 
-def weights_terms(
-    model: Model,
-    resolved: Resolved,
-    deployment: Deployment,
-    build: Build,
-    device: Device,
-    draft: Model | None = None,
-) -> WeightsPlan:
-    """`draft`: the model that --speculative-config names, where it is another one."""
-    setting = _setting(model, resolved, deployment, build, device)
-    key = _cache_key(model, resolved, deployment, build, setting, draft)
-    found = _CACHE.get(key)
-    if found is not None and found[0] is model and found[1] is draft:
-        return found[2]
-    places, drafts = _places(model, build, resolved, draft)
-    load = play(places, build, setting, drafts, balancing_buffers(places, build, setting.rules, deployment.flags))
+def weights_terms(run: Run, rank: Rank) -> WeightsPlan:
+    return _weights(_load_of(run, rank))
+
+
+def first_failing_allocation(run: Run, rank: Rank, limit: int) -> Point | None:
+    """The allocation with which the load exceeds `limit` bytes: where "Tried to allocate" is printed."""
+    return _limited(_load_of(run, rank, limit))
+
+
+class _Load(Struct, frozen=True):
+    """All that a load depends on: the key under which its result is kept."""
+
+    traits: Traits
+    draft: Traits | None
+    build: Build
+    setting: Setting
+    quantization: str | None
+    uses_drafts: bool
+    tokens: int  # of a batch, where the drafters' buffers depend on it
+    balancing: Balancing | None
+
+
+def _load_of(run: Run, rank: Rank, limit: int = 0) -> _Load:
+    settings, build = run.settings, build_for(run, rank)
+    return _Load(
+        run.traits,
+        run.draft,
+        build,
+        _setting(run, build, rank.device, limit),
+        settings.quantization,
+        settings.uses_drafts,
+        settings.max_num_batched_tokens if settings.uses_drafts else 0,
+        settings.flags.balancing if run.facts.loading.balancing_buffer else None,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _limited(load: _Load) -> Point | None:
+    places, drafts = _places(load)
+    return play(places, load.build, load.setting, drafts, balancing_buffers(places, load.build, load.balancing)).passed
+
+
+@lru_cache(maxsize=4096)
+def _weights(of: _Load) -> WeightsPlan:
+    build, setting = of.build, of.setting
+    places, drafts = _places(of)
+    load = play(places, build, setting, drafts, balancing_buffers(places, build, of.balancing))
     # quantised while loading: the layers' own parameters are still the checkpoint's 16-bit ones
-    online = online_scheme(model, resolved.quantization)
+    online = online_scheme(of.traits.model, of.quantization)
     registered = places
     if online is not None and online.method != "bitsandbytes":  # kernels of unquantised experts pad, these do not
-        registered = created(model, replace(build, experts=ExpertSetting()))
-    total = sum(place.nbytes for place in registered)
-    parts = _parts(places, build, load, setting)
+        registered = created(of.traits.model, replace(build, experts=ExpertSetting()))
     # every kernel's repacking is read from its source; Hopper's was also measured, to the byte
     slack = round(_UNMEASURED * load.loaded) if setting.online or (load.changed and setting.sm != 90) else 0
-    plan = WeightsPlan(
-        created_bytes=total,
+    return WeightsPlan(
+        created_bytes=sum(place.nbytes for place in registered),
         loaded_bytes=load.loaded,
         low=load.loaded - slack,
         high=load.loaded + slack,
         basis="formula" if slack else "exact",
-        parts=parts,
+        parts=_parts(places, build, load, setting),
         peak_bytes=max(load.peak.total, load.loaded),
         peak_where=load.peak,
         places=load.places,
         after_load_bytes=load.pool if setting.offload.group else 0,
         host_bytes=load.offloaded,
     )
-    if len(_CACHE) > 4096:
-        _CACHE.clear()
-    _CACHE[key] = (model, draft, plan)
-    return plan
 
 
-def passes(
-    model: Model,
-    resolved: Resolved,
-    deployment: Deployment,
-    build: Build,
-    device: Device,
-    limit: int,
-    draft: Model | None = None,
-) -> Point | None:
-    """The allocation with which the load exceeds `limit` bytes: where "Tried to allocate" is printed."""
-    setting = _setting(model, resolved, deployment, build, device, limit)
-    key = _cache_key(model, resolved, deployment, build, setting, draft)
-    found = _PASSED.get(key)
-    if found is not None and found[0] is model and found[1] is draft:
-        return found[2]
-    places, drafts = _places(model, build, resolved, draft)
-    after = balancing_buffers(places, build, setting.rules, deployment.flags)
-    passed = play(places, build, setting, drafts, after).passed
-    if len(_PASSED) > 4096:
-        _PASSED.clear()
-    _PASSED[key] = (model, draft, passed)
-    return passed
-
-
-def _places(
-    model: Model, build: Build, resolved: Resolved, draft: Model | None
-) -> tuple[tuple[Placed, ...], tuple[Draft, ...]]:
+def _places(load: _Load) -> tuple[tuple[Placed, ...], tuple[Draft, ...]]:
     """The model's places, and the drafters'. A drafter builds an embedding and a head of its own before it gets the
-    model's; across pipeline stages it keeps them."""
-    scheme = online_scheme(model, resolved.quantization)
-    if scheme is not None and (scheme.method != "fp8" or resolved.facts.loading.online_fp8 == "meta"):
-        model = quantised(model, scheme, build.habits)
+    model's; across pipeline stages it keeps its own."""
+    model, build = load.traits.model, load.build
+    scheme = online_scheme(model, load.quantization)
+    if scheme is not None and (scheme.method != "fp8" or load.setting.rules.online_fp8 == "meta"):
+        model = quantised(load.traits, scheme, build.habits)
     places = created(model, build)
     drafts = []
-    if resolved.uses_drafts and build.layout.pp_rank == build.layout.pp - 1:
+    if load.uses_drafts and build.layout.pp_rank == build.layout.pp - 1:
         own = created(model, replace(build, drafts=True))[len(places) :]
         tables = tuple((t.module, t.nbytes) for p in places if p.where == "root" for t in p.tensors if _is_table(t))
         kept = () if build.layout.pp == 1 else tuple(_tables(model, build))
-        buffers = draft_buffers(model.drafts, resolved.max_num_batched_tokens)
+        buffers = draft_buffers(model.drafts, load.tokens)
         drafts.append(Draft((*kept, *(_without_tables(p) for p in own)), build, tables, buffers))
-    if draft is not None:
+    if load.draft is not None:
         whole = replace(build, drafts=False, towers=False)
-        drafts.append(Draft(tuple(_own_tables(p) for p in created(draft, whole)), whole))
+        drafts.append(Draft(tuple(_own_tables(p) for p in created(load.draft.model, whole)), whole))
     return places, tuple(drafts)
 
 
@@ -184,13 +185,11 @@ def _parts(places: tuple[Placed, ...], build: Build, load: Load, setting: Settin
     return {name: size for name, size in parts.items() if size}
 
 
-def _setting(
-    model: Model, resolved: Resolved, deployment: Deployment, build: Build, device: Device, limit: int = 0
-) -> Setting:
-    flags, env = deployment.flags, deployment.environment
+def _setting(run: Run, build: Build, device: Device, limit: int) -> Setting:
+    model, settings, env = run.model, run.settings, run.deployment.environment
     conf = env.get("PYTORCH_CUDA_ALLOC_CONF", "") + env.get("PYTORCH_ALLOC_CONF", "")
-    facts, tokens = resolved.facts, resolved.max_num_batched_tokens
-    scheme = online_scheme(model, resolved.quantization)
+    facts, flags, tokens = run.facts, settings.flags, settings.max_num_batched_tokens
+    scheme = online_scheme(model, settings.quantization)
     rules = facts.loading
     mla = any(isinstance(m, Attention) and m.kv_lora_rank for layer in model.layers[:4] for m in layer.mixers)
     return Setting(
@@ -200,15 +199,15 @@ def _setting(
         sm=device.sm if device.vendor == "nvidia" else 89,  # AMD's kernels take the weights as they are
         # Marlin's workspace is 4 or 16 bytes each, allocated in steps of 512: cards that differ less share one result
         sms=round_up(device.sm_count or _SMS, 32),
-        dummy=flags.get("load_format") == "dummy",
+        dummy=flags.load_format == "dummy",
         expandable="expandable_segments:True" in conf,
         before=_left_over(tokens * model.hidden_size * nbytes(build.dtype, 1)),
-        buffers=model_buffers(model, build, rules, tokens),
+        buffers=model_buffers(run.traits, build, rules, tokens),
         mla_workspace=rules.mla_workspace(device.sm) if mla else 0,
-        lora=slots(model, build, flags, facts.lora, tokens, resolved.max_num_seqs),
-        offload=offload_for(flags),
+        lora=slots(model, build, flags.lora, facts.lora, tokens, settings.max_num_seqs),
+        offload=flags.offload,
         online=rules.online_fp8 if scheme is not None and scheme.method == "fp8" else "",
-        file_bytes=min(model.nbytes, FASTSAFETENSORS_FILE) if flags.get("load_format") == "fastsafetensors" else 0,
+        file_bytes=min(model.nbytes, FASTSAFETENSORS_FILE) if flags.load_format == "fastsafetensors" else 0,
         limit=limit,
     )
 
@@ -217,19 +216,3 @@ def _left_over(nbytes: int) -> int:
     """gpu_model_runner.py:672 (0.21.0): inputs_embeds, the one large buffer that exists before the load. 0 where it
     leaves nothing of its segment: then its size does not matter."""
     return nbytes if nbytes > SMALL and request_size(nbytes) - nbytes > SMALL else 0
-
-
-def _cache_key(
-    model: Model, resolved: Resolved, deployment: Deployment, build: Build, setting: Setting, draft: Model | None
-) -> tuple[Any, ...]:
-    flags = deployment.flags
-    balancing = repr(flags.get("eplb_config")) if flags.get("enable_eplb") else ""
-    return id(model), _key(build), setting, resolved.uses_drafts, resolved.quantization, id(draft), balancing
-
-
-_CACHE: dict[tuple[Any, ...], tuple[Model, Model | None, WeightsPlan]] = {}
-_PASSED: dict[tuple[Any, ...], tuple[Model, Model | None, Point | None]] = {}
-
-
-def _key(build: Build) -> tuple[Any, ...]:
-    return tuple(id(getattr(build, f)) if f == "table" else getattr(build, f) for f in build.__struct_fields__)

@@ -2,59 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from oomph.engines.vllm.plain_flags import Lora
 from oomph.engines.vllm.shard import in_features, local_experts, outs, stage_layers
 from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
-from oomph.facts.vllm.lora import DEFAULT_LORAS, DEFAULT_RANK, LoraFacts
+from oomph.facts.vllm.lora import LoraFacts
 from oomph.ir.model import Experts, Linear, Model, Module, Vocab
 
 
 def slots(
-    model: Model, build: Build, flags: Mapping[str, Any], rules: LoraFacts, tokens: int, seqs: int
+    model: Model, build: Build, lora: Lora | None, rules: LoraFacts, tokens: int, seqs: int
 ) -> tuple[tuple[str, int], ...]:
     """(module, bytes) of every buffer, in the order in which LoRAModelManager makes them; empty without LoRA."""
-    if not flags.get("enable_lora"):
-        return ()
-    return tuple(_slots(model, build, flags, rules, tokens, seqs))
+    return () if lora is None else tuple(_slots(model, build, lora, rules, tokens, seqs))
 
 
 def _slots(
-    model: Model, build: Build, flags: Mapping[str, Any], rules: LoraFacts, tokens: int, seqs: int
+    model: Model, build: Build, lora: Lora, rules: LoraFacts, tokens: int, seqs: int
 ) -> Iterator[tuple[str, int]]:
-    loras = int(flags.get("max_loras") or DEFAULT_LORAS)
-    rank = int(flags.get("max_lora_rank") or DEFAULT_RANK)
-    dtype = str(flags.get("lora_dtype") or "auto")
-    unit = loras * nbytes(TORCH.get(dtype, build.dtype), 1)
-    yield from _punica(loras, tokens, seqs)
+    rank = lora.rank
+    unit = lora.loras * nbytes(TORCH.get(lora.dtype, build.dtype), 1)
+    yield from _punica(lora.loras, tokens, seqs)
     layout = build.layout
     first, last = layout.pp_rank == 0, layout.pp_rank == layout.pp - 1
     vocabularies = [m for m in model.root.modules if isinstance(m, Vocab)]
     has_vocabulary = model.architecture in rules.vocabulary
-    targets = flags.get("lora_target_modules")
-    if has_vocabulary and first and _wanted("embed_tokens", targets):
+    if has_vocabulary and first and _is_wanted("embed_tokens", lora):
         for m in vocabularies:
             if m.role == "embed":  # vocal_parallel_embedding.py: every rank has the whole vocabulary
                 yield m.name, unit * (m.rows + rules.extra_vocabulary) * rank
                 yield m.name, unit * m.dim * rank
     stage = stage_layers(len(model.layers), layout)
-    sharded = bool(flags.get("fully_sharded_loras"))
     for layer in model.layers[stage.start : stage.stop]:
         for module in layer.block.modules:
-            if _wanted(module.name.rpartition(".")[2], targets):
-                for size in _module(module, build, rank, sharded):
+            if _is_wanted(module.name.rpartition(".")[2], lora):
+                for size in _module(module, build, rank, lora.fully_sharded):
                     yield module.name, unit * size
-    if has_vocabulary and last and _wanted("lm_head", targets):
+    if has_vocabulary and last and _is_wanted("lm_head", lora):
         head = next((m for m in vocabularies if m.role == "lm_head"), vocabularies[0] if vocabularies else None)
         if head is not None:  # logits_processor.py
             yield "logits_processor", unit * rank * model.hidden_size
             yield "logits_processor", unit * (head.rows + rules.extra_vocabulary) * rank
 
 
-def _wanted(name: str, targets: Any) -> bool:
-    return not isinstance(targets, list) or name in targets
+def _is_wanted(name: str, lora: Lora) -> bool:
+    return lora.targets is None or name in lora.targets
 
 
 def _module(module: Module, build: Build, rank: int, sharded: bool) -> Iterator[int]:

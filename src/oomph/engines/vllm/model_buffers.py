@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from functools import lru_cache
 
 from oomph.engines.vllm.allocator import ROUND
-from oomph.engines.vllm.shard import Layout, stage_layers
+from oomph.engines.vllm.plain_flags import Balancing
+from oomph.engines.vllm.shard import stage_layers
+from oomph.engines.vllm.traits import Traits
 from oomph.engines.vllm.weights import Build, Placed
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.load import Loading
@@ -17,17 +19,9 @@ from oomph.units import round_up
 Buffers = tuple[tuple[str, int], ...]
 
 
-_FOUND: dict[tuple[int, Layout, str, bool, Loading, int], tuple[Model, Buffers]] = {}
-
-
-def model_buffers(model: Model, build: Build, rules: Loading, tokens: int) -> Buffers:
-    key = (id(model), build.layout, build.dtype, build.towers, rules, tokens)
-    found = _FOUND.get(key)
-    if found is None or found[0] is not model:
-        if len(_FOUND) > 4096:
-            _FOUND.clear()
-        found = _FOUND[key] = (model, tuple(_buffers(model, build, rules, tokens)))
-    return found[1]
+@lru_cache(maxsize=4096)
+def model_buffers(traits: Traits, build: Build, rules: Loading, tokens: int) -> Buffers:
+    return tuple(_buffers(traits.model, build, rules, tokens))
 
 
 def _buffers(model: Model, build: Build, rules: Loading, tokens: int) -> Iterator[tuple[str, int]]:
@@ -68,19 +62,17 @@ def _norms_without_weights(model: Model, build: Build, d: int) -> int:
     return total
 
 
-def balancing_buffers(places: tuple[Placed, ...], build: Build, rules: Loading, flags: Mapping[str, Any]) -> Buffers:
+def balancing_buffers(places: tuple[Placed, ...], build: Build, balancing: Balancing | None) -> Buffers:
     """eplb_state.py:448 (0.21.0): with --enable-eplb one layer's experts once more, and the load of every expert over
     the window of steps that is looked back on."""
-    if not flags.get("enable_eplb") or not rules.balancing_buffer:
+    if balancing is None:
         return ()
     layers = [place for place in places if any(isinstance(t.of, Experts) for t in place.tensors)]
     if not layers:
         return ()
     first = [t for t in layers[0].tensors if isinstance(t.of, Experts) and "input" not in t.name]
     experts = max(t.of.count for t in first if isinstance(t.of, Experts)) + build.layout.redundant_experts
-    config = flags.get("eplb_config")
-    window = config.get("window_size", 1000) if isinstance(config, Mapping) else 1000
-    loads = 4 * len(layers) * experts * (window + 1 if isinstance(window, int) else 1001)
+    loads = 4 * len(layers) * experts * (balancing.window + 1)
     return (("expert load window", loads), *((f"spare {t.name}", t.nbytes) for t in first))
 
 

@@ -25,7 +25,7 @@ def failure_notes(worst: Verdict, model: Model, resolved: Resolved, inputs: Sequ
             "room behind it; --gpu-memory-utilization does"
         )
     longest = max((m.max_tokens for m in model.modalities), default=0)
-    if "encoder" in inputs[0].terms.activation.why and resolved.max_model_len < longest:
+    if inputs[0].peak == "encoder" and resolved.max_model_len < longest:
         notes.append(
             "profiling encodes as many items as a batch holds, none longer than the context: a shorter context packs "
             "more of them"

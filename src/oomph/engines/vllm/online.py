@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec.structs import replace
 
+from oomph.engines.vllm.traits import Traits
 from oomph.ir.model import Block, Experts, Linear, Model, Module, Scheme
 
 _FP8 = Scheme("fp8", 8, "float", "tensor", activation="dynamic")
@@ -15,7 +18,6 @@ _SCHEMES = {
     "mxfp8": Scheme("modelopt_mxfp8", 8, "float", "group", group_size=32),
     "bitsandbytes": Scheme("bitsandbytes", 4, "float", "group", group_size=64),
 }
-_FOUND: dict[tuple[int, str, frozenset[str]], tuple[Model, Model]] = {}
 
 
 def online_scheme(model: Model, quantization: str | None) -> Scheme | None:
@@ -23,20 +25,13 @@ def online_scheme(model: Model, quantization: str | None) -> Scheme | None:
     return _SCHEMES.get(quantization or "") if model.quantization is None else None
 
 
-def quantised(model: Model, scheme: Scheme, habits: frozenset[str]) -> Model:
+@lru_cache(maxsize=64)
+def quantised(traits: Traits, scheme: Scheme, habits: frozenset[str]) -> Model:
     """The model with every linear layer and expert of its decoder layers in `scheme`."""
-    key = (id(model), f"{scheme.method} {scheme.strategy}", habits)
-    found = _FOUND.get(key)
-    if found is not None and found[0] is model:
-        return found[1]
-    blocks: dict[int, Block] = {}
+    model, blocks = traits.model, dict[int, Block]()
     layers = tuple(replace(layer, block=_block(layer.block, scheme, habits, blocks)) for layer in model.layers)
     drafts = tuple(replace(layer, block=_block(layer.block, scheme, habits, blocks)) for layer in model.drafts)
-    made = replace(model, layers=layers, drafts=drafts)
-    if len(_FOUND) > 64:
-        _FOUND.clear()
-    _FOUND[key] = (model, made)
-    return made
+    return replace(model, layers=layers, drafts=drafts)
 
 
 def is_quantised_online(module: Module, habits: frozenset[str]) -> bool:
@@ -56,11 +51,10 @@ def is_quantised_online(module: Module, habits: frozenset[str]) -> bool:
 
 
 def _block(block: Block, scheme: Scheme, habits: frozenset[str], blocks: dict[int, Block]) -> Block:
-    found = blocks.get(id(block))
-    if found is None:
+    if id(block) not in blocks:
         modules = tuple(
             replace(m, scheme=scheme) if isinstance(m, Linear | Experts) and is_quantised_online(m, habits) else m
             for m in block.modules
         )
-        found = blocks[id(block)] = replace(block, modules=modules)
-    return found
+        blocks[id(block)] = replace(block, modules=modules)
+    return blocks[id(block)]

@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.kv import KvPlan, kv
 from oomph.engines.vllm.notes import failure_notes, refusal_notes, refusal_text
-from oomph.engines.vllm.reading import as_read
-from oomph.engines.vllm.resolve import Resolved, resolve
-from oomph.engines.vllm.terms import Rank, given, rank_input
+from oomph.engines.vllm.resolve import Resolved
+from oomph.engines.vllm.run import Rank, Run
+from oomph.engines.vllm.terms import given, rank_input
 from oomph.engines.vllm.timeline import RankInput, available_kv, few_states_text, requested, stages, verdict
-from oomph.facts.vllm.facts import at
 from oomph.ir.deployment import Deployment
 from oomph.ir.gate import worst
 from oomph.ir.ledger import Term
@@ -24,18 +23,16 @@ from oomph.ir.timeline import STAGES, Verdict
 
 def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) -> Plan:
     """`draft`: the model that --speculative-config names, where it is another one."""
-    facts, sm = at(deployment.engine.version), deployment.gpus[0].sm
-    model = as_read(model, facts, sm)
-    draft = draft and as_read(draft, facts, sm)
-    resolved = resolve(model, deployment, draft)
+    run = Run(model, deployment, draft)
+    model, resolved = run.model, run.settings
     notes = (*deployment.notes, *resolved.notes, *model.warnings)
     if resolved.refusal is not None:
         notes = (*notes, *refusal_notes(resolved.refusal, model, resolved))
         refused = Verdict(False, "other", 0, refusal_text(resolved.refusal))
         return Plan(deployment, model.name, refused, resolved=summary(resolved), warnings=notes)
-    notes = (*notes, *_replica_notes(resolved, deployment))
-    ranks = _ranks(resolved, deployment)
-    inputs = _inputs(model, deployment, resolved, ranks, draft)
+    notes = (*notes, *_replica_notes(run))
+    ranks = _ranks(run)
+    inputs = _inputs(run, ranks)
     budgets = [available_kv(i) for i in inputs]
     pinned = deployment.given.get("available_kv")
     if pinned is not None:
@@ -60,38 +57,37 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
     )
 
 
-def _ranks(resolved: Resolved, deployment: Deployment) -> list[Rank]:
+def _ranks(run: Run) -> list[Rank]:
     """vLLM gives GPUs to ranks in order: tensor-parallel ranks of the first stage, then the next stage, then the next
     data-parallel replica. Replicas are alike but for their cards: the tightest one is planned."""
-    tp, pp = resolved.tensor_parallel_size, resolved.pipeline_parallel_size
-    gpus = deployment.gpus
-    starts = range(0, min(len(gpus), tp * pp * resolved.data_parallel_size) - tp * pp + 1, tp * pp)
+    tp, pp = run.settings.tensor_parallel_size, run.settings.pipeline_parallel_size
+    gpus = run.deployment.gpus
+    starts = range(0, min(len(gpus), tp * pp * run.settings.data_parallel_size) - tp * pp + 1, tp * pp)
     replicas = [gpus[at : at + tp * pp] for at in starts] or [gpus]
     cards = min(replicas, key=lambda cards: min(card.total_bytes - card.used_bytes for card in cards))
     return [Rank(i, i % tp, i // tp, cards[min(i, len(cards) - 1)]) for i in range(tp * pp)]
 
 
-def _replica_notes(resolved: Resolved, deployment: Deployment) -> tuple[str, ...]:
-    here = int(deployment.flags.get("data_parallel_size_local") or resolved.data_parallel_size)
-    need = resolved.tensor_parallel_size * resolved.pipeline_parallel_size * here
-    named = len(deployment.gpus)
+def _replica_notes(run: Run) -> tuple[str, ...]:
+    settings = run.settings
+    here = settings.flags.data_parallel_size_local or settings.data_parallel_size
+    need = settings.tensor_parallel_size * settings.pipeline_parallel_size * here
+    named = len(run.deployment.gpus)
     if here == 1 or named >= need:
         return ()
     cards = "1 GPU was" if named == 1 else f"{named} GPUs were"
     return (f"{here} data-parallel replicas need {need} GPUs and {cards} named: the rest is taken to be like them",)
 
 
-def _inputs(
-    model: Model, dep: Deployment, resolved: Resolved, ranks: Sequence[Rank], draft: Model | None
-) -> list[RankInput]:
+def _inputs(run: Run, ranks: Sequence[Rank]) -> list[RankInput]:
     """Ranks of one stage on equal cards are alike, except where experts do not divide."""
-    made: dict[tuple[Any, ...], RankInput] = {}
+    distinct: dict[tuple[Any, ...], RankInput] = {}
     out = []
     for rank in ranks:
-        key = (rank.pp_rank, rank.device, rank.tp_rank if resolved.enable_expert_parallel else 0)
-        if key not in made:
-            made[key] = rank_input(model, dep, resolved, rank, draft)
-        out.append(replace(made[key], index=rank.index))
+        key = (rank.pp_rank, rank.device, rank.tp_rank if run.settings.enable_expert_parallel else 0)
+        if key not in distinct:
+            distinct[key] = rank_input(run, rank)
+        out.append(replace(distinct[key], index=rank.index))
     return out
 
 
@@ -170,13 +166,12 @@ def summary(resolved: Resolved, cache: KvPlan | None = None, kernels: Sequence[s
 
 
 def _assumptions(inputs: Sequence[RankInput]) -> tuple[str, ...]:
-    t = inputs[0].terms
     lines = []
-    if "not" in t.context.why:
+    if not inputs[0].context_measured:
         lines.append("CUDA context and driver memory: as start-ups on such cards printed it, not measured here")
     if inputs[0].device.vendor != "nvidia":
         lines.append("AMD: kernels, graphs and overheads as on NVIDIA cards; ROCm's own were not measured")
-    if "encoder" in t.activation.why:
+    if inputs[0].peak == "encoder":
         lines.append("vision encoder's peak: from its dimensions, not measured (half to twice as much)")
     if inputs[0].graphs.largest:
         lines.append("CUDA graph memory: from captures traced on an H200, good to 25 % there, taken as 50 % elsewhere")

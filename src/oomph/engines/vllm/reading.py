@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from msgspec.structs import replace
 
+from oomph.engines.vllm.traits import Traits, traits_of
 from oomph.facts.vllm.facts import Facts
 from oomph.ir.model import Block, Experts, Layer, Linear, Model, Module, Param, Scheme, Tower
 
-_found: dict[tuple[int, Facts, int], tuple[Model, Model]] = {}
 
-
-def as_read(model: Model, facts: Facts, sm: int) -> Model:
-    if model.quantization is None:
-        return model
-    key = (id(model), facts, sm)
-    hit = _found.get(key)
-    if hit is not None and hit[0] is model:
-        return hit[1]
-    if len(_found) >= 64:
-        _found.clear()
-    made = _unquantised(model) if model.quantization.ignored else _changed(model, facts, sm)
-    _found[key] = (model, made)
-    return made
+@lru_cache(maxsize=64)
+def as_read(traits: Traits, facts: Facts, sm: int) -> Traits:
+    quantization = traits.model.quantization
+    if quantization is None:
+        return traits
+    return traits_of(_unquantised(traits.model) if quantization.ignored else _changed(traits.model, facts, sm))
 
 
 def _unquantised(model: Model) -> Model:
-    made = _each(model, lambda m: m if isinstance(m, Param) else replace(m, scheme=None))
+    plain = _each(model, lambda m: m if isinstance(m, Param) else replace(m, scheme=None))
     note = "its quantisation config names no method: vLLM ignores it and builds the weights unquantised"
-    return replace(made, quantization=None, warnings=(*made.warnings, note))
+    return replace(plain, quantization=None, warnings=(*plain.warnings, note))
 
 
 def _changed(model: Model, facts: Facts, sm: int) -> Model:
@@ -56,20 +50,20 @@ def _each(model: Model, change: Callable[[Module], Module]) -> Model:
     blocks: dict[int, Block] = {}
 
     def block(b: Block) -> Block:
-        found = blocks.get(id(b))
-        if found is None:
+        if id(b) not in blocks:
             modules = tuple(change(m) for m in b.modules)
             same = all(new is old for new, old in zip(modules, b.modules, strict=True))
-            found = blocks[id(b)] = b if same else replace(b, modules=modules)
-        return found
+            blocks[id(b)] = b if same else replace(b, modules=modules)
+        return blocks[id(b)]
 
     def layers(of: tuple[Layer, ...]) -> tuple[Layer, ...]:
-        made = tuple(x if block(x.block) is x.block else replace(x, block=block(x.block)) for x in of)
-        return of if all(new is old for new, old in zip(made, of, strict=True)) else made
+        changed = tuple(x if block(x.block) is x.block else replace(x, block=block(x.block)) for x in of)
+        return of if all(new is old for new, old in zip(changed, of, strict=True)) else changed
 
     def tower(t: Tower) -> Tower:
-        made = tuple((times, block(b)) for times, b in t.blocks)
-        return t if all(new[1] is old[1] for new, old in zip(made, t.blocks, strict=True)) else replace(t, blocks=made)
+        changed = tuple((times, block(b)) for times, b in t.blocks)
+        same = all(new[1] is old[1] for new, old in zip(changed, t.blocks, strict=True))
+        return t if same else replace(t, blocks=changed)
 
     main, drafts, towers = layers(model.layers), layers(model.drafts), tuple(tower(t) for t in model.towers)
     root, draft_root = block(model.root), block(model.draft_root)

@@ -20,6 +20,7 @@ from oomph.engines.vllm.kv_check import Refusal
 from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_layers import lay_out
 from oomph.engines.vllm.kv_specs import Refused
+from oomph.engines.vllm.plain_flags import PlainFlags, plain_flags
 from oomph.engines.vllm.resolve_attention import (
     cache_dtype,
     forced_backend,
@@ -64,7 +65,7 @@ from oomph.engines.vllm.resolve_verify import (
     verify_parallel,
     verify_sizes,
 )
-from oomph.engines.vllm.traits import Traits, drafting, text_only, traits_of
+from oomph.engines.vllm.traits import Traits, traits_of, with_drafts
 from oomph.facts.vllm.facts import Facts, at
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Attention, Model, State
@@ -111,6 +112,7 @@ class Resolved(Struct, frozen=True):
     uses_drafts: bool = False  # the checkpoint's own multi-token-prediction layers are loaded
     reserve_full_isl: bool = True
     encoder_tokens: int = 0
+    flags: PlainFlags = PlainFlags()
     kv_layers: tuple[Layers, ...] = ()
     refusal: Refusal | None = None
     notes: tuple[str, ...] = ()
@@ -208,6 +210,7 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Re
         uses_drafts=spec.own_drafts and bool(model.drafts),
         reserve_full_isl=bool(flags.get("scheduler_reserve_full_isl", True)),
         encoder_tokens=tokens,
+        flags=plain_flags(model, flags),
     )
 
 
@@ -244,7 +247,8 @@ def _state_dtypes(model: Model, traits: Traits, flags: Mapping[str, Any], facts:
 def _with_caches(model: Model, dep: Deployment, facts: Facts, r: Resolved, draft: Model | None) -> Resolved:
     external = draft is not None and bool(r.num_speculative_tokens)
     if draft is not None and external:
-        model = drafting(model, draft, after=r.speculative_method != "draft_model")
+        after = r.speculative_method != "draft_model"
+        model = with_drafts(traits_of(model), traits_of(draft), after=after).model
     flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
     verify_dtype(r.dtype, gpu)
     verify_build(model, facts.support, r.stages)
@@ -282,13 +286,14 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, r: Resolved, draft
     )
     tp, dp, ep = r.tensor_parallel_size, r.data_parallel_size, r.enable_expert_parallel
     build_habits = facts.structure.habits(gpu.sm)
-    towers = bool(model.towers) and not text_only(model, flags) and flags.get("mm_encoder_tp_mode") != "data"
+    multimodal = r.flags.multimodal
+    towers = bool(model.towers) and not multimodal.text_only and not multimodal.encoder_per_rank
     if towers:
         verify_towers(model, tp, build_habits)
         verify_tower_kernels(traits, facts.linear_kernels, build_habits, tp=tp, sm=gpu.sm, dtype=r.dtype)
     made = lay_out(model, traits, setup, facts)
     verify_states(traits, facts.support, tp=tp, quantised=r.quantization is not None)
-    verify_layers(model, build_habits, tp=tp, dp=dp, ep=ep)
+    verify_layers(traits, build_habits, tp=tp, dp=dp, ep=ep)
     verify_blocks(traits, facts.support, build_habits, tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
     verify_kernels(
         traits, facts.linear_kernels, model.architecture, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype

@@ -7,8 +7,9 @@ from typing import Any
 
 from oomph.engines.vllm.backend_query import fa4_supported
 from oomph.engines.vllm.kv_specs import Refused
+from oomph.engines.vllm.plain_flags import text_only
 from oomph.engines.vllm.resolve_verify import invalid, one_of
-from oomph.engines.vllm.traits import Traits, text_only
+from oomph.engines.vllm.traits import Traits
 from oomph.errors import UnknownCache
 from oomph.facts.vllm.caches import ATTENTION_BACKEND_MM_PREFIX, BackendChoice
 from oomph.facts.vllm.facts import Facts

@@ -76,8 +76,8 @@ def verify_states(traits: Traits, support: Support, *, tp: int, quantised: bool)
         raise Refused("AssertionError", text)
 
 
-def verify_layers(model: Model, habits: frozenset[str], *, tp: int, dp: int, ep: bool) -> None:
-    for block in dict.fromkeys(layer.block for layer in model.layers):
+def verify_layers(traits: Traits, habits: frozenset[str], *, tp: int, dp: int, ep: bool) -> None:
+    for block in traits.blocks:
         for module in block.modules:
             _verify_divides(module, tp, 1 if ep else tp * dp, habits)
 

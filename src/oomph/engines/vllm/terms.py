@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import lru_cache
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.vllm.activation import activation
@@ -12,234 +11,208 @@ from oomph.engines.vllm.batch import Batch
 from oomph.engines.vllm.encoder import encoder
 from oomph.engines.vllm.expert_kernel import layer_kernels
 from oomph.engines.vllm.graphs import Capture, Graphs, count_graphs, estimate
-from oomph.engines.vllm.loaded import WeightsPlan, passes, weights_terms
+from oomph.engines.vllm.loaded import WeightsPlan, first_failing_allocation, weights_terms
 from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.resolve import Resolved
-from oomph.engines.vllm.settings import build_for
+from oomph.engines.vllm.run import Rank, Run
+from oomph.engines.vllm.settings import build_for, layout_of
 from oomph.engines.vllm.shard import stage_layers
 from oomph.engines.vllm.timeline import RankInput, Terms
+from oomph.engines.vllm.traits import Traits
 from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm import activation as facts
 from oomph.facts.vllm import outside
-from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
-from oomph.ir.ledger import Basis, Term
-from oomph.ir.model import Attention, Model
+from oomph.ir.ledger import Term, term
+from oomph.ir.model import Model
 from oomph.units import MIB, cdiv
 
-# Chosen. Start-ups elsewhere than on an H200 printed contexts up to 35 % off the law of facts/vllm/outside.py.
+# Chosen. Start-ups elsewhere than on an H200 printed contexts up to 35 % off the formula of facts/vllm/outside.py.
 _OFF_WHERE_MEASURED, _OFF_ELSEWHERE = 0.05, 0.4
 _SMS = 132  # an H100's, where a card's multiprocessors are not known
 
 
-class Rank(Struct, frozen=True):
-    index: int
-    tp_rank: int
-    pp_rank: int
-    device: Device
-
-    @property
-    def measured(self) -> bool:
-        """Constants were measured on a Hopper card; elsewhere they are wider."""
-        return self.device.sm == 90
-
-    @property
-    def off(self) -> float:
-        return _OFF_WHERE_MEASURED if self.measured else _OFF_ELSEWHERE
+def is_measured(device: Device) -> bool:
+    """Constants were measured on a Hopper card; elsewhere their intervals are wider."""
+    return device.sm == 90
 
 
-def rank_input(model: Model, dep: Deployment, resolved: Resolved, rank: Rank, draft: Model | None) -> RankInput:
-    build = build_for(
-        model,
-        resolved.facts,
-        rank.device.sm,
-        dep.flags,
-        {"dtype": resolved.dtype, "quantization": resolved.quantization},
-        tp_rank=rank.tp_rank,
-        pp_rank=rank.pp_rank,
-        environment=dep.environment,
-    )
-    weights, load_peak, loaded = _weights(model, dep, resolved, build, rank, draft)
-    graphs = _graphs(dep, resolved)
-    batch = _batch(model, dep, resolved, build, rank)
-    act = activation(model, batch)
-    layers = stage_layers(len(model.layers), build.layout)
-    known = rank.measured and resolved.model_runner != "v2"
+def rank_input(run: Run, rank: Rank) -> RankInput:
+    settings, model, device = run.settings, run.model, rank.device
+    weights, load_peak, loaded = _weights(run, rank)
+    graphs = _graphs(settings)
+    batch = _batch(run, rank)
+    peak = activation(run.traits, batch)
+    layers = stage_layers(len(model.layers), batch.layout)
+    known = is_measured(device) and settings.model_runner != "v2"
+    capture = _capture(run, batch, len(layers))
     terms = Terms(
-        _pin(weights, dep),
-        _pin(load_peak, dep),
-        _pin(_context(resolved, rank), dep),
-        _runner(model, resolved, batch, loaded),
-        _pin(act, dep),
-        _persistent(model, batch, act),
-        _pin(_non_torch(dep, resolved, rank), dep),
-        _pin(estimate(model, graphs, _capture(model, resolved, batch, len(layers)), known=known), dep),
+        _pin(weights, run),
+        _pin(load_peak, run),
+        _pin(_context(run, rank), run),
+        _runner(run, batch, loaded),
+        _pin(peak.term, run),
+        _persistent(model, batch, peak.term),
+        _pin(_non_torch(run, rank), run),
+        _pin(estimate(model, graphs, capture, known=known), run),
         _sampler_buffers(model, batch),
     )
-    terms = replace(terms, before_load=_before_load(resolved, terms.non_torch.bytes))
-    taken = terms.context.bytes + terms.before_load + terms.runner.bytes
-    room = rank.device.total_bytes - rank.device.used_bytes - taken
-    died = passes(model, resolved, dep, build, rank.device, room, draft=draft) if terms.load_peak.bytes > room else None
+    terms = replace(terms, before_load=_before_load(run, terms.non_torch.bytes))
+    room = device.total_bytes - device.used_bytes - terms.context.bytes - terms.before_load - terms.runner.bytes
     return RankInput(
-        rank.device,
-        resolved,
+        device,
+        settings,
         terms,
         graphs,
-        _estimate_applied(dep, resolved),
+        _estimate_applied(run),
         rank.index,
-        round(float(dep.flags.get("mm_ipc_gpu_memory_gb") or 0) * (1 << 30)),
+        settings.flags.multimodal.ipc_bytes,
         loaded.created_bytes,
-        died,
+        first_failing_allocation(run, rank, room) if terms.load_peak.bytes > room else None,
         len(model.layers),
-        graphs_profiled=_graphs_profiled(resolved),
-        expert_kernels=_expert_kernels(model, resolved, build),
+        graphs_profiled=_graphs_profiled(settings),
+        peak=None if _is_pinned("activation_peak", run) else peak.phase.kind,
+        context_measured=is_measured(device) or _is_pinned("context", run),
+        expert_kernels=_expert_kernels(run.traits, settings.quantization, build_for(run, rank)),
     )
 
 
-def _expert_kernels(model: Model, resolved: Resolved, build: Build) -> tuple[str, ...]:
-    scheme = online_scheme(model, resolved.quantization)
-    built = quantised(model, scheme, build.habits) if scheme is not None else model
-    return layer_kernels(built, build.layout, build.experts, build.table)
+@lru_cache(maxsize=4096)
+def _expert_kernels(traits: Traits, quantization: str | None, build: Build) -> tuple[str, ...]:
+    scheme = online_scheme(traits.model, quantization)
+    model = quantised(traits, scheme, build.habits) if scheme is not None else traits.model
+    return layer_kernels(model, build.layout, build.experts, build.table)
 
 
-def _graphs(dep: Deployment, resolved: Resolved) -> Graphs:
-    lora_cases = 2 if dep.flags.get("enable_lora") else 1
+def _graphs(settings: Resolved) -> Graphs:
     return count_graphs(
-        resolved.cudagraph_mode,
-        resolved.cudagraph_capture_sizes,
-        resolved.max_num_seqs,
-        resolved.num_speculative_tokens,
-        lora_cases,
+        settings.cudagraph_mode,
+        settings.cudagraph_capture_sizes,
+        settings.max_num_seqs,
+        settings.num_speculative_tokens,
+        2 if settings.flags.lora else 1,
     )
 
 
-def _batch(model: Model, dep: Deployment, resolved: Resolved, build: Build, rank: Rank) -> Batch:
-    seen = encoder(model, dep, resolved)
+def _batch(run: Run, rank: Rank) -> Batch:
+    settings, device, encoded = run.settings, rank.device, encoder(run)
     return Batch(
-        tokens=resolved.max_num_batched_tokens,
-        seqs=resolved.max_num_seqs,
-        length=resolved.max_model_len,
-        dtype=TORCH[resolved.dtype],
-        layout=build.layout,
-        sm=rank.device.sm,
-        sm_count=rank.device.sm_count or _SMS,
-        rules=resolved.facts.profile,
-        compiled=not resolved.enforce_eager,
-        cold=dep.compile_cache == "cold",
-        runner=resolved.model_runner,
-        drafts=resolved.num_speculative_tokens,
-        last_stage=rank.pp_rank == resolved.pipeline_parallel_size - 1,
+        tokens=settings.max_num_batched_tokens,
+        seqs=settings.max_num_seqs,
+        length=settings.max_model_len,
+        dtype=TORCH[settings.dtype],
+        layout=layout_of(run, rank),
+        sm=device.sm,
+        sm_count=device.sm_count or _SMS,
+        rules=run.facts.profile,
+        compiled=not settings.enforce_eager,
+        cold=run.deployment.compile_cache == "cold",
+        runner=settings.model_runner,
+        drafts=settings.num_speculative_tokens,
+        last_stage=rank.pp_rank == settings.pipeline_parallel_size - 1,
         first_stage=rank.pp_rank == 0,
-        encoder_bytes=seen.peak,
-        encoder_kept=seen.kept,
-        embeds=seen.embeds,
-        triton_gdn=rank.device.sm != 90 or dep.flags.get("gdn_prefill_backend") == "triton",
-        block_size=resolved.block_size,
-        l2_bytes=facts.L2_MIB.get(rank.device.name, 0) * MIB,
+        encoder_bytes=encoded.peak,
+        encoder_kept=encoded.kept,
+        embeds=encoded.embeds,
+        triton_gdn=device.sm != 90 or settings.flags.gdn_prefill_backend == "triton",
+        block_size=settings.block_size,
+        l2_bytes=facts.L2_MIB.get(device.name, 0) * MIB,
     )
 
 
-def _distributed(resolved: Resolved) -> bool:
-    return resolved.tensor_parallel_size * resolved.pipeline_parallel_size > 1
-
-
-def _context(resolved: Resolved, rank: Rank) -> Term:
+def _context(run: Run, rank: Rank) -> Term:
     n = outside.context_bytes(rank.device.sm_count)
-    if _distributed(resolved) and resolved.facts.budget.snapshot_after_nccl:
+    if run.is_distributed and run.facts.budget.snapshot_after_nccl:
         n += outside.nccl_bytes(rank.device.sm)
-    return _spread("context", n, rank.off, "measured", _where(rank))
+    return _measured("context", n, rank.device)
 
 
-def _non_torch(dep: Deployment, resolved: Resolved, rank: Rank) -> Term:
+def _non_torch(run: Run, rank: Rank) -> Term:
     """What grows outside PyTorch from the first snapshot to the end of profiling."""
     sm = rank.device.sm
-    alone = outside.non_torch_bytes(resolved.facts.outside.non_torch, sm, eager=resolved.enforce_eager)
+    alone = outside.non_torch_bytes(run.facts.outside.non_torch, sm, eager=run.settings.enforce_eager)
     parts = {"kernels and libraries": alone}
-    if _distributed(resolved):
-        inside = 0 if resolved.facts.budget.snapshot_after_nccl else outside.nccl_bytes(sm)
+    if run.is_distributed:
+        inside = 0 if run.facts.budget.snapshot_after_nccl else outside.nccl_bytes(sm)
         parts["NCCL"] = outside.nccl_grows(sm) + inside
-        parts[outside.FUSED] = _fused_all_reduce(dep, resolved, sm)
+        parts[outside.FUSED] = _fused_all_reduce(run, sm)
     parts = {name: n for name, n in parts.items() if n}
-    term = _spread("non_torch", sum(parts.values()), rank.off, "measured", _where(rank))
-    return replace(term, parts=parts)
+    return replace(_measured("non_torch", sum(parts.values()), rank.device), parts=parts)
 
 
-def _fused_all_reduce(dep: Deployment, resolved: Resolved, sm: int) -> int:
-    config = dep.flags.get("compilation_config")
-    passes = config.get("pass_config") if isinstance(config, Mapping) else None
-    asked = passes.get("fuse_allreduce_rms") if isinstance(passes, Mapping) else None
-    alone = resolved.data_parallel_size == 1 and resolved.pipeline_parallel_size == 1
-    if resolved.enforce_eager or asked is False or (resolved.facts.outside.all_reduce_alone and not alone):
+def _measured(name: str, n: int, device: Device) -> Term:
+    if is_measured(device):
+        return term(name, n, "measured", spread=_OFF_WHERE_MEASURED, why="measured on an H200")
+    return term(name, n, "measured", spread=_OFF_ELSEWHERE, why="from posted start-ups, not measured")
+
+
+def _fused_all_reduce(run: Run, sm: int) -> int:
+    settings, rules = run.settings, run.facts.outside
+    alone = settings.data_parallel_size == 1 and settings.pipeline_parallel_size == 1
+    if settings.enforce_eager or not settings.flags.fuses_all_reduce or (rules.all_reduce_alone and not alone):
         return 0
-    return outside.fused_all_reduce_bytes(resolved.facts.outside.all_reduce_buffers, sm, resolved.tensor_parallel_size)
+    return outside.fused_all_reduce_bytes(rules.all_reduce_buffers, sm, settings.tensor_parallel_size)
 
 
-def _before_load(resolved: Resolved, non_torch: int) -> int:
+def _before_load(run: Run, non_torch: int) -> int:
     """Of several ranks NCCL_BYTES, found in a load that failed, has it already."""
-    return 0 if _distributed(resolved) else min(outside.NON_TORCH_BEFORE_LOAD, non_torch)
+    return 0 if run.is_distributed else min(outside.NON_TORCH_BEFORE_LOAD, non_torch)
 
 
-def _where(rank: Rank) -> str:
-    return "measured on an H200" if rank.measured else "from posted start-ups, not measured"
-
-
-def _runner(model: Model, resolved: Resolved, batch: Batch, loaded: WeightsPlan) -> Term:
+def _runner(run: Run, batch: Batch, loaded: WeightsPlan) -> Term:
     """The model runner's own buffers: the input embeddings of one batch, and in the V2 runner the token counts that
     penalties need for every sequence (gpu/sample/penalties.py:41, 0.32.0)."""
+    model = run.model
     n = batch.tokens * model.hidden_size * nbytes(batch.dtype, 1) + loaded.after_load_bytes
-    if resolved.model_runner == "v2" and not model.pooling:
+    if batch.runner == "v2" and not model.pooling:
         n += batch.seqs * (model.vocab_size + cdiv(model.vocab_size, 32)) * 4
-    return _spread("runner", n, 0.05, "formula", "buffers of one batch")
+    return term("runner", n, "formula", spread=0.05, why="buffers of one batch")
 
 
 def given(name: str, n: int) -> Term:
-    return Term(name, n, n, n, "given", {}, "given")
+    return term(name, n, "given", why="given")
 
 
-def _pin(term: Term, dep: Deployment) -> Term:
-    if term.name in dep.given:
-        return given(term.name, dep.given[term.name])
-    n = dep.measured.get(term.name)
-    return term if n is None else Term(term.name, n, n, n, "measured", {}, "measured here")
+def _is_pinned(name: str, run: Run) -> bool:
+    return name in run.deployment.given or name in run.deployment.measured
 
 
-def _spread(name: str, n: int, spread: float, basis: Basis, why: str) -> Term:
-    slack = round(n * spread)
-    return Term(name, n, n - slack, n + slack, basis, {}, why)
+def _pin(own: Term, run: Run) -> Term:
+    """The term as the user or an earlier start on this machine saw it."""
+    if own.name in run.deployment.given:
+        return given(own.name, run.deployment.given[own.name])
+    n = run.deployment.measured.get(own.name)
+    return own if n is None else term(own.name, n, "measured", why="measured here")
 
 
-def _weights(
-    model: Model, dep: Deployment, resolved: Resolved, build: Build, rank: Rank, draft: Model | None
-) -> tuple[Term, Term, WeightsPlan]:
-    w = weights_terms(model, resolved, dep, build, rank.device, draft=draft)
+def _weights(run: Run, rank: Rank) -> tuple[Term, Term, WeightsPlan]:
+    w = weights_terms(run, rank)
     why = "every tensor this rank keeps, as the allocator counts it"
     weights = Term("weights", w.loaded_bytes, w.low, w.high, w.basis, w.parts, why)
     peak = max(w.peak_bytes, w.loaded_bytes)
-    load_peak = Term(
-        "load_peak", peak, max(0, peak - (w.loaded_bytes - w.low)), peak + w.high - w.loaded_bytes, "formula"
-    )
-    return weights, load_peak, w
+    low, high = max(0, peak - (w.loaded_bytes - w.low)), peak + w.high - w.loaded_bytes
+    return weights, Term("load_peak", peak, low, high, "formula"), w
 
 
-def _estimate_applied(dep: Deployment, resolved: Resolved) -> bool:
-    switch = dep.environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
-    if not _graphs_profiled(resolved):
+def _estimate_applied(run: Run) -> bool:
+    switch = run.deployment.environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
+    if not _graphs_profiled(run.settings):
         return False
-    return switch == "1" if switch is not None else resolved.facts.budget.graph_estimate == "subtracted"
+    return switch == "1" if switch is not None else run.facts.budget.graph_estimate == "subtracted"
 
 
-def _graphs_profiled(resolved: Resolved) -> bool:
-    budget = resolved.facts.budget
-    return budget.graph_estimate != "none" and (resolved.model_runner != "v2" or budget.v2_estimates)
+def _graphs_profiled(settings: Resolved) -> bool:
+    budget = settings.facts.budget
+    return budget.graph_estimate != "none" and (settings.model_runner != "v2" or budget.v2_estimates)
 
 
 def _persistent(model: Model, batch: Batch, act: Term) -> int:
     """What profiling leaves allocated: cuBLAS and expert workspaces, the sampler's buffer."""
-    kept = act.parts.get("expert workspace", 0) + facts.CUBLAS_WORKSPACE_HOPPER
+    stays = act.parts.get("expert workspace", 0) + facts.CUBLAS_WORKSPACE_HOPPER
     if batch.runner != "v2" and not model.pooling:
-        kept += 4 * model.vocab_size * min(batch.seqs, batch.sm_count)
-    return min(kept, act.bytes)
+        stays += 4 * model.vocab_size * min(batch.seqs, batch.sm_count)
+    return min(stays, act.bytes)
 
 
 def _sampler_buffers(model: Model, batch: Batch) -> int:
@@ -250,12 +223,12 @@ def _sampler_buffers(model: Model, batch: Batch) -> int:
     return seqs * model.vocab_size * (nbytes(batch.dtype, 1) + 12)
 
 
-def _capture(model: Model, resolved: Resolved, batch: Batch, layers: int) -> Capture:
+def _capture(run: Run, batch: Batch, layers: int) -> Capture:
     """A captured pass, from two profiling passes that differ in tokens alone."""
     alone = replace(batch, seqs=1, cold=False, encoder_bytes=0, encoder_kept=0)
-    small, large = (next(iter(activation(model, replace(alone, tokens=n)).parts.values())) for n in (4096, 8192))
-    heads = [m for x in model.layers for m in x.mixers if isinstance(m, Attention)] if batch.sm == 90 else []
-    splits = any(name.startswith("FLASH_ATTN") for name, _ in resolved.attention)
+    small, large = (activation(run.traits, replace(alone, tokens=n)).phase.bytes for n in (4096, 8192))
+    heads = run.traits.attention if batch.sm == 90 else ()
+    splits = any(name.startswith("FLASH_ATTN") for name, _ in run.settings.attention)
     wide = max((m.num_heads * (m.kv_lora_rank or m.head_dim_v) for m in heads), default=0) // batch.layout.tp
     cublas = facts.cublas_workspace(batch.sm)
     return Capture((large - small) // 4096, layers, cublas, wide if splits else 0, batch.sm)

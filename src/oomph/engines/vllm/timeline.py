@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from oomph.engines.vllm.batch import PhaseKind
 from oomph.engines.vllm.graphs import Graphs, throwaway_blocks
 from oomph.engines.vllm.kv_check import KvPlan
 from oomph.engines.vllm.load_peak import Point
@@ -48,6 +49,8 @@ class RankInput(Struct, frozen=True):
     observed: bool = False
     graphs_profiled: bool = True
     expert_kernels: tuple[str, ...] = ()  # engines/vllm/expert_kernel.py
+    peak: PhaseKind | None = None  # where profiling is highest; None: the term is pinned
+    context_measured: bool = True  # False: as start-ups on such cards printed it
     judged: bool = True  # False: the observed KV memory is more than the plan can explain; later stages are not judged
 
 
@@ -167,7 +170,7 @@ def _where(r: RankInput) -> str:
 
 
 def _profile_text(r: RankInput) -> str:
-    return _sampler_text(r) if "sampler" in r.terms.activation.why else ""
+    return _sampler_text(r) if r.peak == "sampler" else ""
 
 
 def _sampler_text(r: RankInput) -> str:

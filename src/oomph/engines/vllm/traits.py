@@ -1,138 +1,176 @@
-"""What the settings and the KV cache ask of a Model, computed once per model."""
+"""What vLLM's settings and caches ask of a Model, each computed once per model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Experts, Layer, Linear, Mixer, Model, Scheme, State, Tower
+from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Mixer, Model, Scheme, State, Tower
 
 
-class Traits(Struct, frozen=True):
-    """`mixers`: the distinct ones in order of appearance; `rows`: per layer, indices into them."""
+class Traits:
+    """A model with what follows from it. Compared by identity, so that it may be the key of a cache: hashing a model
+    costs more than a plan."""
 
-    mixers: tuple[Mixer, ...]
-    rows: tuple[tuple[int, ...], ...]
-    draft_rows: tuple[tuple[int, ...], ...]
-    positions: tuple[tuple[int, ...], ...]  # per mixer, the layers that have it (not the drafts')
-    first_layers: tuple[int, ...]  # per mixer; 0 where only drafts have it
-    is_hybrid: bool
-    has_state: bool
-    is_moe: bool
-    is_mla: bool
-    topk: int  # sparse latent attention: what the indexer keeps; layers without one use the choice of another
-    chunk: int  # chunked-local attention anywhere
-    head_size: int  # model_config.get_head_size()
-    num_kv_heads: int
-    max_head: int
-    head_sizes: tuple[int, ...]
-    blocked: tuple[Linear | Experts, ...]  # block-quantised FP8 modules, distinct shapes, in the order they are built
-    tower_blocked: tuple[tuple[int, Linear], ...]  # the same of encoders, with their heads
-    packed: tuple[tuple[int, Linear], ...]  # the same for packed integer weights, with the first layer that has each
-    packed_experts: tuple[Experts, ...]
-    tower_packed: tuple[tuple[Tower, Linear], ...]
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    @cached_property
+    def _rows(self) -> tuple[dict[Mixer, int], tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
+        table: dict[Mixer, int] = {}
+
+        def rows(layers: tuple[Layer, ...]) -> tuple[tuple[int, ...], ...]:
+            return tuple(tuple(table.setdefault(m, len(table)) for m in layer.mixers) for layer in layers)
+
+        return table, rows(self.model.layers), rows(self.model.drafts)
+
+    @cached_property
+    def mixers(self) -> tuple[Mixer, ...]:
+        """The distinct ones, in order of appearance."""
+        return tuple(self._rows[0])
+
+    @property
+    def rows(self) -> tuple[tuple[int, ...], ...]:
+        """Per layer, the places of its mixers among the distinct ones."""
+        return self._rows[1]
+
+    @property
+    def draft_rows(self) -> tuple[tuple[int, ...], ...]:
+        return self._rows[2]
+
+    @cached_property
+    def positions(self) -> tuple[tuple[int, ...], ...]:
+        """Per mixer, the layers that have it (not the drafts')."""
+        places = range(len(self.mixers))
+        return tuple(tuple(n for n, row in enumerate(self.rows) for j in row if j == i) for i in places)
+
+    @cached_property
+    def first_layers(self) -> tuple[int, ...]:
+        """Per mixer; 0 where only drafts have it."""
+        return tuple(layers[0] if layers else 0 for layers in self.positions)
+
+    @cached_property
+    def attention(self) -> tuple[Attention, ...]:
+        """The distinct attention mixers of the model itself."""
+        pairs = zip(self.mixers, self.positions, strict=True)
+        return tuple(m for m, layers in pairs if layers and isinstance(m, Attention))
+
+    @cached_property
+    def has_state(self) -> bool:
+        pairs = zip(self.mixers, self.positions, strict=True)
+        return any(layers and isinstance(m, State) for m, layers in pairs)
+
+    @cached_property
+    def is_hybrid(self) -> bool:
+        return self.has_state and bool(self.attention)
+
+    @cached_property
+    def is_moe(self) -> bool:
+        return any(isinstance(m, Experts) for block in self.blocks for m in block.modules)
+
+    @cached_property
+    def is_mla(self) -> bool:
+        return any(m.kind == "mla" for m in self.attention)
+
+    @cached_property
+    def topk(self) -> int:
+        """Sparse latent attention: what the indexer keeps; layers without one use the choice of another."""
+        return max((m.indexer.top_k for m in self.attention if m.kind == "mla" and m.indexer), default=0)
+
+    @cached_property
+    def chunk(self) -> int:
+        """Of chunked-local attention, wherever it is."""
+        return max((m.chunk for m in self.attention), default=0)
+
+    @cached_property
+    def head_sizes(self) -> tuple[int, ...]:
+        return tuple(sorted({m.head_dim for m in self.attention if m.kind != "mla"}))
+
+    @cached_property
+    def max_head(self) -> int:
+        return max(self.head_sizes, default=0)
+
+    @cached_property
+    def head_size(self) -> int:
+        """model_config.get_head_size()"""
+        if self.model.architecture.startswith("Gemma4") and self.head_sizes:
+            return self.head_sizes[-1]  # Gemma4ModelArchConfigConvertor.get_head_size
+        return head_size(self.attention[0]) if self.attention else 0
+
+    @cached_property
+    def num_kv_heads(self) -> int:
+        return self.model.num_kv_heads or (self.attention[0].num_kv_heads if self.attention else 0)
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The distinct ones of the layers."""
+        return tuple(dict.fromkeys(layer.block for layer in self.model.layers))
+
+    @cached_property
+    def blocked(self) -> tuple[Linear | Experts, ...]:
+        """Block-quantised FP8 modules, distinct shapes, in the order in which they are built."""
+        shapes: dict[tuple[object, ...], Linear | Experts] = {}
+        for m in (m for block in self.blocks for m in block.modules):
+            if isinstance(m, Linear | Experts) and _is_blocked(m):
+                size = (m.in_features, m.parts, m.shard) if isinstance(m, Linear) else (m.hidden, m.intermediate)
+                shapes.setdefault((type(m), size), m)
+        return tuple(shapes.values())
+
+    @cached_property
+    def tower_blocked(self) -> tuple[tuple[int, Linear], ...]:
+        """The same of encoders, with their heads."""
+        return tuple((tower.num_heads, m) for tower, m in self._tower_linears if _is_blocked(m))
+
+    @cached_property
+    def packed(self) -> tuple[tuple[int, Linear], ...]:
+        """The same for packed integer weights, with the first layer that has each."""
+        first: dict[int, Layer] = {}
+        for layer in self.model.layers:
+            first.setdefault(id(layer.block), layer)
+        shapes: dict[tuple[object, ...], tuple[int, Linear]] = {}
+        for layer in first.values():
+            for m in layer.block.modules:
+                if isinstance(m, Linear) and m.scheme is not None and _is_packed(m.scheme):
+                    shapes.setdefault((m.in_features, m.parts, m.shard), (layer.index, m))
+        return tuple(shapes.values())
+
+    @cached_property
+    def tower_packed(self) -> tuple[tuple[Tower, Linear], ...]:
+        return tuple((t, m) for t, m in self._tower_linears if m.scheme is not None and _is_packed(m.scheme))
+
+    @cached_property
+    def packed_experts(self) -> tuple[Experts, ...]:
+        experts = (m for block in self.blocks for m in block.modules if isinstance(m, Experts))
+        return tuple(dict.fromkeys(m for m in experts if m.scheme and m.scheme.format == "pack-quantized"))
+
+    @property
+    def _tower_linears(self) -> Iterator[tuple[Tower, Linear]]:
+        for tower in self.model.towers:
+            for _, block in tower.blocks:
+                yield from ((tower, m) for m in block.modules if isinstance(m, Linear))
 
 
-_cache: dict[int, tuple[Model, Traits]] = {}
+_TRAITS: dict[int, Traits] = {}  # by the model's id; the traits keep the model alive
 
 
 def traits_of(model: Model) -> Traits:
-    """Cached by identity: hashing a model costs more than all else."""
-    hit = _cache.get(id(model))
-    if hit is not None and hit[0] is model:
-        return hit[1]
-    if len(_cache) >= 64:
-        _cache.clear()
-    made = _facts(model)
-    _cache[id(model)] = (model, made)
-    return made
+    """The same object for the same model: the one cache by identity, on which all others rest."""
+    traits = _TRAITS.get(id(model))
+    if traits is None or traits.model is not model:
+        if len(_TRAITS) >= 256:
+            _TRAITS.clear()
+        traits = _TRAITS[id(model)] = Traits(model)
+    return traits
 
 
-_drafting: dict[tuple[int, int, bool], tuple[Model, Model, Model]] = {}
-
-
-def drafting(model: Model, draft: Model, *, after: bool) -> Model:
+@lru_cache(maxsize=64)
+def with_drafts(traits: Traits, draft: Traits, *, after: bool) -> Traits:
     """The model with another one's layers as its drafts; `after`: they are numbered on from its own (EAGLE)."""
-    key = (id(model), id(draft), after)
-    hit = _drafting.get(key)
-    if hit is not None and hit[0] is model and hit[1] is draft:
-        return hit[2]
-    if len(_drafting) >= 64:
-        _drafting.clear()
-    first = len(model.layers) if after else 0
-    made = replace(model, drafts=tuple(replace(layer, index=first + layer.index) for layer in draft.layers))
-    _drafting[key] = (model, draft, made)
-    return made
-
-
-def _facts(model: Model) -> Traits:
-    table: dict[Mixer, int] = {}
-
-    def rows(layers: tuple[Layer, ...]) -> tuple[tuple[int, ...], ...]:
-        return tuple(tuple(table.setdefault(m, len(table)) for m in layer.mixers) for layer in layers)
-
-    main, drafts = rows(model.layers), rows(model.drafts)
-    mixers = tuple(table)
-    used = {i for row in main for i in row}
-    attention = [m for i, m in enumerate(mixers) if i in used and isinstance(m, Attention)]
-    states = [m for i, m in enumerate(mixers) if i in used and isinstance(m, State)]
-    first = attention[0] if attention else None
-    positions = tuple(tuple(n for n, row in enumerate(main) for j in row if j == i) for i in range(len(mixers)))
-    heads = tuple(sorted({m.head_dim for m in attention if m.kind != "mla"}))
-    return Traits(
-        mixers=mixers,
-        rows=main,
-        draft_rows=drafts,
-        positions=positions,
-        first_layers=tuple(p[0] if p else 0 for p in positions),
-        is_hybrid=bool(attention and states),
-        has_state=bool(states),
-        is_moe=any(isinstance(x, Experts) for layer in model.layers for x in layer.block.modules),
-        is_mla=any(m.kind == "mla" for m in attention),
-        topk=max((m.indexer.top_k for m in attention if m.kind == "mla" and m.indexer), default=0),
-        chunk=max((m.chunk for m in attention), default=0),
-        head_size=_model_head(model, first, heads),
-        num_kv_heads=model.num_kv_heads or (first.num_kv_heads if first else 0),
-        max_head=max(heads, default=0),
-        head_sizes=heads,
-        blocked=_blocked(model),
-        tower_blocked=tuple(
-            (t.num_heads, m)
-            for t in model.towers
-            for _, block in t.blocks
-            for m in block.modules
-            if isinstance(m, Linear) and _is_blocked(m)
-        ),
-        packed=_packed(model),
-        tower_packed=tuple(
-            (t, m)
-            for t in model.towers
-            for _, block in t.blocks
-            for m in block.modules
-            if isinstance(m, Linear) and m.scheme is not None and _is_packed(m.scheme)
-        ),
-        packed_experts=tuple(
-            dict.fromkeys(
-                m
-                for block in dict.fromkeys(layer.block for layer in model.layers)
-                for m in block.modules
-                if isinstance(m, Experts) and m.scheme is not None and m.scheme.format == "pack-quantized"
-            )
-        ),
-    )
-
-
-def _blocked(model: Model) -> tuple[Linear | Experts, ...]:
-    seen: dict[tuple[object, ...], Linear | Experts] = {}
-    for block in dict.fromkeys(layer.block for layer in model.layers):
-        for m in block.modules:
-            if isinstance(m, Linear | Experts) and _is_blocked(m):
-                size = (m.in_features, m.parts, m.shard) if isinstance(m, Linear) else (m.hidden, m.intermediate)
-                seen.setdefault((type(m), size), m)
-    return tuple(seen.values())
+    first = len(traits.model.layers) if after else 0
+    layers = tuple(replace(layer, index=first + layer.index) for layer in draft.model.layers)
+    return traits_of(replace(traits.model, drafts=layers))
 
 
 def _is_blocked(m: Linear | Experts) -> bool:
@@ -140,27 +178,9 @@ def _is_blocked(m: Linear | Experts) -> bool:
     return s is not None and s.strategy == "block" and all(s.block) and s.method in ("fp8", "compressed-tensors")
 
 
-def _packed(model: Model) -> tuple[tuple[int, Linear], ...]:
-    seen: dict[tuple[object, ...], tuple[int, Linear]] = {}
-    first: dict[int, Layer] = {}
-    for layer in model.layers:
-        first.setdefault(id(layer.block), layer)
-    for layer in first.values():
-        for m in layer.block.modules:
-            if isinstance(m, Linear) and m.scheme is not None and _is_packed(m.scheme):
-                seen.setdefault((m.in_features, m.parts, m.shard), (layer.index, m))
-    return tuple(seen.values())
-
-
 def _is_packed(s: Scheme) -> bool:
     """Integer weights that a mixed-precision kernel unpacks. GPTQ with zero points has kernels of its own."""
     return s.format == "pack-quantized" or s.method == "awq" or (s.method == "gptq" and s.symmetric)
-
-
-def _model_head(model: Model, first: Attention | None, heads: tuple[int, ...]) -> int:
-    if model.architecture.startswith("Gemma4") and heads:  # Gemma4ModelArchConfigConvertor.get_head_size
-        return heads[-1]
-    return head_size(first) if first else 0
 
 
 def head_size(m: Attention, rope: int = 0) -> int:
@@ -168,18 +188,3 @@ def head_size(m: Attention, rope: int = 0) -> int:
     if m.kind != "mla":
         return m.head_dim
     return m.kv_lora_rank + (rope or m.qk_rope_head_dim) if m.kv_lora_rank else m.head_dim
-
-
-def text_only(model: Model, flags: Mapping[str, Any]) -> bool:
-    """No multimodal input at all: by flag, or by limits of 0 for every modality the model has."""
-    if not model.towers or flags.get("language_model_only"):
-        return True
-    names = {m.name for m in model.modalities} or {t.modality.replace("vision", "image") for t in model.towers}
-    return not any(items_allowed(flags, name) for name in names)
-
-
-def items_allowed(flags: Mapping[str, Any], modality: str) -> bool:
-    """--limit-mm-per-prompt: a number, or options with a count, for each modality; what it does not name is allowed."""
-    limits = flags.get("limit_mm_per_prompt")
-    limit = limits.get(modality) if isinstance(limits, Mapping) else None
-    return (limit.get("count") if isinstance(limit, Mapping) else limit) != 0

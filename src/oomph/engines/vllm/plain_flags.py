@@ -1,0 +1,149 @@
+"""Flags that vLLM takes as they are, typed: what a plan reads of the command line once the settings are resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from oomph.facts.vllm.lora import DEFAULT_LORAS, DEFAULT_RANK
+from oomph.ir.model import Model
+from oomph.units import GIB
+
+
+class Lora(Struct, frozen=True):
+    loras: int = DEFAULT_LORAS
+    rank: int = DEFAULT_RANK
+    dtype: str = "auto"
+    fully_sharded: bool = False
+    targets: frozenset[str] | None = None  # None: every module
+
+
+class Offload(Struct, frozen=True):
+    """Which parameters of the decoder layers leave the GPU once their layer is built (model_executor/offloader)."""
+
+    budget: int = 0  # uva.py: parameters in order until so many bytes are gone
+    group: int = 0  # prefetch.py: of every `group` layers the last `last`
+    last: int = 1
+    step: int = 1  # sets of parameters that the GPU keeps room for
+    params: frozenset[str] = frozenset()  # only parameters with one of these name segments; none = all
+
+    @property
+    def active(self) -> bool:
+        return bool(self.budget or self.group)
+
+    def takes(self, layer: int, gone: int, parameter: str) -> bool:
+        """`layer`: index within the stage; `gone`: bytes already offloaded."""
+        if self.params and not any(f".{p}." in f".{parameter}." for p in self.params):
+            return False
+        if self.group:
+            return layer % self.group >= self.group - self.last
+        return gone < self.budget
+
+
+class Balancing(Struct, frozen=True):
+    """--enable-eplb (config/parallel.py EPLBConfig)."""
+
+    spare_experts: int = 0
+    window: int = 1000  # steps whose loads are kept
+
+
+class Multimodal(Struct, frozen=True):
+    text_only: bool = True  # no multimodal input at all: by flag, or by limits of 0 for every modality the model has
+    modalities: frozenset[str] = frozenset()  # of the model, those that a prompt may have
+    encoder_per_rank: bool = False  # --mm-encoder-tp-mode data: every rank has the whole encoder
+    profiled: bool = True
+    ipc_bytes: int = 0  # --mm-ipc-gpu-memory-gb
+
+
+class PlainFlags(Struct, frozen=True):
+    multimodal: Multimodal = Multimodal()
+    lora: Lora | None = None
+    offload: Offload = Offload()
+    balancing: Balancing | None = None
+    load_format: str = "auto"
+    moe_backend: str = "auto"
+    all2all_backend: str = ""
+    gdn_prefill_backend: str = ""
+    fuses_all_reduce: bool = True
+    data_parallel_size_local: int = 0  # 0: all replicas
+
+
+def plain_flags(model: Model, flags: Mapping[str, Any]) -> PlainFlags:
+    return PlainFlags(
+        _multimodal(model, flags),
+        _lora(flags) if flags.get("enable_lora") else None,
+        _offload(flags),
+        _balancing(flags) if flags.get("enable_eplb") else None,
+        str(flags.get("load_format") or "auto"),
+        str(flags.get("moe_backend") or "auto"),
+        str(flags.get("all2all_backend") or ""),
+        str(flags.get("gdn_prefill_backend") or ""),
+        _mapping(_mapping(flags.get("compilation_config")).get("pass_config")).get("fuse_allreduce_rms") is not False,
+        int(flags.get("data_parallel_size_local") or 0),
+    )
+
+
+def text_only(model: Model, flags: Mapping[str, Any]) -> bool:
+    if not model.towers or flags.get("language_model_only"):
+        return True
+    names = {m.name for m in model.modalities} or {t.modality.replace("vision", "image") for t in model.towers}
+    return not any(_is_allowed(flags, name) for name in names)
+
+
+def _is_allowed(flags: Mapping[str, Any], modality: str) -> bool:
+    """--limit-mm-per-prompt: a number, or options with a count, for each modality; what it does not name is allowed."""
+    limit = _mapping(flags.get("limit_mm_per_prompt")).get(modality)
+    return (limit.get("count") if isinstance(limit, Mapping) else limit) != 0
+
+
+def _multimodal(model: Model, flags: Mapping[str, Any]) -> Multimodal:
+    return Multimodal(
+        text_only(model, flags),
+        frozenset(m.name for m in model.modalities if _is_allowed(flags, m.name)),
+        flags.get("mm_encoder_tp_mode") == "data",
+        not flags.get("skip_mm_profiling"),
+        round(float(flags.get("mm_ipc_gpu_memory_gb") or 0) * GIB),
+    )
+
+
+def _lora(flags: Mapping[str, Any]) -> Lora:
+    targets = flags.get("lora_target_modules")
+    return Lora(
+        int(flags.get("max_loras") or DEFAULT_LORAS),
+        int(flags.get("max_lora_rank") or DEFAULT_RANK),
+        str(flags.get("lora_dtype") or "auto"),
+        bool(flags.get("fully_sharded_loras")),
+        frozenset(map(str, targets)) if isinstance(targets, list) else None,
+    )
+
+
+def _offload(flags: Mapping[str, Any]) -> Offload:
+    """config/offload.py: with both --cpu-offload-gb and groups and no backend named, the groups win."""
+    group = int(flags.get("offload_group_size") or 0)
+    backend = str(flags.get("offload_backend") or "auto")
+    if group and backend != "uva":
+        return Offload(
+            group=group,
+            last=int(flags.get("offload_num_in_group") or 1),
+            step=int(flags.get("offload_prefetch_step") or 1),
+            params=frozenset(map(str, flags.get("offload_params") or ())),
+        )
+    if backend == "prefetch":
+        return Offload()
+    budget = int(float(flags.get("cpu_offload_gb") or 0) * GIB)
+    return Offload(budget=budget, params=frozenset(map(str, flags.get("cpu_offload_params") or ())))
+
+
+def _balancing(flags: Mapping[str, Any]) -> Balancing:
+    config = flags.get("eplb_config")
+    spare = _mapping(config).get("num_redundant_experts") if isinstance(config, Mapping) else None
+    if not isinstance(config, Mapping):
+        spare = flags.get("num_redundant_experts")
+    window = _mapping(config).get("window_size", 1000)
+    return Balancing(spare if isinstance(spare, int) else 0, window if isinstance(window, int) else 1000)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
