@@ -76,8 +76,10 @@ def test_entry_points(text):
 def test_other_engines_images_are_recognised():
     d = parse("docker run ghcr.io/ggml-org/llama.cpp:server-cuda -m model.gguf -ngl 20")
     assert (d.engine.name, d.model, d.flags["n_gpu_layers"]) == ("llamacpp", "model.gguf", 20)
-    with pytest.raises(CannotPlan, match="SGLang"):
-        parse("docker run lmsysorg/sglang:latest python3 -m sglang.launch_server --model-path m")
+    d = parse("docker run lmsysorg/sglang:latest python3 -m sglang.launch_server --model-path m")
+    assert (d.engine.name, d.model) == ("sglang", "m")
+    with pytest.raises(CannotPlan, match="TensorRT"):
+        parse("docker run nvcr.io/nvidia/tensorrt-llm/release:1.2 trtllm-serve m")
 
 
 def test_images_that_say_nothing():

@@ -53,6 +53,15 @@ def engine_params(config: Config, text: Config) -> Params:
     bidirectional = text.get("use_bidirectional_attention")
     if isinstance(bidirectional, str):
         out["use_bidirectional_attention"] = bidirectional
+    if text is not config:
+        out["nested_text"] = 1
+    if not text.get("dtype", "torch_dtype") and not config.get("dtype", "torch_dtype"):
+        out["no_dtype"] = 1
+    vision = config.get("vision_config")
+    if isinstance(vision, Mapping):
+        out["has_vision_config"] = 1
+        for key in ("num_hidden_layers", "hidden_size"):
+            _number(out, f"vision_{key}", config.sub("vision_config").get(key))
     return tuple(out.items())
 
 

@@ -1,12 +1,18 @@
-"""SGLang behind the protocol. Its logs are read and explained; its commands are not planned yet."""
+"""SGLang behind the protocol: where each of its parts is."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import EngineProtocol
+from oomph.engines.protocol import Container, EngineProtocol, Words
+from oomph.errors import CannotPlan
+from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.model import Model
+from oomph.ir.plan import Plan
 
 if TYPE_CHECKING:
+    from oomph.commands.call import Call
     from oomph.doctor.case import Case
     from oomph.facts.loglines import LogRow
     from oomph.ir.timeline import StageName
@@ -15,6 +21,14 @@ if TYPE_CHECKING:
 class SgLang(EngineProtocol):
     name = "sglang"
     title = "SGLang"
+    words = Words(
+        stages={
+            "kv_check": "while sizing the memory pool",
+            "kv_alloc": "while allocating the memory pool",
+            "runtime_request": "while serving, in the memory that is not static",
+        },
+        cache_unit="pages",
+    )
 
     package = "sglang"
     programs = ("sglang",)
@@ -23,6 +37,98 @@ class SgLang(EngineProtocol):
     variables = ("SGLANG_",)
     launches = (r"\bsglang\s+serve\b", r"-m\s+sglang\.launch_server\b")
     frame_paths = ("/sglang/",)
+    terms = ("free_before_load", "weights", "load_peak", "activation_peak", "cudagraph", "context", "available_kv")
+    emit_forms = ("command", "docker", "compose", "kubernetes")
+
+    def releases(self) -> tuple[str, ...]:
+        from oomph.facts.sglang.versions import RELEASES
+
+        return RELEASES
+
+    def nearest(self, version: str) -> tuple[str, str]:
+        from oomph.facts.sglang.versions import nearest
+
+        return nearest(version)
+
+    def image_release(self, tag: str) -> str:
+        from oomph.facts.sglang.versions import image_release
+
+        return image_release(tag)
+
+    def starts_server(self, words: Sequence[str]) -> bool:
+        from oomph.engines.sglang.command import starts_server
+
+        return starts_server(words)
+
+    def calls_in(self, source: str) -> bool:
+        from oomph.engines.sglang.python_call import calls_engine
+
+        return "sglang" in source and calls_engine(source)
+
+    def knows_flag(self, flag: str) -> bool:
+        from oomph.facts.sglang.flags import is_known
+
+        return is_known(flag)
+
+    def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
+        from oomph.commands.call import choose_release
+        from oomph.engines.sglang import command, python_call
+
+        program = "" if call.source else call.words[0]
+        chosen, notes = choose_release(self, release, image=call.image, program=program, pinned=call.pinned)
+        if call.source:
+            return python_call.deployments(call, chosen, notes)
+        return [command.deployment(call, chosen, notes)]
+
+    def write_command(self, deployment: Deployment) -> list[str]:
+        from oomph.engines.sglang.command import to_words
+
+        return to_words(deployment)
+
+    def in_container(self, image: str, arguments: Sequence[str]) -> list[str]:
+        """lmsysorg/sglang has no entry point of its own: a container is given the whole command."""
+        starts = ("python", "python3", "sglang", "bash", "sh")
+        if arguments and arguments[0] in starts:
+            return list(arguments)
+        return ["python3", "-m", "sglang.launch_server", *arguments]
+
+    def memory_flags(self, deployment: Deployment) -> dict[str, Any]:
+        from oomph.engines.sglang.command import FRONTEND
+
+        return {field: value for field, value in deployment.flags.items() if field not in FRONTEND}
+
+    def at_release(self, deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
+        from oomph.engines.sglang.releases import at_release
+
+        return at_release(deployment, version)
+
+    def gpus_needed(self, deployment: Deployment) -> int:
+        sizes = [deployment.flags.get(field) for field in ("tp_size", "pp_size")]
+        needed = 1
+        for size in sizes:
+            needed *= size if isinstance(size, int) and size > 0 else 1
+        nodes = deployment.flags.get("nnodes")
+        return max(1, needed // nodes) if isinstance(nodes, int) and nodes > 1 else needed
+
+    def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
+        from oomph.engines.sglang.command import check
+        from oomph.engines.sglang.planner import plan_sglang
+        from oomph.sources.load import load_once
+
+        check(deployment.flags)
+        loaded = model or load_once(deployment.model)
+        if loaded.opaque or not loaded.layers:
+            raise CannotPlan(
+                f"the architecture {loaded.architecture or 'of ' + loaded.name} is not known: its caches would be a "
+                f"guess",
+                hint="oomph inspect shows its weights",
+            )
+        return plan_sglang(loaded, deployment)
+
+    def levers(self, plan: Plan, model: Model) -> Iterable[Any]:
+        from oomph.engines.sglang.levers import levers
+
+        return levers(plan, model)
 
     def log_rows(self) -> tuple[LogRow, ...]:
         from oomph.facts.sglang.logs import ROWS
@@ -33,6 +139,21 @@ class SgLang(EngineProtocol):
         from oomph.doctor.inferred_vllm import inferred
 
         return inferred(case)
+
+    def serve_command(self, model: str) -> list[str]:
+        return ["python", "-m", "sglang.launch_server", "--model-path", model]
+
+    def container(self, deployment: Deployment) -> Container:
+        from oomph.engines.sglang.command import to_words
+
+        words = to_words(deployment)
+        port = deployment.flags.get("port")
+        return Container(
+            image=f"lmsysorg/sglang:v{deployment.engine.version}",
+            entry_point=("python3", "-m", "sglang.launch_server"),
+            arguments=tuple(words[3:]),
+            port=port if isinstance(port, int) else 30000,
+        )
 
 
 ENGINE = SgLang()

@@ -1,0 +1,101 @@
+"""What one token takes in SGLang's pools on one rank (model_executor/pool_configurator.py, 0.5.23)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from oomph.engines.sglang.model_shape import ModelShape, is_window
+from oomph.engines.sglang.settings import Settings
+from oomph.facts.dtypes import nbytes
+from oomph.facts.sglang.facts import Facts
+from oomph.ir.model import Attention, Layer, Model
+
+_INDEX_BLOCK = 128  # DSATokenToKVPool.quant_block_size: index keys with a float32 scale for each block
+_SCALED_BLOCK = 32  # mxfp8
+_FP4_BLOCK = 16
+
+
+class Cells(Struct, frozen=True):
+    """Bytes per token: of all layers in the first pool, and of the sliding-window layers in the second."""
+
+    full: int
+    window: int = 0
+    full_layers: int = 0
+    window_layers: int = 0
+    index: int = 0  # the part of `full` that sparse attention's index keys are
+
+
+def cells_of(model: Model, shape: ModelShape, settings: Settings, facts: Facts, stage: range) -> Cells:
+    layers = [layer for layer in model.layers if layer.index in stage]
+    if shape.is_latent:
+        return _latent(layers, shape, settings, facts)
+    if shape.has_windows and shape.window is not None:
+        windows = [layer for layer in layers if is_window(layer, shape)]
+        fulls = [layer for layer in layers if not is_window(layer, shape)]
+        per_window = _row(shape.window, settings)
+        per_full = _row(shape.full, settings) if shape.full is not None else 0
+        return Cells(per_full * len(fulls), per_window * len(windows), len(fulls), len(windows))
+    if shape.full is None:
+        return Cells(0)
+    # with states only the layers with attention count; else every layer, whether or not it has any (ModelLayerInfo)
+    count = sum(1 for layer in layers if _attends(layer)) if shape.states else len(layers)
+    cells = _row(shape.full, settings) * count
+    index = _sparse_index(layers, settings) if shape.full.indexer is not None else 0
+    return _with_drafts(Cells(cells + index, full_layers=count, index=index), settings)
+
+
+def _attends(layer: Layer) -> bool:
+    return any(isinstance(m, Attention) for m in layer.mixers)
+
+
+def _row(attention: Attention, settings: Settings) -> int:
+    """K and V of one token in one layer."""
+    heads = max(1, attention.num_kv_heads // settings.attn_tp_size)
+    elements = heads * (attention.head_dim + attention.head_dim_v)
+    if settings.kv_dtype == "F4":
+        return elements // 2 + elements // _FP4_BLOCK
+    scales = elements // _SCALED_BLOCK if settings.kv_cache_dtype == "mxfp8" else 0
+    return nbytes(settings.kv_dtype, elements) + scales
+
+
+def _latent(layers: list[Layer], shape: ModelShape, settings: Settings, facts: Facts) -> Cells:
+    """Every rank has all of it: tensor parallelism does not divide a latent."""
+    found = [layer for layer in layers if _attends(layer)] if shape.states else layers
+    attention = shape.full
+    assert attention is not None
+    rank, rope = attention.kv_lora_rank, attention.qk_rope_head_dim
+    if settings.sparse_layout == "packed":  # FP8 latents, float32 scales for blocks of 128, the rotary part in BF16
+        row = rank + rank // _INDEX_BLOCK * 4 + 2 * rope
+    elif settings.kv_dtype == "F4":
+        row = (rank + rope) // 2 + (rank + rope) // _FP4_BLOCK
+    else:
+        row = nbytes(settings.kv_dtype, rank + rope)
+    index = 0
+    if shape.is_sparse:
+        elide = facts.pools.shared_index_elided
+        index = sum(_index_row(layer, attention, elide) for layer in found)
+    return _with_drafts(Cells(row * len(found) + index, full_layers=len(found), index=index), settings)
+
+
+def _index_row(layer: Layer, default: Attention, elide: bool) -> int:
+    own = next((m.indexer for m in layer.mixers if isinstance(m, Attention)), None)
+    indexer = own if own is not None or elide else default.indexer
+    return 0 if indexer is None else indexer.head_dim + indexer.head_dim // _INDEX_BLOCK * 4
+
+
+def _sparse_index(layers: list[Layer], settings: Settings) -> int:
+    """MiniMax-M3: one head of index keys in the layers that choose, in the model's dtype."""
+    indexers = [m.indexer for layer in layers for m in layer.mixers if isinstance(m, Attention) and m.indexer]
+    return sum(nbytes(settings.dtype, indexer.head_dim) for indexer in indexers)
+
+
+def _with_drafts(cells: Cells, settings: Settings) -> Cells:
+    """Draft layers that share the target's geometry (EAGLE, NEXTN): their part of every token."""
+    if not settings.draft_layers or not cells.full_layers:
+        return cells
+    from msgspec.structs import replace
+
+    own = cells.full - cells.index
+    per_index = cells.index // cells.full_layers
+    drafts = own * settings.draft_layers // cells.full_layers + per_index * settings.draft_layers
+    return replace(cells, full=cells.full + drafts)

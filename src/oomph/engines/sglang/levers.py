@@ -1,0 +1,228 @@
+"""What a person can change about an SGLang deployment: one row per lever, with the settings that are worth trying.
+
+Two failures want opposite moves of the same flag: weights that leave nothing of the share want a larger
+--mem-fraction-static, graphs and activations that do not fit into the rest want a smaller one. Both are in the table;
+which of them helps is planned by `advice/`, never written here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from oomph.facts.sglang.flags import by_field, option
+from oomph.ir.advice import Change, Kind, Lever
+from oomph.ir.model import Model, State
+from oomph.ir.plan import Plan
+from oomph.ir.timeline import StageName
+
+NotRead = dict[StageName, str]
+Setting = tuple[Any, str]  # a flag's value, what it costs
+
+_LENGTHS = (262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048)
+_SHARES = (0.7, 0.75, 0.8, 0.85, 0.88, 0.9, 0.92, 0.94, 0.95)
+_NOT_BEFORE_POOLS = "it is read when the pools are sized, after the weights are loaded"
+_AFTER_POOLS = "the pools take the whole share, whatever it is"
+
+
+def levers(plan: Plan, model: Model) -> Iterator[Lever]:
+    if "mem_fraction_static" not in plan.resolved or not plan.ranks:
+        return
+    known = by_field(plan.deployment.engine.version)
+    for lever in _all(plan, model):
+        if all(field in known for change in lever.changes for field in change.flags):
+            yield lever
+
+
+def _all(plan: Plan, model: Model) -> Iterator[Lever]:
+    yield from _share(plan)
+    yield from _graphs(plan)
+    yield from _prefill(plan)
+    yield from _requests(plan)
+    yield from _cache(plan, model)
+    yield from _states(plan, model)
+    yield from _layout(plan)
+
+
+def _lever(
+    plan: Plan, field: str, settings: Iterable[Setting], rank: int, moves: tuple[str, ...], not_read: NotRead,
+    *, name: str = "", kind: Kind = "flag", popular: bool = False,
+) -> Iterator[Lever]:  # fmt: skip
+    lever = name or field
+    changes = tuple(
+        Change(lever, spell(field, value, plan), kind, {field: value}, cost=cost, rank=rank, moves=moves)
+        for value, cost in settings
+        if plan.deployment.flags.get(field) != value
+    )
+    if changes:
+        yield Lever(lever, changes, not_read, popular)
+
+
+def spell(field: str, value: Any, plan: Plan) -> str:
+    """The flag as this release spells it."""
+    name = option(field, plan.deployment.engine.version) or "--" + field.replace("_", "-")
+    if value is None:
+        return f"without {name}"
+    if isinstance(value, bool):
+        return name if value else "--no-" + name[2:]
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+
+
+# ---- the share of weights and pools ----------------------------------------------------------------------------------
+
+
+def _share(plan: Plan) -> Iterator[Lever]:
+    now = float(plan.resolved["mem_fraction_static"])
+    least = _least_share(plan)
+    higher = sorted({value for value in (*_SHARES, least) if now < value <= 0.95})
+    not_read: NotRead = {"weights_load": _NOT_BEFORE_POOLS}
+    raised = [(value, "less room for activations and graphs") for value in higher]
+    yield from _lever(plan, "mem_fraction_static", raised, 1, (), not_read, name="mem_fraction_static_up", popular=True)
+    lower = [value for value in reversed(_SHARES) if value < now - 0.005]
+    lowered = [(value, "a smaller pool: fewer tokens") for value in lower]
+    yield from _lever(
+        plan, "mem_fraction_static", lowered, 1, (), not_read, name="mem_fraction_static_down", popular=True
+    )
+
+
+def _least_share(plan: Plan) -> float:
+    """The smallest share, in hundredths, of which the weights leave a pool for one request of 4,096 tokens."""
+    rank = plan.ranks[0]
+    free = rank.terms["free_before_load"].low
+    tokens = min(4096, int(plan.resolved["context_length"]) or 4096)
+    page = plan.kv.block_size if plan.kv else 1
+    per_token = plan.kv.bytes_per_block / max(1, page) if plan.kv else 0
+    wanted = rank.terms["weights"].high + tokens * per_token
+    return math.ceil(100 * wanted / free) / 100 if free else 1.0
+
+
+# ---- what lives outside the share ------------------------------------------------------------------------------------
+
+
+def _graphs(plan: Plan) -> Iterator[Lever]:
+    resolved, flags = plan.resolved, plan.deployment.flags
+    known = by_field(plan.deployment.engine.version)
+    field = "cuda_graph_max_bs" if "cuda_graph_max_bs" in known else "cuda_graph_max_bs_decode"
+    largest = int(resolved["cuda_graph_max_bs"])
+    not_read: NotRead = {"weights_load": "graphs are captured after the pools are allocated"}
+    if resolved["cuda_graph_bs"]:
+        settings = [
+            (n, f"batches of more than {n} decode without a graph") for n in (128, 64, 32, 16, 8) if n < largest
+        ]
+        yield from _lever(plan, field, settings, 1, ("cudagraph",), not_read, name="cuda_graph_max_bs", popular=True)
+    if resolved["prefill_graph_sizes"]:
+        switch = (
+            "disable_prefill_cuda_graph" if "disable_prefill_cuda_graph" in known else "disable_piecewise_cuda_graph"
+        )
+        settings = [(True, "prompts are processed without graphs: a little slower")]
+        yield from _lever(plan, switch, settings, 2, ("cudagraph",), not_read, name="prefill_cuda_graph")
+    if not flags.get("disable_cuda_graph") and resolved["cuda_graph_bs"]:
+        settings = [(True, "no CUDA graphs: much slower decoding")]
+        yield from _lever(plan, "disable_cuda_graph", settings, 6, ("cudagraph",), not_read, popular=True)
+
+
+def _prefill(plan: Plan) -> Iterator[Lever]:
+    chunk = int(plan.resolved["chunked_prefill_size"])
+    settings = [(n, "long prompts take more steps") for n in (8192, 4096, 2048, 1024) if n < chunk or chunk < 1]
+    not_read: NotRead = {
+        "weights_load": "prompts are cut while serving",
+        "kv_check": "where --mem-fraction-static is given, the share does not depend on it",
+    }
+    groups = int(plan.resolved["attn_dp_size"])
+    scaled = [(n * groups, cost) for n, cost in settings]
+    yield from _lever(plan, "chunked_prefill_size", scaled, 2, ("activation_peak",), not_read, popular=True)
+
+
+# ---- requests and context --------------------------------------------------------------------------------------------
+
+
+def _requests(plan: Plan) -> Iterator[Lever]:
+    requests, length = int(plan.resolved["max_num_seqs"]), int(plan.resolved["context_length"])
+    not_read: NotRead = {"weights_load": _NOT_BEFORE_POOLS, "kv_alloc": _AFTER_POOLS}
+    settings = [(n, f"at most {n} requests at once") for n in (256, 64, 16, 8, 1) if n < requests]
+    yield from _lever(plan, "max_running_requests", settings, 2, ("cudagraph",), not_read, popular=True)
+    shorter = [(n, f"requests of at most {n:,} tokens") for n in _LENGTHS if n < length]
+    idle = "the pools take the whole share: the context length only bounds what a request may ask for"
+    yield from _lever(
+        plan, "context_length", shorter, 4, (), {"weights_load": idle, "kv_check": idle, "kv_alloc": idle}, popular=True
+    )
+
+
+# ---- the caches ------------------------------------------------------------------------------------------------------
+
+
+def _cache(plan: Plan, model: Model) -> Iterator[Lever]:
+    resolved = plan.resolved
+    not_read: NotRead = {"weights_load": _NOT_BEFORE_POOLS, "cudagraph_capture": _AFTER_POOLS}
+    if resolved["kv_cache_dtype"] in ("auto", "bf16", "bfloat16"):
+        settings = [("fp8_e4m3", "KV cache in 8 bits, unscaled where the checkpoint has no scales")]
+        yield from _lever(plan, "kv_cache_dtype", settings, 3, (), not_read, popular=True)
+    if "swa_max_total_num_tokens" in resolved or _has_window_pool(plan):
+        ratio = float(resolved["swa_full_tokens_ratio"])
+        smaller = [value for value in (0.5, 0.3, 0.2, 0.1) if value < ratio]
+        windows = [(value, "fewer cached prefixes in the sliding-window layers") for value in smaller]
+        yield from _lever(plan, "swa_full_tokens_ratio", windows, 2, (), not_read)
+    if int(resolved["page_size"]) > 1 and "page_size" in plan.deployment.flags:
+        yield from _lever(plan, "page_size", [(1, "pages of one token")], 2, (), not_read)
+
+
+def _has_window_pool(plan: Plan) -> bool:
+    return plan.kv is not None and any(group.kind in ("sliding_window", "chunked_local") for group in plan.kv.groups)
+
+
+def _states(plan: Plan, model: Model) -> Iterator[Lever]:
+    if not any(isinstance(m, State) for layer in model.layers for m in layer.mixers):
+        return
+    resolved = plan.resolved
+    not_read: NotRead = {"weights_load": _NOT_BEFORE_POOLS}
+    now = float(resolved["mamba_full_memory_ratio"])
+    balance = balancing_ratio(plan)
+    ratios = [] if balance is None or abs(balance - now) < 0.05 else [balance]
+    settings = [(r, "as many state slots as requests of this length find tokens for") for r in ratios]
+    yield from _lever(plan, "mamba_full_memory_ratio", settings, 1, (), not_read)
+    if resolved.get("mamba_ssm_dtype") != "bfloat16" and "mamba_ssm_dtype" not in plan.deployment.flags:
+        settings_dtype = [("bfloat16", "recurrent states in 16 bits: less exact over long texts")]
+        yield from _lever(plan, "mamba_ssm_dtype", settings_dtype, 3, (), not_read)
+    if resolved["enable_prefix_caching"]:
+        settings_radix = [(True, "no prefix is reused; one state slot for each request instead of several")]
+        yield from _lever(plan, "disable_radix_cache", settings_radix, 3, (), not_read)
+
+
+def balancing_ratio(plan: Plan) -> float | None:
+    """The ratio at which slots and tokens run out together for requests of a quarter of the context length.
+
+    With n requests the states take n x slots x slot bytes and the tokens n x length x cell bytes: their quotient.
+    """
+    resolved, kv = plan.resolved, plan.kv
+    slots = int(resolved.get("mamba_slots_per_request") or 0)
+    if kv is None or not slots or not kv.block_size:
+        return None
+    length = min(int(resolved["context_length"]), 32768)
+    tokens = length * kv.bytes_per_block / kv.block_size
+    states = slots * int(resolved["mamba_bytes_per_slot"])
+    return round(min(9.0, max(0.05, states / tokens)), 2) if tokens else None
+
+
+# ---- the layout ------------------------------------------------------------------------------------------------------
+
+
+def _layout(plan: Plan) -> Iterator[Lever]:
+    resolved, gpus = plan.resolved, len(plan.deployment.gpus)
+    tp, pp = int(resolved["tp_size"]), int(resolved["pp_size"])
+    moves = ("weights", "load_peak", "available_kv", "free_before_load")
+    if 2 * tp * pp <= gpus:
+        yield from _lever(plan, "tp_size", [(2 * tp, f"{2 * tp} GPUs")], 2, moves, {}, kind="layout", popular=True)
+    if tp > 1 and int(resolved["attn_dp_size"]) == 1 and _is_latent(plan):
+        label = f"{spell('dp_size', tp, plan)} --enable-dp-attention"
+        change = Change(
+            "dp_attention", label, "layout", {"dp_size": tp, "enable_dp_attention": True},
+            cost="every GPU has all of the attention's weights; each keeps the cache of its own requests", rank=3,
+            moves=moves,
+        )  # fmt: skip
+        yield Lever("dp_attention", (change,))
+
+
+def _is_latent(plan: Plan) -> bool:
+    """Tensor parallelism repeats a latent cache on every GPU."""
+    return plan.kv is not None and any(group.kind == "mla" for group in plan.kv.groups)

@@ -1,0 +1,231 @@
+"""Model and deployment -> Plan, for SGLang: resolve, weigh, size the pools, walk the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from oomph.engines.sglang.model_shape import ModelShape, is_window
+from oomph.engines.sglang.pools import Pools, Stage, size_pools
+from oomph.engines.sglang.refusals import refusal_before_load
+from oomph.engines.sglang.resolve import resolve
+from oomph.engines.sglang.settings import Settings
+from oomph.engines.sglang.terms import Rank, Terms, rank_terms
+from oomph.engines.sglang.timeline import RankState, steps, verdict_of
+from oomph.engines.vllm.shard import Layout, stage_layers
+from oomph.facts.sglang.facts import Facts
+from oomph.facts.sglang.facts import at as facts_at
+from oomph.ir.deployment import Deployment
+from oomph.ir.gate import worst
+from oomph.ir.ledger import Term
+from oomph.ir.model import Attention, Model
+from oomph.ir.plan import KvGroup, KvSummary, Plan, RankPlan
+from oomph.ir.timeline import STAGES, Verdict
+from oomph.units import GIB, MIB, cdiv
+
+
+def plan_sglang(model: Model, deployment: Deployment) -> Plan:
+    facts = facts_at(deployment.engine.version)
+    settings, shape = resolve(model, deployment)
+    notes = (*deployment.notes, *model.warnings)
+    refusal = settings.refusal or refusal_before_load(model, shape, settings, facts, deployment)
+    if refusal:
+        resolved = settings.summary() | {"max_num_seqs": settings.max_running_requests or 0}
+        return Plan(deployment, model.name, Verdict(False, "other", 0, refusal), resolved=resolved, warnings=notes)
+    ranks = _ranks(settings, deployment)
+    terms = [rank_terms(model, shape, settings, facts, deployment, rank) for rank in _distinct(ranks)]
+    terms = _every_rank(ranks, terms)
+    pools = _pools(model, shape, settings, facts, ranks, terms, deployment)
+    observed = "free_before_load" in deployment.given and "weights" in deployment.given
+    states = [RankState(r, settings, t, p, observed) for r, t, p in zip(ranks, terms, pools, strict=True)]
+    plans = tuple(_rank_plan(state) for state in states)
+    tightest = min(pools, key=lambda p: (not p.refusal, p.tokens))
+    return Plan(
+        deployment,
+        model.name,
+        worst([p.verdict for p in plans], STAGES),
+        plans,
+        _kv_summary(model, shape, settings, tightest),
+        _summary(settings, tightest),
+        _assumptions(deployment),
+        (*notes, *_notes(model, shape, settings, tightest)),
+    )
+
+
+def _ranks(settings: Settings, deployment: Deployment) -> list[Rank]:
+    tp, gpus = settings.tp_size, deployment.gpus
+    count = tp * settings.pp_size
+    starts = range(0, min(len(gpus), count * settings.dp_size) - count + 1, count)
+    replicas = [gpus[at : at + count] for at in starts] or [gpus]
+    cards = min(replicas, key=lambda cards: min(card.total_bytes - card.used_bytes for card in cards))
+    return [Rank(i, i % tp, i // tp, cards[min(i, len(cards) - 1)]) for i in range(count)]
+
+
+def _distinct(ranks: Sequence[Rank]) -> list[Rank]:
+    """Ranks of one stage on equal cards are alike."""
+    seen: dict[tuple[Any, ...], Rank] = {}
+    for rank in ranks:
+        seen.setdefault((rank.pp_rank, rank.device), rank)
+    return list(seen.values())
+
+
+def _every_rank(ranks: Sequence[Rank], terms: Sequence[Terms]) -> list[Terms]:
+    known = {(rank.pp_rank, rank.device): t for rank, t in zip(_distinct(ranks), terms, strict=True)}
+    return [known[rank.pp_rank, rank.device] for rank in ranks]
+
+
+def _pools(
+    model: Model,
+    shape: ModelShape,
+    settings: Settings,
+    facts: Facts,
+    ranks: Sequence[Rank],
+    terms: Sequence[Terms],
+    deployment: Deployment,
+) -> list[Pools]:
+    """Both readings of free memory are the smallest of all ranks (get_available_gpu_memory, distributed), and the
+    stages agree on the smallest number of tokens."""
+    before = min(t.free_before_load.bytes for t in terms)
+    after = min(t.free_before_load.bytes - t.weights.bytes for t in terms)
+    pinned = deployment.given.get("available_kv")
+    if pinned is not None:  # what a log says of the pools: the weights are what is left of the share
+        after = round(pinned + before * (1 - settings.mem_fraction_static) + (settings.image_cache_mib << 20))
+    stages = [_stage(model, shape, settings, rank) for rank in range(settings.pp_size)]
+    sized = [size_pools(model, shape, settings, facts, s, before / GIB, after / GIB) for s in stages]
+    if len(sized) > 1 and not any(p.refusal for p in sized):
+        least = min(p.tokens for p in sized)
+        sized = [size_pools(model, shape, settings, facts, s, before / GIB, after / GIB, least) for s in stages]
+    return [sized[rank.pp_rank] for rank in ranks]
+
+
+def _stage(model: Model, shape: ModelShape, settings: Settings, pp_rank: int) -> Stage:
+    """distributed/utils.py get_pp_indices is vLLM's."""
+    count, pp = len(model.layers), settings.pp_size
+    spans = [stage_layers(count, Layout(pp=pp, pp_rank=rank)) for rank in range(pp)]
+    most = max(sum(1 for index, _ in shape.states if index in span) for span in spans)
+    return Stage(spans[pp_rank], most)
+
+
+def _rank_plan(state: RankState) -> RankPlan:
+    found = steps(state)
+    t, pools, device = state.terms, state.pools, state.rank.device
+    available = pools.budget + pools.states
+    kv = Term("available_kv", available, available, available, "formula", {}, "the share less the weights")
+    terms = {x.name: x for x in (t.weights, t.load_peak, t.context, t.free_before_load, t.workspace, t.activation)}
+    terms |= {"cudagraph": t.cudagraph, "available_kv": kv}
+    return RankPlan(
+        state.rank.index,
+        device.name,
+        device.total_bytes,
+        device.used_bytes,
+        terms,
+        tuple(step.stage for step in found),
+        verdict_of(state, found),
+        t.created_bytes,
+        round(t.free_before_load.bytes * state.settings.mem_fraction_static),
+    )
+
+
+def _kv_summary(model: Model, shape: ModelShape, settings: Settings, pools: Pools) -> KvSummary:
+    page = settings.page_size
+    length = settings.context_length
+    per_token = pools.bytes_per_token or pools.cells.full + settings.swa_full_tokens_ratio * pools.cells.window
+    per_page = round(per_token * page)
+    slots = pools.state_bytes * settings.states_per_request
+    need = round(cdiv(length, page) * page * per_token) + slots
+    concurrency = min(pools.tokens / length if length else 0.0, float(pools.requests))
+    return KvSummary(
+        pools.budget + pools.states,
+        pools.tokens // page,
+        per_page,
+        page,
+        pools.tokens,
+        round(concurrency, 2),
+        tuple(_groups(model, shape, settings, pools)),
+        need,
+        min(length, pools.tokens),
+        _log_lines(settings, pools),
+    )
+
+
+def _groups(model: Model, shape: ModelShape, settings: Settings, pools: Pools) -> list[KvGroup]:
+    page, cells = settings.page_size, pools.cells
+    groups = []
+    if shape.is_latent:
+        groups.append(KvGroup("mla", cells.full_layers, page, cells.full * page))
+    elif cells.full_layers:
+        groups.append(KvGroup("full", cells.full_layers, page, cells.full * page))
+    if cells.window_layers:
+        chunked = shape.window is not None and shape.window.kind == "chunked_local"
+        groups.append(
+            KvGroup("chunked_local" if chunked else "sliding_window", cells.window_layers, page, cells.window * page)
+        )
+    if shape.states:
+        groups.append(KvGroup("mamba", len(shape.states), 1, pools.state_bytes, settings.states_per_request))
+    if shape.is_v4:
+        windows = sum(1 for layer in model.layers if is_window(layer, shape))
+        groups.append(KvGroup("compressed", len(model.layers), page, round(pools.bytes_per_token * page), windows))
+    return groups
+
+
+def _log_lines(settings: Settings, pools: Pools) -> tuple[str, ...]:
+    lines = []
+    if pools.window_tokens:
+        lines.append(
+            f"Use sliding window memory pool. full_layer_tokens={pools.tokens}, swa_layer_tokens={pools.window_tokens}"
+        )
+    lines.append(
+        f"max_total_num_tokens={pools.tokens}, chunked_prefill_size={settings.chunked_prefill_size}, "
+        f"max_prefill_tokens={settings.max_prefill_tokens}, max_running_requests={pools.requests}, "
+        f"context_len={settings.context_length}"
+    )
+    return tuple(lines)
+
+
+def _summary(settings: Settings, pools: Pools) -> dict[str, Any]:
+    """The pools have the last word on requests and slots."""
+    summary = settings.summary()
+    summary["max_total_num_tokens"] = pools.tokens
+    summary["max_running_requests"] = summary["max_num_seqs"] = pools.requests
+    if pools.window_tokens:
+        summary["swa_max_total_num_tokens"] = pools.window_tokens
+    if pools.state_slots:
+        summary["max_mamba_cache_size"] = pools.state_slots
+        summary["mamba_slots_per_request"] = settings.states_per_request
+        summary["mamba_bytes_per_slot"] = pools.state_bytes
+    return summary
+
+
+def _assumptions(deployment: Deployment) -> tuple[str, ...]:
+    lines = []
+    if "free_before_load" not in deployment.given:
+        lines.append(
+            "Free memory before loading: the card's total less context and communicators as start-ups posted it"
+        )
+    lines.append("Graphs and workspaces: as posted start-ups printed them, good to half; SGLang measures neither")
+    if deployment.gpus and deployment.gpus[0].vendor != "nvidia":
+        lines.append("AMD: kernels and reserves as on NVIDIA cards; ROCm's own were not read")
+    return tuple(lines)
+
+
+def _notes(model: Model, shape: ModelShape, settings: Settings, pools: Pools) -> list[str]:
+    notes: list[str] = []
+    if pools.refusal:
+        return notes
+    if pools.requests_bound == "states":
+        notes.append(
+            f"recurrent states bound the requests: {pools.state_slots} slots of {pools.state_bytes / MIB:.1f} MiB, "
+            f"{settings.states_per_request} for each request, let {pools.requests} run at once"
+        )
+    windows = [m for x in model.layers for m in x.mixers if isinstance(m, Attention) and m.kind == "sliding_window"]
+    if windows and not shape.has_windows:
+        notes.append(
+            f"SGLang keeps every token in all layers of {model.architecture}: {len(windows)} sliding-window layers "
+            f"save nothing"
+        )
+    if pools.tokens < settings.context_length:
+        notes.append(
+            f"the pool holds {pools.tokens:,} tokens: the settings allow requests of {settings.context_length:,}, but "
+            f"one that is longer than the pool is refused when it comes"
+        )
+    return notes

@@ -1,0 +1,130 @@
+"""What SGLang refuses while it builds a model, in its words: shares that do not divide, classes that it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oomph.engines.sglang.model_shape import ModelShape
+from oomph.engines.sglang.settings import Settings
+from oomph.facts.sglang.facts import Facts
+from oomph.ir.deployment import Deployment
+from oomph.ir.model import Experts, Linear, Model
+
+
+def refusal_before_load(
+    model: Model, shape: ModelShape, settings: Settings, facts: Facts, deployment: Deployment
+) -> str:
+    return next(filter(None, _refusals(model, shape, settings, facts, deployment)), "")
+
+
+def _refusals(
+    model: Model, shape: ModelShape, settings: Settings, facts: Facts, deployment: Deployment
+) -> Iterator[str]:
+    yield _text_only(model, facts, deployment)
+    yield _groups(settings)
+    yield _too_few(settings, deployment)
+    yield _no_class(model, shape, facts)
+    yield _heads(model, settings)
+    yield _blocks(model, settings)
+
+
+def _text_only(model: Model, facts: Facts, deployment: Deployment) -> str:
+    """arg_groups/model_hook.py handle_language_model_only."""
+    allowed = facts.architectures.text_only
+    if not deployment.flags.get("language_model_only") or model.architecture in allowed:
+        return ""
+    names = sorted(allowed)
+    return f"ValueError: --language-model-only does not support ['{model.architecture}']. Supported: {names}."
+
+
+def _groups(settings: Settings) -> str:
+    """arg_groups/parallel_hook.py:326."""
+    return "AssertionError" if settings.tp_size % settings.attn_dp_size else ""
+
+
+def _too_few(settings: Settings, deployment: Deployment) -> str:
+    """Each rank sets its device before anything else (model_runner.py init_torch_distributed)."""
+    need = settings.tp_size * settings.pp_size
+    nodes = int(deployment.flags.get("nnodes") or 1)
+    if need <= len(deployment.gpus) * nodes:
+        return ""
+    return (
+        f"torch.AcceleratorError: CUDA error: invalid device ordinal (the command starts {need} ranks and there are "
+        f"{len(deployment.gpus)} GPUs)"
+    )
+
+
+def _no_class(model: Model, shape: ModelShape, facts: Facts) -> str:
+    """model_loader/utils.py: transformers' own code stands in, except for models with states of their own."""
+    if model.architecture in facts.models.classes or not shape.states:
+        return ""
+    return (
+        f"ValueError: {model.architecture} has no SGlang implementation and the Transformers implementation is not "
+        f"compatible with SGLang."
+    )
+
+
+def _heads(model: Model, settings: Settings) -> str:
+    """layers/linear.py QKVParallelLinear: divide(total_num_heads, tp_size)."""
+    ranks, heads = settings.attn_tp_size, model.num_heads
+    if not heads or heads % ranks == 0:
+        return ""
+    return f"AssertionError: {heads} is not divisible by {ranks}"
+
+
+def _blocks(model: Model, settings: Settings) -> str:
+    """layers/quantization/fp8.py: a rank's share of block-quantised weights is whole blocks."""
+    for block in {id(layer.block): layer.block for layer in model.layers}.values():
+        for module in block.modules:
+            if isinstance(module, Experts) and (text := _expert_blocks(module, settings)):
+                return text
+            if isinstance(module, Linear) and (text := _linear_blocks(module, settings)):
+                return text
+    return ""
+
+
+def _is_fp8_block(module: Linear | Experts) -> bool:
+    scheme = module.scheme
+    return scheme is not None and scheme.method == "fp8" and scheme.strategy == "block" and all(scheme.block)
+
+
+def _expert_blocks(module: Experts, settings: Settings) -> str:
+    ranks = max(1, settings.tp_size // settings.ep_size)
+    if ranks == 1 or not _is_fp8_block(module):
+        return ""
+    assert module.scheme is not None
+    share, (rows, columns) = module.intermediate // ranks, module.scheme.block
+    if share % rows:
+        return (
+            f"ValueError: The output_size of gate's and up's weight = {share} is not divisible by weight quantization "
+            f"block_n = {rows}."
+        )
+    if share % columns:
+        return (
+            f"ValueError: The input_size of down's weight = {share} is not divisible by weight quantization block_k = "
+            f"{columns}."
+        )
+    return ""
+
+
+def _linear_blocks(module: Linear, settings: Settings) -> str:
+    attention = module.role in ("attention", "linear_attn")
+    ranks = settings.attn_tp_size if attention else settings.tp_size
+    if ranks == 1 or not _is_fp8_block(module):
+        return ""
+    assert module.scheme is not None
+    rows, columns = module.scheme.block
+    if module.shard == "row" and module.in_features // ranks % columns:
+        return (
+            f"ValueError: Weight input_size_per_partition = {module.in_features // ranks} is not divisible by weight "
+            f"quantization block_k = {columns}."
+        )
+    if module.shard == "column" and len(module.parts) > 1 and not attention:
+        for part in module.parts:
+            if part.created and part.out_features // ranks % rows:
+                share = part.out_features // ranks
+                return (
+                    f"ValueError: Weight output_partition_size = {share} is not divisible by weight quantization "
+                    f"block_n = {rows}."
+                )
+    return ""

@@ -1,0 +1,153 @@
+"""What one rank's memory is made of: every term of the ledger, from the settings to bytes."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.engines.sglang.model_shape import ModelShape
+from oomph.engines.sglang.settings import Settings
+from oomph.engines.sglang.weights import RankPlace, created_weights
+from oomph.engines.vllm.weights import by_part
+from oomph.facts.dtypes import nbytes
+from oomph.facts.sglang import outside
+from oomph.facts.sglang.facts import Facts
+from oomph.ir.deployment import Deployment
+from oomph.ir.hardware import Device
+from oomph.ir.ledger import Basis, Term
+from oomph.ir.model import Attention, Experts, Linear, Model
+
+_SMS = 132  # an H100's, where a card's multiprocessors are not known
+_HALF = 0.4  # a formula that nobody has measured
+
+
+class Rank(Struct, frozen=True):
+    index: int
+    tp_rank: int
+    pp_rank: int
+    device: Device
+
+
+class Terms(Struct, frozen=True):
+    context: Term  # everything outside PyTorch before the first weight
+    weights: Term
+    load_peak: Term
+    workspace: Term
+    cudagraph: Term
+    activation: Term
+    created_bytes: int
+    free_before_load: Term
+
+
+def rank_terms(
+    model: Model, shape: ModelShape, settings: Settings, facts: Facts, deployment: Deployment, rank: Rank
+) -> Terms:
+    device = rank.device
+    context = _pinned(_context(device, settings.tp_size * settings.pp_size), deployment)
+    created = created_weights(model, shape, settings, facts, RankPlace(rank.pp_rank, device.sm))
+    created_bytes = sum(place.nbytes for place in created)
+    weights = _pinned(_weights(model, shape, settings, created_bytes, by_part(created)), deployment)
+    peak = _pinned(_load_peak(weights), deployment)
+    return Terms(
+        context=context,
+        weights=weights,
+        load_peak=peak,
+        workspace=_workspace(settings),
+        cudagraph=_pinned(_graphs(settings), deployment),
+        activation=_pinned(_activation(model, settings), deployment),
+        created_bytes=created_bytes,
+        free_before_load=_free(device, context, deployment),
+    )
+
+
+def _pinned(term: Term, deployment: Deployment) -> Term:
+    n = deployment.given.get(term.name)
+    if n is not None:
+        return Term(term.name, n, n, n, "given", {}, "given")
+    n = deployment.measured.get(term.name)
+    return term if n is None else Term(term.name, n, n, n, "measured", {}, "measured here")
+
+
+def _spread(name: str, n: int, spread: float, basis: Basis, why: str) -> Term:
+    slack = round(n * spread)
+    return Term(name, n, n - slack, n + slack, basis, {}, why)
+
+
+def _context(device: Device, ranks: int) -> Term:
+    n = outside.before_loading(device.sm, device.sm_count or _SMS, ranks)
+    return _spread("context", n, 0.3, "measured", "CUDA context, libraries and communicators, from posted start-ups")
+
+
+def _free(device: Device, context: Term, deployment: Deployment) -> Term:
+    pinned = deployment.given.get("free_before_load")
+    if pinned is not None:
+        return Term("free_before_load", pinned, pinned, pinned, "given", {}, "given")
+    room = device.total_bytes - device.used_bytes
+    values = sorted((room - context.high, room - context.bytes, room - context.low))
+    low, n, high = (max(0, value) for value in values)
+    return Term("free_before_load", n, low, high, "formula", {}, "total - others - context")
+
+
+def _weights(model: Model, shape: ModelShape, settings: Settings, created: int, parts: dict[str, int]) -> Term:
+    absorbed = _absorbed(model, shape, settings)
+    if absorbed:
+        parts = {**parts, "absorbed projections": absorbed}
+    over = min(round(created * outside.LOAD_SHARE), outside.LOAD_MOST)
+    n = created + absorbed + over // 2
+    quantised = model.quantization is not None
+    low, high = created - (created // 20 if quantised else 0), n + over + (created // 25 if quantised else 0)
+    why = "every tensor this rank creates" + (", before the kernels' own repacking" if quantised else "")
+    return Term("weights", n, low, high, "formula" if quantised else "exact", parts, why)
+
+
+def _absorbed(model: Model, shape: ModelShape, settings: Settings) -> int:
+    """models/deepseek_common: w_kc and w_vc, copies of kv_b_proj for decoding, in the model's dtype."""
+    if not shape.is_latent:
+        return 0
+    mixers = [m for layer in model.layers for m in layer.mixers if isinstance(m, Attention) and m.kind == "mla"]
+    elements = sum(m.num_heads * (m.qk_nope_head_dim + m.head_dim_v) * m.kv_lora_rank for m in mixers)
+    return nbytes(settings.dtype, elements // settings.attn_tp_size // settings.pp_size)
+
+
+def _load_peak(weights: Term) -> Term:
+    """Layers are created on the GPU and filled from host memory, a tensor at a time."""
+    return Term("load_peak", weights.bytes, weights.low, weights.high, "formula", {}, "created, then filled in place")
+
+
+def _workspace(settings: Settings) -> Term:
+    names = {settings.prefill_attention_backend, settings.decode_attention_backend}
+    n = sum(outside.WORKSPACES.get(name, outside.OTHER_WORKSPACE) for name in names)
+    return _spread("non_torch", n, 0.3, "measured", "the attention kernels' own buffers, from posted start-ups")
+
+
+def _graphs(settings: Settings) -> Term:
+    decode = len(settings.cuda_graph_bs) * outside.PER_DECODE_GRAPH
+    prefill = len(settings.prefill_graph_sizes) * outside.PER_PREFILL_GRAPH
+    term = _spread("cudagraph", decode + prefill, outside.OFF_GRAPHS, "measured", "from posted start-ups")
+    parts = {"decode graphs": decode, "prefill graphs": prefill}
+    return replace(term, parts={name: n for name, n in parts.items() if n})
+
+
+def _activation(model: Model, settings: Settings) -> Term:
+    """The widest layer of one prefill chunk: gate, up and their product beside the hidden states, and the logits of the
+    requests that end in it (computed for last tokens only, in float32 once more)."""
+    tokens = settings.chunked_prefill_size if settings.chunked_prefill_size > 0 else settings.max_prefill_tokens
+    width = max((_width(block, settings) for block in {id(x.block): x.block for x in model.layers}.values()), default=0)
+    hidden = 4 * model.hidden_size
+    layer = nbytes(settings.dtype, tokens * (width + hidden))
+    logits = 128 * model.vocab_size * 6
+    return _spread("activation_peak", layer + logits, _HALF, "formula", f"one prefill chunk of {tokens:,} tokens")
+
+
+def _width(block: object, settings: Settings) -> int:
+    """Elements per token of the widest module on one rank."""
+    widest = 0
+    for module in getattr(block, "modules", ()):
+        if isinstance(module, Experts):
+            per_expert = 3 * module.intermediate // max(1, settings.tp_size // settings.ep_size) + module.hidden
+            widest = max(widest, module.top_k * per_expert)
+        elif isinstance(module, Linear) and module.role == "mlp" and module.shard == "column":
+            widest = max(widest, 3 * module.out_features // 2 // settings.tp_size)
+        elif isinstance(module, Linear) and module.role in ("attention", "linear_attn") and module.shard == "column":
+            widest = max(widest, 2 * module.out_features // settings.attn_tp_size)
+    return widest

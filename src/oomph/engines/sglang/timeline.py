@@ -1,0 +1,113 @@
+"""One rank's start-up, stage by stage, and the comparisons that decide whether it runs.
+
+SGLang measures nothing before it sizes its pools: weights and pools have `mem_fraction_static` of what was free before
+the load, and everything else (workspaces, graphs, activations) has to live in the rest. So there are two ways to run
+out: the weights leave too little of the share (raise it), or the rest is too small (lower it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from oomph.engines.sglang.pools import Pools
+from oomph.engines.sglang.settings import Settings
+from oomph.engines.sglang.terms import Rank, Terms
+from oomph.ir.gate import Gate, Slack, judge, quadrature, released, spread
+from oomph.ir.ledger import Term
+from oomph.ir.timeline import Stage, StageName, Verdict
+from oomph.units import GIB
+
+# model_executor/runner/cuda_graph_runner.py
+CAPTURE_FAILED = (
+    "Exception: Capture cuda graph failed: CUDA out of memory. Possible solutions:\n"
+    "1. set --mem-fraction-static to a smaller value (e.g., 0.8 or 0.7)\n"
+    "2. set --cuda-graph-max-bs to a smaller value (e.g., 16)\n"
+    "3. disable torch compile by not using --enable-torch-compile\n"
+    "4. disable CUDA graph by --disable-cuda-graph. (Not recommended. Huge performance loss)"
+)
+
+
+class RankState(Struct, frozen=True):
+    rank: Rank
+    settings: Settings
+    terms: Terms
+    pools: Pools
+    observed: bool = False  # the free memory and the weights are a log's: the load was passed
+
+    @property
+    def used_before_load(self) -> int:
+        return self.rank.device.total_bytes - self.terms.free_before_load.bytes
+
+
+class Step(Struct, frozen=True):
+    stage: Stage
+    message: str
+    slacks: tuple[Slack, ...]
+    risk: str = ""
+
+
+def steps(state: RankState) -> list[Step]:
+    t, pools = state.terms, state.pools
+    base = state.used_before_load
+    found = [_step("startup_free_memory", base, base, (t.context,), "")]
+    loaded = base + t.weights.bytes
+    oom = out_of_memory_text(state.rank)
+    found.append(_step("weights_load", loaded, base + t.load_peak.bytes, (t.context, t.load_peak), oom))
+    found.append(_step("kv_check", loaded, loaded, (t.context, t.weights), pools.refusal))
+    if pools.refusal:
+        return found
+    # the pools follow the free memory: what the weights take more, they get less
+    filled = loaded + pools.allocated
+    found.append(_step("kv_alloc", filled, filled, (), oom))
+    captured = filled + t.workspace.bytes + t.cudagraph.bytes
+    graphs = CAPTURE_FAILED if state.settings.cuda_graph_bs or state.settings.prefill_graph_sizes else oom
+    found.append(_step("cudagraph_capture", captured, captured, (t.workspace, t.cudagraph), graphs))
+    serving = captured + t.activation.bytes
+    chunk = state.settings.chunked_prefill_size
+    load = f"a prompt chunk of {chunk:,} tokens" if chunk > 0 else "a long prompt"
+    found.append(_step("runtime_request", captured, serving, (t.workspace, t.cudagraph, t.activation), oom, risk=load))
+    return found
+
+
+def _step(name: StageName, resident: int, peak: int, terms: tuple[Term, ...], message: str, risk: str = "") -> Step:
+    slacks = spread(*terms)
+    down, up = quadrature(s.down for s in slacks), quadrature(s.up for s in slacks)
+    stage = Stage(name, resident, peak, max(0, peak - up), peak + down)
+    return Step(stage, message, slacks, risk)
+
+
+def verdict_of(state: RankState, found: list[Step]) -> Verdict:
+    return judge(list(_gates(state, found)))
+
+
+def _gates(state: RankState, found: list[Step]) -> Iterator[Gate]:
+    total, index = state.rank.device.total_bytes, state.rank.index
+    for step in found:
+        name = step.stage.name
+        if name == "kv_check":
+            yield _kv_gate(state)
+        elif not (state.observed and name in ("startup_free_memory", "weights_load")):
+            room = total - step.stage.peak_bytes
+            yield Gate(name, room, step.message, step.slacks, index, step.risk)
+
+
+def _kv_gate(state: RankState) -> Gate:
+    """The share less the weights. A log that gives the free memory and the weights settles it."""
+    t, pools, share = state.terms, state.pools, state.settings.mem_fraction_static
+    slacks = () if state.observed else (*spread(t.weights), *_scaled(released(t.free_before_load), share))
+    if pools.refusal:
+        return Gate("kv_check", min(-1, -pools.short_bytes), pools.refusal, slacks, state.rank.index)
+    room = pools.budget + pools.states
+    text = "Not enough memory. Please try to increase --mem-fraction-static."
+    return Gate("kv_check", room, text, slacks, state.rank.index)
+
+
+def _scaled(slacks: tuple[Slack, ...], share: float) -> tuple[Slack, ...]:
+    return tuple(Slack(s.term, round(s.down * share), round(s.up * share)) for s in slacks)
+
+
+def out_of_memory_text(rank: Rank) -> str:
+    total = rank.device.total_bytes / GIB
+    return f"torch.OutOfMemoryError: CUDA out of memory. GPU {rank.index} has a total capacity of {total:.2f} GiB"

@@ -1,0 +1,31 @@
+"""What one SGLang release does: `at(version)` is the only function that sees a version; all others get its facts."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from oomph.facts import changes
+from oomph.facts.changes import group
+from oomph.facts.sglang.architectures import Architectures
+from oomph.facts.sglang.attention import Kernels
+from oomph.facts.sglang.graphs import PrefillGraphs
+from oomph.facts.sglang.memory import Memory
+from oomph.facts.sglang.models import Models
+from oomph.facts.sglang.pools import Pools
+from oomph.facts.sglang.versions import nearest, parse
+from oomph.facts.sglang.weights import Weights
+
+
+class Facts(changes.Facts):
+    architectures = group(Architectures)
+    kernels = group(Kernels)
+    prefill_graphs = group(PrefillGraphs)
+    memory = group(Memory)
+    models = group(Models)
+    pools = group(Pools)
+    weights = group(Weights)
+
+
+@lru_cache(maxsize=64)
+def at(version: str) -> Facts:
+    return Facts.at(parse(nearest(version)[0]))

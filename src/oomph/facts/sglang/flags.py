@@ -1,0 +1,110 @@
+"""SGLang's flags by release: what a name on the command line means, and what a field is called there."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+from msgspec import Struct
+
+from oomph.facts.changes import Release, parse_release
+from oomph.facts.sglang.flag_rows import ROWS
+from oomph.facts.sglang.versions import nearest, parse
+
+Kind = Literal["int", "float", "str", "human", "json", "bool", "store_true", "list[int]", "list[str]", "maybe"]
+
+_WORD = re.compile(r"([^<>=]+)(?:>=([\w.]+))?(?:<([\w.]+))?")
+
+
+class Flag(Struct, frozen=True):
+    field: str
+    kind: Kind
+    names: tuple[tuple[str, str, str], ...]  # name, since, until
+    since: str = ""
+    until: str = ""
+
+    def spelled(self, release: Release) -> tuple[str, ...]:
+        if not _within(release, self.since, self.until):
+            return ()
+        return tuple(name for name, since, until in self.names if _within(release, since, until))
+
+
+def _within(release: Release, since: str, until: str) -> bool:
+    return (not since or parse_release(since) <= release) and (not until or release < parse_release(until))
+
+
+@lru_cache(1)
+def _flags() -> dict[str, Flag]:
+    flags = {}
+    for kind, words in ROWS.items():
+        for word in words.split():
+            flag = _flag(word, kind)  # type: ignore[arg-type]
+            flags[flag.field] = flag
+    return flags
+
+
+def _flag(word: str, kind: Kind) -> Flag:
+    """'cuda_graph_bs_decode=cuda-graph-bs-decode,cuda-graph-bs<0.5.20>=0.5.14': the last range is the field's."""
+    field, equals, rest = word.partition("=") if re.match(r"\w+=", word) else (word, "", "")
+    if not equals:
+        match = _WORD.fullmatch(word)
+        assert match is not None, word
+        return Flag(match[1], kind, ((_dashed(match[1]), "", ""),), match[2] or "", match[3] or "")
+    *first, last = rest.split(",")
+    ranges = re.fullmatch(r"([^<>]+)((?:<[\w.]+|>=[\w.]+)*)", last)
+    assert ranges is not None, word
+    marks = re.findall(r"<[\w.]+|>=[\w.]+", ranges[2])
+    since = next((mark[2:] for mark in marks if mark.startswith(">=")), "")
+    own_until = next((mark[1:] for mark in marks if mark.startswith("<")), "") if len(marks) > 1 else ""
+    until = next((mark[1:] for mark in marks if mark.startswith("<")), "") if len(marks) == 1 else ""
+    names = [(_option(part), "", "") for part in first] + [(_option(ranges[1]), "", own_until)]
+    return Flag(field, kind, tuple(names), since, until)
+
+
+def _dashed(field: str) -> str:
+    return "--" + field.replace("_", "-")
+
+
+def _option(text: str) -> str:
+    return text if text.startswith("-") else f"--{text}"
+
+
+@lru_cache(64)
+def by_name(version: str) -> dict[str, Flag]:
+    release = parse(nearest(version)[0])
+    return {name: flag for flag in _flags().values() for name in flag.spelled(release)}
+
+
+@lru_cache(64)
+def by_field(version: str) -> dict[str, Flag]:
+    release = parse(nearest(version)[0])
+    return {field: flag for field, flag in _flags().items() if flag.spelled(release)}
+
+
+def option(field: str, version: str) -> str:
+    """The flag of a field as this release spells it; "" = it has none."""
+    flag = by_field(version).get(field)
+    return flag.spelled(parse(nearest(version)[0]))[0] if flag else ""
+
+
+def is_known(name: str) -> bool:
+    """Whether some release has had a flag of this name."""
+    return any(name == spelling for flag in _flags().values() for spelling, _, _ in flag.names)
+
+
+def story(name: str, version: str) -> str:
+    """Why this release does not take a flag that another does, in one sentence; "" = no release has it."""
+    release = parse(nearest(version)[0])
+    spans = [
+        (parse_release(until or flag.until) if until or flag.until else None, until or flag.until, flag)
+        for flag in _flags().values()
+        for spelling, _, until in flag.names
+        if spelling == name
+    ]
+    gone = [span for span in spans if span[0] is not None and span[0] <= release]
+    if gone:
+        _, end, flag = max(gone, key=lambda span: span[0] or release)
+        instead = option(flag.field, version)
+        return f"{name} is gone since SGLang {end}" + (f": it is {instead} now" if instead else "")
+    return f"SGLang {version} has no {name} yet: it came with {spans[0][2].since}" if spans else ""

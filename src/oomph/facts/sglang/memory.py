@@ -1,0 +1,101 @@
+"""How SGLang divides a GPU before it loads a weight: tiers by the card's size, and the reserve of the rest.
+
+Origins: `server_args.py` `_handle_gpu_memory_settings` (0.5.7 to 0.5.18), `arg_groups/memory_hook.py` (0.5.19 on).
+Sizes are MiB, as there.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from oomph.facts.changes import Facts, changes, since, until
+
+
+class Tier(Struct, frozen=True):
+    """What a card with less than `below` MiB gets; 0 = every other card."""
+
+    below: int
+    chunk: int  # chunked_prefill_size
+    graph_batch: int  # cuda_graph_max_bs
+    wide_graph_batch: int  # the same with a tensor parallel size of 4 and more
+
+
+_GIB = 1024
+_UPPER = (
+    Tier(60 * _GIB, 4096, 32, 160),
+    Tier(160 * _GIB, 8192, 256, 512),
+    Tier(0, 16384, 512, 512),
+)
+
+PrefillGraphs = Literal["asked for", "piecewise", "breakable"]
+
+
+class Memory(Facts):
+    # 0.5.20: "32GB Blackwell can hold decode cuda graphs well past bs=24"
+    tiers = changes(
+        (Tier(20 * _GIB, 2048, 8, 8), Tier(35 * _GIB, 2048, 24, 80), *_UPPER),
+        ("0.5.20", (Tier(20 * _GIB, 2048, 8, 8), Tier(35 * _GIB, 4096, 48, 160), *_UPPER)),
+    )
+    graphs_follow_requests = since("0.5.22")  # a default cuda_graph_max_bs is at most --max-running-requests
+    largest_graph_listed = since("0.5.10")  # cuda_graph_max_bs is captured even where the steps leave it out
+
+    # the reserve
+    base = changes(512)
+    per_token = changes(1.5)
+    fewest_tokens = changes(2048)
+    per_graph = changes(2)
+    per_eight_ranks = changes(1024)
+    large_card = changes(60 * _GIB)  # above it, at least `large_reserve`
+    large_reserve = changes(10 * _GIB)
+    reserve_without_graphs = until("0.5.15")  # decode graphs are reserved for even where they are switched off
+    draft_reserve = changes(2048, ("0.5.10", 4096), ("0.5.14", 0))  # any speculative algorithm but the next two
+    standalone_reserve = changes(6144, ("0.5.14", 0))
+    deepep_reserve = changes(0, ("0.5.15", 2048))
+    deepep_prefill_reserve = changes(0, ("0.5.17", 1024))
+
+    # prefill graphs
+    prefill_graphs = changes("asked for", ("0.5.10", "piecewise"), ("0.5.15", "breakable"))
+    per_prefill_graph = changes(0, ("0.5.8", 8))  # before: an eighth of the tokens
+    mla_prefill_reserve = changes(0, ("0.5.10", 1536))
+    mla_prefill_tokens = changes(0, ("0.5.8", 2048), ("0.5.23", 8192))  # the largest prefill graph; 0 = the chunk
+    mla_prefill_follows_chunk = since("0.5.23")
+    total_tokens_bound_prefill = since("0.5.10")
+    context_bounds_prefill = changes(False, ("0.5.13", True), ("0.5.17", False))
+    first_middle_size = changes(640, ("0.5.9", 576))
+    coarse_sizes = since("0.5.8")  # before: steps of 128 up to 4096 and of 256 above
+
+    # images
+    language_only = since("0.5.9")  # a worker without an encoder keeps its share
+    language_model_only = since("0.5.18")
+    decode_worker_keeps_share = since("0.5.17")
+    embedding_cache = changes(0, ("0.5.18", 100))  # SGLANG_VLM_CACHE_SIZE_MB, out of the KV budget
+    feature_cache = changes(0, ("0.5.18", 1024))  # SGLANG_MM_FEATURE_CACHE_MB, with --mm-feature-transport cuda_ipc
+    share_without_card = changes(0.88, ("0.5.20", 0.95))
+
+
+# hidden_size of vision configs that leave it to their class (transformers: Gemma3nVisionConfig)
+ENCODER_WIDTHS = {"Gemma3nForConditionalGeneration": 2048}
+
+
+def prefill_sizes(facts: Memory, largest: int) -> tuple[int, ...]:
+    """The token counts for which prefill graphs are captured."""
+    small = (*range(4, 33, 4), *range(48, 257, 16), *range(288, 513, 32))
+    if facts.coarse_sizes:
+        middle = (*range(facts.first_middle_size, 1025, 64), *range(1280, 4097, 256), *range(4608, largest + 1, 512))
+    else:
+        middle = (*range(640, 4097, 128), *range(4352, largest + 1, 256))
+    return tuple(size for size in (*small, *middle) if size <= largest)
+
+
+def decode_sizes(facts: Memory, largest: int, *, drafts: bool, padding: bool) -> tuple[int, ...]:
+    """The batch sizes for which decode graphs are captured."""
+    if not padding:
+        sizes = tuple(range(1, largest + 1))
+    elif drafts:
+        sizes = (*range(1, 9), *range(10, 33, 2), *range(40, 65, 4), *range(72, 257, 8), *range(272, largest + 1, 16))
+    else:
+        sizes = (1, 2, 4, 8, 12, *range(16, 257, 8), *range(272, 512, 16), *range(512, largest + 1, 32))
+    sizes = tuple(size for size in sizes if size <= largest)
+    return (*sizes, largest) if facts.largest_graph_listed and largest not in sizes else sizes

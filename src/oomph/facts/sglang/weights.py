@@ -1,0 +1,110 @@
+"""What SGLang's model classes build otherwise than vLLM's, from which the descriptions in `sources/arch` were written.
+
+Origins: `models/*.py`, `layers/rotary_embedding/`, `layers/quantization/*.py` of 0.5.23, and the parameters that the
+classes list when they are built without a GPU.
+"""
+
+from __future__ import annotations
+
+from oomph.facts.changes import Facts, changes, parse_release, table
+from oomph.facts.sglang.architectures import evolving
+from oomph.facts.vllm.create_experts import EXPERTS, Shape
+from oomph.facts.vllm.create_linear import LINEAR, Params
+from oomph.facts.vllm.create_weights import Creation
+from oomph.units import round_up
+
+# Those of vLLM's habits (facts/vllm/structure.py) that SGLang's classes share.
+HABITS = frozenset(
+    (
+        "DeepSeek-V4 sinks for its heads",
+        "GDN decay in float32",
+        "Gemma 4's encoders quantised",
+        "Kimi Linear of its own",
+        "Kimi vision table as built",
+        "attention in the tree of transformers' modules",
+        "convolutions as a buffer",
+        "in_proj_ba split under Marlin",
+        "indexer keys apart",
+        "kv of layers that share a cache",
+        "outer configs tie the head",
+        "router in the model's dtype",
+        "short convolutions quantised",
+    )
+)
+
+
+class Weights(Facts):
+    # embeddings that every rank has all of: plain nn.Embedding (models/gemma3_causal.py, gemma4_causal.py)
+    whole_embeddings = evolving(
+        "Gemma3ForCausalLM Gemma3ForConditionalGeneration Gemma3nForCausalLM Gemma3nForConditionalGeneration "
+        "Gemma4ForCausalLM Gemma4ForConditionalGeneration Gemma4UnifiedForConditionalGeneration"
+    )
+    float32_heads = evolving("FalconH1ForCausalLM")  # models/falcon_h1.py:472: self.lm_head.float()
+    float32_routers = evolving("LagunaForCausalLM MiniMaxM2ForCausalLM")
+    # without images these build no encoder (models/mllama4.py)
+    encoder_only_with_images = evolving("Llama4ForConditionalGeneration")
+    # encoders whose layers tensor parallelism divides, where the shared description has them whole on every rank
+    split_encoders = evolving(
+        "Gemma4ForConditionalGeneration Gemma4UnifiedForConditionalGeneration Gemma3nForConditionalGeneration"
+    )
+    # encoders whose table of positions is split as a vocabulary (VocabParallelEmbedding)
+    split_positions = evolving(
+        "Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration Qwen3_5ForConditionalGeneration "
+        "Qwen3_5MoeForConditionalGeneration Gemma3ForConditionalGeneration"
+    )
+    quantised_heads = evolving("modelopt modelopt_fp4 modelopt_mixed")  # methods that quantise an output head
+    complex_rotary = evolving("DeepseekV4ForCausalLM")  # models/deepseek_v4.py: freqs_cis beside the table
+    # layers/quantization/mxfp4.py: multiples of the hidden and the intermediate size on data-centre Blackwell
+    mxfp4_blackwell = changes((256, 256), ("0.5.20", (256, 128)))
+
+
+def nvfp4_experts(m: Shape) -> Params:
+    """modelopt_quant.py:2550: the block scales a second time, in the order that the kernels read (rows of 128, columns
+    of 4)."""
+    group = m.s.group_size or 16
+    rows, columns = m.shards * m.inter, m.hidden // group
+    params: Params = [
+        ("w13_weight", m.e * rows * (m.hidden // 2)),
+        ("w2_weight", m.e * m.hidden * (m.inter // 2)),
+        ("weight_scales", m.e * (rows * columns + m.hidden * (m.inter // group))),
+        ("weight_global_scales", m.e * (m.shards + 1) * 4),
+        ("input_scales", m.e_all * (m.shards + 1) * 4),
+    ]
+    again = round_up(rows, 128) * round_up(columns, 4) + round_up(m.hidden, 128) * round_up(m.inter // group, 4)
+    return [*params, ("blockscale_swizzled", m.e * again)]
+
+
+def mxfp4_experts_in_fp8(m: Shape) -> Params:
+    """DeepSeek-V4's experts under its FP8 config: float32 scales for groups of 32 (fp8.py, is_fp4_experts)."""
+    return [
+        ("w13_weight", m.e * m.shards * m.inter * (m.hidden // 2)),
+        ("w13_weight_scale_inv", m.e * m.shards * m.inter * (m.hidden // 32) * 4),
+        ("w2_weight", m.e * m.hidden * (m.inter // 2)),
+        ("w2_weight_scale_inv", m.e * m.hidden * (m.inter // 32) * 4),
+    ]
+
+
+class PlainScales(Creation):
+    """What SGLang's quantisation methods create: vLLM's shapes, with which they share their origin, but for experts."""
+
+    linear_rows = table(LINEAR)
+    experts_rows = table({**EXPERTS, ("fp8_mxfp4", ""): changes(mxfp4_experts_in_fp8)})
+    marlin_tile = changes(1)
+    zero_points = changes(True)
+
+
+class ScalesTwice(PlainScales):
+    linear_rows = table(LINEAR)
+    experts_rows = table(
+        {**EXPERTS, ("fp8_mxfp4", ""): changes(mxfp4_experts_in_fp8), ("modelopt_fp4", ""): changes(nvfp4_experts)}
+    )
+    marlin_tile = changes(1)
+    zero_points = changes(True)
+
+
+_SHAPES_AS = parse_release("0.32.0")  # the release of vLLM whose layers have the same shapes
+
+
+def creation(sm: int) -> Creation:
+    """On data-centre Blackwell TensorRT-LLM's kernels read NVFP4 scales as they are."""
+    return PlainScales.at(_SHAPES_AS) if 100 <= sm < 110 else ScalesTwice.at(_SHAPES_AS)

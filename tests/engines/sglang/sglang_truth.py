@@ -1,0 +1,67 @@
+"""What SGLang's own Python answered (tests/truth/sglang-answers.jsonl.gz), and what oomph makes of the same questions.
+
+The answers were made without a GPU: the settings, the pool configurators and their error texts are SGLang's; the two
+readings of free memory (`before`, and less the `weights`, in GiB) were given.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from oomph.engines.sglang.pools import Stage, size_pools
+from oomph.engines.sglang.refusals import refusal_before_load
+from oomph.engines.sglang.resolve import resolve
+from oomph.facts.sglang.facts import at
+from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.hardware import Device
+from oomph.ir.model import Model
+from oomph.plan import load
+from oomph.units import MIB
+
+TRUTH = Path(__file__).parent.parent.parent / "truth"
+
+
+@lru_cache(1)
+def rows() -> tuple[dict[str, Any], ...]:
+    text = gzip.decompress((TRUTH / "sglang-answers.jsonl.gz").read_bytes()).decode()
+    return tuple(json.loads(line) for line in text.splitlines())
+
+
+def deployment(row: dict[str, Any]) -> Deployment:
+    gpu = row["gpu"]
+    device = Device(gpu["name"], gpu["total_mib"] * MIB, divmod(gpu["sm"], 10), driver_name=gpu["name"])
+    ranks = int(row["flags"].get("tp_size", 1)) * int(row["flags"].get("pp_size", 1))
+    return Deployment(Engine("sglang", row["sglang"]), row["model"], row["flags"], (device,) * ranks)
+
+
+def figures(row: dict[str, Any], model: Model | None = None) -> Iterator[tuple[str, Any, Any]]:
+    """(term, ours, SGLang's) of one answer."""
+    model = model or load(row["model"])
+    question = deployment(row)
+    settings, shape = resolve(model, question)
+    facts = at(row["sglang"])
+    built = refusal_before_load(model, shape, settings, facts, question)
+    refusal = settings.refusal or (built if "language_model_only" in row["flags"] else "")
+    if "refusal" in row:
+        yield "refusal", refusal[:60], row["refusal"][:60]
+        return
+    yield "refusal", refusal, ""
+    ours = {name: getattr(settings, name) for name in row["settings"] if name != "kernels"}
+    ours["kernels"] = [settings.prefill_attention_backend, settings.decode_attention_backend]
+    for name, theirs in row["settings"].items():
+        yield name, ours[name], theirs
+    if built:  # the lab builds no model: what SGLang refuses while it does, it cannot know
+        return
+    stage = Stage(range(len(model.layers)), len(shape.states))
+    pools = size_pools(model, shape, settings, facts, stage, row["before"], row["before"] - row["weights"])
+    if "error" in row:
+        yield "error", pools.refusal, row["error"]
+        return
+    yield "error", pools.refusal, ""
+    for name, theirs in row["pools"].items():
+        yield name, getattr(pools, name), theirs
