@@ -29,16 +29,14 @@ ARGS = [
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    import uvicorn
-
-    from oomph.web.server import application, listen
+    from oomph.web.server import listen, make_server
 
     sock = listen(0)
     at = sock.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(application(at), log_level="error"))
+    server = make_server(at, token="the-token")
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
-    yield f"http://127.0.0.1:{at}/"
+    yield f"http://127.0.0.1:{at}/?token=the-token"
     server.should_exit = True
     thread.join(10)
 

@@ -17,17 +17,20 @@ from oomph.facts.vllm.versions import NEWEST
 LLAMA = {"model": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "H100", "engine": "vllm==0.21.0"}
 
 
+TOKEN = "the-token-of-the-address"
+COOKIES: dict[str, str] = {}
+
+
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    import uvicorn
-
-    from oomph.web.server import application, listen
+    from oomph.web.server import listen, make_server
 
     sock = listen(0)
     at = sock.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(application(at), log_level="error"))
+    server = make_server(at, token=TOKEN)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
+    COOKIES["Cookie"] = f"oomph-{at}={TOKEN}"
     yield at
     server.should_exit = True
     thread.join(10)
@@ -35,7 +38,7 @@ def port() -> Iterator[int]:
 
 def ask(port: int, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
     link = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    sent = {k.replace("_", "-"): v for k, v in headers.items()}
+    sent = {**COOKIES, **{k.replace("_", "-"): v for k, v in headers.items()}}
     link.request(method, path, body if isinstance(body, str | bytes | None) else json.dumps(body), sent)
     answer = link.getresponse()
     return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from oomph import boundary
 from oomph.commands import files
 from oomph.commands.call import TYPOGRAPHIC, Call, pinned_releases
 from oomph.commands.expansion import Around
@@ -51,7 +52,7 @@ def parse_command(
     words = [word.replace("\0", "") for word in argv]
     given = dict(environment or {})
     around = Around(words[1:], outside or {})
-    if len(words) == 1 and " " in words[0].strip() and not os.path.exists(words[0]):
+    if len(words) == 1 and " " in words[0].strip() and not boundary.exists(words[0]):
         return _one(_read(words[0], "", given, engine, around), "the text")
     if _names_file(words):
         return _from_file(words[0], given, engine, around)

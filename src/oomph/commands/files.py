@@ -6,6 +6,7 @@ import os
 import re
 from typing import Literal
 
+from oomph import boundary
 from oomph.commands.call import PROGRAM
 from oomph.commands.shown import short
 from oomph.errors import CommandError
@@ -24,7 +25,7 @@ _MODELS = (".gguf", ".safetensors", ".bin", ".pt", ".pth", ".json", ".jsonl", ".
 def is_text(path: str) -> bool:
     """Whether a word that stands alone names a file to look for a command in."""
     try:
-        return os.path.isfile(path) and not path.lower().endswith(_MODELS)
+        return boundary.is_file(path) and not path.lower().endswith(_MODELS)
     except ValueError:
         return False
 
@@ -32,7 +33,8 @@ def is_text(path: str) -> bool:
 def read(path: str) -> str:
     limit = _NOTEBOOK_LIMIT if path.endswith(".ipynb") else _LIMIT
     try:
-        if not os.path.isfile(path):
+        if not boundary.is_file(path):
+            boundary.require(path)
             raise CommandError(f"{short(path)} is not a file")
         with open(path, "rb") as file:
             data = file.read(limit + 1)
@@ -48,7 +50,7 @@ def read(path: str) -> str:
 def variables(path: str) -> dict[str, str]:
     """The K=V lines of an .env file; {} where there is none."""
     try:
-        text = read(path) if os.path.isfile(path) else ""
+        text = read(path) if boundary.is_file(path) else ""
     except CommandError:
         return {}
     found = re.findall(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(.*?)[ \t]*$", text, re.MULTILINE)

@@ -36,11 +36,12 @@ def read_path(path: str | os.PathLike[str]) -> Model:
 
 
 def holds_model(folder: Path) -> bool:
-    return (folder / CONFIG).is_file() or (folder / "params.json").is_file() or bool(_gguf_models(folder))
+    """Whether a folder is meant as a model, also where its config.json is a broken link, a pipe or a device."""
+    return os.path.lexists(folder / CONFIG) or (folder / "params.json").is_file() or bool(_gguf_models(folder))
 
 
 def read_folder(folder: Path) -> Model:
-    if not (folder / CONFIG).is_file():
+    if not os.path.lexists(folder / CONFIG):
         return _without_config(folder)
     config = read_object(folder / CONFIG)
     quant = folder / QUANT_CONFIG

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import Struct
 
+from oomph import boundary
 from oomph.errors import HeaderError, HubError, InputError
 from oomph.ir.model import Tensor
 from oomph.sources import hub_home, safetensors
@@ -138,6 +139,7 @@ def open_url(url: str) -> Ranges:
         host = urlsplit(url).hostname
     except ValueError:
         raise InputError(f"{url[:200]!r} is not an address") from None
+    boundary.require_address(url, hub.endpoint)
     if host in ("huggingface.co", "hf.co", urlsplit(hub.endpoint).hostname):
         url = url.replace("/blob/", "/resolve/", 1)
     return RemoteFile(hub.transport(), url, url.partition("?")[0], None)

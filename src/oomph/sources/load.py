@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from oomph import boundary
 from oomph.errors import HubError, InputError, UnknownModel
 from oomph.ir.model import Model
 
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     from oomph.catalog import Entry
 
 _MAX_NAME = 4096
+# Nobody on the hub is called so: these begin a path.
+_FOLDERS = frozenset(
+    ("models", "model", "checkpoints", "checkpoint", "ckpt", "ckpts", "weights", "output", "outputs", "data", "tmp",
+     "home", "mnt", "root", "workspace", "runs", "results", "src", "build", "downloads", "opt", "var", "usr", "media")
+)  # fmt: skip
 
 
 @lru_cache(maxsize=1024)  # a batch may name the whole catalogue in any order
@@ -42,10 +48,15 @@ def load_model(text: str, *, fresh: bool = False, revision: str = "") -> Model:
         return _from_address(name)
     if "://" in name:
         raise InputError(f"{_shown(name)}: models are read from this machine, the hub and https addresses only")
-    path = Path(name).expanduser()
-    local = _local(path, name)
+    local = _local(Path(name).expanduser(), name)
     if local is not None:
         return local
+    _keep_here(name, fresh=fresh or bool(revision))
+    return _from_elsewhere(name, fresh=fresh, revision=revision)
+
+
+def _from_elsewhere(name: str, *, fresh: bool = False, revision: str = "") -> Model:
+    """The catalogue, else the hub."""
     repo, at, rev = name.partition("@")
     if at or revision:
         return _from_hub(repo, rev or revision)
@@ -75,8 +86,10 @@ def _local(path: Path, name: str) -> Model | None:
     from oomph.sources import folder
 
     plain = not name.startswith((".", "~", os.sep)) and not name.endswith(os.sep)
+    if (not plain or ".." in path.parts) and not boundary.may_look(path):
+        boundary.refuse_path(name)
     try:
-        there = path.exists()
+        there = boundary.may_look(path) and path.exists()
         if there and plain and path.is_dir() and not folder.holds_model(path):
             return None  # a folder that happens to be called like a model
     except OSError:
@@ -86,6 +99,25 @@ def _local(path: Path, name: str) -> Model | None:
     if not plain or "\\" in name or name.lower().endswith((".json", ".safetensors")):
         raise InputError(f"there is no file or folder {_shown(name)}")
     return None
+
+
+def _keep_here(name: str, *, fresh: bool) -> None:
+    """A name that exists on this machine is never sent away: it may be nobody else's business, and what the hub has
+    under it is another model. What the catalogue knows is not sent."""
+    repo = "/".join(name.partition("@")[0].partition(":")[0].split("/")[:2])
+    present = next((part for part in (name, repo) if boundary.may_look(part) and os.path.lexists(part)), "")
+    first, slash, _ = name.partition("/")
+    if not present and not (slash and first.lower() in _FOLDERS):
+        return
+    from oomph import catalog
+
+    if not fresh and catalog.find(name) is not None:
+        return
+    hint = f"the hub's model of that name: hf.co/{name}" if slash else ""
+    if not present:
+        raise InputError(f"there is no file or folder {_shown(name)}", hint=hint)
+    missing = "no config.json and no GGUF file" if present == name else "no such file"
+    raise InputError(f"{_shown(present)} is a folder on this machine, and {missing} is in it", hint=hint)
 
 
 def _from_hub(repo: str, revision: str) -> Model:
@@ -168,7 +200,7 @@ def _from_address(url: str) -> Model:
     parts = rest.split("/")
     if host.removeprefix("www.") in ("huggingface.co", "hf.co") and len(parts) >= 2:
         revision = parts[3] if len(parts) > 3 and parts[2] in ("tree", "blob", "resolve") else ""
-        return load_model("/".join(parts[:2]), revision=revision)
+        return _from_elsewhere("/".join(parts[:2]), revision=revision)
     raise InputError(f"{_shown(url)} is neither a GGUF file nor a model's page on the hub")
 
 

@@ -1,10 +1,15 @@
-"""Who may talk to the page's server: this machine's browser, from the page itself, and nobody else.
+"""Who may talk to the page's server: the browser that was given its address, from the page itself, and nobody else.
 
 A page elsewhere can make the browser send requests here (cross-site posts) or point its own name at 127.0.0.1 (DNS
-rebinding). The first is stopped by Origin and by a header that a form cannot send, the second by Host.
+rebinding). The first is stopped by Origin and by a header that a form cannot send, the second by Host. Another user of
+this machine can reach the port, but does not know the token of the address that was printed. The token is exchanged for
+a cookie at the first visit and taken out of the address, so that neither the history nor a screenshot has it.
 """
 
 from __future__ import annotations
+
+import hmac
+from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -25,28 +30,55 @@ _ANSWER_HEADERS = (
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, port: int) -> None:
+    def __init__(self, app: ASGIApp, port: int, token: str) -> None:
         self.app = app
         self.hosts = {f"{name}:{port}".encode() for name in _NAMES} | {n.encode() for n in _NAMES if port == 80}
         self.origins = {b"http://" + host for host in self.hosts}
+        self.cookie = f"oomph-{port}"  # a browser sends the cookies of one port to all ports of a host
+        self.token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        headers = dict(scope["headers"])
-        refusal = self._refusal(scope["method"], headers)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *_ANSWER_HEADERS]
             await send(message)
 
+        async def say(status: int, text: str, *headers: tuple[bytes, bytes]) -> None:
+            head = [(b"content-type", b"text/plain; charset=utf-8"), *headers]
+            await answer({"type": "http.response.start", "status": status, "headers": head})
+            await send({"type": "http.response.body", "body": text.encode()})
+
+        headers = dict(scope["headers"])
+        refusal = self._refusal(scope["method"], headers)
         if refusal:
-            await answer({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
-            await send({"type": "http.response.body", "body": refusal.encode()})
-            return
-        await self.app(scope, receive, answer)
+            await say(403, refusal)
+        elif scope["method"] == "GET" and self._is_token(_query_token(scope)):
+            kept = f"{self.cookie}={self.token.decode()}; HttpOnly; SameSite=Strict; Path=/"
+            await say(303, "", (b"location", scope["path"].encode("utf-8")), (b"set-cookie", kept.encode()))
+        elif not self._is_token(self._shown_token(headers)):
+            await say(403, "open the address that `oomph ui` printed: it holds the token of this page")
+        else:
+            await self.app(scope, receive, answer)
+
+    def _is_token(self, shown: bytes) -> bool:
+        return hmac.compare_digest(shown, self.token)
+
+    def _shown_token(self, headers: dict[bytes, bytes]) -> bytes:
+        """The cookie's, or for a script `Authorization: Bearer TOKEN`."""
+        if (said := headers.get(b"authorization", b"")).startswith(b"Bearer "):
+            return said.removeprefix(b"Bearer ")
+        for pair in headers.get(b"cookie", b"").split(b";"):
+            name, _, value = pair.strip().partition(b"=")
+            if name == self.cookie.encode():
+                return value
+        return b""
 
     def _refusal(self, method: str, headers: dict[bytes, bytes]) -> str:
         if headers.get(b"host", b"").lower() not in self.hosts:
@@ -59,3 +91,11 @@ class Guard:
         if method not in ("GET", "HEAD") and HEADER not in headers:
             return "this request did not come from the page"
         return ""
+
+
+def _query_token(scope: Scope) -> bytes:
+    try:
+        query: dict[str, list[str]] = parse_qs(scope["query_string"][:2000].decode("latin-1"), max_num_fields=20)
+    except ValueError:
+        return b""
+    return query.get("token", [""])[0].encode("utf-8", "surrogateescape")

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import anyio
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from oomph.errors import CommandError
-from oomph.web import api
+from oomph.web.api import Job, Workers, endpoint, explain_endpoint
 from oomph.web.guard import Guard
 
+if TYPE_CHECKING:
+    import uvicorn
+
+END_SECONDS = 1  # that requests in progress have after Ctrl-C
+MOST_CONNECTIONS = 1000
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -29,28 +38,43 @@ _PAGES = {
     "/style.css": "style.css",
     "/icon.svg": "icon.svg",
 }
+JOBS = (Job("plan", 30), Job("levers", 60), Job("diff", 60), Job("simulate", 60, slow=True))
+EXPLAIN = Job("explain", 120, slow=True)
 
 
-def application(port: int) -> Guard:
+def application(port: int, *, token: str, root: str = ".") -> Guard:
+    """`token`: what the browser must show; `root`: the folder that it may look at."""
     static = {path: _static(name) for path, name in _PAGES.items()}
+    made: list[Workers] = []
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        made[:] = [Workers(os.path.realpath(root))]
+        async with anyio.create_task_group() as group:
+            group.start_soon(_warm, made[0])
+            yield
+            group.cancel_scope.cancel()
 
     async def page(request: Request) -> Response:
         body, kind = static[request.url.path]
         return Response(body, media_type=kind)
 
-    async def catalog(_: Request) -> Response:
-        return api.answer(api.catalog_of())
+    def workers() -> Workers:
+        return made[0]
+
+    async def catalog(request: Request) -> Response:
+        return await workers().answer(request, Job("catalog", 30), {})
 
     routes: list[Any] = [Route(path, page) for path in _PAGES]
-    routes += [
-        Route("/api/catalog", catalog),
-        Route("/api/plan", api.endpoint(api.plan_of), methods=["POST"]),
-        Route("/api/levers", api.endpoint(api.levers_of, slow=True), methods=["POST"]),
-        Route("/api/diff", api.endpoint(api.diff_of, slow=True), methods=["POST"]),
-        Route("/api/simulate", api.endpoint(api.simulate_of, slow=True), methods=["POST"]),
-        Route("/api/explain", api.explain_endpoint, methods=["POST"]),
-    ]
-    return Guard(Starlette(routes=routes), port)
+    routes.append(Route("/api/catalog", catalog))
+    routes += [Route(f"/api/{job.name}", endpoint(workers, job), methods=["POST"]) for job in JOBS]
+    routes.append(Route("/api/explain", explain_endpoint(workers, EXPLAIN), methods=["POST"]))
+    return Guard(Starlette(routes=routes, lifespan=lifespan), port, token)
+
+
+async def _warm(workers: Workers) -> None:
+    with suppress(Exception):  # the first request will say what is wrong
+        await workers.warm()
 
 
 def _static(name: str) -> tuple[bytes, str]:
@@ -67,23 +91,51 @@ def listen(port: int) -> socket.socket:
     except (OSError, OverflowError) as e:
         sock.close()
         raise CommandError(f"port {port} on 127.0.0.1: {e}") from None
-    sock.listen(128)
+    sock.listen(1024)
     return sock
 
 
-def serve(port: int, *, browser: bool) -> None:
+def make_server(port: int, *, token: str, root: str = ".") -> uvicorn.Server:
     import uvicorn
 
+    from oomph.web.patience import PatientProtocol
+
+    config = uvicorn.Config(
+        application(port, token=token, root=root),
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        http=PatientProtocol,
+        ws="none",
+        lifespan="on",
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=END_SECONDS,
+    )
+    return uvicorn.Server(config)
+
+
+def serve(port: int, *, browser: bool, root: str = ".") -> None:
+    try:
+        os.chdir(root)  # names without a folder mean its files
+    except (OSError, ValueError) as e:
+        raise CommandError(f"--root {root[:200]!r}: {getattr(e, 'strerror', None) or e}") from None
     sock = listen(port)
     at = sock.getsockname()[1]
-    address = f"http://127.0.0.1:{at}/"
-    print(f"oomph is at {address} (Ctrl-C ends it)", flush=True)
+    token = secrets.token_urlsafe(24)
+    address = f"http://127.0.0.1:{at}/?token={token}"
+    # Not through the guarded stream: this secret is for the one who reads it.
+    out = getattr(_stdout(), "unguarded", _stdout())
+    print(f"oomph is at {address} (Ctrl-C ends it)", file=out, flush=True)
     if browser:
         import threading
         import webbrowser
 
         threading.Timer(0.5, webbrowser.open, (address,)).start()
-    config = uvicorn.Config(
-        application(at), log_level="warning", access_log=False, server_header=False, date_header=False
-    )
-    uvicorn.Server(config).run(sockets=[sock])
+    make_server(at, token=token).run(sockets=[sock])
+
+
+def _stdout() -> Any:
+    import sys
+
+    return sys.stdout

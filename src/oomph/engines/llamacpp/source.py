@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from oomph import boundary
 from oomph.engines.llamacpp.cache import layer_caches
 from oomph.engines.llamacpp.convert import to_gguf
 from oomph.engines.llamacpp.measure import measure, subject
@@ -46,7 +47,7 @@ def gguf_for(name: str) -> tuple[Model, int]:
     from oomph import catalog
     from oomph.sources.load import load_model
 
-    if os.path.exists(os.path.expanduser(name)) or name.startswith(("http://", "https://")):
+    if boundary.exists(os.path.expanduser(name)) or name.startswith(("http://", "https://")):
         found = load_model(name)
         return (found, 0) if found.quantization and found.quantization.method == "gguf" else _converted(found, "Q4_K_M")
     repo, _, tag = name.partition(":")

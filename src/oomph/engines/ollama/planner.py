@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph import boundary
 from oomph.engines.llamacpp.planner import Extra, plan_llamacpp
 from oomph.engines.llamacpp.source import PROJECTOR_COMPUTE, gguf_for
 from oomph.engines.ollama.store import REGISTRY, Name, find, parse_name
@@ -150,7 +151,7 @@ def _projector(size: int, gpus: Sequence[Device]) -> tuple[list[Extra], int]:
 
 def resolve_name(text: str, environment: dict[str, str]) -> tuple[Model, int, dict[str, Any]]:
     """(model, bytes of its projector, its PARAMETERs): the local store, else the catalogue, else the hub for hf.co/."""
-    if text.endswith(".gguf") and os.path.exists(os.path.expanduser(text)):
+    if text.endswith(".gguf") and boundary.exists(os.path.expanduser(text)):
         return (*gguf_for(text), {})
     name = parse_name(text)
     stored = find(name, environment)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
+from oomph import boundary
 from oomph.commands.call import Call, memory_variables, program, visible_devices
 from oomph.commands.shown import short, shown
 from oomph.engines.vllm import arguments
@@ -192,7 +192,8 @@ def _read_config(path: str) -> dict[Any, Any]:
     if not path.endswith((".yaml", ".yml")):
         raise CommandError(f"Config file must be of a yaml/yml type. {shown(path.split('.')[-1])} supplied")
     try:
-        if not os.path.isfile(path):
+        if not boundary.is_file(path):
+            boundary.require(path)
             raise CommandError(f"the config file {short(path)} is not there")
         with open(path, encoding="utf-8") as file:
             text = file.read(_CONFIG_LIMIT + 1)
