@@ -8,12 +8,15 @@ plan(deployment, model=model)         with a model that is loaded already
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from oomph.engines.registry import engine_of
 from oomph.errors import CommandError
+from oomph.ir.advice import Advice
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
@@ -21,6 +24,11 @@ from oomph.ir.plan import Plan
 from oomph.sources.load import load_once
 from oomph.units import parse_size
 
+if TYPE_CHECKING:
+    from oomph.advice import Judge
+    from oomph.advice.what_if import WhatIf
+
+Planner = Callable[[Deployment], Plan]
 MOST_GPUS = 1024  # a larger number is a slip of the keyboard
 
 
@@ -33,9 +41,11 @@ def plan(
     compile_cache: str = "",
     model: Model | None = None,
     margin: int | str = 0,
+    advise: bool = True,
 ) -> Plan:
     """`gpu`: as --gpu takes it, or the JSON form; None = the live GPUs, or those the deployment has.
 
+    `advise` also plans what would help: Plan.advice.
     `margin` is room that must be left at every stage, whatever the intervals: bytes, "1GiB", or "5%" of the card.
     """
     deployment = command if isinstance(command, Deployment) else parse(command, engine)
@@ -47,7 +57,46 @@ def plan(
         if compile_cache not in ("cold", "warm"):
             raise CommandError(f"compile cache {compile_cache!r}: it is cold or warm")
         deployment = replace(deployment, compile_cache=compile_cache)
-    return with_margin(run(deployment, model), margin) if margin else run(deployment, model)
+    plan = run(deployment, model)
+    plan = with_margin(plan, margin) if margin else plan
+    return with_advice(plan, model) if advise else plan
+
+
+def with_advice(plan: Plan, model: Model | None = None, planner: Planner | None = None) -> Plan:
+    """The plan with what would help. `planner` plans a changed deployment; the doctor's one pins what a log shows."""
+    from oomph.advice import advise as give_advice
+
+    if not plan.ranks:
+        return replace(plan, advice=Advice())
+    engine = engine_of(plan.deployment)
+    levers, why = tuple(engine.levers(plan, model)), engine.reasons(plan, model)
+    return replace(plan, advice=give_advice(_judge(plan, model, planner), levers, why, next_step(plan)))
+
+
+def try_changes(plan: Plan, model: Model | None = None) -> WhatIf:
+    """Every setting of every lever, planned alone."""
+    from oomph.advice.what_if import what_if
+
+    return what_if(_judge(plan, model), tuple(engine_of(plan.deployment).levers(plan, model)))
+
+
+def _judge(plan: Plan, model: Model | None, planner: Planner | None = None) -> Judge:
+    from oomph.advice import Judge
+    from oomph.commands import to_shell
+
+    def run_changed(deployment: Deployment) -> Plan:
+        return run(deployment, model if deployment.model == plan.deployment.model else None)
+
+    return Judge(plan, planner or run_changed, to_shell)
+
+
+def next_step(plan: Plan) -> str:
+    """Where no change of this command is enough: the command that searches further."""
+    from oomph.commands.shell import quote
+
+    cards = Counter(device.name for device in plan.deployment.gpus)
+    gpus = " + ".join(f"{number}x {name}" if number > 1 else name for name, number in cards.items())
+    return f"oomph fit {quote(plan.deployment.model)} --gpu {quote(gpus)}, or oomph gpus {quote(plan.deployment.model)}"
 
 
 def with_margin(plan: Plan, margin: int | str) -> Plan:

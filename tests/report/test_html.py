@@ -33,7 +33,7 @@ def test_nothing_comes_from_outside(made):
 def test_what_it_shows(made):
     assert "<svg" in made and "Ledger of GPU 0" in made and 'class="weights"' in made
     assert "FITS" in made or "WILL NOT START" in made
-    assert "What each flag would do" in made or "llama.cpp" in made
+    assert "What helps" in made or "llama.cpp" in made
 
 
 def test_names_are_text():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from oomph.advice.combine import smallest_combination
+from oomph.advice.combine import mildest, smallest_combination
 from oomph.advice.judge import Judge
-from oomph.ir.advice import KINDS, Advice, Change, Judged, Kind, Lever
+from oomph.ir.advice import KINDS, Advice, Judged, Kind, Lever
 
 # Kinds in the order in which they are tried; a later group is looked at only while there are too few answers.
 _AT_ONCE: tuple[Kind, ...] = ("flag", "environment", "host", "layout")
@@ -37,18 +37,25 @@ def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step:
         tuple(fixes),
         tuple(sorted((j for j in judged if j.effect == "helps"), key=lambda j: -j.gain_bytes)),
         tuple(j for j in judged if j.effect in ("nothing", "worse", "refused")),
-        next_step if not fixes else "",
+        next_step if all(j.change.kind in ("hardware", "offload") for j in fixes) else "",
     )
+
+
+def judge_all(judge: Judge, levers: Iterable[Lever]) -> list[tuple[Judged, Lever]]:
+    """Every setting of every lever, for a table."""
+    return [(judge.judge(change, lever), lever) for lever in levers for change in lever.changes]
 
 
 def judge_lever(judge: Judge, lever: Lever) -> Judged:
     """The mildest setting that fixes the plan; else the strongest one, which says most about the lever."""
     strongest = lever.changes[-1]
-    candidates: Iterable[Change] = lever.changes if judge.fixes(strongest) else lever.changes[:1]
+    if lever.refused or judge.before.verdict.stage in lever.not_read:
+        return judge.judge(strongest, lever)
     if judge.before.verdict.outcome != "fits":
-        for change in candidates:
-            if judge.fixes(change):
-                return judge.judge(change, lever)
+        if judge.fixes(strongest):
+            return judge.judge(mildest(judge, lever.changes), lever)
+        if len(lever.changes) > 1 and judge.fixes(lever.changes[0]):  # too much of it may do harm elsewhere
+            return judge.judge(lever.changes[0], lever)
     return judge.judge(strongest, lever)
 
 
@@ -67,9 +74,11 @@ def _for_a_fitting_plan(judged: Sequence[Judged], why: Sequence[str]) -> Advice:
 
 
 def _with_another_checkpoint(judge: Judge, checkpoints: Sequence[Lever], flags: Sequence[Lever]) -> Iterator[Judged]:
-    """A smaller checkpoint that starts with a shorter context or fewer sequences."""
-    for lever in checkpoints[:4]:
-        combined = list(smallest_combination(judge, flags, lever.changes[0], most=1))
-        if combined:
-            yield combined[0]
-            return
+    """Smaller checkpoints that start with one further change: a shorter context, fewer sequences."""
+    answered = False
+    for lever in checkpoints:
+        for judged in smallest_combination(judge, flags, lever.changes[0], most=1):
+            answered = True
+            yield judged
+    if checkpoints and not answered:
+        yield from smallest_combination(judge, flags, checkpoints[-1].changes[0])

@@ -18,9 +18,11 @@ def smallest_combination(
     """At most one answer. `base` is a change that is in force already: another checkpoint, offloaded weights."""
     start = [base] if base is not None else []
     movers = [lever for lever in levers if _may_matter(judge, lever, base)]
-    if not movers or not judge.fixes(together([*start, *(lever.changes[-1] for lever in movers)])):
-        return
     fewest = 1 if start else 2
+    if len(movers) < fewest:
+        return
+    if most > 1 and not judge.fixes(together([*start, *_strongest_of_each_flag(movers)])):
+        return
     sets = (group for size in range(fewest, most + 1) for group in combinations(movers, size))
     affordable = sorted(sets, key=lambda group: (len(group), sum(lever.changes[-1].rank for lever in group)))
     for group in affordable[:MOST_PLANS]:
@@ -32,18 +34,38 @@ def smallest_combination(
 
 def _may_matter(judge: Judge, lever: Lever, base: Change | None) -> bool:
     """A lever that does nothing alone may decide once another change lets the start get further."""
-    if len(lever.changes[-1].flags) != 1:
+    if lever.refused or len(lever.changes[-1].flags) != 1:
         return False
-    judged = judge.judge(lever.changes[-1], lever)
-    return judged.effect == "helps" or (judged.effect == "nothing" and judge.before.verdict.stage not in lever.not_read)
+    if base is not None:
+        after = judge.plan(base)
+        return not isinstance(after, str) and after.verdict.stage not in lever.not_read
+    return judge.judge(lever.changes[-1], lever).effect not in ("refused", "worse")
+
+
+def _strongest_of_each_flag(levers: Sequence[Lever]) -> list[Change]:
+    chosen: dict[str, Change] = {}
+    for lever in levers:
+        chosen.setdefault(next(iter(lever.changes[-1].flags)), lever.changes[-1])
+    return list(chosen.values())
 
 
 def _relaxed(judge: Judge, start: Sequence[Change], group: Sequence[Lever]) -> list[Change]:
     """Each flag as mild as it may be, the dearest first."""
     chosen = {lever.name: lever.changes[-1] for lever in group}
     for lever in sorted(group, key=lambda lever: -lever.changes[-1].rank):
-        for change in lever.changes:
-            if judge.fixes(together([*start, *{**chosen, lever.name: change}.values()])):
-                chosen[lever.name] = change
-                break
+        others = [*start, *(change for name, change in chosen.items() if name != lever.name)]
+        chosen[lever.name] = mildest(judge, lever.changes, others)
     return list(chosen.values())
+
+
+def mildest(judge: Judge, changes: Sequence[Change], others: Sequence[Change] = ()) -> Change:
+    """The first of the settings that fixes the plan together with the others. The last one does, and so does every one
+    after the first that does: each setting does more of the same."""
+    low, high = 0, len(changes) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if judge.fixes(together([*others, changes[middle]])):
+            high = middle
+        else:
+            low = middle + 1
+    return changes[high]

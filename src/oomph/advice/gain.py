@@ -8,6 +8,8 @@ from oomph.ir.timeline import STAGES
 
 def gain(before: Plan, after: Plan) -> int:
     """Bytes of room at the failing stage, or of KV cache where the plan fits; negative: lost."""
+    if before.fits and "host" in before.resolved:  # layers may be on the host: what comes back to the GPU counts
+        return host_weights(before) - host_weights(after) if after.fits else 0
     if before.fits:
         return kv_bytes(after) - kv_bytes(before) if after.fits else 0
     stage = before.verdict.stage
@@ -24,6 +26,10 @@ def is_earlier(stage: str | None, other: str | None) -> bool:
 
 def kv_bytes(plan: Plan) -> int:
     return plan.kv.available_bytes if plan.kv else 0
+
+
+def host_weights(plan: Plan) -> int:
+    return int(plan.resolved.get("host", {}).get("weights", 0))
 
 
 def tokens(plan: Plan) -> int:

@@ -39,6 +39,11 @@ class Judge:
         return self._plans[key]
 
     def judge(self, change: Change, lever: Lever | None = None) -> Judged:
+        if lever is not None and lever.refused:
+            return Judged(change, "refused", why=lever.refused)
+        stage = self.before.verdict.stage
+        if lever is not None and stage in lever.not_read and self.before.verdict.outcome == "fails":
+            return Judged(change, "nothing", self.before.verdict.outcome, stage, why=lever.not_read[stage])
         after = self.plan(change)
         if isinstance(after, str):
             return Judged(change, "refused", why=after)
@@ -116,6 +121,8 @@ def together(changes: Sequence[Change]) -> Change:
 
 def idle_reason(before: Plan, lever: Lever | None) -> str:
     stage = before.verdict.stage
+    if lever is not None and lever.idle:
+        return lever.idle
     if lever is not None and stage is not None and stage in lever.not_read:
         return lever.not_read[stage]
     return "it does not move the KV cache here" if before.fits else "it does not move the point where it dies"

@@ -53,7 +53,7 @@ def _plan(case: dict[str, Any]) -> dict[str, Any]:
     engine, cache = case.get("engine") or "", case.get("compile_cache") or ""
     if not isinstance(engine, str) or not isinstance(cache, str):
         raise CommandError('"engine" and "compile_cache" are texts')
-    return plan_json(plan(args, gpu=case.get("gpu"), engine=engine, given=given, compile_cache=cache))
+    return plan_json(plan(args, gpu=case.get("gpu"), engine=engine, given=given, compile_cache=cache, advise=False))
 
 
 def _open(path: str) -> BinaryIO:

@@ -1,4 +1,4 @@
-"""`oomph what-if [options] -- vllm serve MODEL FLAGS`: every flag that moves memory, changed alone and planned."""
+"""`oomph what-if [options] -- vllm serve MODEL FLAGS`: every change that moves memory, made alone and planned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oomph.errors import CannotPlan, CommandError
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
 def command(gpu: str | None, engine: str, as_json: bool, words: tuple[str, ...]) -> int:
-    """What each flag would do to this command, alone: the advice of the blogs, planned.
+    """What each flag would do to this command, alone: the advice of the guides, planned.
 
     \b
     oomph what-if --gpu "RTX 4090" -- vllm serve meta-llama/Llama-3.1-8B-Instruct
@@ -21,22 +21,20 @@ def command(gpu: str | None, engine: str, as_json: bool, words: tuple[str, ...])
     if not words:
         raise CommandError("no command to look at", hint="oomph what-if --gpu H100 -- vllm serve MODEL")
     from oomph.cli.words import deployment, exit_code, late_gpu
-    from oomph.plan import load, plan, run
-    from oomph.search.what_if import what_if
+    from oomph.plan import plan, try_changes
 
     gpu, words = late_gpu(gpu, words)
-    made = plan(deployment(words, engine), gpu=gpu)
-    if made.deployment.engine.name != "vllm":
-        raise CannotPlan("what-if knows vLLM's flags only", hint="oomph plan shows what helps a llama.cpp command")
-    found = what_if(made, load(made.deployment.model), run)
+    table = try_changes(plan(deployment(words, engine), gpu=gpu, advise=False))
+    if not table.rows:
+        raise CannotPlan("there is nothing to try: the engine refuses this command before it reads any memory flag",
+                         hint="oomph plan says why")  # fmt: skip
     if as_json:
         from oomph.report.json import dumps
-        from oomph.report.plan_json import plan_json
+        from oomph.report.what_if_json import what_if_json
 
-        rows = [dict(zip(r.__struct_fields__, (getattr(r, f) for f in r.__struct_fields__))) for r in found.rows]
-        print(dumps({"schema": 1, "binding": found.binding, "rows": rows, "plan": plan_json(made)}))
+        print(dumps(what_if_json(table)))
     else:
         from oomph.report.what_if_text import print_what_if
 
-        print_what_if(found)
-    return exit_code(made.verdict)
+        print_what_if(table)
+    return exit_code(table.plan.verdict)

@@ -190,11 +190,16 @@ class EngineProtocol(Protocol):
 
     # ---- levers ------------------------------------------------------------------------------------------------------
 
-    def levers(self, plan: Plan, model: Model) -> Iterable[Lever]:
-        """Every single thing that a person could change in this plan (ir/advice.py), with the settings worth trying.
+    def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
+        """What a person could change about this plan: one row per lever (ir/advice.py), its mildest setting first.
 
-        The judge in advice/ plans each of them; an engine only says what can be tried and what it costs.
+        The judge in advice/ plans them; an engine only says what can be tried, what it costs and which stages do not
+        read it. What is in force already is left out.
         """
+        return ()
+
+    def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
+        """Why this plan dies or is close, in a sentence or two with its figures."""
         return ()
 
     # ---- logs and their diagnosis ------------------------------------------------------------------------------------

@@ -13,8 +13,9 @@ from msgspec import Struct
 from oomph.ir.hardware import Device
 from oomph.ir.timeline import Outcome, StageName
 
-Kind = Literal["flag", "environment", "release", "checkpoint", "layout", "offload", "host", "hardware"]
-# A flag costs a restart, a checkpoint a download, hardware money. Weights over PCIe slow every step: the last resort.
+Kind = Literal["flag", "environment", "host", "layout", "release", "checkpoint", "hardware", "offload"]
+# In the order of what they cost: a flag a restart, a checkpoint a download, hardware money. Offloaded weights slow down
+# every step: the last resort.
 KINDS: tuple[Kind, ...] = Kind.__args__  # type: ignore[attr-defined]
 Effect = Literal["fixes", "helps", "nothing", "worse", "refused"]
 
@@ -39,6 +40,8 @@ class Lever(Struct, frozen=True):
     name: str
     changes: tuple[Change, ...]  # the mildest setting first; each further one does more of the same
     not_read: dict[StageName, str] = {}  # stages at which the engine has not looked at it yet, or no longer: why
+    idle: str = ""  # the engine never does anything with it: why
+    refused: str = ""  # this release does not take it: its words
     popular: bool = False  # one of the fixes that guides list, whatever the failure
 
 

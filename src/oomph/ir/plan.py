@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from oomph.ir.advice import Advice
 from oomph.ir.deployment import Deployment
 from oomph.ir.ledger import Term
 from oomph.ir.timeline import Stage, Verdict
@@ -53,6 +54,7 @@ class Plan(Struct, frozen=True):
     resolved: dict[str, Any] = {}
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    advice: Advice | None = None  # None: nobody asked for it
 
     @property
     def fits(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from oomph.errors import InputError
 from oomph.ir.plan import Plan
-from oomph.report.advice_text import role
+from oomph.ir.roles import role_words
 from oomph.report.bars import alike, sizes
 from oomph.report.html_charts import LABELS, STAGES, bar, timeline
 from oomph.report.safe import escape
@@ -80,7 +80,7 @@ def page(plan: Plan) -> str:
         f"<pre>{escape(_command(plan))}</pre>",
     ]
     if plan.ranks:
-        body += [*_pictures(plan), *_facts(plan), *_levers(plan), *_kv(plan), *_ledger(plan)]
+        body += [*_pictures(plan), *_facts(plan), *_advice(plan), *_kv(plan), *_ledger(plan)]
     body += [*_settings(plan), *_notes(plan)]
     mark = base64.b64encode(hashlib.sha256(_CSS.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{mark}'; base-uri 'none'; form-action 'none'"
@@ -137,37 +137,33 @@ def _facts(plan: Plan) -> list[str]:
             rows.append((f"{kv.max_concurrency:.2f}", f"requests of {length:,} tokens at once"))
     if kv is not None and kv.need_bytes:
         rows.append((human(kv.need_bytes), "KV cache of one longest request"))
-    rows.append((gib(first["weights"].bytes), "weights a GPU"))
+    rows.append((gib(first["weights"].bytes), "weights per GPU"))
     if "activation_peak" in first:
         rows.append((human(first["activation_peak"].bytes), f"activations, {activation_words(first)}"))
     tiles = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for value, name in rows)
     return [f'<div class="facts">{tiles}</div>']
 
 
-def _levers(plan: Plan) -> list[str]:
-    """Every flag that moves memory, planned alone here."""
-    if plan.deployment.engine.name != "vllm":
+def _advice(plan: Plan) -> list[str]:
+    """What would help, what would not: the plan's own advice."""
+    advice = plan.advice
+    if advice is None or not (advice.fixes or advice.helps or advice.useless):
         return []
-    from oomph.levers import flag_names, levers, useless
-    from oomph.plan import load, run
-
     rows = []
-    found = levers(plan, load(plan.deployment.model), run)
-    idle = useless(found)
-    for x in found:
-        if not set(flag_names(x)) - set(idle):
-            continue
-        gained = f"{'+' if x.gain_bytes >= 0 else '-'}{human(abs(x.gain_bytes))}" if x.gain_bytes else "nothing"
-        after = f"{x.tokens:,} tokens, {x.concurrency:.2f} at once" if x.fits else "does not start"
-        rows.append([f"<code>{escape(x.label)}</code>", gained, escape(after), escape(x.cost)])
-    if not rows:
-        return []
+    for judged in (*advice.fixes, *advice.helps):
+        gained = f"{'+' if judged.gain_bytes >= 0 else '-'}{human(abs(judged.gain_bytes))}" if judged.gain_bytes else ""
+        starts = f"{judged.tokens:,} tokens, {judged.concurrency:.2f} at once" if judged.tokens else judged.why
+        rows.append([f"<code>{escape(judged.change.label)}</code>", gained, escape(starts), escape(judged.change.cost)])
     what = "KV cache memory" if plan.fits else "room where it dies"
-    where = "the KV cache" if plan.fits else "the point where it dies"
-    flags = ", ".join(f"<code>{escape(name)}</code>" for name in idle)
-    nothing = [f'<p class="soft">These do not move {where}: {flags}.</p>'] if idle else []
-    table = _table(["flag", f"#{what}", "then", "costs"], rows)
-    return ["<h2>What each flag would do, planned alone</h2>", table, *nothing]
+    idle = "".join(
+        f"<li><code>{escape(judged.change.label)}</code>: {escape(judged.why)}</li>" for judged in advice.useless
+    )
+    why = "".join(f"<p>{escape(sentence)}</p>" for sentence in advice.why)
+    return [
+        *([f"<h2>Why</h2>{why}"] if why else []),
+        *(["<h2>What helps, each planned</h2>", _table(["change", f"#{what}", "then", "costs"], rows)] if rows else []),
+        *([f"<h2>What does not help</h2><ul>{idle}</ul>"] if idle else []),
+    ]
 
 
 def _kv(plan: Plan) -> list[str]:
@@ -183,7 +179,7 @@ def _kv(plan: Plan) -> list[str]:
     if kv.num_blocks:
         what = "blocks" if plan.deployment.engine.name == "vllm" else "cells"
         lines.append(f"<p>{kv.num_blocks:,} {what} of {human(kv.bytes_per_block)}.</p>")
-    return [*lines, _table(["kind", "#layers", "#groups", "#tokens a block", "#page"], rows)]
+    return [*lines, _table(["kind", "#layers", "#groups", "#tokens per block", "#page"], rows)]
 
 
 def _ledger(plan: Plan) -> list[str]:
@@ -195,7 +191,7 @@ def _ledger(plan: Plan) -> list[str]:
             span = "" if t.low == t.bytes == t.high else f"{human(t.low)} to {human(t.high)}"
             rows += _row([escape(t.name), f"{t.bytes:,}", escape(t.basis), span, escape(t.why)], (1,))
             inside = sorted(t.parts.items(), key=lambda x: -abs(x[1])) if len(t.parts) > 1 else []
-            rows += "".join(_row([escape(role(k)), f"{v:,}", "", "", ""], (1,), "part") for k, v in inside if v)
+            rows += "".join(_row([escape(role_words(k)), f"{v:,}", "", "", ""], (1,), "part") for k, v in inside if v)
         out.append(
             f"<details><summary>Ledger of {escape(name)}, in bytes</summary>"
             + _wrapped(["term", "#bytes", "basis", "interval", "why"], rows)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from oomph.engines.llamacpp.advice import Advice, advice
 from oomph.ir.plan import KvGroup, Plan
-from oomph.plan import run
-from oomph.report.advice_text import rows
+from oomph.report.advice_text import advice_lines, rows
 from oomph.report.bars import bars
 from oomph.report.ledger_text import ledger
 from oomph.report.terminal import Style, clean, columns, folded, title
@@ -27,7 +25,7 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
         lines += ["", *_what(plan, style), *_identity(plan, style), *_advice(plan, style, width)]
     if everything:
         lines += ledger(plan, style, width)
-    lines += notes(plan, style)
+    lines += notes(plan, style, everything=everything)
     return "\n".join(folded(line, width) for line in lines).rstrip() + "\n"
 
 
@@ -88,35 +86,13 @@ def _identity(plan: Plan, style: Style) -> list[str]:
 
 
 def _advice(plan: Plan, style: Style, width: int) -> list[str]:
-    r = plan.resolved
-    tight = not plan.fits or r["layers"] > r["offloaded"] or bool(r["host"]["parts"].get("experts"))
-    lines = []
-    if not plan.fits and plan.verdict.message:
-        lines.append(f"  {style.bold('Prints')}   {plan.verdict.message}")
-    if not tight:
-        return lines
-    found = advice(plan, run)
-    if plan.fits:  # it runs: only what takes work off the CPU is of use
-        found = [x for x in found if x.host_weights < r["host"]["weights"] * 0.95]
-    best = _best(found)
-    lines += rows("Works", [(x.label, _effect(x)) for x in best], style, width)
-    idle = [x.label for x in found if not x.fits and x.gain_bytes <= 0]
-    if idle and not plan.fits:
-        lines.append(f"  {style.bold('Useless  ')}{', '.join(idle[:4])}: they do not make the full GPU any emptier")
-    if not plan.fits and not best:
-        lines.append(f"  {style.bold('Works    ')}no single flag: a smaller model, more or larger GPUs")
-    return lines
-
-
-def _effect(x: Advice) -> str:
-    cpu = f", {x.on_cpu} layers on the CPU" if x.on_cpu else ""
-    return f"{x.context:,} tokens{cpu} ({x.cost})"
-
-
-def _best(found: list[Advice]) -> list[Advice]:
-    """The mildest of each kind that fits, those with everything on the GPU first."""
-    seen: dict[str, Advice] = {}
-    for x in sorted((x for x in found if x.fits), key=lambda x: x.on_cpu > 0):
-        kind = x.label.split()[0] if not x.label.endswith(("_K_M", "_XS", "_K")) else "quant"
-        seen.setdefault("quant" if " instead of " in x.label else kind, x)
-    return list(seen.values())[:4]
+    resolved = plan.resolved
+    on_host = resolved["layers"] > resolved["offloaded"] or bool(resolved["host"]["parts"].get("experts"))
+    if plan.verdict.outcome == "fits" and not on_host:
+        return []
+    if plan.verdict.outcome != "fits" or plan.advice is None:
+        return advice_lines(plan, style, width, engine="Prints")
+    # It runs: only what takes work off the CPU is of use.
+    helps = [judged for judged in plan.advice.helps if judged.gain_bytes > 0.05 * resolved["host"]["weights"]]
+    cells = [(j.change.label, f"{human(j.gain_bytes)} more on the GPU ({j.change.cost})") for j in helps[:4]]
+    return rows("Faster", cells, style, width)

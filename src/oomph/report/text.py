@@ -9,7 +9,8 @@ from typing import TextIO
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term
 from oomph.ir.plan import Plan
-from oomph.report.advice_text import advice, role
+from oomph.ir.roles import role_words
+from oomph.report.advice_text import advice_lines
 from oomph.report.bars import bars
 from oomph.report.ledger_text import ledger
 from oomph.report.terminal import INDENT, Style, clean, columns, folded, title
@@ -38,16 +39,19 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
     lines += ["", *_figures(plan, style)] if plan.ranks else []
     if settling := settling_words(plan.verdict):
         lines.append(f"  {style.bold('Unsure')}   {settling}")
-    lines += advice(plan, style, width)
+    lines += advice_lines(plan, style, width, engine="vLLM")
     if everything:
         lines += ledger(plan, style, width)
-    lines += notes(plan, style)
+    lines += notes(plan, style, everything=everything)
     return "\n".join(folded(line, width) for line in lines).rstrip() + "\n"
 
 
-def notes(plan: Plan, style: Style) -> list[str]:
+def notes(plan: Plan, style: Style, *, everything: bool = False) -> list[str]:
+    """What rests on an assumption is said where it could change the outcome, and in the whole ledger."""
     lines = [f"  {style.dim('note     ')}{clean(w)}" for w in plan.warnings]
-    return lines + [f"  {style.dim('assumed  ' + a)}" for a in plan.assumptions if plan.ranks]
+    if everything and plan.ranks:
+        lines += [f"  {style.dim('assumed  ' + a)}" for a in plan.assumptions]
+    return lines
 
 
 def engine_line(plan: Plan) -> str:
@@ -88,8 +92,8 @@ def _users(plan: Plan) -> str:
 def _figures(plan: Plan, style: Style) -> list[str]:
     r = plan.ranks[0]
     largest = sorted(r.terms["weights"].parts.items(), key=lambda x: -x[1])[:4]
-    weights = ", ".join(f"{role(k)} {human(v)}" for k, v in largest)
-    lines = [f"  {style.bold('Weights')}  {gib(r.terms['weights'].bytes)} a GPU: {weights}", *_kv(plan, style)]
+    weights = ", ".join(f"{role_words(k)} {human(v)}" for k, v in largest)
+    lines = [f"  {style.bold('Weights')}  {gib(r.terms['weights'].bytes)} per GPU: {weights}", *_kv(plan, style)]
     act = r.terms["activation_peak"]
     where = activation_words(r.terms)
     graphs, context = human(r.terms["cudagraph"].bytes), human(r.terms["context"].bytes)
@@ -101,7 +105,7 @@ def activation_words(terms: Mapping[str, Term]) -> str:
     """Where the profiling peak is, in words."""
     why = terms["activation_peak"].why.replace("peak at: ", "")
     if why.replace("_", "").isalpha():  # the part of the model where it is
-        return f"in the {role(why)}"
+        return f"in the {role_words(why)}"
     return why.replace("compile cache is empty", "a first start: no compile cache") or "in the profiling run"
 
 
@@ -113,7 +117,7 @@ def _kv(plan: Plan, style: Style) -> list[str]:
     for g in kv.groups:
         kinds[g.kind] = kinds.get(g.kind, 0) + g.layers
     layers = ", ".join(f"{n} {KINDS.get(k, k.replace('_', ' '))}" for k, n in kinds.items())
-    have = f"{human(kv.available_bytes)} a GPU" if kv.available_bytes > 0 else "nothing is left"
+    have = f"{human(kv.available_bytes)} per GPU" if kv.available_bytes > 0 else "nothing is left"
     one = f"one request of {plan.resolved['max_model_len']:,} tokens takes {human(kv.need_bytes)}"
     lines = [f"  {style.bold('KV')}       {have} for {layers} layers; {one}"]
     if 0 < kv.longest_request < plan.resolved["max_model_len"]:

@@ -15,8 +15,7 @@ from oomph.commands import parse_command, to_shell, without_secrets
 from oomph.errors import CommandError, OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
-from oomph.levers import levers
-from oomph.plan import load, run, with_gpus
+from oomph.plan import run, try_changes, with_gpus
 from oomph.printable import printable
 from oomph.redaction import Secrets
 from oomph.report.plan_json import plan_json
@@ -103,8 +102,12 @@ def plan_of(case: dict[str, Any]) -> dict[str, Any]:
 
 def levers_of(case: dict[str, Any]) -> dict[str, Any]:
     made = run(deployment_of(case))
-    found = levers(made, load(made.deployment.model), run) if made.ranks else []
-    return {"fits": made.fits, "levers": [msgspec.to_builtins(x) for x in found]}
+    rows = [
+        {"label": row.label, "gain_bytes": row.judged.gain_bytes, "fits": row.judged.outcome == "fits",
+         "tokens": row.judged.tokens, "cost": row.judged.change.cost, "effect": row.effect, "why": row.judged.why}
+        for row in try_changes(made).rows
+    ]  # fmt: skip
+    return {"fits": made.fits, "levers": rows}
 
 
 def diff_of(case: dict[str, Any]) -> dict[str, Any]:

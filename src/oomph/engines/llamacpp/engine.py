@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from oomph.engines.protocol import EngineProtocol, Offer, Words
+from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
@@ -69,6 +70,16 @@ class LlamaCpp(EngineProtocol):
         from oomph.engines.llamacpp.source import plan_command
 
         return plan_command(deployment, model)
+
+    def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
+        from oomph.engines.llamacpp.levers import levers
+
+        return levers(plan)
+
+    def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
+        from oomph.engines.llamacpp.reasons import reasons
+
+        return reasons(plan)
 
     def log_rows(self) -> tuple[LogRow, ...]:
         from oomph.facts.llamacpp.logs import ROWS

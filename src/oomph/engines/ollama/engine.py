@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from oomph.engines.llamacpp.engine import ENGINE as LLAMACPP
 from oomph.engines.protocol import EngineProtocol, Offer, Words
+from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
@@ -61,6 +62,16 @@ class Ollama(EngineProtocol):
         from oomph.engines.ollama.planner import plan_ollama
 
         return plan_ollama(deployment, model)
+
+    def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
+        from oomph.engines.ollama.levers import levers
+
+        return levers(plan)
+
+    def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
+        from oomph.engines.llamacpp.reasons import reasons
+
+        return reasons(plan)
 
     def log_rows(self) -> tuple[LogRow, ...]:
         from oomph.facts.ollama.logs import ROWS

@@ -122,10 +122,17 @@ class Vllm(EngineProtocol):
 
         return plan_command(deployment, model)
 
-    def levers(self, plan: Plan, model: Model) -> Iterable[Lever]:
+    def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.vllm.levers import levers
+        from oomph.sources.load import load_once
 
-        return levers(plan, model)
+        return levers(plan, model or load_once(plan.deployment.model))
+
+    def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
+        from oomph.engines.vllm.reasons import reasons
+        from oomph.sources.load import load_once
+
+        return reasons(plan, model or load_once(plan.deployment.model))
 
     def log_rows(self) -> tuple[LogRow, ...]:
         from oomph.facts.vllm.logs import ROWS

@@ -7,12 +7,13 @@ that do not read the flag. Whether a lever helps is planned by `advice/`, never 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from oomph.engines.vllm.safe_utilization import safe_utilization
+from oomph.facts.gpus import find as find_card
 from oomph.facts.vllm.flags import options_of
 from oomph.facts.vllm.outside import FUSED
 from oomph.ir.advice import Change, Kind, Lever
@@ -22,10 +23,10 @@ from oomph.ir.timeline import StageName
 from oomph.units import GIB, gib
 
 NotRead = dict[StageName, str]
-Setting = tuple[Any, str]  # a flag's value, what it costs
+Setting = tuple[Any, str, int]  # a flag's value, what it costs the user in words, and as a rank
 
 _BEFORE_LOAD = "the check compares free memory with the budget before anything of the model is known"
-_LENGTHS = (262144, 196608, 131072, 98304, 65536, 49152, 40960, 32768, 24576, 16384, 12288, 8192, 4096, 2048)
+_LENGTHS = (262144, 196608, 131072, 98304, 65536, 49152, 40960, 32768, 24576, 16384, 12288, 8192, 4096, 2048, 1024)
 
 
 def levers(plan: Plan, model: Model) -> Iterator[Lever]:
@@ -33,6 +34,7 @@ def levers(plan: Plan, model: Model) -> Iterator[Lever]:
     if "max_num_seqs" not in plan.resolved or not plan.ranks:
         return
     known = options_of(plan.deployment.engine.version).by_field
+    yield from _swap(plan)
     for lever in _all(plan, model):
         kept = tuple(change for change in lever.changes if all(name in known for name in change.flags))
         if kept:
@@ -50,17 +52,17 @@ def _all(plan: Plan, model: Model) -> Iterator[Lever]:
 
 
 def _flag(
-    plan: Plan, field: str, settings: Iterable[Setting], rank: int, moves: tuple[str, ...], not_read: NotRead,
+    plan: Plan, field: str, settings: Iterable[Setting], moves: tuple[str, ...], not_read: NotRead,
     *, name: str = "", kind: Kind = "flag", popular: bool = False,
 ) -> Iterator[Lever]:  # fmt: skip
     lever = name or field
     changes = tuple(
         Change(lever, spell(field, value), kind, {field: value}, cost=cost, rank=rank, moves=moves)
-        for value, cost in settings
+        for value, cost, rank in settings
         if plan.deployment.flags.get(field) != value
     )
     if changes:
-        yield Lever(lever, changes, not_read, popular)
+        yield Lever(lever, changes, not_read, popular=popular)
 
 
 def spell(field: str, value: Any) -> str:
@@ -73,12 +75,21 @@ def spell(field: str, value: Any) -> str:
     return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
 
 
+def _swap(plan: Plan) -> Iterator[Lever]:
+    """What guides still list, whatever the release."""
+    status = options_of(plan.deployment.engine.version).status("swap_space")
+    change = Change("swap_space", "--swap-space 4", flags={"swap_space": 4})
+    idle = "vLLM's V1 engine never swaps; the flag does nothing"
+    refused = "" if status.state == "known" else status.sentence
+    yield Lever("swap_space", (change,), idle=idle, refused=refused, popular=True)
+
+
 # ---- the budget ------------------------------------------------------------------------------------------------------
 
 
 def _budget(plan: Plan) -> Iterator[Lever]:
     now = float(plan.resolved["gpu_memory_utilization"])
-    ceiling = min((safe_utilization(device) for device in plan.deployment.gpus), default=0.95)
+    ceiling = min(_free_share(plan), *(safe_utilization(device) for device in plan.deployment.gpus))
     stage = plan.verdict.stage
     field = "gpu_memory_utilization"
     not_read: NotRead = {
@@ -88,14 +99,14 @@ def _budget(plan: Plan) -> Iterator[Lever]:
     }
     higher = [value for value in (0.9, 0.92, ceiling) if now < value <= ceiling]
     if "kv_cache_memory_bytes" not in plan.deployment.flags:
-        settings = [(value, "less room for peaks while serving") for value in dict.fromkeys(higher)]
-        yield from _flag(plan, field, settings, 1, (), not_read, name="gpu_memory_utilization_up", popular=True)
+        settings = [(value, "less room for peaks while serving", 1) for value in dict.fromkeys(higher)]
+        yield from _flag(plan, field, settings, (), not_read, name="gpu_memory_utilization_up", popular=True)
     if stage == "startup_free_memory":
         lower = [_free_share(plan)]
     else:
         lower = [value for value in (0.9, 0.85, 0.8, 0.7) if value < now]
-    smaller = [(value, "a smaller KV cache") for value in lower if 0.1 <= value < now]
-    yield from _flag(plan, field, smaller, 1, (), not_read, name="gpu_memory_utilization_down", popular=True)
+    smaller = [(value, "a smaller KV cache", 1) for value in lower if 0.1 <= value < now]
+    yield from _flag(plan, field, smaller, (), not_read, name="gpu_memory_utilization_down", popular=True)
 
 
 def _free_share(plan: Plan) -> float:
@@ -111,7 +122,7 @@ def _batch(plan: Plan) -> Iterator[Lever]:
     resolved, flags = plan.resolved, plan.deployment.flags
     sequences, batch = int(resolved["max_num_seqs"]), int(resolved["max_num_batched_tokens"])
     length = int(resolved["max_model_len"])
-    settings = [(n, f"requests of at most {n:,} tokens") for n in _shorter(plan, length)]
+    settings = [(n, f"requests of at most {n:,} tokens", 5 - 4 * n // length) for n in _shorter(plan, length)]
     not_read: NotRead = {
         "startup_free_memory": _BEFORE_LOAD,
         "weights_load": "the context length is not read before the weights are loaded",
@@ -121,22 +132,23 @@ def _batch(plan: Plan) -> Iterator[Lever]:
         "cudagraph_capture": "the pool keeps its size, whatever the context length",
         "sampler_warmup": "the pool keeps its size, whatever the context length",
     }
-    yield from _flag(plan, "max_model_len", settings, 4, (), not_read, popular=True)
-    people = [(n, f"at most {n} requests at once" if n > 1 else "one request at a time") for n in (256, 64, 16, 8, 1)]
+    yield from _flag(plan, "max_model_len", settings, (), not_read, popular=True)
+    ladder = ((256, 1), (64, 2), (16, 3), (8, 4), (1, 6))
+    people = [(n, f"at most {n} requests at once" if n > 1 else "one request at a time", rank) for n, rank in ladder]
     not_read = {
         "startup_free_memory": _BEFORE_LOAD,
         "weights_load": "the number of sequences is not read before the weights are loaded",
     }
     fewer = [setting for setting in people if setting[0] < sequences]
-    yield from _flag(plan, "max_num_seqs", fewer, 2, ("activation_peak", "cudagraph"), not_read, popular=True)
+    yield from _flag(plan, "max_num_seqs", fewer, ("activation_peak", "cudagraph"), not_read, popular=True)
     chunked = flags.get("enable_chunked_prefill", True)
     sizes = [n for n in (8192, 4096, 2048, 1024) if sequences <= n < batch and (n >= length or chunked)]
-    slower = [(n, "long prompts take more steps") for n in sizes]
+    slower = [(n, "long prompts take more steps", 2) for n in sizes]
     not_read = {
         "startup_free_memory": _BEFORE_LOAD,
         "weights_load": "the size of a batch is not read before the weights are loaded",
     }
-    yield from _flag(plan, "max_num_batched_tokens", slower, 2, ("activation_peak",), not_read, popular=True)
+    yield from _flag(plan, "max_num_batched_tokens", slower, ("activation_peak",), not_read, popular=True)
 
 
 def _shorter(plan: Plan, length: int) -> list[int]:
@@ -162,11 +174,12 @@ def _graphs(plan: Plan) -> Iterator[Lever]:
         "weights_load": "CUDA graphs are captured long after the weights are loaded",
     }
     if "cudagraph_capture_sizes" not in plan.deployment.flags:
-        sizes = [(n, f"batches above {n} tokens run without graphs") for n in (256, 64, 32, 8) if n < largest]
-        yield from _flag(plan, "max_cudagraph_capture_size", sizes, 1, ("cudagraph",), early)
-    eager = [(True, "no CUDA graphs: slower decoding")]
+        ladder = ((256, 1), (64, 1), (32, 2), (8, 3))
+        sizes = [(n, f"batches above {n} tokens run without graphs", rank) for n, rank in ladder if n < largest]
+        yield from _flag(plan, "max_cudagraph_capture_size", sizes, ("cudagraph",), early)
+    eager = [(True, "no CUDA graphs: slower decoding", 5)]
     moves = ("cudagraph", "activation_peak", "non_torch")
-    yield from _flag(plan, "enforce_eager", eager, 5, moves, early, popular=True)
+    yield from _flag(plan, "enforce_eager", eager, moves, early, popular=True)
 
 
 # ---- the cache -------------------------------------------------------------------------------------------------------
@@ -180,22 +193,22 @@ def _cache(plan: Plan, model: Model) -> Iterator[Lever]:
         "profile_run": "no KV cache exists in the profiling run",
     }
     if flags.get("kv_cache_dtype", "auto") == "auto" and "fp8" not in str(plan.resolved.get("kv_cache_dtype")):
-        eight = [("fp8", "KV values are kept in 8 bits")]
-        yield from _flag(plan, "kv_cache_dtype", eight, 3, ("activation_peak",), early, popular=True)
+        eight = [("fp8", "KV values are kept in 8 bits", 3)]
+        yield from _flag(plan, "kv_cache_dtype", eight, ("activation_peak",), early, popular=True)
     if plan.resolved.get("enable_prefix_caching") and any(
         isinstance(mixer, State) for layer in model.layers for mixer in layer.mixers
     ):
-        off = [(False, "no reuse of common beginnings, fewer states kept")]
-        yield from _flag(plan, "enable_prefix_caching", off, 3, (), early)
+        off = [(False, "no reuse of common beginnings, fewer states kept", 3)]
+        yield from _flag(plan, "enable_prefix_caching", off, (), early)
     if flags.get("speculative_config"):
         moves = ("weights", "load_peak", "activation_peak", "cudagraph")
-        yield from _flag(plan, "speculative_config", [(None, "no drafted tokens")], 4, moves, {})
+        yield from _flag(plan, "speculative_config", [(None, "no drafted tokens", 4)], moves, {})
     if "num_gpu_blocks_override" in flags:
-        free = [(None, "vLLM sizes the pool by the memory there is")]
-        yield from _flag(plan, "num_gpu_blocks_override", free, 0, (), {})
+        free = [(None, "vLLM sizes the pool by the memory there is", 0)]
+        yield from _flag(plan, "num_gpu_blocks_override", free, (), {})
     if "kv_cache_memory_bytes" in flags:
-        free = [(None, "vLLM sizes the pool by the memory there is")]
-        yield from _flag(plan, "kv_cache_memory_bytes", free, 0, (), {})
+        free = [(None, "vLLM sizes the pool by the memory there is", 0)]
+        yield from _flag(plan, "kv_cache_memory_bytes", free, (), {})
 
 
 # ---- what goes in ----------------------------------------------------------------------------------------------------
@@ -205,19 +218,19 @@ def _inputs(plan: Plan, model: Model) -> Iterator[Lever]:
     flags = plan.deployment.flags
     moves = ("weights", "load_peak", "activation_peak")
     if model.towers and not flags.get("language_model_only"):
-        text = [(True, "no images, video or audio")]
-        yield from _flag(plan, "language_model_only", text, 3, moves, {"startup_free_memory": _BEFORE_LOAD})
+        text = [(True, "no images, video or audio", 3)]
+        yield from _flag(plan, "language_model_only", text, moves, {"startup_free_memory": _BEFORE_LOAD})
     if flags.get("enable_lora"):
-        yield from _flag(plan, "enable_lora", [(None, "no adapters")], 5, moves, {})
+        yield from _flag(plan, "enable_lora", [(None, "no adapters", 5)], moves, {})
     if str(plan.resolved.get("dtype")) == "float32":
-        half = [("half", "16-bit weights and activations")]
-        yield from _flag(plan, "dtype", half, 1, moves, {"startup_free_memory": _BEFORE_LOAD})
+        half = [("half", "16-bit weights and activations", 1)]
+        yield from _flag(plan, "dtype", half, moves, {"startup_free_memory": _BEFORE_LOAD})
     yield from _fused(plan)
     now = float(flags.get("cpu_offload_gb") or 0)
     weights = max((rank.terms["weights"].bytes for rank in plan.ranks), default=0) / GIB
     sizes = [now + n for n in (2, 4, 8, 16, 32, 64, 128) if n < 0.9 * weights]
-    slow = [(int(n), f"{n:g} GiB are read over PCIe in every step") for n in sizes]
-    yield from _flag(plan, "cpu_offload_gb", slow, 9, ("weights", "load_peak"), {}, kind="offload")
+    slow = [(int(n), f"{n:g} GiB are read over PCIe in every step", 9) for n in sizes]
+    yield from _flag(plan, "cpu_offload_gb", slow, ("weights", "load_peak"), {}, kind="offload")
 
 
 def _fused(plan: Plan) -> Iterator[Lever]:
@@ -254,30 +267,62 @@ def _machine(plan: Plan) -> Iterator[Lever]:
 
 
 def _wider(plan: Plan) -> Iterator[Lever]:
-    """Over more GPUs: those that are there, else as many more of the same."""
+    """Over more GPUs: those that are there, else as many more of the same; or as many larger cards."""
     resolved, gpus = plan.resolved, plan.deployment.gpus
-    tensor, pipeline = int(resolved["tensor_parallel_size"]), int(resolved["pipeline_parallel_size"])
+    sizes = {name: int(resolved[name]) for name in ("tensor_parallel_size", "pipeline_parallel_size")}
     replicas = int(plan.deployment.flags.get("data_parallel_size") or 1)
-    moves = ("weights", "load_peak", "activation_peak", "non_torch", "cudagraph")
-    for field, size in (("tensor_parallel_size", tensor), ("pipeline_parallel_size", pipeline)):
-        others = tensor * pipeline * replicas // size
-        there: list[Change] = []
-        more: list[Change] = []
-        for wider in (2 * size, 4 * size, 8 * size):
-            need = wider * others
-            if need > 32:
-                break
-            kind: Kind = "layout" if need <= len(gpus) else "hardware"
-            cards = () if kind == "layout" else tuple(gpus[:1]) * need
-            cost = f"on {need} GPUs" if kind == "layout" else f"on {need} x {gpus[0].name} instead of {len(gpus)}"
-            rank = 2 if field == "tensor_parallel_size" else 3
-            change = Change(
-                field, f"{spell(field, wider)}", kind, {field: wider}, gpus=cards, cost=cost, rank=rank, moves=moves
+    world = sizes["tensor_parallel_size"] * sizes["pipeline_parallel_size"] * replicas
+    for rank, (field, size) in enumerate(sizes.items(), start=2):
+        widths = [(size * times, world * times) for times in (2, 4, 8) if world * times <= len(gpus)]
+        changes = tuple(
+            Change(
+                field, spell(field, wider), "layout", {field: wider}, cost=f"on {need} GPUs", rank=rank, moves=_WHOLE
             )
-            (there if kind == "layout" else more).append(change)
-        for changes in (there, more):
-            if changes:
-                yield Lever(field, tuple(changes), popular=field == "tensor_parallel_size")
+            for wider, need in widths
+        )
+        if changes:
+            yield Lever(field, changes, popular=field == "tensor_parallel_size")
+    yield from _more_cards(plan, world)
+    yield from _larger_cards(plan)
+
+
+_WHOLE = ("weights", "load_peak", "activation_peak", "non_torch", "cudagraph")
+_MOST_GPUS = 32
+
+
+def _more_cards(plan: Plan, world: int) -> Iterator[Lever]:
+    field, gpus = "tensor_parallel_size", plan.deployment.gpus
+    size = int(plan.resolved[field])
+    changes = tuple(
+        Change(
+            field, spell(field, size * times), "hardware", {field: size * times}, gpus=gpus[:1] * (world * times),
+            cost=f"{world * times} x {gpus[0].name} instead of {len(gpus)}", rank=2, moves=_WHOLE,
+        )
+        for times in (2, 4, 8)
+        if len(gpus) < world * times <= _MOST_GPUS
+    )  # fmt: skip
+    if changes:
+        yield Lever("more_gpus", changes, popular=True)
+
+
+# Cards that people buy or rent when theirs is too small, by memory.
+_LARGER = (
+    "RTX 3060 12GB", "RTX 5060 Ti 16GB", "RTX 4090", "RTX 5090", "L40S", "A100 80GB", "RTX PRO 6000", "H200", "B200",
+    "B300",
+)  # fmt: skip
+
+
+def _larger_cards(plan: Plan) -> Iterator[Lever]:
+    gpus = plan.deployment.gpus
+    cards = [card for card in (find_card(name).device() for name in _LARGER) if card.total_bytes > gpus[0].total_bytes]
+    if len({device.name for device in gpus}) > 1 or not cards:
+        return
+    count = f"{len(gpus)} x " if len(gpus) > 1 else ""
+    yield Lever("larger_gpu", tuple(
+        Change("larger_gpu", f"on {count}{card.name}", "hardware", gpus=(card,) * len(gpus),
+               cost=f"instead of {count}{gpus[0].name}", rank=3, moves=(*_WHOLE, "context"))
+        for card in sorted(cards, key=lambda card: card.total_bytes)
+    ))  # fmt: skip
 
 
 def _environment(plan: Plan) -> Iterator[Lever]:
@@ -295,6 +340,9 @@ def _environment(plan: Plan) -> Iterator[Lever]:
 # ---- other checkpoints -----------------------------------------------------------------------------------------------
 
 
+_MOST_CHECKPOINTS = 5
+
+
 def _checkpoints(plan: Plan, model: Model) -> Iterator[Lever]:
     """Other checkpoints of the same model, the least quantised first."""
     from oomph import catalog
@@ -302,21 +350,15 @@ def _checkpoints(plan: Plan, model: Model) -> Iterator[Lever]:
     if plan.verdict.stage == "startup_free_memory":
         return
     entries = [catalog.find(name) for name in catalog.variants(model.name) if name != model.name]
-    smaller = [e for e in entries if e is not None and (not e.bytes or not model.nbytes or e.bytes < model.nbytes)]
-    moves = ("weights", "load_peak", "activation_peak", "non_torch", "cudagraph")
+    room = sum(device.total_bytes for device in plan.deployment.gpus)
+    most = min(room, model.nbytes) if model.nbytes else room
+    smaller = sorted((entry for entry in entries if entry and entry.bytes < most), key=lambda entry: -entry.bytes)
     flags: dict[str, Any] = {
         name: None for name in ("quantization", "load_format", "dtype") if name in plan.deployment.flags
     }
-    for entry in _spread_by_size(smaller, most=5):
+    for entry in smaller[:_MOST_CHECKPOINTS]:
         download = f"a download of {gib(entry.bytes)}" if entry.bytes else "another download"
         change = Change(
-            "checkpoint", entry.id, "checkpoint", dict(flags), model=entry.id, cost=download, moves=moves,
+            "checkpoint", entry.id, "checkpoint", dict(flags), model=entry.id, cost=download, moves=_WHOLE,
         )  # fmt: skip
         yield Lever("checkpoint", (change,))
-
-
-def _spread_by_size(entries: Sequence[Any], most: int) -> list[Any]:
-    """The largest first, and not five of the same size."""
-    ordered = sorted(entries, key=lambda entry: -entry.bytes)
-    step = max(1, math.ceil(len(ordered) / most))
-    return ordered[::step]

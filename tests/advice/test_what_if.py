@@ -6,18 +6,18 @@ import sys
 
 import pytest
 
+from oomph.advice.what_if import WhatIf
 from oomph.facts.vllm.versions import NEWEST
-from oomph.plan import load, plan, run
+from oomph.ir.advice import Judged
+from oomph.plan import plan, try_changes
 from oomph.report.text import Style
 from oomph.report.what_if_text import render
-from oomph.search.what_if import Row, WhatIf, tries, what_if
 from oomph.units import GIB
 
 
-def looked(command: str, gpu: str, version: str = NEWEST) -> tuple[WhatIf, dict[str, Row]]:
-    made = plan(command, gpu=gpu, engine=f"vllm=={version}")
-    found = what_if(made, load(made.deployment.model), run)
-    return found, {r.label: r for r in found.rows}
+def looked(command: str, gpu: str, version: str = NEWEST) -> tuple[WhatIf, dict[str, Judged]]:
+    table = try_changes(plan(command, gpu=gpu, engine=f"vllm=={version}", advise=False))
+    return table, {row.label: row.judged for row in table.rows}
 
 
 def test_weights_that_do_not_fit_do_not_care_for_the_budget() -> None:
@@ -29,7 +29,7 @@ def test_weights_that_do_not_fit_do_not_care_for_the_budget() -> None:
     assert found.binding == "weights_load"
     budget = next(r for label, r in rows.items() if label.startswith("--gpu-memory-utilization") and "0.8" in label)
     assert budget.effect == "nothing"
-    assert budget.advised
+    assert next(row for row in found.rows if row.judged is budget).advised
     assert rows["--max-model-len 1024"].effect == "nothing"
     assert rows["--kv-cache-dtype fp8"].effect == "nothing"
     assert rows["cyankiwi/gemma-4-31B-it-AWQ-4bit"].gain_bytes > 4 * GIB
@@ -65,16 +65,13 @@ def test_rows_are_sorted_and_say_what_the_plan_says() -> None:
 
 
 def test_every_row_that_fixes_it_fits() -> None:
-    made = plan("vllm serve cyankiwi/Qwen3.6-27B-AWQ-INT4 --max-model-len 262144", gpu="RTX 5090")
-    assert not made.fits
-    found = what_if(made, load(made.deployment.model), run)
-    for row in found.rows:
-        assert (row.effect == "fixes") == (row.tokens > 0)
+    before = plan("vllm serve cyankiwi/Qwen3.6-27B-AWQ-INT4 --max-model-len 262144", gpu="RTX 5090", advise=False)
+    assert not before.fits
+    for row in try_changes(before).rows:
+        assert (row.effect == "fixes") == (row.judged.outcome == "fits")
 
 
 def test_a_command_the_engine_refuses_has_nothing_to_vary() -> None:
-    made = plan("vllm serve Qwen/Qwen3-8B --max-model-len 99999999", gpu="RTX 4090")
-    assert made.verdict.stage == "other"
-    found = what_if(made, load(made.deployment.model), run)
-    assert all(r.label for r in found.rows)
-    assert list(tries(made, load("Qwen/Qwen3-8B"))) is not None
+    before = plan("vllm serve Qwen/Qwen3-8B --max-model-len 99999999", gpu="RTX 4090")
+    assert before.verdict.stage == "other"
+    assert not try_changes(before).rows

@@ -1,0 +1,47 @@
+"""Every setting of every lever, planned alone: the table behind `oomph what-if`, from the judge that plan has."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from oomph.advice.advise import judge_all
+from oomph.advice.gain import tokens
+from oomph.advice.judge import Judge
+from oomph.ir.advice import Effect, Judged, Lever
+from oomph.ir.plan import Plan
+
+_ORDER: tuple[Effect, ...] = ("fixes", "helps", "nothing", "worse", "refused")
+
+
+class Row(Struct, frozen=True):
+    judged: Judged
+    tokens_change: int
+    advised: bool  # one of the fixes that guides list
+
+    @property
+    def label(self) -> str:
+        return self.judged.change.label
+
+    @property
+    def effect(self) -> Effect:
+        return self.judged.effect
+
+
+class WhatIf(Struct, frozen=True):
+    plan: Plan
+    binding: str  # the stage, or "KV cache"
+    rows: tuple[Row, ...]
+
+
+def what_if(judge: Judge, levers: tuple[Lever, ...]) -> WhatIf:
+    plan = judge.before
+    rows = [
+        Row(judged, judged.tokens - tokens(plan) if plan.fits else judged.tokens, lever.popular)
+        for judged, lever in judge_all(judge, levers)
+    ]
+    rows.sort(key=lambda row: (_ORDER.index(row.effect), -_moved(row, plan), -row.judged.tokens))
+    return WhatIf(plan, "KV cache" if plan.fits else plan.verdict.stage or "other", tuple(rows))
+
+
+def _moved(row: Row, plan: Plan) -> int:
+    return row.tokens_change if plan.fits else row.judged.gain_bytes

@@ -1,0 +1,132 @@
+"""What a person can change about a llama.cpp deployment: one row per lever, the mildest setting first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from oomph.facts.llamacpp.flags import EXPERTS
+from oomph.ir.advice import Change, Kind, Lever
+from oomph.ir.plan import Plan, RankPlan
+from oomph.units import MIB
+
+_SHARES = ((3.0, 2.0), (2.0, 1.0), (3.0, 1.0))
+_SMALLER = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XS")
+EIGHT_BITS = "keys and values take 8.5 bits instead of 16"
+SHORTER = "a shorter context"
+
+
+def levers(plan: Plan) -> Iterator[Lever]:
+    if not plan.ranks or "n_ctx_seq" not in plan.resolved:
+        return
+    yield from _cache(plan)
+    yield from _layers(plan)
+    yield from _experts(plan)
+    yield from context(plan, "ctx_size", "-c", slots=_slots(plan))
+    yield from _quantisation(plan)
+
+
+def row(lever: str, label: str, flags: dict[str, Any], cost: str, rank: int, kind: Kind = "flag") -> Lever:
+    return Lever(lever, (Change(lever, label, kind, flags, cost=cost, rank=rank),))
+
+
+def _cache(plan: Plan) -> Iterator[Lever]:
+    flags, resolved = plan.deployment.flags, plan.resolved
+    if flags.get("flash_attn") == "off":
+        yield row("flash_attn", "-fa on", {"flash_attn": "on"}, "no cost", 0)
+    if flags.get("swa_full"):
+        yield row("swa_full", "without --swa-full", {"swa_full": None}, "a prompt's old part cannot be reused", 1)
+    if resolved.get("n_ubatch", 0) > 256:
+        yield row("ubatch_size", "-ub 256", {"ubatch_size": 256}, "prompts are read more slowly", 2)
+    if resolved.get("type_k") == "f16" and resolved.get("flash_attn"):
+        eight = {"cache_type_k": "q8_0", "cache_type_v": "q8_0"}
+        yield row("cache_type", "-ctk q8_0 -ctv q8_0", eight, EIGHT_BITS, 3)
+
+
+def _slots(plan: Plan) -> int:
+    return 1 if plan.resolved.get("kv_unified") else int(plan.resolved.get("n_seq_max", 1))
+
+
+def context(plan: Plan, field: str, flag: str, slots: int = 1) -> Iterator[Lever]:
+    now = int(plan.resolved.get("n_ctx_seq", 0))
+    lengths = dict.fromkeys(n // 256 * 256 for n in (now // 2, now // 4, now // 8, 8192, 4096) if 4096 <= n < now)
+    changes = tuple(
+        Change(field, f"{flag} {n * slots}", flags={field: n * slots}, cost=SHORTER, rank=4)
+        for n in sorted(lengths, reverse=True)
+    )
+    if changes:
+        yield Lever(field, changes)
+
+
+def _layers(plan: Plan) -> Iterator[Lever]:
+    """Which layers are on which GPU, and how many at all."""
+    flags, resolved = plan.deployment.flags, plan.resolved
+    units = int(resolved.get("layers", 0))
+    if "n_gpu_layers" in flags:
+        free = {"n_gpu_layers": None, "tensor_split": None}
+        yield row("fit", "without -ngl", free, "--fit then moves layers to the CPU", 5)
+    elif "tensor_split" in flags:
+        free = {"tensor_split": None}
+        yield row("fit", "without -ts", free, "layers by free memory, and --fit where that is too much", 1)
+    fewer = sorted({units * share // 8 for share in range(1, 8)} - {0}, reverse=True)
+    asked = flags.get("n_gpu_layers")
+    most = asked if isinstance(asked, int) and 0 <= asked < units else units
+    changes = tuple(
+        Change(
+            "n_gpu_layers", f"-ngl {n}", flags={"n_gpu_layers": n}, cost=f"{units - n} layers run on the CPU", rank=6
+        )
+        for n in fewer
+        if n < most
+    )
+    if changes and plan.verdict.outcome != "fits":
+        yield Lever("n_gpu_layers", changes)
+    if len(plan.ranks) == 2 and "tensor_split" not in flags and flags.get("override_tensor"):
+        # Layers are dealt out by count: a GPU whose layers keep their experts gets more than its share.
+        first_is_fuller = _own_bytes(plan.ranks[0]) > _own_bytes(plan.ranks[1])
+        shares = [share[::-1] if first_is_fuller else share for share in _SHARES]
+        otherwise = "layers dealt out otherwise"
+        yield Lever("tensor_split", tuple(
+            Change("tensor_split", f"-ts {a:g},{b:g}", flags={"tensor_split": [a, b]}, cost=otherwise, rank=1)
+            for a, b in shares
+        ))  # fmt: skip
+
+
+def _own_bytes(rank: RankPlan) -> int:
+    return sum(term.bytes for term in rank.terms.values())
+
+
+def _experts(plan: Plan) -> Iterator[Lever]:
+    flags, resolved = plan.deployment.flags, plan.resolved
+    overrides = list(flags.get("override_tensor", ()))
+    has_experts = any(rank.terms["weights"].parts.get("experts", 0) > MIB for rank in plan.ranks)
+    if resolved.get("host") is None or not has_experts or overrides != experts_on_cpu(len(overrides)):
+        return
+    layers = resolved["layers"] - 1
+    counts = [n for n in sorted({max(layers // 4, 1), layers // 2, 3 * layers // 4, layers}) if n > len(overrides)]
+    changes = tuple(
+        Change(
+            "n_cpu_moe", f"--n-cpu-moe {n}", flags={"override_tensor": experts_on_cpu(n), "n_gpu_layers": 999},
+            cost=f"the experts of {n} layers run on the CPU", rank=5,
+        )
+        for n in counts
+    )  # fmt: skip
+    if changes:
+        yield Lever("n_cpu_moe", changes)
+
+
+def experts_on_cpu(count: int) -> list[tuple[str, str]]:
+    """What --n-cpu-moe stands for."""
+    return [(rf"blk\.{layer}{EXPERTS}", "CPU") for layer in range(count)]
+
+
+def _quantisation(plan: Plan) -> Iterator[Lever]:
+    name, _, quantisation = plan.model.rpartition(":")
+    if quantisation not in _SMALLER:
+        return
+    changes = tuple(
+        Change("checkpoint", f"{lower} instead of {quantisation}", "checkpoint", model=f"{name}:{lower}",
+               cost="a smaller file, less exact")
+        for lower in _SMALLER[_SMALLER.index(quantisation) + 1 :]
+    )  # fmt: skip
+    if changes:
+        yield Lever("checkpoint", changes)
