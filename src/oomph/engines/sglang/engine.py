@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import Container, EngineProtocol, Words
 from oomph.errors import CannotPlan
+from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
@@ -125,10 +126,11 @@ class SgLang(EngineProtocol):
             )
         return plan_sglang(loaded, deployment)
 
-    def levers(self, plan: Plan, model: Model) -> Iterable[Any]:
+    def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.sglang.levers import levers
+        from oomph.sources.load import load_once
 
-        return levers(plan, model)
+        return levers(plan, model or load_once(plan.deployment.model))
 
     def log_rows(self) -> tuple[LogRow, ...]:
         from oomph.facts.sglang.logs import ROWS

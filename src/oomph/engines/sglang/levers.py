@@ -56,7 +56,7 @@ def _lever(
         if plan.deployment.flags.get(field) != value
     )
     if changes:
-        yield Lever(lever, changes, not_read, popular)
+        yield Lever(lever, changes, not_read, popular=popular)
 
 
 def spell(field: str, value: Any, plan: Plan) -> str:
