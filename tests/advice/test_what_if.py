@@ -33,7 +33,7 @@ def test_weights_that_do_not_fit_do_not_care_for_the_budget() -> None:
     assert rows["--max-model-len 1024"].effect == "nothing"
     assert rows["--enforce-eager"].effect == "nothing"
     assert rows["cyankiwi/gemma-4-31B-it-AWQ-4bit"].gain_bytes > 4 * GIB
-    assert any(r.effect == "fixes" for r in found.rows if r.kind == "checkpoint")
+    assert any(r.effect == "fixes" for r in found.rows if r.judged.change.kind == "checkpoint")
     assert "before the weights" in rows["--max-model-len 1024"].why
 
 
