@@ -34,6 +34,7 @@ MILESTONES: Final[dict[LogKind, StageName]] = {
     "lc_slots": "runtime_request", "lc_request": "runtime_request", "lc_state": "kv_alloc", "lc_output": "kv_alloc",
     "ol_server": "weights_load", "ol_offload": "weights_load", "ol_weights": "weights_load",
     "ol_runner": "weights_load", "ol_started": "runtime_request",
+    "sign_asked": "runtime_request", "sign_served": "runtime_request",
     "sg_stats": "runtime_request", "sg_available": "kv_alloc",
     "tr_engine": "weights_load", "tr_context": "kv_alloc", "tr_weights": "profile_run", "tr_activation": "kv_check",
     "tr_budget": "kv_alloc", "tr_kv": "runtime_request",

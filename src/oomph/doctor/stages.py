@@ -135,8 +135,12 @@ def _stage(
         return "other", "guess"  # a child died, of what and doing what is not in the log
     if reached is None and not failure.process and "source" not in failure.values:
         reached = milestone(everything)  # a title or a sentence above the log, not a line of it
+        if reached is None and any(o.kind == "engine_dead" for o in everything):
+            reached = "runtime_request"  # said of an engine that had started
     if reached:
-        return _after(reached, failure, before), "milestone"
+        stage, beside = _after(reached, failure, before), said(everything)
+        later = beside is not None and stage == "kv_alloc" and ORDER.index(beside) > ORDER.index(stage)
+        return (beside, "said") if beside is not None and later else (stage, "milestone")
     if "get_response" in functions:
         return "other", "guess"  # an answer to the executor: behind the load, but not which one
     if told := said(everything):

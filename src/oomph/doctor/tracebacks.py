@@ -32,7 +32,7 @@ _VLLM: tuple[tuple[StageName, frozenset[str]], ...] = (
     ("startup_free_memory", frozenset({"init_device", "request_memory", "set_device",
                                        "init_worker_distributed_environment", "ncclCommInitRank"})),
     # torch/cuda/graphs.py: vLLM records graphs at start-up only
-    ("cudagraph_capture", frozenset({"capture_end", "capture_begin"})),
+    ("cudagraph_capture", frozenset({"capture_end", "capture_begin", "register_graph_buffers"})),
     ("profile_run", frozenset({"_dummy_run"})),
 )  # fmt: skip
 # SGLang: srt/model_executor/model_runner.py, srt/managers/scheduler.py, srt/mem_cache/common.py

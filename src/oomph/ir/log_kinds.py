@@ -59,7 +59,7 @@ TroubleKind = Literal[
     "x_permission", "x_trust", "x_files",
 ]  # fmt: skip
 SignKind = Literal[
-    "sign_exit", "sign_signal", "sign_error", "sign_backoff", "sign_served", "sign_level",
+    "sign_exit", "sign_signal", "sign_error", "sign_backoff", "sign_asked", "sign_served", "sign_level",
 ]  # fmt: skip
 SharedKind = Literal[
     "traceback", "frame", "exception", "engine_named", "chained", "command", "docker_run", "host_kill",

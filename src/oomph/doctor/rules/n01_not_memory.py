@@ -8,7 +8,7 @@ How to recognise it: an exception with its message, no OOM of PyTorch, CUDA, NCC
 Look-alikes: R13 (only the parent's report is there), errors that hide a lack of memory: "unhandled cuda error" of
 NCCL, CUBLAS_STATUS_ALLOC_FAILED, a worker that was killed.
 
-What fixes it: what the message says.
+What fixes it: what the message says; another release; during capture, no graphs, to see whether the rest works.
 
 What does not: any memory flag.
 
@@ -19,10 +19,12 @@ from __future__ import annotations
 
 import re
 
+from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.meanings import WEAK
-from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.ir.observation import Observation
 
 # words behind which memory may hide; an illegal access is a wrong address, not a lack
@@ -45,7 +47,19 @@ def match(case: Case) -> Candidate | None:
         return None
     o, said = found
     text = f"What ended this run is {said[:300].rstrip('. ')}. No line of this log speaks of a lack of memory."
-    return Candidate(Tier.SAID, text, (o.line,), (), (reject("gpu_flags", "memory is not what it failed of"),))
+    return Candidate(Tier.SAID, text, (o.line,), _ways(case), (reject("gpu_flags", "memory is not what it failed of"),))
+
+
+def _ways(case: Case) -> tuple[Remedy, ...]:
+    """What helps against an error that no row knows: its own words, another release, and leaving out what failed."""
+    ways = [
+        Remedy("message", "do what the message says; its words lead to the engine's issue tracker", "host", rank=1),
+        Remedy("release", "the newest release, or the last one that worked", "host", costs="an upgrade", rank=2),
+    ]
+    if case.stage == "cudagraph_capture":
+        eager = levers(case, "eager") or (advice.eager(),)
+        ways = [Remedy("eager", eager[0].change, "host", costs="slower decoding", rank=0), *ways]
+    return tuple(ways)
 
 
 def _said(o: Observation) -> str:

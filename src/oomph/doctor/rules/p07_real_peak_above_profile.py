@@ -46,7 +46,8 @@ def match(case: Case) -> Candidate | None:
         return None
     tried, free = case.oom_value("tried"), case.oom_value("free")
     reserved = case.oom_value("reserved")
-    if not named and (not case.memory or (tried and reserved is not None and reserved >= tried)):
+    ran = case.stage == "runtime_request" and "forward" in case.death.functions
+    if not named and (not (case.memory or ran) or (tried and reserved is not None and reserved >= tried)):
         return None
     if case.in_traceback("logprob", "rejection_sampl", "wake_up"):
         return None
