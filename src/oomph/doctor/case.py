@@ -19,6 +19,7 @@ from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
 from oomph.logs.deployment import Rebuilt, rebuild
+from oomph.logs.structure import SOFT_STARTS, STARTS
 from oomph.units import GIB, MIB
 
 
@@ -113,7 +114,7 @@ class Case(Struct, frozen=True):
         """Some line says that memory ran out; a bare traceback does not."""
         return self.has(
             "torch_oom", "load_oom", "cuda_error_oom", "nccl_oom", "triton_oom", "sampler_oom", "oom_mentioned",
-            "memory_short",
+            "memory_short", "lc_malloc",
         )  # fmt: skip
 
     @property
@@ -197,7 +198,7 @@ class Case(Struct, frozen=True):
 
 def build(lines: Sequence[Line], observations: Sequence[Observation], gpus: tuple[Device, ...] = ()) -> Case:
     run, notes = chosen_run(observations)
-    rebuilt = rebuild(lines, observations)
+    rebuilt = rebuild(*of_one_run(lines, observations, run))
     dead = death(run, lines)
     util = rebuilt.get("gpu_memory_utilization")
     ledger = account(run, dead, float(util) if isinstance(util, (int, float)) else None)
@@ -205,6 +206,21 @@ def build(lines: Sequence[Line], observations: Sequence[Observation], gpus: tupl
     # a dumped request names every option there is
     words = " ".join(line.text.strip() for line in near if "SamplingParams(" not in line.text)
     return Case(tuple(run), rebuilt, dead, ledger, gpus, gpu_mentioned(lines), text=words[: 32 << 10], notes=notes)
+
+
+def of_one_run(
+    lines: Sequence[Line], observations: Sequence[Observation], run: Sequence[Observation]
+) -> tuple[Sequence[Line], Sequence[Observation]]:
+    """What belongs to this run, and what stands before the first: the settings of two runs never meet."""
+    if len(run) == len(observations) or not run:
+        return lines, observations
+    begin = next((o.line for o in observations if o.kind in STARTS | SOFT_STARTS), 0)
+    first, last = run[0].line, run[-1].line
+
+    def belongs(number: int) -> bool:
+        return number < begin or first <= number <= last
+
+    return [line for line in lines if belongs(line.number)], [o for o in observations if belongs(o.line)]
 
 
 def gpu_mentioned(lines: Sequence[Line]) -> str:

@@ -14,8 +14,11 @@ from oomph.doctor.rank import Ranked, candidates, undecided
 from oomph.doctor.rule import SURE, Rejected, Remedy, Tier
 from oomph.doctor.serving import summary
 from oomph.doctor.words import foreign, translated
+from oomph.ir.log_kinds import LogKind
 from oomph.logs.deployment import Rebuilt, render
 
+# it ended, and no line says of what
+UNSAID: frozenset[LogKind] = frozenset(WEAK) | {"sign_exit", "sign_signal"}
 # where the reason stands that a log without it has lost; Python engines end a traceback with it
 REASON = {
     "llamacpp": 'the lines before the process ended, from "load_tensors:" on (-lv 4 prints more)',
@@ -79,7 +82,7 @@ def _cause(case: Case, best: Ranked | None) -> Cause:
     if best is not None and (case.failed or best[1].tier >= Tier.POSSIBLE):
         rule, candidate = best
         sure, text = candidate.tier >= SURE, candidate.text
-        unsaid = case.failed and case.death.kind in WEAK and not case.memory and candidate.tier < Tier.SAID
+        unsaid = case.failed and case.death.kind in UNSAID and not case.memory and candidate.tier < Tier.SAID
         if unsaid and rule.names_cause:
             sure, text = False, f"The error itself is not in this part of the log. If it was memory: {text}"
         return Cause(rule.id, rule.title, text, sure, int(candidate.tier), candidate.tier.name.lower())
@@ -115,6 +118,12 @@ def _healthy(case: Case) -> str:
     unused = _unused(case)
     if unused:
         text += unused
+    on_gpu = case.value("lc_layers", "on_gpu") or case.value("ol_offload", "on_gpu")
+    layers = case.value("lc_layers", "layers") or case.value("ol_offload", "layers")
+    if on_gpu is not None and layers and on_gpu < layers:
+        text += (
+            f" {on_gpu} of {layers} layers are on the GPU; the others run on the CPU, which makes every token slower."
+        )
     stage = case.death.stage
     if stage and stage not in ("runtime_request", "kv_alloc", "sampler_warmup") and not inferred(case).reason:
         text += f" The log ends in stage {stage}."

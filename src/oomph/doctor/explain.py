@@ -26,7 +26,7 @@ from oomph.logs.reader import RawLog, read_paths, read_text
 ENGINE_NAMES = "vLLM, SGLang, llama.cpp, Ollama or TensorRT-LLM"
 # lines that no engine prints and that are worth an answer all the same
 ALONE: frozenset[LogKind] = (
-    frozenset(FAILURES) | frozenset(TROUBLES) | {"memory_short", "broadcast_wait", "oom_mentioned"}
+    frozenset(FAILURES) | frozenset(TROUBLES) | {"memory_short", "broadcast_wait", "oom_mentioned", "shm_small"}
 )
 
 

@@ -23,6 +23,8 @@ ENDS: Final[frozenset[LogKind]] = frozenset({"sigkill", "container_kill", "bus_e
 AT_START: Final[frozenset[LogKind]] = frozenset(kind for kind, stage in TROUBLES.items() if stage == "other") | {
     "x_mismatch"
 }
+WRAPPERS: Final[frozenset[LogKind]] = frozenset({"x_setting", "x_crash", "x_import"})
+NEAR: Final = 8  # lines between a wrapper's line and what it wraps
 STOPPED: Final = frozenset({-15, 143, -2, 130})  # SIGTERM and SIGINT: somebody stopped it
 
 
@@ -39,7 +41,7 @@ def find_failure(observations: Sequence[Observation]) -> Observation | None:
     kinds = {o.kind for o in observations}
     up = last_ready(observations)
     memory, recovered = _memory(observations, kinds)
-    trouble = next((o for o in observations if o.kind in TROUBLES and _ends(o, observations, up)), None)
+    trouble = _trouble(observations, up)
     if memory is not None and not (trouble and memory.kind in ENDS and trouble.line <= memory.line):
         return memory
     if trouble is not None:
@@ -89,6 +91,15 @@ def _memory(observations: Sequence[Observation], kinds: set[LogKind]) -> tuple[O
         if o.kind in ("v0_terms", "v0_results") and _nothing_left(o, kinds):
             return o, recovered
     return None, recovered
+
+
+def _trouble(observations: Sequence[Observation], up: int) -> Observation | None:
+    """The first that ended the run; a wrapper's line gives way to the one inside it that says what."""
+    found = [o for o in observations if o.kind in TROUBLES and _ends(o, observations, up)]
+    if not found or found[0].kind not in WRAPPERS:
+        return found[0] if found else None
+    inside = (o for o in found if o.kind not in WRAPPERS and abs(o.line - found[0].line) <= NEAR)
+    return next(inside, found[0])
 
 
 def _ends(o: Observation, observations: Sequence[Observation], up: int) -> bool:

@@ -88,6 +88,13 @@ def code_names(lines: Sequence[Line], failing: int) -> list[str]:
 def _llama(failure: Observation, observations: Sequence[Observation]) -> bool:
     """A line of ggml's, of llama.cpp's or of Ollama's, or a bare "CUDA error: out of memory" among them."""
     if failure.kind.startswith(("lc_", "ol_")):
+        others = {o.kind for o in observations if o.line != failure.line}
+        if (
+            failure.kind == "lc_malloc"
+            and not any(k.startswith(("lc_", "ol_")) for k in others)
+            and MILESTONES.keys() & others
+        ):
+            return False  # SYCL's and Vulkan's words, in another engine's log
         return FAILURES.get(failure.kind) is None or failure.kind in stages_llamacpp.RECOVERABLE
     return failure.kind in ("cuda_error_oom", "cuda_busy") and any(
         o.kind == "lc_where" and 0 <= o.line - failure.line <= 3 for o in observations

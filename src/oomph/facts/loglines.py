@@ -95,6 +95,8 @@ GENERIC = (
     LogRow("exception", "Error", r"\b(?P<type>[A-Z]\w{0,60}Error)(?:: (?P<message>.{0,4000}))?$"),
     LogRow("exception", "Exception", r"\b(?P<type>[A-Z]?\w{0,60}Exception)(?:: (?P<message>.{0,4000}))?$"),
     # whose log it is, where no line of an engine says so: an image, a program, a path
+    LogRow("engine_named", "vllm", r"(?<![\w.-])(?P<engine>vllm)(?![\w.])"),
+    LogRow("engine_named", "vLLM", r"\b(?P<engine>vLLM)\b"),
     LogRow("engine_named", "sglang", r"(?:lmsysorg/|-m |/|\b)(?P<engine>sglang)(?:[:/. ]|$)"),
     LogRow("engine_named", "trtllm-", r"\b(?P<engine>trtllm-serve)\b"),
     LogRow("engine_named", "tensorrt", r"\b(?P<engine>tensorrt-llm)\b"),
@@ -141,6 +143,7 @@ GENERIC = (
     LogRow("shm_full", "/dev/shm", r"(?:Error while creating shared memory segment|No space left on device.{0,80}) ?/dev/shm"),
     LogRow("shm_full", "/dev/shm",
            r"Insufficient space in /dev/shm for .{1,80}?: (?P<required__int>\d+) MiB required, (?P<free__int>\d+) MiB free"),
+    LogRow("shm_small", "/dev/shm", r"/dev/shm has only (?P<free__B>\d{1,15}) bytes available"),  # raylet
     LogRow("bus_error", "Bus error", r"Bus error"),
     LogRow("rss", "RSS", r"\bRSS\b\D{0,20}(?P<rss__size>[\d.]{1,12} ?[KMGT]i?B)"),
     LogRow("cgroup", "memory.current", r"memory\.current\D{0,4}(?P<current__int>\d+)"),

@@ -156,6 +156,7 @@ ROWS = (
     LogRow("x_capture", "operation failed due to a previous error during capture", r"operation failed due to a previous error during capture"),
     LogRow("x_crash", "Segmentation fault", r"[Ss]egmentation fault"),
     LogRow("x_crash", "SIGSEGV", r"(?<!due to )\bSIGSEGV\b"),
+    *(LogRow("x_crash", status, rf"(?:exit(?:ed)?(?: with)?(?: code| status)?|exitcode|died, exit code)\W{{0,3}}{status}\b") for status in ("139", "-11", "134", "-6")),
     LogRow("x_crash", "core dumped", r"\(core dumped\)"),
     LogRow("x_crash", "Fatal Python error", r"Fatal Python error: (?P<what>.{1,80})"),
     LogRow("x_crash", "terminate called", r"terminate called (?:after throwing an instance of|without an active exception)"),
@@ -180,7 +181,8 @@ SIGNS = (
     LogRow("sign_error", "FATAL", r"\bFATAL\b"),
     LogRow("sign_error", "panic: ", r"^panic: "),
     LogRow("sign_error", "level=ERROR", r"level=ERROR"),
-    LogRow("sign_backoff", "CrashLoopBackOff", r"CrashLoopBackOff|Back-off restarting failed container"),
+    LogRow("sign_backoff", "CrashLoopBackOff", r"CrashLoopBackOff"),
+    LogRow("sign_backoff", "Back-off restarting", r"Back-off restarting failed container"),
     LogRow("sign_asked", "HTTP/1", r"\"(?:POST|GET) \S{1,200} HTTP/1\.\d\" [345]\d\d"),
     LogRow("sign_served", '" 200', r'HTTP/1\.\d" 200\b'),
     LogRow("sign_served", "| 200 |", r"\[GIN\] .{0,60}\| 200 \|"),  # Ollama

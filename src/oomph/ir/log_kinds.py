@@ -64,7 +64,7 @@ SignKind = Literal[
 SharedKind = Literal[
     "traceback", "frame", "exception", "engine_named", "chained", "command", "docker_run", "host_kill",
     "container_kill", "sigkill", "ray_kill", "stage_said", "util_given", "eager_given", "oom_mentioned",
-    "mmap_failed", "driver_oom", "shm_full", "bus_error", "rss", "cgroup", "orphan", "mig", "triton_oom",
-    "fp8e4nv", "nccl_oom", "workspace_small", "cuda_busy", "torch_oom", "memory_short", "said_oom",
+    "mmap_failed", "driver_oom", "shm_full", "shm_small", "bus_error", "rss", "cgroup", "orphan", "mig",
+    "triton_oom", "fp8e4nv", "nccl_oom", "workspace_small", "cuda_busy", "torch_oom", "memory_short", "said_oom",
 ]  # fmt: skip
 LogKind = VllmKind | SglangKind | TrtllmKind | OllamaKind | LlamaCppKind | TroubleKind | SignKind | SharedKind

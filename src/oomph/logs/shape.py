@@ -49,6 +49,7 @@ _BEHIND = 24
 _ABOUT: tuple[tuple[StageName, re.Pattern[str]], ...] = (
     ("host_ram", re.compile(r"(?:host|system|cpu|pinned|shared) memory|\bRAM\b|/dev/shm|DefaultCPUAllocator", re.IGNORECASE)),
     ("cudagraph_capture", re.compile(r"graph captur|captur\w{1,3} (?:the )?(?:cuda )?graph|cuda ?graph", re.IGNORECASE)),
+    ("kv_check", re.compile(r"(?:enough|insufficient|at least|requir\w{1,3}|need\w{0,3}) .{0,60}kv[ _-]?(?:cache|budget|pool)|kv_budget", re.IGNORECASE)),
     ("kv_alloc", re.compile(r"kv[ _-]?(?:cache|budget|pool|buffer)|cache blocks?|compute buffer", re.IGNORECASE)),
     ("weights_load", re.compile(r"(?:load\w{0,3}|creat\w{0,3}) .{0,40}(?:model|weights?|checkpoint|tensors?)|weights?\b|model buffer", re.IGNORECASE)),
     ("runtime_request", re.compile(r"prefill|decod\w{1,3}|request\b|prompt|batch_prefill|forward pass", re.IGNORECASE)),

@@ -35,8 +35,11 @@ def match(case: Case) -> Candidate | None:
         "CUDA itself was refused, before the engine had taken anything: the GPU is full, in exclusive use, or the host"
         " has no memory left."
     )
+    first = case.in_traceback("set_device", "init_device", "_lazy_init", "cuda_init") or case.has(
+        "cuda_busy", "lc_where"
+    )
     return Candidate(
-        Tier.COMPUTED,
+        Tier.COMPUTED if first or case.death.basis != "guess" else Tier.POSSIBLE,
         text,
         case.line("cuda_error_oom", "cuda_busy"),
         (advice.host("free the GPU (nvidia-smi) and look at the host's memory (free -h, ulimit -l)", rank=0),),

@@ -23,16 +23,17 @@ from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.has("shm_full", "bus_error"):
+    small = case.has("shm_small") and not case.failed
+    if not case.has("shm_full", "bus_error") and not small:
         return None
     need, free = case.value("shm_full", "required"), case.value("shm_full", "free")
     text = "Shared memory (/dev/shm) ran out; a container has 64 MiB unless told otherwise."
     if need and free is not None:
         text += f" {need} MiB were needed, {free} MiB were free."
     return Candidate(
-        Tier.SAID if case.has("shm_full") else Tier.COMPUTED,
+        Tier.SAID if case.has("shm_full") else Tier.LIKELY if small else Tier.COMPUTED,
         text,
-        case.line("shm_full", "bus_error"),
+        case.line("shm_full", "bus_error", "shm_small"),
         (advice.host("docker run --ipc=host   (or --shm-size=16g)", rank=0),),
         (reject("gpu_flags", "the GPU's memory is not involved"),),
     )

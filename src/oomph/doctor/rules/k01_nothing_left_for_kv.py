@@ -53,7 +53,7 @@ def match(case: Case) -> Candidate | None:
             remedies.append(advice.utilization(case, max(target, case.util + 0.02)))
     remedies += [
         advice.sequences(16),
-        advice.batch(2048),
+        advice.smaller_batch(case),
         advice.eager(),
         advice.checkpoint(case),
         advice.offload(case, missing),
