@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from oomph.engines.protocol import EngineProtocol, Offer
+from oomph.engines.protocol import EngineProtocol, Offer, fills
 from oomph.engines.registry import all_engines, engine_named
 from oomph.errors import CommandError, OomphError
 from oomph.ir.hardware import Device
@@ -38,7 +38,7 @@ class Comparison(Struct, frozen=True):
 
 
 def comparable() -> tuple[str, ...]:
-    return tuple(engine.name for engine in all_engines() if engine.comparable)
+    return tuple(engine.name for engine in all_engines() if fills(engine, "offer"))
 
 
 def compare(model: str, *, gpu: object = None, context: int = 0, engines: Sequence[str] = ()) -> Comparison:

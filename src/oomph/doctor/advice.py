@@ -10,6 +10,7 @@ import math
 
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Rejected, Remedy
+from oomph.engines.registry import DEFAULT, engine_named
 from oomph.units import GIB, gib
 
 LEVERS = {
@@ -106,7 +107,7 @@ _NOT_READ = {
 def useless(case: Case, *extra: Rejected, keep: tuple[str, ...] = ()) -> tuple[Rejected, ...]:
     """What is widely advised for this symptom and not read by the stage that failed; `keep` are levers that do work."""
     own = {r.lever for r in extra}
-    if case.rebuilt.engine not in ("", "vllm"):
+    if engine_named(case.rebuilt.engine or DEFAULT).lever_words(case):
         return extra  # the table below is vLLM's
     table = _NOT_READ.get(case.stage, {})
     if case.v0 and case.stage == "profile_run":
@@ -133,7 +134,7 @@ def floor2(value: float) -> float:
 
 def tensor_parallel(case: Case) -> Remedy:
     n = case.tp * 2
-    flag = {"sglang": "--tp", "trtllm": "--tp_size"}.get(case.rebuilt.engine, "--tensor-parallel-size")
+    flag = engine_named(case.rebuilt.engine or DEFAULT).words.parallel_flag
     return Remedy("tp_up", f"{flag} {n}", "hardware", {"tensor_parallel_size": n}, gpus=n,
                   costs=f"needs {n} GPUs", rank=8)  # fmt: skip
 

@@ -13,21 +13,17 @@ from oomph.doctor.meanings import WEAK
 from oomph.doctor.rank import Ranked, candidates, undecided
 from oomph.doctor.rule import SURE, Rejected, Remedy, Tier
 from oomph.doctor.serving import summary
-from oomph.doctor.words import foreign, translated
+from oomph.doctor.words import foreign, table, translated
+from oomph.engines.registry import DEFAULT, engine_named
 from oomph.ir.log_kinds import LogKind
 from oomph.logs.deployment import Rebuilt, render
 
 # it ended, and no line says of what
 UNSAID: frozenset[LogKind] = frozenset(WEAK) | {"sign_exit", "sign_signal"}
-# where the reason stands that a log without it has lost; Python engines end a traceback with it
-REASON = {
-    "llamacpp": 'the lines before the process ended, from "load_tensors:" on (-lv 4 prints more)',
-    "ollama": "Ollama's own log (journalctl -u ollama, server.log): the runner's lines before it ended",
-}
 
 
 def explain_case(case: Case) -> Explanation:
-    engine = case.rebuilt.engine or "vllm"
+    engine = case.rebuilt.engine or DEFAULT
     ranked = candidates(case, engine)
     best = ranked[0] if ranked else None
     cause = _cause(case, best)
@@ -35,7 +31,7 @@ def explain_case(case: Case) -> Explanation:
     near = [pair for pair in ranked[1:5] if best and _near(best, pair)]
     notes = list(case.notes)
     if not case.rebuilt.engine:
-        notes.append("no line names the engine; taken for vLLM")
+        notes.append(f"no line names the engine; taken for {engine_named(engine).title}")
     guess = inferred(case) if case.failed or cause.id == "none" else Inferred()  # a rule has said what it is about
     likely = None if case.failed else guess.stage  # said to be inferred by stage_basis, and never a failure
     return Explanation(
@@ -52,7 +48,7 @@ def explain_case(case: Case) -> Explanation:
         _settle(case, engine, cause, ranked),
         "inferred" if likely else case.death.basis,
         case.rebuilt.model,
-        render(case.rebuilt.model, case.rebuilt.flags, case.rebuilt.environment) if engine == "vllm" else "",
+        engine_named(engine).log_command(case.rebuilt.model, case.rebuilt.flags, case.rebuilt.environment),
         case.total or 0,
         tuple(notes),
         guess.stage,
@@ -71,7 +67,7 @@ def _settle(case: Case, engine: str, cause: Cause, ranked: Sequence[Ranked]) -> 
     if case.failed is None:
         return case.death.settle
     if cause.id == "unknown":
-        return REASON.get(engine, "the last line of the first traceback: the exception and its message")
+        return engine_named(engine).words.lost_reason
     if not ranked or cause.id == "none":
         return ""
     open_question = ranked[0][1].tier < SURE or any(undecided(ranked[0], other) for other in ranked[1:2])
@@ -165,7 +161,7 @@ def _advice(case: Case, ranked: Sequence[Ranked]) -> tuple[tuple[Remedy, ...], t
 
 
 def _with_command(case: Case, remedy: Remedy) -> Remedy:
-    if case.rebuilt.engine not in ("", "vllm") or not (remedy.flags or remedy.environment or remedy.model):
+    if table(case) or not (remedy.flags or remedy.environment or remedy.model):
         return remedy
     model = remedy.model or case.rebuilt.model
     if not model and not case.rebuilt.flags:

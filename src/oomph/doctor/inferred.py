@@ -5,13 +5,11 @@ Nothing here makes a run a failed one: `failed` stays false, and what is inferre
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
-
 from msgspec import Struct
 
-from oomph.doctor import inferred_llamacpp, inferred_vllm
+from oomph.doctor import inferred_vllm
 from oomph.doctor.case import Case
+from oomph.engines.registry import engine_named
 from oomph.ir.timeline import StageName
 
 
@@ -20,18 +18,10 @@ class Inferred(Struct, frozen=True):
     reason: str = ""
 
 
-Rule = Callable[[Case], tuple[StageName | None, str] | None]
-# a stage of None: the figures are told, and what is missing to say more
-ENGINES: Final[dict[str, Rule]] = {
-    "llamacpp": inferred_llamacpp.inferred, "ollama": inferred_llamacpp.inferred,
-    "vllm": inferred_vllm.inferred, "sglang": inferred_vllm.inferred,
-}  # fmt: skip
-
-
 def inferred(case: Case) -> Inferred:
-    rule = ENGINES.get(case.rebuilt.engine)
+    """A stage of None: the figures are told, and what is missing to say more."""
     if case.failed:
-        found = inferred_vllm.reached(case)
+        guess = inferred_vllm.reached(case)
     else:
-        found = rule(case) if rule is not None else None
-    return Inferred(*found) if found else Inferred()
+        guess = engine_named(case.rebuilt.engine).inferred(case) if case.rebuilt.engine else None
+    return Inferred(*guess) if guess else Inferred()

@@ -18,8 +18,9 @@ from oomph.doctor.explanation import Explanation, noted
 from oomph.doctor.inferred_vllm import by_plan
 from oomph.doctor.meanings import ORDER, TROUBLES
 from oomph.doctor.prior import contradiction, with_prior
-from oomph.doctor.rebuild import deployment_of
 from oomph.doctor.rule import Remedy, Tier
+from oomph.engines.protocol import fills
+from oomph.engines.registry import engine_named
 from oomph.errors import OomphError
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.outside import context_bytes
@@ -48,9 +49,10 @@ def planned(
     case: Case, explanation: Explanation, *, planner: Planner | None = None, loader: Loader | None = None
 ) -> Explanation:
     """With the real planner. A log that does not name model or GPU stays as it is, and a note says what is missing."""
-    if explanation.engine.name != "vllm" or case.death.kind in TROUBLES:
+    engine = engine_named(explanation.engine.name)
+    if not fills(engine, "failed_deployment") or case.death.kind in TROUBLES:
         return explanation
-    base = deployment_of(case)
+    base = engine.failed_deployment(case)
     if base is None:
         plannable = any(r.flags or r.model or r.version or r.gpus for r in explanation.remedies)
         return noted(explanation, _missing(case)) if plannable else explanation

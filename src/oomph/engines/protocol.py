@@ -53,7 +53,19 @@ class Words(Struct, frozen=True):
 
     stages: Mapping[str, str] = {}  # StageName -> "while loading the weights"; what is missing is worded as vLLM's is
     cache_unit: str = "blocks"  # what the KV cache is counted in
+    offloads_weights: bool = True  # whether a flag leaves weights in host memory
+    workspace_variable: str = ""  # the environment variable for the size of FlashInfer's workspace
+    parallel_flag: str = "--tensor-parallel-size"  # the flag for more GPUs to share one model
     lost_reason: str = "the last line of the first traceback: the exception and its message"  # what a cut log lacks
+
+
+class LeverWords(Struct, frozen=True):
+    """One thing that moves memory, as it is typed, for engines whose remedies are not planned."""
+
+    change: str  # {n} is a number that a rule may know
+    costs: str
+    rank: int  # 0 costs nothing .. 9 needs other hardware
+    unknown: str = "N"  # what stands for {n} where the rule does not know it
 
 
 class FitKnobs(Struct, frozen=True):
@@ -85,6 +97,11 @@ class Offer(Struct, frozen=True):
     host_bytes: int = 0  # weights in host memory
     why: str = ""  # what is wrong with it; "" = nothing
     checkpoint: str = ""  # what was looked for, where nothing could be planned
+
+
+def fills(engine: EngineProtocol, method: str) -> bool:
+    """Whether an engine has a method of its own, instead of the protocol's answer for those that have none."""
+    return getattr(type(engine), method) is not getattr(EngineProtocol, method)
 
 
 class EngineProtocol(Protocol):
@@ -204,6 +221,7 @@ class EngineProtocol(Protocol):
 
     # ---- logs and their diagnosis ------------------------------------------------------------------------------------
 
+    runs: str = ""  # the name of another engine that it runs inside, and whose lines its logs hold as well
     frame_paths: tuple[str, ...] = ()  # what the path of a traceback's frame contains: "/vllm"
 
     def log_rows(self) -> tuple[LogRow, ...]:
@@ -214,9 +232,17 @@ class EngineProtocol(Protocol):
         """(version, where it is from), as a log tells it; ("", "") where it does not."""
         return "", ""
 
+    def log_command(self, model: str, flags: Mapping[str, Any], environment: Mapping[str, str]) -> str:
+        """A command as far as a log tells it, also where some of it is garbled; "" where it cannot be written."""
+        return ""
+
     def rules(self) -> tuple[Rule, ...]:
         """Diagnoses of its own (engines/NAME/rules/); those that several engines share are in doctor/rules."""
         return ()
+
+    def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
+        """Lever -> words, for remedies that shared rules name; empty where vLLM's flags are this engine's own."""
+        return {}
 
     def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
         """For a log without an error: the stage in which the run would have died, and the figures that say so."""
@@ -243,8 +269,6 @@ class EngineProtocol(Protocol):
     def serve_command(self, model: str) -> list[str]:
         """The shortest command that serves a model."""
         raise CannotPlan(f"{self.title} commands cannot be written yet")
-
-    comparable: bool = False  # whether `compare` asks for its offer
 
     def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
         """The most exact checkpoint of a model that this engine can serve on these GPUs, planned."""

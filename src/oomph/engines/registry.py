@@ -31,6 +31,6 @@ def all_engines() -> tuple[EngineProtocol, ...]:
 
 
 def name_of(spelling: str) -> str:
-    """The name that a spelling in --engine stands for; "" = none."""
+    """The name that a spelling in --engine or of a program stands for; "" = none."""
     word = spelling.lower()
-    return next((one.name for one in all_engines() if word == one.name or word in one.aliases), "")
+    return next((one.name for one in all_engines() if word in (one.name, *one.aliases, *one.programs)), "")

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from oomph.commands.docker import image_engine
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
 
@@ -42,9 +43,8 @@ def command(lines: Sequence[Line], observations: Sequence[Observation]) -> tuple
         i = index.get(number)
         if i is not None:
             text, used = _continued(_begin(lines[i].text[:LONG]), lines[i + 1 : i + 60])
-            if (_FLAG.search(text) or _BARE.match(text)) and (
-                "vllm" in text or not _DOCKER.search(text) or "sglang" in text
-            ):
+            ours = not _DOCKER.search(text) or image_engine(text)
+            if ours and (_FLAG.search(text) or _BARE.match(text)):
                 found.append((number, number + used, text))
     found += _flag_lists(lines)
     found += [] if found else _python_calls(lines)

@@ -11,12 +11,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from oomph.engines.registry import DEFAULT, engine_named
 from oomph.errors import OomphError
 from oomph.ir.observation import Observation
 from oomph.logs import beside
 from oomph.logs.clean import Line
 from oomph.logs.parse import engine_of
-from oomph.logs.release import release
 
 SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization"}
 # the engine config line's word -> the flag's
@@ -57,7 +57,7 @@ class Rebuilt(Struct, frozen=True):
 
 def rebuild(lines: Sequence[Line], observations: Sequence[Observation]) -> Rebuilt:
     engine = engine_of(observations)
-    version, version_from = release(observations) if engine in ("", "vllm") else ("", "")
+    version, version_from = engine_named(engine or DEFAULT).log_release(observations)
     flags: dict[str, Any] = {}
     sources: dict[str, str] = {}
     resolved: dict[str, Any] = {}

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
-from oomph.facts.llamacpp.logs import ROWS as LLAMACPP
+from oomph.engines.registry import all_engines, name_of
 from oomph.facts.loglines import GENERIC, TORCH_OOM, TORCH_OOM_NEW, TORCH_PROCESS, LogRow, convert
-from oomph.facts.ollama.logs import ROWS as OLLAMA
-from oomph.facts.sglang.logs import ROWS as SGLANG
 from oomph.facts.troubles import ROWS as TROUBLES
 from oomph.facts.troubles import SIGNS
-from oomph.facts.trtllm.logs import ROWS as TRTLLM
-from oomph.facts.vllm.logs import ROWS as VLLM
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
 from oomph.logs.shape import shortage
 
-ALL: tuple[LogRow, ...] = (
-    VLLM + SGLANG + OLLAMA + LLAMACPP + TRTLLM + GENERIC + (TORCH_OOM, TORCH_OOM_NEW) + TROUBLES + SIGNS
-)
-VLLM_KINDS = frozenset(row.kind for row in VLLM) - {"version_beside", "version_said"}  # people write those, not vLLM
+COMMON: tuple[LogRow, ...] = (*GENERIC, TORCH_OOM, TORCH_OOM_NEW, *TROUBLES, *SIGNS)  # of every engine, and of people
+ALL: tuple[LogRow, ...] = (*(row for engine in all_engines() for row in engine.log_rows()), *COMMON)
+_WRITTEN_BY_PEOPLE = frozenset({"version_beside", "version_said"}) | {row.kind for row in COMMON}
+# kind -> the engine that prints it
+_PRINTED_BY = {
+    row.kind: engine.name for engine in all_engines() for row in engine.log_rows() if row.kind not in _WRITTEN_BY_PEOPLE
+}
 
 LONG_TEXT = 16 << 10  # what a regex sees of a line; only the two below may be longer
 UNCUT = frozenset({"args", "engine_config", "sg_args"})
@@ -174,34 +174,24 @@ def _own_process(values: Values, text: str) -> None:
 
 def engine_of(observations: Sequence[Observation]) -> str:
     """The engine that printed this: "" when no line is an engine's."""
-    prefixes = {"ol": "ollama", "sg": "sglang", "tr": "trtllm", "lc": "llamacpp"}
-    counts: dict[str, int] = {}
-    for o in observations:
-        head = prefixes.get(o.kind.partition("_")[0])
-        if head:
-            counts[head] = counts.get(head, 0) + 1
-        elif o.kind in VLLM_KINDS:
-            counts["vllm"] = counts.get("vllm", 0) + 1
-        elif o.kind == "frame":
-            path = str(o.values.get("path", ""))
-            for part, name in (
-                ("/sglang/", "sglang"),
-                ("/tensorrt_llm/", "trtllm"),
-                ("/vllm", "vllm"),
-                ("/ollama/", "ollama"),
-            ):
-                if part in path:
-                    counts[name] = counts.get(name, 0) + 1
-                    break
-        elif o.kind == "command":
-            command = str(o.values.get("command", ""))
-            name = "vllm" if "vllm" in command else "sglang" if "sglang" in command else "llamacpp"
-            counts[name] = counts.get(name, 0) + 1
-    if counts.get("ollama") or (counts.get("llamacpp") and any(o.process == "ollama" for o in observations)):
-        return "ollama"  # it prints llama.cpp's lines too
+    counts = Counter(name for name in map(_printed_by, observations) if name)
+    for engine in all_engines():  # one that runs another prints the other's lines too
+        around = counts[engine.runs] and any(o.process == engine.name for o in observations)
+        if engine.runs and (counts[engine.name] or around):
+            return engine.name
     if not counts:
-        named = next((str(o.values["engine"]) for o in observations if o.kind == "engine_named"), "")
-        return {"trtllm-serve": "trtllm", "llama.cpp": "llamacpp", "tensorrt-llm": "trtllm"}.get(
-            named.lower(), named.lower()
-        )
+        return name_of(next((str(o.values["engine"]) for o in observations if o.kind == "engine_named"), ""))
     return max(counts, key=lambda name: counts[name])
+
+
+def _printed_by(observation: Observation) -> str:
+    """The engine that one line speaks for; "" = it could be any."""
+    if observation.kind == "frame":
+        path = str(observation.values.get("path", ""))
+        # the default engine last: its folder is loosely worded, and stands in the paths of others
+        return next((e.name for e in reversed(all_engines()) if any(part in path for part in e.frame_paths)), "")
+    if observation.kind == "command":
+        command = str(observation.values.get("command", ""))
+        engines = (e.name for e in all_engines() if any(w in command for w in (*e.programs, *e.modules)))
+        return next(engines, "")
+    return _PRINTED_BY.get(observation.kind, "")

@@ -7,6 +7,7 @@ import textwrap
 
 from oomph.doctor.explanation import Explanation
 from oomph.doctor.rule import Remedy
+from oomph.engines.registry import engine_named
 from oomph.units import GIB, gib, human
 
 STAGE_WORDS = {
@@ -22,7 +23,6 @@ STAGE_WORDS = {
     "host_ram": "for lack of host memory",
     "other": "",
 }
-ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "llamacpp": "llama.cpp", "ollama": "Ollama", "trtllm": "TensorRT-LLM"}
 MARGIN = 11
 SHOWN = 6  # remedies and rejected advice on the one screen; --all shows the rest
 
@@ -48,7 +48,7 @@ def text(explanation: Explanation, *, width: int = 100, everything: bool = False
 
 
 def _head(e: Explanation) -> str:
-    engine = f"{ENGINES.get(e.engine.name, e.engine.name)} {e.engine.version}".strip()
+    engine = f"{engine_named(e.engine.name).title} {e.engine.version}".strip()
     card = f"{e.total_bytes / GIB:.2f} GiB per GPU" if e.total_bytes else ""
     return "   ".join(part for part in (e.model, engine, card) if part)
 

@@ -8,6 +8,7 @@ import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from oomph.engines.registry import engine_of
 from oomph.errors import InputError
 from oomph.ir.plan import Plan
 from oomph.ir.roles import role_words
@@ -18,7 +19,6 @@ from oomph.report.terminal import Style
 from oomph.report.text import KINDS, activation_words, gpus_line, verdict_line
 from oomph.units import gib, human
 
-_ENGINES = {"llamacpp": "llama.cpp", "ollama": "Ollama"}
 _CSS = """
 :root{--bg:#fbfbfa;--fg:#1c1d1f;--soft:#5b6068;--line:#d9dbde;--card:#fff;--bad:#b91c1c;--good:#047857;--on:#fff;
 --others:#6b7280;--context:#7c3aed;--weights:#1d4ed8;--activations:#b45309;--graphs:#0f766e;--kv:#0369a1;
@@ -72,7 +72,7 @@ def write_html(plan: Plan, path: str) -> None:
 
 def page(plan: Plan) -> str:
     e = plan.deployment.engine
-    engine = f"{_ENGINES.get(e.name, 'vLLM')} {e.version}"
+    engine = f"{engine_of(plan.deployment).title} {e.version}"
     body = [
         f"<h1>{escape(plan.model)}</h1>",
         f'<p class="soft">{escape(engine)} on {escape(gpus_line(plan.deployment.gpus))}</p>',
@@ -97,7 +97,7 @@ def page(plan: Plan) -> str:
 def _verdict(plan: Plan) -> list[str]:
     from oomph.report import llamacpp_text
 
-    say = verdict_line if plan.deployment.engine.name == "vllm" else llamacpp_text.verdict
+    say = verdict_line if engine_of(plan.deployment).layout == "ranks" else llamacpp_text.verdict
     word, _, rest = say(plan, Style(io.StringIO())).partition("   ")
     kind = "good" if plan.fits else "bad"
     lines = [f'<p class="verdict"><b class="{kind}">{escape(word)}</b> {escape(rest)}</p>']
@@ -130,10 +130,10 @@ def _facts(plan: Plan) -> list[str]:
     kv, first = plan.kv, plan.ranks[0].terms
     length = plan.resolved.get("max_model_len", 0)
     if kv is not None and kv.logged_tokens:
-        vllm = plan.deployment.engine.name == "vllm"
-        said = ", as vLLM prints it" if plan.fits and vllm else "" if plan.fits else ": too few"
-        rows.append((f"{kv.logged_tokens:,}", f"tokens of KV cache{said}"))
-        if length and vllm:
+        ranks = engine_of(plan.deployment).layout == "ranks"
+        remark = f", as {engine_of(plan.deployment).title} prints it" if plan.fits and ranks else ""
+        rows.append((f"{kv.logged_tokens:,}", f"tokens of KV cache{remark if plan.fits else ': too few'}"))
+        if length and ranks:
             rows.append((f"{kv.max_concurrency:.2f}", f"requests of {length:,} tokens at once"))
     if kv is not None and kv.need_bytes:
         rows.append((human(kv.need_bytes), "KV cache of one longest request"))
@@ -177,7 +177,7 @@ def _kv(plan: Plan) -> list[str]:
     ]
     lines = ["<h2>KV cache</h2>"]
     if kv.num_blocks:
-        what = "blocks" if plan.deployment.engine.name == "vllm" else "cells"
+        what = engine_of(plan.deployment).words.cache_unit
         lines.append(f"<p>{kv.num_blocks:,} {what} of {human(kv.bytes_per_block)}.</p>")
     return [*lines, _table(["kind", "#layers", "#groups", "#tokens per block", "#page"], rows)]
 

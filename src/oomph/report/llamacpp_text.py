@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from oomph.engines.registry import engine_of
 from oomph.ir.plan import KvGroup, Plan
 from oomph.report.advice_text import advice_lines, rows
 from oomph.report.bars import bars
@@ -17,8 +18,8 @@ from oomph.units import MIB, gib, human
 def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0) -> str:
     width = width or columns()
     e = plan.deployment.engine
-    name = "Ollama" if e.name == "ollama" else "llama.cpp"
-    head = [style.bold(clean(plan.model)), f"{name} {e.version}", gpus_line(plan.deployment.gpus)]
+    title_words = f"{engine_of(plan.deployment).title} {e.version}"
+    head = [style.bold(clean(plan.model)), title_words, gpus_line(plan.deployment.gpus)]
     lines = ["", *title(head, width), "", f"  {verdict(plan, style)}", ""]
     if plan.ranks:
         lines += bars(plan, style, width)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TextIO
 
+from oomph.engines.registry import engine_of
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term
 from oomph.ir.plan import Plan
@@ -29,7 +30,7 @@ def print_plan(plan: Plan, *, everything: bool = False, out: TextIO | None = Non
 
 
 def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0) -> str:
-    if plan.deployment.engine.name in ("llamacpp", "ollama"):
+    if engine_of(plan.deployment).layout == "placed":
         from oomph.report import llamacpp_text
 
         return llamacpp_text.render(plan, style, everything=everything, width=width)
@@ -56,7 +57,8 @@ def notes(plan: Plan, style: Style, *, everything: bool = False) -> list[str]:
 
 def engine_line(plan: Plan) -> str:
     e = plan.deployment.engine
-    return f"vLLM {e.version}" + (f" ({e.version_from})" if e.version_from and e.version_from != "--engine" else "")
+    source = f" ({e.version_from})" if e.version_from and e.version_from != "--engine" else ""
+    return f"{engine_of(plan.deployment).title} {e.version}{source}"
 
 
 def gpus_line(gpus: tuple[Device, ...]) -> str:
@@ -69,7 +71,7 @@ def gpus_line(gpus: tuple[Device, ...]) -> str:
 
 
 def verdict_line(plan: Plan, style: Style) -> str:
-    return headline(plan, style, runs=_users(plan), detail=_failing_layer(plan), title="vLLM")
+    return headline(plan, style, runs=_users(plan), detail=_failing_layer(plan), title=engine_of(plan.deployment).title)
 
 
 def _failing_layer(plan: Plan) -> str:

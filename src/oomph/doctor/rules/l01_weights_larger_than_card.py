@@ -24,6 +24,7 @@ from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.engines.registry import DEFAULT, engine_named
 from oomph.units import GIB, gib, human
 
 
@@ -46,7 +47,7 @@ def match(case: Case) -> Candidate | None:
     engine = case.value("tr_engine", "weights")
     if engine:
         text = f"The engine file is {gib(engine)}, and that much could not be had on the GPU."
-    if case.rebuilt.engine == "trtllm":
+    if not engine_named(case.rebuilt.engine or DEFAULT).words.offloads_weights:
         remedies = remedies[:2]
     lines = case.line("load_oom", "tr_engine", "tr_oom", "torch_oom", "load_begin")
     return Candidate(Tier.LIKELY if case.memory else Tier.POSSIBLE, text, lines, tuple(remedies), useless(case))

@@ -24,7 +24,7 @@ from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
-from oomph.doctor.words import levers
+from oomph.doctor.words import levers, table
 from oomph.ir.timeline import STAGES
 from oomph.units import gib
 
@@ -79,7 +79,7 @@ def match(case: Case) -> Candidate | None:
 def _remedies(case: Case) -> tuple[Remedy, ...]:
     if case.stage == "host_ram":
         return (advice.host(FREE_HOST, rank=0), *levers(case, "context", "slots", "quant"))
-    if case.rebuilt.engine in ("", "vllm"):
+    if not table(case):
         found = VLLM.get(case.stage, VLLM["other"])(case)
     else:
         found = levers(case, *LEVERS.get(case.stage, LEVERS["other"]))

@@ -23,6 +23,7 @@ from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.doctor.words import levers
+from oomph.engines.registry import DEFAULT, engine_named
 from oomph.units import MIB, human
 
 SIZE = 1024 * MIB
@@ -37,14 +38,10 @@ def match(case: Case) -> Candidate | None:
     text += f": {human(tried)} more were needed in it." if tried else "."
     size = max(SIZE, 2 * tried)
     backend = Remedy("backend", "another --attention-backend", "flag", costs="other kernels", rank=3)
-    if case.rebuilt.engine == "sglang":
-        larger = advice.env("SGLANG_FLASHINFER_WORKSPACE_SIZE", str(size), "so many bytes of the card", "workspace", 0)
-        remedies = (larger, *levers(case, "chunk", "requests"), backend)
-    else:
-        larger = advice.env(
-            "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE", str(size), "so many bytes of the card", "workspace", 0
-        )
-        remedies = (larger, advice.smaller_batch(case), backend)
+    variable = engine_named(case.rebuilt.engine or DEFAULT).words.workspace_variable
+    larger = advice.env(variable, str(size), "so many bytes of the card", "workspace", 0)
+    smaller = levers(case, "chunk", "requests") or (advice.smaller_batch(case),)
+    remedies = (larger, *smaller, backend)
     why = "the workspace has a size of its own: room on the card does not enlarge it"
     return Candidate(Tier.SAID, text, (o.line,), remedies, (reject("gpu_flags", why),))
 

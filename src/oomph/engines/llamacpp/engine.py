@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from oomph.engines.protocol import EngineProtocol, Offer, Words
+from oomph.engines.protocol import EngineProtocol, LeverWords, Offer, Words
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
@@ -25,7 +25,6 @@ _OLD_PROGRAMS = ("server", "main")  # until mid-2024
 class LlamaCpp(EngineProtocol):
     name = "llamacpp"
     title = "llama.cpp"
-    comparable = True
     aliases = ("llama.cpp", "llama-cpp")
     words = Words(
         stages={"weights_load": "while loading the weights", "kv_alloc": "while creating the context"},
@@ -100,6 +99,11 @@ class LlamaCpp(EngineProtocol):
         from oomph.engines.llamacpp.offer import offer
 
         return offer(model, gpus, context)
+
+    def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
+        from oomph.engines.llamacpp.lever_words import FLAGS, SLIDERS
+
+        return SLIDERS if case.has("lc_guard", "lc_studio") else FLAGS
 
 
 ENGINE = LlamaCpp()

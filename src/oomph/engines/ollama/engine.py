@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oomph.engines.llamacpp.engine import ENGINE as LLAMACPP
-from oomph.engines.protocol import EngineProtocol, Offer, Words
+from oomph.engines.protocol import EngineProtocol, LeverWords, Offer, Words
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 class Ollama(EngineProtocol):
     name = "ollama"
     title = "Ollama"
-    comparable = True
     words = Words(
         stages=LLAMACPP.words.stages,
         cache_unit=LLAMACPP.words.cache_unit,
@@ -35,6 +34,8 @@ class Ollama(EngineProtocol):
     variables = ("OLLAMA_",)
     launches = (r"\bollama run\b",)
     layout = "placed"
+    runs = "llamacpp"
+    frame_paths = ("/ollama/",)
 
     def newest(self) -> str:
         from oomph.facts.ollama.defaults import NEWEST
@@ -85,6 +86,11 @@ class Ollama(EngineProtocol):
         from oomph.engines.ollama.offer import offer
 
         return offer(model, gpus, context)
+
+    def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
+        from oomph.engines.ollama.lever_words import SETTINGS
+
+        return SETTINGS
 
 
 ENGINE = Ollama()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import Container, EngineProtocol, Words
+from oomph.engines.protocol import Container, EngineProtocol, LeverWords, Words
 from oomph.errors import CannotPlan
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
@@ -29,6 +29,8 @@ class SgLang(EngineProtocol):
             "runtime_request": "while serving, in the memory that is not static",
         },
         cache_unit="pages",
+        parallel_flag="--tp",
+        workspace_variable="SGLANG_FLASHINFER_WORKSPACE_SIZE",
     )
 
     package = "sglang"
@@ -156,6 +158,11 @@ class SgLang(EngineProtocol):
             arguments=tuple(words[3:]),
             port=port if isinstance(port, int) else 30000,
         )
+
+    def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
+        from oomph.engines.sglang.lever_words import FLAGS
+
+        return FLAGS
 
 
 ENGINE = SgLang()

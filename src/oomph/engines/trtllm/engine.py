@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from oomph.engines.protocol import EngineProtocol
+from oomph.engines.protocol import EngineProtocol, LeverWords, Words
 
 if TYPE_CHECKING:
+    from oomph.doctor.case import Case
     from oomph.facts.loglines import LogRow
 
 
@@ -14,6 +16,8 @@ class TensorRtLlm(EngineProtocol):
     name = "trtllm"
     title = "TensorRT-LLM"
     aliases = ("tensorrt-llm",)
+
+    words = Words(parallel_flag="--tp_size", offloads_weights=False)
 
     programs = ("trtllm-serve",)
     modules = ("tensorrt_llm",)
@@ -25,6 +29,11 @@ class TensorRtLlm(EngineProtocol):
         from oomph.facts.trtllm.logs import ROWS
 
         return ROWS
+
+    def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
+        from oomph.engines.trtllm.lever_words import OPTIONS
+
+        return OPTIONS
 
 
 ENGINE = TensorRtLlm()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import Container, EngineProtocol, FitKnobs, Offer
+from oomph.engines.protocol import Container, EngineProtocol, FitKnobs, Offer, Words
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Vllm(EngineProtocol):
     name = "vllm"
     title = "vLLM"
-    comparable = True
+    words = Words(workspace_variable="VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE")
 
     package = "vllm"
     programs = ("vllm",)
@@ -143,6 +143,11 @@ class Vllm(EngineProtocol):
         from oomph.logs.release import release
 
         return release(observations)
+
+    def log_command(self, model: str, flags: Mapping[str, Any], environment: Mapping[str, str]) -> str:
+        from oomph.logs.deployment import render
+
+        return render(model, dict(flags), dict(environment))
 
     def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
         from oomph.doctor.inferred_vllm import inferred
