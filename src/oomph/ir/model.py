@@ -299,6 +299,7 @@ class Quantization(Struct, frozen=True):
     ignore: tuple[str, ...] = ()
     ignored: bool = False  # its files do not name the method where vLLM looks: the weights are built as if plain
     refused: str = ""  # what vLLM says instead of reading its files
+    kv_cache_beside: str = ""  # the KV dtype of hf_quant_config.json, where config.json is quantised and silent
 
 
 class Model(Struct, frozen=True):

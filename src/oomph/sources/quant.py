@@ -59,10 +59,20 @@ def read_quant(config: Mapping[str, Any] | None, hf_quant_config: Mapping[str, A
             reader = _modelopt
         if reader is None:
             raise ConfigError(f"quantization_config: quant_method {config.get('quant_method')!r} is not known")
-        return reader(config)
+        quant = reader(config)
+        return quant if quant.facts.kv_cache else _with_kv_beside(quant, hf_quant_config)
     if hf_quant_config and isinstance(hf_quant_config.get("quantization"), Mapping):
         return _modelopt(hf_quant_config)
     return None
+
+
+def _with_kv_beside(quant: Quant, hf_quant_config: Mapping[str, Any] | None) -> Quant:
+    """With the KV dtype that only hf_quant_config.json names: SGLang reads it there, vLLM does not look."""
+    inner = hf_quant_config.get("quantization") if hf_quant_config else None
+    algorithm = inner.get("kv_cache_quant_algo") if isinstance(inner, Mapping) else None
+    if not isinstance(algorithm, str):
+        return quant
+    return replace(quant, facts=replace(quant.facts, kv_cache_beside=algorithm.lower()))
 
 
 def names_of(value: Any) -> tuple[str, ...]:

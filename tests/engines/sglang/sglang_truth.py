@@ -64,4 +64,6 @@ def figures(row: dict[str, Any], model: Model | None = None) -> Iterator[tuple[s
         return
     yield "error", pools.refusal, ""
     for name, theirs in row["pools"].items():
+        if name == "state_slots" and not shape.states:
+            continue  # an echo of --max-mamba-cache-size
         yield name, getattr(pools, name), theirs

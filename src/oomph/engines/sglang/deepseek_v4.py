@@ -32,7 +32,10 @@ def v4_pool(model: Model, settings: Settings, facts: Facts, stage: range) -> V4P
     rings = _DRAFT_RINGS if settings.drafts else _RINGS
     page = settings.page_size
     state = 4 * (head + index) * _STATE  # kv and score, overlapping windows
-    per_window = _bytes_per_token(facts, page) * len(attention) + rings[4] / page * state * by_ratio[4]
+    state_page = page if facts.pools.v4_pages_padded else max(m.window or page for m in attention)
+    per_window = _bytes_per_token(facts, page) * len(attention) + rings[4] / state_page * state * by_ratio[4]
+    if not facts.pools.v4_rings_by_request:
+        per_window += rings[128] / state_page * 2 * head * _STATE * by_ratio[128]
     compressed = (_bytes_per_token(facts, page // 4) / 4 + (index + index // 128 * 4) / 4) * by_ratio[4]
     compressed += _bytes_per_token(facts, page // 128) / 128 * by_ratio[128]
     per_token = settings.swa_full_tokens_ratio * per_window + compressed
@@ -40,7 +43,7 @@ def v4_pool(model: Model, settings: Settings, facts: Facts, stage: range) -> V4P
         inflation = (len(attention) + 1) / len(attention)
         per_token, per_window = per_token * inflation, per_window * inflation
     requests = max(1, (settings.max_running_requests or facts.pools.v4_requests) // settings.attn_dp_size)
-    fixed = _ring_bytes(requests, rings[128], head) * by_ratio[128]
+    fixed = _ring_bytes(requests, rings[128], head) * by_ratio[128] if facts.pools.v4_rings_by_request else 0
     return V4Pool(per_token, fixed, per_window)
 
 

@@ -24,6 +24,7 @@ def _refusals(
     yield _groups(settings)
     yield _too_few(settings, deployment)
     yield _no_class(model, shape, facts)
+    yield _old_card(model, facts, deployment)
     yield _heads(model, settings)
     yield _blocks(model, settings)
 
@@ -61,6 +62,20 @@ def _no_class(model: Model, shape: ModelShape, facts: Facts) -> str:
     return (
         f"ValueError: {model.architecture} has no SGlang implementation and the Transformers implementation is not "
         f"compatible with SGLang."
+    )
+
+
+def _old_card(model: Model, facts: Facts, deployment: Deployment) -> str:
+    """model_loader/loader.py:259 (0.5.23): the compute capability that the quantisation asks for."""
+    method = model.quantization.method if model.quantization is not None else ""
+    oldest = facts.weights.oldest_cards.get(method, 0)
+    major, minor = deployment.gpus[0].capability
+    if deployment.gpus[0].vendor != "nvidia" or major * 10 + minor >= oldest:
+        return ""
+    name = "modelopt_fp8" if method == "modelopt" else method
+    return (
+        f"ValueError: The quantization method {name} is not supported for the current GPU. Minimum capability: "
+        f"{oldest}. Current capability: {major * 10 + minor}."
     )
 
 

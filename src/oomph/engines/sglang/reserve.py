@@ -10,7 +10,7 @@ from msgspec import Struct
 from oomph.engines.sglang.graphs import attention_groups
 from oomph.engines.sglang.model_shape import ModelShape
 from oomph.facts.sglang.facts import Facts
-from oomph.facts.sglang.memory import ENCODER_WIDTHS, Memory
+from oomph.facts.sglang.memory import ENCODER_SIZES, VIT_LARGE, Memory
 from oomph.ir.model import Model
 
 
@@ -110,7 +110,8 @@ def _encoder_factor(model: Model) -> float:
     """
     if not model.param("has_vision_config"):
         return 1.0
-    layers = int(model.param("vision_num_hidden_layers", 24))
-    hidden = int(model.param("vision_hidden_size", ENCODER_WIDTHS.get(model.architecture, 1024)))
-    size = layers * hidden**2 / (24 * 1024**2)
+    usual = ENCODER_SIZES.get(model.architecture, VIT_LARGE)
+    layers = int(model.param("vision_num_hidden_layers", usual[0]))
+    hidden = int(model.param("vision_hidden_size", usual[1]))
+    size = layers * hidden**2 / (VIT_LARGE[0] * VIT_LARGE[1] ** 2)
     return 0.95 * max(0.8, min(1.05, 1.0 - 0.1 * (size - 1.0)))

@@ -52,6 +52,7 @@ def resolve(model: Model, deployment: Deployment) -> tuple[Settings, ModelShape]
     settings = _cache_dtype(settings, model, shape, facts, flags, deployment.gpus[0])
     settings = _window_ratio(settings, shape, facts, flags)
     settings = replace(settings, image_cache_mib=_image_cache(shape, facts, deployment, card))
+    settings = replace(settings, refusal=settings.refusal or _strategy_refusal(settings, shape, facts, flags))
     return replace(settings, refusal=_refusal(settings, model, deployment)), shape
 
 
@@ -204,7 +205,7 @@ def _cache_dtype(
         asked = "fp8_e4m3"
     elif asked == "auto" and shape.is_sparse:  # overrides.py:521 _dsa_kv_cache_dtype_default
         asked = "fp8_e4m3" if blackwell else "bfloat16"
-    elif asked == "auto" and _checkpoint_has_fp8_cache(model):
+    elif asked == "auto" and _checkpoint_has_fp8_cache(model, facts):
         asked = "fp8_e4m3"
     dtype = KV_DTYPES.get(asked, settings.dtype)
     with_scales = facts.pools.packed_sparse and not _plain_sparse(shape, flags, device.capability[0])
@@ -223,12 +224,13 @@ def _plain_sparse(shape: ModelShape, flags: Mapping[str, Any], major: int) -> bo
     )
 
 
-def _checkpoint_has_fp8_cache(model: Model) -> bool:
+def _checkpoint_has_fp8_cache(model: Model, facts: Facts) -> bool:
     """mem_cache/kv_cache_dtype.py: ModelOpt checkpoints say so (kv_cache_quant_algo)."""
     quantization = model.quantization
     if quantization is None or not quantization.method.startswith("modelopt"):
         return False
-    return quantization.kv_cache == "fp8"
+    beside = facts.pools.kv_dtype_beside and quantization.method == "modelopt_mixed"
+    return "fp8" in (quantization.kv_cache, quantization.kv_cache_beside if beside else "")
 
 
 def _window_ratio(settings: Settings, shape: ModelShape, facts: Facts, flags: Mapping[str, Any]) -> Settings:
@@ -272,3 +274,19 @@ def _refusal(settings: Settings, model: Model, deployment: Deployment) -> str:
     if asked is not None and int(asked) > derived and not allowed:
         return _TOO_LONG.format(asked=asked, derived=derived)
     return settings.refusal
+
+
+def _strategy_refusal(settings: Settings, shape: ModelShape, facts: Facts, flags: Mapping[str, Any]) -> str:
+    """arg_groups/mamba_hook.py validate_mamba_no_buffer and validate_mamba_extra_buffer (0.5.23)."""
+    strategy = settings.mamba_radix_cache_strategy
+    if not shape.states or not strategy or not facts.pools.strategy_by_model:
+        return ""
+    if strategy.startswith("extra_buffer") and shape.architecture not in facts.architectures.state_spares:
+        return f"AssertionError: extra_buffer is not supported for {shape.architecture}; use no_buffer."
+    if strategy != "no_buffer":
+        return ""
+    if int(flags.get("page_size") or 1) > 1:
+        return "AssertionError: no_buffer only supports page_size=1."
+    if flags.get("mamba_radix_cache_strategy") == strategy and not flags.get("disable_overlap_schedule"):
+        return "AssertionError: no_buffer do not support overlap schedule. Try to set disable_overlap_schedule=True."
+    return ""

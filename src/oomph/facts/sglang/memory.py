@@ -75,8 +75,10 @@ class Memory(Facts):
     share_without_card = changes(0.88, ("0.5.20", 0.95))
 
 
-# hidden_size of vision configs that leave it to their class (transformers: Gemma3nVisionConfig)
-ENCODER_WIDTHS = {"Gemma3nForConditionalGeneration": 2048}
+# num_hidden_layers and hidden_size of vision configs that leave them to their class or call them otherwise
+# (transformers: Gemma3nVisionConfig; configs/kimi_k25.py, whose files say vt_num_hidden_layers and vt_hidden_size)
+ENCODER_SIZES = {"Gemma3nForConditionalGeneration": (24, 2048), "KimiK25ForConditionalGeneration": (27, 1152)}
+VIT_LARGE = (24, 1024)
 
 
 def prefill_sizes(facts: Memory, largest: int) -> tuple[int, ...]:

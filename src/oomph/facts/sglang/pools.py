@@ -17,7 +17,7 @@ StatePool = Literal["no spare slot", "one spare slot"]
 class Pools(Facts):
     window_pools = changes("tokens per layer", ("0.5.11", "cell"))
     window_ratio = changes(0.8)  # --swa-full-tokens-ratio
-    window_from_requests = since("0.5.22")  # SWARequestCapPoolConfigurator: no radix cache and --max-running-requests
+    window_from_requests = since("0.5.14")  # SWAChunkCapPoolConfigurator: no radix cache and --max-running-requests
     window_checked = since("0.5.16")  # validate_swa_pool_size
     eviction_interval = changes(128)  # SGLANG_SWA_EVICTION_INTERVAL
 
@@ -37,9 +37,11 @@ class Pools(Facts):
     at_least_one_request = since("0.5.17")
 
     budget_checked = since("0.5.14")  # "Loaded weights leave no GPU memory ..."
+    kv_dtype_beside = since("0.5.16")  # ModelOpt's mixed checkpoints: the KV dtype of hf_quant_config.json
     packed_sparse = since("0.5.9")  # sparse latent attention in FP8 has scales beside it (656 bytes a token and layer)
     shared_index_elided = since("0.5.18")  # layers that use another layer's choice keep no index keys
-    v4_pages_padded = since("0.5.19")
+    v4_pages_padded = since("0.5.21")  # and the states of ratio 4 follow the page, not the window
+    v4_rings_by_request = since("0.5.15")  # the states of ratio 128 follow the requests, not the window pool
     v4_requests = changes(256)  # deepseek_v4_hook.py: max_running_requests where nobody says it
     v4_ratio = changes(0.1)
     v4_page = changes(256)

@@ -53,6 +53,18 @@ class Weights(Facts):
         "Qwen3_5MoeForConditionalGeneration Gemma3ForConditionalGeneration"
     )
     quantised_heads = evolving("modelopt modelopt_fp4 modelopt_mixed")  # methods that quantise an output head
+    # get_min_capability of each method, by the name that the checkpoint has for it (ours: modelopt is modelopt_fp8)
+    oldest_cards = table(
+        {
+            "fp8": changes(80),
+            "mxfp4": changes(80),
+            "modelopt": changes(89),
+            "modelopt_fp4": changes(100, ("0.5.13", 80)),
+            "modelopt_mixed": changes(100, ("0.5.13", 80)),
+            "compressed-tensors": changes(70),
+            "gptq": changes(60),
+        }
+    )
     complex_rotary = evolving("DeepseekV4ForCausalLM")  # models/deepseek_v4.py: freqs_cis beside the table
     # layers/quantization/mxfp4.py: multiples of the hidden and the intermediate size on data-centre Blackwell
     mxfp4_blackwell = changes((256, 256), ("0.5.20", (256, 128)))
