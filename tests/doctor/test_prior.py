@@ -11,9 +11,10 @@ import pytest
 from oomph.commands import parse_command
 from oomph.doctor.explain import explain, read_case
 from oomph.doctor.rebuild import deployment_of
-from oomph.doctor.verify import MOVES, Judge, observed_pool, planned
+from oomph.doctor.remedies import Run
+from oomph.doctor.verify import observed_pool, planned
 from oomph.errors import OomphError
-from oomph.plan import plan
+from oomph.plan import load, run
 
 FIXTURES = Path(__file__).parent / "fixtures"
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 500.00 MiB.\n"
@@ -54,25 +55,16 @@ def test_what_is_verified_fits_as_it_is_printed(log: Path) -> None:
     case = read_case([log])
     result = explain([log])
     base = deployment_of(case)
-    verified = [r for r in result.remedies if r.verified and r.command]
-    if not verified or base is None:
+    if result.advice is None or base is None:
         return
     base = msgspec.structs.replace(base, model=_known(base.model, result.model))
-    before = plan(base)
-    judge = Judge(case, plan, base, before, observed_pool(case, before))
-    for remedy in verified:
-        read = parse_command(shlex.split(remedy.command), engine=f"vllm=={remedy.version or base.engine.version}")
-        given = {k: v for k, v in base.given.items() if k not in MOVES.get(remedy.lever, ())}
-        gpus = base.gpus[:1] * remedy.gpus if remedy.gpus else base.gpus
-        again = msgspec.structs.replace(read, gpus=gpus, given=given, compile_cache=_cache(remedy.lever))
-        if remedy.lever == "offload":
-            continue  # its weights are the observed ones less what moves (tests/doctor/test_verify.py)
-        answer = judge.plan(again)
-        assert answer is not None and answer.verdict.fits, remedy.change
-
-
-def _cache(lever: str) -> str:
-    return "warm" if lever == "again" else "cold"
+    before = run(base)
+    failed = Run(case, before, before, load(base.model), run, observed_pool(case, before))
+    for fix in result.advice.fixes:
+        read = parse_command(shlex.split(fix.command), engine=f"vllm=={fix.change.version or base.engine.version}")
+        given = {k: v for k, v in base.given.items() if k not in fix.change.moves}
+        again = msgspec.structs.replace(read, gpus=fix.change.gpus or base.gpus, given=given)
+        assert failed.plan_changed(again).verdict.outcome == "fits", fix.change.label
 
 
 def _known(name: str, shown: str) -> str:

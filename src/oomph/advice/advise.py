@@ -11,6 +11,7 @@ from oomph.ir.advice import KINDS, Advice, Judged, Kind, Lever
 # Kinds in the order in which they are tried; a later group is looked at only while there are too few answers.
 _AT_ONCE: tuple[Kind, ...] = ("flag", "environment", "host", "layout")
 _ENOUGH = 3
+_DEAR = 5  # the rank from which a flag costs more than two mild ones: no CUDA graphs, one request at a time
 
 
 def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step: str = "") -> Advice:
@@ -19,7 +20,7 @@ def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step:
     judged = [judge_lever(judge, lever) for kind in _AT_ONCE for lever in by_kind[kind]]
     if judge.before.verdict.outcome == "fits":
         return _for_a_fitting_plan(judged, why)
-    if not _fixes(judged):
+    if not any(fix.change.rank < _DEAR for fix in _fixes(judged)):
         flags = [lever for kind in ("flag", "environment") for lever in by_kind[kind]]
         judged += smallest_combination(judge, flags)
     if len(_fixes(judged)) < _ENOUGH:

@@ -114,7 +114,7 @@ def together(changes: Sequence[Change]) -> Change:
         next((change.version for change in changes if change.version), ""),
         next((change.gpus for change in changes if change.gpus), ()),
         "; ".join(change.cost for change in changes),
-        sum(change.rank for change in changes) + 10 * (len(changes) - 1),
+        sum(change.rank for change in changes) + 2 * (len(changes) - 1),
         tuple(term for change in changes for term in change.moves),
     )
 

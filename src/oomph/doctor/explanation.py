@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from oomph.doctor.ledger import Entry
 from oomph.doctor.rule import Rejected, Remedy
+from oomph.ir.advice import Advice, advice_fields
 
 
 class EngineInfo(Struct, frozen=True):
@@ -59,6 +60,7 @@ class Explanation(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     inferred_stage: str | None = None  # of a log without an error: where it would have died, never a failure
     inferred_reason: str = ""
+    advice: Advice | None = None  # planned; `remedies` and `rejected` are views of it, with what no plan can judge
 
 
 def noted(explanation: Explanation, *notes: str) -> Explanation:
@@ -74,4 +76,6 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         {k: r[k] for k in ("change", "kind", "gains_bytes", "verified", "costs", "command")} | {"lever": r["lever"]}
         for r in built["remedies"]
     ]
-    return {"schema": 1, **built}
+    built.pop("advice")
+    advice = {} if explanation.advice is None else {"advice": advice_fields(explanation.advice)}
+    return {"schema": 1, **built, **advice}

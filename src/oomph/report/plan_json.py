@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oomph.ir.advice import Advice, Judged
+from oomph.ir.advice import advice_fields
 from oomph.ir.ledger import Term
 from oomph.ir.plan import Plan, RankPlan
 from oomph.ir.timeline import Verdict
@@ -24,25 +24,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "resolved": plan.resolved,
         "assumptions": list(plan.assumptions),
         "warnings": list(plan.warnings),
-        **({} if plan.advice is None else {"advice": advice_json(plan.advice)}),
-    }  # fmt: skip
-
-
-def advice_json(advice: Advice) -> dict[str, Any]:
-    return {
-        "why": list(advice.why),
-        "fixes": [judged_json(j) for j in advice.fixes],
-        "helps": [judged_json(j) for j in advice.helps],
-        "useless": [judged_json(j) for j in advice.useless],
-        "next_step": advice.next_step,
-    }
-
-
-def judged_json(j: Judged) -> dict[str, Any]:
-    return {
-        "lever": j.change.lever, "change": j.change.label, "kind": j.change.kind, "effect": j.effect,
-        "outcome": j.outcome, "stage": j.stage, "gain_bytes": j.gain_bytes, "tokens": j.tokens,
-        "concurrency": j.concurrency, "cost": j.change.cost, "why": j.why, "command": j.command,
+        **({} if plan.advice is None else {"advice": advice_fields(plan.advice)}),
     }  # fmt: skip
 
 

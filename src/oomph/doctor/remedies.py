@@ -1,0 +1,172 @@
+"""A rule's remedies and the planner's, judged by the one judge: the failed run with one change, its figures pinned.
+
+A rule says which levers speak to its cause and what cannot be planned (end the process that holds the card). Whether a
+change is enough, helps or does nothing is planned: the same objects as in `Plan.advice`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.advice import Judge, advise
+from oomph.advice.advise import price
+from oomph.doctor.case import Case
+from oomph.doctor.explanation import Explanation, noted
+from oomph.doctor.rule import Kind, Rejected, Remedy
+from oomph.engines.registry import engine_of
+from oomph.errors import OomphError
+from oomph.ir import advice as ir
+from oomph.ir.advice import Advice, Change, Judged
+from oomph.ir.deployment import Deployment
+from oomph.ir.model import Model
+from oomph.ir.plan import Plan
+from oomph.logs.deployment import render
+
+Planner = Callable[[Deployment], Plan]
+
+# A rule's word for a lever -> the rows of the engines' tables that it stands for.
+TABLE_ROWS: dict[str, tuple[str, ...]] = {
+    "util_up": ("gpu_memory_utilization_up",),
+    "util_down": ("gpu_memory_utilization_down",),
+    "max_model_len": ("max_model_len",),
+    "max_num_seqs": ("max_num_seqs",),
+    "batched_tokens": ("max_num_batched_tokens",),
+    "kv_dtype": ("kv_cache_dtype",),
+    "eager": ("enforce_eager",),
+    "capture": ("max_cudagraph_capture_size",),
+    "expandable": ("expandable_segments",),
+    "swap": ("swap_space",),
+    "prefix_caching": ("enable_prefix_caching",),
+    "no_spec": ("speculative_config",),
+    "offload": ("cpu_offload_gb",),
+    "tp_up": ("tensor_parallel_size", "more_gpus"),
+    "multimodal": ("language_model_only",),
+    "checkpoint": ("checkpoint",),
+    "lora": ("enable_lora",),
+}
+RULE_WORDS = {row: word for word, rows in TABLE_ROWS.items() for row in rows}
+# A remedy that pulls this lever moves these terms: they are not pinned for it.
+MOVES: dict[str, tuple[str, ...]] = {
+    "offload": ("weights", "load_peak"), "dtype": ("weights", "load_peak", "activation_peak"), "no_spec": ("weights",),
+    "checkpoint": ("weights", "load_peak", "activation_peak", "non_torch"), "tp_up": ("weights", "activation_peak"),
+    "tp": ("weights", "activation_peak"), "pp": ("weights", "activation_peak"), "lora": ("weights",),
+    "lora_rank": ("weights",), "lora_sharded": ("weights",), "max_num_seqs": ("activation_peak", "cudagraph"),
+    "batched_tokens": ("activation_peak",), "chunked": ("activation_peak",),
+    "multimodal": ("weights", "activation_peak"), "pixels": ("activation_peak",), "capture": ("cudagraph",),
+    "graph_mode": ("cudagraph",), "eager": ("cudagraph",),
+    "upgrade": ("activation_peak", "cudagraph", "non_torch"),
+}  # fmt: skip
+_KINDS: dict[Kind, ir.Kind] = {
+    "flag": "flag", "env": "environment", "model": "checkpoint", "hardware": "hardware", "host": "host",
+    "version": "release", "none": "host",
+}  # fmt: skip
+_BACK: dict[ir.Kind, Kind] = {
+    "flag": "flag", "environment": "env", "checkpoint": "model", "hardware": "hardware", "host": "host",
+    "release": "version", "layout": "flag", "offload": "flag",
+}  # fmt: skip
+MOST = 8
+
+
+class Run(Struct, frozen=True):
+    """The failed run as a plan has it, and what its log shows of it."""
+
+    case: Case
+    plan: Plan  # with the observed figures pinned
+    unpinned: Plan  # without the observed KV memory
+    model: Model
+    planner: Planner
+    pool: int | None = None  # observed KV memory: a change moves it by as much as it moves the planned one
+
+    def plan_changed(self, deployment: Deployment) -> Plan:
+        given = {term: size for term, size in deployment.given.items() if term != "available_kv"}
+        deployment = replace(deployment, given=given)
+        after = self.planner(deployment)
+        if self.pool is None or self.case.stage != "kv_check" or after.kv is None or self.unpinned.kv is None:
+            return after
+        left = self.pool + after.kv.available_bytes - self.unpinned.kv.available_bytes
+        return self.planner(replace(deployment, given={**given, "available_kv": left}))
+
+    def write(self, deployment: Deployment) -> str:
+        """With every flag of the command, also those that no plan reads."""
+        read = self.plan.deployment.flags
+        unread = {name: value for name, value in self.case.rebuilt.flags.items() if name not in read}
+        return render(deployment.model, {**unread, **deployment.flags}, deployment.environment)
+
+
+def judge_remedies(run: Run, explanation: Explanation) -> Explanation:
+    """The explanation with the plan's advice, and the rule's remedies and rejections as views of it."""
+    engine = engine_of(run.plan.deployment)
+    judge = Judge(run.plan, run.plan_changed, run.write)
+    try:
+        advice = advise(judge, tuple(engine.levers(run.plan, run.model)), engine.reasons(run.plan, run.model))
+    except OomphError as error:
+        return noted(explanation, f"not planned: {error.message}")
+    own = [_own(judge, remedy) for remedy in explanation.remedies]
+    advice = _with_own(advice, own)
+    remedies = _ordered(explanation.remedies, advice)
+    rejected = _rejected(explanation.rejected, advice)
+    return replace(explanation, advice=advice, remedies=remedies, rejected=rejected)
+
+
+def _own(judge: Judge, remedy: Remedy) -> Judged | None:
+    """A rule's own change, judged; None where no plan can judge it."""
+    if not can_be_planned(remedy):
+        return None
+    base = judge.before.deployment
+    gpus = base.gpus[:1] * remedy.gpus if remedy.gpus else ()
+    lever = TABLE_ROWS.get(remedy.lever, (remedy.lever,))[0]
+    change = Change(
+        lever, remedy.change, _KINDS[remedy.kind], remedy.flags, remedy.environment, remedy.model, remedy.version, gpus,
+        remedy.costs, remedy.rank, MOVES.get(remedy.lever, ()),
+    )  # fmt: skip
+    if change.kind == "flag" and "cpu_offload_gb" in change.flags:
+        change = replace(change, kind="offload")
+    return judge.judge(change)
+
+
+def can_be_planned(remedy: Remedy) -> bool:
+    changes = bool(remedy.flags or remedy.environment or remedy.model or remedy.version)
+    return changes and remedy.kind not in ("host", "none")
+
+
+def _with_own(advice: Advice, own: Iterable[Judged | None]) -> Advice:
+    """The rule's changes stand for their levers: their figures are the log's."""
+    fixes = [judged for judged in own if judged is not None and judged.effect == "fixes"]
+    levers = {judged.change.lever for judged in fixes}
+    merged = sorted([*fixes, *(j for j in advice.fixes if j.change.lever not in levers)], key=price)
+    labels = {judged.change.lever for judged in merged}
+    return replace(
+        advice,
+        fixes=tuple(merged),
+        helps=tuple(j for j in advice.helps if j.change.lever not in labels),
+        useless=tuple(j for j in advice.useless if j.change.lever not in labels),
+    )
+
+
+def _ordered(remedies: tuple[Remedy, ...], advice: Advice) -> tuple[Remedy, ...]:
+    """What was planned and fits, the cheapest first; then what no plan can judge."""
+    planned = [_remedy(judged) for judged in advice.fixes]
+    unplanned = [remedy for remedy in remedies if not can_be_planned(remedy) and remedy.lever != "checkpoint"]
+    if not planned:
+        planned = [replace(_remedy(judged), verified=False) for judged in advice.helps[:3]]
+    free = [r for r in unplanned if r.rank == 0]
+    return (*free, *planned[:MOST], *(r for r in unplanned if r.rank))
+
+
+def _remedy(judged: Judged) -> Remedy:
+    change = judged.change
+    costs = "; ".join(words for words in (change.cost, judged.why) if words)
+    return Remedy(
+        RULE_WORDS.get(change.lever.split(" + ")[0], change.lever), change.label, _BACK[change.kind], change.flags,
+        change.model, change.version, len(change.gpus), change.environment, costs, change.rank,
+        max(0, judged.gain_bytes), judged.effect == "fixes", judged.command,
+    )  # fmt: skip
+
+
+def _rejected(rejected: tuple[Rejected, ...], advice: Advice) -> tuple[Rejected, ...]:
+    """A rule's rejection stands only where the plan says so too: no lever is useful and useless at once."""
+    useful = {row for j in (*advice.fixes, *advice.helps) for row in j.change.lever.split(" + ")}
+    return tuple(r for r in rejected if not useful.intersection(TABLE_ROWS.get(r.lever, (r.lever,))))
