@@ -41,7 +41,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Modules whose import costs more than the command that does not need them.
-HEAVY = ("rich", "huggingface_hub", "yaml", "pynvml", "numpy", "starlette", "uvicorn")
+HEAVY = ("rich", "huggingface_hub", "yaml", "pynvml", "numpy", "starlette", "uvicorn", "urllib3", "regex", "anyio")
 
 
 def files() -> Iterator[Path]:

@@ -11,14 +11,17 @@ OomphError              1
     └── UnknownCache    3   a cache kind that we do not know: refused, never guessed
 """
 
+LONGEST = 990  # characters of a sentence
+
 
 class OomphError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str = "") -> None:
+        """What is quoted may be of any length: the middle of a long sentence is left out."""
         super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = message if len(message) <= LONGEST else f"{message[:600]} [...] {message[-200:]}"
+        self.hint = hint if len(hint) <= LONGEST else f"{hint[:600]} [...]"
 
 
 class InputError(OomphError):

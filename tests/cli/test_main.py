@@ -153,3 +153,20 @@ def test_ctrl_c_is_130(tmp_path: Path) -> None:
 def test_the_module_runs_where_the_script_is_not_installed(tmp_path: Path) -> None:
     folder = making.folder(tmp_path / "m", making.LLAMA)
     assert run("inspect", str(folder)).returncode == 0
+
+
+def test_a_timeout_of_ours_and_of_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    from oomph.cli.main import _take_timeout
+    from oomph.sources import transport
+
+    for words, seconds, left in (
+        (["--timeout", "5", "inspect", "org/m"], 5.0, ["inspect", "org/m"]),
+        (["inspect", "org/m", "--timeout=7"], 7.0, ["inspect", "org/m"]),
+        (["plan", "--timeout", "9", "--gpu", "H100", "--", "x"], 9.0, ["plan", "--gpu", "H100", "--", "x"]),
+        (["llama-server", "--timeout", "600"], 60.0, ["llama-server", "--timeout", "600"]),
+        (["plan", "--", "llama-server", "--timeout", "600"], 60.0, ["plan", "--", "llama-server", "--timeout", "600"]),
+    ):
+        monkeypatch.setattr(transport, "QUESTION_SECONDS", 60.0)
+        _take_timeout(words)
+        assert (transport.QUESTION_SECONDS, words) == (seconds, left)
+    assert "number of seconds" in run("--timeout", "soon", "inspect", "x").stderr

@@ -75,6 +75,7 @@ class LoopbackHub:
         self.moved: dict[str, str] = {}
         self.seen: list[Seen] = []
         self.sent = 0  # bytes of bodies
+        self.connections = 0
         self._faults: list[tuple[str, Fault, list[int]]] = []
         self._lock = threading.Lock()
         self._servers = {name: self._serve(name) for name in ("hub", "cdn")}
@@ -108,6 +109,10 @@ class LoopbackHub:
         hub = self
 
         class Handler(_Handler):
+            def setup(self) -> None:
+                hub.connections += 1
+                super().setup()
+
             host = name
 
             def route(self) -> None:

@@ -53,6 +53,7 @@ Commands:
 
 Options:
   --json         print JSON (each command)
+  --timeout S    how long the hub may take in all; 60 seconds by default
   --debug        a traceback instead of a sentence
   -V, --version  the version of oomph
   -h, --help     this; after a command's name, that command's help
@@ -86,6 +87,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _answer(args: list[str], debug: bool) -> int:
     """Run the command. Every refusal is one sentence, unless --debug asks for the traceback."""
     try:
+        _take_timeout(args)
         code = _run(args)
         sys.stdout.flush()
         return code
@@ -241,6 +243,37 @@ def _take_debug(args: list[str]) -> bool:
         return False
     args.remove("--debug")
     return True
+
+
+def _take_timeout(args: list[str]) -> None:
+    """--timeout SECONDS, for every command that may ask the hub. Behind a serve command it is the engine's own."""
+    at, name = 0, ""
+    while at < len(args) and args[at] != "--":
+        word = args[at]
+        if not word.startswith("-"):
+            if name not in _INTERSPERSED and (name or word not in COMMANDS):
+                return
+            name = name or word
+        elif word.partition("=")[0] == "--timeout":
+            value = word.partition("=")[2] if "=" in word else "".join(args[at + 1 : at + 2])
+            del args[at : at + (1 if "=" in word else 2)]
+            _set_timeout(value)
+            continue
+        elif word not in SWITCHES and "=" not in word:
+            at += 1
+        at += 1
+
+
+def _set_timeout(value: str) -> None:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        raise CommandError(f"--timeout {value[:40]!r} is not a number of seconds up to 3600")
+    from oomph.sources import transport
+
+    transport.QUESTION_SECONDS = seconds
 
 
 def complain(refused: OomphError) -> int:

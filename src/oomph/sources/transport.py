@@ -1,31 +1,39 @@
-"""HTTP as the hub needs it: byte ranges, redirects, bounded retries, kept connections. Nothing here knows a model."""
+"""HTTP as the hub needs it: byte ranges, redirects, bounded retries, one deadline. Nothing here knows a model.
+
+urllib3 speaks HTTP (imported when the first question is asked). Ours is what a question may cost: `Patience` counts
+from its first request to its last byte, whatever a server drips, repeats or leaves open. Each exchange runs in a thread
+of its own, so that neither a silent server nor a slow one is waited for longer, and Ctrl-C ends it at any time.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from msgspec import Struct
 
 from oomph.errors import HubError
-from oomph.sources.wire import Answer, Closed, Connection, Cut, ProtocolError
+
+if TYPE_CHECKING:
+    import urllib3
 
 BACKOFF = (0.2, 0.6, 1.8)  # seconds before each further attempt, where the server does not say
 MAX_RETRY_AFTER = 8.0  # a longer wait is the user's to decide
 MAX_REDIRECTS = 5
 MAX_ERROR_BYTES = 1 << 16
 MAX_SKIP_BYTES = 64 << 20  # how far to read on when a server ignores the range it was asked for
-DEADLINE = 60.0  # seconds for one body, however slowly it drips
+ANSWER_SECONDS = 10.0  # to the first byte of an answer
+QUESTION_SECONDS = 60.0  # for all of a question, retries included; --timeout
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,19})-(\d{1,19})|\*)/(\d{1,19}|\*)")
 _RETRY = frozenset({408, 429, 500, 502, 503, 504})
 _REDIRECT = frozenset({301, 302, 303, 307, 308})
+_CONNECTIONS = 16  # kept for one host
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -43,14 +51,50 @@ class Reply(Struct, frozen=True):
     total: int | None = None  # bytes of the whole file, where the server says it
 
 
+class Cut(Exception):
+    """The body ended before its length."""
+
+
+class BadAnswer(Exception):
+    """What came is not HTTP."""
+
+
+class OutOfTime(Exception):
+    """The question's time is over; `first`: without any answer."""
+
+    def __init__(self, seconds: float, *, first: bool) -> None:
+        self.seconds, self.first = seconds, first
+
+
+class Patience:
+    """How long one question may take, all its requests together. The clock starts with the first."""
+
+    def __init__(self, answer: float | None = None, whole: float | None = None) -> None:
+        self.whole = QUESTION_SECONDS if whole is None else whole
+        self.answer = min(ANSWER_SECONDS if answer is None else answer, self.whole)
+        self._end = 0.0
+
+    def left(self) -> float:
+        now = time.monotonic()
+        self._end = self._end or now + self.whole
+        return self._end - now
+
+
 class Transport:
-    def __init__(self, *, token: str | None = None, trusted: str = "", timeout: float = 10.0) -> None:
-        self._idle: dict[tuple[str, str], list[Connection]] = {}
+    def __init__(
+        self,
+        *,
+        token: str | None = None,
+        trusted: str = "",
+        timeout: float | None = None,
+        whole: float | None = None,
+    ) -> None:
+        """`timeout`: seconds to the first byte of an answer; `whole`: for all requests together."""
         self._authorization = f"Bearer {token}" if token else ""
         self._trusted = urlsplit(trusted).netloc  # the only host that the token is sent to
-        self._timeout = timeout
+        self._patience = Patience(timeout, whole)
+        self._managers: dict[str, Any] = {}  # by proxy
         self._lock = threading.Lock()
-        self._context: Any = None
 
     def get(self, url: str, *, limit: int, start: int = 0, length: int | None = None) -> Reply:
         """The whole body up to `limit`, or with `length` that many bytes from `start`. Other statuses than 2xx come
@@ -58,22 +102,24 @@ class Transport:
         for delay in (*BACKOFF, None):
             try:
                 reply = self._follow(url, start, length, limit)
-            except (OSError, ProtocolError, Cut, ValueError) as e:
-                if delay is None or _final(e):
-                    raise Unreachable(f"{_host(url)} {_reason(e, self._timeout)}") from None
+                wait = _retry_after(reply)
+                if reply.status not in _RETRY or delay is None:
+                    return reply
+                delay = delay if wait is None else wait
+                if delay > min(MAX_RETRY_AFTER, self._patience.left()):
+                    return reply
                 time.sleep(delay)
-                continue
-            wait = _retry_after(reply)
-            if reply.status not in _RETRY or delay is None or (wait is not None and wait > MAX_RETRY_AFTER):
-                return reply
-            time.sleep(delay if wait is None else wait)
+            except (OSError, Cut, BadAnswer, OutOfTime, ValueError, _http_error()) as e:
+                if delay is None or _is_final(e):
+                    raise Unreachable(f"{_host(url)} {_reason(e)}") from None
+                if delay < self._patience.left():
+                    time.sleep(delay)
         raise AssertionError
 
     def close(self) -> None:
-        for connections in self._idle.values():
-            for connection in connections:
-                connection.close()
-        self._idle.clear()
+        managers, self._managers = self._managers, {}
+        for manager in managers.values():
+            manager.clear()
 
     __del__ = close  # a file that is open for a header reader has nobody to close it
 
@@ -89,81 +135,96 @@ class Transport:
             target = urljoin(url, target)
             if parts.scheme == "https" and not target.startswith("https:"):
                 raise HubError(f"{parts.netloc} redirects from https to http")
+            if _is_private(target) and not _is_private(url):
+                raise HubError(f"{_host(url)} redirects to an address of this network")
             url = target
         raise HubError(f"{_host(url)} redirects in a circle")
 
     def _exchange(self, parts: SplitResult, start: int, length: int | None, limit: int) -> Reply:
-        headers = {"Accept-Encoding": "identity", "User-Agent": "oomph", "Host": parts.netloc.rpartition("@")[2]}
+        """One request and its answer, in a thread that is left alone when the time is over."""
+        headers = {"Accept-Encoding": "identity", "User-Agent": "oomph"}
         if self._authorization and parts.netloc == self._trusted:
             headers["Authorization"] = self._authorization
         if length is not None:
             headers["Range"] = f"bytes={start}-{start + length - 1}"
-        connection, answer = self._send(parts, headers)
-        try:
-            reply = _receive(answer, parts, start, length, limit)
-        except BaseException:
-            connection.close()
-            raise
-        if answer.reusable:
-            with self._lock:
-                self._idle.setdefault((parts.scheme, parts.netloc), []).append(connection)
-        else:
-            connection.close()
-        return reply
+        exchange = _Exchange()
 
-    def _send(self, parts: SplitResult, headers: dict[str, str]) -> tuple[Connection, Answer]:
-        proxy = _proxy(parts)
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        if proxy and parts.scheme == "http":
-            target = parts.geturl()
-        with self._lock:
-            idle = self._idle.get((parts.scheme, parts.netloc))
-            kept = idle.pop() if idle else None
-        if kept is not None:
+        def ask() -> Reply:
+            answer = self._manager(parts).request(
+                "GET",
+                parts._replace(fragment="").geturl(),
+                headers=headers,
+                redirect=False,
+                retries=False,
+                preload_content=False,
+                timeout=self._timeout(),
+            )
+            exchange.answer = answer
+            exchange.answered.set()
             try:
-                return kept, kept.ask("GET", target, headers)
-            except BaseException as e:
-                kept.close()
-                if not isinstance(e, ConnectionError):  # hung up on meanwhile: that is no failure
-                    raise
-        connection = self._connect(parts, proxy)
-        try:
-            return connection, connection.ask("GET", target, headers)
-        except BaseException:
-            connection.close()
-            raise
+                return _receive(answer, parts, start, length, limit)
+            except ValueError as wrong:  # of http.client: a chunk of -5 bytes
+                answer.close()
+                raise BadAnswer(str(wrong)) from None
+            except BaseException:
+                answer.close()
+                raise
 
-    def _connect(self, parts: SplitResult, proxy: SplitResult | None) -> Connection:
-        """Directly, or through the environment's proxy."""
-        host, secure = parts.hostname or "", parts.scheme == "https"
-        port = parts.port or (443 if secure else 80)
-        context = self._tls() if secure else None
-        via = (proxy.hostname or "", proxy.port or 80) if proxy else (host, port)
-        connection = Connection(*via, self._timeout)
-        try:
-            if secure and proxy:
-                connection.tunnel(host, port, _proxy_authorization(proxy))
-            if secure:
-                connection.secure(context, host)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        return exchange.run(ask, self._patience)
 
-    def _tls(self) -> Any:
+    def _timeout(self) -> urllib3.Timeout:
+        import urllib3
+
+        seconds = max(0.1, min(self._patience.answer, self._patience.left()))
+        return urllib3.Timeout(connect=seconds, read=seconds)
+
+    def _manager(self, parts: SplitResult) -> Any:
+        """Kept connections: directly, or through the environment's proxy."""
+        proxy = _proxy(parts)
         with self._lock:
-            if self._context is None:
-                import ssl
+            if proxy not in self._managers:
+                self._managers[proxy] = _new_manager(proxy)
+            return self._managers[proxy]
 
-                names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-                bundle = next((os.environ[n] for n in names if os.environ.get(n)), None)
-                self._context = ssl.create_default_context(cafile=bundle)
-                if not bundle and not self._context.cert_store_stats()["x509_ca"]:
-                    with contextlib.suppress(ImportError):
-                        import certifi  # comes with huggingface_hub's own client
 
-                        self._context.load_verify_locations(cafile=certifi.where())
-            return self._context
+class _Exchange:
+    """A thread that asks, and how long its answer is waited for."""
+
+    def __init__(self) -> None:
+        self.answered = threading.Event()
+        self.answer: Any = None
+        self._finished = threading.Event()
+        self._reply: Reply | None = None
+        self._error: BaseException | None = None
+
+    def run(self, ask: Callable[[], Reply], patience: Patience) -> Reply:
+        left = patience.left()
+        if left <= 0:
+            raise OutOfTime(patience.whole, first=False)
+
+        def work() -> None:
+            try:
+                self._reply = ask()
+            except BaseException as e:
+                self._error = e
+            self.answered.set()
+            self._finished.set()
+
+        threading.Thread(target=work, daemon=True).start()
+        if not self.answered.wait(min(patience.answer, left)):
+            raise OutOfTime(min(patience.answer, left), first=True)
+        if not self._finished.wait(max(0.0, patience.left())):
+            self._hang_up()
+            raise OutOfTime(patience.whole, first=False)
+        if self._error is not None:
+            raise self._error
+        assert self._reply is not None
+        return self._reply
+
+    def _hang_up(self) -> None:
+        """So that the thread ends too: a socket that is closed is not read any more."""
+        with contextlib.suppress(Exception):
+            self.answer.shutdown()
 
 
 def in_parallel(work: Callable[[T], R], items: Iterable[T], workers: int) -> list[R]:
@@ -197,46 +258,92 @@ def in_parallel(work: Callable[[T], R], items: Iterable[T], workers: int) -> lis
     return [done[n] for n in sorted(done)]
 
 
-def _receive(answer: Answer, parts: SplitResult, start: int, length: int | None, limit: int) -> Reply:
-    headers, status, url, declared = answer.headers, answer.status, parts.geturl(), answer.length
+def _new_manager(proxy: str) -> Any:
+    import urllib3
+
+    options: dict[str, Any] = {"num_pools": 8, "maxsize": _CONNECTIONS, "ssl_context": _tls()}
+    if not proxy:
+        return urllib3.PoolManager(**options)
+    parts = urlsplit(proxy)
+    secret = None
+    if parts.username:
+        from urllib.parse import unquote
+
+        secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return urllib3.ProxyManager(address, proxy_headers=urllib3.make_headers(proxy_basic_auth=secret), **options)
+
+
+def _tls() -> Any:
+    import ssl
+
+    names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+    bundle = next((os.environ[n] for n in names if os.environ.get(n)), None)
+    context = ssl.create_default_context(cafile=bundle)
+    if not bundle and not context.cert_store_stats()["x509_ca"]:
+        with contextlib.suppress(ImportError):
+            import certifi  # comes with huggingface_hub's own client
+
+            context.load_verify_locations(cafile=certifi.where())
+    return context
+
+
+def _receive(answer: Any, parts: SplitResult, start: int, length: int | None, limit: int) -> Reply:
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    status, url = answer.status, parts.geturl()
     if not 200 <= status < 300:
         _read(answer, MAX_ERROR_BYTES)  # so that the connection can be used again
         return Reply(status, headers, b"", url, _content_range(headers)[1])
+    declared = _declared(headers)
     if length is None:
         if (declared or 0) > limit:
-            raise HubError(f"{url} has {declared:,} bytes, more than the {limit:,} that such a file can have")
+            where = _without_query(url)
+            raise HubError(f"{where} has {declared:,} bytes, more than the {limit:,} that such a file can have")
         body = _read(answer, limit + 1)
         if len(body) > limit:
-            raise HubError(f"{url} has more than the {limit:,} bytes that such a file can have")
+            raise HubError(f"{_without_query(url)} has more than the {limit:,} bytes that such a file can have")
         return Reply(status, headers, body, url, len(body))
     skip, total = 0, declared
     if status == 206:
         first, total = _content_range(headers)
         if first != start:
-            raise HubError(f"{url} answers with other bytes than it was asked for")
+            raise HubError(f"{_without_query(url)} answers with other bytes than it was asked for")
     else:  # the server ignores ranges: read as far as needed, then hang up
         skip = start
         if skip > MAX_SKIP_BYTES:
-            raise HubError(f"{url} cannot be read in parts: its server ignores ranges")
+            raise HubError(f"{_without_query(url)} cannot be read in parts: its server ignores ranges")
     body = _read(answer, skip + length)[skip:]
     if total is not None and len(body) < min(length, total - start):
         raise Cut
     return Reply(status, headers, body, url, total)
 
 
-def _read(answer: Answer, length: int) -> bytes:
-    """At most `length` bytes, in whatever pieces they come, within the deadline."""
-    end = time.monotonic() + DEADLINE
+def _read(answer: Any, length: int) -> bytes:
+    """At most `length` bytes, in whatever pieces they come. A connection with more to say is not used again."""
     pieces: list[bytes] = []
     while length > 0:
-        piece = answer.read(min(length, 1 << 20))
+        piece = answer.read(min(length, 1 << 20), decode_content=False)
         if not piece:
-            break
+            answer.release_conn()
+            return b"".join(pieces)
         pieces.append(piece)
         length -= len(piece)
-        if time.monotonic() > end:
-            raise TimeoutError
+    if answer.length_remaining == 0:
+        answer.read(decode_content=False)
+        answer.release_conn()
+    else:
+        answer.close()
     return b"".join(pieces)
+
+
+def _declared(headers: dict[str, str]) -> int | None:
+    """The body's length, where it is declared and not chunked."""
+    value = headers.get("content-length", "").strip()
+    if "transfer-encoding" in headers or not value:
+        return None
+    if not (value.isascii() and value.isdigit() and len(value) < 19):
+        raise BadAnswer("a length that is no number")
+    return int(value)
 
 
 def _content_range(headers: dict[str, str]) -> tuple[int | None, int | None]:
@@ -260,25 +367,29 @@ def _retry_after(reply: Reply) -> float | None:
     return None
 
 
-def _proxy(parts: SplitResult) -> SplitResult | None:
+def _proxy(parts: SplitResult) -> str:
+    """The environment's proxy for an address, "" where there is none."""
     if not any(name.lower().endswith("_proxy") for name in os.environ):
-        return None
+        return ""
     from urllib.request import getproxies, proxy_bypass
 
     address = getproxies().get(parts.scheme)
-    if not address or proxy_bypass(parts.netloc):
-        return None
-    return urlsplit(address if "//" in address else f"//{address}")
+    if not address or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return ""
+    return address if "//" in address else f"http://{address}"
 
 
-def _proxy_authorization(proxy: SplitResult) -> dict[str, str]:
-    if not proxy.username:
-        return {}
-    from base64 import b64encode
-    from urllib.parse import unquote
+def _is_private(url: str) -> bool:
+    """Whether an address is one of this machine or its network. A name is not looked up."""
+    from ipaddress import ip_address
 
-    secret = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return {"Proxy-Authorization": f"Basic {b64encode(secret.encode()).decode()}"}
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    if host == "localhost" or host.endswith((".localhost", ".internal", ".local")):
+        return True
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return False
 
 
 def _host(url: str) -> str:
@@ -288,20 +399,61 @@ def _host(url: str) -> str:
         return repr(url[:100])
 
 
-def _final(e: Exception) -> bool:
-    """Trying again would not help: an unknown name, a refused certificate, an address that is none."""
-    return isinstance(e, (socket.gaierror, ValueError)) or type(e).__name__.startswith("SSLCert")
+def _without_query(url: str) -> str:
+    """As it is shown: a signed address has its secret behind the question mark."""
+    return url.partition("?")[0]
 
 
-def _reason(e: Exception, timeout: float) -> str:
-    if isinstance(e, (Cut, Closed)):
+def _http_error() -> type[Exception]:
+    from urllib3.exceptions import HTTPError
+
+    return HTTPError
+
+
+def _is_final(e: BaseException) -> bool:
+    """Trying again would not help: an unknown name, a refused certificate, an address that is none, no time left."""
+    from urllib3 import exceptions
+
+    if isinstance(e, OutOfTime):
+        return True
+    if isinstance(e, exceptions.SSLError):
+        return "certificate" in str(e).lower()
+    return isinstance(e, (exceptions.NameResolutionError, exceptions.LocationValueError, ValueError))
+
+
+def _reason(e: BaseException) -> str:
+    from urllib3 import exceptions
+
+    if isinstance(e, OutOfTime):
+        if e.first:
+            return f"does not answer within {e.seconds:.0f} s"
+        return f"does not answer to the end within {e.seconds:.0f} s (--timeout SECONDS waits longer)"
+    if isinstance(e, Cut | exceptions.IncompleteRead | ConnectionError):
         return "ends its answer before it is complete"
-    if isinstance(e, TimeoutError):
-        return f"does not answer within {timeout:.0f} s"
-    if isinstance(e, socket.gaierror):
+    if isinstance(e, exceptions.NameResolutionError):
         return "cannot be found: there is no network, or no host of that name"
-    if isinstance(e, OSError):
-        return f"cannot be reached: {getattr(e, 'verify_message', '') or (e.strerror or str(e)).lower()}"
-    if isinstance(e, ValueError):
+    if isinstance(e, exceptions.ProxyError):
+        return f"cannot be reached through its proxy: {_own_words(e)}"
+    if isinstance(e, exceptions.NewConnectionError | exceptions.SSLError):
+        return f"cannot be reached: {_own_words(e)}"
+    if isinstance(e, exceptions.TimeoutError | TimeoutError):
+        return "does not answer in time"
+    if isinstance(e, exceptions.ProtocolError | BadAnswer):
+        inner = e.args[-1] if e.args else e
+        cut = isinstance(inner, ConnectionError) or type(inner).__name__ in ("IncompleteRead", "InvalidChunkLength")
+        if cut and type(inner).__name__ != "BadStatusLine":
+            return "ends its answer before it is complete"
+        return f"does not answer as HTTP: {_own_words(e)}"
+    if isinstance(e, exceptions.LocationValueError | ValueError):
         return "is not an address that can be asked"
-    return f"does not answer as HTTP: {e}"
+    return f"cannot be reached: {_own_words(e)}"
+
+
+def _own_words(e: BaseException) -> str:
+    """What went wrong, without the names of a library's objects around it."""
+    while e.args and isinstance(e.args[-1], BaseException):
+        e = e.args[-1]
+    if type(e).__name__ in ("BadStatusLine", "UnknownProtocol"):
+        return "no status line"
+    said = getattr(e, "verify_message", "") or getattr(e, "strerror", "") or str(e)
+    return " ".join(said.rpartition("] ")[2].rstrip("')").split()).lower()[:160]

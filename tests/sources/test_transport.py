@@ -1,7 +1,12 @@
-"""The HTTP client against raw bytes: whatever a server sends ends in a reply or in one sentence."""
+"""HTTP against raw bytes: whatever a server sends, and however slowly, ends in a reply or in one sentence."""
 
+import contextlib
+import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -88,10 +93,8 @@ def test_ways_to_frame_a_body(server: RawServer, answer: bytes, body: bytes) -> 
         (b"SSH-2.0-OpenSSH\r\n", "no status line"),
         (b"HTTP/1.1 abc\r\n\r\n", "no status line"),
         (b"HTTP/2 200\r\n\r\n", "no status line"),
-        (OK, "headers without end"),
-        (OK + b"a: b", "headers without end"),
-        (OK + b"a: " + b"x" * 70_000 + b"\r\n\r\n", "headers without end"),
-        (OK + b"a: b\r\n" * 20_000, "headers without end"),
+        (OK + b"a: " + b"x" * 70_000 + b"\r\n\r\n", "not answer as HTTP"),
+        (OK + b"a: b\r\n" * 20_000, "not answer as HTTP"),
         (OK + b"Content-Length: -1\r\n\r\n", "a length that is no number"),
         (OK + b"Content-Length: 99999999999999999999\r\n\r\n", "a length that is no number"),
         (OK + b"Content-Length: \xb2\r\n\r\n", "a length that is no number"),
@@ -99,11 +102,10 @@ def test_ways_to_frame_a_body(server: RawServer, answer: bytes, body: bytes) -> 
         (OK + b"Content-Length: 5000\r\n\r\n", "has 5,000 bytes, more than the 1,000"),
         (OK + b"\r\n" + b"x" * 2000, "has more than the 1,000 bytes"),
         (OK + b"Transfer-Encoding: chunked\r\n\r\n", "ends its answer"),
-        (OK + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n", "a chunk without a length"),
-        (OK + b"Transfer-Encoding: chunked\r\n\r\n-5\r\n", "a chunk longer than any file"),
-        (OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 40 + b"\r\n", "a chunk longer than any file"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n", "ends its answer"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n-5\r\n", "not answer as HTTP"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 40 + b"\r\n", "ends its answer"),
         (OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhel", "ends its answer"),
-        (OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 200 + b"\r\n", "trailers without end"),
         (b"HTTP/1.1 100 Continue\r\n\r\n" * 3, "ends its answer"),
     ],
 )
@@ -150,3 +152,96 @@ def test_any_bytes(server: RawServer, raw: bytes, start: bytes) -> None:
             get(server, start + raw, **options)
         except HubError as e:
             assert "\n" not in e.message
+
+
+class DrippingServer:
+    """Sends a beginning, then the same piece again and again, until the other side has had enough."""
+
+    def __init__(self, first: bytes, piece: bytes, pause: float) -> None:
+        self.first, self.piece, self.pause = first, piece, pause
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/x"
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.recv(1 << 16)
+            connection.sendall(self.first)
+            while self.piece:
+                time.sleep(self.pause)
+                connection.sendall(self.piece)
+            time.sleep(30)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "piece", "says"),
+    [
+        (b"", b"", "does not answer within 1 s"),  # silence
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", "does not answer within 1 s"),
+        (b"", b"H", "does not answer within 1 s"),
+        (OK, b"a", "does not answer within 1 s"),
+        (OK + b"Content-Length: 500\r\n\r\n", b"a", "to the end within 2 s"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n", "to the end within 2 s"),
+        (OK + b"\r\n", b"a", "to the end within 2 s"),
+    ],
+)
+def test_one_deadline_for_a_question(first: bytes, piece: bytes, says: str) -> None:
+    server = DrippingServer(first, piece, 0.05)
+    client = transport.Transport(timeout=1, whole=2)
+    begin = time.monotonic()
+    try:
+        with pytest.raises(HubError, match=says):
+            client.get(server.url, limit=1000)
+        assert time.monotonic() - begin < 4
+    finally:
+        server.close()
+        client.close()
+
+
+def test_retries_end_with_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "BACKOFF", (0.2,) * 50)
+    server = DrippingServer(
+        b"HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", b"", 0
+    )
+    begin = time.monotonic()
+    assert transport.Transport(timeout=1, whole=2).get(server.url, limit=1000).status == 503
+    assert 0.9 < time.monotonic() - begin < 4
+    server.close()
+
+
+def test_an_interrupt_is_heard_at_once() -> None:
+    """Ctrl-C while a server is silent."""
+    server = DrippingServer(b"", b"", 0)
+    script = (
+        "from oomph.sources.transport import Transport\n"
+        f"print('asking', flush=True)\nTransport().get({server.url!r}, limit=10)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None and process.stdout.readline()
+    time.sleep(1)
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) != 0 and time.monotonic() - begin < 2
+    server.close()
+
+
+def test_no_redirect_into_this_network(server: RawServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def private(url: str) -> bool:
+        return "169.254" in url
+
+    assert transport._is_private("http://127.0.0.1/") and transport._is_private("http://[::1]/")
+    assert transport._is_private("http://10.1.2.3/") and not transport._is_private("https://huggingface.co/")
+    monkeypatch.setattr(transport, "_is_private", private)
+    with pytest.raises(HubError, match="redirects to an address of this network"):
+        get(server, b"HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/x\r\nContent-Length: 0\r\n\r\n")
