@@ -47,24 +47,3 @@ def term(
     """A term whose interval is +-`spread` of its value."""
     slack = abs(round(n * spread))
     return Term(name, n, n - slack, n + slack, basis, parts or {}, why)
-
-
-class Ledger(Struct, frozen=True):
-    """The memory of one GPU: total = others + context + terms + free."""
-
-    total_bytes: int
-    terms: tuple[Term, ...]
-
-    def __getitem__(self, name: str) -> Term:
-        for t in self.terms:
-            if t.name == name:
-                return t
-        raise KeyError(name)
-
-    @property
-    def used_bytes(self) -> int:
-        return sum(t.bytes for t in self.terms)
-
-    @property
-    def free_bytes(self) -> int:
-        return self.total_bytes - self.used_bytes

@@ -71,8 +71,3 @@ class Verdict(Struct, frozen=True):
         if not self.fits:
             return "fails"
         return "at_risk" if self.risk else "fits"
-
-
-class Timeline(Struct, frozen=True):
-    rank: int
-    stages: tuple[Stage, ...]

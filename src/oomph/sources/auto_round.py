@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from oomph.errors import ConfigError
 from oomph.ir.model import Quantization, Scheme
 from oomph.sources.patterns import Allowance, Pattern
-from oomph.sources.quant import Kind, Quant, bits_of, group_size_of
+from oomph.sources.quant_fields import Kind, Quant, bits_of, group_size_of
 
 _SPECIAL = frozenset(r"*+?^$()[]{}|\\")
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from oomph.errors import ConfigError
 from oomph.ir.model import Scheme
 from oomph.sources.patterns import Allowance, Pattern
-from oomph.sources.quant import Kind, Quant, bits_of, group_size_of, make_quant, names_of, small_int, table_of
+from oomph.sources.quant_fields import Kind, Quant, bits_of, group_size_of, make_quant, names_of, small_int, table_of
 
 
 def read(config: Mapping[str, Any]) -> Quant:

@@ -194,7 +194,7 @@ def hybrid_off(traits: Traits, dep: Deployment, facts: Facts, spec: Speculation)
         if facts.hybrid_manager.off_for == "any" or connector not in HMA_CONNECTORS:
             why = "--kv-transfer-config"
     if given is not None:
-        if given is False and why and why != "--kv-transfer-config":
+        if given is False and why:
             raise Refused(
                 "ValidationError",
                 "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration. Consider "
