@@ -6,7 +6,7 @@ import pytest
 
 from oomph.commands import parse_command, parse_text, to_command
 from oomph.errors import CommandError
-from oomph.facts.sglang.flags import by_name
+from oomph.facts.sglang.flags import options_of
 from oomph.facts.sglang.versions import RELEASES
 
 SERVER = "python -m sglang.launch_server --model-path Qwen/Qwen3-8B"
@@ -72,7 +72,7 @@ def test_the_way_back_gives_the_same_flags() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_release_has_the_flags_that_matter(release: str) -> None:
-    names = by_name(release)
+    names = options_of(release).by_name
     for name in ("--model-path", "--tp-size", "--mem-fraction-static", "--chunked-prefill-size", "--kv-cache-dtype"):
         assert name in names
     assert ("--cuda-graph-max-bs" in names) == (RELEASES.index(release) < RELEASES.index("0.5.20"))

@@ -10,7 +10,7 @@ from typing import Any
 from oomph.commands.call import Call, memory_variables, program, visible_devices
 from oomph.commands.shown import short
 from oomph.errors import CannotPlan, CommandError
-from oomph.facts.sglang.flags import Flag, by_field, by_name, option, story
+from oomph.facts.sglang.flags import Flag, Options, options_of
 from oomph.ir.deployment import Deployment, Engine
 
 _NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
@@ -23,7 +23,7 @@ FRONTEND = ("host", "port", "served_model_name", "api_key", "admin_api_key", "lo
 
 def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deployment:
     words = _arguments(call.words)
-    flags, said = parse(words, release.version)
+    flags, said = parse(words, options_of(release.version))
     model = flags.pop("model_path", None)
     if not isinstance(model, str) or not model:
         raise CommandError("no model is named: SGLang takes --model-path ORG/NAME or a folder")
@@ -56,7 +56,7 @@ def _arguments(words: Sequence[str]) -> list[str]:
     return list(words[words.index("-m", 1) + 2 :])
 
 
-def parse(words: Sequence[str], version: str) -> tuple[dict[str, Any], list[str]]:
+def parse(words: Sequence[str], options: Options) -> tuple[dict[str, Any], list[str]]:
     flags: dict[str, Any] = {}
     notes: list[str] = []
     at = 0
@@ -65,7 +65,7 @@ def parse(words: Sequence[str], version: str) -> tuple[dict[str, Any], list[str]
         at += 1
         if not _is_option(word):
             raise CommandError(f"SGLang would stop with: unrecognized arguments: {short(word)}")
-        name, flag, explicit = _resolve(word, version)
+        name, flag, explicit = _resolve(word, options)
         if flag is None:  # --config FILE: read by nobody here
             notes.append(f"{name} names a file of further flags, which is not read")
             at += 0 if explicit is not None else 1
@@ -105,9 +105,9 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word != "-" and not _NEGATIVE.fullmatch(word)
 
 
-def _resolve(word: str, version: str) -> tuple[str, Flag | None, str | None]:
+def _resolve(word: str, options: Options) -> tuple[str, Flag | None, str | None]:
     """The flag that a word means: by its name, or by a beginning that only one flag has."""
-    names = by_name(version)
+    names = options.by_name
     key, equals, value = word.partition("=")
     explicit = value if equals else None
     if key in names:
@@ -124,19 +124,19 @@ def _resolve(word: str, version: str) -> tuple[str, Flag | None, str | None]:
         name = next(iter(meant.values()))
         return name, names[name], explicit
     if meant:
-        options = ", ".join(sorted(name for name in names if name.startswith(key))[:6])
-        hint = story(key, version)
-        raise CommandError(f"ambiguous option: {key} could match {options}", hint=hint)
+        choices = ", ".join(sorted(name for name in names if name.startswith(key))[:6])
+        hint = options.story(key)
+        raise CommandError(f"ambiguous option: {key} could match {choices}", hint=hint)
     raise CommandError(
-        story(key, version) or f"SGLang {version} has no flag {short(key)}" + _close(key, version),
+        options.story(key) or f"SGLang {options.release} has no flag {short(key)}" + _close(key, options),
         hint=f"SGLang would stop with: unrecognized arguments: {short(word)}",
     )
 
 
-def _close(key: str, version: str) -> str:
+def _close(key: str, options: Options) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(key, by_name(version), n=2, cutoff=0.75)
+    close = get_close_matches(key, options.by_name, n=2, cutoff=0.75)
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
@@ -183,12 +183,12 @@ def check(deployment_flags: Mapping[str, Any]) -> None:
 
 def to_words(deployment: Deployment) -> list[str]:
     """The command line of a deployment, in the release's own spelling."""
-    version = deployment.engine.version
+    options = options_of(deployment.engine.version)
     words = ["python", "-m", "sglang.launch_server", "--model-path", deployment.model]
-    known = by_field(version)
+    known = options.by_field
     for field, value in deployment.flags.items():
         flag = known.get(field)
-        name = option(field, version)
+        name = options.option(field)
         if flag is None or not name or value is None:
             continue
         if flag.kind in ("store_true", "bool"):

@@ -102,8 +102,9 @@ class SgLang(EngineProtocol):
 
     def at_release(self, deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
         from oomph.engines.sglang.releases import at_release
+        from oomph.facts.sglang.flags import options_of
 
-        return at_release(deployment, version)
+        return at_release(deployment, options_of(version))
 
     def gpus_needed(self, deployment: Deployment) -> int:
         sizes = [deployment.flags.get(field) for field in ("tp_size", "pp_size")]

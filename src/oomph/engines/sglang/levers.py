@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from oomph.facts.sglang.flags import by_field, option
+from oomph.facts.sglang.flags import options_of
 from oomph.ir.advice import Change, Kind, Lever
 from oomph.ir.model import Model, State
 from oomph.ir.plan import Plan
@@ -29,7 +29,7 @@ _AFTER_POOLS = "the pools take the whole share, whatever it is"
 def levers(plan: Plan, model: Model) -> Iterator[Lever]:
     if "mem_fraction_static" not in plan.resolved or not plan.ranks:
         return
-    known = by_field(plan.deployment.engine.version)
+    known = options_of(plan.deployment.engine.version).by_field
     for lever in _all(plan, model):
         if all(field in known for change in lever.changes for field in change.flags):
             yield lever
@@ -61,7 +61,7 @@ def _lever(
 
 def spell(field: str, value: Any, plan: Plan) -> str:
     """The flag as this release spells it."""
-    name = option(field, plan.deployment.engine.version) or "--" + field.replace("_", "-")
+    name = options_of(plan.deployment.engine.version).option(field) or "--" + field.replace("_", "-")
     if value is None:
         return f"without {name}"
     if isinstance(value, bool):
@@ -102,7 +102,7 @@ def _least_share(plan: Plan) -> float:
 
 def _graphs(plan: Plan) -> Iterator[Lever]:
     resolved, flags = plan.resolved, plan.deployment.flags
-    known = by_field(plan.deployment.engine.version)
+    known = options_of(plan.deployment.engine.version).by_field
     field = "cuda_graph_max_bs" if "cuda_graph_max_bs" in known else "cuda_graph_max_bs_decode"
     largest = int(resolved["cuda_graph_max_bs"])
     not_read: NotRead = {"weights_load": "graphs are captured after the pools are allocated"}

@@ -10,7 +10,7 @@ from oomph.commands.call import Call, memory_variables, visible_devices
 from oomph.commands.python_values import Scope, called, parse
 from oomph.commands.shown import short
 from oomph.errors import CommandError
-from oomph.facts.sglang.flags import by_field
+from oomph.facts.sglang.flags import Options, options_of
 from oomph.ir.deployment import Deployment, Engine
 
 _NAMES = ("Engine", "ServerArgs", "Runtime")
@@ -52,7 +52,7 @@ def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[
     environment = memory_variables(call.environment)
     out = []
     for node in _calls(tree):
-        flags, said = _keywords(node, scope, release.version)
+        flags, said = _keywords(node, scope, options_of(release.version))
         model = flags.pop("model_path", None)
         if not isinstance(model, str) or not model:
             raise CommandError(f"line {node.lineno}: no model_path is given")
@@ -70,10 +70,10 @@ def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[
     return out
 
 
-def _keywords(node: ast.Call, scope: Scope, version: str) -> tuple[dict[str, Any], list[str]]:
+def _keywords(node: ast.Call, scope: Scope, options: Options) -> tuple[dict[str, Any], list[str]]:
     flags: dict[str, Any] = {}
     notes: list[str] = []
-    known = by_field(version)
+    known = options.by_field
     for keyword in node.keywords:
         if keyword.arg is None:
             value, whole = scope.mapping(keyword.value)

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.facts.sglang.flags import by_field, option
+from oomph.facts.sglang.flags import Options, options_of
 from oomph.ir.deployment import Deployment
 
 # fields that went by another name (0.5.14 gave each kind of graph its own flags)
@@ -17,8 +17,8 @@ _RENAMED = {
 }
 
 
-def at_release(deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
-    known = by_field(version)
+def at_release(deployment: Deployment, options: Options) -> tuple[Deployment, tuple[str, ...]]:
+    known = options.by_field
     back = {new: old for old, new in _RENAMED.items()}
     flags: dict[str, Any] = {}
     sentences = []
@@ -27,7 +27,7 @@ def at_release(deployment: Deployment, version: str) -> tuple[Deployment, tuple[
         if name in known:
             flags[name] = value
         else:
-            spelled = option(field, deployment.engine.version) or f"--{field.replace('_', '-')}"
-            sentences.append(f"SGLang {version} has no {spelled}: left out")
-    moved = replace(deployment, flags=flags, engine=replace(deployment.engine, version=version))
+            spelled = options_of(deployment.engine.version).option(field) or f"--{field.replace('_', '-')}"
+            sentences.append(f"SGLang {options.release} has no {spelled}: left out")
+    moved = replace(deployment, flags=flags, engine=replace(deployment.engine, version=options.release))
     return moved, tuple(sentences)

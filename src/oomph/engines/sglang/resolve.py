@@ -61,7 +61,6 @@ def _parallel(deployment: Deployment, model: Model) -> Settings:
     groups = attention_groups(flags)
     drafts = str(flags.get("speculative_algorithm") or "")
     return Settings(
-        version=deployment.engine.version,
         tp_size=_int(flags, "tp_size", 1),
         pp_size=_int(flags, "pp_size", 1),
         dp_size=1 if groups > 1 else _int(flags, "dp_size", 1),

@@ -10,7 +10,6 @@ from msgspec import Struct
 class Settings(Struct, frozen=True, kw_only=True):
     """Names are ServerArgs' own. `refusal`: SGLang's words where it stops before it loads anything."""
 
-    version: str
     tp_size: int = 1
     pp_size: int = 1
     dp_size: int = 1  # replicas

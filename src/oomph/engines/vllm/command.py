@@ -251,13 +251,13 @@ def to_words(d: Deployment) -> list[str]:
     return words
 
 
-def at_release(deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
+def at_release(deployment: Deployment, options: Options) -> tuple[Deployment, tuple[str, ...]]:
     """The same command under another release: flags that it no longer (or not yet) has are left out, and said."""
     flags, sentences = dict(deployment.flags), []
     for field in deployment.flags:
-        status = options_of(version).status(field)
+        status = options.status(field)
         if status.state in ("gone", "not yet"):
             del flags[field]
             sentences.append(status.sentence)
-    release = replace(deployment.engine, version=version, version_from="--to")
+    release = replace(deployment.engine, version=options.release, version_from="--to")
     return replace(deployment, engine=release, flags=flags), tuple(sentences)

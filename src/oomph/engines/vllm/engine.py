@@ -190,8 +190,9 @@ class Vllm(EngineProtocol):
 
     def at_release(self, deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
         from oomph.engines.vllm.command import at_release
+        from oomph.facts.vllm.flags import options_of
 
-        return at_release(deployment, version)
+        return at_release(deployment, options_of(version))
 
     def config_file(self, deployment: Deployment) -> str:
         from oomph.engines.vllm.emit import config_file

@@ -70,41 +70,41 @@ def _option(text: str) -> str:
     return text if text.startswith("-") else f"--{text}"
 
 
-@lru_cache(64)
-def by_name(version: str) -> dict[str, Flag]:
-    release = parse(nearest(version)[0])
-    return {name: flag for flag in _flags().values() for name in flag.spelled(release)}
-
-
-@lru_cache(64)
-def by_field(version: str) -> dict[str, Flag]:
-    release = parse(nearest(version)[0])
-    return {field: flag for field, flag in _flags().items() if flag.spelled(release)}
-
-
-def option(field: str, version: str) -> str:
-    """The flag of a field as this release spells it; "" = it has none."""
-    flag = by_field(version).get(field)
-    return flag.spelled(parse(nearest(version)[0]))[0] if flag else ""
-
-
 def is_known(name: str) -> bool:
     """Whether some release has had a flag of this name."""
     return any(name == spelling for flag in _flags().values() for spelling, _, _ in flag.names)
 
 
-def story(name: str, version: str) -> str:
-    """Why this release does not take a flag that another does, in one sentence; "" = no release has it."""
-    release = parse(nearest(version)[0])
-    spans = [
-        (parse_release(until or flag.until) if until or flag.until else None, until or flag.until, flag)
-        for flag in _flags().values()
-        for spelling, _, until in flag.names
-        if spelling == name
-    ]
-    gone = [span for span in spans if span[0] is not None and span[0] <= release]
-    if gone:
-        _, end, flag = max(gone, key=lambda span: span[0] or release)
-        instead = option(flag.field, version)
-        return f"{name} is gone since SGLang {end}" + (f": it is {instead} now" if instead else "")
-    return f"SGLang {version} has no {name} yet: it came with {spans[0][2].since}" if spans else ""
+class Options:
+    """The options of one release, and why it does not take those of others."""
+
+    def __init__(self, version: str) -> None:
+        self.release = version  # as sentences name it
+        self._order = parse(nearest(version)[0])
+        self.by_field = {field: flag for field, flag in _flags().items() if flag.spelled(self._order)}
+        self.by_name = {name: flag for flag in self.by_field.values() for name in flag.spelled(self._order)}
+
+    def option(self, field: str) -> str:
+        """The flag of a field as this release spells it; "" = it has none."""
+        flag = self.by_field.get(field)
+        return flag.spelled(self._order)[0] if flag else ""
+
+    def story(self, name: str) -> str:
+        """Why this release does not take a flag that another does, in one sentence; "" = no release has it."""
+        spans = [
+            (parse_release(until or flag.until) if until or flag.until else None, until or flag.until, flag)
+            for flag in _flags().values()
+            for spelling, _, until in flag.names
+            if spelling == name
+        ]
+        gone = [span for span in spans if span[0] is not None and span[0] <= self._order]
+        if gone:
+            _, end, flag = max(gone, key=lambda span: span[0] or self._order)
+            instead = self.option(flag.field)
+            return f"{name} is gone since SGLang {end}" + (f": it is {instead} now" if instead else "")
+        return f"SGLang {self.release} has no {name} yet: it came with {spans[0][2].since}" if spans else ""
+
+
+@lru_cache(64)
+def options_of(version: str) -> Options:
+    return Options(version)
