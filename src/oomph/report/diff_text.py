@@ -6,8 +6,8 @@ import sys
 from typing import Any, TextIO
 
 from oomph.diff import Change, Diff
+from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, columns, folded, title
-from oomph.report.text import gpus_line
 from oomph.units import human
 
 _COUNTS = {"kv_tokens", "num_blocks", "max_concurrency"}

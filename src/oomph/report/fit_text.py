@@ -9,8 +9,8 @@ from typing import TextIO
 from oomph.commands import to_command
 from oomph.commands.shell import quote
 from oomph.ir.plan import Plan
+from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, columns, title, wrap
-from oomph.report.text import gpus_line
 from oomph.search.fit import Answer, Fit
 from oomph.units import human
 

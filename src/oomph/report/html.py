@@ -14,9 +14,10 @@ from oomph.ir.plan import Plan
 from oomph.ir.roles import role_words
 from oomph.report.bars import alike, sizes
 from oomph.report.html_charts import LABELS, STAGES, bar, timeline
+from oomph.report.plan_lines import gpus_line
 from oomph.report.safe import escape
 from oomph.report.terminal import Style
-from oomph.report.text import KINDS, activation_words, gpus_line, verdict_line
+from oomph.report.text import KINDS, activation_words, verdict_line
 from oomph.units import gib, human
 
 _CSS = """

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from oomph.engines.registry import engine_of
-from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term
 from oomph.ir.plan import Plan
 from oomph.ir.roles import role_words
 from oomph.report.advice_text import advice_lines
 from oomph.report.bars import bars
 from oomph.report.ledger_text import ledger
+from oomph.report.plan_lines import gpus_line, notes
 from oomph.report.terminal import INDENT, Style, clean, columns, folded, title
 from oomph.report.verdict_text import headline, settling_words
 from oomph.units import gib, human
@@ -47,27 +47,10 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
     return "\n".join(folded(line, width) for line in lines).rstrip() + "\n"
 
 
-def notes(plan: Plan, style: Style, *, everything: bool = False) -> list[str]:
-    """What rests on an assumption is said where it could change the outcome, and in the whole ledger."""
-    lines = [f"  {style.dim('note     ')}{clean(w)}" for w in plan.warnings]
-    if everything and plan.ranks:
-        lines += [f"  {style.dim('assumed  ' + a)}" for a in plan.assumptions]
-    return lines
-
-
 def engine_line(plan: Plan) -> str:
     e = plan.deployment.engine
     source = f" ({e.version_from})" if e.version_from and e.version_from != "--engine" else ""
     return f"{engine_of(plan.deployment).title} {e.version}{source}"
-
-
-def gpus_line(gpus: tuple[Device, ...]) -> str:
-    names: dict[str, int] = {}
-    for g in gpus:
-        used = f", {gib(g.used_bytes)} in use" if g.used_bytes else ""
-        label = f"{clean(g.name)} ({gib(g.total_bytes)}{used})"
-        names[label] = names.get(label, 0) + 1
-    return " + ".join(f"{n} x {label}" if n > 1 else label for label, n in names.items())
 
 
 def verdict_line(plan: Plan, style: Style) -> str:
