@@ -8,8 +8,10 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 START = """\
@@ -112,7 +114,63 @@ def test_a_grandchild_that_keeps_the_pipe(vllm: Path) -> None:
     began = time.monotonic()
     done = oomph(*serve())
     assert done.returncode == 0 and "done" in done.stdout
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 18
+
+
+def test_a_grandchilds_late_lines_are_kept(vllm: Path) -> None:
+    late = "import time\nfor n in range(3):\n    time.sleep(1.2); print('late', n, flush=True)\n"
+    vllm.write_text(
+        f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {late!r}])\nprint('done', flush=True)\n"
+    )
+    done = oomph(*serve())
+    assert done.returncode == 0 and done.stdout == "done\nlate 0\nlate 1\nlate 2\n"
+
+
+def test_the_child_dies_with_us(vllm: Path) -> None:
+    vllm.write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n")
+    words = [sys.executable, "-m", "oomph", *serve()]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+        assert running.stdout is not None
+        child = psutil.Process(int(running.stdout.readline()))
+        running.kill()
+    assert not psutil.wait_procs([child], timeout=10)[1]
+
+
+def test_a_stop_stops_both(vllm: Path) -> None:
+    vllm.write_text("import os, time\nprint(os.getpid(), flush=True)\nfor _ in range(600):\n    time.sleep(0.1)\n")
+    words = [sys.executable, "-m", "oomph", *serve()]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+        assert running.stdout is not None
+        both = [psutil.Process(running.pid), psutil.Process(int(running.stdout.readline()))]
+        for number, stopped in ((signal.SIGTSTP, True), (signal.SIGCONT, False), (signal.SIGTSTP, True)):
+            running.send_signal(number)
+            _wait_until(lambda stopped=stopped: all((p.status() == psutil.STATUS_STOPPED) is stopped for p in both))
+        running.send_signal(signal.SIGCONT)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(20) == 143
+
+
+def _wait_until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_reader_that_goes_away_ends_it_gently(vllm: Path, tmp_path: Path) -> None:
+    vllm.write_text(
+        "import pathlib, signal, sys, time\n"
+        f"def stop(n, f):\n    pathlib.Path({str(tmp_path / 'ended')!r}).write_text('by ' + str(n)); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, stop)\n"
+        "while True:\n    print('x' * 1000, flush=True)\n"
+    )
+    words = [sys.executable, "-m", "oomph", *serve()]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.wait(20) == 141
+    assert (tmp_path / "ended").read_text() == "by 15"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

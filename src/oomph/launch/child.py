@@ -1,7 +1,8 @@
 """A child process whose output passes through us untouched, while somebody reads along.
 
-The child gets its own process group, so that signals reach the whole tree (vLLM forks workers), and its standard input
-is ours. Its output is copied byte for byte as it comes; what is kept of it is bounded.
+The child gets its own session, so that signals reach the whole tree (vLLM forks workers), and its standard input is
+ours. It lives as we do: a signal is passed on, Ctrl-Z stops both, and where we die it is told to end (Linux). Its
+output is copied byte for byte as it comes; what is kept of it is bounded.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -21,6 +23,10 @@ from oomph.errors import CommandError
 _CHUNK = 64 << 10
 _LINE = 256 << 10  # a longer line is cut for the reader; it is still passed through whole
 HEAD_BYTES, TAIL_BYTES = 4 << 20, 8 << 20
+PATIENCE = 10.0  # seconds between asking a child to end and killing it
+QUIET = 8.0  # seconds that a silent grandchild is waited for once the child has ended
+QUIET_WRITER = 60.0  # the same where it has written since: a server that a script left behind
+_PDEATHSIG = 1  # prctl(2), PR_SET_PDEATHSIG
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -51,23 +57,60 @@ def run_child(words: Sequence[str], on_line: Callable[[bytes], None], *, out: Bi
     sink = out or sys.stdout.buffer
     try:
         child = subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0, start_new_session=True
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            start_new_session=True,
+            preexec_fn=_end_with_parent(),
         )
     except FileNotFoundError:
         raise CommandError(f"{words[0]}: there is no such program on this machine") from None
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, subprocess.SubprocessError) as e:
         raise CommandError(f"{words[0]}: {e}") from None
     restore = _forward(child)
     try:
         _copy(child, on_line, sink)
         code = child.wait()
     finally:
+        if child.poll() is None:
+            _end(child)
         for number, handler in restore.items():
             signal.signal(number, handler)
-        if child.poll() is None:
-            _send(child, signal.SIGKILL)
-            child.wait()
     return 128 - code if code < 0 else code
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    """What the child does before it becomes the server: ask the kernel for SIGTERM when we die, however we die."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    prctl, parent = ctypes.CDLL(None, use_errno=True).prctl, os.getpid()
+
+    def ask() -> None:
+        prctl(_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # we died in between
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return ask
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Nobody reads any more: the tree is asked to end, and killed only if it does not. Its output is thrown away
+    meanwhile, for a child that waits for a full pipe hears no signal."""
+    assert child.stdout is not None
+    _send(child, signal.SIGTERM)
+    _send(child, signal.SIGCONT)
+    end = time.monotonic() + PATIENCE
+    while child.poll() is None and time.monotonic() < end:
+        with suppress(OSError, ValueError):
+            while os.read(child.stdout.fileno(), _CHUNK):
+                pass
+        time.sleep(0.02)
+    if child.poll() is None:
+        _send(child, signal.SIGKILL)
+        child.wait()
 
 
 def _forward(
@@ -76,10 +119,18 @@ def _forward(
     def pass_on(number: int, _: FrameType | None) -> None:
         _send(child, number)
 
+    def stop(number: int, _: FrameType | None) -> None:
+        """Ctrl-Z: the child first, which has a session of its own and heard nothing; then we, until both go on."""
+        _send(child, signal.SIGSTOP)
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)  # here we are stopped
+        signal.signal(signal.SIGTSTP, stop)
+        _send(child, signal.SIGCONT)
+
     restore = {}
-    for number in _FORWARDED:
+    for number, handler in (*((n, pass_on) for n in _FORWARDED), (signal.SIGTSTP, stop)):
         try:
-            restore[int(number)] = signal.signal(number, pass_on)
+            restore[int(number)] = signal.signal(number, handler)
         except ValueError:  # not in the main thread: the caller has the signals
             break
     return restore
@@ -91,18 +142,20 @@ def _send(child: subprocess.Popen[bytes], number: int) -> None:
 
 
 def _copy(child: subprocess.Popen[bytes], on_line: Callable[[bytes], None], sink: BinaryIO) -> None:
-    """Ends when the child has ended and its pipe is empty, even if a grandchild still holds the pipe open."""
+    """Ends with the pipe. A grandchild may hold it open when the child has ended: what it writes is copied, and it is
+    waited for until it has been silent for a while."""
     import selectors
 
     assert child.stdout is not None
     pipe = child.stdout
     os.set_blocking(pipe.fileno(), False)
     rest = b""
+    quiet, silent_since = QUIET, 0.0
     with selectors.DefaultSelector() as ready:
         ready.register(pipe, selectors.EVENT_READ)
         while True:
             over = child.poll() is not None
-            if ready.select(0.0 if over else 0.2):
+            if ready.select(0.2):
                 chunk = os.read(pipe.fileno(), _CHUNK)
                 if not chunk:
                     break
@@ -112,7 +165,11 @@ def _copy(child: subprocess.Popen[bytes], on_line: Callable[[bytes], None], sink
                 for line in lines:
                     on_line(line[:_LINE] + b"\n")
                 rest = rest[:_LINE]
+                if silent_since:
+                    quiet, silent_since = QUIET_WRITER, time.monotonic()
             elif over:
-                break
+                silent_since = silent_since or time.monotonic()
+                if time.monotonic() - silent_since > quiet:
+                    break
     if rest:
         on_line(rest)
