@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test accuracy drift bench screens fuzz clean replay
+.PHONY: demo test accuracy drift bench screens fuzz mutants clean replay
 
 .venv/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -44,6 +44,10 @@ screens: .venv/.demo
 fuzz: .venv/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
 	for target in config safetensors gguf log; do $(BIN)/python tests/fuzz/fuzz_$$target.py -max_total_time=60 || exit 1; done
+
+# COUNT=100 [SEED=text] [JOBS=2]: changes of the source that no test notices
+mutants: .venv/.dev
+	$(BIN)/python tools/mutants.py --count $(or $(COUNT),100) --jobs $(or $(JOBS),1) $(if $(SEED),--seed $(SEED))
 
 clean:
 	rm -rf .venv

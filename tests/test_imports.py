@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from oomph.engines.registry import NAMES
+
 SRC = Path(__file__).parent.parent / "src" / "oomph"
 
 # Files of an engine that fill in for one of the packages below, with its types.
@@ -104,3 +106,41 @@ def test_heavy_imports_are_late() -> None:
         heavy = [m for m in imported(body) if m.split(".")[0] in HEAVY]
         wrong += [f"{path.relative_to(SRC)} imports {module} at its top" for module in heavy]
     assert not wrong
+
+
+def compared_names(tree: ast.AST) -> list[int]:
+    """The lines that compare something with the name of an engine, or choose by it."""
+    lines = []
+    for node in ast.walk(tree):
+        texts: list[ast.expr] = []
+        if isinstance(node, ast.Compare):
+            texts = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            texts = [node.value]
+        elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Dict):
+            texts = [key for key in node.value.keys if key is not None]  # {"vllm": ...}[name]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            table = node.func.value
+            texts = [key for key in table.keys if key is not None] if isinstance(table, ast.Dict) else []
+        parts = [part for text in texts for part in getattr(text, "elts", [text])]
+        if any(isinstance(part, ast.Constant) and part.value in NAMES for part in parts):
+            lines.append(node.lineno if not isinstance(node, ast.MatchValue) else node.value.lineno)
+    return lines
+
+
+def test_nothing_outside_an_engines_folders_compares_its_name() -> None:
+    own = {folder / name for folder in (SRC / "engines", SRC / "facts") for name in NAMES}
+    wrong = []
+    for path in sorted(SRC.rglob("*.py")):
+        if own.isdisjoint(path.parents):
+            wrong += [f"{path.relative_to(SRC)}:{line}" for line in compared_names(ast.parse(path.read_text()))]
+    assert not wrong
+
+
+def test_the_search_for_compared_names_finds_them() -> None:
+    code = """
+if engine == "vllm" or name not in ("ollama", "x") or {"sglang": 1}.get(name) or {"trtllm": 1}[name]:
+    pass
+ready = "vllm" + name
+"""
+    assert compared_names(ast.parse(code)) == [2, 2, 2, 2]

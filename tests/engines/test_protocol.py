@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +12,7 @@ from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import NAMES, all_engines, engine_named, name_of
 from oomph.errors import CommandError
 
-SOURCE = Path(__file__).parents[2] / "src" / "oomph"
-FOLDER = SOURCE / "engines"
+FOLDER = Path(__file__).parents[2] / "src" / "oomph" / "engines"
 
 
 def test_every_folder_is_registered() -> None:
@@ -51,41 +49,3 @@ def test_naming_all_engines_imports_none_of_their_parts() -> None:
     allowed = {"oomph.engines.protocol", "oomph.engines.registry"}
     allowed |= {f"oomph.engines.{name}{end}" for name in NAMES for end in ("", ".engine")}
     assert not set(below) - allowed
-
-
-def compared_names(tree: ast.AST) -> list[int]:
-    """The lines that compare something with the name of an engine, or choose by it."""
-    lines = []
-    for node in ast.walk(tree):
-        texts: list[ast.expr] = []
-        if isinstance(node, ast.Compare):
-            texts = [node.left, *node.comparators]
-        elif isinstance(node, ast.MatchValue):
-            texts = [node.value]
-        elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Dict):
-            texts = [key for key in node.value.keys if key is not None]  # {"vllm": ...}[name]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-            table = node.func.value
-            texts = [key for key in table.keys if key is not None] if isinstance(table, ast.Dict) else []
-        parts = [part for text in texts for part in getattr(text, "elts", [text])]
-        if any(isinstance(part, ast.Constant) and part.value in NAMES for part in parts):
-            lines.append(node.lineno if not isinstance(node, ast.MatchValue) else node.value.lineno)
-    return lines
-
-
-def test_nothing_outside_an_engines_folders_compares_its_name() -> None:
-    own = {folder / name for folder in (FOLDER, SOURCE / "facts") for name in NAMES}
-    wrong = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        if own.isdisjoint(path.parents):
-            wrong += [f"{path.relative_to(SOURCE)}:{line}" for line in compared_names(ast.parse(path.read_text()))]
-    assert not wrong
-
-
-def test_the_search_for_compared_names_finds_them() -> None:
-    code = """
-if engine == "vllm" or name not in ("ollama", "x") or {"sglang": 1}.get(name) or {"trtllm": 1}[name]:
-    pass
-ready = "vllm" + name
-"""
-    assert compared_names(ast.parse(code)) == [2, 2, 2, 2]

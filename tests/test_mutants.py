@@ -1,0 +1,48 @@
+"""tools/mutants.py: the changes are changes, the same seed makes the same ones, and a test that is there is found."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+_spec = importlib.util.spec_from_file_location("mutants", ROOT / "tools" / "mutants.py")
+assert _spec is not None and _spec.loader is not None
+mutants = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(mutants)
+
+
+def changed(mutant: mutants.Mutant) -> str:  # type: ignore[name-defined]
+    data = (ROOT / mutant.path).read_bytes()
+    assert data[mutant.begin : mutant.end].decode() == mutant.before
+    return (data[: mutant.begin] + mutant.after.encode() + data[mutant.end :]).decode()
+
+
+def test_every_change_is_python_and_means_something_else() -> None:
+    for mutant in mutants.choose(mutants.FOLDERS, 120, "a seed"):
+        before = ast.dump(ast.parse((ROOT / mutant.path).read_text()))
+        assert ast.dump(ast.parse(changed(mutant))) != before, mutant
+
+
+def test_a_seed_decides() -> None:
+    assert mutants.choose(("search",), 10, "1") == mutants.choose(("search",), 10, "1")
+    assert mutants.choose(("search",), 10, "1") != mutants.choose(("search",), 10, "2")
+
+
+def test_the_kinds_of_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "x: Literal[1] = 2\nif a < b and c + 1 or d is not None:\n    e = True\n"
+    (tmp_path / "code.py").write_text(code)
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    made = [(mutant.before, mutant.after) for mutant in mutants.mutants(Path("code.py"))]
+    expected = {("2", "3"), ("<", "<="), ("and", "or"), ("or", "and"), ("+", "-"), ("1", "2"), ("True", "False")}
+    assert set(made) == expected | {("is not", "is")} and len(made) == 8
+
+
+@pytest.mark.parametrize("folder", mutants.FOLDERS)
+def test_every_file_has_tests(folder: str) -> None:
+    for path in (mutants.SOURCE / folder).rglob("*.py"):
+        tests = mutants.tests_of(path.relative_to(ROOT))
+        assert tests and all((ROOT / test).exists() for test in tests), path
