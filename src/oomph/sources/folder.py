@@ -12,6 +12,7 @@ from oomph.ir.model import Model
 from oomph.sources import safetensors
 from oomph.sources.build import build_model
 from oomph.sources.json_input import read_object, reason
+from oomph.sources.mistral import PARAMS, config_of
 from oomph.sources.quant import as_filed
 
 CONFIG = "config.json"
@@ -37,7 +38,7 @@ def read_path(path: str | os.PathLike[str]) -> Model:
 
 def holds_model(folder: Path) -> bool:
     """Whether a folder is meant as a model, also where its config.json is a broken link, a pipe or a device."""
-    return os.path.lexists(folder / CONFIG) or (folder / "params.json").is_file() or bool(_gguf_models(folder))
+    return os.path.lexists(folder / CONFIG) or (folder / PARAMS).is_file() or bool(_gguf_models(folder))
 
 
 def read_folder(folder: Path) -> Model:
@@ -89,11 +90,9 @@ def _without_config(folder: Path) -> Model:
         raise InputError(
             f"{folder} holds {len(found)} GGUF models: {', '.join(found[:6])}", hint="give one of the files"
         )
-    if (folder / "params.json").is_file():
-        raise InputError(
-            f"{folder} has Mistral's params.json but no config.json, which is needed here",
-            hint="download the repository's config.json beside it, or give the hub id",
-        )
+    if (folder / PARAMS).is_file():
+        config = config_of(read_object(folder / PARAMS), f"{folder}/{PARAMS}")
+        return build_model(folder.resolve().name or str(folder), config, source=str(folder))
     if (folder / "adapter_config.json").is_file():
         base = read_object(folder / "adapter_config.json").get("base_model_name_or_path")
         raise InputError(f"{folder} is a LoRA adapter, not a model", hint=f"its base model: {str(base)[:120]}")

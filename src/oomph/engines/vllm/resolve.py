@@ -66,6 +66,7 @@ from oomph.engines.vllm.resolve_verify import (
     verify_sizes,
 )
 from oomph.engines.vllm.traits import Traits, traits_of, with_drafts
+from oomph.engines.vllm.windows import without_windows
 from oomph.facts.vllm.facts import Facts, at
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Attention, Model, State
@@ -126,6 +127,8 @@ def resolve(model: Model, deployment: Deployment, draft: Model | None = None) ->
     facts = at(deployment.engine.version)
     if not model.pooling and _pools(deployment.flags):
         model = replace(model, pooling=True)
+    if deployment.flags.get("disable_sliding_window"):
+        model = without_windows(model)
     base = Resolved(facts, model.architecture, model.max_position, 0, 0, facts.limits.utilization)
     try:
         settled = _settings(model, deployment, facts, base)

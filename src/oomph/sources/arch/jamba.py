@@ -54,7 +54,7 @@ def build(b: Builder) -> Skeleton:
         t.integer("vocab_size"),
         hidden,
         norm="model.final_layernorm.weight",
-        tied=t.flag("tie_word_embeddings"),
+        tied=False,  # jamba.py:426 (0.32.0) builds its head apart whatever the config says
         everywhere=True,
     )
     return Skeleton(tuple(layers), root)

@@ -59,6 +59,7 @@ STYLES: dict[str, Style] = {
     "Phi3ForCausalLM": Style(names=Names(packed_qkv="qkv_proj", packed_gate_up="gate_up_proj")),
     "Qwen2ForCausalLM": QWEN2,
     "Qwen3ForCausalLM": QWEN3,
+    "TeleChat3ForCausalLM": LLAMA,
 }
 
 # Architectures whose GPTQ checkpoints AutoGPTQ wrote: it gave every quantised linear layer a bias of zeros where the

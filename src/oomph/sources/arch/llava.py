@@ -37,7 +37,7 @@ def _tower(b: Builder, prefix: str, v: Config, default_layer: int) -> tuple[Towe
     if kind == "pixtral":
         tower = pixtral(b, prefix, v)
         side = v.integer("image_size") // v.integer("patch_size")
-        return _up_to(tower, _wanted(b.config, tower.layers, -1), 1), side * side
+        return up_to(tower, _wanted(b.config, tower.layers, -1), 1), side * side
     if kind.startswith("siglip"):
         v.fill(vision_use_head=False)
         tower, tokens = siglip(b, f"{prefix}.vision_model", v), patches(v)
@@ -45,7 +45,7 @@ def _tower(b: Builder, prefix: str, v: Config, default_layer: int) -> tuple[Towe
         tower = clip(b, f"{prefix}.vision_model", v)
         whole = b.config.text("vision_feature_select_strategy", default="default") == "full"
         tokens = _grid(v) + whole
-    return _up_to(tower, _wanted(b.config, tower.layers, default_layer), 1), tokens
+    return up_to(tower, _wanted(b.config, tower.layers, default_layer), 1), tokens
 
 
 def _wanted(config: Config, count: int, default: int) -> int:
@@ -57,7 +57,7 @@ def _wanted(config: Config, count: int, default: int) -> int:
     return depth
 
 
-def _up_to(tower: Tower, wanted: int, at: int) -> Tower:
+def up_to(tower: Tower, wanted: int, at: int) -> Tower:
     """The tower with layers from `wanted` on stored but not created; `at`: which of its blocks are the layers."""
     count, layer = tower.blocks[at]
     rest = [(times, _skipped(block)) for times, block in tower.blocks[at + 1 :]]

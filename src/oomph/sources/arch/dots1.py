@@ -1,0 +1,24 @@
+"""dots.llm1: grouped-query attention with norms over each head, DeepSeek's experts. vLLM: models/dots1.py."""
+
+from __future__ import annotations
+
+from oomph.ir.model import Module
+from oomph.sources.arch.base import Builder, Site, Skeleton
+from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, dense_mlp
+from oomph.sources.arch.mla import routed_mlp
+
+STYLE = Style(o_bias=False, qk_norm="head", window="none")
+
+
+def build(b: Builder) -> Skeleton:
+    t = b.text
+    t.fill(first_k_dense_replace=0, moe_layer_freq=1, topk_method="noaux_tc")
+    first, step = t.integer("first_k_dense_replace", low=0), t.integer("moe_layer_freq")
+    dense = dense_mlp(b, STYLE)
+    biased = t.text("topk_method") == "noaux_tc"
+
+    def mlp(s: Site, index: int) -> list[Module]:
+        sparse = t.has("n_routed_experts") and index >= first and index % step == 0
+        return routed_mlp(s, t, correction=biased) if sparse else dense(s, index)
+
+    return Skeleton(decoder_layers(b, STYLE, mlp=mlp), decoder_root(b, STYLE))

@@ -1,0 +1,37 @@
+"""LongCat-Flash: two latent attentions and two MLPs per layer, and experts of which some do nothing.
+
+vLLM: models/longcat_flash.py.
+"""
+
+from __future__ import annotations
+
+from oomph.ir.model import Linear, Module, Part, Routing
+from oomph.sources.arch.base import Builder, Skeleton
+from oomph.sources.arch.decoder import Style, decoder_root
+from oomph.sources.arch.mla import mla_mixer, mla_modules, score_correction
+
+
+def build(b: Builder) -> Skeleton:
+    t = b.text
+    t.fill(num_hidden_layers=t.integer("num_layers", default=28, high=10_000), n_routed_experts=512)
+    hidden, wide = t.integer("hidden_size"), t.integer("ffn_hidden_size", "intermediate_size")
+    inner = t.integer("expert_ffn_hidden_size", "moe_intermediate_size")
+    count, idle = t.integer("n_routed_experts"), t.integer("zero_expert_num", default=0, low=0)
+    mixer = mla_mixer(t)
+    layers = []
+    for index in range(t.integer("num_hidden_layers")):
+        s = b.site(f"model.layers.{index}")
+        modules: list[Module] = []
+        for half in range(2):
+            modules += mla_modules(s, t, at=f"self_attn.{half}")
+            modules += [s.norm(f"input_layernorm.{half}", hidden), s.norm(f"post_attention_layernorm.{half}", hidden)]
+            modules += s.gated_mlp(hidden, wide, at=f"mlps.{half}")
+        name = "mlp.router.classifier"
+        modules += [
+            Linear(name, (Part(name, count + idle),), hidden, "replicated", "router", "F32", created_dtype="F32"),
+            score_correction("mlp.router.e_score_correction_bias", count + idle),
+            # the router resolves the experts that do nothing itself: no kernel can (zero_expert_router.py)
+            s.experts(count, hidden, inner, t.integer("moe_topk"), routing=Routing(renormalised=False, custom="zero")),
+        ]
+        layers.append(b.layer(index, s.prefix, [mixer, mixer], modules))
+    return Skeleton(tuple(layers), decoder_root(b, Style()))
