@@ -75,7 +75,7 @@ def test_headers_say_which_awq_layers_are_quantised(tmp_path: Path) -> None:
     ("files", "says"),
     [
         ({}, "no config.json and no GGUF file"),
-        ({"params.json": "{}"}, "Mistral's params.json but no config.json"),
+        ({"params.json": "{}"}, "params.json does not name dim"),
         ({"adapter_config.json": '{"base_model_name_or_path": "org/base"}'}, "LoRA adapter"),
         ({"config.json": "[]"}, "holds a list where an object belongs"),
         ({"config.json": ""}, "is empty"),

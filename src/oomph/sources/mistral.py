@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oomph.errors import ConfigError
+from oomph.errors import ConfigError, InputError
 
 PARAMS = "params.json"
 _NAMES = {
@@ -35,6 +35,9 @@ def config_of(params: Mapping[str, Any], where: str = PARAMS) -> dict[str, Any]:
     """What config.json would say."""
     if params.get("model_type") == "mamba" or params.get("qk_nope_head_dim"):
         raise ConfigError(f"{where}: this kind of model is not known here without its config.json")
+    missing = [name for name in ("dim", "n_layers", "n_heads", "hidden_dim", "vocab_size") if name not in params]
+    if missing:
+        raise InputError(f"{where} does not name {missing[0]}", hint="give the repository's config.json, or its hub id")
     text = {_NAMES.get(key, key): value for key, value in params.items()}
     length = text.setdefault("max_position_embeddings", _LONGEST)
     text.setdefault("max_seq_len", length)

@@ -42,7 +42,7 @@ def _is_sparse(b: Builder, index: int) -> bool:
         return bool(listed[index])
     kinds = b.text.items("mlp_layer_types")
     if index < len(kinds):
-        return kinds[index] == "sparse"
+        return bool(kinds[index] == "sparse")
     return index >= b.text.integer("first_k_dense_replace", low=0)
 
 
