@@ -5,6 +5,7 @@ The imaginary release has another default of --gpu-memory-utilization and anothe
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -32,15 +33,11 @@ seq len (20000), (2.75 GiB KV cache is needed, which is larger than the availabl
 the available memory, the estimated maximum model length is 10912. Try increasing `gpu_memory_utilization` or \
 decreasing `max_model_len` when initializing the engine.
 """
-# What is edited: the list of releases, and one change point per fact.
-EDITS = {
-    "facts/vllm/versions.py": (f'"{NEWEST}",\n)', f'"{NEWEST}", "{NEW}",\n)'),
-    "facts/vllm/running.py": ('("0.20.0", 0.92))', f'("0.20.0", 0.92), ("{NEW}", {DEFAULT}))'),
-    "facts/vllm/texts.py": (
-        '("0.14.0", f"Free memory on device {{device}} {_FREE}")',
-        f'("0.14.0", f"Free memory on device {{{{device}}}} {{_FREE}}"), ("{NEW}", "{TEXT} {{free}} GiB")',
-    ),
-}
+# One change point per fact that the release changes: the file, the fact, its value from then on.
+CHANGES = (
+    ("facts/vllm/running.py", "utilization", repr(DEFAULT)),
+    ("facts/vllm/texts.py", "free_memory", repr(f"{TEXT} {{free}} GiB")),
+)
 ASK = """
 import contextlib, io, json, sys
 from oomph.cli.main import main
@@ -59,12 +56,30 @@ json.dump(answers, sys.stdout)
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("source")
     shutil.copytree(Path(oomph.__file__).parent, copy / "oomph", ignore=shutil.ignore_patterns("__pycache__"))
-    for name, (old, new) in EDITS.items():
-        path = copy / "oomph" / name
-        text = path.read_text()
-        assert text.count(old) == 1, f"{name} has {old!r} {text.count(old)} times"
-        path.write_text(text.replace(old, new))
+    versions = copy / "oomph" / "facts" / "vllm" / "versions.py"
+    text = versions.read_text()
+    assert text.count(f'"{NEWEST}",\n)') == 1
+    versions.write_text(text.replace(f'"{NEWEST}",\n)', f'"{NEWEST}", "{NEW}",\n)'))
+    for name, fact, value in CHANGES:
+        add_change(copy / "oomph" / name, fact, f'("{NEW}", {value})')
     return copy
+
+
+def add_change(path: Path, fact: str, change: str) -> None:
+    """One more argument to `fact = changes(...)`, behind the last."""
+    text = path.read_text()
+    found = [
+        node.value
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.targets[0]) == fact
+    ]
+    assert len(found) == 1, f"{path} has {fact} {len(found)} times"
+    last = found[0].args[-1]
+    assert last.end_lineno is not None and last.end_col_offset is not None
+    lines = text.splitlines(keepends=True)
+    line = lines[last.end_lineno - 1]
+    lines[last.end_lineno - 1] = f"{line[: last.end_col_offset]}, {change}{line[last.end_col_offset :]}"
+    path.write_text("".join(lines))
 
 
 def run(source: Path, script: str, text: str = "") -> str:

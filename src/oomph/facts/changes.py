@@ -40,10 +40,9 @@ def parse_release(text: str) -> Release:
 class Dated(Generic[T_co]):
     """A value that depends on the release. On a class of facts it is itself; on its instances, the value in force."""
 
-    steps: tuple[Release, ...]  # the releases at which the value may change, in rising order
-
-    def at(self, release: Release) -> T_co:
-        raise NotImplementedError
+    def __init__(self, steps: Iterable[Release], at: Callable[[Release], T_co]) -> None:
+        """`steps`: the releases at which the value may change."""
+        self.steps, self.at = tuple(sorted(set(steps))), at
 
     @overload
     def __get__(self, holder: None, owner: type) -> Dated[T_co]: ...
@@ -53,29 +52,21 @@ class Dated(Generic[T_co]):
         return self  # an instance has the value in its own dictionary, where Python looks first
 
 
-class _Changes(Dated[T]):
-    def __init__(self, first: T, later: tuple[tuple[str, T], ...]) -> None:
-        self.steps = tuple(parse_release(text) for text, _ in later)
-        self._values = (first, *(value for _, value in later))
-        if any(left >= right for left, right in zip(self.steps, self.steps[1:], strict=False)):
-            raise ValueError(f"these releases do not rise: {', '.join(text for text, _ in later)}")
-
-    def at(self, release: Release) -> T:
-        return self._values[bisect_right(self.steps, release)]
-
-
 def changes(first: T, *later: tuple[str, T]) -> Dated[T]:
     """`first` in the oldest release, then each value from its release on."""
-    return _Changes(first, later)
+    steps, values = [parse_release(text) for text, _ in later], [first, *(value for _, value in later)]
+    if sorted(set(steps)) != steps:
+        raise ValueError(f"these releases do not rise: {', '.join(text for text, _ in later)}")
+    return Dated(steps, lambda release: values[bisect_right(steps, release)])
 
 
 def since(release: str) -> Dated[bool]:
-    return _Changes(False, ((release, True),))
+    return changes(False, (release, True))
 
 
 def until(release: str) -> Dated[bool]:
     """`release` is the first one without it."""
-    return _Changes(True, ((release, False),))
+    return changes(True, (release, False))
 
 
 class Span(Struct, frozen=True, kw_only=True):
@@ -88,6 +79,10 @@ class Span(Struct, frozen=True, kw_only=True):
         if self.since and self.until and parse_release(self.since) >= parse_release(self.until):
             raise ValueError(f"a row since {self.since} until {self.until} holds for no version")
 
+    @property
+    def ends(self) -> tuple[Release, ...]:
+        return tuple(parse_release(end) for end in (self.since, self.until) if end)
+
     def has(self, release: Release) -> bool:
         begun = not self.since or parse_release(self.since) <= release
         return begun and (not self.until or release < parse_release(self.until))
@@ -96,69 +91,46 @@ class Span(Struct, frozen=True, kw_only=True):
 S = TypeVar("S", bound=Span)
 
 
-class _Rows(Dated[tuple[S, ...]]):
-    def __init__(self, members: tuple[S, ...]) -> None:
-        self._members = members
-        self.steps = _rising(parse_release(end) for row in members for end in (row.since, row.until) if end)
-
-    def at(self, release: Release) -> tuple[S, ...]:
-        return tuple(row for row in self._members if row.has(release))
-
-
 def rows(*members: S) -> Dated[tuple[S, ...]]:
     """Of things that come and go on their own, those that a release has, in this order."""
-    return _Rows(members)
-
-
-class _Members(Dated[frozenset[str]]):
-    def __init__(self, always: str, joined: Mapping[str, str], left: Mapping[str, str]) -> None:
-        self._spans = [(name, Span()) for name in always.split()]
-        self._spans += [(name, Span(since=release)) for release, text in joined.items() for name in text.split()]
-        self._spans += [(name, Span(until=release)) for release, text in left.items() for name in text.split()]
-        self.steps = _rising(map(parse_release, (*joined, *left)))
-
-    def at(self, release: Release) -> frozenset[str]:
-        return frozenset(name for name, span in self._spans if span.has(release))
+    ends = (end for row in members for end in row.ends)
+    return Dated(ends, lambda release: tuple(row for row in members if row.has(release)))
 
 
 def members(
     always: str = "", *, since: Mapping[str, str] | None = None, until: Mapping[str, str] | None = None
 ) -> Dated[frozenset[str]]:
     """A set of names: those of all releases, those that join it and those that leave it, by release."""
-    return _Members(always, since or {}, until or {})
-
-
-class _Table(Dated[dict[K, T]]):
-    def __init__(self, entries: Mapping[K, Dated[T | None]]) -> None:
-        self._entries = entries
-        self.steps = _rising(step for entry in entries.values() for step in entry.steps)
-
-    def at(self, release: Release) -> dict[K, T]:
-        values = ((key, entry.at(release)) for key, entry in self._entries.items())
-        return {key: value for key, value in values if value is not None}
+    spans = [(Span(), always)]
+    spans += [(Span(since=release), text) for release, text in (since or {}).items()]
+    spans += [(Span(until=release), text) for release, text in (until or {}).items()]
+    return Dated(
+        (end for span, _ in spans for end in span.ends),
+        lambda release: frozenset(name for span, text in spans if span.has(release) for name in text.split()),
+    )
 
 
 def table(entries: Mapping[K, Dated[T | None]]) -> Dated[dict[K, T]]:
     """A mapping whose values change; what is None in a release is not in it."""
-    return _Table(entries)
 
+    def at(release: Release) -> dict[K, T]:
+        values = ((key, entry.at(release)) for key, entry in entries.items())
+        return {key: value for key, value in values if value is not None}
 
-class _Evolving(Dated[T | None]):
-    def __init__(self, kind: Callable[..., T], span: Span, fields: Mapping[str, Any]) -> None:
-        self._kind, self._span, self._fields = kind, span, fields
-        ends = (parse_release(end) for end in (span.since, span.until) if end)
-        self.steps = _rising([*ends, *(step for v in fields.values() if isinstance(v, Dated) for step in v.steps)])
-        self.at(self.steps[-1] if self.steps else parse_release("0.0"))  # a field that does not exist fails at once
-
-    def at(self, release: Release) -> T | None:
-        if not self._span.has(release):
-            return None
-        return self._kind(**{n: v.at(release) if isinstance(v, Dated) else v for n, v in self._fields.items()})
+    return Dated((step for entry in entries.values() for step in entry.steps), at)
 
 
 def evolving(kind: Callable[..., T], *, since: str = "", until: str = "", **fields: Any) -> Dated[T | None]:
     """A value of several fields, each constant or changing on its own; None outside of since <= release < until."""
-    return _Evolving(kind, Span(since=since, until=until), fields)
+    span = Span(since=since, until=until)
+    dated = {name: value for name, value in fields.items() if isinstance(value, Dated)}
+    kind(**fields)  # a field that does not exist fails here
+
+    def at(release: Release) -> T | None:
+        values = {name: value.at(release) for name, value in dated.items()}
+        return kind(**{**fields, **values}) if span.has(release) else None
+
+    return Dated([*span.ends, *(step for value in dated.values() for step in value.steps)], at)
 
 
 class Facts:
@@ -168,8 +140,8 @@ class Facts:
     _in_force: ClassVar[dict[int, Any]]
 
     def __init_subclass__(cls) -> None:
-        cls._steps = _rising(step for value in vars(cls).values() if isinstance(value, Dated) for step in value.steps)
-        cls._in_force = {}
+        dated = [value for value in vars(cls).values() if isinstance(value, Dated)]
+        cls._steps, cls._in_force = tuple(sorted({step for value in dated for step in value.steps})), {}
 
     @classmethod
     def at(cls: type[F], release: Release) -> F:
@@ -186,22 +158,10 @@ class Facts:
         raise AttributeError(f"{type(self).__name__}.{name} is a fact: it cannot be set")
 
 
-class _Group(Dated[F]):
-    def __init__(self, kind: type[F]) -> None:
-        self._kind, self.steps = kind, kind._steps
-
-    def at(self, release: Release) -> F:
-        return self._kind.at(release)
-
-
 def group(kind: type[F]) -> Dated[F]:
     """A class of facts as one field of a larger one."""
-    return _Group(kind)
+    return Dated(kind._steps, kind.at)
 
 
 def names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
-
-
-def _rising(steps: Iterable[Release]) -> tuple[Release, ...]:
-    return tuple(sorted(set(steps)))

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from oomph.engines.vllm.kv_groups import Group, Grouping, Layers, Padding, bytes_per_block, group_layers
 from oomph.engines.vllm.kv_specs import MambaMode, Refused, Request, max_blocks
 from oomph.facts.vllm.kv import AUTO_FIT_FAILS, KvRules
+from oomph.ir.plan import KvGroup
 from oomph.units import GIB, cdiv
 
 Stage = Literal["engine_config", "model_build", "kv_cache_config"]
@@ -27,14 +28,6 @@ class Refusal(Struct, frozen=True):
     stage: Stage
     type: str
     message: str
-
-
-class GroupPlan(Struct, frozen=True):
-    kind: str
-    layers: int
-    block_size: int
-    page_bytes: int
-    blocks_per_request: int  # one request of max_model_len
 
 
 class KvPlan(Struct, frozen=True):
@@ -49,8 +42,8 @@ class KvPlan(Struct, frozen=True):
     block_size: int  # the smallest group's
     logged_tokens: int
     max_concurrency: float
-    groups: tuple[GroupPlan, ...]
-    stage_groups: tuple[tuple[GroupPlan, ...], ...]
+    groups: tuple[KvGroup, ...]
+    stage_groups: tuple[tuple[KvGroup, ...], ...]
     paddings: tuple[Padding, ...] = ()
     scheduler_block_size: int = 0  # resolve_kv_cache_block_sizes
     hash_block_size: int = 0
@@ -314,8 +307,8 @@ def _report(
     )
 
 
-def _describe(group: Group, context: Context, stage: int) -> GroupPlan:
-    return GroupPlan(
+def _describe(group: Group, context: Context, stage: int) -> KvGroup:
+    return KvGroup(
         "uniform" if group.uniform else group.spec.kind,
         group.layers(stage),
         group.block_size,

@@ -17,7 +17,7 @@ from oomph.ir.deployment import Deployment
 from oomph.ir.gate import worst
 from oomph.ir.ledger import Term
 from oomph.ir.model import Model
-from oomph.ir.plan import KvGroup, KvSummary, Plan, RankPlan
+from oomph.ir.plan import KvSummary, Plan, RankPlan
 from oomph.ir.timeline import STAGES, Verdict
 
 
@@ -118,7 +118,6 @@ def _rank_plan(i: RankInput, rank: Rank, budget: Term, cache: KvPlan) -> RankPla
 
 
 def _kv_summary(cache: KvPlan) -> KvSummary:
-    groups = tuple(KvGroup(g.kind, g.layers, g.block_size, g.page_bytes, g.blocks_per_request) for g in cache.groups)
     return KvSummary(
         cache.available_bytes,
         cache.num_blocks,
@@ -126,7 +125,7 @@ def _kv_summary(cache: KvPlan) -> KvSummary:
         cache.block_size,
         cache.logged_tokens,
         cache.max_concurrency,
-        groups,
+        cache.groups,
         cache.need_bytes,
         cache.longest_request if cache.refusal is None else 0,
         cache.log_lines,
