@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test accuracy drift bench screens fuzz mutants clean replay
+.PHONY: demo test accuracy drift bench screens fuzz hostile mutants clean replay
 
 .venv/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -41,9 +41,15 @@ bench: .venv/.dev
 screens: .venv/.demo
 	$(BIN)/python tools/screens.py
 
+# SECONDS for each reader; hostile: generated inputs through the command line
+SECONDS ?= 60
+READERS := config safetensors gguf log command yaml makefile notebook hub
 fuzz: .venv/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
-	for target in config safetensors gguf log; do $(BIN)/python tests/fuzz/fuzz_$$target.py -max_total_time=60 || exit 1; done
+	for target in $(READERS); do $(BIN)/python tests/fuzz/fuzz_$$target.py -max_total_time=$(SECONDS) || exit 1; done
+
+hostile: .venv/.dev
+	$(BIN)/python tests/strangers/hostile.py 2000
 
 # COUNT=100 [SEED=text] [JOBS=2]: changes of the source that no test notices
 mutants: .venv/.dev

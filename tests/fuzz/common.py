@@ -1,8 +1,10 @@
+# ruff: noqa: E501 - tables of words
 """What the fuzz targets share: run one input, let only our own errors pass, and each of them in one sentence.
 
     python tests/fuzz/fuzz_gguf.py -max_total_time=60 [a folder of further seeds]
 
-`make fuzz` runs them all, a minute each. They need the package atheris.
+`make fuzz` runs them all, SECONDS=60 each. They need the package atheris. What a target found stays as a seed in its
+file, where it is small.
 """
 
 from __future__ import annotations
@@ -62,6 +64,33 @@ def mutate_json(data: bytes, max_size: int, seed: int) -> bytes:
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
         _change(value, chance)
     return json.dumps(value).encode()[:max_size]
+
+
+def mutate_text(data: bytes, max_size: int, seed: int) -> bytes:
+    """Words and lines moved, doubled and replaced: what is still nearly a command reaches the code behind the reader."""
+    chance = random.Random(seed)
+    if chance.random() < 0.2:
+        return bytes(atheris.Mutate(data, max_size))
+    lines = data.split(b"\n")
+    for _ in range(chance.choice((1, 1, 2, 5))):
+        at, action = chance.randrange(len(lines)), chance.random()
+        if action < 0.2:
+            lines.insert(at, chance.choice(lines))
+        elif action < 0.3 and len(lines) > 1:
+            del lines[at]
+        else:
+            words = lines[at].split(b" ")
+            place = chance.randrange(len(words))
+            words[place] = chance.choice(WORDS) if action < 0.7 else words[place] + chance.choice(WORDS)
+            lines[at] = b" ".join(words)
+    return b"\n".join(lines)[:max_size]
+
+
+WORDS = (
+    b"--model", b"-tp", b"--config", b"--hf-overrides", b"{", b"}", b'{"a":', b"[", b"'", b'"', b"\\", b"$", b"${A:-", b"$(", b"`", b"$((", b"))",
+    b"8k", b"-1", b"1e9", b"9" * 30, b"*a", b"&a", b"<<: *a", b": |", b"- ", b"\t", b"|", b"&&", b";", b"for x in", b"done", b"<<EOF", b"EOF", b"$(A0)",
+    b"A0=$(A0)$(A0)", b"\x1b[2J", b"\xe2\x80\xae", b"\xff", b"vllm", b"serve", b"docker", b"run", b"-e", b"=", b"#",
+)  # fmt: skip
 
 
 def _change(value: dict[str, Any], chance: random.Random) -> None:
