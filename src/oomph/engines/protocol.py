@@ -258,6 +258,10 @@ class EngineProtocol(Protocol):
         """The settings that `fit` searches over; None: it does not search this engine."""
         return None
 
+    def highest_share(self, gpus: tuple[Device, ...]) -> float:
+        """How much of a GPU the engine may be given so that warming up and serving still fit."""
+        return 0.95
+
     def arm_flags(self, arm: Arm) -> dict[str, Any]:
         """An arm of the search (checkpoint, layout, KV dtype, graphs, ...) as this engine's flags, less defaults."""
         raise CannotPlan(f"the best flags for {self.title} cannot be searched yet")

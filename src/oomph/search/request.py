@@ -78,7 +78,7 @@ class Spaces:
             tuple(self.arms if arms is None else arms),
             context_ladder(context, self.longest),
             tuple(n for n in user_levels(users) if n >= (users or 1)),
-            utilisation_grid(self.default),
+            utilisation_grid(self.default, engine_of(self.base).highest_share(self.gpus)),
         )
 
 

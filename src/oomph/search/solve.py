@@ -192,7 +192,8 @@ class Solver:
 
     def point(self, arm: Arm, context: int, users: int, space: Space, rank: tuple[float, int]) -> Point | None:
         """With the engine's default utilisation where that is enough: a flag less."""
-        for utilisation in (self.default, None):
+        plain_first = (self.default, None) if self.default <= space.utilisations[-1] else (None,)
+        for utilisation in plain_first:
             if utilisation is None:
                 at = self._at(arm, context, users, space)
             else:
@@ -335,13 +336,9 @@ def judge(plan: Plan, *, margin: bool) -> Outcome:
         return Outcome("never", 0.0, plan)
     if not margin:
         return Outcome("ok", _without_cache(plan.kv.max_concurrency, plan), plan)
-    for rank in plan.ranks:
-        for stage in rank.stages:
-            limit = rank.total_bytes
-            if stage.name == "startup_free_memory":
-                limit -= rank.requested_bytes
-            if stage.peak_high > limit:
-                return Outcome("over" if stage.name in UTILISED else "never", 0.0, plan, "close")
+    if v.outcome != "fits":
+        over = v.outcome == "at_risk" or v.first_to_break in UTILISED
+        return Outcome("over" if over else "short" if v.first_to_break == "kv_check" else "never", 0.0, plan, "close")
     low = low_concurrency(plan)
     return Outcome("ok" if low >= 1 else "short", low, plan, "" if low >= 1 else "close")
 

@@ -125,5 +125,6 @@ def user_levels(asked: int, most: int = 256) -> tuple[int, ...]:
     return tuple(sorted({*levels, asked} - {0}))
 
 
-def utilisation_grid(default: float) -> tuple[float, ...]:
-    return tuple(sorted({round(n / 100, 2) for n in range(50, 100)} | {default}))
+def utilisation_grid(default: float, highest: float) -> tuple[float, ...]:
+    """Hundredths up to the highest that leaves room for what comes after the KV cache."""
+    return tuple(sorted(n for n in {*(round(n / 100, 2) for n in range(50, 100)), default} if n <= highest))

@@ -168,6 +168,11 @@ class Vllm(EngineProtocol):
             "max_model_len", "max_num_seqs", "gpu_memory_utilization", share, frozenset(options_of(version).by_field)
         )
 
+    def highest_share(self, gpus: tuple[Device, ...]) -> float:
+        from oomph.engines.vllm.safe_utilization import safe_utilization
+
+        return min(safe_utilization(device) for device in gpus)
+
     def arm_flags(self, arm: Arm) -> dict[str, Any]:
         from oomph.engines.vllm.arm import arm_flags
 
