@@ -11,16 +11,18 @@ from oomph.errors import CommandError
 from oomph.plan import plan
 from oomph.report.compare_text import render
 from oomph.report.text import Style
+from oomph.search.fit import fit
 
 
-def test_when_vllm_is_not_the_right_tool() -> None:
-    made = compare("google/gemma-4-31B-it", gpu="2x RTX 5070 Ti", context=32768)
-    vllm, llama, ollama = made.rows
-    assert not vllm.fits and vllm.short_bytes > 0
+def test_compare_says_what_fit_says() -> None:
+    table = compare("google/gemma-4-31B-it", gpu="2x RTX 5070 Ti", context=32768)
+    vllm, llama, ollama = table.rows
+    pick = fit("google/gemma-4-31B-it", "2x RTX 5070 Ti", context=32768, users=1).pick
+    assert pick is not None and vllm.fits and vllm.checkpoint == pick.plan.model
+    assert plan(vllm.command, gpu="2x RTX 5070 Ti").verdict.outcome == "fits"
     assert llama.fits and llama.on_gpu and llama.bits > 4.5 and ollama.on_gpu
-    assert "llama.cpp holds it" in made.advice
     assert plan(llama.command, gpu="2x RTX 5070 Ti").fits
-    text = render(made, Style(StringIO()))
+    text = render(table, Style(StringIO()))
     assert "llama-server -m gemma-4-31B-it" in text and "Take" in text
 
 
@@ -32,7 +34,7 @@ def test_when_it_is() -> None:
 
 def test_when_a_part_stays_on_the_cpu() -> None:
     made = compare("Qwen/Qwen3-32B", gpu="RTX 3070", context=8192)
-    assert not made.rows[0].fits
+    assert not made.rows[0].on_gpu and "CPU" in made.advice
     assert made.rows[1].fits and not made.rows[1].on_gpu and made.rows[1].host_bytes > 0
     assert "CPU" in made.rows[1].why
 

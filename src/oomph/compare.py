@@ -85,8 +85,8 @@ def _row(engine: EngineProtocol, offer: Offer, context: int, parameters: int) ->
         engine=engine.name,
         version=plan.deployment.engine.version,
         checkpoint=plan.model,
-        fits=plan.fits,
-        on_gpu=plan.fits and not offer.host_bytes,
+        fits=plan.verdict.outcome == "fits",
+        on_gpu=plan.verdict.outcome == "fits" and not offer.host_bytes,
         context=context,
         users=offer.users,
         weights_bytes=weights,
@@ -100,7 +100,7 @@ def _row(engine: EngineProtocol, offer: Offer, context: int, parameters: int) ->
 
 def _advice(rows: Sequence[Row], context: int) -> str:
     """A server that batches requests is the better choice where it starts; one that can place layers is the other."""
-    batched = [row for row in rows if row.fits and engine_named(row.engine).layout == "ranks"]
+    batched = [row for row in rows if row.on_gpu and engine_named(row.engine).layout == "ranks"]
     placed = [row for row in rows if row.fits and engine_named(row.engine).layout == "placed"]
     whole = next((row for row in placed if row.on_gpu), None)
     if batched:

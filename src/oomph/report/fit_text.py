@@ -89,9 +89,8 @@ def _verdict(found: Fit, style: Style) -> str:
     p = found.pick.point
     got = f"{p.context:,} tokens of context for {p.users} user{'s' if p.users > 1 else ''} at once"
     if not found.met:
-        return style.bad("NOT MET") + f"   {asked(found)} does not fit. The nearest that does: {got}"
-    if found.close:
-        return style.good("FITS, BUT CLOSE") + f"   {got}; the uncertain terms could tip it"
+        why = "is too close to call" if found.close else "does not fit"
+        return style.bad("NOT MET") + f"   {asked(found)} {why}. The nearest that fits for certain: {got}"
     return style.good("FITS") + f"   {got}"
 
 
@@ -170,9 +169,8 @@ def _front(found: Fit, answers: Sequence[Answer], style: Style, width: int) -> I
 
 
 def _basis(found: Fit, style: Style, width: int) -> list[str]:
-    margin = " (here without that margin)" if found.close else ""
     text = (
-        f"{found.plans} plans. Each row was planned and fits with the unfavourable end of every interval{margin}. "
+        f"{found.plans} plans. Each row was planned and fits with the unfavourable end of every interval. "
         "Users are requests of the whole context at once. Quality is an order only: what keeps more bits loses less. "
         "Speed is relative, a roofline for one user (bytes read over bandwidth, launches, links), not measured."
     )

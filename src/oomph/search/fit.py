@@ -39,7 +39,7 @@ class Fit(Struct, frozen=True):
     gpus: tuple[Device, ...]
     want: Want
     met: bool  # the context and users asked for are there
-    close: bool  # only without the safety margin
+    close: bool  # what was asked for is too close to call
     pick: Answer | None
     front: tuple[Answer, ...]
     nearest: tuple[Answer, ...] = ()  # where it is not met
@@ -108,7 +108,7 @@ def fit(
 
 
 def _search(solver: Solver, spaces: Spaces, want: Want) -> tuple[list[Point], bool, bool]:
-    """(front, met, close). With the margin, without it, and only then with weights in host memory."""
+    """(front, met, close). What is too close to call is no answer: weights in host memory come first."""
     space = spaces.space(want.context, want.users)
     if space.contexts[0] > spaces.longest:
         return [], False, False
@@ -116,16 +116,14 @@ def _search(solver: Solver, spaces: Spaces, want: Want) -> tuple[list[Point], bo
     front = solver.front(space, grid=[c for c in grid if c >= space.contexts[0]])
     if front:
         return front, True, False
-    solver.keep_margin(False)
-    front = solver.front(space)
-    if front:
-        return front, True, True
-    solver.keep_margin(True)
     for gib_each in _OFFLOADS:  # as little as serves
         front = solver.front(replace(space, arms=spaces.offloaded(gib_each)))
         if front:
             return front, True, False
-    return [], False, False
+    solver.keep_margin(False)
+    close = bool(solver.front(space))
+    solver.keep_margin(True)
+    return [], False, close
 
 
 def _stretched(solver: Solver, spaces: Spaces, front: list[Point], pick: Point) -> tuple[list[Point], Point]:

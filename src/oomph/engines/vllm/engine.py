@@ -189,9 +189,22 @@ class Vllm(EngineProtocol):
         return build(deployment, model, plan, factors, accepted=accepted, timed=timed)
 
     def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
-        from oomph.engines.vllm.offer import offer
+        """What `fit` picks for one user of this context: compare and fit say the same."""
+        from msgspec.structs import replace
 
-        return offer(model, gpus, context)
+        from oomph.commands import to_command
+        from oomph.engines.vllm.offer import offer
+        from oomph.search.fit import fit
+        from oomph.units import GIB
+
+        found = fit(model, gpus, context=context, users=1)
+        if not found.met or found.pick is None:
+            return offer(model, gpus, context)
+        chosen = found.pick.plan.deployment
+        plan = self.plan(replace(chosen, flags={**chosen.flags, "max_model_len": context}))
+        users = plan.kv.max_concurrency if plan.kv else 0.0
+        offloaded = int(chosen.flags.get("cpu_offload_gb") or 0) * GIB * len(plan.ranks)
+        return Offer(plan, tuple(to_command(plan.deployment)), users, offloaded)
 
     def at_release(self, deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
         from oomph.engines.vllm.command import at_release
