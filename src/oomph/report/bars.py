@@ -17,19 +17,70 @@ PARTS = {
     "graphs": ("~", "36", "CUDA graphs"),
     "KV": ("=", "32", "KV cache"),
     "compute": ("-", "33", "compute buffers"),
+    "buffers": ("-", "33", "buffers"),
+    "budget": ("=", "32", "the budget that must be free"),
 }
 
 
 def sizes(rank: RankPlan, plan: Plan) -> list[tuple[str, int]]:
-    """The parts of one GPU in the order in which they are taken."""
+    """The parts of one GPU in the order in which they are taken: at the peak that kills it, or when it is ready.
+
+    They add up to what the stage says in the JSON.
+    """
     terms = {name: term.bytes for name, term in rank.terms.items()}
-    found = [("others", rank.used_by_others_bytes)]
-    if "compute" in terms:  # llama.cpp and Ollama
-        found += [("context", terms["context"]), ("weights", terms["weights"])]
-        return [*found, ("KV", terms["kv_cache"] + terms["state"]), ("compute", terms["compute"])]
-    kv = plan.kv.num_blocks * plan.kv.bytes_per_block if plan.fits and plan.kv else 0
-    found += [("context", terms["context"] + terms["non_torch"]), ("weights", terms["weights"])]
-    return [*found, ("activations", terms["activation_peak"]), ("graphs", terms["cudagraph"]), ("KV", kv)]
+    others = ("others", rank.used_by_others_bytes)
+    if "compute" in terms:  # layers are placed one by one
+        cache = terms["kv_cache"] + terms["state"]
+        return [others, ("context", terms["context"]), ("weights", terms["weights"]), ("KV", cache),
+                ("compute", terms["compute"])]  # fmt: skip
+    stages = {stage.name: stage for stage in rank.stages}
+    dying = stages.get(plan.verdict.stage or "other") if not plan.fits else None
+    early = [others, ("context", terms.get("context", 0) + terms.get("non_torch", 0)), ("weights", terms["weights"])]
+    if dying is None:
+        return _ready(rank, early, terms)
+    if dying.name == "startup_free_memory":
+        return [others, ("context", terms.get("context", 0)), ("budget", rank.requested_bytes)]
+    if dying.name == "weights_load":
+        return _filled([others, ("context", terms.get("context", 0))], "weights", dying.peak_bytes)
+    if dying.name == "profile_run":
+        return _filled(early, "activations", dying.peak_bytes)
+    if dying.name == "cudagraph_profile":
+        return _filled([*early, ("graphs", terms.get("cudagraph", 0))], "KV", dying.peak_bytes)
+    if dying.name == "kv_check":
+        return _counted(rank, plan.kv.need_bytes if plan.kv else 0)
+    return _ready(rank, early, terms)
+
+
+# Terms of a budget -> the parts of a bar.
+_BUDGET_PARTS = {
+    "others": "others", "context": "context", "non_torch": "context", "weights": "weights",
+    "activation_peak": "activations", "cudagraph": "graphs", "runner": "buffers",
+}  # fmt: skip
+
+
+def _counted(rank: RankPlan, need: int) -> list[tuple[str, int]]:
+    """What the engine's check counts against the budget, and what one request needs: over it by what is short."""
+    counted = dict.fromkeys(("others", "context", "weights", "activations", "graphs", "buffers"), 0)
+    for term, size in rank.terms["available_kv"].parts.items():
+        if term in _BUDGET_PARTS:
+            counted[_BUDGET_PARTS[term]] += -size
+    return [*counted.items(), ("KV", need)]
+
+
+def _filled(parts: list[tuple[str, int]], last: str, used: int) -> list[tuple[str, int]]:
+    return [*parts, (last, max(0, used - sum(n for _, n in parts)))]
+
+
+def _ready(rank: RankPlan, early: list[tuple[str, int]], terms: dict[str, int]) -> list[tuple[str, int]]:
+    """After the last stage: the cache, the graphs that were captured, and what the allocator keeps."""
+    stages = {stage.name: stage for stage in rank.stages}
+    pool = 0
+    if "kv_alloc" in stages:
+        before = stages["kv_check"].resident_bytes if "kv_check" in stages else stages["weights_load"].resident_bytes
+        pool = stages["kv_alloc"].resident_bytes - before
+    graphs = terms.get("cudagraph", 0) if "cudagraph_capture" in stages else 0
+    used = max(stage.peak_bytes for stage in rank.stages[-3:]) if rank.stages else 0
+    return _filled([*early, ("graphs", graphs), ("KV", max(0, pool))], "buffers", used)
 
 
 def alike(plan: Plan) -> list[tuple[RankPlan, int]]:
@@ -43,9 +94,16 @@ def alike(plan: Plan) -> list[tuple[RankPlan, int]]:
 
 def bars(plan: Plan, style: Style, width: int) -> list[str]:
     """A line for each kind of rank, and one that says what the signs mean."""
-    rows = [(_name(rank, n), sizes(rank, plan), rank.total_bytes) for rank, n in alike(plan)]
+    at_check = not plan.fits and plan.verdict.stage == "kv_check"
+    rows = [
+        (_name(rank, n), sizes(rank, plan), rank.requested_bytes if at_check else rank.total_bytes)
+        for rank, n in alike(plan)
+    ]
     longest = max((len(name) for name, _, _ in rows), default=0)
-    lines = [f"  {name:<{longest}}  {bar(parts, total, style, width - longest - 4)}" for name, parts, total in rows]
+    what = " budget" if at_check else ""
+    lines = [
+        f"  {name:<{longest}}  {bar(parts, total, style, width - longest - 4, what)}" for name, parts, total in rows
+    ]
     shown = dict.fromkeys(part for _, parts, _ in rows for part, n in parts if n)
     over = any(sum(n for _, n in parts) > total for _, parts, total in rows)
     return [*lines, " " * (longest + 4) + legend(shown, style, free=not over)] if lines else []
@@ -60,10 +118,10 @@ def legend(parts: Iterable[str], style: Style, *, free: bool) -> str:
     return "  ".join([*words, ". free"] if free else words)
 
 
-def bar(parts: Sequence[tuple[str, int]], total: int, style: Style, width: int) -> str:
+def bar(parts: Sequence[tuple[str, int]], total: int, style: Style, width: int, what: str = "") -> str:
     """[+|####weights 15.1####|-|====KV 5.2====|....] 21.1 of 23.5 GiB"""
     used = sum(n for _, n in parts)
-    said = f" {gib(used).removesuffix(' GiB')} of {gib(total)}"
+    said = f" {gib(used).removesuffix(' GiB')} of {gib(total)}{what}"
     end = "!!" if used > total else ""
     room = max(16, width - len(said) - len(end) - 2)
     scale = room / max(used, total)

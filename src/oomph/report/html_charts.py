@@ -9,7 +9,8 @@ from oomph.units import human
 
 LABELS = {
     "others": "other processes", "context": "CUDA context", "weights": "weights", "activations": "activation peak",
-    "graphs": "CUDA graphs", "KV": "KV cache", "compute": "compute buffers",
+    "graphs": "CUDA graphs", "KV": "KV cache", "compute": "compute buffers", "buffers": "buffers",
+    "budget": "the budget that must be free",
 }  # fmt: skip
 _TERMS = {
     "context": "context", "weights": "weights", "activations": "activation_peak", "graphs": "cudagraph",

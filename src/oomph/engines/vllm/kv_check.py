@@ -51,6 +51,7 @@ class KvPlan(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     log_lines: tuple[str, ...] = ()
     context: Context | None = None
+    widest_available_bytes: int = 0  # of the stage that bytes_per_block is of
 
     @property
     def allocated_bytes(self) -> int:
@@ -285,6 +286,7 @@ def _report(
     widest = max(range(context.stages), key=lambda s: per_block[s])
     return KvPlan(
         available_bytes=min(memory),
+        widest_available_bytes=memory[widest],
         bytes_per_block=per_block[widest],
         stage_bytes_per_block=tuple(per_block),
         num_blocks=blocks,

@@ -103,7 +103,8 @@ def _cache(resolved: Resolved, ranks: Sequence[Rank], budgets: Sequence[Term]) -
 def _rank_plan(i: RankInput, rank: Rank, budget: Term, cache: KvPlan) -> RankPlan:
     points = stages(i, cache)
     t = i.terms
-    terms = {x.name: x for x in (t.weights, t.load_peak, t.context, t.activation, t.non_torch, t.cudagraph, budget)}
+    parts = (t.weights, t.load_peak, t.context, t.runner, t.activation, t.non_torch, t.cudagraph, budget)
+    terms = {term.name: term for term in parts}
     return RankPlan(
         rank.index,
         rank.device.name,
@@ -119,7 +120,7 @@ def _rank_plan(i: RankInput, rank: Rank, budget: Term, cache: KvPlan) -> RankPla
 
 def _kv_summary(cache: KvPlan) -> KvSummary:
     return KvSummary(
-        cache.available_bytes,
+        cache.widest_available_bytes or cache.available_bytes,
         cache.num_blocks,
         cache.bytes_per_block,
         cache.block_size,
