@@ -70,14 +70,14 @@ def _peaks(traits: Traits, batch: Batch) -> Iterator[_Peak]:
     cublas = facts.cublas_workspace(batch.sm)
     # Kernels that are not cuBLAS run the quantised projections: its workspace then comes with the output head.
     early = 0 if _all_quantised(layers) else cublas
-    kept = batch.encoder_kept
+    outputs = batch.encoder_kept
     for layer, last in layers:
         for phase in layer_phases(model, layer, model.layers[max(0, last - 1)], batch):
             # the first layer's experts allocate the workspace: what runs ahead of them does without
             ahead = last < first or (last == first and phase.before_experts)
-            yield _Peak(phase, 0 if ahead else workspace, early, kept)
+            yield _Peak(phase, 0 if ahead else workspace, early, outputs)
     if batch.last_stage:
-        yield _Peak(_sampler(model, batch, width), workspace, cublas, kept)
+        yield _Peak(_sampler(model, batch, width), workspace, cublas, outputs)
     if batch.compiled and batch.cold and batch.first_stage and not batch.embeds:
         yield _Peak(_cold_embedding(model, batch, width), workspace, 0)
     if batch.encoder_bytes:

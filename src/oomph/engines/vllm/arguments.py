@@ -131,10 +131,10 @@ def _matches(key: str, options: Options) -> list[tuple[str, str | None]]:
     names = [*options.by_name, *_EXTRA]
     if key.startswith("--"):
         return [(name, None) for name in names if name.startswith(key)] if len(key) > 2 else []
-    found: list[tuple[str, str | None]] = [(name, None) for name in names if name.startswith(key)]
+    matches: list[tuple[str, str | None]] = [(name, None) for name in names if name.startswith(key)]
     if len(key) > 2 and key[:2] in names:
-        found.append((key[:2], key[2:]))
-    return found
+        matches.append((key[:2], key[2:]))
+    return matches
 
 
 def _resolve(word: str, options: Options) -> tuple[str, str | None]:
@@ -146,11 +146,11 @@ def _resolve(word: str, options: Options) -> tuple[str, str | None]:
     explicit = value if sign else None
     if key in names or key in _EXTRA:
         return key, explicit
-    found = _matches(key, options)
-    if len(found) > 1:
-        raise CommandError(f"ambiguous option: {key} could match {', '.join(name for name, _ in found)}")
-    if found:
-        name, glued = found[0]
+    matches = _matches(key, options)
+    if len(matches) > 1:
+        raise CommandError(f"ambiguous option: {key} could match {', '.join(name for name, _ in matches)}")
+    if matches:
+        name, glued = matches[0]
         return name, explicit if glued is None else word[2:]
     status = options.status(key)
     if status.state == "known":  # -tp4: a short flag with its value glued on, which argparse does not take

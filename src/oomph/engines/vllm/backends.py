@@ -37,15 +37,15 @@ def choose(q: Query, selected: str = "") -> Backend:
     if not q.attention.asks:
         return table[selected if selected in table else _by_platform(q)]
     if selected:
-        found = table.get(selected)
-        against = reasons(found, q) if found else []
-        if found is None or against:
+        forced = table.get(selected)
+        against = reasons(forced, q) if forced else []
+        if forced is None or against:
             raise Refused(
                 "ValueError",
                 f"Selected backend AttentionBackendEnum.{selected} is not valid for this configuration. "
                 f"Reason: {against}",
             )
-        return found
+        return forced
     tried: list[tuple[str, list[str]]] = []
     for name in order(q):
         b = table[name]

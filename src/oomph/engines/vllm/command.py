@@ -116,10 +116,10 @@ def _after_program(words: Sequence[str]) -> tuple[list[str], bool]:
             raise CommandError(f"python -m {short(rest[0] if rest else '')} does not start a vLLM server")
     if rest[:1] == ["serve"]:
         return rest[1:], True
-    given = rest[0] if rest else ""
-    if given in OTHERS:
-        raise CannotPlan(f"vllm {given} starts no server: oomph plans vllm serve")
-    raise CommandError(f"vllm has no command {short(given)}; did you mean vllm serve?")
+    word = rest[0] if rest else ""
+    if word in OTHERS:
+        raise CannotPlan(f"vllm {word} starts no server: oomph plans vllm serve")
+    raise CommandError(f"vllm has no command {short(word)}; did you mean vllm serve?")
 
 
 def _model_flag(words: list[str], serve: bool, options: Options) -> tuple[str | None, list[str]]:

@@ -14,7 +14,8 @@ from oomph.ir.model import Linear, Param, Tower
 
 class Encoder(Struct, frozen=True):
     peak: int = 0
-    kept: int = 0  # the dummy batch and the encoder's outputs live until profile_run returns (gpu_model_runner.py:6366)
+    # the dummy batch and the outputs of the encoder, which live until profile_run returns (gpu_model_runner.py:6366)
+    resident: int = 0
     embeds: bool = False  # the compiled model is given embeddings: their table is outside the graph
 
 

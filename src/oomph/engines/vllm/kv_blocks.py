@@ -93,11 +93,11 @@ def block_sizes(w: Work) -> Blocks:
     block = 16 if first is None else _preferred(w, first)
     if s.block_size and (w.facts.blocks.from_backend or first is None):
         block = s.block_size
-    made = Blocks(block)
+    sizes = Blocks(block)
     if traits.has_state:
         own = s.mamba_block_size or (s.max_model_len if s.mamba_mode == "none" else block)
-        made = _align_hybrid(w, first, block, own) if traits.is_hybrid and first is not None else Blocks(block, own)
-    return made if first is None else _align_skipped(w, first, made)
+        sizes = _align_hybrid(w, first, block, own) if traits.is_hybrid and first is not None else Blocks(block, own)
+    return sizes if first is None else _align_skipped(w, first, sizes)
 
 
 def _align_skipped(w: Work, first: int, b: Blocks) -> Blocks:
@@ -146,9 +146,9 @@ def _model_query(q: Query, traits: Traits) -> Query:
     return q if q.mla else replace(q, head_size=traits.head_size)
 
 
-def platform_block(q: Query, facts: Facts, given: int | None, selected: str) -> int:
+def platform_block(q: Query, facts: Facts, wanted: int | None, selected: str) -> int:
     """platforms/cuda.py check_and_update_config before 0.18: an MLA kernel has its own block, whatever was asked."""
-    block = given or 16
+    block = wanted or 16
     if not q.mla:
         return block
     if q.sparse:

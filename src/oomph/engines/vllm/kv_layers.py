@@ -70,17 +70,17 @@ def lay_out(model: Model, traits: Traits, s: Setup, facts: Facts) -> Layout:
         _check_groups(state, s.tp)
     w = Work(model, traits, s, facts, queries, chosen, plain)
     blocks = block_sizes(w)
-    made: dict[Spec, tuple[list[int], str]] = {}
+    specs: dict[Spec, tuple[list[int], str]] = {}
     names: dict[str, int] = {}
     for index, layer, counts in _counted(model, traits, s):
         for spec, backend in _specs(w, index, layer, blocks):
             if spec is not None:
-                total = made.setdefault(spec, ([0] * len(s.stages), layer.prefix))[0]
+                total = specs.setdefault(spec, ([0] * len(s.stages), layer.prefix))[0]
                 for stage, count in enumerate(counts):
                     total[stage] += count
             if counts[0]:
                 names[backend] = names.get(backend, 0) + counts[0]
-    layers = tuple(Layers(spec, tuple(counts), name) for spec, (counts, name) in made.items())
+    layers = tuple(Layers(spec, tuple(counts), name) for spec, (counts, name) in specs.items())
     if facts.layer_caches.attention_first:
         layers = tuple(sorted(layers, key=lambda m: m.spec.kind == "mamba"))
     return Layout(
@@ -129,8 +129,8 @@ def _check_heads(m: Attention, tp: int) -> None:
 def _check_fp8(b: Backend, q: Query, s: Setup, facts: Facts) -> None:
     if q.kv_dtype == "fp8_e5m2" and s.kv_method:  # attention.py:168 (0.21.0) _init_kv_cache_quant
         raise Refused("ValueError", "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.")
-    asked = b.name == "TRITON_ATTN" or (b.name == "TRITON_MLA" and facts.cache_dtypes.triton_mla_refuses_fp8)
-    if not asked or not facts.cache_dtypes.triton_fp8_refused or not q.kv_dtype.startswith("fp8") or s.sm >= 89:
+    refuses = b.name == "TRITON_ATTN" or (b.name == "TRITON_MLA" and facts.cache_dtypes.triton_mla_refuses_fp8)
+    if not refuses or not facts.cache_dtypes.triton_fp8_refused or not q.kv_dtype.startswith("fp8") or s.sm >= 89:
         return
     capability = f"{s.sm // 10}.{s.sm % 10}"
     dtype = "float16" if s.sm < 80 else "bfloat16"

@@ -126,9 +126,9 @@ def _places(load: _Load) -> tuple[tuple[Placed, ...], tuple[Draft, ...]]:
     if load.uses_drafts and build.layout.pp_rank == build.layout.pp - 1:
         own = created(model, replace(build, drafts=True))[len(places) :]
         tables = tuple((t.module, t.nbytes) for p in places if p.where == "root" for t in p.tensors if _is_table(t))
-        kept = () if build.layout.pp == 1 else tuple(_tables(model, build))
+        embeddings = () if build.layout.pp == 1 else tuple(_tables(model, build))
         buffers = draft_buffers(model.drafts, load.tokens)
-        drafts.append(Draft((*kept, *(_without_tables(p) for p in own)), build, tables, buffers))
+        drafts.append(Draft((*embeddings, *(_without_tables(p) for p in own)), build, tables, buffers))
     if load.draft is not None:
         whole = replace(build, drafts=False, towers=False)
         drafts.append(Draft(tuple(_own_tables(p) for p in created(load.draft.model, whole)), whole))
@@ -140,9 +140,9 @@ def _tables(model: Model, build: Build) -> Iterator[Placed]:
     first = replace(build, layout=replace(build.layout, pp_rank=0))
     for place in created(model, first):
         if place.where == "root":
-            kept = tuple(t for t in place.tensors if t.part == "embed")
-            if kept:
-                yield Placed("draft", -1, kept)
+            embeddings = tuple(t for t in place.tensors if t.part == "embed")
+            if embeddings:
+                yield Placed("draft", -1, embeddings)
 
 
 def _is_table(tensor: Created) -> bool:
@@ -155,8 +155,7 @@ def _without_tables(place: Placed) -> Placed:
 
 def _own_tables(place: Placed) -> Placed:
     """EAGLE heads whose checkpoint has no embedding or head use the model's."""
-    kept = (t for t in place.tensors if not isinstance(t.of, Vocab) or t.of.stored)
-    return replace(place, tensors=tuple(kept))
+    return replace(place, tensors=tuple(t for t in place.tensors if not isinstance(t.of, Vocab) or t.of.stored))
 
 
 def _parts(places: tuple[Placed, ...], build: Build, load: Load, setting: Setting) -> dict[str, int]:

@@ -11,7 +11,7 @@ from oomph.engines.vllm.kv import KvPlan, kv
 from oomph.engines.vllm.notes import failure_notes, refusal_notes, refusal_text
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.run import Rank, Run
-from oomph.engines.vllm.terms import given, rank_input
+from oomph.engines.vllm.terms import given_term, rank_input
 from oomph.engines.vllm.timeline import RankInput, available_kv, few_states_text, requested, stages, verdict
 from oomph.ir.deployment import Deployment
 from oomph.ir.gate import worst
@@ -39,7 +39,7 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
         inputs = [replace(i, observed=True, judged=pinned <= b.high) for i, b in zip(inputs, budgets, strict=True)]
         if not all(i.judged for i in inputs):
             notes = (*notes, "the given KV memory is more than this plan can explain: what follows it is not judged")
-        budgets = [given("available_kv", pinned) for _ in inputs]
+        budgets = [given_term("available_kv", pinned) for _ in inputs]
     cache = _cache(resolved, ranks, budgets)
     if pinned is not None and (few := few_states_text(inputs[0], cache)):
         notes = (*notes, f"with this KV memory vLLM then stops: {few}")

@@ -27,7 +27,7 @@ def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[
     options = options_of(release.version)
     out = []
     for node in _engine_calls(tree):
-        flags, said = _keywords(node, known, options)
+        flags, call_notes = _keywords(node, known, options)
         model = flags.pop("model", None) or str(options.by_field["model"].default)
         if not isinstance(model, str) or model.startswith("-"):
             raise CommandError(f"line {node.lineno}: {short(str(model))} is not a model")
@@ -41,7 +41,7 @@ def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[
                 environment=environment,
                 usage="llm" if called(node) == "LLM" else "serve",
                 gpu_count=call.gpu_count or visible_devices(environment),
-                notes=(*call.notes, *notes, *said, *checked),
+                notes=(*call.notes, *notes, *call_notes, *checked),
             )
         )
     return out
@@ -74,7 +74,7 @@ def _engine_calls(tree: ast.Module) -> Iterator[ast.Call]:
 def _ray_config(node: ast.Call, known: Scope, options: Options) -> tuple[dict[str, Any], list[str]]:
     """Ray Serve's LLMConfig: the model's source, and vLLM's arguments in engine_kwargs."""
     notes: list[str] = []
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for keyword in node.keywords:
         if keyword.arg in ("model_loading_config", "engine_kwargs"):
             try:
@@ -84,8 +84,8 @@ def _ray_config(node: ast.Call, known: Scope, options: Options) -> tuple[dict[st
             if not isinstance(value, dict) or not all(isinstance(k, str) for k in value):
                 raise CommandError(f"line {node.lineno}: {keyword.arg} of LLMConfig is not a dictionary")
             source = {"model": value.get("model_source", value.get("model_id"))}
-            given |= value if keyword.arg == "engine_kwargs" else source
-    flags = {name: _value(name, value, options, node.lineno, notes) for name, value in given.items()}
+            values |= value if keyword.arg == "engine_kwargs" else source
+    flags = {name: _value(name, value, options, node.lineno, notes) for name, value in values.items()}
     return {name: value for name, value in flags.items() if value is not None}, notes
 
 
@@ -115,7 +115,7 @@ def _environment(tree: ast.Module) -> dict[str, str]:
 
 
 def _keywords(node: ast.Call, known: Scope, options: Options) -> tuple[dict[str, Any], list[str]]:
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     notes: list[str] = []
     partly = False
     if called(node) == "LLMConfig":
@@ -124,7 +124,7 @@ def _keywords(node: ast.Call, known: Scope, options: Options) -> tuple[dict[str,
     for keyword in node.keywords:
         if keyword.arg is None:  # **kwargs
             value, whole = known.mapping(keyword.value)
-            given.update(value)
+            values.update(value)
             if not whole:
                 notes.append(f"line {node.lineno}: of **{_text(keyword.value)} only what is a literal was read")
                 partly = True
@@ -132,15 +132,15 @@ def _keywords(node: ast.Call, known: Scope, options: Options) -> tuple[dict[str,
             pairs.append((keyword.arg, keyword.value))
     for name, expression in pairs:
         try:
-            given[name] = known.value(expression)
+            values[name] = known.value(expression)
         except ValueError:
             text = _text(expression)
             if name == "model":
                 raise CommandError(f"line {node.lineno}: the model is not a literal: {text}") from None
             notes.append(f"line {node.lineno}: {name}={text} is not a literal: left out")
-    if partly and "model" not in given:
+    if partly and "model" not in values:
         raise CommandError(f"line {node.lineno}: the model stands in a ** argument that is not a literal")
-    flags = {name: _value(name, value, options, node.lineno, notes) for name, value in given.items()}
+    flags = {name: _value(name, value, options, node.lineno, notes) for name, value in values.items()}
     return {name: value for name, value in flags.items() if value is not None}, notes
 
 
@@ -173,5 +173,5 @@ def _renderable(value: Any) -> Any:
 
 def to_source(d: Deployment) -> str:
     """LLM(...) that gives the same deployment again."""
-    given = [f"model={d.model!r}", *(f"{name}={value!r}" for name, value in d.flags.items())]
-    return f"LLM({', '.join(given)})"
+    arguments = [f"model={d.model!r}", *(f"{name}={value!r}" for name, value in d.flags.items())]
+    return f"LLM({', '.join(arguments)})"

@@ -145,8 +145,8 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Re
     verify_config(model, facts.support)
     tp, pp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("pipeline_parallel_size", 1))
     dtype = resolve_dtype(model, str(flags.get("dtype", "auto")), gpu.sm)
-    asked = flags.get("max_model_len")
-    length = resolve_length(model, asked, dep.environment, facts)
+    length_flag = flags.get("max_model_len")
+    length = resolve_length(model, length_flag, dep.environment, facts)
     encoder_decoder = _has_kind(traits, "cross")
     prefix, chunked = _prefix_and_chunks(model, traits, flags, facts)
     kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), facts, gpu.sm)
@@ -180,7 +180,7 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Re
     return replace(
         base,
         max_model_len=length,
-        auto_fit=asked == -1,
+        auto_fit=length_flag == -1,
         max_num_seqs=seqs,
         max_num_batched_tokens=tokens,
         gpu_memory_utilization=utilization,
@@ -294,7 +294,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, r: Resolved, draft
     if towers:
         verify_towers(model, tp, build_habits)
         verify_tower_kernels(traits, facts.linear_kernels, build_habits, tp=tp, sm=gpu.sm, dtype=r.dtype)
-    made = lay_out(model, traits, setup, facts)
+    layout = lay_out(model, traits, setup, facts)
     verify_states(traits, facts.support, tp=tp, quantised=r.quantization is not None)
     verify_layers(traits, build_habits, tp=tp, dp=dp, ep=ep)
     verify_blocks(traits, facts.support, build_habits, tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
@@ -304,12 +304,12 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, r: Resolved, draft
     verify_groups(traits, facts.support, tp=tp, dp=dp, ep=ep)
     return replace(
         r,
-        block_size=made.block_size,
-        mamba_block_size=made.mamba_block_size,
-        mamba_page_size_padded=made.mamba_page_size_padded,
-        attention=made.backends,
-        kv_cache_layout=_cache_layout(made.kv_cache_layout, flags, mla=traits.is_mla),
-        kv_layers=made.layers,
+        block_size=layout.block_size,
+        mamba_block_size=layout.mamba_block_size,
+        mamba_page_size_padded=layout.mamba_page_size_padded,
+        attention=layout.backends,
+        kv_cache_layout=_cache_layout(layout.kv_cache_layout, flags, mla=traits.is_mla),
+        kv_layers=layout.layers,
     )
 
 
@@ -341,13 +341,13 @@ def pipeline_stages(layers: int, pp: int, partition: str = "") -> tuple[tuple[in
         sizes[-i] += 1
     if partition:
         try:
-            given = [int(n) for n in partition.split(",")]
+            parts = [int(n) for n in partition.split(",")]
         except ValueError:
             raise Refused("ValueError", f"Invalid partition string: {partition}") from None
-        if len(given) != pp:
-            raise Refused("ValueError", f"len(partitions)={len(given)} does not match pp_size={pp}.")
-        if sum(given) != layers:
-            raise Refused("ValueError", f"sum(partitions)={sum(given)} does not match num_hidden_layers={layers}.")
-        sizes = given
+        if len(parts) != pp:
+            raise Refused("ValueError", f"len(partitions)={len(parts)} does not match pp_size={pp}.")
+        if sum(parts) != layers:
+            raise Refused("ValueError", f"sum(partitions)={sum(parts)} does not match num_hidden_layers={layers}.")
+        sizes = parts
     ends = [sum(sizes[: i + 1]) for i in range(pp)]
     return tuple((end - size, end) for size, end in zip(sizes, ends, strict=True))

@@ -20,20 +20,20 @@ from oomph.ir.model import Model
 def cache_dtype(model: Model, flag: str, facts: Facts, sm: int) -> str:
     if flag not in facts.cache_dtypes.choices:
         raise invalid("CacheConfig", ("cache_dtype", one_of(facts.cache_dtypes.choices), "literal_error", flag))
-    told = _checkpoint_dtype(model, facts, sm) if flag == "auto" else flag
+    dtype = _checkpoint_dtype(model, facts, sm) if flag == "auto" else flag
     if model.architecture == "DeepseekV32ForCausalLM":  # models/config.py, after the checkpoint was asked
-        if (told if told == "auto" else told[:3]) in facts.cache_dtypes.deepseek_v32_fp8:
+        if (dtype if dtype == "auto" else dtype[:3]) in facts.cache_dtypes.deepseek_v32_fp8:
             return "fp8_ds_mla"
-        if told == "bfloat16":
+        if dtype == "bfloat16":
             return "auto"
-    return told
+    return dtype
 
 
 def _checkpoint_dtype(model: Model, facts: Facts, sm: int) -> str:
-    asked = model.quantization.kv_cache if model.quantization else ""
+    scheme = model.quantization.kv_cache if model.quantization else ""
     modelopt = model.quantization is not None and model.quantization.method.startswith("modelopt")
-    if asked and modelopt and facts.cache_dtypes.from_checkpoint:
-        return {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}.get(asked.lower(), "auto")
+    if scheme and modelopt and facts.cache_dtypes.from_checkpoint:
+        return {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}.get(scheme.lower(), "auto")
     if facts.cache_dtypes.fp8_on_sm100 == model.architecture and sm // 10 == 10:
         return "fp8_e4m3"
     return "auto"
@@ -116,8 +116,8 @@ def forced_backend(
 
 
 def skipped_layers(model: Model, traits: Traits, flags: Mapping[str, Any], kv_dtype: str) -> tuple[str, ...]:
-    given = {str(n) for n in flags.get("kv_cache_dtype_skip_layers") or ()}
+    names = {str(n) for n in flags.get("kv_cache_dtype_skip_layers") or ()}
     if kv_dtype.startswith("turboquant_") and not traits.is_hybrid:
         n = len(model.layers)
-        given |= {str(i) for i in (0, 1, n - 2, n - 1)}  # TurboQuantConfig.get_boundary_skip_layers
-    return tuple(sorted(given))
+        names |= {str(i) for i in (0, 1, n - 2, n - 1)}  # TurboQuantConfig.get_boundary_skip_layers
+    return tuple(sorted(names))

@@ -89,12 +89,12 @@ def _verify_divides(m: Module, tp: int, moe_ranks: int, habits: frozenset[str]) 
         raise Refused("AssertionError", "")
     if not isinstance(m, Linear) or m.apart_by or m.align:
         return
-    made = [p for p in m.parts if is_created(p, habits)]
-    if m.shard == "row" and made and m.in_features % tp:
+    created = [p for p in m.parts if is_created(p, habits)]
+    if m.shard == "row" and created and m.in_features % tp:
         raise Refused("AssertionError", f"{m.in_features} is not divisible by {tp}")
-    cut = [p.out_features for p in made if not p.heads and p.out_features % tp]
+    cut = [p.out_features for p in created if not p.heads and p.out_features % tp]
     if m.shard == "column" and cut:
-        raise Refused("AssertionError", "" if len(made) > 1 else f"{cut[0]} is not divisible by {tp}")
+        raise Refused("AssertionError", "" if len(created) > 1 else f"{cut[0]} is not divisible by {tp}")
 
 
 def verify_groups(traits: Traits, support: Support, *, tp: int, dp: int, ep: bool) -> None:

@@ -42,12 +42,12 @@ def _steps(top: int, wide: bool) -> list[int]:
     return sizes + list(range(8, min(top + 1, 256), 8)) + list(range(256, top + 1, 16))
 
 
-def _verify_sizes(given: Any, asked: Any) -> None:
+def _verify_sizes(sizes: Any, largest: Any) -> None:
     """config/compilation.py: pydantic's own check of the two fields."""
-    if given is not None and not isinstance(given, list | tuple):
-        raise invalid("CompilationConfig", ("cudagraph_capture_sizes", *_NO_LIST, given))
-    wrong = [("max_cudagraph_capture_size", asked)] if asked is not None and not _is_count(asked) else []
-    wrong += [(f"cudagraph_capture_sizes.{i}", n) for i, n in enumerate(given or ()) if not _is_count(n)]
+    if sizes is not None and not isinstance(sizes, list | tuple):
+        raise invalid("CompilationConfig", ("cudagraph_capture_sizes", *_NO_LIST, sizes))
+    wrong = [("max_cudagraph_capture_size", largest)] if largest is not None and not _is_count(largest) else []
+    wrong += [(f"cudagraph_capture_sizes.{i}", n) for i, n in enumerate(sizes or ()) if not _is_count(n)]
     if wrong:
         raise invalid("CompilationConfig", *((name, *_NO_INTEGER, value) for name, value in wrong))
 
@@ -61,12 +61,12 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _given_sizes(given: Any, asked: int | None, tokens: int) -> tuple[int, ...]:
-    sizes = sorted({int(n) for n in given if int(n) <= tokens})
-    if asked is not None and sizes and sizes[-1] != asked:
+def _given_sizes(wanted: Any, largest: int | None, tokens: int) -> tuple[int, ...]:
+    sizes = sorted({int(n) for n in wanted if int(n) <= tokens})
+    if largest is not None and sizes and sizes[-1] != largest:
         raise Refused(
             "ValidationError",
-            f"customized max_cudagraph_capture_size(={asked}) should be consistent with the max value of "
+            f"customized max_cudagraph_capture_size(={largest}) should be consistent with the max value of "
             f"cudagraph_capture_sizes(={sizes[-1]})",
         )
     return tuple(sizes)
@@ -85,14 +85,14 @@ def capture_sizes(
     """The capture sizes in rising order; called only where graphs are on."""
     compilation = flags.get("compilation_config")
     compilation = compilation if isinstance(compilation, Mapping) else {}
-    given = flags.get("cudagraph_capture_sizes") or compilation.get("cudagraph_capture_sizes")
-    asked = flags.get("max_cudagraph_capture_size") or compilation.get("max_cudagraph_capture_size")
-    _verify_sizes(given, asked)
+    wanted = flags.get("cudagraph_capture_sizes") or compilation.get("cudagraph_capture_sizes")
+    largest = flags.get("max_cudagraph_capture_size") or compilation.get("max_cudagraph_capture_size")
+    _verify_sizes(wanted, largest)
     if 0 in (flags.get("max_cudagraph_capture_size"), compilation.get("max_cudagraph_capture_size")):
         raise Refused("ValidationError", _NO_SIZE)
-    top = asked
+    top = largest
     wide = capture.steps_of_16
-    if top is None and given is None and architecture == "GptOssForCausalLM":
+    if top is None and wanted is None and architecture == "GptOssForCausalLM":
         top, wide = capture.max_gpt_oss, True
     decode: list[int] = []
     if top is None:
@@ -105,8 +105,8 @@ def capture_sizes(
         elif capture.adds_max_seqs and seqs <= top:
             decode = [seqs]
     top = min(tokens, int(top))
-    if given is not None:
-        return _given_sizes(given, asked, tokens)
+    if wanted is not None:
+        return _given_sizes(wanted, largest, tokens)
     if flags.get("performance_mode") == "interactivity":
         small = list(range(1, min(top, 32) + 1))
         sizes = small + [n for n in _steps(top, wide) if n >= 8]

@@ -142,30 +142,30 @@ def derived_length(model: Model, facts: Facts) -> tuple[float, str]:
     return length * float(model.param("rope_factor", 1.0)), key
 
 
-def resolve_length(model: Model, asked: int | None, environment: Mapping[str, str], facts: Facts) -> int:
-    if asked is not None and asked < -1:
-        raise invalid("ModelConfig", outside("max_model_len", "greater_than_equal", -1, asked))
+def resolve_length(model: Model, flag: int | None, environment: Mapping[str, str], facts: Facts) -> int:
+    if flag is not None and flag < -1:
+        raise invalid("ModelConfig", outside("max_model_len", "greater_than_equal", -1, flag))
     derived, key = derived_length(model, facts)
-    if facts.limits.sizes_are_fields and (asked == 0 or (asked == -1 and key == "None")):
-        text = f"max_model_len must be a positive integer, got int: {asked}. Example: max_model_len=2048"
+    if facts.limits.sizes_are_fields and (flag == 0 or (flag == -1 and key == "None")):
+        text = f"max_model_len must be a positive integer, got int: {flag}. Example: max_model_len=2048"
         raise Refused("ValidationError", text)
-    if asked is not None and key == "None":
-        return asked  # nothing says how long the model may be
-    if asked is None or asked == -1:
+    if flag is not None and key == "None":
+        return flag  # nothing says how long the model may be
+    if flag is None or flag == -1:
         if str(model.param("rope_type", "")) == "longrope" and facts.limits.longrope_original:
             return int(model.param("original_max_position_embeddings", derived) or derived)
         return int(derived)
-    if asked <= derived:
-        return asked
+    if flag <= derived:
+        return flag
     most = model.param("model_max_length", 0)
-    if (most and asked <= float(most)) or environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") not in ("", "0"):
-        return asked
+    if (most and flag <= float(most)) or environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") not in ("", "0"):
+        return flag
     rope = any(isinstance(m, Attention) and m.rope for layer in model.layers for m in layer.mixers)
     is_float = facts.limits.length_is_float == "always" or (facts.limits.length_is_float == "rope" and rope)
     shown = derived if is_float and "gemma3" not in model.model_type else int(derived)
     raise Refused(
         "ValidationError",
-        f"User-specified max_model_len ({asked}) is greater than the derived max_model_len ({key}={shown} or "
+        f"User-specified max_model_len ({flag}) is greater than the derived max_model_len ({key}={shown} or "
         f"model_max_length={most or None} in model's config.json). To allow overriding this maximum, set the env var "
         "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with extreme caution. If the "
         "model uses relative position encoding (RoPE), positions exceeding derived_max_model_len lead to nan. If "

@@ -69,29 +69,29 @@ def verify_draft(model: Model, flags: Mapping[str, Any], facts: Facts, spec: Spe
         raise Refused("NotImplementedError", NO_PIPELINE_REFUSAL)
 
 
-def _method(given: str, named: str) -> str:
+def _method(method: str, named: str) -> str:
     """config/speculative.py: what the draft's name says goes before `draft_model`."""
-    if given.endswith("mtp"):
+    if method.endswith("mtp"):
         return "mtp"
-    if given in ("ngram", "[ngram]") or (not given and named in ("ngram", "[ngram]")):
+    if method in ("ngram", "[ngram]") or (not method and named in ("ngram", "[ngram]")):
         return "ngram"
-    if given not in ("", "draft_model"):
-        return given
+    if method not in ("", "draft_model"):
+        return method
     marks = (("eagle-", "eagle"), ("eagle3", "eagle3"), ("dflash", "dflash"))
-    return next((method for mark, method in marks if mark in named.lower()), "draft_model")
+    return next((kind for mark, kind in marks if mark in named.lower()), "draft_model")
 
 
 def mamba_mode(
     model: Model, traits: Traits, flags: Mapping[str, Any], facts: Facts, prefix: bool, spec: Speculation
 ) -> tuple[str, bool]:
     """(mamba_cache_mode, prefix caching): MambaModelConfig.verify_and_update_config."""
-    given = flags.get("mamba_cache_mode")
-    if given is not None and given not in facts.states.cache_modes:
-        raise invalid("CacheConfig", ("mamba_cache_mode", one_of(facts.states.cache_modes), "literal_error", given))
+    flag = flags.get("mamba_cache_mode")
+    if flag is not None and flag not in facts.states.cache_modes:
+        raise invalid("CacheConfig", ("mamba_cache_mode", one_of(facts.states.cache_modes), "literal_error", flag))
     if not traits.has_state:
         return "", prefix
     supports_all = model.architecture in MAMBA_ALL
-    asked = str(flags.get("mamba_cache_mode") or "none")
+    wanted = str(flags.get("mamba_cache_mode") or "none")
     match facts.states.prefix_modes:
         case "never":
             return "none", False
@@ -99,11 +99,11 @@ def mamba_mode(
             return ("all", True) if prefix and supports_all else ("none", False)
     if not prefix:
         return "none", False
-    if asked == "none":
+    if wanted == "none":
         if facts.states.prefix_modes == "align" or not supports_all:
             return "align", True
         return ("align" if facts.states.prefix_modes == "all_or_align_spec" and spec.method else "all"), True
-    return ("align" if asked == "all" and (not supports_all or not facts.states.mode_all) else asked), True
+    return ("align" if wanted == "all" and (not supports_all or not facts.states.mode_all) else wanted), True
 
 
 def model_runner(
@@ -143,17 +143,17 @@ def async_scheduling(
     pp: int,
     mamba_mode: str,
 ) -> bool:
-    given = flags.get("async_scheduling")
-    if given:
-        asked = ("ngram_gpu", "draft_model", "dspark", *EAGLE_METHODS)
-        if spec.method and spec.method not in asked:
+    flag = flags.get("async_scheduling")
+    if flag:
+        supported = ("ngram_gpu", "draft_model", "dspark", *EAGLE_METHODS)
+        if spec.method and spec.method not in supported:
             raise Refused("ValidationError", rules.drafts_refused)
         if spec.unpadded:
             raise Refused(
                 "ValidationError", "Async scheduling is not compatible with disable_padded_drafter_batch=True."
             )
-    if given is not None:
-        return bool(given)
+    if flag is not None:
+        return bool(flag)
     if not rules.by_default or (model.pooling and not rules.pooling):
         return False
     eagle = "eagle" in rules.drafts and spec.method in EAGLE_METHODS
@@ -178,7 +178,7 @@ def in_flight_batches(asynchronous: bool, runner: str, pp: int) -> int:
 def hybrid_off(traits: Traits, dep: Deployment, facts: Facts, spec: Speculation) -> tuple[bool, str]:
     """(disable_hybrid_kv_cache_manager, what turned it off without being asked)."""
     flags = dep.flags
-    given = flags.get("disable_hybrid_kv_cache_manager")
+    disabled = flags.get("disable_hybrid_kv_cache_manager")
     why = ""
     if traits.chunk:
         default = "1" if facts.hybrid_manager.chunked_local else "0"
@@ -189,16 +189,16 @@ def hybrid_off(traits: Traits, dep: Deployment, facts: Facts, spec: Speculation)
     if facts.hybrid_manager.off_for_events and flags.get("kv_events_config"):
         why = "--kv-events-config"
     transfer = flags.get("kv_transfer_config")
-    if given is None and isinstance(transfer, Mapping) and transfer:
+    if disabled is None and isinstance(transfer, Mapping) and transfer:
         connector = str(transfer.get("kv_connector", ""))
         if facts.hybrid_manager.off_for == "any" or connector not in HMA_CONNECTORS:
             why = "--kv-transfer-config"
-    if given is not None:
-        if given is False and why:
+    if disabled is not None:
+        if disabled is False and why:
             raise Refused(
                 "ValidationError",
                 "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration. Consider "
                 "omitting the --no-disable-hybrid-kv-cache-manager flag to let vLLM decide automatically.",
             )
-        return bool(given), ""
+        return bool(disabled), ""
     return bool(why), why

@@ -113,7 +113,7 @@ def _batch(run: Run, rank: Rank) -> Batch:
         last_stage=rank.pp_rank == settings.pipeline_parallel_size - 1,
         first_stage=rank.pp_rank == 0,
         encoder_bytes=encoded.peak,
-        encoder_kept=encoded.kept,
+        encoder_kept=encoded.resident,
         embeds=encoded.embeds,
         triton_gdn=device.sm != 90 or settings.flags.gdn_prefill_backend == "triton",
         block_size=settings.block_size,
@@ -170,7 +170,7 @@ def _runner(run: Run, batch: Batch, loaded: WeightsPlan) -> Term:
     return term("runner", n, "formula", spread=0.05, why="buffers of one batch")
 
 
-def given(name: str, n: int) -> Term:
+def given_term(name: str, n: int) -> Term:
     return term(name, n, "given", why="given")
 
 
@@ -181,7 +181,7 @@ def _is_pinned(name: str, run: Run) -> bool:
 def _pin(own: Term, run: Run) -> Term:
     """The term as the user or an earlier start on this machine saw it."""
     if own.name in run.deployment.given:
-        return given(own.name, run.deployment.given[own.name])
+        return given_term(own.name, run.deployment.given[own.name])
     n = run.deployment.measured.get(own.name)
     return own if n is None else term(own.name, n, "measured", why="measured here")
 

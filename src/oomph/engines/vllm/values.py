@@ -52,16 +52,16 @@ def human_int(text: str) -> int:
     return _int(number) * _SUFFIX[suffix]
 
 
-def parse_words(flag: Flag, given: Sequence[str], options: Options) -> Any:
+def parse_words(flag: Flag, texts: Sequence[str], options: Options) -> Any:
     """The value of a flag that was given with these words (already as many as its kind takes)."""
     if flag.kind in LIST_KINDS:
-        value: Any = [_one(flag, word, options) for word in given]
+        value: Any = [_one(flag, word, options) for word in texts]
         if len(value) == 1 and value[0] is None:
             value = None
     elif flag.kind == "maybe":
-        value = given[0] if given else True
+        value = texts[0] if texts else True
     else:
-        value = _one(flag, given[0], options)
+        value = _one(flag, texts[0], options)
     check(flag, value, options)
     return value
 
@@ -173,15 +173,15 @@ def check_keys(flag: Flag, value: Any, options: Options) -> str:
     key = unknown[0]
     span = next(((since, until) for word, since, until in words(KEYS[flag.field]) if word == key), None)
     if span is not None and not options.has_begun(span[0]):
-        said = f"{short(key)} came with vLLM {span[0]}"
+        sentence = f"{short(key)} came with vLLM {span[0]}"
     elif span is not None:
-        said = f"{short(key)} is gone since vLLM {span[1]}"
+        sentence = f"{short(key)} is gone since vLLM {span[1]}"
     else:
         close = _close(key, known)
-        said = f"{short(key)} is not one of its keys" + (f"; did you mean {close}?" if close else "")
+        sentence = f"{short(key)} is not one of its keys" + (f"; did you mean {close}?" if close else "")
     if options.refuses_keys(flag.field):
-        raise Refused(said)
-    return f"{options.spelled(flag)[0]}: {said}; vLLM {options.release} drops it silently"
+        raise Refused(sentence)
+    return f"{options.spelled(flag)[0]}: {sentence}; vLLM {options.release} drops it silently"
 
 
 def _close(word: str, among: Iterable[str]) -> str:
@@ -201,18 +201,18 @@ def _check_bounds(flag: Flag, value: Any) -> None:
             word, value > float(limit)
         )
         if wrong:
-            said = {"gt": "greater than", "ge": "at least", "lt": "less than", "le": "at most"}[word]
-            raise Refused(f"{value} must be {said} {limit}")
+            relation = {"gt": "greater than", "ge": "at least", "lt": "less than", "le": "at most"}[word]
+            raise Refused(f"{value} must be {relation} {limit}")
 
 
 def _choice_sentence(flag: Flag, item: Any, allowed: tuple[str, ...], options: Options) -> str:
-    said = f"invalid choice: {short(str(item))} (choose from {', '.join(allowed)})"
+    sentence = f"invalid choice: {short(str(item))} (choose from {', '.join(allowed)})"
     span = flag.choice_range(str(item))
     if span is not None:
         came = f"is gone since {span[1]}" if options.has_begun(span[0]) else f"came with vLLM {span[0]}"
         return f"{short(str(item))} {came}, this is {options.release} (choose from {', '.join(allowed)})"
     close = _close(str(item), allowed)
-    return said + (f"; did you mean {close}?" if close else "")
+    return sentence + (f"; did you mean {close}?" if close else "")
 
 
 def check_python(flag: Flag, value: Any, options: Options) -> Any:
