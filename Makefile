@@ -2,15 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test accuracy drift bench screens fuzz hostile mutants clean replay
+.PHONY: demo test accuracy drift bench screens fuzz hostile lock audit wheel mutants clean replay
 
 .venv/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
+# LOCKED=1: exactly what requirements-dev.lock names, checked by its hashes
 .venv/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(if $(LOCKED),$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ .venv/.demo
 
@@ -47,6 +49,20 @@ READERS := config safetensors gguf log command yaml makefile notebook hub
 fuzz: .venv/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
 	for target in $(READERS); do $(BIN)/python tests/fuzz/fuzz_$$target.py -max_total_time=$(SECONDS) || exit 1; done
+
+# the lock file of development, made anew; known vulnerabilities of what it names; a wheel that is the same each time
+lock: .venv/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.10 --generate-hashes --no-header \
+	  --quiet --output-file requirements-dev.lock
+
+audit: .venv/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit || true
+	$(BIN)/python tools/audit.py
+
+wheel: .venv/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check hatchling
+	$(BIN)/python tools/wheel.py
 
 hostile: .venv/.dev
 	$(BIN)/python tests/strangers/hostile.py 2000
