@@ -20,6 +20,7 @@ from oomph.logs.deployment import Rebuilt, render
 
 # it ended, and no line says of what
 UNSAID: frozenset[LogKind] = frozenset(WEAK) | {"sign_exit", "sign_signal"}
+WHOLE_LOG = Remedy("host", "give the whole log from its first line, with every worker's lines", "host", rank=0)
 
 
 def explain_case(case: Case) -> Explanation:
@@ -143,6 +144,8 @@ def _unused(case: Case) -> str:
 
 def _advice(case: Case, ranked: Sequence[Ranked]) -> tuple[tuple[Remedy, ...], tuple[Rejected, ...]]:
     """The best candidate's remedies, the cheapest first; nothing that the case rejects."""
+    if not ranked and case.failed:
+        return (WHOLE_LOG,), ()
     if not ranked or (not case.failed and ranked[0][1].tier < Tier.POSSIBLE):
         return (), ()
     best = ranked[0][1]

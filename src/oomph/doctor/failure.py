@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from oomph.doctor import stages_llamacpp
-from oomph.doctor.meanings import FAILURES, NOT_FATAL, READY, SIGNS, TROUBLES, WEAK
+from oomph.doctor.meanings import FAILURES, MILESTONES, NOT_FATAL, READY, SIGNS, TROUBLES, WEAK
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 
@@ -23,7 +23,7 @@ ENDS: Final[frozenset[LogKind]] = frozenset({"sigkill", "container_kill", "bus_e
 AT_START: Final[frozenset[LogKind]] = frozenset(kind for kind, stage in TROUBLES.items() if stage == "other") | {
     "x_mismatch"
 }
-WRAPPERS: Final[frozenset[LogKind]] = frozenset({"x_setting", "x_crash", "x_import"})
+WRAPPERS: Final[frozenset[LogKind]] = frozenset({"x_setting", "x_crash"})
 NEAR: Final = 8  # lines between a wrapper's line and what it wraps
 STOPPED: Final = frozenset({-15, 143, -2, 130})  # SIGTERM and SIGINT: somebody stopped it
 
@@ -108,6 +108,8 @@ def _ends(o: Observation, observations: Sequence[Observation], up: int) -> bool:
         return False
     if o.kind == "x_nccl" and "WARN" in o.text[:80]:
         return False
+    if o.kind == "x_ray_wait":  # every start waits a little: only where nothing came of it
+        return not any(later.line > o.line and later.kind in MILESTONES for later in observations)
     return not (up and o.kind in AT_START)
 
 

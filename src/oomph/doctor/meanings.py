@@ -61,7 +61,7 @@ FAILURES: Final[dict[LogKind, StageName | None]] = {
     "lc_malloc": None, "lc_cpu_malloc": "host_ram", "lc_no_output": "host_ram", "lc_late": "runtime_request",
     "lc_cublas": None, "lc_no_context": "kv_alloc", "lc_load_failed": "weights_load",
     "ol_host_refused": "host_ram", "ol_layout": "weights_load", "ol_runner_died": None, "ol_panic": None,
-    "ol_timeout": "other", "ol_stopped": "runtime_request", "lc_crash": "other", "lc_guard": "startup_free_memory",
+    "ol_stopped": "runtime_request", "lc_crash": "other", "lc_guard": "startup_free_memory",
     "lc_bad_flag": "other",
     "tr_late": "runtime_request", "tr_no_engine": "weights_load", "tr_load_oom": "weights_load",
     "tr_component": None, "tr_oom": None, "tr_no_sequence": "kv_alloc",
@@ -94,7 +94,8 @@ NOT_FATAL: Final = frozenset(
 # ended before anything of the model was on a GPU. A server that was up afterwards overrules all of them.
 TROUBLES: Final[dict[LogKind, StageName | None]] = {
     "x_port": "other", "x_gated": "other", "x_no_model": "other", "x_network": "other", "x_driver": "other",
-    "x_no_gpu": "other", "x_dtype_card": "other", "x_ray": "other", "x_architecture": "other", "x_too_long": "other",
+    "x_no_gpu": "other", "x_dtype_card": "other", "x_ray": "other", "x_ray_wait": "other",
+    "x_architecture": "other", "x_too_long": "other",
     "x_setting": "other", "x_import": "other", "x_fork": "other", "x_trust": "other", "x_permission": "other",
     "x_broken_file": "weights_load", "x_mismatch": "weights_load", "x_disk": None, "x_slow_start": None,
     "x_no_kernel": None, "x_bad_address": None, "x_nccl": None, "x_compiler": None, "x_kernel_shared": None,

@@ -12,6 +12,7 @@ from oomph.doctor.inferred_vllm import WORDS
 from oomph.doctor.ledger import account
 from oomph.doctor.meanings import ORDER, TROUBLES
 from oomph.ir.timeline import StageName
+from oomph.units import GIB
 
 EVIDENCE = ("traceback", "message", "milestone")  # what a log says itself
 
@@ -21,6 +22,8 @@ def with_prior(case: Case, verdict: Any) -> Case:
     stage = _failing_stage(verdict)
     if stage is None or not case.failed or case.death.basis != "guess" or case.death.kind in TROUBLES:
         return case
+    if ORDER.index(stage) < ORDER.index(_at_least(case)):
+        return case  # PyTorch's own figures say that it was further
     death = msgspec.structs.replace(case.death, stage=stage, basis="plan")
     util = case.flag("gpu_memory_utilization")
     share = float(util) if isinstance(util, (int, float)) and not isinstance(util, bool) else None
@@ -47,6 +50,13 @@ def contradiction(case: Case, verdict: Any) -> str:
         return f"your log dies {WORDS[seen]}, before the plan does ({planned}): is something else on the card?"
     where = WORDS.get(planned, planned)
     return f"by the plan this command dies earlier, {where}: its model, card or flags are not all known"
+
+
+def _at_least(case: Case) -> StageName:
+    """What the figures of the message prove: graphs exist only once they are captured, weights once they are loaded."""
+    if case.oom_value("pools"):
+        return "cudagraph_capture"
+    return "weights_load" if (case.oom_value("allocated") or 0) > GIB else "other"
 
 
 def _failing_stage(verdict: Any) -> StageName | None:

@@ -115,6 +115,8 @@ def _stage(
         return COMPONENTS.get(str(failure.values.get("component", "")).partition(" (")[0], "other"), "message"
     if stated == "other" and failure.kind in TROUBLES:
         reached = milestone(before)
+        if frame_stage(functions, files) == "runtime_request":
+            return "runtime_request", "traceback"
         return (reached if reached and ORDER.index(reached) >= ORDER.index("weights_load") else stated), "message"
     if stated is not None:
         return stated, "message"
@@ -145,7 +147,7 @@ def _stage(
         if reached is None and any(o.kind == "engine_dead" for o in everything):
             reached = "runtime_request"  # said of an engine that had started
     if reached:
-        stage, beside = _after(reached, failure, before), said(everything)
+        stage, beside = _after(reached, failure, everything), said(everything)
         later = beside is not None and stage == "kv_alloc" and ORDER.index(beside) > ORDER.index(stage)
         return (beside, "said") if beside is not None and later else (stage, "milestone")
     if "get_response" in functions:
@@ -153,8 +155,37 @@ def _stage(
     if told := said(everything):
         return told, "said"
     if failure.kind != "torch_oom" and "forward" in functions:
-        return "runtime_request", "guess"
-    return guess(failure, everything), "guess"
+        return ("profile_run" if _vision(functions, files) else "runtime_request"), "guess"
+    guessed = guess(failure, everything)
+    if guessed == "runtime_request" and (did_not_start(everything) or STARTING.intersection(functions)):
+        guessed = _while_starting(failure)
+    return guessed, "guess"
+
+
+# who builds an engine (engine/llm_engine.py, v1/engine/core.py, entrypoints/llm.py): not there while it serves
+STARTING = frozenset({"from_engine_args", "from_vllm_config", "_init_engine", "_init_executor", "launch_core_engines",
+                      "wait_for_engine_startup", "run_mp_engine", "_initialize_kv_caches"})  # fmt: skip
+
+
+def did_not_start(observations: Sequence[Observation]) -> bool:
+    """A parent says that its engine never came up."""
+    return any(o.kind in ("secondary", "engine_failed") and _NEVER_UP.search(o.text) for o in observations)
+
+
+_NEVER_UP = re.compile(r"initialization failed|failed to start")
+
+
+def _while_starting(failure: Observation) -> StageName:
+    """By the figures of PyTorch's line: little of our own on the card is a load, more is the profiling run."""
+    allocated, total = failure.values.get("allocated"), failure.values.get("total")
+    little = isinstance(allocated, int) and isinstance(total, int) and allocated < total * 0.3
+    return "weights_load" if little else "profile_run"
+
+
+def _vision(functions: Sequence[str], files: Sequence[str]) -> bool:
+    """An encoder's frames: its worst case runs while profiling, which is where it mostly fails."""
+    words = ("vision", "visual", "patch_embed", "mllama", "siglip", "clip", "vit")
+    return any(word in name.lower() for name in (*functions, *files) for word in words)
 
 
 def _method(failure: Observation, observations: Sequence[Observation]) -> list[str]:
@@ -180,11 +211,18 @@ def milestone(observations: Sequence[Observation]) -> StageName | None:
     return best
 
 
-def _after(reached: StageName, failure: Observation, before: Sequence[Observation]) -> StageName:
+def _after(reached: StageName, failure: Observation, everything: Sequence[Observation]) -> StageName:
     """What an exception after the last milestone was doing."""
     tried, total = failure.values.get("tried"), failure.values.get("total")
     if reached == "profile_run" and isinstance(tried, int) and isinstance(total, int) and tried > total * 0.6:
         return "kv_alloc"  # no forward asks for most of a card at once: V0's state cache for max_num_seqs
+    if (
+        reached == "kv_alloc"
+        and failure.kind == "cuda_error_oom"
+        and not any(o.kind == "v0_blocks" for o in everything)
+    ):
+        # CUDA's own words: PyTorch's allocator, which makes the cache, has a message of its own (V0 pins memory there)
+        return "cudagraph_capture"
     if reached == "kv_check" and failure.kind in ("torch_oom", "cuda_error_oom", "triton_oom"):
         return "kv_alloc"  # the check is a ValueError; an allocation behind it is the cache's
     return reached

@@ -97,9 +97,11 @@ GENERIC = (
     # whose log it is, where no line of an engine says so: an image, a program, a path
     LogRow("engine_named", "vllm", r"(?<![\w.-])(?P<engine>vllm)(?![\w.])"),
     LogRow("engine_named", "vLLM", r"\b(?P<engine>vLLM)\b"),
-    LogRow("engine_named", "sglang", r"(?:lmsysorg/|-m |/|\b)(?P<engine>sglang)(?:[:/. ]|$)"),
+    LogRow("engine_named", "sglang", r"\b(?P<engine>sglang)\b"),
+    LogRow("engine_named", "SGLang", r"\b(?P<engine>SGLang)\b"),
     LogRow("engine_named", "trtllm-", r"\b(?P<engine>trtllm-serve)\b"),
     LogRow("engine_named", "tensorrt", r"\b(?P<engine>tensorrt-llm)\b"),
+    LogRow("engine_named", "Ollama", r"\b(?P<engine>Ollama)\b"),
     LogRow("engine_named", "ollama", r"\b(?P<engine>ollama)\b"),
     LogRow("engine_named", "llama.cpp", r"\b(?P<engine>llama\.cpp)\b"),
     LogRow("chained", "exception", r"^(?:The above exception was the direct cause|During handling of the above exception)"),

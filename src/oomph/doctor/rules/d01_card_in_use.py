@@ -92,6 +92,10 @@ def _unbalanced(case: Case) -> Candidate | None:
 def _beside(case: Case) -> Candidate | None:
     """An allocation failed during the load, and PyTorch lists processes that hold more than this one."""
     others, total, own = case.account.get("others") or 0, case.total, case.oom_value("allocated")
+    free, cached = case.oom_value("free"), case.oom_value("reserved")
+    if not others and total and own is not None and free is not None and cached is not None:
+        # PyTorch may not look at other processes here: what is neither free nor its own is theirs
+        others = max(0, total - free - own - cached - OWN_CONTEXT)
     if not case.failed or not total or own is None or case.unified:
         return None
     if others < max(2 * GIB, own) or (case.stage != "weights_load" and others < total // 4):

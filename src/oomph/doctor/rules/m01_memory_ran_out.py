@@ -59,6 +59,8 @@ def match(case: Case) -> Candidate | None:
     o = next((o for o in case.all("memory_short") if o.line == case.death.line), None)
     if not case.failed or not (o is not None or case.memory or case.death.basis == "plan"):
         return None
+    if o is None and case.stage == "other" and case.has("secondary"):
+        return None  # a parent's report below a title: nothing is known (R13)
     text = "Memory ran out; the words of this line belong to no rule, so its stage and its figures are what is known."
     if o is None:
         text = "Memory ran out, and what is left of the log does not say what was being allocated."

@@ -9,16 +9,20 @@ from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.not_memory import GGUF, PYTHON, ROWS, Trouble
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.ir.log_kinds import LogKind
 from oomph.ir.timeline import STAGES
 
+# a kind that the same row answers
+ALSO: dict[LogKind, LogKind] = {"x_ray_wait": "x_ray"}
 ENGINES = (*PYTHON, *GGUF)
 
 
 def matcher(trouble: Trouble) -> Callable[[Case], Candidate | None]:
     def match(case: Case) -> Candidate | None:
-        if not case.failed or case.death.kind != trouble.kind:
+        kind = ALSO.get(case.death.kind, case.death.kind) if case.death.kind else None
+        if not case.failed or case.death.kind is None or kind != trouble.kind:
             return None
-        o = next(o for o in case.all(trouble.kind) if o.line == case.death.line)
+        o = next(o for o in case.all(case.death.kind) if o.line == case.death.line)
         values = {name: str(value) for name, value in o.values.items()}
         text = filled(trouble.text, values)
         quote = " ".join(o.text.split())[:200].rstrip(". ")

@@ -29,13 +29,16 @@ def match(case: Case) -> Candidate | None:
     need, free = case.value("ol_host_refused", "need") or 0, case.value("ol_host_refused", "free") or 0
     text = f"The part of the model that stays on the CPU needs {gib(need)}"
     text += f", {gib(free)} are free." if free else "."
+    far = bool(free) and need > 1.5 * free  # no context makes up for half of the model
+    text += " That is far more: only a smaller model or quantisation makes up for it." if far else ""
+    first = ("quant", "context") if far else ("context",)
     return Candidate(
         Tier.SAID,
         text,
         (o.line,),
         (
             advice.host("free memory on the host", rank=1),
-            *levers(case, "context", "slots", "quant", first=("context",)),
+            *levers(case, "context", "slots", "quant", first=first),
         ),
         (Rejected("layers", "num_gpu 0", "it moves everything into the memory that is short"),),
     )

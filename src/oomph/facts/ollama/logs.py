@@ -50,6 +50,7 @@ ROWS = (
     LogRow("ol_parallel", "OLLAMA_NUM_PARALLEL", r"OLLAMA_NUM_PARALLEL[:=](?P<parallel__int>\d+)"),
     LogRow("ol_line", "ollama/", r"github\.com/ollama/ollama|/usr/lib/ollama|/lib/ollama/|/\.ollama/models|/ollama/(?:ml|llm|llama|runner)/"),
     LogRow("ol_line", ".ollama", r"\.ollama\\{1,2}models|/\.ollama/models"),
+    LogRow("ol_line", "[GIN] ", r"\[GIN\] \d{4}/\d\d/\d\d - .{0,120}\"/(?:api|v1)/"),
     LogRow("ol_line", "server config env", r"OLLAMA_\w+:"),
     LogRow("ol_line", "llama.go:", r"\bllama\.go:\d{1,5}: "),  # 2023
     LogRow("ol_line", "level=", r'\blevel=(?:INFO|WARN|ERROR|DEBUG) source=\w+\.go:\d+'),
