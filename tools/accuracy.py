@@ -227,6 +227,9 @@ def main() -> None:
         runs += [partial(oracle, truth, models)] if (truth / "oracle.jsonl").exists() else []
         runs += [partial(h200, truth)] if (truth / "h200-vllm-0.21.0.jsonl").exists() else []
         runs += [partial(logs, truth)] if (truth / "field-logs.jsonl").exists() else []
+    import field_reports
+
+    print("\n== Public reports explained: first sight apart from in-sample", *field_reports.lines(), sep="\n  ")
     for run in runs:
         what = run.func if isinstance(run, partial) else run
         print(f"\n== {(what.__doc__ or '').strip()}", end="")

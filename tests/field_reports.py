@@ -1,0 +1,68 @@
+"""Public reports with labels and answers (tests/truth/field/reports.jsonl): the first-sight figures, and the others.
+
+The posts are not kept, only their addresses and the hashes of what was read; so the figures can be counted again from
+the record, and anybody who has a post can judge it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+RECORD = Path(__file__).parent / "truth" / "field" / "reports.jsonl"
+Row = Mapping[str, Any]
+
+
+class Figures(NamedTuple):
+    reports: int
+    failures: int
+    stage: int  # failures whose stage is right
+    cause: int
+    remedy: int  # failures with a lever among the first three that would have helped
+    false_all_clears: int
+    false_alarms: int
+    refused: int
+    foreign_flags: int  # answers with a flag of another engine
+
+
+def rows(half: str = "") -> list[Row]:
+    every = [json.loads(line) for line in RECORD.read_text(encoding="utf-8").splitlines()]
+    return [row for row in every if not half or row["half"] == half]
+
+
+def figures(reports: Iterable[Row]) -> Figures:
+    judged = list(reports)
+    failures = [row for row in judged if row["label"]["failed"]]
+    return Figures(
+        len(judged),
+        len(failures),
+        sum(row["answer"].get("stage") == row["label"]["stage"] for row in failures),
+        sum(row["answer"].get("cause") in row["label"]["causes"] for row in failures),
+        sum(bool(set(row["answer"].get("levers", ())) & set(row["label"]["levers"])) for row in failures),
+        sum(row["answer"].get("failed") is False for row in failures),
+        sum(row["answer"].get("failed") is True for row in judged if row["label"]["failed"] is False),
+        sum(bool(row["answer"].get("refused")) for row in judged),
+        sum(bool(row["answer"].get("foreign_flags")) for row in judged),
+    )
+
+
+def lines() -> list[str]:
+    """For people: the first-sight figures, a line per judged batch, apart from the in-sample ones."""
+    judged = rows("judge")
+    batches = list(dict.fromkeys(row["batch"] for row in judged))
+    groups = [(f"first sight, {name} batch", [r for r in judged if r["batch"] == name]) for name in batches]
+    groups += [("first sight, all batches", judged), ("in sample", rows("build"))]
+    return [_line(name, figures(group)) for name, group in groups]
+
+
+def _line(name: str, f: Figures) -> str:
+    shares = ", ".join(
+        f"{what} {count}/{f.failures} ({100 * count / max(1, f.failures):.0f} %)"
+        for what, count in (("stage", f.stage), ("cause", f.cause), ("remedy in the first three", f.remedy))
+    )
+    return (
+        f"public reports, {name}: {f.reports}; {shares}; false all-clears {f.false_all_clears}, "
+        f"false alarms {f.false_alarms}, refused {f.refused}, flags of another engine {f.foreign_flags}"
+    )
