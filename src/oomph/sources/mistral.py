@@ -42,6 +42,7 @@ def config_of(params: Mapping[str, Any], where: str = PARAMS) -> dict[str, Any]:
     length = text.setdefault("max_position_embeddings", _LONGEST)
     text.setdefault("max_seq_len", length)
     text["model_type"] = "transformer"
+    text.setdefault("sliding_window", None)  # its config class has no default, unlike Mistral's
     text.setdefault("dtype", "bfloat16")
     _set_windows(text, where)
     quantization = _quantization(text.pop("quantization", None), where)

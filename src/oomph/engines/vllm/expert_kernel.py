@@ -37,6 +37,7 @@ class ExpertSetting(Struct, frozen=True):
     lora: bool = False
     eplb: bool = False
     excluded: frozenset[str] = frozenset()
+    online_multiple: int = 1  # quantising on the fly rounds both sizes up to a multiple of this
     forced: str = ""  # a kernel that an environment variable asks for, of MXFP4 experts
 
 
@@ -72,7 +73,10 @@ def scheme_family(scheme: Scheme | None) -> str:
     return ""
 
 
-def expert_setting(facts: Facts, sm: int, flags: PlainFlags, environment: Mapping[str, str]) -> ExpertSetting:
+def expert_setting(
+    facts: Facts, sm: int, flags: PlainFlags, environment: Mapping[str, str], online: str = ""
+) -> ExpertSetting:
+    """`online`: the method of an unquantised checkpoint that is quantised while it is loaded."""
     excluded: set[str] = set()
     if "0" in (environment.get("VLLM_USE_DEEP_GEMM"), environment.get("VLLM_MOE_USE_DEEP_GEMM")):
         excluded.add(DEEPGEMM)
@@ -91,6 +95,7 @@ def expert_setting(facts: Facts, sm: int, flags: PlainFlags, environment: Mappin
         flags.lora is not None,
         flags.balancing is not None,
         frozenset(excluded),
+        facts.expert_kernels.online_block if online == "fp8_per_block" else 1,
         forced,
     )
 
@@ -102,34 +107,54 @@ def expert_kernel(experts: Experts, scheme: Scheme | None, layout: Layout, setti
         return ""
     if family == "mxfp4" and setting.forced:
         return setting.forced
-    return setting.facts.kernel(
-        Query(
-            family,
-            setting.sm,
-            experts.activation,
-            experts.gated,
-            routing_method(experts.routing),
-            experts.count,
-            setting.lora,
-            setting.eplb,
-            layout.dp,
-            layout.expert_parallel and layout.moe_ranks > 1,
-            sequence_parallel=layout.sequence_parallel_moe,
-            cutlass=scheme is not None and scheme.method == "compressed-tensors",
-            backend=setting.backend,
-            excluded=setting.excluded,
-        ),
+    return setting.facts.kernel(_query(experts, scheme, family, layout, setting))
+
+
+def _query(experts: Experts, scheme: Scheme | None, family: str, layout: Layout, setting: ExpertSetting) -> Query:
+    return Query(
+        family,
+        setting.sm,
+        experts.activation,
+        experts.gated,
+        routing_method(experts.routing),
+        experts.count,
+        setting.lora,
+        setting.eplb,
+        layout.dp,
+        layout.expert_parallel and layout.moe_ranks > 1,
+        sequence_parallel=layout.sequence_parallel_moe,
+        cutlass=scheme is not None and scheme.method == "compressed-tensors",
+        backend=setting.backend,
+        excluded=setting.excluded,
     )
+
+
+def kernel_refusal(model: Model, layout: Layout, setting: ExpertSetting) -> str:
+    """Why vLLM refuses --moe-backend for this model; "" where it does not."""
+    if setting.facts is None or setting.backend == "auto":
+        return ""
+    asked: set[tuple[str, Scheme | None]] = set()
+    for layer in model.layers:
+        for module in layer.block.modules:
+            if not isinstance(module, Experts) or (module.name, module.scheme) in asked:
+                continue
+            asked.add((module.name, module.scheme))
+            family = scheme_family(module.scheme)
+            text = setting.facts.refusal(_query(module, module.scheme, family, layout, setting)) if family else ""
+            if text:
+                return text
+    return ""
 
 
 def padded_sizes(
     experts: Experts, scheme: Scheme | None, share: int, layout: Layout, setting: ExpertSetting
 ) -> tuple[int, int]:
     """One rank's hidden and intermediate size as the layer is created with them; `share` is the rank's own part."""
+    hidden, share = round_up(experts.hidden, setting.online_multiple), round_up(share, setting.online_multiple)
     if setting.facts is None:
-        return experts.hidden, share
+        return hidden, share
     multiples = setting.facts.multiples(scheme_family(scheme), expert_kernel(experts, scheme, layout, setting))
-    return round_up(experts.hidden, multiples[0]), round_up(share, multiples[1])
+    return round_up(hidden, multiples[0]), round_up(share, multiples[1])
 
 
 def layer_kernels(model: Model, layout: Layout, setting: ExpertSetting, table: Creation) -> tuple[str, ...]:

@@ -15,11 +15,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.vllm.expert_kernel import expert_setting, kernel_refusal
 from oomph.engines.vllm.kv_blocks import Setup
 from oomph.engines.vllm.kv_check import Refusal
 from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_layers import lay_out
 from oomph.engines.vllm.kv_specs import Refused
+from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.plain_flags import PlainFlags, plain_flags
 from oomph.engines.vllm.resolve_attention import (
     cache_dtype,
@@ -37,6 +39,7 @@ from oomph.engines.vllm.resolve_build import (
     verify_config,
     verify_groups,
     verify_layers,
+    verify_mxfp8,
     verify_states,
     verify_towers,
 )
@@ -59,12 +62,14 @@ from oomph.engines.vllm.resolve_modes import (
 )
 from oomph.engines.vllm.resolve_verify import (
     verified_utilization,
+    verify_balancing,
     verify_batch,
     verify_caches,
     verify_dtype,
     verify_parallel,
     verify_sizes,
 )
+from oomph.engines.vllm.shard import Layout
 from oomph.engines.vllm.traits import Traits, traits_of, with_drafts
 from oomph.engines.vllm.windows import without_windows
 from oomph.facts.vllm.facts import Facts, at
@@ -152,6 +157,7 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Re
     kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), facts, gpu.sm)
     verify_backend(flags)
     utilization = verified_utilization(flags, facts)
+    verify_balancing(flags, facts.refusals)
     spec = speculation(model, dep)
     verify_draft(model, flags, facts, spec)
     item = largest_item(model, flags)
@@ -298,6 +304,12 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, r: Resolved, draft
     verify_states(traits, facts.support, tp=tp, quantised=r.quantization is not None)
     verify_layers(traits, build_habits, tp=tp, dp=dp, ep=ep)
     verify_blocks(traits, facts.support, build_habits, tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
+    experts = expert_setting(facts, gpu.sm, r.flags, dep.environment)
+    built = _as_built(traits, r, build_habits)
+    verify_mxfp8(built, build_habits, tp=tp, dp=dp, ep=ep)
+    refused = kernel_refusal(built, Layout(tp=tp, dp=dp, expert_parallel=ep), experts)
+    if refused:
+        raise Refused("ValueError", refused)
     verify_kernels(
         traits, facts.linear_kernels, model.architecture, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype
     )
@@ -311,6 +323,12 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, r: Resolved, draft
         kv_cache_layout=_cache_layout(layout.kv_cache_layout, flags, mla=traits.is_mla),
         kv_layers=layout.layers,
     )
+
+
+def _as_built(traits: Traits, r: Resolved, habits: frozenset[str]) -> Model:
+    """The model with its layers in the scheme that quantising on the fly gives them."""
+    scheme = online_scheme(traits.model, r.quantization)
+    return quantised(traits, scheme, habits) if scheme is not None else traits.model
 
 
 def _pools(flags: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from oomph.engines.vllm.traits import Traits
 from oomph.errors import UnknownCache
 from oomph.facts.vllm.caches import ATTENTION_BACKEND_MM_PREFIX, BackendChoice
 from oomph.facts.vllm.facts import Facts
-from oomph.facts.vllm.refusals import ENGINE_BACKENDS
+from oomph.facts.vllm.refusals import ENGINE_BACKENDS, UNNAMED_ATTENTION, UNNAMED_REFUSAL
 from oomph.ir.model import Model
 
 
@@ -117,6 +117,8 @@ def forced_backend(
 
 def skipped_layers(model: Model, traits: Traits, flags: Mapping[str, Any], kv_dtype: str) -> tuple[str, ...]:
     names = {str(n) for n in flags.get("kv_cache_dtype_skip_layers") or ()}
+    if kv_dtype.startswith("turboquant_") and model.architecture in UNNAMED_ATTENTION:
+        raise Refused("NotImplementedError", UNNAMED_REFUSAL)
     if kv_dtype.startswith("turboquant_") and not traits.is_hybrid:
         n = len(model.layers)
         names |= {str(i) for i in (0, 1, n - 2, n - 1)}  # TurboQuantConfig.get_boundary_skip_layers

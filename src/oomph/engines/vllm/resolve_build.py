@@ -97,6 +97,29 @@ def _verify_divides(m: Module, tp: int, moe_ranks: int, habits: frozenset[str]) 
         raise Refused("AssertionError", "" if len(created) > 1 else f"{cut[0]} is not divisible by {tp}")
 
 
+_MXFP8_BLOCK = 32  # quantization/utils/mxfp8_utils.py
+
+
+def verify_mxfp8(model: Model, habits: frozenset[str], *, tp: int, dp: int, ep: bool) -> None:
+    """online/mxfp8.py create_weights: every scale goes with 32 inputs of one rank."""
+    if not any(_is_mxfp8(m) for layer in model.layers[:8] for m in layer.block.modules):
+        return
+    for block in dict.fromkeys(layer.block for layer in model.layers):
+        for m in block.modules:
+            if isinstance(m, Linear) and _is_mxfp8(m) and (size := in_features(m, tp, habits)) % _MXFP8_BLOCK:
+                text = f"MXFP8 requires input_size_per_partition ({size}) to be divisible by {_MXFP8_BLOCK}."
+                raise Refused("ValueError", text)
+            if isinstance(m, Experts) and _is_mxfp8(m):
+                share = m.intermediate // (1 if ep else tp * dp)
+                if share % _MXFP8_BLOCK or m.hidden % _MXFP8_BLOCK:
+                    text = f"Online MXFP8 MoE requires hidden/intermediate sizes divisible by {_MXFP8_BLOCK}."
+                    raise Refused("ValueError", text)
+
+
+def _is_mxfp8(m: Module) -> bool:
+    return isinstance(m, Linear | Experts) and m.scheme is not None and m.scheme.method == "modelopt_mxfp8"
+
+
 def verify_groups(traits: Traits, support: Support, *, tp: int, dp: int, ep: bool) -> None:
     """Experts in packed integers: a rank's share must hold whole scale groups."""
     if support.wna16_zeros_refused and any(

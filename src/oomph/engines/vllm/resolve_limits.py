@@ -152,7 +152,7 @@ def resolve_length(model: Model, flag: int | None, environment: Mapping[str, str
     if flag is not None and key == "None":
         return flag  # nothing says how long the model may be
     if flag is None or flag == -1:
-        if str(model.param("rope_type", "")) == "longrope" and facts.limits.longrope_original:
+        if str(model.param("rope_type", "")) in ("longrope", "su") and facts.limits.longrope_original:
             return int(model.param("original_max_position_embeddings", derived) or derived)
         return int(derived)
     if flag <= derived:

@@ -85,6 +85,18 @@ def verify_sizes(flags: Mapping[str, Any], facts: Facts) -> None:
         raise Refused("ValidationError", f"data_parallel_rank (0) must be in the range [0, {size})")
 
 
+def verify_balancing(flags: Mapping[str, Any], refusals: Refusals) -> None:
+    """config/parallel.py ParallelConfig: checked before the scheduler's settings are."""
+    if not flags.get("enable_eplb"):
+        return
+    if not flags.get("enable_expert_parallel"):
+        raise Refused("ValidationError", "enable_expert_parallel must be True to use EPLB.")
+    sizes = (f"{name}_parallel_size" for name in ("tensor", "data", "prefill_context"))
+    tp, dp, pcp = (int(flags.get(name, 1)) for name in sizes)
+    if tp * dp * pcp <= 1:
+        _refuse(refusals.eplb_alone, tp=tp, dp=dp, pcp=pcp)
+
+
 def verify_parallel(model: Model, traits: Traits, flags: Mapping[str, Any], refusals: Refusals) -> None:
     """ParallelConfig and ModelConfig.verify_with_parallel_config."""
     tp, dcp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("decode_context_parallel_size", 1))

@@ -40,6 +40,7 @@ def build_for(run: Run, rank: Rank) -> Build:
     """What one rank's layers create is decided by this."""
     model, facts, settings, sm = run.model, run.facts, run.settings, rank.device.sm
     method = model.quantization.method if model.quantization else ""
+    online = settings.quantization or ""
     scaled = method or (settings.quantization or "" if facts.weights.online_scales else "")
     if model.architecture in facts.weights.unscaled:
         scaled = ""
@@ -61,5 +62,5 @@ def build_for(run: Run, rank: Rank) -> Build:
         habits=known,
         separate_tied_head=facts.weights.separate_tied_head,
         head_quantised=method in facts.weights.quantised_heads,
-        experts=expert_setting(facts, sm, settings.flags, run.deployment.environment),
+        experts=expert_setting(facts, sm, settings.flags, run.deployment.environment, "" if method else online),
     )

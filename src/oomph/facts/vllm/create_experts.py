@@ -109,6 +109,11 @@ def _int8_experts(m: Shape) -> Params:
     ]
 
 
+def _mxfp8_experts(m: Shape) -> Params:
+    """online/mxfp8.py, modelopt.py ModelOptMxFp8FusedMoE: a byte of scale for every 32 inputs."""
+    return [("w13_weight", m.w13), ("w2_weight", m.w2), ("weight_scales", m.w13 // 32 + m.w2 // 32)]
+
+
 def _bitsandbytes_experts(m: Shape) -> Params:
     """bitsandbytes.py:508: packed as the linear layers are; the absmax states come with the load."""
     pack = 2 if m.s.bits == 4 else 1
@@ -221,6 +226,7 @@ EXPERTS: dict[tuple[str, str], Dated[ExpertsRow | None]] = {
     ("compressed-tensors", "pack-quantized"): changes(
         _wna16_experts, ("0.24.0", _wna16_experts_zeros), ("0.30.0", _wna16_experts_static)
     ),
+    ("modelopt_mxfp8", ""): changes(_mxfp8_experts),
     ("bitsandbytes", ""): changes(_bitsandbytes_experts),
     ("compressed-tensors", "float-quantized"): changes(_fp8_experts),
     ("compressed-tensors", "int-quantized"): changes(_int8_experts),

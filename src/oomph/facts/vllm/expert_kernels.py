@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.facts.changes import Facts, Span, rows, since
+from oomph.facts.changes import Facts, Span, changes, rows, since
 
 Capabilities = tuple[tuple[int, int], ...]  # compute capabilities, from and to (exclusive)
 HOPPER: Capabilities = ((90, 91),)
@@ -204,6 +204,12 @@ BACKENDS: dict[str, dict[str, str]] = {
 }
 
 
+# What vLLM calls the kinds of experts and, where it spells them otherwise, their kernels when it refuses one
+WORDS = {"plain": "Unquantized", "fp8": "FP8", "nvfp4": "NvFp4", "mxfp4": "Mxfp4", "mxfp8": "MXFP8"}
+KINDS = {"plain": "unquantized", "fp8": "FP8", "nvfp4": "NvFP4", "mxfp4": "MXFP4", "mxfp8": "MXFP8"}
+SPELT = {TRTLLM: "FlashInfer TRTLLM", FI_CUTLASS: "FlashInfer CUTLASS"}  # of unquantised experts
+
+
 class Demotion(Span, frozen=True):
     """Kernels that are asked last, and when (oracle/unquantized.py _get_priority_backends)."""
 
@@ -245,6 +251,8 @@ class ExpertKernels(Facts):
     kernels = rows(*KERNELS)
     demotions = rows(*DEMOTIONS)
     paddings = rows(*PADDING)
+    # online/fp8.py Fp8PerBlockOnlineMoEMethod.maybe_roundup_sizes: whole blocks, before anything is created
+    online_block = changes(1, ("0.27.0", 128))
     asks_about_lora = since("0.20.0")  # modular_kernel.py is_supported_config
 
     def kernel(self, q: Query) -> str:
@@ -264,6 +272,20 @@ class ExpertKernels(Facts):
             first = FI_CUTLASS if q.expert_parallel else TRITON
             order.sort(key=lambda k: k.name != first)
         return next((k.name for k in order if k.takes(q)), "")
+
+    def refusal(self, q: Query) -> str:
+        """Why vLLM refuses the --moe-backend that was asked for; "" where it takes it."""
+        kind = q.family.split("_")[0]
+        if q.backend == "auto" or (kind == "plain" and (q.lora or q.backend == "humming")):
+            return ""
+        wanted = BACKENDS.get(kind, {}).get(q.backend, "")
+        if not wanted:
+            return f"moe_backend='{q.backend}' is not supported for {KINDS[kind]} MoE."
+        own = [k for k in self.kernels if k.family == q.family and k.name == wanted]
+        if any(k.takes(q) for k in own):
+            return ""
+        name = SPELT.get(wanted, wanted) if kind == "plain" else f"'{wanted}'" if kind in ("nvfp4", "mxfp4") else wanted
+        return f"{WORDS[kind]} MoE backend {name} does not support the deployment configuration"
 
     def _asked_last(self, q: Query) -> list[tuple[str, ...]]:
         return [

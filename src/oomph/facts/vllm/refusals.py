@@ -14,6 +14,10 @@ class Refusals(Facts):
         ("0.16.0", "tp_size={tp} must be divisible bydcp_size={dcp}."),
         ("0.26.0", "tp_size={tp} must be divisible by dcp_size={dcp}."),
     )
+    eplb_alone = changes(
+        "EPLB requires tensor_parallel_size or data_parallel_size to be greater than 1, but got TP={tp},DP={dp}.",
+        ("0.26.0", "EPLB requires tensor, prefill-context, or data parallelism, but got TP={tp}, PCP={pcp}, DP={dp}."),
+    )
     # config/model.py verify_with_parallel_config: for models without MLA
     dcp_few_ranks = changes(
         "",
@@ -44,6 +48,12 @@ class Refusals(Facts):
     )
 
 
+# turboquant/config.py get_boundary_skip_layers: hybrids whose configs do not name their attention layers by any of the
+# keys that it looks at (layer_types, layers_block_type, attn_type_list)
+UNNAMED_ATTENTION = frozenset({"FalconH1ForCausalLM", "Plamo2ForCausalLM", "Zamba2ForCausalLM"})
+UNNAMED_REFUSAL = (
+    "TurboQuant KV cache requires identifiable full-attention layers, but none were found in the hybrid model config."
+)
 # --quantization of a checkpoint without a quantisation config, where the method wants a file of its own
 WANTS_CONFIG_FILE = ("awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "modelopt", "modelopt_fp4")
 # model types without draft layers: hf_config_override (config/speculative.py) leaves them as they are
