@@ -218,9 +218,38 @@ def report(samples: Iterator[Sample]) -> None:
                 print(f"      {miss.name}{off}"[:150])
 
 
+def registry() -> Iterator[Sample]:
+    """The architectures of vLLM's newest release: planned, or refused with a sentence that names them."""
+    from oomph.errors import OomphError
+    from oomph.facts.vllm.architectures import REGISTRY
+    from oomph.sources.arch import FAMILIES
+    from oomph.sources.build import build_model
+
+    for kind, names in REGISTRY.items():
+        planned = sum(name in FAMILIES for name in names)
+        print(f"\n   {kind}: {planned} of {len(names)} are planned", end="")
+        for name in names:
+            if name in FAMILIES:
+                continue
+            try:
+                build_model("a model", {"architectures": [name]})
+                said = ""
+            except OomphError as refusal:
+                said = str(refusal)
+            yield Sample("architectures", f"refused by name, {kind}", name, name in said, True)
+
+
 def main() -> None:
     given = [Path(a) for a in sys.argv[1:3]]
-    runs: list[Callable[[], Iterator[Sample]]] = [zoo, kv_kept, plans_kept, h200_kept, traced_kept, field_kept]
+    runs: list[Callable[[], Iterator[Sample]]] = [
+        registry,
+        zoo,
+        kv_kept,
+        plans_kept,
+        h200_kept,
+        traced_kept,
+        field_kept,
+    ]
     runs.append(partial(logs, TRUTH))
     if given:
         truth, models = given[0], given[1] if len(given) > 1 else given[0].parent / "models"

@@ -88,3 +88,35 @@ def test_every_family_ends_in_a_kernel_for_plain_layers() -> None:
             assert all(at(version).expert_kernels.kernel(Query(family, sm)) for sm in (80, 89, 90, 100, 103, 120)), (
                 family
             )
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "flags", "says"),
+    [
+        ("Qwen/Qwen3-30B-A3B", "H100", "--moe-backend marlin", "moe_backend='marlin' is not supported"),
+        ("Qwen/Qwen3-30B-A3B", "H100", "--moe-backend flashinfer_trtllm", "FlashInfer TRTLLM does not support"),
+        ("Qwen/Qwen3-30B-A3B-FP8", "B200", "--moe-backend flashinfer_cutlass", "FP8 MoE backend FLASHINFER_CUTLASS"),
+        ("Qwen/Qwen3-30B-A3B", "H100", "--enable-expert-parallel --enable-eplb", "EPLB requires tensor"),
+        ("Qwen/Qwen3-30B-A3B", "8x H100", "-tp 8 --quantization mxfp8", ""),
+        ("tiiuae/Falcon-H1-7B-Instruct", "H100", "--kv-cache-dtype turboquant_k8v4", "TurboQuant KV cache requires"),
+    ],
+)
+def test_what_vllm_refuses_is_refused(model: str, gpu: str, flags: str, says: str) -> None:
+    plan = oomph.plan(f"vllm serve {model} {flags}", gpu=gpu, engine="vllm==0.32.0")
+    assert says in plan.verdict.message
+    assert bool(says) == (plan.verdict.stage == "other")
+
+
+@pytest.mark.parametrize(
+    ("version", "method", "created"),
+    [
+        # GLM-4.5 over 8 ranks: 192 features per rank, in whole blocks 256
+        ("0.32.0", "fp8_per_block", 116_488_375_360),
+        ("0.21.0", "fp8_per_block", 88_491_396_160),
+    ],
+)
+def test_experts_quantised_on_the_fly_come_in_whole_blocks(version: str, method: str, created: int) -> None:
+    plan = oomph.plan(
+        f"vllm serve zai-org/GLM-4.5 -tp 8 --quantization {method}", gpu="8x H200", engine=f"vllm=={version}"
+    )
+    assert abs(plan.ranks[0].created_bytes - created) < created / 1000
