@@ -120,3 +120,10 @@ def test_experts_quantised_on_the_fly_come_in_whole_blocks(version: str, method:
         f"vllm serve zai-org/GLM-4.5 -tp 8 --quantization {method}", gpu="8x H200", engine=f"vllm=={version}"
     )
     assert abs(plan.ranks[0].created_bytes - created) < created / 1000
+
+
+def test_sparse_attention_wants_the_quantised_cache_under_dcp() -> None:
+    flags = "-tp 8 --decode-context-parallel-size 8"
+    for version, refused in (("0.28.0", False), ("0.32.0", True)):
+        plan = oomph.plan(f"vllm serve deepseek-ai/DeepSeek-V3.2 {flags}", gpu="8x H200", engine=f"vllm=={version}")
+        assert ("requires an fp8_ds_mla" in plan.verdict.message) is refused

@@ -68,6 +68,7 @@ from oomph.engines.vllm.resolve_verify import (
     verify_dtype,
     verify_parallel,
     verify_sizes,
+    verify_sparse_dcp,
 )
 from oomph.engines.vllm.shard import Layout
 from oomph.engines.vllm.traits import Traits, traits_of, with_drafts
@@ -301,6 +302,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, r: Resolved, draft
         verify_towers(model, tp, build_habits)
         verify_tower_kernels(traits, facts.linear_kernels, build_habits, tp=tp, sm=gpu.sm, dtype=r.dtype)
     layout = lay_out(model, traits, setup, facts)
+    verify_sparse_dcp(layout.backends, r.kv_cache_dtype, r.decode_context_parallel_size, facts.refusals)
     verify_states(traits, facts.support, tp=tp, quantised=r.quantization is not None)
     verify_layers(traits, build_habits, tp=tp, dp=dp, ep=ep)
     verify_blocks(traits, facts.support, build_habits, tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)

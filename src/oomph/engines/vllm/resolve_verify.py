@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from oomph.engines.vllm.kv_specs import Refused
@@ -128,6 +128,13 @@ def _refuse(text: str, **values: int) -> None:
     """Releases that do not check have no text."""
     if text:
         raise Refused("ValidationError", text.format(**values))
+
+
+def verify_sparse_dcp(backends: Iterable[tuple[str, int]], kv_dtype: str, dcp: int, refusals: Refusals) -> None:
+    """flashmla_sparse.py: under decode context parallelism its cache must be the quantised one."""
+    plain = kv_dtype in ("auto", "bfloat16", "float16")
+    if dcp > 1 and plain and refusals.dcp_sparse and "FLASHMLA_SPARSE" in dict(backends):
+        raise Refused("NotImplementedError", refusals.dcp_sparse)
 
 
 def verify_caches(

@@ -14,6 +14,14 @@ class Refusals(Facts):
         ("0.16.0", "tp_size={tp} must be divisible bydcp_size={dcp}."),
         ("0.26.0", "tp_size={tp} must be divisible by dcp_size={dcp}."),
     )
+    # v1/attention/backends/mla/flashmla_sparse.py
+    dcp_sparse = changes(
+        "",
+        (
+            "0.29.0",
+            "DCP for FlashMLA sparse requires an fp8_ds_mla kv-cache; the bf16 sparse path is not supported under DCP.",
+        ),
+    )
     eplb_alone = changes(
         "EPLB requires tensor_parallel_size or data_parallel_size to be greater than 1, but got TP={tp},DP={dp}.",
         ("0.26.0", "EPLB requires tensor, prefill-context, or data parallelism, but got TP={tp}, PCP={pcp}, DP={dp}."),

@@ -8,13 +8,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Linear, Module, Param, Part, Routing
+from oomph.ir.model import Layer, Linear, Module, Param, Part, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.decoder import (
     ALL_STAGES,
     Mlp,
     Names,
     Style,
+    attention_modules,
     backed,
     decoder_layers,
     decoder_root,
@@ -86,10 +87,35 @@ def build(b: Builder) -> Skeleton:
     mlp = makers[b.architecture](b, style)
     root = decoder_root(b, style, head_bias=b.architecture == "PhiMoEForCausalLM")
     if b.architecture not in ("FlexOlmoForCausalLM", "HunYuanMoEV1ForCausalLM"):
-        return Skeleton(decoder_layers(b, style, mlp=mlp), root)
+        layers = decoder_layers(b, style, mlp=mlp)
+        ernie = b.architecture == "Ernie4_5_MoeForCausalLM"
+        return Skeleton(layers, root, drafts=_ernie_drafts(b, style, layers) if ernie else ())
     _, _, head_dim = dims(b.text, style)
     layers = decoder_layers(b, style, mlp=mlp, rope=backed(b, rope_of(b.text, head_dim)))
     return Skeleton(layers, b.block([*root.modules, *frequencies(b, layers)]))
+
+
+def _ernie_drafts(b: Builder, style: Style, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """ernie_mtp.py: a dense decoder layer behind norms of embedding and hidden state; embedding and head are the
+    target's. Checkpoints keep it in tensors of their own, `model.mtp_*`."""
+    t = b.text
+    count = t.integer("num_nextn_predict_layers", default=0, low=0, high=100)
+    hidden, dense = t.integer("hidden_size"), dense_mlp(b, style)
+    heads, kv, width = dims(t, style)
+    drafts = []
+    for i in range(count):
+        s = b.site(f"model.mtp_block.{i}")
+        modules: list[Module] = [
+            s.norm("mtp_emb_norm", hidden),
+            s.norm("mtp_hidden_norm", hidden),
+            s.replicated("mtp_linear_proj", hidden, 2 * hidden, "other", quantised=False),
+            *attention_modules(b, s, style, heads, kv, width),
+            *dense(s, i),
+            s.norm("input_layernorm", hidden),
+            s.norm("post_attention_layernorm", hidden),
+        ]
+        drafts.append(b.layer(len(layers) + i, s.prefix, layers[0].mixers, modules))
+    return tuple(drafts)
 
 
 def _olmoe(b: Builder, style: Style) -> Mlp:
