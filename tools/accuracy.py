@@ -259,6 +259,10 @@ def main() -> None:
     import field_reports
 
     print("\n== Public reports explained: first sight apart from in-sample", *field_reports.lines(), sep="\n  ")
+    import accuracy_intervals
+
+    print("\n== Intervals: how many measured values lie inside them", end="")
+    accuracy_intervals.report()
     for run in runs:
         what = run.func if isinstance(run, partial) else run
         print(f"\n== {(what.__doc__ or '').strip()}", end="")

@@ -19,7 +19,7 @@ from oomph.ir.ledger import Term
 from oomph.units import GIB
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / folder) for folder in ("tests", "tests/engines/vllm")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("tools", "tests", "tests/engines/vllm")]
 # Printed figures have two decimals, of which the last is rounded; a plan is not blamed for that.
 ROUNDING = GIB // 100
 POSTED = {"kv_gib": "available_kv", "graphs_gib": "cudagraph", "activation_gib": "activation_peak"}
@@ -101,6 +101,18 @@ def report() -> None:
         for item in sorted(items, key=lambda item: -_distance(item))[:3]:
             if not item.is_inside:
                 print(f"      {item.name}: {item.value / GIB:.2f} GiB, {item.low / GIB:.2f} to {item.high / GIB:.2f}")
+
+    close, judged = close_calls()
+    print(f"  too close to call: {close} of {judged} random deployments ({close / judged:.1%})")
+
+
+def close_calls() -> tuple[int, int]:
+    """(how many of the replayed plans are too close to call, how many are judged at all)."""
+    import replay
+
+    answers = replay.answer_plans([arguments for _, _, arguments in replay.load("plan")])
+    outcomes = [fields["verdict"]["outcome"] for fields in answers if fields.get("ranks")]
+    return outcomes.count("close"), len(outcomes)
 
 
 def _distance(item: Measured) -> int:
