@@ -47,7 +47,7 @@ def run(target: Callable[[bytes], object], seeds: list[bytes], mutate: Callable[
         for n, seed in enumerate(seeds):
             Path(corpus, str(n)).write_bytes(seed)
         crashes = f"-artifact_prefix={tempfile.gettempdir()}/"
-        options = [sys.argv[0], corpus, "-rss_limit_mb=2048", "-timeout=5", crashes, *sys.argv[1:]]
+        options = [sys.argv[0], corpus, "-rss_limit_mb=2048", "-timeout=30", crashes, *sys.argv[1:]]
         atheris.Setup(options, check(target), **({"custom_mutator": mutate} if mutate else {}))
         atheris.Fuzz()
 

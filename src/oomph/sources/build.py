@@ -15,6 +15,8 @@ from oomph.sources.params import engine_params
 from oomph.sources.quant import read_quant
 from oomph.sources.stored import stored
 
+MOST_LAYERS = 2_000  # a budget: such a plan takes a second; the deepest published models have about 130
+
 
 def build_model(
     name: str,
@@ -45,6 +47,9 @@ def build_model(
     if tensors is not None:
         names = frozenset(t.name for t in tensors)
     made = make(Builder(config, text, quant, dtype, names, told))
+    blocks = len(made.layers) + len(made.drafts)
+    if blocks > MOST_LAYERS:
+        raise ConfigError(f"config.json: it has {blocks:,} layers, more than the {MOST_LAYERS:,} that are planned")
     return Model(
         name,
         architecture,

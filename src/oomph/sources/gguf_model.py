@@ -23,7 +23,7 @@ from oomph.ir.model import (
 )
 from oomph.sources.gguf import GGUF
 
-MAX_LAYERS = 10_000
+MAX_LAYERS = 2_000  # a budget, as build.py has for config.json
 MAX_WIDTH = 1 << 32
 
 # First match wins; names are llama.cpp's (llama-arch.cpp), without the layer. "^": how a name begins.
