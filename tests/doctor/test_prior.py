@@ -80,6 +80,18 @@ def _known(name: str, shown: str) -> str:
     return name
 
 
+def test_a_shortened_name_is_planned_and_another_attempt_s_error_is_no_doubt() -> None:
+    log = f"vllm serve meta-llama/Llama-4-Scout --gpu-memory-utilization 0.8\n{OOM}"
+    assert explain(log, gpus="RTX 4090").stage == "weights_load"
+    healthy = (
+        "INFO 05-30 01:45:33 [kv_cache_utils.py:1300] GPU KV cache size: 25,200 tokens\n"
+        "INFO 05-30 01:45:33 [kv_cache_utils.py:1305] Maximum concurrency for 131,072 tokens per request: 1.87x\n"
+        "Error Message\n"
+        "ValueError: fp8_e5m2 kv-cache is not supported with fp8 checkpoints\n"
+    )
+    assert explain(healthy, plan=False).failed is False
+
+
 def test_planned_is_what_explain_does() -> None:
     case = read_case(BARE)
     assert planned(case, explain(BARE, plan=False)).engine.name == "vllm"

@@ -100,7 +100,7 @@ def test_a_planner_that_refuses() -> None:
 @pytest.mark.parametrize(
     ("model", "last"),
     [
-        ("a/b", "a/b"),
+        ("a/b", "b"),
         ("/models/cyankiwi/gemma-4-31B-it-AWQ-4bit", "gemma-4-31B-it-AWQ-4bit"),
         ("/root/.cache/huggingface/hub/models--a--b/snapshots/123", "a/b"),
     ],

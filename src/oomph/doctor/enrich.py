@@ -32,6 +32,8 @@ def names(model: str) -> tuple[str, ...]:
     snapshot = re.search(r"models--([\w.-]+)--([\w.-]+)", model)
     if snapshot:
         found.append(f"{snapshot[1]}/{snapshot[2]}")
+    if len(short) == 2 and found == [model]:
+        found.append(short[-1])  # a name that people shorten: Llama-4-Scout
     return tuple(dict.fromkeys(found))
 
 

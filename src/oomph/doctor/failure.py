@@ -60,7 +60,11 @@ def find_failure(observations: Sequence[Observation]) -> Observation | None:
 def find_doubt(observations: Sequence[Observation]) -> Doubt | None:
     """Of a run without a failure: the sign of one that nothing behind it takes back."""
     up = last_ready(observations)
+    kinds = {o.kind for o in observations}
+    other_run = {o.line for o in observations if o.kind in FAILURES and _harmless(o, kinds)}
     for o in observations:
+        if o.line in other_run:
+            continue
         mark = o.kind in SIGNS or o.kind == "memory_short"
         if not mark or o.line <= up or (o.kind == "exception" and o.values.get("type") in NOT_FATAL and up):
             continue

@@ -182,7 +182,7 @@ SIGNS = (
     LogRow("sign_signal", "signal", r"(?:[Kk]illed by signal|terminated by signal|received signal|signal:) ?(?P<signal>[A-Z]{3,10}|\d{1,2}|[a-z ]{5,24})"),
     LogRow("sign_signal", "SIG", r"\b(?P<signal>SIG(?:ABRT|BUS|FPE|ILL|TRAP))\b"),
     LogRow("sign_signal", "Aborted", r"^Aborted(?: \(core dumped\))?\s{0,4}$"),
-    LogRow("sign_error", "rror", r"^\W{0,4}(?:fatal |FATAL )?(?:[Ee]rror|ERROR)\b ?:? ?\S"),
+    LogRow("sign_error", "rror", r"^\W{0,4}(?:fatal |FATAL )?(?:[Ee]rror:|ERROR\b) ?\S"),
     LogRow("sign_error", "FATAL", r"\bFATAL\b"),
     LogRow("sign_error", "panic: ", r"^panic: "),
     LogRow("sign_error", "level=ERROR", r"level=ERROR"),

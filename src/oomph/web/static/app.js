@@ -204,7 +204,9 @@ function explanation(got, text) {
   const out = $("explanation"), parts = [];
   const head = tag("p", "verdict", "");
   const cut = !got.failed && got.inferred_reason && got.cause.id === "none";
-  head.append(tag("b", got.failed ? "bad" : "good", got.failed ? "FAILED" : cut ? "NO ERROR IN THIS LOG" : "DID NOT FAIL"), cut ? "" : got.cause.title);
+  const unclear = got.failed === null;  // there are signs of an error, and nothing says that the run ended of it
+  const word = got.failed ? "FAILED" : unclear ? "CANNOT TELL" : cut ? "NO ERROR IN THIS LOG" : "DID NOT FAIL";
+  head.append(tag("b", got.failed ? "bad" : unclear ? "" : "good", word), cut ? "" : got.cause.title);
   head.dataset.cause = got.cause.id;
   head.dataset.stage = got.stage || "";
   parts.push(head);
