@@ -34,8 +34,8 @@ LIMIT = 240  # seconds for the tests of one change
 # folder of the source -> the tests that belong to it; the longest name that fits counts
 TESTS: dict[str, tuple[str, ...]] = {
     "engines": ("tests/engines/test_protocol.py", "tests/commands"),
-    "engines/vllm": ("tests/engines/vllm", "tests/test_plan.py", "tests/test_outcomes.py", "tests/advice"),
-    "engines/llamacpp": ("tests/engines/llamacpp", "tests/engines/ollama", "tests/commands/test_llamacpp.py"),
+    "engines/vllm": ("tests/test_plan.py", "tests/engines/vllm", "tests/test_outcomes.py", "tests/advice"),
+    "engines/llamacpp": ("tests/engines/llamacpp/test_planner.py", "tests/engines/ollama", "tests/engines/llamacpp"),
     "engines/ollama": ("tests/engines/ollama",),
     "engines/sglang": ("tests/engines/sglang",),
     "doctor": ("tests/doctor", "tests/report"),
@@ -84,6 +84,7 @@ class Mutant(NamedTuple):
     line: int
     before: str
     after: str
+    text: str  # the whole line
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}  {self.before} -> {self.after}"
@@ -118,7 +119,8 @@ def mutants(path: Path) -> Iterator[Mutant]:
     for node in _running(tree):
         for place, before, after in _changes(node, lines):
             if place is not None:
-                yield Mutant(path, *place, getattr(node, "lineno", 0), before, after)
+                line = lines.data[: place[0]].count(b"\n")
+                yield Mutant(path, *place, line + 1, before, after, lines.text.splitlines()[line].strip())
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
@@ -289,7 +291,7 @@ def main() -> int:
     survivors = [mutant for mutant, noticed in zip(chosen, verdicts, strict=True) if not noticed]
     print(f"\n{len(chosen) - len(survivors)} of {len(chosen)} noticed; survivors:")
     for mutant in survivors:
-        print(f"  {mutant}    {(ROOT / mutant.path).read_text().splitlines()[mutant.line - 1].strip()[:100]}")
+        print(f"  {mutant}    {mutant.text[:110]}")
     return 0
 
 

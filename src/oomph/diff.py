@@ -59,19 +59,19 @@ def _walk(before: Deployment, after: Deployment) -> list[Change]:
     return steps
 
 
-def _changes(a: Plan, b: Plan) -> list[Change]:
+def _changes(before: Plan, after: Plan) -> list[Change]:
     out = []
-    if (a.verdict.fits, a.verdict.stage) != (b.verdict.fits, b.verdict.stage):
-        out.append(Change("verdict", _words(a), _words(b), kind="verdict"))
-    for key in sorted(a.resolved.keys() | b.resolved.keys()):
-        x, y = a.resolved.get(key), b.resolved.get(key)
-        if x != y:
-            out.append(Change(key, x, y, kind="setting"))
-    figures_a, figures_b = _figures(a), _figures(b)
+    if (before.verdict.fits, before.verdict.stage) != (after.verdict.fits, after.verdict.stage):
+        out.append(Change("verdict", _words(before), _words(after), kind="verdict"))
+    for key in sorted(before.resolved.keys() | after.resolved.keys()):
+        old, new = before.resolved.get(key), after.resolved.get(key)
+        if old != new:
+            out.append(Change(key, old, new, kind="setting"))
+    figures_a, figures_b = _figures(before), _figures(after)
     for key in figures_a.keys() | figures_b.keys():
-        x, y = figures_a.get(key), figures_b.get(key)
-        if x != y:
-            out.append(Change(key, x, y))
+        old, new = figures_a.get(key), figures_b.get(key)
+        if old != new:
+            out.append(Change(key, old, new))
     return sorted(out, key=lambda c: (("verdict", "figure", "setting", "flag").index(c.kind), c.what))
 
 

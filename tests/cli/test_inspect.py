@@ -27,8 +27,8 @@ def test_the_screen() -> None:
     assert "31.3B parameters, 4-bit (NVFP4): 30.4 GiB of weights" in text
     words = " ".join(text.split())
     assert "Your 4-bit checkpoint is 30.4 GiB because attention is still BF16: 15.8 GiB" in words
-    assert "50 x sliding window 1,024 16 KV heads x 256 800 KiB a token" in words
-    assert "10 x full attention 4 KV heads x 512 80.0 KiB a token" in words
+    assert "50 x sliding window 1,024 16 KV heads x 256 800 KiB per token" in words
+    assert "10 x full attention 4 KV heads x 512 80.0 KiB per token" in words
     assert "262,144 tokens" in text
     assert "Vision 27 layers" in words
 

@@ -45,15 +45,15 @@ def _plan(case: dict[str, Any]) -> dict[str, Any]:
     args = case.get("args")
     if not isinstance(args, list) or not all(isinstance(a, str) for a in args):
         raise CommandError('"args" is not a list of words, such as ["vllm", "serve", "MODEL"]')
-    given = case.get("given") or {}
-    if isinstance(given, list):
-        given = dict(str(g).partition("=")[::2] for g in given)
-    if not isinstance(given, dict) or not all(isinstance(v, int | str) for v in given.values()):
+    pinned = case.get("given") or {}
+    if isinstance(pinned, list):
+        pinned = dict(str(g).partition("=")[::2] for g in pinned)
+    if not isinstance(pinned, dict) or not all(isinstance(v, int | str) for v in pinned.values()):
         raise CommandError('"given" is not an object of sizes, such as {"available_kv": "11.54GiB"}')
     engine, cache = case.get("engine") or "", case.get("compile_cache") or ""
     if not isinstance(engine, str) or not isinstance(cache, str):
         raise CommandError('"engine" and "compile_cache" are texts')
-    return plan_json(plan(args, gpu=case.get("gpu"), engine=engine, given=given, compile_cache=cache, advise=False))
+    return plan_json(plan(args, gpu=case.get("gpu"), engine=engine, given=pinned, compile_cache=cache, advise=False))
 
 
 def _open(path: str) -> BinaryIO:
@@ -61,8 +61,8 @@ def _open(path: str) -> BinaryIO:
         return sys.stdin.buffer
     try:
         return open(path, "rb")
-    except OSError as e:
-        raise InputError(f"{path}: {e.strerror or e}") from None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:

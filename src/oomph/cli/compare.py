@@ -26,14 +26,14 @@ def command(gpu: str | None, context: str, engines: str, as_json: bool, model: s
 
     words = filter(None, map(str.strip, engines.split(",")))
     chosen = [name_of(word) or word for word in words]
-    made = compare(model, gpu=gpu, context=parse_count(context, what="--context"), engines=chosen)
+    comparison = compare(model, gpu=gpu, context=parse_count(context, what="--context"), engines=chosen)
     if as_json:
         import msgspec
 
-        body = {"schema": 1, **msgspec.to_builtins(made)}
+        body = {"schema": 1, **msgspec.to_builtins(comparison)}
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(body), indent=1).decode() + "\n")
     else:
         from oomph.report.compare_text import print_comparison
 
-        print_comparison(made)
-    return 0 if any(r.fits for r in made.rows) else 1
+        print_comparison(comparison)
+    return 0 if any(r.fits for r in comparison.rows) else 1

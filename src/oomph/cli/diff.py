@@ -68,18 +68,18 @@ def command(
         second, lost = engine.at_release(second, choose_release(engine, after)[0].version)
     if to_model:
         second = replace(second, model=to_model)
-    made = diff(first, second, lost)
+    difference = diff(first, second, lost)
     if load is not None:
-        made = replace(made, changes=(*made.changes, *_users(first, second, load)))
+        difference = replace(difference, changes=(*difference.changes, *_users(first, second, load)))
     if as_json:
         import msgspec
 
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(_json(made)), indent=1).decode() + "\n")
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(_json(difference)), indent=1).decode() + "\n")
     else:
         from oomph.report.diff_text import print_diff
 
-        print_diff(made)
-    return exit_code(made.after.verdict)
+        print_diff(difference)
+    return exit_code(difference.after.verdict)
 
 
 def _with(first: Deployment, more: list[str]) -> Deployment:
@@ -112,16 +112,16 @@ def _users(first: Deployment, second: Deployment, load: str) -> tuple[Change, ..
     return (Change("users_held", held(first), held(second)),)
 
 
-def _json(made: Any) -> dict[str, Any]:
+def _json(difference: Any) -> dict[str, Any]:
     from msgspec import to_builtins
 
     from oomph.report.plan_json import plan_json
 
     return {
         "schema": 1,
-        "before": plan_json(made.before),
-        "after": plan_json(made.after),
-        "changes": to_builtins(made.changes),
-        "steps": to_builtins(made.steps),
-        "flags": list(made.flags),
+        "before": plan_json(difference.before),
+        "after": plan_json(difference.after),
+        "changes": to_builtins(difference.changes),
+        "steps": to_builtins(difference.steps),
+        "flags": list(difference.flags),
     }

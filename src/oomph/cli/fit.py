@@ -60,23 +60,23 @@ def command(
     if kv_cache_dtype:
         _known_dtype(kv_cache_dtype)
     want = Want(tokens, users or 0, prefer or "", options)
-    found = fit(" ".join(model), parse_gpus(gpu), want, engine=engine, only=only, also=also, explain=explain)
+    result = fit(" ".join(model), parse_gpus(gpu), want, engine=engine, only=only, also=also, explain=explain)
     if emit is not None:
-        if found.pick is None:
+        if result.pick is None:
             raise CommandError("nothing fits: there is nothing to emit", hint="oomph fit without --emit says why")
         from oomph.emit import emit as write
 
-        sys.stdout.write(write(found.pick.plan, emit, per_node=gpus_per_node))
+        sys.stdout.write(write(result.pick.plan, emit, per_node=gpus_per_node))
     elif as_json:
         from oomph.report.fit_json import fit_json
         from oomph.report.json import dumps
 
-        print(dumps(fit_json(found)))
+        print(dumps(fit_json(result)))
     else:
         from oomph.report.fit_text import print_fit
 
-        print_fit(found, everything=show_all)
-    return 0 if found.met else 1
+        print_fit(result, everything=show_all)
+    return 0 if result.met else 1
 
 
 def _known_dtype(name: str) -> None:

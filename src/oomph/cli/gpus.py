@@ -43,10 +43,10 @@ def command(
     oomph gpus auto                  those of this machine
     """
     text = " ".join(name)
-    asked = bool(context or users or prices or card or only or engine)
-    if asked and not text:
+    searches = bool(context or users or prices or card or only or engine)
+    if searches and not text:
         raise CommandError("no model to find cards for", hint="oomph gpus gpt-oss-120b --context 32k")
-    if asked or _is_model(text):
+    if searches or _is_model(text):
         return _for_model(text, context, users, prices, card, only, text_only, engine, show_all, as_json)
     devices = _devices(text)
     if as_json:
@@ -72,32 +72,40 @@ def _for_model(
 
     tokens = parse_count(context, what="--context") if context else 0
     options = Options(text_only=(False, True) if text_only else (False,))
-    found = cards(
+    result = cards(
         model, Want(tokens, users or 0, "", options), engine=engine, only=only, prices=_prices(prices), names=card,
         most=0 if show_all else 12,
     )  # fmt: skip
     if as_json:
         from oomph.report.json import dumps
 
-        print(dumps(_json(found)))
+        print(dumps(_json(result)))
     else:
         from oomph.report.cards_text import print_cards
 
-        print_cards(found)
-    return 0 if found.cards else 1
+        print_cards(result)
+    return 0 if result.cards else 1
 
 
-def _json(found: Cards) -> dict[str, Any]:
-    asked = {"context": found.want.context, "users": found.want.users}
-    rows = [_card_json(c) for c in found.cards]
-    return {"schema": 1, "model": found.model, "asked": asked, "cards": rows, "more": found.more, "plans": found.plans}
-
-
-def _card_json(c: Card) -> dict[str, Any]:
+def _json(result: Cards) -> dict[str, Any]:
+    want = {"context": result.want.context, "users": result.want.users}
+    rows = [_card_json(c) for c in result.cards]
     return {
-        "gpu": c.name, "count": c.count, "memory_bytes": c.memory_bytes, "price": c.price, "checkpoint": c.checkpoint,
-        "command": c.command, "headroom_bytes": c.headroom_bytes, "users": c.users, "longest_context": c.longest,
-        "kv_tokens": c.plan.kv.logged_tokens if c.plan.kv else 0,
+        "schema": 1,
+        "model": result.model,
+        "asked": want,
+        "cards": rows,
+        "more": result.more,
+        "plans": result.plans,
+    }
+
+
+def _card_json(card: Card) -> dict[str, Any]:
+    return {
+        "gpu": card.name, "count": card.count, "memory_bytes": card.memory_bytes, "price": card.price,
+        "checkpoint": card.checkpoint, "command": card.command, "headroom_bytes": card.headroom_bytes,
+        "users": card.users, "longest_context": card.longest,
+        "kv_tokens": card.plan.kv.logged_tokens if card.plan.kv else 0,
     }  # fmt: skip
 
 
@@ -148,15 +156,15 @@ def _known(text: str) -> tuple[Device, ...]:
     from oomph.facts.gpus import rows
 
     low = text.lower()
-    found = [row for row in rows() if low in row.name.lower() or low in row.driver_name.lower()]
-    found.sort(key=lambda row: row.name.lower() != low)  # A40 before A4000
-    return tuple(row.device() for row in found)
+    known = [row for row in rows() if low in row.name.lower() or low in row.driver_name.lower()]
+    known.sort(key=lambda row: row.name.lower() != low)  # A40 before A4000
+    return tuple(row.device() for row in known)
 
 
 def _devices(text: str) -> tuple[Device, ...]:
-    found = _known(text)
-    if found:
-        return found
+    known = _known(text)
+    if known:
+        return known
     from oomph.sources.gpu import parse_gpus
 
     return parse_gpus(text)
@@ -169,12 +177,12 @@ def _lines(devices: tuple[Device, ...]) -> Iterator[str]:
         yield _line(device, f"{count} x {device.name}" if count > 1 else device.name)
 
 
-def _line(d: Device, name: str) -> str:
+def _line(device: Device, name: str) -> str:
     from oomph.units import GIB
 
-    used = f"{d.used_bytes / GIB:.2f}" if d.used_bytes else ""
-    capability = f"{d.capability[0]}.{d.capability[1]}" if d.capability != (0, 0) else "?"
-    speed = f"{d.bandwidth / 1e9:.0f}" if d.bandwidth else "?"
-    shared = ", shared with the CPU" if d.unified else ""
-    line = f"  {name[:24]:<25}{d.total_bytes / GIB:>8.2f}{used:>8}{capability:>9}{speed:>7}  {d.total_basis}{shared}"
-    return line.rstrip()
+    used = f"{device.used_bytes / GIB:.2f}" if device.used_bytes else ""
+    capability = f"{device.capability[0]}.{device.capability[1]}" if device.capability != (0, 0) else "?"
+    speed = f"{device.bandwidth / 1e9:.0f}" if device.bandwidth else "?"
+    shared = ", shared with the CPU" if device.unified else ""
+    figures = f"{device.total_bytes / GIB:>8.2f}{used:>8}{capability:>9}{speed:>7}"
+    return f"  {name[:24]:<25}{figures}  {device.total_basis}{shared}".rstrip()

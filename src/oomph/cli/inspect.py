@@ -24,12 +24,12 @@ def command(model: tuple[str, ...], as_json: bool, fresh: bool) -> None:
     from oomph.inspection import inspect
     from oomph.sources.load import load_model
 
-    found = inspect(load_model(" ".join(model), fresh=fresh))
+    inspection = inspect(load_model(" ".join(model), fresh=fresh))
     if as_json:
         from oomph.report.json import dumps, with_schema
 
-        print(dumps(with_schema(found)))
+        print(dumps(with_schema(inspection)))
         return
     from oomph.report.inspect_text import print_inspection
 
-    print_inspection(found, sys.stdout)
+    print_inspection(inspection, sys.stdout)

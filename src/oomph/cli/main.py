@@ -99,14 +99,16 @@ def _answer(args: list[str], debug: bool) -> int:
         if debug:
             raise
         return complain(refused)
-    except (RecursionError, MemoryError) as e:
+    except (RecursionError, MemoryError) as error:
         if debug:
             raise
-        return _complain(f"this input is too deep or too large to read ({type(e).__name__})", "", 2)
-    except Exception as e:
-        if debug or (isinstance(e, OSError) and e.errno in _NO_ROOM):
+        return _complain(f"this input is too deep or too large to read ({type(error).__name__})", "", 2)
+    except Exception as error:
+        if debug or (isinstance(error, OSError) and error.errno in _NO_ROOM):
             raise
-        return _complain(f"a bug in oomph: {type(e).__name__}: {e}", "run it again with --debug and report it", 70)
+        return _complain(
+            f"a bug in oomph: {type(error).__name__}: {error}", "run it again with --debug and report it", 70
+        )
 
 
 def _run(args: list[str]) -> int:
@@ -144,7 +146,7 @@ def _call(name: str, rest: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _no_option(name: str, option: str, said: str) -> CommandError:
+def _no_option(name: str, option: str, sentence: str) -> CommandError:
     """What was meant by an option that the command does not have: a release, a size, a flag of the engine."""
     if option in _RELEASE:
         return CommandError(f"{option}: the release is a number", hint=f"oomph {name} --engine vllm==0.32.0 ...")
@@ -158,7 +160,7 @@ def _no_option(name: str, option: str, said: str) -> CommandError:
             f"{option} is a flag of the engine: it stands in the command",
             hint=f"oomph {name} --gpu H100 -- vllm serve MODEL {option if option != '--model' else ''}".rstrip(),
         )
-    return CommandError(said.replace("\n", " "), hint=f"oomph {name} --help")
+    return CommandError(sentence.replace("\n", " "), hint=f"oomph {name} --help")
 
 
 def available() -> dict[str, str]:

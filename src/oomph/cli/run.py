@@ -53,17 +53,17 @@ def _plan(words: list[str], gpu: str | None, engine: str) -> Any:
     from oomph.plan import plan
 
     try:
-        made = plan(words, gpu=gpu, engine=engine)
-        again = corrected(made.deployment, made)
-        made = plan(again) if again is not made.deployment else made
+        foreseen = plan(words, gpu=gpu, engine=engine)
+        again = corrected(foreseen.deployment, foreseen)
+        foreseen = plan(again) if again is not foreseen.deployment else foreseen
     except OomphError as refused:
         _say(f"not planned: {refused.message}")
         return None
-    if made.fits and made.kv is not None:
-        _say(f"fits: {made.kv.logged_tokens:,} tokens of KV cache foreseen")
-    for note in made.warnings:
+    if foreseen.fits and foreseen.kv is not None:
+        _say(f"fits: {foreseen.kv.logged_tokens:,} tokens of KV cache foreseen")
+    for note in foreseen.warnings:
         _say(note)
-    return made
+    return foreseen
 
 
 def _start(words: list[str], plan: Any) -> tuple[int, str]:
@@ -71,16 +71,16 @@ def _start(words: list[str], plan: Any) -> tuple[int, str]:
     from oomph.launch.history import remember
     from oomph.launch.watch import Watch
 
-    kept, watch = Kept(), Watch(plan, _say)
+    record, watch = Kept(), Watch(plan, _say)
 
     def on_line(line: bytes) -> None:
-        kept.add(line)
+        record.add(line)
         watch.line(line)
 
     code = run_child(words, on_line)
     if plan is not None:
         remember(plan, watch.seen.values())
-    return code, kept.text()
+    return code, record.text()
 
 
 def _explain(text: str, plan: Any) -> str:
@@ -90,12 +90,12 @@ def _explain(text: str, plan: Any) -> str:
 
     deployment = plan.deployment if plan is not None else None
     try:
-        found = explain(text, deployment=deployment, gpus=deployment.gpus if deployment else ())
+        explanation = explain(text, deployment=deployment, gpus=deployment.gpus if deployment else ())
     except OomphError as unknown:
         _say(f"the log does not tell why: {unknown.message}")
         return ""
-    sys.stderr.write(render(found) + "\n")
-    return next((r.command for r in found.remedies if r.verified and r.command), "")
+    sys.stderr.write(render(explanation) + "\n")
+    return next((r.command for r in explanation.remedies if r.verified and r.command), "")
 
 
 def _say(sentence: str) -> None:

@@ -25,7 +25,7 @@ from oomph.errors import CommandError
 @click.option("--output", type=int, help="Generated tokens (250); for the others their median.")
 @click.option("--at-once", is_flag=True, help="All users begin at the same instant, as benchmarks do.")
 @click.option("--think", type=float, default=0.0, help="Seconds between an answer and a user's next request.")
-@click.option("--requests", type=int, default=0, help="Requests in all (20 a user, or two minutes of a rate).")
+@click.option("--requests", type=int, default=0, help="Requests in all (20 per user, or two minutes of a rate).")
 @click.option("--seed", type=int, default=0, help="The same seed gives the same run.")
 @click.option("--ttft", type=float, default=2.0, help="Users are held while P95 time to first token is below (2 s).")
 @click.option("--tpot", type=float, default=0.0, help="... and P95 milliseconds per token are below this.")
@@ -38,7 +38,7 @@ from oomph.errors import CommandError
 @click.option("--svg", metavar="FILE", help="Write the picture.")
 @click.option("--html", metavar="FILE", help="Write one self-contained page.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
-def command(words: tuple[str, ...], **o: Any) -> int:
+def command(words: tuple[str, ...], **options: Any) -> int:
     """How many users does it serve? Without a load: the most that keep the target. Exit code 1: it is too much.
 
     \b
@@ -49,23 +49,31 @@ def command(words: tuple[str, ...], **o: Any) -> int:
     """
     if not words:
         raise CommandError("no command to simulate", hint="oomph simulate --gpu H100 -- vllm serve MODEL")
-    _check(o)
+    _check(options)
     from oomph.cli.words import deployment, late_gpu
     from oomph.simulate import api
     from oomph.simulate.workloads import Arrivals, shape
 
-    o["gpu"], words = late_gpu(o["gpu"], words)
-    setup = _setup(api, deployment(words, o["engine"]), "", o)
-    arrivals = Arrivals(o["users"], o["rate"], o["burst"], o["think"], at_once=o["at_once"])
-    load = api.Load(shape(o["workload"], o["prompt"], o["output"]), arrivals, o["requests"], o["seed"], o["trace"])
-    if o["measured"]:
-        setup = api.calibrated(setup, load, o["measured"])
-    target = api.Target(o["ttft"], o["tpot"] / 1000)
-    answer = _answer(api, setup, load, target, o)
+    options["gpu"], words = late_gpu(options["gpu"], words)
+    setup = _setup(api, deployment(words, options["engine"]), "", options)
+    arrivals = Arrivals(
+        options["users"], options["rate"], options["burst"], options["think"], at_once=options["at_once"]
+    )
+    load = api.Load(
+        shape(options["workload"], options["prompt"], options["output"]),
+        arrivals,
+        options["requests"],
+        options["seed"],
+        options["trace"],
+    )
+    if options["measured"]:
+        setup = api.calibrated(setup, load, options["measured"])
+    target = api.Target(options["ttft"], options["tpot"] / 1000)
+    answer = _answer(api, setup, load, target, options)
     code = _exit_code(api, answer)
-    if o["after"]:
-        answer = (answer, _answer(api, _upgraded(api, setup, o), load, target, o))
-    _print(answer, o)
+    if options["after"]:
+        answer = (answer, _answer(api, _upgraded(api, setup, options), load, target, options))
+    _print(answer, options)
     return code
 
 
@@ -78,29 +86,29 @@ def _exit_code(api: Any, answer: Any) -> int:
     return 0
 
 
-def _check(o: dict[str, Any]) -> None:
-    if bool(o["users"]) + bool(o["rate"]) + bool(o["trace"]) + bool(o["sweep"]) > 1:
+def _check(options: dict[str, Any]) -> None:
+    if bool(options["users"]) + bool(options["rate"]) + bool(options["trace"]) + bool(options["sweep"]) > 1:
         raise CommandError("--users, --rate, --trace and --sweep are four ways to say the load: give one")
     for name in ("users", "rate", "think", "requests", "ttft", "tpot", "overhead", "measured"):
-        if o[name] is not None and not 0 <= o[name] < 1e9:
-            raise CommandError(f"--{name} {o[name]:g}: it cannot be negative or endless")
+        if options[name] is not None and not 0 <= options[name] < 1e9:
+            raise CommandError(f"--{name} {options[name]:g}: it cannot be negative or endless")
     for name in ("prompt", "output"):
-        if o[name] is not None and not 1 <= o[name] <= 100_000_000:
-            raise CommandError(f"--{name} {o[name]}: a number of tokens from 1 to 100,000,000")
-    if o["users"] > 100_000 or o["rate"] > 100_000 or o["requests"] > 100_000_000:
+        if options[name] is not None and not 1 <= options[name] <= 100_000_000:
+            raise CommandError(f"--{name} {options[name]}: a number of tokens from 1 to 100,000,000")
+    if options["users"] > 100_000 or options["rate"] > 100_000 or options["requests"] > 100_000_000:
         raise CommandError("at most 100,000 users or requests a second, and 100,000,000 requests")
-    if not 1 <= o["burst"] <= 100_000:
-        raise CommandError(f"--burst {o['burst']}: from 1 to 100,000")
-    if o["measured"] and (not o["users"] or o["in_steps"] or o["after"]):
+    if not 1 <= options["burst"] <= 100_000:
+        raise CommandError(f"--burst {options['burst']}: from 1 to 100,000")
+    if options["measured"] and (not options["users"] or options["in_steps"] or options["after"]):
         raise CommandError("--measured needs --users (at how many users it was measured), and no --steps or --to")
 
 
-def _setup(api: Any, words: Any, engine: str, o: dict[str, Any]) -> Any:
+def _setup(api: Any, words: Any, engine: str, options: dict[str, Any]) -> Any:
     from oomph.cli.plan import _given
     from oomph.simulate.build import Factors
 
     shares: dict[str, float] = {}
-    for pair in o["efficiency"]:
+    for pair in options["efficiency"]:
         name, _, value = pair.partition("=")
         try:
             shares[name.strip()] = float(value)
@@ -109,42 +117,42 @@ def _setup(api: Any, words: Any, engine: str, o: dict[str, Any]) -> Any:
     unknown = set(shares) - {"bandwidth", "compute", "experts", "attention", "link"}
     if unknown:
         raise CommandError(f"--efficiency {unknown.pop()}: the parts are bandwidth, compute, experts, attention, link")
-    if o["overhead"] is not None:
-        shares["overhead_ms"] = o["overhead"]
+    if options["overhead"] is not None:
+        shares["overhead_ms"] = options["overhead"]
     return api.prepare(
-        words, gpu=o["gpu"], engine=engine, given=_given(o["given"]), accepted=o["accepted"], timed=not o["in_steps"],
-        factors=Factors(**shares),
+        words, gpu=options["gpu"], engine=engine, given=_given(options["given"]), accepted=options["accepted"],
+        timed=not options["in_steps"], factors=Factors(**shares),
     )  # fmt: skip
 
 
-def _upgraded(api: Any, setup: Any, o: dict[str, Any]) -> Any:
+def _upgraded(api: Any, setup: Any, options: dict[str, Any]) -> Any:
     """The same command under another release, without the flags that it does not have."""
     from oomph.commands.call import choose_release
     from oomph.engines.registry import engine_of
 
     engine = engine_of(setup.deployment)
-    release, _ = choose_release(engine, o["after"])
-    return _setup(api, engine.at_release(setup.deployment, release.version)[0], "", {**o, "gpu": None})
+    release, _ = choose_release(engine, options["after"])
+    return _setup(api, engine.at_release(setup.deployment, release.version)[0], "", {**options, "gpu": None})
 
 
-def _answer(api: Any, setup: Any, load: Any, target: Any, o: dict[str, Any]) -> Any:
-    if o["sweep"]:
-        return setup, load, target, api.sweep(setup, load, api.parse_sweep(o["sweep"]))
-    if o["users"] or o["rate"] or o["trace"]:
-        return api.judge(setup, api.spread(setup, load) if o["users"] else load, target)
+def _answer(api: Any, setup: Any, load: Any, target: Any, options: dict[str, Any]) -> Any:
+    if options["sweep"]:
+        return setup, load, target, api.sweep(setup, load, api.parse_sweep(options["sweep"]))
+    if options["users"] or options["rate"] or options["trace"]:
+        return api.judge(setup, api.spread(setup, load) if options["users"] else load, target)
     return api.search(setup, load, target)
 
 
-def _print(answer: Any, o: dict[str, Any]) -> None:
+def _print(answer: Any, options: dict[str, Any]) -> None:
     from oomph.report import simulate_text as text
 
-    if o["as_json"]:
+    if options["as_json"]:
         import msgspec
 
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(text.to_json(answer)), indent=1).decode() + "\n")
     else:
         text.print_any(answer)
-    if o["svg"] or o["html"]:
+    if options["svg"] or options["html"]:
         from oomph.report.simulate_svg import write
 
-        write(answer, o["svg"] or "", o["html"] or "")
+        write(answer, options["svg"] or "", options["html"] or "")

@@ -50,16 +50,16 @@ def parse_command(
 ) -> Deployment:
     """One deployment, its GPUs not yet known. `outside`: variables that a file's own $NAME may be looked up in."""
     words = [word.replace("\0", "") for word in argv]
-    given = dict(environment or {})
+    variables = dict(environment or {})
     around = Around(words[1:], outside or {})
     if len(words) == 1 and " " in words[0].strip() and not boundary.exists(words[0]):
-        return _one(_read(words[0], "", given, engine, around), "the text")
+        return _one(_read(words[0], "", variables, engine, around), "the text")
     if _names_file(words):
-        return _from_file(words[0], given, engine, around)
+        return _from_file(words[0], variables, engine, around)
     if any(word[:1] in TYPOGRAPHIC for word in words if word):
         # a shell that met curly quotes has split the command where it should not have
-        return _one(_read(" ".join(words), "", given, engine, Around()), "the command")
-    call = peel(words, given)
+        return _one(_read(" ".join(words), "", variables, engine, Around()), "the command")
+    call = peel(words, variables)
     return _one(_deployments(replace(call, pinned=pinned_releases(" ".join(words[:20]))), engine), "the command")
 
 
@@ -109,11 +109,11 @@ def _read(
         if wanted and not _is(key, wanted):
             continue
         try:
-            found = _deployments(call, engine)
+            deployments = _deployments(call, engine)
         except OomphError as error:  # one of several: the others can still be named
             refused[key] = error
             continue
-        out |= {key if len(found) == 1 else f"{key} {i}": d for i, d in enumerate(found, 1)}
+        out |= {key if len(deployments) == 1 else f"{key} {i}": d for i, d in enumerate(deployments, 1)}
     if refused and out:
         where = shown(path) or "the text"
         raise CommandError(
@@ -131,22 +131,22 @@ def _is(key: str, wanted: str) -> bool:
     return key == wanted or key.endswith("/" + wanted)
 
 
-def to_command(d: Deployment) -> list[str]:
+def to_command(deployment: Deployment) -> list[str]:
     """The command line of a deployment: parsing it for the same engine gives the same flags again."""
-    variables = [f"{name}={value}" for name, value in d.environment.items()]
-    return [*variables, *engine_of_deployment(d).write_command(d)]
+    variables = [f"{name}={value}" for name, value in deployment.environment.items()]
+    return [*variables, *engine_of_deployment(deployment).write_command(deployment)]
 
 
-def without_secrets(d: Deployment) -> Deployment:
+def without_secrets(deployment: Deployment) -> Deployment:
     """As it may be shown to others: no keys, no certificates, no variables."""
-    return replace(d, flags={k: v for k, v in d.flags.items() if k not in _SECRETS}, environment={})
+    return replace(deployment, flags={k: v for k, v in deployment.flags.items() if k not in _SECRETS}, environment={})
 
 
-def to_shell(d: Deployment) -> str:
+def to_shell(deployment: Deployment) -> str:
     """to_command as one line to paste."""
     from oomph.commands.shell import quote
 
-    return " ".join(quote(word) for word in to_command(d))
+    return " ".join(quote(word) for word in to_command(deployment))
 
 
 def _deployments(call: Call, release: Engine | str | None) -> list[Deployment]:
@@ -175,13 +175,13 @@ def _from_file(word: str, environment: Mapping[str, str], engine: Engine | str |
     return _one(_read(text, path, dict(environment), engine, around, wanted), shown(path))
 
 
-def _one(found: Mapping[str, Deployment] | Sequence[Deployment], where: str) -> Deployment:
-    items = list(found.values()) if isinstance(found, Mapping) else list(found)
+def _one(deployments: Mapping[str, Deployment] | Sequence[Deployment], where: str) -> Deployment:
+    items = list(deployments.values()) if isinstance(deployments, Mapping) else list(deployments)
     if not items:
         raise CommandError(f"no serve command is in {where}")
     same = {(d.model, repr(engine_of_deployment(d).memory_flags(d)), d.engine) for d in items}
     if len(items) > 1 and len(same) > 1:
-        keys = list(found) if isinstance(found, Mapping) else [str(i) for i in range(1, len(items) + 1)]
+        keys = list(deployments) if isinstance(deployments, Mapping) else [str(i) for i in range(1, len(items) + 1)]
         names = ", ".join(f"{key} ({d.model})" for key, d in zip(keys[:8], items[:8], strict=True))
         more = f" and {len(items) - 8} more" if len(items) > 8 else ""
         raise CommandError(

@@ -50,6 +50,6 @@ def arithmetic(text: str, variables: Mapping[str, str | list[str]]) -> int | Non
         return None
 
 
-def _quotient(a: int, b: int) -> int:
+def _quotient(dividend: int, divisor: int) -> int:
     """Towards zero, as C divides."""
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return abs(dividend) // abs(divisor) * (1 if (dividend < 0) == (divisor < 0) else -1)

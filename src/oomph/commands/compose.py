@@ -54,8 +54,8 @@ def _words(value: Any, environment: Mapping[str, str], where: str) -> list[str]:
         return []
     if isinstance(value, list):
         return [_fill(_text(item), environment, where) for item in value]
-    found = shell.commands(_fill(_text(value), environment, where).replace("\n", " "), environment)
-    return [word for command in found for word in command.words]
+    commands = shell.commands(_fill(_text(value), environment, where).replace("\n", " "), environment)
+    return [word for command in commands for word in command.words]
 
 
 def _text(value: Any) -> str:

@@ -122,9 +122,9 @@ def _environment(options: Sequence[tuple[str, str]], outer: Mapping[str, str]) -
 def _gpus(options: Sequence[tuple[str, str]], inside: dict[str, str]) -> tuple[int, list[str]]:
     """How many GPUs the container sees (0 = all, or not said)."""
     notes = [f"the variables of {shown(value)} were not read" for name, value in options if name == "--env-file"]
-    given = [value for name, value in options if name == "--gpus"]
-    if given:
-        count, visible = gpus_option(given[-1])
+    values = [value for name, value in options if name == "--gpus"]
+    if values:
+        count, visible = gpus_option(values[-1])
         if visible and "CUDA_VISIBLE_DEVICES" not in inside:
             notes.append(f"docker gives it GPU {shown(visible)}")
         return count, notes

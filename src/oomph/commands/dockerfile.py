@@ -16,7 +16,7 @@ _LINE = re.compile(r"^[ \t]*([A-Za-z]+)[ \t]+(.+)$", re.DOTALL)
 
 
 def calls(text: str, environment: Mapping[str, str]) -> dict[str, Call]:
-    said: dict[str, list[str] | None] = {"ENTRYPOINT": None, "CMD": None}
+    instructions: dict[str, list[str] | None] = {"ENTRYPOINT": None, "CMD": None}
     variables: dict[str, str] = {}
     inside: dict[str, str] = {}
     stages: dict[str, str] = {}
@@ -28,14 +28,14 @@ def calls(text: str, environment: Mapping[str, str]) -> dict[str, Call]:
             image = stages.get(words[0], words[0]) if words else ""
             if len(words) == 3:
                 stages[words[2]] = image
-            said = {"ENTRYPOINT": None, "CMD": None}
+            instructions = {"ENTRYPOINT": None, "CMD": None}
         elif word in ("ARG", "ENV"):
             pairs = _pairs(rest)
             variables |= pairs
             inside |= pairs if word == "ENV" else {}
-        elif word in said:
-            said[word] = _words(rest)
-    entry, command = said["ENTRYPOINT"], said["CMD"]
+        elif word in instructions:
+            instructions[word] = _words(rest)
+    entry, command = instructions["ENTRYPOINT"], instructions["CMD"]
     if not entry and not command and not docker.image_engine(image):
         return {}
     if entry and entry[:2] == ["/bin/sh", "-c"]:  # the shell form takes no arguments
@@ -68,10 +68,10 @@ def _pairs(rest: str) -> dict[str, str]:
     if re.match(r"\w+[ \t]+[^=\s]", rest) and "=" not in rest.split()[0]:  # ENV NAME value
         name, _, value = rest.partition(" ")
         return {name: value.strip().strip("\"'")}
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for command in shell.commands("export " + rest.replace("\\\n", " ") + "; true"):
-        found |= command.environment
-    return found
+        variables |= command.environment
+    return variables
 
 
 def _filled(text: str, variables: Mapping[str, str]) -> str:

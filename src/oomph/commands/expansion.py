@@ -56,8 +56,8 @@ class Expansion:
         self.depth = depth
         self.around = around
         self.exported = environment
-        given = {str(i): word for i, word in enumerate(around.arguments, 1)}
-        self.variables: dict[str, Value] = {**environment, **given}
+        positional = {str(i): word for i, word in enumerate(around.arguments, 1)}
+        self.variables: dict[str, Value] = {**environment, **positional}
         self.unset: list[str] = []
         self.run = False
         self.grown = 0  # characters that variables have put in

@@ -53,8 +53,8 @@ def variables(path: str) -> dict[str, str]:
         text = read(path) if boundary.is_file(path) else ""
     except CommandError:
         return {}
-    found = re.findall(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(.*?)[ \t]*$", text, re.MULTILINE)
-    return {name: _unquoted(value) for name, value in found}
+    pairs = re.findall(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(.*?)[ \t]*$", text, re.MULTILINE)
+    return {name: _unquoted(value) for name, value in pairs}
 
 
 def _unquoted(value: str) -> str:

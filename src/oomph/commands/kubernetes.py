@@ -63,11 +63,11 @@ def _kserve(document: Mapping[str, Any], title: str, where: str) -> dict[str, Ca
     uri = str(value.get("storageUri") or "")
     model = uri.removeprefix("hf://") if uri.startswith("hf://") else uri or "/mnt/models"
     words: list[str] = []
-    given = _words(value.get("args"), environment, where)
-    while given:
-        flag, equals, text = given.pop(0).partition("=")
+    arguments = _words(value.get("args"), environment, where)
+    while arguments:
+        flag, equals, text = arguments.pop(0).partition("=")
         if flag.replace("-", "_") in _HUGGINGFACESERVER:
-            text = text if equals or not given else given.pop(0)
+            text = text if equals or not arguments else arguments.pop(0)
             model = text if flag.replace("-", "_") in ("__model_id", "__model_dir") else model
         else:
             words.append(flag + equals + text)

@@ -30,10 +30,10 @@ def recipes(text: str, environment: Mapping[str, str], name: str = "") -> dict[s
             body = lines.setdefault(target, [])
             going_on = body and body[-1].rstrip().endswith("\\")
             body.append(line.strip() if going_on else line.strip().lstrip("@+-"))
-        elif found := _VARIABLE.match(line):
-            _set(variables, found[1], found[2], _COMMENT.sub("", found[3]), environment)
-        elif found := _TARGET.match(re.sub(r"(?<![ \t])[ \t]+\w+=\S+", "", line)):
-            target = found[1].split()[0]
+        elif match := _VARIABLE.match(line):
+            _set(variables, match[1], match[2], _COMMENT.sub("", match[3]), environment)
+        elif match := _TARGET.match(re.sub(r"(?<![ \t])[ \t]+\w+=\S+", "", line)):
+            target = match[1].split()[0]
     room = [_ROOM]
     return {name: _filled("\n".join(body), variables, room) for name, body in lines.items() if name != ".PHONY"}
 

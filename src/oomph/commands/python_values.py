@@ -68,12 +68,12 @@ class Scope:
         if not isinstance(target.value, ast.Name) or not isinstance(target.slice, ast.Constant):
             return
         name, key = target.value.id, target.slice.value
-        kept = self.names.get(name) if isinstance(self.names.get(name), dict) else self.partial.get(name)
-        if kept is not None and isinstance(key, str):
+        mapping = self.names.get(name) if isinstance(self.names.get(name), dict) else self.partial.get(name)
+        if mapping is not None and isinstance(key, str):
             try:
-                kept[key] = self.value(value)
+                mapping[key] = self.value(value)
             except Unknown:
-                kept.pop(key, None)
+                mapping.pop(key, None)
 
     def mapping(self, node: ast.expr) -> tuple[dict[str, Any], bool]:
         """What is known of a dictionary, and whether that is all of it."""
@@ -93,17 +93,20 @@ class Scope:
             pairs = [(k.value, v) for k, v in zip(node.keys, node.values, strict=True) if isinstance(k, ast.Constant)]
         else:
             return {}, False
-        found: dict[str, Any] = {}
+        items: dict[str, Any] = {}
         for key, its in pairs:
             try:
-                found[str(key)] = self.value(its)
+                items[str(key)] = self.value(its)
             except Unknown:
                 continue
-        return found, False
+        return items, False
 
-    def _parameters(self, given: ast.arguments) -> None:
-        named = [*given.posonlyargs, *given.args]
-        pairs = [*zip(named[::-1], given.defaults[::-1], strict=False), *zip(given.kwonlyargs, given.kw_defaults)]
+    def _parameters(self, arguments: ast.arguments) -> None:
+        named = [*arguments.posonlyargs, *arguments.args]
+        pairs = [
+            *zip(named[::-1], arguments.defaults[::-1], strict=False),
+            *zip(arguments.kwonlyargs, arguments.kw_defaults),
+        ]
         for parameter, default in pairs:
             if isinstance(default, ast.Constant) and default.value is not None:
                 self.names.setdefault(parameter.arg, default.value)
@@ -124,12 +127,12 @@ class Scope:
 
     def value(self, node: ast.expr) -> Any:
         try:
-            found = self._value(node)
+            value = self._value(node)
         except (ValueError, TypeError, KeyError, IndexError, SyntaxError, MemoryError, RecursionError) as error:
             raise Unknown(str(error)) from None
-        if isinstance(found, str | list | tuple | dict) and len(found) > _LONGEST:
+        if isinstance(value, str | list | tuple | dict) and len(value) > _LONGEST:
             raise Unknown("too long")
-        return found
+        return value
 
     def _value(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Name) and node.id in self.names:

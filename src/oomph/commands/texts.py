@@ -33,10 +33,10 @@ def calls(
     around = around or Around()
     if depth > _DEEPEST:
         return {}
-    found = _calls(text, name, dict(environment), around, depth)
-    found = {key: call for key, call in found.items() if starts(call)} or found
+    here = _calls(text, name, dict(environment), around, depth)
+    here = {key: call for key, call in here.items() if starts(call)} or here
     pinned = pinned_releases(text) if not depth else {}
-    return {key: replace(call, pinned={**pinned, **call.pinned}) for key, call in found.items()} if pinned else found
+    return {key: replace(call, pinned={**pinned, **call.pinned}) for key, call in here.items()} if pinned else here
 
 
 def _calls(text: str, name: str, environment: dict[str, str], around: Around, depth: int) -> dict[str, Call]:
@@ -68,9 +68,9 @@ def _calls(text: str, name: str, environment: dict[str, str], around: Around, de
         scripts = makefile.recipes(text, {**around.outside, **environment}, name)
         return {target: call for target, script in scripts.items() for call in script_calls(script, environment)}
     if sort == "markdown":
-        found = _fenced(text, environment, around, depth)
-        if found or len(text) > LIMIT:  # a manual that long is no script
-            return found
+        calls_here = _fenced(text, environment, around, depth)
+        if calls_here or len(text) > LIMIT:  # a manual that long is no script
+            return calls_here
     if sort == "unit":
         text = files.unit_script(text)
     return _shell(from_windows(text, name), environment, around, depth)
@@ -78,17 +78,17 @@ def _calls(text: str, name: str, environment: dict[str, str], around: Around, de
 
 def _shell(text: str, environment: dict[str, str], around: Around, depth: int) -> dict[str, Call]:
     """The commands of a script; where it has none itself, those of the texts that it writes or sends elsewhere."""
-    found = script_calls(text, environment, around=around)
-    if not found:
+    started = script_calls(text, environment, around=around)
+    if not started:
         documents = shell.script(text, environment, around).documents
-        found = [call for text in documents for call in calls(text, "", environment, around, depth + 1).values()]
-    return {str(number): call for number, call in enumerate(found, 1)}
+        started = [call for text in documents for call in calls(text, "", environment, around, depth + 1).values()]
+    return {str(number): call for number, call in enumerate(started, 1)}
 
 
 def _fenced(text: str, environment: dict[str, str], around: Around, depth: int) -> dict[str, Call]:
     """The code blocks of a manual: its shell blocks as one script, since they share their variables."""
     script: list[str] = []
-    found: dict[str, Call] = {}
+    by_name: dict[str, Call] = {}
     for language, block in fenced_blocks(text):
         name = _ENDINGS.get(language.lower(), "")
         if files.sort_of(block, name) == "shell" and not name.endswith(".ps1"):
@@ -98,14 +98,14 @@ def _fenced(text: str, environment: dict[str, str], around: Around, depth: int) 
             inner = calls(block, name, environment, around, depth + 1)
         except CommandError:  # an example in a language of its own
             continue
-        found |= {key if key not in found else f"{key} {len(found) + 1}": call for key, call in inner.items()}
+        by_name |= {key if key not in by_name else f"{key} {len(by_name) + 1}": call for key, call in inner.items()}
     if script:
         try:
             inner = _shell(from_windows("\n".join(script)), environment, around, depth + 1)
         except CommandError:
             inner = {}
-        found |= {key if key not in found else f"{key} {len(found) + 1}": call for key, call in inner.items()}
-    return found
+        by_name |= {key if key not in by_name else f"{key} {len(by_name) + 1}": call for key, call in inner.items()}
+    return by_name
 
 
 def fenced_blocks(text: str) -> list[tuple[str, str]]:
@@ -114,14 +114,14 @@ def fenced_blocks(text: str) -> list[tuple[str, str]]:
     lines: list[str] = []
     fence = language = ""
     for line in text.split("\n"):
-        found = _FENCE.match(line)
-        if fence and found and found[1].startswith(fence) and not line.strip().strip("`~"):
+        match = _FENCE.match(line)
+        if fence and match and match[1].startswith(fence) and not line.strip().strip("`~"):
             blocks.append((language, "\n".join(lines) + "\n"))
             fence, lines = "", []
         elif fence:
             lines.append(line)
-        elif found:
-            fence, language = found[1], found[2]
+        elif match:
+            fence, language = match[1], match[2]
     return [*blocks, (language, "\n".join(lines) + "\n")] if fence else blocks
 
 
@@ -140,17 +140,17 @@ def _python(text: str, environment: dict[str, str], around: Around) -> dict[str,
     from oomph.commands import python_words
 
     script, source = split_magic(text)
-    found = _shell(script, environment, around, 1) if script.strip() else {}
+    by_name = _shell(script, environment, around, 1) if script.strip() else {}
     try:
         calls_engine = any(one.calls_in(source) for one in all_engines())
     except CommandError:
-        if found:
-            return found
+        if by_name:
+            return by_name
         raise
-    found |= python_words.calls(source, {**around.outside, **environment})
+    by_name |= python_words.calls(source, {**around.outside, **environment})
     if calls_engine:
-        found["call"] = Call((), environment, source=source)
-    return found
+        by_name["call"] = Call((), environment, source=source)
+    return by_name
 
 
 def split_magic(text: str) -> tuple[str, str]:

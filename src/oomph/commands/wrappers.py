@@ -152,8 +152,8 @@ def _shell(words: list[str], environment: Mapping[str, str], depth: int) -> Call
             return first_call(words[index + 1], environment, depth=depth + 1)
     at = next((i for i, word in enumerate(words[1:], 1) if not word.startswith("-")), 0)
     if not at or depth:  # a script inside a script is not opened
-        said = short(" ".join(words[:3]))
-        raise CommandError(f"{said} is not a serve command: name the file itself, or its text by -c")
+        command = short(" ".join(words[:3]))
+        raise CommandError(f"{command} is not a serve command: name the file itself, or its text by -c")
     from oomph.commands.files import read
 
     return first_call(read(words[at]), environment, around=Around(words[at + 1 :]))

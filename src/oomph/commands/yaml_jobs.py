@@ -30,10 +30,10 @@ def calls(text: str, environment: Mapping[str, str], name: str) -> dict[str, Cal
         elif isinstance(document.get("servingEngineSpec"), dict):
             out |= _production_stack(document["servingEngineSpec"])
         else:
-            found = _anywhere(document, environment)
-            if not found and _looks_like_values(document):
+            started = _anywhere(document, environment)
+            if not started and _looks_like_values(document):
                 raise CommandError(f"{short(name)} holds values of a Helm chart, not what the chart makes", hint=RENDER)
-            out |= {str(len(out) + number): call for number, call in enumerate(found, 1)}
+            out |= {str(len(out) + number): call for number, call in enumerate(started, 1)}
     return out
 
 
@@ -71,10 +71,10 @@ def _skypilot(task: Mapping[str, Any], environment: Mapping[str, str]) -> dict[s
     if count:
         variables["SKYPILOT_NUM_GPUS_PER_NODE"] = str(count)
     image = str(resources.get("image_id") or "").removeprefix("docker:")
-    found = script_calls(f"{task.get('setup') or ''}\n{task['run']}", {**environment, **variables})
+    started = script_calls(f"{task.get('setup') or ''}\n{task['run']}", {**environment, **variables})
     return {
         str(number): Call(call.words, call.environment, call.image or image, call.gpu_count or count, call.notes)
-        for number, call in enumerate(found, 1)
+        for number, call in enumerate(started, 1)
     }
 
 

@@ -15,8 +15,8 @@ CACHE = "/root/.cache/huggingface"
 
 
 def docker_run(plan: Plan, host: Host) -> str:
-    d = plan.deployment
-    start = engine_of(d).container(d)
+    deployment = plan.deployment
+    start = engine_of(deployment).container(deployment)
     program, *more = start.entry_point
     options = [
         f"--gpus {len(plan.ranks)}",
@@ -24,7 +24,7 @@ def docker_run(plan: Plan, host: Host) -> str:
         f"-v ~/.cache/huggingface:{CACHE}",
         "-e HF_TOKEN",
     ]
-    options += [f"-e {quote(f'{name}={value}')}" for name, value in d.environment.items()]
+    options += [f"-e {quote(f'{name}={value}')}" for name, value in deployment.environment.items()]
     if host.shm_gib:
         options.append(f"--shm-size {host.shm_gib}g")
     options.append(f"--memory-reservation {host.memory_gib}g")
@@ -45,13 +45,16 @@ def _pairs(flags: Sequence[str]) -> list[str]:
 
 
 def compose(plan: Plan, host: Host) -> str:
-    d = plan.deployment
-    start = engine_of(d).container(d)
+    deployment = plan.deployment
+    start = engine_of(deployment).container(deployment)
     service: dict[str, Any] = {
         "image": start.image,
         "entrypoint": list(start.entry_point),
         "command": [word.replace("$", "$$") for word in start.arguments],
-        "environment": {"HF_TOKEN": "${HF_TOKEN:-}", **{k: v.replace("$", "$$") for k, v in d.environment.items()}},
+        "environment": {
+            "HF_TOKEN": "${HF_TOKEN:-}",
+            **{k: v.replace("$", "$$") for k, v in deployment.environment.items()},
+        },
         "ports": [f"{start.port}:{start.port}"],
         "volumes": [f"~/.cache/huggingface:{CACHE}"],
         "healthcheck": {
@@ -73,4 +76,4 @@ def compose(plan: Plan, host: Host) -> str:
     if host.shm_gib:
         service["shm_size"] = f"{host.shm_gib}gb"
     reasons = "".join(f"# {reason}\n" for reason in host.reasons())
-    return reasons + dump({"services": {d.engine.name: service}})
+    return reasons + dump({"services": {deployment.engine.name: service}})

@@ -67,8 +67,8 @@ def leader_worker_set(plan: Plan, host: Host, per_node: int) -> str:
 
 def _container(plan: Plan, host: Host, gpus: int, words: list[str], *, probes: bool) -> dict[str, Any]:
     """`words`: a whole command; what of it is the image's entry point stands apart."""
-    d = plan.deployment
-    start = engine_of(d).container(d)
+    deployment = plan.deployment
+    start = engine_of(deployment).container(deployment)
     shell = words[:1] == ["sh"]
     entry = 2 if shell else len(start.entry_point)
     amounts = {
@@ -76,9 +76,9 @@ def _container(plan: Plan, host: Host, gpus: int, words: list[str], *, probes: b
     }  # fmt: skip
     token = {"secretKeyRef": {"name": "huggingface", "key": "token", "optional": True}}
     env: list[dict[str, Any]] = [{"name": "HF_TOKEN", "valueFrom": token}]
-    env += [{"name": key, "value": value} for key, value in d.environment.items()]
+    env += [{"name": key, "value": value} for key, value in deployment.environment.items()]
     container: dict[str, Any] = {
-        "name": d.engine.name,
+        "name": deployment.engine.name,
         "image": start.image,
         "command": words[:entry],
         "args": words[entry:] if shell else [_escaped(word) for word in words[entry:]],

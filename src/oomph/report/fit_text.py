@@ -137,7 +137,7 @@ def binds(plan: Plan) -> str:
             room = r.total_bytes - s.peak_high - (r.requested_bytes if s.name == "startup_free_memory" else 0)
             slack.append((room, s.name))
     room, name = min(slack)
-    return f"{human(max(0, room))} a GPU to spare at the worst, {STAGE_WORDS[name]}"
+    return f"{human(max(0, room))} per GPU to spare at the worst, {STAGE_WORDS[name]}"
 
 
 STAGE_WORDS = {

@@ -116,7 +116,7 @@ def _cache(r: LayerRow) -> str:
     if r.state_bytes:
         return f"{human(r.state_bytes)} a sequence"
     if r.kv_bytes_per_token:
-        return f"{human(r.kv_bytes_per_token)} a token"
+        return f"{human(r.kv_bytes_per_token)} per token"
     return "shared" if r.shared else "none" if r.kind in ("none", "encoder_only") else "its own form"
 
 

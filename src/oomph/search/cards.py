@@ -70,7 +70,7 @@ def cards(
         raise InputError(f"--context {want.context:,} is more than the {search.longest:,} tokens that the model takes")
     want = replace(want, context=want.context or min(CONTEXT, search.longest), users=want.users or 1)
     priced = {find(name).name: price for name, price in (prices or {}).items()}
-    found: list[Card] = []
+    serving: list[Card] = []
     done: set[str] = set()
     tiers: dict[float, int] = {}
     looked = plans = 0
@@ -79,17 +79,17 @@ def cards(
         # fewer of them are enough, or the list has enough of this memory
         if row.name in done or (most and not names and tiers.get(tier, 0) >= PER_TIER):
             continue
-        if most and len(found) >= most:
-            return Cards(model, want, tuple(found), looked, plans, True)
+        if most and len(serving) >= most:
+            return Cards(model, want, tuple(serving), looked, plans, True)
         looked += 1
         price = tier if priced else None
         card, used = search.seek(row, count, price, want)
         plans += used
         if card is not None:
-            found.append(card)
+            serving.append(card)
             done.add(row.name)
             tiers[tier] = tiers.get(tier, 0) + 1
-    return Cards(model, want, tuple(found), looked, plans, False)
+    return Cards(model, want, tuple(serving), looked, plans, False)
 
 
 Seek = Callable[[GpuRow, int, "float | None", Want], "tuple[Card | None, int]"]  # -> a card, and plans made for it
@@ -184,8 +184,9 @@ def _first(solver: Solver, spaces: Spaces, space: Space) -> Arm | None:
     whole = tuple(a for a in spaces.arms if a.layout.gpus == count and a.layout.tp in (1, count))
     order = sorted(
         solver.open_arms(replace(space, arms=whole)),
-        key=lambda a: (
-            quality_loss(spaces.models[a.model], a), a.text_only, a.eager, a.layout.ep, a.layout.pp, a.changes,
+        key=lambda arm: (
+            quality_loss(spaces.models[arm.model], arm), arm.text_only, arm.eager, arm.layout.ep, arm.layout.pp,
+            arm.changes,
         ),
     )  # fmt: skip
     return next((a for a in order if solver.fits(a, space.contexts[0], space.users[0], space)), None)

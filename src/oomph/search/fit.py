@@ -137,19 +137,19 @@ def _stretched(solver: Solver, spaces: Spaces, front: list[Point], pick: Point) 
 
 def _nearest(solver: Solver, spaces: Spaces, want: Want) -> list[Point]:
     """The longest context for the users asked, the most users of the context asked, and what one user gets."""
-    found: list[Point] = []
+    points: list[Point] = []
     low = min(2048, spaces.longest)
     if want.users > 1 and want.context <= spaces.longest:
-        found += solver.front(spaces.space(want.context, 0))
+        points += solver.front(spaces.space(want.context, 0))
     if want.context:
         space = spaces.space(low, want.users)
         grid = [c for c in context_grid(spaces.longest, want.context) if c >= low]
-        found += solver.front(replace(space, contexts=(low,)), grid=grid)
-    if not found and (want.users > 1 or want.context):
+        points += solver.front(replace(space, contexts=(low,)), grid=grid)
+    if not points and (want.users > 1 or want.context):
         space = spaces.space(low, 0)
         grid = [c for c in context_grid(spaces.longest) if c >= low]
-        found = solver.front(replace(space, contexts=(low,)), grid=grid)
-    return pareto(found)
+        points = solver.front(replace(space, contexts=(low,)), grid=grid)
+    return pareto(points)
 
 
 def choose(points: Sequence[Point], want: Want) -> Point | None:
@@ -157,36 +157,47 @@ def choose(points: Sequence[Point], want: Want) -> Point | None:
     if not points:
         return None
     prefer = want.prefer or "quality"
-    kept = list(points)
+    close = list(points)
     if prefer in ("context", "users"):
-        best = max(getattr(p, prefer) for p in kept)
-        kept = [p for p in kept if getattr(p, prefer) >= _BAND * best]
+        best = max(getattr(p, prefer) for p in close)
+        close = [p for p in close if getattr(p, prefer) >= _BAND * best]
     elif prefer == "speed":
-        best = max(p.speed for p in kept)
-        kept = [p for p in kept if p.speed >= best - 1]
-    return max(kept, key=lambda p: _order(p, want))
+        best = max(p.speed for p in close)
+        close = [p for p in close if p.speed >= best - 1]
+    return max(close, key=lambda p: _order(p, want))
 
 
-def _order(p: Point, want: Want) -> tuple[float, ...]:
+def _order(point: Point, want: Want) -> tuple[float, ...]:
     """The checkpoint first; then what no number weighs; then speed, and what was not asked for. An 8-bit KV cache is
     too small a loss to give up CUDA graphs for, and large enough not to be taken where the context is long anyway."""
-    first = (-int(2 * p.quality), not p.arm.text_only, not p.arm.prefix_off, p.speed)
+    first = (-int(2 * point.quality), not point.arm.text_only, not point.arm.prefix_off, point.speed)
     if want.context and want.users:
-        rest: tuple[float, ...] = (-p.quality, p.context * p.users)
+        rest: tuple[float, ...] = (-point.quality, point.context * point.users)
     elif want.context:
-        rest = (p.users, p.context, -p.quality)
+        rest = (point.users, point.context, -point.quality)
     else:
-        rest = (p.context, p.users, -p.quality)
-    return (*first, *rest, -p.arm.changes)
+        rest = (point.context, point.users, -point.quality)
+    return (*first, *rest, -point.arm.changes)
 
 
 def _answers(solver: Solver, points: Sequence[Point], models: dict[str, Model]) -> list[Answer]:
     out = []
-    for p in points:
-        plan = solver.planner(solver.deployment(p.arm, p.context, p.users, p.utilisation), models[p.arm.model])
+    for point in points:
+        plan = solver.planner(
+            solver.deployment(point.arm, point.context, point.users, point.utilisation), models[point.arm.model]
+        )
         if judge(plan, margin=solver.margin).kind != "ok":
             continue
-        out.append(Answer(p, plan, 0.0, gives_up(p), score.precision(models[p.arm.model]), describe(p, solver.default)))
+        out.append(
+            Answer(
+                point,
+                plan,
+                0.0,
+                gives_up(point),
+                score.precision(models[point.arm.model]),
+                describe(point, solver.default),
+            )
+        )
     if not out:
         return out
     seconds = [score.request_seconds(models[a.point.arm.model], a.point.arm, a.plan) for a in out]

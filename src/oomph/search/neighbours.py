@@ -35,39 +35,46 @@ class Neighbour(Struct, frozen=True):
     why: str
 
 
-def neighbours(solver: Solver, p: Point, spaces: Spaces) -> list[Neighbour]:
+def neighbours(solver: Solver, point: Point, spaces: Spaces) -> list[Neighbour]:
     """One step in every direction."""
-    steps = [(f"--max-model-len {c}", c, p.users, p.utilisation, p.arm) for c in _next(spaces.longest, p.context)]
-    for n in dict.fromkeys((p.users + 1, 2 * p.users)):
-        steps.append((f"--max-num-seqs {n}", p.context, n, p.utilisation, p.arm))
-    up = round(p.utilisation + 0.01, 2)
+    steps = [
+        (f"--max-model-len {context}", context, point.users, point.utilisation, point.arm)
+        for context in _next(spaces.longest, point.context)
+    ]
+    for n in dict.fromkeys((point.users + 1, 2 * point.users)):
+        steps.append((f"--max-num-seqs {n}", point.context, n, point.utilisation, point.arm))
+    up = round(point.utilisation + 0.01, 2)
     if up < 1:
-        steps.append((f"--gpu-memory-utilization {up}", p.context, p.users, up, p.arm))
-    for label, arm in _without(p.arm):
-        steps.append((label, p.context, p.users, p.utilisation, arm))
+        steps.append((f"--gpu-memory-utilization {up}", point.context, point.users, up, point.arm))
+    for label, arm in _without(point.arm):
+        steps.append((label, point.context, point.users, point.utilisation, arm))
     for name in spaces.models:
-        if name != p.arm.model:
-            steps.append((name, p.context, p.users, p.utilisation, replace(p.arm, model=name)))
+        if name != point.arm.model:
+            steps.append((name, point.context, point.users, point.utilisation, replace(point.arm, model=name)))
     out = []
     for label, context, users, utilisation, arm in steps:
         why = reason(solver, arm, context, users, utilisation)
-        if why == SAME and arm == p.arm and (context > p.context or users > p.users):
+        if why == SAME and arm == point.arm and (context > point.context or users > point.users):
             why = "fits too: more than was asked for"
         out.append(Neighbour(label, why))
     return out
 
 
 def reason(solver: Solver, arm: Arm, context: int, users: int, utilisation: float) -> str:
-    found = solver.outcome(arm, context, users, utilisation)
-    if found.plan is None:
-        return found.error
-    v = found.plan.verdict
-    if not v.fits:
-        return v.message if v.stage == "other" else f"{WHERE[v.stage or 'other']}: {gib(v.short_bytes)} short"
-    if found.kind != "ok":
+    outcome = solver.outcome(arm, context, users, utilisation)
+    if outcome.plan is None:
+        return outcome.error
+    verdict = outcome.plan.verdict
+    if not verdict.fits:
+        return (
+            verdict.message
+            if verdict.stage == "other"
+            else f"{WHERE[verdict.stage or 'other']}: {gib(verdict.short_bytes)} short"
+        )
+    if outcome.kind != "ok":
         return "fits only without the margin: the uncertain terms could tip it"
-    if found.concurrency < users:
-        return f"room for {int(found.concurrency)} requests of {context:,} tokens, not {users}"
+    if outcome.concurrency < users:
+        return f"room for {int(outcome.concurrency)} requests of {context:,} tokens, not {users}"
     return SAME
 
 

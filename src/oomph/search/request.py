@@ -59,9 +59,10 @@ class Spaces:
         out: list[Arm] = []
         for name, model in self.models.items():
             fitting = [
-                s
-                for s in self.shapes
-                if _least(model) <= _room(self.gpus, s.gpus) + offload * s.gpus * GIB and (not s.ep or is_moe(model))
+                shape
+                for shape in self.shapes
+                if _least(model) <= _room(self.gpus, shape.gpus) + offload * shape.gpus * GIB
+                and (not shape.ep or is_moe(model))
             ]
             out += arms_of(name, model, fitting, options)
         engine = engine_of(self.base)
@@ -127,6 +128,6 @@ def models_of(base: Deployment, only: bool, also: Sequence[str]) -> tuple[dict[s
             continue
         try:
             models[name] = load(name)
-        except OomphError as e:
-            refused.append(Refused(name, e.message))
+        except OomphError as error:
+            refused.append(Refused(name, error.message))
     return models, refused

@@ -52,15 +52,15 @@ def quality_loss(model: Model, arm: Arm) -> float:
     """The mean over the weights of the layers, as the checkpoint has them, and a little for an 8-bit KV cache."""
     total = lost = 0.0
     for block, times in _blocks(model):
-        for m in block.modules:
-            if isinstance(m, Experts):
-                n = m.count * m.hidden * m.intermediate * (3 if m.gated else 2)
-            elif isinstance(m, Linear):
-                n = m.in_features * m.out_features
+        for module in block.modules:
+            if isinstance(module, Experts):
+                n = module.count * module.hidden * module.intermediate * (3 if module.gated else 2)
+            elif isinstance(module, Linear):
+                n = module.in_features * module.out_features
             else:
                 continue
             total += n * times
-            lost += n * times * scheme_loss(m.scheme)
+            lost += n * times * scheme_loss(module.scheme)
     kv = arm.kv_dtype != "auto" or bool(model.quantization and model.quantization.kv_cache)
     return round(lost / total if total else 0.0, 1) + (KV_FP8_LOSS if kv else 0.0)
 
@@ -77,11 +77,11 @@ def precision(model: Model) -> str:
     """'4-bit', 'FP8', 'BF16': the scheme that most weights have."""
     sizes: dict[str, int] = {}
     for layer in model.layers:
-        for m in layer.block.modules:
-            if isinstance(m, Experts):
-                name, n = _name(m.scheme, model), m.count * m.hidden * m.intermediate
-            elif isinstance(m, Linear):
-                name, n = _name(m.scheme, model), m.in_features * m.out_features
+        for module in layer.block.modules:
+            if isinstance(module, Experts):
+                name, n = _name(module.scheme, model), module.count * module.hidden * module.intermediate
+            elif isinstance(module, Linear):
+                name, n = _name(module.scheme, model), module.in_features * module.out_features
             else:
                 continue
             sizes[name] = sizes.get(name, 0) + n
@@ -146,11 +146,11 @@ def kv_read(plan: Plan) -> int:
 def _active_parameters(model: Model) -> int:
     n = 0
     for block, times in _blocks(model):
-        for m in block.modules:
-            if isinstance(m, Experts):
-                n += times * m.top_k * m.hidden * m.intermediate * (3 if m.gated else 2)
-            elif isinstance(m, Linear):
-                n += times * m.in_features * m.out_features
+        for module in block.modules:
+            if isinstance(module, Experts):
+                n += times * module.top_k * module.hidden * module.intermediate * (3 if module.gated else 2)
+            elif isinstance(module, Linear):
+                n += times * module.in_features * module.out_features
     return n
 
 

@@ -59,18 +59,18 @@ def _goals(arm: Arm, context: int, users: int, quality: float, speed: int) -> tu
     return (context, users, -quality, speed, not arm.text_only, not arm.prefix_off)
 
 
-def dominates(a: Sequence[float], b: Sequence[float]) -> bool:
+def dominates(first: Sequence[float], second: Sequence[float]) -> bool:
     """At least as good everywhere; equal counts: the first of equals is kept."""
-    return all(x >= y for x, y in zip(a, b, strict=True))
+    return all(x >= y for x, y in zip(first, second, strict=True))
 
 
 def pareto(points: Sequence[Point]) -> list[Point]:
     """Those that no other dominates; of equals the shortest command."""
-    kept: list[Point] = []
-    for p in sorted(points, key=lambda p: (tuple(-g for g in p.goals), p.arm.changes, p.utilisation)):
-        if not any(dominates(k.goals, p.goals) for k in kept):
-            kept.append(p)
-    return kept
+    front: list[Point] = []
+    for point in sorted(points, key=lambda p: (tuple(-g for g in p.goals), p.arm.changes, p.utilisation)):
+        if not any(dominates(k.goals, point.goals) for k in front):
+            front.append(point)
+    return front
 
 
 class Solver:
@@ -105,10 +105,10 @@ class Solver:
 
     def outcome(self, arm: Arm, context: int, users: int, utilisation: float) -> Outcome:
         key = (arm, context, users, utilisation)
-        found = self._seen.get(key)
-        if found is None:
-            found = self._seen[key] = self._plan(*key)
-        return found
+        outcome = self._seen.get(key)
+        if outcome is None:
+            outcome = self._seen[key] = self._plan(*key)
+        return outcome
 
     def _plan(self, arm: Arm, context: int, users: int, utilisation: float) -> Outcome:
         self.plans += 1
@@ -158,13 +158,13 @@ class Solver:
         top = self.utilisation(arm, users, space)
         if not top:
             return None
-        found = self.outcome(arm, context, users, top)
-        if found.kind != "never" and not _same_budget(found, self.outcome(arm, space.contexts[0], users, top)):
+        outcome = self.outcome(arm, context, users, top)
+        if outcome.kind != "never" and not _same_budget(outcome, self.outcome(arm, space.contexts[0], users, top)):
             top = self._highest(arm, context, users, space, top)
             if not top:
                 return None
-            found = self.outcome(arm, context, users, top)
-        return (top, found) if found.kind == "ok" and found.concurrency >= users else None
+            outcome = self.outcome(arm, context, users, top)
+        return (top, outcome) if outcome.kind == "ok" and outcome.concurrency >= users else None
 
     def most_users(self, arm: Arm, context: int, space: Space) -> int:
         """The largest level that fits at this context; 0 = none. The fewest users have the most room: no level above
@@ -205,12 +205,12 @@ class Solver:
 
     def rank(self, arm: Arm, space: Space) -> tuple[float, int] | None:
         """(quality, speed) of an arm that can be planned at all."""
-        found = self.outcome(arm, space.contexts[0], space.users[0], self.default)
-        if found.plan is None or not found.plan.ranks:
+        outcome = self.outcome(arm, space.contexts[0], space.users[0], self.default)
+        if outcome.plan is None or not outcome.plan.ranks:
             return None
         model = self.models[arm.model]
         loss = round(score.quality_loss(model, arm) - self.least_loss, 1)
-        return loss, score.speed_band(score.request_seconds(model, arm, found.plan))
+        return loss, score.speed_band(score.request_seconds(model, arm, outcome.plan))
 
     # --- all arms ---------------------------------------------------------------------------------------------------
 
@@ -244,8 +244,8 @@ class Solver:
         """Each KV dtype apart: the engine may refuse one of them whatever the memory."""
         for dtype in dict.fromkeys(a.kv_dtype for a in group):
             for least in _frugal([a for a in group if a.kv_dtype == dtype]):
-                found = self.outcome(least, space.contexts[0], space.users[0], self.default)
-                refused = found.plan is None or found.plan.verdict.stage == "other"
+                outcome = self.outcome(least, space.contexts[0], space.users[0], self.default)
+                refused = outcome.plan is None or outcome.plan.verdict.stage == "other"
                 if refused or self._possible(least, space):
                     return True
         return False
@@ -282,20 +282,26 @@ class Solver:
         out = []
         for context in dict.fromkeys(c for c in contexts if c):
             users = self.most_users(arm, context, space)
-            found = self.point(arm, context, users, space, rank) if users else None
-            if found is not None:
-                out.append(found)
+            point = self.point(arm, context, users, space, rank) if users else None
+            if point is not None:
+                out.append(point)
         return out
 
 
-def _same_budget(a: Outcome, b: Outcome) -> bool:
+def _same_budget(first: Outcome, second: Outcome) -> bool:
     """Two contexts that leave the same bytes for the cache in the same blocks are full at the same utilisation. Latent
     attention profiles a workspace that grows with the context; most models do not."""
-    if a.kind == "over" or a.plan is None or b.plan is None or a.plan.kv is None or b.plan.kv is None:
+    if (
+        first.kind == "over"
+        or first.plan is None
+        or second.plan is None
+        or first.plan.kv is None
+        or second.plan.kv is None
+    ):
         return False
-    return (a.plan.kv.available_bytes, a.plan.kv.bytes_per_block) == (
-        b.plan.kv.available_bytes,
-        b.plan.kv.bytes_per_block,
+    return (first.plan.kv.available_bytes, first.plan.kv.bytes_per_block) == (
+        second.plan.kv.available_bytes,
+        second.plan.kv.bytes_per_block,
     )
 
 
@@ -321,17 +327,17 @@ def _frugal(arms: list[Arm]) -> list[Arm]:
         return [next(arm for arm, h in hungers.items() if h == least)]
     return [
         arm
-        for arm, h in hungers.items()
-        if not any(o != h and all(x <= y for x, y in zip(o, h, strict=True)) for o in hungers.values())
+        for arm, hunger in hungers.items()
+        if not any(o != hunger and all(x <= y for x, y in zip(o, hunger, strict=True)) for o in hungers.values())
     ]
 
 
 def judge(plan: Plan, *, margin: bool) -> Outcome:
-    v = plan.verdict
-    if not v.fits:
-        if v.stage in UTILISED:
-            return Outcome("over", 0.0, plan, v.message)
-        return Outcome("short" if v.stage == "kv_check" else "never", 0.0, plan, v.message)
+    verdict = plan.verdict
+    if not verdict.fits:
+        if verdict.stage in UTILISED:
+            return Outcome("over", 0.0, plan, verdict.message)
+        return Outcome("short" if verdict.stage == "kv_check" else "never", 0.0, plan, verdict.message)
     if plan.kv is None:
         return Outcome("never", 0.0, plan)
     if not margin:

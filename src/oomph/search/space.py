@@ -100,9 +100,9 @@ def is_moe(model: Model) -> bool:
     return any(isinstance(m, Experts) for layer in model.layers for m in layer.block.modules)
 
 
-def context_ladder(asked: int, longest: int) -> tuple[int, ...]:
+def context_ladder(context: int, longest: int) -> tuple[int, ...]:
     """The asked context and its doublings up to the model's own, or powers of two."""
-    first = asked or min(4096, longest)
+    first = context or min(4096, longest)
     steps = [first]
     while steps[-1] * 2 < longest:
         steps.append(steps[-1] * 2)
@@ -116,13 +116,13 @@ def context_grid(longest: int, *also: int) -> tuple[int, ...]:
     return tuple(sorted({*fine, *coarse, longest, *(c for c in also if c <= longest)}))
 
 
-def user_levels(asked: int, most: int = 256) -> tuple[int, ...]:
+def user_levels(users: int, most: int = 256) -> tuple[int, ...]:
     """1 to 8, then steps of an eighth: no printed number of users is more than a step below what fits."""
     levels, n = [], 1
-    while n <= max(most, asked):
+    while n <= max(most, users):
         levels.append(n)
         n += max(1, n // 8)
-    return tuple(sorted({*levels, asked} - {0}))
+    return tuple(sorted({*levels, users} - {0}))
 
 
 def utilisation_grid(default: float, highest: float) -> tuple[float, ...]:

@@ -153,13 +153,13 @@ def _overrides(name: str, text: str) -> list[tuple[str, str]]:
     return out
 
 
-def to_words(d: Deployment) -> list[str]:
+def to_words(deployment: Deployment) -> list[str]:
     """A command that gives the same flags again."""
-    words = ["llama-cli" if d.flags.get("program") == "cli" else "llama-server"]
+    words = ["llama-cli" if deployment.flags.get("program") == "cli" else "llama-server"]
     first: dict[tuple[str, str], Flag] = {}
     for row in ROWS:
         first.setdefault((row.field, row.kind), row)
-    for field, value in d.flags.items():
+    for field, value in deployment.flags.items():
         if field == "program":
             continue
         if field == "override_tensor":

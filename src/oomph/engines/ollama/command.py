@@ -33,13 +33,13 @@ def deployment(call: Call, release: Engine) -> Deployment:
         raise CommandError(f"ollama {short(what)} loads no model", hint="oomph plan -- ollama run qwen3:8b")
     environment = memory_variables(call.environment)
     flags = from_environment(environment)
-    model, given = _arguments(words if what in ("run", "serve", "start", "launch") else [what, *words])
+    model, options = _arguments(words if what in ("run", "serve", "start", "launch") else [what, *words])
     if not model:
         raise CommandError(f"ollama {what or 'run'} names no model", hint="oomph plan -- ollama run qwen3:8b")
     return Deployment(
         engine=release,
         model=model,
-        flags={**flags, **given},
+        flags={**flags, **options},
         gpus=(),
         environment=environment,
         gpu_count=call.gpu_count or visible_devices(environment),
@@ -66,7 +66,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def _arguments(words: list[str]) -> tuple[str, dict[str, Any]]:
     """ollama run [flags] NAME [PROMPT]; --num-ctx and the like stand for a Modelfile's PARAMETER."""
-    model, given, at = "", {}, 0
+    model, options, at = "", {}, 0
     while at < len(words):
         word = words[at]
         at += 1
@@ -82,10 +82,10 @@ def _arguments(words: list[str]) -> tuple[str, dict[str, Any]]:
                 if at >= len(words):
                     raise CommandError(f"{word} needs a number")
                 value, at = words[at], at + 1
-            given[field] = _integer(word, value)
+            options[field] = _integer(word, value)
         elif field in ("keepalive", "format", "think") and not equals:
             at += 1
-    return model, given
+    return model, options
 
 
 def _integer(name: str, text: str) -> int:
@@ -94,7 +94,7 @@ def _integer(name: str, text: str) -> int:
     return int(text)
 
 
-def to_words(d: Deployment) -> list[str]:
-    given = [f"--{k.replace('_', '-')}={v}" for k, v in d.flags.items() if k in OPTIONS]
-    outside = from_environment(d.environment)
-    return ["ollama", "run", *[g for g in given if d.flags != outside], d.model]
+def to_words(deployment: Deployment) -> list[str]:
+    options = [f"--{k.replace('_', '-')}={v}" for k, v in deployment.flags.items() if k in OPTIONS]
+    outside = from_environment(deployment.environment)
+    return ["ollama", "run", *[g for g in options if deployment.flags != outside], deployment.model]

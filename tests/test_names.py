@@ -1,0 +1,72 @@
+"""Names: a value is a noun. Participles and single letters as names may only become fewer (docs/structure.md)."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "oomph"
+PARTICIPLES = frozenset(("made", "found", "given", "asked", "said", "told", "kept", "held"))
+INDICES = frozenset("ijkn_")  # a position, a number of things, nothing
+# folder or module -> the most participles and single letters that it may bind; none where it is not listed
+MOST: dict[str, tuple[int, int]] = {
+    "advice": (1, 0),
+    "catalog": (5, 3),
+    "cli": (2, 0),
+    "doctor": (42, 58),
+    "engines": (91, 277),
+    "facts": (3, 146),
+    "inspection": (3, 14),
+    "ir": (1, 1),
+    "launch": (1, 4),
+    "logs": (23, 12),
+    "plan": (2, 0),
+    "printable": (0, 1),
+    "report": (36, 90),
+    "simulate": (5, 70),
+    "sources": (49, 709),
+    "units": (0, 4),
+    "web": (12, 3),
+}
+
+
+def bound(tree: ast.AST) -> Iterator[str]:
+    """Names that statements and parameters bind; a comprehension of one line may use what it likes."""
+    for node in ast.iter_child_nodes(tree):
+        short = isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda)
+        if short and node.lineno == node.end_lineno:
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            yield node.name
+        yield from bound(node)
+
+
+def counted() -> dict[str, tuple[int, int]]:
+    participles: Counter[str] = Counter()
+    letters: Counter[str] = Counter()
+    for path in SOURCE.rglob("*.py"):
+        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        for name in bound(ast.parse(path.read_text())):
+            participles[room] += name in PARTICIPLES
+            letters[room] += len(name) == 1 and name not in INDICES
+    return {room: (participles[room], letters[room]) for room in participles}
+
+
+if __name__ == "__main__":
+    for room, numbers in sorted(counted().items()):
+        if any(numbers):
+            print(f'    "{room}": {numbers},')
+
+
+@pytest.mark.parametrize("room", sorted(counted()))
+def test_names_only_become_better(room: str) -> None:
+    now, most = counted()[room], MOST.get(room, (0, 0))
+    assert now[0] <= most[0] and now[1] <= most[1], f"{room}: {now} participles and letters, at most {most}"
