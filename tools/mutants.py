@@ -245,7 +245,7 @@ def unreliable(copy: Copy, chosen: Sequence[Mutant], limit: float) -> list[str]:
             if failed in failing or failed in ("the time limit", "pytest itself"):
                 raise SystemExit(f"{', '.join(tests)}: {failed}, without any change")
             failing.append(failed)
-    for path in {mutant.path for mutant in chosen if mutant.path.parts[2] in REPLAYED}:
+    for path in {mutant.path.parts[2]: mutant.path for mutant in chosen}.values():  # one for each folder
         if failed := copy.replay(path, 4 * limit, failing):
             failing.append(failed)
     return failing
