@@ -342,9 +342,10 @@ def judge(plan: Plan, *, margin: bool) -> Outcome:
         return Outcome("never", 0.0, plan)
     if not margin:
         return Outcome("ok", _without_cache(plan.kv.max_concurrency, plan), plan)
-    if v.outcome != "fits":
-        over = v.outcome == "at_risk" or v.first_to_break in UTILISED
-        return Outcome("over" if over else "short" if v.first_to_break == "kv_check" else "never", 0.0, plan, "close")
+    if verdict.outcome != "fits":
+        over = verdict.outcome == "at_risk" or verdict.first_to_break in UTILISED
+        short = verdict.first_to_break == "kv_check"
+        return Outcome("over" if over else "short" if short else "never", 0.0, plan, "close")
     low = low_concurrency(plan)
     return Outcome("ok" if low >= 1 else "short", low, plan, "" if low >= 1 else "close")
 
