@@ -1,4 +1,4 @@
-"""vLLM, llama.cpp and Ollama side by side."""
+"""vLLM, SGLang, llama.cpp and Ollama side by side."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ from oomph.search.fit import fit
 
 def test_compare_says_what_fit_says() -> None:
     table = compare("google/gemma-4-31B-it", gpu="2x RTX 5070 Ti", context=32768)
-    vllm, llama, ollama = table.rows
-    pick = fit("google/gemma-4-31B-it", "2x RTX 5070 Ti", context=32768, users=1).pick
-    assert pick is not None and vllm.fits and vllm.checkpoint == pick.plan.model
-    assert plan(vllm.command, gpu="2x RTX 5070 Ti").verdict.outcome == "fits"
+    vllm, sglang, llama, ollama = table.rows
+    for row in (vllm, sglang):
+        found = fit("google/gemma-4-31B-it", "2x RTX 5070 Ti", context=32768, users=1, engine=row.engine)
+        assert found.met == row.fits
+        if found.met:
+            assert found.pick is not None and row.checkpoint == found.pick.plan.model
+            assert plan(row.command, gpu="2x RTX 5070 Ti").verdict.outcome == "fits"
+    assert vllm.fits
     assert llama.fits and llama.on_gpu and llama.bits > 4.5 and ollama.on_gpu
     assert plan(llama.command, gpu="2x RTX 5070 Ti").fits
     text = render(table, Style(StringIO()))
@@ -34,11 +38,12 @@ def test_when_it_is() -> None:
 
 def test_when_a_part_stays_on_the_cpu() -> None:
     made = compare("Qwen/Qwen3-32B", gpu="RTX 3070", context=8192)
-    assert not made.rows[0].on_gpu and "CPU" in made.advice
-    assert made.rows[1].fits and not made.rows[1].on_gpu and made.rows[1].host_bytes > 0
-    assert "CPU" in made.rows[1].why
+    vllm, sglang, llama, _ = made.rows
+    assert not vllm.on_gpu and not sglang.fits and "CPU" in made.advice
+    assert llama.fits and not llama.on_gpu and llama.host_bytes > 0
+    assert "CPU" in llama.why
 
 
 def test_unknown_engines_are_refused() -> None:
-    with pytest.raises(CommandError, match="sglang"):
-        compare("Qwen/Qwen3-8B", gpu="RTX 4090", engines=["sglang"])
+    with pytest.raises(CommandError, match="tgi"):
+        compare("Qwen/Qwen3-8B", gpu="RTX 4090", engines=["tgi"])

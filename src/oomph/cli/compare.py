@@ -1,4 +1,4 @@
-"""`oomph compare MODEL --gpu GPUS [--context N]`: the same job on vLLM, llama.cpp and Ollama."""
+"""`oomph compare MODEL --gpu GPUS [--context N]`: the same job on every engine that can be planned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("model")
 def command(gpu: str | None, context: str, engines: str, as_json: bool, model: str) -> int:
-    """Which engine for this model here? vLLM, llama.cpp and Ollama side by side.
+    """Which engine for this model here? vLLM, SGLang, llama.cpp and Ollama side by side.
 
     \b
     oomph compare google/gemma-4-31B-it --gpu "2x RTX 5070 Ti" --context 32k

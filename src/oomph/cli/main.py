@@ -22,7 +22,7 @@ COMMANDS = {
     "what-if": "What each flag would do to a command, alone.",
     "diff": "What changes between two releases, flags, GPUs or models.",
     "simulate": "What a load of requests does to the KV cache.",
-    "compare": "The same model on vLLM, llama.cpp and Ollama.",
+    "compare": "The same model on vLLM, SGLang, llama.cpp and Ollama.",
     "gpus": "Which cards, and how many, a model needs.",
     "ui": "See the memory: the same as a page in the browser.",
 }

@@ -74,8 +74,10 @@ class FitKnobs(Struct, frozen=True):
     context: str  # the flag for the longest request, by its field name: "max_model_len"
     users: str  # the flag for the requests at once: "max_num_seqs"
     share: str  # the flag for the share of a GPU's memory: "gpu_memory_utilization"
-    default_share: float
+    default_share: float  # 0.0: the engine chooses it for each card
     known_flags: frozenset[str]  # the fields that this release reads: an arm that needs another is left out
+    # the stages whose peak grows with the share
+    shared_stages: tuple[str, ...] = ("startup_free_memory", "kv_alloc", "cudagraph_capture", "sampler_warmup")
 
 
 class Container(Struct, frozen=True):

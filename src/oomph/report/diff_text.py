@@ -6,6 +6,7 @@ import sys
 from typing import Any, TextIO
 
 from oomph.diff import Change, Diff
+from oomph.engines.registry import engine_of
 from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, columns, folded, title
 from oomph.units import human
@@ -54,13 +55,13 @@ def render(made: Diff, style: Style) -> str:
     if not made.changes:
         lines.append("  nothing moves")
     if not b.fits and b.verdict.message:
-        lines += ["", folded(f"  vLLM     {' '.join(b.verdict.message.split())}", width)]
+        lines += ["", folded(f"  {engine_of(b.deployment).title:<9}{' '.join(b.verdict.message.split())}", width)]
     return "\n".join(lines) + "\n\n"
 
 
 def _name(plan: Any) -> str:
     e = plan.deployment.engine
-    return f"{plan.model} on vLLM {e.version}"
+    return f"{plan.model} on {engine_of(plan.deployment).title} {e.version}"
 
 
 def _other(a: Any, b: Any) -> str:

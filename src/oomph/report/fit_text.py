@@ -68,9 +68,10 @@ def shown(front: Sequence[Answer], pick: Answer | None) -> list[Answer]:
 
 def _engine(found: Fit) -> str:
     if found.pick is None:
-        return "vLLM"
+        return found.engine
     e = found.pick.plan.deployment.engine
-    return f"vLLM {e.version}" + (f" ({e.version_from})" if e.version_from and e.version_from != "--engine" else "")
+    source = f" ({e.version_from})" if e.version_from and e.version_from != "--engine" else ""
+    return f"{found.engine} {e.version}{source}"
 
 
 def asked(found: Fit) -> str:

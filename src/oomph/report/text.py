@@ -40,7 +40,7 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
     lines += ["", *_figures(plan, style)] if plan.ranks else []
     if settling := settling_words(plan.verdict):
         lines.append(f"  {style.bold('Unsure')}   {settling}")
-    lines += advice_lines(plan, style, width, engine="vLLM")
+    lines += advice_lines(plan, style, width, engine=engine_of(plan.deployment).title)
     if everything:
         lines += ledger(plan, style, width)
     lines += notes(plan, style, everything=everything)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.registry import engine_of
 from oomph.errors import CommandError
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
@@ -38,6 +39,7 @@ class Fit(Struct, frozen=True):
     model: str
     gpus: tuple[Device, ...]
     want: Want
+    engine: str  # its title
     met: bool  # the context and users asked for are there
     close: bool  # what was asked for is too close to call
     pick: Answer | None
@@ -95,6 +97,7 @@ def fit(
         model=next(iter(models)),
         gpus=gpus,
         want=want,
+        engine=engine_of(base).title,
         met=met,
         close=close,
         pick=chosen,

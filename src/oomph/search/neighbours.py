@@ -37,15 +37,17 @@ class Neighbour(Struct, frozen=True):
 
 def neighbours(solver: Solver, point: Point, spaces: Spaces) -> list[Neighbour]:
     """One step in every direction."""
+    knobs = solver.knobs
+    longest, requests, share = (f"--{k.replace('_', '-')}" for k in (knobs.context, knobs.users, knobs.share))
     steps = [
-        (f"--max-model-len {context}", context, point.users, point.utilisation, point.arm)
+        (f"{longest} {context}", context, point.users, point.utilisation, point.arm)
         for context in _next(spaces.longest, point.context)
     ]
     for n in dict.fromkeys((point.users + 1, 2 * point.users)):
-        steps.append((f"--max-num-seqs {n}", point.context, n, point.utilisation, point.arm))
+        steps.append((f"{requests} {n}", point.context, n, point.utilisation, point.arm))
     up = round(point.utilisation + 0.01, 2)
-    if up < 1:
-        steps.append((f"--gpu-memory-utilization {up}", point.context, point.users, up, point.arm))
+    if point.utilisation and up < 1:
+        steps.append((f"{share} {up}", point.context, point.users, up, point.arm))
     for label, arm in _without(point.arm):
         steps.append((label, point.context, point.users, point.utilisation, arm))
     for name in spaces.models:

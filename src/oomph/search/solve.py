@@ -25,8 +25,6 @@ from oomph.search.request import knobs_of
 from oomph.search.space import Arm, Space
 
 Planner = Callable[[Deployment, Model | None], Plan]
-# Stages whose peak grows with --gpu-memory-utilization.
-UTILISED = ("startup_free_memory", "kv_alloc", "cudagraph_capture", "sampler_warmup")
 
 
 class Outcome(Struct, frozen=True):
@@ -334,8 +332,9 @@ def _frugal(arms: list[Arm]) -> list[Arm]:
 
 def judge(plan: Plan, *, margin: bool) -> Outcome:
     verdict = plan.verdict
+    shared = knobs_of(plan.deployment).shared_stages
     if not verdict.fits:
-        if verdict.stage in UTILISED:
+        if verdict.stage in shared:
             return Outcome("over", 0.0, plan, verdict.message)
         return Outcome("short" if verdict.stage == "kv_check" else "never", 0.0, plan, verdict.message)
     if plan.kv is None:
@@ -343,7 +342,7 @@ def judge(plan: Plan, *, margin: bool) -> Outcome:
     if not margin:
         return Outcome("ok", _without_cache(plan.kv.max_concurrency, plan), plan)
     if verdict.outcome != "fits":
-        over = verdict.outcome == "at_risk" or verdict.first_to_break in UTILISED
+        over = verdict.outcome == "at_risk" or verdict.first_to_break in shared
         short = verdict.first_to_break == "kv_check"
         return Outcome("over" if over else "short" if short else "never", 0.0, plan, "close")
     low = low_concurrency(plan)
@@ -371,9 +370,10 @@ def _without_cache(concurrency: float, plan: Plan) -> float:
 def _guess(plan: Plan, grid: Sequence[float], start: int, *, margin: bool) -> int:
     """Where the tightest utilised stage would be full, were it to grow with the utilisation byte for byte."""
     room = None
+    shared = knobs_of(plan.deployment).shared_stages
     for rank in plan.ranks:
         for stage in rank.stages:
-            if stage.name in UTILISED[1:]:
+            if stage.name in shared and stage.name != "startup_free_memory":
                 peak = stage.peak_high if margin else stage.peak_bytes
                 here = (rank.total_bytes - peak) / rank.total_bytes
                 room = here if room is None else min(room, here)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import Container, EngineProtocol, LeverWords, Words
+from oomph.engines.protocol import Container, EngineProtocol, FitKnobs, LeverWords, Offer, Words
 from oomph.errors import CannotPlan
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
     from oomph.facts.loglines import LogRow
+    from oomph.ir.hardware import Device
     from oomph.ir.timeline import StageName
+    from oomph.search.space import Arm
 
 
 class SgLang(EngineProtocol):
@@ -144,6 +146,26 @@ class SgLang(EngineProtocol):
         from oomph.doctor.inferred_vllm import inferred
 
         return inferred(case)
+
+    def fit_knobs(self, version: str) -> FitKnobs:
+        """SGLang chooses its share for each card: 0.0 leaves it the choice. What the share does not take has to do for
+        graphs and requests as well."""
+        from oomph.engines.sglang.arm import UNPLANNED
+        from oomph.facts.sglang.flags import by_field
+
+        stages = ("startup_free_memory", "kv_alloc", "cudagraph_capture", "runtime_request")
+        flags = frozenset(by_field(version)) - UNPLANNED
+        return FitKnobs("context_length", "max_running_requests", "mem_fraction_static", 0.0, flags, stages)
+
+    def arm_flags(self, arm: Arm) -> dict[str, Any]:
+        from oomph.engines.sglang.arm import arm_flags
+
+        return arm_flags(arm)
+
+    def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
+        from oomph.engines.sglang.offer import offer
+
+        return offer(model, gpus, context)
 
     def serve_command(self, model: str) -> list[str]:
         return ["python", "-m", "sglang.launch_server", "--model-path", model]

@@ -16,7 +16,7 @@ from oomph.engines.vllm.shard import Layout, stage_layers
 from oomph.facts.sglang.facts import Facts
 from oomph.facts.sglang.facts import at as facts_at
 from oomph.ir.deployment import Deployment
-from oomph.ir.gate import worst
+from oomph.ir.gate import quadrature, worst
 from oomph.ir.ledger import Term
 from oomph.ir.model import Attention, Model
 from oomph.ir.plan import KvGroup, KvSummary, Plan, RankPlan
@@ -108,9 +108,8 @@ def _stage(model: Model, shape: ModelShape, settings: Settings, pp_rank: int) ->
 
 def _rank_plan(state: RankState) -> RankPlan:
     found = steps(state)
-    t, pools, device = state.terms, state.pools, state.rank.device
-    available = pools.budget + pools.states
-    kv = Term("available_kv", available, available, available, "formula", {}, "the share less the weights")
+    t, device = state.terms, state.rank.device
+    kv = _available(state)
     terms = {x.name: x for x in (t.weights, t.load_peak, t.context, t.free_before_load, t.workspace, t.activation)}
     terms |= {"cudagraph": t.cudagraph, "available_kv": kv}
     return RankPlan(
@@ -126,18 +125,30 @@ def _rank_plan(state: RankState) -> RankPlan:
     )
 
 
+def _available(state: RankState) -> Term:
+    """The share of what was free less the weights: as sure as the two."""
+    t, share = state.terms, state.settings.mem_fraction_static
+    n = state.pools.budget + state.pools.states
+    free = t.free_before_load
+    less = quadrature((round((free.bytes - free.low) * share), t.weights.high - t.weights.bytes))
+    more = quadrature((round((free.high - free.bytes) * share), t.weights.bytes - t.weights.low))
+    return Term("available_kv", n, n - less, n + more, "formula", {}, "the share less the weights")
+
+
 def _kv_summary(model: Model, shape: ModelShape, settings: Settings, pools: Pools) -> KvSummary:
     page = settings.page_size
     length = settings.context_length
     per_token = pools.bytes_per_token or pools.cells.full + settings.swa_full_tokens_ratio * pools.cells.window
-    per_page = round(per_token * page)
     slots = pools.state_bytes * settings.states_per_request
     need = round(cdiv(length, page) * page * per_token) + slots
-    concurrency = min(pools.tokens / length if length else 0.0, float(pools.requests))
+    concurrency = pools.tokens / length if length else 0.0
+    if pools.requests_bound == "states":
+        concurrency = min(concurrency, pools.state_slots / settings.states_per_request)
+    pages = pools.tokens // page
     return KvSummary(
         pools.budget + pools.states,
-        pools.tokens // page,
-        per_page,
+        pages,
+        pools.allocated // pages if pages else round(per_token * page),  # its part of windows and states included
         page,
         pools.tokens,
         round(concurrency, 2),

@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
-from oomph import catalog
-from oomph.commands import parse_command
+from oomph.engines.batched_offer import best_offer
 from oomph.engines.protocol import Offer
 from oomph.engines.vllm.start import plan_command
-from oomph.errors import OomphError
 from oomph.ir.hardware import Device
-from oomph.ir.plan import Plan
 
 
 def offer(model: str, gpus: tuple[Device, ...], context: int) -> Offer:
-    planned: list[tuple[Plan, tuple[str, ...]]] = []
-    for checkpoint in dict.fromkeys((model, *catalog.variants(model))):
-        parallel = ("--tensor-parallel-size", str(len(gpus))) if len(gpus) > 1 else ()
-        words = ("vllm", "serve", checkpoint, "--max-model-len", str(context), *parallel)
-        try:
-            plan = plan_command(replace(parse_command(words), gpus=gpus))
-        except OomphError:
-            continue
-        if plan.verdict.stage != "other":
-            planned.append((plan, words))
-    if not planned:
-        return Offer(None, why="no checkpoint of it can be planned", checkpoint=model)
-    fitting = [pair for pair in planned if pair[0].fits]
-    if not fitting:
-        plan, words = min(planned, key=lambda pair: pair[0].verdict.short_bytes)
-        return Offer(plan, words, why=f"out of memory at {(plan.verdict.stage or '').replace('_', ' ')}")
-    plan, words = max(fitting, key=lambda pair: (_weights(pair[0]), _users(pair[0])))
-    return Offer(plan, words, _users(plan))
+    parallel = ("--tensor-parallel-size", str(len(gpus))) if len(gpus) > 1 else ()
 
+    def words_for(checkpoint: str) -> tuple[str, ...]:
+        return ("vllm", "serve", checkpoint, "--max-model-len", str(context), *parallel)
 
-def _weights(plan: Plan) -> int:
-    return sum(rank.terms["weights"].bytes for rank in plan.ranks)
-
-
-def _users(plan: Plan) -> float:
-    return plan.kv.max_concurrency if plan.kv else 0.0
+    return best_offer(model, gpus, words_for, plan_command)
