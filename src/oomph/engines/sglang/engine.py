@@ -151,10 +151,10 @@ class SgLang(EngineProtocol):
         """SGLang chooses its share for each card: 0.0 leaves it the choice. What the share does not take has to do for
         graphs and requests as well."""
         from oomph.engines.sglang.arm import UNPLANNED
-        from oomph.facts.sglang.flags import by_field
+        from oomph.facts.sglang.flags import options_of
 
         stages = ("startup_free_memory", "kv_alloc", "cudagraph_capture", "runtime_request")
-        flags = frozenset(by_field(version)) - UNPLANNED
+        flags = frozenset(options_of(version).by_field) - UNPLANNED
         return FitKnobs("context_length", "max_running_requests", "mem_fraction_static", 0.0, flags, stages)
 
     def arm_flags(self, arm: Arm) -> dict[str, Any]:
