@@ -32,7 +32,7 @@ def test_compare_says_what_fit_says() -> None:
 
 def test_when_it_is() -> None:
     made = compare("Qwen/Qwen3-8B", gpu="RTX 4090", context=8192)
-    assert all(r.fits and r.on_gpu for r in made.rows) and made.advice.startswith("vLLM serves it")
+    assert all(r.fits and r.on_gpu for r in made.rows) and "serves it" in made.advice
     assert made.rows[0].bits == pytest.approx(16, abs=0.2)
 
 

@@ -1,4 +1,4 @@
-"""What SGLang can do for a model on some GPUs: what `fit` picks for one user, else the checkpoint that is least short."""
+"""What SGLang can do for a model on some GPUs: what `fit` picks for one user, else what is least short."""
 
 from __future__ import annotations
 
