@@ -163,9 +163,19 @@ class SgLang(EngineProtocol):
         return arm_flags(arm)
 
     def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
-        from oomph.engines.sglang.offer import offer
+        """What `fit` picks for one user of this context: compare and fit say the same."""
+        from msgspec.structs import replace
 
-        return offer(model, gpus, context)
+        from oomph.commands import to_command
+        from oomph.engines.sglang.offer import offer
+        from oomph.search.fit import fit
+
+        found = fit(model, gpus, context=context, users=1, engine=self.name)
+        if not found.met or found.pick is None:
+            return offer(model, gpus, context, self.plan)
+        chosen = found.pick.plan.deployment
+        plan = self.plan(replace(chosen, flags={**chosen.flags, "context_length": context}))
+        return Offer(plan, tuple(to_command(plan.deployment)), plan.kv.max_concurrency if plan.kv else 0.0)
 
     def serve_command(self, model: str) -> list[str]:
         return ["python", "-m", "sglang.launch_server", "--model-path", model]
