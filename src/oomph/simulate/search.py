@@ -14,7 +14,8 @@ from oomph.simulate.result import Result
 from oomph.simulate.setup import Setup, rebuilt, scaled
 
 MOST_USERS = 4096
-MOST_WORK = 1_500_000  # of one of the dozen runs of a search; play.MOST_WORK says what is counted
+# Of one of the dozen runs of a search, and for each user at least; play.MOST_WORK says what is counted.
+MOST_WORK, LEAST_WORK = 250_000, 500
 
 
 class Target(Struct, frozen=True):
@@ -102,7 +103,8 @@ def _search(setup: Setup, load: Load, target: Target, most: int, first: int = 1,
         at = _spread(replace(load, arrivals=replace(load.arrivals, users=users, rate=0.0)), *alone)
         if load.requests:
             at = replace(at, requests=max(load.requests, users))
-        results[users] = simulate(setup, at, most_preemptions=target.preemptions, most_work=MOST_WORK)
+        work = max(MOST_WORK, LEAST_WORK * users)
+        results[users] = simulate(setup, at, most_preemptions=target.preemptions, most_work=work)
         return breach(results[users], target)
 
     good, bad, why = bisect(breaks_at, most, first, within)
