@@ -86,19 +86,19 @@ def read_command(words: Sequence[str], engine: str | None) -> tuple[Deployment |
     from oomph.commands import detect, parse_command
     from oomph.logs.deployment import parse_flags
 
-    given, notes = read_engine(engine)
+    release, notes = read_engine(engine)
     if not words:
-        return (Deployment(given, "", {}, ()) if given else None), notes
+        return (Deployment(release, "", {}, ()) if release else None), notes
     try:
-        same = given is not None and detect(words) == given.name  # another engine's release says nothing here
+        same = release is not None and detect(words) == release.name  # another engine's release says nothing here
         return parse_command(list(words), engine=engine if same else None), notes
     except OomphError as error:
         refused = error.message
     flags, model, environment = parse_flags(shlex.join(words))
     line = " ".join(words)[:4000]
-    default = given.name if given else DEFAULT
+    default = release.name if release else DEFAULT
     name = next((one.name for one in reversed(all_engines()) if _names(one, line)), default)
-    version = given.version if given else ""
+    version = release.version if release else ""
     notes = (*notes, f"the command was read word by word: {refused}")
     return Deployment(Engine(name, version, "--engine"), model, flags, (), environment=environment), notes
 

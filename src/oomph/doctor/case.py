@@ -66,8 +66,8 @@ class Case(Struct, frozen=True):
         return float(value) if isinstance(value, (int, float)) else None
 
     def line(self, *kinds: LogKind) -> tuple[int, ...]:
-        found = {o.kind: o.line for o in reversed(self.observations) if o.kind in kinds}
-        return tuple(sorted(set(found.values())))
+        first = {o.kind: o.line for o in reversed(self.observations) if o.kind in kinds}
+        return tuple(sorted(set(first.values())))
 
     def flag(self, name: str, default: Any = None) -> Any:
         return self.rebuilt.get(name, default)
@@ -226,10 +226,10 @@ def of_one_run(
 def gpu_mentioned(lines: Sequence[Line]) -> str:
     """The card's name in the prose around a pasted log: "2x 5070 Ti (2x 16GB VRAM)"."""
     prose = " ".join(line.text[:400] for line in lines[:3000] if not line.file)[: 64 << 10].lower()
-    found = ""
+    card = ""
     for row in rows():
         short = row.name.lower().removeprefix("rtx ")
         pattern = rf"(?<![\w.-]){re.escape(short)}(?![\w-])"
-        if len(short) >= 4 and len(row.name) > len(found) and short in prose and re.search(pattern, prose):
-            found = row.name
-    return found
+        if len(short) >= 4 and len(row.name) > len(card) and short in prose and re.search(pattern, prose):
+            card = row.name
+    return card

@@ -123,9 +123,9 @@ def _refuse_other(raw: RawLog, kinds: Sequence[LogKind], engine: str) -> None:
 def _with(rebuilt: Rebuilt, deployment: Deployment) -> Rebuilt:
     """What the user says is in force; the log fills in the rest."""
     flags = {**rebuilt.flags, **deployment.flags}
-    told = deployment.engine.version_from not in ("newest known", "installed package")
-    version = rebuilt.version or (deployment.engine.version if told else "")
-    version_from = rebuilt.version_from or (deployment.engine.version_from if told else "")
+    explicit = deployment.engine.version_from not in ("newest known", "installed package")
+    version = rebuilt.version or (deployment.engine.version if explicit else "")
+    version_from = rebuilt.version_from or (deployment.engine.version_from if explicit else "")
     return msgspec.structs.replace(
         rebuilt, flags=flags, model=deployment.model or rebuilt.model, version=version, version_from=version_from,
         engine=rebuilt.engine or deployment.engine.name,

@@ -99,11 +99,11 @@ def _memory(observations: Sequence[Observation], kinds: set[LogKind]) -> tuple[O
 
 def _trouble(observations: Sequence[Observation], up: int) -> Observation | None:
     """The first that ended the run; a wrapper's line gives way to the one inside it that says what."""
-    found = [o for o in observations if o.kind in TROUBLES and _ends(o, observations, up)]
-    if not found or found[0].kind not in WRAPPERS:
-        return found[0] if found else None
-    inside = (o for o in found if o.kind not in WRAPPERS and abs(o.line - found[0].line) <= NEAR)
-    return next(inside, found[0])
+    troubles = [o for o in observations if o.kind in TROUBLES and _ends(o, observations, up)]
+    if not troubles or troubles[0].kind not in WRAPPERS:
+        return troubles[0] if troubles else None
+    inside = (o for o in troubles if o.kind not in WRAPPERS and abs(o.line - troubles[0].line) <= NEAR)
+    return next(inside, troubles[0])
 
 
 def _ends(o: Observation, observations: Sequence[Observation], up: int) -> bool:

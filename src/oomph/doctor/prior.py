@@ -27,9 +27,9 @@ def with_prior(case: Case, verdict: Any) -> Case:
     death = msgspec.structs.replace(case.death, stage=stage, basis="plan")
     util = case.flag("gpu_memory_utilization")
     share = float(util) if isinstance(util, (int, float)) and not isinstance(util, bool) else None
-    told = " ".join(str(verdict.message).split())[:240].rstrip(". ")
+    message = " ".join(str(verdict.message).split())[:240].rstrip(". ")
     note = f"the log does not say at which stage it died; a plan of this command dies {WORDS.get(stage, 'there')}"
-    note += f': "{told}"' if told else ""
+    note += f': "{message}"' if message else ""
     ledger = account(case.observations, death, share)
     return msgspec.structs.replace(case, death=death, account=ledger, notes=(*case.notes, note))
 

@@ -152,8 +152,8 @@ def _stage(
         return (beside, "said") if beside is not None and later else (stage, "milestone")
     if "get_response" in functions:
         return "other", "guess"  # an answer to the executor: behind the load, but not which one
-    if told := said(everything):
-        return told, "said"
+    if beside := said(everything):
+        return beside, "said"
     if failure.kind != "torch_oom" and "forward" in functions:
         return ("profile_run" if _vision(functions, files) else "runtime_request"), "guess"
     guessed = guess(failure, everything)

@@ -31,11 +31,11 @@ def translated(case: Case, remedies: Sequence[Remedy]) -> list[Remedy]:
     """Remedies that a shared rule has put into vLLM's words, in those of the case's engine; or left out."""
     if not table(case):
         return list(remedies)
-    kept: list[Remedy] = []
+    remedies_here: list[Remedy] = []
     for remedy in remedies:
         foreign = any(flag in remedy.change for flag in _VLLM_ONLY)
-        kept += levers(case, *_SHARED.get(remedy.lever, ())) if foreign else [remedy]
-    return kept
+        remedies_here += levers(case, *_SHARED.get(remedy.lever, ())) if foreign else [remedy]
+    return remedies_here
 
 
 def foreign(case: Case, advice: str) -> bool:

@@ -48,7 +48,7 @@ Values = dict[str, float | int | str]
 
 
 def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
-    kept: dict[LogKind, list[Observation]] = {}
+    by_kind: dict[LogKind, list[Observation]] = {}
     candidates = _Candidates()
     for index, line in enumerate(lines):
         text = line.text
@@ -65,22 +65,22 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
             seen.add(row.kind)
             if row.kind == "frame" and (calls := _calls(lines, index)):
                 values["calls"] = calls
-            _keep(kept, line, row.kind, values, short)
+            _keep(by_kind, line, row.kind, values, short)
         if (
             seen.isdisjoint(SHORTAGES)
             and line.level not in ("INFO", "DEBUG")
             and (figures := shortage(short)) is not None
         ):
-            _keep(kept, line, "memory_short", figures, short)
+            _keep(by_kind, line, "memory_short", figures, short)
         elif not seen and line.level in ("ERROR", "CRITICAL") and short[:1].strip():
-            _keep(kept, line, "sign_level", {}, short)
-    return tuple(sorted((o for group in kept.values() for o in group), key=lambda o: o.line))
+            _keep(by_kind, line, "sign_level", {}, short)
+    return tuple(sorted((o for group in by_kind.values() for o in group), key=lambda o: o.line))
 
 
-def _keep(kept: dict[LogKind, list[Observation]], line: Line, kind: LogKind, values: Values, short: str) -> None:
+def _keep(by_kind: dict[LogKind, list[Observation]], line: Line, kind: LogKind, values: Values, short: str) -> None:
     if line.file:
         values["source"] = f"{line.file}:{line.at}"
-    same = kept.setdefault(kind, [])
+    same = by_kind.setdefault(kind, [])
     if len(same) >= PER_KIND:
         del same[PER_KIND // 2]
     same.append(Observation(line.number, kind, values, line.rank, line.process, short[:600].strip()))
@@ -131,8 +131,8 @@ _CALL = re.compile(r"collective_rpc\(\s*[\"'](?P<method>\w{1,80})|(?P<function>[
 def _calls(lines: Sequence[Line], index: int) -> str:
     """What the line of code under a frame calls: of a traceback that was cut the next frame."""
     code = lines[index + 1].text.strip() if index + 1 < len(lines) else ""
-    found = _CALL.search(code[:400]) if code and not code.startswith(("File ", "raise ")) else None
-    return (found["method"] or found["function"]) if found else ""
+    call = _CALL.search(code[:400]) if code and not code.startswith(("File ", "raise ")) else None
+    return (call["method"] or call["function"]) if call else ""
 
 
 def _full(row: LogRow) -> int:

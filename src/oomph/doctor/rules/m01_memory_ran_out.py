@@ -82,11 +82,11 @@ def _remedies(case: Case) -> tuple[Remedy, ...]:
     if case.stage == "host_ram":
         return (advice.host(FREE_HOST, rank=0), *levers(case, "context", "slots", "quant"))
     if not table(case):
-        found = VLLM.get(case.stage, VLLM["other"])(case)
+        moving = VLLM.get(case.stage, VLLM["other"])(case)
     else:
-        found = levers(case, *LEVERS.get(case.stage, LEVERS["other"]))
+        moving = levers(case, *LEVERS.get(case.stage, LEVERS["other"]))
     free = advice.host(FREE_GPU, lever="host", rank=7 if case.stage != "startup_free_memory" else 0)
-    return (*found, free)
+    return (*moving, free)
 
 
 RULE = Rule(
