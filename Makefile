@@ -66,6 +66,7 @@ wheel: .venv/.dev
 
 hostile: .venv/.dev
 	$(BIN)/python tests/strangers/hostile.py 2000
+	$(BIN)/python tests/strangers/hostile.py page 300
 
 # COUNT=100 [SEED=text] [JOBS=2]: changes of the source that no test notices
 mutants: .venv/.dev

@@ -2,6 +2,7 @@
 """Generated hostile inputs for every reader and the page.
 
     python tests/strangers/hostile.py 2000 [SEED]
+    python tests/strangers/hostile.py page 300 [SEED]
 
 Each input is a command line with the files that it names. It runs in a process of its own, which must end within 5 s of
 CPU and 300 MB, in one sentence or an answer, and print neither a secret nor a control character. Most inputs are real
@@ -462,5 +463,67 @@ def judge(count: int, seed: int, report: Callable[[str], None] = print) -> int:
     return bad
 
 
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def page_request(chance: random.Random) -> tuple[str, str, bytes]:
+    """(method, path, body)."""
+    case: dict[str, Any] = {
+        "model": chance.choice(("Qwen/Qwen3-8B", "/etc/passwd", "../x", "http://127.0.0.1:1/x.gguf", *VALUES)),
+        "gpu": chance.choice(("H100", "2x RTX 4090", "99999x H100")), "engine": "vllm==0.21.0", "compile_cache": "cold",
+        "flags": {"max_model_len": 8192, "tensor_parallel_size": 1, "api_key": SECRET, "hf_token": SECRET},
+        "other": {"engine": "vllm==0.32.0"}, "users": 2, "prompt": 100, "output": 10,
+    }  # fmt: skip
+    if chance.random() < 0.4:
+        case["command"] = f"HF_TOKEN={SECRET} " + " ".join(command_input(chance).words[3:])
+    for _ in range(chance.choice((0, 1, 2))):
+        change(case, chance)
+    path = chance.choice(("plan", "plan", "plan", "levers", "diff", "simulate", "explain", "catalog", "nothing"))
+    body = json.dumps(case).encode()
+    if path == "explain":
+        body = log_input(chance).files["a.log"]
+    elif chance.random() < 0.2:
+        body = scramble(body, chance)
+    return chance.choice(("POST", "POST", "POST", "POST", "GET", "PUT")), f"/api/{path}?gpu=H100", body
+
+
+def judge_page(count: int, seed: int, report: Callable[[str], None] = print) -> int:
+    """The same for the page: how many requests were answered badly, and how much memory a worker had at most."""
+    import http.client
+    import re
+    import subprocess
+
+    import psutil
+
+    words = [sys.executable, "-m", "oomph", "ui", "--port", "0", "--no-browser"]
+    environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:1", "no_proxy": "*"}
+    bad, largest, slowest = 0, 0, 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen([*words, "--root", folder], stdout=subprocess.PIPE, text=True, env=environment)
+        assert process.stdout is not None
+        found = re.search(r":(\d+)/\?token=([\w-]+)", process.stdout.readline())
+        assert found
+        for number in range(count):
+            method, path, body = page_request(random.Random(seed * 1_000_003 + number))
+            link = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=130)
+            begin = time.monotonic()
+            link.request(method, path, body, {"Cookie": f"oomph-{found[1]}={found[2]}", "X-Oomph": "1"})
+            answer = link.getresponse()
+            text = answer.read().decode("utf-8", "replace")
+            slowest = max(slowest, time.monotonic() - begin)
+            outcome = Outcome(0 if answer.status in (200, 400, 404, 405, 504) else answer.status, text, 0.0, 0)
+            if wrong := complaints(outcome, 0):
+                bad += 1
+                report(f"page {seed}:{number} {method} {path} {body[:150]!r}: {', '.join(wrong)}: {text[-200:]!r}")
+            workers = psutil.Process(process.pid).children()
+            largest = max([largest, *(worker.memory_info().rss for worker in workers)])
+        process.terminate()
+        process.wait(10)
+    report(f"page: {count} requests, {bad} bad; slowest {slowest:.1f} s, largest worker {largest >> 20} MB")
+    return bad + (largest > MEMORY)
+
+
 if __name__ == "__main__":
+    if sys.argv[1] == "page":
+        sys.exit(1 if judge_page(int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 1) else 0)
     sys.exit(1 if judge(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1) else 0)
