@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 TRUTH = ROOT / "tests" / "truth"
-sys.path[:0] = [str(ROOT / p) for p in ("tools", "tests", "tests/engines/vllm", "tests/logs")]
+sys.path[:0] = [str(ROOT / p) for p in ("tools", "tests", "tests/engines/vllm", "tests/engines/sglang", "tests/logs")]
 
 
 class Sample(NamedTuple):
@@ -239,6 +239,17 @@ def registry() -> Iterator[Sample]:
             yield Sample("architectures", f"refused by name, {kind}", name, name in said, True)
 
 
+def sglang_kept() -> Iterator[Sample]:
+    """SGLang: settings, pools and created weights against its own Python (tests/truth/sglang-*)."""
+    import sglang_truth
+
+    for row in sglang_truth.rows():
+        for term, ours, truth in sglang_truth.figures(row):
+            yield Sample(f"SGLang {row['sglang']}", term, row["id"], ours, truth)
+    for name, ours, truth in sglang_truth.created_weights_kept():
+        yield Sample("SGLang 0.5.23", "created weights", name, ours, truth)
+
+
 def main() -> None:
     given = [Path(a) for a in sys.argv[1:3]]
     runs: list[Callable[[], Iterator[Sample]]] = [
@@ -249,6 +260,7 @@ def main() -> None:
         h200_kept,
         traced_kept,
         field_kept,
+        sglang_kept,
     ]
     runs.append(partial(logs, TRUTH))
     if given:

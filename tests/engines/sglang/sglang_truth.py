@@ -16,6 +16,7 @@ from typing import Any
 from oomph.engines.sglang.pools import Stage, size_pools
 from oomph.engines.sglang.refusals import refusal_before_load
 from oomph.engines.sglang.resolve import resolve
+from oomph.engines.sglang.weights import RankPlace, created_weights
 from oomph.facts.sglang.facts import at
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
@@ -67,3 +68,22 @@ def figures(row: dict[str, Any], model: Model | None = None) -> Iterator[tuple[s
         if name == "state_slots" and not shape.states:
             continue  # an echo of --max-mamba-cache-size
         yield name, getattr(pools, name), theirs
+
+
+_H100 = Device("NVIDIA H100 80GB HBM3", 85_520_809_984, (9, 0))
+
+
+def created(model_name: str, flags: dict[str, object]) -> int:
+    """Bytes that rank 0 creates."""
+    model = load(model_name)
+    ranks = int(str(flags.get("tp_size", 1)))
+    question = Deployment(Engine("sglang", "0.5.23"), model_name, flags, (_H100,) * ranks)
+    settings, shape = resolve(model, question)
+    return sum(place.nbytes for place in created_weights(model, shape, settings, at("0.5.23"), RankPlace()))
+
+
+def created_weights_kept() -> Iterator[tuple[str, int, int]]:
+    """(model and flags, ours, SGLang's)."""
+    for line in (TRUTH / "sglang-weights.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        yield f"{row['model']} {row['flags']}", created(row["model"], row["flags"]), row["created"]

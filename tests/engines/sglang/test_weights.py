@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 
 import pytest
 import sglang_truth
+from sglang_truth import created
 
-from oomph.engines.sglang.resolve import resolve
-from oomph.engines.sglang.weights import RankPlace, created_weights
-from oomph.facts.sglang.facts import at
-from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.hardware import Device
-from oomph.plan import load
 from oomph.units import GIB
-
-_H100 = Device("NVIDIA H100 80GB HBM3", 85_520_809_984, (9, 0))
-
-
-def created(model_name: str, flags: dict[str, object]) -> int:
-    model = load(model_name)
-    ranks = int(str(flags.get("tp_size", 1)))
-    question = Deployment(Engine("sglang", "0.5.23"), model_name, flags, (_H100,) * ranks)
-    settings, shape = resolve(model, question)
-    return sum(place.nbytes for place in created_weights(model, shape, settings, at("0.5.23"), RankPlace()))
 
 
 @lru_cache(1)
 def errors() -> dict[str, float]:
-    lines = (sglang_truth.TRUTH / "sglang-weights.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    return {
-        f"{row['model']} {row['flags']}": abs(created(row["model"], row["flags"]) - row["created"]) / row["created"]
-        for row in rows
-    }
+    return {name: abs(ours - truth) / truth for name, ours, truth in sglang_truth.created_weights_kept()}
 
 
 def test_created_weights_are_sglangs() -> None:
