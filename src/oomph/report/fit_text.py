@@ -173,7 +173,8 @@ def _basis(found: Fit, style: Style, width: int) -> list[str]:
     text = (
         f"{found.plans} plans. Each row was planned and fits with the unfavourable end of every interval. "
         "Users are requests of the whole context at once. Quality is an order only: what keeps more bits loses less. "
-        "Speed is relative, a roofline for one user (bytes read over bandwidth, launches, links), not measured."
+        "Speed is relative: a roofline for one user (bytes over bandwidth, launches, links), not measured; "
+        "oomph simulate computes tokens per second and prints how far such figures were from published ones."
     )
     return [style.dim(line) for line in _wrapped(text, width, "  ")]
 

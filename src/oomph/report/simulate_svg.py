@@ -26,9 +26,9 @@ class _NoColour(Style):
 PLAIN = _NoColour()  # for files and pages
 
 
-def write(made: Any, svg: str, html: str) -> None:
-    picture = draw(made)
-    text = escape("\n".join(line[2:] for line in lines(made, PLAIN, picture=False)).strip("\n"))
+def write(answer: Any, svg: str, html: str) -> None:
+    picture = draw(answer)
+    text = escape("\n".join(line[2:] for line in lines(answer, PLAIN, picture=False)).strip("\n"))
     title = "oomph simulate"
     page = (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_CSS}</style>'
@@ -43,8 +43,8 @@ def write(made: Any, svg: str, html: str) -> None:
                 raise InputError(f"{path}: {e.strerror or e}") from None
 
 
-def draw(made: Any) -> str:
-    panels = _panels(made)
+def draw(answer: Any) -> str:
+    panels = _panels(answer)
     height = len(panels) * (HEIGHT + GAP) + GAP
     body = "".join(_panel(i, *panel) for i, panel in enumerate(panels))
     return (
@@ -56,16 +56,16 @@ def draw(made: Any) -> str:
 Panel = tuple[str, Sequence[tuple[float, float]], float, str, str, str]  # title, points, top, top's label, x's, colour
 
 
-def _panels(made: Any) -> list[Panel]:
-    if isinstance(made, Held):
-        result = made.result or made.beyond
-        return _over_time(result, f"{made.users:,} users: ") if result is not None else []
-    if isinstance(made, Simulation):
-        return _over_time(made.result, "")
-    if isinstance(made[0], Setup):
-        return _over_users(made[3])
+def _panels(answer: Any) -> list[Panel]:
+    if isinstance(answer, Held):
+        result = answer.result or answer.beyond
+        return _over_time(result, f"{answer.users:,} users: ") if result is not None else []
+    if isinstance(answer, Simulation):
+        return _over_time(answer.result, "")
+    if isinstance(answer[0], Setup):
+        return _over_users(answer[3])
     out = []
-    for side in made:
+    for side in answer:
         version = side[0].deployment.engine.version if isinstance(side, tuple) else side.setup.deployment.engine.version
         out += [(f"vLLM {version}: {p[0]}", *p[1:]) for p in _panels(side)]
     return out
@@ -91,7 +91,7 @@ def _over_users(rows: Sequence[tuple[int, Result]]) -> list[Panel]:
     for title, values, unit, colour in (
         ("output tokens/s", [r.output_tokens_per_second for _, r in rows], "", "#2563eb"),
         ("P95 first token", [r.ttft.p95 for _, r in rows], " s", "#dc2626"),
-        ("P95 ms a token", [r.tpot.p95 * 1000 for _, r in rows], " ms", "#f59e0b"),
+        ("P95 ms per token", [r.tpot.p95 * 1000 for _, r in rows], " ms", "#f59e0b"),
         ("KV cache at most", [100 * r.kv_peak for _, r in rows], "%", "#0ea5e9"),
     ):
         top = max(values) or 1.0

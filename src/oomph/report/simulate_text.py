@@ -23,21 +23,21 @@ PEOPLE = 30  # seconds that a reader takes before the next question, for the num
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
-def print_any(made: Any, out: TextIO | None = None) -> None:
+def print_any(answer: Any, out: TextIO | None = None) -> None:
     stream = out or sys.stdout
-    stream.write("\n".join(lines(made, Style(stream))) + "\n")
+    stream.write("\n".join(lines(answer, Style(stream))) + "\n")
 
 
-def lines(made: Any, style: Style, picture: bool = True) -> list[str]:
+def lines(answer: Any, style: Style, picture: bool = True) -> list[str]:
     """`picture`: with the bars over time (a page draws them itself)."""
-    if isinstance(made, Held):
-        return [*_head(made.setup, made.load, style), *_held(made, style, picture), *_foot(made.setup)]
-    if isinstance(made, Simulation):
-        return [*_head(made.setup, made.load, style), *_run(made, style, picture), *_foot(made.setup)]
-    if isinstance(made[0], Setup):
-        setup, load, target, rows = made
+    if isinstance(answer, Held):
+        return [*_head(answer.setup, answer.load, style), *_held(answer, style, picture), *_foot(answer.setup)]
+    if isinstance(answer, Simulation):
+        return [*_head(answer.setup, answer.load, style), *_run(answer, style, picture), *_foot(answer.setup)]
+    if isinstance(answer[0], Setup):
+        setup, load, target, rows = answer
         return [*_head(setup, load, style), *_sweep(rows, target, style), *_foot(setup)]
-    return _compare(made, style, picture)
+    return _compare(answer, style, picture)
 
 
 def _head(setup: Setup, load: Load, style: Style) -> list[str]:
@@ -96,7 +96,7 @@ def _held(held: Held, style: Style, picture: bool) -> list[str]:
 
 
 def _promise(t: Target) -> str:
-    tokens = f", P95 {t.tpot * 1000:g} ms a token" if t.tpot else ""
+    tokens = f", P95 {t.tpot * 1000:g} ms per token" if t.tpot else ""
     return f"P95 first token within {t.ttft:g} s{tokens}, no preemption"
 
 
@@ -146,7 +146,7 @@ def _figures(r: Result) -> list[str]:
 
     out = [row("", "P50", "P95", "P99")]
     out.append(row("first token", *(duration(v) for v in (r.ttft.p50, r.ttft.p95, r.ttft.p99))))
-    out.append(row("a token", *(duration(v) for v in (r.tpot.p50, r.tpot.p95, r.tpot.p99))))
+    out.append(row("per token", *(duration(v) for v in (r.tpot.p50, r.tpot.p95, r.tpot.p99))))
     out.append(row("in the queue", *(duration(v) for v in (r.queue.p50, r.queue.p95, r.queue.p99))))
     out.append("")
     each = f" ({1 / r.tpot.p50:,.3g} to each)" if r.tpot.p50 else ""
@@ -204,7 +204,7 @@ def _sweep(rows: list[tuple[int, Result]], target: Target, style: Style) -> list
     heads = "".join(
         f"{name:>{width}}"
         for name, width in (
-            ("users", 6), ("first token", 13), ("a token", 10), ("tokens/s", 10), ("running", 9), ("KV", 6),
+            ("users", 6), ("first token", 13), ("per token", 10), ("tokens/s", 10), ("running", 9), ("KV", 6),
             ("preempted", 11),
         )
     )  # fmt: skip
@@ -273,33 +273,33 @@ def duration(value: float) -> str:
 # --- JSON ---------------------------------------------------------------------------------------------------------
 
 
-def to_json(made: Any) -> dict[str, Any]:
-    if isinstance(made, Held):
+def to_json(answer: Any) -> dict[str, Any]:
+    if isinstance(answer, Held):
         return {
-            **_setup_json(made.setup, made.load),
-            "target": to_builtins(made.target),
-            "users": made.users,
-            "users_low": made.low,
-            "users_high": made.high,
-            "breaks": made.breaks,
-            "result": to_builtins(made.result),
-            "beyond": to_builtins(made.beyond),
+            **_setup_json(answer.setup, answer.load),
+            "target": to_builtins(answer.target),
+            "users": answer.users,
+            "users_low": answer.low,
+            "users_high": answer.high,
+            "breaks": answer.breaks,
+            "result": to_builtins(answer.result),
+            "beyond": to_builtins(answer.beyond),
         }
-    if isinstance(made, Simulation):
+    if isinstance(answer, Simulation):
         judged: dict[str, Any] = {}
-        if made.target is not None:
-            judged = {"target": to_builtins(made.target), "breaks": breach(made.result, made.target)}
-            judged["held_users"] = made.held_users if made.held_users >= 0 else None
-            judged["held_rate"] = made.held_rate if made.held_rate >= 0 else None
-        return {**_setup_json(made.setup, made.load), **judged, "result": to_builtins(made.result)}
-    if isinstance(made[0], Setup):
-        setup, load, target, rows = made
+        if answer.target is not None:
+            judged = {"target": to_builtins(answer.target), "breaks": breach(answer.result, answer.target)}
+            judged["held_users"] = answer.held_users if answer.held_users >= 0 else None
+            judged["held_rate"] = answer.held_rate if answer.held_rate >= 0 else None
+        return {**_setup_json(answer.setup, answer.load), **judged, "result": to_builtins(answer.result)}
+    if isinstance(answer[0], Setup):
+        setup, load, target, rows = answer
         return {
             **_setup_json(setup, load),
             "target": to_builtins(target),
             "sweep": [{"users": n, "held": not breach(r, target), "result": to_builtins(r)} for n, r in rows],
         }
-    return {"schema": 1, "before": to_json(made[0]), "after": to_json(made[1])}
+    return {"schema": 1, "before": to_json(answer[0]), "after": to_json(answer[1])}
 
 
 def _setup_json(setup: Setup, load: Load) -> dict[str, Any]:

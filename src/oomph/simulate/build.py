@@ -65,10 +65,10 @@ def _stage_bytes(plan: Plan, resolved: Resolved) -> list[int]:
 def _groups(cache: KvPlan) -> tuple[tuple[Group, ...], list[list[KvGroup]]]:
     """Equal groups once, with the cache groups that each stands for."""
     assert cache.context is not None
-    found: dict[Group, list[KvGroup]] = {}
+    sources: dict[Group, list[KvGroup]] = {}
     for source in cache.context.grouping.groups:
-        found.setdefault(_group(source, cache), []).append(source)
-    return tuple(replace(g, count=len(s)) for g, s in found.items()), list(found.values())
+        sources.setdefault(_group(source, cache), []).append(source)
+    return tuple(replace(g, count=len(s)) for g, s in sources.items()), list(sources.values())
 
 
 def _group(source: KvGroup, cache: KvPlan) -> Group:
