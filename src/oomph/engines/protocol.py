@@ -77,7 +77,9 @@ class FitKnobs(Struct, frozen=True):
     default_share: float  # 0.0: the engine chooses it for each card
     known_flags: frozenset[str]  # the fields that this release reads: an arm that needs another is left out
     # the stages whose peak grows with the share
-    shared_stages: tuple[str, ...] = ("startup_free_memory", "kv_alloc", "cudagraph_capture", "sampler_warmup")
+    shared_stages: tuple[str, ...] = (
+        "startup_free_memory", "kv_alloc", "cudagraph_capture", "sampler_warmup", "runtime_request"
+    )  # fmt: skip
 
 
 class Container(Struct, frozen=True):

@@ -36,6 +36,8 @@ class Stage(Struct, frozen=True):
     peak_low: int = 0
     peak_high: int = 0
     note: str = ""
+    # the upper end of what must be there at once, where more than that is in use (a cache that is freed under need)
+    needed_high: int = 0
 
 
 Outcome = Literal["fits", "at_risk", "close", "fails"]

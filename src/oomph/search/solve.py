@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.registry import engine_of
+from oomph.engines.vllm.safe_utilization import safe_utilization
 from oomph.errors import OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
@@ -244,7 +245,8 @@ class Solver:
             for least in _frugal([a for a in group if a.kv_dtype == dtype]):
                 outcome = self.outcome(least, space.contexts[0], space.users[0], self.default)
                 refused = outcome.plan is None or outcome.plan.verdict.stage == "other"
-                if refused or self._possible(least, space):
+                # a hungrier arm has a smaller cache at the same utilisation, and so more room after it
+                if refused or outcome.kind == "over" or self._possible(least, space):
                     return True
         return False
 
@@ -345,6 +347,8 @@ def judge(plan: Plan, *, margin: bool) -> Outcome:
         over = verdict.outcome == "at_risk" or verdict.first_to_break in shared
         short = verdict.first_to_break == "kv_check"
         return Outcome("over" if over else "short" if short else "never", 0.0, plan, "close")
+    if plan.resolved.get("gpu_memory_utilization", 0) > safe_utilization(plan).value:
+        return Outcome("over", 0.0, plan, "close")
     low = low_concurrency(plan)
     return Outcome("ok" if low >= 1 else "short", low, plan, "" if low >= 1 else "close")
 
@@ -374,7 +378,7 @@ def _guess(plan: Plan, grid: Sequence[float], start: int, *, margin: bool) -> in
     for rank in plan.ranks:
         for stage in rank.stages:
             if stage.name in shared and stage.name != "startup_free_memory":
-                peak = stage.peak_high if margin else stage.peak_bytes
+                peak = (stage.needed_high or stage.peak_high) if margin else stage.peak_bytes
                 here = (rank.total_bytes - peak) / rank.total_bytes
                 room = here if room is None else min(room, here)
         free = rank.total_bytes - (rank.stages[0].peak_high if margin else rank.stages[0].peak_bytes)

@@ -35,6 +35,27 @@ class Activation(Struct, frozen=True):
     phase: Phase  # where the peak is
 
 
+def forward_bytes(traits: Traits, batch: Batch) -> int:
+    """The layers' own tensors at their peak, without what stays for good: workspaces, cuBLAS."""
+    return _forward_bytes(traits, batch if traits.is_mla else replace(batch, length=0))
+
+
+@lru_cache(maxsize=4096)
+def _forward_bytes(traits: Traits, batch: Batch) -> int:
+    return max((phase.bytes for phase, _ in _forward_phases(traits, batch)), default=0)
+
+
+def _forward_phases(traits: Traits, batch: Batch) -> Iterator[tuple[Phase, int]]:
+    """Every phase of a pass, with the last layer that has it."""
+    model = traits.model
+    held = facts.HOLDING.get(model.architecture, facts.Holding())
+    embedded = batch.embeds and held.lent_input
+    lent = batch.tokens * model.hidden_size * nbytes(batch.dtype, 1) if embedded else 0
+    for layer, last in _structure(traits)[0]:
+        for phase in layer_phases(model, layer, model.layers[max(0, last - 1)], batch):
+            yield replace(phase, bytes=max(0, phase.bytes - lent)), last
+
+
 class _Peak(Struct, frozen=True):
     """A phase with what is allocated beside it by then."""
 
@@ -54,8 +75,8 @@ def _activation(traits: Traits, batch: Batch) -> Activation:
     total, phase = top.bytes, top.phase
     parts = {phase.name: phase.bytes, "expert workspace": top.workspace, "cuBLAS workspace": top.cublas}
     parts["encoder outputs"] = top.encoded
-    slack = round(total * _spread(traits.model, phase.kind))
-    high = total + (total if phase.kind == "encoder" else slack)
+    slack = round(total * _spread(traits.model, batch, phase.kind))
+    high = total + (total if phase.kind == "encoder" and not batch.encoder_traced else slack)
     parts = {name: size for name, size in parts.items() if size}
     term = Term("activation_peak", total, total - slack, high, "formula", parts, f"peak at: {phase.name}")
     return Activation(term, phase)
@@ -71,23 +92,22 @@ def _peaks(traits: Traits, batch: Batch) -> Iterator[_Peak]:
     # Kernels that are not cuBLAS run the quantised projections: its workspace then comes with the output head.
     early = 0 if _all_quantised(layers) else cublas
     outputs = batch.encoder_kept
-    for layer, last in layers:
-        for phase in layer_phases(model, layer, model.layers[max(0, last - 1)], batch):
-            # the first layer's experts allocate the workspace: what runs ahead of them does without
-            ahead = last < first or (last == first and phase.before_experts)
-            yield _Peak(phase, 0 if ahead else workspace, early, outputs)
+    for phase, last in _forward_phases(traits, batch):
+        # the first layer's experts allocate the workspace: what runs ahead of them does without
+        ahead = last < first or (last == first and phase.before_experts)
+        yield _Peak(phase, 0 if ahead else workspace, early, outputs)
     if batch.last_stage:
         yield _Peak(_sampler(model, batch, width), workspace, cublas, outputs)
     if batch.compiled and batch.cold and batch.first_stage and not batch.embeds:
-        yield _Peak(_cold_embedding(model, batch, width), workspace, 0)
+        yield _Peak(_cold_embedding(model, batch, width), 0, 0)  # compiled before the experts' workspace is there
     if batch.encoder_bytes:
         yield _Peak(Phase("multimodal encoder", batch.encoder_bytes, "encoder"), 0, cublas)
 
 
-def _spread(model: Model, phase: PhaseKind) -> float:
+def _spread(model: Model, batch: Batch, phase: PhaseKind) -> float:
     """How far the formula was off where it was checked; an architecture that nobody traced may be much further off."""
     if phase == "encoder":
-        return 0.5
+        return 0.15 if batch.encoder_traced else 0.5
     if phase in ("sampler", "embedding"):
         return 0.05
     return 0.04 if model.architecture in facts.TRACED else 0.15

@@ -29,6 +29,7 @@ class Batch(Struct, frozen=True):
     first_stage: bool = True
     encoder_bytes: int = 0
     encoder_kept: int = 0  # of it, alive through every later pass
+    encoder_traced: bool = False  # its tensors were counted in a trace
     embeds: bool = False  # the compiled graph begins with embeddings, not with token ids
     triton_gdn: bool = True  # gated delta nets prefill with Triton kernels (FlashInfer's on Hopper unless told so)
     block_size: int = 16  # tokens of a block of the attention layers' cache

@@ -169,9 +169,9 @@ class Vllm(EngineProtocol):
         )
 
     def highest_share(self, gpus: tuple[Device, ...]) -> float:
-        from oomph.engines.vllm.safe_utilization import safe_utilization
+        from oomph.engines.vllm.safe_utilization import HIGHEST, SHARED_MEMORY
 
-        return min(safe_utilization(device) for device in gpus)
+        return SHARED_MEMORY if any(device.unified for device in gpus) else HIGHEST
 
     def arm_flags(self, arm: Arm) -> dict[str, Any]:
         from oomph.engines.vllm.arm import arm_flags

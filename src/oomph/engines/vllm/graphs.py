@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from oomph.ir.ledger import Term
-from oomph.ir.model import Attention, Experts, Model
+from oomph.ir.model import Attention, Experts, Model, State
 from oomph.units import MIB
 
 # The profiler captures the two largest graphs of each mode and takes the second's size for all that follow, at least
@@ -17,11 +17,12 @@ from oomph.units import MIB
 # - the driver takes 2 MiB at a time for the executable graphs. Chosen so that start-ups come out, not derived: eleven
 #   on an H200 (tests/truth/h200.jsonl) for 174 KiB a layer's graph and 315 where the experts are MXFP4; what posted
 #   start-ups printed (docs/field.md) for latent attention, for Ada cards, and for full graphs of deep models.
+#   Gated delta nets with experts: 1.54 GiB for Qwen3.5-35B-A3B (0.24.0) and 0.26 for eight of its layers (0.26.0).
 #   One 2 MiB step more or less is a tenth of the whole estimate.
 _SPLITS = 32
 _SMALL_POOLS, _LARGE_POOL = 8 * MIB, 28 * MIB
-_STEP_BYTES, _GRAPH_BYTES, _MXFP4_GRAPH_BYTES, _MLA_GRAPH_BYTES, _ADA_GRAPH_BYTES = (
-    2 * MIB, 174 * 1024, 315 * 1024, 400 * 1024, 280 * 1024,
+_STEP_BYTES, _GRAPH_BYTES, _MXFP4_GRAPH_BYTES, _MLA_GRAPH_BYTES, _ADA_GRAPH_BYTES, _GDN_GRAPH_BYTES = (
+    2 * MIB, 174 * 1024, 315 * 1024, 400 * 1024, 280 * 1024, 640 * 1024,
 )  # fmt: skip
 _FREE_GRAPHS = 4.3
 _LEAST_BYTES = MIB
@@ -82,7 +83,9 @@ def _driver_bytes(model: Model, capture: Capture) -> int:
     schemes = [m.scheme for x in model.layers[-1:] for m in x.block.modules if isinstance(m, Experts)]
     latent = any(isinstance(m, Attention) and m.kind == "mla" for x in model.layers[-1:] for m in x.mixers)
     one = _MXFP4_GRAPH_BYTES if any(s is not None and s.method == "mxfp4" for s in schemes) else _GRAPH_BYTES
+    gated = bool(schemes) and any(isinstance(m, State) and m.kind == "gdn" for x in model.layers for m in x.mixers)
     one = max(one, _MLA_GRAPH_BYTES if latent else 0, _ADA_GRAPH_BYTES if capture.sm == 89 else 0)
+    one = max(one, _GDN_GRAPH_BYTES if gated else 0)
     return int(max(0.0, capture.layers - _FREE_GRAPHS) * one) // _STEP_BYTES * _STEP_BYTES
 
 

@@ -89,7 +89,7 @@ def _swap(plan: Plan) -> Iterator[Lever]:
 
 def _budget(plan: Plan) -> Iterator[Lever]:
     now = float(plan.resolved["gpu_memory_utilization"])
-    ceiling = min(_free_share(plan), *(safe_utilization(device) for device in plan.deployment.gpus))
+    ceiling = min(_free_share(plan), safe_utilization(plan).value)
     stage = plan.verdict.stage
     field = "gpu_memory_utilization"
     not_read: NotRead = {

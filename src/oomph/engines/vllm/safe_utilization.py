@@ -1,15 +1,62 @@
-"""How high --gpu-memory-utilization may go: the one figure that advice, fit, gpus and the rules of the doctor use."""
+"""How high --gpu-memory-utilization may go for one deployment on its cards, so that warm-up and serving still fit: the
+one figure that advice, fit, gpus and the rules of the doctor use."""
 
 from __future__ import annotations
 
-from oomph.ir.hardware import Device
+from math import floor
 
-# Chosen, until warming up and serving are planned: what a start takes after its KV cache was sized (captured graphs
-# where they are not estimated, kernels loaded late, the allocator's segments) was 0.3 to 3.2 GiB on an H200.
-OWN_MEMORY = 0.95
+from msgspec import Struct
+
+from oomph.ir.plan import Plan, RankPlan
+from oomph.ir.timeline import STAGE_WORDS, Stage
+from oomph.units import GIB
+
+# Chosen: room for what no measured load showed (kernels that an unusual shape loads late, pieces that days of requests
+# leave between tensors), as a share of the card.
+RESERVE = 0.005
+# Chosen, for a plan that ends before the KV cache is there: what follows it is not planned then.
+UNPLANNED = 0.95
 # GB10, Jetson and other machines whose system lives in the same memory: 0.87 and more mostly fail in posted starts.
 SHARED_MEMORY = 0.85
+HIGHEST = 0.99  # what a search tries at most: a plan says how much of it is safe
+_GROWS = ("kv_alloc", "cudagraph_capture", "sampler_warmup", "runtime_request")
 
 
-def safe_utilization(device: Device) -> float:
-    return SHARED_MEMORY if device.unified else OWN_MEMORY
+class SafeUtilization(Struct, frozen=True):
+    value: float  # two decimals, rounded down; 0: none is safe
+    reason: str
+
+
+def safe_utilization(plan: Plan) -> SafeUtilization:
+    """The tightest rank's. What follows the cache rises byte for byte with the utilisation, since the cache takes what
+    is left of the budget: one plan tells the figure for all."""
+    util = float(plan.resolved.get("gpu_memory_utilization") or UNPLANNED)
+    found = [_of_rank(rank, util) for rank in plan.ranks]
+    if any(device.unified for device in plan.deployment.gpus):
+        found.append(SafeUtilization(SHARED_MEMORY, "the operating system lives in the same memory"))
+    unplanned = SafeUtilization(UNPLANNED, "the plan ends before the KV cache, so what follows is not known")
+    return min(found, key=lambda safe: safe.value, default=unplanned)
+
+
+def _of_rank(rank: RankPlan, util: float) -> SafeUtilization:
+    total = rank.total_bytes
+    before = rank.stages[0].peak_high
+    by_check = SafeUtilization(_down(1 - before / total), f"{before / GIB:.2f} GiB are in use before the engine starts")
+    last = [stage for stage in rank.stages if stage.name in _GROWS]
+    if not last or rank.terms["available_kv"].basis == "given":
+        unplanned = SafeUtilization(UNPLANNED, "what follows the KV cache does not depend on the utilisation here")
+        return min(by_check, unplanned, key=lambda safe: safe.value)
+    tightest = max(last, key=_needed)
+    beyond = (_needed(tightest) - rank.requested_bytes) / GIB
+    words = STAGE_WORDS[tightest.name][0]
+    reason = f"{words} may reach {beyond:.2f} GiB above the budget" + (f" ({tightest.note})" if tightest.note else "")
+    by_load = SafeUtilization(_down(util + (total * (1 - RESERVE) - _needed(tightest)) / total), reason)
+    return min(by_check, by_load, key=lambda safe: safe.value)
+
+
+def _needed(stage: Stage) -> int:
+    return stage.needed_high or stage.peak_high
+
+
+def _down(value: float) -> float:
+    return max(0.0, min(HIGHEST, floor(value * 100 + 1e-6) / 100))

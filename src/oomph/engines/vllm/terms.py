@@ -8,13 +8,14 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.activation import activation
 from oomph.engines.vllm.batch import Batch
-from oomph.engines.vllm.encoder import encoder
+from oomph.engines.vllm.encoder import Encoder, encoder
 from oomph.engines.vllm.expert_kernel import layer_kernels
 from oomph.engines.vllm.graphs import Capture, Graphs, count_graphs, estimate
 from oomph.engines.vllm.loaded import WeightsPlan, first_failing_allocation, weights_terms
 from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.run import Rank, Run
+from oomph.engines.vllm.serving import captured, serving, warm_up
 from oomph.engines.vllm.settings import build_for, layout_of
 from oomph.engines.vllm.shard import stage_layers
 from oomph.engines.vllm.timeline import RankInput, Terms
@@ -45,11 +46,13 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
     settings, model, device = run.settings, run.model, rank.device
     weights, load_peak, loaded = _weights(run, rank)
     graphs = _graphs(settings)
-    batch = _batch(run, rank)
+    encoded = encoder(run)
+    batch = _batch(run, rank, encoded)
     peak = activation(run.traits, batch)
     layers = stage_layers(len(model.layers), batch.layout)
     known = is_measured(device) and settings.model_runner != "v2"
     capture = _capture(run, batch, len(layers))
+    graph_estimate = _pin(estimate(model, graphs, capture, known=known), run)
     terms = Terms(
         _pin(weights, run),
         _pin(load_peak, run),
@@ -58,8 +61,10 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
         _pin(peak.term, run),
         _persistent(model, batch, peak.term),
         _pin(_non_torch(run, rank), run),
-        _pin(estimate(model, graphs, capture, known=known), run),
-        _sampler_buffers(model, batch),
+        graph_estimate,
+        captured(graph_estimate, graphs, batch),
+        warm_up(run.traits, batch, run.facts.after_start, graphs),
+        serving(run.traits, batch, run.facts.after_start, encoded),
     )
     terms = replace(terms, before_load=_before_load(run, terms.non_torch.bytes))
     room = device.total_bytes - device.used_bytes - terms.context.bytes - terms.before_load - terms.runner.bytes
@@ -98,8 +103,9 @@ def _graphs(settings: Resolved) -> Graphs:
     )
 
 
-def _batch(run: Run, rank: Rank) -> Batch:
-    settings, device, encoded = run.settings, rank.device, encoder(run)
+def _batch(run: Run, rank: Rank, encoded: Encoder) -> Batch:
+    settings, device = run.settings, rank.device
+    profiled = not encoded.skipped and (settings.model_runner != "v2" or run.facts.after_start.v2_profiles_encoder)
     return Batch(
         tokens=settings.max_num_batched_tokens,
         seqs=settings.max_num_seqs,
@@ -115,8 +121,9 @@ def _batch(run: Run, rank: Rank) -> Batch:
         drafts=settings.num_speculative_tokens,
         last_stage=rank.pp_rank == settings.pipeline_parallel_size - 1,
         first_stage=rank.pp_rank == 0,
-        encoder_bytes=encoded.peak,
-        encoder_kept=encoded.resident,
+        encoder_bytes=encoded.peak if profiled else 0,
+        encoder_kept=encoded.resident if profiled else 0,
+        encoder_traced=encoded.traced,
         embeds=encoded.embeds,
         triton_gdn=device.sm != 90 or settings.flags.gdn_prefill_backend == "triton",
         block_size=settings.block_size,
@@ -220,14 +227,6 @@ def _persistent(model: Model, batch: Batch, act: Term) -> int:
     if batch.runner != "v2" and not model.pooling:
         stays += 4 * model.vocab_size * min(batch.seqs, batch.sm_count)
     return min(stays, act.bytes)
-
-
-def _sampler_buffers(model: Model, batch: Batch) -> int:
-    """The warm-up after capture: logits and their float32 copies stay in the allocator (gpu_model_runner.py:6262)."""
-    if model.pooling or batch.runner == "v2" or not batch.last_stage:
-        return 0
-    seqs = min(batch.seqs, batch.tokens)
-    return seqs * model.vocab_size * (nbytes(batch.dtype, 1) + 12)
 
 
 def _capture(run: Run, batch: Batch, layers: int) -> Capture:

@@ -12,6 +12,7 @@ from oomph.engines.vllm.graphs import Graphs, throwaway_blocks
 from oomph.engines.vllm.kv_check import KvPlan
 from oomph.engines.vllm.load_peak import Point
 from oomph.engines.vllm.resolve import Resolved
+from oomph.engines.vllm.serving import Working, risk_text
 from oomph.ir.gate import Gate, Slack, judge, quadrature, released, spread
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term
@@ -30,7 +31,9 @@ class Terms(Struct, frozen=True):
     persistent: int  # what profiling leaves in the allocator: workspaces, the sampler's buffer
     non_torch: Term
     cudagraph: Term
-    sampler: int  # logits of the warm-up that follow the KV cache
+    captured: Term  # the CUDA graphs in the end; `cudagraph` is what the engine's profiler estimates
+    warm_up: Working
+    serving: Working  # a full batch of requests
     before_load: int = 0  # the part of non_torch that is there before the first weight
 
 
@@ -90,6 +93,7 @@ class Step(Struct, frozen=True):
     failure: str  # the engine's words if this stage's peak does not fit
     tried: int = 0
     slacks: tuple[Slack, ...] = ()
+    needed: int = 0  # what must fit, where that is less than what is in use
 
 
 def stages(r: RankInput, kv: KvPlan | None) -> list[Step]:
@@ -129,12 +133,31 @@ def _allocated(r: RankInput, kv: KvPlan, profiled: int) -> list[Step]:
     resident = profiled + kv.num_blocks * max(kv.stage_bytes_per_block, default=kv.bytes_per_block)
     steps = [_step("kv_alloc", resident, 0, slacks, "", f"{kv.num_blocks} blocks")]
     if r.graphs.largest:
-        resident += t.cudagraph.bytes
-        slacks = (*slacks, *spread(t.cudagraph))
+        resident += t.captured.bytes
+        slacks = (*slacks, *spread(t.captured))
         steps.append(_step("cudagraph_capture", resident, 0, slacks))
-    if r.resolved.model_runner != "v2":
-        steps.append(_step("sampler_warmup", resident + t.sampler, 0, slacks, _sampler_text(r)))
+    failure = _sampler_text(r) if r.resolved.model_runner != "v2" else ""
+    steps.append(_working_step("sampler_warmup", r, resident, t.warm_up, slacks, failure))
+    if r.peak == "encoder":  # the same images are profiled and served: a larger peak makes room for itself
+        slacks = tuple(slack for slack in slacks if slack.term != t.activation.name)
+    steps.append(_working_step("runtime_request", r, resident, t.serving, slacks))
     return steps
+
+
+def _working_step(
+    name: StageName, r: RankInput, resident: int, working: Working, slacks: tuple[Slack, ...], failure: str = ""
+) -> Step:
+    """What is in use afterwards: never more than the card has, since PyTorch frees its cache before it gives up."""
+    total = r.device.total_bytes
+    need, use = resident + working.needed.bytes, resident + working.kept.bytes
+    kept = (*slacks, *spread(working.kept))
+    low = min(total, use - quadrature(s.up for s in kept))
+    worst = max(working.needed.high, working.worst) - working.needed.bytes
+    fits_below = need + quadrature([*(s.down for s in slacks), worst])
+    high = max(min(total, use + quadrature(s.down for s in kept)), fits_below)
+    peak = max(need, min(total, use))
+    stage = Stage(name, peak, peak, min(low, peak), high, working.needed.why, fits_below)
+    return Step(stage, failure, 0, (*slacks, *spread(working.needed)), need)
 
 
 def _slacks_beside_kv(r: RankInput) -> tuple[Slack, ...]:
@@ -198,14 +221,18 @@ def _gates(r: RankInput, kv: KvPlan | None, steps: list[Step]) -> Iterator[Gate]
 
 
 _BEFORE_KV = ("weights_load", "profile_run", "cudagraph_profile")
-_AFTER_KV = ("kv_alloc", "cudagraph_capture", "sampler_warmup")
+_AFTER_KV = ("kv_alloc", "cudagraph_capture", "sampler_warmup", "runtime_request")
 
 
 def _memory_gate(r: RankInput, step: Step) -> Gate:
     text = out_of_memory_text(r, step)
     if step.failure:
         text = step.failure.replace("{original}", text)
-    return Gate(step.stage.name, r.device.total_bytes - step.stage.peak_bytes, text, step.slacks, r.index)
+    risk = ""
+    if step.stage.name == "runtime_request":
+        risk = risk_text(r.terms.serving.needed, r.resolved.max_num_batched_tokens, r.resolved.max_num_seqs)
+    room = r.device.total_bytes - (step.needed or step.stage.peak_bytes)
+    return Gate(step.stage.name, room, text, step.slacks, r.index, risk)
 
 
 def _kv_gates(r: RankInput, kv: KvPlan) -> Iterator[Gate]:

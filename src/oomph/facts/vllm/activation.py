@@ -50,19 +50,22 @@ class Holding(Struct, frozen=True):
     compiled: int = 2  # the old residual (an argument of the piece) and the new one
     compiled_experts: int = 0
     inner: float = 0  # an MLP without a gate: tensors of its width beside the projection and its activation
+    # a multimodal model's loop keeps the runner's buffer of embeddings alive instead of a tensor of its own; norms that
+    # return new tensors let it go at once (traced on 0.26.0)
+    lent_input: bool = True
     tuned: bool = True  # the activation is one of Inductor's own kernels, which it tunes
 
 
 # LlamaMLP and its likes rebind x; the peak is then inside the activation, before there is a down projection's output.
 _REBINDS = Holding(mlp=3, keeps_gate_up=False)
 # Norms that return new tensors: the loop's hidden state and residual live beside the layer's own.
-_COPYING_NORMS = Holding(attention=5, mlp=5)
+_COPYING_NORMS = Holding(attention=5, mlp=5, lent_input=False)
 # The layer hands its residual back to the loop, which keeps the last layer's too (commandr.py).
 _PARALLEL_BLOCKS = Holding(attention=4, mlp=5, compiled=3)
 # nemotron_h.py: a layer is one mixer; up, relu and square are all inside the MLP
 _ONE_NORM = Holding(mlp=2, inner=1)
 # gelu is vLLM's own operation there; with experts, a dense MLP runs beside them
-_GEMMA_4 = Holding(tuned=False, compiled_experts=3)
+_GEMMA_4 = Holding(tuned=False, compiled_experts=3, lent_input=False)
 _DEEPSEEK = Holding(mlp=5, compiled_experts=1)  # deepseek_v2.py:1163: the residual is a clone
 # llama4.py:293: the query is made contiguous, then normalised
 _LLAMA_4 = Holding(mlp=3, keeps_gate_up=False, float_norm=FloatNorm(2, 2, copies=1))

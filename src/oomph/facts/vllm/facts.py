@@ -24,6 +24,7 @@ from oomph.facts.vllm.refusals import Refusals
 from oomph.facts.vllm.repack import Repacking
 from oomph.facts.vllm.running import AsyncScheduling, Capture, HybridManager, Limits, Runner
 from oomph.facts.vllm.scheduler import SchedulerRules
+from oomph.facts.vllm.serving import AfterStart
 from oomph.facts.vllm.structure import Structure
 from oomph.facts.vllm.texts import Texts
 from oomph.facts.vllm.versions import parse
@@ -62,6 +63,7 @@ class Facts(changes.Facts):
     queues = group(Queues)
     kv = group(KvRules)
     scheduler = group(SchedulerRules)
+    after_start = group(AfterStart)
 
 
 @lru_cache(maxsize=64)

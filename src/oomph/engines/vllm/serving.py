@@ -1,0 +1,175 @@
+"""After the KV cache: what capture takes, what warm-up leaves, and what the fullest batch of requests needs.
+
+Two figures differ here. What a pass *needs* must be free at once, or the server dies. What it *keeps* is what
+nvidia-smi shows afterwards: PyTorch does not give memory back, sizes of different passes do not match, and so a part of
+every pass stays reserved until the driver refuses an allocation; only then is it freed. Capture empties the cache.
+The laws are from allocator traces of vLLM 0.26.0 on an H200 (tests/truth/h200-served.jsonl).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from oomph.engines.vllm.activation import forward_bytes
+from oomph.engines.vllm.batch import Batch
+from oomph.engines.vllm.encoder import Encoder
+from oomph.engines.vllm.graphs import Graphs
+from oomph.engines.vllm.traits import Traits
+from oomph.facts.dtypes import nbytes
+from oomph.facts.vllm import serving as facts
+from oomph.ir.ledger import Term
+from oomph.ir.model import Linear, Model, State
+from oomph.units import GIB, MIB, cdiv
+
+# Chosen from 27 start-ups. What a pass needs beyond its tensors: rounding, pieces that do not fit together. What it
+# leaves: a forward pass has tensors of many sizes, more so where inputs are quantised, a sampling pass of one; and of
+# the smaller passes a part stays beside the largest.
+_ROUNDING = 0.05
+_FORWARD_KEPT, _QUANTISED_KEPT, _SAMPLING_KEPT = 1.3, 1.7, 1.08
+_OTHERS_V1, _OTHERS_V2 = 0.6, 0.35
+_CAPTURE_V1, _V2_FURTHER = 1.25, 1.1  # actual over estimated, in the same start-ups
+_CAPTURE_OFF = 0.35
+
+
+class Load(Struct, frozen=True):
+    """Requests of one kind, and the working memory of the step that serves them."""
+
+    name: str
+    bytes: int
+    kept: float = _SAMPLING_KEPT  # what it leaves reserved, over what it needs
+
+
+class Working(Struct, frozen=True):
+    """Working memory beyond what is resident."""
+
+    needed: Term  # must be free at once
+    kept: Term  # stays reserved while there is room
+    worst: int = 0  # must be free at once if every request asks for every sampling option
+
+
+def captured(estimate: Term, graphs: Graphs, batch: Batch) -> Term:
+    """What capture takes in the end. The V2 runner does not empty the cache after it, so that the passes which warm
+    the graphs up stay beside the graphs' own pool (gpu/model_runner.py capture_model)."""
+    if not graphs.largest:
+        return Term("captured", 0, 0, 0, "exact", {}, "no CUDA graphs")
+    if estimate.basis == "given" or "first capture" not in estimate.parts:
+        n = estimate.bytes
+    elif batch.runner == "v2":
+        n = 2 * estimate.parts["first capture"] + round(_V2_FURTHER * estimate.parts.get("further graphs", 0))
+    else:
+        n = round(_CAPTURE_V1 * estimate.bytes)
+    off = (estimate.high - estimate.bytes) / max(1, estimate.bytes)
+    slack = round(max(_CAPTURE_OFF, off) * n)
+    return Term("captured", n, n - slack, n + slack, "measured", {}, "CUDA graphs as captured")
+
+
+def warm_up(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs) -> Working:
+    """Everything between the KV cache and the first request."""
+    passes = [_warm_sampling(traits.model, batch, rules)]
+    tuned = rules.tunes_kernels and batch.sm >= 90
+    if tuned and not graphs.largest:  # capture empties the cache
+        passes.append(Load("a batch of max_num_batched_tokens", forward_bytes(traits, batch), _forward_kept(traits)))
+    return _working("warm_up", passes, batch)
+
+
+def serving(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encoder) -> Working:
+    """A full batch: prompts at the batch limit, every sequence decoding, images. What it keeps and the worst case
+    count penalties and log-probabilities in every request."""
+    prompts, decoding, images, options, *_ = loads(traits, batch, seen)
+    if batch.runner == "v2":  # it warms up with the very passes that requests run
+        return _working("serving", [prompts, decoding, images], batch, seen.outputs)
+    ordinary = _working("serving", [prompts, decoding, images], batch, seen.outputs)
+    warmed = _warm_sampling(traits.model, batch, rules)
+    full = _working("serving", [warmed, prompts, options, images], batch, seen.outputs)
+    return Working(ordinary.needed, full.kept, full.needed.high)
+
+
+def loads(traits: Traits, batch: Batch, seen: Encoder) -> list[Load]:
+    """What requests may bring about. The last two depend on what a request asks for: penalties and log-probabilities,
+    and prompt log-probabilities, which the V1 runner makes for all prompt tokens of a step at once."""
+    model, width = traits.model, nbytes(batch.dtype, 1)
+    v1 = batch.runner != "v2"
+    samples = batch.last_stage and not model.pooling
+    rows = min(batch.seqs, batch.tokens) * (1 + batch.drafts) * samples
+    decoding = _sampling(model, batch, rows)
+    prompts = forward_bytes(traits, batch) + scan_bytes(traits, batch)
+    options = rows * model.vocab_size * (width + facts.V1_EVERY_OPTION) if v1 else decoding
+    chunk = batch.tokens if v1 else min(batch.tokens, facts.V2_PROMPT_CHUNK)
+    each = width + facts.V1_PROMPT_LOGPROBS if v1 else 2 * width
+    return [
+        Load("prompts at the batch limit", prompts, _forward_kept(traits)),
+        Load("every sequence decoding", decoding),
+        Load("images at the encoder's limit", seen.peak, _FORWARD_KEPT),
+        Load("every sequence decoding with penalties and log-probabilities", options),
+        Load("prompt log-probabilities", chunk * model.vocab_size * each * samples),
+    ]
+
+
+def scan_bytes(traits: Traits, batch: Batch) -> int:
+    """Recurrent layers, while prompts are read: states at every chunk's end. Profiling runs no scan, so the budget does
+    not know them. Mamba-2 (ssd_combined.py, traced): two float32 tensors of states and the chunks' own products; a
+    sequence begins a chunk of its own. Gated delta nets (fla/ops/chunk_delta_h.py, read): states in the model's dtype,
+    and every sequence's first and last state in float32."""
+    best = 0
+    width = nbytes(batch.dtype, 1)
+    for m in (m for m in traits.mixers if isinstance(m, State)):
+        heads = max(1, m.num_heads // batch.layout.tp)
+        if m.kind == "mamba2":
+            size = m.chunk_size or 256
+            chunks = cdiv(batch.tokens, size) + min(batch.seqs, batch.tokens)
+            state = heads * m.head_dim * m.state_size * 4
+            best = max(best, chunks * (2 * state + max(1, m.groups // batch.layout.tp) * size * size * 4))
+        elif m.kind in ("gdn", "kda"):
+            state = heads * m.head_dim * (m.key_dim or m.head_dim)
+            chunks = cdiv(batch.tokens, 64) + min(batch.seqs, batch.tokens)
+            best = max(best, chunks * state * width + 2 * min(batch.seqs, batch.tokens) * state * 4)
+    return best
+
+
+def _sampling(model: Model, batch: Batch, rows: int) -> int:
+    width = nbytes(batch.dtype, 1)
+    if model.pooling or not batch.last_stage:
+        return 0
+    if batch.runner == "v2":
+        return rows * model.vocab_size * (2 * width + facts.V2_SAMPLING)
+    return rows * model.vocab_size * (width + facts.V1_SAMPLING)
+
+
+def _warm_sampling(model: Model, batch: Batch, rules: facts.AfterStart) -> Load:
+    """V1 samples for every sequence; V2 has each of them read two tokens more than its drafts and decode once."""
+    rows = min(batch.seqs, batch.tokens)
+    if batch.runner == "v2":
+        if not rules.v2_warm_up:
+            return Load("warm-up", 0)
+        rows = min(batch.seqs, batch.tokens // (2 + batch.drafts)) * (1 + batch.drafts)
+    elif batch.drafts:
+        rows *= 2
+    return Load("warm-up", _sampling(model, batch, rows))
+
+
+def _forward_kept(traits: Traits) -> float:
+    linears = [m for block in traits.blocks for m in block.modules if isinstance(m, Linear) and m.scheme is not None]
+    return _QUANTISED_KEPT if any(m.scheme and m.scheme.input_bits == 8 for m in linears) else _FORWARD_KEPT
+
+
+def _working(name: str, passes: list[Load], batch: Batch, cached_outputs: int = 0) -> Working:
+    top = max(passes, key=lambda p: p.bytes)
+    largest, others = top.bytes, sum(p.bytes for p in passes) - top.bytes
+    parts = {p.name: p.bytes for p in passes if p.bytes}
+    why = f"largest pass: {top.name}" if largest else ""
+    need = round((1 + _ROUNDING) * largest) + cached_outputs
+    needed = Term(name, need, min(need, round(0.95 * largest)), need + round(0.15 * largest) + 64 * MIB, "measured",
+                  parts, why)  # fmt: skip
+    share = _OTHERS_V2 if batch.runner == "v2" else _OTHERS_V1
+    keep = max((round(p.kept * p.bytes + share * (largest + others - p.bytes)) for p in passes), default=0)
+    keep = max(need, keep + cached_outputs)
+    high = round(1.3 * (largest + others)) + cached_outputs + GIB // 4
+    kept = Term(name, keep, min(keep, round(0.85 * largest)), max(keep, high), "measured", parts, why)
+    return Working(needed, kept)
+
+
+def risk_text(needed: Term, tokens: int, seqs: int) -> str:
+    """The load that breaks a server which started."""
+    largest = max(needed.parts, key=lambda name: needed.parts[name], default="")
+    size = f"{tokens:,} tokens per step, {seqs:,} sequences"
+    return f"{largest} ({size}) needs {needed.bytes / GIB:.2f} GiB beyond what the start leaves in use"

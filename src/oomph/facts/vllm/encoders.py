@@ -1,0 +1,40 @@
+"""How the towers of vision models hold their patches, by the architecture that owns them.
+
+Counted in allocator traces of vLLM 0.26.0 on an H200 (tests/truth/h200-served.jsonl): Qwen3-VL (32,768 and 65,536
+patches), Gemma 3 (131,072), Mistral Small 3.2 (24,200) and Llama 4 (29,427). A tower that nobody traced gets the
+default, and an interval of half to twice.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Patches(Struct, frozen=True):
+    per_token: int = 4  # a 2 x 2 merge
+    attention: int = 0  # tensors of the tower's width alive in attention; 0: the MLP has the peak
+    beside_mlp: int = 2  # the same beside the MLP's widest pair
+    mask: bool = False  # every patch against every other (transformers' generate_block_attention_mask)
+    traced: bool = False
+
+
+# the projection, query and key joined, both turned, and what lives beside them (qwen3_vl.py:454, qwen2_5_vl.py:425)
+_QWEN = Patches(attention=12, traced=True)
+_PIXTRAL = Patches(beside_mlp=5, mask=True, traced=True)
+
+PATCHES: dict[str, Patches] = {
+    "Qwen3VLForConditionalGeneration": _QWEN,
+    "Qwen3VLMoeForConditionalGeneration": _QWEN,
+    "Qwen2_5_VLForConditionalGeneration": Patches(attention=12),
+    "Qwen3_5ForConditionalGeneration": Patches(attention=12),
+    "Qwen3_5MoeForConditionalGeneration": Patches(attention=12),
+    # siglip.py:469: 4,096 patches are pooled to 256 tokens
+    "Gemma3ForConditionalGeneration": Patches(per_token=16, beside_mlp=4, traced=True),
+    # 3 x 3 patches are pooled; its tower stayed below the language model's own pass
+    "Gemma4ForConditionalGeneration": Patches(per_token=9, beside_mlp=4),
+    "Mistral3ForConditionalGeneration": _PIXTRAL,
+    "PixtralForConditionalGeneration": Patches(beside_mlp=5),
+    # llama4_vision_rope.py turns query and key in float32
+    "Llama4ForConditionalGeneration": Patches(attention=16, traced=True),
+}
+DEFAULT = Patches()

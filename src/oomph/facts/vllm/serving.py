@@ -1,0 +1,35 @@
+"""What a release does between the KV cache and the first request, and what a request may ask for.
+
+Read from the releases 0.19.0 to 0.32.0; the figures were checked on allocator traces of 0.26.0 on an H200
+(tests/truth/h200-served.jsonl). What holds for 0.27.0 and later follows from their source and was not measured.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from oomph.facts.changes import Dated, Facts, changes, since
+
+
+class AfterStart(Facts):
+    # kernel_warmup.py: FlashInfer's tuning runs one batch of max_num_batched_tokens, on Hopper and newer cards. The
+    # default of the optimisation level O2 (config/vllm.py) was off in 0.21 alone; releases before 0.19.0 were not read.
+    tunes_kernels: Dated[bool] = changes(False, ("0.19.0", True), ("0.21.0", False), ("0.22.0", True))
+    # gpu/model_runner.py profile_run: until then the V2 runner profiles no image, so that images lie outside the budget
+    v2_profiles_encoder = since("0.27.0")
+    # gpu/warmup.py: the V2 runner samples once with every sampling option; "": it does not warm up
+    v2_warm_up: Dated[Literal["", "all options"]] = changes("", ("0.19.0", "all options"))
+
+
+# Bytes for every logit of a batch, beside the logits themselves in the model's dtype.
+# V1 (gpu_model_runner.py _dummy_sampler_run): a float32 copy, probabilities, exponential noise.
+V1_SAMPLING = 12
+# V1 with log-probabilities and penalties (v1/sample/ops/penalties.py, v1/utils.py get_token_bin_counts_and_mask): the
+# float32 copy and the log-probabilities, two int64 counts and two masks, the repeated penalties. Traced to the byte.
+V1_EVERY_OPTION = 4 + 4 + 2 * 8 + 2 * 1 + 4
+# V1's prompt log-probabilities (gpu_model_runner.py:5644, 0.26.0): float32 logits and their log-softmax, for every
+# prompt token of a step.
+V1_PROMPT_LOGPROBS = 4 + 4
+# V2 (gpu/sample/sampler.py, flashinfer sampling.py:1548): a copy in the model's dtype, and three float32 tensors.
+V2_SAMPLING = 12
+V2_PROMPT_CHUNK = 1024  # gpu/sample/prompt_logprob.py: prompt log-probabilities are made for so many tokens at a time
