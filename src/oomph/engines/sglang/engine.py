@@ -15,6 +15,7 @@ from oomph.ir.plan import Plan
 if TYPE_CHECKING:
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
+    from oomph.emit.resources import Host
     from oomph.facts.loglines import LogRow
     from oomph.ir.hardware import Device
     from oomph.ir.timeline import StageName
@@ -181,16 +182,14 @@ class SgLang(EngineProtocol):
         return ["python", "-m", "sglang.launch_server", "--model-path", model]
 
     def container(self, deployment: Deployment) -> Container:
-        from oomph.engines.sglang.command import to_words
+        from oomph.engines.sglang.emit import container
 
-        words = to_words(deployment)
-        port = deployment.flags.get("port")
-        return Container(
-            image=f"lmsysorg/sglang:v{deployment.engine.version}",
-            entry_point=("python3", "-m", "sglang.launch_server"),
-            arguments=tuple(words[3:]),
-            port=port if isinstance(port, int) else 30000,
-        )
+        return container(deployment)
+
+    def host_needs(self, plan: Plan, nodes: int = 1) -> Host:
+        from oomph.engines.sglang.emit import host_needs
+
+        return host_needs(plan, nodes)
 
     def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
         from oomph.engines.sglang.lever_words import FLAGS
