@@ -106,16 +106,16 @@ def _workload(load: Load) -> Drawn | Traced:
 def spread(setup: Setup, load: Load) -> Load:
     """Users that come in over the time of one answer, and no faster than their prompts are read, so that a run is not
     judged by its first instant. Users that come all at once (Arrivals.at_once) stay as they are."""
-    return load if load.arrivals.at_once else _spread(load, *_times_alone(setup, load))
+    return load if load.arrivals.at_once else spread_over(load, *times_alone(setup, load))
 
 
-def _times_alone(setup: Setup, load: Load) -> tuple[float, float]:
+def times_alone(setup: Setup, load: Load) -> tuple[float, float]:
     """Seconds of one answer, and to its first token, with nobody else there."""
     result = simulate(setup, replace(load, arrivals=Arrivals(users=1), requests=3))
     return result.latency.mean, result.ttft.mean
 
 
-def _spread(load: Load, answer: float, first: float) -> Load:
+def spread_over(load: Load, answer: float, first: float) -> Load:
     if load.arrivals.at_once:
         return replace(load, arrivals=replace(load.arrivals, spread=0.0))
     seconds = max(0.1, answer, load.arrivals.users * first)

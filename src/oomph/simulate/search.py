@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.errors import CommandError
-from oomph.simulate.play import Load, _spread, _times_alone, simulate
+from oomph.simulate.play import Load, simulate, spread_over, times_alone
 from oomph.simulate.result import Result
 from oomph.simulate.setup import Setup, rebuilt, scaled
 
@@ -96,11 +96,11 @@ def search(setup: Setup, load: Load, target: Target) -> Held:
 
 
 def _search(setup: Setup, load: Load, target: Target, most: int, first: int = 1, within: float = 0.0) -> Held:
-    alone = _times_alone(setup, load)
+    alone = times_alone(setup, load)
     results: dict[int, Result] = {}
 
     def breaks_at(users: int) -> str:
-        at = _spread(replace(load, arrivals=replace(load.arrivals, users=users, rate=0.0)), *alone)
+        at = spread_over(replace(load, arrivals=replace(load.arrivals, users=users, rate=0.0)), *alone)
         if load.requests:
             at = replace(at, requests=max(load.requests, users))
         work = max(MOST_WORK, LEAST_WORK * users)
@@ -150,8 +150,8 @@ def calibrated(setup: Setup, load: Load, tokens_per_second: float) -> Setup:
 
 
 def sweep(setup: Setup, load: Load, users: Sequence[int]) -> list[tuple[int, Result]]:
-    alone = _times_alone(setup, load)
-    loads = [_spread(replace(load, arrivals=replace(load.arrivals, users=n, rate=0.0)), *alone) for n in users]
+    alone = times_alone(setup, load)
+    loads = [spread_over(replace(load, arrivals=replace(load.arrivals, users=n, rate=0.0)), *alone) for n in users]
     return [(n, simulate(setup, at)) for n, at in zip(users, loads)]
 
 
