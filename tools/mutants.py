@@ -175,6 +175,8 @@ def choose(folders: Sequence[str], count: int, seed: str) -> list[Mutant]:
 
 def tests_of(path: Path) -> tuple[str, ...]:
     parts = path.relative_to("src/oomph").parts
+    if "rules" in parts:
+        return TESTS["doctor"]
     if parts[0] == "engines" and path.stem in PARTS:
         return PARTS[path.stem]
     here = "/".join(parts[:-1])
@@ -207,7 +209,8 @@ class Copy:
             path.write_bytes(data)
 
     def replay(self, path: Path, limit: float, without: Sequence[str]) -> str:
-        kind, every = REPLAYED[path.relative_to("src/oomph").parts[0]]
+        parts = path.relative_to("src/oomph").parts
+        kind, every = REPLAYED["doctor" if "rules" in parts else parts[0]]
         return self.run([f"tests/replay/test_replay.py::test_answers_are_as_they_were[{kind}]"], limit, without, every)
 
     def run(self, tests: Sequence[str], limit: float, without: Sequence[str], every: int = 1) -> str:

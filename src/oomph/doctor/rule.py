@@ -1,4 +1,4 @@
-"""What a rule is made of. One rule = one file in doctor/rules; its docstring is its documentation page."""
+"""What a rule is made of: one file in doctor/rules or engines/NAME/rules, whose docstring is its documentation page."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ The author of a new engine writes
 - `facts/NAME/`: its releases, flags, defaults and log rows, as data;
 - `engines/NAME/engine.py`: a class that derives from `EngineProtocol`, and `ENGINE = TheClass()`;
 - further files of `engines/NAME/`, one idea each, which the methods of that class import;
+- `engines/NAME/rules/`: a file for each diagnosis that only this engine needs, found there by the doctor;
 - one word in `engines/registry.py`.
 
 Nothing else in oomph names an engine: the other packages ask the registry for the engine of a deployment and call the
@@ -38,7 +39,6 @@ from oomph.ir.plan import Plan
 if TYPE_CHECKING:  # the packages that call an engine: named here in annotations only
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
-    from oomph.doctor.rule import Rule
     from oomph.emit.resources import Host
     from oomph.facts.loglines import LogRow
     from oomph.ir.hardware import Device
@@ -239,10 +239,6 @@ class EngineProtocol(Protocol):
     def log_command(self, model: str, flags: Mapping[str, Any], environment: Mapping[str, str]) -> str:
         """A command as far as a log tells it, also where some of it is garbled; "" where it cannot be written."""
         return ""
-
-    def rules(self) -> tuple[Rule, ...]:
-        """Diagnoses of its own (engines/NAME/rules/); those that several engines share are in doctor/rules."""
-        return ()
 
     def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
         """Lever -> words, for remedies that shared rules name; empty where vLLM's flags are this engine's own."""

@@ -1,19 +1,34 @@
-"""All rules, by file name. A new diagnosis is a new file here, or a row of doctor/not_memory.py, and nothing else."""
+"""All rules, by file name: those that several engines share are files here, an engine's own are in engines/NAME/rules.
+
+A new diagnosis is a new file, or a row of doctor/not_memory.py, and nothing else.
+"""
 
 from __future__ import annotations
 
 import pkgutil
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 
 from oomph.doctor.rule import Rule
+from oomph.engines.registry import NAMES
+
+
+@lru_cache(maxsize=1)
+def modules() -> tuple[ModuleType, ...]:
+    packages = [__name__, *(name for name in (f"oomph.engines.{engine}.rules" for engine in NAMES) if find_spec(name))]
+    names = [
+        (module.name, f"{package}.{module.name}")
+        for package in packages
+        for module in pkgutil.iter_modules(import_module(package).__path__)
+    ]
+    return tuple(import_module(full) for _, full in sorted(names))
 
 
 @lru_cache(maxsize=1)
 def rules() -> tuple[Rule, ...]:
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = (import_module(f"{__name__}.{name}") for name in names)
-    return tuple(rule for module in modules for rule in getattr(module, "RULES", ()) or (module.RULE,))
+    return tuple(rule for module in modules() for rule in getattr(module, "RULES", ()) or (module.RULE,))
 
 
 def page(rule_id: str) -> str:
@@ -22,7 +37,7 @@ def page(rule_id: str) -> str:
 
     if rule_id.upper() in PAGES:
         return PAGES[rule_id.upper()]
-    for module in pkgutil.iter_modules(__path__):
-        if module.name.startswith(rule_id.lower() + "_"):
-            return import_module(f"{__name__}.{module.name}").__doc__ or ""
+    for module in modules():
+        if module.__name__.rpartition(".")[2].startswith(rule_id.lower() + "_"):
+            return module.__doc__ or ""
     return ""

@@ -20,7 +20,7 @@ from __future__ import annotations
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
-from oomph.doctor.rules.s02_sglang_capture import other_reason
+from oomph.engines.sglang.rules.s02_sglang_capture import other_reason
 
 
 def match(case: Case) -> Candidate | None:
