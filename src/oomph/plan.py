@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from oomph.engines.registry import engine_of
+from oomph.engines.protocol import fills
+from oomph.engines.registry import DEFAULT, engine_of
 from oomph.errors import CommandError
 from oomph.ir.advice import Advice
 from oomph.ir.deployment import Deployment, Engine
@@ -96,7 +97,9 @@ def next_step(plan: Plan) -> str:
 
     cards = Counter(device.name for device in plan.deployment.gpus)
     gpus = " + ".join(f"{number}x {name}" if number > 1 else name for name, number in cards.items())
-    return f"oomph fit {quote(plan.deployment.model)} --gpu {quote(gpus)}, or oomph gpus {quote(plan.deployment.model)}"
+    model, own = quote(plan.deployment.model), engine_of(plan.deployment)
+    engine = f" --engine {own.name}" if own.name != DEFAULT and fills(own, "fit_knobs") else ""
+    return f"oomph fit {model} --gpu {quote(gpus)}{engine}, or oomph gpus {model}{engine}"
 
 
 def with_margin(plan: Plan, margin: int | str) -> Plan:
