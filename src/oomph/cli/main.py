@@ -29,7 +29,7 @@ COMMANDS = {
 # Options without a value; any other option before the command's name takes one.
 SWITCHES = frozenset(
     ("--json", "--all", "--debug", "--fresh", "--help", "-h", "--version", "--no-plan", "--explain", "--only", "--mtp",
-     "--no-mtp", "--images", "--text-only", "--force", "--retry", "--steps", "--no-browser")
+     "--no-mtp", "--images", "--text-only", "--force", "--retry", "--steps", "--no-browser", "--no-advice")
 )  # fmt: skip
 # Commands without a serve command in them: their options may stand anywhere.
 _INTERSPERSED = frozenset(("fit", "gpus", "compare", "inspect", "ui"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from contextvars import ContextVar
 from typing import Any
 
 from oomph.errors import ConfigError, UnknownCache
@@ -16,6 +17,20 @@ from oomph.sources.quant import read_quant
 from oomph.sources.stored import stored
 
 MOST_LAYERS = 2_000  # a budget: such a plan takes a second; the deepest published models have about 130
+# What a command lays over the checkpoint's config.json (--hf-overrides), for the models that are built under it.
+config_overrides: ContextVar[Mapping[str, Any] | None] = ContextVar("config_overrides", default=None)
+
+
+def overridden(raw: Any, overrides: Mapping[str, Any] | None) -> Any:
+    """Sub-configurations are merged key by key; everything else is replaced."""
+    if not overrides or not isinstance(raw, Mapping):
+        return raw
+    merged = dict(raw)
+    for key, value in overrides.items():
+        inner = merged.get(key)
+        nested = key.endswith("_config") and isinstance(inner, Mapping) and isinstance(value, Mapping)
+        merged[key] = overridden(inner, value) if nested else value
+    return merged
 
 
 def build_model(
@@ -30,7 +45,7 @@ def build_model(
 ) -> Model:
     """`names`: the checkpoint's tensor names where an index lists them without the headers. `told`: in, what
     headers said once; out, where there are headers, what they say against the templates (arch/base.py)."""
-    config = Config(raw)
+    config = Config(overridden(raw, config_overrides.get()))
     architectures = config.items("architectures")
     architecture = next((a for a in architectures if isinstance(a, str)), "")
     text = text_of(config)

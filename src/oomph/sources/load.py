@@ -37,6 +37,20 @@ def load_once(name: str) -> Model:
     return load_model(name)
 
 
+@lru_cache(maxsize=256)
+def load_overridden(name: str, overrides: str) -> Model:
+    """The checkpoint with values of its config.json replaced; `overrides` is JSON, so that it can be remembered."""
+    import json
+
+    from oomph.sources.build import config_overrides
+
+    token = config_overrides.set(json.loads(overrides))
+    try:
+        return load_model(name)
+    finally:
+        config_overrides.reset(token)
+
+
 def load_model(text: str, *, fresh: bool = False, revision: str = "") -> Model:
     """`fresh`: ask the hub even for what the catalogue knows."""
     name = text.strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from math import prod
 
@@ -13,7 +14,7 @@ from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import Verdict
-from oomph.sources.load import load_once
+from oomph.sources.load import load_once, load_overridden
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")
 
@@ -22,7 +23,8 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     refusal = _too_few_gpus(deployment)
     if refusal is not None:
         return refusal
-    checkpoint = model or load_once(deployment.model)
+    overrides = config_overrides(deployment)
+    checkpoint = load_overridden(deployment.model, overrides) if overrides else model or load_once(deployment.model)
     if checkpoint.opaque or not checkpoint.layers:
         architecture = checkpoint.architecture or f"of {checkpoint.name}"
         raise CannotPlan(
@@ -30,6 +32,15 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
             hint="oomph inspect shows its weights",
         )
     return plan_vllm(checkpoint, *with_draft(deployment))
+
+
+def config_overrides(deployment: Deployment) -> str:
+    """What the command lays over config.json, as JSON: --hf-overrides, and the two flags that it replaced in 0.11.1."""
+    flags = deployment.flags
+    overrides = {field: flags[field] for field in ("rope_scaling", "rope_theta") if flags.get(field) is not None}
+    if isinstance(flags.get("hf_overrides"), Mapping):
+        overrides |= flags["hf_overrides"]
+    return json.dumps(overrides, sort_keys=True) if overrides else ""
 
 
 def world_size(deployment: Deployment) -> int:
