@@ -8,6 +8,7 @@ larger than expected says nothing of an activation peak), so they add in quadrat
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from math import isqrt
 
 from msgspec import Struct
@@ -24,7 +25,7 @@ class Slack(Struct, frozen=True):
     up: int
 
 
-class Gate(Struct, frozen=True):
+class Gate(Struct, frozen=True, dict=True):
     stage: StageName
     room: int  # bytes left at this gate in the expected case; negative: short of so many
     message: str = ""  # what the engine prints when the gate is not passed
@@ -32,7 +33,7 @@ class Gate(Struct, frozen=True):
     rank: int = 0
     risk: str = ""  # a gate that is met only after the start: the load or the event that breaks it
 
-    @property
+    @cached_property
     def margin(self) -> Margin:
         down, up = quadrature(s.down for s in self.slacks), quadrature(s.up for s in self.slacks)
         return Margin(self.room - down, self.room, self.room + up)

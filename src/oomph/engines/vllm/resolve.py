@@ -75,7 +75,7 @@ from oomph.engines.vllm.traits import Traits, traits_of, with_drafts
 from oomph.engines.vllm.windows import without_windows
 from oomph.facts.vllm.facts import Facts, at
 from oomph.ir.deployment import Deployment
-from oomph.ir.model import Attention, Model, State
+from oomph.ir.model import Model, State
 
 
 class Resolved(Struct, frozen=True):
@@ -153,7 +153,7 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Re
     dtype = resolve_dtype(model, str(flags.get("dtype", "auto")), gpu.sm)
     length_flag = flags.get("max_model_len")
     length = resolve_length(model, length_flag, dep.environment, facts)
-    encoder_decoder = _has_kind(traits, "cross")
+    encoder_decoder = "cross" in traits.kinds
     prefix, chunked = _prefix_and_chunks(model, traits, flags, facts)
     kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), facts, gpu.sm)
     verify_backend(flags)
@@ -224,15 +224,11 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Re
     )
 
 
-def _has_kind(traits: Traits, kind: str) -> bool:
-    return any(isinstance(m, Attention) and m.kind == kind for m in traits.mixers)
-
-
 def _prefix_and_chunks(model: Model, traits: Traits, flags: Mapping[str, Any], facts: Facts) -> tuple[bool, bool]:
     """enable_prefix_caching and enable_chunked_prefill. config/vllm.py, scheduler.py: an encoder's output is needed
     whole, and is no part of a prefix; config/model.py is_chunked_prefill_supported: not where every token sees all
     others."""
-    encoder_decoder, encoder_only = _has_kind(traits, "cross"), _has_kind(traits, "encoder_only")
+    encoder_decoder, encoder_only = "cross" in traits.kinds, "encoder_only" in traits.kinds
     prefix = flags.get("enable_prefix_caching")
     if prefix is None:
         usual = facts.states.cached_by_default if traits.is_hybrid else not traits.has_state

@@ -58,6 +58,11 @@ class Traits:
         return tuple(m for m, layers in pairs if layers and isinstance(m, Attention))
 
     @cached_property
+    def kinds(self) -> frozenset[str]:
+        """Of attention, drafts included."""
+        return frozenset(m.kind for m in self.mixers if isinstance(m, Attention))
+
+    @cached_property
     def has_state(self) -> bool:
         pairs = zip(self.mixers, self.positions, strict=True)
         return any(layers and isinstance(m, State) for m, layers in pairs)
