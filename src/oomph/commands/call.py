@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from oomph import boundary
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, name_of
 from oomph.errors import CommandError
@@ -156,7 +157,7 @@ def installed_version(package: str, program: str = "") -> str:
 
 def _package_folders(program: str) -> list[str]:
     folders: list[str] = []
-    if program:
+    if program and (os.sep not in program or boundary.may_look(program)):
         from shutil import which
 
         path = which(program)

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from oomph import boundary
 from oomph.errors import InputError
 
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
@@ -48,6 +49,7 @@ def folders(environment: dict[str, str]) -> list[Path]:
     """OLLAMA_MODELS alone where it is set, else the user's store and the Linux service's."""
     named = environment.get("OLLAMA_MODELS")
     if named:
+        boundary.require(named)
         return [Path(named).expanduser()]
     return [Path("~/.ollama/models").expanduser(), Path("/usr/share/ollama/.ollama/models")]
 
