@@ -46,7 +46,7 @@ def test_report_fits_the_screen() -> None:
     code, out, _ = run("-", stdin=QWEN)
     assert code == 0 and "FAILED" in out and "Works" in out and "Useless" in out
     assert max(len(line) for line in out.splitlines()) <= 110
-    assert "--max-cudagraph-capture-size" in out
+    assert "--max-num-seqs" in out
 
 
 def test_gzip_and_several_files(tmp_path: Path) -> None:

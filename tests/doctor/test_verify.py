@@ -36,7 +36,8 @@ def test_throw_away_cache_case_is_planned() -> None:
     case = read_case(QWEN)
     e = planned(case, explain_case(case))
     verified = [r for r in e.remedies if r.verified]
-    assert any({"max_cudagraph_capture_size", "gpu_memory_utilization"} <= r.flags.keys() for r in verified[:2])
+    fewer = ("max_cudagraph_capture_size", "max_num_seqs")  # graphs of fewer tokens, with a little more budget
+    assert any("gpu_memory_utilization" in r.flags and any(name in r.flags for name in fewer) for r in verified)
     assert {"kv_bytes", "eager"} <= levers(verified)
     assert observed(case)["non_torch"] / GIB == pytest.approx(3.7, abs=0.2)
     assert {"util_down", "max_model_len", "prefix_caching"} <= levers(e.rejected)

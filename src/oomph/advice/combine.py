@@ -21,7 +21,7 @@ def smallest_combination(
     fewest = 1 if start else 2
     if len(movers) < fewest:
         return
-    if most > 1 and not judge.fixes(together([*start, *_strongest_of_each_flag(movers)])):
+    if most > 1 and not judge.may_fix(together([*start, *_strongest_of_each_flag(movers)])):
         return
     sets = (group for size in range(fewest, most + 1) for group in combinations(movers, size))
     affordable = sorted(sets, key=lambda group: (len(group), sum(lever.changes[-1].rank for lever in group)))
@@ -39,7 +39,8 @@ def _may_matter(judge: Judge, lever: Lever, base: Change | None) -> bool:
     if base is not None:
         after = judge.plan(base)
         return not isinstance(after, str) and after.verdict.stage not in lever.not_read
-    return judge.judge(lever.changes[-1], lever).effect not in ("refused", "worse")
+    # What fixes the plan alone needs no company: a set with it in is never the better answer.
+    return judge.judge(lever.changes[-1], lever).effect not in ("refused", "worse", "fixes")
 
 
 def _strongest_of_each_flag(levers: Sequence[Lever]) -> list[Change]:

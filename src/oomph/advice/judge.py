@@ -64,6 +64,11 @@ class Judge:
         after = self.plan(change)
         return not isinstance(after, str) and after.verdict.outcome == "fits"
 
+    def may_fix(self, change: Change) -> bool:
+        """Too much of everything may be a risk after the start; a milder set of the same changes need not be."""
+        after = self.plan(change)
+        return not isinstance(after, str) and after.verdict.outcome != "fails"
+
     def _effect(self, after: Plan, gained: int, change: Change, lever: Lever | None) -> tuple[Effect, str]:
         before = self.before
         outcomes = (before.verdict.outcome, after.verdict.outcome)

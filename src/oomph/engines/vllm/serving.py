@@ -8,7 +8,10 @@ The laws are from allocator traces of vLLM 0.26.0 on an H200 (tests/truth/h200-s
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.engines.vllm.activation import forward_bytes
 from oomph.engines.vllm.batch import Batch
@@ -65,6 +68,29 @@ def captured(estimate: Term, graphs: Graphs, batch: Batch) -> Term:
 
 def warm_up(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs) -> Working:
     """Everything between the KV cache and the first request."""
+    return _drafts_unmeasured(lambda b: _warm_up(traits, b, rules, graphs), batch)
+
+
+def serving(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encoder) -> Working:
+    """A full batch: prompts at the batch limit, every sequence decoding, images. What it keeps and the worst case
+    count penalties and log-probabilities in every request."""
+    return _drafts_unmeasured(lambda b: _serving(traits, b, rules, seen), batch)
+
+
+def _drafts_unmeasured(working: Callable[[Batch], Working], batch: Batch) -> Working:
+    """By the source every drafted token has a row of logits. No start-up with many sequences and drafts was measured,
+    so one row per sequence is what is expected, and the rows of the drafts are the upper end."""
+    if not batch.drafts:
+        return working(batch)
+    plain, drafted = working(replace(batch, drafts=0)), working(batch)
+    return Working(_up_to(plain.needed, drafted.needed), _up_to(plain.kept, drafted.kept), drafted.worst)
+
+
+def _up_to(term: Term, wider: Term) -> Term:
+    return replace(term, high=max(term.high, wider.high))
+
+
+def _warm_up(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs) -> Working:
     passes = [_warm_sampling(traits.model, batch, rules)]
     tuned = rules.tunes_kernels and batch.sm >= 90
     if tuned and not graphs.largest:  # capture empties the cache
@@ -72,9 +98,7 @@ def warm_up(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graph
     return _working("warm_up", passes, batch)
 
 
-def serving(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encoder) -> Working:
-    """A full batch: prompts at the batch limit, every sequence decoding, images. What it keeps and the worst case
-    count penalties and log-probabilities in every request."""
+def _serving(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encoder) -> Working:
     prompts, decoding, images, options, *_ = loads(traits, batch, seen)
     if batch.runner == "v2":  # it warms up with the very passes that requests run
         return _working("serving", [prompts, decoding, images], batch, seen.outputs)

@@ -67,7 +67,9 @@ def match(case: Case) -> Candidate | None:
 def _free(case: Case) -> int | None:
     """What the log says was free on one card: llama.cpp's device line, or the least of Ollama's list."""
     cards = [str(o.values["cards"]) for o in case.all("ol_offload") if "cards" in o.values]
-    sizes = [convert("n__size", size).get("n") for size in re.findall(r"[\d.]+ [KMGT]iB", cards[0])] if cards else []
+    sizes = (
+        [convert("n__size", size).get("n") for size in re.findall(r"[\d.]{1,20} [KMGT]iB", cards[0])] if cards else []
+    )
     numbers = [int(n) for n in sizes if n]
     return case.value("lc_free", "free") or (min(numbers) if numbers else None)
 
