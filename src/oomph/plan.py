@@ -146,9 +146,12 @@ def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
     """One card named without a number stands for as many as the command needs; the report says so."""
     from oomph.sources.gpu import from_json, parse_gpus
 
+    source: tuple[str, ...] = ()
+    if gpu is None and deployment.gpu_name:
+        gpu, source = deployment.gpu_name, (f"the GPUs are those that the text names: {deployment.gpu_name}",)
     gpus = parse_gpus("auto") if gpu is None else parse_gpus(gpu) if isinstance(gpu, str) else from_json(gpu)
     need = engine_of(deployment).gpus_needed(deployment)
-    notes = deployment.notes
+    notes = (*deployment.notes, *source)
     if len(gpus) == 1 and 1 < need <= MOST_GPUS and gpu is not None and not _says_one(gpu):
         notes = (*notes, f"one {gpus[0].name} was named, the command needs {need}: taken as {need} of them")
         gpus = gpus * need

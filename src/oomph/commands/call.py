@@ -12,7 +12,7 @@ from msgspec import Struct
 from oomph import boundary
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, name_of
-from oomph.errors import CommandError
+from oomph.errors import CommandError, OomphError
 from oomph.ir.deployment import Engine
 
 # of everything that a shell exports, what the libraries below an engine read for memory; nothing that may be a secret
@@ -36,6 +36,8 @@ class Call(Struct, frozen=True):
     gpu_count: int = 0  # how many GPUs the wrapping gives it; 0 = it does not say
     notes: tuple[str, ...] = ()
     source: str = ""  # Python source with an LLM(...) call, instead of words
+    gpu_name: str = ""  # the GPUs that the wrapping names, as --gpu takes them; "" = it does not say
+    refusal: OomphError | None = None  # one of several that cannot be read, and why: the words are then empty
     pinned: dict[str, str] = {}  # package -> the one release that a `pip install` beside the command names
 
 

@@ -12,7 +12,7 @@ from oomph.commands.shown import short, shown
 from oomph.commands.wrappers import container_call
 from oomph.commands.yaml_text import load
 from oomph.engines.registry import DEFAULT
-from oomph.errors import CommandError
+from oomph.errors import CommandError, OomphError
 
 _VARIABLE = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)(?::?([-?+])([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))")
 
@@ -26,13 +26,20 @@ def calls(text: str, environment: Mapping[str, str], name: str = "compose.yaml")
     out: dict[str, Call] = {}
     for key, service in services.items():
         if isinstance(service, dict) and _runs_engine(service):
-            out[str(key)] = _call(service, environment, shown(f"{name}: service {key}"))
+            out[str(key)] = _call_or_refusal(service, environment, shown(f"{name}: service {key}"))
     return out
 
 
 def _runs_engine(service: Mapping[str, Any]) -> bool:
     text = f"{service.get('command') or ''} {service.get('entrypoint') or ''}"
     return bool(docker.image_engine(str(service.get("image") or "")) or PROGRAM.search(text))
+
+
+def _call_or_refusal(service: Mapping[str, Any], environment: Mapping[str, str], where: str) -> Call:
+    try:
+        return _call(service, environment, where)
+    except OomphError as error:  # the other services can still be planned
+        return Call((), refusal=error)
 
 
 def _call(service: Mapping[str, Any], environment: Mapping[str, str], where: str) -> Call:

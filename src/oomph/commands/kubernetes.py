@@ -12,7 +12,7 @@ from oomph.commands.shown import shown
 from oomph.commands.wrappers import container_call
 from oomph.commands.yaml_text import load
 from oomph.engines.registry import DEFAULT, NAMES, all_engines, engine_named
-from oomph.errors import CommandError
+from oomph.errors import CommandError, OomphError
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 # flags of KServe's huggingfaceserver itself (python/huggingfaceserver/__main__.py); the others are vLLM's
@@ -28,26 +28,32 @@ def calls(text: str, name: str = "manifest.yaml") -> dict[str, Call]:
     if re.search(r"\{\{-?\s*(?:\.Values|if|include|range|with|toYaml|define)", text):  # KServe has {{.Name}} of its own
         refuse_templates(text, name)
     out: dict[str, Call] = {}
-    refused: CommandError | None = None
     for document in load(text, name):
-        if not isinstance(document, dict):
-            continue
-        metadata = document.get("metadata")
-        named = metadata.get("name", "") if isinstance(metadata, dict) else ""
-        title = f"{document.get('kind', 'object')} {named}".strip()
-        for container in _containers(document):
-            if _runs_engine(container):
-                key = f"{title}/{container.get('name', 'container')}"
-                while key in out:  # a leader and its workers
-                    key += "+"
-                try:
-                    out[key] = _call(container, shown(f"{name}: {key}"))
-                except CommandError as error:  # a worker that waits for its leader
-                    refused = refused or error
-        out |= _kserve(document, title, shown(name))
-    if refused is not None and not out:
-        raise refused
+        for key, call in _document(document, name).items():
+            while key in out:  # a leader and its workers
+                key += "+"
+            out[key] = call
     return out
+
+
+def _document(document: Any, name: str) -> dict[str, Call]:
+    if not isinstance(document, dict):
+        return {}
+    metadata = document.get("metadata")
+    named = metadata.get("name", "") if isinstance(metadata, dict) else ""
+    title = f"{document.get('kind', 'object')} {named}".strip()
+    out: dict[str, Call] = {}
+    waiting: dict[str, Call] = {}
+    for container in filter(_runs_engine, _containers(document)):
+        key = f"{title}/{container.get('name', 'container')}"
+        while key in out or key in waiting:
+            key += "+"
+        try:
+            out[key] = _call(container, shown(f"{name}: {key}"))
+        except OomphError as error:
+            # a worker that waits for its leader starts nothing itself
+            (out if SERVER.search(_arguments(container)) else waiting)[key] = Call((), refusal=error)
+    return (out or waiting) | _kserve(document, title, shown(name))
 
 
 def _kserve(document: Mapping[str, Any], title: str, where: str) -> dict[str, Call]:
@@ -92,9 +98,13 @@ def _containers(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
                 yield from _containers(item, depth + 1)
 
 
-def _runs_engine(container: Mapping[str, Any]) -> bool:
+def _arguments(container: Mapping[str, Any]) -> str:
     parts = (container.get("command"), container.get("args"))
-    text = " ".join(str(word) for part in parts if isinstance(part, list) for word in part)
+    return " ".join(str(word) for part in parts if isinstance(part, list) for word in part)
+
+
+def _runs_engine(container: Mapping[str, Any]) -> bool:
+    text = _arguments(container)
     image, name = str(container.get("image") or ""), str(container.get("name") or "")
     if not image and "--model" in text and any(engine in name for engine in NAMES):  # an overlay over a base
         return True

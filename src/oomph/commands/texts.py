@@ -66,7 +66,7 @@ def _calls(text: str, name: str, environment: dict[str, str], around: Around, de
         from oomph.commands import makefile
 
         scripts = makefile.recipes(text, {**around.outside, **environment}, name)
-        return {target: call for target, script in scripts.items() for call in script_calls(script, environment)}
+        return _recipes(scripts, environment)
     if sort == "markdown":
         calls_here = _fenced(text, environment, around, depth)
         if calls_here or len(text) > LIMIT:  # a manual that long is no script
@@ -74,6 +74,18 @@ def _calls(text: str, name: str, environment: dict[str, str], around: Around, de
     if sort == "unit":
         text = files.unit_script(text)
     return _shell(from_windows(text, name), environment, around, depth)
+
+
+def _recipes(scripts: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, Call]:
+    """target -> call; a target that starts several has a number behind it."""
+    by_name: dict[str, Call] = {}
+    for target, script in scripts.items():
+        try:
+            started = script_calls(script, environment)
+        except CommandError as error:
+            started = [Call((), refusal=error)]
+        by_name |= {target if len(started) == 1 else f"{target} {i}": call for i, call in enumerate(started, 1)}
+    return by_name
 
 
 def _shell(text: str, environment: dict[str, str], around: Around, depth: int) -> dict[str, Call]:

@@ -35,8 +35,8 @@ def engine_of(words: Sequence[str]) -> str:
 
 def starts(call: Call) -> bool:
     """Whether it loads a model at all: `ollama pull`, `vllm bench` and `pip install vllm` do not."""
-    if call.source or not call.words:
-        return bool(call.source)
+    if call.source or call.refusal or not call.words:
+        return bool(call.source or call.refusal)
     name = engine_of(call.words)
     return not name or engine_named(name).starts_server(call.words)
 
@@ -131,13 +131,12 @@ def _starts_wrapper(words: Sequence[str]) -> bool:
 def _within(call: Call, depth: int) -> Call:
     """A container's command may itself be a shell that starts the engine."""
     inside = peel(call.words, call.environment, depth=depth + 1)
-    return Call(
-        inside.words,
-        inside.environment,
+    return structs.replace(
+        inside,
         image=call.image or inside.image,
         gpu_count=call.gpu_count or inside.gpu_count,
+        gpu_name=call.gpu_name or inside.gpu_name,
         notes=call.notes + inside.notes,
-        source=inside.source,
     )
 
 
@@ -164,6 +163,8 @@ def first_call(text: str, environment: Mapping[str, str], *, depth: int = 0, aro
     calls = script_calls(text, environment, depth=depth, around=around)
     if not calls:
         raise CommandError("no serve command is in the shell text", hint="oomph looks for vllm serve MODEL ...")
+    if (refusal := calls[-1].refusal) is not None:
+        raise refusal
     return calls[-1]
 
 
@@ -186,16 +187,17 @@ def script_calls(
 
 
 def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Call]:
-    calls = []
+    """One of several that cannot be read is a refusal among the calls; where none can, the first refusal is raised."""
+    calls: list[Call] = []
     for command in commands:
         if program(command.words[0]) in _SAYS:
             continue
         try:
             call = peel(command.words, command.environment, depth=depth + 1)
-        except CommandError:
+        except CommandError as error:
             rests = [command.words[i : i + _AHEAD] for i in range(len(command.words))]
             if any(engine_of(rest) and not _only_named(rest) for rest in rests):
-                raise
+                calls.append(Call((), refusal=error))
             continue
         if call.source:
             continue
@@ -205,6 +207,8 @@ def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Cal
         if TYPOGRAPHIC & set(text):
             notes.append("curly quotes and long dashes were read as plain ones")
         calls.append(structs.replace(call, notes=tuple(notes)))
+    if calls and all(call.refusal for call in calls):
+        raise calls[0].refusal or CommandError("no serve command is in the shell text")
     return calls
 
 

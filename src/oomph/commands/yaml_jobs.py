@@ -1,10 +1,12 @@
-"""YAML of tools that start servers: SkyPilot's tasks, the values of vLLM's own Helm chart."""
+"""YAML of tools that start servers: SkyPilot's tasks, llama-swap, workflows, the values of vLLM's own Helm chart."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from typing import Any
+
+from msgspec.structs import replace
 
 from oomph.commands import docker
 from oomph.commands.call import SERVER, Call
@@ -13,7 +15,7 @@ from oomph.commands.shown import short
 from oomph.commands.wrappers import container_call, engine_of, peel, script_calls
 from oomph.commands.yaml_text import load
 from oomph.engines.registry import engine_named
-from oomph.errors import CommandError
+from oomph.errors import CommandError, OomphError
 
 _TEMPLATE = re.compile(r"\{\{-?\s*(?:\.|if|include|range|with|toYaml|define|end|\$)")
 RENDER = "helm template CHART -f VALUES | oomph plan --gpu GPUS -"
@@ -23,32 +25,103 @@ def calls(text: str, environment: Mapping[str, str], name: str) -> dict[str, Cal
     refuse_templates(text, name)
     out: dict[str, Call] = {}
     for document in load(text, name):
-        if not isinstance(document, dict):
-            out |= {str(len(out) + i): call for i, call in enumerate(_anywhere(document, environment), 1)}
-        elif isinstance(document.get("run"), str):
-            out |= _skypilot(document, environment)
-        elif isinstance(document.get("servingEngineSpec"), dict):
-            out |= _production_stack(document["servingEngineSpec"])
-        else:
-            started = _anywhere(document, environment)
-            if not started and _looks_like_values(document):
-                raise CommandError(f"{short(name)} holds values of a Helm chart, not what the chart makes", hint=RENDER)
-            out |= {str(len(out) + number): call for number, call in enumerate(started, 1)}
+        started = _document(document, environment)
+        if not started and isinstance(document, dict) and _looks_like_values(document):
+            raise CommandError(f"{short(name)} holds values of a Helm chart, not what the chart makes", hint=RENDER)
+        for label, call in started:
+            out[_unused(label or str(len(out) + 1), out)] = call
     return out
 
 
-def _anywhere(value: Any, environment: Mapping[str, str], depth: int = 0) -> list[Call]:
+def _document(document: Any, environment: Mapping[str, str]) -> list[tuple[str, Call]]:
+    if isinstance(document, dict):
+        if isinstance(document.get("run"), str):
+            return list(_skypilot(document, environment).items())
+        if isinstance(document.get("servingEngineSpec"), dict):
+            return list(_production_stack(document["servingEngineSpec"]).items())
+        if is_llama_swap(document):
+            return _llama_swap(document, environment)
+    return _anywhere(document, environment)
+
+
+def _unused(name: str, names: Mapping[str, Any]) -> str:
+    number = 2
+    while name in names:
+        name = f"{name.removesuffix(f' {number - 1}')} {number}"
+        number += 1
+    return name
+
+
+def is_llama_swap(document: Mapping[str, Any]) -> bool:
+    models = document.get("models")
+    return isinstance(models, dict) and any(isinstance(m, dict) and "cmd" in m for m in models.values())
+
+
+def _llama_swap(document: Mapping[str, Any], environment: Mapping[str, str]) -> list[tuple[str, Call]]:
+    """llama-swap: a command for each model, with ${MACRO}s of the file (its README, "macros")."""
+    macros = {"PORT": "8080"} | _texts(document.get("macros"))
+    started: list[tuple[str, Call]] = []
+    for key, model in document["models"].items():
+        if not isinstance(model, dict) or not isinstance(model.get("cmd"), str):
+            continue
+        text = _with_macros(model["cmd"], {**macros, **_texts(model.get("macros")), "MODEL_ID": str(key)})
+        variables = dict(pair.split("=", 1) for pair in model.get("env") or [] if isinstance(pair, str) and "=" in pair)
+        lines = [line.split(" #")[0].rstrip("\\ ") for line in text.split("\n") if not line.lstrip().startswith("#")]
+        started += [(str(key), call) for call in _script(" ".join(lines), {**environment, **variables})]
+    return started
+
+
+def _with_macros(text: str, macros: Mapping[str, str]) -> str:
+    def value(match: re.Match[str]) -> str:
+        return macros.get(match[1], match[0])
+
+    for _ in range(3):  # a macro may name another
+        text = re.sub(r"\$\{([\w-]+)\}", value, text[:LIMIT])
+    return text
+
+
+def _texts(value: Any) -> dict[str, str]:
+    return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else {}
+
+
+def _script(text: str, environment: Mapping[str, str]) -> list[Call]:
+    """The serve commands of one text among several: what cannot be read does not hide the rest."""
+    try:
+        return script_calls(text, environment)
+    except OomphError as error:
+        return [Call((), refusal=error)]
+
+
+# keys that say how something is started, not what it is
+_GENERIC = frozenset((
+    "run", "command", "commands", "cmd", "args", "script", "scripts", "shell", "steps", "step", "tasks", "with", "env",
+    "spec", "containers", "entrypoint", "exec", "before_script", "jobs", "services", "stages", "deploy",
+))  # fmt: skip
+
+
+def _anywhere(value: Any, environment: Mapping[str, str], label: str = "", depth: int = 0) -> list[tuple[str, Call]]:
     """A workflow's steps, a playbook's tasks, a Taskfile: texts and lists of words that start a server."""
     if isinstance(value, str):
-        return script_calls(value, environment) if SERVER.search(value) and len(value) < LIMIT else []
+        if not SERVER.search(value) or len(value) >= LIMIT:
+            return []
+        return [(label, call) for call in _script(value, environment)]
     if depth > 20 or not isinstance(value, dict | list):
         return []
-    if isinstance(value, list) and value and all(isinstance(word, str | int | float) for word in value):
-        words = [str(word) for word in value]
-        if engine_of(words):
-            return [peel(words, environment)]
-    inner = value.values() if isinstance(value, dict) else value
-    return [call for item in inner for call in _anywhere(item, environment, depth + 1)]
+    if isinstance(value, list):
+        words = [str(word) for word in value if isinstance(word, str | int | float)]
+        if words and len(words) == len(value) and engine_of(words):
+            try:
+                return [(label, peel(words, environment))]
+            except OomphError as error:
+                return [(label, Call((), refusal=error))]
+        return [pair for item in value for pair in _anywhere(item, environment, label, depth + 1)]
+    title = value.get("name")
+    label = title if isinstance(title, str) and title else label
+    return [
+        pair
+        for key, item in value.items()
+        for pair in _anywhere(item, environment, label if str(key) in _GENERIC else str(key), depth + 1)
+    ]
 
 
 def refuse_templates(text: str, name: str) -> None:
@@ -73,7 +146,7 @@ def _skypilot(task: Mapping[str, Any], environment: Mapping[str, str]) -> dict[s
     image = str(resources.get("image_id") or "").removeprefix("docker:")
     started = script_calls(f"{task.get('setup') or ''}\n{task['run']}", {**environment, **variables})
     return {
-        str(number): Call(call.words, call.environment, call.image or image, call.gpu_count or count, call.notes)
+        str(number): replace(call, image=call.image or image, gpu_count=call.gpu_count or count)
         for number, call in enumerate(started, 1)
     }
 
@@ -103,7 +176,11 @@ def _production_stack(spec: Mapping[str, Any]) -> dict[str, Call]:
         gpus = model.get("requestGPU")
         count = gpus if isinstance(gpus, int) and 0 < gpus <= 1024 else 0
         call = docker.container(image, words[1:], {}, entrypoint=words[:1], gpu_count=count)
-        out[str(model.get("name") or len(out) + 1)] = container_call(call)
+        key = str(model.get("name") or len(out) + 1)
+        try:
+            out[key] = container_call(call)
+        except OomphError as error:
+            out[key] = Call((), refusal=error)
     return out
 
 

@@ -27,3 +27,4 @@ class Deployment(Struct, frozen=True):
     measured: dict[str, int] = {}  # the same from earlier starts on this machine (launch/history.py)
     notes: tuple[str, ...] = ()  # what the parser wants the report to say
     gpu_count: int = 0  # GPUs that the command itself gives (docker --gpus 2, CUDA_VISIBLE_DEVICES); 0 = not said
+    gpu_name: str = ""  # the GPUs that a manifest or a post names, as --gpu takes them; counts where --gpu is not given

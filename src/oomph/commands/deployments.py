@@ -1,0 +1,229 @@
+"""Every deployment that a command, a file or a text describes: the one entry of plan, check, pack and the page.
+
+`read_deployments(words)` takes what people put behind `oomph plan`:
+
+- `["vllm", "serve", "MODEL", ...]`: a command line, wrapped or not;
+- `["compose.yaml"]`, `["compose.yaml:chat"]`: a file, or one deployment of it by its name or its model;
+- `["start.sh", "MODEL"]`: a script with its arguments;
+- `["some text with a command in it"]`: what a post, a manifest or a terminal says.
+
+One of several that cannot be read does not hide the others: its `Entry` says why.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph import boundary
+from oomph.commands import files
+from oomph.commands.call import TYPOGRAPHIC, Call, pinned_releases
+from oomph.commands.expansion import Around
+from oomph.commands.shown import short, shown
+from oomph.commands.wrappers import engine_of, peel
+from oomph.engines.protocol import EngineProtocol
+from oomph.engines.registry import DEFAULT, all_engines, engine_named
+from oomph.engines.registry import engine_of as engine_of_deployment
+from oomph.errors import CommandError, OomphError
+from oomph.ir.deployment import Deployment, Engine
+
+_SCRIPTS = (".sh", ".bash", ".zsh", ".sbatch", ".slurm")
+_FILES = (*_SCRIPTS, ".yaml", ".yml", ".py", ".ipynb", ".service", ".bat", ".cmd", ".ps1", ".md")
+_SHOWN_NAMES = 8
+_LONGEST_PATH = 4096  # PATH_MAX
+_MOST_COLONS = 8
+
+
+class Entry(Struct, frozen=True):
+    """One deployment of a command or a file, or why it could not be read. One of `deployment` and `error` is there."""
+
+    name: str  # of the service, container, target or command; "" where a command stands alone
+    deployment: Deployment | None = None  # its GPUs are not known yet
+    error: OomphError | None = None
+    line: int = 0  # where the file speaks of it, from 1; 0 = not known
+
+
+def read_deployments(
+    words: str | Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    engine: Engine | str | None = None,
+    outside: Mapping[str, str] | None = None,
+) -> list[Entry]:
+    """At least one entry, in the order of the file; a command, file or text that holds none is an error.
+
+    `environment` is what the engine is started with, `outside` are variables that a file's own $NAME may stand for.
+    """
+    words = [word.replace("\0", "") for word in ([words] if isinstance(words, str) else words)]
+    variables = dict(environment or {})
+    around = Around(words[1:], outside or {})
+    if is_text(words):
+        return entries_of_text(words[0], "", variables, engine, around)
+    if _names_file(words):
+        return _entries_of_file(words[0], variables, engine, around)
+    if any(word[:1] in TYPOGRAPHIC for word in words if word):
+        # a shell that met curly quotes has split the command where it should not have
+        return entries_of_text(" ".join(words), "", variables, engine, Around())
+    call = peel(words, variables)
+    call = replace(call, pinned=pinned_releases(" ".join(words[:20])))
+    deployments = _deployments(call, engine)
+    return [Entry(str(i) if len(deployments) > 1 else "", d) for i, d in enumerate(deployments, 1)]
+
+
+def is_text(words: Sequence[str]) -> bool:
+    """One word with a space in it that is no file and none of a file's deployments: a whole command or post."""
+    if len(words) != 1 or " " not in words[0].strip() or boundary.exists(words[0]):
+        return False
+    return "\n" in words[0] or not files.is_text(_split_name(words[0])[0])
+
+
+def place(words: Sequence[str]) -> str:
+    """What to call the place where the entries of `words` stand."""
+    if is_text(words):
+        return "the text"
+    return shown(_split_name(words[0])[0]) if _names_file(words) else "the command"
+
+
+def entries_of_text(
+    text: str, path: str, environment: Mapping[str, str], engine: Engine | str | None, around: Around
+) -> list[Entry]:
+    """Every deployment of a text; `path` is the file it is from, "" = none."""
+    from oomph.commands import texts
+
+    name = os.path.basename(path)
+    entries: list[Entry] = []
+    for key, call in texts.calls(text, name, environment, around).items():
+        entries += _entries(key, call, engine)
+    if not entries:
+        raise texts.none_found(name)
+    return _with_lines(entries, text)
+
+
+def distinct(entries: Iterable[Entry]) -> list[Entry]:
+    """The entries that differ in what decides memory; replicas on other ports are the first of them again."""
+    kept: dict[object, Entry] = {}
+    for entry in entries:
+        d = entry.deployment
+        same = (d.model, repr(engine_of_deployment(d).memory_flags(d)), d.engine, d.gpu_name) if d else entry.name
+        kept.setdefault(same, entry)
+    return list(kept.values())
+
+
+def only_one(entries: Sequence[Entry], where: str) -> Deployment:
+    """The deployment where there is one; else the error, or a sentence that names them."""
+    several = distinct(entries)
+    if len(several) > 1:
+        names = ", ".join(_with_model(entry) for entry in several[:_SHOWN_NAMES])
+        more = f" and {len(several) - _SHOWN_NAMES} more" if len(several) > _SHOWN_NAMES else ""
+        first = next((entry.name for entry in several if entry.deployment), several[0].name)
+        raise CommandError(
+            f"{where} holds {len(several)} serve commands: {shown(names)}{more}",
+            hint=f"name one as {'FILE' if where.startswith('the ') else where}:{first}",
+        )
+    entry = several[0]
+    if entry.error is not None or entry.deployment is None:
+        raise entry.error or CommandError(f"no serve command is in {where}")
+    return entry.deployment
+
+
+def named(entries: Sequence[Entry], wanted: str, where: str) -> list[Entry]:
+    """The entries that a name picks: the whole name, what stands behind its last slash or its kind, or the model."""
+    for fits in (_is_called, _ends_in, _serves):
+        if picked := [entry for entry in entries if fits(entry, wanted)]:
+            return picked
+    raise CommandError(f"{where} has no {short(wanted)}, only {shown(', '.join(entry.name for entry in entries))}")
+
+
+def engine_of_call(call: Call) -> EngineProtocol:
+    if call.source:
+        return next((one for one in all_engines() if one.calls_in(call.source)), engine_named(DEFAULT))
+    return engine_named(engine_of(call.words))
+
+
+def _with_model(entry: Entry) -> str:
+    return f"{entry.name} ({entry.deployment.model})" if entry.deployment else entry.name
+
+
+def _is_called(entry: Entry, wanted: str) -> bool:
+    return entry.name == wanted
+
+
+def _ends_in(entry: Entry, wanted: str) -> bool:
+    """`vllm`, `qwen` or `qwen/vllm` for "Deployment qwen/vllm"."""
+    return wanted in re.split(r"[ /]", entry.name) or entry.name.endswith(("/" + wanted, " " + wanted))
+
+
+def _serves(entry: Entry, wanted: str) -> bool:
+    return entry.deployment is not None and entry.deployment.model == wanted
+
+
+def _names_file(words: Sequence[str]) -> bool:
+    """FILE, FILE:NAME, or SCRIPT with its arguments; a program's own path is a command."""
+    if len(words) != 1:
+        return bool(words) and words[0].endswith(_SCRIPTS) and files.is_text(words[0])
+    path, name = _split_name(words[0])
+    if engine_of(words) and not name:
+        return False
+    return path.endswith(_FILES) or files.is_text(path)
+
+
+def _split_name(word: str) -> tuple[str, str]:
+    """FILE:NAME; a name may hold colons itself (a model with its quantisation), a file's name may too."""
+    if files.is_text(word) or word.endswith(_FILES):
+        return word, ""
+    for colon in islice(re.finditer(":", word[:_LONGEST_PATH]), _MOST_COLONS):
+        at = colon.start()
+        if files.is_text(word[:at]) or word[:at].endswith(_FILES):
+            return word[:at], word[at + 1 :]
+    path, _, name = word.rpartition(":")
+    return path or word, name
+
+
+def _entries_of_file(
+    word: str, environment: Mapping[str, str], engine: Engine | str | None, around: Around
+) -> list[Entry]:
+    """Variables of an .env file beside it count."""
+    path, wanted = _split_name(word)
+    beside = files.variables(os.path.join(os.path.dirname(path), ".env"))
+    around = around._replace(outside={**beside, **around.outside})
+    entries = entries_of_text(files.read(path), path, dict(environment), engine, around)
+    return named(entries, wanted, shown(path)) if wanted else entries
+
+
+def _entries(key: str, call: Call, engine: Engine | str | None) -> list[Entry]:
+    if call.refusal is not None:
+        return [Entry(key, error=call.refusal)]
+    try:
+        deployments = _deployments(call, engine)
+    except OomphError as error:  # one of several: the others can still be planned
+        return [Entry(key, error=error)]
+    return [Entry(key if len(deployments) == 1 else f"{key} {i}", d) for i, d in enumerate(deployments, 1)]
+
+
+def _deployments(call: Call, release: Engine | str | None) -> list[Deployment]:
+    deployments = engine_of_call(call).read_command(call, release)
+    return [replace(d, gpu_name=call.gpu_name) for d in deployments] if call.gpu_name else deployments
+
+
+def _with_lines(entries: list[Entry], text: str) -> list[Entry]:
+    """The line that names each one's model (the next time for the next that serves it), else the line of its name."""
+    taken: dict[str, int] = {}
+    lines = []
+    for entry in entries:
+        words = [entry.deployment.model] if entry.deployment else []
+        at = -1
+        for word in filter(None, (*words, re.split(r"[ /]", entry.name)[-1])):
+            if word.isdigit():
+                continue
+            at = text.find(word, taken.get(word, 0))
+            at = text.find(word) if at < 0 else at
+            if at >= 0:
+                taken[word] = at + len(word)
+                break
+        lines.append(replace(entry, line=text.count("\n", 0, at) + 1 if at >= 0 else 0))
+    return lines

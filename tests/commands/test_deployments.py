@@ -1,0 +1,138 @@
+"""Several deployments in one file: all of them are read, one that cannot be does not hide the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oomph.commands import Entry, distinct, parse_command, read_deployments
+from oomph.errors import CommandError
+
+COMPOSE = """
+services:
+  chat:
+    image: vllm/vllm-openai:v0.21.0
+    command: --model Qwen/Qwen3-8B --max-model-len 8192
+  broken:
+    image: vllm/vllm-openai:v0.21.0
+    command: --model ${NOT_SET_ANYWHERE}
+  proxy:
+    image: nginx
+  embed:
+    image: vllm/vllm-openai:v0.21.0
+    command: --model BAAI/bge-m3 --port 8001
+"""
+
+MANIFESTS = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat}
+spec:
+  template:
+    spec:
+      containers:
+      - name: vllm
+        image: vllm/vllm-openai:v0.21.0
+        args: [--model, Qwen/Qwen3-8B]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: coder}
+spec:
+  template:
+    spec:
+      containers:
+      - name: vllm
+        image: vllm/vllm-openai:v0.21.0
+        args: [--model, Qwen/Qwen3-32B, -tp, "2"]
+"""
+
+SWAP = """
+macros:
+  "server-bin": llama-server --port ${PORT}
+  ctx: -c 8192
+models:
+  small:
+    cmd: ${server-bin} -m /models/small.gguf ${ctx}
+  large:
+    cmd: |
+      ${server-bin}
+      # the long one
+      -m /models/large.gguf
+      -c 32768
+    env: ["CUDA_VISIBLE_DEVICES=1"]
+"""
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def models(entries: list[Entry]) -> dict[str, str]:
+    return {e.name: e.deployment.model if e.deployment else "refused" for e in entries}
+
+
+def test_a_service_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
+    entries = read_deployments([write(tmp_path, "compose.yaml", COMPOSE)])
+    assert models(entries) == {"chat": "Qwen/Qwen3-8B", "broken": "refused", "embed": "BAAI/bge-m3"}
+    broken = entries[1].error
+    assert broken is not None and "$NOT_SET_ANYWHERE is not set" in broken.message
+
+
+def test_every_document_of_a_manifest_is_a_deployment(tmp_path: Path) -> None:
+    path = write(tmp_path, "all.yaml", MANIFESTS)
+    assert models(read_deployments([path])) == {
+        "Deployment chat/vllm": "Qwen/Qwen3-8B",
+        "Deployment coder/vllm": "Qwen/Qwen3-32B",
+    }
+    assert [entry.line for entry in read_deployments([path])] == [11, 22]
+
+
+@pytest.mark.parametrize("name", ["Deployment coder/vllm", "coder", "coder/vllm", "Qwen/Qwen3-32B"])
+def test_a_name_picks_one(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, "all.yaml", MANIFESTS)
+    assert [e.name for e in read_deployments([f"{path}:{name}"])] == ["Deployment coder/vllm"]
+    assert parse_command([f"{path}:{name}"]).flags == {"tensor_parallel_size": 2}
+
+
+def test_a_name_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
+    path = write(tmp_path, "compose.yaml", COMPOSE)
+    with pytest.raises(CommandError, match="has no 'nobody', only chat, broken, embed"):
+        read_deployments([f"{path}:nobody"])
+
+
+def test_llama_swap_names_its_models_and_fills_in_macros(tmp_path: Path) -> None:
+    entries = read_deployments([write(tmp_path, "config.yaml", SWAP)])
+    assert models(entries) == {"small": "/models/small.gguf", "large": "/models/large.gguf"}
+    assert [e.deployment.flags["ctx_size"] for e in entries if e.deployment] == [8192, 32768]
+    assert entries[1].deployment is not None and entries[1].deployment.gpu_count == 1
+
+
+def test_a_target_that_starts_two_servers_has_two_names(tmp_path: Path) -> None:
+    text = "up:\n\tvllm serve Qwen/Qwen3-8B &\n\tvllm serve Qwen/Qwen3-4B --port 8001\n"
+    assert models(read_deployments([write(tmp_path, "Makefile", text)])) == {
+        "up 1": "Qwen/Qwen3-8B",
+        "up 2": "Qwen/Qwen3-4B",
+    }
+
+
+def test_several_names_that_are_offered_are_accepted(tmp_path: Path) -> None:
+    text = "from vllm import LLM\na = LLM(model='Qwen/Qwen3-8B')\nb = LLM(model='Qwen/Qwen3-4B')\n"
+    path = write(tmp_path, "two.py", text)
+    entries = read_deployments([path])
+    assert len(entries) == 2
+    for entry in entries:
+        assert read_deployments([f"{path}:{entry.name}"])[0].deployment == entry.deployment
+
+
+def test_replicas_count_once() -> None:
+    text = "vllm serve Qwen/Qwen3-8B --port 1 &\nvllm serve Qwen/Qwen3-8B --port 2 &\nvllm serve Qwen/Qwen3-4B\n"
+    entries = read_deployments([text])
+    assert len(entries) == 3
+    assert [e.name for e in distinct(entries)] == ["1", "3"]
+
+
+def test_a_command_alone_has_no_name() -> None:
+    assert models(read_deployments(["vllm", "serve", "Qwen/Qwen3-8B"])) == {"": "Qwen/Qwen3-8B"}
