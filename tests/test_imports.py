@@ -28,6 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "inspection",
         "plan",
         "levers",
+        "check",
         "compare",
         "doctor",
         "search",

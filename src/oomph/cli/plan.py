@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from oomph.errors import CommandError
+
+if TYPE_CHECKING:
+    from oomph.commands import Entry
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -44,13 +48,23 @@ def command(
         return run_batch(batch)
     if not words:
         raise CommandError("no command to plan", hint="oomph plan --gpu H100 -- vllm serve MODEL")
-    from oomph.cli.words import deployment, exit_code, late_gpu
+    from oomph.cli.words import entries, exit_code, late_gpu
 
     gpu, words = late_gpu(gpu, words)
+    deployments, where = entries(words, engine)
+    if len(deployments) > 1:
+        if given or html is not None:
+            first = deployments[0].name
+            raise CommandError(
+                f"{where} holds {len(deployments)} deployments: --given and --html are about one",
+                hint=f"oomph plan {where}:{first}",
+            )
+        return _several(deployments, where, gpu, margin, compile_cache or "", as_json, advise=not no_advice)
+    from oomph.commands.deployments import only_one
     from oomph.plan import plan
 
-    made = plan(
-        deployment(words, engine),
+    answer = plan(
+        only_one(deployments, where),
         gpu=gpu,
         given=_given(given),
         compile_cache=compile_cache or "",
@@ -62,16 +76,38 @@ def command(
 
         from oomph.report.plan_json import plan_json
 
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(plan_json(made)), indent=1).decode() + "\n")
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(plan_json(answer)), indent=1).decode() + "\n")
     else:
         from oomph.report.text import print_plan
 
-        print_plan(made, everything=show_all)
+        print_plan(answer, everything=show_all)
     if html is not None:
         from oomph.report.html import write_html
 
-        write_html(made, html)
-    return exit_code(made.verdict)
+        write_html(answer, html)
+    return exit_code(answer.verdict)
+
+
+def _several(
+    deployments: list[Entry], where: str, gpu: str | None, margin: str, cache: str, as_json: bool, *, advise: bool
+) -> int:
+    """A file with several deployments: all of them, and the exit code of the worst."""
+    from oomph.check import Check, plan_entries
+
+    items = plan_entries(
+        deployments, file=where, gpu=gpu, margin=margin, compile_cache=cache, advise=advise and as_json
+    )
+    check = Check(tuple(items), files=1)
+    if as_json:
+        from oomph.report.check_json import check_json
+        from oomph.report.json import dumps
+
+        sys.stdout.write(dumps(check_json(check, where=where)) + "\n")
+    else:
+        from oomph.report.check_text import print_check
+
+        print_check(check, where=where)
+    return check.exit_code
 
 
 def _given(pairs: tuple[str, ...]) -> dict[str, int | str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from oomph.errors import CommandError
 
 if TYPE_CHECKING:
+    from oomph.commands import Entry
     from oomph.ir.deployment import Deployment
     from oomph.ir.timeline import Verdict
 
@@ -21,6 +22,15 @@ def deployment(words: Sequence[str], engine: str = "") -> Deployment:
     from oomph.commands import parse_command
 
     return parse_command(given(words), engine=engine or None, outside=os.environ)
+
+
+def entries(words: Sequence[str], engine: str = "") -> tuple[list[Entry], str]:
+    """The deployments that the words stand for, replicas once, and what to call the place where they are."""
+    from oomph.commands import distinct, read_deployments
+    from oomph.commands.deployments import place
+
+    texts = given(words)
+    return distinct(read_deployments(texts, engine=engine or None, outside=os.environ)), place(texts)
 
 
 def exit_code(verdict: Verdict) -> int:
