@@ -16,6 +16,7 @@ from oomph.engines.vllm import arguments
 from oomph.engines.vllm.values import refuse, render
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.vllm import environment as variables
+from oomph.facts.vllm.flag_effects import effect_sentences
 from oomph.facts.vllm.flags import Options, negated, options_of, spelled
 from oomph.facts.vllm.versions import RELEASES
 from oomph.facts.vllm.versions import parse as order
@@ -59,16 +60,20 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
     model_notes += tuple(f"{shown(word)} is set nowhere: left out" for word in extra)
     all_notes = [*call.notes, *notes, *config_notes, *parsed.notes, *model_notes]
     all_notes += variables.check(environment, release.version)
-    for field in flags:
-        if why := options.idle(field):
-            all_notes.append(f"{_name(field, options)} has no effect in vLLM {options.release}: {why}")
+    idle = {field: why for field in flags if (why := options.idle(field))}
+    all_notes += [
+        f"{_name(field, options)} has no effect in vLLM {options.release}: {why}" for field, why in idle.items()
+    ]
+    others = {field: value for field, value in flags.items() if field not in idle}
+    all_notes += effect_sentences(others, {field: _name(field, options) for field in others})
+    listed = flags.get("device_ids")
     return Deployment(
         engine=release,
         model=model,
         flags=flags,
         gpus=(),
         environment=environment,
-        gpu_count=call.gpu_count or visible_devices(environment),
+        gpu_count=call.gpu_count or visible_devices(environment) or (len(listed) if listed else 0),
         notes=tuple(dict.fromkeys(all_notes)),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from math import prod
 
 from msgspec import Struct
@@ -9,7 +10,7 @@ from msgspec import Struct
 from oomph.engines.vllm.run import Run
 from oomph.engines.vllm.shard import outs
 from oomph.facts.dtypes import TORCH, nbytes
-from oomph.facts.vllm.encoders import DEFAULT, PATCHES
+from oomph.facts.vllm.encoders import DEFAULT, PATCHES, Patches
 from oomph.ir.model import Linear, Param, Tower
 
 
@@ -23,7 +24,8 @@ class Encoder(Struct, frozen=True):
     traced: bool = False
 
 
-_PIXELS = 3 * 14 * 14  # of a patch where the tower has no convolution to read its size from
+_SIDE = 14
+_PIXELS = 3 * _SIDE * _SIDE  # of a patch where the tower has no convolution to read its size from
 
 
 def encoder(run: Run) -> Encoder:
@@ -38,14 +40,17 @@ def encoder(run: Run) -> Encoder:
     towers = [t for t in model.towers if t.layers and t.hidden]
     if not allowed or not towers or flags.text_only:
         return Encoder()
+    tower = max(towers, key=lambda t: t.hidden)
+    shape = PATCHES.get(model.architecture, DEFAULT)
+    image = _most_image_tokens(tower, shape, flags.max_pixels)
     # the dummy image has the largest size whatever the context; a video has as many frames as the context holds
-    item = max(m.max_tokens if m.name == "image" else min(m.max_tokens, settings.max_model_len) for m in allowed)
+    item = max(
+        min(m.max_tokens, image) if m.name == "image" else min(m.max_tokens, settings.max_model_len) for m in allowed
+    )
     budget = max(settings.max_num_batched_tokens, item)
     tokens = item * max(1, min(budget // max(1, item), settings.max_num_seqs))
-    tower = max(towers, key=lambda t: t.hidden)
     tp = 1 if flags.encoder_per_rank else settings.tensor_parallel_size
     width = nbytes(TORCH[settings.dtype], 1)
-    shape = PATCHES.get(model.architecture, DEFAULT)
     patches = tokens * shape.per_token
     pixels = patches * _pixels(tower) * width
     levels = int(model.param("deepstack_levels", 0))
@@ -56,6 +61,19 @@ def encoder(run: Run) -> Encoder:
     return Encoder(
         peak + outputs * levels // (1 + levels), pixels + outputs, outputs, not flags.profiled, True, shape.traced
     )
+
+
+def _most_image_tokens(tower: Tower, shape: Patches, max_pixels: int) -> int:
+    """Of an image scaled to `max_pixels` (qwen2_vl.py get_image_size_with_most_features); 0 = no such limit."""
+    if not max_pixels or not shape.scaled_by_pixels:
+        return sys.maxsize
+    side = _patch_side(tower)
+    return max(1, max_pixels // (side * side * shape.per_token))
+
+
+def _patch_side(tower: Tower) -> int:
+    shapes = [m.shape for _, block in tower.blocks for m in block.modules if isinstance(m, Param) and len(m.shape) > 3]
+    return shapes[0][-1] if shapes else _SIDE
 
 
 def _gated(tower: Tower) -> bool:

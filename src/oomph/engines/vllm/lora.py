@@ -23,6 +23,7 @@ def _slots(
     model: Model, build: Build, lora: Lora, rules: LoraFacts, tokens: int, seqs: int
 ) -> Iterator[tuple[str, int]]:
     rank = lora.rank
+    extra = rules.extra_vocabulary if lora.extra_vocabulary is None else lora.extra_vocabulary
     unit = lora.loras * nbytes(TORCH.get(lora.dtype, build.dtype), 1)
     yield from _punica(lora.loras, tokens, seqs)
     layout = build.layout
@@ -32,7 +33,7 @@ def _slots(
     if has_vocabulary and first and _is_wanted("embed_tokens", lora):
         for m in vocabularies:
             if m.role == "embed":  # vocal_parallel_embedding.py: every rank has the whole vocabulary
-                yield m.name, unit * (m.rows + rules.extra_vocabulary) * rank
+                yield m.name, unit * (m.rows + extra) * rank
                 yield m.name, unit * m.dim * rank
     stage = stage_layers(len(model.layers), layout)
     for layer in model.layers[stage.start : stage.stop]:
@@ -44,7 +45,7 @@ def _slots(
         head = next((m for m in vocabularies if m.role == "lm_head"), vocabularies[0] if vocabularies else None)
         if head is not None:  # logits_processor.py
             yield "logits_processor", unit * rank * model.hidden_size
-            yield "logits_processor", unit * (head.rows + rules.extra_vocabulary) * rank
+            yield "logits_processor", unit * (head.rows + extra) * rank
 
 
 def _is_wanted(name: str, lora: Lora) -> bool:

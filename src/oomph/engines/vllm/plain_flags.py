@@ -18,6 +18,7 @@ class Lora(Struct, frozen=True):
     dtype: str = "auto"
     fully_sharded: bool = False
     targets: frozenset[str] | None = None  # None: every module
+    extra_vocabulary: int | None = None  # --lora-extra-vocab-size; None: the release's default
 
 
 class Offload(Struct, frozen=True):
@@ -55,6 +56,7 @@ class Multimodal(Struct, frozen=True):
     encoder_per_rank: bool = False  # --mm-encoder-tp-mode data: every rank has the whole encoder
     profiled: bool = True
     ipc_bytes: int = 0  # --mm-ipc-gpu-memory-gb
+    max_pixels: int = 0  # --mm-processor-kwargs: an image is scaled down to so many; 0 = the model's own limit
 
 
 class PlainFlags(Struct, frozen=True):
@@ -102,10 +104,17 @@ def _multimodal(model: Model, flags: Mapping[str, Any]) -> Multimodal:
     return Multimodal(
         text_only(model, flags),
         frozenset(m.name for m in model.modalities if _is_allowed(flags, m.name)),
-        flags.get("mm_encoder_tp_mode") == "data",
+        flags.get("mm_encoder_tp_mode") == "data" or bool(flags.get("enable_multimodal_encoder_data_parallel")),
         not flags.get("skip_mm_profiling"),
         round(float(flags.get("mm_ipc_gpu_memory_gb") or 0) * GIB),
+        _max_pixels(_mapping(flags.get("mm_processor_kwargs"))),
     )
+
+
+def _max_pixels(kwargs: Mapping[str, Any]) -> int:
+    """`max_pixels`, or `size.longest_edge`, which is the same number of pixels (Qwen2VLImageProcessor)."""
+    limit = kwargs.get("max_pixels", _mapping(kwargs.get("size")).get("longest_edge"))
+    return limit if isinstance(limit, int) and limit > 0 else 0
 
 
 def _lora(flags: Mapping[str, Any]) -> Lora:
@@ -116,6 +125,7 @@ def _lora(flags: Mapping[str, Any]) -> Lora:
         str(flags.get("lora_dtype") or "auto"),
         bool(flags.get("fully_sharded_loras")),
         frozenset(map(str, targets)) if isinstance(targets, list) else None,
+        flags.get("lora_extra_vocab_size"),
     )
 
 

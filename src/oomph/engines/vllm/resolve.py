@@ -69,6 +69,7 @@ from oomph.engines.vllm.resolve_verify import (
     verify_parallel,
     verify_sizes,
     verify_sparse_dcp,
+    verify_values,
 )
 from oomph.engines.vllm.shard import Layout
 from oomph.engines.vllm.traits import Traits, traits_of, with_drafts
@@ -156,7 +157,8 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Re
     encoder_decoder = "cross" in traits.kinds
     prefix, chunked = _prefix_and_chunks(model, traits, flags, facts)
     kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), facts, gpu.sm)
-    verify_backend(flags)
+    verify_backend(flags, facts.values)
+    verify_values(flags, facts.values)
     utilization = verified_utilization(flags, facts)
     verify_balancing(flags, facts.refusals)
     spec = speculation(model, dep)
@@ -166,7 +168,7 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Re
     verify_batch(tokens, seqs, length, chunked)
     verify_sizes(flags, facts)
     verify_parallel(model, traits, flags, facts.refusals)
-    quantization = resolve_quantization(model, str(flags.get("quantization") or ""), facts.support, gpu.sm, dtype)
+    quantization = resolve_quantization(model, str(flags.get("quantization") or ""), facts, gpu.sm, dtype)
     mode, prefix = mamba_mode(model, traits, flags, facts, prefix, spec)
     verify_caches(traits, flags, mode, kv_dtype, facts.cache_dtypes, length=length, chunked=chunked, prefix=prefix)
     runner = model_runner(model, traits, dep, facts, spec, mode, quantized=quantization is not None)

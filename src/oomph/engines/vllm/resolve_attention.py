@@ -8,12 +8,13 @@ from typing import Any
 from oomph.engines.vllm.backend_query import fa4_supported
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.plain_flags import text_only
-from oomph.engines.vllm.resolve_verify import invalid, one_of
+from oomph.engines.vllm.resolve_verify import invalid, one_of, verify_value
 from oomph.engines.vllm.traits import Traits
 from oomph.errors import UnknownCache
 from oomph.facts.vllm.caches import ATTENTION_BACKEND_MM_PREFIX, BackendChoice
 from oomph.facts.vllm.facts import Facts
-from oomph.facts.vllm.refusals import ENGINE_BACKENDS, UNNAMED_ATTENTION, UNNAMED_REFUSAL
+from oomph.facts.vllm.flag_values import Values
+from oomph.facts.vllm.refusals import UNNAMED_ATTENTION, UNNAMED_REFUSAL
 from oomph.ir.model import Model
 
 
@@ -83,15 +84,15 @@ def largest_item(model: Model, flags: Mapping[str, Any]) -> int:
 def _asked_backend(flags: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
     config = flags.get("attention_config")
     config = config if isinstance(config, Mapping) else {}
-    return config, str(flags.get("attention_backend") or config.get("backend") or "").upper()
+    backend = str(flags.get("attention_backend") or config.get("backend") or "").upper()
+    return config, "" if backend == "AUTO" else backend
 
 
-def verify_backend(flags: Mapping[str, Any]) -> None:
+def verify_backend(flags: Mapping[str, Any], values: Values) -> None:
     config, backend = _asked_backend(flags)
     if config.get("hisparse_config"):  # v1/hisparse/layout.py (0.30+): sparse layers' caches in host memory
         raise UnknownCache("HiSparse (attention_config.hisparse_config) keeps caches on the host: not known how large")
-    if backend and backend not in ENGINE_BACKENDS:
-        raise Refused("ValueError", f"Unknown attention backend: {backend!r}.")
+    verify_value("attention_backend", backend, values.attention_backend)
 
 
 def forced_backend(

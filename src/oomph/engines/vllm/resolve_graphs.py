@@ -72,6 +72,12 @@ def _given_sizes(wanted: Any, largest: int | None, tokens: int) -> tuple[int, ..
     return tuple(sizes)
 
 
+def _old_sizes(wanted: list[int], capture: Capture) -> list[int]:
+    """--cuda-graph-sizes: one number is the largest size (config/__init__.py:3653, 0.10.2), until it became another
+    name for --cudagraph-capture-sizes (arg_utils.py:1743, 0.11.2)."""
+    return _steps(wanted[0], False) if len(wanted) == 1 and capture.one_size_is_largest else wanted
+
+
 def capture_sizes(
     flags: Mapping[str, Any],
     capture: Capture,
@@ -87,6 +93,8 @@ def capture_sizes(
     compilation = compilation if isinstance(compilation, Mapping) else {}
     wanted = flags.get("cudagraph_capture_sizes") or compilation.get("cudagraph_capture_sizes")
     largest = flags.get("max_cudagraph_capture_size") or compilation.get("max_cudagraph_capture_size")
+    if wanted is None and flags.get("cuda_graph_sizes"):
+        wanted = _old_sizes(flags["cuda_graph_sizes"], capture)
     _verify_sizes(wanted, largest)
     if 0 in (flags.get("max_cudagraph_capture_size"), compilation.get("max_cudagraph_capture_size")):
         raise Refused("ValidationError", _NO_SIZE)

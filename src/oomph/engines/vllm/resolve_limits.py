@@ -8,8 +8,9 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.resolve_verify import invalid, outside, unknown_dtype
+from oomph.engines.vllm.resolve_verify import invalid, outside, unknown_dtype, verify_value
 from oomph.facts.vllm.facts import Facts
+from oomph.facts.vllm.flag_values import METHODS_THAT_LEFT
 from oomph.facts.vllm.known import DESC_ACT_REFUSED, RENAMED, Method, Support
 from oomph.facts.vllm.refusals import WANTS_CONFIG_FILE
 from oomph.facts.vllm.running import BATCHED_DP_TOKENS
@@ -56,16 +57,16 @@ def resolve_dtype(model: Model, flag: str, sm: int) -> str:
     return own if own in supported else preferred
 
 
-def resolve_quantization(model: Model, flag: str, support: Support, sm: int, dtype: str) -> str | None:
+def resolve_quantization(model: Model, flag: str, facts: Facts, sm: int, dtype: str) -> str | None:
     """The name after overrides; raises the refusals of config/model.py and config/vllm.py."""
+    support, known = facts.support, facts.values.quantization
     own = (
         model.quantization.method.lower().replace("compressed_tensors", "compressed-tensors")
         if model.quantization
         else ""
     )
-    if support.unknown_method and "bitsandbytes" in (own, flag):
-        raise Refused("ValidationError", support.unknown_method)
     if not own:
+        verify_value("quantization", flag, known)
         return _online_quantization(flag, support, sm, dtype) if flag else None
     row = support.methods.get(own)
     if row and row.fallback and 0 < sm < row.fallback_below:
@@ -83,6 +84,8 @@ def resolve_quantization(model: Model, flag: str, support: Support, sm: int, dty
             f"Quantization method specified in the model config ({own}) does not match the quantization method "
             f"specified in the `quantization` argument ({flag}).",
         )
+    if name in METHODS_THAT_LEFT:
+        verify_value("quantization", name, known)
     if row:
         renamed = support.methods.get(name) if name in RENAMED.values() else None
         _check_method(renamed or row, name, sm, dtype)

@@ -193,6 +193,8 @@ def hybrid_off(traits: Traits, dep: Deployment, facts: Facts, spec: Speculation)
         connector = str(transfer.get("kv_connector", ""))
         if facts.hybrid_manager.off_for == "any" or connector not in HMA_CONNECTORS:
             why = "--kv-transfer-config"
+    elif disabled is None and flags.get("kv_offloading_size") and flags.get("kv_offloading_backend") == "lmcache":
+        why = "--kv-offloading-backend lmcache" if facts.hybrid_manager.off_for_lmcache else ""
     if disabled is not None:
         if disabled is False and why:
             raise Refused(

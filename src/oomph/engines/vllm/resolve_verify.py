@@ -9,6 +9,7 @@ from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm.caches import ALIGN_NEEDS_CHUNKS, ALIGN_NEEDS_MM_CHUNKS, CacheDtypes
 from oomph.facts.vllm.facts import Facts
+from oomph.facts.vllm.flag_values import Values, unknown_value
 from oomph.facts.vllm.known import NO_PIPELINE, NO_PIPELINE_REFUSAL
 from oomph.facts.vllm.refusals import Refusals
 from oomph.ir.hardware import Device
@@ -37,6 +38,20 @@ def outside(name: str, kind: str, bound: int, value: Any) -> tuple[str, str, str
 
 def one_of(options: tuple[str, ...]) -> str:
     return "Input should be " + ", ".join(f"'{n}'" for n in options[:-1]) + f" or '{options[-1]}'"
+
+
+def verify_value(field: str, value: str, known: tuple[str, ...]) -> None:
+    """ "" = not set."""
+    if value and value not in known:
+        raise Refused(*unknown_value(field, value, known))
+
+
+def verify_values(flags: Mapping[str, Any], values: Values) -> None:
+    """Flags that the parser takes with any word and a registry refuses later."""
+    verify_value("load_format", str(flags.get("load_format") or "").lower(), values.load_format)
+    verify_value("tokenizer_mode", str(flags.get("tokenizer_mode") or ""), values.tokenizer_mode)
+    encoder = str(flags.get("mm_encoder_attn_backend") or "").upper()
+    verify_value("mm_encoder_attn_backend", encoder, values.attention_backend)
 
 
 def unknown_dtype(flag: str) -> Refused:

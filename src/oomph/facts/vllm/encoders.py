@@ -16,18 +16,19 @@ class Patches(Struct, frozen=True):
     beside_mlp: int = 2  # the same beside the MLP's widest pair
     mask: bool = False  # every patch against every other (transformers' generate_block_attention_mask)
     traced: bool = False
+    scaled_by_pixels: bool = False  # the processor takes max_pixels (qwen2_vl.py _get_vision_info)
 
 
 # the projection, query and key joined, both turned, and what lives beside them (qwen3_vl.py:454, qwen2_5_vl.py:425)
-_QWEN = Patches(attention=12, traced=True)
+_QWEN = Patches(attention=12, traced=True, scaled_by_pixels=True)
 _PIXTRAL = Patches(beside_mlp=5, mask=True, traced=True)
 
 PATCHES: dict[str, Patches] = {
     "Qwen3VLForConditionalGeneration": _QWEN,
     "Qwen3VLMoeForConditionalGeneration": _QWEN,
-    "Qwen2_5_VLForConditionalGeneration": Patches(attention=12),
-    "Qwen3_5ForConditionalGeneration": Patches(attention=12),
-    "Qwen3_5MoeForConditionalGeneration": Patches(attention=12),
+    "Qwen2_5_VLForConditionalGeneration": Patches(attention=12, scaled_by_pixels=True),
+    "Qwen3_5ForConditionalGeneration": Patches(attention=12, scaled_by_pixels=True),
+    "Qwen3_5MoeForConditionalGeneration": Patches(attention=12, scaled_by_pixels=True),
     # siglip.py:469: 4,096 patches are pooled to 256 tokens
     "Gemma3ForConditionalGeneration": Patches(per_token=16, beside_mlp=4, traced=True),
     # 3 x 3 patches are pooled; its tower stayed below the language model's own pass

@@ -12,6 +12,7 @@ from oomph.facts.vllm.caches import BackendChoice, Blocks, CacheDtypes, Deepseek
 from oomph.facts.vllm.command_line import CommandLine
 from oomph.facts.vllm.create_weights import Creation
 from oomph.facts.vllm.expert_kernels import ExpertKernels
+from oomph.facts.vllm.flag_values import Values
 from oomph.facts.vllm.host import Queues
 from oomph.facts.vllm.kernels import LinearKernels
 from oomph.facts.vllm.known import Support
@@ -33,6 +34,7 @@ from oomph.facts.vllm.weights import WeightFacts
 
 class Facts(changes.Facts):
     command_line = group(CommandLine)
+    values = group(Values)
     limits = group(Limits)
     capture = group(Capture)
     async_scheduling = group(AsyncScheduling)

@@ -80,13 +80,6 @@ NO_PIPELINE = frozenset({
 NO_PIPELINE_REFUSAL = (
     "Pipeline parallelism is not supported for this model. Supported models implement the `SupportsPP` interface."
 )
-# quantization/__init__.py: bitsandbytes left vLLM with 0.28.0; the methods of that release and later, in their order
-_METHOD_NAMES = (
-    "awq", "auto_awq", "fp8", "fbgemm_fp8", "fp_quant", "modelopt", "modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed",
-    "auto_gptq", "gptq", "gptq_marlin", "awq_marlin", "humming", "compressed-tensors", "experts_int8", "quark",
-    "moe_wna16", "torchao", "inc", "mxfp4", "gpt_oss_mxfp4", "deepseek_v4_fp8", "online", "fp8_per_tensor",
-    "fp8_per_block", "fp8_per_channel", "int8_per_channel_weight_only", "nvfp4_per_token", "mxfp8",
-)  # fmt: skip
 UNKNOWN_TYPE = (
     "The checkpoint you are trying to load has model type `{model_type}` but Transformers does not recognize this "
     "architecture. This could be because of an issue with the checkpoint, or because your version of Transformers "
@@ -207,9 +200,6 @@ class Support(Facts):
     not_yet = table(NOT_YET)
     gone = table(GONE)
     renames_methods = since("0.20.0")
-    unknown_method = changes(
-        "", ("0.28.0", f"Unknown quantization method: bitsandbytes. Must be one of {list(_METHOD_NAMES)}.")
-    )
     layer_types = changes((), ("0.20.0", _LAYER_TYPES), ("0.29.0", ()))
     # Models whose text part is built from a config without architectures: refused with pipeline parallelism.
     pipeline_refused = changes(

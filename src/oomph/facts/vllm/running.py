@@ -59,6 +59,7 @@ class Capture(Facts):
     max_sm100 = changes(512, ("0.28.0", 1024))
     decode_multiples = since("0.29.0")  # multiples of the decode query length
     adds_max_seqs = since("0.31.0")
+    one_size_is_largest = until("0.11.1")  # of --cuda-graph-sizes
     # models/config.py GptOssForCausalLMConfig; up to 992 in steps of 16 from 256 on
     max_gpt_oss = changes(992, ("0.11.1", 1024))
     # What is left of a graph mode where nothing is compiled: nothing, or full graphs
@@ -112,6 +113,8 @@ class HybridManager(Facts):
     # any connector, or one without HMA support
     off_for: Dated[Literal["any", "unsupported"]] = changes("any", ("0.22.0", "unsupported"))
     off_for_events = until("0.20.0")
+    # --kv-offloading-size makes its connector before the manager is decided on; native offloading supports it
+    off_for_lmcache = since("0.22.0")
 
 
 class V2Models(Struct, frozen=True):
