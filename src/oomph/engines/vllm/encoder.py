@@ -72,8 +72,14 @@ def _most_image_tokens(tower: Tower, shape: Patches, max_pixels: int) -> int:
 
 
 def _patch_side(tower: Tower) -> int:
-    shapes = [m.shape for _, block in tower.blocks for m in block.modules if isinstance(m, Param) and len(m.shape) > 3]
-    return shapes[0][-1] if shapes else _SIDE
+    shape = _convolution(tower)
+    return shape[-1] if shape else _SIDE
+
+
+def _convolution(tower: Tower) -> tuple[int, ...]:
+    """The shape of the one that reads patches; () = the tower has none."""
+    modules = [module for _, block in tower.blocks for module in block.modules]
+    return next((module.shape for module in modules if isinstance(module, Param) and len(module.shape) > 3), ())
 
 
 def _gated(tower: Tower) -> bool:
@@ -83,5 +89,5 @@ def _gated(tower: Tower) -> bool:
 
 def _pixels(tower: Tower) -> int:
     """Elements of one patch, from the convolution that reads it."""
-    shapes = [m.shape for _, block in tower.blocks for m in block.modules if isinstance(m, Param) and len(m.shape) > 3]
-    return prod(shapes[0][1:]) if shapes else _PIXELS
+    shape = _convolution(tower)
+    return prod(shape[1:]) if shape else _PIXELS

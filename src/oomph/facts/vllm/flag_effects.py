@@ -172,7 +172,7 @@ ON_THE_HOST: Mapping[str, str] = {
     "kv_offloading_size": "that many GiB of KV blocks are kept there; the GPU's cache is as large as before",
 }
 
-_OFF = (None, False, "", 0, "auto", (), [], {})
+_OFF: tuple[Any, ...] = (None, False, "", 0, "auto", (), [], {})
 
 
 def effect_sentences(flags: Mapping[str, Any], spellings: Mapping[str, str]) -> Iterable[str]:
