@@ -78,8 +78,8 @@ def test_other_engines_images_are_recognised():
     assert (d.engine.name, d.model, d.flags["n_gpu_layers"]) == ("llamacpp", "model.gguf", 20)
     d = parse("docker run lmsysorg/sglang:latest python3 -m sglang.launch_server --model-path m")
     assert (d.engine.name, d.model) == ("sglang", "m")
-    with pytest.raises(CannotPlan, match="TensorRT"):
-        parse("docker run nvcr.io/nvidia/tensorrt-llm/release:1.2 trtllm-serve m")
+    d = parse("docker run nvcr.io/nvidia/tensorrt-llm/release:1.2.0 trtllm-serve m")
+    assert (d.engine.name, d.engine.version, d.model) == ("trtllm", "1.2.0", "m")
 
 
 def test_images_that_say_nothing():

@@ -18,7 +18,8 @@ def advice_lines(plan: Plan, style: Style, width: int, *, engine: str) -> list[s
         return rows("More", [_cells(j) for j in more(plan, advice)[:3]], style, width)
     lines = [f"  {style.bold('Why' if n == 0 else '   ')}      {clean(why)}" for n, why in enumerate(advice.why)]
     if plan.verdict.message and plan.verdict.stage not in (None, "other"):
-        lines.append(f"  {style.bold(f'{engine:<9}')}{_short(clean(plan.verdict.message))}")
+        message = clean(" ".join(plan.verdict.message.split()))
+        lines.append(f"  {style.bold(f'{engine:<8}')} {_short(message)}")
     if advice.fixes:
         lines += rows("Works", [_cells(j) for j in advice.fixes[:MOST_LINES]], style, width)
     else:

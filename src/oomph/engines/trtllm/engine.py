@@ -1,13 +1,19 @@
-"""TensorRT-LLM behind the protocol. Its logs are read and explained; its commands are not planned."""
+"""TensorRT-LLM behind the protocol: where each of its parts is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import EngineProtocol, LeverWords, Words
+from oomph.errors import CannotPlan
+from oomph.ir.advice import Lever
+from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.model import Model
+from oomph.ir.plan import Plan
 
 if TYPE_CHECKING:
+    from oomph.commands.call import Call
     from oomph.doctor.case import Case
     from oomph.facts.loglines import LogRow
 
@@ -15,15 +21,121 @@ if TYPE_CHECKING:
 class TensorRtLlm(EngineProtocol):
     name = "trtllm"
     title = "TensorRT-LLM"
-    aliases = ("tensorrt-llm",)
+    aliases = ("tensorrt-llm", "tensorrt_llm")
 
-    words = Words(parallel_flag="--tp_size", offloads_weights=False)
+    words = Words(
+        stages={
+            "profile_run": "in the dummy run that measures the peak",
+            "kv_check": "while sizing the KV cache",
+            "cudagraph_capture": "while warming up the second executor, beside the full KV cache",
+            "runtime_request": "while serving, in what the KV cache leaves",
+        },
+        parallel_flag="--tp_size",
+        offloads_weights=False,
+    )
 
+    package = "tensorrt_llm"
     programs = ("trtllm-serve",)
     modules = ("tensorrt_llm",)
     images = ("tensorrt-llm", "tensorrt_llm", "trtllm")
+    variables = ("TRTLLM_", "TLLM_")
     launches = (r"\btrtllm-serve\b",)
     frame_paths = ("/tensorrt_llm/",)
+    terms = (
+        "peak", "weights", "load_peak", "context", "non_torch", "activation_peak", "temporary_kv", "available_kv",
+        "free_before_kv",
+    )  # fmt: skip
+
+    def releases(self) -> tuple[str, ...]:
+        from oomph.facts.trtllm.versions import RELEASES
+
+        return RELEASES
+
+    def newest(self) -> str:
+        from oomph.facts.trtllm.versions import NEWEST
+
+        return NEWEST
+
+    def nearest(self, version: str) -> tuple[str, str]:
+        from oomph.facts.trtllm.versions import nearest
+
+        return nearest(version)
+
+    def image_release(self, tag: str) -> str:
+        from oomph.facts.trtllm.versions import image_release
+
+        return image_release(tag)
+
+    def starts_server(self, words: Sequence[str]) -> bool:
+        from oomph.engines.trtllm.command import starts_server
+
+        return starts_server(words)
+
+    def knows_flag(self, flag: str) -> bool:
+        from oomph.facts.trtllm.flags import BY_NAME, FILE_NAMES, KV_DTYPE
+
+        return flag in BY_NAME or flag in FILE_NAMES or flag in KV_DTYPE.names
+
+    def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
+        from oomph.commands.call import choose_release
+        from oomph.engines.trtllm import command
+
+        program = "" if call.source else call.words[0]
+        chosen, notes = choose_release(self, release, image=call.image, program=program, pinned=call.pinned)
+        return [command.deployment(call, chosen, notes)]
+
+    def write_command(self, deployment: Deployment) -> list[str]:
+        from oomph.engines.trtllm.command import to_words
+
+        return to_words(deployment)
+
+    def in_container(self, image: str, arguments: Sequence[str]) -> list[str]:
+        """NVIDIA's images have no server for an entry point: a container is given the whole command."""
+        starts = ("trtllm-serve", "python", "python3", "bash", "sh", "mpirun")
+        if arguments and arguments[0].rpartition("/")[2] in starts:
+            return list(arguments)
+        return ["trtllm-serve", *arguments]
+
+    def memory_flags(self, deployment: Deployment) -> dict[str, Any]:
+        from oomph.facts.trtllm.flags import FRONTEND
+
+        return {field: value for field, value in deployment.flags.items() if field not in FRONTEND}
+
+    def gpus_needed(self, deployment: Deployment) -> int:
+        needed = 1
+        for field in ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size"):
+            size = deployment.flags.get(field)
+            needed *= size if isinstance(size, int) and size > 0 else 1
+        return needed
+
+    def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
+        from oomph.engines.trtllm.command import check
+        from oomph.engines.trtllm.planner import plan_trtllm
+        from oomph.sources.load import load_once
+
+        check(deployment.flags)
+        loaded = model or load_once(deployment.model)
+        if loaded.opaque or not loaded.layers:
+            raise CannotPlan(
+                f"the architecture {loaded.architecture or 'of ' + loaded.name} is not known: its caches would be a "
+                f"guess",
+                hint="oomph inspect shows its weights",
+            )
+        return plan_trtllm(loaded, deployment)
+
+    def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
+        from oomph.engines.trtllm.levers import levers
+        from oomph.sources.load import load_once
+
+        return levers(plan, model or load_once(plan.deployment.model))
+
+    def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
+        from oomph.engines.trtllm.reasons import reasons
+
+        return reasons(plan)
+
+    def serve_command(self, model: str) -> list[str]:
+        return ["trtllm-serve", model]
 
     def log_rows(self) -> tuple[LogRow, ...]:
         from oomph.facts.trtllm.logs import ROWS

@@ -1,0 +1,193 @@
+"""`trtllm-serve MODEL OPTIONS` to a Deployment, and back, as click reads it.
+
+Settings that only the options file can hold come back as a file that bash writes on the fly:
+`--extra_llm_api_options <(echo "{kv_cache_config: {dtype: fp8}}")`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oomph.commands.call import Call, memory_variables, visible_devices
+from oomph.commands.shown import short
+from oomph.engines.trtllm import options_file
+from oomph.errors import CannotPlan, CommandError
+from oomph.facts.trtllm.facts import at as facts_at
+from oomph.facts.trtllm.flags import BY_FIELD, BY_NAME, FILE_NAMES, KV_DTYPE, Option
+from oomph.ir.deployment import Deployment, Engine
+
+_UNSET = re.compile(r"\$\{?\w+\}?|\$\(.*\)|<.*>|\{\{.*\}\}", re.DOTALL)
+_OTHER_COMMANDS = ("disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "grpc", "embeddings")
+_BENCHES = ("throughput", "latency")
+
+
+def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deployment:
+    words = _arguments(call.words)
+    model, fields, path, said = parse(words, release.version)
+    if not model:
+        raise CommandError("no model is named: trtllm-serve MODEL, where MODEL is ORG/NAME or a folder")
+    if path is not None:
+        # update_llm_args_with_extra_dict: the file wins over the command line
+        fields, more = _with_file(fields, path)
+        said += more
+    environment = memory_variables(call.environment)
+    return Deployment(
+        engine=release,
+        model=model,
+        flags=fields,
+        gpus=(),
+        environment=environment,
+        gpu_count=call.gpu_count or visible_devices(environment),
+        notes=tuple(dict.fromkeys((*call.notes, *notes, *said))),
+    )
+
+
+def _with_file(fields: dict[str, Any], path: str) -> tuple[dict[str, Any], list[str]]:
+    if _UNSET.fullmatch(path):
+        return fields, [f"the options file is {short(path)}, which nothing sets: not read"]
+    if path.lstrip().startswith("{"):  # a file that bash writes on the fly, with its text in place of its name
+        return fields | options_file.read_text(path, "the options"), []
+    try:
+        return fields | options_file.read_file(path), []
+    except CommandError as error:
+        if "is not there" not in str(error):
+            raise
+        return fields, [f"{error}: planned without it"]
+
+
+def starts_server(words: Sequence[str]) -> bool:
+    return not (len(words) > 1 and words[1] in _OTHER_COMMANDS)
+
+
+def _arguments(words: Sequence[str]) -> list[str]:
+    """`trtllm-serve serve MODEL` and `trtllm-serve MODEL` are the same (commands/serve.py DefaultGroup)."""
+    rest = list(words[1:])
+    if rest and rest[0] in _OTHER_COMMANDS:
+        raise CannotPlan(f"`trtllm-serve {short(rest[0])}` starts no plain server: `trtllm-serve MODEL` does")
+    return rest[1:] if rest[:1] == ["serve"] else rest
+
+
+def parse(words: Sequence[str], version: str) -> tuple[str, dict[str, Any], str | None, list[str]]:
+    """(model, fields, options file, notes)."""
+    model, path = "", None
+    fields: dict[str, Any] = {}
+    notes: list[str] = []
+    queue = list(words)
+    while queue:
+        word = queue.pop(0)
+        if not word.startswith("--"):
+            if word.startswith("-") and len(word) > 1:
+                raise CommandError(f"trtllm-serve would stop with: No such option: {short(word)}")
+            if model:
+                raise CommandError(f"trtllm-serve would stop with: Got unexpected extra argument ({short(word)})")
+            model = word
+            continue
+        name, equals, explicit = word.partition("=")
+        if name in FILE_NAMES:
+            path = explicit if equals else _next(queue, name)
+            continue
+        option = _option(name, version)
+        if option.kind == "flag":
+            if equals:
+                raise CommandError(f"Option '{name}' does not take a value.")
+            fields[option.field] = True
+            continue
+        value = explicit if equals else _next(queue, name)
+        if _UNSET.fullmatch(value) and option.kind != "str":
+            notes.append(f"{name} is {short(value)}, which nothing sets: left out")
+            continue
+        fields[option.field] = _value(option, name, value)
+    return model, fields, path, notes
+
+
+def _next(queue: list[str], name: str) -> str:
+    if not queue:
+        raise CommandError(f"Option '{name}' requires an argument.")
+    return queue.pop(0)
+
+
+def _option(name: str, version: str) -> Option:
+    if name in BY_NAME:
+        return BY_NAME[name]
+    if name in KV_DTYPE.names:
+        if facts_at(version).memory.kv_dtype_option:
+            return KV_DTYPE
+        raise CommandError(
+            f"trtllm-serve {version} has no {name} yet: write kv_cache_config: {{dtype: fp8}} into the options file"
+        )
+    if name in ("--help", "-h", "--version"):
+        raise CommandError(f"{name} starts no server")
+    from difflib import get_close_matches
+
+    spelled = name.replace("-", "_").replace("__", "--", 1)
+    close = [spelled] if spelled in BY_NAME else get_close_matches(spelled, BY_NAME, n=2, cutoff=0.75)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    raise CommandError(
+        f"trtllm-serve has no option {short(name)}{hint}",
+        hint=f"trtllm-serve would stop with: No such option: {short(name)}",
+    )
+
+
+def _value(option: Option, name: str, text: str) -> Any:
+    try:
+        if option.kind == "int":
+            return int(text)
+        if option.kind == "float":
+            number = float(text)
+            if number != number or abs(number) == float("inf"):
+                raise ValueError
+            return number
+    except (ValueError, OverflowError):
+        kind = {"int": "integer", "float": "float"}[option.kind]
+        raise CommandError(f"Invalid value for '{name}': {short(repr(text))} is not a valid {kind}.") from None
+    return text
+
+
+def check(flags: Mapping[str, Any]) -> None:
+    """Numbers that no server has."""
+    sizes = ("tensor_parallel_size", "pipeline_parallel_size", "moe_expert_parallel_size", "context_parallel_size")
+    for field in (*sizes, "max_batch_size", "max_num_tokens", "max_seq_len", "max_beam_width"):
+        value = flags.get(field)
+        most = 4096 if field in sizes else 1 << 31
+        if isinstance(value, int) and not 1 <= value <= most:
+            raise CommandError(f"{field} {value}: it is between 1 and {most:,}")
+    fraction = flags.get("kv_cache_config.free_gpu_memory_fraction")
+    if isinstance(fraction, float) and not 0 < fraction < 1:
+        raise CommandError(f"free_gpu_memory_fraction {fraction:g}: it is between 0 and 1")
+    block = flags.get("kv_cache_config.tokens_per_block")
+    if isinstance(block, int) and not 1 <= block <= 1 << 16:
+        raise CommandError(f"kv_cache_config.tokens_per_block {block}: it is between 1 and 65,536")
+
+
+def to_words(deployment: Deployment) -> list[str]:
+    """The command line of a deployment; what only a file can say is a file that bash writes on the fly."""
+    words = ["trtllm-serve", deployment.model, *option_words(deployment.flags)]
+    rest = file_fields(deployment.flags)
+    if not rest:
+        return words
+    from oomph.commands.shell import quote
+
+    text = options_file.to_yaml(rest, one_line=True).replace('"', "'")
+    line = " ".join(map(quote, words)) + f' {FILE_NAMES[0]} <(echo "{text}")'
+    return ["bash", "-c", line]
+
+
+def option_words(flags: Mapping[str, Any]) -> list[str]:
+    words: list[str] = []
+    for field, value in flags.items():
+        option = BY_FIELD.get(field)
+        if option is None or value is None:
+            continue
+        if option.kind == "flag":
+            words += [option.names[0]] if value else []
+        else:
+            words += [option.names[0], f"{value:g}" if isinstance(value, float) else str(value)]
+    return words
+
+
+def file_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """What the command line has no option for."""
+    off = {field for field, value in flags.items() if value is False and field in BY_FIELD}
+    return {field: value for field, value in flags.items() if field not in BY_FIELD or field in off}

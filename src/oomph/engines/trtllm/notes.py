@@ -1,0 +1,76 @@
+"""What a plan says beside its figures: what was assumed, what no figure has checked, what the engine does quietly."""
+
+from __future__ import annotations
+
+from oomph.engines.trtllm.temporary import made_large_by
+from oomph.engines.trtllm.timeline import RankState
+from oomph.ir.deployment import Deployment
+from oomph.ir.model import Attention, Model
+from oomph.units import gib
+
+
+def assumptions(deployment: Deployment, state: RankState) -> tuple[str, ...]:
+    lines = []
+    if not state.peak_pinned:
+        lines.append(
+            "The peak: weights are counted, activations and the memory outside PyTorch are as posted start-ups printed "
+            "them; --given peak=SIZE from a log makes the tokens exact"
+        )
+    unchecked = _unchecked(state)
+    if unchecked:
+        lines.append(f"From TensorRT-LLM's source, but checked by no posted figure: {', '.join(unchecked)}")
+    if deployment.gpus and deployment.gpus[0].unified:
+        lines.append(
+            "Unified memory: the page cache counts as used there; a posted start lost 49 GiB to the checkpoint's own "
+            "files. Drop the caches before the start"
+        )
+    return tuple(lines)
+
+
+def _unchecked(state: RankState) -> list[str]:
+    settings, cells = state.settings, state.cells
+    marks = []
+    if settings.kv_dtype == "F4":
+        marks.append("the size of an NVFP4 cache")
+    if len(cells.windows) > 1:
+        marks.append("the pools of several windows")
+    if cells.state:
+        marks.append("the recurrent states of every slot")
+    if settings.draft_layers:
+        marks.append("the pool's further layers for multi-token prediction")
+    if settings.pp_size > 1:
+        marks.append("pipeline stages")
+    if not settings.estimates:
+        marks.append("a start without the dummy run")
+    return marks
+
+
+def warnings(model: Model, state: RankState, starts: bool) -> list[str]:
+    settings, pool = state.settings, state.pool
+    lines = []
+    if starts and 0 < pool.served_length < settings.max_seq_len:
+        lines.append(
+            f"it starts, but with {pool.served_length:,} of your {settings.max_seq_len:,} tokens: the pool holds no "
+            f"more, and TensorRT-LLM shortens the context without an error"
+        )
+    if starts and pool.tokens:
+        left = settings.free_gpu_memory_fraction
+        lines.append(
+            f"the pool takes {left:g} of what the dummy prefill left; {gib(max(0, state.reserve))} per GPU stay for "
+            f"run time, where logits and larger batches come on top"
+        )
+    field = made_large_by(settings, state.facts)
+    if field and 20 * state.temporary_bytes > state.total:
+        lines.append(
+            f"the temporary pool has {state.temporary_blocks:,} blocks ({gib(state.temporary_bytes)}) because of "
+            f"{field} {getattr(settings, field):,}: a smaller one frees it, max_num_tokens does not"
+        )
+    windows = [m for x in model.layers for m in x.mixers if isinstance(m, Attention) and m.kind == "sliding_window"]
+    if windows and not settings.windows:
+        lines.append(
+            f"{len(windows)} sliding-window layers hold the whole context: TensorRT-LLM saves nothing there unless "
+            f"kv_cache_config.max_attention_window lists the windows"
+        )
+    if not settings.enable_block_reuse and settings.policy == "MAX_UTILIZATION":
+        lines.append("MAX_UTILIZATION without block reuse computes a paused request again from its first token")
+    return lines

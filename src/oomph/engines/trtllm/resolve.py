@@ -1,0 +1,167 @@
+"""Flags, GPU and model to the settings that TensorRT-LLM's PyTorch backend ends up with, or its refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oomph.engines.trtllm.graphs import graph_batch_sizes
+from oomph.engines.trtllm.settings import Settings
+from oomph.errors import CannotPlan
+from oomph.facts.dtypes import TORCH
+from oomph.facts.trtllm import memory
+from oomph.facts.trtllm.facts import Facts
+from oomph.ir.deployment import Deployment
+from oomph.ir.model import Attention, Model
+
+# kv_cache_config.dtype -> the cache's dtype in our words
+_KV_DTYPES = {"fp8": "F8_E4M3", "nvfp4": "F4", "bfloat16": "BF16", "float16": "F16", "half": "F16"}
+# rope types whose factor is in the length already (model_loader.py, get_max_seq_len of the model engine)
+_STRETCHED = ("yarn", "llama3", "longrope", "su", "deepseek_yarn")
+_TWO_MODELS = ("DraftTarget", "draft_target")
+_SELF_DRAFTS = ("MTP", "Eagle", "Eagle3", "EAGLE3")
+_SCHEDULERS = ("GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH")
+
+
+def resolve(model: Model, deployment: Deployment, facts: Facts) -> Settings:
+    flags = deployment.flags
+    backend = str(flags.get("backend") or "pytorch")
+    if backend != "pytorch":
+        raise CannotPlan(
+            f"--backend {backend} cannot be planned: a built TensorRT engine or AutoDeploy decides its memory itself",
+            hint="its logs can be explained; the default backend, pytorch, can be planned",
+        )
+    tp, pp = _number(flags, "tensor_parallel_size", 1), _number(flags, "pipeline_parallel_size", 1)
+    ep = _number(flags, "moe_expert_parallel_size", 1)
+    batch = _number(flags, "max_batch_size", memory.MAX_BATCH_SIZE)
+    tokens = _number(flags, "max_num_tokens", memory.MAX_NUM_TOKENS)
+    drafts, layers, extra_kv = _drafts(flags)
+    overlap = not flags.get("disable_overlap_scheduler")
+    length = _number(flags, "max_seq_len", default_length(model))
+    fraction = flags.get("kv_cache_config.free_gpu_memory_fraction")
+    graphs = graph_batch_sizes(flags, facts.memory.graphs_by_default, batch, tokens, drafts)
+    sm = deployment.gpus[0].sm if deployment.gpus else 0
+    return Settings(
+        tp_size=tp,
+        pp_size=pp,
+        ep_size=ep,
+        pp_partition=tuple(flags.get("pp_partition") or ()),
+        enable_attention_dp=bool(flags.get("enable_attention_dp")),
+        lm_head_tp=bool(flags.get("enable_lm_head_tp_in_adp")),
+        max_batch_size=batch,
+        max_num_tokens=tokens,
+        max_seq_len=length,
+        max_beam_width=_number(flags, "max_beam_width", memory.MAX_BEAM_WIDTH),
+        free_gpu_memory_fraction=memory.FREE_FRACTION if fraction is None else float(fraction),
+        max_tokens=flags.get("kv_cache_config.max_tokens"),
+        max_gpu_total_bytes=int(flags.get("kv_cache_config.max_gpu_total_bytes") or 0),
+        tokens_per_block=_block(flags, model, sm),
+        dtype=_dtype(flags, model),
+        kv_dtype=_kv_dtype(flags, model),
+        enable_block_reuse=flags.get("kv_cache_config.enable_block_reuse") is not False,
+        windows=_windows(flags, length),
+        graph_batch_sizes=graphs,
+        graph_padding=bool(flags.get("cuda_graph_config.enable_padding")),
+        overlap=overlap,
+        chunked_prefill=bool(flags.get("enable_chunked_prefill")),
+        policy=str(flags.get("scheduler_config.capacity_scheduler_policy") or _SCHEDULERS[0]),
+        moe_backend=str(flags.get("moe_config.backend") or "AUTO"),
+        attn_backend=str(flags.get("attn_backend") or "TRTLLM"),
+        decoding_type=str(flags.get("speculative_config.decoding_type") or ""),
+        draft_tokens=drafts,
+        draft_layers=layers,
+        extra_kv_tokens=extra_kv,
+        extra_tokens=_extra_tokens(facts, overlap, drafts, extra_kv),
+        compiles_pieces=bool(flags.get("torch_compile_config")),
+        estimates=_estimates(flags, deployment, facts),
+        fail_fast=bool(flags.get("fail_fast_on_attention_window_too_large")),
+        refusal=_refusal(flags, model, tp, pp, ep),
+    )
+
+
+def _number(flags: Mapping[str, Any], field: str, default: int) -> int:
+    value = flags.get(field)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else default
+
+
+def default_length(model: Model) -> int:
+    """py_executor_creator.py, model_engine.py: the config's own length, times a rope factor that is not in it yet."""
+    length = int(model.param("derived_max_len")) or model.max_position or 2048
+    factor = float(model.param("rope_factor") or 1.0)
+    if factor == 1.0 or str(model.param("rope_type") or "") in _STRETCHED or model.param("rope_original"):
+        return length
+    return int(length * factor)
+
+
+def _drafts(flags: Mapping[str, Any]) -> tuple[int, int, int]:
+    """(draft tokens, further layers in the pool, extra KV tokens)."""
+    kind = str(flags.get("speculative_config.decoding_type") or "")
+    if not kind:
+        return 0, 0, 0
+    layers = flags.get("speculative_config.num_nextn_predict_layers")
+    tokens = flags.get("speculative_config.max_draft_len")
+    if kind.upper() == "MTP":
+        count = int(layers or tokens or 1)
+        return count, count, count - 1
+    count = int(tokens or 0)
+    one_engine = kind in _SELF_DRAFTS and flags.get("speculative_config.eagle3_one_model", True) is not False
+    return count, 0, max(0, count - 1) if one_engine else 0
+
+
+def _extra_tokens(facts: Facts, overlap: bool, drafts: int, extra_kv: int) -> int:
+    """_util.py _get_token_num_for_estimation: the generated token, the overlap scheduler's, drafts (twice with it)."""
+    extra = 1 + (1 if overlap and facts.memory.overlap_token else 0)
+    return extra + drafts * (2 if overlap else 1) + extra_kv
+
+
+def _dtype(flags: Mapping[str, Any], model: Model) -> str:
+    asked = str(flags.get("dtype") or "auto")
+    return TORCH.get(asked, "") or (model.dtype if model.dtype in ("BF16", "F16", "F32") else "BF16")
+
+
+def _kv_dtype(flags: Mapping[str, Any], model: Model) -> str:
+    """ "auto": what the checkpoint's quantisation asks for, else the model's dtype."""
+    asked = str(flags.get("kv_cache_config.dtype") or "auto").lower()
+    if asked != "auto":
+        if asked not in _KV_DTYPES:
+            raise CannotPlan(f"kv_cache_config.dtype {asked[:40]}: the size of such a cache is not known")
+        return _KV_DTYPES[asked]
+    quantization = model.quantization
+    checkpoint = (quantization.kv_cache or quantization.kv_cache_beside) if quantization is not None else ""
+    return _KV_DTYPES.get(checkpoint.lower().removesuffix("_e4m3"), "") or _dtype(flags, model)
+
+
+def _block(flags: Mapping[str, Any], model: Model, sm: int) -> int:
+    asked = flags.get("kv_cache_config.tokens_per_block")
+    if isinstance(asked, int) and asked > 0:
+        return asked
+    latent = any(isinstance(m, Attention) and m.kind == "mla" for layer in model.layers for m in layer.mixers)
+    return memory.FLASH_MLA_BLOCK if latent and sm == 90 else memory.TOKENS_PER_BLOCK
+
+
+def _windows(flags: Mapping[str, Any], length: int) -> tuple[int, ...]:
+    """resource_manager.py: windows are cut to the context before anything is sized."""
+    return tuple(min(length, window) for window in flags.get("kv_cache_config.max_attention_window") or ())
+
+
+def _estimates(flags: Mapping[str, Any], deployment: Deployment, facts: Facts) -> bool:
+    skips = deployment.environment.get("TRTLLM_SKIP_KV_CACHE_ESTIMATION") == "1"
+    if skips and facts.memory.may_skip_estimation:
+        return False
+    return str(flags.get("attn_backend") or "").upper() != "VANILLA" and _number(flags, "context_parallel_size", 1) == 1
+
+
+def _refusal(flags: Mapping[str, Any], model: Model, tp: int, pp: int, ep: int) -> str:
+    if ep > tp or tp % ep:
+        # mapping.py
+        return (
+            f"ValueError: moe_tp_size * moe_ep_size * moe_cluster_size must equal to tp_size: {ep} does not divide {tp}"
+        )
+    if model.num_heads and model.num_heads % tp and not flags.get("enable_attention_dp"):
+        return f"AssertionError: {model.num_heads} attention heads are not divisible by tp_size {tp}"
+    if pp > max(1, len(model.layers)):
+        return f"ValueError: pp_size {pp} exceeds the {len(model.layers)} layers of the model"
+    policy = str(flags.get("scheduler_config.capacity_scheduler_policy") or _SCHEDULERS[0])
+    if policy not in _SCHEDULERS:
+        return f"ValidationError: capacity_scheduler_policy: Input should be one of {', '.join(_SCHEDULERS)}"
+    return ""

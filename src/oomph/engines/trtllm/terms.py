@@ -1,0 +1,175 @@
+"""What one rank's memory is made of: every term of the ledger, from the settings to bytes."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from oomph.engines.trtllm.settings import Settings
+from oomph.engines.trtllm.weights import (
+    absorbed_bytes,
+    created_weights,
+    expert_scheme,
+    tied_head_bytes,
+    widened_inputs,
+)
+from oomph.engines.vllm.weights import by_part
+from oomph.facts.dtypes import nbytes
+from oomph.facts.trtllm import outside
+from oomph.facts.trtllm import weights as facts
+from oomph.ir.deployment import Deployment
+from oomph.ir.hardware import Device
+from oomph.ir.ledger import Basis, Term
+from oomph.ir.model import Experts, Linear, Model
+
+
+class Rank(Struct, frozen=True):
+    index: int
+    tp_rank: int
+    pp_rank: int
+    device: Device
+
+
+class Terms(Struct, frozen=True):
+    context: Term  # what is gone before the model is created
+    weights: Term
+    load_peak: Term
+    runner: Term  # the engine's buffers inside PyTorch, graph pools included
+    non_torch: Term  # what comes to the context outside of PyTorch: communicators, workspaces, graphs
+    activation: Term  # of the dummy prefill
+    cudagraph: Term  # the part of the two before that graphs have
+    decode_logits: Term  # of a full batch: what the dummy prefill does not see
+    printed_weights: int  # "Use ... GB for model weights"
+
+    @property
+    def resident(self) -> tuple[Term, ...]:
+        """What is there when the dummy requests begin, the temporary pool aside."""
+        return self.context, self.weights, self.runner, self.non_torch
+
+
+def rank_terms(model: Model, settings: Settings, deployment: Deployment, rank: Rank) -> Terms:
+    weights, printed = _weights(model, settings, rank)
+    weights = pinned(weights, deployment)
+    return Terms(
+        context=pinned(interval("context", outside.BEFORE_LOADING, "CUDA context and libraries"), deployment),
+        weights=weights,
+        load_peak=pinned(_load_peak(weights, model, rank.device), deployment),
+        runner=interval("runner", outside.BUFFERS, "buffers beside the weights, graph pools included"),
+        non_torch=pinned(_non_torch(settings, rank.device), deployment),
+        activation=pinned(_activation(model, settings), deployment),
+        cudagraph=Term("cudagraph", 0, 0, 0, "formula", {}, "in the buffers and the memory outside PyTorch"),
+        decode_logits=_decode_logits(model, settings),
+        printed_weights=printed,
+    )
+
+
+def pinned(term: Term, deployment: Deployment) -> Term:
+    n = deployment.given.get(term.name)
+    if n is not None:
+        return Term(term.name, n, n, n, "given", {}, "given")
+    n = deployment.measured.get(term.name)
+    return term if n is None else Term(term.name, n, n, n, "measured", {}, "measured here")
+
+
+def interval(name: str, values: outside.Interval, why: str) -> Term:
+    low, expected, high = values
+    return Term(name, expected, low, high, "measured", {}, f"{why}, from posted start-ups")
+
+
+def _weights(model: Model, settings: Settings, rank: Rank) -> tuple[Term, int]:
+    places = created_weights(model, settings, rank.pp_rank)
+    parts = by_part(places)
+    if absorbed := absorbed_bytes(model, settings, rank.pp_rank):
+        parts["absorbed projections"] = absorbed
+    if wide := widened_inputs(model, settings):
+        parts["experts"] = parts.get("experts", 0) + wide
+    created = sum(parts.values())
+    printed = created - parts.get("buffers", 0) + tied_head_bytes(model, settings, rank.pp_rank)
+    low, expected, high = (
+        round(parts.get("experts", 0) * (f - 1)) for f in _expert_factors(model, settings, rank.device.sm)
+    )
+    why = "every tensor that this rank creates"
+    if high:
+        why += ", and what the backend of the experts may add"
+    basis: Basis = "formula" if high else "exact"
+    n = created + expected
+    return Term("weights", n, created + low, created + high, basis, parts, why), printed + expected
+
+
+def _expert_factors(model: Model, settings: Settings, sm: int) -> tuple[float, float, float]:
+    scheme = expert_scheme(model)
+    if not scheme:
+        return 1.0, 1.0, 1.0
+    if settings.moe_backend == "DEEPGEMM" and scheme == "fp8":
+        return facts.DEEPGEMM_EXPERTS
+    known = settings.moe_backend in ("CUTLASS", "TRTLLM") or sm < 100  # older cards have no kernels of TRTLLM-Gen
+    if scheme == "modelopt_fp4" or (scheme in ("mxfp4", "fp8") and known):
+        return 1.0, 1.0, 1.0
+    return facts.UNPRINTED_EXPERTS
+
+
+def _load_peak(weights: Term, model: Model, device: Device) -> Term:
+    """Layers are created on the GPU and filled from host memory. FP8 weights with block scales are rescaled layer by
+    layer on Blackwell cards (linear.py resmooth_to_fp8_e8m0): a posted load had 3.6 GiB beside 8.8 of weights."""
+    scheme = model.quantization.scheme if model.quantization is not None else None
+    extra = 0
+    if scheme is not None and scheme.method == "fp8" and scheme.strategy == "block" and device.sm >= 100:
+        extra = 4 * _largest_linear(model)
+    why = "created, then filled in place" + (", and rescaled layer by layer" if extra else "")
+    return Term("load_peak", weights.bytes + extra, weights.low, weights.high + 4 * extra, "formula", {}, why)
+
+
+def _largest_linear(model: Model) -> int:
+    blocks = {id(layer.block): layer.block for layer in model.layers}.values()
+    sizes = [m.out_features * m.in_features for b in blocks for m in b.modules if isinstance(m, Linear)]
+    return max(sizes, default=0)
+
+
+def _non_torch(settings: Settings, device: Device) -> Term:
+    """The printed "outside torch" holds the context as well: it is taken off at both ends."""
+    ranks = settings.tp_size * settings.pp_size
+    linked = device.sm in outside.LINKED_CARDS
+    table = outside.LINKED if linked else outside.UNLINKED
+    values = outside.ALONE if ranks == 1 else table[next((n for n in sorted(table) if ranks <= n), max(table))]
+    parts = [values]
+    if settings.enable_attention_dp and ranks > 1:
+        parts = [outside.ATTENTION_DP]
+    elif settings.ep_size > 4 and linked:
+        parts.append(outside.EXPERT_PARALLEL)
+    if settings.compiles_pieces:
+        parts.append(outside.COMPILED)
+    low, expected, high = (sum(part[i] for part in parts) for i in range(3))
+    context = outside.BEFORE_LOADING[1]
+    values = max(0, low - context), max(0, expected - context), max(0, high - context)
+    return interval("non_torch", values, "communicators, workspaces and graphs outside PyTorch")
+
+
+def _activation(model: Model, settings: Settings) -> Term:
+    """The widest layer of one batch of max_num_tokens, beside the hidden states, and the logits of the last tokens."""
+    tokens = settings.max_num_tokens
+    blocks = {id(layer.block): layer.block for layer in model.layers}.values()
+    width = max((_width(block.modules, settings) for block in blocks), default=0)
+    n = nbytes(settings.dtype, tokens * (width + 4 * model.hidden_size)) + 6 * model.vocab_size
+    n = max(n, outside.LEAST_ACTIVATION)
+    low, high = round(n * outside.ACTIVATION_LOW), round(n * outside.ACTIVATION_HIGH)
+    return Term("activation_peak", n, low, high, "formula", {}, f"a dummy prefill of {tokens:,} tokens")
+
+
+def _width(modules: tuple[object, ...], settings: Settings) -> int:
+    """Elements per token of the widest module on one rank."""
+    widest = 0
+    for module in modules:
+        if isinstance(module, Experts):
+            # tokens meet an expert rank by chance: each rank works on top_k / ep of them
+            per_expert = 3 * module.intermediate // settings.moe_tp + module.hidden
+            widest = max(widest, module.top_k * per_expert // settings.ep_size)
+        elif isinstance(module, Linear) and module.shard == "column":
+            ranks = 1 if settings.enable_attention_dp else settings.tp_size
+            widest = max(widest, 2 * module.out_features // ranks)
+    return widest
+
+
+def _decode_logits(model: Model, settings: Settings) -> Term:
+    """A row of the vocabulary for every request (and draft) of a full batch, in the model's dtype and in float32."""
+    rows = settings.max_batch_size * settings.max_beam_width * (1 + settings.draft_tokens)
+    n = rows * model.vocab_size * (2 + 4)
+    return Term("decode_logits", n, n // 2, n, "formula", {}, f"logits of {rows:,} rows")

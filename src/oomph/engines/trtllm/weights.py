@@ -1,0 +1,133 @@
+"""What one rank's layers create on the GPU, as TensorRT-LLM's layers divide a model.
+
+The walk over the modules is shared with vLLM (engines/vllm/weights.py): both split by columns and rows and by heads.
+What is divided otherwise is taken from a second walk: experts by expert parallelism, and everything but the experts
+whole on every rank under attention data parallelism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from oomph.engines.trtllm.cells import stage_layers
+from oomph.engines.trtllm.settings import Settings
+from oomph.engines.vllm.shard import Layout
+from oomph.engines.vllm.weights import Build, Created, Placed, created
+from oomph.facts.dtypes import nbytes
+from oomph.facts.trtllm import weights as facts
+from oomph.ir.model import Attention, Block, Experts, Model, Vocab
+from oomph.units import round_up
+
+
+def created_weights(model: Model, settings: Settings, pp_rank: int = 0) -> tuple[Placed, ...]:
+    ranks, experts = settings.tp_size, ("experts",)
+    model = _with_experts(model, lambda module: _padded(module, settings, facts.MXFP4_ALIGNMENT))
+    places = _walk(model, settings, pp_rank, 1 if settings.enable_attention_dp else ranks)
+    if settings.enable_attention_dp and settings.lm_head_tp:
+        places = _choose(places, _walk(model, settings, pp_rank, ranks), ("lm_head",))
+    elif not settings.enable_attention_dp and model.architecture in facts.WHOLE_EMBEDDINGS and ranks > 1:
+        places = _choose(places, _walk(model, settings, pp_rank, 1), ("embed",))
+    if settings.ep_size > 1 or settings.enable_attention_dp:
+        share = _with_experts(model, lambda module: replace(module, count=-(-module.count // settings.ep_size)))
+        places = _choose(places, _walk(share, settings, pp_rank, settings.moe_tp), experts)
+    return tuple(_without_shared(place) for place in places)
+
+
+def _without_shared(place: Placed) -> Placed:
+    """Multi-token-prediction layers read the model's own embedding and head (modeling_deepseekv3.py DeepseekV3MTP)."""
+    if place.where != "draft":
+        return place
+    return replace(place, tensors=tuple(t for t in place.tensors if t.part not in ("embed", "lm_head")))
+
+
+def _walk(model: Model, settings: Settings, pp_rank: int, ranks: int) -> tuple[Placed, ...]:
+    sizes = tuple(len(stage_layers(len(model.layers), settings, rank)) for rank in range(settings.pp_size))
+    layout = Layout(tp=ranks, pp=settings.pp_size, pp_rank=pp_rank, partition=sizes)
+    drafts = settings.draft_layers > 0
+    return created(model, Build(facts.creation(), layout, settings.dtype, drafts=drafts, habits=facts.HABITS))
+
+
+def absorbed_bytes(model: Model, settings: Settings, pp_rank: int = 0) -> int:
+    """modules/attention.py MLA: k_b_proj_trans and v_b_proj, copies of kv_b_proj for decoding, in the model's dtype."""
+    stage = stage_layers(len(model.layers), settings, pp_rank)
+    mixers = [
+        mixer
+        for layer in model.layers
+        if layer.index in stage
+        for mixer in layer.mixers
+        if isinstance(mixer, Attention) and mixer.kind == "mla"
+    ]
+    elements = sum(
+        m.num_heads // settings.cache_tp * (m.qk_nope_head_dim + m.head_dim_v) * m.kv_lora_rank for m in mixers
+    )
+    return nbytes(settings.dtype, elements)
+
+
+def tied_head_bytes(model: Model, settings: Settings, pp_rank: int = 0) -> int:
+    """ "Use ... for model weights" sums parameters by name: a tied head is in it twice, in memory once."""
+    if pp_rank != settings.pp_size - 1 or settings.pp_size > 1:
+        return 0
+    heads = [m for m in model.root.modules if isinstance(m, Vocab) and m.role == "lm_head" and m.tied]
+    ranks = 1 if settings.enable_attention_dp else settings.tp_size
+    return sum(nbytes(settings.dtype, -(-m.rows // ranks) * m.dim) for m in heads)
+
+
+def expert_scheme(model: Model) -> str | None:
+    """The quantisation of the routed experts; None: there are none, "" = they are not quantised."""
+    for layer in model.layers:
+        for module in layer.block.modules:
+            if isinstance(module, Experts):
+                return module.scheme.method if module.scheme is not None else ""
+    return None
+
+
+def widened_inputs(model: Model, settings: Settings) -> int:
+    """Bytes that the first projection of MXFP4 experts has more, where its backend wants wider inputs than outputs."""
+    wide = facts.MXFP4_INPUT_ALIGNMENT.get(settings.moe_backend, 0)
+    if not wide or expert_scheme(model) != "mxfp4":
+        return 0
+    sizes = []
+    for alignment in (facts.MXFP4_ALIGNMENT, wide):
+        padded = _with_experts(model, lambda module, a=alignment: _padded(module, settings, a))  # type: ignore[misc]
+        places = _walk(padded, settings, 0, settings.tp_size)
+        sizes.append(
+            sum(t.nbytes for p in places for t in p.tensors if t.part == "experts" and t.name.startswith("w13"))
+        )
+    return (sizes[1] - sizes[0]) // settings.pp_size
+
+
+def _padded(experts: Experts, settings: Settings, alignment: int) -> Experts:
+    """`alignment` of the hidden size; the intermediate size of every rank is a multiple of 128."""
+    if experts.scheme is None or experts.scheme.method != "mxfp4":
+        return experts
+    share = round_up(-(-experts.intermediate // settings.moe_tp), facts.MXFP4_ALIGNMENT)
+    return replace(experts, hidden=round_up(experts.hidden, alignment), intermediate=share * settings.moe_tp)
+
+
+def _choose(places: tuple[Placed, ...], others: tuple[Placed, ...], parts: tuple[str, ...]) -> tuple[Placed, ...]:
+    """The same places, with the tensors of some parts as another walk has them."""
+    return tuple(
+        replace(place, tensors=tuple(_either(a, b, parts) for a, b in zip(place.tensors, other.tensors, strict=True)))
+        for place, other in zip(places, others, strict=True)
+    )
+
+
+def _either(tensor: Created, other: Created, parts: tuple[str, ...]) -> Created:
+    return other if tensor.part in parts else tensor
+
+
+def _with_experts(model: Model, change: Callable[[Experts], Experts]) -> Model:
+    blocks: dict[int, Block] = {}
+
+    def changed(block: Block) -> Block:
+        if id(block) not in blocks:
+            blocks[id(block)] = Block(tuple(change(m) if isinstance(m, Experts) else m for m in block.modules))
+        return blocks[id(block)]
+
+    return replace(
+        model,
+        layers=tuple(replace(layer, block=changed(layer.block)) for layer in model.layers),
+        drafts=tuple(replace(layer, block=changed(layer.block)) for layer in model.drafts),
+    )

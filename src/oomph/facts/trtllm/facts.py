@@ -1,0 +1,19 @@
+"""What one TensorRT-LLM release does: `at(version)` is the only function that sees a version."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from oomph.facts import changes
+from oomph.facts.changes import group
+from oomph.facts.trtllm.memory import Memory
+from oomph.facts.trtllm.versions import nearest, parse
+
+
+class Facts(changes.Facts):
+    memory = group(Memory)
+
+
+@lru_cache(maxsize=64)
+def at(version: str) -> Facts:
+    return Facts.at(parse(nearest(version)[0]))
