@@ -25,6 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("engines",),
     ("advice",),
     (
+        "api",
         "inspection",
         "plan",
         "levers",

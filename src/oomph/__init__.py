@@ -1,59 +1,109 @@
 """oomph foresees and explains GPU memory in LLM serving.
 
     import oomph
-    oomph.inspect("gemma-4-31b nvfp4").bytes
-    oomph.plan("vllm serve Qwen/Qwen3-8B", gpu="RTX 4090").fits
+    oomph.plan("vllm serve Qwen/Qwen3-8B", gpu="RTX 4090").verdict.outcome
     oomph.explain("server.log").cause.title
     oomph.fit("gemma-4-31b-it", "2x RTX 5070 Ti", context=32768).pick
+    oomph.inspect("gemma-4-31b nvfp4").bytes
 
-What the commands print is what these return. Each name is imported when it is first asked for.
+Every function returns what the command of its name prints: an object with typed fields and `to_dict()`, `to_json()` and
+`text()`. What cannot be answered raises an OomphError with `kind`, `message` and `hint`. Nothing is kept between calls
+but caches, and any number of threads may call at once. Each name is imported when it is first asked for.
 """
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+import sys as _sys
+from types import ModuleType as _ModuleType
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from oomph.doctor.explain import Explanation as Explanation
+    from typing import Any
+
+    from oomph.advice.what_if import WhatIf as WhatIf
+    from oomph.api import diff as diff
+    from oomph.api import gpus as gpus
+    from oomph.api import simulate as simulate
+    from oomph.api import what_if as what_if
+    from oomph.compare import Comparison as Comparison
+    from oomph.compare import compare as compare
+    from oomph.diff import Diff as Diff
     from oomph.doctor.explain import explain as explain
+    from oomph.doctor.explanation import Explanation as Explanation
     from oomph.errors import CannotPlan as CannotPlan
+    from oomph.errors import CommandError as CommandError
+    from oomph.errors import ConfigError as ConfigError
+    from oomph.errors import HeaderError as HeaderError
+    from oomph.errors import HubError as HubError
     from oomph.errors import InputError as InputError
     from oomph.errors import OomphError as OomphError
+    from oomph.errors import UnknownCache as UnknownCache
+    from oomph.errors import UnknownModel as UnknownModel
     from oomph.inspection import Inspection as Inspection
     from oomph.inspection import inspect as inspect
+    from oomph.ir.advice import Advice as Advice
     from oomph.ir.hardware import Device as Device
+    from oomph.ir.hardware import GpuList as GpuList
     from oomph.ir.model import Model as Model
     from oomph.ir.plan import Plan as Plan
     from oomph.plan import plan as plan
+    from oomph.search.cards import Cards as Cards
     from oomph.search.fit import Fit as Fit
     from oomph.search.fit import fit as fit
+    from oomph.simulate.search import Held as Held
+    from oomph.simulate.search import Simulation as Simulation
+    from oomph.simulate.search import Sweep as Sweep
     from oomph.sources.gpu import parse_gpus as parse_gpus
     from oomph.sources.load import load_model as load_model
 
+    __version__: str
+
 # public name -> module that has it
 _PUBLIC = {
+    "Advice": "ir.advice",
     "CannotPlan": "errors",
+    "Cards": "search.cards",
+    "CommandError": "errors",
+    "Comparison": "compare",
+    "ConfigError": "errors",
     "Device": "ir.hardware",
-    "Explanation": "doctor.explain",
+    "Diff": "diff",
+    "Explanation": "doctor.explanation",
     "Fit": "search.fit",
+    "GpuList": "ir.hardware",
+    "HeaderError": "errors",
+    "Held": "simulate.search",
+    "HubError": "errors",
     "InputError": "errors",
     "Inspection": "inspection",
     "Model": "ir.model",
     "OomphError": "errors",
     "Plan": "ir.plan",
+    "Simulation": "simulate.search",
+    "Sweep": "simulate.search",
+    "UnknownCache": "errors",
+    "UnknownModel": "errors",
+    "WhatIf": "advice.what_if",
+    "compare": "compare",
+    "diff": "api",
     "explain": "doctor.explain",
     "fit": "search.fit",
+    "gpus": "api",
     "inspect": "inspection",
     "load_model": "sources.load",
     "parse_gpus": "sources.gpu",
     "plan": "plan",
+    "simulate": "api",
+    "what_if": "api",
 }
 __all__ = sorted(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("oomph")
     module = _PUBLIC.get(name)
     if module is None:
         raise AttributeError(f"module 'oomph' has no attribute {name!r}")
@@ -65,14 +115,14 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_PUBLIC]
+    return list(__all__)
 
 
-class _Api(ModuleType):
+class _Api(_ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         """Importing the module oomph.plan must not hide the function oomph.plan."""
-        if name not in _PUBLIC or not isinstance(value, ModuleType):
+        if name not in _PUBLIC or not isinstance(value, _ModuleType):
             super().__setattr__(name, value)
 
 
-sys.modules[__name__].__class__ = _Api
+_sys.modules[__name__].__class__ = _Api

@@ -10,6 +10,7 @@ from oomph.engines.protocol import EngineProtocol, Offer, fills
 from oomph.engines.registry import all_engines, engine_named
 from oomph.errors import CommandError, OomphError
 from oomph.ir.hardware import Device
+from oomph.ir.printed import Printed
 from oomph.plan import load
 
 
@@ -29,12 +30,17 @@ class Row(Struct, frozen=True):
     command: str
 
 
-class Comparison(Struct, frozen=True):
+class Comparison(Printed, frozen=True):
+    """What `oomph compare` prints: one model on several engines."""
+
     model: str
     gpus: tuple[str, ...]
     context: int
     rows: tuple[Row, ...]
     advice: str
+
+    def in_short(self) -> str:
+        return f"{self.model}: {self.advice}"
 
 
 def comparable() -> tuple[str, ...]:

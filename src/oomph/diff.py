@@ -15,6 +15,7 @@ from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
+from oomph.ir.printed import Printed
 from oomph.plan import run
 
 
@@ -26,12 +27,18 @@ class Change(Struct, frozen=True):
     kind: str = "figure"  # figure, setting, verdict, flag
 
 
-class Diff(Struct, frozen=True):
+class Diff(Printed, frozen=True):
+    """What `oomph diff` prints: two plans, and which release moved what."""
+
     before: Plan
     after: Plan
     changes: tuple[Change, ...]
     steps: tuple[Change, ...] = ()  # every move on the way, release by release
     flags: tuple[str, ...] = ()  # what the other release says to flags that it does not have
+
+    def in_short(self) -> str:
+        first, last = self.before.verdict.outcome, self.after.verdict.outcome
+        return f"{self.before.model}: {first} -> {last}, {len(self.changes)} changes"
 
 
 def diff(before: Deployment, after: Deployment, flags: tuple[str, ...] = ()) -> Diff:

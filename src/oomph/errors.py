@@ -23,6 +23,23 @@ class OomphError(Exception):
         self.message = message if len(message) <= LONGEST else f"{message[:600]} [...] {message[-200:]}"
         self.hint = hint if len(hint) <= LONGEST else f"{hint[:600]} [...]"
 
+    @property
+    def kind(self) -> str:
+        """The class in the words of JSON: "unknown_model"."""
+        return _kind(type(self).__name__)
+
+    def to_dict(self) -> dict[str, object]:
+        """What a command prints with --json instead of its answer."""
+        return error_fields(self.kind, self.message, self.hint)
+
+
+def error_fields(kind: str, message: str, hint: str = "") -> dict[str, object]:
+    return {"schema": 1, "error": {"kind": kind, "message": message, "hint": hint}}
+
+
+def _kind(name: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+
 
 class InputError(OomphError):
     exit_code = 2

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from oomph.doctor.explain import explain as full_explain
-from oomph.doctor.explain import to_json
 from oomph.errors import InputError
 from oomph.units import GIB, MIB
 from three_logs import GEMMA, QWEN, TOKENS
@@ -60,7 +59,7 @@ def test_tokens_that_are_no_capacity() -> None:
 
 
 def test_contract() -> None:
-    built = to_json(explain(GEMMA))
+    built = explain(GEMMA).to_dict()
     assert built["schema"] == 1
     keys = {"engine", "failed", "stage", "cause", "ledger", "unaccounted_bytes", "remedies", "rejected", "evidence"}
     assert keys <= built.keys()

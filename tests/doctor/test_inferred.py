@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.doctor.explain import Explanation, explain, to_json
+from oomph.doctor.explain import Explanation, explain
 from oomph.ir.deployment import Deployment, Engine
 from oomph.report.explain_text import text
 
@@ -52,7 +52,7 @@ def test_the_figures_name_the_next_stage(log: str, flags: dict[str, object], sta
     assert not result.failed
     assert (result.stage, result.inferred_stage, result.stage_basis) == (stage, stage, "inferred")
     assert figure in result.inferred_reason
-    assert to_json(result)["inferred_stage"] == stage
+    assert result.to_dict()["inferred_stage"] == stage
     shown = text(result)
     assert "NO ERROR IN THIS LOG" in shown and "FAILED" not in shown
 

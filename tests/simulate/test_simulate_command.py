@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import oomph.simulate
 from oomph.cli.main import main
 from oomph.errors import CommandError
 from oomph.facts.vllm.versions import NEWEST
+from oomph.simulate import api as simulation
 from oomph.simulate.search import parse_sweep
 from oomph.simulate.workloads import SHAPES, Arrivals, Drawn
 
@@ -144,7 +144,7 @@ def test_all_users_at_once(capsys: pytest.CaptureFixture[str]) -> None:
 def drafter_blocks(model: str, draft: str, method: str) -> tuple[int, int]:
     spec = f'{{"method":"{method}","model":"{draft}","num_speculative_tokens":3}}'
     words = ["vllm", "serve", model, "--speculative-config", spec, "--max-model-len", "8192"]
-    setup = oomph.simulate.prepare(words, gpu="H100", engine="vllm==0.32.0")
+    setup = simulation.prepare(words, gpu="H100", engine="vllm==0.32.0")
     assert setup.plan.kv is not None
     return setup.plan.kv.num_blocks, setup.built.config.num_blocks
 
@@ -165,10 +165,10 @@ def test_a_sample_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 def test_the_rules_do_not_change_with_the_size_of_a_load() -> None:
     """A preempted request finds its own blocks again, in a load of 90 requests as in one of 100."""
-    setup = oomph.simulate.prepare("vllm serve Qwen/Qwen3-14B", gpu="H100", engine="vllm==0.11.0")
+    setup = simulation.prepare("vllm serve Qwen/Qwen3-14B", gpu="H100", engine="vllm==0.11.0")
 
     def speed(requests: int) -> float:
-        sim = oomph.simulate.run(setup, users=100, prompt=32000, output=99, requests=requests)
+        sim = simulation.run(setup, users=100, prompt=32000, output=99, requests=requests)
         return sim.result.output_tokens_per_second
 
     assert speed(100) == pytest.approx(speed(90), rel=0.1)
@@ -184,7 +184,7 @@ def test_sweeps() -> None:
 
 
 def test_from_python() -> None:
-    sim = oomph.simulate.run(
+    sim = simulation.run(
         "vllm serve Qwen/Qwen3-8B", gpu="H100", engine="vllm==0.21.0", users=2, prompt=100, output=10, requests=6
     )
     assert sim.result.done == 6 and sim.result.ttft.p95 > 0

@@ -9,6 +9,7 @@ from oomph.advice.gain import tokens
 from oomph.advice.judge import Judge
 from oomph.ir.advice import Effect, Judged, Lever
 from oomph.ir.plan import Plan
+from oomph.ir.printed import Printed
 
 _ORDER: tuple[Effect, ...] = ("fixes", "helps", "nothing", "worse", "refused")
 
@@ -27,10 +28,16 @@ class Row(Struct, frozen=True):
         return self.judged.effect
 
 
-class WhatIf(Struct, frozen=True):
+class WhatIf(Printed, frozen=True):
+    """What `oomph what-if` prints: every change of a command, planned alone."""
+
     plan: Plan
     binding: str  # the stage, or "KV cache"
     rows: tuple[Row, ...]
+
+    def in_short(self) -> str:
+        fixes = sum(row.effect == "fixes" for row in self.rows)
+        return f"{self.plan.model}: {len(self.rows)} changes, {fixes} make it fit, decided by {self.binding}"
 
 
 def what_if(judge: Judge, levers: tuple[Lever, ...]) -> WhatIf:

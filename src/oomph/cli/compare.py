@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 
@@ -28,10 +26,7 @@ def command(gpu: str | None, context: str, engines: str, as_json: bool, model: s
     chosen = [name_of(word) or word for word in words]
     comparison = compare(model, gpu=gpu, context=parse_count(context, what="--context"), engines=chosen)
     if as_json:
-        import msgspec
-
-        body = {"schema": 1, **msgspec.to_builtins(comparison)}
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(body), indent=1).decode() + "\n")
+        print(comparison.to_json(indent=1))
     else:
         from oomph.report.compare_text import print_comparison
 

@@ -52,7 +52,6 @@ def explain(
         print(_page(rule), end="")
         return
     from oomph.doctor.explain import explain as explain_log
-    from oomph.doctor.explain import to_json
 
     command = ctx.meta.get("oomph.command") or ()
     try:
@@ -63,7 +62,7 @@ def explain(
             click.echo(json.dumps(answer))
         raise
     if as_json:
-        print(json.dumps(to_json(result), ensure_ascii=False))
+        print(result.to_json(indent=1))
         return
     from oomph.report.explain_text import text
 

@@ -68,10 +68,7 @@ def command(
 
         sys.stdout.write(write(result.pick.plan, emit, per_node=gpus_per_node))
     elif as_json:
-        from oomph.report.fit_json import fit_json
-        from oomph.report.json import dumps
-
-        print(dumps(fit_json(result)))
+        print(result.to_json(indent=2))
     else:
         from oomph.report.fit_text import print_fit
 

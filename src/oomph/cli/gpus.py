@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +11,6 @@ from oomph.errors import CommandError, InputError
 
 if TYPE_CHECKING:
     from oomph.ir.hardware import Device
-    from oomph.search.cards import Card, Cards
 
 
 @click.command()
@@ -48,16 +45,10 @@ def command(
         raise CommandError("no model to find cards for", hint="oomph gpus gpt-oss-120b --context 32k")
     if searches or _is_model(text):
         return _for_model(text, context, users, prices, card, only, text_only, engine, show_all, as_json)
-    devices = _devices(text)
-    if as_json:
-        from oomph.report.json import dumps
+    from oomph.ir.hardware import GpuList
 
-        print(dumps({"schema": 1, "gpus": devices}))
-        return 0
-    print(f"  {'':<25}{'GiB':>8}{'in use':>8}{'compute':>9}{'GB/s':>7}  total is")
-    for line in _lines(devices):
-        print(line)
-    sys.stdout.flush()
+    known = GpuList(_devices(text))
+    sys.stdout.write(known.to_json(indent=2) + "\n" if as_json else known.text())
     return 0
 
 
@@ -77,36 +68,12 @@ def _for_model(
         most=0 if show_all else 12,
     )  # fmt: skip
     if as_json:
-        from oomph.report.json import dumps
-
-        print(dumps(_json(result)))
+        print(result.to_json(indent=2))
     else:
         from oomph.report.cards_text import print_cards
 
         print_cards(result)
     return 0 if result.cards else 1
-
-
-def _json(result: Cards) -> dict[str, Any]:
-    want = {"context": result.want.context, "users": result.want.users}
-    rows = [_card_json(c) for c in result.cards]
-    return {
-        "schema": 1,
-        "model": result.model,
-        "asked": want,
-        "cards": rows,
-        "more": result.more,
-        "plans": result.plans,
-    }
-
-
-def _card_json(card: Card) -> dict[str, Any]:
-    return {
-        "gpu": card.name, "count": card.count, "memory_bytes": card.memory_bytes, "price": card.price,
-        "checkpoint": card.checkpoint, "command": card.command, "headroom_bytes": card.headroom_bytes,
-        "users": card.users, "longest_context": card.longest,
-        "kv_tokens": card.plan.kv.logged_tokens if card.plan.kv else 0,
-    }  # fmt: skip
 
 
 def _prices(path: str) -> dict[str, float]:
@@ -168,21 +135,3 @@ def _devices(text: str) -> tuple[Device, ...]:
     from oomph.sources.gpu import parse_gpus
 
     return parse_gpus(text)
-
-
-def _lines(devices: tuple[Device, ...]) -> Iterator[str]:
-    """A line a card; those that follow one another and are alike are counted."""
-    for device, same in groupby(devices):
-        count = len(list(same))
-        yield _line(device, f"{count} x {device.name}" if count > 1 else device.name)
-
-
-def _line(device: Device, name: str) -> str:
-    from oomph.units import GIB
-
-    used = f"{device.used_bytes / GIB:.2f}" if device.used_bytes else ""
-    capability = f"{device.capability[0]}.{device.capability[1]}" if device.capability != (0, 0) else "?"
-    speed = f"{device.bandwidth / 1e9:.0f}" if device.bandwidth else "?"
-    shared = ", shared with the CPU" if device.unified else ""
-    figures = f"{device.total_bytes / GIB:>8.2f}{used:>8}{capability:>9}{speed:>7}"
-    return f"  {name[:24]:<25}{figures}  {device.total_basis}{shared}".rstrip()

@@ -26,9 +26,7 @@ def command(model: tuple[str, ...], as_json: bool, fresh: bool) -> None:
 
     inspection = inspect(load_model(" ".join(model), fresh=fresh))
     if as_json:
-        from oomph.report.json import dumps, with_schema
-
-        print(dumps(with_schema(inspection)))
+        print(inspection.to_json(indent=2))
         return
     from oomph.report.inspect_text import print_inspection
 

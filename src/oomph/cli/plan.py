@@ -72,11 +72,7 @@ def command(
         advise=not no_advice,
     )
     if as_json:
-        import msgspec
-
-        from oomph.report.plan_json import plan_json
-
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(plan_json(answer)), indent=1).decode() + "\n")
+        print(answer.to_json(indent=1))
     else:
         from oomph.report.text import print_plan
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -50,6 +49,7 @@ def command(words: tuple[str, ...], **options: Any) -> int:
     if not words:
         raise CommandError("no command to simulate", hint="oomph simulate --gpu H100 -- vllm serve MODEL")
     _check(options)
+    from oomph.api import answer_load
     from oomph.cli.words import deployment, late_gpu
     from oomph.simulate import api
     from oomph.simulate.workloads import Arrivals, shape
@@ -69,11 +69,13 @@ def command(words: tuple[str, ...], **options: Any) -> int:
     if options["measured"]:
         setup = api.calibrated(setup, load, options["measured"])
     target = api.Target(options["ttft"], options["tpot"] / 1000)
-    answer = _answer(api, setup, load, target, options)
+    answer = answer_load(setup, load, target, options["sweep"])
     code = _exit_code(api, answer)
     if options["after"]:
-        answer = (answer, _answer(api, _upgraded(api, setup, options), load, target, options))
-    _print(answer, options)
+        upgraded = answer_load(_upgraded(api, setup, options), load, target, options["sweep"])
+        _print(api.TwoReleases(answer, upgraded), options)
+    else:
+        _print(answer, options)
     return code
 
 
@@ -135,23 +137,13 @@ def _upgraded(api: Any, setup: Any, options: dict[str, Any]) -> Any:
     return _setup(api, engine.at_release(setup.deployment, release.version)[0], "", {**options, "gpu": None})
 
 
-def _answer(api: Any, setup: Any, load: Any, target: Any, options: dict[str, Any]) -> Any:
-    if options["sweep"]:
-        return setup, load, target, api.sweep(setup, load, api.parse_sweep(options["sweep"]))
-    if options["users"] or options["rate"] or options["trace"]:
-        return api.judge(setup, api.spread(setup, load) if options["users"] else load, target)
-    return api.search(setup, load, target)
-
-
 def _print(answer: Any, options: dict[str, Any]) -> None:
-    from oomph.report import simulate_text as text
-
     if options["as_json"]:
-        import msgspec
-
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(text.to_json(answer)), indent=1).decode() + "\n")
+        print(answer.to_json(indent=1))
     else:
-        text.print_any(answer)
+        from oomph.report.simulate_text import print_any
+
+        print_any(answer)
     if options["svg"] or options["html"]:
         from oomph.report.simulate_svg import write
 

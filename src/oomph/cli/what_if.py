@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from oomph.errors import CannotPlan, CommandError
+from oomph.errors import CommandError
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -20,19 +20,13 @@ def command(gpu: str | None, engine: str, as_json: bool, words: tuple[str, ...])
     """
     if not words:
         raise CommandError("no command to look at", hint="oomph what-if --gpu H100 -- vllm serve MODEL")
+    from oomph.api import what_if
     from oomph.cli.words import deployment, exit_code, late_gpu
-    from oomph.plan import plan, try_changes
 
     gpu, words = late_gpu(gpu, words)
-    table = try_changes(plan(deployment(words, engine), gpu=gpu, advise=False))
-    if not table.rows:
-        raise CannotPlan("there is nothing to try: the engine refuses this command before it reads any memory flag",
-                         hint="oomph plan says why")  # fmt: skip
+    table = what_if(deployment(words, engine), gpu=gpu)
     if as_json:
-        from oomph.report.json import dumps
-        from oomph.report.what_if_json import what_if_json
-
-        print(dumps(what_if_json(table)))
+        print(table.to_json(indent=2))
     else:
         from oomph.report.what_if_text import print_what_if
 

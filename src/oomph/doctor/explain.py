@@ -12,7 +12,6 @@ from oomph.doctor.beside import read_command, read_gpus
 from oomph.doctor.case import Case, build
 from oomph.doctor.diagnose import explain_case as explain_case
 from oomph.doctor.explanation import Explanation as Explanation
-from oomph.doctor.explanation import to_json as to_json
 from oomph.doctor.meanings import FAILURES, TROUBLES
 from oomph.errors import InputError
 from oomph.ir.deployment import Deployment

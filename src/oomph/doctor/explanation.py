@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from msgspec import Struct
 
 from oomph.doctor.ledger import Entry
 from oomph.doctor.rule import Rejected, Remedy
-from oomph.ir.advice import Advice, advice_fields
+from oomph.ir.advice import Advice
+from oomph.ir.printed import Printed
 
 
 class EngineInfo(Struct, frozen=True):
@@ -41,7 +40,9 @@ class Evidence(Struct, frozen=True):
     text: str
 
 
-class Explanation(Struct, frozen=True):
+class Explanation(Printed, frozen=True):
+    """What `oomph explain` prints: where and why a run died, what fixes it and what does not."""
+
     engine: EngineInfo
     failed: bool | None  # None: the text does not tell; `settle` says what would
     stage: str | None
@@ -62,20 +63,12 @@ class Explanation(Struct, frozen=True):
     inferred_reason: str = ""
     advice: Advice | None = None  # planned; `remedies` and `rejected` are views of it, with what no plan can judge
 
+    def in_short(self) -> str:
+        died = {True: "failed", False: "did not fail", None: "cannot tell"}[self.failed]
+        return f"{died}{f' at {self.stage}' if self.stage else ''}: {self.cause.title} ({self.cause.id})"
+
 
 def noted(explanation: Explanation, *notes: str) -> Explanation:
     """With these notes behind those it has."""
     more = tuple(note for note in notes if note and note not in explanation.notes)
     return msgspec.structs.replace(explanation, notes=(*explanation.notes, *more)) if more else explanation
-
-
-def to_json(explanation: Explanation) -> dict[str, Any]:
-    """The contract of the command line: schema 1."""
-    built: dict[str, Any] = msgspec.to_builtins(explanation)
-    built["remedies"] = [
-        {k: r[k] for k in ("change", "kind", "gains_bytes", "verified", "costs", "command")} | {"lever": r["lever"]}
-        for r in built["remedies"]
-    ]
-    built.pop("advice")
-    advice = {} if explanation.advice is None else {"advice": advice_fields(explanation.advice)}
-    return {"schema": 1, **built, **advice}

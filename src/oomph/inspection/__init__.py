@@ -17,6 +17,7 @@ from oomph.inspection.weights import (
     quantised,
 )
 from oomph.ir.model import Attention, Experts, Model
+from oomph.ir.printed import Printed
 
 __all__ = ["Inspection", "LayerRow", "RoleRow", "inspect"]
 
@@ -27,7 +28,9 @@ class Part(Struct, frozen=True):
     bytes: int
 
 
-class Inspection(Struct, frozen=True):
+class Inspection(Printed, frozen=True):
+    """What `oomph inspect` prints: a checkpoint by part, dtype and layer."""
+
     model: str
     architecture: str
     source: str
@@ -52,6 +55,9 @@ class Inspection(Struct, frozen=True):
     tied: bool = False
     opaque: bool = False
     warnings: tuple[str, ...] = ()
+
+    def in_short(self) -> str:
+        return f"{self.model}: {self.parameters / 1e9:.1f}B parameters, {self.bytes:,} bytes"
 
     def kv_bytes(self, tokens: int) -> int:
         """One sequence of so many tokens: windows count up to their width, states once."""

@@ -63,22 +63,3 @@ class Advice(Struct, frozen=True):
     helps: tuple[Judged, ...] = ()
     useless: tuple[Judged, ...] = ()
     next_step: str = ""  # a command of oomph's own that goes on from here
-
-
-def advice_fields(advice: Advice) -> dict[str, Any]:
-    """As the JSON of every command has it."""
-    return {
-        "why": list(advice.why),
-        "fixes": [judged_fields(j) for j in advice.fixes],
-        "helps": [judged_fields(j) for j in advice.helps],
-        "useless": [judged_fields(j) for j in advice.useless],
-        "next_step": advice.next_step,
-    }
-
-
-def judged_fields(j: Judged) -> dict[str, Any]:
-    return {
-        "lever": j.change.lever, "change": j.change.label, "kind": j.change.kind, "effect": j.effect,
-        "outcome": j.outcome, "stage": j.stage, "gain_bytes": j.gain_bytes, "tokens": j.tokens,
-        "concurrency": j.concurrency, "cost": j.change.cost, "why": j.why, "command": j.command,
-    }  # fmt: skip

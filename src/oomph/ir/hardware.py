@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from oomph.errors import CommandError
+from oomph.ir.printed import Printed
 
 
 class Device(Struct, frozen=True):
@@ -31,3 +32,12 @@ class Device(Struct, frozen=True):
     def sm(self) -> int:
         """90 for compute capability 9.0, the way engines number it."""
         return self.capability[0] * 10 + self.capability[1]
+
+
+class GpuList(Printed, frozen=True):
+    """What `oomph gpus` without a model prints: cards, with the bytes that their driver reports."""
+
+    gpus: tuple[Device, ...]
+
+    def in_short(self) -> str:
+        return f"{len(self.gpus)} GPUs"

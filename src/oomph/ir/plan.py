@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from oomph.ir.advice import Advice
 from oomph.ir.deployment import Deployment
 from oomph.ir.ledger import Term
+from oomph.ir.printed import Printed
 from oomph.ir.timeline import Stage, Verdict
 
 
@@ -45,17 +46,26 @@ class KvSummary(Struct, frozen=True):
     log_lines: tuple[str, ...] = ()
 
 
-class Plan(Struct, frozen=True):
+class Plan(Printed, frozen=True):
+    """What `oomph plan` prints: will it start, where each byte goes, and what would help."""
+
     deployment: Deployment
     model: str
     verdict: Verdict
     ranks: tuple[RankPlan, ...] = ()
     kv: KvSummary | None = None
-    resolved: dict[str, Any] = {}
+    resolved: dict[str, Any] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     advice: Advice | None = None  # None: nobody asked for it
 
     @property
     def fits(self) -> bool:
+        """It starts, in the expected case; `verdict.outcome` says how sure that is."""
         return self.verdict.fits
+
+    def in_short(self) -> str:
+        gpus, engine = self.deployment.gpus, self.deployment.engine
+        cards = f"{len(gpus)} x {gpus[0].name}" if len(gpus) > 1 else gpus[0].name if gpus else "no GPU"
+        stage = f" at {self.verdict.stage}" if self.verdict.stage else ""
+        return f"{self.model} on {cards}, {engine.name} {engine.version}: {self.verdict.outcome}{stage}"

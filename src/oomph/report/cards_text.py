@@ -15,6 +15,10 @@ def print_cards(found: Cards, out: TextIO | None = None) -> None:
     stream.write(render(found, Style(stream)) + "\n")
 
 
+def cards_text(cards: Cards, *, width: int, everything: bool) -> str:
+    return render(cards, Style(), width=width)
+
+
 def render(found: Cards, style: Style, *, width: int = 0) -> str:
     width = width or columns()
     want = found.want

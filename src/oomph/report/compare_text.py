@@ -17,18 +17,23 @@ def print_comparison(made: Comparison, out: TextIO | None = None) -> None:
     stream.write(render(made, Style(stream)))
 
 
-def render(made: Comparison, style: Style) -> str:
+def comparison_text(comparison: Comparison, *, width: int, everything: bool) -> str:
+    return render(comparison, Style(), width=width)
+
+
+def render(made: Comparison, style: Style, *, width: int = 0) -> str:
+    width = width or columns()
     gpus = " + ".join(f"{n} x {name}" if n > 1 else name for name, n in Counter(made.gpus).items())
     lines = ["", f"  {style.bold(made.model)} on {gpus}, {made.context:,} tokens of context", ""]
     lines.append(f"  {'':<11}{'fits':<8}{'users':>6}{'on GPUs':>10}{'on CPU':>10}{'bits':>6}  checkpoint")
     for r in made.rows:
         # the commands below have the whole name
-        name = r.checkpoint if 53 + len(r.checkpoint) <= columns() else r.checkpoint.rpartition("/")[2]
+        name = r.checkpoint if 53 + len(r.checkpoint) <= width else r.checkpoint.rpartition("/")[2]
         lines.append(f"  {style.bold(f'{engine_named(r.engine).title:<11}')}{_verdict(r, style)}{_figures(r)}  {name}")
         if r.why:
             short = f", {gib(r.short_bytes)} short" if r.short_bytes else ""
             lines.append(f"  {'':<11}{style.dim(r.why + short)}")
-    lines += ["", *wrap(f"{style.bold('Take')}     {made.advice}", columns(), "  ", " " * 11), ""]
+    lines += ["", *wrap(f"{style.bold('Take')}     {made.advice}", width, "  ", " " * 11), ""]
     lines += [f"  {engine_named(r.engine).title:<10}{r.command}" for r in made.rows if r.fits and r.command]
     lines += ["", f"  {style.dim('users: requests of the whole context at once; bits: a weight, on average')}"]
     return "\n".join(lines).rstrip() + "\n\n"

@@ -31,9 +31,13 @@ def print_diff(made: Diff, out: TextIO | None = None) -> None:
     stream.write(render(made, Style(stream)))
 
 
-def render(made: Diff, style: Style) -> str:
+def diff_text(difference: Diff, *, width: int, everything: bool) -> str:
+    return render(difference, Style(), width=width)
+
+
+def render(made: Diff, style: Style, *, width: int = 0) -> str:
     a, b = made.before, made.after
-    width = columns()
+    width = width or columns()
     lines = ["", *title([style.bold(_name(a)), "->", style.bold(_other(a, b))], width), ""]
     lines += [f"  {'':<30}  {_side(a):>22}  {_side(b):>22}"]
     for change in made.changes:

@@ -27,6 +27,10 @@ MARGIN = 11
 SHOWN = 6  # remedies and rejected advice on the one screen; --all shows the rest
 
 
+def explanation_text(explanation: Explanation, *, width: int, everything: bool) -> str:
+    return text(explanation, width=width, everything=everything)
+
+
 def text(explanation: Explanation, *, width: int = 100, everything: bool = False) -> str:
     e = explanation
     parts = ["", "  " + _head(e), "", *_wrap(_verdict(e), width, "  ", "  "), ""]

@@ -22,6 +22,10 @@ def print_fit(found: Fit, *, everything: bool = False, out: TextIO | None = None
     stream.write(render(found, Style(stream), everything=everything) + "\n")
 
 
+def fit_text(fit: Fit, *, width: int, everything: bool) -> str:
+    return render(fit, Style(), everything=everything, width=width)
+
+
 def render(found: Fit, style: Style, *, everything: bool = False, width: int = 0) -> str:
     width = width or columns()
     lines = ["", *title([style.bold(clean(found.model)), _engine(found), gpus_line(found.gpus)], width), ""]

@@ -34,6 +34,10 @@ def print_inspection(found: Inspection, out: TextIO) -> None:
     out.write(render(found, colour=colour, mark=getattr(out, "paint_mark", "")))
 
 
+def inspection_text(inspection: Inspection, *, width: int, everything: bool) -> str:
+    return render(inspection)
+
+
 def render(found: Inspection, *, colour: bool = False, mark: str = "") -> str:
     bold = (f"\033{mark}[1m", f"\033{mark}[0m") if colour else ("", "")
     dim = (f"\033{mark}[2m", f"\033{mark}[0m") if colour else ("", "")

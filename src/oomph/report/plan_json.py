@@ -1,76 +1,123 @@
-"""A plan as JSON: the contract. Additions are fine, renames are not."""
+"""A plan as JSON: the contract (report/contract.py). Additions are fine, renames are not."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from oomph.ir.advice import advice_fields
-from oomph.ir.ledger import Term
-from oomph.ir.plan import Plan, RankPlan
-from oomph.ir.timeline import Verdict
+from msgspec import UNSET, to_builtins
 
-SCHEMA = 1
+from oomph.ir.advice import Advice, Judged
+from oomph.ir.ledger import Term
+from oomph.ir.plan import KvSummary, Plan, RankPlan
+from oomph.ir.timeline import Verdict
+from oomph.report.contract import (
+    SCHEMA,
+    AdviceOutput,
+    EngineOutput,
+    JudgedOutput,
+    KvGroupOutput,
+    KvOutput,
+    PlanOutput,
+    RankOutput,
+    StageOutput,
+    TermOutput,
+    VerdictOutput,
+)
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
+    """As plain Python values."""
+    plain: dict[str, Any] = to_builtins(plan_output(plan))
+    return plain
+
+
+def plan_output(plan: Plan) -> PlanOutput:
     engine = plan.deployment.engine
-    return {
-        "schema": SCHEMA,
-        "engine": {"name": engine.name, "version": engine.version, "version_from": engine.version_from},
-        "model": plan.model,
-        "verdict": _verdict(plan.verdict),
-        "ranks": [_rank(r) for r in plan.ranks],
-        "kv": _kv(plan),
-        "resolved": plan.resolved,
-        "assumptions": list(plan.assumptions),
-        "warnings": list(plan.warnings),
-        **({} if plan.advice is None else {"advice": advice_fields(plan.advice)}),
-    }  # fmt: skip
+    return PlanOutput(
+        schema=SCHEMA,
+        engine=EngineOutput(engine.name, engine.version, engine.version_from),
+        model=plan.model,
+        verdict=_verdict(plan.verdict),
+        ranks=[_rank(r) for r in plan.ranks],
+        kv=None if plan.kv is None else _kv(plan.kv),
+        resolved=plan.resolved,
+        assumptions=list(plan.assumptions),
+        warnings=list(plan.warnings),
+        advice=UNSET if plan.advice is None else advice_output(plan.advice),
+    )
 
 
-def _verdict(v: Verdict) -> dict[str, Any]:
-    margin = v.margin
-    return {
-        "outcome": v.outcome, "fits": v.fits, "stage": v.stage, "short_bytes": v.short_bytes, "message": v.message,
-        "rank": v.rank, "sure": v.outcome in ("fits", "fails"), "first_to_break": v.first_to_break, "risk": v.risk,
-        "margin_bytes": {"low": margin.low, "expected": margin.expected, "high": margin.high} if margin else None,
-        "deciding_term": v.deciding_term, "asked_margin_bytes": v.asked_bytes,
-    }  # fmt: skip
+def _verdict(v: Verdict) -> VerdictOutput:
+    return VerdictOutput(
+        outcome=v.outcome,
+        fits=v.fits,
+        stage=v.stage,
+        short_bytes=v.short_bytes,
+        message=v.message,
+        rank=v.rank,
+        sure=v.outcome in ("fits", "fails"),
+        first_to_break=v.first_to_break,
+        risk=v.risk,
+        margin_bytes=v.margin,
+        deciding_term=v.deciding_term,
+        asked_margin_bytes=v.asked_bytes,
+    )
 
 
-def _rank(r: RankPlan) -> dict[str, Any]:
-    terms = {name: _term(t) for name, t in r.terms.items()}
-    terms["weights"]["created_bytes"] = r.created_bytes
-    return {
-        "rank": r.rank,
-        "gpu": r.gpu,
-        "total_bytes": r.total_bytes,
-        "used_by_others_bytes": r.used_by_others_bytes,
-        "requested_bytes": r.requested_bytes,
-        "terms": terms,
-        "stages": [
-            {"name": s.name, "resident_bytes": s.resident_bytes, "peak_bytes": s.peak_bytes, "note": s.note}
-            for s in r.stages
-        ],
-    }
+def _rank(r: RankPlan) -> RankOutput:
+    return RankOutput(
+        r.rank,
+        r.gpu,
+        r.total_bytes,
+        r.used_by_others_bytes,
+        r.requested_bytes,
+        {name: _term(name, term, r) for name, term in r.terms.items()},
+        [StageOutput(s.name, s.resident_bytes, s.peak_bytes, s.note) for s in r.stages],
+    )
 
 
-def _term(t: Term) -> dict[str, Any]:
-    return {"bytes": t.bytes, "low": t.low, "high": t.high, "basis": t.basis, "parts": t.parts, "why": t.why}
+def _term(name: str, t: Term, rank: RankPlan) -> TermOutput:
+    created = rank.created_bytes if name == "weights" else UNSET
+    return TermOutput(t.bytes, t.low, t.high, t.basis, t.parts, t.why, created)
 
 
-def _kv(plan: Plan) -> dict[str, Any] | None:
-    kv = plan.kv
-    if kv is None:
-        return None
-    return {
-        "available_bytes": kv.available_bytes, "num_blocks": kv.num_blocks, "bytes_per_block": kv.bytes_per_block,
-        "block_size": kv.block_size, "logged_tokens": kv.logged_tokens, "max_concurrency": kv.max_concurrency,
-        "need_bytes": kv.need_bytes, "longest_request": kv.longest_request,
-        "groups": [
-            {"kind": g.kind, "layers": g.layers, "block_size": g.block_size, "page_bytes": g.page_bytes,
-             "blocks_per_request": g.blocks_per_request}
-            for g in kv.groups
-        ],
-        "log_lines": list(kv.log_lines),
-    }  # fmt: skip
+def _kv(kv: KvSummary) -> KvOutput:
+    return KvOutput(
+        available_bytes=kv.available_bytes,
+        num_blocks=kv.num_blocks,
+        bytes_per_block=kv.bytes_per_block,
+        block_size=kv.block_size,
+        logged_tokens=kv.logged_tokens,
+        max_concurrency=kv.max_concurrency,
+        need_bytes=kv.need_bytes,
+        longest_request=kv.longest_request,
+        groups=[KvGroupOutput(g.kind, g.layers, g.block_size, g.page_bytes, g.blocks_per_request) for g in kv.groups],
+        log_lines=list(kv.log_lines),
+    )
+
+
+def advice_output(advice: Advice) -> AdviceOutput:
+    return AdviceOutput(
+        list(advice.why),
+        [judged_output(j) for j in advice.fixes],
+        [judged_output(j) for j in advice.helps],
+        [judged_output(j) for j in advice.useless],
+        advice.next_step,
+    )
+
+
+def judged_output(j: Judged) -> JudgedOutput:
+    return JudgedOutput(
+        lever=j.change.lever,
+        change=j.change.label,
+        kind=j.change.kind,
+        effect=j.effect,
+        outcome=j.outcome,
+        stage=j.stage,
+        gain_bytes=j.gain_bytes,
+        tokens=j.tokens,
+        concurrency=j.concurrency,
+        cost=j.change.cost,
+        why=j.why,
+        command=j.command,
+    )

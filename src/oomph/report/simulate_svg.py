@@ -9,7 +9,7 @@ from oomph.errors import InputError
 from oomph.report.safe import escape
 from oomph.report.simulate_text import duration, lines
 from oomph.report.terminal import Style
-from oomph.simulate.api import Held, Setup, Simulation
+from oomph.simulate.api import Held, Simulation, Sweep
 from oomph.simulate.result import Result
 
 WIDTH, HEIGHT, LEFT, GAP = 820, 150, 70, 34
@@ -62,11 +62,11 @@ def _panels(answer: Any) -> list[Panel]:
         return _over_time(result, f"{answer.users:,} users: ") if result is not None else []
     if isinstance(answer, Simulation):
         return _over_time(answer.result, "")
-    if isinstance(answer[0], Setup):
-        return _over_users(answer[3])
+    if isinstance(answer, Sweep):
+        return _over_users(answer.rows)
     out = []
-    for side in answer:
-        version = side[0].deployment.engine.version if isinstance(side, tuple) else side.setup.deployment.engine.version
+    for side in (answer.before, answer.after):
+        version = side.setup.deployment.engine.version
         out += [(f"vLLM {version}: {p[0]}", *p[1:]) for p in _panels(side)]
     return out
 

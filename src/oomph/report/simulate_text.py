@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import Any, TextIO
-
-from msgspec import to_builtins
 
 from oomph.report.terminal import Style
 from oomph.simulate.accuracy import SpeedError
-from oomph.simulate.api import Held, Load, Setup, Simulation, Target, breach
+from oomph.simulate.api import Held, Load, Setup, Simulation, Sweep, Target, TwoReleases, breach
 from oomph.simulate.result import Result
 
 LIMITS = {
@@ -28,15 +27,19 @@ def print_any(answer: Any, out: TextIO | None = None) -> None:
     stream.write("\n".join(lines(answer, Style(stream))) + "\n")
 
 
+def simulation_text(answer: Any, *, width: int, everything: bool) -> str:
+    return "\n".join(lines(answer, Style())) + "\n"
+
+
 def lines(answer: Any, style: Style, picture: bool = True) -> list[str]:
     """`picture`: with the bars over time (a page draws them itself)."""
     if isinstance(answer, Held):
         return [*_head(answer.setup, answer.load, style), *_held(answer, style, picture), *_foot(answer.setup)]
     if isinstance(answer, Simulation):
         return [*_head(answer.setup, answer.load, style), *_run(answer, style, picture), *_foot(answer.setup)]
-    if isinstance(answer[0], Setup):
-        setup, load, target, rows = answer
-        return [*_head(setup, load, style), *_sweep(rows, target, style), *_foot(setup)]
+    if isinstance(answer, Sweep):
+        head, foot = _head(answer.setup, answer.load, style), _foot(answer.setup)
+        return [*head, *_sweep(answer.rows, answer.target, style), *foot]
     return _compare(answer, style, picture)
 
 
@@ -200,7 +203,7 @@ def _spark(times: list[float], values: list[float], end: float, top: float, widt
     return out
 
 
-def _sweep(rows: list[tuple[int, Result]], target: Target, style: Style) -> list[str]:
+def _sweep(rows: Sequence[tuple[int, Result]], target: Target, style: Style) -> list[str]:
     heads = "".join(
         f"{name:>{width}}"
         for name, width in (
@@ -226,13 +229,13 @@ def _sweep(rows: list[tuple[int, Result]], target: Target, style: Style) -> list
     return [*out, "", f"  Held of these (P95 first token within {target.ttft:g} s, no preemption): {held}", ""]
 
 
-def _compare(pair: tuple[Any, Any], style: Style, picture: bool) -> list[str]:
-    first, second = pair
+def _compare(pair: TwoReleases, style: Style, picture: bool) -> list[str]:
+    first, second = pair.before, pair.after
     out = [*lines(first, style, picture), *lines(second, style, picture)]
-    names = [m.setup.deployment.engine.version if not isinstance(m, tuple) else "" for m in pair]
-    if isinstance(first, Held):
+    names = [side.setup.deployment.engine.version for side in (first, second)]
+    if isinstance(first, Held) and isinstance(second, Held):
         out.append(f"  {style.bold(f'{first.users:,} users on {names[0]}, {second.users:,} on {names[1]}')}")
-    elif isinstance(first, Simulation):
+    elif isinstance(first, Simulation) and isinstance(second, Simulation):
         a, b = first.result, second.result
         ratio = f" ({a.seconds / b.seconds:.2f} times)" if b.seconds else ""
         text = f"{duration(a.seconds)} on {names[0]}, {duration(b.seconds)} on {names[1]}{ratio}"
@@ -268,55 +271,3 @@ def duration(value: float) -> str:
     if value >= 1:
         return f"{value:.2f} s"
     return f"{value * 1000:.1f} ms" if value < 0.01 else f"{value * 1000:.0f} ms"
-
-
-# --- JSON ---------------------------------------------------------------------------------------------------------
-
-
-def to_json(answer: Any) -> dict[str, Any]:
-    if isinstance(answer, Held):
-        return {
-            **_setup_json(answer.setup, answer.load),
-            "target": to_builtins(answer.target),
-            "users": answer.users,
-            "users_low": answer.low,
-            "users_high": answer.high,
-            "breaks": answer.breaks,
-            "result": to_builtins(answer.result),
-            "beyond": to_builtins(answer.beyond),
-        }
-    if isinstance(answer, Simulation):
-        judged: dict[str, Any] = {}
-        if answer.target is not None:
-            judged = {"target": to_builtins(answer.target), "breaks": breach(answer.result, answer.target)}
-            judged["held_users"] = answer.held_users if answer.held_users >= 0 else None
-            judged["held_rate"] = answer.held_rate if answer.held_rate >= 0 else None
-        return {**_setup_json(answer.setup, answer.load), **judged, "result": to_builtins(answer.result)}
-    if isinstance(answer[0], Setup):
-        setup, load, target, rows = answer
-        return {
-            **_setup_json(setup, load),
-            "target": to_builtins(target),
-            "sweep": [{"users": n, "held": not breach(r, target), "result": to_builtins(r)} for n, r in rows],
-        }
-    return {"schema": 1, "before": to_json(answer[0]), "after": to_json(answer[1])}
-
-
-def _setup_json(setup: Setup, load: Load) -> dict[str, Any]:
-    d, c = setup.deployment, setup.built.config
-    return {
-        "schema": 1,
-        "engine": {"name": d.engine.name, "version": d.engine.version},
-        "model": d.model,
-        "gpus": [g.name for g in d.gpus],
-        "replicas": setup.replicas,
-        "scheduler": to_builtins(c),
-        "time": {
-            "timed": setup.timed,
-            "calibrated": setup.calibrated,
-            **to_builtins(setup.factors),
-            "error": to_builtins(setup.built.error),
-        },
-        "load": to_builtins(load),
-        "notes": list(setup.built.notes),
-    }

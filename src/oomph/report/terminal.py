@@ -14,9 +14,10 @@ INDENT = 11  # where the text of a "  Weights  ..." line begins
 class Style:
     """Colours where a terminal shows them."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO | None = None) -> None:
+        """`out`: where it is printed; None is a text without colours."""
         self._mark = getattr(out, "paint_mark", "")  # cli/output.py lets through what has it
-        self.on = out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        self.on = out is not None and out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
     def paint(self, text: str, code: str) -> str:
         return f"\033{self._mark}[{code}m{text}\033{self._mark}[0m" if self.on else text

@@ -29,6 +29,10 @@ def print_plan(plan: Plan, *, everything: bool = False, out: TextIO | None = Non
     stream.write(render(plan, Style(stream), everything=everything) + "\n")
 
 
+def plan_text(plan: Plan, *, width: int, everything: bool) -> str:
+    return render(plan, Style(), everything=everything, width=width)
+
+
 def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0) -> str:
     if engine_of(plan.deployment).layout == "placed":
         from oomph.report import llamacpp_text

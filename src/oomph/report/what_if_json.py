@@ -1,17 +1,26 @@
-"""A what-if as JSON: the judged changes of design.md section 5, one row each."""
+"""A what-if as JSON (report/contract_answers.py): the judged changes, one row each."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs, to_builtins
+
 from oomph.advice.what_if import WhatIf
-from oomph.ir.advice import judged_fields
-from oomph.report.plan_json import SCHEMA, plan_json
+from oomph.report.contract import SCHEMA
+from oomph.report.contract_answers import WhatIfOutput, WhatIfRowOutput
+from oomph.report.plan_json import judged_output, plan_output
 
 
 def what_if_json(table: WhatIf) -> dict[str, Any]:
     rows = [
-        {**judged_fields(row.judged), "label": row.label, "tokens_change": row.tokens_change, "advised": row.advised}
+        WhatIfRowOutput(
+            **structs.asdict(judged_output(row.judged)),
+            label=row.label,
+            tokens_change=row.tokens_change,
+            advised=row.advised,
+        )
         for row in table.rows
     ]
-    return {"schema": SCHEMA, "binding": table.binding, "rows": rows, "plan": plan_json(table.plan)}
+    plain: dict[str, Any] = to_builtins(WhatIfOutput(SCHEMA, table.binding, rows, plan_output(table.plan)))
+    return plain

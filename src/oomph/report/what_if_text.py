@@ -29,6 +29,10 @@ def print_what_if(found: WhatIf, out: TextIO | None = None) -> None:
     stream.write(render(found, Style(stream)) + "\n")
 
 
+def what_if_text(table: WhatIf, *, width: int, everything: bool) -> str:
+    return render(table, Style(), width=width)
+
+
 def render(found: WhatIf, style: Style, *, width: int = 0) -> str:
     width = width or columns()
     plan = found.plan

@@ -13,6 +13,7 @@ from oomph.errors import InputError
 from oomph.facts.gpus import GpuRow, find, rows
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
+from oomph.ir.printed import Printed
 from oomph.search.fit import describe
 from oomph.search.request import Spaces, Want, base_of, engine_name, models_of
 from oomph.search.score import quality_loss
@@ -44,13 +45,19 @@ class Card(Struct, frozen=True):
     longest: int  # context for the asked users
 
 
-class Cards(Struct, frozen=True):
+class Cards(Printed, frozen=True):
+    """What `oomph gpus MODEL` prints: which cards, and how many of each, serve a model."""
+
     model: str
     want: Want
     cards: tuple[Card, ...]
     looked_at: int
     plans: int
     more: bool  # there are dearer ones
+
+    def in_short(self) -> str:
+        first = f", the first {self.cards[0].count} x {self.cards[0].name}" if self.cards else ""
+        return f"{self.model}: {len(self.cards)} choices{first}"
 
 
 def cards(

@@ -12,6 +12,7 @@ from oomph.errors import CommandError
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
+from oomph.ir.printed import Printed
 from oomph.search import score
 from oomph.search.neighbours import Neighbour, neighbours, why_not
 from oomph.search.request import Refused, Spaces, Want, base_of, models_of
@@ -35,7 +36,9 @@ class Answer(Struct, frozen=True):
     note: str = ""  # what tells it from the engine's defaults
 
 
-class Fit(Struct, frozen=True):
+class Fit(Printed, frozen=True):
+    """What `oomph fit` prints: the configuration that serves a model best on some GPUs, and those beside it."""
+
     model: str
     gpus: tuple[Device, ...]
     want: Want
@@ -49,6 +52,13 @@ class Fit(Struct, frozen=True):
     refused: tuple[Refused, ...] = ()  # checkpoints that are no part of the answer
     plans: int = 0
     notes: tuple[str, ...] = ()
+
+    def in_short(self) -> str:
+        if self.pick is None:
+            return f"{self.model}: nothing fits"
+        point = self.pick.point
+        met = "" if self.met else " (not what was asked)"
+        return f"{point.arm.model}: {point.context:,} tokens, {point.users} users{met}"
 
 
 def fit(

@@ -1,8 +1,8 @@
-"""simulate.run(): a serve command under a load; simulate.held(): the largest load that keeps a promise.
+"""run(): a serve command under a load; held(): the largest load that keeps a promise. oomph.simulate() is built on it.
 
-from oomph import simulate
-simulate.run("vllm serve Qwen/Qwen3-8B", gpu="RTX 4090", users=32).result.ttft.p95
-simulate.held("vllm serve Qwen/Qwen3-8B", gpu="RTX 4090").users
+from oomph.simulate import api
+api.run("vllm serve Qwen/Qwen3-8B", gpu="RTX 4090", users=32).result.ttft.p95
+api.held("vllm serve Qwen/Qwen3-8B", gpu="RTX 4090").users
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from oomph.simulate.play import simulate as simulate
 from oomph.simulate.play import spread as spread
 from oomph.simulate.search import Held as Held
 from oomph.simulate.search import Simulation as Simulation
+from oomph.simulate.search import Sweep as Sweep
 from oomph.simulate.search import Target as Target
+from oomph.simulate.search import TwoReleases as TwoReleases
 from oomph.simulate.search import breach as breach
 from oomph.simulate.search import calibrated as calibrated
 from oomph.simulate.search import judge as judge

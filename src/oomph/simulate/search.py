@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.errors import CommandError
+from oomph.ir.printed import Printed
 from oomph.simulate.play import Load, simulate, spread_over, times_alone
 from oomph.simulate.result import Result
 from oomph.simulate.setup import Setup, rebuilt, scaled
@@ -26,7 +27,9 @@ class Target(Struct, frozen=True):
     preemptions: int = 0
 
 
-class Simulation(Struct, frozen=True):
+class Simulation(Printed, frozen=True):
+    """One load, played."""
+
     setup: Setup
     load: Load
     result: Result
@@ -34,8 +37,13 @@ class Simulation(Struct, frozen=True):
     held_users: int = -1  # how many users would be held, if these are too many; -1 = not searched
     held_rate: float = -1.0  # the same of an open load's requests per second
 
+    def in_short(self) -> str:
+        breaks = breach(self.result, self.target) if self.target is not None else ""
+        speed = f"{self.result.output_tokens_per_second:,.0f} tokens/s"
+        return f"{self.setup.deployment.model}: {speed}{f', too much: {breaks}' if breaks else ''}"
 
-class Held(Struct, frozen=True):
+
+class Held(Printed, frozen=True):
     """The most users of a closed loop that keep the target, and what breaks it beyond them."""
 
     setup: Setup
@@ -48,6 +56,36 @@ class Held(Struct, frozen=True):
     runs: int = 0
     low: int = 0  # users, if every step takes as much longer as the measured error allows; 0 = not searched
     high: int = 0  # ... or shorter
+
+    def in_short(self) -> str:
+        return f"{self.setup.deployment.model}: {self.users:,} users held"
+
+
+class Sweep(Printed, frozen=True):
+    """Several numbers of users side by side."""
+
+    setup: Setup
+    load: Load
+    target: Target
+    rows: tuple[tuple[int, Result], ...]  # (users, what they see)
+
+    def in_short(self) -> str:
+        held = max((users for users, result in self.rows if not breach(result, self.target)), default=0)
+        return f"{self.setup.deployment.model}: {len(self.rows)} loads, {held:,} users held"
+
+
+Answer = Simulation | Held | Sweep
+
+
+class TwoReleases(Printed, frozen=True):
+    """The same load before and after an upgrade."""
+
+    before: Answer
+    after: Answer
+
+    def in_short(self) -> str:
+        first, last = (side.setup.deployment.engine.version for side in (self.before, self.after))
+        return f"{self.before.setup.deployment.model}: {first} and {last}"
 
 
 def breach(result: Result, target: Target) -> str:
@@ -149,10 +187,10 @@ def calibrated(setup: Setup, load: Load, tokens_per_second: float) -> Setup:
     return setup
 
 
-def sweep(setup: Setup, load: Load, users: Sequence[int]) -> list[tuple[int, Result]]:
+def sweep(setup: Setup, load: Load, target: Target, users: Sequence[int]) -> Sweep:
     alone = times_alone(setup, load)
     loads = [spread_over(replace(load, arrivals=replace(load.arrivals, users=n, rate=0.0)), *alone) for n in users]
-    return [(n, simulate(setup, at)) for n, at in zip(users, loads)]
+    return Sweep(setup, load, target, tuple((n, simulate(setup, at)) for n, at in zip(users, loads)))
 
 
 def parse_sweep(text: str) -> list[int]:

@@ -161,11 +161,11 @@ def _count(case: dict[str, Any], key: str, low: int) -> int:
 
 def explain_of(case: dict[str, Any]) -> dict[str, Any]:
     """{path: a file of ours that holds the pasted log, gpu}."""
-    from oomph.doctor.explain import explain, to_json
+    from oomph.doctor.explain import explain
 
     path = _text(case, "path")
     try:
-        return to_json(explain([path], gpus=_text(case, "gpu") or ()))
+        return explain([path], gpus=_text(case, "gpu") or ()).to_dict()
     except OomphError as refused:
         refused.message = refused.message.replace(path, "the log")
         raise

@@ -1,0 +1,219 @@
+"""The shapes in JSON of everything but plans: explanations, fits, cards, diffs, simulations.
+
+What is printed as it is kept (an inspection, a comparison, the result of a simulation) has its shape where it is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from oomph.doctor.explanation import Cause, EngineInfo, Evidence, Possible
+from oomph.doctor.ledger import Entry
+from oomph.doctor.rule import Rejected
+from oomph.ir.hardware import Device
+from oomph.report.contract import AdviceOutput, EngineOutput, JudgedOutput, PlanOutput
+from oomph.simulate.play import Load
+from oomph.simulate.result import Result
+from oomph.simulate.search import Target
+
+
+class RemedyOutput(Struct, frozen=True):
+    change: str
+    kind: str
+    gains_bytes: int
+    verified: bool  # planned, and it fits
+    costs: str
+    command: str
+    lever: str
+
+
+class ExplanationOutput(Struct, frozen=True):
+    """`oomph explain --json`."""
+
+    schema: int
+    engine: EngineInfo
+    failed: bool | None  # null: the text does not tell; `settle` says what would
+    stage: str | None
+    cause: Cause
+    ledger: list[Entry]
+    unaccounted_bytes: int | None
+    remedies: list[RemedyOutput]
+    rejected: list[Rejected]
+    evidence: list[Evidence]
+    candidates: list[Possible]
+    settle: str
+    stage_basis: str
+    model: str
+    command: str
+    total_bytes: int
+    notes: list[str]
+    inferred_stage: str | None
+    inferred_reason: str
+    advice: AdviceOutput | UnsetType = UNSET
+
+
+class GpuOutput(Struct, frozen=True):
+    name: str
+    total_bytes: int
+    used_bytes: int
+
+
+class AskedOutput(Struct, frozen=True):
+    context: int | None
+    users: int | None
+    prefer: str | UnsetType | None = UNSET
+
+
+class AnswerOutput(Struct, frozen=True):
+    """One configuration that serves."""
+
+    checkpoint: str
+    precision: str  # of most of its weights
+    context: int
+    users: int
+    quality_loss: float  # an order, not a measure
+    relative_speed: float  # 1.0 is the fastest of the front
+    gives_up: list[str]
+    gpus: int
+    flags: dict[str, Any]
+    command: str
+    args: list[str]
+    kv_tokens: int
+    concurrency: float
+    concurrency_at_worst: float
+    plan: PlanOutput | UnsetType = UNSET  # of the pick
+
+
+class NeighbourOutput(Struct, frozen=True):
+    change: str
+    why: str
+
+
+class RefusedOutput(Struct, frozen=True):
+    checkpoint: str
+    why: str
+
+
+class FitOutput(Struct, frozen=True):
+    """`oomph fit --json`."""
+
+    schema: int
+    model: str
+    gpus: list[GpuOutput]
+    asked: AskedOutput
+    met: bool  # the context and users asked for are there
+    close: bool  # what was asked for is too close to call
+    pick: AnswerOutput | None
+    front: list[AnswerOutput]  # nothing is better in every respect
+    nearest: list[AnswerOutput]  # where it is not met
+    neighbours: list[NeighbourOutput]  # why each step further fails
+    refused: list[RefusedOutput]
+    plans: int  # how many plans the search took
+    notes: list[str]
+
+
+class CardOutput(Struct, frozen=True):
+    """So many of one card, and the best checkpoint that they serve."""
+
+    gpu: str
+    count: int
+    memory_bytes: int  # of all together
+    price: float | None
+    checkpoint: str
+    command: str
+    headroom_bytes: int  # on the fullest GPU, at the unfavourable end of every interval
+    users: int
+    longest_context: int
+    kv_tokens: int
+
+
+class CardsOutput(Struct, frozen=True):
+    """`oomph gpus MODEL --json`."""
+
+    schema: int
+    model: str
+    asked: AskedOutput
+    cards: list[CardOutput]
+    more: bool  # there are dearer ones
+    plans: int
+
+
+class GpuListOutput(Struct, frozen=True):
+    """`oomph gpus --json`."""
+
+    schema: int
+    gpus: list[Device]
+
+
+class WhatIfRowOutput(JudgedOutput, frozen=True, kw_only=True):
+    label: str  # as it is typed, the same as `change`
+    tokens_change: int
+    advised: bool  # one of the fixes that guides list
+
+
+class WhatIfOutput(Struct, frozen=True):
+    """`oomph what-if --json`."""
+
+    schema: int
+    binding: str  # the stage that decides, or "KV cache"
+    rows: list[WhatIfRowOutput]
+    plan: PlanOutput
+
+
+class ChangeOutput(Struct, frozen=True):
+    what: str  # available_kv, max_num_batched_tokens, verdict
+    before: Any
+    after: Any
+    since: str  # the release that moved it
+    kind: str  # figure, setting, verdict, flag
+
+
+class DiffOutput(Struct, frozen=True):
+    """`oomph diff --json`."""
+
+    schema: int
+    before: PlanOutput
+    after: PlanOutput
+    changes: list[ChangeOutput]
+    steps: list[ChangeOutput]  # every move on the way, release by release
+    flags: list[str]  # what the other release says to flags that it does not have
+
+
+class SweepRowOutput(Struct, frozen=True):
+    users: int
+    held: bool
+    result: Result
+
+
+class SimulationOutput(Struct, frozen=True, kw_only=True):
+    """`oomph simulate --json`: one load (`result`), the most users that are held (`users`), or several (`sweep`)."""
+
+    schema: int
+    engine: EngineOutput
+    model: str
+    gpus: list[str]
+    replicas: int
+    scheduler: dict[str, Any]
+    time: dict[str, Any]
+    load: Load
+    notes: list[str]
+    target: Target | UnsetType = UNSET
+    breaks: str | UnsetType = UNSET  # what of the target is not kept; "" where all is
+    held_users: int | UnsetType | None = UNSET
+    held_rate: float | UnsetType | None = UNSET
+    users: int | UnsetType = UNSET
+    users_low: int | UnsetType = UNSET
+    users_high: int | UnsetType = UNSET
+    result: Result | UnsetType | None = UNSET
+    beyond: Result | UnsetType | None = UNSET
+    sweep: list[SweepRowOutput] | UnsetType = UNSET
+
+
+class TwoReleasesOutput(Struct, frozen=True):
+    """`oomph simulate --to --json`."""
+
+    schema: int
+    before: SimulationOutput
+    after: SimulationOutput
