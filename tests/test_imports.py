@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("commands",),
     ("logs",),
     ("engines",),
-    ("advice",),
+    ("advice", "host"),
     (
         "api",
         "inspection",

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, engine_of
 from oomph.errors import CommandError
+from oomph.host import parse_ram, with_host, with_ram
 from oomph.ir.advice import Advice
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
@@ -42,11 +43,13 @@ def plan(
     compile_cache: str = "",
     model: Model | None = None,
     margin: int | str = 0,
+    ram: int | str = 0,
     advise: bool = True,
 ) -> Plan:
     """`gpu`: as --gpu takes it, or the JSON form; None = the live GPUs, or those the deployment has.
 
     `advise` also plans what would help: Plan.advice.
+    `ram`: host memory of one node, "64GB"; by default this machine's where the GPUs are this machine's.
     `margin` is room that must be left at every stage, whatever the intervals: bytes, "1GiB", or "5%" of the card.
     """
     deployment = command if isinstance(command, Deployment) else parse(command, engine)
@@ -58,7 +61,9 @@ def plan(
         if compile_cache not in ("cold", "warm"):
             raise CommandError(f"compile cache {compile_cache!r}: it is cold or warm")
         deployment = replace(deployment, compile_cache=compile_cache)
-    plan = run(deployment, model)
+    live = gpu is None and not deployment.gpu_name and not isinstance(command, Deployment)
+    size = parse_ram(ram) if isinstance(ram, str) and ram else int(ram or 0)
+    plan = run(with_ram(deployment, size, live=live), model)
     plan = with_margin(plan, margin) if margin else plan
     return with_advice(plan, model) if advise else plan
 
@@ -115,7 +120,7 @@ def with_margin(plan: Plan, margin: int | str) -> Plan:
 
 
 def run(deployment: Deployment, model: Model | None = None) -> Plan:
-    return engine_of(deployment).plan(deployment, model)
+    return with_host(engine_of(deployment).plan(deployment, model))
 
 
 def load(name: str) -> Model:

@@ -30,8 +30,8 @@ def test_a_row_makes_sense(row: gpus.GpuRow) -> None:
     assert 100e9 <= row.bandwidth <= 10e12
     assert row.fp16_flops > 0
     assert row.fp4_flops == 0 or row.fp4_flops > row.fp8_flops > row.fp16_flops
-    assert (row.fp8_flops > 0) == (row.capability >= (8, 9)) or row.vendor == "amd"
-    assert (row.fp4_flops > 0) == (row.capability >= (10, 0)) or row.vendor == "amd"
+    assert (row.fp8_flops > 0) == (row.capability >= (8, 9)) or row.vendor in ("amd", "intel")
+    assert (row.fp4_flops > 0) == (row.capability >= (10, 0)) or row.vendor in ("amd", "intel")
     device = row.device()
     assert device.total_bytes == row.total_bytes
     assert device.total_basis == row.basis

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     "--compile-cache", type=click.Choice(["cold", "warm"]), help="Is torch.compile's cache empty? Default cold."
 )
 @click.option("--margin", metavar="SIZE|PERCENT", default="", help="Room to be left at every stage: 1GiB, 5%.")
+@click.option("--ram", metavar="SIZE", default="", help="Host memory of one node, such as 64GB.")
 @click.option("--no-advice", is_flag=True, help="Leave out what would help: the plan alone, faster.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--html", "html", metavar="FILE", help="Write one self-contained page.")
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 @click.option("--batch", metavar="FILE", help="Plan one JSON object a line (- for standard input); one plan a line.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
 def command(
-    gpu: str | None, engine: str, given: tuple[str, ...], compile_cache: str | None, margin: str, no_advice: bool,
-    as_json: bool, html: str | None, show_all: bool, batch: str | None, words: tuple[str, ...],
+    gpu: str | None, engine: str, given: tuple[str, ...], compile_cache: str | None, margin: str, ram: str,
+    no_advice: bool, as_json: bool, html: str | None, show_all: bool, batch: str | None, words: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Will it fit? Takes the command you were about to run.
 
@@ -69,6 +70,7 @@ def command(
         given=_given(given),
         compile_cache=compile_cache or "",
         margin=margin,
+        ram=ram,
         advise=not no_advice,
     )
     if as_json:

@@ -32,6 +32,7 @@ from msgspec import Struct
 from oomph.errors import CannotPlan
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.host import HostPlan
 from oomph.ir.model import Model
 from oomph.ir.observation import Observation
 from oomph.ir.plan import Plan
@@ -208,6 +209,15 @@ class EngineProtocol(Protocol):
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
         """The answer. `model` is a checkpoint that is loaded already; else sources/load.py loads deployment.model."""
         raise CannotPlan(f"{self.title} cannot be planned yet", hint="vLLM, llama.cpp and Ollama commands can")
+
+    def host_plan(self, plan: Plan) -> HostPlan | None:
+        """What the processes hold of the host's memory, on the busiest node; None: it is not planned."""
+        return None
+
+    def uncounted_share(self, plan: Plan) -> float:
+        """Where CPU and GPU share one memory: the share of it that compilers, tuning and loading may take beyond what
+        the plan counts (facts/unified.py)."""
+        return 0.03
 
     # ---- levers ------------------------------------------------------------------------------------------------------
 

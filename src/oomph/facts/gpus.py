@@ -20,7 +20,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from oomph.errors import CommandError
-from oomph.ir.hardware import Device
+from oomph.facts.unified import seen_by_system, system_memory
+from oomph.ir.hardware import Device, Vendor
 from oomph.units import MIB
 
 
@@ -40,23 +41,41 @@ class GpuRow(Struct, frozen=True):
     fp4_flops: int
     link: str
     unified: bool
-    vendor: Literal["nvidia", "amd"]
+    vendor: Vendor
     also: str = ""  # further names, comma-separated; they win over a driver name that several cards share
 
-    def device(self, *, used_bytes: int = 0, total_bytes: int = 0) -> Device:
-        """As an engine sees it; a total that somebody read off the machine replaces the table's."""
+    def device(self, *, used_bytes: int | None = None, total_bytes: int = 0, ram_bytes: int = 0) -> Device:
+        """As an engine sees it; a total that somebody read off the machine replaces the table's.
+
+        Where the memory is the machine's own, what the system holds is in use; `used_bytes` of None is an assumption.
+        `ram_bytes`: MemTotal, where the GPU may have a part of it only (Strix Halo).
+        """
+        total = total_bytes or self.total_bytes
+        system = None
+        if self.unified:
+            ram = ram_bytes or (total if self.sees_system else max(total, seen_by_system(self.nominal_gb)))
+            system = system_memory(ram, used_bytes if ram == total else None)
+            if used_bytes is None and ram == total:
+                used_bytes = system.used_bytes
         return Device(
             name=self.name,
-            total_bytes=total_bytes or self.total_bytes,
+            total_bytes=total,
             capability=self.capability,
             vendor=self.vendor,
             driver_name=self.driver_name,
-            used_bytes=used_bytes,
+            used_bytes=used_bytes or 0,
             bandwidth=self.bandwidth,
             sm_count=self.sm_count,
             unified=self.unified,
             total_basis="exact" if total_bytes else self.basis,
+            system=system,
+            largest_allocation=_LARGEST_ALLOCATION.get(self.name, 0),
         )
+
+    @property
+    def sees_system(self) -> bool:
+        """CUDA's integrated GPUs report all of the machine's memory; a Radeon what its driver may take of it."""
+        return self.unified and self.vendor == "nvidia"
 
 
 def reserve(smi_bytes: int) -> int:
@@ -89,7 +108,7 @@ _RATES = {
 X, M, A = "exact", "measured", "assumed"
 HALF, FULL = "half", "full"
 G, GL, N, ADA = "NVIDIA GeForce *", "NVIDIA GeForce * GPU", "NVIDIA *", "NVIDIA * Generation"
-INSTINCT, RADEON = "AMD Instinct *", "AMD Radeon *"
+INSTINCT, RADEON, INTEL = "AMD Instinct *", "AMD Radeon *", "Intel *"
 P3, P4, P48, P5, P58 = "PCIe 3.0 x16", "PCIe 4.0 x16", "PCIe 4.0 x8", "PCIe 5.0 x16", "PCIe 5.0 x8"
 NV300, NV600, NV900, NV1800 = "NVLink 300 GB/s", "NVLink 600 GB/s", "NVLink 900 GB/s", "NVLink 1800 GB/s"
 IF = "Infinity Fabric"
@@ -316,7 +335,30 @@ _ROWS: tuple[tuple[Any, ...], ...] = (
     ("Ryzen AI Max+ 395", "Radeon 8060S Graphics", 128, 0, 63967, M, "llama.cpp; the driver's default, half the RAM",
      115,
      256, 40, 0, (59, 0, 0), "SoC", "Strix Halo,Radeon 8060S,8060S"),
+    # Intel: what Level Zero reports is not posted for most of them; nominal less 2.5 % then. Datasheet TFLOP/s.
+    ("Arc A750", INTEL, 8, 0, 7987, A, "nominal less 2.5 %", 0, 512, 28, 0, (138, 0, 0), P4, "A750"),
+    ("Arc A770 16GB", "Intel Arc A770", 16, 0, 15974, A, "nominal less 2.5 %", 0, 560, 32, 0, (157, 0, 0), P4,
+     "Arc A770,A770"),
+    ("Arc B570", INTEL, 10, 0, 9984, A, "nominal less 2.5 %", 0, 380, 18, 0, (80, 0, 0), P48, "B570"),
+    ("Arc B580", INTEL, 12, 0, 11981, A, "nominal less 2.5 %", 0, 456, 20, 0, (117, 0, 0), P48, "B580"),
+    ("Arc Pro B50", INTEL, 16, 0, 15974, A, "nominal less 2.5 %", 0, 224, 16, 0, (85, 0, 0), P58, "B50"),
+    ("Arc Pro B60", INTEL, 24, 0, 23962, A, "nominal less 2.5 %", 0, 456, 20, 0, (99, 0, 0), P58, "B60"),
+    ("Arc Pro B65", INTEL, 32, 0, 32656, A, "as Arc Pro B70", 0, 608, 20, 0, (99, 0, 0), P5, "B65"),
+    ("Arc Pro B70", INTEL, 32, 0, 32656, M, "llama.cpp (SYCL)", 0, 608, 32, 0, (184, 0, 0), P5, "B70"),
+    ("Max 1100", "Intel Data Center GPU *", 48, 0, 48128, A, "nominal less 2 %", 0, 1229, 56, 0, (362, 0, 0), P5,
+     "GPU Max 1100,Ponte Vecchio 1100"),
+    ("Max 1550", "Intel Data Center GPU *", 128, 0, 128450, A, "nominal less 2 %", 0, 3277, 128, 0, (832, 0, 0), P5,
+     "GPU Max 1550,Ponte Vecchio 1550"),
+    ("Gaudi 2", "Intel *", 96, 0, 96768, A, "94.5 GiB, hl-smi", 0, 2450, 24, 0, (432, 865, 0), "RoCE", "Gaudi2,HL-225"),
+    ("Gaudi 3", "Intel *", 128, 0, 129024, A, "126 GiB, by Gaudi 2", 0, 3700, 64, 0, (1835, 1835, 0), "RoCE",
+     "Gaudi3,HL-325"),
 )  # fmt: skip
+
+# Bytes that one allocation may have. Arc A: 4 GiB unless UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS is set; B65 and B70
+# refuse more than 19.3 GB although they report 30.3 (llama.cpp PR 28953, which allocates in parts since).
+_LARGEST_ALLOCATION = {
+    "Arc A750": 4 << 30, "Arc A770 16GB": 4 << 30, "Arc Pro B65": 19_300_000_000, "Arc Pro B70": 19_300_000_000,
+}  # fmt: skip
 
 _UNIFIED = {"C2C", "SoC"}
 _AMD = ("AMD ", "Radeon ")
@@ -348,12 +390,18 @@ def _decode(
     return GpuRow(
         name, driver_name, gb, smi, total, basis, source, divmod(capability, 10), gb_per_s * 10**9, sms,
         flops[0], flops[1], flops[2], link, link in _UNIFIED or name == "MI300A",
-        "amd" if driver_name.startswith(_AMD) else "nvidia", also,
+        _vendor(driver_name), also,
     )  # fmt: skip
 
 
+def _vendor(driver_name: str) -> Vendor:
+    if driver_name.startswith("Intel "):
+        return "intel"
+    return "amd" if driver_name.startswith(_AMD) else "nvidia"
+
+
 _NOISE = re.compile(
-    "nvidia|geforce|amd|radeon|instinct|tesla|(?<!titan)rtx|gtx|nvgpu|gpu|generation|edition|blackwell|workstation|graphics"
+    "nvidia|geforce|intel|datacenter|amd|radeon|instinct|tesla|(?<!titan)rtx|gtx|nvgpu|gpu|generation|edition|blackwell|workstation|graphics"
 )
 
 

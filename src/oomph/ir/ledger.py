@@ -24,6 +24,9 @@ TERM_WORDS = {
     "kv_cache": "KV cache",
     "state": "recurrent state",
     "compute": "compute buffer",
+    "system": "memory that the system and other programs hold",
+    "host": "memory of the host",
+    "uncounted": "host memory of compilers, tuning and loading",
 }
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from oomph.ir.advice import Advice
 from oomph.ir.deployment import Deployment
+from oomph.ir.host import HostPlan
 from oomph.ir.ledger import Term
 from oomph.ir.printed import Printed
 from oomph.ir.timeline import Stage, Verdict
@@ -58,6 +59,7 @@ class Plan(Printed, frozen=True):
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     advice: Advice | None = None  # None: nobody asked for it
+    host: HostPlan | None = None  # memory of the busiest node; None: not planned
 
     @property
     def fits(self) -> bool:

@@ -124,6 +124,32 @@ class AdviceOutput(Struct, frozen=True):
     next_step: str  # a command of oomph's own that goes on from here
 
 
+class HostPartOutput(Struct, frozen=True):
+    """One thing in the memory of the host."""
+
+    name: str
+    bytes: int
+    low: int
+    high: int
+    why: str
+    after_start: bool  # false: only while the server starts
+    reclaimable: bool  # page cache: the kernel gives it back
+
+
+class HostOutput(Struct, frozen=True):
+    """The memory of the busiest node."""
+
+    need_bytes: int  # at the highest point, page cache left out
+    serving_bytes: int  # of it, once the server runs
+    shm_bytes: int  # of it, in /dev/shm
+    ram_bytes: int  # what the node has; 0: nobody said
+    ram_from: str  # --ram, this machine, the container's limit, shared with the GPU
+    available_bytes: int  # of it, not in use by others
+    margin_bytes: Margin | None  # what is left of it; null where it is not known
+    parts: list[HostPartOutput]
+    later: list[HostPartOutput]  # what a later event takes: sleep level 1, a prompt cache that fills
+
+
 class PlanOutput(Struct, frozen=True):
     """`oomph plan --json`, and one line of `--batch`."""
 
@@ -136,6 +162,7 @@ class PlanOutput(Struct, frozen=True):
     resolved: dict[str, Any]  # the settings that the engine ends up with, by its own names
     assumptions: list[str]
     warnings: list[str]
+    host: HostOutput | None  # null: not planned
     advice: AdviceOutput | UnsetType = UNSET  # left out by --no-advice and by --batch
 
 

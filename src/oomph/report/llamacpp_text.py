@@ -8,6 +8,7 @@ from oomph.engines.registry import engine_of
 from oomph.ir.plan import KvGroup, Plan
 from oomph.report.advice_text import advice_lines, rows
 from oomph.report.bars import bars
+from oomph.report.host_text import host_lines
 from oomph.report.ledger_text import ledger
 from oomph.report.plan_lines import gpus_line, notes
 from oomph.report.terminal import Style, clean, columns, folded, title
@@ -23,7 +24,8 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
     lines = ["", *title(head, width), "", f"  {verdict(plan, style)}", ""]
     if plan.ranks:
         lines += bars(plan, style, width)
-        lines += ["", *_what(plan, style), *_identity(plan, style), *_advice(plan, style, width)]
+        lines += ["", *_what(plan, style), *_identity(plan, style)]
+        lines += [*host_lines(plan, style, everything=everything), *_advice(plan, style, width)]
     if everything:
         lines += ledger(plan, style, width)
     lines += notes(plan, style, everything=everything)
@@ -32,7 +34,7 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
 
 def verdict(plan: Plan, style: Style) -> str:
     r = plan.resolved
-    if plan.verdict.stage == "other" or not plan.fits or plan.verdict.outcome == "close":
+    if plan.verdict.stage == "other" or not plan.fits or plan.verdict.outcome in ("close", "at_risk"):
         return headline(plan, style, runs="", title="llama.cpp")
     on_cpu = r["layers"] - r["offloaded"]
     slots = f"{r['n_seq_max']} slots" if r["n_seq_max"] > 1 else "1 slot"

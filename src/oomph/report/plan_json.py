@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import UNSET, to_builtins
 
 from oomph.ir.advice import Advice, Judged
+from oomph.ir.host import HostPart, HostPlan
 from oomph.ir.ledger import Term
 from oomph.ir.plan import KvSummary, Plan, RankPlan
 from oomph.ir.timeline import Verdict
@@ -14,6 +15,8 @@ from oomph.report.contract import (
     SCHEMA,
     AdviceOutput,
     EngineOutput,
+    HostOutput,
+    HostPartOutput,
     JudgedOutput,
     KvGroupOutput,
     KvOutput,
@@ -43,6 +46,7 @@ def plan_output(plan: Plan) -> PlanOutput:
         resolved=plan.resolved,
         assumptions=list(plan.assumptions),
         warnings=list(plan.warnings),
+        host=None if plan.host is None else _host(plan.host),
         advice=UNSET if plan.advice is None else advice_output(plan.advice),
     )
 
@@ -121,3 +125,21 @@ def judged_output(j: Judged) -> JudgedOutput:
         why=j.why,
         command=j.command,
     )
+
+
+def _host(host: HostPlan) -> HostOutput:
+    return HostOutput(
+        need_bytes=host.need_bytes,
+        serving_bytes=host.serving_bytes,
+        shm_bytes=host.shm_bytes,
+        ram_bytes=host.ram_bytes,
+        ram_from=host.ram_from,
+        available_bytes=host.available_bytes,
+        margin_bytes=host.margin,
+        parts=[_host_part(part) for part in host.parts],
+        later=[_host_part(part) for part in host.later],
+    )
+
+
+def _host_part(part: HostPart) -> HostPartOutput:
+    return HostPartOutput(part.name, part.bytes, part.low, part.high, part.why, part.after_start, part.reclaimable)

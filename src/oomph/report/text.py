@@ -12,6 +12,7 @@ from oomph.ir.plan import Plan
 from oomph.ir.roles import role_words
 from oomph.report.advice_text import advice_lines
 from oomph.report.bars import bars
+from oomph.report.host_text import host_lines
 from oomph.report.ledger_text import ledger
 from oomph.report.plan_lines import gpus_line, notes
 from oomph.report.terminal import INDENT, Style, clean, columns, folded, title
@@ -42,6 +43,7 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
     lines = ["", *title([style.bold(clean(plan.model)), engine_line(plan), gpus_line(plan.deployment.gpus)], width), ""]
     lines += [f"  {verdict_line(plan, style)}", "", *bars(plan, style, width)]
     lines += ["", *_figures(plan, style)] if plan.ranks else []
+    lines += host_lines(plan, style, everything=everything)
     if settling := settling_words(plan.verdict):
         lines.append(f"  {style.bold('Unsure')}   {settling}")
     lines += advice_lines(plan, style, width, engine=engine_of(plan.deployment).title)

@@ -9,6 +9,10 @@ What people write, and how it is read:
     RTX 3090 used 1.2GiB                                other processes hold 1.2 GiB (on each, with a count)
     g5.12xlarge · Standard_NC24ads_A100_v4              a cloud instance: all of its GPUs
     dual 3090 · two H100s                               a number in words
+    2x(8x H200) · 2 nodes of 8x H200                    so many machines with so many cards each
+    H100 MIG 3g.40gb · 1g.10gb                          a slice of a card (facts/slices.py)
+    L40S limit 12GiB · A100 80GB hami 20GB              what HAMi or a vGPU lets a process have
+    Strix Halo 128GB gtt 96GB · M4 Pro 64GB             memory shared with the CPU (shared_gpu.py)
     auto                                                the GPUs of this machine, as CUDA_VISIBLE_DEVICES shows them
 """
 
@@ -20,8 +24,9 @@ from typing import Any
 from msgspec import structs
 
 from oomph.errors import CommandError, InputError
-from oomph.facts import clouds, gpus
+from oomph.facts import clouds, gpus, slices
 from oomph.ir.hardware import Device
+from oomph.sources.shared_gpu import shared_gpu
 from oomph.units import GIB, MIB, parse_size
 
 MAX_GPUS = 1024
@@ -39,6 +44,8 @@ def parse_gpus(text: str) -> tuple[Device, ...]:
         from oomph.sources.nvml import live_gpus
 
         return live_gpus()
+    if match := _NODES.fullmatch(text.strip()):
+        return _on_nodes(_count(match[1], text), parse_gpus(match[2] or match[3]), text)
     devices: list[Device] = []
     # "Max+" is a name (Ryzen AI Max+ 395), every other "+" a list
     for part in re.split(r",|(?<![Mm][Aa][Xx])\+", text):
@@ -52,20 +59,31 @@ def parse_gpus(text: str) -> tuple[Device, ...]:
     return tuple(devices)
 
 
+_NODES = re.compile(
+    r"([0-9]+)\s*(?:[x×*]\s*\(([^()]{1,400})\)|(?:nodes?|machines?|hosts?)\s+(?:of|with)\s+([^()]{1,400}))",
+    re.IGNORECASE,
+)
+
+
+def _on_nodes(nodes: int, devices: tuple[Device, ...], text: str) -> tuple[Device, ...]:
+    if nodes * len(devices) > MAX_GPUS:
+        raise CommandError(f"--gpu {_shown(text)} asks for more than {MAX_GPUS} GPUs")
+    return tuple(structs.replace(device, node=node) for node in range(nodes) for device in devices)
+
+
 _COUNTED = re.compile(r"([0-9]+)\s*[x×*]\s*(.+)", re.IGNORECASE)
 _COUNT_AFTER = re.compile(r"(.+?)\s[x×*]\s{0,8}([0-9]{1,20})", re.IGNORECASE)
 _COUNT_STUCK = re.compile(r"^(.+?)[x×*]\s{0,8}([0-9]{1,20})", re.IGNORECASE)
 _COUNT_BARE = re.compile(r"([0-9]{1,4})\s+(.+)")
 _NUMBERS = {"single": 1, "one": 1, "a": 1, "dual": 2, "two": 2, "three": 3, "quad": 4, "four": 4, "six": 6, "eight": 8}
 _IN_WORDS = re.compile(rf"({'|'.join(_NUMBERS)})\s+(.+)", re.IGNORECASE)
-_APPLE = re.compile(r"(?:apple\s*)?m[1-9]\b.*|.*\b(?:mac|macbook|imac)\b.*", re.IGNORECASE)
 _UNIT = r"(?:gib|gb|g|mib|mb|m)"
 _USED = re.compile(rf"\(?\bused[\s:=]{{0,8}}([0-9][0-9._]{{0,20}}\s{{0,8}}{_UNIT}?)\b\)?", re.IGNORECASE)
 _USED_AFTER = re.compile(rf"\(?\b([0-9][0-9._]{{0,20}}\s{{0,8}}{_UNIT})\s{{1,8}}used\b\)?", re.IGNORECASE)
 
 
 def _entry(part: str) -> tuple[int, Device]:
-    used = 0
+    used: int | None = None
     if match := _USED.search(part) or _USED_AFTER.search(part):
         used = _size(match[1], what="GPU memory in use")
         part = (part[: match.start()] + " " + part[match.end() :]).strip()
@@ -85,7 +103,7 @@ def _entry(part: str) -> tuple[int, Device]:
         raise error
 
 
-def _times(count: int, name: str, used: int) -> tuple[int, Device]:
+def _times(count: int, name: str, used: int | None) -> tuple[int, Device]:
     """So many of a card, or so many instances with all their cards."""
     if instance := clouds.find(name):
         return count * instance[1], gpus.find(instance[0]).device(used_bytes=used)
@@ -93,11 +111,13 @@ def _times(count: int, name: str, used: int) -> tuple[int, Device]:
         raise CommandError(
             f"the instance {_shown(name)} is not in the table: name its GPUs, such as 4x A10G", hint="oomph gpus"
         )
-    if _APPLE.fullmatch(name):
-        raise CommandError(
-            f"{_shown(name)} is an Apple GPU, which vLLM has no kernels for and oomph no figures of",
-            hint='llama.cpp may take three quarters of the memory: --gpu "48GiB" for a machine with 64',
-        )
+    if shared := shared_gpu(name, used):
+        return count, shared
+    whole, limit = slices.take_limit(name)
+    if limit:
+        return count, _limited(_times(1, whole, None)[1], _size(limit, what="GPU memory"), used, name)
+    if part := slices.find_slice(name, used):
+        return count, part
     try:
         return count, _one(name, used)
     except CommandError:
@@ -106,6 +126,14 @@ def _times(count: int, name: str, used: int) -> tuple[int, Device]:
         if row := _plural(name):
             return count, row.device(used_bytes=used)
         raise
+
+
+def _limited(device: Device, limit: int, used: int | None, name: str) -> Device:
+    """HAMi and vGPU software answer cudaMemGetInfo with the limit: to a process it is the whole card."""
+    if not 64 * MIB <= limit <= device.total_bytes:
+        raise CommandError(f"GPU {_shown(name)}: the limit is more than the card has")
+    name = f"{device.name} limited to {limit / GIB:g} GiB"
+    return structs.replace(device, name=name, total_bytes=limit, used_bytes=used or 0, total_basis="exact", system=None)
 
 
 def _plural(name: str) -> gpus.GpuRow | None:
@@ -129,7 +157,7 @@ def _count(digits: str, part: str) -> int:
 _PLAIN_SIZE = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*(gib|gb|g|mib|mb|m|tib|tb|t|b)?", re.IGNORECASE)
 
 
-def _one(name: str, used: int) -> Device:
+def _one(name: str, used: int | None) -> Device:
     match = _PLAIN_SIZE.fullmatch(name)
     if match is None or not (match[2] or len(match[1]) > 9):  # "3090" is a card, "25250627584" is bytes
         return gpus.find(name).device(used_bytes=used)
@@ -141,7 +169,10 @@ def _one(name: str, used: int) -> Device:
     if not 64 * MIB <= total <= _MAX_BYTES:
         raise CommandError(f"a GPU with {_shown(name)} of memory cannot be meant")
     return Device(
-        name=f"{name.strip()} GPU", total_bytes=total, used_bytes=used, total_basis="assumed" if nominal else "exact"
+        name=f"{name.strip()} GPU",
+        total_bytes=total,
+        used_bytes=used or 0,
+        total_basis="assumed" if nominal else "exact",
     )
 
 
@@ -187,7 +218,7 @@ def _from_object(value: dict[Any, Any]) -> tuple[Device, ...]:
         raise CommandError(f"a GPU in JSON has no key {_shown(str(unknown[0]))}; it has {', '.join(sorted(_KEYS))}")
     count = _integer(value, "count", 1, 1, MAX_GPUS)
     total = _integer(value, "total_bytes", 0, 0, _MAX_BYTES)
-    used = _integer(value, "used_bytes", 0, 0, _MAX_BYTES)
+    used = _integer(value, "used_bytes", 0, 0, _MAX_BYTES) if value.get("used_bytes") is not None else None
     capability = _capability(value.get("compute_capability"))
     name = value.get("name")
     if name is not None and not isinstance(name, str):
@@ -195,11 +226,11 @@ def _from_object(value: dict[Any, Any]) -> tuple[Device, ...]:
     if not total:
         if not name:
             raise CommandError("a GPU in JSON needs a name or total_bytes")
-        device = _one(name, used)
+        device = _times(1, name, used)[1]
     elif name and (row := _row_or_none(name, near=total)):
         device = row.device(used_bytes=used, total_bytes=total)
     else:  # a card that is not in the table can be planned for when its memory is given
-        device = Device(name=(name or "GPU")[:100], total_bytes=total, used_bytes=used, total_basis="exact")
+        device = Device(name=(name or "GPU")[:100], total_bytes=total, used_bytes=used or 0, total_basis="exact")
     if capability:
         device = structs.replace(device, capability=capability)
     return (device,) * count

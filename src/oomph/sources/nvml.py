@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts import gpus
+from oomph.facts.unified import system_memory
 from oomph.ir.hardware import Device
 from oomph.units import MIB
 
@@ -123,6 +124,7 @@ def _device(name: str, memory: _Memory, capability: Any) -> Device:
         bandwidth=row.bandwidth if row else 0,
         sm_count=row.sm_count if row else 0,
         unified=memory.unified,
+        system=system_memory(memory.total, memory.used) if memory.unified else None,
         total_basis="exact" if memory.exact else "assumed",
     )
 

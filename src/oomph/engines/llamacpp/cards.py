@@ -8,11 +8,12 @@ from msgspec.structs import replace
 
 from oomph import catalog
 from oomph.commands import parse_command
-from oomph.engines.llamacpp.source import gguf_for, plan_command
+from oomph.engines.llamacpp.source import gguf_for
 from oomph.facts.gpus import GpuRow
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
+from oomph.plan import run
 from oomph.search.cards import Card, Search, headroom
 from oomph.search.request import Want
 from oomph.search.space import context_grid, user_levels
@@ -84,7 +85,7 @@ class Seeker:
     def plan(self, tag: str, context: int, users: int) -> Plan | None:
         """None: does not fit, or only where the uncertain terms are kind."""
         self.plans += 1
-        plan = plan_command(self.deployment(tag, context, users))
+        plan = run(self.deployment(tag, context, users))
         safe = plan.fits and all(s.peak_high <= r.total_bytes for r in plan.ranks for s in r.stages)
         return plan if safe else None
 

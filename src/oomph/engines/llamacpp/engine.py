@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from oomph.engines.protocol import EngineProtocol, LeverWords, Offer, Words
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.host import HostPlan
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 
@@ -69,6 +70,11 @@ class LlamaCpp(EngineProtocol):
         from oomph.engines.llamacpp.source import plan_command
 
         return plan_command(deployment, model)
+
+    def host_plan(self, plan: Plan) -> HostPlan:
+        from oomph.engines.llamacpp.host import host_plan
+
+        return host_plan(plan)
 
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.llamacpp.levers import levers

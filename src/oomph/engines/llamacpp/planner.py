@@ -16,7 +16,7 @@ from oomph.errors import CannotPlan, CommandError
 from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, parse_build
 from oomph.facts.llamacpp.overhead import unaccounted
 from oomph.ir.deployment import Deployment
-from oomph.ir.gate import Gate, judge, quadrature, spread, worst
+from oomph.ir.gate import Gate, Slack, judge, quadrature, spread, worst
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis, Term
 from oomph.ir.model import Model
@@ -128,17 +128,34 @@ def _rank(index: int, gpu: Device, use: Use, context: tuple[int, int, int], extr
 def _gates(index: int, gpu: Device, use: Use, loaded: int, cached: int, terms: dict[str, Term]) -> list[Gate]:
     """Three allocations, one after the other, each with llama.cpp's words where it fails."""
     total, context, compute = gpu.total_bytes, terms["context"], terms["compute"]
-    device = f"{'ROCm' if gpu.vendor == 'amd' else 'CUDA'}{index}"
+    device = f"{_BACKENDS[gpu.vendor]}{index}"
     failed = f"failed to allocate {device} buffer of size"
     weights_text = f"alloc_tensor_range: {failed} {use.weights}; unable to allocate {device} buffer"
     cache_text = f"alloc_tensor_range: {failed} {use.kv or use.state}; failed to allocate buffer for kv cache"
     compute_text = f"ggml_gallocr_reserve_n_impl: {failed} {use.compute.nbytes}"
     compute_text += "; graph_reserve: failed to allocate compute buffers"
-    return [
-        Gate("weights_load", total - loaded, weights_text, spread(context), index),
-        Gate("kv_alloc", total - cached, cache_text, spread(context), index),
-        Gate("kv_alloc", total - cached - compute.bytes, compute_text, spread(context, compute), index),
+    if gpu.vendor == "apple":  # nothing is refused until the first command buffer
+        weights_text = cache_text = compute_text = METAL_FAILED
+    slacks = spread(gpu.used_before, context)
+    gates = [
+        Gate("weights_load", total - loaded, weights_text, slacks, index),
+        Gate("kv_alloc", total - cached, cache_text, slacks, index),
+        Gate("kv_alloc", total - cached - compute.bytes, compute_text, (*slacks, *spread(compute)), index),
     ]
+    if gpu.largest_allocation and use.weights > gpu.largest_allocation:
+        gates.insert(0, _single_allocation(gpu, use.weights, index))
+    return gates
+
+
+_BACKENDS = {"nvidia": "CUDA", "amd": "ROCm", "intel": "SYCL", "apple": "Metal"}
+METAL_FAILED = "error: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)"
+
+
+def _single_allocation(gpu: Device, size: int, index: int) -> Gate:
+    """One buffer above the driver's limit fails on an empty card; builds that allocate in parts are not hit."""
+    short = size - gpu.largest_allocation
+    text = f"can't allocate {size} Bytes of memory on device: one allocation may have {gpu.largest_allocation} bytes"
+    return Gate("weights_load", -short, text, (Slack("largest allocation", 0, 2 * short),), index)
 
 
 def _term(name: str, n: int, basis: Basis, parts: dict[str, int], why: str) -> Term:

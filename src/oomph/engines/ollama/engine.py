@@ -9,6 +9,7 @@ from oomph.engines.llamacpp.engine import ENGINE as LLAMACPP
 from oomph.engines.protocol import EngineProtocol, LeverWords, Offer, Words
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.host import HostPlan
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 
@@ -63,6 +64,11 @@ class Ollama(EngineProtocol):
         from oomph.engines.ollama.planner import plan_ollama
 
         return plan_ollama(deployment, model)
+
+    def host_plan(self, plan: Plan) -> HostPlan:
+        from oomph.engines.llamacpp.host import host_plan
+
+        return host_plan(plan)
 
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.ollama.levers import levers

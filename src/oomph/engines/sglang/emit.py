@@ -7,6 +7,7 @@ from oomph.engines.protocol import Container
 from oomph.engines.sglang.command import to_words
 from oomph.facts.vllm.host import NCCL_SHM, PROCESS
 from oomph.ir.deployment import Deployment
+from oomph.ir.host import HostPart, HostPlan
 from oomph.ir.plan import Plan
 from oomph.sources.load import load_once
 from oomph.units import GIB, cdiv
@@ -27,14 +28,45 @@ def container(deployment: Deployment) -> Container:
     )
 
 
-def host_needs(plan: Plan, nodes: int = 1) -> Host:
+def host_plan(plan: Plan, nodes: int = 0) -> HostPlan:
     """Processes talk over ZeroMQ: only NCCL needs /dev/shm."""
+    nodes = nodes or len({device.node for device in plan.deployment.gpus}) or 1
     ranks = cdiv(max(1, len(plan.ranks)), nodes)
-    shm = (Part(NCCL_SHM, "for NCCL between GPUs without peer-to-peer access"),) if len(plan.ranks) > 1 else ()
     processes = 2 + ranks
-    what = f"for {processes} processes (tokenizer, detokenizer and a scheduler for each GPU)"
+    low, usual, high = (processes * n for n in PROCESS)
+    why = f"for {processes} processes (tokenizer, detokenizer and a scheduler for each GPU)"
+    parts = [HostPart("processes", usual, low, high, why), *_hierarchical_cache(plan, ranks)]
+    shm = 0
+    if len(plan.ranks) > 1:
+        shm = NCCL_SHM
+        parts.append(HostPart("NCCL in /dev/shm", shm, 0, shm, "for NCCL between GPUs without peer-to-peer access"))
+    size = load_once(plan.deployment.model).nbytes
+    why = "while the checkpoint is read; given back when needed"
+    parts.append(HostPart("page cache", size, 0, size, why, True, True))
+    return HostPlan(tuple(parts), shm)
+
+
+def _hierarchical_cache(plan: Plan, ranks: int) -> list[HostPart]:
+    """--hicache-size is in GB for each rank; else --hicache-ratio times the pool on the GPU (2.0, server_args.py)."""
+    flags = plan.deployment.flags
+    if not flags.get("enable_hierarchical_cache"):
+        return []
+    size = flags.get("hicache_size")
+    ratio = flags.get("hicache_ratio")
+    pool = plan.kv.available_bytes if plan.kv is not None else 0
+    own = round(size * 1e9) if isinstance(size, (int, float)) and size > 0 else round(float(ratio or 2.0) * pool)
+    why = f"for the KV cache in host memory, {ranks} x {own / GIB:.1f} GiB (--enable-hierarchical-cache)"
+    return [HostPart("KV cache in host memory", own * ranks, own * ranks, round(1.05 * own * ranks), why)]
+
+
+def host_needs(plan: Plan, nodes: int = 1) -> Host:
+    host = host_plan(plan, nodes)
+    kept = [part for part in host.parts if not part.reclaimable]
+    sizes = [(part, part.bytes if part.name == "processes" else part.high) for part in kept]
+    shm = tuple(Part(n, part.why) for part, n in sizes if part.name.endswith("/dev/shm"))
     disk = (
         Part(load_once(plan.deployment.model).nbytes, "for the checkpoint"),
         Part(_CACHES, "for compiled kernels and logs"),
     )
-    return Host(shm, (Part(processes * PROCESS, what), *shm), cpus=processes + 2, disk=disk)
+    processes = 2 + cdiv(max(1, len(plan.ranks)), nodes)
+    return Host(shm, tuple(Part(n, part.why) for part, n in sizes), cpus=processes + 2, disk=disk)

@@ -9,6 +9,7 @@ from oomph.engines.protocol import Container, EngineProtocol, FitKnobs, LeverWor
 from oomph.errors import CannotPlan
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.host import HostPlan
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 
@@ -185,6 +186,16 @@ class SgLang(EngineProtocol):
         from oomph.engines.sglang.emit import container
 
         return container(deployment)
+
+    def host_plan(self, plan: Plan) -> HostPlan:
+        from oomph.engines.sglang.emit import host_plan
+
+        return host_plan(plan)
+
+    def uncounted_share(self, plan: Plan) -> float:
+        from oomph.facts.unified import UNCOUNTED_SGLANG
+
+        return UNCOUNTED_SGLANG
 
     def host_needs(self, plan: Plan, nodes: int = 1) -> Host:
         from oomph.engines.sglang.emit import host_needs

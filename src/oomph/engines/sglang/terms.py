@@ -9,10 +9,12 @@ from oomph.engines.sglang.model_shape import ModelShape
 from oomph.engines.sglang.settings import Settings
 from oomph.engines.sglang.weights import RankPlace, created_weights
 from oomph.engines.vllm.weights import by_part
+from oomph.facts import unified
 from oomph.facts.dtypes import nbytes
 from oomph.facts.sglang import outside
 from oomph.facts.sglang.facts import Facts
 from oomph.ir.deployment import Deployment
+from oomph.ir.gate import quadrature
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis, Term
 from oomph.ir.model import Attention, Experts, Linear, Model
@@ -73,6 +75,9 @@ def _spread(name: str, n: int, spread: float, basis: Basis, why: str) -> Term:
 
 
 def _context(device: Device, ranks: int) -> Term:
+    if device.sees_system:
+        low, n, high = unified.share(device.total_bytes, unified.CONTEXT)
+        return Term("context", n, low, high, "measured", {}, "container and CUDA context, from posted starts")
     n = outside.before_loading(device.sm, device.sm_count or _SMS, ranks)
     return _spread("context", n, 0.3, "measured", "CUDA context, libraries and communicators, from posted start-ups")
 
@@ -81,9 +86,11 @@ def _free(device: Device, context: Term, deployment: Deployment) -> Term:
     pinned = deployment.given.get("free_before_load")
     if pinned is not None:
         return Term("free_before_load", pinned, pinned, pinned, "given", {}, "given")
-    room = device.total_bytes - device.used_bytes
-    values = sorted((room - context.high, room - context.bytes, room - context.low))
-    low, n, high = (max(0, value) for value in values)
+    used = device.used_before
+    room = device.total_bytes - used.bytes - context.bytes
+    down = quadrature((used.high - used.bytes, context.high - context.bytes))
+    up = quadrature((used.bytes - used.low, context.bytes - context.low))
+    low, n, high = max(0, room - down), max(0, room), max(0, room + up)
     return Term("free_before_load", n, low, high, "formula", {}, "total - others - context")
 
 

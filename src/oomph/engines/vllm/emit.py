@@ -10,23 +10,14 @@ from oomph.emit.resources import Host, Part
 from oomph.emit.yaml_text import dump
 from oomph.engines.protocol import Container
 from oomph.engines.vllm.command import to_words
+from oomph.engines.vllm.host import host_plan
 from oomph.errors import CannotPlan
-from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flags import options_of
-from oomph.facts.vllm.host import (
-    CALL_BYTES,
-    GROUP_BYTES,
-    GROUP_CHUNKS,
-    MM_CACHE_GB,
-    NCCL_SHM,
-    OFFLOAD_COPIES,
-    PROCESS,
-    QUEUE_CHUNKS,
-)
 from oomph.ir.deployment import Deployment
+from oomph.ir.host import HostPart
 from oomph.ir.plan import Plan
 from oomph.sources.load import load_once
-from oomph.units import GIB, MIB, cdiv
+from oomph.units import GIB, cdiv
 
 RAY_PORT = 6379
 PORT = 8000
@@ -76,25 +67,19 @@ def node_commands(plan: Plan, nodes: int) -> tuple[list[str], list[str]]:
 
 
 def host_needs(plan: Plan, nodes: int = 1) -> Host:
-    """What one node needs, the first one's API server and engine core included."""
-    flags = plan.deployment.flags
+    """What one node needs, the first one's API server and engine core included: the upper end of each part, and of
+    processes what they usually have."""
+    host = host_plan(plan, nodes)
+    parts = [(part, _limit(part)) for part in host.parts if not part.reclaimable]
+    shm = tuple(Part(n, part.why) for part, n in parts if part.name.endswith("/dev/shm"))
+    memory = tuple(Part(n, part.why) for part, n in parts)
     workers = cdiv(max(1, len(plan.ranks)), nodes)
-    shm = tuple(_shm(plan, workers, len(plan.ranks)))
     processes = 2 + (workers if len(plan.ranks) > 1 else 0)
-    memory = [Part(processes * PROCESS, f"for {processes} processes (API server, engine core{_and(workers, plan)})")]
-    offloaded = sum(-r.terms["weights"].parts.get("kept in host memory", 0) for r in plan.ranks[:workers])
-    if offloaded:
-        memory.append(Part(OFFLOAD_COPIES * offloaded, "for offloaded weights, twice while they are repacked"))
-    cache = flags.get("mm_processor_cache_gb")
-    images = "multimodal" in plan.ranks[0].terms["weights"].parts if plan.ranks else False
-    if images and cache != 0:
-        size = round(2 * float(MM_CACHE_GB if cache is None else cache) * GIB)
-        memory.append(Part(size, "for processed images, kept by API server and engine core (--mm-processor-cache-gb)"))
-    pool = flags.get("kv_offloading_size")
-    if isinstance(pool, (int, float)) and pool > 0:
-        memory.append(Part(round(pool * GIB), "for the KV cache in host memory"))
-    memory += shm
-    return Host(shm, tuple(memory), cpus=processes + 2, disk=_disk(plan))
+    return Host(shm, memory, cpus=processes + 2, disk=_disk(plan))
+
+
+def _limit(part: HostPart) -> int:
+    return part.bytes if part.name == "processes" else part.high
 
 
 def _disk(plan: Plan) -> tuple[Part, ...]:
@@ -102,19 +87,3 @@ def _disk(plan: Plan) -> tuple[Part, ...]:
         Part(load_once(plan.deployment.model).nbytes, "for the checkpoint"),
         Part(_CACHES, "for compiled kernels and logs"),
     )
-
-
-def _and(workers: int, plan: Plan) -> str:
-    return f", {workers} workers" if len(plan.ranks) > 1 else ""
-
-
-def _shm(plan: Plan, workers: int, world: int) -> list[Part]:
-    if world == 1:
-        return []
-    reply_bytes = at(plan.deployment.engine.version).queues.reply_bytes
-    calls, replies = QUEUE_CHUNKS * CALL_BYTES, QUEUE_CHUNKS * reply_bytes * workers
-    groups = GROUP_CHUNKS * GROUP_BYTES * max(1, workers // max(1, int(plan.resolved["tensor_parallel_size"])))
-    queues = (
-        f"for the executor's queues ({calls // MIB} MiB of calls, {workers} x {replies // workers // MIB} of answers)"
-    )
-    return [Part(calls + replies + groups, queues), Part(NCCL_SHM, "for NCCL where GPUs have no peer-to-peer access")]

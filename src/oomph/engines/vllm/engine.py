@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from oomph.engines.protocol import Container, EngineProtocol, FitKnobs, Offer, Words
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.host import HostPlan
 from oomph.ir.model import Model
 from oomph.ir.observation import Observation
 from oomph.ir.plan import Plan
@@ -226,6 +227,17 @@ class Vllm(EngineProtocol):
         from oomph.engines.vllm.emit import node_commands
 
         return node_commands(plan, nodes)
+
+    def host_plan(self, plan: Plan) -> HostPlan:
+        from oomph.engines.vllm.host import host_plan
+
+        return host_plan(plan)
+
+    def uncounted_share(self, plan: Plan) -> float:
+        from oomph.facts import unified
+
+        eager = bool(plan.deployment.flags.get("enforce_eager"))
+        return unified.UNCOUNTED_EAGER if eager else unified.UNCOUNTED_COMPILED
 
     def host_needs(self, plan: Plan, nodes: int = 1) -> Host:
         from oomph.engines.vllm.emit import host_needs

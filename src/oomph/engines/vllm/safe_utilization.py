@@ -34,8 +34,18 @@ def safe_utilization(plan: Plan) -> SafeUtilization:
     found = [_of_rank(rank, util) for rank in plan.ranks]
     if any(device.unified for device in plan.deployment.gpus):
         found.append(SafeUtilization(SHARED_MEMORY, "the operating system lives in the same memory"))
+        found += _by_host(plan, util)
     unplanned = SafeUtilization(UNPLANNED, "the plan ends before the KV cache, so what follows is not known")
     return min(found, key=lambda safe: safe.value, default=unplanned)
+
+
+def _by_host(plan: Plan, util: float) -> list[SafeUtilization]:
+    """On memory shared with the CPU the host's own room falls byte for byte as the budget grows."""
+    margin = plan.host.margin if plan.host is not None else None
+    if margin is None or not plan.ranks or plan.ranks[0].terms["available_kv"].basis == "given":
+        return []
+    value = _down(min(util + margin.low / rank.total_bytes for rank in plan.ranks))
+    return [SafeUtilization(value, "the host shares the memory and must survive what the budget does not count")]
 
 
 def _of_rank(rank: RankPlan, util: float) -> SafeUtilization:

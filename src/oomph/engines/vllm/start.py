@@ -20,6 +20,9 @@ _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_par
 
 
 def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
+    if any(device.vendor == "apple" for device in deployment.gpus):
+        hint = "llama.cpp and Ollama commands can be planned on a Mac: llama-server -hf REPOSITORY"
+        raise CannotPlan("vLLM has no kernels for Apple's GPUs (vllm-metal is another engine)", hint=hint)
     refusal = _too_few_gpus(deployment)
     if refusal is not None:
         return refusal

@@ -21,6 +21,7 @@ from oomph.engines.vllm.shard import stage_layers
 from oomph.engines.vllm.timeline import RankInput, Terms
 from oomph.engines.vllm.traits import Traits
 from oomph.engines.vllm.weights import Build
+from oomph.facts import unified
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm import activation as facts
 from oomph.facts.vllm import outside
@@ -39,7 +40,7 @@ _SMS = 132  # an H100's, where a card's multiprocessors are not known
 
 def is_measured(device: Device) -> bool:
     """Constants were measured on a Hopper card; elsewhere their intervals are wider."""
-    return device.sm == 90
+    return device.sm == 90 and device.vendor == "nvidia"
 
 
 def rank_input(run: Run, rank: Rank) -> RankInput:
@@ -132,6 +133,9 @@ def _batch(run: Run, rank: Rank, encoded: Encoder) -> Batch:
 
 
 def _context(run: Run, rank: Rank) -> Term:
+    if rank.device.sees_system:
+        low, n, high = unified.share(rank.device.total_bytes, unified.CONTEXT)
+        return Term("context", n, low, high, "measured", {}, "container and CUDA context, from posted starts")
     n = outside.context_bytes(rank.device.sm_count)
     if run.is_distributed and run.facts.budget.snapshot_after_nccl:
         n += outside.nccl_bytes(rank.device.sm)
@@ -140,6 +144,9 @@ def _context(run: Run, rank: Rank) -> Term:
 
 def _non_torch(run: Run, rank: Rank) -> Term:
     """What grows outside PyTorch from the first snapshot to the end of profiling."""
+    if rank.device.sees_system:
+        low, n, high = unified.share(rank.device.total_bytes, unified.NON_TORCH)
+        return Term("non_torch", n, low, high, "measured", {}, "read off the whole machine, the host's own included")
     sm = rank.device.sm
     alone = outside.non_torch_bytes(run.facts.outside.non_torch, sm, eager=run.settings.enforce_eager)
     parts = {"kernels and libraries": alone}

@@ -84,7 +84,8 @@ def _taken(r: RankInput) -> list[Term]:
     if r.resolved.facts.budget.formula in ("consumed", "everything"):
         taken.append(t.runner)
     if r.resolved.facts.budget.formula == "everything":
-        taken += [t.context, Term("others", *(r.device.used_bytes,) * 3, "exact")]
+        used = r.device.used_before
+        taken += [t.context, Term("others", used.bytes, used.low, used.high, used.basis)]
     return taken
 
 
@@ -99,17 +100,18 @@ class Step(Struct, frozen=True):
 def stages(r: RankInput, kv: KvPlan | None) -> list[Step]:
     t, dev = r.terms, r.device
     base = dev.used_bytes + t.context.bytes
-    steps = [_step("startup_free_memory", base, 0, spread(t.context))]
+    system = dev.used_before
+    steps = [_step("startup_free_memory", base, 0, spread(system, t.context))]
     loaded = base + t.before_load + t.runner.bytes + t.weights.bytes
     load_extra = max(0, t.load_peak.bytes - t.weights.bytes)
     tried = r.died.tried if r.died else 0
-    loading = spread(t.context, t.runner, t.load_peak)
+    loading = spread(system, t.context, t.runner, t.load_peak)
     steps.append(
         _step("weights_load", loaded, load_extra, loading, r.resolved.facts.texts.load_failed, _where(r), tried)
     )
     profiled = loaded - t.before_load + t.non_torch.bytes + t.persistent
     working = max(0, t.activation.bytes - t.persistent)
-    profiling = spread(t.context, t.runner, t.weights, t.non_torch, t.activation)
+    profiling = spread(system, t.context, t.runner, t.weights, t.non_torch, t.activation)
     steps.append(_step("profile_run", profiled, working, profiling, _profile_text(r), t.activation.why))
     if kv is None:
         return steps
@@ -119,7 +121,7 @@ def stages(r: RankInput, kv: KvPlan | None) -> list[Step]:
         blocks = throwaway_blocks(r.graphs, r.resolved.max_num_seqs, per_sequence=per_sequence)
         extra = blocks * kv.bytes_per_block + t.cudagraph.bytes
         note = f"{blocks} throw-away KV blocks of {kv.bytes_per_block / MIB:.3f} MiB"
-        graphs = spread(t.context, t.runner, t.weights, t.non_torch, t.cudagraph)
+        graphs = spread(system, t.context, t.runner, t.weights, t.non_torch, t.cudagraph)
         steps.append(_step("cudagraph_profile", profiled, extra, graphs, "", note))
     note = f"one request needs {kv.need_bytes / GIB:.2f} GiB"
     steps.append(_step("kv_check", profiled, 0, profiling, "", note))
@@ -170,7 +172,7 @@ def _slacks_beside_kv(r: RankInput) -> tuple[Slack, ...]:
     t = r.terms
     resident = (t.context, t.runner, t.weights, t.non_torch)
     if r.observed or r.resolved.kv_cache_memory_bytes is not None:
-        return spread(*resident)
+        return spread(r.device.used_before, *resident)
     counted = {x.name for x in _taken(r)}
     return (*spread(*(x for x in resident if x.name not in counted)), *released(t.activation))
 
@@ -216,8 +218,14 @@ def _gates(r: RankInput, kv: KvPlan | None, steps: list[Step]) -> Iterator[Gate]
         yield from (_memory_gate(r, step) for step in before)
     if kv is not None:
         yield from _kv_gates(r, kv)
-    if r.judged and (kv is None or kv.refusal is None):
+    if r.judged and (kv is None or kv.refusal is None) and not _bounded_by_host(r):
         yield from (_memory_gate(r, step) for step in steps[1:] if step.stage.name in _AFTER_KV)
+
+
+def _bounded_by_host(r: RankInput) -> bool:
+    """On memory shared with the CPU no allocation is refused: what follows a cache that the budget sizes is a question
+    of the host's memory (host.py), once the free-memory check has passed."""
+    return r.device.sees_system and r.resolved.kv_cache_memory_bytes is None
 
 
 _BEFORE_KV = ("weights_load", "profile_run", "cudagraph_profile")

@@ -18,7 +18,11 @@ ROWS: Final[tuple[tuple[int, tuple[int, int, int]], ...]] = (
 AMD: Final = (250 * MIB, 457 * MIB, 900 * MIB)  # nobody posted one: Ollama's constant, wide
 
 
+METAL: Final = (0, 64 * MIB, 512 * MIB)  # assumed: Metal has no context of its own
+INTEL: Final = (100 * MIB, 457 * MIB, 1500 * MIB)  # assumed as AMD's; vLLM's XPU worker reserved 1.5 to 2.5 GB more
+
+
 def unaccounted(sm: int, vendor: str) -> tuple[int, int, int]:
-    if vendor == "amd":
-        return AMD
+    if vendor != "nvidia":
+        return {"apple": METAL, "intel": INTEL}.get(vendor, AMD)
     return [figures for since, figures in ROWS if since <= sm][-1]

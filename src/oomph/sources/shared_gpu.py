@@ -1,0 +1,99 @@
+"""GPUs that share the machine's memory, as people write them: Strix Halo with its BIOS or GTT size, Apple's chips.
+
+Strix Halo                          the driver's default: half of the 128 GB
+Strix Halo 128GB gtt 96GB           ttm.pages_limit (or amdgpu.gttsize) lets the GPU have 96 GiB of the memory
+Strix Halo 124GiB                   the same: a size in GiB is what HIP reports
+Strix Halo 128GB bios 96GB          the firmware gives the GPU 96 GiB for good; the system has the rest
+M4 Pro 64GB, Mac mini M4 Pro 64GB   Metal's limit for this much memory
+M3 Max 128GB wired 112GB            iogpu.wired_limit_mb
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec.structs import replace
+
+from oomph.errors import CommandError
+from oomph.facts import gpus
+from oomph.facts.unified import APPLE_BANDWIDTH, seen_by_system, system_memory, wired_limit
+from oomph.ir.hardware import Device
+from oomph.units import GIB, parse_size
+
+_SIZE = r"([0-9]{1,4}(?:\.[0-9]{1,3})?)\s{0,3}(gib|gb|g|mib|mb|m)"
+_TAKEN = re.compile(rf"\b(gtt|ttm|bios|vram|uma|carve-?out|wired(?:[\s_]limit)?)[\s:=]{{1,3}}{_SIZE}\b", re.IGNORECASE)
+_PLAIN = re.compile(rf"(?<![0-9.]){_SIZE}\b", re.IGNORECASE)
+_STRIX = re.compile(
+    r"strix\s*halo|ryzen\s*ai\s*max|radeon\s*8060s|\b8060s\b|gfx1151|framework\s*desktop", re.IGNORECASE
+)
+_CHIP = re.compile(r"\bm([1-9])\s{0,3}(pro|max|ultra)?(?![a-z])", re.IGNORECASE)
+_APPLE = re.compile(
+    r"(?:apple\s*)?m[1-9](?:(?![0-9a-z])|\s*(?:pro|max|ultra)).*|.*\b(?:mac|macbook|imac)\b.*", re.IGNORECASE
+)
+_SOLD = (8, 16, 18, 24, 32, 36, 48, 64, 96, 128, 192, 256, 512)  # GB of memory that such machines come with
+
+
+def shared_gpu(text: str, used_bytes: int | None) -> Device | None:
+    """None where the text names neither."""
+    if _STRIX.search(text):
+        return _strix_halo(text, used_bytes)
+    return _apple(text, used_bytes) if _APPLE.fullmatch(text.strip()) else None
+
+
+def _strix_halo(text: str, used_bytes: int | None) -> Device:
+    row = gpus.find("Strix Halo")
+    taken = _TAKEN.search(text)
+    nominal, plain = _memory(text)
+    if taken is None and not plain:
+        device = row.device(used_bytes=used_bytes, ram_bytes=seen_by_system(nominal or row.nominal_gb))
+        half = min(device.total_bytes, round(row.total_bytes * (nominal or row.nominal_gb) / row.nominal_gb))
+        return replace(device, total_bytes=half)
+    limit = _whole(taken[2], taken[3]) if taken else plain
+    carved = taken is not None and taken[1].lower() not in ("gtt", "ttm")
+    ram = seen_by_system(nominal or row.nominal_gb, limit if carved else 0)
+    if limit > (nominal or row.nominal_gb) * GIB:
+        raise CommandError(f"{text[:60]!r}: the GPU cannot have more than the {nominal or row.nominal_gb} GB there are")
+    device = row.device(used_bytes=used_bytes or 0, total_bytes=limit, ram_bytes=max(ram, limit))
+    name = f"{row.name} ({'BIOS' if carved else 'GTT'} {limit / GIB:g} GiB)"
+    return replace(device, name=name, unified=not carved, system=None if carved else device.system)
+
+
+def _apple(text: str, used_bytes: int | None) -> Device:
+    nominal, _ = _memory(text)
+    if not nominal:
+        hint = 'as in --gpu "M4 Pro 64GB"; a size alone will do too: --gpu 48GiB'
+        raise CommandError(f"{text[:60]!r} is an Apple GPU: how much memory has the Mac?", hint=hint)
+    if nominal not in _SOLD:
+        raise CommandError(f"{text[:60]!r}: no Mac has {nominal} GB of memory")
+    taken, chip = _TAKEN.search(text), _CHIP.search(text)
+    kind = f"M{chip[1]} {(chip[2] or '').upper()}".strip() if chip else ""
+    total = _whole(taken[2], taken[3]) if taken else wired_limit(nominal)
+    if total > nominal * GIB:
+        raise CommandError(f"{text[:60]!r}: the GPU cannot have more than the {nominal} GB there are")
+    return Device(
+        name=f"Apple {kind.title() or 'GPU'} {nominal}GB",
+        total_bytes=total,
+        vendor="apple",
+        driver_name="Apple GPU",
+        used_bytes=used_bytes or 0,
+        bandwidth=APPLE_BANDWIDTH.get(kind, 0) * 10**9,
+        unified=True,
+        total_basis="exact" if taken else "assumed",
+        system=system_memory(nominal * GIB),
+    )
+
+
+def _memory(text: str) -> tuple[int, int]:
+    """(GB of the machine, bytes that the GPU is said to have): a size in GB is the machine's, one in GiB the GPU's."""
+    nominal = plain = 0
+    for match in _PLAIN.finditer(_TAKEN.sub(" ", text)):
+        if match[2].lower() in ("gb", "g") and float(match[1]) in _SOLD:
+            nominal = int(float(match[1]))
+        else:
+            plain = _whole(match[1], match[2])
+    return nominal, plain
+
+
+def _whole(number: str, unit: str) -> int:
+    """Firmware and kernel count in powers of two, whatever people write: "96GB" are 96 GiB."""
+    return parse_size(number + unit.lower().replace("ib", "b").replace("b", "ib"), what="GPU memory")
