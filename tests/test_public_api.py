@@ -37,6 +37,7 @@ PUBLIC = [
     "InputError",
     "Inspection",
     "Model",
+    "Models",
     "OomphError",
     "Plan",
     "Simulation",
@@ -51,6 +52,7 @@ PUBLIC = [
     "gpus",
     "inspect",
     "load_model",
+    "models",
     "parse_gpus",
     "plan",
     "simulate",
@@ -89,6 +91,7 @@ PAIRS: dict[str, tuple[Callable[[], Any], list[str]]] = {
         lambda: oomph.fit("Qwen/Qwen3-8B", "T4", context=8192, only=True),
         ["fit", "Qwen/Qwen3-8B", "--gpu", "T4", "--context", "8192", "--only"],
     ),
+    "models": (lambda: oomph.models("RTX 3060 12GB", limit=3), ["models", "--gpu", "RTX 3060 12GB", "--limit", "3"]),
     "gpus": (
         lambda: oomph.gpus("Qwen/Qwen3-8B", only=True, cards=["RTX 4090"]),
         ["gpus", "Qwen/Qwen3-8B", "--only", "--card", "RTX 4090"],

@@ -5,6 +5,7 @@
     oomph.explain("server.log").cause.title
     oomph.fit("gemma-4-31b-it", "2x RTX 5070 Ti", context=32768).pick
     oomph.inspect("gemma-4-31b nvfp4").bytes
+    oomph.models("RTX 3090").picks[0].command
 
 Every function returns what the command of its name prints: an object with typed fields and `to_dict()`, `to_json()` and
 `text()`. What cannot be answered raises an OomphError with `kind`, `message` and `hint`. Nothing is kept between calls
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from oomph.search.cards import Cards as Cards
     from oomph.search.fit import Fit as Fit
     from oomph.search.fit import fit as fit
+    from oomph.search.models import Models as Models
+    from oomph.search.models import models as models
     from oomph.simulate.search import Held as Held
     from oomph.simulate.search import Simulation as Simulation
     from oomph.simulate.search import Sweep as Sweep
@@ -77,6 +80,7 @@ _PUBLIC = {
     "InputError": "errors",
     "Inspection": "inspection",
     "Model": "ir.model",
+    "Models": "search.models",
     "OomphError": "errors",
     "Plan": "ir.plan",
     "Simulation": "simulate.search",
@@ -91,6 +95,7 @@ _PUBLIC = {
     "gpus": "api",
     "inspect": "inspection",
     "load_model": "sources.load",
+    "models": "search.models",
     "parse_gpus": "sources.gpu",
     "plan": "plan",
     "simulate": "api",

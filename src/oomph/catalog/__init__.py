@@ -32,6 +32,7 @@ class Line(Struct, frozen=True, omit_defaults=True):
     q: dict[str, Any] | None = None  # hf_quant_config.json, packed
     told: dict[str, bool] = {}  # what only the headers tell (sources/arch/base.py)
     bytes: int = 0  # of the checkpoint, where its headers are known
+    s: str = ""  # where the configuration is from; "" = SOURCE
 
 
 class Entry(Struct, frozen=True):
@@ -42,6 +43,8 @@ class Entry(Struct, frozen=True):
     bytes: int
     note: str = ""  # what a forgiving name was taken for
 
+
+SOURCE = "configuration vendored in a public repository, collected on 15 Nov 2026"
 
 _index = msgspec.json.Decoder(list[Row])
 _line = msgspec.json.Decoder(Line)
@@ -95,10 +98,19 @@ def variants(model_id: str) -> tuple[str, ...]:
     return () if row is None else tuple(r.id for r in _rows()[1].values() if r.family == row.family)
 
 
+def read_source(model_id: str) -> str:
+    """Where the facts of one entry are from."""
+    return _line_of(_rows()[1][model_id.lower()]).s or SOURCE
+
+
+def _line_of(row: Row) -> Line:
+    with open(FILE, "rb") as file:
+        file.seek(_rows()[0] + row.offset)
+        return _line.decode(file.read(row.length))
+
+
 def _read(row: Row, note: str = "") -> Entry:
     from oomph.catalog.pack import unpack
 
-    with open(FILE, "rb") as file:
-        file.seek(_rows()[0] + row.offset)
-        line = _line.decode(file.read(row.length))
+    line = _line_of(row)
     return Entry(row.id, unpack(line.c), None if line.q is None else unpack(line.q), line.told, line.bytes, note)

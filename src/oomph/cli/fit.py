@@ -10,7 +10,7 @@ from oomph.errors import CommandError
 
 
 @click.command()
-@click.argument("model", nargs=-1, required=True)
+@click.argument("model", nargs=-1)
 @click.option("--gpu", metavar="GPUS", default="auto", help='The GPUs at hand: "2x RTX 5070 Ti", auto (default).')
 @click.option("--context", metavar="TOKENS", default="", help="Tokens of one request, prompt and answer: 32k, 131072.")
 @click.option("--users", metavar="N", type=click.IntRange(1, 4096), help="Requests of that context at once.")
@@ -35,6 +35,7 @@ def command(
     as_json: bool, emit: str | None, gpus_per_node: int,
 ) -> int:  # fmt: skip
     """The command that works best: searches flags, layouts and the known checkpoints of a model, by planning each.
+    Without a model: what should I run? (oomph models)
 
     \b
     oomph fit gemma-4-31b-it --gpu "2x RTX 5070 Ti"
@@ -42,6 +43,8 @@ def command(
     oomph fit Llama-3.1-8B-Instruct --gpu T4 --context 8k --users 4 --prefer speed
     oomph fit gpt-oss-120b --gpu H100 --emit compose
     """
+    if not model:
+        return _models(gpu, context, users, prefer, engine, as_json)
     from oomph.search.fit import fit
     from oomph.search.request import Want
     from oomph.search.space import DRAFT_TOKENS, Options
@@ -74,6 +77,17 @@ def command(
 
         print_fit(result, everything=show_all)
     return 0 if result.met else 1
+
+
+def _models(gpu: str, context: str, users: int | None, prefer: str | None, engine: str, as_json: bool) -> int:
+    """Without a model: what should I run?"""
+    from oomph.cli.models import run
+
+    options = {
+        "purpose": "chat", "users": users, "prefer": prefer, "engine": (engine,) if engine else (), "licence": "",
+        "since": "", "largest": 0.0, "smallest": 0.0, "limit": 10, "as_json": as_json,
+    }  # fmt: skip
+    return run((), gpu, context, options)
 
 
 def _known_dtype(name: str) -> None:

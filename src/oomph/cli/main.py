@@ -18,6 +18,7 @@ COMMANDS = {
     "explain": "Why did it run out of memory? Takes the log of the run.",
     "run": "Start a server with its memory foreseen, explained if it dies.",
     "inspect": "What a checkpoint is: bytes by part, layers, KV cache, context.",
+    "models": "What should I run? The models that run well on these GPUs.",
     "fit": "The command that serves a model best here.",
     "what-if": "What each flag would do to a command, alone.",
     "diff": "What changes between two releases, flags, GPUs or models.",
@@ -32,7 +33,7 @@ SWITCHES = frozenset(
      "--no-mtp", "--images", "--text-only", "--force", "--retry", "--steps", "--no-browser", "--no-advice")
 )  # fmt: skip
 # Commands without a serve command in them: their options may stand anywhere.
-_INTERSPERSED = frozenset(("fit", "gpus", "compare", "inspect", "ui"))
+_INTERSPERSED = frozenset(("fit", "models", "gpus", "compare", "inspect", "ui"))
 # Programs that start another one and look like a misspelt command of ours.
 _RUNNERS = frozenset(("srun", "jsrun", "prun", "crun", "runai"))
 # What people write for an option of ours; the engine's release in whatever words.

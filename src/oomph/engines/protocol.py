@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # the packages that call an engine: named here in annotations
     from oomph.search.cards import Search
     from oomph.search.space import Arm
     from oomph.simulate.build import Built, Factors
+    from oomph.simulate.speed import Timing
 
 
 class Words(Struct, frozen=True):
@@ -284,6 +285,11 @@ class EngineProtocol(Protocol):
         """The shortest command that serves a model."""
         raise CannotPlan(f"{self.title} commands cannot be written yet")
 
+    def file_command(self, name: str, context: int, users: int) -> list[str]:
+        """The command that serves one GGUF file, all of it on the GPUs, for so many users of a context each.
+        `name` is REPOSITORY:QUANTISATION."""
+        raise CannotPlan(f"{self.title} does not serve GGUF files")
+
     def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
         """The most exact checkpoint of a model that this engine can serve on these GPUs, planned."""
         raise CannotPlan(f"{self.title} cannot be compared yet")
@@ -295,6 +301,10 @@ class EngineProtocol(Protocol):
     ) -> Built:
         """What the simulated scheduler works with, and how long its steps take (simulate/build.py)."""
         raise CannotPlan(f"{self.title}'s scheduler cannot be simulated yet")
+
+    def timing(self, plan: Plan, model: Model) -> Timing | None:
+        """How long the steps of a plan that fits take, for tokens per second (simulate/speed.py); None: not known."""
+        return None
 
     # ---- emit --------------------------------------------------------------------------------------------------------
 

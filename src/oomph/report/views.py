@@ -18,6 +18,7 @@ _VIEWS = {
     "GpuList": ("gpus_json:gpus_json", "gpus_text:gpus_text"),
     "Held": ("simulate_json:simulation_json", "simulate_text:simulation_text"),
     "Inspection": ("inspect_json:inspection_json", "inspect_text:inspection_text"),
+    "Models": ("models_json:models_json", "models_text:models_text"),
     "Plan": ("plan_json:plan_json", "text:plan_text"),
     "Simulation": ("simulate_json:simulation_json", "simulate_text:simulation_text"),
     "Sweep": ("simulate_json:simulation_json", "simulate_text:simulation_text"),

@@ -192,11 +192,11 @@ def _activation_bytes(model: Model, tp: int, resolved: Resolved) -> float:
 
 def _kernels(model: Model, resolved: Resolved, f: Factors) -> float:
     """Seconds of a step's kernels beyond what they read and multiply."""
-    count = sum(_layer_kernels(layer) for layer in model.layers)
+    count = sum(layer_kernels(layer) for layer in model.layers)
     return count * (f.launch_us if resolved.enforce_eager else f.kernel_us) / 1e6
 
 
-def _layer_kernels(layer: Layer) -> int:
+def layer_kernels(layer: Layer) -> int:
     """Kernels of one layer as vLLM's compiled model launches them: two fused norms; rotary embedding, cache write,
     attention and its reduction (MLA: twelve more for its latent products; a recurrent layer: convolution, gates, scan,
     norm); each linear layer, and the quantisation of its input and its scales; a mixture routes, sorts, multiplies

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from oomph.ir.hardware import Device
     from oomph.ir.timeline import StageName
     from oomph.search.cards import Search
+    from oomph.simulate.speed import Timing
 
 _OLD_PROGRAMS = ("server", "main")  # until mid-2024
 
@@ -100,6 +101,14 @@ class LlamaCpp(EngineProtocol):
         from oomph.engines.llamacpp.cards import card_search
 
         return card_search(model, request)
+
+    def file_command(self, name: str, context: int, users: int) -> list[str]:
+        return ["llama-server", "-hf", name, "-c", str(context * users), "-np", str(users), "-ngl", "99"]
+
+    def timing(self, plan: Plan, model: Model) -> Timing | None:
+        from oomph.engines.llamacpp.timing import timing
+
+        return timing(plan, model)
 
     def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
         from oomph.engines.llamacpp.offer import offer

@@ -73,6 +73,19 @@ def gguf_for(name: str) -> tuple[Model, int]:
         raise UnknownModel(f"no GGUF file or catalogue model is called {name[:120]!r}", hint=unknown.hint) from None
 
 
+def source_of(name: str) -> Model | None:
+    """The catalogue's checkpoint behind a GGUF name, as its maker has it; None where the name tells nothing."""
+    from oomph.sources.load import load_once
+
+    repo, _, _ = name.partition(":")
+    stem = re.split(r"[/\\]", repo)[-1]
+    if stem.lower().endswith(".gguf"):
+        match = _TAG.search(stem[: -len(".gguf")])
+        repo = "/" + (stem[: match.start()] if match else stem)
+    known = _in_catalogue(repo)
+    return load_once(known) if known is not None else None
+
+
 def _absent(path: str) -> tuple[Model, int]:
     """A file that is not on this machine: 'models/Qwen3-8B-Q4_K_M.gguf' says what it is."""
     stem = re.sub(r"-00001-of-\d{5}$", "", re.split(r"[/\\]", path)[-1][: -len(".gguf")])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from oomph.facts.loglines import LogRow
     from oomph.ir.hardware import Device
     from oomph.ir.timeline import StageName
+    from oomph.simulate.speed import Timing
 
 
 class Ollama(EngineProtocol):
@@ -87,6 +88,15 @@ class Ollama(EngineProtocol):
 
     def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
         return LLAMACPP.inferred(case)
+
+    def file_command(self, name: str, context: int, users: int) -> list[str]:
+        settings = [f"OLLAMA_CONTEXT_LENGTH={context}", f"OLLAMA_NUM_PARALLEL={users}"]
+        return [*settings, "ollama", "run", f"hf.co/{name}"]
+
+    def timing(self, plan: Plan, model: Model) -> Timing | None:
+        from oomph.engines.llamacpp.timing import timing
+
+        return timing(plan, model)
 
     def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
         from oomph.engines.ollama.offer import offer

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from oomph.ir.hardware import Device
     from oomph.ir.timeline import StageName
     from oomph.search.space import Arm
+    from oomph.simulate.speed import Timing
 
 
 class SgLang(EngineProtocol):
@@ -163,6 +164,11 @@ class SgLang(EngineProtocol):
         from oomph.engines.sglang.arm import arm_flags
 
         return arm_flags(arm)
+
+    def timing(self, plan: Plan, model: Model) -> Timing | None:
+        from oomph.engines.sglang.timing import timing
+
+        return timing(plan, model)
 
     def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
         """What `fit` picks for one user of this context: compare and fit say the same."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oomph.ir.timeline import StageName
     from oomph.search.space import Arm
     from oomph.simulate.build import Built, Factors
+    from oomph.simulate.speed import Timing
 
 
 class Vllm(EngineProtocol):
@@ -188,6 +189,11 @@ class Vllm(EngineProtocol):
         from oomph.simulate.build import build
 
         return build(deployment, model, plan, factors, accepted=accepted, timed=timed)
+
+    def timing(self, plan: Plan, model: Model) -> Timing | None:
+        from oomph.engines.vllm.timing import timing
+
+        return timing(plan, model)
 
     def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
         """What `fit` picks for one user of this context: compare and fit say the same."""

@@ -1,0 +1,90 @@
+"""Models for people: one line each, the best first, with the command below it, and why the first is first."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+from oomph.engines.registry import engine_named
+from oomph.report.plan_lines import gpus_line
+from oomph.report.terminal import Style, clean, columns, wrap
+from oomph.search.models import Models, Pick
+from oomph.units import human
+
+
+def print_models(answer: Models, out: TextIO | None = None) -> None:
+    stream = out or sys.stdout
+    stream.write(render(answer, Style(stream)) + "\n")
+
+
+def models_text(models: Models, *, width: int, everything: bool) -> str:
+    return render(models, Style(), width=width)
+
+
+def render(answer: Models, style: Style, *, width: int = 0) -> str:
+    width = width or columns()
+    people = f"{answer.users} user{'s' if answer.users > 1 else ''} at once"
+    least = "" if answer.context_asked else "at least "
+    lines = [
+        "",
+        f"  {style.bold(gpus_line(answer.gpus))}   {answer.purpose}, {least}{answer.context:,} tokens, {people}",
+        "",
+    ]
+    if not answer.picks:
+        text = f"no model of the catalogue runs here; {answer.looked_at} were looked at, {answer.possible} planned"
+        lines.append(f"  {style.bad('NOTHING FITS')}   {text}")
+        return "\n".join(lines) + "\n"
+    lines += wrap(f"{style.good('BEST')}   {clean(answer.why)}", width, "  ", " " * 9)
+    lines += ["", style.bold(f"  {'':3}{'quality':>8}{'tok/s':>7}{'context':>10}{'users':>7}{'room':>9}  model")]
+    for number, pick in enumerate(answer.picks, 1):
+        lines += _line(number, pick, style, width)
+    if answer.picks[0].others:
+        lines += ["", f"  {style.bold('The first by other engines')}"]
+        for other in answer.picks[0].others:
+            rate = f"{other.tokens_per_second:.0f} tok/s, " if other.tokens_per_second else ""
+            lines.append(
+                f"    {engine_named(other.engine).title}: {other.quantization}, {rate}{other.context:,} tokens"
+            )
+            lines += wrap(other.command, width, " " * 6, " " * 8)
+    if answer.more:
+        lines.append(style.dim("  further models fit: --limit 0"))
+    if answer.interrupted:
+        lines.append("  The search was stopped: these are the best so far.")
+    lines += ["", *(style.dim(line) for line in wrap(_basis(answer), width, "  ", "  "))]
+    return "\n".join(lines) + "\n"
+
+
+def _line(number: int, pick: Pick, style: Style, width: int) -> list[str]:
+    quality = pick.quality
+    value = f"{quality.grade} {'' if quality.published else '~'}{max(0.0, quality.value):.0f}"
+    speed = f"{_rounded(pick.speed.one_user)}" if pick.speed else "?"
+    users = f"{pick.held}" if pick.held < 256 else "256+"
+    name = pick.model.rpartition("/")[2]
+    figures = f"{number:>4} {value:>8}{speed:>7}{pick.context:>10,}{users:>7}{human(pick.room_bytes):>9}  "
+    what = f"{style.bold(clean(name))} {pick.quantization}, {engine_named(pick.engine).title}"
+    lines = [figures + what]
+    lines += [style.dim(line) for line in wrap(pick.command, width, " " * 6, " " * 8)]
+    if pick.traded and number > 1:
+        lines += [style.dim(line) for line in wrap(pick.traded, width, " " * 6, " " * 8)]
+    return lines
+
+
+def _rounded(rate: float) -> str:
+    """Two digits are all that the error allows, three are easier to compare."""
+    return f"{rate:.1f}" if rate < 10 else f"{rate:,.0f}"
+
+
+def _basis(answer: Models) -> str:
+    speeds = [p.speed for p in answer.picks if p.speed is not None]
+    error = max((s.factor for s in speeds), default=0.0)
+    text = (
+        f"{answer.looked_at} models looked at, {answer.possible} possible, {answer.plans} plans. Every line was "
+        "planned and fits at the unfavourable end of every interval. quality: grade and figure on the scale of the "
+        "Artificial Analysis index of June 2026; ~ is an estimate from size and date and ranks by its low end. "
+    )
+    if error:
+        text += (
+            f"tok/s: one user behind a prompt of 2,048 tokens; nine of ten such figures were within {error:.1f} times "
+            "of published ones. "
+        )
+    return text + "users: requests of this context that the cache holds. room: on the fullest GPU at the worst."

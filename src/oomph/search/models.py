@@ -1,0 +1,408 @@
+"""models(): what should I run on these GPUs? All engines in one search, every line planned, the best first.
+
+A model's line is the variant (checkpoint or GGUF quantisation, engine) that serves it best. Models are taken in the
+order of their quality, so that the search ends when nothing better can follow; cheap bounds put aside what cannot fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.commands import to_command, to_shell
+from oomph.engines.registry import engine_named, name_of
+from oomph.errors import CommandError
+from oomph.ir.hardware import Device
+from oomph.ir.plan import Plan
+from oomph.ir.printed import Printed
+from oomph.search.candidates import (
+    BATCHED,
+    LEAST_CONTEXT,
+    PLACED,
+    PURPOSES,
+    Candidate,
+    Filters,
+    candidates,
+    check_date,
+    wanted,
+)
+from oomph.search.quality import Quality, comparable, decides
+from oomph.search.trial import Served, Trial
+from oomph.simulate.speed import Speed, speed_of
+from oomph.sources.load import load_once
+from oomph.units import gib
+
+PREFERENCES = ("quality", "speed", "context", "users")
+SEARCHED = ("vllm", "llamacpp", "ollama", "sglang")  # the engines that serve what the catalogue has
+# Chosen: a variant of the same model whose quality is not told apart is taken for so much more speed.
+FASTER_VARIANT = 1.25
+TWICE = 2.0  # a difference inside the interval never decides against half the speed
+Progress = Callable[[str, int, int], None]  # (what is tried, how many are done, of how many)
+
+
+class Other(Struct, frozen=True):
+    """The same model by another engine, planned too."""
+
+    engine: str
+    checkpoint: str
+    quantization: str
+    context: int
+    tokens_per_second: float  # of one user; 0 = not known
+    command: str
+
+
+class Pick(Struct, frozen=True):
+    """One model that runs on these GPUs, with the variant that serves it best. `plan` calls it `fits`."""
+
+    model: str  # its maker's checkpoint
+    checkpoint: str  # what is served: a checkpoint, or REPOSITORY:QUANTISATION of a GGUF file
+    quantization: str  # BF16, FP8, INT4, FP4, Q4_K_M, ...
+    engine: str
+    context: int  # tokens of one request that each user really gets
+    users: int  # at once, each with that context
+    held: int  # requests of that context that the cache holds at the least
+    speed: Speed | None  # None: nobody knows how fast this card is
+    quality: Quality
+    room_bytes: int  # on the tightest GPU in its tightest stage, at the unfavourable end of every interval
+    command: str
+    plan: Plan
+    parameters: int
+    active: int  # of them, those that one token is multiplied with
+    date: str  # "2026-04-21"; "" = not known
+    licence: str
+    traded: str = ""  # what was given up for what, in a sentence
+    others: tuple[Other, ...] = ()
+
+
+class Models(Printed, frozen=True):
+    """What `oomph models` prints: the models that run well on some GPUs, the best first."""
+
+    gpus: tuple[Device, ...]
+    purpose: str
+    context: int  # asked for, or the least for the purpose
+    context_asked: bool
+    users: int
+    prefer: str
+    picks: tuple[Pick, ...]
+    why: str  # the first line, explained in one sentence
+    looked_at: int  # models of the catalogue for this purpose and these filters
+    possible: int  # of them, those that cheap bounds do not rule out
+    plans: int
+    more: bool  # further models fit
+    interrupted: bool = False  # the search was stopped: the best so far
+
+    def in_short(self) -> str:
+        first = f"{self.picks[0].model} first" if self.picks else "nothing fits"
+        return f"{len(self.picks)} models for {self.purpose} on {len(self.gpus)} x {self.gpus[0].name}, {first}"
+
+
+class Ask(Struct, frozen=True):
+    purpose: str = "chat"
+    context: int = 0
+    users: int = 0
+    prefer: str = ""
+    filters: Filters = Filters()
+    limit: int = 10
+
+
+def models(
+    gpus: str | Sequence[Device],
+    *,
+    purpose: str = "chat",
+    context: int = 0,
+    users: int = 0,
+    prefer: str = "",
+    words: Sequence[str] = (),
+    engines: Sequence[str] = (),
+    licence: str = "",
+    since: str = "",
+    largest: float = 0.0,
+    smallest: float = 0.0,
+    limit: int = 10,
+    progress: Progress | None = None,
+) -> Models:
+    """The models that run well on `gpus`, ranked for a purpose (chat, code, reasoning, vision, embedding).
+
+    `context` and `users` must be served; without a context each line gets the longest that fits. `words`: all of them
+    in the model's name. `engines`: vllm, sglang, llamacpp, ollama; all are searched otherwise. `licence`: "open" or a
+    licence as the hub names it. `since`: a date such as 2026-03. `largest`, `smallest`: billions of parameters.
+    `limit`: lines, 0 = all."""
+    from oomph.sources.gpu import parse_gpus
+
+    devices = parse_gpus(gpus) if isinstance(gpus, str) else tuple(gpus)
+    filters = Filters(tuple(words), licence, check_date(since), _engines(engines), largest, smallest)
+    ask = Ask(purpose, context, users, prefer, filters, limit)
+    return Search(devices, ask).run(progress)
+
+
+def _engines(names: Sequence[str]) -> tuple[str, ...]:
+    out = []
+    for text in names:
+        name = name_of(text.partition("==")[0])
+        if name not in SEARCHED:
+            raise CommandError(f"--engine {text[:40]!r}: models are searched for {', '.join(SEARCHED)}")
+        out.append(f"{name}=={text.partition('==')[2]}" if "==" in text else name)
+    return tuple(out)
+
+
+class Search:
+    def __init__(self, gpus: tuple[Device, ...], ask: Ask) -> None:
+        if not gpus:
+            raise CommandError("no GPU to search for", hint='--gpu "RTX 3090"')
+        if ask.purpose not in PURPOSES:
+            raise CommandError(f"--for {ask.purpose[:40]!r}: it is one of {', '.join(PURPOSES)}")
+        if ask.prefer and ask.prefer not in PREFERENCES:
+            raise CommandError(f"--prefer {ask.prefer[:40]!r}: it is one of {', '.join(PREFERENCES)}")
+        self.gpus, self.ask = gpus, ask
+        self.context = ask.context or LEAST_CONTEXT[ask.purpose]
+        self.users = ask.users or 1
+        named = [text.partition("==")[0] for text in ask.filters.engines]
+        releases = {text.partition("==")[0]: text for text in ask.filters.engines if "==" in text}
+        self.engines = tuple(name for name in SEARCHED if not named or name in named)
+        self.trial = Trial(gpus, self.users, releases)
+
+    # --- all models ---------------------------------------------------------------------------------------------------
+
+    def run(self, progress: Progress | None = None) -> Models:
+        looked = wanted(self.ask.purpose, self.ask.filters)
+        least = self.context if self.ask.context or self.ask.purpose != "embedding" else 0
+        groups = candidates(looked, self.gpus, least, self.users, self.engines)
+        order = sorted(groups.values(), key=_best_rank, reverse=True)
+        picks: list[Pick] = []
+        interrupted = more = False
+        try:
+            for number, group in enumerate(order):
+                if self._enough(picks, group):
+                    more = True
+                    continue
+                if progress is not None:
+                    progress(group[0].model.plain, number, len(order))
+                pick = self.best(group)
+                if pick is not None:
+                    picks.append(pick)
+        except KeyboardInterrupt:
+            interrupted = True
+        picks = ranked(picks, self.ask.prefer)
+        limit = self.ask.limit or len(picks)
+        shown = [self._with_others(pick, groups) if i < 5 else pick for i, pick in enumerate(picks[:limit])]
+        return Models(
+            gpus=self.gpus, purpose=self.ask.purpose, context=self.context, context_asked=bool(self.ask.context),
+            users=self.users, prefer=self.ask.prefer or "quality", picks=tuple(shown),
+            why=self._why(shown), looked_at=len(looked), possible=len(groups), plans=self.trial.plans,
+            more=more or len(picks) > limit, interrupted=interrupted,
+        )  # fmt: skip
+
+    def _enough(self, picks: list[Pick], group: list[Candidate]) -> bool:
+        """Whether a model can change nothing about the lines that are shown: they all have a higher rank, and none of
+        them is in the same table with a difference inside its interval."""
+        limit = self.ask.limit
+        if not limit or len(picks) < limit:
+            return False
+        if self.ask.prefer in ("speed", "context", "users"):  # grades come first
+            last = sorted(p.quality.grade for p in picks)[limit - 1]
+            return all(c.quality.grade > last for c in group)
+        shown = sorted(picks, key=lambda p: p.quality.rank, reverse=True)[:limit]
+        if _best_rank(group) > shown[-1].quality.rank:
+            return False
+        return not any(
+            comparable(c.quality, p.quality) and not decides(p.quality, c.quality, False) for c in group for p in shown
+        )
+
+    # --- one model ----------------------------------------------------------------------------------------------------
+
+    def best(self, group: list[Candidate]) -> Pick | None:
+        """The variant that serves one model best: of each kind of engine the best that fits, then the better one."""
+        found = []
+        for kind in (PLACED, BATCHED):
+            engine = next((name for name in self.engines if name in kind), "")
+            variants = [c for c in group if c.engines == kind]
+            if engine and variants:
+                pick = self._best_variant(variants, engine)
+                if pick is not None:
+                    found.append(pick)
+        return _better(found, self.ask.prefer) if found else None
+
+    def _best_variant(self, variants: list[Candidate], engine: str) -> Pick | None:
+        order = sorted(variants, key=lambda c: (-c.quality.recovery[1], -c.quality.recovery[0], c.read))
+        chosen: Pick | None = None
+        read = 0
+        for candidate in order:
+            if chosen is not None and not self._may_displace(chosen, read, candidate):
+                continue
+            pick = self._pick(candidate, engine)
+            if pick is None:
+                continue
+            if chosen is None or _displaces(pick, chosen, self.ask.prefer):
+                chosen, read = replace(pick, traded=_trade(pick, chosen)), candidate.read
+        return chosen
+
+    def _may_displace(self, chosen: Pick, read: int, candidate: Candidate) -> bool:
+        if self.ask.prefer in ("context", "users"):
+            return candidate.quality.recovery[0] >= 0.97
+        if self.ask.prefer == "speed":
+            return candidate.quality.recovery[0] >= 0.95 and candidate.read < read
+        return candidate.read * TWICE * 0.8 <= read and not decides(chosen.quality, candidate.quality, True)
+
+    def _pick(self, candidate: Candidate, engine: str) -> Pick | None:
+        model = candidate.model
+        context = self.context if self.ask.context else min(self.context, model.context)
+        served = self.trial.serve(candidate, engine, context, longest=not self.ask.context)
+        if served is None:
+            return None
+        plan = served.plan
+        return Pick(
+            model=model.plain, checkpoint=plan.deployment.model.removeprefix("hf.co/"),
+            quantization=candidate.tag or candidate.quality_label, engine=engine, context=served.context,
+            users=served.users, held=served.held, speed=_speed(served, candidate), quality=candidate.quality,
+            room_bytes=max(0, min(r.total_bytes - s.peak_high for r in plan.ranks for s in r.stages)),
+            command=command_of(plan), plan=plan, parameters=model.parameters,
+            active=model.active, date=model.date, licence=model.licence,
+        )  # fmt: skip
+
+    def _with_others(self, pick: Pick, groups: dict[int, list[Candidate]]) -> Pick:
+        """The other engines' best variant of the same model, where it is planned to fit too."""
+        group = next(g for g in groups.values() if g[0].model.plain == pick.model)
+        others = []
+        for engine in self.engines:
+            variants = [c for c in group if engine in c.engines and _same_variant(c, pick)]
+            variants = variants or sorted(
+                (c for c in group if engine in c.engines), key=lambda c: -c.quality.recovery[0]
+            )
+            if engine == pick.engine or not variants:
+                continue
+            served = next(filter(None, (self._pick(c, engine) for c in variants[:3])), None)
+            if served is not None:
+                rate = served.speed.one_user if served.speed else 0.0
+                others.append(
+                    Other(
+                        engine, served.checkpoint, served.quantization, served.context, round(rate, 1), served.command
+                    )
+                )
+        return replace(pick, others=tuple(others))
+
+    # --- words --------------------------------------------------------------------------------------------------------
+
+    def _why(self, picks: Sequence[Pick]) -> str:
+        if not picks:
+            return ""
+        first, quality = picks[0], picks[0].quality
+        name = first.model.rpartition("/")[2]
+        if self.ask.prefer in ("speed", "context", "users"):
+            what = {
+                "speed": "the fastest",
+                "context": "the one with the longest context",
+                "users": "the one for most users",
+            }
+            reason = f"{name} is {what[self.ask.prefer]} of the best grade that fits here, {quality.grade}"
+        else:
+            basis = "the highest published figure" if quality.published else "the highest estimate"
+            reason = (
+                f"{name} has {basis} of what fits here ({quality.value:.0f}, grade {quality.grade}: {quality.source})"
+            )
+        better = [
+            (tag, size)
+            for (checkpoint, tag), size in self.trial.short.items()
+            if checkpoint in (first.model, first.checkpoint) and tag and tag != first.quantization
+        ]
+        kept = quality.recovery
+        if kept != (1.0, 1.0):
+            reason += f"; {first.quantization} keeps {kept[0]:.0%} to {kept[1]:.0%} of it"
+            if better and first.engine in PLACED:
+                tag, size = better[-1]
+                reason += f", and {tag} is {gib(size)} too large"
+        if first.traded:
+            reason += f"; {first.traded}"
+        return reason + "."
+
+
+def command_of(plan: Plan) -> str:
+    """As it is pasted: with the variables in front that the command line itself cannot say."""
+    settings = [f"{name}={value}" for name, value in plan.deployment.environment.items()]
+    shell = to_shell(plan.deployment)
+    return " ".join([*settings, shell]) if settings and to_command(plan.deployment)[0] not in settings else shell
+
+
+def _best_rank(group: Sequence[Candidate]) -> float:
+    return max(c.quality.rank for c in group)
+
+
+def _same_variant(candidate: Candidate, pick: Pick) -> bool:
+    return (bool(candidate.tag) and candidate.tag == pick.quantization) or candidate.checkpoint == pick.checkpoint
+
+
+def _speed(served: Served, candidate: Candidate) -> Speed | None:
+    engine = engine_named(served.plan.deployment.engine.name)
+    timing = engine.timing(served.plan, load_once(candidate.checkpoint))
+    return speed_of(timing, served.users) if timing is not None else None
+
+
+def _rate(pick: Pick) -> float:
+    return pick.speed.all_users if pick.speed is not None else 0.0
+
+
+def _displaces(new: Pick, old: Pick, prefer: str) -> bool:
+    """Whether a variant of lower quality of the same model is taken instead."""
+    if prefer == "speed":
+        return _rate(new) > _rate(old)
+    if prefer == "context":
+        return new.context > old.context
+    if prefer == "users":
+        return new.held > old.held
+    return _rate(new) >= TWICE * _rate(old) and not decides(old.quality, new.quality, True)
+
+
+def _trade(new: Pick, old: Pick | None) -> str:
+    if old is None:
+        return ""
+    gain = f"{_rate(new):.0f} instead of {_rate(old):.0f} tokens per second"
+    return f"{new.quantization} instead of {old.quantization}: {gain}"
+
+
+def _preferred(pick: Pick, prefer: str) -> float:
+    """What a preference other than quality counts."""
+    return {"speed": _rate(pick), "context": float(pick.context), "users": float(pick.held)}.get(prefer, 0.0)
+
+
+def _better(found: Sequence[Pick], prefer: str) -> Pick:
+    """Of the same model by different engines."""
+    if len(found) == 1:
+        return found[0]
+    first, second = sorted(found, key=lambda p: (p.quality.recovery[1] + p.quality.recovery[0], _rate(p)), reverse=True)
+    if _preferred(second, prefer) > _preferred(first, prefer):
+        return second
+    if decides(first.quality, second.quality, True):
+        return first
+    if _rate(second) >= FASTER_VARIANT * _rate(first):
+        return replace(second, traded=_trade(second, first))
+    return first
+
+
+def ranked(picks: Sequence[Pick], prefer: str) -> list[Pick]:
+    """The best first. By quality: a model whose difference in the same published table is inside its interval goes
+    ahead if it is twice as fast, unless a third one is better than it beyond doubt; an estimate never does."""
+    if prefer in ("speed", "context", "users"):
+        return sorted(picks, key=lambda p: (p.quality.grade, -_preferred(p, prefer), -p.quality.rank, p.model))
+    rest = sorted(picks, key=lambda p: (-p.quality.rank, -_rate(p), p.model))
+    out: list[Pick] = []
+    while rest:
+        head = rest[0]
+        passed: Pick | None = None
+        while True:
+            faster = [
+                p for p in rest
+                if comparable(p.quality, head.quality) and _rate(p) >= TWICE * _rate(head) > 0
+                and not any(decides(q.quality, p.quality, False) for q in rest)
+            ]  # fmt: skip
+            if not faster:
+                break
+            passed, head = head, faster[0]
+        if passed is not None and not head.traded:
+            gain = f"{_rate(head) / _rate(passed):.1f} times as fast as {passed.model.rpartition('/')[2]}"
+            head_out = replace(head, traded=f"{gain}, whose quality is not told apart from it")
+        else:
+            head_out = head
+        rest.remove(head)
+        out.append(head_out)
+    return out

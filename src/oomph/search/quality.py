@@ -1,0 +1,71 @@
+"""An order of quality, never a measurement: a published figure or an estimate, times what a quantisation keeps."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from oomph.catalog.facts import ModelFacts, facts
+from oomph.facts.quality import RECOVERY, class_of
+
+
+class Quality(Struct, frozen=True):
+    """On the scale of the Artificial Analysis index of June 2026 (facts/quality.py). `low` to `high`: what the source
+    and the quantisation leave open."""
+
+    value: float
+    low: float
+    high: float
+    published: bool  # False: estimated from size and date
+    grade: str  # A (best) to E
+    source: str
+    recovery: tuple[float, float] = (1.0, 1.0)  # what the quantisation keeps
+
+    @property
+    def rank(self) -> float:
+        """What orders models: a published figure counts as it is, an estimate by its low end."""
+        return self.value if self.published else self.low
+
+
+def quality_of(model: ModelFacts, precision: str, native: bool) -> Quality:
+    """`native`: the checkpoint that the published figures are of."""
+    value, low, high = model.quality
+    kept = (1.0, 1.0)
+    if not native and precision in RECOVERY:
+        kept = (RECOVERY[precision].low, RECOVERY[precision].high)
+    middle = (kept[0] + kept[1]) / 2
+    source = facts().sources[model.quality_from]
+    scaled = _times(value, middle)
+    return Quality(
+        round(scaled, 2), round(_times(low, kept[0]), 2), round(_times(high, kept[1]), 2),
+        not source.startswith("no published"), class_of(scaled), source, kept,
+    )  # fmt: skip
+
+
+def _times(value: float, share: float) -> float:
+    """The lost share makes a figure smaller, also one below zero."""
+    return value - abs(value) * (1 - share)
+
+
+# Of two figures of one table: what its own confidence intervals leave open (the index states 1 point either way; the
+# later reading is stretched by 1.6 where it is linked).
+SAME_TABLE = 1.6
+
+
+def decides(better: Quality, other: Quality, same_model: bool) -> bool:
+    """Whether a difference of quality is one at all: outside both intervals. Of one model only what the quantisation
+    keeps is compared; of one table only what that table leaves open, not how it is linked to others."""
+    if same_model:
+        return better.recovery[0] > other.recovery[1]
+    if comparable(better, other):
+        low = _times(better.value / _middle(better) - SAME_TABLE, better.recovery[0])
+        return low > _times(other.value / _middle(other) + SAME_TABLE, other.recovery[1])
+    return better.low > other.high
+
+
+def comparable(first: Quality, second: Quality) -> bool:
+    """Two figures of the same published table."""
+    return first.published and second.published and first.source == second.source
+
+
+def _middle(quality: Quality) -> float:
+    return (quality.recovery[0] + quality.recovery[1]) / 2 or 1.0

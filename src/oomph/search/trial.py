@@ -1,0 +1,181 @@
+"""One candidate tried on some GPUs: the commands that could serve it, planned; the first that fits for certain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.engines.registry import engine_named, engine_of
+from oomph.errors import OomphError
+from oomph.ir.deployment import Deployment
+from oomph.ir.hardware import Device
+from oomph.ir.model import Model
+from oomph.ir.plan import Plan
+from oomph.search.candidates import Candidate
+from oomph.search.request import knobs_of
+from oomph.search.solve import judge
+from oomph.search.space import context_grid
+from oomph.sources.load import load_once
+
+# Utilisations that are tried after the engine's own: what is safe on most cards (safe_utilization.py, UNPLANNED).
+HIGHER_SHARE = 0.95
+_STEPS = 4  # plans that the longest context may take
+
+
+class Served(Struct, frozen=True):
+    """A plan that fits for certain."""
+
+    plan: Plan
+    context: int
+    users: int  # requests of that context at once
+    held: int  # how many of them the cache holds at the least
+
+
+class Trial:
+    """Plans on one machine, counted."""
+
+    def __init__(self, gpus: tuple[Device, ...], users: int, releases: dict[str, str] | None = None) -> None:
+        self.gpus, self.users, self.plans = gpus, users, 0
+        self.releases = releases or {}
+        self.short: dict[tuple[str, str], int] = {}  # what a candidate lacked, by checkpoint and tag
+        self._bases: dict[str, Deployment] = {}
+
+    def serve(self, candidate: Candidate, engine: str, context: int, longest: bool) -> Served | None:
+        """With this context for the users; with `longest` as much more as they can have."""
+        ways = self._batched if not candidate.tag else self._placed
+        for plan_at in ways(candidate, engine):
+            served = plan_at(context)
+            if served is None:
+                continue
+            return self._stretch(served, plan_at, candidate.model.context) if longest else served
+        return None
+
+    # --- engines that batch requests over one cache -------------------------------------------------------------------
+
+    def _batched(self, candidate: Candidate, engine: str) -> Iterator[Callable[[int], Served | None]]:
+        try:
+            model = load_once(candidate.checkpoint)
+            base = replace(self._base(engine), model=candidate.checkpoint)
+            knobs = knobs_of(base)
+        except OomphError:
+            return
+        for parallel in self._layouts():
+            flags: dict[str, Any] = {knobs.users: self.users}
+            if parallel > 1:
+                flags["tp_size" if "tp_size" in knobs.known_flags else "tensor_parallel_size"] = parallel
+            gpus = self.gpus[:parallel]
+            shares = (None, HIGHER_SHARE) if knobs.default_share and knobs.default_share < HIGHER_SHARE else (None,)
+            for share in shares:
+                tried = {**flags, knobs.share: share} if share else flags
+
+                def plan_at(context: int, tried: dict[str, Any] = tried, gpus: Any = gpus) -> Served | None:
+                    deployment = replace(base, gpus=gpus, flags={**base.flags, **tried, knobs.context: context})
+                    return self._judged(deployment, model, context, candidate)
+
+                yield plan_at
+
+    def _judged(self, deployment: Deployment, model: Model, context: int, candidate: Candidate) -> Served | None:
+        self.plans += 1
+        try:
+            plan = engine_of(deployment).plan(deployment, model)
+        except OomphError:
+            return None
+        if model.pooling and plan.verdict.outcome == "fits":
+            return Served(plan, context, self.users, self.users)
+        outcome = judge(plan, margin=True)
+        if outcome.kind != "ok" or outcome.concurrency < self.users:
+            self._note(candidate, plan)
+            return None
+        return Served(plan, context, self.users, int(outcome.concurrency))
+
+    def _layouts(self) -> tuple[int, ...]:
+        """All GPUs together, or the next power of two of them."""
+        count = len(self.gpus)
+        return tuple(dict.fromkeys((count, *(2**i for i in range(6, -1, -1) if 2**i < count))))[:2]
+
+    # --- engines that place layers ------------------------------------------------------------------------------------
+
+    def _placed(self, candidate: Candidate, engine: str) -> Iterator[Callable[[int], Served | None]]:
+        name = gguf_name(candidate)
+
+        def plan_at(context: int) -> Served | None:
+            self.plans += 1
+            try:
+                deployment = replace(self._read(engine, name, context), gpus=self.gpus)
+                plan = engine_of(deployment).plan(deployment, None)
+            except OomphError:
+                return None
+            resolved = plan.resolved
+            whole = resolved.get("layers") == resolved.get("offloaded")
+            whole = whole and not resolved.get("host", {"parts": {}})["parts"].get("experts")
+            if plan.verdict.outcome != "fits" or not whole or not _high_peaks_fit(plan):
+                self._note(candidate, plan)
+                return None
+            if int(resolved.get("num_parallel", resolved.get("n_seq_max", 1))) != self.users:
+                return None
+            return Served(plan, context, self.users, self.users)
+
+        yield plan_at
+
+    def _read(self, engine: str, name: str, context: int) -> Deployment:
+        from oomph.plan import parse
+
+        words = engine_named(engine).file_command(name, context, self.users)
+        return parse(words, self.releases.get(engine, ""))
+
+    # --- both ---------------------------------------------------------------------------------------------------------
+
+    def _base(self, engine: str) -> Deployment:
+        from oomph.plan import parse
+
+        if engine not in self._bases:
+            words = engine_named(engine).serve_command("model/name")
+            self._bases[engine] = parse(words, self.releases.get(engine, ""))
+        return self._bases[engine]
+
+    def _note(self, candidate: Candidate, plan: Plan) -> None:
+        lacking = plan.verdict.short_bytes
+        if lacking:
+            self.short.setdefault((candidate.checkpoint, candidate.tag), lacking)
+
+    def _stretch(self, served: Served, plan_at: Callable[[int], Served | None], limit: int) -> Served:
+        """The longest context that the users can have, by the cache that one plan leaves and a few more plans."""
+        grid = [c for c in context_grid(limit) if c > served.context]
+        low, high = -1, len(grid)  # it fits at low, not at high
+        guess = self._guess(served, plan_at, grid)
+        for _ in range(_STEPS):
+            if high - low <= 1:
+                break
+            at = min(max(guess, low + 1), high - 1)
+            longer = plan_at(grid[at])
+            if longer is not None:
+                served, low = longer, at
+                guess = at + max(1, (high - at) // 8)
+            else:
+                high = at
+                guess = at - max(1, (at - low) // 8)
+        return served
+
+    def _guess(self, served: Served, plan_at: Callable[[int], Served | None], grid: Sequence[int]) -> int:
+        """Where a cache that grows with every token would be full."""
+        plan = served.plan
+        if plan.kv is None or not grid:
+            return len(grid) - 1
+        tokens = served.context * max(served.held, 1) // served.users
+        if engine_of(plan.deployment).layout == "placed":
+            spare = min(r.total_bytes - s.peak_high for r in plan.ranks for s in r.stages)
+            per_token = max(1, plan.kv.need_bytes * served.users // max(served.context, 1) // max(len(plan.ranks), 1))
+            tokens = served.context + spare // per_token
+        return max(0, sum(c <= tokens for c in grid) - 1)
+
+
+def gguf_name(candidate: Candidate) -> str:
+    """The repository that has the file, where one is known; else the checkpoint that it is converted from."""
+    return f"{candidate.model.gguf_repo or candidate.checkpoint}:{candidate.tag}"
+
+
+def _high_peaks_fit(plan: Plan) -> bool:
+    return all(stage.peak_high <= rank.total_bytes for rank in plan.ranks for stage in rank.stages)

@@ -1,0 +1,143 @@
+"""Step times of an engine whose scheduler is not simulated: from the plan's weights and the model's caches alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from oomph.errors import OomphError
+from oomph.facts.gpus import GpuRow, find
+from oomph.ir.hardware import Device
+from oomph.ir.model import Experts, Layer, Linear, Model, State
+from oomph.ir.plan import Plan
+from oomph.simulate.accuracy import SpeedError
+from oomph.simulate.config import Group
+from oomph.simulate.speed import Timing
+from oomph.simulate.step_costs import layer_kernels
+from oomph.simulate.timing import SECOND, StepTime
+
+
+class PlainFactors(Struct, frozen=True):
+    """How much of a card's peak one engine reaches, and what a step costs besides."""
+
+    bandwidth: float
+    expert_bandwidth: float  # the same of routed experts, whose matrices are small
+    compute: float  # of the dense FP16 peak; above 1 where the kernels multiply in 8 bits
+    experts: float
+    attention: float
+    overhead_ms: float
+    kernel_us: float
+    sequence_us: float = 20.0
+    request_ms: float = 3.5
+    response_ms: float = 30.0
+    tokenizer_rate: float = 500_000.0
+
+
+def card_of(device: Device) -> GpuRow | None:
+    try:
+        return find(device.name)
+    except OomphError:
+        return None
+
+
+def plain_timing(
+    plan: Plan, model: Model, f: PlainFactors, error: SpeedError, *, parallel: int = 1, chunk: int = 512,
+    kv_bytes: float = 2.0,
+) -> Timing | None:  # fmt: skip
+    """`parallel`: GPUs that share every layer; the others hold layers of their own and work one after the other.
+    None: nobody knows how fast the card is."""
+    device = plan.deployment.gpus[0] if plan.deployment.gpus else None
+    card = card_of(device) if device is not None else None
+    if device is None or card is None or not plan.ranks or not card.fp16_flops:
+        return None
+    bandwidth = (device.bandwidth or card.bandwidth) * f.bandwidth
+    read = _weights(plan, parallel)
+    active, routed, experts = _parameters(model)
+    flops = card.fp16_flops * parallel
+
+    def ticks(seconds: float) -> int:
+        return round(seconds * SECOND)
+
+    groups = _groups(model.layers, kv_bytes / parallel)
+    kernels = sum(map(layer_kernels, model.layers)) * f.kernel_us / 1e6
+    return Timing(
+        StepTime(
+            base=ticks(f.overhead_ms / 1e3 + kernels),
+            sequence=ticks(f.sequence_us / 1e6),
+            weights=ticks(read["linear"] / bandwidth),
+            linear=ticks(2.0 * active / (flops * f.compute)),
+            head=ticks(read["head"] / bandwidth),
+            head_linear=ticks(2.0 * model.hidden_size * model.vocab_size / (flops * f.compute)),
+            experts=ticks(read["experts"] / bandwidth * f.bandwidth / f.expert_bandwidth) if experts else 0,
+            expert_linear=ticks(2.0 * routed / (flops * f.experts)),
+            num_experts=experts[0] if experts else 0,
+            top_k=experts[1] if experts else 0,
+            kv=tuple(ticks(size / bandwidth) for _, size, _ in groups),
+            attention=tuple(ticks(pair / (flops * f.attention)) for _, _, pair in groups),
+            request=ticks(f.request_ms / 1e3),
+            prompt_token=ticks(1 / f.tokenizer_rate),
+            response=ticks(f.response_ms / 1e3),
+        ),
+        tuple(group for group, _, _ in groups),
+        chunk,
+        error,
+    )
+
+
+def _weights(plan: Plan, parallel: int) -> dict[str, int]:
+    """Bytes that a step reads, of the ranks that work one after the other."""
+    parts: dict[str, int] = {}
+    total = 0
+    for rank in plan.ranks[::parallel]:
+        total += rank.terms["weights"].bytes
+        for name, size in rank.terms["weights"].parts.items():
+            parts[name] = parts.get(name, 0) + size
+    head = parts.get("lm_head", 0)
+    idle = parts.get("multimodal", 0) + parts.get("buffers", 0) + parts.get("projector", 0) + parts.get("embed", 0)
+    experts = parts.get("experts", 0)
+    if not head:  # a tied output head is the embedding
+        head, idle = parts.get("embed", 0), idle - parts.get("embed", 0)
+    return {"linear": max(0, total - experts - idle - head), "head": head, "experts": experts}
+
+
+def _parameters(model: Model) -> tuple[float, float, tuple[int, int] | None]:
+    """(of the linear layers, of a token's experts, (experts, chosen))."""
+    linear = routed = 0.0
+    experts = None
+    for layer in model.layers:
+        for m in layer.block.modules:
+            if isinstance(m, Linear) and not m.alias:
+                linear += m.in_features * sum(p.out_features for p in m.parts if p.created)
+            elif isinstance(m, Experts):
+                routed += min(m.top_k, m.count) * m.hidden * m.intermediate * (3 if m.gated else 2)
+                experts = (m.count, min(m.top_k, m.count))
+    return linear, routed, experts
+
+
+def _groups(layers: Iterable[Layer], element: float) -> list[tuple[Group, float, float]]:
+    """(group, bytes of one cached token, FLOPs of one query on it) for each kind of cache."""
+    sizes: dict[tuple[str, int], list[float]] = {}
+    for layer in layers:
+        for mixer in layer.mixers:
+            if isinstance(mixer, State):
+                width = mixer.num_heads * mixer.head_dim * max(mixer.state_size, mixer.key_dim, 1)
+                row = sizes.setdefault(("state", 0), [0.0, 0.0])
+                row[0] += 4.0 * (width or mixer.intermediate * max(mixer.state_size, 1)) * element / 2
+                continue
+            if mixer.kind in ("cross", "encoder_only") or mixer.shares_cache_of is not None:
+                continue
+            span = mixer.window or mixer.chunk
+            row = sizes.setdefault(("window" if span else "full", span), [0.0, 0.0])
+            if mixer.kind == "mla":
+                row[0] += element * (mixer.kv_lora_rank + mixer.qk_rope_head_dim)
+                width = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim + mixer.head_dim_v
+            else:
+                row[0] += element * mixer.num_kv_heads * (mixer.head_dim + mixer.head_dim_v)
+                width = mixer.head_dim + mixer.head_dim_v
+            row[1] += 2.0 * mixer.num_heads * width
+    out = []
+    for (kind, span), (size, pair) in sizes.items():
+        group = Group("state", 1, first=1) if kind == "state" else Group("window" if span else "full", 1, span)
+        out.append((group, size, pair))
+    return out

@@ -1,0 +1,171 @@
+"""What should I run? Every line is planned, none is dominated, and a search that stops early says what one that does
+not would say."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+
+import oomph
+from oomph.catalog import facts as catalogue
+from oomph.cli.fit import command as fit_command
+from oomph.cli.models import command
+from oomph.errors import CommandError, InputError
+from oomph.search import candidates
+from oomph.search.models import Models, Pick, ranked
+from oomph.search.quality import Quality, decides, quality_of
+from oomph.simulate.speed import Speed
+
+CARDS = ("GTX 1660 Ti", "RTX 3060 12GB", "RTX 3090", "2x RTX 5070 Ti", "8x B200")
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, Models]:
+    return {card: oomph.models(card) for card in CARDS}
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_the_first_five_are_planned_to_fit_from_their_printed_command(answers: dict[str, Models], card: str) -> None:
+    for pick in answers[card].picks[:5]:
+        plan = oomph.plan(pick.command, gpu=card, advise=False)
+        assert plan.verdict.outcome == "fits", pick.command
+        assert plan.resolved["max_model_len"] == pick.context
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_other_engines_commands_fit_too(answers: dict[str, Models], card: str) -> None:
+    for other in answers[card].picks[0].others:
+        assert oomph.plan(other.command, gpu=card, advise=False).verdict.outcome == "fits", other.command
+
+
+def worth(pick: Pick) -> tuple[float, ...]:
+    return (pick.quality.rank, pick.speed.one_user if pick.speed else 0.0, pick.context, pick.held)
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_no_line_stands_behind_one_that_it_beats_in_everything(answers: dict[str, Models], card: str) -> None:
+    picks = answers[card].picks
+    for place, first in enumerate(picks):
+        for second in picks[place + 1 :]:
+            better = all(x >= y for x, y in zip(worth(second), worth(first), strict=True))
+            assert not better or worth(first) == worth(second), (first.checkpoint, second.checkpoint)
+
+
+@pytest.mark.parametrize("card", ("RTX 3060 12GB", "2x RTX 5070 Ti"))
+def test_a_search_that_stops_early_agrees_with_one_of_everything(monkeypatch: pytest.MonkeyPatch, card: str) -> None:
+    whole = catalogue.facts()
+    kept = [n for n, m in enumerate(whole.models) if n % 5 == 0]
+    reduced = replace(
+        whole,
+        models=tuple(whole.models[n] for n in kept),
+        checkpoints=tuple(
+            msgspec.structs.replace(c, model=kept.index(c.model)) for c in whole.checkpoints if c.model in kept
+        ),
+    )
+    monkeypatch.setattr(candidates, "facts", lambda: reduced)
+    early, everything = oomph.models(card, limit=3), oomph.models(card, limit=0)
+    names = [(p.checkpoint, p.quantization, p.engine, p.context) for p in everything.picks]
+    assert names[:3] == [(p.checkpoint, p.quantization, p.engine, p.context) for p in early.picks]
+    assert not everything.more
+    assert early.plans <= everything.plans + 40  # the other engines' lines aside
+
+
+def test_bounds_put_nothing_aside_that_fits() -> None:
+    """On a card where a model fits at its best quantisation, the bounds must have let it through."""
+    from oomph.sources.gpu import parse_gpus
+
+    looked = candidates.wanted("chat", candidates.Filters(words=("qwen3-8b",)))
+    left = candidates.candidates(looked, parse_gpus("RTX 4060"), 8192, 1, ("vllm", "llamacpp"))
+    tags = {c.tag for group in left.values() for c in group}
+    assert "Q4_K_M" in tags
+    plan = oomph.plan("llama-server -hf Qwen/Qwen3-8B:Q4_K_M -c 8192 -np 1 -ngl 99", gpu="RTX 4060", advise=False)
+    assert plan.fits
+
+
+def test_filters() -> None:
+    some = oomph.models("RTX 4090", words=("qwen",), limit=4)
+    assert some.picks
+    assert all("qwen" in p.model.lower() for p in some.picks)
+    assert all(p.engine == "vllm" for p in oomph.models("RTX 4090", engines=("vllm",), limit=3).picks)
+    assert all(p.licence == "mit" for p in oomph.models("RTX 4090", licence="mit", limit=3).picks)
+    assert all(p.date >= "2026" for p in oomph.models("RTX 4090", since="2026", limit=3).picks)
+    assert all(p.parameters <= 9e9 for p in oomph.models("RTX 4090", largest=9, limit=3).picks)
+    asked = oomph.models("RTX 4090", context=32768, users=2, limit=3)
+    assert all(p.context == 32768 and p.held >= 2 for p in asked.picks)
+
+
+def test_preferences_are_grades_first() -> None:
+    fast = oomph.models("RTX 4090", prefer="speed", limit=5).picks
+    assert [p.quality.grade for p in fast] == sorted(p.quality.grade for p in fast)
+    best = [p for p in fast if p.quality.grade == fast[0].quality.grade and p.speed]
+    assert [p.speed.one_user for p in best if p.speed] == sorted(
+        (p.speed.one_user for p in best if p.speed), reverse=True
+    )
+
+
+def pick(name: str, value: float, rate: float, source: str = "table", published: bool = True) -> Pick:
+    quality = Quality(value, value - 1, value + 1, published, "C", source)
+    speed = Speed(rate, rate, 1, 0.1, 2048, 1.3, 10)
+    plan = oomph.plan("vllm serve Qwen/Qwen3-0.6B", gpu="H100", advise=False)
+    return Pick(name, name, "BF16", "vllm", 8192, 1, 1, speed, quality, 0, "", plan, 1, 1, "", "")
+
+
+def test_a_difference_inside_the_interval_does_not_decide_against_half_the_speed() -> None:
+    slow, near, far = pick("slow", 20, 30), pick("near", 18, 70), pick("far", 10, 300)
+    assert [p.model for p in ranked([slow, near, far], "")] == ["near", "slow", "far"]
+    assert "2.3 times as fast as slow" in ranked([slow, near, far], "")[0].traded
+    assert [p.model for p in ranked([slow, pick("near", 18, 50)], "")] == ["slow", "near"]  # not twice as fast
+    assert [p.model for p in ranked([slow, pick("near", 18, 70, "other table")], "")] == ["slow", "near"]
+
+
+def test_quantisation_is_an_interval() -> None:
+    model = next(m for m in catalogue.facts().models if m.plain == "Qwen/Qwen3-8B")
+    eight, four, two = (quality_of(model, tag, False) for tag in ("Q8_0", "Q4_K_M", "Q2_K"))
+    assert decides(eight, four, True)
+    assert decides(four, two, True)
+    assert not decides(quality_of(model, "BF16", True), quality_of(model, "FP8", False), True)
+
+
+def test_the_facts_agree_with_the_models() -> None:
+    from oomph.sources.load import load_once
+
+    whole = catalogue.facts()
+    for model in whole.models[::9]:
+        built = load_once(model.plain)
+        assert model.context == built.max_position
+        assert model.active <= model.parameters
+    for one in whole.checkpoints[::17]:
+        stored = load_once(one.id).stored
+        assert one.weights == sum(s.nbytes for s in stored if s.role not in ("multimodal", "other"))
+        assert whole.sources[one.source]
+
+
+def test_the_command_prints_and_refuses() -> None:
+    run = CliRunner().invoke(command, ["--gpu", "RTX 3060 12GB", "--limit", "2"], standalone_mode=False)
+    assert run.return_value == 0
+    assert "BEST" in run.output
+    run = CliRunner().invoke(command, ["--gpu", "RTX 3060 12GB", "--limit", "2", "--json"], standalone_mode=False)
+    answer = json.loads(run.output)
+    assert answer["schema"] == 1
+    assert [p["outcome"] for p in answer["picks"]] == ["fits", "fits"]
+    assert oomph.plan(answer["picks"][0]["args"], gpu="RTX 3060 12GB", advise=False).fits
+    run = CliRunner().invoke(fit_command, ["--gpu", "RTX 3060 12GB"], standalone_mode=False)
+    assert run.return_value == 0
+    assert "BEST" in run.output
+    for wrong, kind in (({"since": "soon"}, InputError), ({"engines": ("trtllm",)}, CommandError)):
+        with pytest.raises(kind):
+            oomph.models("RTX 3090", **wrong)  # type: ignore[arg-type]
+
+
+def test_an_interrupt_gives_the_best_so_far() -> None:
+    def stop(what: str, done: int, total: int) -> None:
+        if done == 12:
+            raise KeyboardInterrupt
+
+    answer = oomph.models("RTX 3090", limit=0, progress=stop)
+    assert answer.interrupted
+    assert answer.picks
