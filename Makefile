@@ -20,11 +20,13 @@ demo: .venv/.demo
 	$(BIN)/oomph inspect "gemma-4-31b nvfp4"
 	$(BIN)/oomph --gpu "2x RTX 5070 Ti" vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2 || test $$? = 1
 
+# all cores, a test to whichever is free; the commands that tests start are compiled once
+test: export PYTHONDONTWRITEBYTECODE =
 test: .venv/.dev
 	$(BIN)/ruff check src tests tools
 	$(BIN)/ruff format --check src tests tools
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # TRUTH=folder [MODELS=folder]: further truth sets beside those of tests/truth
 accuracy: .venv/.dev
