@@ -14,6 +14,7 @@ from oomph.commands.call import Call, memory_variables, visible_devices
 from oomph.commands.shown import short
 from oomph.engines.trtllm import options_file
 from oomph.errors import CannotPlan, CommandError
+from oomph.facts.trtllm.facts import Facts
 from oomph.facts.trtllm.facts import at as facts_at
 from oomph.facts.trtllm.flags import BY_FIELD, BY_NAME, FILE_NAMES, KV_DTYPE, Option
 from oomph.ir.deployment import Deployment, Engine
@@ -25,7 +26,7 @@ _BENCHES = ("throughput", "latency")
 
 def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deployment:
     words = _arguments(call.words)
-    model, fields, path, said = parse(words, release.version)
+    model, fields, path, said = parse(words, facts_at(release.version))
     if not model:
         raise CommandError("no model is named: trtllm-serve MODEL, where MODEL is ORG/NAME or a folder")
     if path is not None:
@@ -69,7 +70,7 @@ def _arguments(words: Sequence[str]) -> list[str]:
     return rest[1:] if rest[:1] == ["serve"] else rest
 
 
-def parse(words: Sequence[str], version: str) -> tuple[str, dict[str, Any], str | None, list[str]]:
+def parse(words: Sequence[str], facts: Facts) -> tuple[str, dict[str, Any], str | None, list[str]]:
     """(model, fields, options file, notes)."""
     model, path = "", None
     fields: dict[str, Any] = {}
@@ -88,7 +89,7 @@ def parse(words: Sequence[str], version: str) -> tuple[str, dict[str, Any], str 
         if name in FILE_NAMES:
             path = explicit if equals else _next(queue, name)
             continue
-        option = _option(name, version)
+        option = _option(name, facts)
         if option.kind == "flag":
             if equals:
                 raise CommandError(f"Option '{name}' does not take a value.")
@@ -108,14 +109,14 @@ def _next(queue: list[str], name: str) -> str:
     return queue.pop(0)
 
 
-def _option(name: str, version: str) -> Option:
+def _option(name: str, facts: Facts) -> Option:
     if name in BY_NAME:
         return BY_NAME[name]
     if name in KV_DTYPE.names:
-        if facts_at(version).memory.kv_dtype_option:
+        if facts.memory.kv_dtype_option:
             return KV_DTYPE
         raise CommandError(
-            f"trtllm-serve {version} has no {name} yet: write kv_cache_config: {{dtype: fp8}} into the options file"
+            f"this release has no {name} yet: write kv_cache_config: {{dtype: fp8}} into the options file"
         )
     if name in ("--help", "-h", "--version"):
         raise CommandError(f"{name} starts no server")
