@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test accuracy drift bench screens fuzz hostile lock audit wheel mutants clean replay
+.PHONY: demo test accuracy drift bench screens fuzz hostile lock audit wheel mutants clean replay schema
 
 .venv/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -44,6 +44,10 @@ bench: .venv/.dev
 # what the README's commands print, put under them again
 screens: .venv/.demo
 	$(BIN)/python tools/screens.py
+
+# docs/schema: what every --json prints, from the types
+schema: .venv/.demo
+	$(BIN)/python tools/schemas.py
 
 # SECONDS for each reader; hostile: generated inputs through the command line
 SECONDS ?= 60

@@ -65,13 +65,15 @@ def answer(kind: str, arguments: Sequence[str]) -> Fields:
 
 def answer_plans(cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
     """Plans go through the batch, which is quick and leaves the advice out."""
-    from oomph.cli.batch import one
+    from msgspec import to_builtins
+
+    from oomph.cli.batch import answer_case
 
     for arguments in cases:
         options, command = list(arguments[: arguments.index("--")]), list(arguments[arguments.index("--") + 1 :])
         named = dict(zip(options[::2], options[1::2], strict=True))
         case = {"gpu": named["--gpu"], "engine": named.get("--engine", ""), "args": command}
-        fields = one(json.dumps(case).encode())
+        fields = to_builtins(answer_case(json.dumps(case).encode())[0])
         if str(fields.get("error", "")).startswith("a bug in oomph"):
             raise RuntimeError(f"{case}: {fields['error']}")
         yield {"refused_input": True} if "error" in fields else fields

@@ -25,8 +25,9 @@ class OomphError(Exception):
 
     @property
     def kind(self) -> str:
-        """The class in the words of JSON: "unknown_model"."""
-        return _kind(type(self).__name__)
+        """The class of this tree in the words of JSON: "unknown_model"."""
+        known = next(c for c in type(self).__mro__ if c.__module__ == __name__)
+        return "".join(f"_{c.lower()}" if c.isupper() else c for c in known.__name__).lstrip("_")
 
     def to_dict(self) -> dict[str, object]:
         """What a command prints with --json instead of its answer."""
@@ -35,10 +36,6 @@ class OomphError(Exception):
 
 def error_fields(kind: str, message: str, hint: str = "") -> dict[str, object]:
     return {"schema": 1, "error": {"kind": kind, "message": message, "hint": hint}}
-
-
-def _kind(name: str) -> str:
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
 
 
 class InputError(OomphError):

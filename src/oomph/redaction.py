@@ -68,6 +68,14 @@ class Secrets:
                 text = text.replace(value, HIDDEN)
         return text
 
+    def knows_part_of(self, text: str) -> bool:
+        """Something that is known to be secret stands in it."""
+        return any(value in text for value in self._known)
+
+    def is_about(self, text: str) -> bool:
+        """It is a secret, holds one, or is the name of one, so that a secret may stand beside it."""
+        return self.hide(text) != text or _rules()["name"].fullmatch(text) is not None
+
     def learn(self, value: str) -> None:
         """A value of which its owner says that it is secret."""
         if value not in self._known and len(value) >= _SHORTEST and len(self._known) < _MOST_KNOWN:
@@ -174,6 +182,7 @@ def _rules() -> dict[str, re.Pattern[str]]:
         "harmless": r"(?:none|null|nil|true|false|auto|yes|no|not|is|are|to|from|for|file|env|and|or|\*+|\.{2,}|…|"
         r"x{3,}|\$.*|%.*|<.*|\{.*|(?:your|my|the|a|some)[_-].*|change-?me|redacted|hidden|hf_(?:x{3,}|\.{3}|…).*)",
         "word": r"[^\s\"'`,=\\\[\]]+",
+        "name": _NAME,
     }
     exact = ("shape", "bearer")
     return {name: re.compile(text, re.DOTALL | (0 if name in exact else re.I)) for name, text in patterns.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.cli.batch import one
+from oomph.cli.batch import answer_case
 from oomph.cli.main import main
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -73,7 +73,7 @@ def test_batch(capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> No
     with pytest.raises(SystemExit) as done:
         main(["plan", "--batch", str(file)])
     rows = [json.loads(line) for line in capsysbinary.readouterr().out.splitlines()]
-    assert done.value.code == 0
+    assert done.value.code == 1, "the worst line decides"
     assert [r["id"] for r in rows] == ["a", "b", "c", None, None]
     assert rows[0]["verdict"]["fits"] and rows[1]["kv"]["available_bytes"] == round(11.54 * 2**30)
     assert all("error" in r for r in rows[2:])
@@ -83,7 +83,8 @@ def test_batch(capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> No
     "line", [b"null", b'{"args": 3}', b'{"args": ["x"], "gpu": 7}', b'{"args": ["vllm"], "given": [1]}', b"\xff\xfe"]
 )
 def test_a_broken_case_is_a_line(line: bytes) -> None:
-    assert "error" in one(line)
+    answer, outcome = answer_case(line)
+    assert answer.error and answer.kind and outcome == "unread"
 
 
 def test_diff(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,7 @@
-"""`oomph plan --batch FILE`: one JSON case a line in, one plan a line out; a bad case does not end the batch."""
+"""`oomph plan --batch FILE`: one JSON case a line in, one plan a line out, each as soon as it is there.
+
+A case that cannot be planned does not end the batch: its line has an `error`. The exit code is that of the worst line.
+"""
 
 from __future__ import annotations
 
@@ -8,40 +11,55 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from oomph.check import EXIT_CODES, Outcome, worst
 from oomph.errors import CommandError, InputError, OomphError
 from oomph.plan import plan
-from oomph.report.plan_json import plan_json
+from oomph.report.contract import BatchLine, PlanOutput
+from oomph.report.plan_json import plan_output
 
 _MAX_LINE = 8 << 20
 
 
 def run_batch(path: str) -> int:
-    out = sys.stdout
+    write_line = getattr(sys.stdout, "write_line", None) or _write_line
     encoder = msgspec.json.Encoder()
+    outcomes: set[Outcome] = set()
     with _open(path) as file:
         for line in _lines(file):
-            out.write(encoder.encode(one(line)).decode() + "\n")
-    out.flush()
-    return 0
+            answer, outcome = answer_case(line)
+            write_line(encoder.encode(answer).decode())
+            outcomes.add(outcome)
+    return EXIT_CODES[worst(outcomes)]
 
 
-def one(line: bytes) -> dict[str, Any]:
-    """A case to its plan, or to {"id", "error"}."""
+def _write_line(line: str) -> None:
+    print(line, flush=True)
+
+
+def answer_case(line: bytes) -> tuple[BatchLine, Outcome]:
+    """A case to its plan, or to why there is none."""
     case: Any = None
     try:
         case = msgspec.json.decode(line)
         if not isinstance(case, dict):
             raise CommandError("a case is a JSON object")
-        return {"id": case.get("id"), **_plan(case)}
+        planned = _plan(case)
+        fields = {name: getattr(planned, name) for name in planned.__struct_fields__}
+        return BatchLine(id=case.get("id"), **fields), planned.verdict.outcome
     except (msgspec.DecodeError, RecursionError) as bad:
-        return {"id": None, "error": f"not JSON: {bad}"}
+        return BatchLine(id=None, error=f"not JSON: {bad}", kind="input_error"), "unread"
     except OomphError as refused:
-        return {"id": case.get("id") if isinstance(case, dict) else None, "error": refused.message}
+        failed = BatchLine(id=_id(case), error=refused.message, kind=refused.kind, hint=refused.hint)
+        return failed, "unplanned" if refused.exit_code == 3 else "unread"
     except Exception as bug:  # the batch goes on; the line says what happened
-        return {"id": case.get("id") if isinstance(case, dict) else None, "error": f"a bug in oomph: {bug!r}"}
+        return BatchLine(id=_id(case), error=f"a bug in oomph: {bug!r}", kind="bug"), "unread"
 
 
-def _plan(case: dict[str, Any]) -> dict[str, Any]:
+def _id(case: Any) -> Any:
+    return case.get("id") if isinstance(case, dict) else None
+
+
+def _plan(case: dict[str, Any]) -> PlanOutput:
     args = case.get("args")
     if not isinstance(args, list) or not all(isinstance(a, str) for a in args):
         raise CommandError('"args" is not a list of words, such as ["vllm", "serve", "MODEL"]')
@@ -53,7 +71,13 @@ def _plan(case: dict[str, Any]) -> dict[str, Any]:
     engine, cache = case.get("engine") or "", case.get("compile_cache") or ""
     if not isinstance(engine, str) or not isinstance(cache, str):
         raise CommandError('"engine" and "compile_cache" are texts')
-    return plan_json(plan(args, gpu=case.get("gpu"), engine=engine, given=pinned, compile_cache=cache, advise=False))
+    margin = case.get("margin") or 0
+    if not isinstance(margin, int | str):
+        raise CommandError('"margin" is a number of bytes, "1GiB" or "5%"')
+    foreseen = plan(
+        args, gpu=case.get("gpu"), engine=engine, given=pinned, compile_cache=cache, margin=margin, advise=False
+    )
+    return plan_output(foreseen)
 
 
 def _open(path: str) -> BinaryIO:

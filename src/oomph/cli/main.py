@@ -10,8 +10,9 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
-from oomph.errors import CommandError, OomphError
+from oomph.errors import CommandError, OomphError, error_fields
 
 COMMANDS = {
     "plan": "Will it fit? Takes the command you were about to run.",
@@ -99,17 +100,39 @@ def _answer(args: list[str], debug: bool) -> int:
     except OomphError as refused:
         if debug:
             raise
-        return complain(refused)
+        return _refuse(args, refused.kind, refused.message, refused.hint, refused.exit_code)
     except (RecursionError, MemoryError) as error:
         if debug:
             raise
-        return _complain(f"this input is too deep or too large to read ({type(error).__name__})", "", 2)
+        sentence = f"this input is too deep or too large to read ({type(error).__name__})"
+        return _refuse(args, "input_error", sentence, "", 2)
     except Exception as error:
         if debug or (isinstance(error, OSError) and error.errno in _NO_ROOM):
             raise
-        return _complain(
-            f"a bug in oomph: {type(error).__name__}: {error}", "run it again with --debug and report it", 70
-        )
+        sentence = f"a bug in oomph: {type(error).__name__}: {error}"
+        return _refuse(args, "bug", sentence, "run it again with --debug and report it", 70)
+
+
+def _refuse(args: list[str], kind: str, message: str, hint: str, code: int) -> int:
+    """One sentence on standard error; whoever asked for JSON gets an object on standard output too."""
+    if _asks_for_json(args):
+        import json
+
+        answer = error_fields(kind, message, hint)
+        if "explain" in args[:4]:
+            answer["failed"] = None  # as in every answer of explain: nobody can tell
+        with suppress(BrokenPipeError):
+            print(json.dumps(answer, ensure_ascii=False), flush=True)
+    return _complain(message, hint, code)
+
+
+def _asks_for_json(args: list[str]) -> bool:
+    """--json, unless it stands behind the serve command and is the engine's own."""
+    words = args[: args.index("--")] if "--" in args else args
+    options, rest = _split(_meant(words))
+    name = rest[0] if rest else ""
+    more = rest[1:] if name in _INTERSPERSED or name == "explain" else _split(rest[1:])[0] if name in COMMANDS else []
+    return not {"--json", "-j"}.isdisjoint((*options, *more))
 
 
 def _run(args: list[str]) -> int:
@@ -277,10 +300,6 @@ def _set_timeout(value: str) -> None:
     from oomph.sources import transport
 
     transport.QUESTION_SECONDS = seconds
-
-
-def complain(refused: OomphError) -> int:
-    return _complain(refused.message, refused.hint, refused.exit_code)
 
 
 def _complain(message: str, hint: str, code: int) -> int:

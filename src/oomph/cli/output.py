@@ -26,6 +26,7 @@ class Guarded:
         self._stream, self._secrets = stream, secrets
         self._held: list[str] = []
         self._size = 0
+        self._clean: set[str] = set()  # texts of JSON lines that were looked at and hold no secret
         # Stands in our own colours behind the escape character: nobody else can write one that is let through.
         self.paint_mark = os.urandom(8).hex()
         self._paint = re.compile(rf"\x1b{self.paint_mark}(\[[0-9;]{{0,20}}m)")
@@ -46,6 +47,25 @@ class Guarded:
     def flush(self) -> None:
         self._release(whole=True)
         self._stream.flush()
+
+    def write_line(self, line: str) -> None:
+        """One line of JSON, at once. Of thousands of plans most texts are the same: each is looked at one time."""
+        self._release(whole=True)
+        if not self._is_clean(line):
+            line = printable(self._secrets.hide(line), lines=False)
+        self._stream.write(_encodable(line, self._stream) + "\n")
+        self._stream.flush()
+
+    def _is_clean(self, line: str) -> bool:
+        """No text in it is a secret, the name of one, or holds what a terminal acts on."""
+        if not line.isascii() or "\x7f" in line or "\\" in line or self._secrets.knows_part_of(line):
+            return False
+        new = set(line.split('"')[1::2]) - self._clean
+        if any(self._secrets.is_about(text) for text in new):
+            return False
+        if len(self._clean) < _MOST:
+            self._clean |= new
+        return True
 
     def _release(self, *, whole: bool) -> None:
         text, self._held, self._size = "".join(self._held), [], 0

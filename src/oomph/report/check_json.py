@@ -6,7 +6,8 @@ from typing import Any
 
 from oomph.check import Check, Item
 from oomph.errors import OomphError
-from oomph.report.plan_json import SCHEMA, plan_json
+from oomph.report.contract import SCHEMA
+from oomph.report.plan_json import plan_json
 
 
 def check_json(check: Check, *, where: str = "") -> dict[str, Any]:
@@ -33,4 +34,4 @@ def error_json(error: OomphError | None) -> dict[str, str]:
     """As every command prints its errors with --json."""
     if error is None:
         return {}
-    return {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
+    return {"kind": error.kind, "message": error.message, "hint": error.hint}

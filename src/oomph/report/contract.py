@@ -189,3 +189,23 @@ class BatchCase(Struct, frozen=True):
     engine: str | None = None  # vllm==0.21.0
     given: dict[str, int | str] | list[str] | None = None  # terms that are pinned: {"available_kv": "11.54GiB"}
     compile_cache: str | None = None  # cold or warm
+    margin: int | str | None = None  # room to be left: bytes, "1GiB", "5%"
+
+
+class BatchLine(Struct, frozen=True, kw_only=True):
+    """One line that `oomph plan --batch` writes: a plan (PlanOutput, without advice), or why there is none."""
+
+    id: Any  # that of the case
+    error: str | UnsetType = UNSET  # one sentence
+    kind: str | UnsetType = UNSET  # of the error
+    hint: str | UnsetType = UNSET
+    schema: int | UnsetType = UNSET
+    engine: EngineOutput | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    verdict: VerdictOutput | UnsetType = UNSET
+    ranks: list[RankOutput] | UnsetType = UNSET
+    kv: KvOutput | UnsetType | None = UNSET
+    resolved: dict[str, Any] | UnsetType = UNSET
+    assumptions: list[str] | UnsetType = UNSET
+    warnings: list[str] | UnsetType = UNSET
+    advice: AdviceOutput | UnsetType = UNSET

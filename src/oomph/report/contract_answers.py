@@ -13,7 +13,16 @@ from oomph.doctor.explanation import Cause, EngineInfo, Evidence, Possible
 from oomph.doctor.ledger import Entry
 from oomph.doctor.rule import Rejected
 from oomph.ir.hardware import Device
-from oomph.report.contract import AdviceOutput, EngineOutput, JudgedOutput, PlanOutput
+from oomph.report.contract import (
+    AdviceOutput,
+    EngineOutput,
+    ErrorDetail,
+    JudgedOutput,
+    KvOutput,
+    PlanOutput,
+    RankOutput,
+    VerdictOutput,
+)
 from oomph.simulate.play import Load
 from oomph.simulate.result import Result
 from oomph.simulate.search import Target
@@ -217,3 +226,34 @@ class TwoReleasesOutput(Struct, frozen=True):
     schema: int
     before: SimulationOutput
     after: SimulationOutput
+
+
+class DeploymentOutput(Struct, frozen=True, kw_only=True):
+    """One deployment of a file: where it stands, and its plan (PlanOutput) or why there is none."""
+
+    file: str
+    name: str
+    line: int  # 0: not known
+    outcome: str  # that of the verdict; unread or unplanned where there is an error
+    error: ErrorDetail | UnsetType = UNSET
+    schema: int | UnsetType = UNSET
+    engine: EngineOutput | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    verdict: VerdictOutput | UnsetType = UNSET
+    ranks: list[RankOutput] | UnsetType = UNSET
+    kv: KvOutput | UnsetType | None = UNSET
+    resolved: dict[str, Any] | UnsetType = UNSET
+    assumptions: list[str] | UnsetType = UNSET
+    warnings: list[str] | UnsetType = UNSET
+    advice: AdviceOutput | UnsetType = UNSET
+
+
+class CheckOutput(Struct, frozen=True, kw_only=True):
+    """`oomph plan FILE --json` of a file with several deployments, and `oomph check --format json`."""
+
+    schema: int
+    file: str | UnsetType = UNSET  # where one file was asked about
+    outcome: str  # the worst
+    exit_code: int
+    files: int  # how many were looked at
+    deployments: list[DeploymentOutput]
