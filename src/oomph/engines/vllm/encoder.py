@@ -44,9 +44,8 @@ def encoder(run: Run) -> Encoder:
     shape = PATCHES.get(model.architecture, DEFAULT)
     image = _most_image_tokens(tower, shape, flags.max_pixels)
     # the dummy image has the largest size whatever the context; a video has as many frames as the context holds
-    item = max(
-        min(m.max_tokens, image) if m.name == "image" else min(m.max_tokens, settings.max_model_len) for m in allowed
-    )
+    most = {"image": image}
+    item = max(min(m.max_tokens, most.get(m.name, settings.max_model_len)) for m in allowed)
     budget = max(settings.max_num_batched_tokens, item)
     tokens = item * max(1, min(budget // max(1, item), settings.max_num_seqs))
     tp = 1 if flags.encoder_per_rank else settings.tensor_parallel_size

@@ -19,12 +19,12 @@ def without_windows(model: Model) -> Model:
     drafts: tuple[Layer, ...] = tuple(
         replace(layer, mixers=tuple(_whole(m) for m in layer.mixers)) for layer in model.drafts
     )
-    made = replace(model, layers=layers, drafts=drafts)
+    whole = replace(model, layers=layers, drafts=drafts)
     derived = float(model.param("derived_max_len", model.max_position) or 0)
     if window >= derived > 0:
-        return made
+        return whole
     capped: tuple[tuple[str, int | float | str], ...] = (("derived_max_len", window), ("max_len_key", "sliding_window"))
-    return replace(made, max_position=window, params=(*capped, *made.params))
+    return replace(whole, max_position=window, params=(*capped, *whole.params))
 
 
 def _whole(mixer: Mixer) -> Mixer:
