@@ -14,6 +14,7 @@ from oomph.engines.llamacpp.measure import Measured, Subject, Use, measure, subj
 from oomph.engines.llamacpp.settings import Settings, resolve
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, parse_build
+from oomph.facts.llamacpp.flag_effects import EFFECTS
 from oomph.facts.llamacpp.overhead import unaccounted
 from oomph.ir.deployment import Deployment
 from oomph.ir.gate import Gate, Slack, judge, quadrature, spread, worst
@@ -79,7 +80,7 @@ def _flag_notes(flags: dict[str, Any], build: int) -> list[str]:
         )
     if flags.get("moe_cache", 0) > 0:
         notes.append(f"--moe-cache-mib: up to {flags['moe_cache']:,} MiB of experts more on the GPUs, not counted here")
-    return notes
+    return [*notes, *EFFECTS.sentences(flags, {field: "--" + field.replace("_", "-") for field in flags})]
 
 
 def _visible(gpus: tuple[Device, ...], device: Any) -> tuple[Device, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 from oomph.commands.call import Call, memory_variables, program, visible_devices
 from oomph.commands.shown import short
 from oomph.errors import CannotPlan, CommandError
+from oomph.facts.sglang.flag_effects import EFFECTS
 from oomph.facts.sglang.flags import Flag, Options, options_of
 from oomph.ir.deployment import Deployment, Engine
 
@@ -28,6 +29,7 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
     if not isinstance(model, str) or not model:
         raise CommandError("no model is named: SGLang takes --model-path ORG/NAME or a folder")
     environment = memory_variables(call.environment)
+    effects = EFFECTS.sentences(flags, {field: "--" + field.replace("_", "-") for field in flags})
     return Deployment(
         engine=release,
         model=model,
@@ -35,7 +37,7 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
         gpus=(),
         environment=environment,
         gpu_count=call.gpu_count or visible_devices(environment),
-        notes=tuple(dict.fromkeys((*call.notes, *notes, *said))),
+        notes=tuple(dict.fromkeys((*call.notes, *notes, *said, *effects))),
     )
 
 

@@ -10,6 +10,7 @@ from oomph.commands.call import Call, memory_variables, visible_devices
 from oomph.commands.python_values import Scope, called, parse
 from oomph.commands.shown import short
 from oomph.errors import CommandError
+from oomph.facts.sglang.flag_effects import EFFECTS
 from oomph.facts.sglang.flags import Options, options_of
 from oomph.ir.deployment import Deployment, Engine
 
@@ -88,4 +89,5 @@ def _keywords(node: ast.Call, scope: Scope, options: Options) -> tuple[dict[str,
     for name in flags:
         if name not in known:
             raise CommandError(f"line {node.lineno}: unexpected keyword argument {short(repr(name))}")
-    return {name: value for name, value in flags.items() if value is not None and value is not False}, notes
+    flags = {name: value for name, value in flags.items() if value is not None and value is not False}
+    return flags, [*notes, *EFFECTS.sentences(flags, {})]

@@ -16,7 +16,7 @@ from oomph.engines.vllm import arguments
 from oomph.engines.vllm.values import refuse, render
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.vllm import environment as variables
-from oomph.facts.vllm.flag_effects import effect_sentences
+from oomph.facts.vllm.flag_effects import EFFECTS
 from oomph.facts.vllm.flags import Options, negated, options_of, spelled
 from oomph.facts.vllm.versions import RELEASES
 from oomph.facts.vllm.versions import parse as order
@@ -65,7 +65,7 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
         f"{_name(field, options)} has no effect in vLLM {options.release}: {why}" for field, why in idle.items()
     ]
     others = {field: value for field, value in flags.items() if field not in idle}
-    all_notes += effect_sentences(others, {field: _name(field, options) for field in others})
+    all_notes += EFFECTS.sentences(others, {field: _name(field, options) for field in others})
     listed = flags.get("device_ids")
     return Deployment(
         engine=release,

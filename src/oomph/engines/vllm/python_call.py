@@ -12,7 +12,7 @@ from oomph.commands.shown import short, shown
 from oomph.engines.vllm.values import Refused, check_keys, check_python
 from oomph.errors import CommandError
 from oomph.facts.vllm import environment as variables
-from oomph.facts.vllm.flag_effects import effect_sentences
+from oomph.facts.vllm.flag_effects import EFFECTS
 from oomph.facts.vllm.flags import Options, options_of
 from oomph.ir.deployment import Deployment, Engine
 
@@ -88,7 +88,7 @@ def _ray_config(node: ast.Call, known: Scope, options: Options) -> tuple[dict[st
             values |= value if keyword.arg == "engine_kwargs" else source
     flags = {name: _value(name, value, options, node.lineno, notes) for name, value in values.items()}
     flags = {name: value for name, value in flags.items() if value is not None}
-    return flags, [*notes, *effect_sentences(flags, {})]
+    return flags, [*notes, *EFFECTS.sentences(flags, {})]
 
 
 def _text(node: ast.expr) -> str:
@@ -144,7 +144,7 @@ def _keywords(node: ast.Call, known: Scope, options: Options) -> tuple[dict[str,
         raise CommandError(f"line {node.lineno}: the model stands in a ** argument that is not a literal")
     flags = {name: _value(name, value, options, node.lineno, notes) for name, value in values.items()}
     flags = {name: value for name, value in flags.items() if value is not None}
-    return flags, [*notes, *effect_sentences(flags, {})]
+    return flags, [*notes, *EFFECTS.sentences(flags, {})]
 
 
 def _value(name: str, value: Any, options: Options, line: int, notes: list[str]) -> Any:

@@ -1,17 +1,14 @@
-"""What the flags that a plan does not read do to memory.
+"""What the flags of `vllm serve` that a plan does not read do to memory (facts/flag_effects.py says how it is said).
 
-Every flag of every release is either read by the plan (`engines/vllm`), or listed here: because it does not touch GPU
-memory (`NO_MEMORY`, with the reason), because people expect that it does and it does not (`NOT_ON_THE_GPU`: the plan
-says so), or because it does and the plan does not know how much (`NOT_PLANNED`: the plan says that too).
-`tests/facts/test_vllm_flag_effects.py` fails for a flag that is in none of these places.
+`tests/facts/test_vllm_flag_effects.py` fails for a flag of any release that is neither read nor here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-# reason -> fields
+from oomph.facts.flag_effects import Effects
+
 NO_MEMORY: Mapping[str, str] = {
     "how the HTTP server listens, answers and keeps others out": """
         allow_credentials allowed_headers allowed_methods allowed_origins api_key api_server_count disable_fastapi_docs
@@ -75,7 +72,6 @@ NO_MEMORY: Mapping[str, str] = {
         max_long_partial_prefills num_lookahead_slots max_seq_len_to_capture""",
 }
 
-# field -> what the plan says: people set it for memory, and the GPU's does not change
 NOT_ON_THE_GPU: Mapping[str, str] = {
     "swap_space": "V1 never swaps: it reserves no memory",
     "enable_sleep_mode": "weights and KV cache go into pools that can be given back; they are as large as before",
@@ -96,7 +92,6 @@ NOT_ON_THE_GPU: Mapping[str, str] = {
     "max_logprobs": "requests that ask for many log probabilities need memory while serving, not at the start",
 }
 
-# field -> what it would change; the plan is made without it and says so
 NOT_PLANNED: Mapping[str, str] = {
     "additional_config": "a platform plug-in reads it",
     "aux_output_config": "auxiliary outputs are kept beside the KV cache",
@@ -167,23 +162,8 @@ NOT_PLANNED: Mapping[str, str] = {
     "worker_extension_cls": "another class may do anything",
 }
 
-# Read by the plan for another reason; what people set them for is on the host.
 ON_THE_HOST: Mapping[str, str] = {
     "kv_offloading_size": "that many GiB of KV blocks are kept there; the GPU's cache is as large as before",
 }
 
-_OFF: tuple[Any, ...] = (None, False, "", 0, "auto", (), [], {})
-
-
-def effect_sentences(flags: Mapping[str, Any], spellings: Mapping[str, str]) -> Iterable[str]:
-    """What a plan says of flags that are set and that it does not read; `spellings`: a field as the user writes it."""
-    for field, value in flags.items():
-        if value in _OFF:
-            continue
-        name = spellings.get(field, field)
-        if field in NOT_ON_THE_GPU:
-            yield f"{name} does not change GPU memory: {NOT_ON_THE_GPU[field]}"
-        elif field in ON_THE_HOST:
-            yield f"{name} takes host memory: {ON_THE_HOST[field]}"
-        elif field in NOT_PLANNED:
-            yield f"{name} is not in this plan: {NOT_PLANNED[field]}"
+EFFECTS = Effects(NO_MEMORY, NOT_ON_THE_GPU, NOT_PLANNED, ON_THE_HOST)

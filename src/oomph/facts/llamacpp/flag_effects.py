@@ -1,0 +1,18 @@
+"""What the flags of llama-server that a plan does not read do to memory (facts/flag_effects.py says how it is said)."""
+
+from __future__ import annotations
+
+from oomph.facts.flag_effects import Effects
+
+EFFECTS = Effects(
+    {"how outputs are pooled: a few floats per sequence, on the host": "embeddings reranking"},
+    {
+        "cache_ram": "prompts that left their slot are kept in host memory",
+        "ctx_checkpoints": "checkpoints of a context are kept in host memory",
+        "load_mode": "it decides how the file passes through host memory",
+    },
+    {
+        "draft_max": "the batch that checks drafts is planned as an ordinary one",
+        "mmproj_url": "the projector behind that address is not read",
+    },
+)
