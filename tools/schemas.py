@@ -29,7 +29,7 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 OUTPUTS: dict[str, tuple[Any, str]] = {
     "plan": (contract.PlanOutput, "oomph plan --json"),
     "batch-case": (contract.BatchCase, "a line that oomph plan --batch reads"),
-    "batch-line": (contract.BatchLine, "a line that oomph plan --batch writes"),
+    "batch-line": (contract.BatchPlan, "a line that oomph plan --batch writes"),
     "check": (contract_answers.CheckOutput, "oomph plan FILE --json of several deployments, oomph check --format json"),
     "explain": (contract_answers.ExplanationOutput, "oomph explain --json"),
     "inspect": (Inspection, "oomph inspect --json"),
@@ -44,23 +44,33 @@ OUTPUTS: dict[str, tuple[Any, str]] = {
     "error": (contract.ErrorOutput, "any command with --json that refuses"),
 }
 
+# msgspec has no union of two objects that no tag tells apart: these are put together here.
+UNIONS: dict[str, tuple[Any, ...]] = {
+    "batch-line": (contract.BatchError,),
+    "check": (contract_answers.DeploymentPlan, contract_answers.DeploymentError),
+}
+
 
 def schema(name: str) -> dict[str, Any]:
     kind, command = OUTPUTS[name]
-    (reference,), components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-    classes = {one.__name__: one for one in structs(kind)}
+    more = UNIONS.get(name, ())
+    (reference, *items), components = msgspec.json.schema_components([kind, *more], ref_template="#/$defs/{name}")
+    classes = {one.__name__: one for whole in (kind, *more) for one in structs(whole)}
     for key, component in components.items():
         if key in classes:
             describe(component, classes[key])
+    head = {"$schema": DRAFT, "title": command}
+    if name == "batch-line":
+        return {**head, "anyOf": [reference, *items], "$defs": components}
     root = components.pop(reference["$ref"].rpartition("/")[2])
-    if (
-        "schema" not in root["properties"] and name != "batch-case"
-    ):  # printed as it is kept, with the contract's number in front
+    if name == "check":
+        root["properties"]["deployments"] = {"type": "array", "items": {"anyOf": items}}
+    if "schema" not in root["properties"] and name != "batch-case":  # printed as it is kept, with the number in front
         root["properties"] = {"schema": {"type": "integer"}, **root["properties"]}
         root["required"] = ["schema", *root.get("required", [])]
-    if name not in ("batch-case", "batch-line"):
+    if name != "batch-case":
         root["properties"]["schema"] = {"const": contract.SCHEMA, "description": "the number of this contract"}
-    return {"$schema": DRAFT, "title": command, **{k: v for k, v in root.items() if k != "title"}, "$defs": components}
+    return {**head, **{k: v for k, v in root.items() if k != "title"}, "$defs": components}
 
 
 def structs(kind: Any) -> list[type]:

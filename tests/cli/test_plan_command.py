@@ -9,6 +9,7 @@ import pytest
 
 from oomph.cli.batch import answer_case
 from oomph.cli.main import main
+from oomph.report.contract import BatchError
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -84,7 +85,7 @@ def test_batch(capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> No
 )
 def test_a_broken_case_is_a_line(line: bytes) -> None:
     answer, outcome = answer_case(line)
-    assert answer.error and answer.kind and outcome == "unread"
+    assert isinstance(answer, BatchError) and answer.error and answer.kind and outcome == "unread"
 
 
 def test_diff(capsys: pytest.CaptureFixture[str]) -> None:

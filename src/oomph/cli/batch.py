@@ -14,7 +14,7 @@ import msgspec
 from oomph.check import EXIT_CODES, Outcome, worst
 from oomph.errors import CommandError, InputError, OomphError
 from oomph.plan import plan
-from oomph.report.contract import BatchLine, PlanOutput
+from oomph.report.contract import BatchError, BatchPlan, PlanOutput
 from oomph.report.plan_json import plan_output
 
 _MAX_LINE = 8 << 20
@@ -36,7 +36,7 @@ def _write_line(line: str) -> None:
     print(line, flush=True)
 
 
-def answer_case(line: bytes) -> tuple[BatchLine, Outcome]:
+def answer_case(line: bytes) -> tuple[BatchPlan | BatchError, Outcome]:
     """A case to its plan, or to why there is none."""
     case: Any = None
     try:
@@ -45,14 +45,14 @@ def answer_case(line: bytes) -> tuple[BatchLine, Outcome]:
             raise CommandError("a case is a JSON object")
         planned = _plan(case)
         fields = {name: getattr(planned, name) for name in planned.__struct_fields__}
-        return BatchLine(id=case.get("id"), **fields), planned.verdict.outcome
+        return BatchPlan(id=case.get("id"), **fields), planned.verdict.outcome
     except (msgspec.DecodeError, RecursionError) as bad:
-        return BatchLine(id=None, error=f"not JSON: {bad}", kind="input_error"), "unread"
+        return BatchError(None, f"not JSON: {bad}", "input_error"), "unread"
     except OomphError as refused:
-        failed = BatchLine(id=_id(case), error=refused.message, kind=refused.kind, hint=refused.hint)
+        failed = BatchError(_id(case), refused.message, refused.kind, refused.hint)
         return failed, "unplanned" if refused.exit_code == 3 else "unread"
     except Exception as bug:  # the batch goes on; the line says what happened
-        return BatchLine(id=_id(case), error=f"a bug in oomph: {bug!r}", kind="bug"), "unread"
+        return BatchError(_id(case), f"a bug in oomph: {bug!r}", "bug"), "unread"
 
 
 def _id(case: Any) -> Any:

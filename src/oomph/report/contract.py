@@ -192,20 +192,16 @@ class BatchCase(Struct, frozen=True):
     margin: int | str | None = None  # room to be left: bytes, "1GiB", "5%"
 
 
-class BatchLine(Struct, frozen=True, kw_only=True):
-    """One line that `oomph plan --batch` writes: a plan (PlanOutput, without advice), or why there is none."""
+class BatchPlan(PlanOutput, frozen=True, kw_only=True):
+    """A line that `oomph plan --batch` writes: a plan, without advice."""
 
     id: Any  # that of the case
-    error: str | UnsetType = UNSET  # one sentence
-    kind: str | UnsetType = UNSET  # of the error
-    hint: str | UnsetType = UNSET
-    schema: int | UnsetType = UNSET
-    engine: EngineOutput | UnsetType = UNSET
-    model: str | UnsetType = UNSET
-    verdict: VerdictOutput | UnsetType = UNSET
-    ranks: list[RankOutput] | UnsetType = UNSET
-    kv: KvOutput | UnsetType | None = UNSET
-    resolved: dict[str, Any] | UnsetType = UNSET
-    assumptions: list[str] | UnsetType = UNSET
-    warnings: list[str] | UnsetType = UNSET
-    advice: AdviceOutput | UnsetType = UNSET
+
+
+class BatchError(Struct, frozen=True):
+    """A line that `oomph plan --batch` writes for a case that cannot be planned."""
+
+    id: Any  # that of the case
+    error: str  # one sentence
+    kind: str  # of the error
+    hint: str = ""

@@ -13,16 +13,7 @@ from oomph.doctor.explanation import Cause, EngineInfo, Evidence, Possible
 from oomph.doctor.ledger import Entry
 from oomph.doctor.rule import Rejected
 from oomph.ir.hardware import Device
-from oomph.report.contract import (
-    AdviceOutput,
-    EngineOutput,
-    ErrorDetail,
-    JudgedOutput,
-    KvOutput,
-    PlanOutput,
-    RankOutput,
-    VerdictOutput,
-)
+from oomph.report.contract import AdviceOutput, EngineOutput, ErrorDetail, JudgedOutput, PlanOutput
 from oomph.simulate.play import Load
 from oomph.simulate.result import Result
 from oomph.simulate.search import Target
@@ -228,24 +219,23 @@ class TwoReleasesOutput(Struct, frozen=True):
     after: SimulationOutput
 
 
-class DeploymentOutput(Struct, frozen=True, kw_only=True):
-    """One deployment of a file: where it stands, and its plan (PlanOutput) or why there is none."""
+class DeploymentPlan(PlanOutput, frozen=True, kw_only=True):
+    """One deployment of a file: where it stands, and its plan."""
 
     file: str
     name: str
     line: int  # 0: not known
-    outcome: str  # that of the verdict; unread or unplanned where there is an error
-    error: ErrorDetail | UnsetType = UNSET
-    schema: int | UnsetType = UNSET
-    engine: EngineOutput | UnsetType = UNSET
-    model: str | UnsetType = UNSET
-    verdict: VerdictOutput | UnsetType = UNSET
-    ranks: list[RankOutput] | UnsetType = UNSET
-    kv: KvOutput | UnsetType | None = UNSET
-    resolved: dict[str, Any] | UnsetType = UNSET
-    assumptions: list[str] | UnsetType = UNSET
-    warnings: list[str] | UnsetType = UNSET
-    advice: AdviceOutput | UnsetType = UNSET
+    outcome: str  # that of the verdict
+
+
+class DeploymentError(Struct, frozen=True, kw_only=True):
+    """One deployment of a file that could not be planned."""
+
+    file: str
+    name: str
+    line: int  # 0: not known
+    outcome: str  # unread: the file is wrong; unplanned: something needed is not known
+    error: ErrorDetail
 
 
 class CheckOutput(Struct, frozen=True, kw_only=True):
@@ -256,4 +246,4 @@ class CheckOutput(Struct, frozen=True, kw_only=True):
     outcome: str  # the worst
     exit_code: int
     files: int  # how many were looked at
-    deployments: list[DeploymentOutput]
+    deployments: list[Any]  # each a DeploymentPlan or a DeploymentError
