@@ -7,13 +7,18 @@ A file that holds deployments and cannot be planned is an item with its error: n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from oomph.commands import Entry
-from oomph.errors import OomphError
+from oomph.commands.deployments import read_file_text
+from oomph.commands.expansion import Around
+from oomph.commands.repository import candidates, starts_engine
+from oomph.commands.texts import NoDeployment
+from oomph.errors import CommandError, OomphError
 from oomph.ir.plan import Plan
 from oomph.plan import plan
 
@@ -21,6 +26,10 @@ Outcome = Literal["fits", "at_risk", "close", "fails", "unread", "unplanned"]
 # The outcome's exit code, the worst first: a start that must fail, an input that is wrong, one that needs something
 # that is not known, a start that is too close to call.
 EXIT_CODES: dict[Outcome, int] = {"fails": 1, "unread": 2, "unplanned": 3, "close": 4, "at_risk": 4, "fits": 0}
+
+
+# a remark that leaves a file out
+_IGNORE = re.compile(r"^[^\S\n]*(?:#|//|;|rem\b)+[^\S\n]*oomph:[^\S\n]*ignore\b", re.MULTILINE | re.IGNORECASE)
 
 
 class Item(Struct, frozen=True):
@@ -55,6 +64,11 @@ class Check(Struct, frozen=True):
     def exit_code(self) -> int:
         return EXIT_CODES[self.outcome]
 
+    @property
+    def lenient_exit_code(self) -> int:
+        """The same by what could be planned alone."""
+        return EXIT_CODES[worst(item.outcome for item in self.items if item.plan is not None)]
+
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:
     """The one that decides the exit code; `fits` where there is none."""
@@ -62,23 +76,65 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
     return min(outcomes, key=order.index, default="fits")
 
 
+def check(
+    paths: Sequence[str],
+    *,
+    gpu: str | None = None,
+    engine: str = "",
+    margin: int | str = 0,
+    exclude: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Check:
+    """Every deployment in the files and folders of `paths`.
+
+    `gpu` is the default: a deployment whose file names its GPUs is planned on those. `environment` is what a file's
+    own $NAME may stand for.
+    """
+    items: list[Item] = []
+    files = 0
+    for path, text in candidates(paths, exclude):
+        files += 1
+        if _IGNORE.search(text):
+            continue
+        entries = _entries(path, text, engine, environment or {})
+        items += plan_entries(entries, file=path, gpu=gpu, margin=margin, own_gpus_first=True)
+    return Check(tuple(items), files)
+
+
+def _entries(path: str, text: str, engine: str, environment: Mapping[str, str]) -> list[Entry]:
+    """The deployments of one file; [] where it only speaks of an engine."""
+    try:
+        return read_file_text(text, path, engine=engine or None, around=Around(outside=environment))
+    except NoDeployment:
+        return []
+    except OomphError as error:
+        return [Entry("", error=error)] if starts_engine(text) else []
+    except (RecursionError, MemoryError):
+        return [Entry("", error=CommandError(f"{path} is too deep or too large to read"))]
+
+
 def plan_entries(
     entries: Sequence[Entry],
     *,
     file: str = "",
-    gpu: object = None,
+    gpu: str | None = None,
     margin: int | str = 0,
     compile_cache: str = "",
     advise: bool = False,
+    own_gpus_first: bool = False,
 ) -> list[Item]:
-    """Each entry planned; one that cannot be does not end the others."""
+    """Each entry planned; one that cannot be does not end the others.
+
+    `own_gpus_first`: the GPUs that a file names count more than `gpu`.
+    """
     items = []
     for entry in entries:
         answer: Plan | None = None
         error = entry.error
         if entry.deployment is not None:
+            cards = entry.deployment.gpu_name or gpu if own_gpus_first else gpu
             try:
-                answer = plan(entry.deployment, gpu=gpu, margin=margin, compile_cache=compile_cache, advise=advise)
+                answer = plan(entry.deployment, gpu=cards, margin=margin, compile_cache=compile_cache, advise=advise)
             except OomphError as refused:
                 error = refused
         items.append(Item(file, entry.name, entry.line, answer, error))

@@ -149,11 +149,13 @@ def parse_given(given: Mapping[str, int | str], terms: Sequence[str]) -> dict[st
 
 def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
     """One card named without a number stands for as many as the command needs; the report says so."""
-    from oomph.sources.gpu import from_json, parse_gpus
+    from oomph.sources.gpu import from_json, live_gpu_here, parse_gpus
 
     source: tuple[str, ...] = ()
     if gpu is None and deployment.gpu_name:
         gpu, source = deployment.gpu_name, (f"the GPUs are those that the text names: {deployment.gpu_name}",)
+    if gpu is None and deployment.gpu_mention and not live_gpu_here():
+        gpu, source = deployment.gpu_mention, (f"the GPUs are those that the text speaks of: {deployment.gpu_mention}",)
     gpus = parse_gpus("auto") if gpu is None else parse_gpus(gpu) if isinstance(gpu, str) else from_json(gpu)
     need = engine_of(deployment).gpus_needed(deployment)
     notes = (*deployment.notes, *source)

@@ -16,6 +16,7 @@ from oomph.errors import CommandError, OomphError, error_fields
 
 COMMANDS = {
     "plan": "Will it fit? Takes the command you were about to run.",
+    "check": "Will every deployment of a repository fit? A gate for CI.",
     "explain": "Why did it run out of memory? Takes the log of the run.",
     "run": "Start a server with its memory foreseen, explained if it dies.",
     "inspect": "What a checkpoint is: bytes by part, layers, KV cache, context.",
@@ -31,10 +32,11 @@ COMMANDS = {
 # Options without a value; any other option before the command's name takes one.
 SWITCHES = frozenset(
     ("--json", "--all", "--debug", "--fresh", "--help", "-h", "--version", "--no-plan", "--explain", "--only", "--mtp",
-     "--no-mtp", "--images", "--text-only", "--force", "--retry", "--steps", "--no-browser", "--no-advice")
+     "--no-mtp", "--images", "--text-only", "--force", "--retry", "--steps", "--no-browser", "--no-advice",
+     "--allow-unplanned")
 )  # fmt: skip
 # Commands without a serve command in them: their options may stand anywhere.
-_INTERSPERSED = frozenset(("fit", "models", "gpus", "compare", "inspect", "ui"))
+_INTERSPERSED = frozenset(("check", "fit", "models", "gpus", "compare", "inspect", "ui"))
 # Programs that start another one and look like a misspelt command of ours.
 _RUNNERS = frozenset(("srun", "jsrun", "prun", "crun", "runai"))
 # What people write for an option of ours; the engine's release in whatever words.

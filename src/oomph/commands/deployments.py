@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph import boundary
-from oomph.commands import files
+from oomph.commands import files, named_gpus
 from oomph.commands.call import TYPOGRAPHIC, Call, pinned_releases
 from oomph.commands.expansion import Around
 from oomph.commands.shown import short, shown
@@ -34,6 +34,8 @@ from oomph.ir.deployment import Deployment, Engine
 
 _SCRIPTS = (".sh", ".bash", ".zsh", ".sbatch", ".slurm")
 _FILES = (*_SCRIPTS, ".yaml", ".yml", ".py", ".ipynb", ".service", ".bat", ".cmd", ".ps1", ".md")
+# a remark in a file: "# oomph: gpu = 2x L40S" says on what the deployments below it run
+_GPU_REMARK = re.compile(r"^[^\S\n]*(?:#|//|;)+[^\S\n]*oomph:[^\S\n]*gpu[^\S\n]*[=:]?[^\S\n]*(\S[^\n]*)$", re.MULTILINE)
 _SHOWN_NAMES = 8
 _LONGEST_PATH = 4096  # PATH_MAX
 _MOST_COLONS = 8
@@ -101,17 +103,23 @@ def entries_of_text(
         entries += _entries(key, call, engine)
     if not entries:
         raise texts.none_found(name)
-    return _with_lines(entries, text)
+    return _with_named_gpus(_with_remarks(_with_lines(entries, text), text), text)
 
 
 def distinct(entries: Iterable[Entry]) -> list[Entry]:
     """The entries that differ in what decides memory; replicas on other ports are the first of them again."""
-    kept: dict[object, Entry] = {}
+    first: dict[object, Entry] = {}
     for entry in entries:
-        d = entry.deployment
-        same = (d.model, repr(engine_of_deployment(d).memory_flags(d)), d.engine, d.gpu_name) if d else entry.name
-        kept.setdefault(same, entry)
-    return list(kept.values())
+        first.setdefault(_memory_key(entry), entry)
+    return list(first.values())
+
+
+def _memory_key(entry: Entry) -> object:
+    deployment = entry.deployment
+    if deployment is None:
+        return entry.name
+    flags = repr(engine_of_deployment(deployment).memory_flags(deployment))
+    return deployment.model, flags, deployment.engine, deployment.gpu_name, deployment.gpu_count
 
 
 def only_one(entries: Sequence[Entry], where: str) -> Deployment:
@@ -187,12 +195,24 @@ def _split_name(word: str) -> tuple[str, str]:
 def _entries_of_file(
     word: str, environment: Mapping[str, str], engine: Engine | str | None, around: Around
 ) -> list[Entry]:
-    """Variables of an .env file beside it count."""
     path, wanted = _split_name(word)
+    entries = read_file_text(files.read(path), path, environment=environment, engine=engine, around=around)
+    return named(entries, wanted, shown(path)) if wanted else entries
+
+
+def read_file_text(
+    text: str,
+    path: str,
+    *,
+    environment: Mapping[str, str] | None = None,
+    engine: Engine | str | None = None,
+    around: Around | None = None,
+) -> list[Entry]:
+    """The deployments of a file whose text is read already; variables of an .env file beside it count."""
+    around = around or Around()
     beside = files.variables(os.path.join(os.path.dirname(path), ".env"))
     around = around._replace(outside={**beside, **around.outside})
-    entries = entries_of_text(files.read(path), path, dict(environment), engine, around)
-    return named(entries, wanted, shown(path)) if wanted else entries
+    return entries_of_text(text, path, dict(environment or {}), engine, around)
 
 
 def _entries(key: str, call: Call, engine: Engine | str | None) -> list[Entry]:
@@ -227,3 +247,33 @@ def _with_lines(entries: list[Entry], text: str) -> list[Entry]:
                 break
         lines.append(replace(entry, line=text.count("\n", 0, at) + 1 if at >= 0 else 0))
     return lines
+
+
+def _with_remarks(entries: list[Entry], text: str) -> list[Entry]:
+    """The GPUs of the nearest remark above an entry; of the file's first remark where none stands above it."""
+    remarks = [(text.count("\n", 0, match.start()) + 1, match[1].strip()) for match in _GPU_REMARK.finditer(text)]
+    if not remarks:
+        return entries
+    out = []
+    for entry in entries:
+        above = [gpus for line, gpus in remarks if line <= entry.line] or [remarks[0][1]]
+        deployment = entry.deployment
+        out.append(replace(entry, deployment=replace(deployment, gpu_name=above[-1])) if deployment else entry)
+    return out
+
+
+def _with_named_gpus(entries: list[Entry], text: str) -> list[Entry]:
+    """What the text says about GPUs outside of the deployments themselves."""
+    if any(entry.deployment and entry.deployment.gpu_name for entry in entries):
+        return entries
+    declared, mention = named_gpus.declared(text), named_gpus.mentioned(text)
+    if not any((*declared, mention)):
+        return entries
+    out = []
+    for entry in entries:
+        deployment = entry.deployment
+        if deployment is not None:
+            count = deployment.gpu_count or declared.number
+            deployment = replace(deployment, gpu_name=declared.gpus, gpu_mention=mention, gpu_count=count)
+        out.append(replace(entry, deployment=deployment))
+    return out

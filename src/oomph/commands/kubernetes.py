@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from oomph.commands import docker
+from msgspec.structs import replace
+
+from oomph.commands import docker, named_gpus
 from oomph.commands.call import SERVER, Call
 from oomph.commands.shown import shown
 from oomph.commands.wrappers import container_call
@@ -44,12 +46,14 @@ def _document(document: Any, name: str) -> dict[str, Call]:
     title = f"{document.get('kind', 'object')} {named}".strip()
     out: dict[str, Call] = {}
     waiting: dict[str, Call] = {}
-    for container in filter(_runs_engine, _containers(document)):
+    for container, pod in _containers(document):
+        if not _runs_engine(container):
+            continue
         key = f"{title}/{container.get('name', 'container')}"
         while key in out or key in waiting:
             key += "+"
         try:
-            out[key] = _call(container, shown(f"{name}: {key}"))
+            out[key] = _with_gpus(_call(container, shown(f"{name}: {key}")), pod)
         except OomphError as error:
             # a worker that waits for its leader starts nothing itself
             (out if SERVER.search(_arguments(container)) else waiting)[key] = Call((), refusal=error)
@@ -80,11 +84,11 @@ def _kserve(document: Mapping[str, Any], title: str, where: str) -> dict[str, Ca
     notes = ("KServe's runtime is read as vllm serve",)
     command = (*engine_named("vllm").serve_command(model), *words)
     call = Call(command, environment, gpu_count=_gpus(value.get("resources")), notes=notes)
-    return {f"{title}/model": call}
+    return {f"{title}/model": _with_gpus(call, document["spec"]["predictor"])}
 
 
-def _containers(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
-    """Every container below `value`: pods are nested in many kinds (Deployment, LeaderWorkerSet, InferenceService)."""
+def _containers(value: Any, depth: int = 0) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every container below `value` with its pod: pods are nested in many kinds (Deployment, LeaderWorkerSet, ...)."""
     if depth > 20:
         return
     if isinstance(value, list):
@@ -93,9 +97,15 @@ def _containers(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
     elif isinstance(value, dict):
         for key, item in value.items():
             if key == "containers" and isinstance(item, list):
-                yield from (container for container in item if isinstance(container, dict))
+                yield from ((container, value) for container in item if isinstance(container, dict))
             else:
                 yield from _containers(item, depth + 1)
+
+
+def _with_gpus(call: Call, pod: Mapping[str, Any]) -> Call:
+    """The card that the pod's labels name."""
+    gpus = named_gpus.of_pod(pod, call.gpu_count)
+    return replace(call, gpu_name=gpus.gpus, notes=(*call.notes, *filter(None, (gpus.note,))))
 
 
 def _arguments(container: Mapping[str, Any]) -> str:

@@ -182,7 +182,11 @@ def split_magic(text: str) -> tuple[str, str]:
     return "\n".join(re.sub(r"^\s*[!%]+", "", line) for line in script), "\n".join(source)
 
 
-def none_found(name: str) -> CommandError:
-    return CommandError(
+class NoDeployment(CommandError):
+    """A text without a serve command."""
+
+
+def none_found(name: str) -> NoDeployment:
+    return NoDeployment(
         f"no serve command is in {shown(name) or 'the text'}", hint="oomph looks for vllm serve MODEL ..."
     )

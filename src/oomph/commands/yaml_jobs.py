@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.commands import docker
+from oomph.commands import docker, named_gpus
 from oomph.commands.call import SERVER, Call
 from oomph.commands.expansion import LIMIT
 from oomph.commands.shown import short
@@ -16,6 +16,7 @@ from oomph.commands.wrappers import container_call, engine_of, peel, script_call
 from oomph.commands.yaml_text import load
 from oomph.engines.registry import engine_named
 from oomph.errors import CommandError, OomphError
+from oomph.sources.gpu import parse_gpus
 
 _TEMPLATE = re.compile(r"\{\{-?\s*(?:\.|if|include|range|with|toYaml|define|end|\$)")
 RENDER = "helm template CHART -f VALUES | oomph plan --gpu GPUS -"
@@ -135,27 +136,49 @@ def _looks_like_values(document: Mapping[str, Any]) -> bool:
 
 
 def _skypilot(task: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Call]:
-    """`run:` with `envs:`; the GPUs of a node come from `accelerators: H100:8`."""
+    """`run:` with `envs:`; the GPUs of a node come from `accelerators: H100:8`, its image from `image_id`."""
     resources = task.get("resources")
     resources = resources if isinstance(resources, dict) else {}
-    count = _accelerators(resources.get("accelerators"))
-    envs = task.get("envs")
-    variables = {str(k): str(v) for k, v in envs.items() if v is not None} if isinstance(envs, dict) else {}
+    gpus = named_gpus.of_accelerators(_choices(resources))
+    count = _accelerators(resources.get("accelerators")) or (len(parse_gpus(gpus.gpus)) if gpus.gpus else 0)
+    variables = {k: v for key in ("envs", "secrets") for k, v in _texts(task.get(key)).items() if v != "None"}
     if count:
         variables["SKYPILOT_NUM_GPUS_PER_NODE"] = str(count)
     image = str(resources.get("image_id") or "").removeprefix("docker:")
-    started = script_calls(f"{task.get('setup') or ''}\n{task['run']}", {**environment, **variables})
+    started = _script(f"{task.get('setup') or ''}\n{task['run']}", {**environment, **variables})
     return {
-        str(number): replace(call, image=call.image or image, gpu_count=call.gpu_count or count)
+        str(number): replace(
+            call,
+            image=call.image or image,
+            gpu_count=call.gpu_count or count,
+            gpu_name=gpus.gpus,
+            notes=(*call.notes, *filter(None, (gpus.note,))),
+        )
         for number, call in enumerate(started, 1)
     }
 
 
+def _choices(resources: Mapping[str, Any]) -> Any:
+    """`accelerators`, an `instance_type`, or those of `any_of` and `ordered`, which are choices."""
+    if "accelerators" in resources:
+        return resources["accelerators"]
+    if isinstance(instance := resources.get("instance_type"), str):
+        return instance
+    lists = [resources.get(key) for key in ("any_of", "ordered")]
+    return [
+        str(item["accelerators"])
+        for choices in lists
+        if isinstance(choices, list)
+        for item in choices
+        if isinstance(item, dict) and item.get("accelerators")
+    ]
+
+
 def _accelerators(value: Any) -> int:
-    """H100:8, {H100: 8}, [L4:1, A10G:1]: how many of the first; a name alone is one."""
+    """H100:8, {H100: 8}, {A100:8, A100-80GB:8}, [L4:1, A10G:1]: how many of the first; a name alone is one."""
     if isinstance(value, dict):
-        counts = [count for count in value.values() if isinstance(count, int)]
-        return counts[0] if counts else 1
+        name, number = next(iter(value.items()), ("", 0))
+        value = name if number is None else f"{name}:{number}"
     first = value[0] if isinstance(value, list) and value else value
     if not isinstance(first, str):
         return 0

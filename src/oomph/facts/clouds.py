@@ -1,7 +1,7 @@
 """Cloud instances by name: which card, and how many. Only whole cards; a new instance is one row.
 
 From the providers' own tables: AWS EC2 accelerated instances, Google Cloud GPU machine types, Azure NC/ND/NV sizes,
-Oracle Cloud GPU shapes.
+Oracle Cloud GPU shapes, Lambda's on-demand instances.
 """
 
 from __future__ import annotations
@@ -49,6 +49,13 @@ _ROWS: tuple[tuple[str, str], ...] = (
     ("H100 SXM", "bm.gpu.h100.8:8"),
     ("H200", "bm.gpu.h200.8:8"),
     ("MI300X", "bm.gpu.mi300x.8:8"),
+    ("A10", "gpu_1x_a10"),
+    ("RTX A6000", "gpu_1x_a6000 gpu_2x_a6000:2 gpu_4x_a6000:4"),
+    ("A100 SXM 40GB", "gpu_1x_a100_sxm4 gpu_8x_a100:8"),
+    ("A100 SXM 80GB", "gpu_8x_a100_80gb_sxm4:8"),
+    ("H100 PCIe", "gpu_1x_h100_pcie"),
+    ("H100 SXM", "gpu_1x_h100_sxm5 gpu_2x_h100_sxm5:2 gpu_4x_h100_sxm5:4 gpu_8x_h100_sxm5:8"),
+    ("B200", "gpu_1x_b200_sxm6 gpu_2x_b200_sxm6:2 gpu_4x_b200_sxm6:4 gpu_8x_b200_sxm6:8"),
 )
 
 INSTANCES: dict[str, tuple[str, int]] = {
@@ -59,11 +66,27 @@ INSTANCES: dict[str, tuple[str, int]] = {
 _FAMILY = r"(?:g\d\w*|gr\d|p\d\w*|p6-\w+|trn\d\w*|inf\d)\.\w+|standard_n[cdv]\w+|[agc]\d\w*-\w+-\d+g?|[bv]m\.gpu.*"
 
 
+# what clouds call a card, where the table of cards would not know which one it is: GKE's `gke-accelerator` labels
+# (cloud.google.com/kubernetes-engine/docs/concepts/gpus), CoreWeave's `gpu.nvidia.com/class`
+CARDS: dict[str, str] = {
+    "nvidia-tesla-a100": "A100 SXM 40GB",
+    "nvidia-h100-mega-80gb": "H100 SXM",
+    "nvidia-tesla-v100": "V100 SXM2 16GB",
+    "h100_nvlink_80gb": "H100 SXM",
+    "h200_nvlink_141gb": "H200",
+    "a100_nvlink_80gb": "A100 SXM 80GB",
+    "a100_nvlink": "A100 SXM 40GB",
+}
+
+
 def find(text: str) -> tuple[str, int] | None:
-    """('A10G', 4) for g5.12xlarge; Azure's names with or without Standard_."""
-    return INSTANCES.get(text.strip().lower().removeprefix("standard_"))
+    """('A10G', 4) for g5.12xlarge, with a cloud's prefix or without: ml., Standard_, .../machineTypes/."""
+    name = text.strip().lower().rpartition("/machinetypes/")[2]
+    if card := CARDS.get(name):
+        return card, 1
+    return INSTANCES.get(re.sub(r"^(?:ml\.|standard_)", "", name))
 
 
 def looks_like(text: str) -> bool:
     """Whether it is written as an instance that is not in the table."""
-    return re.fullmatch(_FAMILY, text.strip().lower()) is not None
+    return re.fullmatch(rf"(?:ml\.)?(?:{_FAMILY})", text.strip().lower()) is not None

@@ -100,11 +100,11 @@ def details(item: Item) -> str:
         return close_words(verdict)
     if verdict.outcome == "fails":
         return f"out of memory {STAGE_WORDS[verdict.stage or 'other'][1]}: {short_words(plan)}"
-    held = f"{plan.kv.logged_tokens:,} tokens of KV cache" if plan.kv is not None else ""
+    tokens = f"{plan.kv.logged_tokens:,} tokens of KV cache" if plan.kv is not None else ""
     if verdict.outcome == "at_risk":
-        return "; ".join(filter(None, (verdict.risk, held)))
+        return "; ".join(filter(None, (verdict.risk, tokens)))
     room = f"{gib(verdict.margin.low)} to spare at worst" if verdict.margin is not None else ""
-    return ", ".join(filter(None, (held, room)))
+    return ", ".join(filter(None, (tokens, room)))
 
 
 def _alone(items: Sequence[Item]) -> str:

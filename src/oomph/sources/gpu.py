@@ -7,7 +7,8 @@ What people write, and how it is read:
     24GiB · 4x24GiB · 25250627584                       a plain size, literally: what cudaMemGetInfo reports
     24GB · 4x24GB                                       a card sold as 24 GB: 24 GiB less what a driver keeps
     RTX 3090 used 1.2GiB                                other processes hold 1.2 GiB (on each, with a count)
-    g5.12xlarge · Standard_NC24ads_A100_v4              a cloud instance: all of its GPUs
+    g5.12xlarge · Standard_NC24ads_A100_v4              a cloud instance: all of its GPUs, prefixes such as ml. included
+    H100:8 · NVIDIA-A100-SXM4-80GB                      as SkyPilot and Kubernetes label them
     dual 3090 · two H100s                               a number in words
     2x(8x H200) · 2 nodes of 8x H200                    so many machines with so many cards each
     H100 MIG 3g.40gb · 1g.10gb                          a slice of a card (facts/slices.py)
@@ -23,7 +24,7 @@ from typing import Any
 
 from msgspec import structs
 
-from oomph.errors import CommandError, InputError
+from oomph.errors import CommandError, InputError, OomphError
 from oomph.facts import clouds, gpus, slices
 from oomph.ir.hardware import Device
 from oomph.sources.shared_gpu import shared_gpu
@@ -71,10 +72,21 @@ def _on_nodes(nodes: int, devices: tuple[Device, ...], text: str) -> tuple[Devic
     return tuple(structs.replace(device, node=node) for node in range(nodes) for device in devices)
 
 
+def live_gpu_here() -> bool:
+    """Whether this machine has a GPU that can be asked."""
+    try:
+        return bool(parse_gpus("auto"))
+    except OomphError:
+        return False
+
+
 _COUNTED = re.compile(r"([0-9]+)\s*[x×*]\s*(.+)", re.IGNORECASE)
 _COUNT_AFTER = re.compile(r"(.+?)\s[x×*]\s{0,8}([0-9]{1,20})", re.IGNORECASE)
 _COUNT_STUCK = re.compile(r"^(.+?)[x×*]\s{0,8}([0-9]{1,20})", re.IGNORECASE)
 _COUNT_BARE = re.compile(r"([0-9]{1,4})\s+(.+)")
+_SWAPPED = re.compile(r"([0-9]{4})\s{0,8}[x×*]\s{0,8}([0-9]{1,3})", re.IGNORECASE)
+_COLON = re.compile(r"(?:gpu:)?([^:]+):([0-9]{1,4})", re.IGNORECASE)  # SkyPilot's H100:8, Slurm's gpu:a100:2
+_SHARED = re.compile(r"-SHARED$")  # the device plugin's label of a card that is shared by time
 _NUMBERS = {"single": 1, "one": 1, "a": 1, "dual": 2, "two": 2, "three": 3, "quad": 4, "four": 4, "six": 6, "eight": 8}
 _IN_WORDS = re.compile(rf"({'|'.join(_NUMBERS)})\s+(.+)", re.IGNORECASE)
 _UNIT = r"(?:gib|gb|g|mib|mb|m)"
@@ -87,12 +99,17 @@ def _entry(part: str) -> tuple[int, Device]:
     if match := _USED.search(part) or _USED_AFTER.search(part):
         used = _size(match[1], what="GPU memory in use")
         part = (part[: match.start()] + " " + part[match.end() :]).strip()
+    part = _SHARED.sub("", part)
+    if match := _SWAPPED.fullmatch(part):  # "3090 x2": a card, not 3090 of something
+        return _times(_count(match[2], part), match[1], used)
     if match := _COUNTED.fullmatch(part):
         return _times(_count(match[1], part), match[2], used)
     if match := _COUNT_AFTER.fullmatch(part):
         return _times(_count(match[2], part), match[1], used)
     if match := _IN_WORDS.fullmatch(part):
         return _times(_NUMBERS[match[1].lower()], match[2], used)
+    if match := _COLON.fullmatch(part):
+        return _times(_count(match[2], part), match[1], used)
     try:
         return _times(1, part, used)
     except CommandError as error:

@@ -1,0 +1,84 @@
+"""`oomph check PATH...`: every deployment in the files of a repository; a gate for CI."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from oomph.errors import CommandError
+from oomph.redaction import hide_secrets
+
+if TYPE_CHECKING:
+    from oomph.check import Check
+
+FORMATS = ("text", "json", "junit", "sarif", "github")
+
+
+@click.command()
+@click.option("--gpu", metavar="GPUS", help="The GPUs of every deployment whose file names none: 2x L40S.")
+@click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release: vllm==0.21.0.")
+@click.option("--margin", metavar="SIZE|PERCENT", default="", help="Room to be left at every stage: 1GiB, 5%.")
+@click.option("--exclude", metavar="GLOB", multiple=True, help="Files or folders to leave out; may be repeated.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="What to print. Default text.")
+@click.option("--output", metavar="FILE", help="Write it to a file, and the table to the terminal.")
+@click.option("--allow-unplanned", is_flag=True, help="What cannot be read or planned is listed, but does not fail.")
+@click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
+@click.argument("paths", nargs=-1, metavar="PATH...")
+def command(
+    gpu: str | None, engine: str, margin: str, exclude: tuple[str, ...], form: str, output: str | None,
+    allow_unplanned: bool, as_json: bool, paths: tuple[str, ...],
+) -> int:  # fmt: skip
+    """Will every deployment of this repository fit? A gate for CI and for commits.
+
+    \b
+    oomph check .                                       compose, manifests, Helm values, scripts, ...
+    oomph check --gpu "2x L40S" deploy/ start.sh        where a file does not name its GPUs
+    oomph check --margin 5% --format sarif --output oomph.sarif .
+
+    Exit code: 0 all fit, 1 one does not, 2 one cannot be read, 3 one cannot be planned, 4 one is too close to call.
+    """
+    from oomph.check import check
+
+    form = "json" if as_json else form
+    answer = check(
+        paths or (".",), gpu=gpu, engine=engine, margin=margin, exclude=exclude, environment=dict(os.environ)
+    )
+    body = _body(answer, form)
+    if output is not None:
+        _write(output, body)
+        body = _body(answer, "text")
+    sys.stdout.write(body)
+    return answer.lenient_exit_code if allow_unplanned else answer.exit_code
+
+
+def _body(check: Check, form: str) -> str:
+    if form == "text":
+        from oomph.report.check_text import render
+        from oomph.report.terminal import Style
+
+        return render(check, Style(sys.stdout))
+    if form == "json":
+        from oomph.report.check_json import check_json
+        from oomph.report.json import dumps
+
+        return dumps(check_json(check)) + "\n"
+    from oomph.report import check_formats
+
+    if form == "junit":
+        return check_formats.junit(check)
+    if form == "sarif":
+        from oomph.report.json import dumps
+
+        return dumps(check_formats.sarif(check)) + "\n"
+    return check_formats.github(check) + _body(check, "text")
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(hide_secrets(text))
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror or error}") from None

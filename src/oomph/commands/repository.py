@@ -1,0 +1,108 @@
+"""The files of a repository that may hold a deployment: by name first, then by a word of their text."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from functools import cache
+
+from oomph import boundary
+from oomph.commands import files
+from oomph.commands.call import SERVER
+from oomph.commands.shown import short
+from oomph.engines.registry import all_engines
+from oomph.errors import CommandError, InputError
+
+# folders that hold other people's files, or what is made from these
+_SKIPPED = frozenset((
+    "node_modules", "venv", "env", "site-packages", "__pycache__", "dist", "build", "target", "vendor", "third_party",
+))  # fmt: skip
+_SHOWN_HIDDEN = frozenset((".github", ".gitlab", ".circleci", ".devcontainer", ".devops"))
+_ENDINGS = (
+    ".yaml", ".yml", ".sh", ".bash", ".zsh", ".sbatch", ".slurm", ".service", ".container", ".py", ".ipynb", ".bat",
+    ".cmd", ".ps1", ".mk", ".just", ".tpl", ".dockerfile",
+)  # fmt: skip
+_NAMES = re.compile(
+    r"(?:docker|container)file(?:[.\-_].*)?|(?:gnu)?makefile(?:\..*)?|\.?justfile|procfile", re.IGNORECASE
+)
+_MOST_FILES = 20_000
+
+
+class TooMany(InputError):
+    """A folder that is no repository of deployments: a home directory, a whole disk."""
+
+
+def candidates(paths: Sequence[str], exclude: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """(path, text) of the files that name an engine. A folder is walked; a file that is named is always looked at."""
+    seen: set[str] = set()
+    for path in paths:
+        if not boundary.exists(path):
+            raise CommandError(f"{short(path)} is not there")
+        for name in _walk(path, exclude) if os.path.isdir(path) else [path]:
+            real = os.path.realpath(name)
+            if real in seen:
+                continue
+            seen.add(real)
+            if len(seen) > _MOST_FILES:
+                raise TooMany(f"{short(path)} holds over {_MOST_FILES} files that may be deployments")
+            text = _text(name, required=name == path)
+            if engine_words().search(text):
+                yield name, text
+
+
+def _walk(folder: str, exclude: Sequence[str]) -> Iterator[str]:
+    boundary.require(folder)
+    for where, folders, names in os.walk(folder):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in _SKIPPED
+            and (not name.startswith(".") or name in _SHOWN_HIDDEN)
+            and not os.path.islink(os.path.join(where, name))
+            and not _excluded(os.path.join(where, name), folder, exclude)
+        )
+        for name in sorted(names):
+            path = os.path.normpath(os.path.join(where, name))
+            if may_hold(name) and not _excluded(path, folder, exclude):
+                yield path
+
+
+def may_hold(name: str) -> bool:
+    """Manuals (.md) are left out: what they show is an example, unless somebody names the file."""
+    return name.lower().endswith(_ENDINGS) or _NAMES.fullmatch(name) is not None
+
+
+def _excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
+    relative = os.path.relpath(path, root)
+    names = (path, relative, os.path.basename(path))
+    return any(fnmatch(name, pattern.rstrip("/")) for pattern in patterns for name in names)
+
+
+def _text(path: str, *, required: bool) -> str:
+    """A file of a folder that is too long, or no text, is no deployment; one that was named says so."""
+    try:
+        return files.read(path)
+    except CommandError:
+        if required:
+            raise
+        return ""
+
+
+@cache
+def engine_words() -> re.Pattern[str]:
+    """What every file that starts an engine contains: its program, its module, or a part of its image's name."""
+    words = {re.escape(word) for one in all_engines() for word in (*one.programs, *one.modules, *one.images)}
+    return re.compile("|".join(sorted(words)), re.IGNORECASE)
+
+
+def starts_engine(text: str) -> bool:
+    """Whether a text that could not be read starts an engine, rather than only speaking of one."""
+    return SERVER.search(text) is not None or _engine_image().search(text) is not None
+
+
+@cache
+def _engine_image() -> re.Pattern[str]:
+    words = {re.escape(word) for one in all_engines() for word in one.images}
+    return re.compile(rf"^[ \t-]*(?:image|FROM|repository)\b[^\n]*(?:{'|'.join(sorted(words))})", re.MULTILINE)
