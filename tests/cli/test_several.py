@@ -70,7 +70,7 @@ def test_json_is_an_object_with_the_list(capsys: pytest.CaptureFixture[str], tmp
     assert code == answer["exit_code"] == 2 and answer["outcome"] == "unread" and answer["file"] == path
     chat, broken = answer["deployments"]
     assert chat["name"] == "chat" and chat["verdict"]["outcome"] == "fits" and "advice" not in chat
-    assert broken["error"]["kind"] == "CommandError" and "NOT_SET_ANYWHERE" in broken["error"]["message"]
+    assert broken["error"]["kind"] == "command_error" and "NOT_SET_ANYWHERE" in broken["error"]["message"]
 
 
 def test_one_of_them_is_a_plan_as_always(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -74,6 +74,8 @@ def read_deployments(
     call = peel(words, variables)
     call = replace(call, pinned=pinned_releases(" ".join(words[:20])))
     deployments = _deployments(call, engine)
+    if not deployments:
+        raise CommandError("no serve command is in the command", hint="oomph looks for vllm serve MODEL ...")
     return [Entry(str(i) if len(deployments) > 1 else "", d) for i, d in enumerate(deployments, 1)]
 
 
