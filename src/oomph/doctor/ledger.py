@@ -13,13 +13,15 @@ from oomph.ir.observation import Observation
 # where each term of the budget may stand, the best source first
 TERMS = (
     ("weights", (("weights", "weights"), ("ledger", "weights"), ("v0_terms", "weights"),
-                 ("memory_profile", "weights"))),
+                 ("memory_profile", "weights"), ("tr_weights", "weights"))),
     ("consumed", (("ledger", "consumed"), ("memory_profile", "consumed"))),
-    ("activations", (("ledger", "activation"), ("v0_terms", "activation"), ("memory_profile", "activation"))),
-    ("context", (("ledger", "non_torch"), ("v0_terms", "non_torch"), ("memory_profile", "non_torch"))),
+    ("activations", (("ledger", "activation"), ("v0_terms", "activation"), ("memory_profile", "activation"),
+                     ("tr_activation", "activation"))),
+    ("context", (("ledger", "non_torch"), ("v0_terms", "non_torch"), ("memory_profile", "non_torch"),
+                 ("tr_outside", "outside"), ("tr_non_torch", "non_torch"))),
     ("graphs", (("graphs", "graphs"), ("graph_pool", "actual"), ("ledger", "graphs"), ("graph_estimate", "estimate"))),
     ("kv", (("available_kv", "available"), ("kv_need", "available"), ("v0_terms", "available"),
-            ("v0_results", "available"), ("ledger", "available"))),
+            ("v0_results", "available"), ("ledger", "available"), ("tr_kv", "kv"), ("tr_budget", "available"))),
 )  # fmt: skip
 
 
@@ -128,7 +130,19 @@ def _at_rest(observations: Sequence[Observation], util: float | None) -> Account
     """A run that died on a check, or did not die: the terms of the budget, and what is outside of it."""
     total = _figure(
         observations,
-        *((kind, "total") for kind in ("ledger", "free_short", "v0_budget", "v0_results", "tr_total", "tr_budget")),
+        *(
+            (kind, "total")
+            for kind in (
+                "ledger",
+                "free_short",
+                "v0_budget",
+                "v0_results",
+                "tr_total",
+                "tr_budget",
+                "tr_both",
+                "tr_available",
+            )
+        ),
     )
     util = _figure_util(observations) or util
     entries = []

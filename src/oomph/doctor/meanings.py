@@ -37,7 +37,8 @@ MILESTONES: Final[dict[LogKind, StageName]] = {
     "sign_asked": "runtime_request", "sign_served": "runtime_request",
     "sg_stats": "runtime_request", "sg_available": "kv_alloc",
     "tr_engine": "weights_load", "tr_context": "kv_alloc", "tr_weights": "profile_run", "tr_activation": "kv_check",
-    "tr_budget": "kv_alloc", "tr_kv": "runtime_request",
+    "tr_budget": "kv_alloc", "tr_estimate": "kv_alloc", "tr_cap": "runtime_request",
+    "tr_available": "kv_alloc", "tr_too_long": "runtime_request",
 }  # fmt: skip
 
 # Lines that are the failure itself, and the stage they belong to (None = where the log had got to).
@@ -64,13 +65,22 @@ FAILURES: Final[dict[LogKind, StageName | None]] = {
     "ol_stopped": "runtime_request", "lc_crash": "other", "lc_guard": "startup_free_memory",
     "lc_bad_flag": "other",
     "tr_late": "runtime_request", "tr_no_engine": "weights_load", "tr_load_oom": "weights_load",
-    "tr_component": None, "tr_oom": None, "tr_no_sequence": "kv_alloc",
+    "tr_component": None, "tr_oom": None, "tr_no_sequence": "kv_check", "tr_pool_full": None,
 }  # fmt: skip
 # TensorRT-LLM's names for what it was creating (py_executor_creator.py); the executor's last step records the graphs
 COMPONENTS: Final[dict[str, StageName]] = {
-    "Model": "weights_load", "Draft model for speculative decoding": "weights_load", "Initial KV cache": "kv_alloc",
+    "Model": "weights_load", "Draft model for speculative decoding": "weights_load", "Initial KV cache": "profile_run",
+    "Initial KV Cache": "profile_run",
     "Sampler": "profile_run", "Drafter": "profile_run", "Model resources created during usage": "profile_run",
     "KV cache": "kv_alloc", "Additional executor resources": "cudagraph_capture",
+    "EXTRA_RESOURCES": "cudagraph_capture", "INIT_EXTRA_RESOURCES": "profile_run",
+}  # fmt: skip
+# the stage behind each of them, for a report without the name of what failed: its list ends with the last that was made
+AFTER_COMPONENTS: Final[dict[str, StageName]] = {
+    "model": "profile_run", "sampler": "profile_run", "draft_model": "profile_run", "drafter": "profile_run",
+    "_no_capture_init_kv_cache": "profile_run", "_no_capture_init_extra_resources": "profile_run",
+    "spec_resource_manager": "profile_run", "model_extra": "kv_alloc", "kv_cache": "cudagraph_capture",
+    "executor_extra": "runtime_request",
 }  # fmt: skip
 # They name the failure but not its kind: used only when nothing above was printed.
 WEAK: Final[tuple[LogKind, ...]] = (
@@ -104,7 +114,7 @@ TROUBLES: Final[dict[LogKind, StageName | None]] = {
 # Whoever printed one of these was up.
 READY: Final[frozenset[LogKind]] = frozenset(
     {"serving", "engine_ready", "ledger", "stats", "graph_pool", "slept", "sg_ready", "sg_serving", "sg_stats",
-     "dumped_step", "lc_serving", "lc_request", "lc_prompt_cache", "ol_started", "sign_served"}
+     "tr_cap", "dumped_step", "lc_serving", "lc_request", "lc_prompt_cache", "ol_started", "sign_served"}
 )  # fmt: skip
 # ... and this says that it answers requests.
 ALIVE: Final[frozenset[LogKind]] = frozenset(

@@ -15,7 +15,7 @@ from msgspec import Struct
 from oomph.doctor import stages_llamacpp
 from oomph.doctor.failure import find_doubt, find_failure, last_ready
 from oomph.doctor.guesses import STARTS, guess, said, starting
-from oomph.doctor.meanings import COMPONENTS, FAILURES, MILESTONES, ORDER, TROUBLES
+from oomph.doctor.meanings import AFTER_COMPONENTS, COMPONENTS, FAILURES, MILESTONES, ORDER, TROUBLES
 from oomph.doctor.tracebacks import behind, frame_stage, traceback
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
@@ -112,7 +112,8 @@ def _stage(
     if failure.kind in ("available_kv", "v0_terms", "v0_results", "sg_profiled"):
         return "kv_check", "message"
     if failure.kind == "tr_component":
-        return COMPONENTS.get(str(failure.values.get("component", "")).partition(" (")[0], "other"), "message"
+        component, _, purpose = str(failure.values.get("component", "")).partition(" (")
+        return ("profile_run" if "temporary" in purpose else COMPONENTS.get(component, "other")), "message"
     if stated == "other" and failure.kind in TROUBLES:
         reached = milestone(before)
         if frame_stage(functions, files) == "runtime_request":
@@ -206,9 +207,28 @@ def milestone(observations: Sequence[Observation]) -> StageName | None:
         stage = MILESTONES.get(o.kind)
         if o.kind == "blocks_override" and o.values.get("before") == 0:
             stage = "cudagraph_profile"
+        elif o.kind == "tr_kv":
+            stage = _trtllm_pool(observations, o)
+        elif o.kind == "tr_graphs":  # twice as well: lines of the dummy run follow the first time
+            later = {other.kind for other in observations if other.line > o.line}
+            stage = "profile_run" if later & {"tr_weights", "tr_activation", "tr_budget"} else "cudagraph_capture"
+        elif o.kind == "tr_step":
+            stage = AFTER_COMPONENTS.get(str(o.values.get("component", "")))
         if stage and (best is None or ORDER.index(stage) >= ORDER.index(best)):
             best = stage
     return best
+
+
+def _trtllm_pool(observations: Sequence[Observation], pool: Observation) -> StageName:
+    """The line is printed for the temporary pool, with which the peak is measured, and for the real one behind it. A
+    built engine has one pool, and nothing to warm up."""
+    kinds = {o.kind for o in observations if o.line < pool.line}
+    if kinds & {"tr_available", "tr_engine", "tr_context"}:
+        return "runtime_request"
+    others = {o.values.get("tokens") for o in observations if o.kind == "tr_kv" and o.line < pool.line}
+    if kinds & {"tr_budget", "tr_estimate"} or others - {pool.values.get("tokens")}:
+        return "cudagraph_capture"
+    return "profile_run"
 
 
 def _after(reached: StageName, failure: Observation, everything: Sequence[Observation]) -> StageName:

@@ -19,7 +19,7 @@ from oomph.units import GIB, KIB, MIB
 # Engines write GB and mean GiB: V0's "Loading model weights took 14.9 GB" and SGLang's figures are divided by 1 << 30.
 UNITS = {
     "GiB": GIB, "MiB": MIB, "KiB": KIB, "B": 1, "GB": GIB, "MB": MIB, "KB": KIB, "bytes": 1,
-    "TiB": KIB * GIB,
+    "TiB": KIB * GIB, "4GiB": 4 * GIB,
 }  # fmt: skip
 SIZE = r"-?[\d.]+ ?(?:bytes|[KMGT]?i?B)"
 
@@ -100,6 +100,7 @@ GENERIC = (
     LogRow("engine_named", "sglang", r"\b(?P<engine>sglang)\b"),
     LogRow("engine_named", "SGLang", r"\b(?P<engine>SGLang)\b"),
     LogRow("engine_named", "trtllm-", r"\b(?P<engine>trtllm-serve)\b"),
+    LogRow("engine_named", "trtllm", r"(?<![\w.-])(?P<engine>trtllm)(?![\w.-])"),
     LogRow("engine_named", "tensorrt", r"\b(?P<engine>tensorrt-llm)\b"),
     LogRow("engine_named", "Ollama", r"\b(?P<engine>Ollama)\b"),
     LogRow("engine_named", "ollama", r"\b(?P<engine>ollama)\b"),
@@ -110,6 +111,7 @@ GENERIC = (
     LogRow("docker_run", "--", r"^\s{0,40}(?:command|args): ?\[ ?[\"']--[a-z]"),  # the same, behind the image's entry point
     LogRow("docker_run", " run ", r"\b(?:docker|podman|nerdctl) run "),
     LogRow("command", "llama-server", r"(?P<command>\S{0,200}llama-server .*)"),
+    LogRow("command", "trtllm-serve", r"(?P<command>trtllm-serve .*)"),
     LogRow("command", "sglang", r"(?P<command>(?:python3? -m sglang\.launch_server|sglang serve) .*)"),
     LogRow("host_kill", "process", r"[Oo]ut of memory: Kill(?:ed)? process (?:(?P<pid__int>\d+) )?\((?P<name>[^)]{1,64})\)",
            more=(r"anon-rss:(?P<anon__KB>\d+)kB", r"shmem-rss:(?P<shmem__KB>\d+)kB")),

@@ -7,10 +7,13 @@ from collections import Counter
 import pytest
 import trtllm_truth
 
+from oomph.units import GIB
+
 FIGURES = [figure for row in trtllm_truth.rows() for figure in trtllm_truth.figures(row)]
+OWN = [figure for row in trtllm_truth.rows("trtllm-own.jsonl") for figure in trtllm_truth.figures(row)]
 
 
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda f: f"{f.row} {f.term}")
+@pytest.mark.parametrize("figure", [*FIGURES, *OWN], ids=lambda f: f"{f.row} {f.term}")
 def test_a_printed_figure_comes_out(figure: trtllm_truth.Figure) -> None:
     assert figure.agrees, f"{figure.ours} instead of {figure.printed}"
 
@@ -21,3 +24,34 @@ def test_how_many_figures_were_compared() -> None:
     assert len(trtllm_truth.rows()) == 45
     assert (counts["budget, GiB"], counts["tokens"], counts["pool, GiB"]) == (20, 19, 9)
     assert (counts["temporary tokens"], counts["first pass's max_seq_len"], counts["weights, GiB"]) == (4, 17, 4)
+    assert len(trtllm_truth.rows("trtllm-own.jsonl")) == 19
+    own = Counter(figure.term for figure in OWN)
+    assert (own["budget, GiB"], own["tokens"], own["first pass's max_seq_len"]) == (10, 10, 11)
+
+
+def test_the_budget_in_bytes() -> None:
+    """Ten logs print the arguments behind it: the budget to the byte, of which the peak is known to 0.005 GiB."""
+    for row in trtllm_truth.rows("trtllm-own.jsonl"):
+        printed = row["figures"].get("kv_bytes")
+        if printed is None or row["backend"] != "pytorch":
+            continue
+        state = trtllm_truth.state_of(row)
+        assert printed // state.cells.estimated == row["figures"]["estimated_tokens"]
+        share = state.settings.free_gpu_memory_fraction
+        assert abs(state.pool.budget - printed) <= 0.0055 * share * GIB, row["id"]
+
+
+def test_peaks_lie_in_their_intervals() -> None:
+    """Without the printed peak. A DGX Spark's holds the page cache: its interval is as wide as the checkpoint."""
+    inside = []
+    for name in ("trtllm.jsonl", "trtllm-own.jsonl"):
+        for row in trtllm_truth.rows(name):
+            if (
+                row["backend"] == "pytorch"
+                and row["model"]
+                and row["flags"] is not None
+                and "peak_gib" in row["figures"]
+            ):
+                low, high = trtllm_truth.peak_interval(row)
+                inside.append(low <= row["figures"]["peak_gib"] <= high)
+    assert (sum(inside), len(inside)) == (30, 30)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from oomph.engines.trtllm.planner import rank_states
+from oomph.engines.trtllm.planner import plan_trtllm, rank_states
 from oomph.engines.trtllm.resolve import resolve
 from oomph.engines.trtllm.timeline import RankState
 from oomph.facts.trtllm.facts import at
@@ -75,7 +76,7 @@ def total_bytes(row: dict[str, Any]) -> int:
 
 def deployment(row: dict[str, Any]) -> Deployment:
     name = next((card for card in CARDS if card in (row["gpu"] or "")), "")
-    device = Device(row["gpu"] or "a card", total_bytes(row), CARDS.get(name, (9, 0)))
+    device = Device(row["gpu"] or "a card", total_bytes(row), CARDS.get(name, (9, 0)), unified=name == "GB10")
     given = {}
     if "peak_gib" in row["figures"]:
         given["peak"] = round(row["figures"]["peak_gib"] * GIB)
@@ -88,6 +89,13 @@ def state_of(row: dict[str, Any]) -> RankState:
     question, facts = deployment(row), at(row["release"])
     model = model_of(row["model"])
     return rank_states(model, question, resolve(model, question, facts), facts)[0]
+
+
+def peak_interval(row: dict[str, Any]) -> tuple[float, float]:
+    """The peak that a plan foresees without the log, in GiB."""
+    plan = plan_trtllm(model_of(row["model"]), replace(deployment(row), given={}))
+    term = plan.ranks[0].terms["peak"]
+    return term.low / GIB, term.high / GIB
 
 
 def figures(row: dict[str, Any]) -> Iterator[Figure]:

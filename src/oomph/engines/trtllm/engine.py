@@ -10,6 +10,7 @@ from oomph.errors import CannotPlan
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
+from oomph.ir.observation import Observation
 from oomph.ir.plan import Plan
 
 if TYPE_CHECKING:
@@ -141,6 +142,17 @@ class TensorRtLlm(EngineProtocol):
         from oomph.facts.trtllm.logs import ROWS
 
         return ROWS
+
+    def log_release(self, observations: Sequence[Observation]) -> tuple[str, str]:
+        first = next((o for o in observations if o.kind == "tr_version"), None)
+        return (str(first.values.get("version", "")), f"log line {first.line}") if first is not None else ("", "")
+
+    def failed_deployment(self, case: Case) -> Deployment | None:
+        """What was started, where the text has the command; the peak and the weights as the log prints them."""
+        from oomph.doctor.rebuild import devices
+        from oomph.engines.trtllm.failed import failed_deployment
+
+        return failed_deployment(case.observations, devices(case), case.version)
 
     def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
         from oomph.engines.trtllm.lever_words import OPTIONS

@@ -25,16 +25,13 @@ def graph_batch_sizes(
 
 
 def _generated(limit: int, padding: bool) -> list[int]:
-    """_generate_cuda_graph_batch_sizes: padded batches need fewer graphs."""
-    if padding:
-        sizes = [1, 2, 4, *range(8, 129, 8)]
-        sizes += range(192, limit + 1, 64)
-    else:
-        sizes = [*range(1, 32), 32, 64, 128]
-        size = 256
-        while size <= limit:
-            sizes.append(size)
-            size *= 2
+    """_generate_cuda_graph_batch_sizes: padded batches need fewer graphs. A posted log of 1.2.0rc6 lists them for 256:
+    ..., 120, 128, 256."""
+    sizes = [1, 2, 4, *range(8, 129, 8)] if padding else [*range(1, 32), 32, 64, 128]
+    size = 256
+    while size <= limit:
+        sizes.append(size)
+        size *= 2
     sizes = [size for size in sizes if size <= limit]
     return sizes if sizes and sizes[-1] == limit else [*sizes, limit]
 

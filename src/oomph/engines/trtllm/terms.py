@@ -53,8 +53,8 @@ def rank_terms(model: Model, settings: Settings, deployment: Deployment, rank: R
         context=pinned(interval("context", outside.BEFORE_LOADING, "CUDA context and libraries"), deployment),
         weights=weights,
         load_peak=pinned(_load_peak(weights, model, rank.device), deployment),
-        runner=interval("runner", outside.BUFFERS, "buffers beside the weights, graph pools included"),
-        non_torch=pinned(_non_torch(settings, rank.device), deployment),
+        runner=_runner(model, settings),
+        non_torch=pinned(_non_torch(model, settings, rank.device), deployment),
         activation=pinned(_activation(model, settings), deployment),
         cudagraph=Term("cudagraph", 0, 0, 0, "formula", {}, "in the buffers and the memory outside PyTorch"),
         decode_logits=_decode_logits(model, settings),
@@ -99,12 +99,28 @@ def _expert_factors(model: Model, settings: Settings, sm: int) -> tuple[float, f
     scheme = expert_scheme(model)
     if not scheme:
         return 1.0, 1.0, 1.0
-    if settings.moe_backend == "DEEPGEMM" and scheme == "fp8":
-        return facts.DEEPGEMM_EXPERTS
-    known = settings.moe_backend in ("CUTLASS", "TRTLLM") or sm < 100  # older cards have no kernels of TRTLLM-Gen
+    known = (
+        settings.moe_backend in ("CUTLASS", "TRTLLM", "DEEPGEMM") or sm < 100
+    )  # older cards have no kernels of TRTLLM-Gen
     if scheme == "modelopt_fp4" or (scheme in ("mxfp4", "fp8") and known):
         return 1.0, 1.0, 1.0
     return facts.UNPRINTED_EXPERTS
+
+
+def _runner(model: Model, settings: Settings) -> Term:
+    """The engine's buffers; the experts' backend decides most of them."""
+    scheme = expert_scheme(model)
+    cutlass = scheme is not None and settings.moe_backend in ("CUTLASS", "AUTO")
+    values = outside.CUTLASS_BUFFERS if cutlass else outside.BUFFERS
+    term = interval("runner", values, "buffers beside the weights, graph pools included")
+    if scheme is None or settings.moe_backend != "DEEPGEMM":
+        return term
+    experts = next(m for x in model.layers for m in x.block.modules if isinstance(m, Experts))
+    tokens = settings.max_num_tokens * (settings.tp_size if settings.enable_attention_dp else 1)
+    rows = -(-experts.count // settings.ep_size) * min(tokens, facts.DEEPGEMM_TOKENS)
+    n = round(rows * experts.hidden * facts.DEEPGEMM_ROW)
+    low, high = term.low + n * 9 // 10, term.high + n * 11 // 10
+    return Term("runner", term.bytes + n, low, high, "formula", {"DeepGEMM workspace": n}, term.why)
 
 
 def _load_peak(weights: Term, model: Model, device: Device) -> Term:
@@ -124,7 +140,7 @@ def _largest_linear(model: Model) -> int:
     return max(sizes, default=0)
 
 
-def _non_torch(settings: Settings, device: Device) -> Term:
+def _non_torch(model: Model, settings: Settings, device: Device) -> Term:
     """The printed "outside torch" holds the context as well: it is taken off at both ends."""
     ranks = settings.tp_size * settings.pp_size
     linked = device.sm in outside.LINKED_CARDS
@@ -139,6 +155,8 @@ def _non_torch(settings: Settings, device: Device) -> Term:
         parts.append(outside.COMPILED)
     low, expected, high = (sum(part[i] for part in parts) for i in range(3))
     context = outside.BEFORE_LOADING[1]
+    if device.unified:  # the page cache of the checkpoint's own files counts as used there
+        high += model.nbytes
     values = max(0, low - context), max(0, expected - context), max(0, high - context)
     return interval("non_torch", values, "communicators, workspaces and graphs outside PyTorch")
 
@@ -159,9 +177,9 @@ def _width(modules: tuple[object, ...], settings: Settings) -> int:
     widest = 0
     for module in modules:
         if isinstance(module, Experts):
-            # tokens meet an expert rank by chance: each rank works on top_k / ep of them
-            per_expert = 3 * module.intermediate // settings.moe_tp + module.hidden
-            widest = max(widest, module.top_k * per_expert // settings.ep_size)
+            # the rows of every chosen expert, before and after it; posted peaks do not fall with expert parallelism
+            per_expert = 3 * module.intermediate // settings.moe_tp + 2 * module.hidden
+            widest = max(widest, module.top_k * per_expert)
         elif isinstance(module, Linear) and module.shard == "column":
             ranks = 1 if settings.enable_attention_dp else settings.tp_size
             widest = max(widest, 2 * module.out_features // ranks)

@@ -37,7 +37,7 @@ def created_weights(model: Model, settings: Settings, pp_rank: int = 0) -> tuple
 
 def _without_shared(place: Placed) -> Placed:
     """Multi-token-prediction layers read the model's own embedding and head (modeling_deepseekv3.py DeepseekV3MTP)."""
-    if place.where != "draft":
+    if place.layer >= 0 or place.where == "root":
         return place
     return replace(place, tensors=tuple(t for t in place.tensors if t.part not in ("embed", "lm_head")))
 

@@ -61,7 +61,7 @@ OPTIONS = (
     Option("media_io_kwargs", "str", ("--media_io_kwargs",)),
     Option("chat_template", "str", ("--chat_template",)),
 )
-KV_DTYPE = Option("kv_cache_config.dtype", "str", ("--kv_cache_dtype",))  # since 1.3.0rc17, among the releases read
+KV_DTYPE = Option("kv_cache_config.dtype", "str", ("--kv_cache_dtype",))  # since 1.3.0rc7
 FILE_NAMES = ("--extra_llm_api_options", "--config")
 
 # fields of commands/serve.py that nothing of memory depends on, and that two servers of the same kind differ in

@@ -42,8 +42,8 @@ class Memory(Facts):
     raw_component_names = since(dated("1.2.0rc3"))
     # which lines are printed: "Estimated max tokens" (to 1.1.0rc1) or "Estimated max memory"
     prints_estimated_memory = since(dated("1.1.0rc2"))
-    # commands/serve.py: --kv_cache_dtype (first seen in 1.3.0rc17)
-    kv_dtype_option = since(dated("1.3.0rc17"))
+    # commands/serve.py: --kv_cache_dtype (pull request 11487, March 2026)
+    kv_dtype_option = since(dated("1.3.0rc7"))
     # capacity scheduler: what a window lets one request hold beside itself. kvCacheManager.cpp: the request's own
     # new tokens, then the chunk that one step computes (`mChunkSize`)
     window_slack = changes("new tokens", (dated("1.3.0rc10"), "chunk"))

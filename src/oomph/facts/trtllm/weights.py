@@ -35,9 +35,11 @@ WHOLE_EMBEDDINGS = frozenset(
 # input features of TRTLLM-Gen's first projection to 512. gpt-oss-120b printed 63.32 GiB with the former: to the digit.
 MXFP4_ALIGNMENT = 128
 MXFP4_INPUT_ALIGNMENT = {"TRTLLM": 512}
-# DeepGEMM keeps FP8 experts in a layout of its own. DeepSeek-R1 on eight cards: 124.76 GiB inside torch where TRTLLM
-# had 81.86, and 111.66 with expert parallelism; not derived, so that the interval holds both.
-DEEPGEMM_EXPERTS = (1.0, 1.5, 1.6)
+# DeepGEMM works on a buffer for every expert of the rank (modules/fused_moe/fused_moe_deepgemm.py): rows for all tokens
+# of a step, in FP8 with a float32 scale per 128 and once more in BF16. DeepSeek-R1 on eight cards printed 124.76 GiB
+# inside torch where TRTLLM had 81.86 (42.4 by this), and 111.66 with expert and attention data parallelism.
+DEEPGEMM_ROW = 3 + 4 / 128
+DEEPGEMM_TOKENS = 18688  # the engine's default of moe_max_num_tokens; fitted to the second of these figures within 9 %
 # A backend that the engine chooses itself ("AUTO"), and quantised experts whose padding nobody has printed.
 UNPRINTED_EXPERTS = (1.0, 1.0, 1.09)
 

@@ -8,7 +8,8 @@ out.
 
 Look-alikes: T02 (the KV pool itself).
 
-What fixes it: a smaller max_num_tokens, max_batch_size or fewer graph sizes; more ranks.
+What fixes it: a smaller max_batch_size (since 1.2.0rc8 the temporary cache has a block for each of its 2,048 slots),
+max_num_tokens, max_seq_len or fewer graph sizes; more ranks.
 
 What does not: free_gpu_memory_fraction: it is applied to what is left afterwards.
 
@@ -33,7 +34,7 @@ def match(case: Case) -> Candidate | None:
     text += f" ({gib(weights)})." if weights else "."
     if tried:
         text += f" {human(tried)} were missing."
-    remedies = levers(case, "batched_tokens", "max_num_seqs", "eager", "quant")
+    remedies = levers(case, "max_num_seqs", "batched_tokens", "eager", "quant")
     why = "the fraction is taken of what is left after this run"
     rejected = (Rejected("fraction_down", "a lower free_gpu_memory_fraction", why),)
     return Candidate(Tier.LIKELY, text, case.line("tr_weights", "torch_oom", "tr_oom"), remedies, rejected)

@@ -20,13 +20,15 @@ Evidence: TensorRT-LLM kvCacheManager; TensorRT-LLM PR 18669.
 from __future__ import annotations
 
 from oomph.doctor.case import Case
+from oomph.doctor.ledger import last, number
 from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
 from oomph.doctor.words import levers
 from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
-    kv, fraction = case.value("tr_kv", "kv") or case.value("tr_budget", "available"), case.real("tr_budget", "fraction")
+    pool = number(last(case.observations, "tr_kv", "kv"), "kv")  # printed twice: the temporary one is the first
+    kv, fraction = pool or case.value("tr_budget", "available"), case.real("tr_budget", "fraction")
     if case.has("tr_no_sequence"):
         text = "Not one sequence of the full length fits into the KV pool" + (f" of {gib(kv)}." if kv else ".")
         shorter = levers(case, "context", "fraction_up", "kv_dtype")
@@ -38,6 +40,7 @@ def match(case: Case) -> Candidate | None:
         "The KV pool had its share"
         + (f" ({gib(kv)})" if kv else "")
         + "; what came after it did not fit in the remainder."
+        + _remainder(case, kv)
     )
     if case.stage == "kv_alloc" and not case.before("tr_budget", "tr_kv"):
         text = "The engine was loaded; its buffers and its KV pool did not fit beside it."
@@ -46,6 +49,19 @@ def match(case: Case) -> Candidate | None:
     rejected = (Rejected("max_num_seqs_alone", "a smaller max_batch_size alone", "the pool keeps its size"),)
     return Candidate(
         Tier.COMPUTED, text, case.line("tr_budget", "tr_kv", "torch_oom", "tr_oom", "tr_late"), remedies, rejected
+    )
+
+
+def _remainder(case: Case, kv: int | None) -> str:
+    """What the pool left: the fraction is taken of what the dummy prefill did not use."""
+    peak, total = case.value("tr_budget", "peak"), case.value("tr_budget", "total") or case.total
+    if not (kv and peak and total):
+        return ""
+    temporary = case.value("tr_budget", "temporary") or 0
+    left = total - peak + temporary - kv
+    return (
+        f" Of {gib(total)} the dummy prefill used {gib(peak - temporary)}; {gib(max(0, left))} were left for run time, "
+        f"where the logits of a full batch and larger prompts come on top."
     )
 
 
