@@ -88,7 +88,8 @@ def report(component: str) -> str:
         (report("KV cache"), "kv_alloc"),
         (report("Additional executor resources"), "cudagraph_capture"),
         ("[TRT-LLM] [E] Executor creation failed due to insufficient GPU memory.\n"
-         "_no_capture_init_kv_cache: 3.50 / 0.35\n_no_capture_init_extra_resources: 0.34 / 0.10\n" + OOM, "profile_run"),
+         "_no_capture_init_kv_cache: 3.50 / 0.35\n_no_capture_init_extra_resources: 0.34 / 0.10\n" + OOM,
+         "profile_run"),
         ("[TRT-LLM] [E] Executor creation failed due to insufficient GPU memory.\nmodel: 20.00 / 9.00\n"
          "model_extra: 5.00 / 7.00\n" + OOM, "kv_alloc"),
         ("[TensorRT-LLM][ERROR] Assertion failed: Impossible to fit in any sequence in kvCache\n", "kv_check"),
