@@ -73,11 +73,11 @@ def cells_of(model: Model, settings: Settings, facts: Facts, pp_rank: int = 0) -
 
 
 def _attention(layer: Layer) -> Sequence[Attention]:
-    found = [mixer for mixer in layer.mixers if isinstance(mixer, Attention)]
-    for mixer in found:
+    mixers = [mixer for mixer in layer.mixers if isinstance(mixer, Attention)]
+    for mixer in mixers:
         if mixer.kind in ("cross", "encoder_only") or (mixer.kind == "mla" and not mixer.kv_lora_rank):
             raise CannotPlan(f"how TensorRT-LLM caches {mixer.kind.replace('_', ' ')} attention here is not known")
-    return found
+    return mixers
 
 
 def _row(mixer: Attention, settings: Settings, facts: Facts, *, estimator: bool) -> int:

@@ -26,13 +26,13 @@ _BENCHES = ("throughput", "latency")
 
 def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deployment:
     words = _arguments(call.words)
-    model, fields, path, said = parse(words, facts_at(release.version))
+    model, fields, path, remarks = parse(words, facts_at(release.version))
     if not model:
         raise CommandError("no model is named: trtllm-serve MODEL, where MODEL is ORG/NAME or a folder")
     if path is not None:
         # update_llm_args_with_extra_dict: the file wins over the command line
         fields, more = _with_file(fields, path)
-        said += more
+        remarks += more
     environment = memory_variables(call.environment)
     return Deployment(
         engine=release,
@@ -41,7 +41,7 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
         gpus=(),
         environment=environment,
         gpu_count=call.gpu_count or visible_devices(environment),
-        notes=tuple(dict.fromkeys((*call.notes, *notes, *said))),
+        notes=tuple(dict.fromkeys((*call.notes, *notes, *remarks))),
     )
 
 

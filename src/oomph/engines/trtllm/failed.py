@@ -29,9 +29,9 @@ def failed_deployment(observations: Sequence[Observation], gpus: tuple[Device, .
 
 def _printed(observations: Sequence[Observation]) -> dict[str, int]:
     """The peak and the temporary pool make the tokens exact."""
-    given: dict[str, int] = {}
+    terms: dict[str, int] = {}
     for kind, name, term in (("tr_budget", "peak", "peak"), ("tr_budget", "temporary", "temporary_kv")):
         value = next((o.values[name] for o in observations if o.kind == kind and name in o.values), None)
         if isinstance(value, int):
-            given[term] = value
-    return given
+            terms[term] = value
+    return terms

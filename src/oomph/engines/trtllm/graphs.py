@@ -41,7 +41,7 @@ def _filtered(
 ) -> tuple[int, ...]:
     """No larger than a batch can be; the largest possible batch is added where a larger size was asked for."""
     most = min(max_batch_size, max_num_tokens // (1 + draft_tokens))
-    kept = [size for size in sizes if size <= most]
-    if most > 0 and len(kept) < len(sizes) and (not kept or kept[-1] != most):
-        kept.append(most)
-    return tuple(kept)
+    captured = [size for size in sizes if size <= most]
+    if most > 0 and len(captured) < len(sizes) and (not captured or captured[-1] != most):
+        captured.append(most)
+    return tuple(captured)

@@ -80,30 +80,28 @@ def _ranks(settings: Settings, deployment: Deployment) -> list[Rank]:
 
 
 def _state(model: Model, deployment: Deployment, settings: Settings, facts: Facts, rank: Rank) -> RankState:
-    device, given = rank.device, deployment.given
+    device, pins = rank.device, deployment.given
     terms = rank_terms(model, settings, deployment, rank)
     cells = cells_of(model, settings, facts, rank.pp_rank)
     states = cells.state * settings.max_batch_size * settings.pp_size
     free = device.total_bytes - device.used_bytes - terms.context.bytes - terms.weights.bytes
     blocks = clamped_blocks(temporary_blocks(settings, facts), settings, facts, free, cells.pool)
     # in the estimation pass every window gets the same number of blocks, so that all layers hold all of them
-    temporary = given.get("temporary_kv", blocks * settings.tokens_per_block * cells.pool)
+    temporary = pins.get("temporary_kv", blocks * settings.tokens_per_block * cells.pool)
     resident = device.used_bytes + sum(term.bytes for term in terms.resident) + states
-    peak = given.get("peak", resident + temporary + terms.activation.bytes)
-    if not settings.estimates and "peak" not in given:
+    peak = pins.get("peak", resident + temporary + terms.activation.bytes)
+    if not settings.estimates and "peak" not in pins:
         peak = device.used_bytes + terms.context.bytes + terms.weights.bytes + states
-    budget = given.get(
-        "available_kv", kv_budget(device.total_bytes, peak, temporary, settings.free_gpu_memory_fraction)
-    )
-    pool = size_pool(budget, cells, settings, facts, given.get("free_before_kv"))
-    pinned = "peak" in given or "available_kv" in given
+    budget = pins.get("available_kv", kv_budget(device.total_bytes, peak, temporary, settings.free_gpu_memory_fraction))
+    pool = size_pool(budget, cells, settings, facts, pins.get("free_before_kv"))
+    pinned = "peak" in pins or "available_kv" in pins
     return RankState(rank, settings, facts, terms, cells, blocks, temporary, peak, pinned, pool, states)
 
 
 def _rank_plan(state: RankState) -> RankPlan:
     t, device = state.terms, state.rank.device
-    found = (t.weights, t.load_peak, t.context, t.runner, t.non_torch, t.activation, t.cudagraph, t.decode_logits)
-    terms = {term.name: term for term in found}
+    ledger = (t.weights, t.load_peak, t.context, t.runner, t.non_torch, t.activation, t.cudagraph, t.decode_logits)
+    terms = {term.name: term for term in ledger}
     why = "freed before the real pool is allocated"
     extra = Term(
         "temporary_kv", state.temporary_bytes, state.temporary_bytes, state.temporary_bytes, "formula", {}, why

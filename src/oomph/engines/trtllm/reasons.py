@@ -26,10 +26,10 @@ def reasons(plan: Plan) -> tuple[str, ...]:
     if stage == "kv_check":
         peak = terms["peak"].bytes
         return (f"The dummy run's peak is {gib(peak)} of {gib(total)}: its share of the rest holds no KV cache.",)
-    served, asked = int(resolved["served_max_seq_len"]), int(resolved["max_seq_len"])
+    served, wanted = int(resolved["served_max_seq_len"]), int(resolved["max_seq_len"])
     lines = []
-    if served < asked:
-        lines.append(f"The KV cache holds {served:,} of the {asked:,} tokens of a full request.")
+    if served < wanted:
+        lines.append(f"The KV cache holds {served:,} of the {wanted:,} tokens of a full request.")
     reserve = int(resolved["reserve_bytes"])
     logits = terms["decode_logits"].bytes
     if logits > reserve > 0:

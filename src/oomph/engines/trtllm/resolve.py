@@ -115,26 +115,26 @@ def _extra_tokens(facts: Facts, overlap: bool, drafts: int, extra_kv: int) -> in
 
 
 def _dtype(flags: Mapping[str, Any], model: Model) -> str:
-    asked = str(flags.get("dtype") or "auto")
-    return TORCH.get(asked, "") or (model.dtype if model.dtype in ("BF16", "F16", "F32") else "BF16")
+    name = str(flags.get("dtype") or "auto")
+    return TORCH.get(name, "") or (model.dtype if model.dtype in ("BF16", "F16", "F32") else "BF16")
 
 
 def _kv_dtype(flags: Mapping[str, Any], model: Model) -> str:
     """ "auto": what the checkpoint's quantisation asks for, else the model's dtype."""
-    asked = str(flags.get("kv_cache_config.dtype") or "auto").lower()
-    if asked != "auto":
-        if asked not in _KV_DTYPES:
-            raise CannotPlan(f"kv_cache_config.dtype {asked[:40]}: the size of such a cache is not known")
-        return _KV_DTYPES[asked]
+    name = str(flags.get("kv_cache_config.dtype") or "auto").lower()
+    if name != "auto":
+        if name not in _KV_DTYPES:
+            raise CannotPlan(f"kv_cache_config.dtype {name[:40]}: the size of such a cache is not known")
+        return _KV_DTYPES[name]
     quantization = model.quantization
     checkpoint = (quantization.kv_cache or quantization.kv_cache_beside) if quantization is not None else ""
     return _KV_DTYPES.get(checkpoint.lower().removesuffix("_e4m3"), "") or _dtype(flags, model)
 
 
 def _block(flags: Mapping[str, Any], model: Model, sm: int) -> int:
-    asked = flags.get("kv_cache_config.tokens_per_block")
-    if isinstance(asked, int) and asked > 0:
-        return asked
+    size = flags.get("kv_cache_config.tokens_per_block")
+    if isinstance(size, int) and size > 0:
+        return size
     latent = any(isinstance(m, Attention) and m.kind == "mla" for layer in model.layers for m in layer.mixers)
     return memory.FLASH_MLA_BLOCK if latent and sm == 90 else memory.TOKENS_PER_BLOCK
 

@@ -83,11 +83,11 @@ def components(state: RankState) -> list[Component]:
     """The stages in which memory moves, in order."""
     t = state.terms
     free = state.total - state.base - t.context.bytes
-    found: list[Component] = []
+    steps: list[Component] = []
 
     def step(name: tuple[str, str], stage: StageName, after: int, *terms: Term) -> None:
         nonlocal free
-        found.append(Component(name, stage, free, after, spread(*terms)))
+        steps.append(Component(name, stage, free, after, spread(*terms)))
         free = after
 
     step(MODEL, "weights_load", free - t.load_peak.bytes, t.context, t.load_peak)
@@ -100,7 +100,7 @@ def components(state: RankState) -> list[Component]:
         free = first - t.non_torch.bytes
     step(POOL, "kv_alloc", free - state.pool.pool_bytes - state.states_bytes)
     step(EXECUTOR, "cudagraph_capture", free - t.runner.bytes)
-    return found
+    return steps
 
 
 def stages(state: RankState) -> tuple[Stage, ...]:

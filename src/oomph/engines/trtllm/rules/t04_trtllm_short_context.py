@@ -33,10 +33,10 @@ def match(case: Case) -> Candidate | None:
     if cut is None or case.failed:
         return None
     served = number(cut, "length") or 0
-    wanted = [number(o, "window") or 0 for o in case.all("tr_window_cut")]
-    asked = max([*wanted, number(cut, "wanted") or 0])
+    windows = [number(o, "window") or 0 for o in case.all("tr_window_cut")]
+    length = max([*windows, number(cut, "wanted") or 0])
     text = f"The server is up, but serves at most {served:,} tokens"
-    text += f" of the {asked:,} that were asked for" if asked > served else ""
+    text += f" of the {length:,} that were asked for" if length > served else ""
     kv = number(last(case.observations, "tr_kv", "kv"), "kv")
     text += f": its KV pool of {gib(kv)} holds no more." if kv else ": its KV pool holds no more."
     outside = case.value("tr_outside", "outside") or case.value("tr_non_torch", "non_torch")
