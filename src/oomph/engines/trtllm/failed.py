@@ -14,16 +14,17 @@ from oomph.ir.hardware import Device
 from oomph.ir.observation import Observation
 
 
-def failed_deployment(observations: Sequence[Observation], gpus: tuple[Device, ...], version: str) -> Deployment | None:
+def failed_deployment(observations: Sequence[Observation], gpus: tuple[Device, ...], printed: str) -> Deployment | None:
+    """`printed`: the release as the log prints it, "" = it does not."""
     command = next((o for o in observations if o.kind == "command" and "trtllm-serve" in o.text), None)
     if command is None or not gpus:
         return None
     try:
-        release, _ = nearest(version or NEWEST)
+        release, _ = nearest(printed or NEWEST)
         deployment = parse_command([str(command.values.get("command", ""))], engine=f"trtllm=={release}")
     except (OomphError, ValueError):
         return None
-    engine = Engine("trtllm", release, "the log" if version else "newest known")
+    engine = Engine("trtllm", release, "the log" if printed else "newest known")
     return replace(deployment, engine=engine, gpus=gpus, given=_printed(observations))
 
 
