@@ -52,10 +52,10 @@ def _memory_of(deployment: Deployment) -> tuple[int, int, str]:
 
 
 def _margin(parts: tuple[HostPart, ...], available: int) -> Margin:
-    kept = [part for part in parts if not part.reclaimable]
-    room = available - sum(part.bytes for part in kept)
-    down = quadrature(part.high - part.bytes for part in kept)
-    up = quadrature(part.bytes - part.low for part in kept)
+    resident = [part for part in parts if not part.reclaimable]
+    room = available - sum(part.bytes for part in resident)
+    down = quadrature(part.high - part.bytes for part in resident)
+    up = quadrature(part.bytes - part.low for part in resident)
     return Margin(room - down, room, room + up)
 
 

@@ -26,6 +26,8 @@ COMMANDS = {
     "diff": "What changes between two releases, flags, GPUs or models.",
     "simulate": "What a load of requests does to the KV cache.",
     "compare": "The same model on vLLM, SGLang, llama.cpp and Ollama.",
+    "pack": "Several services on one machine: together, where, in which order?",
+    "learn": "Count what a start here measured: takes its log.",
     "gpus": "Which cards, and how many, a model needs.",
     "ui": "See the memory: the same as a page in the browser.",
 }
@@ -36,7 +38,7 @@ SWITCHES = frozenset(
      "--allow-unplanned")
 )  # fmt: skip
 # Commands without a serve command in them: their options may stand anywhere.
-_INTERSPERSED = frozenset(("check", "fit", "models", "gpus", "compare", "inspect", "ui"))
+_INTERSPERSED = frozenset(("check", "pack", "learn", "fit", "models", "gpus", "compare", "inspect", "ui"))
 # Programs that start another one and look like a misspelt command of ours.
 _RUNNERS = frozenset(("srun", "jsrun", "prun", "crun", "runai"))
 # What people write for an option of ours; the engine's release in whatever words.

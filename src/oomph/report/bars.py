@@ -133,6 +133,20 @@ def bar(parts: Sequence[tuple[str, int]], total: int, style: Style, width: int, 
     return f"[{cells}{'.' * free}]{style.bad(end)}{said}"
 
 
+def bar_of_parts(parts: Sequence[tuple[str, int]], total: int, style: Style, width: int) -> str:
+    """A bar of parts that have names of their own: services beside each other, their signs in turn."""
+    signs = ("#", "=", "~", "+", "-")
+    said = f" {gib(sum(n for _, n in parts)).removesuffix(' GiB')} of {gib(total)}"
+    room = max(16, width - len(said) - 2)
+    cells = ""
+    for index, (name, n) in enumerate(parts):
+        wide = max(1, round(n / max(total, 1) * room))
+        text = f"{name} {n / (1 << 30):.1f}"
+        text = text if wide >= len(text) + 2 else ""
+        cells += text.center(wide - 1, signs[index % len(signs)]) + "|"
+    return f"[{cells}{'.' * max(0, room - len(cells))}]{said}"
+
+
 def _cell(part: str, n: int, width: int, style: Style) -> str:
     if width < 1:
         return ""

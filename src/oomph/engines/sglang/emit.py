@@ -61,8 +61,8 @@ def _hierarchical_cache(plan: Plan, ranks: int) -> list[HostPart]:
 
 def host_needs(plan: Plan, nodes: int = 1) -> Host:
     host = host_plan(plan, nodes)
-    kept = [part for part in host.parts if not part.reclaimable]
-    sizes = [(part, part.bytes if part.name == "processes" else part.high) for part in kept]
+    resident = [part for part in host.parts if not part.reclaimable]
+    sizes = [(part, part.bytes if part.name == "processes" else part.high) for part in resident]
     shm = tuple(Part(n, part.why) for part, n in sizes if part.name.endswith("/dev/shm"))
     disk = (
         Part(load_once(plan.deployment.model).nbytes, "for the checkpoint"),

@@ -1,0 +1,151 @@
+"""A deployment to the options of a packing problem: planned on an empty card at several shares of its memory.
+
+What an option needs is the upper end of what the plan says of serving; what its start asks for is the larger of the
+engine's own check (its budget must be free, beside its CUDA context) and the peak of any stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil, log2
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.engines.registry import engine_of
+from oomph.errors import OomphError
+from oomph.ir.deployment import Deployment
+from oomph.ir.hardware import Device
+from oomph.ir.plan import Plan, RankPlan
+from oomph.pack.problem import Option
+from oomph.plan import run
+from oomph.units import MIB, cdiv
+
+_LEVELS = 6  # shares that are tried between the least that serves and the most that is safe
+_LEAST, _MOST = 0.02, 0.98
+
+
+class Planned(Struct, frozen=True):
+    """A deployment with the share of one option, planned on empty cards of each kind."""
+
+    deployment: Deployment
+    plans: dict[str, Plan]  # by the card's name
+    share: float = 0.0  # 0: the engine has none
+    as_written: bool = False
+
+
+def planned_options(deployment: Deployment, cards: Sequence[Device], *, asleep: bool) -> list[tuple[Planned, Option]]:
+    """Every way to run it that fits on some of the cards, the command as it is written first."""
+    options: list[tuple[Planned, Option]] = []
+    for share in _shares(deployment, cards):
+        changed = _with_share(deployment, share)
+        plans = {card.name: plan for card in cards if (plan := _plan(changed, card)) is not None}
+        if any(_starts(plan) for plan in plans.values()):
+            planned = Planned(changed, plans, share or written_share(deployment), not share)
+            options.append((planned, _option(planned, cards, asleep)))
+    return options
+
+
+def _plan(deployment: Deployment, card: Device) -> Plan | None:
+    count = gpus_of(deployment)
+    free = replace(card, used_bytes=0) if card.system is None else card
+    try:
+        return run(replace(deployment, gpus=(free,) * count, ram_bytes=0))
+    except OomphError:
+        return None
+
+
+def gpus_of(deployment: Deployment) -> int:
+    return max(1, engine_of(deployment).gpus_needed(deployment))
+
+
+def _starts(plan: Plan) -> bool:
+    return plan.verdict.outcome in ("fits", "at_risk")
+
+
+def written_share(deployment: Deployment) -> float:
+    knobs = engine_of(deployment).fit_knobs(deployment.engine.version)
+    if knobs is None or not knobs.default_share:
+        return 0.0
+    value = deployment.flags.get(knobs.share)
+    return float(value) if isinstance(value, (int, float)) else knobs.default_share
+
+
+def _shares(deployment: Deployment, cards: Sequence[Device]) -> Iterator[float]:
+    """0: as it is written. Then from the least share that serves one request to the most."""
+    yield 0.0
+    if not written_share(deployment):
+        return
+    low = min((least for card in cards if (least := _least_share(deployment, card))), default=0.0)
+    if low:
+        steps = [low * (_MOST / low) ** (step / (_LEVELS - 1)) for step in range(_LEVELS)]
+        yield from sorted({min(_MOST, ceil(share * 100) / 100) for share in steps})
+
+
+def _least_share(deployment: Deployment, card: Device) -> float:
+    """The smallest share, in hundredths, at which the plan fits; 0 where none does."""
+    low, high = round(_LEAST * 100), round(_MOST * 100)
+    serves = [n for n in range(high, low - 1, -8) if _serves(deployment, card, n / 100)]
+    if not serves:
+        return 0.0
+    top = serves[-1]
+    low = max(low, top - 8)
+    while low < top:
+        middle = (low + top) // 2
+        if _serves(deployment, card, middle / 100):
+            top = middle
+        else:
+            low = middle + 1
+    return top / 100
+
+
+def _serves(deployment: Deployment, card: Device, share: float) -> bool:
+    plan = _plan(_with_share(deployment, share), card)
+    return plan is not None and _starts(plan)
+
+
+def _with_share(deployment: Deployment, share: float) -> Deployment:
+    knobs = engine_of(deployment).fit_knobs(deployment.engine.version)
+    if not share or knobs is None:
+        return deployment
+    return replace(deployment, flags={**deployment.flags, knobs.share: share})
+
+
+def _option(planned: Planned, cards: Sequence[Device], asleep: bool) -> Option:
+    plans = [planned.plans.get(card.name) for card in cards]
+    never = max(card.total_bytes for card in cards) // MIB * 4
+    sizes = [(never, never) if p is None or not _starts(p) else _sizes(p, asleep) for p in plans]
+    served = [p for p in plans if p is not None and _starts(p)]
+    requests = min((p.kv.max_concurrency for p in served if p.kv is not None), default=1.0)
+    limit = float(served[0].resolved.get("max_num_seqs") or 1e9)
+    value = round(100 * log2(1 + max(0.0, min(requests, limit))))
+    host = served[0].host
+    on_host = max(host.need_bytes, host.serving_bytes) if host is not None else 0
+    on_host += sum(part.bytes for part in host.later) if host is not None and asleep else 0
+    return Option(tuple(n for n, _ in sizes), tuple(s for _, s in sizes), value, cdiv(on_host, MIB))
+
+
+def _sizes(plan: Plan, asleep: bool) -> tuple[int, int]:
+    """(need, start) of the tightest rank, in MiB."""
+    need = max(_residue(rank) if asleep else serving_bytes(rank) for rank in plan.ranks)
+    start = max(starting_bytes(rank) for rank in plan.ranks)
+    return cdiv(need, MIB), cdiv(start, MIB)
+
+
+def serving_bytes(rank: RankPlan) -> int:
+    """At the upper end of every interval, without what others hold."""
+    last = rank.stages[-1]
+    return (last.needed_high or last.peak_high or last.peak_bytes) - rank.used_by_others_bytes
+
+
+def starting_bytes(rank: RankPlan) -> int:
+    """vLLM's check wants its budget free beside its own context; loading and profiling have peaks of their own."""
+    context = rank.terms["context"].high if "context" in rank.terms else 0
+    peaks = [(s.needed_high or s.peak_high or s.peak_bytes) - rank.used_by_others_bytes for s in rank.stages]
+    return max(rank.requested_bytes + context if rank.requested_bytes else 0, *peaks)
+
+
+def _residue(rank: RankPlan) -> int:
+    """What a sleeping engine keeps on the card: context, kernels and CUDA graphs (weights and cache are gone)."""
+    names = ("context", "non_torch", "cudagraph", "runner")
+    return sum(rank.terms[name].high for name in names if name in rank.terms)
