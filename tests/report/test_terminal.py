@@ -3,7 +3,8 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.report.bars import PARTS, bar
+from oomph.report.bars import bar
+from oomph.report.parts import PARTS
 from oomph.report.terminal import Style, clean, folded, length, title, wrap
 
 
@@ -50,7 +51,7 @@ def test_a_bar_is_as_wide_as_it_may_be():
         assert length(made) == 70 and "weights 15.0" in made and "20.5 of 24.0 GiB" in made
         over = bar([("weights", 30 * gib)], 24 * gib, style, 70)
         assert "!!" in over and "." not in over.partition("]")[0].replace("30.0", "")
-    assert len({sign for sign, _, _ in PARTS.values()}) >= 6
+    assert len({part.sign for part in PARTS.values()}) >= 6
 
 
 @given(st.lists(st.integers(0, 1 << 40), min_size=5, max_size=5), st.integers(1 << 30, 1 << 38), st.integers(60, 110))

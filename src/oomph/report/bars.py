@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from oomph.ir.plan import Plan, RankPlan
+from oomph.report.parts import PARTS
 from oomph.report.terminal import Style, length
 from oomph.units import gib
-
-# part -> the sign that fills it, its colour, and what people call it
-PARTS = {
-    "others": ("x", "90", "other processes"),
-    "context": ("+", "35", "context"),
-    "weights": ("#", "34", "weights"),
-    "activations": ("-", "33", "activations"),
-    "graphs": ("~", "36", "CUDA graphs"),
-    "KV": ("=", "32", "KV cache"),
-    "compute": ("-", "33", "compute buffers"),
-    "buffers": ("-", "33", "buffers"),
-    "budget": ("=", "32", "the budget that must be free"),
-}
 
 
 def sizes(rank: RankPlan, plan: Plan) -> list[tuple[str, int]]:
@@ -114,7 +102,7 @@ def _name(rank: RankPlan, count: int) -> str:
 
 
 def legend(parts: Iterable[str], style: Style, *, free: bool) -> str:
-    words = [f"{style.paint(PARTS[part][0], PARTS[part][1])} {PARTS[part][2]}" for part in parts]
+    words = [f"{style.paint(PARTS[part].sign, PARTS[part].ansi)} {PARTS[part].words}" for part in parts]
     return "  ".join([*words, ". free"] if free else words)
 
 
@@ -150,7 +138,7 @@ def bar_of_parts(parts: Sequence[tuple[str, int]], total: int, style: Style, wid
 def _cell(part: str, n: int, width: int, style: Style) -> str:
     if width < 1:
         return ""
-    sign, colour, _ = PARTS[part]
+    sign, colour = PARTS[part].sign, PARTS[part].ansi
     text = f"{part} {n / (1 << 30):.1f}"
     if width < len(text) + 2:
         text = ""

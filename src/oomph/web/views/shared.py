@@ -1,0 +1,68 @@
+"""What several views are made of: tables, tiles, commands, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from oomph.units import human
+from oomph.web.markup import Html, el, join
+
+
+def section(title: str, *children: object, name: str = "") -> Html | None:
+    """A part of a view under its heading; nothing where there is nothing to show."""
+    body = join(*children)
+    return el("section", el("h2", title), body, cls=f"part {name}".strip()) if body else None
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, sorts: bool = False, label: str) -> Html:
+    """Heads that begin with # stand over numbers. A cell may be (what is shown, what it is sorted by)."""
+    numbers = [head.startswith("#") for head in heads]
+    head = [
+        el("th", _head(text.removeprefix("#"), sorts), scope="col", cls="n" if number else "")
+        for text, number in zip(heads, numbers)
+    ]
+    body = [
+        el("tr", [_cell(cell, number) for cell, number in zip(row, numbers)], cls=getattr(row, "cls", ""))
+        for row in rows
+    ]
+    whole = el("table", el("thead", el("tr", head)), el("tbody", body), data_sorts=sorts)
+    return el("div", whole, cls="scroll", tabindex=0, role="region", aria_label=label)
+
+
+def _head(text: str, sorts: bool) -> object:
+    return el("button", text, type="button", cls="sort") if sorts and text else text
+
+
+def _cell(cell: object, number: bool) -> Html:
+    shown, key = cell if isinstance(cell, tuple) and len(cell) == 2 else (cell, None)
+    return el("td", shown, cls="n" if number else "", data_key=key)
+
+
+def tiles(pairs: Iterable[tuple[str, str]]) -> Html | None:
+    """A figure and what it is, side by side with others."""
+    made = [el("div", el("dt", name), el("dd", value)) for value, name in pairs]
+    return el("dl", made, cls="tiles") if made else None
+
+
+def apply_button(command: str, words: str = "Apply", **data: object) -> Html | None:
+    """Puts a command into the page's box; a file has no box, and its style hides the button."""
+    label = f"{words}: {command[:300]}"
+    return (
+        el("button", words, type="button", cls="apply", data_command=command, title=label, **data) if command else None
+    )
+
+
+def command_block(command: str) -> Html:
+    return el("pre", command, cls="command", tabindex=0)
+
+
+def signed(size: int) -> str:
+    return f"{'+' if size >= 0 else '−'}{human(abs(size))}"
+
+
+def details(summary: str, *children: object, opened: bool = False) -> Html:
+    return el("details", el("summary", summary), *children, open=opened)
+
+
+def soft(*children: object) -> Html:
+    return el("p", *children, cls="soft")
