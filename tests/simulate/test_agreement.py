@@ -26,7 +26,7 @@ class Kept:
     def record(self, record: Record) -> None:
         self.records.append(record)
 
-    def step(self, now: int, ticks: int, running: int, waiting: int, used: int, binds: str) -> None:
+    def step(self, now: int, ticks: int, running: int, waiting: int, used: int, binds: str, preemptions: int) -> None:
         self.most = max(self.most, used)
 
 

@@ -43,7 +43,7 @@ def test_sweep_and_pictures(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         capsys, "--sweep", "users=1..8", "--prompt", "200", "--output", "20", "--svg", str(svg), "--html", str(html)
     )
     assert "Held of these" in text and "8" in text
-    assert svg.read_text().startswith("<svg") and "<pre>" in html.read_text()
+    assert svg.read_text().startswith("<svg") and "uPlot" in html.read_text()
 
 
 def test_two_releases(capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,7 +39,7 @@ class Silent:
     def record(self, record: Record) -> None:
         self.never += record.outcome == "never"
 
-    def step(self, now: int, ticks: int, running: int, waiting: int, used: int, binds: str) -> None:
+    def step(self, now: int, ticks: int, running: int, waiting: int, used: int, binds: str, preemptions: int) -> None:
         pass
 
 

@@ -80,9 +80,10 @@ def command(
 
         print_plan(answer, everything=show_all)
     if html is not None:
-        from oomph.report.html import write_html
+        from oomph.web.document import write_document
+        from oomph.web.views.plan import plan_title, plan_view
 
-        write_html(answer, html)
+        write_document(plan_view(answer), plan_title(answer), html)
     return exit_code(answer.verdict)
 
 

@@ -144,7 +144,12 @@ def _print(answer: Any, options: dict[str, Any]) -> None:
         from oomph.report.simulate_text import print_any
 
         print_any(answer)
-    if options["svg"] or options["html"]:
+    if options["svg"]:
         from oomph.report.simulate_svg import write
 
-        write(answer, options["svg"] or "", options["html"] or "")
+        write(answer, options["svg"])
+    if options["html"]:
+        from oomph.web.document import write_document
+        from oomph.web.views.simulate import any_simulation_view
+
+        write_document(any_simulation_view(answer), "oomph simulate", options["html"])

@@ -55,7 +55,20 @@ def explain(
         deployment, notes = read_command(command, engine)
     if isinstance(log, Path) or (isinstance(log, str) and _is_path(log)):
         log = [log]
-    case = read_case(log, deployment=deployment, gpus=() if isinstance(gpus, str) else gpus)
+    raw = read_text(log) if isinstance(log, str) else read_paths(str(path) for path in log)
+    return explain_raw(raw, deployment=deployment, gpus=gpus, notes=notes, plan=plan)
+
+
+def explain_raw(
+    raw: RawLog,
+    *,
+    deployment: Deployment | None = None,
+    gpus: str | tuple[Device, ...] = (),
+    notes: tuple[str, ...] = (),
+    plan: bool = True,
+) -> Explanation:
+    """The same of a log whose lines have been read."""
+    case = case_of(raw, deployment, () if isinstance(gpus, str) else gpus)
     if isinstance(gpus, str) and gpus.strip():
         devices, about = read_gpus(gpus, case.account.total)
         case = msgspec.structs.replace(case, gpus=devices or case.gpus)

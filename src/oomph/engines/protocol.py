@@ -84,6 +84,17 @@ class FitKnobs(Struct, frozen=True):
     )  # fmt: skip
 
 
+class Control(Struct, frozen=True):
+    """One flag that the page lets people move, and how."""
+
+    field: str  # of Deployment.flags: "max_model_len"
+    label: str  # "Context"
+    form: Literal["steps", "share", "choice", "switch", "number"]
+    resolved: str = ""  # the setting that shows what is in force where nobody sets it; the field's own name if ""
+    choices: tuple[str, ...] = ()  # for a choice: values as they are typed, the engine's default left out
+    steps: tuple[int, ...] = ()  # for steps; () = doublings up to what the model takes
+
+
 class Container(Struct, frozen=True):
     """What a container needs to know in order to start a deployment."""
 
@@ -219,6 +230,8 @@ class EngineProtocol(Protocol):
         """Where CPU and GPU share one memory: the share of it that compilers, tuning and loading may take beyond what
         the plan counts (facts/unified.py)."""
         return 0.03
+
+    controls: tuple[Control, ...] = ()  # what the page lets people move, the most used first
 
     # ---- levers ------------------------------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ def render(made: Diff, style: Style, *, width: int = 0) -> str:
     if settings:
         lines += ["", f"  {style.bold('Settings that move')}"] + [_row(c) for c in settings]
     steps = [c for c in made.steps if c.kind != "setting" or c.what in {s.what for s in settings}]
-    steps = [c for c in steps if _show(c.what, c.before) != _show(c.what, c.after)]
+    steps = [c for c in steps if value_words(c.what, c.before) != value_words(c.what, c.after)]
     if steps:
         lines += ["", f"  {style.bold('Which release')}"]
         by_release: dict[str, list[Change]] = {}
@@ -83,7 +83,7 @@ def _side(plan: Any) -> str:
     return "fits" if plan.fits else "does not start"
 
 
-def _show(what: str, value: Any) -> str:
+def value_words(what: str, value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, dict):
@@ -96,13 +96,13 @@ def _show(what: str, value: Any) -> str:
 
 
 def _row(c: Change) -> str:
-    return f"  {_label(c):<30}  {_show(c.what, c.before):>22}  {_show(c.what, c.after):>22}"
+    return f"  {change_words(c):<30}  {value_words(c.what, c.before):>22}  {value_words(c.what, c.after):>22}"
 
 
-def _label(c: Change) -> str:
+def change_words(c: Change) -> str:
     """A figure in words, a setting in vLLM's own."""
     return _NAMES.get(c.what, c.what if c.kind == "setting" else c.what.replace("_", " "))
 
 
 def _short(c: Change) -> str:
-    return f"{_label(c)}: {_show(c.what, c.before)} -> {_show(c.what, c.after)}"
+    return f"{change_words(c)}: {value_words(c.what, c.before)} -> {value_words(c.what, c.after)}"

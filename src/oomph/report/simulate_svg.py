@@ -1,4 +1,4 @@
-"""A simulation as a picture: KV cache, running and waiting requests over time, or a sweep. SVG, or a page with it."""
+"""A simulation as a picture: KV cache, running and waiting requests over time, or a sweep."""
 
 from __future__ import annotations
 
@@ -7,40 +7,19 @@ from typing import Any
 
 from oomph.errors import InputError
 from oomph.report.safe import escape
-from oomph.report.simulate_text import duration, lines
-from oomph.report.terminal import Style
+from oomph.report.simulate_text import duration
 from oomph.simulate.api import Held, Simulation, Sweep
 from oomph.simulate.result import Result
 
 WIDTH, HEIGHT, LEFT, GAP = 820, 150, 70, 34
-_CSS = (
-    "body{max-width:58rem;margin:2rem auto;padding:0 1rem;font:15px/1.5 system-ui,sans-serif}pre{white-space:pre-wrap}"
-)
 
 
-class _NoColour(Style):
-    def __init__(self) -> None:
-        self.on = False
-
-
-PLAIN = _NoColour()  # for files and pages
-
-
-def write(answer: Any, svg: str, html: str) -> None:
-    picture = draw(answer)
-    text = escape("\n".join(line[2:] for line in lines(answer, PLAIN, picture=False)).strip("\n"))
-    title = "oomph simulate"
-    page = (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_CSS}</style>'
-        f"<body><h1>{title}</h1><pre>{text}</pre>{picture}</body></html>\n"
-    )
-    for path, content in ((svg, picture + "\n"), (html, page)):
-        if path:
-            try:
-                with open(path, "w", encoding="utf-8") as file:
-                    file.write(content)
-            except OSError as e:
-                raise InputError(f"{path}: {e.strerror or e}") from None
+def write(answer: Any, path: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(draw(answer) + "\n")
+    except OSError as e:
+        raise InputError(f"{path}: {e.strerror or e}") from None
 
 
 def draw(answer: Any) -> str:

@@ -46,10 +46,10 @@ def lines(answer: Any, style: Style, picture: bool = True) -> list[str]:
 def _head(setup: Setup, load: Load, style: Style) -> list[str]:
     d = setup.deployment
     gpu = f"{len(d.gpus)} x {d.gpus[0].name}" if len(d.gpus) > 1 else d.gpus[0].name
-    return ["", f"  {style.bold(d.model)}   vLLM {d.engine.version}   {gpu}", f"  {_load(load)}", ""]
+    return ["", f"  {style.bold(d.model)}   vLLM {d.engine.version}   {gpu}", f"  {describe_load(load)}", ""]
 
 
-def _load(load: Load) -> str:
+def describe_load(load: Load) -> str:
     """The load in words."""
     if load.trace:
         return f"trace {load.trace}"
@@ -71,7 +71,7 @@ def _load(load: Load) -> str:
 
 def _held(held: Held, style: Style, picture: bool) -> list[str]:
     t = held.target
-    promise = _promise(t)
+    promise = promise_words(t)
     out = []
     if held.users:
         paused = held.load.arrivals.pause or held.load.shape.turn_pause
@@ -98,7 +98,7 @@ def _held(held: Held, style: Style, picture: bool) -> list[str]:
     return [*out, "", *_figures(result), "", *(_picture(result) if picture else ()), ""] if result is not None else out
 
 
-def _promise(t: Target) -> str:
+def promise_words(t: Target) -> str:
     tokens = f", P95 {t.tpot * 1000:g} ms per token" if t.tpot else ""
     return f"P95 first token within {t.ttft:g} s{tokens}, no preemption"
 
@@ -121,10 +121,10 @@ def _run(sim: Simulation, style: Style, picture: bool) -> list[str]:
     if sim.target is not None and not r.rejected and not r.never:
         why = breach(r, sim.target)
         if why:
-            out += [f"  {style.bad('TOO MUCH')}   ({_promise(sim.target)})", f"  {why[0].upper()}{why[1:]}."]
+            out += [f"  {style.bad('TOO MUCH')}   ({promise_words(sim.target)})", f"  {why[0].upper()}{why[1:]}."]
             out += _would_hold(sim)
         else:
-            out.append(f"  {style.good('HELD')}   ({_promise(sim.target)})")
+            out.append(f"  {style.good('HELD')}   ({promise_words(sim.target)})")
     if r.rejected:
         out += [f"  {style.bad(f'{r.rejected:,} requests are refused')}: {r.rejection}"]
     if r.never:

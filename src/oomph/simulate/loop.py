@@ -28,7 +28,8 @@ class Workload(Protocol):
 class Observer(Protocol):
     def record(self, record: Record) -> None: ...
 
-    def step(self, now: int, ticks: int, running: int, waiting: int, used: int, binds: str) -> None: ...
+    def step(self, now: int, ticks: int, running: int, waiting: int, used: int, binds: str, preemptions: int) -> None:
+        """`preemptions`: since the beginning."""
 
 
 class Loop(Scheduler):
@@ -132,7 +133,8 @@ class Loop(Scheduler):
         self.tokens += n * self.steady.size
         running = self.steady.size + len(self.ending) + len(self.tail)
         used = self.c.usable - self.pool.free
-        self.observer.step(self.now, ticks, running, len(self.waiting), used, self.binds if self.waiting else "")
+        binds = self.binds if self.waiting else ""
+        self.observer.step(self.now, ticks, running, len(self.waiting), used, binds, self.preemptions)
 
     # --- many steps at once
 

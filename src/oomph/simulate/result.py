@@ -102,7 +102,10 @@ class Result(Struct, frozen=True):
             output_tokens_per_second=self.output_tokens_per_second * factor,
             prompt_tokens_per_second=self.prompt_tokens_per_second * factor,
             load_requests=count(self.load_requests),
-            timeline=tuple(replace(p, running=p.running * factor, waiting=p.waiting * factor) for p in self.timeline),
+            timeline=tuple(
+                replace(p, running=p.running * factor, waiting=p.waiting * factor, preemptions=count(p.preemptions))
+                for p in self.timeline
+            ),
         )  # fmt: skip
 
 
@@ -120,7 +123,8 @@ class Collector:
         self.end = 0
         self.binds: dict[str, int] = {}
         self.first_rejected: Record | None = None
-        self.slices: list[list[int]] = []  # end, ticks, running x ticks, waiting x ticks, used x ticks
+        # end, ticks, running x ticks, waiting x ticks, used x ticks, preemptions since the beginning
+        self.slices: list[list[int]] = []
         self.width = 0
 
     def record(self, r: Record) -> None:
@@ -140,7 +144,7 @@ class Collector:
         if r.output > 1:
             self.tpot.add((r.finished - r.first_token) / (r.output - 1) / SECOND)
 
-    def step(self, now: int, ticks: int, running: int, waiting: int, used: int, binds: str) -> None:
+    def step(self, now: int, ticks: int, running: int, waiting: int, used: int, binds: str, preemptions: int) -> None:
         if running > self.max_running:
             self.max_running = running
         if waiting > self.max_waiting:
@@ -160,8 +164,9 @@ class Collector:
             last[2] += running * ticks
             last[3] += waiting * ticks
             last[4] += used * ticks
+            last[5] = preemptions
             return
-        self.slices.append([now, ticks, running * ticks, waiting * ticks, used * ticks])
+        self.slices.append([now, ticks, running * ticks, waiting * ticks, used * ticks, preemptions])
         if len(self.slices) >= 2 * self.points:
             self._merge()
 
@@ -171,7 +176,7 @@ class Collector:
         for s in self.slices:
             if merged and merged[-1][1] + s[1] <= self.width:
                 m = merged[-1]
-                m[0] = s[0]
+                m[0], m[5] = s[0], s[5]
                 for i in range(1, 5):
                     m[i] += s[i]
             else:
@@ -203,13 +208,14 @@ class Collector:
             kv_mean=self.used_area / busy / self.usable,
             cached_share=self.cached / self.prompt if self.prompt else 0.0,
             binds={k: v / busy for k, v in sorted(self.binds.items())} if waited else {},
-            timeline=tuple(self._point(s) for s in self.slices),
+            timeline=tuple(self._point(s, before[5]) for before, s in zip([[0] * 6, *self.slices], self.slices)),
             rejection=rejection,
         )
 
-    def _point(self, s: list[int]) -> Point:
+    def _point(self, s: list[int], before: int) -> Point:
+        """`before`: the preemptions until its beginning."""
         ticks = max(1, s[1])
-        return Point(s[0] / SECOND, s[2] / ticks, s[3] / ticks, s[4] / ticks / self.usable)
+        return Point(s[0] / SECOND, s[2] / ticks, s[3] / ticks, s[4] / ticks / self.usable, s[5] - before)
 
 
 def _spread(s: Sketch) -> Spread:

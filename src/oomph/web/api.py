@@ -115,8 +115,8 @@ async def read_json(request: Request) -> dict[str, Any]:
     return value
 
 
-def explain_endpoint(workers: Callable[[], Workers], job: Job) -> Callable[[Request], Awaitable[Response]]:
-    """The log is the body itself, streamed to a temporary file; ?gpu= says what it does not."""
+def upload_endpoint(workers: Callable[[], Workers], job: Job) -> Callable[[Request], Awaitable[Response]]:
+    """The text or log is the body itself, streamed to a temporary file; ?gpu= and the like say what it does not."""
 
     async def handle(request: Request) -> Response:
         handle_, path = tempfile.mkstemp(suffix=".log")
@@ -124,7 +124,9 @@ def explain_endpoint(workers: Callable[[], Workers], job: Job) -> Callable[[Requ
             with anyio.fail_after(LOG_SECONDS):
                 async with workers().logs:
                     await _store(request, handle_)
-            case = {"path": path, "gpu": request.query_params.get("gpu", "")[:200]}
+            asked = request.query_params
+            case = {"path": path, **{name: asked.get(name, "")[:200] for name in ("gpu", "name", "engine")}}
+            case["chosen_gpu"] = asked.get("chosen", "1") == "1"
             return await workers().answer(request, job, case)
         except OomphError as error:
             return complain(400, error.message, error.hint)

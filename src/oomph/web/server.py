@@ -17,8 +17,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from oomph.errors import CommandError
-from oomph.web.api import Job, Workers, endpoint, explain_endpoint
+from oomph.web.api import Job, Workers, endpoint, upload_endpoint
 from oomph.web.guard import Guard
+from oomph.web.style import stylesheet
 
 if TYPE_CHECKING:
     import uvicorn
@@ -31,20 +32,28 @@ _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+_SCRIPTS = (
+    "main.js", "ask.js", "box.js", "controls.js", "dom.js", "forms.js", "place.js", "plots.js", "save.js", "tables.js",
+    "tabs.js", "theme.js", "tips.js",
+)  # fmt: skip
 _PAGES = {
     "/": "index.html",
-    "/app.js": "app.js",
-    "/charts.js": "charts.js",
-    "/style.css": "style.css",
+    "/file.html": "file.html",
     "/icon.svg": "icon.svg",
+    **{f"/{name}": name for name in (*_SCRIPTS, "vendor/uplot.js", "vendor/uplot.css")},
 }
-JOBS = (Job("plan", 30), Job("levers", 60), Job("diff", 60), Job("simulate", 60, slow=True))
-EXPLAIN = Job("explain", 120, slow=True)
+STYLE = "/style.css"  # the table of colours is a part of it
+JOBS = (
+    Job("plan", 30), Job("what_if", 60), Job("diff", 60), Job("inspect", 30), Job("compare", 90, slow=True),
+    Job("simulate", 60, slow=True), Job("fit", 120, slow=True), Job("cards", 120, slow=True),
+)  # fmt: skip
+UPLOADS = (Job("read", 120), Job("explain", 120, slow=True))
 
 
 def application(port: int, *, token: str, root: str = ".") -> Guard:
     """`token`: what the browser must show; `root`: the folder that it may look at."""
     static = {path: _static(name) for path, name in _PAGES.items()}
+    static[STYLE] = (stylesheet().encode(), _TYPES[".css"])
     made: list[Workers] = []
 
     @asynccontextmanager
@@ -65,10 +74,10 @@ def application(port: int, *, token: str, root: str = ".") -> Guard:
     async def catalog(request: Request) -> Response:
         return await workers().answer(request, Job("catalog", 30), {})
 
-    routes: list[Any] = [Route(path, page) for path in _PAGES]
+    routes: list[Any] = [Route(path, page) for path in static]
     routes.append(Route("/api/catalog", catalog))
     routes += [Route(f"/api/{job.name}", endpoint(workers, job), methods=["POST"]) for job in JOBS]
-    routes.append(Route("/api/explain", explain_endpoint(workers, EXPLAIN), methods=["POST"]))
+    routes += [Route(f"/api/{job.name}", upload_endpoint(workers, job), methods=["POST"]) for job in UPLOADS]
     return Guard(Starlette(routes=routes, lifespan=lifespan), port, token)
 
 

@@ -14,10 +14,10 @@ from oomph.engines.llamacpp.tensors import Width
 from oomph.errors import CannotPlan, CommandError, UnknownModel
 from oomph.ir.plan import Plan
 from oomph.plan import plan
-from oomph.report.html import page
 from oomph.report.plan_json import plan_json
 from oomph.report.text import Style, render
 from oomph.units import GIB, MIB
+from oomph.web.views.plan import plan_view
 
 GEMMA = "llama-server -m gemma-4-31B-it-Q4_K_M.gguf -np 1"
 
@@ -192,7 +192,7 @@ def test_each_build_has_its_own_compute_buffer(
 def test_json_and_page(command: str) -> None:
     p = made(command, "RTX 5090")
     assert plan_json(p)["ranks"][0]["terms"]["weights"]["bytes"] > 0
-    assert ("Ollama" if command.startswith("ollama") else "llama.cpp") in page(p)
+    assert ("Ollama" if command.startswith("ollama") else "llama.cpp") in plan_view(p)
 
 
 def test_flags_of_2026() -> None:

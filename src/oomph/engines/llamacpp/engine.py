@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from oomph.engines.llamacpp.controls import CONTROLS
 from oomph.engines.protocol import EngineProtocol, LeverWords, Offer, Words
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
@@ -40,6 +41,8 @@ class LlamaCpp(EngineProtocol):
     variables = ("GGML_", "LLAMA_ARG_")
     launches = (r"\bllama-server\b",)
     layout = "placed"
+
+    controls = CONTROLS
 
     def newest(self) -> str:
         from oomph.facts.llamacpp.builds import NEWEST

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oomph.engines.llamacpp.engine import ENGINE as LLAMACPP
+from oomph.engines.ollama.controls import CONTROLS
 from oomph.engines.protocol import EngineProtocol, LeverWords, Offer, Words
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
@@ -38,6 +39,8 @@ class Ollama(EngineProtocol):
     layout = "placed"
     runs = "llamacpp"
     frame_paths = ("/ollama/",)
+
+    controls = CONTROLS
 
     def newest(self) -> str:
         from oomph.facts.ollama.defaults import NEWEST

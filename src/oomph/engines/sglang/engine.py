@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import Container, EngineProtocol, FitKnobs, LeverWords, Offer, Words
+from oomph.engines.sglang.controls import CONTROLS
 from oomph.errors import CannotPlan
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
@@ -45,6 +46,7 @@ class SgLang(EngineProtocol):
     variables = ("SGLANG_",)
     launches = (r"\bsglang\s+serve\b", r"-m\s+sglang\.launch_server\b")
     frame_paths = ("/sglang/",)
+    controls = CONTROLS
     terms = ("free_before_load", "weights", "load_peak", "activation_peak", "cudagraph", "context", "available_kv")
     emit_forms = ("command", "docker", "compose", "kubernetes")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import Container, EngineProtocol, FitKnobs, Offer, Words
+from oomph.engines.vllm.controls import CONTROLS
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.host import HostPlan
@@ -37,6 +38,7 @@ class Vllm(EngineProtocol):
     variables = ("VLLM_",)
     launches = (r"\bvllm\s+serve\b", r"-m\s+vllm\.")
     frame_paths = ("/vllm",)
+    controls = CONTROLS
     terms = ("available_kv", "weights", "load_peak", "activation_peak", "non_torch", "cudagraph", "context")
     emit_forms = ("command", "yaml", "docker", "compose", "kubernetes", "lws")
 

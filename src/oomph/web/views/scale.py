@@ -1,4 +1,4 @@
-"""Pictures to scale that need no script: SVG whose widths are percentages, so that its text keeps its size on a phone."""
+"""Pictures to scale without a script: SVG whose widths are percentages, so that text keeps its size on a phone."""
 
 from __future__ import annotations
 

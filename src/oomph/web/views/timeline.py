@@ -38,6 +38,8 @@ def _stage(stage: Stage, place: int, rank: RankPlan, longest: int, plan: Plan) -
         block("stays", 0, stage.resident_bytes / longest, 5, 12, f"stays: {human(stage.resident_bytes)}"),
         block("rises over" if dies or over else "rises", stage.resident_bytes / longest,
               max(0, stage.peak_bytes - stage.resident_bytes) / longest, 5, 12, f"peak: {human(stage.peak_bytes)}"),
+        block("rises over", rank.total_bytes / longest, (stage.peak_bytes - rank.total_bytes) / longest, 5, 12)
+        if over else None,
         upright("peak over" if dies or over else "peak", stage.peak_bytes / longest, 2, 20),
         span("interval", stage.peak_low / longest, stage.peak_high / longest, 11, 3) if stage.peak_low else None,
         upright("limit", rank.total_bytes / longest, 0, _HEIGHT),

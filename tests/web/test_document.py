@@ -8,7 +8,8 @@ import pytest
 
 from oomph.errors import InputError
 from oomph.plan import plan
-from oomph.report.html import page, write_html
+from oomph.web.document import document, write_document
+from oomph.web.views.plan import plan_view
 
 CHROMIUM = next((p for p in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if os.path.exists(p)), "")
 COMMANDS = {
@@ -16,6 +17,10 @@ COMMANDS = {
     "short": ("vllm serve Qwen/Qwen3-32B -tp 2", "2x RTX 3090"),
     "llama.cpp": ("llama-server -hf unsloth/Qwen3-8B-GGUF:Q4_K_M -c 8192", "RTX 4090"),
 }
+
+
+def page(made):
+    return document(plan_view(made), "a plan")
 
 
 @pytest.fixture(scope="module", params=COMMANDS)
@@ -31,9 +36,9 @@ def test_nothing_comes_from_outside(made):
 
 
 def test_what_it_shows(made):
-    assert "<svg" in made and "Ledger of GPU 0" in made and 'class="weights"' in made
+    assert "<svg" in made and "The basis of each term on GPU 0" in made and 'class="fill weights"' in made
     assert "FITS" in made or "WILL NOT START" in made
-    assert "What helps" in made or "llama.cpp" in made
+    assert "What works" in made or "What gives more" in made or "llama.cpp" in made
 
 
 def test_names_are_text():
@@ -43,7 +48,7 @@ def test_names_are_text():
 
 def test_a_place_that_cannot_be_written(tmp_path: Path):
     with pytest.raises(InputError, match="cannot be written"):
-        write_html(plan("vllm serve Qwen/Qwen3-8B", gpu="H100"), str(tmp_path))
+        write_document(plan_view(plan("vllm serve Qwen/Qwen3-8B", gpu="H100")), "a plan", str(tmp_path))
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine")
@@ -59,7 +64,7 @@ def test_a_browser_shows_it_under_its_policy_and_axe_finds_nothing(made, tmp_pat
         shown.on("console", lambda message: said.append(message.text))
         shown.on("request", lambda request: asked.append(request.url))
         shown.goto(path.as_uri())
-        assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 23, 26)"
+        assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 24, 28)"
         assert shown.evaluate("document.documentElement.scrollWidth") <= 400
         assert said == [] and asked == [path.as_uri()]
         found = axe.Axe().run(shown).response["violations"]

@@ -1,0 +1,62 @@
+"""A log that holds several start-ups: each of them explained on its own, for a page that shows them side by side."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.doctor.explain import explain_raw
+from oomph.doctor.explanation import Explanation
+from oomph.doctor.failure import find_failure, last_ready
+from oomph.errors import OomphError
+from oomph.logs.clean import lines as clean_lines
+from oomph.logs.parse import observe
+from oomph.logs.reader import RawLog, read_paths
+from oomph.logs.structure import runs
+
+MOST_RUNS = 8  # the last of a service that was restarted for days
+
+
+class Run(Struct, frozen=True):
+    first_line: int
+    last_line: int
+    explanation: Explanation
+    log: RawLog  # its lines, with the numbers that they have in the whole log
+
+
+def explain_runs(path: str, *, gpus: str = "", plan: bool = True) -> list[Run]:
+    """At least one; in the order of the log."""
+    raw = read_paths([path])
+    pieces = [] if len(raw.lines) < 2 else _pieces(raw)
+    if len(pieces) < 2:
+        return [_run(raw, gpus, plan)]
+    explained = []
+    for piece in pieces[-MOST_RUNS:]:
+        try:
+            explained.append(_run(piece, gpus, plan))
+        except OomphError:  # a banner alone, which no engine's lines follow
+            continue
+    return explained or [_run(raw, gpus, plan)]
+
+
+def _run(log: RawLog, gpus: str, plan: bool) -> Run:
+    explanation = explain_raw(log, gpus=gpus, plan=plan)
+    first, last = (log.lines[0].number, log.lines[-1].number) if log.lines else (0, 0)
+    return Run(first, last, explanation, log)
+
+
+def _pieces(raw: RawLog) -> list[RawLog]:
+    """The lines of each start-up. What stands above the first belongs to the first: a command, a question."""
+    observations = observe(clean_lines(raw.lines))
+    starts = [
+        piece[0].line
+        for piece in runs(observations, lambda p: find_failure(p) is not None or last_ready(p) > 0)
+        if piece
+    ]
+    bounds = [0, *starts[1:], raw.lines[-1].number + 1]
+    return [
+        replace(raw, lines=tuple(line for line in raw.lines if low <= line.number < high))
+        for low, high in pairwise(bounds)
+    ]

@@ -1,0 +1,12 @@
+"""What of Ollama's flags the page lets people move."""
+
+from __future__ import annotations
+
+from oomph.engines.protocol import Control
+
+CONTROLS = (
+    Control("num_ctx", "Context", "steps"),
+    Control("num_parallel", "Requests at once", "steps", steps=(1, 2, 4, 8, 16)),
+    Control("num_batch", "Tokens per step", "steps", steps=(64, 128, 256, 512, 1024, 2048)),
+    Control("num_gpu", "Layers on the GPUs", "number", "offloaded"),
+)

@@ -1,0 +1,334 @@
+"""What the page asks, as pure functions: JSON in, JSON out, with the view in it. They run in processes of their own."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from oomph.commands.deployments import Entry
+from oomph.engines.protocol import Control, fills
+from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of
+from oomph.errors import CommandError, OomphError
+from oomph.ir.deployment import Deployment
+from oomph.ir.plan import Plan
+from oomph.plan import run, try_changes, with_advice, with_gpus
+from oomph.report.plan_json import plan_json
+from oomph.units import GIB
+from oomph.web.cases import Case, count, deployment_of, field, gpu_words, shareable, text, tokens
+
+Answer = dict[str, Any]
+SWEEP_POINTS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)  # of the users that are held
+
+
+def answer_plan(case: Case) -> Answer:
+    return plan_answer(deployment_of(case), text(case, "gpu") if isinstance(case.get("gpu"), str) else "")
+
+
+def plan_answer(deployment: Deployment, gpu: str) -> Answer:
+    from oomph.web.views.plan import plan_view
+
+    plan = with_advice(run(deployment))
+    engine = engine_of(deployment)
+    return {
+        **plan_json(plan), "html": plan_view(plan, _speed(plan)), **_place(plan.deployment, gpu),
+        "controls": [_control(control, plan) for control in engine.controls],
+        "releases": list(reversed(engine.releases())), "title": engine.title,
+        "can_simulate": fills(engine, "simulation"),
+    }  # fmt: skip
+
+
+def _place(deployment: Deployment, gpu: str) -> Answer:
+    """Where a deployment stands, so that the page can ask for it again."""
+    e = deployment.engine
+    request = "" if e.version_from == "newest known" or not e.version else f"{e.name}=={e.version}"
+    return {"command": shareable(deployment), "gpu": gpu_words(deployment.gpus, gpu), "request": request}
+
+
+def _control(control: Control, plan: Plan) -> Answer:
+    flags, resolved = plan.deployment.flags, plan.resolved
+    inforce = flags.get(control.field, resolved.get(control.resolved or control.field))
+    steps = control.steps or _doublings(plan)
+    return {
+        "field": control.field, "label": control.label, "form": control.form, "choices": list(control.choices),
+        "steps": list(steps) if control.form == "steps" else [], "set": control.field in flags,
+        "value": inforce if isinstance(inforce, str | int | float | bool) else None,
+    }  # fmt: skip
+
+
+def _doublings(plan: Plan) -> tuple[int, ...]:
+    """Contexts to choose from, up to what the model takes."""
+    from oomph.sources.load import load_once
+
+    longest = 131072
+    with suppress(OomphError):
+        longest = load_once(plan.deployment.model).max_position or longest
+    out = [n for k in range(10, 24) for n in (1 << k, 3 << (k - 1)) if n < longest]
+    return (*out, longest)
+
+
+def _speed(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """What one user alone sees, computed by the simulator; nothing where the engine's scheduler is not known."""
+    from oomph.simulate import api
+    from oomph.simulate.workloads import Arrivals, Shape
+
+    if not plan.fits or not plan.ranks or not fills(engine_of(plan.deployment), "simulation"):
+        return ()
+    prompt = min(1000, max(1, plan.resolved.get("max_model_len", 1000) // 2))
+    try:
+        setup = api.prepare(plan.deployment)
+        result = api.simulate(setup, api.Load(Shape(prompt, min(250, prompt)), Arrivals(users=1), 3))
+    except OomphError:
+        return ()
+    if not result.tpot.p50:
+        return ()
+    return ((f"{1 / result.tpot.p50:,.3g}", "tokens per second for one user alone, computed"),)
+
+
+def answer_read(case: Case) -> Answer:
+    """{path: a file of ours with what was pasted or dropped, name, gpu, chosen_gpu, engine}: the first screen."""
+    from oomph.web import reading
+
+    path, name = text(case, "path"), os.path.basename(text(case, "name"))[:200]
+    try:
+        with field("text"):
+            with open(path, "rb") as file:
+                data = file.read(reading.LONGEST + 1)
+            result = reading.read(data, name, text(case, "engine"))
+            if result.kind == "log":
+                return {"kind": "explain", **answer_explain(case)}
+            if result.kind == "model":
+                return {"kind": "inspect", **answer_inspect({"model": result.model})}
+    except OomphError as refused:
+        refused.message = refused.message.replace(path, name or "the text")
+        raise
+    return {"kind": "plan", **_deployments(result.entries, case)}
+
+
+def _deployments(entries: tuple[Entry, ...], case: Case) -> Answer:
+    """Every deployment of a file with its outcome, and the plan of the first that can be planned."""
+    gpu, chosen = text(case, "gpu"), case.get("chosen_gpu") is True
+    tabs: list[Answer] = []
+    first: Deployment | None = None
+    refusal: OomphError | None = None
+    for entry in entries[:40]:
+        tab: Answer = {"name": entry.name, "line": entry.line}
+        try:
+            with field("text"):
+                if entry.error is not None or entry.deployment is None:
+                    raise entry.error or CommandError("this one cannot be read")
+            with field("gpu"):
+                named = entry.deployment.gpu_name and not chosen
+                deployment = with_gpus(entry.deployment, None if named else gpu or None)
+            plan = run(deployment)
+            tab |= {"outcome": plan.verdict.outcome, "model": plan.model, **_place(plan.deployment, gpu)}
+            if first is None:
+                first, tab["first"] = deployment, True
+        except OomphError as error:
+            refusal = refusal or error
+            tab |= {"error": error.message, "hint": error.hint}
+            if entry.deployment is not None:
+                tab |= {"model": entry.deployment.model, **_place(entry.deployment, gpu)}
+        tabs.append(tab)
+    if first is None:
+        raise refusal or CommandError("there is no deployment in this text")
+    at = next(i for i, tab in enumerate(tabs) if tab.get("first"))
+    return {**plan_answer(first, gpu), "deployments": tabs, "at": at}
+
+
+def answer_explain(case: Case) -> Answer:
+    """{path: a file of ours that holds the log, gpu, chosen_gpu}."""
+    from oomph.doctor.runs import explain_runs
+    from oomph.web.views.explain import explain_view, run_names
+
+    path = text(case, "path")
+    gpu = text(case, "gpu") if case.get("chosen_gpu", True) else ""
+    try:
+        runs = explain_runs(path, gpus=gpu)
+    except OomphError as refused:
+        refused.message = refused.message.replace(path, "the text")
+        raise
+    failed = [i for i, one in enumerate(runs) if one.explanation.failed]
+    at = failed[-1] if failed else len(runs) - 1
+    tabs = []
+    for one, name in zip(runs, run_names(runs)):
+        e = one.explanation
+        version = f"{e.engine.name}=={e.engine.version}" if e.engine.version else ""
+        tabs.append({"name": name, "failed": e.failed, "html": explain_view(one), "command": e.command,
+                     "request": version, "gpu": gpu or _card(e.total_bytes), "model": e.model})  # fmt: skip
+    return {**runs[at].explanation.to_dict(), "runs": tabs, "at": at}
+
+
+def _card(total_bytes: int) -> str:
+    """The card that reports so many bytes; its size where none does."""
+    from oomph.facts.gpus import rows
+
+    if not total_bytes:
+        return ""
+    near = [row.name for row in rows() if abs(row.total_bytes - total_bytes) < total_bytes // 400]
+    return near[0] if near else f"{total_bytes / GIB:.2f}GiB"
+
+
+def answer_inspect(case: Case) -> Answer:
+    from oomph.inspection import inspect
+    from oomph.sources.load import load_model
+    from oomph.web.views.inspect import inspect_view
+
+    with field("text"):
+        inspection = inspect(load_model(model_of(case)))
+    return {"html": inspect_view(inspection), "model": inspection.model, "bytes": inspection.bytes}
+
+
+def model_of(case: Case) -> str:
+    """{model}, or the model of {command}."""
+    named = text(case, "model").strip()
+    if named or not case.get("command"):
+        if not named:
+            raise CommandError("no model is named", hint="type its name above, or paste a command that serves it")
+        return named
+    return deployment_of({**case, "gpu": "H100"}).model
+
+
+def answer_what_if(case: Case) -> Answer:
+    from oomph.report.what_if_json import what_if_json
+    from oomph.web.views.what_if import what_if_view
+
+    table = try_changes(run(deployment_of(case)))
+    return {**what_if_json(table), "html": what_if_view(table)}
+
+
+def answer_fit(case: Case) -> Answer:
+    from oomph.search.fit import fit
+    from oomph.search.request import Want
+    from oomph.search.space import Options
+    from oomph.sources.gpu import parse_gpus
+    from oomph.web.views.fit import fit_view
+
+    with field("gpu"):
+        gpus = parse_gpus(text(case, "gpu") or "auto")
+    options = Options(text_only=(False,)) if case.get("images") is True else Options()
+    want = Want(tokens(case, "context"), count(case, "users", 0, 4096, 0), text(case, "prefer"), options)
+    with field("text"):
+        result = fit(model_of(case), gpus, want, engine=_engine_only(case), only=case.get("only") is True)
+    return {"html": fit_view(result), "met": result.met, "plans": result.plans}
+
+
+def _engine_only(case: Case) -> str:
+    """The engine that is asked for, where it is one that `fit` searches; else the default."""
+    request = text(case, "engine")
+    name = request.partition("==")[0]
+    return request if name and fills(engine_named(name), "fit_knobs") else ""
+
+
+def answer_cards(case: Case) -> Answer:
+    from oomph.facts.gpus import rows
+    from oomph.search.cards import cards
+    from oomph.search.request import Want
+    from oomph.search.space import Options
+    from oomph.web.views.cards import cards_view, known_cards_view
+
+    if not text(case, "model").strip() and not case.get("command"):
+        return {"html": known_cards_view([row.device() for row in rows()])}
+    options = Options(text_only=(False, True) if case.get("text_only") is True else (False,))
+    want = Want(tokens(case, "context"), count(case, "users", 0, 4096, 0), "", options)
+    with field("text"):
+        result = cards(model_of(case), want, engine=_engine_only(case), only=case.get("only") is True)
+    return {"html": cards_view(result), "cards": len(result.cards)}
+
+
+def answer_compare(case: Case) -> Answer:
+    from oomph.compare import compare
+    from oomph.web.views.compare import compare_view
+
+    with field("text"):
+        comparison = compare(model_of(case), gpu=text(case, "gpu") or None, context=tokens(case, "context"))
+    return {"html": compare_view(comparison), "advice": comparison.advice}
+
+
+def answer_diff(case: Case) -> Answer:
+    import shlex
+
+    from oomph.commands import parse_command, to_command
+    from oomph.diff import diff
+    from oomph.web.views.diff import diff_view
+
+    before = deployment_of(case)
+    other = case.get("other")
+    if not isinstance(other, dict):
+        raise CommandError("other is not an object")
+    after, lost = before, ()
+    with field("flags"):
+        try:
+            more = shlex.split(text(other, "flags"))
+        except ValueError as error:
+            raise CommandError(f"these flags cannot be read: {error}") from None
+        if more:
+            again = parse_command([*to_command(before), *more], engine=before.engine)
+            after = msgspec.structs.replace(again, gpus=before.gpus)
+    if model := text(other, "model").strip():
+        after = msgspec.structs.replace(after, model=model)
+    if gpu := text(other, "gpu").strip():
+        with field("other-gpu"):
+            after = with_gpus(after, gpu)
+    if target := text(other, "engine"):
+        after, lost = engine_of(after).at_release(after, target.split("==")[-1])
+    if after == before:
+        raise CommandError("nothing is different yet: choose a release, GPUs, a model or flags to compare with")
+    difference = diff(before, after, lost)
+    return {
+        "html": diff_view(difference), "changes": msgspec.to_builtins(difference.changes),
+        "steps": msgspec.to_builtins(difference.steps), "flags": list(difference.flags),
+    }  # fmt: skip
+
+
+def answer_simulate(case: Case) -> Answer:
+    """A load of requests on the plan: {users, prompt, output}; users 0 asks for the most that are held."""
+    from oomph.simulate import api
+    from oomph.simulate.workloads import Arrivals, Shape
+    from oomph.web.views.simulate import simulate_view
+
+    users, prompt, output = (count(case, k, low) for k, low in (("users", 0), ("prompt", 1), ("output", 1)))
+    setup = api.prepare(deployment_of(case))
+    load = api.Load(Shape(prompt, output), Arrivals(users=users))
+    if users:
+        played: Any = api.judge(setup, api.spread(setup, load), api.Target())
+        around = users if played.held_users < 0 else max(1, played.held_users)
+    else:
+        played = api.search(setup, load, api.Target())
+        around = max(1, played.users)
+    sweep = _sweep(setup, load, sorted({max(1, round(share * around)) for share in SWEEP_POINTS}))
+    return {"html": simulate_view(played, sweep), "users": getattr(played, "users", users)}
+
+
+def _sweep(setup: Any, load: Any, numbers: list[int]) -> list[tuple[int, Any]]:
+    from oomph.simulate import api
+    from oomph.simulate.play import spread_over, times_alone
+    from oomph.simulate.search import MOST_WORK
+
+    alone = times_alone(setup, load)
+    rows = []
+    for n in numbers:
+        at = spread_over(
+            msgspec.structs.replace(load, arrivals=msgspec.structs.replace(load.arrivals, users=n)), *alone
+        )
+        rows.append((n, api.simulate(setup, at, most_preemptions=1000, most_work=MOST_WORK // 2)))
+    return rows
+
+
+def answer_catalog(_: Case | None = None) -> Answer:
+    from oomph import catalog
+    from oomph.facts import gpus
+    from oomph.sources.gpu import parse_gpus
+
+    live = ""
+    with suppress(OomphError, OSError):
+        live = "auto" if parse_gpus("auto") else ""
+    return {
+        "models": list(catalog.ids()),
+        "gpus": [row.name for row in gpus.rows()],
+        "releases": list(reversed(engine_named(DEFAULT).releases())),
+        "engines": [{"name": e.name, "title": e.title} for e in all_engines()],
+        "live": live,
+    }

@@ -1,0 +1,39 @@
+"""A view as one file: the page's own view and style, nothing from outside, and a policy that says so."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+from oomph.errors import InputError
+from oomph.report.safe import escape
+from oomph.web.markup import Html
+from oomph.web.style import static, stylesheet
+
+
+def write_document(view: Html, title: str, path: str) -> None:
+    text = document(view, title)
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except (OSError, ValueError) as e:
+        raise InputError(f"{path[:200]!r} cannot be written: {getattr(e, 'strerror', None) or e}") from None
+
+
+def document(view: Html, title: str) -> str:
+    """Only a view with charts brings a script: the one that draws them from the data beside them."""
+    charts = 'class="plot"' in view
+    style = stylesheet() + (static("vendor/uplot.css") if charts else "")
+    scripts = [static("vendor/uplot.js"), static("plots.js").replace("export ", "") + "\ndrawPlots(document);\n"]
+    marks = " ".join(map(_mark, scripts)) if charts else "'none'"
+    policy = f"default-src 'none'; style-src {_mark(style)}; script-src {marks}; base-uri 'none'; form-action 'none'"
+    values = {
+        "TITLE": escape(title), "POLICY": policy, "STYLE": style, "VIEW": view,
+        "SCRIPTS": "".join(f"<script>{s}</script>" for s in scripts) if charts else "",
+    }  # fmt: skip
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], static("file.html"))
+
+
+def _mark(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,77 @@
+"""What somebody has pasted or dropped, told apart: deployments to plan, a log to explain, or a model to inspect.
+
+A file's name counts before its content, and so does its form: a compose file is planned although a comment in it speaks
+of a lack of memory. Where a text holds both a command and lines that an engine printed, the lines are the question.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from oomph import boundary
+from oomph.commands import detect, files
+from oomph.commands.deployments import Entry, distinct, entries_of_text, read_deployments
+from oomph.commands.expansion import Around
+from oomph.errors import InputError, OomphError
+from oomph.logs.clean import lines as clean_lines
+from oomph.logs.parse import observe
+from oomph.logs.reader import read_text
+
+LONGEST = 1 << 20  # bytes of a text that may hold a command; what is longer is a log
+_LONGEST_NAME = 300
+_FORMS = (".yaml", ".yml", ".py", ".ipynb", ".sh", ".bash", ".zsh", ".service", ".bat", ".cmd", ".ps1", ".sbatch",
+          ".slurm", ".mk", "Makefile", "makefile", "justfile", "Dockerfile", ".md")  # fmt: skip
+_LOGS = (".log", ".out", ".err", ".gz")
+# Kinds of lines that people write beside a log, or in a question without one.
+_BESIDE = frozenset(
+    ("command", "engine_named", "version_beside", "docker_run", "util_given", "memory_short", "oom_mentioned")
+)
+
+
+class Reading(Struct, frozen=True):
+    kind: Literal["deployments", "log", "model"]
+    entries: tuple[Entry, ...] = ()
+    model: str = ""
+
+
+def read(data: bytes, name: str = "", engine: str = "") -> Reading:
+    """`data`: the text, or as much of it as tells (LONGEST and one byte more); `name`: of the file that was dropped."""
+    if len(data) > LONGEST or data[:2] == b"\x1f\x8b" or name.lower().endswith(_LOGS):
+        return Reading("log")
+    text = data.decode("utf-8-sig", "replace").replace("\0", "")
+    if not text.strip():
+        raise InputError("there is nothing to read: the text is empty")
+    if "\n" not in text.strip() and len(text) <= _LONGEST_NAME:
+        return _read_line(text.strip(), name, engine)
+    if not os.path.basename(name).endswith(_FORMS) and _is_log(text, name):
+        return Reading("log")
+    return Reading("deployments", tuple(_entries(text, name, engine)))
+
+
+def _read_line(line: str, name: str, engine: str) -> Reading:
+    """One line: the name of a file, a command, a message that an engine printed, or else the name of a model."""
+    if boundary.is_file(line) and not line.endswith((".gguf", ".json")):
+        return Reading("deployments", tuple(distinct(read_deployments([line], engine=engine or None))))
+    if _is_log(line, name):
+        return Reading("log")
+    if " " in line and (re.search(r"\s-|\bserve\b|\brun\b", line) or detect(line.split())):
+        return Reading("deployments", tuple(_entries(line + " ", name, engine)))
+    return Reading("model", model=line)
+
+
+def _entries(text: str, name: str, engine: str) -> list[Entry]:
+    return distinct(entries_of_text(text, os.path.basename(name), {}, engine or None, Around()))
+
+
+def _is_log(text: str, name: str) -> bool:
+    """Whether some line is one that an engine printed: its own words about memory, an exception, a traceback."""
+    if files.sort_of(text, name) in ("kubernetes", "compose", "yaml"):
+        text = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
+    try:
+        return any(o.kind not in _BESIDE for o in observe(clean_lines(read_text(text).lines)))
+    except OomphError:
+        return False

@@ -1,0 +1,286 @@
+// The page: a box, views of what is in it, and where the user stands.
+import {ask, cancel} from "./ask.js";
+import {setBox, wireBox} from "./box.js";
+import {drawControls} from "./controls.js";
+import {$, parse, tag} from "./dom.js";
+import {complain, fillForm, formOf, readForm, showForm} from "./forms.js";
+import {place, recall, remember, subject} from "./place.js";
+import {drawPlots} from "./plots.js";
+import {save} from "./save.js";
+import {wireTables} from "./tables.js";
+import {drawTabs, select, wireTabs} from "./tabs.js";
+import {wireTheme} from "./theme.js";
+import {takeTitles, wireTips} from "./tips.js";
+
+const DOING = {plan: "Planning", what_if: "Planning every change", simulate: "Simulating", diff: "Planning both sides", fit: "Searching", cards: "Trying the cards",
+  compare: "Planning on every engine", inspect: "Reading the checkpoint"};
+const EMPTY = {
+  plan: ["Will it fit?", "Paste the command you were about to run: the page says whether it starts, where each GiB goes, at which stage it would die, and what really helps."],
+  explain: ["Why did it die?", "Paste or drop the log of a run: the page names the stage, the cause and the fix, and proves the fix by planning it."],
+  what_if: ["What would each flag do?", "Paste a command: every change that moves memory is made alone and planned."],
+  simulate: ["How many users does it hold?", "Paste a command that starts: the engine's scheduler is played on the planned KV cache."],
+  diff: ["What does an upgrade move?", "Paste a command, then choose another release, other GPUs, another model or further flags."],
+  fit: ["What serves a model best here?", "Type a model's name or paste a command: checkpoints, layouts and flags are searched, each of them planned."],
+  compare: ["Which engine?", "Type a model's name or paste a command: each engine is planned at its best."],
+  inspect: ["What is in a checkpoint?", "Type a model's name: its bytes by part and dtype, what is not quantised and what that costs."],
+};
+const EXAMPLES = [
+  ["RTX 4090", "vllm serve Qwen/Qwen3-8B --max-model-len 16384"],
+  ["2x RTX 5070 Ti", "vllm serve nvidia/Gemma-4-31B-IT-NVFP4 --tensor-parallel-size 2"],
+  ["RTX 3090", "llama-server -hf unsloth/Qwen3-30B-A3B-GGUF:Q4_K_M -c 32768"],
+];
+const CONTROLLED = new Set(["plan", "what_if", "simulate"]);
+const answers = new Map(); // the last answers by what was asked
+let shown = null, timer = 0;
+
+async function read(body, name) {
+  complain(null);
+  const query = new URLSearchParams({name, gpu: place.gpu, chosen: place.chosen ? "1" : "0", engine: ""});
+  const answer = await attempt(() => ask("/api/read?" + query, body, name ? `Reading ${name}` : "Reading"));
+  if (!answer) return;
+  Object.assign(place, {applied: [], runs: [], tabs: [], at: 0, command: "", model: "", engine: ""});
+  if (answer.kind === "explain") takeRuns(answer, name);
+  else if (answer.kind === "inspect") takeModel(answer, name);
+  else takeDeployments(answer, name);
+}
+
+function takeDeployments(answer, name) {
+  place.tabs = answer.deployments.map(one => ({...one, name: one.name && answer.deployments.length > 1 ? one.name : one.model}));
+  place.at = answer.at;
+  place.view = "plan";
+  const many = place.tabs.length > 1 ? `${place.tabs.length} deployments` : `a ${answer.title} command`;
+  $("kind").textContent = name ? `${name}: ${many}` : `Read as ${many}`;
+  takePlan(answer);
+  draw(answer);
+}
+
+function takeRuns(answer, name) {
+  place.runs = answer.runs;
+  place.run = answer.at;
+  place.view = "explain";
+  const version = answer.engine.version ? ` ${answer.engine.version}` : "";
+  $("kind").textContent = `${name || "Read as"}${name ? ":" : ""} a log${answer.engine.name ? ` of ${answer.engine.name}${version}` : ""}` +
+    (answer.runs.length > 1 ? ` with ${answer.runs.length} runs` : "");
+  if (name) setBox("");
+  showRun();
+}
+
+function takeModel(answer, name) {
+  place.model = answer.model;
+  place.view = "inspect";
+  $("kind").textContent = `${name ? name + ": " : "Read as "}a model`;
+  answers.set(key("inspect"), answer);
+  draw(answer);
+}
+
+function showRun() {
+  const run = place.runs[place.run];
+  Object.assign(place, {command: run.command, model: run.command ? "" : run.model, engine: run.request});
+  if (run.gpu && !place.chosen) place.gpu = $("gpu").value = run.gpu;
+  draw({html: run.html});
+}
+
+// What a plan says about where we are: the command as the server writes it, its GPUs and release, its controls.
+function takePlan(answer) {
+  Object.assign(place, {command: answer.command, model: "", engine: answer.request});
+  if (answer.gpu && answer.gpu !== place.gpu) place.gpu = $("gpu").value = answer.gpu;
+  if (place.tabs[place.at]) Object.assign(place.tabs[place.at], {command: answer.command, request: answer.request, gpu: answer.gpu, outcome: answer.verdict.outcome});
+  if (document.activeElement !== $("text") || $("text").value.trim() === "") setBox(answer.command);
+  answers.set(key("plan"), answer);
+  drawReleases(answer.releases, answer.engine);
+  drawControls(answer.controls, move);
+}
+
+function drawReleases(releases, engine) {
+  const options = releases.map(release => tag("option", {value: `${engine.name}==${release}`}, release));
+  $("release").replaceChildren(tag("option", {value: ""}, releases[0] ? `newest (${releases[0]})` : "newest"), ...options);
+  $("release").value = place.engine;
+  if ($("release").selectedIndex < 0) { $("release").append(tag("option", {value: place.engine}, engine.version)); $("release").value = place.engine; }
+  $("release").disabled = !releases.length;
+  const other = formOf("diff").elements.engine, before = other.value;
+  other.replaceChildren(tag("option", {value: ""}, "the same"), ...options.map(option => option.cloneNode(true)));
+  other.value = before || (releases[0] && engine.version !== releases[0] ? `${engine.name}==${releases[0]}` : releases[5] ? `${engine.name}==${releases[5]}` : "");
+  fillForm("diff");
+}
+
+// A control was moved: the plan follows, and so does the view that is open.
+function move(field, value) {
+  clearTimeout(timer);
+  timer = setTimeout(async () => {
+    const answer = await attempt(() => ask("/api/plan", {...subject(), set: {[field]: value}}, DOING.plan));
+    if (!answer) return;
+    takePlan(answer);
+    if (place.view === "plan") draw(answer); else open(place.view);
+  }, 60);
+}
+
+async function open(view, fresh = false) {
+  place.view = view;
+  showForm(view);
+  complain(null);
+  if (view === "explain") { if (place.runs.length) showRun(); else drawEmpty(view); return; }
+  if (!place.command && !place.model && view !== "cards") { drawEmpty(view); return; }
+  const body = {...subject(), ...(formOf(view) ? readForm(view) : {})}, asked = key(view);
+  if (fresh) answers.delete(asked);
+  if (view === "diff" && !Object.values(body.other).some(Boolean)) { drawEmpty(view); return; }
+  const answer = answers.get(asked) ?? await attempt(() => ask("/api/" + view, body, DOING[view]));
+  if (!answer || place.view !== view) return;
+  answers.set(asked, answer);
+  if (answers.size > 30) answers.delete(answers.keys().next().value);
+  if (view === "plan") takePlan(answer);
+  draw(answer);
+}
+
+function key(view) { return JSON.stringify([view, subject(), formOf(view) ? readForm(view) : 0]); }
+
+async function attempt(work) {
+  $("view").classList.add("stale");
+  try {
+    const answer = await work();
+    if (!answer) $("view").classList.remove("stale");
+    else complain(null);
+    return answer;
+  } catch (refused) {
+    complain(refused);
+    $("view").classList.remove("stale");
+    $("view").replaceChildren(tag("div", {class: "empty"}, tag("h1", {}, "No answer"), tag("p", {}, refused.message)));
+    shown = null;
+    frame();
+    return null;
+  }
+}
+
+async function draw(answer) {
+  shown = answer;
+  const view = $("view");
+  view.replaceChildren(...parse(answer.html));
+  takeTitles(view);
+  view.classList.remove("stale");
+  frame();
+  if (view.querySelector(".plot")) { await needPlots(); drawPlots(view); }
+}
+
+function drawEmpty(view) {
+  const [title, text] = EMPTY[view];
+  const box = tag("div", {class: "empty"}, tag("h1", {}, title), tag("p", {}, text));
+  if (view === "plan" && !place.command) {
+    const list = tag("div", {class: "examples"}, tag("span", {}, "For example:"));
+    for (const [gpu, command] of EXAMPLES) list.append(tag("button", {type: "button", "data-command": command, "data-gpu": gpu}, tag("code", {}, command), ` on ${gpu}`));
+    box.append(list);
+  }
+  shown = null;
+  $("view").replaceChildren(box);
+  frame();
+}
+
+// Everything around the view that follows from where we are.
+function frame() {
+  const tab = $("view-" + place.view);
+  select($("views"), tab);
+  $("view").setAttribute("aria-labelledby", tab.id);
+  showForm(place.view);
+  const runs = place.view === "explain" && place.runs.length > 1;
+  if (runs) drawTabs($("tabs"), place.runs.map(run => ({name: run.name, kind: run.failed ? "fails" : run.failed === null ? "close" : "fits"})), place.run);
+  else drawTabs($("tabs"), place.view === "explain" ? [] : place.tabs.map(one => ({name: one.name, kind: one.error ? "error-tab" : one.outcome, title: one.error ?? one.model})), place.at);
+  $("controls").hidden = !CONTROLLED.has(place.view) || !place.command || !$("levers").children.length;
+  $("save").hidden = $("print").hidden = !shown;
+  $("copy").hidden = !place.command;
+  $("applied").hidden = !place.applied.length;
+  $("applied").replaceChildren("Applied: ", ...place.applied.map((one, index) =>
+    tag("button", {type: "button", "data-undo": index, title: "Back to before this"}, tag("code", {}, one.label), " ✕")));
+  remember();
+}
+
+let library = null;
+function needPlots() {
+  library ??= Promise.all([
+    new Promise(done => { const node = tag("script", {src: "/vendor/uplot.js"}); node.onload = done; document.head.append(node); }),
+    new Promise(done => { const node = tag("link", {rel: "stylesheet", href: "/vendor/uplot.css"}); node.onload = done; document.head.append(node); })]);
+  return library;
+}
+
+async function take(button) {
+  const {command, label, gpu, request} = button.dataset;
+  const before = {command: place.command, gpu: place.gpu, engine: place.engine, label: label ?? ""};
+  if (label && place.command) place.applied.push(before);
+  if (gpu) { place.gpu = $("gpu").value = gpu; place.chosen = true; }
+  if (request !== undefined) place.engine = request;
+  else if (before.command && before.command.split(" ")[0] !== command.split(" ")[0]) place.engine = "";
+  Object.assign(place, {command, model: ""});
+  const stay = place.view === "what_if" && label;
+  await open("plan");
+  if (stay && shown) open("what_if");
+  scrollTo({top: 0});
+}
+
+function undo(index) {
+  const {command, gpu, engine} = place.applied[index];
+  place.applied.length = index;
+  Object.assign(place, {command, gpu, engine});
+  $("gpu").value = gpu;
+  open(place.view === "what_if" ? "what_if" : "plan");
+}
+
+function wire() {
+  wireBox(read);
+  wireTabs($("views"), tab => open(tab.dataset.view));
+  wireTabs($("tabs"), tab => {
+    const index = Number(tab.dataset.index);
+    if (place.view === "explain") { place.run = index; showRun(); return; }
+    place.at = index;
+    const one = place.tabs[index];
+    Object.assign(place, {command: one.command ?? "", engine: one.request ?? "", applied: []});
+    if (one.gpu) place.gpu = $("gpu").value = one.gpu;
+    if (one.error && !one.command) { complain({message: one.error, hint: one.hint, field: "text"}); drawEmpty("plan"); } else open(place.view);
+  });
+  wireTables($("view"));
+  wireTips($("view"));
+  wireTheme($("theme"), () => drawPlots($("view")));
+  $("gpu").addEventListener("change", () => { place.gpu = $("gpu").value.trim(); place.chosen = Boolean(place.gpu); if (place.command || place.model) open(place.view); });
+  $("release").addEventListener("change", () => { place.engine = $("release").value; open(place.view); });
+  $("cache").addEventListener("change", () => { place.cache = $("cache").value; open(place.view); });
+  $("cancel").addEventListener("click", cancel);
+  $("print").addEventListener("click", () => print());
+  $("save").addEventListener("click", () => save(shown.html, `oomph ${place.view} ${place.tabs[place.at]?.model ?? place.model ?? ""}`.trim()));
+  $("copy").addEventListener("click", copy);
+  $("levers").addEventListener("submit", event => event.preventDefault());
+  for (const form of document.querySelectorAll("[data-form]")) form.addEventListener("submit", event => { event.preventDefault(); open(form.dataset.form, true); });
+  $("applied").addEventListener("click", event => { const one = event.target.closest("[data-undo]"); if (one) undo(Number(one.dataset.undo)); });
+  $("view").addEventListener("click", event => { const one = event.target.closest("[data-command]"); if (one) take(one); });
+  $("view").addEventListener("keydown", event => {
+    const point = event.target.closest?.(".point");
+    if (point && (event.key === "Enter" || event.key === " ")) { event.preventDefault(); take(point); }
+  });
+  window.addEventListener("hashchange", start);
+}
+
+async function copy() {
+  try { await navigator.clipboard.writeText(place.command); } catch { setBox(place.command); $("text").select(); document.execCommand("copy"); }
+  $("copy").textContent = "Copied";
+  setTimeout(() => { $("copy").textContent = "Copy"; }, 1200);
+}
+
+function start() {
+  if (!recall()) { drawEmpty("plan"); return; }
+  $("gpu").value = place.gpu;
+  $("cache").value = place.cache;
+  setBox(place.command || place.model);
+  for (const view of Object.keys(place.forms)) fillForm(view);
+  const view = place.view in DOING || place.view === "explain" ? place.view : "plan";
+  if (place.command && view !== "plan" && CONTROLLED.has(view)) open("plan").then(() => open(view));
+  else open(view);
+}
+
+async function offer() {
+  const known = await (await fetch("/api/catalog")).json();
+  const options = list => list.map(value => tag("option", {value}));
+  $("gpus").replaceChildren(...options(known.gpus));
+  $("models").replaceChildren(...options(known.models));
+  if (!$("release").options.length) drawReleases(known.releases, {name: known.engines[0].name, version: known.releases[0]});
+  if (!place.gpu) place.gpu = $("gpu").value = known.live || "RTX 4090";
+}
+
+wire();
+$("controls").open = matchMedia("(min-width:1080px)").matches;
+start();
+offer();

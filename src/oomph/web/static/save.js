@@ -1,0 +1,25 @@
+// The view that is shown as one file: the same markup and style in the template that --html uses, and a policy for it.
+
+export async function save(html, title) {
+  const charts = html.includes('class="plot"');
+  const [template, style, sheet, library, plots] = await Promise.all(
+    ["/file.html", "/style.css", ...(charts ? ["/vendor/uplot.css", "/vendor/uplot.js", "/plots.js"] : [])].map(async path => (await fetch(path)).text()));
+  const css = style + (sheet ?? "");
+  const scripts = charts ? [library, plots.replaceAll("export ", "") + "\ndrawPlots(document);\n"] : [];
+  const marks = (await Promise.all(scripts.map(mark))).join(" ") || "'none'";
+  const values = {TITLE: escape(title), STYLE: css, VIEW: html, SCRIPTS: scripts.map(s => `<script>${s}</script>`).join(""),
+    POLICY: `default-src 'none'; style-src ${await mark(css)}; script-src ${marks}; base-uri 'none'; form-action 'none'`};
+  const text = template.replace(/\{\{(\w+)\}\}/g, (_, name) => values[name]);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], {type: "text/html"}));
+  link.download = title.replace(/[^\w.-]+/g, "-").slice(0, 80) + ".html";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+async function mark(text) {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
+  return `'sha256-${btoa(String.fromCharCode(...digest))}'`;
+}
+
+function escape(text) { return text.replace(/[&<>"']/g, c => `&#${c.charCodeAt(0)};`); }

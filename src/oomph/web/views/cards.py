@@ -1,0 +1,103 @@
+"""Which GPUs, and how many, serve a model; and without a model, the GPUs that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.ir.hardware import Device
+from oomph.search.cards import Card, Cards
+from oomph.units import GIB, gib
+from oomph.web.markup import Html, el
+from oomph.web.views.scale import block, picture
+from oomph.web.views.scatter import Dot, doublings, scatter
+from oomph.web.views.shared import apply_button, section, soft, table
+
+_NOTE = (
+    "Each row was planned, with a margin for what is not certain. Spare: on the fullest GPU at the worst. Users: of "
+    "this context at once. Longest: the context for so many users."
+)
+
+
+def cards_view(answer: Cards) -> Html:
+    want = answer.want
+    people = f"{want.users} user{'s' if want.users > 1 else ''}"
+    said = f"{want.context:,} tokens of context, {people} at once"
+    if not answer.cards:
+        body: object = None
+        looked = f" no card up to eight together, of {answer.looked_at} looked at"
+        verdict = el("p", el("strong", "NOTHING FITS"), looked, cls="says")
+    else:
+        first = answer.cards[0]
+        verdict = el(
+            "p", el("strong", card_name(first)), f" is the least that serves it: {first.checkpoint}", cls="says"
+        )
+        body = [section("Memory against users", _picture(answer)), section("Cards", _table(answer))]
+    return el(
+        "article",
+        el("header", el("h1", answer.model), soft(said), cls="heading"),
+        el("div", verdict, cls=f"verdict {'fits' if answer.cards else 'fails'}"),
+        body,
+        soft(f"{answer.plans:,} plans on {answer.looked_at} choices of cards. {_NOTE}"),
+        cls="view cards",
+    )
+
+
+def card_name(card: Card) -> str:
+    return f"{card.count} x {card.name}" if card.count > 1 else card.name
+
+
+def _picture(answer: Cards) -> Html | None:
+    if len(answer.cards) < 2:
+        return None
+    dots = [
+        Dot(c.nominal_gb, max(1, c.users), f"count{min(c.count, 8)}", 7,
+            f"{card_name(c)}: {c.users} users, {c.longest:,} tokens at most, {c.checkpoint}", c.command)
+        for c in answer.cards
+    ]  # fmt: skip
+    chart = scatter(
+        dots, doublings([d.x for d in dots], "GB of all cards together →"),
+        doublings([d.y for d in dots], "↑ users at once"), "Memory against users",
+    )  # fmt: skip
+    counts = sorted({min(c.count, 8) for c in answer.cards})
+    legend = [el("li", el("i", cls=f"chip round count{n}"), "one card" if n == 1 else f"{n} cards") for n in counts]
+    return el("figure", chart, el("ul", legend, cls="legend"), cls="chart")
+
+
+def _table(answer: Cards) -> Html:
+    priced = any(c.price is not None for c in answer.cards)
+    rows = [
+        (
+            (f"{c.price:,.0f}" if c.price is not None else "", c.price or 0) if priced
+            else (f"{c.nominal_gb} GB", c.nominal_gb),
+            (el("b", card_name(c)), card_name(c)), (gib(max(0, c.headroom_bytes)), c.headroom_bytes),
+            (f"{c.users}+" if c.users == 256 else str(c.users), c.users), (f"{c.longest:,}", c.longest),
+            (f"{c.checkpoint}{f' ({c.note})' if c.note else ''}", c.checkpoint),
+            (apply_button(c.command, "Plan", data_gpu=card_name(c).replace(" x ", "x ", 1)), 0),
+        )
+        for c in answer.cards
+    ]  # fmt: skip
+    heads = ["#price" if priced else "#memory", "cards", "#spare", "#users", "#longest", "checkpoint", ""]
+    return table(heads, rows, sorts=True, label="Cards that serve it")
+
+
+def known_cards_view(devices: Sequence[Device]) -> Html:
+    """Without a model: what the driver really reports."""
+    largest = max((d.total_bytes for d in devices), default=1)
+    rows = [
+        (
+            (el("b", d.name), d.name), (f"{d.total_bytes / GIB:.2f}", d.total_bytes),
+            (picture(14, gib(d.total_bytes), block("ground", 0, 1, 2, 10),
+                     block("fill weights", 0, d.total_bytes / largest, 2, 10), cls="inline"), d.total_bytes),
+            (f"{d.capability[0]}.{d.capability[1]}" if d.capability != (0, 0) else "", d.sm),
+            (f"{d.bandwidth / 1e9:,.0f}" if d.bandwidth else "", d.bandwidth),
+            (d.total_basis + (", shared with the CPU" if d.unified else ""), d.total_basis),
+        )
+        for d in devices
+    ]  # fmt: skip
+    heads = ["card", "#GiB", "", "#compute", "#GB/s", "total is"]
+    return el(
+        "article",
+        el("header", el("h1", "The GPUs that are known"), soft("With the bytes that the driver really reports. Name a "
+           "model above to see which of them, and how many, it needs."), cls="heading"),
+        table(heads, rows, sorts=True, label="Known GPUs"), cls="view cards",
+    )  # fmt: skip

@@ -1,0 +1,172 @@
+"""An explanation as people see it: what happened, where, why, what fixes it, and the lines of the log that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.doctor.explanation import Explanation
+from oomph.doctor.rule import Remedy
+from oomph.doctor.runs import Run
+from oomph.engines.registry import engine_named
+from oomph.ir.advice import Judged
+from oomph.ir.timeline import STAGES
+from oomph.report.explain_text import STAGE_WORDS
+from oomph.units import GIB, gib, human
+from oomph.web.markup import Html, el, join
+from oomph.web.views.advice import after_words
+from oomph.web.views.scale import block, picture
+from oomph.web.views.shared import apply_button, command_block, details, section, soft
+from oomph.web.views.timeline import stage_words
+
+AROUND = 2  # lines of the log that are shown on both sides of one that says something
+_MOST = 8
+# Terms of a log's ledger -> the parts whose colour they have.
+_PARTS = {
+    "others": "others", "context": "context", "non_torch": "context", "weights": "weights", "kv": "kv",
+    "profiling kv": "kv", "profiling_kv": "kv", "activations": "activations", "graphs": "graphs", "reserved": "buffers",
+}  # fmt: skip
+
+
+def explain_view(run: Run) -> Html:
+    e = run.explanation
+    return el(
+        "article",
+        heading(e),
+        _verdict(e),
+        _strip(e) if e.failed else None,
+        section("Why", el("p", e.cause.text), el("p", "Inferred: ", e.inferred_reason) if e.inferred_reason else None,
+                el("p", "What would settle it: ", e.settle) if e.settle else None, name="why"),
+        section("Memory, as the log tells it", _ledger(e)),
+        section("What works" if any(r.verified for r in e.remedies) else "What to try", _remedies(e), name="works"),
+        section("What does not help", _rejected(e), name="useless"),
+        section("The log", _excerpt(run), name="evidence"),
+        section("What else it could be", _candidates(e)) if not e.cause.sure else None,
+        section("Notes", el("ul", [el("li", note) for note in e.notes], cls="notes")) if e.notes else None,
+        cls="view explain",
+        data_cause=e.cause.id,
+        data_stage=e.stage or "",
+    )  # fmt: skip
+
+
+def heading(e: Explanation) -> Html:
+    engine = f"{engine_named(e.engine.name).title} {e.engine.version}".strip() if e.engine.name else ""
+    card = f"{e.total_bytes / GIB:.2f} GiB per GPU" if e.total_bytes else ""
+    said = ", ".join(part for part in (engine, card) if part)
+    return el("header", el("h1", e.model or "A log"), soft(said) if said else None, cls="heading")
+
+
+def short_words(e: Explanation) -> str:
+    """A run's name on its tab."""
+    if e.failed:
+        return f"failed {STAGE_WORDS.get(e.stage or '', '')}".strip()
+    return "cannot tell" if e.failed is None else "did not fail"
+
+
+def _verdict(e: Explanation) -> Html:
+    cut = not e.failed and e.inferred_reason and e.cause.id == "none"
+    if e.failed:
+        word, kind = "FAILED", "fails"
+    elif e.failed is None:
+        word, kind = "CANNOT TELL", "close"
+    else:
+        word, kind = ("NO ERROR IN THIS LOG", "close") if cut else ("DID NOT FAIL", "fits")
+    where = STAGE_WORDS.get(e.stage or "", "") if e.failed else ""
+    sure = "" if e.cause.sure else "probably: "
+    title = "" if cut else f"{sure}{e.cause.title}"
+    says = el("p", el("strong", word), " ", f"{where}. " if where else "", title[:1].upper() + title[1:], cls="says")
+    return el("div", says, cls=f"verdict {kind}", data_cause=e.cause.id, data_stage=e.stage or "")
+
+
+def _strip(e: Explanation) -> Html | None:
+    """The stages in their order, up to the one in which it died."""
+    order = [s for s in STAGES if s not in ("host_ram", "other")]
+    if e.stage not in order:
+        return None
+    at = order.index(e.stage)  # type: ignore[arg-type]
+    rows = [
+        el("li", stage_words(s), el("span", ": died here") if i == at else None,
+           cls="done" if i < at else "died" if i == at else "")
+        for i, s in enumerate(order)
+    ]  # fmt: skip
+    return el("ol", rows, cls="strip", aria_label="The stages of the start-up")
+
+
+def _ledger(e: Explanation) -> Html | None:
+    if not e.ledger:
+        return None
+    rows = [(entry.term.replace("_", " "), entry.bytes, entry.basis) for entry in e.ledger]
+    if e.unaccounted_bytes and abs(e.unaccounted_bytes) > GIB // 20:
+        rows.append(("unaccounted", e.unaccounted_bytes, "what the lines do not say"))
+    whole = max(e.total_bytes, sum(max(0, size) for _, size, _ in rows), 1)
+    pieces, at = [block("ground", 0, 1, 0, 26)], 0
+    for term, size, basis in rows:
+        if size > 0 and term != "free":
+            part = _PARTS.get(term, "unknown")
+            pieces.append(block(f"fill {part}", at / whole, size / whole, 0, 26, f"{term}: {human(size)}, {basis}"))
+            at += size
+    said = ", ".join(f"{term} {human(size)}" for term, size, _ in rows)
+    items = [
+        el("li", el("i", cls=f"chip {_PARTS.get(term, 'free' if term == 'free' else 'unknown')}"), f"{term} ",
+           el("b", human(size)), el("span", f" {basis}", cls="soft"))
+        for term, size, basis in rows
+    ]  # fmt: skip
+    of = el("p", f"{gib(whole)} in all", cls="soft")
+    return join(picture(26, said, pieces, cls="bar"), el("ul", items, cls="legend"), of)
+
+
+def _remedies(e: Explanation) -> Html | None:
+    judged = {j.change.label: j for j in (*e.advice.fixes, *e.advice.helps)} if e.advice else {}
+    cards = [_remedy(r, judged.get(r.change), e) for r in e.remedies]
+    if not cards:
+        return None
+    rest = details(f"{len(cards) - _MOST} more", el("ul", cards[_MOST:], cls="changes")) if len(cards) > _MOST else None
+    return join(el("ul", cards[:_MOST], cls="changes"), rest)
+
+
+def _remedy(remedy: Remedy, judged: Judged | None, e: Explanation) -> Html:
+    before = el("span", "failed" if e.failed else "as it is", cls="before")
+    outcome = after_words(judged) if judged else "planned: fits" if remedy.verified else "not planned"
+    kind = "fits" if remedy.verified else (judged.outcome if judged and judged.outcome else "unplanned")
+    gain = el("span", f"+{human(remedy.gains_bytes)}", cls="gain") if remedy.gains_bytes > 0 else None
+    return el(
+        "li", el("code", remedy.change, cls="label"),
+        apply_button(remedy.command, data_label=remedy.change),
+        el("p", before, el("span", " → ", aria_label="becomes"), el("b", outcome, cls=kind), " ", gain),
+        soft(remedy.costs[:1].upper() + remedy.costs[1:]) if remedy.costs else None,
+        details("the command", command_block(remedy.command)) if remedy.command else None,
+        cls="change",
+    )  # fmt: skip
+
+
+def _rejected(e: Explanation) -> Html | None:
+    rows = [el("li", el("code", r.advice), " ", r.why) for r in e.rejected]
+    return el("ul", rows, cls="reasons") if rows else None
+
+
+def _candidates(e: Explanation) -> Html | None:
+    rows = [el("li", el("b", c.title), " ", c.text) for c in e.candidates]
+    return el("ul", rows, cls="reasons") if rows else None
+
+
+def _excerpt(run: Run) -> Html | None:
+    """The lines that say it, marked, with a few around them."""
+    evidence = {line.line: line.text for line in run.explanation.evidence}
+    if not evidence:
+        return None
+    near = {n for line in evidence for n in range(line - AROUND, line + AROUND + 1)}
+    lines = {line.number: line.text for line in run.log.lines if line.number in near} | {
+        n: text for n, text in evidence.items() if n not in {line.number for line in run.log.lines}
+    }
+    rows: list[Html] = []
+    last = 0
+    for number in sorted(lines):
+        if last and number > last + 1:
+            rows.append(el("span", "⋮", cls="gap"))
+        text = join(el("span", f"{number:>6}", cls="number"), " ", lines[number][:2000].rstrip())
+        rows.append(el("mark", text) if number in evidence else el("span", text))
+        last = number
+    return el("pre", rows, cls="log", tabindex=0, aria_label="Lines of the log")
+
+
+def run_names(runs: Sequence[Run]) -> list[str]:
+    return [f"Run {i}: {short_words(run.explanation)}" for i, run in enumerate(runs, 1)]

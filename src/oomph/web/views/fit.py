@@ -1,0 +1,131 @@
+"""The best way to serve a model on these GPUs: the pick, the front as a picture, and why the rest is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.commands import to_shell
+from oomph.report.fit_text import asked, binds
+from oomph.report.plan_lines import gpus_line
+from oomph.search.fit import Answer, Fit
+from oomph.units import human
+from oomph.web.markup import Html, el, join
+from oomph.web.views.scatter import Dot, doublings, scatter
+from oomph.web.views.shared import apply_button, command_block, details, section, soft, table, tiles
+
+_BASIS = (
+    "Each row was planned and fits with the unfavourable end of every interval. Users are requests of the whole "
+    "context at once. Quality is an order only: what keeps more bits loses less. Speed is relative, a roofline for one "
+    "user, not measured."
+)
+
+
+def fit_view(answer: Fit) -> Html:
+    front = answer.front or answer.nearest
+    return el(
+        "article",
+        el("header", el("h1", answer.model), soft(f"{answer.engine} on {gpus_line(answer.gpus)}"), cls="heading"),
+        _verdict(answer),
+        join(command_block(to_shell(answer.pick.plan.deployment)),
+             apply_button(to_shell(answer.pick.plan.deployment), "Plan this command")) if answer.pick else None,
+        tiles(_gives(answer.pick)) if answer.pick else None,
+        section("What stands beside it", _picture(answer, front), _table(answer, front)),
+        section("Not chosen", _refused(answer)),
+        section("Notes", el("ul", [el("li", note) for note in answer.notes], cls="notes")) if answer.notes else None,
+        soft(f"{answer.plans:,} plans. {_BASIS}"),
+        cls="view fit",
+    )  # fmt: skip
+
+
+def _verdict(answer: Fit) -> Html:
+    if answer.pick is None:
+        word, kind, rest = "NOTHING FITS", "fails", "no checkpoint, layout or flag starts here, not with 2,048 tokens"
+    else:
+        point = answer.pick.point
+        got = f"{point.context:,} tokens of context for {point.users} user{'s' if point.users > 1 else ''} at once"
+        if answer.met:
+            word, kind, rest = "FITS", "fits", got
+        else:
+            why = "is too close to call" if answer.close else "does not fit"
+            word, kind = "NOT MET", "fails"
+            rest = f"{asked(answer)} {why}. The nearest that fits for certain: {got}"
+    return el("div", el("p", el("strong", word), " ", rest, cls="says"), cls=f"verdict {kind}")
+
+
+def _gives(pick: Answer) -> list[tuple[str, str]]:
+    kv, point = pick.plan.kv, pick.point
+    rows = []
+    if kv is not None:
+        rows = [
+            (f"{kv.logged_tokens:,}", "tokens of KV cache"),
+            (
+                f"{kv.max_concurrency:.2f}",
+                f"requests of {point.context:,} tokens at once; {point.concurrency:.2f} at worst",
+            ),
+            (human(kv.need_bytes), "KV cache of one request"),
+        ]
+    room, _, where = binds(pick.plan).partition(" per GPU")
+    rows.append((room, f"per GPU{where}"))
+    if pick.gives_up:
+        rows.append((", ".join(pick.gives_up), "is what it costs"))
+    return rows
+
+
+def quality_class(precision: str) -> str:
+    text = precision.upper()
+    return "b16" if "16" in text else "b8" if "8" in text else "b4"
+
+
+def words(answer: Answer) -> str:
+    p = answer.point
+    note = f", {answer.note}" if answer.note else ""
+    return (
+        f"{p.arm.model}: {p.context:,} tokens for {p.users} users, {answer.precision}, "
+        f"{answer.relative_speed:.0%} of the fastest{note}"
+    )
+
+
+def _picture(answer: Fit, front: Sequence[Answer]) -> Html | None:
+    if len(front) < 2:
+        return None
+    dots = [
+        Dot(a.point.context, a.point.users, quality_class(a.precision), 4 + 6 * a.relative_speed, words(a),
+            to_shell(a.plan.deployment), a is answer.pick)
+        for a in front
+    ]  # fmt: skip
+    across = doublings([d.x for d in dots], "tokens of context →")
+    up = doublings([d.y for d in dots], "↑ users at once")
+    kinds = dict.fromkeys(quality_class(a.precision) for a in front)
+    said = {"b16": "16 bits", "b8": "8 bits", "b4": "4 bits"}
+    legend = [el("li", el("i", cls=f"chip round {kind}"), said[kind]) for kind in said if kind in kinds]
+    legend.append(el("li", "the larger, the faster; the ring is the pick; click one to plan it"))
+    chart = scatter(dots, across, up, "Context against users: every configuration that nothing beats")
+    return el("figure", chart, el("ul", legend, cls="legend"), cls="chart")
+
+
+def _table(answer: Fit, front: Sequence[Answer]) -> Html | None:
+    if not front:
+        return None
+    rows = []
+    for a in front:
+        p, command = a.point, to_shell(a.plan.deployment)
+        quality = f"{a.precision} −{p.quality:.1f}" if p.quality else a.precision
+        rows.append((
+            ("▸" if a is answer.pick else "", 0 if a is answer.pick else 1), (f"{p.context:,}", p.context),
+            (f"{p.users:,}", p.users), (quality, p.quality), (f"{a.relative_speed:.0%}", a.relative_speed),
+            (join(p.arm.model, el("br"), el("span", a.note, cls="soft")) if a.note else p.arm.model, p.arm.model),
+            (apply_button(command, "Load"), 0),
+        ))  # fmt: skip
+    heads = ["", "#context", "#users", "quality", "#speed", "checkpoint and flags", ""]
+    return table(heads, rows, sorts=True, label="The front")
+
+
+def _refused(answer: Fit) -> Html | None:
+    rows = [el("li", el("code", r.checkpoint), " ", r.why.split("\n")[0]) for r in answer.refused]
+    if not rows:
+        return None
+    return (
+        el("ul", rows, cls="reasons")
+        if len(rows) <= 6
+        else details(f"{len(rows)} checkpoints", el("ul", rows, cls="reasons"))
+    )

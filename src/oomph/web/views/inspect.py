@@ -1,0 +1,137 @@
+"""A checkpoint as people see it: its bytes by part and dtype as a treemap, what is not quantised, its layers."""
+
+from __future__ import annotations
+
+from oomph.inspection import Inspection
+from oomph.ir.roles import role_words
+from oomph.units import gib, human
+from oomph.web.markup import Html, el, join
+from oomph.web.views.scale import percent
+from oomph.web.views.shared import section, soft, table, tiles
+from oomph.web.views.treemap import squarify
+
+_WIDTH, _HEIGHT = 100.0, 46.0  # the map's proportions; its height is _PIXELS on every screen
+_PIXELS = 340
+_SMALLEST = 0.001  # of the whole: less is in the table only
+# Formats of weights by the bits that they keep: the fewer, the paler.
+_BITS = {
+    "F64": 64, "F32": 32, "BF16": 16, "F16": 16, "FP8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "INT8": 8, "NVFP4": 4,
+    "MXFP4": 4, "FP4": 4, "INT4": 4, "INT3": 3, "INT2": 2,
+}  # fmt: skip
+
+
+def inspect_view(inspection: Inspection) -> Html:
+    i = inspection
+    about = [i.architecture, f"from the {i.source}" if i.source else "", f"by its {i.basis}" if i.basis else ""]
+    return el(
+        "article",
+        el("header", el("h1", i.model), soft(", ".join(part for part in about if part)), cls="heading"),
+        _sentence(i),
+        tiles(_figures(i)),
+        section("Where the bytes are", _map(i), _legend(i)),
+        section("By part", _parts(i)),
+        section("Layers and their cache", _layers(i)),
+        section("By dtype", table(["dtype", "#size", "#elements", "#tensors"],
+                [(row.dtype, human(row.bytes), f"{row.elements:,}", f"{row.tensors:,}") for row in i.by_dtype],
+                label="Bytes by dtype")) if i.by_dtype else None,
+        section("Notes", el("ul", [el("li", note) for note in i.warnings], cls="notes")) if i.warnings else None,
+        cls="view inspect",
+    )  # fmt: skip
+
+
+def _sentence(i: Inspection) -> Html:
+    said = i.quantization.sentence if i.quantization is not None else ""
+    if said:
+        return el("div", el("p", el("strong", gib(i.bytes)), " ", said[:1].upper() + said[1:] + ".", cls="says"),
+                  cls="verdict close")  # fmt: skip
+    name = i.quantization.name if i.quantization is not None else f"not quantised ({i.dtype})"
+    return el("div", el("p", el("strong", gib(i.bytes)), f" {name}", cls="says"), cls="verdict fits")
+
+
+def _figures(i: Inspection) -> list[tuple[str, str]]:
+    rows = [(f"{i.parameters / 1e9:.2f} B", "parameters")]
+    if i.active_parameters:
+        rows.append(
+            (f"{i.active_parameters / 1e9:.2f} B", f"used by one token ({i.experts[1]} of {i.experts[0]} experts)")
+        )
+    rows.append((f"{i.context_length:,}", "tokens of context"))
+    if i.kv_known and i.kv_bytes_per_token:
+        rows.append((human(i.kv_bytes_per_token), "KV cache for each further token"))
+        rows.append((human(i.kv_bytes(min(32768, i.context_length or 32768))), "KV cache of one request of "
+                     f"{min(32768, i.context_length or 32768):,} tokens"))  # fmt: skip
+    if i.state_bytes_per_sequence:
+        rows.append((human(i.state_bytes_per_sequence), "recurrent state of one request"))
+    return rows
+
+
+def _pieces(i: Inspection) -> list[tuple[str, str, int]]:
+    """(part, dtype, bytes), the largest first."""
+    out = [(row.name, form, size) for row in i.by_role for form, size in row.stored_as.items() if size]
+    return sorted(out, key=lambda piece: -piece[2])
+
+
+def bits_class(form: str) -> str:
+    """The class of a format, by the bits it keeps for each weight."""
+    bits = _BITS.get(form.upper())
+    if bits is None:  # Q4_K, IQ3_XXS: the figure in its name
+        digits = "".join(c for c in form if c.isdigit())[:1]
+        bits = int(digits) if digits else 16
+    return "b32" if bits >= 32 else "b16" if bits >= 16 else "b8" if bits >= 6 else "b4"
+
+
+def _map(i: Inspection) -> Html | None:
+    pieces = [piece for piece in _pieces(i) if piece[2] >= _SMALLEST * max(1, i.bytes)]
+    if not pieces:
+        return None
+    shapes = []
+    for (part, form, size), tile in zip(pieces, squarify([float(p[2]) for p in pieces], _WIDTH, _HEIGHT)):
+        x, y = tile.x / _WIDTH, tile.y / _HEIGHT
+        width, height = tile.width / _WIDTH, tile.height / _HEIGHT
+        tip = el("title", f"{part} in {form}: {human(size)}, {size / max(1, i.bytes):.0%} of the checkpoint")
+        box = el("rect", tip, cls=f"tile {bits_class(form)}", x=percent(x), y=percent(y), width=percent(width),
+                 height=percent(height))  # fmt: skip
+        lines = [el("text", text, x="8", y=18 + 16 * n) for n, text in enumerate((part, form, human(size)))]
+        # an inner picture cuts what does not fit into its tile
+        shown = lines if width > 0.2 and height > 0.17 else lines[:1] if width > 0.2 and height > 0.07 else []
+        inner = el("svg", shown, x=percent(x), y=percent(y), width=percent(width), height=percent(height),
+                   cls=f"on-{bits_class(form)}") if shown else None  # fmt: skip
+        shapes.append(join(box, inner))
+    said = "; ".join(f"{part} in {form} {human(size)}" for part, form, size in pieces)
+    return el("svg", shapes, cls="treemap", width="100%", height=_PIXELS, role="img", aria_label=said)
+
+
+_WORDS = {"b32": "32 bits", "b16": "16 bits: not quantised", "b8": "8 bits", "b4": "4 bits or fewer"}
+
+
+def _legend(i: Inspection) -> Html:
+    sizes: dict[str, int] = {}
+    for _, form, size in _pieces(i):
+        sizes[bits_class(form)] = sizes.get(bits_class(form), 0) + size
+    rows = [
+        el("li", el("i", cls=f"chip {kind}"), f"{_WORDS[kind]} ", el("b", human(sizes[kind])))
+        for kind in _WORDS
+        if kind in sizes
+    ]
+    return el("ul", rows, cls="legend")
+
+
+def _parts(i: Inspection) -> Html:
+    rows = [
+        (role_words(row.name), (human(row.bytes), row.bytes), (f"{row.bytes / max(1, i.bytes):.1%}", row.bytes),
+         (f"{row.parameters / 1e6:,.0f} M", row.parameters),
+         ", ".join(f"{form} {human(size)}" for form, size in row.stored_as.items()))
+        for row in i.by_role
+    ]  # fmt: skip
+    return table(["part", "#size", "#share", "#parameters", "stored as"], rows, sorts=True, label="Bytes by part")
+
+
+def _layers(i: Inspection) -> Html | None:
+    if not i.layers:
+        return None
+    rows = [
+        (row.kind.replace("_", " "), f"{row.layers}", row.text, human(row.kv_bytes_per_token) if row.kv_bytes_per_token
+         else "", f"{row.window:,}" if row.window else "", human(row.state_bytes) if row.state_bytes else "")
+        for row in i.layers
+    ]  # fmt: skip
+    heads = ["kind", "#layers", "cache", "#per token", "#window", "#state per request"]
+    return table(heads, rows, label="Layers")
