@@ -88,7 +88,7 @@ def page(tmp_path_factory: pytest.TempPathFactory, silent: str) -> Iterator[Page
 
 def test_the_token_becomes_a_cookie(page: Page) -> None:
     assert page.ask("GET", "/", Cookie="")[0] == 403
-    assert page.ask("GET", "/app.js", Cookie=f"oomph-{page.port}=guess")[0] == 403
+    assert page.ask("GET", "/main.js", Cookie=f"oomph-{page.port}=guess")[0] == 403
     assert page.ask("POST", "/api/plan", {"model": "Qwen/Qwen3-8B", "gpu": "H100"}, Cookie="")[0] == 403
     assert page.ask("GET", "/?token=guess", Cookie="")[0] == 403
     link = http.client.HTTPConnection("127.0.0.1", page.port, timeout=10)

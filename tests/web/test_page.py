@@ -1,217 +1,294 @@
-"""The page in a real browser: plan, move a slider until it turns red, explain the three logs, apply, copy, reload."""
+"""The page in a real browser: paste, drop, move a control, apply, compare, search, simulate, save, reload."""
 
 from __future__ import annotations
 
-import os
-import re
-import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import ARGS, CHROMIUM, drop, opened, paste, served, set_gpu, settled, show
 
-from oomph.facts.vllm.versions import NEWEST
 from three_logs import GEMMA, QWEN, TOKENS
 
-CHROMIUM = next(
-    (p for p in ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome") if os.path.exists(p)), ""
-)
 playwright = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine")
-ARGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+FITS = "vllm serve Qwen/Qwen3-8B --max-model-len 16384"
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    from oomph.web.server import listen, make_server
-
-    sock = listen(0)
-    at = sock.getsockname()[1]
-    server = make_server(at, token="the-token")
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{at}/?token=the-token"
-    server.should_exit = True
-    thread.join(10)
+    with served() as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as p:
-        made = p.chromium.launch(executable_path=CHROMIUM, args=ARGS)
-        yield made
-        made.close()
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture
 def page(browser: Any, address: str) -> Iterator[Any]:
-    context = browser.new_context(
-        viewport={"width": 1280, "height": 900}, permissions=["clipboard-read", "clipboard-write"]
-    )
-    made = context.new_page()
-    said: list[str] = []
-    made.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
-    made.on("pageerror", lambda e: said.append(str(e)))
-    made.goto(address)
-    made.wait_for_selector("#bars svg")
-    yield made
-    assert [s for s in said if "400" not in s] == []  # refusals are part of the work; anything else is not
-    context.close()
+    with opened(browser, address) as page:
+        yield page
 
 
-def settled(page: Any, words: str) -> None:
-    page.wait_for_function("w => document.getElementById('verdict').textContent.includes(w)", arg=words, timeout=10_000)
+def test_a_pasted_command_is_planned_without_a_click(page: Any) -> None:
+    paste(page, "docker run --gpus all vllm/vllm-openai:v0.21.0 --model Qwen/Qwen3-8B --max-model-len 16384")
+    settled(page, "FITS")
+    assert page.input_value("#text") == FITS
+    assert page.input_value("#release") == "vllm==0.21.0"
 
 
-def choose(page: Any, model: str, gpu: str, engine: str = "0.21.0") -> None:
-    page.fill("#gpu", gpu)
-    page.dispatch_event("#gpu", "change")
-    page.select_option("#engine", engine)
-    page.fill("#model", model)
-    page.dispatch_event("#model", "change")
-
-
-def test_the_slider_turns_the_verdict_red(page: Any) -> None:
-    choose(page, "meta-llama/Llama-3.1-8B-Instruct", "RTX 4090")
-    slider = page.locator("#max_model_len")
+def test_the_slider_turns_the_verdict_red_and_edits_the_command(page: Any) -> None:
+    paste(page, FITS)
+    settled(page, "FITS")
+    slider = page.locator("[name=max_model_len]")
     slider.focus()
-    slider.press("Home")
-    settled(page, "FITS")
-    for _ in range(40):
-        slider.press("ArrowRight")
-        page.wait_for_timeout(60)
-        if page.get_attribute("#verdict", "data-fits") == "false":
-            break
+    slider.press("End")
     settled(page, "WILL NOT START")
-    assert page.get_attribute("#verdict", "data-stage") == "kv_check"
-    assert "To serve at least one request" in page.inner_text("#message")
-    assert "--max-model-len" in page.input_value("#command")
+    assert page.get_attribute(".verdict", "data-stage") == "kv_check"
+    assert "To serve at least one request" in page.inner_text(".message")
+    assert "--max-model-len 40960" in page.input_value("#text")
+    page.locator("[name=enforce_eager]").check()
+    page.wait_for_function("() => document.getElementById('text').value.includes('--enforce-eager')")
 
 
-def test_the_address_carries_the_plan(page: Any) -> None:
-    choose(page, "Qwen/Qwen3-8B", "H100")
-    page.check("#enforce_eager")
+def test_an_edited_command_moves_the_controls(page: Any) -> None:
+    paste(page, FITS)
     settled(page, "FITS")
-    command = page.input_value("#command")
-    assert "--enforce-eager" in command
+    page.fill("#text", f"{FITS} --kv-cache-dtype fp8 --enforce-eager")
+    page.press("#text", "Enter")
+    page.wait_for_function("() => document.querySelector('[name=kv_cache_dtype]').value === 'fp8'")
+    assert page.is_checked("[name=enforce_eager]")
+
+
+def test_an_applied_fix_fits_and_can_be_taken_back(page: Any) -> None:
+    set_gpu(page, "2x RTX 5070 Ti")
+    paste(page, "vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2")
+    settled(page, "WILL NOT START")
+    page.locator(".works .apply").first.click()
+    settled(page, "FITS")
+    assert "AWQ-4bit" in page.input_value("#text")
+    page.click("#applied button")
+    settled(page, "WILL NOT START")
+
+
+def test_the_address_carries_the_plan_and_no_secret(page: Any) -> None:
+    paste(page, f"{FITS} --api-key hunter22 --enforce-eager")
+    settled(page, "FITS")
+    assert "hunter22" not in page.url and "enforce-eager" in page.url
     page.reload()
-    page.wait_for_selector("#bars svg")
-    page.wait_for_function("c => document.getElementById('command').value === c", arg=command)
-    assert page.is_checked("#enforce_eager")
+    settled(page, "FITS")
+    assert page.input_value("#text") == f"{FITS} --enforce-eager"
     page.click("#copy")
-    assert page.evaluate("navigator.clipboard.readText()") == command
+    assert page.evaluate("navigator.clipboard.readText()") == f"{FITS} --enforce-eager"
 
 
-def test_a_pasted_command_is_read(page: Any) -> None:
-    choose(page, "vllm serve Qwen/Qwen3-8B --max-model-len 4096 --max-num-seqs 8", "H100")
-    page.wait_for_function("() => document.getElementById('command').value.includes('--max-num-seqs 8')")
-    assert page.input_value("#model") == "Qwen/Qwen3-8B"
-
-
-def paste(page: Any, text: str) -> None:
-    page.click("#tab-explain")
-    page.fill("#log", text)
-    page.click("#explain")
-    page.wait_for_selector("#explanation .verdict", timeout=20_000)
+def test_deployments_of_a_file_are_tabs(page: Any) -> None:
+    services = "services:\n" + "".join(
+        f"  {name}:\n    image: vllm/vllm-openai:v0.21.0\n    command: --model {model} --max-model-len 8192\n"
+        for name, model in (("chat", "Qwen/Qwen3-8B"), ("large", "Qwen/Qwen3-32B"))
+    )
+    drop(page, "compose.yaml", services)
+    settled(page, "FITS")
+    tabs = page.locator("#tabs [role=tab]")
+    assert tabs.all_inner_texts() == ["chat", "large"]
+    tabs.nth(1).click()
+    settled(page, "WILL NOT START")
+    page.reload()
+    settled(page, "WILL NOT START")
+    assert page.locator("#tabs [aria-selected=true]").inner_text() == "large"
 
 
 @pytest.mark.parametrize(
     ("log", "cause", "stage"),
     [(GEMMA, "L02", "weights_load"), (QWEN, "P05", "cudagraph_profile"), (TOKENS, "K05", "kv_alloc")],
 )
-def test_the_three_logs(page: Any, log: str, cause: str, stage: str) -> None:
-    paste(page, log)
-    assert page.get_attribute("#explanation .verdict", "data-cause") == cause
-    assert page.get_attribute("#explanation .verdict", "data-stage") == stage
-    assert page.locator("#explanation mark").count() >= 1
+def test_a_log_is_explained(page: Any, log: str, cause: str, stage: str) -> None:
+    drop(page, "server.log", log)
+    page.wait_for_selector(".view.explain", timeout=20_000)
+    assert page.get_attribute(".view.explain", "data-cause") == cause
+    assert page.get_attribute(".view.explain", "data-stage") == stage
+    assert page.locator(".evidence mark").count() >= 1
 
 
-def test_apply_a_remedy_and_see_it_fit(page: Any) -> None:
-    page.click("#tab-explain")
-    page.fill("#log-gpu", "2x RTX 5070 Ti")
-    paste(page, GEMMA)
-    page.locator(".remedy", has_text="AWQ").get_by_role("button", name="Apply").first.click()
-    settled(page, "FITS")
-
-
-def test_compare_and_what_if(page: Any) -> None:
-    choose(page, "Qwen/Qwen3-8B", "H100")
-    settled(page, "FITS")
-    page.click("#tab-diff")
-    page.select_option("#other-engine", NEWEST)
-    page.click("#compare")
-    page.wait_for_selector("#comparison table")
-    assert "model runner" in page.inner_text("#comparison")
-    page.click("#tab-levers")
-    page.click("#weigh")
-    page.wait_for_selector("#levers table")
-    assert "--kv-cache-dtype fp8" in page.inner_text("#levers")
-
-
-def test_simulate(page: Any) -> None:
-    choose(page, "Qwen/Qwen3-8B", "H100")
-    settled(page, "FITS")
-    page.click("#tab-simulate")
-    page.fill("#sim-users", "8")
-    page.click("#simulate")
-    page.wait_for_selector("#simulation img", timeout=30_000)
-    assert "8 users" in page.inner_text("#simulation")
-
-
-def test_themes_keyboard_and_small_screens(page: Any) -> None:
-    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    page.click("#theme")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
-    page.focus("#tab-plan")
-    page.keyboard.press("ArrowRight")
-    assert page.get_attribute("#tab-explain", "aria-selected") == "true"
-    page.keyboard.press("Home")
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_timeout(200)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-def test_labels_and_contrast(page: Any) -> None:
-    """Every control has a name; text stands out from its ground in both themes (WCAG AA, 4.5)."""
-    nameless = page.evaluate(
-        "[...document.querySelectorAll('input,select,textarea,button')].filter(e => !(e.labels?.length"
-        " || e.textContent.trim() || e.getAttribute('aria-label'))).map(e => e.id)"
+def test_runs_of_a_log_are_tabs(page: Any) -> None:
+    start = (
+        "INFO 11-15 10:00:00 [core.py:109] Initializing a V1 LLM engine (v0.21.0) with config: model='Qwen/Qwen3-8B'\n"
     )
-    assert nameless == []
-    for _ in range(2):
-        for name in ("--fg", "--soft", "--bad", "--good", "--accent"):
-            fore, ground = (
-                page.evaluate("n => getComputedStyle(document.documentElement).getPropertyValue(n)", n)
-                for n in (name, "--bg")
-            )
-            assert contrast(fore, ground) >= 4.5, (name, fore, ground)
-        page.click("#theme")
+    args = "INFO 11-15 10:00:00 [api_server.py:10] non-default args: {'model': 'Qwen/Qwen3-8B'}\n"
+    died = (
+        "ValueError: Free memory on device cuda:0 (10.1/23.52 GiB) on startup is less than desired GPU memory "
+        "utilization (0.92, 21.64 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"
+    )
+    drop(page, "server.log", (args + start + died) * 2)
+    page.wait_for_selector(".view.explain", timeout=20_000)
+    tabs = page.locator("#tabs [role=tab]")
+    assert tabs.count() == 2
+    lines = page.inner_text(".evidence mark >> nth=0")
+    tabs.nth(0).click()
+    page.wait_for_function("l => document.querySelector('.evidence mark').innerText !== l", arg=lines)
 
 
-def contrast(a: str, b: str) -> float:
-    def light(colour: str) -> float:
-        digits = re.sub(r"[^0-9a-fA-F]", "", colour)
-        if len(digits) == 3:
-            digits = "".join(d * 2 for d in digits)
-        parts = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
-        r, g, b = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b
-
-    x, y = sorted((light(a), light(b)), reverse=True)
-    return (x + 0.05) / (y + 0.05)
+def test_apply_a_remedy_of_a_log_and_see_it_fit(page: Any) -> None:
+    set_gpu(page, "2x RTX 5070 Ti")
+    drop(page, "server.log", GEMMA)
+    page.wait_for_selector(".view.explain", timeout=20_000)
+    page.locator(".change", has_text="AWQ").get_by_role("button", name="Apply").first.click()
+    settled(page, "FITS")
 
 
-def test_axe_finds_nothing_serious(page: Any) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    for view in ("plan", "explain", "diff", "levers", "simulate"):
-        for _ in range(2):
-            page.click(f"#tab-{view}")
-            found = axe.Axe().run(page).response["violations"]
-            assert [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in ("serious", "critical")] == []
-            page.click("#theme")
+def test_a_model_is_inspected(page: Any) -> None:
+    paste(page, "gemma-4-31b nvfp4")
+    page.wait_for_selector(".treemap")
+    assert "attention is still BF16" in page.inner_text(".verdict")
+    show(page, "plan")
+    settled(page, "WILL NOT START")
+
+
+def test_what_if_sorts_and_keeps_what_is_applied(page: Any) -> None:
+    paste(page, FITS)
+    settled(page, "FITS")
+    show(page, "what_if")
+    page.wait_for_selector(".what-if table")
+    head = page.get_by_role("button", name="tokens", exact=True)
+    head.click()
+    tokens = [int(x.replace(",", "")) for x in page.locator("tbody td:nth-child(4)").all_inner_texts() if x]
+    assert tokens == sorted(tokens, reverse=True)
+    page.locator("tr", has_text="--kv-cache-dtype fp8").first.get_by_role("button", name="Apply").click()
+    page.wait_for_selector("#applied button")
+    page.wait_for_function("() => document.getElementById('text').value.includes('--kv-cache-dtype fp8')")
+    page.wait_for_selector(".what-if table")
+
+
+def test_fit_is_a_front_whose_points_load_their_command(page: Any) -> None:
+    paste(page, "Qwen/Qwen3-8B")
+    page.wait_for_selector(".treemap")
+    show(page, "fit")
+    page.wait_for_selector(".scatter .point", timeout=60_000)
+    point = page.locator(".scatter .point").last
+    point.hover()
+    page.wait_for_function("() => !document.getElementById('tip').hidden")
+    command = point.get_attribute("data-command")
+    point.focus()
+    page.keyboard.press("Enter")
+    settled(page, "")
+    page.wait_for_selector(".view.plan")
+    assert page.input_value("#text").split()[:3] == command.split()[:3]
+
+
+def test_engines_releases_and_cards(page: Any) -> None:
+    show(page, "cards")
+    page.wait_for_selector(".cards table")  # no model: the known ones
+    paste(page, FITS)
+    settled(page, "FITS")
+    show(page, "compare")
+    page.wait_for_selector(".compare table", timeout=60_000)
+    assert "llama.cpp" in page.inner_text(".compare table")
+    show(page, "diff")
+    page.select_option("[data-form=diff] [name=engine]", "vllm==0.21.0")
+    page.click("[data-form=diff] button")
+    page.wait_for_selector(".diff table", timeout=30_000)
+    assert "model_runner" in page.inner_text(".diff")
+    show(page, "cards")
+    page.wait_for_selector(".cards .scatter", timeout=100_000)
+
+
+def test_simulate_draws_charts_with_a_cursor(page: Any) -> None:
+    paste(page, FITS)
+    settled(page, "FITS")
+    show(page, "simulate")
+    page.wait_for_selector(".plot canvas", timeout=60_000)
+    assert "USERS" in page.inner_text(".verdict")
+    plot = page.locator(".plot .u-over").first
+    plot.scroll_into_view_if_needed()
+    plot.hover()
+    page.wait_for_function("() => document.querySelector('.u-legend .u-value').textContent.trim() !== '--'")
+
+
+def test_an_error_is_a_sentence_beside_its_field(page: Any) -> None:
+    set_gpu(page, "RTX 9")
+    paste(page, FITS)
+    page.wait_for_function("() => document.getElementById('error-gpu').textContent !== ''")
+    assert page.inner_text("#error-text") == ""
+    set_gpu(page, "H100")
+    page.fill("#text", "this is\nno command")
+    page.press("#text", "Control+Enter")
+    page.wait_for_function("() => document.getElementById('error-text').textContent !== ''")
+    assert page.inner_text("#error-gpu") == ""
+
+
+def test_long_work_can_be_cancelled(page: Any) -> None:
+    paste(page, "vllm serve Qwen/Qwen3-0.6B")
+    settled(page, "FITS")
+    page.evaluate("document.querySelector('[data-form=simulate] [name=users]').value = 100000")
+    page.evaluate("document.querySelector('[data-form=simulate] [name=output]').value = 100000")
+    show(page, "simulate")
+    page.wait_for_selector("#status:not([hidden])", timeout=10_000)
+    assert "Simulating" in page.inner_text("#status")
+    page.click("#cancel")
+    page.wait_for_selector("#status", state="hidden")
+
+
+def test_save_is_the_same_view_in_one_file(page: Any, tmp_path: Path, browser: Any) -> None:
+    paste(page, FITS)
+    settled(page, "FITS")
+    with page.expect_download() as download:
+        page.click("#save")
+    path = tmp_path / "plan.html"
+    download.value.save_as(path)
+    text = path.read_text()
+    assert "<script" not in text and "default-src 'none'" in text
+    context = browser.new_context()
+    saved = context.new_page()
+    said: list[str] = []
+    saved.on("console", lambda m: said.append(m.text))
+    saved.goto(path.as_uri())
+    assert saved.inner_text(".verdict") == page.inner_text(".verdict") and said == []
+    assert saved.evaluate("getComputedStyle(document.querySelector('.fill')).fill") != "rgb(0, 0, 0)"
+    context.close()
+
+
+def test_the_keyboard_is_enough(page: Any) -> None:
+    page.focus("#text")
+    page.keyboard.type(FITS)
+    page.keyboard.press("Enter")
+    settled(page, "FITS")
+    page.focus("#view-plan")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.id") == "view-explain"
+    assert "Why did it die?" in page.inner_text("#view")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".what-if table")
+    page.keyboard.press("Home")
+    page.wait_for_selector(".view.plan")
+
+
+def test_a_long_log_keeps_the_page_responsive(page: Any) -> None:
+    """50 MB: progress, an answer within 5 s, and a page that answers meanwhile."""
+    line = (
+        "INFO 11-15 10:00:01 [loggers.py:123] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation "
+        "throughput: 0.0 tokens/s, Running: 0 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%, Prefix cache hit rate: "
+        "0.0%\n"
+    )
+    page.evaluate("window.longest = 0; window.last = performance.now(); window.beat = setInterval(() => { const now ="
+                  " performance.now(); longest = Math.max(longest, now - last); last = now; }, 20)")  # fmt: skip
+    page.evaluate(
+        "([line, log]) => { window.big = new File([line.repeat(Math.ceil(5e7 / line.length)), log], 'big.log'); }",
+        [line, QWEN],
+    )
+    page.evaluate("window.longest = 0; window.began = performance.now()")
+    page.evaluate(
+        "() => { const data = new DataTransfer(); data.items.add(big); document.body.dispatchEvent("
+        "new DragEvent('drop', {dataTransfer: data, bubbles: true, cancelable: true})); }"
+    )
+    page.wait_for_selector("#status:not([hidden])", timeout=5000)
+    page.wait_for_selector(".view.explain", timeout=20_000)
+    seconds = page.evaluate("(performance.now() - began) / 1000")
+    assert page.get_attribute(".view.explain", "data-cause") == "P05"
+    assert page.evaluate("longest") < 500
+    assert seconds < 10  # 5 s on a machine that does nothing else

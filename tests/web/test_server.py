@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -50,23 +51,40 @@ def post(port: int, path: str, body: Any, **headers: str) -> tuple[int, Any]:
 
 
 def test_page_and_its_policy(port: int) -> None:
-    for path in ("/", "/app.js", "/charts.js", "/style.css", "/icon.svg"):
+    from oomph.web.server import _PAGES, STYLE
+
+    size = 0
+    for path in (*_PAGES, STYLE):
         status, headers, body = ask(port, "GET", path)
         assert status == 200 and body
+        size += len(body)
         policy = headers["content-security-policy"]
         assert "script-src 'self'" in policy and "unsafe" not in policy and "default-src 'none'" in policy
         assert headers["x-content-type-options"] == "nosniff"
+    assert size < 400_000
     _, _, page = ask(port, "GET", "/")
     assert b"<script>" not in page and b"style=" not in page and b"http://" not in page and b"https://" not in page
 
 
-def test_plan_levers_diff(port: int) -> None:
+def test_every_script_is_served_and_every_import_is_a_script() -> None:
+    from importlib.resources import files
+
+    from oomph.web.server import _PAGES
+
+    static = files("oomph.web").joinpath("static")
+    scripts = {p.name: p.read_text() for p in static.iterdir() if p.name.endswith(".js")}
+    assert {f"/{name}" for name in scripts} <= _PAGES.keys()
+    imported = {name for text in scripts.values() for name in re.findall(r'from "\./([\w.]+)"', text)}
+    assert imported <= scripts.keys() and imported | {"main.js"} == scripts.keys()
+
+
+def test_plan_what_if_diff(port: int) -> None:
     status, made = post(port, "/api/plan", LLAMA)
     assert status == 200 and made["verdict"]["fits"] and made["command"].startswith("vllm serve")
     status, made = post(port, "/api/plan", {**LLAMA, "flags": {"max_model_len": 8192, "enforce_eager": True}})
     assert "--max-model-len 8192" in made["command"] and "--enforce-eager" in made["command"]
-    status, found = post(port, "/api/levers", LLAMA)
-    assert status == 200 and any(x["label"].startswith("--kv-cache-dtype") for x in found["levers"])
+    status, found = post(port, "/api/what_if", LLAMA)
+    assert status == 200 and any(row["label"].startswith("--kv-cache-dtype") for row in found["rows"])
     status, moved = post(port, "/api/diff", {**LLAMA, "other": {"engine": f"vllm=={NEWEST}"}})
     assert status == 200 and any(c["what"] == "model_runner" for c in moved["changes"])
 
@@ -145,3 +163,97 @@ def test_a_log_beyond_the_bound_is_refused(port: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr(api, "MAX_LOG", 10_000)
     status, value = post(port, "/api/explain", b"x" * 20_000)
     assert status == 400 and "200 MB" in value["error"]
+
+
+COMPOSE = """
+services:
+  chat:
+    image: vllm/vllm-openai:v0.21.0
+    command: --model Qwen/Qwen3-8B --max-model-len 8192   # or CUDA out of memory
+  large:
+    image: vllm/vllm-openai:v0.21.0
+    command: --model Qwen/Qwen3-32B
+"""
+LOG = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("vllm serve Qwen/Qwen3-8B --max-model-len 4096", "plan"),
+        ("docker run --gpus all vllm/vllm-openai:v0.21.0 --model Qwen/Qwen3-8B --max-model-len 4096", "plan"),
+        (COMPOSE, "plan"),
+        ("llama-server -hf unsloth/Qwen3-8B-GGUF:Q4_K_M -c 8192", "plan"),
+        ("ollama run qwen3:8b", "plan"),
+        ("VLLM_USE_V1=1 vllm serve Qwen/Qwen3-8B \\\n  --max-model-len 4096", "plan"),
+        (LOG, "explain"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 56.00 MiB.", "explain"),
+        ("Qwen/Qwen3-8B", "inspect"),
+        ("gemma-4-31b nvfp4", "inspect"),
+    ],
+)
+def test_what_is_pasted_is_told_apart(port: int, text: str, kind: str) -> None:
+    status, answer = post(port, "/api/read?gpu=RTX%204090", text.encode())
+    assert status == 200 and answer["kind"] == kind, answer
+    assert answer["runs"][answer["at"]]["html"] if kind == "explain" else answer["html"]
+
+
+def test_every_deployment_of_a_file_is_a_tab(port: int) -> None:
+    _, answer = post(port, "/api/read?gpu=RTX%204090&name=compose.yaml", COMPOSE.encode())
+    assert [(one["name"], one["outcome"]) for one in answer["deployments"]] == [("chat", "fits"), ("large", "fails")]
+    assert answer["at"] == 0 and answer["request"] == "vllm==0.21.0"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("plan", {**LLAMA, "gpu": "RTX 9"}, "gpu"),
+        ("plan", {"command": "rm -rf /"}, "text"),
+        ("fit", {**LLAMA, "context": "many"}, "context"),
+        ("fit", {**LLAMA, "users": -1}, "users"),
+        ("cards", {**LLAMA, "context": "0"}, "context"),
+        ("simulate", {**LLAMA, "users": "all"}, "users"),
+        ("diff", {**LLAMA, "other": {"flags": '"'}}, "flags"),
+        ("diff", {**LLAMA, "other": {"gpu": "RTX 9"}}, "other-gpu"),
+        ("inspect", {"model": "no such model at all"}, "text"),
+        ("plan", {**LLAMA, "set": {"no_such": 1}}, "text"),
+    ],
+)
+def test_an_error_names_its_field(port: int, path: str, body: Any, field: str) -> None:
+    status, answer = post(port, f"/api/{path}", body)
+    assert status == 400 and answer["field"] == field, answer
+
+
+def test_a_control_changes_the_command(port: int) -> None:
+    _, answer = post(port, "/api/plan", {**LLAMA, "set": {"max_model_len": 4096, "enforce_eager": True}})
+    assert answer["command"].endswith("--max-model-len 4096 --enforce-eager")
+    assert {c["field"]: c["value"] for c in answer["controls"]}["max_model_len"] == 4096
+    _, back = post(port, "/api/plan", {"command": answer["command"], "gpu": "H100", "set": {"max_model_len": None}})
+    assert "--max-model-len" not in back["command"] and "--enforce-eager" in back["command"]
+
+
+def test_each_engine_has_controls(port: int) -> None:
+    for command, field in (
+        ("python -m sglang.launch_server --model-path Qwen/Qwen3-8B", "context_length"),
+        ("llama-server -hf unsloth/Qwen3-8B-GGUF:Q4_K_M", "ctx_size"),
+        ("ollama run qwen3:8b", "num_ctx"),
+    ):
+        _, answer = post(port, "/api/plan", {"command": command, "gpu": "RTX 4090", "set": {field: 4096}})
+        assert "4096" in answer["command"], answer["command"]
+
+
+def test_names_are_text_and_nothing_else(port: int) -> None:
+    evil = "</title><script>alert(1)</script>"
+    _, answer = post(
+        port, "/api/plan", {"command": f"vllm serve Qwen/Qwen3-8B --served-model-name '{evil}'", "gpu": "H100"}
+    )
+    assert "<script" not in answer["html"] and "&lt;script&gt;" in answer["html"]
+
+
+def test_the_command_keeps_what_changes_a_plan_and_no_secret(port: int) -> None:
+    command = (
+        "VLLM_ATTENTION_BACKEND=TRITON_ATTN VLLM_API_KEY=sk-abcdef123456 vllm serve Qwen/Qwen3-8B --api-key hunter22"
+    )
+    _, answer = post(port, "/api/plan", {"command": command, "gpu": "H100"})
+    assert answer["command"].startswith("VLLM_ATTENTION_BACKEND=TRITON_ATTN vllm serve")
+    assert "sk-abcdef" not in json.dumps(answer) and "hunter22" not in json.dumps(answer)

@@ -258,7 +258,8 @@ def answer_diff(case: Case) -> Answer:
     other = case.get("other")
     if not isinstance(other, dict):
         raise CommandError("other is not an object")
-    after, lost = before, ()
+    after = before
+    lost: tuple[str, ...] = ()
     with field("flags"):
         try:
             more = shlex.split(text(other, "flags"))

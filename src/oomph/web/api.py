@@ -125,7 +125,10 @@ def upload_endpoint(workers: Callable[[], Workers], job: Job) -> Callable[[Reque
                 async with workers().logs:
                     await _store(request, handle_)
             asked = request.query_params
-            case = {"path": path, **{name: asked.get(name, "")[:200] for name in ("gpu", "name", "engine")}}
+            case: dict[str, Any] = {
+                "path": path,
+                **{name: asked.get(name, "")[:200] for name in ("gpu", "name", "engine")},
+            }
             case["chosen_gpu"] = asked.get("chosen", "1") == "1"
             return await workers().answer(request, job, case)
         except OomphError as error:

@@ -28,7 +28,20 @@ _FORMS = (".yaml", ".yml", ".py", ".ipynb", ".sh", ".bash", ".zsh", ".service", 
 _LOGS = (".log", ".out", ".err", ".gz")
 # Kinds of lines that people write beside a log, or in a question without one.
 _BESIDE = frozenset(
-    ("command", "engine_named", "version_beside", "docker_run", "util_given", "memory_short", "oom_mentioned")
+    (
+        "command",
+        "docker_run",
+        "e5m2_mentioned",
+        "eager_given",
+        "engine_named",
+        "memory_short",
+        "oom_mentioned",
+        "said_oom",
+        "swap_flag",
+        "util_given",
+        "version_beside",
+        "version_said",
+    )
 )
 
 

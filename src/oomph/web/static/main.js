@@ -31,10 +31,11 @@ const EXAMPLES = [
 ];
 const CONTROLLED = new Set(["plan", "what_if", "simulate"]);
 const answers = new Map(); // the last answers by what was asked
-let shown = null, timer = 0;
+let shown = null, timer = 0, sent = "";
 
 async function read(body, name) {
   complain(null);
+  sent = typeof body === "string" ? body : $("text").value;
   const query = new URLSearchParams({name, gpu: place.gpu, chosen: place.chosen ? "1" : "0", engine: ""});
   const answer = await attempt(() => ask("/api/read?" + query, body, name ? `Reading ${name}` : "Reading"));
   if (!answer) return;
@@ -85,7 +86,8 @@ function takePlan(answer) {
   Object.assign(place, {command: answer.command, model: "", engine: answer.request});
   if (answer.gpu && answer.gpu !== place.gpu) place.gpu = $("gpu").value = answer.gpu;
   if (place.tabs[place.at]) Object.assign(place.tabs[place.at], {command: answer.command, request: answer.request, gpu: answer.gpu, outcome: answer.verdict.outcome});
-  if (document.activeElement !== $("text") || $("text").value.trim() === "") setBox(answer.command);
+  const edited = document.activeElement === $("text") && $("text").value !== sent && $("text").value !== $("text").dataset.shown;
+  if (!edited) setBox(answer.command);
   answers.set(key("plan"), answer);
   drawReleases(answer.releases, answer.engine);
   drawControls(answer.controls, move);
@@ -236,7 +238,12 @@ function wire() {
   wireTables($("view"));
   wireTips($("view"));
   wireTheme($("theme"), () => drawPlots($("view")));
-  $("gpu").addEventListener("change", () => { place.gpu = $("gpu").value.trim(); place.chosen = Boolean(place.gpu); if (place.command || place.model) open(place.view); });
+  $("gpu").addEventListener("change", () => {
+    const gpu = $("gpu").value.trim();
+    if (gpu === place.gpu) return;
+    Object.assign(place, {gpu, chosen: Boolean(gpu)});
+    if (place.command || place.model) open(place.view);
+  });
   $("release").addEventListener("change", () => { place.engine = $("release").value; open(place.view); });
   $("cache").addEventListener("change", () => { place.cache = $("cache").value; open(place.view); });
   $("cancel").addEventListener("click", cancel);

@@ -91,7 +91,8 @@ def cost_words(judged: Judged) -> str:
 def useless(judged: Sequence[Judged], plan: Plan) -> Html | None:
     """First what the user has set or the engine's own message recommends, the rest on demand."""
     message, flags = plan.verdict.message, plan.deployment.flags
-    near, far = [], []
+    near: list[Judged] = []
+    far: list[Judged] = []
     for j in judged:
         named = j.change.label.split()[0] in message or any(field in flags for field in j.change.flags)
         (near if named else far).append(j)

@@ -82,7 +82,7 @@ def _strip(e: Explanation) -> Html | None:
     order = [s for s in STAGES if s not in ("host_ram", "other")]
     if e.stage not in order:
         return None
-    at = order.index(e.stage)  # type: ignore[arg-type]
+    at = order.index(e.stage)
     rows = [
         el("li", stage_words(s), el("span", ": died here") if i == at else None,
            cls="done" if i < at else "died" if i == at else "")

@@ -76,7 +76,7 @@ def margin(plan: Plan) -> Html | None:
     if room is None or not plan.ranks:
         return None
     stage = plan.verdict.stage or plan.verdict.first_to_break
-    where = STAGE_WORDS[stage][0] if stage in STAGE_WORDS else "the tightest stage"  # type: ignore[index]
+    where = STAGE_WORDS[stage][0] if stage in STAGE_WORDS else "the tightest stage"
     words = f"Room at {where}: {_signed(room.expected)}"
     if room.low != room.high:
         words += f", between {_signed(room.low)} and {_signed(room.high)}"

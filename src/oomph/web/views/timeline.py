@@ -21,7 +21,7 @@ def timeline(plan: Plan) -> Html:
 
 
 def stage_words(name: str) -> str:
-    return STAGE_WORDS[name][0] if name in STAGE_WORDS else name.replace("_", " ")  # type: ignore[index]
+    return STAGE_WORDS[name][0] if name in STAGE_WORDS else name.replace("_", " ")
 
 
 def _stage(stage: Stage, place: int, rank: RankPlan, longest: int, plan: Plan) -> Html:

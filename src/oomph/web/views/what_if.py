@@ -16,7 +16,7 @@ _EFFECTS = {
 
 def what_if_view(answer: WhatIf) -> Html:
     plan = answer.plan
-    binding = STAGE_WORDS[answer.binding][0] if answer.binding in STAGE_WORDS else answer.binding  # type: ignore[index]
+    binding = STAGE_WORDS[answer.binding][0] if answer.binding in STAGE_WORDS else answer.binding
     gain = "#KV memory" if plan.fits else "#room where it dies"
     heads = ["change", "effect", gain, "#tokens", "#at once", "then", "cost or reason", ""]
     rows = [_row(row) for row in answer.rows]
