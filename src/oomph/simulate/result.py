@@ -103,8 +103,11 @@ class Result(Struct, frozen=True):
             prompt_tokens_per_second=self.prompt_tokens_per_second * factor,
             load_requests=count(self.load_requests),
             timeline=tuple(
-                replace(p, running=p.running * factor, waiting=p.waiting * factor, preemptions=count(p.preemptions))
-                for p in self.timeline
+                replace(
+                    point, running=point.running * factor, waiting=point.waiting * factor,
+                    preemptions=count(point.preemptions),
+                )
+                for point in self.timeline
             ),
         )  # fmt: skip
 

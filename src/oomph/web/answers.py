@@ -42,8 +42,9 @@ def plan_answer(deployment: Deployment, gpu: str) -> Answer:
 
 def _place(deployment: Deployment, gpu: str) -> Answer:
     """Where a deployment stands, so that the page can ask for it again."""
-    e = deployment.engine
-    request = "" if e.version_from == "newest known" or not e.version else f"{e.name}=={e.version}"
+    engine = deployment.engine
+    chosen = engine.version and engine.version_from != "newest known"
+    request = f"{engine.name}=={engine.version}" if chosen else ""
     return {"command": shareable(deployment), "gpu": gpu_words(deployment.gpus, gpu), "request": request}
 
 
@@ -154,10 +155,12 @@ def answer_explain(case: Case) -> Answer:
     at = failed[-1] if failed else len(runs) - 1
     tabs = []
     for one, name in zip(runs, run_names(runs)):
-        e = one.explanation
-        version = f"{e.engine.name}=={e.engine.version}" if e.engine.version else ""
-        tabs.append({"name": name, "failed": e.failed, "html": explain_view(one), "command": e.command,
-                     "request": version, "gpu": gpu or _card(e.total_bytes), "model": e.model})  # fmt: skip
+        result = one.explanation
+        version = f"{result.engine.name}=={result.engine.version}" if result.engine.version else ""
+        tabs.append({
+            "name": name, "failed": result.failed, "html": explain_view(one), "command": result.command,
+            "request": version, "gpu": gpu or _card(result.total_bytes), "model": result.model,
+        })  # fmt: skip
     return {**runs[at].explanation.to_dict(), "runs": tabs, "at": at}
 
 
@@ -330,6 +333,6 @@ def answer_catalog(_: Case | None = None) -> Answer:
         "models": list(catalog.ids()),
         "gpus": [row.name for row in gpus.rows()],
         "releases": list(reversed(engine_named(DEFAULT).releases())),
-        "engines": [{"name": e.name, "title": e.title} for e in all_engines()],
+        "engines": [{"name": engine.name, "title": engine.title} for engine in all_engines()],
         "live": live,
     }

@@ -124,12 +124,11 @@ def upload_endpoint(workers: Callable[[], Workers], job: Job) -> Callable[[Reque
             with anyio.fail_after(LOG_SECONDS):
                 async with workers().logs:
                     await _store(request, handle_)
-            asked = request.query_params
             case: dict[str, Any] = {
                 "path": path,
-                **{name: asked.get(name, "")[:200] for name in ("gpu", "name", "engine")},
+                **{name: request.query_params.get(name, "")[:200] for name in ("gpu", "name", "engine")},
             }
-            case["chosen_gpu"] = asked.get("chosen", "1") == "1"
+            case["chosen_gpu"] = request.query_params.get("chosen", "1") == "1"
             return await workers().answer(request, job, case)
         except OomphError as error:
             return complain(400, error.message, error.hint)

@@ -142,12 +142,12 @@ def shareable(deployment: Deployment) -> str:
     return to_shell(replace(without_secrets(deployment), environment=variables))
 
 
-def gpu_words(gpus: tuple[Device, ...], said: str) -> str:
-    """The GPUs as --gpu takes them. `said`: what the user typed, kept where it means the same."""
+def gpu_words(gpus: tuple[Device, ...], typed: str) -> str:
+    """The GPUs as --gpu takes them. `typed`: what the user typed, kept where it means the same."""
     from oomph.sources.gpu import parse_gpus
 
     if not gpus:
-        return said
+        return typed
     runs: list[tuple[Device, int]] = []
     for device in gpus:
         if runs and runs[-1][0] == device:
@@ -155,13 +155,15 @@ def gpu_words(gpus: tuple[Device, ...], said: str) -> str:
         else:
             runs.append((device, 1))
     parts = [
-        (f"{n}x " if n > 1 else "") + d.name + (f" used {d.used_bytes / GIB:.2f}GiB" if d.used_bytes else "")
-        for d, n in runs
+        (f"{n}x " if n > 1 else "")
+        + device.name
+        + (f" used {device.used_bytes / GIB:.2f}GiB" if device.used_bytes else "")
+        for device, n in runs
     ]
     written = " + ".join(parts)
     try:
-        if said and parse_gpus(said) == gpus:
-            return said
-        return written if len(parse_gpus(written)) == len(gpus) else said
+        if typed and parse_gpus(typed) == gpus:
+            return typed
+        return written if len(parse_gpus(written)) == len(gpus) else typed
     except OomphError:
-        return said
+        return typed

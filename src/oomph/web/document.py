@@ -17,8 +17,8 @@ def write_document(view: Html, title: str, path: str) -> None:
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-    except (OSError, ValueError) as e:
-        raise InputError(f"{path[:200]!r} cannot be written: {getattr(e, 'strerror', None) or e}") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path[:200]!r} cannot be written: {getattr(error, 'strerror', None) or error}") from None
 
 
 def document(view: Html, title: str) -> str:

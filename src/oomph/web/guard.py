@@ -60,8 +60,8 @@ class Guard:
         if refusal:
             await say(403, refusal)
         elif scope["method"] == "GET" and self._is_token(_query_token(scope)):
-            kept = f"{self.cookie}={self.token.decode()}; HttpOnly; SameSite=Strict; Path=/"
-            await say(303, "", (b"location", scope["path"].encode("utf-8")), (b"set-cookie", kept.encode()))
+            cookie = f"{self.cookie}={self.token.decode()}; HttpOnly; SameSite=Strict; Path=/"
+            await say(303, "", (b"location", scope["path"].encode("utf-8")), (b"set-cookie", cookie.encode()))
         elif not self._is_token(self._shown_token(headers)):
             await say(403, "open the address that `oomph ui` printed: it holds the token of this page")
         else:
@@ -72,8 +72,8 @@ class Guard:
 
     def _shown_token(self, headers: dict[bytes, bytes]) -> bytes:
         """The cookie's, or for a script `Authorization: Bearer TOKEN`."""
-        if (said := headers.get(b"authorization", b"")).startswith(b"Bearer "):
-            return said.removeprefix(b"Bearer ")
+        if (shown := headers.get(b"authorization", b"")).startswith(b"Bearer "):
+            return shown.removeprefix(b"Bearer ")
         for pair in headers.get(b"cookie", b"").split(b";"):
             name, _, value = pair.strip().partition(b"=")
             if name == self.cookie.encode():

@@ -43,8 +43,8 @@ def run_job(name: str, case: dict[str, Any], root: str) -> tuple[int, bytes]:
     except OomphError as refused:
         place = str(getattr(refused, "field", ""))
         status, value = 400, {"error": refused.message, "hint": refused.hint, "field": place}
-    except (RecursionError, MemoryError) as e:
-        status, value = 400, {"error": f"this input is too deep or too large ({type(e).__name__})", "hint": ""}
+    except (RecursionError, MemoryError) as error:
+        status, value = 400, {"error": f"this input is too deep or too large ({type(error).__name__})", "hint": ""}
     except Exception as bug:
         status, value = 500, {"error": f"a bug in oomph: {type(bug).__name__}: {bug}"[:500], "hint": "report it"}
     text = msgspec.json.encode(value, enc_hook=_plain).decode()

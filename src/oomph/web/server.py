@@ -54,13 +54,13 @@ def application(port: int, *, token: str, root: str = ".") -> Guard:
     """`token`: what the browser must show; `root`: the folder that it may look at."""
     static = {path: _static(name) for path, name in _PAGES.items()}
     static[STYLE] = (stylesheet().encode(), _TYPES[".css"])
-    made: list[Workers] = []
+    started: list[Workers] = []
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        made[:] = [Workers(os.path.realpath(root))]
+        started[:] = [Workers(os.path.realpath(root))]
         async with anyio.create_task_group() as group:
-            group.start_soon(_warm, made[0])
+            group.start_soon(_warm, started[0])
             yield
             group.cancel_scope.cancel()
 
@@ -69,7 +69,7 @@ def application(port: int, *, token: str, root: str = ".") -> Guard:
         return Response(body, media_type=kind)
 
     def workers() -> Workers:
-        return made[0]
+        return started[0]
 
     async def catalog(request: Request) -> Response:
         return await workers().answer(request, Job("catalog", 30), {})
@@ -97,9 +97,9 @@ def listen(port: int) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind(("127.0.0.1", port))
-    except (OSError, OverflowError) as e:
+    except (OSError, OverflowError) as error:
         sock.close()
-        raise CommandError(f"port {port} on 127.0.0.1: {e}") from None
+        raise CommandError(f"port {port} on 127.0.0.1: {error}") from None
     sock.listen(1024)
     return sock
 
@@ -127,8 +127,8 @@ def make_server(port: int, *, token: str, root: str = ".") -> uvicorn.Server:
 def serve(port: int, *, browser: bool, root: str = ".") -> None:
     try:
         os.chdir(root)  # names without a folder mean its files
-    except (OSError, ValueError) as e:
-        raise CommandError(f"--root {root[:200]!r}: {getattr(e, 'strerror', None) or e}") from None
+    except (OSError, ValueError) as error:
+        raise CommandError(f"--root {root[:200]!r}: {getattr(error, 'strerror', None) or error}") from None
     sock = listen(port)
     at = sock.getsockname()[1]
     token = secrets.token_urlsafe(24)

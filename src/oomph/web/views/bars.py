@@ -41,16 +41,16 @@ def _gpu(rank: RankPlan, count: int, plan: Plan, longest: int) -> Html:
     limited = not plan.fits and plan.verdict.stage == "kv_check" and rank.requested_bytes > 0
     limit = rank.requested_bytes if limited else rank.total_bytes
     name = f"GPU {rank.rank}" + (f" to {rank.rank + count - 1}, each" if count > 1 else "")
-    said = f"{human(used)} of {gib(limit)}{' budget' if limited else ''}"
+    filled = f"{human(used)} of {gib(limit)}{' budget' if limited else ''}"
     stage = shown_stage(rank, plan)
     spread = ""
     if stage is not None and stage.peak_high > stage.peak_low > 0 and not limited:
         spread = f", between {human(stage.peak_low)} and {human(stage.peak_high)}"
     budget = f"; budget {gib(rank.requested_bytes)}" if rank.requested_bytes and not limited else ""
     over = el("b", f" {human(used - limit)} too much", cls="bad") if used > limit else None
-    caption = el("figcaption", el("span", f"{name}  {rank.gpu}"), el("span", said, spread, budget, over))
+    caption = el("figcaption", el("span", f"{name}  {rank.gpu}"), el("span", filled, spread, budget, over))
     drawing = picture(
-        _HEIGHT + 14, f"{name}: {said}{spread}", _pieces(parts, rank, longest), _marks(rank, used, limit, longest),
+        _HEIGHT + 14, f"{name}: {filled}{spread}", _pieces(parts, rank, longest), _marks(rank, used, limit, longest),
         _interval(stage, longest) if spread else None, cls="bar",
     )  # fmt: skip
     return el("figure", drawing, caption, cls="gpu")

@@ -21,7 +21,7 @@ _NOTE = (
 def cards_view(answer: Cards) -> Html:
     want = answer.want
     people = f"{want.users} user{'s' if want.users > 1 else ''}"
-    said = f"{want.context:,} tokens of context, {people} at once"
+    wish = f"{want.context:,} tokens of context, {people} at once"
     if not answer.cards:
         body: object = None
         looked = f" no card up to eight together, of {answer.looked_at} looked at"
@@ -34,7 +34,7 @@ def cards_view(answer: Cards) -> Html:
         body = [section("Memory against users", _picture(answer)), section("Cards", _table(answer))]
     return el(
         "article",
-        el("header", el("h1", answer.model), soft(said), cls="heading"),
+        el("header", el("h1", answer.model), soft(wish), cls="heading"),
         el("div", verdict, cls=f"verdict {'fits' if answer.cards else 'fails'}"),
         body,
         soft(f"{answer.plans:,} plans on {answer.looked_at} choices of cards. {_NOTE}"),
@@ -50,31 +50,32 @@ def _picture(answer: Cards) -> Html | None:
     if len(answer.cards) < 2:
         return None
     dots = [
-        Dot(c.nominal_gb, max(1, c.users), f"count{min(c.count, 8)}", 7,
-            f"{card_name(c)}: {c.users} users, {c.longest:,} tokens at most, {c.checkpoint}", c.command)
-        for c in answer.cards
+        Dot(card.nominal_gb, max(1, card.users), f"count{min(card.count, 8)}", 7,
+            f"{card_name(card)}: {card.users} users, {card.longest:,} tokens at most, {card.checkpoint}", card.command)
+        for card in answer.cards
     ]  # fmt: skip
     chart = scatter(
-        dots, doublings([d.x for d in dots], "GB of all cards together →"),
-        doublings([d.y for d in dots], "↑ users at once"), "Memory against users",
+        dots, doublings([device.x for device in dots], "GB of all cards together →"),
+        doublings([device.y for device in dots], "↑ users at once"), "Memory against users",
     )  # fmt: skip
-    counts = sorted({min(c.count, 8) for c in answer.cards})
+    counts = sorted({min(card.count, 8) for card in answer.cards})
     legend = [el("li", el("i", cls=f"chip round count{n}"), "one card" if n == 1 else f"{n} cards") for n in counts]
     return el("figure", chart, el("ul", legend, cls="legend"), cls="chart")
 
 
 def _table(answer: Cards) -> Html:
-    priced = any(c.price is not None for c in answer.cards)
+    priced = any(card.price is not None for card in answer.cards)
     rows = [
         (
-            (f"{c.price:,.0f}" if c.price is not None else "", c.price or 0) if priced
-            else (f"{c.nominal_gb} GB", c.nominal_gb),
-            (el("b", card_name(c)), card_name(c)), (gib(max(0, c.headroom_bytes)), c.headroom_bytes),
-            (f"{c.users}+" if c.users == 256 else str(c.users), c.users), (f"{c.longest:,}", c.longest),
-            (f"{c.checkpoint}{f' ({c.note})' if c.note else ''}", c.checkpoint),
-            (apply_button(c.command, "Plan", data_gpu=card_name(c).replace(" x ", "x ", 1)), 0),
+            (f"{card.price:,.0f}" if card.price is not None else "", card.price or 0) if priced
+            else (f"{card.nominal_gb} GB", card.nominal_gb),
+            (el("b", card_name(card)), card_name(card)), (gib(max(0, card.headroom_bytes)), card.headroom_bytes),
+            (f"{card.users}+" if card.users == 256 else str(card.users), card.users),
+            (f"{card.longest:,}", card.longest),
+            (f"{card.checkpoint}{f' ({card.note})' if card.note else ''}", card.checkpoint),
+            (apply_button(card.command, "Plan", data_gpu=card_name(card).replace(" x ", "x ", 1)), 0),
         )
-        for c in answer.cards
+        for card in answer.cards
     ]  # fmt: skip
     heads = ["#price" if priced else "#memory", "cards", "#spare", "#users", "#longest", "checkpoint", ""]
     return table(heads, rows, sorts=True, label="Cards that serve it")
@@ -82,17 +83,17 @@ def _table(answer: Cards) -> Html:
 
 def known_cards_view(devices: Sequence[Device]) -> Html:
     """Without a model: what the driver really reports."""
-    largest = max((d.total_bytes for d in devices), default=1)
+    largest = max((device.total_bytes for device in devices), default=1)
     rows = [
         (
-            (el("b", d.name), d.name), (f"{d.total_bytes / GIB:.2f}", d.total_bytes),
-            (picture(14, gib(d.total_bytes), block("ground", 0, 1, 2, 10),
-                     block("fill weights", 0, d.total_bytes / largest, 2, 10), cls="inline"), d.total_bytes),
-            (f"{d.capability[0]}.{d.capability[1]}" if d.capability != (0, 0) else "", d.sm),
-            (f"{d.bandwidth / 1e9:,.0f}" if d.bandwidth else "", d.bandwidth),
-            (d.total_basis + (", shared with the CPU" if d.unified else ""), d.total_basis),
+            (el("b", device.name), device.name), (f"{device.total_bytes / GIB:.2f}", device.total_bytes),
+            (picture(14, gib(device.total_bytes), block("ground", 0, 1, 2, 10),
+                     block("fill weights", 0, device.total_bytes / largest, 2, 10), cls="inline"), device.total_bytes),
+            (f"{device.capability[0]}.{device.capability[1]}" if device.capability != (0, 0) else "", device.sm),
+            (f"{device.bandwidth / 1e9:,.0f}" if device.bandwidth else "", device.bandwidth),
+            (device.total_basis + (", shared with the CPU" if device.unified else ""), device.total_basis),
         )
-        for d in devices
+        for device in devices
     ]  # fmt: skip
     heads = ["card", "#GiB", "", "#compute", "#GB/s", "total is"]
     return el(

@@ -9,7 +9,7 @@ from oomph.engines.registry import engine_of
 from oomph.ir.plan import Plan
 from oomph.report.diff_text import change_words, value_words
 from oomph.report.plan_lines import gpus_line
-from oomph.units import human
+from oomph.units import MIB, human
 from oomph.web.markup import Html, el
 from oomph.web.views.advice import OUTCOMES
 from oomph.web.views.bars import memory_bars
@@ -18,8 +18,8 @@ from oomph.web.views.shared import section, soft, table
 
 
 def diff_view(answer: Diff) -> Html:
-    settings = [c for c in answer.changes if c.kind == "setting"]
-    figures = [c for c in answer.changes if c.kind != "setting"]
+    settings = [change for change in answer.changes if change.kind == "setting"]
+    figures = [change for change in answer.changes if change.kind != "setting"]
     sides = el("div", _side("Now", answer.before), _side("Then", answer.after), cls="sides")
     return el(
         "article",
@@ -58,16 +58,20 @@ def _side(name: str, plan: Plan) -> Html:
 def _moves(changes: list[Change]) -> Html | None:
     if not changes:
         return None
-    rows = [(change_words(c), value_words(c.what, c.before), value_words(c.what, c.after), _delta(c)) for c in changes]
+    rows = [(change_words(change), *_values(change), _delta(change)) for change in changes]
     return table(["what", "#now", "#then", "#change"], rows, label="What moves")
 
 
-def _delta(c: Change) -> str:
-    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in (c.before, c.after)):
+def _values(change: Change) -> tuple[str, str]:
+    return value_words(change.what, change.before), value_words(change.what, change.after)
+
+
+def _delta(change: Change) -> str:
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in (change.before, change.after)):
         return ""
-    moved: Any = c.after - c.before
+    moved: Any = change.after - change.before
     sign = "+" if moved >= 0 else "−"
-    large = isinstance(moved, int) and (abs(c.before) >= 1 << 20 or abs(c.after) >= 1 << 20) and "tokens" not in c.what
+    large = isinstance(moved, int) and max(abs(change.before), abs(change.after)) >= MIB and "tokens" not in change.what
     return f"{sign}{human(abs(moved))}" if large else f"{sign}{abs(moved):,.4g}"
 
 
@@ -87,10 +91,8 @@ def _releases(answer: Diff) -> Html | None:
 
 
 def _steps(answer: Diff, settings: list[Change]) -> Html | None:
-    names = {c.what for c in settings}
-    steps = [c for c in answer.steps if c.kind != "setting" or c.what in names]
-    steps = [c for c in steps if value_words(c.what, c.before) != value_words(c.what, c.after)]
-    rows = [
-        (el("b", c.since), change_words(c), value_words(c.what, c.before), value_words(c.what, c.after)) for c in steps
-    ]
+    names = {change.what for change in settings}
+    steps = [change for change in answer.steps if change.kind != "setting" or change.what in names]
+    steps = [change for change in steps if len(set(_values(change))) > 1]
+    rows = [(el("b", change.since), change_words(change), *_values(change)) for change in steps]
     return table(["release", "what", "#before", "#after"], rows, label="What each release moved") if rows else None

@@ -28,103 +28,105 @@ _PARTS = {
 
 
 def explain_view(run: Run) -> Html:
-    e = run.explanation
+    result = run.explanation
     return el(
         "article",
-        heading(e),
-        _verdict(e),
-        _strip(e) if e.failed else None,
-        section("Why", el("p", e.cause.text), el("p", "Inferred: ", e.inferred_reason) if e.inferred_reason else None,
-                el("p", "What would settle it: ", e.settle) if e.settle else None, name="why"),
-        section("Memory, as the log tells it", _ledger(e)),
-        section("What works" if any(r.verified for r in e.remedies) else "What to try", _remedies(e), name="works"),
-        section("What does not help", _rejected(e), name="useless"),
+        heading(result),
+        _verdict(result),
+        _strip(result) if result.failed else None,
+        section("Why", el("p", result.cause.text),
+                el("p", "Inferred: ", result.inferred_reason) if result.inferred_reason else None,
+                el("p", "What would settle it: ", result.settle) if result.settle else None, name="why"),
+        section("Memory, as the log tells it", _ledger(result)),
+        section("What works" if any(r.verified for r in result.remedies) else "What to try", _remedies(result),
+                name="works"),
+        section("What does not help", _rejected(result), name="useless"),
         section("The log", _excerpt(run), name="evidence"),
-        section("What else it could be", _candidates(e)) if not e.cause.sure else None,
-        section("Notes", el("ul", [el("li", note) for note in e.notes], cls="notes")) if e.notes else None,
+        section("What else it could be", _candidates(result)) if not result.cause.sure else None,
+        section("Notes", el("ul", [el("li", note) for note in result.notes], cls="notes")) if result.notes else None,
         cls="view explain",
-        data_cause=e.cause.id,
-        data_stage=e.stage or "",
+        data_cause=result.cause.id,
+        data_stage=result.stage or "",
     )  # fmt: skip
 
 
-def heading(e: Explanation) -> Html:
-    engine = f"{engine_named(e.engine.name).title} {e.engine.version}".strip() if e.engine.name else ""
-    card = f"{e.total_bytes / GIB:.2f} GiB per GPU" if e.total_bytes else ""
-    said = ", ".join(part for part in (engine, card) if part)
-    return el("header", el("h1", e.model or "A log"), soft(said) if said else None, cls="heading")
+def heading(result: Explanation) -> Html:
+    engine = f"{engine_named(result.engine.name).title} {result.engine.version}".strip() if result.engine.name else ""
+    card = f"{result.total_bytes / GIB:.2f} GiB per GPU" if result.total_bytes else ""
+    words = ", ".join(part for part in (engine, card) if part)
+    return el("header", el("h1", result.model or "A log"), soft(words) if words else None, cls="heading")
 
 
-def short_words(e: Explanation) -> str:
+def short_words(result: Explanation) -> str:
     """A run's name on its tab."""
-    if e.failed:
-        return f"failed {STAGE_WORDS.get(e.stage or '', '')}".strip()
-    return "cannot tell" if e.failed is None else "did not fail"
+    if result.failed:
+        return f"failed {STAGE_WORDS.get(result.stage or '', '')}".strip()
+    return "cannot tell" if result.failed is None else "did not fail"
 
 
-def _verdict(e: Explanation) -> Html:
-    cut = not e.failed and e.inferred_reason and e.cause.id == "none"
-    if e.failed:
+def _verdict(result: Explanation) -> Html:
+    cut = not result.failed and result.inferred_reason and result.cause.id == "none"
+    if result.failed:
         word, kind = "FAILED", "fails"
-    elif e.failed is None:
+    elif result.failed is None:
         word, kind = "CANNOT TELL", "close"
     else:
         word, kind = ("NO ERROR IN THIS LOG", "close") if cut else ("DID NOT FAIL", "fits")
-    where = STAGE_WORDS.get(e.stage or "", "") if e.failed else ""
-    sure = "" if e.cause.sure else "probably: "
-    title = "" if cut else f"{sure}{e.cause.title}"
+    where = STAGE_WORDS.get(result.stage or "", "") if result.failed else ""
+    sure = "" if result.cause.sure else "probably: "
+    title = "" if cut else f"{sure}{result.cause.title}"
     says = el("p", el("strong", word), " ", f"{where}. " if where else "", title[:1].upper() + title[1:], cls="says")
-    return el("div", says, cls=f"verdict {kind}", data_cause=e.cause.id, data_stage=e.stage or "")
+    return el("div", says, cls=f"verdict {kind}", data_cause=result.cause.id, data_stage=result.stage or "")
 
 
-def _strip(e: Explanation) -> Html | None:
+def _strip(result: Explanation) -> Html | None:
     """The stages in their order, up to the one in which it died."""
-    order = [s for s in STAGES if s not in ("host_ram", "other")]
-    if e.stage not in order:
+    order = [stage for stage in STAGES if stage not in ("host_ram", "other")]
+    if result.stage not in order:
         return None
-    at = order.index(e.stage)
+    at = order.index(result.stage)
     rows = [
-        el("li", stage_words(s), el("span", ": died here") if i == at else None,
+        el("li", stage_words(stage), el("span", ": died here") if i == at else None,
            cls="done" if i < at else "died" if i == at else "")
-        for i, s in enumerate(order)
+        for i, stage in enumerate(order)
     ]  # fmt: skip
     return el("ol", rows, cls="strip", aria_label="The stages of the start-up")
 
 
-def _ledger(e: Explanation) -> Html | None:
-    if not e.ledger:
+def _ledger(result: Explanation) -> Html | None:
+    if not result.ledger:
         return None
-    rows = [(entry.term.replace("_", " "), entry.bytes, entry.basis) for entry in e.ledger]
-    if e.unaccounted_bytes and abs(e.unaccounted_bytes) > GIB // 20:
-        rows.append(("unaccounted", e.unaccounted_bytes, "what the lines do not say"))
-    whole = max(e.total_bytes, sum(max(0, size) for _, size, _ in rows), 1)
+    rows = [(entry.term.replace("_", " "), entry.bytes, entry.basis) for entry in result.ledger]
+    if result.unaccounted_bytes and abs(result.unaccounted_bytes) > GIB // 20:
+        rows.append(("unaccounted", result.unaccounted_bytes, "what the lines do not say"))
+    whole = max(result.total_bytes, sum(max(0, size) for _, size, _ in rows), 1)
     pieces, at = [block("ground", 0, 1, 0, 26)], 0
     for term, size, basis in rows:
         if size > 0 and term != "free":
             part = _PARTS.get(term, "unknown")
             pieces.append(block(f"fill {part}", at / whole, size / whole, 0, 26, f"{term}: {human(size)}, {basis}"))
             at += size
-    said = ", ".join(f"{term} {human(size)}" for term, size, _ in rows)
+    words = ", ".join(f"{term} {human(size)}" for term, size, _ in rows)
     items = [
         el("li", el("i", cls=f"chip {_PARTS.get(term, 'free' if term == 'free' else 'unknown')}"), f"{term} ",
            el("b", human(size)), el("span", f" {basis}", cls="soft"))
         for term, size, basis in rows
     ]  # fmt: skip
     of = el("p", f"{gib(whole)} in all", cls="soft")
-    return join(picture(26, said, pieces, cls="bar"), el("ul", items, cls="legend"), of)
+    return join(picture(26, words, pieces, cls="bar"), el("ul", items, cls="legend"), of)
 
 
-def _remedies(e: Explanation) -> Html | None:
-    judged = {j.change.label: j for j in (*e.advice.fixes, *e.advice.helps)} if e.advice else {}
-    cards = [_remedy(r, judged.get(r.change), e) for r in e.remedies]
+def _remedies(result: Explanation) -> Html | None:
+    judged = {j.change.label: j for j in (*result.advice.fixes, *result.advice.helps)} if result.advice else {}
+    cards = [_remedy(r, judged.get(r.change), result) for r in result.remedies]
     if not cards:
         return None
     rest = details(f"{len(cards) - _MOST} more", el("ul", cards[_MOST:], cls="changes")) if len(cards) > _MOST else None
     return join(el("ul", cards[:_MOST], cls="changes"), rest)
 
 
-def _remedy(remedy: Remedy, judged: Judged | None, e: Explanation) -> Html:
-    before = el("span", "failed" if e.failed else "as it is", cls="before")
+def _remedy(remedy: Remedy, judged: Judged | None, result: Explanation) -> Html:
+    before = el("span", "failed" if result.failed else "as it is", cls="before")
     outcome = after_words(judged) if judged else "planned: fits" if remedy.verified else "not planned"
     kind = "fits" if remedy.verified else (judged.outcome if judged and judged.outcome else "unplanned")
     gain = el("span", f"+{human(remedy.gains_bytes)}", cls="gain") if remedy.gains_bytes > 0 else None
@@ -138,13 +140,13 @@ def _remedy(remedy: Remedy, judged: Judged | None, e: Explanation) -> Html:
     )  # fmt: skip
 
 
-def _rejected(e: Explanation) -> Html | None:
-    rows = [el("li", el("code", r.advice), " ", r.why) for r in e.rejected]
+def _rejected(result: Explanation) -> Html | None:
+    rows = [el("li", el("code", r.advice), " ", r.why) for r in result.rejected]
     return el("ul", rows, cls="reasons") if rows else None
 
 
-def _candidates(e: Explanation) -> Html | None:
-    rows = [el("li", el("b", c.title), " ", c.text) for c in e.candidates]
+def _candidates(result: Explanation) -> Html | None:
+    rows = [el("li", el("b", c.title), " ", c.text) for c in result.candidates]
     return el("ul", rows, cls="reasons") if rows else None
 
 

@@ -77,10 +77,10 @@ def quality_class(precision: str) -> str:
 
 
 def words(answer: Answer) -> str:
-    p = answer.point
+    point = answer.point
     note = f", {answer.note}" if answer.note else ""
     return (
-        f"{p.arm.model}: {p.context:,} tokens for {p.users} users, {answer.precision}, "
+        f"{point.arm.model}: {point.context:,} tokens for {point.users} users, {answer.precision}, "
         f"{answer.relative_speed:.0%} of the fastest{note}"
     )
 
@@ -89,15 +89,15 @@ def _picture(answer: Fit, front: Sequence[Answer]) -> Html | None:
     if len(front) < 2:
         return None
     dots = [
-        Dot(a.point.context, a.point.users, quality_class(a.precision), 4 + 6 * a.relative_speed, words(a),
-            to_shell(a.plan.deployment), a is answer.pick)
-        for a in front
+        Dot(one.point.context, one.point.users, quality_class(one.precision),
+            4 + 6 * one.relative_speed, words(one), to_shell(one.plan.deployment), one is answer.pick)
+        for one in front
     ]  # fmt: skip
     across = doublings([d.x for d in dots], "tokens of context →")
     up = doublings([d.y for d in dots], "↑ users at once")
-    kinds = dict.fromkeys(quality_class(a.precision) for a in front)
-    said = {"b16": "16 bits", "b8": "8 bits", "b4": "4 bits"}
-    legend = [el("li", el("i", cls=f"chip round {kind}"), said[kind]) for kind in said if kind in kinds]
+    kinds = dict.fromkeys(quality_class(one.precision) for one in front)
+    names = {"b16": "16 bits", "b8": "8 bits", "b4": "4 bits"}
+    legend = [el("li", el("i", cls=f"chip round {kind}"), names[kind]) for kind in names if kind in kinds]
     legend.append(el("li", "the larger, the faster; the ring is the pick; click one to plan it"))
     chart = scatter(dots, across, up, "Context against users: every configuration that nothing beats")
     return el("figure", chart, el("ul", legend, cls="legend"), cls="chart")
@@ -107,13 +107,15 @@ def _table(answer: Fit, front: Sequence[Answer]) -> Html | None:
     if not front:
         return None
     rows = []
-    for a in front:
-        p, command = a.point, to_shell(a.plan.deployment)
-        quality = f"{a.precision} −{p.quality:.1f}" if p.quality else a.precision
+    for one in front:
+        point, command = one.point, to_shell(one.plan.deployment)
+        quality = f"{one.precision} −{point.quality:.1f}" if point.quality else one.precision
         rows.append((
-            ("▸" if a is answer.pick else "", 0 if a is answer.pick else 1), (f"{p.context:,}", p.context),
-            (f"{p.users:,}", p.users), (quality, p.quality), (f"{a.relative_speed:.0%}", a.relative_speed),
-            (join(p.arm.model, el("br"), el("span", a.note, cls="soft")) if a.note else p.arm.model, p.arm.model),
+            ("▸" if one is answer.pick else "", 0 if one is answer.pick else 1),
+            (f"{point.context:,}", point.context),
+            (f"{point.users:,}", point.users), (quality, point.quality),
+            (f"{one.relative_speed:.0%}", one.relative_speed),
+            (join(point.arm.model, el("br"), el("span", one.note, cls="soft")), point.arm.model),
             (apply_button(command, "Load"), 0),
         ))  # fmt: skip
     heads = ["", "#context", "#users", "quality", "#speed", "checkpoint and flags", ""]

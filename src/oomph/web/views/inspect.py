@@ -40,9 +40,10 @@ def inspect_view(inspection: Inspection) -> Html:
 
 
 def _sentence(i: Inspection) -> Html:
-    said = i.quantization.sentence if i.quantization is not None else ""
-    if said:
-        return el("div", el("p", el("strong", gib(i.bytes)), " ", said[:1].upper() + said[1:] + ".", cls="says"),
+    sentence = i.quantization.sentence if i.quantization is not None else ""
+    if sentence:
+        words = f" {sentence[:1].upper()}{sentence[1:]}."
+        return el("div", el("p", el("strong", gib(i.bytes)), words, cls="says"),
                   cls="verdict close")  # fmt: skip
     name = i.quantization.name if i.quantization is not None else f"not quantised ({i.dtype})"
     return el("div", el("p", el("strong", gib(i.bytes)), f" {name}", cls="says"), cls="verdict fits")
@@ -85,19 +86,19 @@ def _map(i: Inspection) -> Html | None:
         return None
     shapes = []
     for (part, form, size), tile in zip(pieces, squarify([float(p[2]) for p in pieces], _WIDTH, _HEIGHT)):
-        x, y = tile.x / _WIDTH, tile.y / _HEIGHT
+        left, top = tile.left / _WIDTH, tile.top / _HEIGHT
         width, height = tile.width / _WIDTH, tile.height / _HEIGHT
         tip = el("title", f"{part} in {form}: {human(size)}, {size / max(1, i.bytes):.0%} of the checkpoint")
-        box = el("rect", tip, cls=f"tile {bits_class(form)}", x=percent(x), y=percent(y), width=percent(width),
+        box = el("rect", tip, cls=f"tile {bits_class(form)}", x=percent(left), y=percent(top), width=percent(width),
                  height=percent(height))  # fmt: skip
         lines = [el("text", text, x="8", y=18 + 16 * n) for n, text in enumerate((part, form, human(size)))]
         # an inner picture cuts what does not fit into its tile
         shown = lines if width > 0.2 and height > 0.17 else lines[:1] if width > 0.2 and height > 0.07 else []
-        inner = el("svg", shown, x=percent(x), y=percent(y), width=percent(width), height=percent(height),
+        inner = el("svg", shown, x=percent(left), y=percent(top), width=percent(width), height=percent(height),
                    cls=f"on-{bits_class(form)}") if shown else None  # fmt: skip
         shapes.append(join(box, inner))
-    said = "; ".join(f"{part} in {form} {human(size)}" for part, form, size in pieces)
-    return el("svg", shapes, cls="treemap", width="100%", height=_PIXELS, role="img", aria_label=said)
+    words = "; ".join(f"{part} in {form} {human(size)}" for part, form, size in pieces)
+    return el("svg", shapes, cls="treemap", width="100%", height=_PIXELS, role="img", aria_label=words)
 
 
 _WORDS = {"b32": "32 bits", "b16": "16 bits: not quantised", "b8": "8 bits", "b4": "4 bits or fewer"}

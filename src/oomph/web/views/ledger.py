@@ -30,14 +30,15 @@ def ledger_parts(plan: Plan) -> Html:
 
 def _terms(plan: Plan) -> Html:
     legend = soft("Where a figure comes from: ", "; ".join(f"{name}: {words}" for name, words in BASES.items()), ".")
-    made = []
+    tables = []
     for rank, count in alike(plan):
         name = f"GPU {rank.rank}" + (f" to {rank.rank + count - 1}, each" if count > 1 else "")
         rows = [row for term in rank.terms.values() for row in _rows(term)]
         stages = [
-            (stage_words(s.name), human(s.resident_bytes), human(s.peak_bytes), s.note) for s in rank.stages
+            (stage_words(stage.name), human(stage.resident_bytes), human(stage.peak_bytes), stage.note)
+            for stage in rank.stages
         ]  # fmt: skip
-        made.append(
+        tables.append(
             details(
                 f"The basis of each term on {name}",
                 table(["term", "#size", "#bytes", "basis", "#interval", "from"], rows, label=f"Terms of {name}"),
@@ -45,7 +46,7 @@ def _terms(plan: Plan) -> Html:
                 legend,
             )
         )
-    return join(*made)
+    return join(*tables)
 
 
 class _Part(tuple[object, ...]):
@@ -90,5 +91,5 @@ def _settings(plan: Plan) -> Html | None:
 
 
 def notes(plan: Plan) -> Html | None:
-    said = [*plan.warnings, *plan.assumptions]
-    return section("Notes", el("ul", [el("li", note) for note in said], cls="notes")) if said else None
+    lines = [*plan.warnings, *plan.assumptions]
+    return section("Notes", el("ul", [el("li", note) for note in lines], cls="notes")) if lines else None

@@ -42,8 +42,8 @@ def plan_view(plan: Plan, extra: tuple[tuple[str, str], ...] = ()) -> Html:
 
 
 def plan_title(plan: Plan) -> str:
-    e = plan.deployment.engine
-    return f"{plan.model} on {engine_of(plan.deployment).title} {e.version}"
+    engine = plan.deployment.engine
+    return f"{plan.model} on {engine_of(plan.deployment).title} {engine.version}"
 
 
 def heading(plan: Plan) -> Html:

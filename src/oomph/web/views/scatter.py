@@ -37,14 +37,15 @@ def scatter(dots: Sequence[Dot], across: Axis, up: Axis, label: str) -> Html:
         return _BASE - (_BASE - 14) * _share(value, up)
 
     lines = [
-        el("line", cls="grid", x1=percent(_LEFT), x2="97%", y1=f"{at_y(v):.1f}", y2=f"{at_y(v):.1f}")
-        for v, _ in up.ticks
+        el("line", cls="grid", x1=percent(_LEFT), x2="97%", y1=f"{at_y(value):.1f}", y2=f"{at_y(value):.1f}")
+        for value, _ in up.ticks
     ] + [
-        el("line", cls="grid", x1=percent(at_x(v)), x2=percent(at_x(v)), y1=10, y2=_BASE) for v, _ in across.ticks
+        el("line", cls="grid", x1=percent(at_x(value)), x2=percent(at_x(value)), y1=10, y2=_BASE)
+        for value, _ in across.ticks
     ]  # fmt: skip
-    words = [el("text", text, x=percent(_LEFT), dx=-8, y=f"{at_y(v) + 4:.1f}", cls="end") for v, text in up.ticks] + [
-        el("text", text, x=percent(at_x(v)), y=_BASE + 18, cls="mid") for v, text in across.ticks
-    ]
+    words = [
+        el("text", text, x=percent(_LEFT), dx=-8, y=f"{at_y(value) + 4:.1f}", cls="end") for value, text in up.ticks
+    ] + [el("text", text, x=percent(at_x(value)), y=_BASE + 18, cls="mid") for value, text in across.ticks]
     titles = [
         el("text", across.title, x="97%", y=_BASE + 36, cls="end title"),
         el("text", up.title, x=percent(_LEFT), y=_BASE + 36, cls="title"),

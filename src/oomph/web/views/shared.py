@@ -40,8 +40,8 @@ def _cell(cell: object, number: bool) -> Html:
 
 def tiles(pairs: Iterable[tuple[str, str]]) -> Html | None:
     """A figure and what it is, side by side with others."""
-    made = [el("div", el("dt", name), el("dd", value)) for value, name in pairs]
-    return el("dl", made, cls="tiles") if made else None
+    items = [el("div", el("dt", name), el("dd", value)) for value, name in pairs]
+    return el("dl", items, cls="tiles") if items else None
 
 
 def apply_button(command: str, words: str = "Apply", **data: object) -> Html | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -48,18 +49,18 @@ def any_simulation_view(answer: Any) -> Html:
 
 
 def _sweep_view(setup: Setup, load: Load, target: Target, rows: Rows) -> Html:
-    held = [users for users, result in rows if not breach(result, target)]
-    word = f"{max(held):,} USERS" if held else "NONE"
+    enough = [users for users, result in rows if not breach(result, target)]
+    word = f"{max(enough):,} USERS" if enough else "NONE"
     cells = [
-        (f"{users:,}", duration(r.ttft.p95), duration(r.tpot.p95), f"{r.output_tokens_per_second:,.0f}",
-         f"{r.kv_peak:.0%}", f"{r.preemptions:,}", breach(r, target))
-        for users, r in rows
+        (f"{users:,}", duration(result.ttft.p95), duration(result.tpot.p95), f"{result.output_tokens_per_second:,.0f}",
+         f"{result.kv_peak:.0%}", f"{result.preemptions:,}", breach(result, target))
+        for users, result in rows
     ]  # fmt: skip
     heads = ["#users", "#first token, P95", "#per token, P95", "#tokens/s", "#KV cache", "#preemptions", "breaks"]
     return el(
         "article",
         el("header", el("h1", setup.plan.model), soft(_where(setup)), soft(describe_load(load)), cls="heading"),
-        _box(word, "fits" if held else "fails", f"of those tried are held ({promise_words(target)})", ""),
+        _box(word, "fits" if enough else "fails", f"of those tried are held ({promise_words(target)})", ""),
         section("Users against latency", _over_users(rows)),
         section("In figures", table(heads, cells, sorts=True, label="The sweep")),
         soft(" ".join(error_lines(setup.built.error)[:3])) if setup.timed else None,
@@ -68,8 +69,8 @@ def _sweep_view(setup: Setup, load: Load, target: Target, rows: Rows) -> Html:
 
 
 def _where(setup: Setup) -> str:
-    d = setup.deployment
-    return f"{engine_of(d).title} {d.engine.version} on {gpus_line(d.gpus)}"
+    deployment = setup.deployment
+    return f"{engine_of(deployment).title} {deployment.engine.version} on {gpus_line(deployment.gpus)}"
 
 
 def _verdict(answer: Held | Simulation) -> Html:
@@ -83,14 +84,16 @@ def _verdict(answer: Held | Simulation) -> Html:
             more += f" If every step takes {unsure:g} times longer or shorter: {answer.low:,} to {answer.high:,} users."
         return _box(word, kind, says, more)
     broken = breach(answer.result, answer.target) if answer.target else ""
-    r = answer.result
+    result = answer.result
     users = f"{answer.load.arrivals.users:,} users"
-    if r.rejected:
-        return _box("REFUSED", "fails", f"{r.rejected:,} requests: {r.rejection}", "")
+    if result.rejected:
+        return _box("REFUSED", "fails", f"{result.rejected:,} requests: {result.rejection}", "")
     if not broken:
         return _box("HELD", "fits", f"{users} ({promise_words(answer.target)})" if answer.target else users, "")
-    held = f"It would hold {answer.held_users:,} users." if answer.held_users > 0 else "It would not hold one user."
-    return _box("TOO MUCH", "fails", f"for {users}: {broken}", held if answer.held_users >= 0 else "")
+    would_hold = (
+        f"It would hold {answer.held_users:,} users." if answer.held_users > 0 else "It would not hold one user."
+    )
+    return _box("TOO MUCH", "fails", f"for {users}: {broken}", would_hold if answer.held_users >= 0 else "")
 
 
 def _box(word: str, kind: str, says: str, more: str) -> Html:
@@ -98,66 +101,70 @@ def _box(word: str, kind: str, says: str, more: str) -> Html:
               cls=f"verdict {kind}")  # fmt: skip
 
 
-def _figures(r: Result) -> list[tuple[str, str]]:
-    rows = [(f"{r.output_tokens_per_second:,.0f}", "tokens out per second")]
-    if r.tpot.p50:
-        rows.append((f"{1 / r.tpot.p50:,.3g}", "tokens per second to each user"))
+def _figures(result: Result) -> list[tuple[str, str]]:
+    rows = [(f"{result.output_tokens_per_second:,.0f}", "tokens out per second")]
+    if result.tpot.p50:
+        rows.append((f"{1 / result.tpot.p50:,.3g}", "tokens per second to each user"))
     rows += [
-        (duration(r.ttft.p95), "to the first token, P95"),
-        (f"{r.mean_running:.1f}", f"running on average, {r.max_running:,} at most"),
-        (f"{r.kv_peak:.0%}", "of the KV cache in use at most"),
-        (f"{r.preemptions:,}", "preemptions"),
+        (duration(result.ttft.p95), "to the first token, P95"),
+        (f"{result.mean_running:.1f}", f"running on average, {result.max_running:,} at most"),
+        (f"{result.kv_peak:.0%}", "of the KV cache in use at most"),
+        (f"{result.preemptions:,}", "preemptions"),
     ]  # fmt: skip
-    share = sum(r.binds.values())
+    share = sum(result.binds.values())
     if share >= 0.005:
-        main = max(r.binds, key=lambda k: r.binds[k])
+        main = max(result.binds, key=lambda k: result.binds[k])
         rows.append((f"{share:.0%}", f"of the time somebody waited, mostly for {LIMITS.get(main, main)}"))
     return rows
 
 
-def plot(title: str, across: str, xs: Sequence[float], series: Sequence[dict[str, Any]], *, marks: str = "") -> Html:
+def plot(title: str, across: str, xs: Sequence[float], series: Sequence[dict[str, Any]]) -> Html:
     """A chart's data in its element: web/static/plots.js draws it. The table behind it is for readers of text."""
-    data = {"title": title, "x": across, "xs": list(xs), "series": list(series), "marks": marks}
-    label = f"{title}: " + "; ".join(f"{s['label']} up to {max(s['ys'], default=0):,.4g}" for s in series)
+    data = {"title": title, "x": across, "xs": list(xs), "series": list(series)}
+    label = f"{title}: " + "; ".join(f"{one['label']} up to {max(one['ys'], default=0):,.4g}" for one in series)
     canvas = el("div", cls="plot", data_plot=msgspec.json.encode(data).decode(), role="img", aria_label=label)
     return el("figure", el("figcaption", title), canvas, cls="chart")
 
 
-def _over_time(r: Result) -> list[Html]:
-    if len(r.timeline) < 2:
+def line(label: str, colour: str, values: Iterable[float], **more: Any) -> dict[str, Any]:
+    """One line of a chart. `colour` is the name of a part; `unit` and `top` may be said."""
+    return {"label": label, "colour": colour, "ys": list(values), **more}
+
+
+def _over_time(result: Result) -> list[Html]:
+    points = result.timeline
+    if len(points) < 2:
         return []
-    xs = [p.seconds for p in r.timeline]
-    total, preempted = 0, []
-    for p in r.timeline:
-        total += p.preemptions
-        preempted.append(total)
+    xs = [point.seconds for point in points]
+    preempted = list(accumulate(point.preemptions for point in points))
+    running = line("running", "weights", (point.running for point in points))
+    waiting = line("waiting", "activations", (point.waiting for point in points))
+    used = line("in use", "kv", (100 * point.used for point in points), unit="%", top=100)
     charts = [
-        plot("Requests", "seconds", xs, [
-            {"label": "running", "colour": "weights", "ys": [p.running for p in r.timeline]},
-            {"label": "waiting", "colour": "activations", "ys": [p.waiting for p in r.timeline]}]),
-        plot("KV cache in use", "seconds", xs, [
-            {"label": "in use", "colour": "kv", "unit": "%", "top": 100, "ys": [100 * p.used for p in r.timeline]}]),
-        plot("Preemptions so far", "seconds", xs, [{"label": "preemptions", "colour": "bad", "ys": preempted}]),
-    ]  # fmt: skip
-    return charts if total else charts[:2]
+        plot("Requests", "seconds", xs, [running, waiting]),
+        plot("KV cache in use", "seconds", xs, [used]),
+        plot("Preemptions so far", "seconds", xs, [line("preemptions", "bad", preempted)]),
+    ]
+    return charts if preempted[-1] else charts[:2]
 
 
 def _over_users(sweep: Rows) -> list[Html]:
     xs = [float(users) for users, _ in sweep]
+    results = [result for _, result in sweep]
+    first = line("first token", "activations", (result.ttft.p95 for result in results), unit=" s")
+    later = line("per token", "context", (1000 * result.tpot.p95 for result in results), unit=" ms")
+    speed = line("tokens/s", "weights", (result.output_tokens_per_second for result in results))
     return [
-        plot("Time to the first token, P95", "users", xs, [
-            {"label": "first token", "colour": "activations", "unit": " s", "ys": [r.ttft.p95 for _, r in sweep]}]),
-        plot("Time per token, P95", "users", xs, [
-            {"label": "per token", "colour": "context", "unit": " ms", "ys": [1000 * r.tpot.p95 for _, r in sweep]}]),
-        plot("Tokens per second, all users together", "users", xs, [
-            {"label": "tokens/s", "colour": "weights", "ys": [r.output_tokens_per_second for _, r in sweep]}]),
-    ]  # fmt: skip
+        plot("Time to the first token, P95", "users", xs, [first]),
+        plot("Time per token, P95", "users", xs, [later]),
+        plot("Tokens per second, all users together", "users", xs, [speed]),
+    ]
 
 
-def _percentiles(r: Result) -> Html:
+def _percentiles(result: Result) -> Html:
     rows = [
-        (name, duration(s.p50), duration(s.p95), duration(s.p99))
-        for name, s in (("first token", r.ttft), ("per token", r.tpot), ("in the queue", r.queue),
-                        ("whole answer", r.latency))
+        (name, duration(spread.p50), duration(spread.p95), duration(spread.p99))
+        for name, spread in (("first token", result.ttft), ("per token", result.tpot), ("in the queue", result.queue),
+                        ("whole answer", result.latency))
     ]  # fmt: skip
     return table(["", "#P50", "#P95", "#P99"], rows, label="Latency")

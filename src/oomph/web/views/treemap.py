@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 
 class Tile(NamedTuple):
-    x: float
-    y: float
+    left: float
+    top: float
     width: float
     height: float
 
@@ -20,7 +20,7 @@ def squarify(sizes: Sequence[float], width: float, height: float) -> list[Tile]:
         return []
     areas = [size * width * height / total for size in sizes]
     tiles: list[Tile] = []
-    x = y = 0.0
+    left = top = 0.0
     while areas:
         side = min(width, height)
         count = 1
@@ -32,12 +32,12 @@ def squarify(sizes: Sequence[float], width: float, height: float) -> list[Tile]:
         for area in row:
             length = area / depth if depth else 0.0
             upright = width >= height
-            tiles.append(Tile(x, y + at, depth, length) if upright else Tile(x + at, y, length, depth))
+            tiles.append(Tile(left, top + at, depth, length) if upright else Tile(left + at, top, length, depth))
             at += length
         if width >= height:
-            x, width = x + depth, width - depth
+            left, width = left + depth, width - depth
         else:
-            y, height = y + depth, height - depth
+            top, height = top + depth, height - depth
     return tiles
 
 

@@ -25,8 +25,8 @@ def what_if_view(answer: WhatIf) -> Html:
         if rows
         else soft("There is nothing to try: the engine refuses this command before it reads any memory flag.")
     )
-    said = f"As it is: {before_words(plan)}. What decides: {binding}. A star marks what guides advise."
-    return el("article", heading(plan), verdict(plan), soft(said), body, cls="view what-if")
+    standing = f"As it is: {before_words(plan)}. What decides: {binding}. A star marks what guides advise."
+    return el("article", heading(plan), verdict(plan), soft(standing), body, cls="view what-if")
 
 
 def _row(row: Row) -> tuple[object, ...]:
