@@ -18,6 +18,7 @@ from oomph.ir.deployment import Deployment
 from oomph.ir.gate import quadrature
 from oomph.ir.hardware import Device
 from oomph.ir.host import HostPart, HostPlan
+from oomph.ir.model import Model
 from oomph.ir.plan import Plan, RankPlan
 from oomph.ir.timeline import Margin, Verdict
 from oomph.units import gib, parse_size
@@ -25,11 +26,11 @@ from oomph.units import gib, parse_size
 KILLED = "Killed (exit code 137): the host ran out of memory"
 
 
-def with_host(plan: Plan) -> Plan:
+def with_host(plan: Plan, model: Model | None = None) -> Plan:
     """The plan with its host memory, and the verdict that follows from it."""
     if not plan.ranks:
         return plan
-    host = engine_of(plan.deployment).host_plan(plan)
+    host = engine_of(plan.deployment).host_plan(plan, model)
     shared = [margin for rank in plan.ranks if (margin := shared_margin(plan, rank)) is not None]
     if shared:
         return _with_shared(plan, host, min(shared, key=lambda margin: margin.low))

@@ -120,7 +120,7 @@ def with_margin(plan: Plan, margin: int | str) -> Plan:
 
 
 def run(deployment: Deployment, model: Model | None = None) -> Plan:
-    return with_host(engine_of(deployment).plan(deployment, model))
+    return with_host(engine_of(deployment).plan(deployment, model), model)
 
 
 def load(name: str) -> Model:

@@ -222,8 +222,9 @@ class EngineProtocol(Protocol):
         """The answer. `model` is a checkpoint that is loaded already; else sources/load.py loads deployment.model."""
         raise CannotPlan(f"{self.title} cannot be planned yet", hint="vLLM, llama.cpp and Ollama commands can")
 
-    def host_plan(self, plan: Plan) -> HostPlan | None:
-        """What the processes hold of the host's memory, on the busiest node; None: it is not planned."""
+    def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan | None:
+        """What the processes hold of the host's memory, on the busiest node; None: it is not planned. `model` is the
+        checkpoint where it is loaded already."""
         return None
 
     def uncounted_share(self, plan: Plan) -> float:

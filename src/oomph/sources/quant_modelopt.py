@@ -96,15 +96,18 @@ def _excluded(patterns: tuple[str, ...]) -> Callable[[str], bool]:
     """modelopt.py:146 is_layer_excluded: a whole name; a name or its tail contained; shell wildcards, where "path*"
     also covers "path" itself."""
     allowance = Allowance()
-    wildcards = [p for p in patterns if any(c in p for c in "*?[")]
-    contains = contains_any([p for p in patterns if not any(c in p for c in "*?[")], allowance)
+    plain = [pattern for pattern in patterns if not any(c in pattern for c in "*?[")]
+    contains = contains_any(plain, allowance)
+    # nearly all are "path*": these need no regular expression
+    prefixes = tuple(p[:-1] for p in patterns if p.endswith("*") and not any(c in p[:-1] for c in "*?["))
+    wildcards = [p for p in patterns if p not in plain and not (p.endswith("*") and p[:-1] in prefixes)]
     allowance.spend(wildcards)
     # fnmatch writes atomic groups: a name is matched in a time that is linear in its length for each wildcard
     wild = re.compile("|".join(f"(?:{fnmatch.translate(p)})" for p in wildcards)) if wildcards else None
 
     @cache
     def match(name: str) -> bool:
-        allowance.compare(len(wildcards))
-        return contains(name) or (wild is not None and wild.match(name) is not None)
+        allowance.compare(len(wildcards) + len(prefixes))
+        return contains(name) or name.startswith(prefixes) or (wild is not None and wild.match(name) is not None)
 
     return match

@@ -75,7 +75,7 @@ class LlamaCpp(EngineProtocol):
 
         return plan_command(deployment, model)
 
-    def host_plan(self, plan: Plan) -> HostPlan:
+    def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
         from oomph.engines.llamacpp.host import host_plan
 
         return host_plan(plan)

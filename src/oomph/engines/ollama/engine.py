@@ -69,7 +69,7 @@ class Ollama(EngineProtocol):
 
         return plan_ollama(deployment, model)
 
-    def host_plan(self, plan: Plan) -> HostPlan:
+    def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
         from oomph.engines.llamacpp.host import host_plan
 
         return host_plan(plan)

@@ -8,6 +8,7 @@ from oomph.engines.sglang.command import to_words
 from oomph.facts.vllm.host import NCCL_SHM, PROCESS
 from oomph.ir.deployment import Deployment
 from oomph.ir.host import HostPart, HostPlan
+from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.sources.load import load_once
 from oomph.units import GIB, cdiv
@@ -28,7 +29,7 @@ def container(deployment: Deployment) -> Container:
     )
 
 
-def host_plan(plan: Plan, nodes: int = 0) -> HostPlan:
+def host_plan(plan: Plan, model: Model | None = None, nodes: int = 0) -> HostPlan:
     """Processes talk over ZeroMQ: only NCCL needs /dev/shm."""
     nodes = nodes or len({device.node for device in plan.deployment.gpus}) or 1
     ranks = cdiv(max(1, len(plan.ranks)), nodes)
@@ -40,7 +41,7 @@ def host_plan(plan: Plan, nodes: int = 0) -> HostPlan:
     if len(plan.ranks) > 1:
         shm = NCCL_SHM
         parts.append(HostPart("NCCL in /dev/shm", shm, 0, shm, "for NCCL between GPUs without peer-to-peer access"))
-    size = load_once(plan.deployment.model).nbytes
+    size = (model or load_once(plan.deployment.model)).nbytes
     why = "while the checkpoint is read; given back when needed"
     parts.append(HostPart("page cache", size, 0, size, why, True, True))
     return HostPlan(tuple(parts), shm)
@@ -60,7 +61,7 @@ def _hierarchical_cache(plan: Plan, ranks: int) -> list[HostPart]:
 
 
 def host_needs(plan: Plan, nodes: int = 1) -> Host:
-    host = host_plan(plan, nodes)
+    host = host_plan(plan, nodes=nodes)
     resident = [part for part in host.parts if not part.reclaimable]
     sizes = [(part, part.bytes if part.name == "processes" else part.high) for part in resident]
     shm = tuple(Part(n, part.why) for part, n in sizes if part.name.endswith("/dev/shm"))

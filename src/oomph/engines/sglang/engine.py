@@ -195,10 +195,10 @@ class SgLang(EngineProtocol):
 
         return container(deployment)
 
-    def host_plan(self, plan: Plan) -> HostPlan:
+    def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
         from oomph.engines.sglang.emit import host_plan
 
-        return host_plan(plan)
+        return host_plan(plan, model)
 
     def uncounted_share(self, plan: Plan) -> float:
         from oomph.facts.unified import UNCOUNTED_SGLANG

@@ -69,7 +69,7 @@ def node_commands(plan: Plan, nodes: int) -> tuple[list[str], list[str]]:
 def host_needs(plan: Plan, nodes: int = 1) -> Host:
     """What one node needs, the first one's API server and engine core included: the upper end of each part, and of
     processes what they usually have."""
-    host = host_plan(plan, nodes)
+    host = host_plan(plan, nodes=nodes)
     parts = [(part, _limit(part)) for part in host.parts if not part.reclaimable]
     shm = tuple(Part(n, part.why) for part, n in parts if part.name.endswith("/dev/shm"))
     memory = tuple(Part(n, part.why) for part, n in parts)

@@ -236,10 +236,10 @@ class Vllm(EngineProtocol):
 
         return node_commands(plan, nodes)
 
-    def host_plan(self, plan: Plan) -> HostPlan:
+    def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
         from oomph.engines.vllm.host import host_plan
 
-        return host_plan(plan)
+        return host_plan(plan, model)
 
     def uncounted_share(self, plan: Plan) -> float:
         from oomph.facts import unified

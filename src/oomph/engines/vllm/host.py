@@ -17,17 +17,23 @@ from oomph.facts.vllm.host import (
     QUEUE_CHUNKS,
 )
 from oomph.ir.host import HostPart, HostPlan
+from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.sources.load import load_once
 from oomph.units import GIB, MIB, cdiv
 
 
-def host_plan(plan: Plan, nodes: int = 0) -> HostPlan:
+def host_plan(plan: Plan, model: Model | None = None, nodes: int = 0) -> HostPlan:
     """Of the node with the API server and the engine core. `nodes`: 0 = as many as the GPUs are on."""
     nodes = nodes or len({device.node for device in plan.deployment.gpus}) or 1
     workers = cdiv(max(1, len(plan.ranks)), nodes)
     shm = tuple(_shm(plan, workers))
-    parts = (*_processes(plan, workers), *_kept(plan, workers), *shm, _page_cache(plan))
+    parts = (
+        *_processes(plan, workers),
+        *_kept(plan, workers),
+        *shm,
+        _page_cache((model or load_once(plan.deployment.model)).nbytes),
+    )
     return HostPlan(parts, sum(part.bytes for part in shm), later=tuple(_asleep(plan, workers)))
 
 
@@ -104,9 +110,8 @@ def _pinned(name: str, n: int, why: str) -> HostPart:
     return HostPart(name, usual, low, high, why)
 
 
-def _page_cache(plan: Plan) -> HostPart:
+def _page_cache(size: int) -> HostPart:
     """Safetensors are mapped: the kernel keeps what it read as long as nobody needs the memory."""
-    size = load_once(plan.deployment.model).nbytes
     return HostPart("page cache", size, 0, size, "while the checkpoint is read; given back when needed", True, True)
 
 

@@ -3,6 +3,7 @@ it passes a given number of bytes."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -41,6 +42,9 @@ class Place(Struct, frozen=True):
     total: int  # allocated bytes once this place is built
 
 
+Record = tuple[str, int, str, int, int, str]  # the fields of a Point: there are thousands of them
+
+
 class Load(Struct, frozen=True):
     built: int  # allocated when every layer is built
     loaded: int  # when the load is over
@@ -52,7 +56,12 @@ class Load(Struct, frozen=True):
     offloaded: int = 0  # parameters that went to host memory
     pool: int = 0  # room that the GPU keeps for them, allocated after the load
     changed: bool = False  # some module was repacked
-    passed: Point | None = None  # the first allocation beyond the limit that was asked about
+    records: tuple[Record, ...] = ()  # each allocation that took the load higher than it had been, in order
+
+    def first_beyond(self, limit: int) -> Point | None:
+        """The first allocation that takes the load beyond `limit` bytes."""
+        at = bisect_right(self.records, limit, key=lambda record: record[4])
+        return Point(*self.records[at]) if at < len(self.records) else None
 
 
 class Draft(Struct, frozen=True):
@@ -102,7 +111,7 @@ def play(
         offloaded=player.gone,
         changed=player.changed,
         pool=setting.offload.step * sum(player.pool.values()),
-        passed=player.passed,
+        records=tuple(player.records),
     )
 
 
@@ -119,7 +128,7 @@ class _Repacked(Struct, frozen=True):
     """What repacking one place did."""
 
     delta: int
-    peak: int  # above where it began
+    peaks: tuple[tuple[str, int, int], ...]  # new heights: module, size, bytes above the start
     cached: Counter[int]  # how many more cached blocks of each size there are
 
 
@@ -128,8 +137,7 @@ class _Player:
         self.setting = setting
         self.memory = Allocator(setting.max_split or NO_LIMIT, expandable=setting.expandable)
         self.doing, self.where, self.layer = "building", "", -1
-        self._peak: tuple[str, int, str, int, int, str] = ("", -1, "", 0, 0, "building")
-        self.passed: Point | None = None
+        self.records: list[Record] = []
         self.modules: list[_Module] = []
         self.workspace = setting.mla_workspace
         self.built = 0
@@ -144,16 +152,14 @@ class _Player:
 
     @property
     def peak(self) -> Point:
-        return Point(*self._peak)
+        return Point(*self.records[-1]) if self.records else Point("", -1, "", 0, 0)
 
     def new(self, module: str, size: int) -> Block:
         memory = self.memory
         before = memory.peak
         block = memory.alloc(size)
         if memory.peak > before:
-            self._peak = (self.where, self.layer, module, size, memory.allocated, self.doing)
-        if self.setting.limit and self.passed is None and memory.allocated > self.setting.limit:
-            self.passed = Point(self.where, self.layer, module, size, memory.allocated, self.doing)
+            self.records.append((self.where, self.layer, module, size, memory.allocated, self.doing))
         return block
 
     def new_many(self, module: str, size: int, count: int) -> list[Block]:
@@ -238,7 +244,7 @@ class _Player:
     def repack(self, build: Build) -> None:
         last: list[_Module] = []
         seen: dict[tuple[object, ...], tuple[_Repacked, bool]] = {}  # with whether it did the same twice
-        skips = not (self.setting.limit or self.setting.offload.active)
+        skips = not self.setting.offload.active
         for _, group in groupby(self.modules, key=lambda m: m.where):
             modules = list(group)
             last += [m for m in modules if m.of is None or m.name.endswith("kv_b_proj")]
@@ -262,19 +268,20 @@ class _Player:
                 self.run(module.name, [("scales", 0), ("ranges", 4, 3)], module.tensors)
 
     def repack_place(self, modules: list[_Module], build: Build) -> _Repacked:
-        memory, peak = self.memory, self._peak
+        """Its own peaks are counted from where it begins, so that a place of the same kind can repeat them."""
+        memory, records = self.memory, self.records
         start, highest, cached = memory.allocated, memory.peak, Counter(memory.cached_sizes())
-        memory.peak = start
+        memory.peak, self.records = start, []
         for module in modules:
             if module.of is not None:
                 self.where, self.layer = module.where, module.layer
                 self.repack_module(module, module.of, build)
-        local = memory.peak
-        if local <= highest:
-            memory.peak, self._peak = highest, peak
+        peaks = tuple((record[2], record[3], record[4] - start) for record in self.records)
+        self.records = records + [record for record in self.records if record[4] > highest]
+        memory.peak = max(memory.peak, highest)
         more = Counter(memory.cached_sizes())
         more.subtract(cached)
-        return _Repacked(memory.allocated - start, local - start, Counter({k: n for k, n in more.items() if n}))
+        return _Repacked(memory.allocated - start, peaks, Counter({k: n for k, n in more.items() if n}))
 
     def repack_module(self, module: _Module, of: Linear | Experts | Vocab, build: Build) -> None:
         if is_retied(of, build):
@@ -288,9 +295,10 @@ class _Player:
     def repeat(self, like: _Repacked, first: _Module) -> None:
         """One more layer like the two before it."""
         memory = self.memory
-        if memory.allocated + like.peak > memory.peak:
-            memory.peak = memory.allocated + like.peak
-            self._peak = (first.where, first.layer, *self._peak[2:4], memory.peak, self.doing)
+        for module, size, above in like.peaks:
+            if memory.allocated + above > memory.peak:
+                memory.peak = memory.allocated + above
+                self.records.append((first.where, first.layer, module, size, memory.peak, self.doing))
         memory.allocated += like.delta
 
     @property

@@ -37,7 +37,6 @@ class Setting(Struct, frozen=True):
     offload: Offload = Offload()
     online: Literal["", "after", "held", "meta"] = ""  # 16-bit weights are quantised while loading (facts/vllm/load.py)
     file_bytes: int = 0  # a whole weight file comes to the GPU while loading
-    limit: int = 0
 
 
 def steps_of(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Sequence[Step]:

@@ -51,7 +51,7 @@ def weights_terms(run: Run, rank: Rank) -> WeightsPlan:
 
 def first_failing_allocation(run: Run, rank: Rank, limit: int) -> Point | None:
     """The allocation with which the load exceeds `limit` bytes: where "Tried to allocate" is printed."""
-    return _limited(_load_of(run, rank, limit))
+    return _played(_load_of(run, rank)).first_beyond(limit)
 
 
 class _Load(Struct, frozen=True):
@@ -67,13 +67,13 @@ class _Load(Struct, frozen=True):
     balancing: Balancing | None
 
 
-def _load_of(run: Run, rank: Rank, limit: int = 0) -> _Load:
+def _load_of(run: Run, rank: Rank) -> _Load:
     settings, build = run.settings, build_for(run, rank)
     return _Load(
         run.traits,
         run.draft,
         build,
-        _setting(run, build, rank.device, limit),
+        _setting(run, build, rank.device),
         settings.quantization,
         settings.uses_drafts,
         settings.max_num_batched_tokens if settings.uses_drafts else 0,
@@ -81,17 +81,17 @@ def _load_of(run: Run, rank: Rank, limit: int = 0) -> _Load:
     )
 
 
-@lru_cache(maxsize=4096)
-def _limited(load: _Load) -> Point | None:
+@lru_cache(maxsize=64)  # a load of many layers has thousands of records
+def _played(load: _Load) -> Load:
     places, drafts = _places(load)
-    return play(places, load.build, load.setting, drafts, balancing_buffers(places, load.build, load.balancing)).passed
+    return play(places, load.build, load.setting, drafts, balancing_buffers(places, load.build, load.balancing))
 
 
 @lru_cache(maxsize=4096)
 def _weights(of: _Load) -> WeightsPlan:
     build, setting = of.build, of.setting
-    places, drafts = _places(of)
-    load = play(places, build, setting, drafts, balancing_buffers(places, build, of.balancing))
+    places, _ = _places(of)
+    load = _played(of)
     # quantised while loading: the layers' own parameters are still the checkpoint's 16-bit ones
     online = online_scheme(of.traits.model, of.quantization)
     registered = places
@@ -116,6 +116,7 @@ def _weights(of: _Load) -> WeightsPlan:
     )
 
 
+@lru_cache(maxsize=64)
 def _places(load: _Load) -> tuple[tuple[Placed, ...], tuple[Draft, ...]]:
     """The model's places, and the drafters'. A drafter builds an embedding and a head of its own before it gets the
     model's; across pipeline stages it keeps its own."""
@@ -186,7 +187,7 @@ def _parts(places: tuple[Placed, ...], build: Build, load: Load, setting: Settin
     return {name: size for name, size in parts.items() if size}
 
 
-def _setting(run: Run, build: Build, device: Device, limit: int) -> Setting:
+def _setting(run: Run, build: Build, device: Device) -> Setting:
     model, settings, env = run.model, run.settings, run.deployment.environment
     conf = env.get("PYTORCH_CUDA_ALLOC_CONF", "") + env.get("PYTORCH_ALLOC_CONF", "")
     facts, flags, tokens = run.facts, settings.flags, settings.max_num_batched_tokens
@@ -209,7 +210,6 @@ def _setting(run: Run, build: Build, device: Device, limit: int) -> Setting:
         offload=flags.offload,
         online=rules.online_fp8 if scheme is not None and scheme.method == "fp8" else "",
         file_bytes=min(model.nbytes, FASTSAFETENSORS_FILE) if flags.load_format == "fastsafetensors" else 0,
-        limit=limit,
     )
 
 
