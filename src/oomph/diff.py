@@ -16,6 +16,7 @@ from oomph.errors import OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
 from oomph.ir.printed import Printed
+from oomph.ir.timeline import STAGE_WORDS, Verdict
 from oomph.plan import run
 
 
@@ -42,7 +43,11 @@ class Diff(Printed, frozen=True):
 
 
 def diff(before: Deployment, after: Deployment, flags: tuple[str, ...] = ()) -> Diff:
+    """`flags`: what the second release says to flags of the command that it does not have: it stops there."""
     first, last = run(before), run(after)
+    if flags:
+        refused = Verdict(False, "other", 0, "; ".join(flags))
+        last = replace(last, verdict=refused)
     steps = _walk(before, after) if before.engine.version != after.engine.version else []
     return Diff(first, last, tuple(_changes(first, last)), tuple(steps), flags)
 
@@ -83,7 +88,7 @@ def _changes(before: Plan, after: Plan) -> list[Change]:
 
 
 def _words(plan: Plan) -> str:
-    return "fits" if plan.fits else f"fails at {plan.verdict.stage}"
+    return "fits" if plan.fits else f"will not start: {STAGE_WORDS[plan.verdict.stage or 'other'][0]}"
 
 
 def _figures(plan: Plan) -> dict[str, Any]:

@@ -72,9 +72,10 @@ def with_advice(plan: Plan, model: Model | None = None, planner: Planner | None 
     """The plan with what would help. `planner` plans a changed deployment; the doctor's one pins what a log shows."""
     from oomph.advice import advise as give_advice
 
-    if not plan.ranks:
-        return replace(plan, advice=Advice())
     engine = engine_of(plan.deployment)
+    if not plan.ranks:
+        levers = tuple(engine.refusal_levers(plan))
+        return replace(plan, advice=give_advice(_judge(plan, model, planner), levers, ()) if levers else Advice())
     levers, why = tuple(engine.levers(plan, model)), engine.reasons(plan, model)
     return replace(plan, advice=give_advice(_judge(plan, model, planner), levers, why, next_step(plan)))
 
@@ -162,10 +163,19 @@ def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
     if len(gpus) == 1 and 1 < need <= MOST_GPUS and gpu is not None and not _says_one(gpu):
         notes = (*notes, f"one {gpus[0].name} was named, the command needs {need}: taken as {need} of them")
         gpus = gpus * need
+    notes = (*notes, *capability_notes(gpus))
     seen = _visible(deployment, gpus)
     if len(seen) < len(gpus):
         notes = (*notes, f"the command is given {len(seen)} of the {len(gpus)} GPUs")
     return replace(deployment, gpus=seen, notes=notes)
+
+
+def capability_notes(gpus: tuple[Device, ...]) -> tuple[str, ...]:
+    unknown = next((gpu for gpu in gpus if gpu.is_capability_assumed), None)
+    if unknown is None:
+        return ()
+    usual = ".".join(map(str, unknown.capability))
+    return (f"the compute capability of a {unknown.name} is not known: planned as {usual}; name the card to be exact",)
 
 
 def _visible(deployment: Deployment, gpus: tuple[Device, ...]) -> tuple[Device, ...]:

@@ -105,9 +105,9 @@ def test_diff(capsys: pytest.CaptureFixture[str]) -> None:
         "--swap-space",
         "4",
     )
-    assert code == 0
+    assert code == 1
     assert "gpu_memory_utilization: 0.9 -> 0.92" in out and "0.20.0" in out
-    assert "--swap-space is gone since vLLM 0.18.0" in out
+    assert "WILL NOT START   no such flag in vLLM 0.21.0" in out and "--swap-space is gone since vLLM 0.18.0" in out
     code, out, _ = call(
         capsys, "diff", "--json", "--gpu", "H100", "--with", "--kv-cache-dtype fp8", "--", "vllm", "serve", LLAMA
     )

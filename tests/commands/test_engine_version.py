@@ -2,7 +2,7 @@ import pytest
 
 from oomph.commands import call, parse_command
 from oomph.errors import CommandError
-from oomph.facts.vllm.versions import NEWEST
+from oomph.facts.vllm.versions import NEWEST, RELEASES
 from oomph.ir.deployment import Engine
 
 
@@ -31,8 +31,17 @@ def test_asked_for(engine, version):
 def test_nearest_release_with_a_note():
     d = parse_command(["vllm", "serve", "m"], engine="vllm==0.20.2rc1.dev9+g01d4d1ad3")
     assert d.engine.version == "0.20.2" and "no release" in d.notes[0]
-    d = parse_command(["vllm", "serve", "m"], engine="0.40.0")
+    d = parse_command(["vllm", "serve", "m"], engine="0.40.0rc1")
     assert d.engine.version == NEWEST and "newer than any known" in d.notes[0]
+    d = parse_command(["vllm", "serve", "m"], engine="0.5.4")
+    assert d.engine.version == RELEASES[0] and "older than any known" in d.notes[0]
+
+
+@pytest.mark.parametrize("engine", ["vllm==0.40.0", "vllm==0.21.7", "sglang==0.5.99"])
+def test_a_release_that_does_not_exist_is_refused(engine):
+    with pytest.raises(CommandError, match="is not a release that is known") as refused:
+        parse_command([engine.split("=")[0], "serve", "m"], engine=engine)
+    assert "the nearest is" in refused.value.hint
 
 
 def test_the_newest_known(nothing_installed):

@@ -15,11 +15,11 @@ from oomph.facts.sglang.versions import RELEASES
 from oomph.plan import plan
 
 ENGINES = Path(__file__).parents[2] / "src" / "oomph" / "engines"
-OTHERS = {"arm", "emit", "engine", "lever_words", "levers", "offer", "python_call", "reasons"}
+OTHERS = {"arm", "emit", "engine", "host", "lever_words", "levers", "offer", "python_call", "reasons"}
 
 
 def read_by_a_plan(engine: str) -> set[str]:
-    """The strings and attributes in the modules between a command and its plan."""
+    """The strings in the modules between a command and the GPUs' part of its plan."""
     modules = [path for path in (ENGINES / engine).glob("*.py") if path.stem not in OTHERS]
     nodes = [node for path in modules for node in ast.walk(ast.parse(path.read_text()))]
     return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}

@@ -181,8 +181,8 @@ WITNESSES: dict[str, tuple[str, str, str, str]] = {
 
 
 def read_by_a_plan() -> set[str]:
-    """The strings in the modules between a command and its plan."""
-    others = {"arm", "emit", "engine", "levers", "offer", "python_call", "reasons", "values"}
+    """The strings in the modules between a command and the GPUs' part of its plan."""
+    others = {"arm", "emit", "engine", "host", "levers", "offer", "python_call", "reasons", "values"}
     modules = [path for path in (SOURCE / "engines" / "vllm").glob("*.py") if path.stem not in others]
     nodes = (node for path in modules for node in ast.walk(ast.parse(path.read_text())))
     return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}

@@ -53,7 +53,8 @@ def test_a_card_brings_its_facts() -> None:
 
 def test_gib_is_literal_and_gb_is_what_is_on_the_box() -> None:
     (literal,) = parse_gpus("24GiB")
-    assert (literal.total_bytes, literal.capability, literal.total_basis) == (24 * GIB, (0, 0), "exact")
+    assert (literal.total_bytes, literal.total_basis) == (24 * GIB, "exact")
+    assert literal.is_capability_assumed and not parse_gpus("RTX 3090")[0].is_capability_assumed
     (sold,) = parse_gpus("24GB")
     assert (sold.total_bytes, sold.total_basis) == (24 * GIB - gpus.reserve(24 * GIB), "assumed")
     assert abs(sold.total_bytes - gpus.find("3090").total_bytes) < 64 * MIB
@@ -149,8 +150,9 @@ def test_json_what_is_given_wins_over_the_row() -> None:
 def test_json_a_card_that_is_not_in_the_table_needs_its_memory() -> None:
     (device,) = from_json({"name": "Unobtainium 9", "total_bytes": 10**10, "compute_capability": 13.0})
     assert (device.name, device.total_bytes, device.capability) == ("Unobtainium 9", 10**10, (13, 0))
+    assert not device.is_capability_assumed
     (device,) = from_json({"total_bytes": 10**10})
-    assert (device.name, device.capability) == ("GPU", (0, 0))
+    assert (device.name, device.is_capability_assumed) == ("GPU", True)
     with pytest.raises(CommandError):
         from_json({"name": "Unobtainium 9"})
 

@@ -244,6 +244,10 @@ class EngineProtocol(Protocol):
         """
         return ()
 
+    def refusal_levers(self, plan: Plan) -> Iterable[Lever]:
+        """What could be changed about a command that the engine refuses, from its own words."""
+        return ()
+
     def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
         """Why this plan dies or is close, in a sentence or two with its figures."""
         return ()
@@ -286,6 +290,10 @@ class EngineProtocol(Protocol):
     def highest_share(self, gpus: tuple[Device, ...]) -> float:
         """How much of a GPU the engine may be given so that warming up and serving still fit."""
         return 0.95
+
+    def safe_share(self, plan: Plan) -> tuple[float, str]:
+        """How much of its GPUs this very plan may be given, and what limits it."""
+        return 1.0, ""
 
     def arm_flags(self, arm: Arm) -> dict[str, Any]:
         """An arm of the search (checkpoint, layout, KV dtype, graphs, ...) as this engine's flags, less defaults."""

@@ -31,6 +31,7 @@ class Device(Struct, frozen=True):
     name: str  # as people write it: "RTX 5070 Ti"
     total_bytes: int  # what the driver reports (cudaMemGetInfo total)
     capability: tuple[int, int] = (0, 0)  # compute capability; (0, 0) = not known
+    is_capability_assumed: bool = False  # only a size was named: a usual capability stands for the card's
     vendor: Vendor = "nvidia"
     driver_name: str = ""  # as nvidia-smi prints it: "NVIDIA GeForce RTX 5070 Ti"
     used_bytes: int = 0  # held by other processes

@@ -12,7 +12,7 @@ MOST_LINES = 5
 
 def advice_lines(plan: Plan, style: Style, width: int, *, engine: str) -> list[str]:
     advice = plan.advice
-    if advice is None or not plan.ranks:
+    if advice is None:
         return []
     if plan.verdict.outcome == "fits":
         return rows("More", [_cells(j) for j in more(plan, advice)[:3]], style, width)

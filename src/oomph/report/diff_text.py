@@ -26,27 +26,31 @@ _NAMES = {
 }
 
 
-def print_diff(made: Diff, out: TextIO | None = None) -> None:
+def print_diff(difference: Diff, out: TextIO | None = None) -> None:
     stream = out or sys.stdout
-    stream.write(render(made, Style(stream)))
+    stream.write(render(difference, Style(stream)))
 
 
 def diff_text(difference: Diff, *, width: int, everything: bool) -> str:
     return render(difference, Style(), width=width)
 
 
-def render(made: Diff, style: Style, *, width: int = 0) -> str:
-    a, b = made.before, made.after
+def render(difference: Diff, style: Style, *, width: int = 0) -> str:
+    a, b = difference.before, difference.after
     width = width or columns()
     lines = ["", *title([style.bold(_name(a)), "->", style.bold(_other(a, b))], width), ""]
     lines += [f"  {'':<30}  {_side(a):>22}  {_side(b):>22}"]
-    for change in made.changes:
-        if change.kind in ("figure", "verdict"):
+    if difference.flags:
+        lines += ["", f"  {style.bad('WILL NOT START')}   no such flag in {_release(b)}:"]
+        lines += [folded(f"           {sentence}", width) for sentence in difference.flags]
+        lines += ["", "  Without these flags:"]
+    for change in difference.changes:
+        if change.kind == "figure" or (change.kind == "verdict" and not difference.flags):
             lines.append(_row(change))
-    settings = [c for c in made.changes if c.kind == "setting"]
+    settings = [c for c in difference.changes if c.kind == "setting"]
     if settings:
         lines += ["", f"  {style.bold('Settings that move')}"] + [_row(c) for c in settings]
-    steps = [c for c in made.steps if c.kind != "setting" or c.what in {s.what for s in settings}]
+    steps = [c for c in difference.steps if c.kind != "setting" or c.what in {s.what for s in settings}]
     steps = [c for c in steps if value_words(c.what, c.before) != value_words(c.what, c.after)]
     if steps:
         lines += ["", f"  {style.bold('Which release')}"]
@@ -55,17 +59,19 @@ def render(made: Diff, style: Style, *, width: int = 0) -> str:
             by_release.setdefault(step.since, []).append(step)
         for release, moved in by_release.items():
             lines += [f"  {release if i == 0 else '':<8} {_short(c)}" for i, c in enumerate(moved[:6])]
-    lines += [folded(f"  {style.bad('flag')}     {sentence}", width) for sentence in made.flags]
-    if not made.changes:
+    if not difference.changes:
         lines.append("  nothing moves")
-    if not b.fits and b.verdict.message:
+    if not b.fits and b.verdict.message and not difference.flags:
         lines += ["", folded(f"  {engine_of(b.deployment).title:<9}{' '.join(b.verdict.message.split())}", width)]
     return "\n".join(lines) + "\n\n"
 
 
 def _name(plan: Any) -> str:
-    e = plan.deployment.engine
-    return f"{plan.model} on {engine_of(plan.deployment).title} {e.version}"
+    return f"{plan.model} on {_release(plan)}"
+
+
+def _release(plan: Any) -> str:
+    return f"{engine_of(plan.deployment).title} {plan.deployment.engine.version}"
 
 
 def _other(a: Any, b: Any) -> str:
@@ -80,7 +86,9 @@ def _other(a: Any, b: Any) -> str:
 
 
 def _side(plan: Any) -> str:
-    return "fits" if plan.fits else "does not start"
+    return {"fits": "fits", "close": "too close to call", "at_risk": "starts, at risk"}.get(
+        plan.verdict.outcome, "will not start"
+    )
 
 
 def value_words(what: str, value: Any) -> str:

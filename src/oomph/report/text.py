@@ -15,7 +15,7 @@ from oomph.report.bars import bars
 from oomph.report.host_text import host_lines
 from oomph.report.ledger_text import ledger
 from oomph.report.plan_lines import gpus_line, notes
-from oomph.report.terminal import INDENT, Style, clean, columns, folded, title
+from oomph.report.terminal import Style, clean, columns, folded, title
 from oomph.report.verdict_text import headline, settling_words
 from oomph.units import gib, human
 
@@ -76,8 +76,17 @@ def _users(plan: Plan) -> str:
     kv = plan.kv
     if kv is None:
         return ""
-    tokens = plan.resolved.get("max_model_len", 0)
-    return f"{kv.logged_tokens:,} tokens of KV cache, {kv.max_concurrency:.2f} requests of {tokens:,} tokens at once"
+    tokens, replicas = plan.resolved.get("max_model_len", 0), plan.resolved.get("data_parallel_size", 1)
+    line = f"{kv.logged_tokens:,} tokens of KV cache, {requests_words(kv.max_concurrency)} of {tokens:,} tokens at once"
+    if replicas < 2:
+        return line
+    requests = requests_words(replicas * kv.max_concurrency)
+    return f"{line} in each of {replicas} replicas; {replicas * kv.logged_tokens:,} tokens, {requests} in all"
+
+
+def requests_words(number: float) -> str:
+    """Below one no request of that length fits: the start is allowed all the same, and the next line says why."""
+    return f"{number:.2f} requests" if number >= 0.995 else "less than one request"
 
 
 def _figures(plan: Plan, style: Style) -> list[str]:
@@ -109,8 +118,10 @@ def _kv(plan: Plan, style: Style) -> list[str]:
         kinds[g.kind] = kinds.get(g.kind, 0) + g.layers
     layers = ", ".join(f"{n} {KINDS.get(k, k.replace('_', ' '))}" for k, n in kinds.items())
     have = f"{human(kv.available_bytes)} per GPU" if kv.available_bytes > 0 else "nothing is left"
-    one = f"one request of {plan.resolved['max_model_len']:,} tokens takes {human(kv.need_bytes)}"
-    lines = [f"  {style.bold('KV')}       {have} for {layers} layers; {one}"]
-    if 0 < kv.longest_request < plan.resolved["max_model_len"]:
-        lines.append(f"{' ' * INDENT}the longest prompt this release admits is {kv.longest_request:,} tokens")
-    return lines
+    longest, need = plan.resolved["max_model_len"], human(kv.need_bytes)
+    if 0 < kv.longest_request < longest:  # a check that counts windows alone, which a prompt does not keep to
+        one = f"this release counts {need} for one request of {longest:,} tokens, and admits none longer than"
+        one += f" {kv.longest_request:,} tokens"
+    else:
+        one = f"one request of {longest:,} tokens takes {need}"
+    return [f"  {style.bold('KV')}       {have} for {layers} layers; {one}"]

@@ -13,7 +13,7 @@ def headline(plan: Plan, style: Style, *, runs: str, detail: str = "", title: st
     """`runs` is said of a plan that starts; `detail` follows the stage at which one dies; `title` is the engine's."""
     verdict = plan.verdict
     if verdict.stage == "other":
-        reason = clean(" ".join(verdict.message.split()))
+        reason = clean(shortened(verdict.message))
         return style.bad("WILL NOT START") + f"   {title} refuses {STAGE_WORDS['other'][1]}: {reason}"
     if verdict.outcome == "close":
         return style.paint("TOO CLOSE TO CALL", "1;33") + f"   {close_words(verdict)}"
@@ -23,6 +23,12 @@ def headline(plan: Plan, style: Style, *, runs: str, detail: str = "", title: st
         return style.good("FITS") + f"   {runs}"
     where = STAGE_WORDS[verdict.stage or "other"][1] + detail
     return style.bad("WILL NOT START") + f"   out of memory {where}: {short_words(plan)}"
+
+
+def shortened(message: str, room: int = 320) -> str:
+    """An engine that lists all that it knows goes on for a screen; the JSON has all of it."""
+    line = " ".join(message.split())
+    return line if len(line) <= room else line[: room - 4].rsplit(" ", 1)[0] + " ..."
 
 
 def short_words(plan: Plan) -> str:

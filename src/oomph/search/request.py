@@ -92,10 +92,10 @@ def _least(model: Model) -> int:
 
 
 def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployment, tuple[str, ...]]:
-    from oomph.plan import parse
+    from oomph.plan import capability_notes, parse
 
     base = parse(engine_named(engine_name(engine)).serve_command(model), engine)
-    return replace(base, gpus=gpus), base.notes
+    return replace(base, gpus=gpus), (*base.notes, *capability_notes(gpus))
 
 
 def engine_name(request: str) -> str:

@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.registry import engine_of
-from oomph.engines.vllm.safe_utilization import safe_utilization
 from oomph.errors import OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
@@ -347,10 +346,15 @@ def judge(plan: Plan, *, margin: bool) -> Outcome:
         over = verdict.outcome == "at_risk" or verdict.first_to_break in shared
         short = verdict.first_to_break == "kv_check"
         return Outcome("over" if over else "short" if short else "never", 0.0, plan, "close")
-    if plan.resolved.get("gpu_memory_utilization", 0) > safe_utilization(plan).value:
+    if share_of(plan) > engine_of(plan.deployment).safe_share(plan)[0]:
         return Outcome("over", 0.0, plan, "close")
     low = low_concurrency(plan)
     return Outcome("ok" if low >= 1 else "short", low, plan, "" if low >= 1 else "close")
+
+
+def share_of(plan: Plan) -> float:
+    """The share of its GPUs that the plan gives the engine; 0: it has no such setting."""
+    return float(plan.resolved.get(knobs_of(plan.deployment).share) or 0)
 
 
 def low_concurrency(plan: Plan) -> float:

@@ -174,6 +174,11 @@ def _count(digits: str, part: str) -> int:
 _PLAIN_SIZE = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*(gib|gb|g|mib|mb|m|tib|tb|t|b)?", re.IGNORECASE)
 
 
+# Ada: the oldest cards that have every kernel of the usual checkpoints (FP8). Nothing is refused for an age that nobody
+# named.
+USUAL_CAPABILITY = (8, 9)
+
+
 def _one(name: str, used: int | None) -> Device:
     match = _PLAIN_SIZE.fullmatch(name)
     if match is None or not (match[2] or len(match[1]) > 9):  # "3090" is a card, "25250627584" is bytes
@@ -188,6 +193,8 @@ def _one(name: str, used: int | None) -> Device:
     return Device(
         name=f"{name.strip()} GPU",
         total_bytes=total,
+        capability=USUAL_CAPABILITY,
+        is_capability_assumed=True,
         used_bytes=used or 0,
         total_basis="assumed" if nominal else "exact",
     )
@@ -247,9 +254,10 @@ def _from_object(value: dict[Any, Any]) -> tuple[Device, ...]:
     elif name and (row := _row_or_none(name, near=total)):
         device = row.device(used_bytes=used, total_bytes=total)
     else:  # a card that is not in the table can be planned for when its memory is given
-        device = Device(name=(name or "GPU")[:100], total_bytes=total, used_bytes=used or 0, total_basis="exact")
+        device = Device(name=(name or "GPU")[:100], total_bytes=total, used_bytes=used or 0, total_basis="exact",
+                        capability=USUAL_CAPABILITY, is_capability_assumed=True)  # fmt: skip
     if capability:
-        device = structs.replace(device, capability=capability)
+        device = structs.replace(device, capability=capability, is_capability_assumed=False)
     return (device,) * count
 
 

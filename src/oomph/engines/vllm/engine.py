@@ -117,9 +117,9 @@ class Vllm(EngineProtocol):
         }
 
     def gpus_needed(self, deployment: Deployment) -> int:
-        from oomph.engines.vllm.start import world_size
+        from oomph.engines.vllm.start import replicas_here, world_size
 
-        return world_size(deployment)
+        return world_size(deployment) * replicas_here(deployment)
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
         from oomph.engines.vllm.start import plan_command
@@ -131,6 +131,11 @@ class Vllm(EngineProtocol):
         from oomph.sources.load import load_once
 
         return levers(plan, model or load_once(plan.deployment.model))
+
+    def refusal_levers(self, plan: Plan) -> Iterable[Lever]:
+        from oomph.engines.vllm.refusal_levers import refusal_levers
+
+        return refusal_levers(plan)
 
     def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
         from oomph.engines.vllm.reasons import reasons
@@ -176,6 +181,12 @@ class Vllm(EngineProtocol):
         from oomph.engines.vllm.safe_utilization import HIGHEST, SHARED_MEMORY
 
         return SHARED_MEMORY if any(device.unified for device in gpus) else HIGHEST
+
+    def safe_share(self, plan: Plan) -> tuple[float, str]:
+        from oomph.engines.vllm.safe_utilization import safe_utilization
+
+        safe = safe_utilization(plan)
+        return safe.value, safe.reason
 
     def arm_flags(self, arm: Arm) -> dict[str, Any]:
         from oomph.engines.vllm.arm import arm_flags

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from oomph.engines.vllm.kv_check import Refusal
 from oomph.engines.vllm.resolve import Resolved
+from oomph.engines.vllm.safe_utilization import safe_utilization
 from oomph.engines.vllm.settings import scaled_rotary
 from oomph.engines.vllm.timeline import RankInput
 from oomph.ir.model import Model
+from oomph.ir.plan import Plan
 from oomph.ir.timeline import Verdict
 
 _AFTER_KV = ("kv_alloc", "cudagraph_capture", "sampler_warmup")
@@ -33,6 +35,16 @@ def failure_notes(worst: Verdict, model: Model, resolved: Resolved, inputs: Sequ
     if resolved.enforce_eager and scaled_rotary(model):
         notes.append("an eager start keeps this model's rotary tables in 32 bits: twice what a compiled one holds")
     return tuple(notes)
+
+
+def utilization_notes(plan: Plan) -> tuple[str, ...]:
+    """A start that fits, with less room for what follows it than is safe on such cards."""
+    if plan.verdict.outcome != "fits" or "gpu_memory_utilization" not in plan.deployment.flags:
+        return ()
+    safe, share = safe_utilization(plan), plan.resolved["gpu_memory_utilization"]
+    if share <= safe.value:
+        return ()
+    return (f"--gpu-memory-utilization {share:g} is above {safe.value:.2f}, the highest safe here: {safe.reason}",)
 
 
 def refusal_text(refusal: Refusal) -> str:

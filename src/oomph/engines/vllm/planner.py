@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.engines.vllm.kv import KvPlan, kv
-from oomph.engines.vllm.notes import failure_notes, refusal_notes, refusal_text
+from oomph.engines.vllm.notes import failure_notes, refusal_notes, refusal_text, utilization_notes
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.run import Rank, Run
 from oomph.engines.vllm.terms import given_term, rank_input
@@ -29,8 +29,8 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
     if resolved.refusal is not None:
         notes = (*notes, *refusal_notes(resolved.refusal, model, resolved))
         refused = Verdict(False, "other", 0, refusal_text(resolved.refusal))
-        return Plan(deployment, model.name, refused, resolved=summary(resolved), warnings=notes)
-    notes = (*notes, *_replica_notes(run))
+        settings = _settled(deployment, resolved)
+        return Plan(deployment, model.name, refused, resolved=settings, warnings=notes)
     ranks = _ranks(run)
     inputs = _inputs(run, ranks)
     budgets = [available_kv(i) for i in inputs]
@@ -45,7 +45,7 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
         notes = (*notes, f"with this KV memory vLLM then stops: {few}")
     plans = tuple(_rank_plan(i, r, b, cache) for i, r, b in zip(inputs, ranks, budgets, strict=True))
     decisive = worst([p.verdict for p in plans], STAGES)
-    return Plan(
+    plan = Plan(
         deployment,
         model.name,
         decisive,
@@ -55,6 +55,7 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
         _assumptions(inputs),
         (*notes, *failure_notes(decisive, model, resolved, inputs)),
     )
+    return replace(plan, warnings=(*plan.warnings, *utilization_notes(plan)))
 
 
 def _ranks(run: Run) -> list[Rank]:
@@ -66,17 +67,6 @@ def _ranks(run: Run) -> list[Rank]:
     replicas = [gpus[at : at + tp * pp] for at in starts] or [gpus]
     cards = min(replicas, key=lambda cards: min(card.total_bytes - card.used_bytes for card in cards))
     return [Rank(i, i % tp, i // tp, cards[min(i, len(cards) - 1)]) for i in range(tp * pp)]
-
-
-def _replica_notes(run: Run) -> tuple[str, ...]:
-    settings = run.settings
-    here = settings.flags.data_parallel_size_local or settings.data_parallel_size
-    need = settings.tensor_parallel_size * settings.pipeline_parallel_size * here
-    named = len(run.deployment.gpus)
-    if here == 1 or named >= need:
-        return ()
-    cards = "1 GPU was" if named == 1 else f"{named} GPUs were"
-    return (f"{here} data-parallel replicas need {need} GPUs and {cards} named: the rest is taken to be like them",)
 
 
 def _inputs(run: Run, ranks: Sequence[Rank]) -> list[RankInput]:
@@ -133,6 +123,15 @@ def _kv_summary(cache: KvPlan) -> KvSummary:
     )
 
 
+def _settled(deployment: Deployment, resolved: Resolved) -> dict[str, Any]:
+    """Of a command that is refused: what vLLM had settled by then. Before that there is only what the user set."""
+    settings = summary(resolved)
+    if resolved.refusal is not None and resolved.refusal.stage == "engine_config":
+        return {name: deployment.flags[name] for name in settings if name in deployment.flags}
+    later = {"block_size", "mamba_block_size", "attention_backends"} - deployment.flags.keys()
+    return {name: value for name, value in settings.items() if name not in later}
+
+
 def summary(resolved: Resolved, cache: KvPlan | None = None, kernels: Sequence[str] = ()) -> dict[str, Any]:
     """The settings people ask for, by the engine's names."""
     names = (
@@ -153,6 +152,7 @@ def summary(resolved: Resolved, cache: KvPlan | None = None, kernels: Sequence[s
         "mamba_cache_mode",
         "tensor_parallel_size",
         "pipeline_parallel_size",
+        "data_parallel_size",
         "enable_expert_parallel",
     )
     out: dict[str, Any] = {n: getattr(resolved, n) for n in names}

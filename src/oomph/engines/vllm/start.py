@@ -16,6 +16,7 @@ from oomph.ir.plan import Plan
 from oomph.ir.timeline import Verdict
 from oomph.sources.load import load_once, load_overridden
 
+MOST_GPUS = 1024  # a larger number is a slip of the keyboard
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")
 
 
@@ -26,6 +27,7 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     refusal = _too_few_gpus(deployment)
     if refusal is not None:
         return refusal
+    deployment = _with_every_replica(deployment)
     overrides = config_overrides(deployment)
     checkpoint = load_overridden(deployment.model, overrides) if overrides else model or load_once(deployment.model)
     if checkpoint.opaque or not checkpoint.layers:
@@ -50,6 +52,24 @@ def world_size(deployment: Deployment) -> int:
     """How many GPUs the layout of a command needs; what is no size counts as 1."""
     sizes = (deployment.flags.get(field) for field in _SIZES)
     return prod(size for size in sizes if isinstance(size, int) and size > 0)
+
+
+def replicas_here(deployment: Deployment) -> int:
+    """Data-parallel replicas that this command starts itself."""
+    sizes = (deployment.flags.get(field) for field in ("data_parallel_size_local", "data_parallel_size"))
+    return next((size for size in sizes if isinstance(size, int) and size > 0), 1)
+
+
+def _with_every_replica(deployment: Deployment) -> Deployment:
+    """Each replica has GPUs of its own: where fewer are named, the others are taken to be like them."""
+    world, here, named = world_size(deployment), replicas_here(deployment), len(deployment.gpus)
+    need = world * here
+    if here == 1 or named >= need or named % world or need > MOST_GPUS:
+        return deployment
+    cards = "1 GPU was" if named == 1 else f"{named} GPUs were"
+    note = f"{here} data-parallel replicas need {need} GPUs and {cards} named: planned for {need} of them"
+    gpus = (deployment.gpus * need)[:need]
+    return replace(deployment, gpus=gpus, notes=(*deployment.notes, note))
 
 
 def with_draft(deployment: Deployment) -> tuple[Deployment, Model | None]:

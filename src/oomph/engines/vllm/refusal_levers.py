@@ -1,0 +1,70 @@
+"""What a person can change about a command that vLLM refuses before any memory is touched.
+
+The refusal is read as a user reads it: its words name the setting that is wrong, and what it may be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from oomph.facts.vllm.flag_values import UNKNOWN_VALUE
+from oomph.facts.vllm.versions import NEWEST
+from oomph.ir.advice import Change, Lever
+from oomph.ir.plan import Plan
+
+_LENGTH = re.compile(r"max_model_len \((\d+)\) is greater than the derived max_model_len \(\w+=(\d+)")
+_WORLD = re.compile(r"World size \((\d+)\) is larger than the number of available GPUs \((\d+)\)")
+_TOO_SMALL = re.compile(r"max_num_batched_tokens \(\d+\) is smaller than max_model_len \((\d+)\)")
+
+
+def refusal_levers(plan: Plan) -> Iterator[Lever]:
+    message, flags = plan.verdict.message, plan.deployment.flags
+    if found := _LENGTH.search(message):
+        yield from _length(flags, int(found[1]), int(found[2]))
+    elif found := _WORLD.search(message):
+        yield from _world(plan, int(found[1]), int(found[2]))
+    elif found := _TOO_SMALL.search(message):
+        yield _flag("max_num_batched_tokens", int(found[1]), "a larger activation peak")
+    elif "does not recognize this architecture" in message and plan.deployment.engine.version != NEWEST:
+        yield Lever("release", (Change("release", f"vLLM {NEWEST}", "release", version=NEWEST, cost="an upgrade"),))
+    elif "Bfloat16 is only supported" in message:
+        yield _flag("dtype", "half", "another range of values")
+    elif "FP8 KV cache is not supported" in message or "kv_cache_dtype" in message:
+        yield _flag("kv_cache_dtype", "auto" if "kv_cache_dtype" in flags else "float16", "twice the KV memory")
+    else:
+        yield from (_without(field, flags[field]) for field in UNKNOWN_VALUE if _is_named(field, flags, message))
+
+
+def _length(flags: Mapping[str, Any], wanted: int, longest: int) -> Iterator[Lever]:
+    yield _flag("max_model_len", longest, "as long as the model's config.json says")
+    overrides = flags.get("hf_overrides")
+    scaled = isinstance(overrides, Mapping) and ("rope_parameters" in overrides or "rope_scaling" in overrides)
+    if scaled and isinstance(overrides, Mapping):
+        longer = {**overrides, "max_position_embeddings": wanted}
+        label = f'"max_position_embeddings": {wanted} in --hf-overrides'
+        cost = "since 0.30.0 the factor of YaRN no longer makes the context longer by itself"
+        yield Lever("hf_overrides", (Change("hf_overrides", label, flags={"hf_overrides": longer}, cost=cost),))
+
+
+def _world(plan: Plan, needed: int, present: int) -> Iterator[Lever]:
+    if present and not plan.deployment.flags.get("pipeline_parallel_size"):
+        yield _flag("tensor_parallel_size", present, f"on the {present} GPU{'s' * (present > 1)} there are")
+    if present:
+        gpus = (plan.deployment.gpus * needed)[:needed]
+        label = f"on {needed} x {gpus[0].name}"
+        yield Lever("gpus", (Change("gpus", label, "hardware", gpus=gpus, cost=f"instead of {present}"),))
+
+
+def _flag(field: str, value: Any, cost: str) -> Lever:
+    return Lever(field, (Change(field, f"--{field.replace('_', '-')} {value}", flags={field: value}, cost=cost),))
+
+
+def _without(field: str, value: Any) -> Lever:
+    label = f"without --{field.replace('_', '-')} {value}"
+    return Lever(field, (Change(field, label, flags={field: None}, cost="vLLM chooses"),))
+
+
+def _is_named(field: str, flags: Mapping[str, Any], message: str) -> bool:
+    return bool(flags.get(field)) and str(flags[field]).lower() in message.lower()
