@@ -40,6 +40,7 @@ EXAMPLES: dict[str, list[list[str]]] = {
         ["fit", "--json", "Qwen/Qwen3-8B", "--only", "--gpu", "T4", "--context", "8k", "--explain"],
         ["fit", "--json", "Qwen/Qwen3-32B", "--only", "--gpu", "T4"],
     ],
+    "models": [["models", "--json", "qwen3", "--gpu", "T4", "--limit", "3"]],
     "gpus": [["gpus", "--json", "Qwen/Qwen3-8B", "--only", "--card", "RTX 4090", "--card", "T4"]],
     "gpu-list": [["gpus", "--json"], ["gpus", "--json", "2x RTX 3090 used 1GiB"]],
     "what-if": [["what-if", "--json", "--gpu", "T4", "--", *QWEN]],

@@ -34,6 +34,7 @@ OUTPUTS: dict[str, tuple[Any, str]] = {
     "explain": (contract_answers.ExplanationOutput, "oomph explain --json"),
     "inspect": (Inspection, "oomph inspect --json"),
     "fit": (contract_answers.FitOutput, "oomph fit --json"),
+    "models": (contract_answers.ModelsOutput, "oomph models --json"),
     "gpus": (contract_answers.CardsOutput, "oomph gpus MODEL --json"),
     "gpu-list": (GpuList, "oomph gpus --json"),
     "what-if": (contract_answers.WhatIfOutput, "oomph what-if --json"),

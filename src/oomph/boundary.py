@@ -51,8 +51,8 @@ def require(path: str | os.PathLike[str]) -> None:
 def refuse_path(path: str | os.PathLike[str]) -> NoReturn:
     name = os.fspath(path)
     raise InputError(
-        f"{(name if len(name) <= 120 else name[:117] + '...')!r} is outside of the folder that this page may look at",
-        hint="start it elsewhere: oomph ui --root DIR",
+        f"{(name if len(name) <= 120 else name[:117] + '...')!r} is outside of the folder that may be looked at here",
+        hint="start oomph ui or oomph mcp with --root DIR",
     )
 
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "learn": "Count what a start here measured: takes its log.",
     "gpus": "Which cards, and how many, a model needs.",
     "ui": "See the memory: the same as a page in the browser.",
+    "mcp": "The same for agents: a server of the Model Context Protocol.",
 }
 # Options without a value; any other option before the command's name takes one.
 SWITCHES = frozenset(
@@ -38,7 +39,7 @@ SWITCHES = frozenset(
      "--allow-unplanned")
 )  # fmt: skip
 # Commands without a serve command in them: their options may stand anywhere.
-_INTERSPERSED = frozenset(("check", "pack", "learn", "fit", "models", "gpus", "compare", "inspect", "ui"))
+_INTERSPERSED = frozenset(("check", "pack", "learn", "fit", "models", "gpus", "compare", "inspect", "ui", "mcp"))
 # Programs that start another one and look like a misspelt command of ours.
 _RUNNERS = frozenset(("srun", "jsrun", "prun", "crun", "runai"))
 # What people write for an option of ours; the engine's release in whatever words.

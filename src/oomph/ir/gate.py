@@ -35,7 +35,7 @@ class Gate(Struct, frozen=True, dict=True):
 
     @cached_property
     def margin(self) -> Margin:
-        down, up = quadrature(s.down for s in self.slacks), quadrature(s.up for s in self.slacks)
+        down, up = quadrature([s.down for s in self.slacks]), quadrature([s.up for s in self.slacks])
         return Margin(self.room - down, self.room, self.room + up)
 
     @property
@@ -45,7 +45,7 @@ class Gate(Struct, frozen=True, dict=True):
 
 
 def quadrature(widths: Iterable[int]) -> int:
-    return isqrt(sum(width * width for width in widths))
+    return isqrt(sum([width * width for width in widths]))  # a list: this is asked a hundred times per plan
 
 
 def spread(*terms: Term) -> tuple[Slack, ...]:

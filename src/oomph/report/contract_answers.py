@@ -14,6 +14,7 @@ from oomph.doctor.ledger import Entry
 from oomph.doctor.rule import Rejected
 from oomph.ir.hardware import Device
 from oomph.report.contract import AdviceOutput, EngineOutput, ErrorDetail, JudgedOutput, PlanOutput
+from oomph.search.models import Other
 from oomph.simulate.play import Load
 from oomph.simulate.result import Result
 from oomph.simulate.search import Target
@@ -112,6 +113,57 @@ class FitOutput(Struct, frozen=True):
     refused: list[RefusedOutput]
     plans: int  # how many plans the search took
     notes: list[str]
+
+
+class ModelsAskedOutput(Struct, frozen=True, rename={"purpose": "for"}):
+    purpose: str
+    context: int | None
+    users: int
+    prefer: str
+
+
+class ModelPickOutput(Struct, frozen=True):
+    """One model that runs on these GPUs, with the variant that serves it best."""
+
+    model: str
+    checkpoint: str
+    quantization: str
+    engine: str
+    context: int  # tokens of one request that each user really gets
+    users: int
+    users_held: int  # requests of that context that the cache holds at the least
+    tokens_per_second: float | None  # of one user, computed; null: nobody knows how fast this card is
+    tokens_per_second_all: float | None
+    first_token_seconds: float | None
+    prompt_tokens: int | None
+    speed_within_factor: float | None  # how far such speeds were off
+    quality: dict[str, Any]
+    room_bytes: int  # on the tightest GPU in its tightest stage, at the unfavourable end of every interval
+    parameters: int
+    active_parameters: int
+    date: str | None
+    licence: str | None
+    command: str
+    args: list[str]
+    outcome: str
+    traded: str  # what was given up for what
+    others: list[Other]
+
+
+class ModelsOutput(Struct, frozen=True):
+    """`oomph models --json`."""
+
+    schema: int
+    gpus: list[GpuOutput]
+    asked: ModelsAskedOutput
+    least_context: int
+    why: str  # the first line, explained in one sentence
+    picks: list[ModelPickOutput]
+    looked_at: int
+    possible: int
+    plans: int
+    more: bool  # further models fit
+    interrupted: bool
 
 
 class CardOutput(Struct, frozen=True):

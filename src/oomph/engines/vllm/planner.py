@@ -33,7 +33,7 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
         return Plan(deployment, model.name, refused, resolved=settings, warnings=notes)
     ranks = _ranks(run)
     inputs = _inputs(run, ranks)
-    budgets = [available_kv(i) for i in inputs]
+    budgets = _budgets(inputs)
     pinned = deployment.given.get("available_kv")
     if pinned is not None:
         inputs = [replace(i, observed=True, judged=pinned <= b.high) for i, b in zip(inputs, budgets, strict=True)]
@@ -43,7 +43,7 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
     cache = _cache(resolved, ranks, budgets)
     if pinned is not None and (few := few_states_text(inputs[0], cache)):
         notes = (*notes, f"with this KV memory vLLM then stops: {few}")
-    plans = tuple(_rank_plan(i, r, b, cache) for i, r, b in zip(inputs, ranks, budgets, strict=True))
+    plans = _rank_plans(inputs, ranks, budgets, cache)
     decisive = worst([p.verdict for p in plans], STAGES)
     plan = Plan(
         deployment,
@@ -81,6 +81,12 @@ def _inputs(run: Run, ranks: Sequence[Rank]) -> list[RankInput]:
     return out
 
 
+def _budgets(inputs: Sequence[RankInput]) -> list[Term]:
+    """Ranks that are alike share their terms, and so what is left of them."""
+    distinct = {id(terms): available_kv(i) for terms, i in {id(i.terms): (i.terms, i) for i in inputs}.values()}
+    return [distinct[id(i.terms)] for i in inputs]
+
+
 def _cache(resolved: Resolved, ranks: Sequence[Rank], budgets: Sequence[Term]) -> KvPlan:
     """Every stage has its tightest rank's bytes."""
     by_stage = [
@@ -88,6 +94,22 @@ def _cache(resolved: Resolved, ranks: Sequence[Rank], budgets: Sequence[Term]) -
         for stage in range(resolved.pipeline_parallel_size)
     ]
     return kv(resolved, by_stage)
+
+
+def _rank_plans(
+    inputs: Sequence[RankInput], ranks: Sequence[Rank], budgets: Sequence[Term], cache: KvPlan
+) -> tuple[RankPlan, ...]:
+    """Of ranks that are alike the first is planned: the others have its stages, and its verdict with their number."""
+    distinct: dict[int, RankPlan] = {}
+    plans = []
+    for i, rank, budget in zip(inputs, ranks, budgets, strict=True):
+        first = distinct.get(id(i.terms))
+        if first is None:
+            first = distinct[id(i.terms)] = _rank_plan(i, rank, budget, cache)
+            plans.append(first)
+        else:
+            plans.append(replace(first, rank=rank.index, verdict=replace(first.verdict, rank=rank.index)))
+    return tuple(plans)
 
 
 def _rank_plan(i: RankInput, rank: Rank, budget: Term, cache: KvPlan) -> RankPlan:

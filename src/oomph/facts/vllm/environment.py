@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 from oomph.errors import CommandError
@@ -93,10 +94,15 @@ def value(name: str, environment: Mapping[str, str], version: str) -> Any:
     return row.default if text is None else _parsed(row, text)
 
 
+@lru_cache(maxsize=64)
+def _rows_at(version: str) -> dict[str, Variable]:
+    return {row.name: row for row in ROWS if row.holds(version)}
+
+
 def check(environment: Mapping[str, str], version: str) -> tuple[str, ...]:
     """Raise on a value that the release refuses; the notes name what it no longer or does not yet read."""
     notes = []
-    here = {row.name: row for row in ROWS if row.holds(version)}
+    here = _rows_at(version)
     for name, text in environment.items():
         if name in here:
             _parsed(here[name], text)
