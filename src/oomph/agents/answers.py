@@ -249,31 +249,37 @@ def _remedy(judged: Judged) -> Remedy:
     return Remedy(judged.change.label, effect + holds, judged.command, judged.change.cost)
 
 
-def explain_answer(e: Explanation) -> ExplainAnswer:
+def explain_answer(explanation: Explanation) -> ExplainAnswer:
     from oomph.report.explain_text import STAGE_WORDS as DIED
 
-    died = {True: "It failed", False: "It did not fail", None: "Nobody can tell from this whether it failed"}[e.failed]
-    where = DIED.get(e.stage or "", "") or (e.stage or "")
-    sure = "" if e.cause.sure or not e.failed else " (probably)"
+    died = {True: "It failed", False: "It did not fail", None: "Nobody can tell from this whether it failed"}[
+        explanation.failed
+    ]
+    where = DIED.get(explanation.stage or "", "") or (explanation.stage or "")
+    sure = "" if explanation.cause.sure or not explanation.failed else " (probably)"
     return ExplainAnswer(
-        verdict=f"{died}{f' {where}' if where else ''}: {e.cause.title}{sure}.",
-        failed=e.failed,
-        engine=f"{engine_named(e.engine.name).title} {e.engine.version}".strip() if e.engine.name else "",
+        verdict=f"{died}{f' {where}' if where else ''}: {explanation.cause.title}{sure}.",
+        failed=explanation.failed,
+        engine=f"{engine_named(explanation.engine.name).title} {explanation.engine.version}".strip()
+        if explanation.engine.name
+        else "",
         stage=where,
-        cause=e.cause.title,
-        rule=e.cause.id,
-        basis=_TIERS.get(e.cause.tier, "no rule recognises it"),
-        why=_cut(e.cause.text, 900),
-        evidence=[f"line {line.line}: {_cut(line.text, 200)}" for line in e.evidence[:4]],
+        cause=explanation.cause.title,
+        rule=explanation.cause.id,
+        basis=_TIERS.get(explanation.cause.tier, "no rule recognises it"),
+        why=_cut(explanation.cause.text, 900),
+        evidence=[f"line {line.line}: {_cut(line.text, 200)}" for line in explanation.evidence[:4]],
         remedies=[
             Remedy(r.change, "planned: it fits" if r.verified else "not planned: from the rule", r.command, r.costs)
-            for r in e.remedies[:REMEDIES]
+            for r in explanation.remedies[:REMEDIES]
         ],
-        useless=[Useless(r.advice, _cut(r.why, 160)) for r in e.rejected[:OTHERS]],
-        otherwise=[f"{c.title} ({c.id})" for c in e.candidates[:OTHERS]] if not e.cause.sure else [],
-        settle=e.settle,
-        notes=[_cut(note, 240) for note in e.notes[:5]],
-        more=f"oomph explain --all LOG shows everything{_left_out(len(e.remedies) - REMEDIES)}",
+        useless=[Useless(r.advice, _cut(r.why, 160)) for r in explanation.rejected[:OTHERS]],
+        otherwise=[f"{c.title} ({c.id})" for c in explanation.candidates[:OTHERS]]
+        if not explanation.cause.sure
+        else [],
+        settle=explanation.settle,
+        notes=[_cut(note, 240) for note in explanation.notes[:5]],
+        more=f"oomph explain --all LOG shows everything{_left_out(len(explanation.remedies) - REMEDIES)}",
     )
 
 
@@ -308,19 +314,23 @@ def _choice(answer: Answer) -> Choice:
     )
 
 
-def inspect_answer(i: Inspection) -> InspectAnswer:
-    quantised = i.quantization.sentence if i.quantization is not None else ""
-    lengths = [n for n in (8192, 32_768, i.context_length) if n <= i.context_length] or [i.context_length]
+def inspect_answer(inspection: Inspection) -> InspectAnswer:
+    quantised = inspection.quantization.sentence if inspection.quantization is not None else ""
+    lengths = [n for n in (8192, 32_768, inspection.context_length) if n <= inspection.context_length] or [
+        inspection.context_length
+    ]
     return InspectAnswer(
-        verdict=f"{i.parameters / 1e9:.1f}B parameters, {human(i.bytes)} of weights. {quantised}".strip(),
-        model=i.model,
-        architecture=i.architecture,
-        context_length=i.context_length,
-        weights=[f"{row.name}: {human(row.bytes)}, {', '.join(list(row.stored_as)[:3])}" for row in i.by_role],
-        layers=[_layer(row) for row in i.layers],
-        kv_cache_of_one_sequence=[f"{n:,} tokens: {human(i.kv_bytes(n))}" for n in dict.fromkeys(lengths)],
-        basis="read from the headers of its files" if i.basis == "headers" else "computed from its config.json",
-        notes=list(i.warnings[:4]),
+        verdict=f"{inspection.parameters / 1e9:.1f}B parameters, {human(inspection.bytes)} of weights. {quantised}".strip(),
+        model=inspection.model,
+        architecture=inspection.architecture,
+        context_length=inspection.context_length,
+        weights=[f"{row.name}: {human(row.bytes)}, {', '.join(list(row.stored_as)[:3])}" for row in inspection.by_role],
+        layers=[_layer(row) for row in inspection.layers],
+        kv_cache_of_one_sequence=[f"{n:,} tokens: {human(inspection.kv_bytes(n))}" for n in dict.fromkeys(lengths)],
+        basis="read from the headers of its files"
+        if inspection.basis == "headers"
+        else "computed from its config.json",
+        notes=list(inspection.warnings[:4]),
     )
 
 
@@ -329,7 +339,7 @@ def _layer(row: LayerRow) -> str:
     return f"{row.layers} x {row.kind.replace('_', ' ')}{window}: {human(row.kv_bytes_per_token)} of cache per token"
 
 
-def compare_answer(c: Comparison) -> CompareAnswer:
+def compare_answer(comparison: Comparison) -> CompareAnswer:
     rows = [
         EngineChoice(
             f"{engine_named(row.engine).title} {row.version}".strip(),
@@ -339,9 +349,9 @@ def compare_answer(c: Comparison) -> CompareAnswer:
             row.command,
             row.why,
         )
-        for row in c.rows
+        for row in comparison.rows
     ]
-    return CompareAnswer(verdict=c.advice, engines=rows)
+    return CompareAnswer(verdict=comparison.advice, engines=rows)
 
 
 def without_secrets(answer: Any) -> dict[str, Any]:
