@@ -270,8 +270,13 @@ def explain_answer(explanation: Explanation) -> ExplainAnswer:
         why=_cut(explanation.cause.text, 900),
         evidence=[f"line {line.line}: {_cut(line.text, 200)}" for line in explanation.evidence[:4]],
         remedies=[
-            Remedy(r.change, "planned: it fits" if r.verified else "not planned: from the rule", r.command, r.costs)
-            for r in explanation.remedies[:REMEDIES]
+            Remedy(
+                remedy.change,
+                "planned: it fits" if remedy.verified else "not planned: from the rule",
+                remedy.command,
+                remedy.costs,
+            )
+            for remedy in explanation.remedies[:REMEDIES]
         ],
         useless=[Useless(r.advice, _cut(r.why, 160)) for r in explanation.rejected[:OTHERS]],
         otherwise=[f"{c.title} ({c.id})" for c in explanation.candidates[:OTHERS]]
@@ -315,12 +320,13 @@ def _choice(answer: Answer) -> Choice:
 
 
 def inspect_answer(inspection: Inspection) -> InspectAnswer:
+    size = f"{inspection.parameters / 1e9:.1f}B parameters"
     quantised = inspection.quantization.sentence if inspection.quantization is not None else ""
     lengths = [n for n in (8192, 32_768, inspection.context_length) if n <= inspection.context_length] or [
         inspection.context_length
     ]
     return InspectAnswer(
-        verdict=f"{inspection.parameters / 1e9:.1f}B parameters, {human(inspection.bytes)} of weights. {quantised}".strip(),
+        verdict=f"{size}, {human(inspection.bytes)} of weights. {quantised}".strip(),
         model=inspection.model,
         architecture=inspection.architecture,
         context_length=inspection.context_length,
