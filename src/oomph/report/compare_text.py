@@ -25,16 +25,16 @@ def render(made: Comparison, style: Style, *, width: int = 0) -> str:
     width = width or columns()
     gpus = " + ".join(f"{n} x {name}" if n > 1 else name for name, n in Counter(made.gpus).items())
     lines = ["", f"  {style.bold(made.model)} on {gpus}, {made.context:,} tokens of context", ""]
-    lines.append(f"  {'':<11}{'fits':<8}{'users':>6}{'on GPUs':>10}{'on CPU':>10}{'bits':>6}  checkpoint")
+    lines.append(f"  {'':<13}{'fits':<8}{'users':>6}{'on GPUs':>10}{'on CPU':>10}{'bits':>6}  checkpoint")
     for r in made.rows:
         # the commands below have the whole name
-        name = r.checkpoint if 53 + len(r.checkpoint) <= width else r.checkpoint.rpartition("/")[2]
-        lines.append(f"  {style.bold(f'{engine_named(r.engine).title:<11}')}{_verdict(r, style)}{_figures(r)}  {name}")
+        name = r.checkpoint if 55 + len(r.checkpoint) <= width else r.checkpoint.rpartition("/")[2]
+        lines.append(f"  {style.bold(f'{engine_named(r.engine).title:<13}')}{_verdict(r, style)}{_figures(r)}  {name}")
         if r.why:
             short = f", {gib(r.short_bytes)} short" if r.short_bytes else ""
-            lines.append(f"  {'':<11}{style.dim(r.why + short)}")
+            lines.append(f"  {'':<13}{style.dim(r.why + short)}")
     lines += ["", *wrap(f"{style.bold('Take')}     {made.advice}", width, "  ", " " * 11), ""]
-    lines += [f"  {engine_named(r.engine).title:<10}{r.command}" for r in made.rows if r.fits and r.command]
+    lines += [f"  {engine_named(r.engine).title:<13}{r.command}" for r in made.rows if r.fits and r.command]
     lines += ["", f"  {style.dim('users: requests of the whole context at once; bits: a weight, on average')}"]
     return "\n".join(lines).rstrip() + "\n\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import EngineProtocol, LeverWords, Words
+from oomph.engines.protocol import Container, EngineProtocol, FitKnobs, LeverWords, Offer, Words
 from oomph.errors import CannotPlan
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
@@ -16,7 +16,11 @@ from oomph.ir.plan import Plan
 if TYPE_CHECKING:
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
+    from oomph.emit.resources import Host
     from oomph.facts.loglines import LogRow
+    from oomph.ir.hardware import Device
+    from oomph.ir.host import HostPlan
+    from oomph.search.space import Arm
 
 
 class TensorRtLlm(EngineProtocol):
@@ -42,6 +46,7 @@ class TensorRtLlm(EngineProtocol):
     variables = ("TRTLLM_", "TLLM_")
     launches = (r"\btrtllm-serve\b",)
     frame_paths = ("/tensorrt_llm/",)
+    emit_forms = ("command", "yaml", "docker", "compose", "kubernetes")
     terms = (
         "peak", "weights", "load_peak", "context", "non_torch", "activation_peak", "temporary_kv", "available_kv",
         "free_before_kv",
@@ -134,6 +139,55 @@ class TensorRtLlm(EngineProtocol):
         from oomph.engines.trtllm.reasons import reasons
 
         return reasons(plan)
+
+    def fit_knobs(self, version: str) -> FitKnobs:
+        """A higher fraction leaves less for run time, and under the newest rule makes the temporary pool larger too."""
+        from oomph.engines.trtllm.arm import FIELDS
+        from oomph.engines.trtllm.levers import FRACTION
+        from oomph.facts.trtllm.memory import FREE_FRACTION
+
+        stages = ("profile_run", "kv_alloc", "cudagraph_capture", "runtime_request")
+        return FitKnobs("max_seq_len", "max_batch_size", FRACTION, FREE_FRACTION, FIELDS, stages)
+
+    def arm_flags(self, arm: Arm) -> dict[str, Any]:
+        from oomph.engines.trtllm.arm import arm_flags
+
+        return arm_flags(arm)
+
+    def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
+        """What `fit` picks for one user of this context: compare and fit say the same."""
+        from msgspec.structs import replace
+
+        from oomph.commands import to_command
+        from oomph.engines.trtllm.offer import offer
+        from oomph.search.fit import fit
+
+        search = fit(model, gpus, context=context, users=1, engine=self.name)
+        if not search.met or search.pick is None:
+            return offer(model, gpus, context, self.plan)
+        chosen = search.pick.plan.deployment
+        plan = self.plan(replace(chosen, flags={**chosen.flags, "max_seq_len": context}))
+        return Offer(plan, tuple(to_command(plan.deployment)), plan.kv.max_concurrency if plan.kv else 0.0)
+
+    def config_file(self, deployment: Deployment) -> str:
+        from oomph.engines.trtllm.emit import config_file
+
+        return config_file(deployment)
+
+    def container(self, deployment: Deployment) -> Container:
+        from oomph.engines.trtllm.emit import container
+
+        return container(deployment)
+
+    def host_plan(self, plan: Plan) -> HostPlan:
+        from oomph.engines.trtllm.emit import host_plan
+
+        return host_plan(plan)
+
+    def host_needs(self, plan: Plan, nodes: int = 1) -> Host:
+        from oomph.engines.trtllm.emit import host_needs
+
+        return host_needs(plan, nodes)
 
     def serve_command(self, model: str) -> list[str]:
         return ["trtllm-serve", model]

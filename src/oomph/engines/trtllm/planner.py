@@ -172,7 +172,9 @@ def _concurrency(pool: Pool, cells: Cells, settings: Settings, length: int) -> f
     """Requests of the whole context at once, by the window that runs out first."""
     block, beams = settings.tokens_per_block, settings.max_beam_width
     counts = [n / (-(-min(length, window) // block) * beams) for window, n in pool.blocks.items()]
-    return min([*counts, float(settings.max_batch_size)], default=0.0) if length else 0.0
+    if cells.state:
+        counts.append(float(settings.max_batch_size))
+    return min(counts, default=0.0) if length else 0.0
 
 
 def _groups(cells: Cells, block: int) -> list[KvGroup]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.engines.trtllm.graphs import graph_batch_sizes
+from oomph.engines.trtllm.refusals import POLICIES, refusal
 from oomph.engines.trtllm.settings import Settings
 from oomph.errors import CannotPlan
 from oomph.facts.dtypes import TORCH
@@ -20,7 +21,6 @@ _KV_DTYPES = {"fp8": "F8_E4M3", "nvfp4": "F4", "bfloat16": "BF16", "float16": "F
 _STRETCHED = ("yarn", "llama3", "longrope", "su", "deepseek_yarn")
 _TWO_MODELS = ("DraftTarget", "draft_target")
 _SELF_DRAFTS = ("MTP", "Eagle", "Eagle3", "EAGLE3")
-_SCHEDULERS = ("GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH")
 
 
 def resolve(model: Model, deployment: Deployment, facts: Facts) -> Settings:
@@ -64,7 +64,7 @@ def resolve(model: Model, deployment: Deployment, facts: Facts) -> Settings:
         graph_padding=bool(flags.get("cuda_graph_config.enable_padding")),
         overlap=overlap,
         chunked_prefill=bool(flags.get("enable_chunked_prefill")),
-        policy=str(flags.get("scheduler_config.capacity_scheduler_policy") or _SCHEDULERS[0]),
+        policy=str(flags.get("scheduler_config.capacity_scheduler_policy") or POLICIES[0]),
         moe_backend=str(flags.get("moe_config.backend") or "AUTO"),
         attn_backend=str(flags.get("attn_backend") or "TRTLLM"),
         decoding_type=str(flags.get("speculative_config.decoding_type") or ""),
@@ -75,7 +75,7 @@ def resolve(model: Model, deployment: Deployment, facts: Facts) -> Settings:
         compiles_pieces=bool(flags.get("torch_compile_config")),
         estimates=_estimates(flags, deployment, facts),
         fail_fast=bool(flags.get("fail_fast_on_attention_window_too_large")),
-        refusal=_refusal(flags, model, tp, pp, ep),
+        refusal=refusal(flags, model, (tp, pp, ep), sm),
     )
 
 
@@ -149,19 +149,3 @@ def _estimates(flags: Mapping[str, Any], deployment: Deployment, facts: Facts) -
     if skips and facts.memory.may_skip_estimation:
         return False
     return str(flags.get("attn_backend") or "").upper() != "VANILLA" and _number(flags, "context_parallel_size", 1) == 1
-
-
-def _refusal(flags: Mapping[str, Any], model: Model, tp: int, pp: int, ep: int) -> str:
-    if ep > tp or tp % ep:
-        # mapping.py
-        return (
-            f"ValueError: moe_tp_size * moe_ep_size * moe_cluster_size must equal to tp_size: {ep} does not divide {tp}"
-        )
-    if model.num_heads and model.num_heads % tp and not flags.get("enable_attention_dp"):
-        return f"AssertionError: {model.num_heads} attention heads are not divisible by tp_size {tp}"
-    if pp > max(1, len(model.layers)):
-        return f"ValueError: pp_size {pp} exceeds the {len(model.layers)} layers of the model"
-    policy = str(flags.get("scheduler_config.capacity_scheduler_policy") or _SCHEDULERS[0])
-    if policy not in _SCHEDULERS:
-        return f"ValidationError: capacity_scheduler_policy: Input should be one of {', '.join(_SCHEDULERS)}"
-    return ""

@@ -1,0 +1,73 @@
+"""A TensorRT-LLM deployment as something to start: its container, its options file, and what a host must have."""
+
+from __future__ import annotations
+
+from oomph.emit.resources import Host, Part
+from oomph.engines.protocol import Container
+from oomph.engines.trtllm.command import to_words
+from oomph.engines.trtllm.options_file import to_yaml
+from oomph.facts.trtllm.flags import FRONTEND
+from oomph.facts.vllm.host import NCCL_SHM, PROCESS
+from oomph.ir.deployment import Deployment
+from oomph.ir.host import HostPart, HostPlan
+from oomph.ir.plan import Plan
+from oomph.sources.load import load_once
+from oomph.units import GIB, cdiv
+
+PORT = 8000  # commands/serve.py
+_CACHES = 10 * GIB  # assumed: the autotuner, Triton and DeepGEMM keep what they build
+
+
+def container(deployment: Deployment) -> Container:
+    """trtllm-serve listens on localhost unless it is told otherwise: nobody outside the container would reach it."""
+    from msgspec.structs import replace
+
+    flags = deployment.flags if "host" in deployment.flags else {**deployment.flags, "host": "0.0.0.0"}
+    words = to_words(replace(deployment, flags=flags))
+    port = flags.get("port")
+    entry = 2 if words[0] == "bash" else 1
+    return Container(
+        image=f"nvcr.io/nvidia/tensorrt-llm/release:{deployment.engine.version}",
+        entry_point=tuple(words[:entry]),
+        arguments=tuple(words[entry:]),
+        port=port if isinstance(port, int) else PORT,
+    )
+
+
+def config_file(deployment: Deployment) -> str:
+    """Everything that the options file can hold; the server's own options stay on the command line."""
+    fields = {field: value for field, value in deployment.flags.items() if field not in FRONTEND and field != "backend"}
+    return to_yaml(fields)
+
+
+def host_plan(plan: Plan, nodes: int = 0) -> HostPlan:
+    """One process for the server and one for each GPU. Every rank reads all files: posted starts of several ranks had
+    as many copies of the checkpoint in host memory as ranks (2.0 TB for 397 billion parameters on eight)."""
+    nodes = nodes or len({device.node for device in plan.deployment.gpus}) or 1
+    ranks = cdiv(max(1, len(plan.ranks)), nodes)
+    processes = 1 + ranks
+    low, usual, high = (processes * n for n in PROCESS)
+    parts = [HostPart("processes", usual, low, high, f"for {processes} processes (the server, a worker for each GPU)")]
+    host_cache = int(plan.deployment.flags.get("kv_cache_config.host_cache_size") or 0) * ranks
+    if host_cache:
+        why = f"for the KV cache in host memory, {ranks} ranks (kv_cache_config.host_cache_size)"
+        parts.append(HostPart("KV cache in host memory", host_cache, host_cache, host_cache, why))
+    shm = NCCL_SHM if len(plan.ranks) > 1 else 0
+    if shm:
+        parts.append(HostPart("NCCL in /dev/shm", shm, 0, shm, "for NCCL between GPUs without peer-to-peer access"))
+    size = load_once(plan.deployment.model).nbytes
+    why = "while the checkpoint is read and prefetched; given back when needed"
+    parts.append(HostPart("page cache", size, 0, size, why, True, True))
+    return HostPlan(tuple(parts), shm)
+
+
+def host_needs(plan: Plan, nodes: int = 1) -> Host:
+    lasting = [part for part in host_plan(plan, nodes).parts if not part.reclaimable]
+    sizes = [(part, part.bytes if part.name == "processes" else part.high) for part in lasting]
+    shm = tuple(Part(n, part.why) for part, n in sizes if part.name.endswith("/dev/shm"))
+    disk = (
+        Part(load_once(plan.deployment.model).nbytes, "for the checkpoint"),
+        Part(_CACHES, "for compiled kernels and logs"),
+    )
+    processes = 1 + cdiv(max(1, len(plan.ranks)), nodes)
+    return Host(shm, tuple(Part(n, part.why) for part, n in sizes), cpus=processes + 2, disk=disk)

@@ -1,0 +1,59 @@
+"""What TensorRT-LLM refuses before anything of a model is on a GPU, in its own words where they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oomph.ir.model import Model
+
+POLICIES = ("GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH")
+# llmapi/llm_utils.py: of config.json's quantization_config only FP8 with block scales and MXFP4 are read; ModelOpt's
+# checkpoints bring a file of their own
+_UNREAD = ("awq", "gptq", "compressed-tensors", "bitsandbytes", "auto-round")
+_OLDEST, _OLDEST_FP8, _OLDEST_FP4 = 80, 89, 100  # compute capability; the support matrix of the documentation
+
+
+def refusal(flags: Mapping[str, Any], model: Model, sizes: tuple[int, int, int], sm: int) -> str:
+    """`sizes`: tensor, pipeline and expert parallelism; `sm`: of the first GPU, 0 = not known."""
+    tp, pp, ep = sizes
+    if ep > tp or tp % ep:  # mapping.py
+        return (
+            f"ValueError: moe_tp_size * moe_ep_size * moe_cluster_size must equal to tp_size: {ep} does not divide {tp}"
+        )
+    if model.num_heads and model.num_heads % tp and not flags.get("enable_attention_dp"):
+        return f"AssertionError: {model.num_heads} attention heads are not divisible by tp_size {tp}"
+    if pp > max(1, len(model.layers)):
+        return f"ValueError: pp_size {pp} exceeds the {len(model.layers)} layers of the model"
+    policy = str(flags.get("scheduler_config.capacity_scheduler_policy") or POLICIES[0])
+    if policy not in POLICIES:
+        return f"ValidationError: capacity_scheduler_policy: Input should be one of {', '.join(POLICIES)}"
+    return _checkpoint(model) or _card(model, sm)
+
+
+def _checkpoint(model: Model) -> str:
+    quantization = model.quantization
+    if quantization is None:
+        return ""
+    scheme = quantization.scheme
+    per_tensor = quantization.method == "fp8" and scheme is not None and scheme.strategy != "block"
+    if quantization.method in _UNREAD or per_tensor:
+        return (
+            f"NotImplementedError: Unsupported quantization_config: {{'quant_method': '{quantization.method}', ...}}."
+        )
+    return ""
+
+
+def _card(model: Model, sm: int) -> str:
+    method = model.quantization.method if model.quantization is not None else ""
+    if not sm:
+        return ""
+    oldest, what = _OLDEST, "kernels"
+    if method in ("fp8", "modelopt"):
+        oldest, what = _OLDEST_FP8, "FP8 kernels"
+    elif method == "modelopt_fp4":
+        oldest, what = _OLDEST_FP4, "FP4 kernels"
+    if sm >= oldest:
+        return ""
+    here, least = (f"{number // 10}.{number % 10}" for number in (sm, oldest))
+    return f"TensorRT-LLM has no {what} for compute capability {here}, only from {least} on"
