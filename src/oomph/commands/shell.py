@@ -23,6 +23,9 @@ class Command(NamedTuple):
     environment: dict[str, str]  # exported before it or set in front of it
     unset: tuple[str, ...]  # variables it uses that nobody has set
     run: bool  # it contains the output of another command, which is not run
+    files: Mapping[
+        str, str
+    ] = {}  # path -> text that the script has written there before: cat > FILE <<EOF, echo > FILE
 
 
 class Script(NamedTuple):
@@ -50,6 +53,7 @@ class _Reader(Expansion):
         super().__init__(text, environment, around, depth)
         self.found: list[Command] = []
         self.documents: list[str] = []
+        self.files: dict[str, str] = {}
         self.flow = Flow()
         self.last: bool | None = None  # how the command before ended, where that is known
         self.skipped = False  # by && or ||
@@ -59,10 +63,12 @@ class _Reader(Expansion):
         self.words: list[str] = []
         self.unset: list[str] = []
         self.run = False
+        self.target = ""  # the file that its output goes to
+        self.document: str | None = None  # what stands between <<EOF and EOF behind it
 
     def read(self) -> list[Command]:
         while self.at < len(self.text):
-            if self.operator() or self.blank() or self.redirect():
+            if self.operator() or self.blank() or self.inline_file() or self.redirect():
                 continue
             word = self.word()
             self.words += [field for field in word.fields if field or word.quoted]
@@ -108,19 +114,39 @@ class _Reader(Expansion):
             self.at = match.end()
         return match is not None
 
+    def inline_file(self) -> bool:
+        """<(echo TEXT): a file that the shell writes on the fly. Its text stands for its name."""
+        match = re.compile(r"<\([ \t]*(?:echo|printf)[ \t]+").match(self.text, self.at)
+        if match is None:
+            return False
+        self.at = match.end()
+        pieces: list[str] = []
+        while self.at < len(self.text) and self.text[self.at] != ")":
+            if not self.blank():
+                before, word = self.at, self.word()
+                pieces += word.fields
+                self.at += self.at == before  # a sign that no word begins with
+        self.at += 1
+        self.words.append(" ".join(pieces))
+        return True
+
     def redirect(self) -> bool:
         match = re.compile(r"\d*(?:&>>?|>>|>&|<<<|<<-?|<&|>\||>|<)[ \t]*").match(self.text, self.at)
         if match is None or _PLACEHOLDER.match(self.text, self.at):
             return False
         self.at = match.end()
         here = "<<" in match[0] and "<<<" not in match[0]
+        sign = match[0].strip()
         target = self.word().fields[0] if self.at < len(self.text) and self.text[self.at] not in "\n;|&" else ""
         if here and target:
             line = self.text.find("\n", self.at)
             end = re.compile(rf"^[ \t]*{re.escape(target)}[ \t]*$", re.MULTILINE).search(self.text, max(line, self.at))
             if line >= 0:
-                self.documents.append(self.text[line + 1 : end.start() if end else None])
+                self.document = self.text[line + 1 : end.start() if end else None]
+                self.documents.append(self.document)
                 self.text = self.text[:line] + (self.text[end.end() :] if end else "")
+        elif target and sign in (">", ">>", "1>", ">|"):
+            self.target = target
         return True
 
     def word(self) -> Word:
@@ -216,6 +242,7 @@ class _Reader(Expansion):
             environment[pair[0]] = pair[1]
             index += 1
         rest = words[index:]
+        self.write(rest)
         if not rest:
             for word in words:
                 self.assign(word, export=False)
@@ -223,7 +250,20 @@ class _Reader(Expansion):
             for word in rest[1:]:
                 self.assign(word, export=rest[0] == "export")
         else:
-            self.found.append(Command(tuple(rest), environment, tuple(self.unset), self.run))
+            files = dict(self.files)
+            self.found.append(Command(tuple(rest), environment, tuple(self.unset), self.run, files))
+
+    def write(self, words: list[str]) -> None:
+        """cat > FILE <<EOF, tee FILE <<EOF, echo TEXT > FILE: later commands may read the file."""
+        program = words[0] if words else ""
+        target = self.target
+        if program == "tee":
+            target = next((word for word in words[1:] if not word.startswith("-")), "")
+        text = self.document
+        if text is None and program in ("echo", "printf"):
+            text = " ".join(word for word in words[1:] if word not in ("-e", "-n", "-en", "-ne")).replace("\\n", "\n")
+        if target and text is not None and len(self.files) < 100:
+            self.files[target] = text
 
     def assign(self, word: str, *, export: bool) -> None:
         name, sign, value = word.partition("=")

@@ -206,7 +206,7 @@ def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Cal
             notes.append("the output of another command stands in it, which was not run")
         if TYPOGRAPHIC & set(text):
             notes.append("curly quotes and long dashes were read as plain ones")
-        calls.append(structs.replace(call, notes=tuple(notes)))
+        calls.append(structs.replace(call, notes=tuple(notes), files={**command.files, **call.files}))
     if calls and all(call.refusal for call in calls):
         raise calls[0].refusal or CommandError("no serve command is in the shell text")
     return calls

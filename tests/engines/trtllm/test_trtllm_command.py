@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from oomph.commands import parse_command, to_command
+from oomph.commands import parse_command, parse_text, to_command, to_shell
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.trtllm.versions import RELEASES, nearest, parse
+from oomph.ir.deployment import Deployment
 
 SERVE = "trtllm-serve Qwen/Qwen3-8B"
 FRACTION = "kv_cache_config.free_gpu_memory_fraction"
@@ -118,3 +119,96 @@ def test_releases_are_ordered_with_their_candidates() -> None:
     )
     with pytest.raises(CommandError):
         parse("newest")
+
+
+SCRIPT = """
+cat > /tmp/extra.yml <<EOF
+kv_cache_config:
+  dtype: fp8
+  max_tokens: 200000
+disable_overlap_scheduler: true
+EOF
+trtllm-serve openai/gpt-oss-20b --max_batch_size 64 --extra_llm_api_options /tmp/extra.yml
+"""
+FROM_SCRIPT = {
+    "max_batch_size": 64, "kv_cache_config.dtype": "fp8", "kv_cache_config.max_tokens": 200000,
+    "disable_overlap_scheduler": True,
+}  # fmt: skip
+
+
+def only(text: str, name: str = "") -> Deployment:
+    deployments = parse_text(text, name=name)
+    assert len(deployments) == 1
+    return next(iter(deployments.values()))
+
+
+def test_a_file_that_the_script_writes_is_read() -> None:
+    assert only(SCRIPT).flags == FROM_SCRIPT
+    start = "docker run -v /tmp:/c nvcr.io/nvidia/tensorrt-llm/release:1.2.0 trtllm-serve"
+    mounted = SCRIPT.replace("trtllm-serve", start).replace("options /tmp/", "options /c/")
+    assert only(mounted).flags == FROM_SCRIPT
+    inside = "bash -c 'echo \"enable_attention_dp: true\" > /tmp/x.yaml\ntrtllm-serve m --config /tmp/x.yaml'"
+    assert only(inside).flags == {"enable_attention_dp": True}
+
+
+def test_a_command_with_a_file_of_its_own_is_read_again() -> None:
+    deployment = only(SCRIPT)
+    assert parse_command(to_command(deployment)).flags == deployment.flags
+    assert only(to_shell(deployment)).flags == deployment.flags
+
+
+def test_compose_and_kubernetes() -> None:
+    compose = """
+services:
+  llm:
+    image: nvcr.io/nvidia/tensorrt-llm/release:1.1.0
+    command: trtllm-serve Qwen/Qwen3-8B --max_batch_size 16
+"""
+    deployment = only(compose, "compose.yaml")
+    assert (deployment.engine.version, deployment.flags) == ("1.1.0", {"max_batch_size": 16})
+    manifest = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: llm}
+spec:
+  template:
+    spec:
+      containers:
+      - name: llm
+        image: nvcr.io/nvidia/tensorrt-llm/release:1.2.0
+        command: [trtllm-serve, Qwen/Qwen3-8B, --tp_size, "2"]
+        resources: {limits: {nvidia.com/gpu: 2}}
+"""
+    deployment = only(manifest, "deployment.yaml")
+    assert (deployment.flags, deployment.gpu_count) == ({"tensor_parallel_size": 2}, 2)
+
+
+def test_python_source() -> None:
+    source = """
+from tensorrt_llm import LLM
+from tensorrt_llm.llmapi import KvCacheConfig, CudaGraphConfig, MTPDecodingConfig
+kv = KvCacheConfig(free_gpu_memory_fraction=0.7, dtype="fp8")
+llm = LLM(model="Qwen/Qwen3-8B", tensor_parallel_size=2, max_seq_len=4096, kv_cache_config=kv,
+          cuda_graph_config=CudaGraphConfig(enable_padding=True), scheduler_config=make(),
+          speculative_config=MTPDecodingConfig(num_nextn_predict_layers=1))
+"""
+    deployment = only(source, "serve.py")
+    assert (deployment.engine.name, deployment.model) == ("trtllm", "Qwen/Qwen3-8B")
+    assert deployment.flags == {
+        "tensor_parallel_size": 2, "max_seq_len": 4096, FRACTION: 0.7, "kv_cache_config.dtype": "fp8",
+        "cuda_graph_config.enable_padding": True, "speculative_config.decoding_type": "MTP",
+        "speculative_config.num_nextn_predict_layers": 1,
+    }  # fmt: skip
+    assert any("scheduler_config is not a literal" in note for note in deployment.notes)
+
+
+def test_options_of_tritons_backend(tmp_path: Path) -> None:
+    config = tmp_path / "config.pbtxt"
+    fraction = 'key: "kv_cache_free_gpu_mem_fraction"\n  value: { string_value: "0.5" }'
+    policy = 'key: "batch_scheduler_policy" value: { string_value: "max_utilization" }'
+    template = 'key: "gpt_model_path" value: { string_value: "${engine_dir}" }'
+    texts = ["max_batch_size: 32", *(f"parameters: {{ {text} }}" for text in (fraction, policy, template))]
+    config.write_text("\n".join(texts))
+    assert read(f"{SERVE} --config {config}") == {
+        FRACTION: 0.5, "scheduler_config.capacity_scheduler_policy": "MAX_UTILIZATION", "max_batch_size": 32,
+    }  # fmt: skip

@@ -31,7 +31,7 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
         raise CommandError("no model is named: trtllm-serve MODEL, where MODEL is ORG/NAME or a folder")
     if path is not None:
         # update_llm_args_with_extra_dict: the file wins over the command line
-        fields, more = _with_file(fields, path)
+        fields, more = _with_file(fields, path, call.files)
         remarks += more
     environment = memory_variables(call.environment)
     return Deployment(
@@ -45,11 +45,16 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
     )
 
 
-def _with_file(fields: dict[str, Any], path: str) -> tuple[dict[str, Any], list[str]]:
+def _with_file(fields: dict[str, Any], path: str, written: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """`written`: files of the script around the command; mounted into a container they have another folder."""
     if _UNSET.fullmatch(path):
         return fields, [f"the options file is {short(path)}, which nothing sets: not read"]
     if path.lstrip().startswith("{"):  # a file that bash writes on the fly, with its text in place of its name
         return fields | options_file.read_text(path, "the options"), []
+    same_name = [name for name in written if name.rpartition("/")[2] == path.rpartition("/")[2]]
+    if path in written or len(same_name) == 1:
+        name = path if path in written else same_name[0]
+        return fields | options_file.read_text(written[name], name), []
     try:
         return fields | options_file.read_file(path), []
     except CommandError as error:

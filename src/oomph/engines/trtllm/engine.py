@@ -77,6 +77,11 @@ class TensorRtLlm(EngineProtocol):
 
         return starts_server(words)
 
+    def calls_in(self, source: str) -> bool:
+        from oomph.engines.trtllm.python_call import calls_engine
+
+        return "tensorrt_llm" in source and calls_engine(source)
+
     def knows_flag(self, flag: str) -> bool:
         from oomph.facts.trtllm.flags import BY_NAME, FILE_NAMES, KV_DTYPE
 
@@ -84,10 +89,12 @@ class TensorRtLlm(EngineProtocol):
 
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
         from oomph.commands.call import choose_release
-        from oomph.engines.trtllm import command
+        from oomph.engines.trtllm import command, python_call
 
         program = "" if call.source else call.words[0]
         chosen, notes = choose_release(self, release, image=call.image, program=program, pinned=call.pinned)
+        if call.source:
+            return python_call.deployments(call, chosen, notes)
         return [command.deployment(call, chosen, notes)]
 
     def write_command(self, deployment: Deployment) -> list[str]:

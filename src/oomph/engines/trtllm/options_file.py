@@ -7,6 +7,7 @@ graphs off: the field `cuda_graph_config` with the value "null".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,7 +35,42 @@ def read_file(path: str) -> dict[str, Any]:
     return read_text(text, path)
 
 
+_TRITON = re.compile(r'key:\s*"(\w{1,80})"\s*,?\s*value:\s*\{\s*string_value:\s*"([^"]{0,400})"\s*\}')
+_TRITON_POLICIES = {"guaranteed_no_evict": "GUARANTEED_NO_EVICT", "max_utilization": "MAX_UTILIZATION"}
+
+
+def _triton(text: str, where: str) -> dict[str, Any]:
+    """config.pbtxt of Triton's tensorrtllm backend: strings, of which those are read that this engine has too."""
+    options: dict[str, Any] = {}
+    for key, value in _TRITON.findall(text):
+        if not value or value.startswith("${") or key not in _TRITON_KEYS:
+            continue
+        if key == "batch_scheduler_policy":
+            options[key] = _TRITON_POLICIES.get(value.lower(), value)
+        elif key == "max_attention_window_size":
+            options[key] = [int(part) for part in value.split(",") if part.strip().isdigit()]
+        elif value.lower() in ("true", "false"):
+            options[key] = value.lower() == "true"
+        else:
+            try:
+                options[key] = float(value) if "." in value else int(value)
+            except ValueError:
+                raise CommandError(f"{short(where)}: {key} is {short(repr(value))}, not a number") from None
+    size = re.search(r"^max_batch_size:\s*(\d{1,9})", text, re.MULTILINE)
+    if size and int(size[1]):
+        options["max_batch_size"] = int(size[1])
+    return fields_of(options, where)
+
+
+_TRITON_KEYS = (
+    "kv_cache_free_gpu_mem_fraction", "max_tokens_in_paged_kv_cache", "enable_kv_cache_reuse", "max_beam_width",
+    "kv_cache_host_memory_bytes", "max_attention_window_size", "batch_scheduler_policy", "enable_chunked_context",
+)  # fmt: skip
+
+
 def read_text(text: str, where: str) -> dict[str, Any]:
+    if where.endswith(".pbtxt"):
+        return _triton(text, where)
     from oomph.commands.yaml_text import load
 
     documents = load(text, where)
@@ -49,6 +85,8 @@ def fields_of(options: Mapping[Any, Any], where: str) -> dict[str, Any]:
     """Nested options as flat fields, each of its own kind."""
     fields: dict[str, Any] = {}
     for key, value in options.items():
+        if key in ("model", "triton_config"):  # a model.yaml of Triton's: the command names the model
+            continue
         if not isinstance(key, str):
             raise CommandError(f"{short(where)}: the key {short(str(key))} is not the name of an option")
         if key in GROUPS and isinstance(value, Mapping):

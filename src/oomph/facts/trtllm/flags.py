@@ -90,6 +90,15 @@ ALIASES = {
     "cuda_graph_padding_enabled": "cuda_graph_config.enable_padding",
     "speculative_config.max_draft_tokens": "speculative_config.max_draft_len",
     "speculative_config.num_draft_tokens": "speculative_config.max_draft_len",
+    # Triton's tensorrtllm backend (config.pbtxt, model.yaml) names the same options so
+    "kv_cache_free_gpu_mem_fraction": "kv_cache_config.free_gpu_memory_fraction",
+    "max_tokens_in_paged_kv_cache": "kv_cache_config.max_tokens",
+    "enable_kv_cache_reuse": "kv_cache_config.enable_block_reuse",
+    "kv_cache_host_memory_bytes": "kv_cache_config.host_cache_size",
+    "max_attention_window_size": "kv_cache_config.max_attention_window",
+    "batch_scheduler_policy": "scheduler_config.capacity_scheduler_policy",
+    "enable_chunked_context": "enable_chunked_prefill",
+    "max_num_sequences": "max_batch_size",
 }
 # the fields that a plan reads beside those of the command line, by what they are
 WHOLE_NUMBERS = frozenset(

@@ -1,0 +1,118 @@
+"""`tensorrt_llm.LLM(model=..., kv_cache_config=KvCacheConfig(...), ...)` in Python source to a Deployment, not run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from oomph.commands.call import Call, memory_variables, visible_devices
+from oomph.commands.python_values import Scope, called, parse
+from oomph.engines.trtllm.options_file import fields_of
+from oomph.errors import CommandError
+from oomph.ir.deployment import Deployment, Engine
+
+_NAMES = ("LLM", "MultimodalEncoder")
+_PACKAGE = "tensorrt_llm"
+_POSITIONAL = ("model", "tokenizer")
+
+
+def calls_engine(source: str) -> bool:
+    return any(_calls(parse(source)))
+
+
+def _calls(tree: ast.Module) -> Iterator[ast.Call]:
+    """tensorrt_llm.LLM(...), or LLM(...) where tensorrt_llm is what the name comes from."""
+    ours, modules = set(), {_PACKAGE}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == _PACKAGE:
+            ours |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            modules |= {alias.asname or alias.name for alias in node.names if alias.name.split(".")[0] == _PACKAGE}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or called(node) not in _NAMES:
+            continue
+        base = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if (isinstance(base, ast.Name) and base.id in modules) or (base is None and called(node) in ours):
+            yield node
+
+
+def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[Deployment]:
+    tree = parse(call.source)
+    scope = Scope(tree, call.environment)
+    assigned = _configs(tree)
+    environment = memory_variables(call.environment)
+    built = []
+    for node in _calls(tree):
+        options, remarks = _options(node, scope, assigned)
+        model = options.pop("model", None)
+        if not isinstance(model, str) or not model:
+            raise CommandError(f"line {node.lineno}: no model is named")
+        built.append(
+            Deployment(
+                engine=release,
+                model=model,
+                flags=fields_of(options, f"line {node.lineno}"),
+                gpus=(),
+                environment=environment,
+                usage="llm",
+                gpu_count=call.gpu_count or visible_devices(environment),
+                notes=(*call.notes, *notes, *remarks),
+            )
+        )
+    return built
+
+
+def _configs(tree: ast.Module) -> dict[str, ast.Call]:
+    """name -> the SomethingConfig(...) that is assigned to it."""
+    return {
+        node.targets[0].id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and len(node.targets) == 1
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Call)
+        and called(node.value).endswith("Config")
+    }
+
+
+def _options(node: ast.Call, scope: Scope, assigned: dict[str, ast.Call]) -> tuple[dict[str, Any], list[str]]:
+    options: dict[str, Any] = {}
+    notes: list[str] = []
+    for name, argument in zip(_POSITIONAL, node.args, strict=False):
+        _put(options, notes, name, argument, scope, assigned)
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            known, whole = scope.mapping(keyword.value)
+            options.update(known)
+            if not whole:
+                notes.append(f"line {node.lineno}: of a ** argument only what is a literal was read")
+        else:
+            _put(options, notes, keyword.arg, keyword.value, scope, assigned)
+    return options, notes
+
+
+def _put(
+    options: dict[str, Any],
+    notes: list[str],
+    name: str,
+    argument: ast.expr,
+    scope: Scope,
+    assigned: dict[str, ast.Call],
+) -> None:
+    if isinstance(argument, ast.Name) and argument.id in assigned:
+        argument = assigned[argument.id]
+    if isinstance(argument, ast.Call) and called(argument).endswith("Config"):
+        inner: dict[str, Any] = {}
+        for keyword in argument.keywords:
+            if keyword.arg is not None:
+                _put(inner, notes, keyword.arg, keyword.value, scope, assigned)
+        kind = called(argument).removesuffix("DecodingConfig")
+        if name == "speculative_config" and kind != called(argument):
+            inner.setdefault("decoding_type", kind)
+        options[name] = inner
+        return
+    try:
+        options[name] = scope.value(argument)
+    except ValueError:
+        notes.append(f"line {argument.lineno}: {name} is not a literal: left out")
