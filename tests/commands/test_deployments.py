@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,58 @@ def test_replicas_count_once() -> None:
 
 def test_a_command_alone_has_no_name() -> None:
     assert models(read_deployments(["vllm", "serve", "Qwen/Qwen3-8B"])) == {"": "Qwen/Qwen3-8B"}
+
+
+@pytest.mark.parametrize(
+    ("image", "source"),
+    [
+        ("vllm/vllm-openai:v0.21.0", "image tag"),
+        ("ghcr.io/llm-d/llm-d-cuda:v0.9.0", "newest known"),
+        ("lmcache/vllm-openai:v0.3.1", "newest known"),
+        ("nvcr.io/nvidia/ai-dynamo/vllm-runtime:0.4.0", "newest known"),
+        ("docker.io/me/vllm-patched:v0.19.0", "image tag"),
+    ],
+)
+def test_a_tag_of_another_project_is_no_release(image: str, source: str) -> None:
+    text = f"services:\n  a:\n    image: {image}\n    command: [vllm, serve, Qwen/Qwen3-8B]\n"
+    (entry,) = read_deployments([text])
+    assert entry.deployment is not None and entry.deployment.engine.version_from == source
+
+
+def test_the_words_of_an_entrypoint_get_the_commands_list() -> None:
+    text = (
+        "services:\n  a:\n    image: vllm/vllm-openai:v0.21.0\n"
+        "    entrypoint: [bash, -c, 'exec vllm serve \"$$@\"', --]\n"
+        "    command: [Qwen/Qwen3-8B, --max-model-len, '4096']\n"
+    )
+    (entry,) = read_deployments([text])
+    assert entry.deployment is not None
+    assert (entry.deployment.model, entry.deployment.flags) == ("Qwen/Qwen3-8B", {"max_model_len": 4096})
+
+
+def test_prose_about_arguments_is_no_model() -> None:
+    text = "Here's how we start it.\n\nvllm serve arguments\n\n/models/org/name\n  -tp 2\n  --max-num-seqs 1\n"
+    (entry,) = read_deployments([text])
+    assert entry.deployment is not None and entry.deployment.model == "/models/org/name"
+    assert entry.deployment.flags["max_num_seqs"] == 1
+
+
+def test_models_that_are_pulled_beside_a_server() -> None:
+    text = "OLLAMA_CONTEXT_LENGTH=8192 ollama serve &\nollama pull qwen3:8b\nollama pull mistral\n"
+    entries = read_deployments([text])
+    assert models(entries) == {"1": "qwen3:8b", "2": "mistral"}
+    assert entries[0].deployment is not None and entries[0].deployment.flags == {"num_ctx": 8192}
+
+
+def test_a_flag_that_went_means_an_older_release_where_none_is_named() -> None:
+    (entry,) = read_deployments(["vllm", "serve", "Qwen/Qwen3-8B", "--swap-space", "4"])
+    assert entry.deployment is not None and entry.deployment.engine.version == "0.17.1"
+    with pytest.raises(CommandError, match="gone since"):
+        read_deployments(["vllm", "serve", "Qwen/Qwen3-8B", "--swap-space", "4"], engine="vllm==0.32.0")
+
+
+def test_a_cell_in_another_language_does_not_stop_a_notebook(tmp_path: Path) -> None:
+    cells = ["SELECT * FROM t WHERE", "!vllm serve Qwen/Qwen3-8B --max-model-len 4096"]
+    body = {"cells": [{"cell_type": "code", "source": cell} for cell in cells]}
+    (entry,) = read_deployments([write(tmp_path, "a.ipynb", json.dumps(body))])
+    assert entry.deployment is not None and entry.deployment.flags == {"max_model_len": 4096}

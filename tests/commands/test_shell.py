@@ -157,3 +157,21 @@ def test_any_punctuation_is_read_or_refused(text):
         commands(text)
     except CommandError as error:
         assert str(error)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("${M##*/}", "Qwen3-8B.Q4.gguf"),
+        ("${M#*/}", "b/Qwen3-8B.Q4.gguf"),
+        ("${M%.*}", "a/b/Qwen3-8B.Q4"),
+        ("${M%%.*}", "a/b/Qwen3-8B"),
+        ("${M%.bin}", "a/b/Qwen3-8B.Q4.gguf"),
+        ("${M/b/c}", "a/c/Qwen3-8B.Q4.gguf"),
+        ("${M,,}", "a/b/qwen3-8b.q4.gguf"),
+    ],
+)
+def test_a_variable_may_be_edited(expression: str, value: str) -> None:
+    from oomph.commands import shell
+
+    assert shell.commands(f"M=a/b/Qwen3-8B.Q4.gguf\nx {expression}")[0].words == ("x", value)

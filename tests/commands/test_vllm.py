@@ -153,9 +153,9 @@ def test_model_as_a_flag_was_refused_before_0_11_1():
     assert parse("python -m vllm.entrypoints.openai.api_server --model m", "0.11.0").model == "m"
 
 
-def test_no_model_is_the_engines_default_with_a_note():
-    d = parse("vllm serve -tp 2")
-    assert d.model == "Qwen/Qwen3-0.6B" and "default" in d.notes[0]
+def test_no_model_is_a_question_not_the_engines_default():
+    with pytest.raises(CommandError, match=r"no model is named: vLLM would serve its default, Qwen/Qwen3-0\.6B"):
+        parse("vllm serve -tp 2")
 
 
 def test_the_model_may_come_last():

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 _TOKEN = re.compile(r"\d+(?:b|t|m|e|k)?(?![a-z])|\d+|[a-z]+")
 
+_PLUS = re.compile(r"(?<=\w)\+")
+
 # Words of a name that say how it is quantised, not what it is.
 QUANT = frozenset(
     ("awq", "gptq", "fp", "nvfp", "mxfp", "int", "w", "a", "g", "bit", "quantized", "dynamic", "static", "block",
@@ -29,8 +31,8 @@ _QUANT_PART = re.compile(
 
 
 def tokens(text: str) -> list[str]:
-    """'Qwen3.6-27B-AWQ' -> qwen 3 6 27b awq."""
-    return _TOKEN.findall(text.lower())
+    """'Qwen3.6-27B-AWQ' -> qwen 3 6 27b awq; 'Command R+' -> command r plus."""
+    return _TOKEN.findall(_PLUS.sub(" plus ", text.lower()))
 
 
 def family(model_id: str) -> str:

@@ -41,9 +41,9 @@ def detect(argv: Sequence[str]) -> str:
     """The name of an engine; "" where the command starts none that oomph knows."""
     try:
         call = peel(argv, {})
+        return engine_of_call(call).name if call.source else engine_of(call.words)
     except OomphError:
         return ""
-    return engine_of_call(call).name if call.source else engine_of(call.words)
 
 
 def parse_command(

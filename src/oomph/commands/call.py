@@ -26,6 +26,7 @@ PROGRAM = re.compile(r"\b(?:" + "|".join(w for one in all_engines() for w in (*o
 # a text that starts a server, or a container that may
 SERVER = re.compile("|".join((*(words for one in all_engines() for words in one.launches), r"\bdocker\s+run\b")))
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL")
+_OTHER_PROJECTS = frozenset(("lmcache", "llm-d", "kserve", "ai-dynamo"))  # owners whose image tags are their own
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -90,7 +91,11 @@ def choose_release(
     if version:
         return _release(engine, version, "--engine")
     named = (pinned or {}).get(engine.package, "")
-    if image and engine.releases() and (not named or engine.image_release(image_tag(image))):
+    if (
+        image
+        and engine.releases()
+        and (not named or (_is_of(engine, image) and engine.image_release(image_tag(image))))
+    ):
         return _from_image(engine, image)
     if named:
         return _release(engine, named, "pip install")
@@ -131,7 +136,7 @@ def split_engine(text: str) -> tuple[str, str]:
 
 def _from_image(engine: EngineProtocol, image: str) -> tuple[Engine, tuple[str, ...]]:
     tag = image_tag(image)
-    version = engine.image_release(tag)
+    version = engine.image_release(tag) if _is_of(engine, image) else ""
     if version:
         try:
             return _release(engine, version, "image tag")
@@ -142,13 +147,20 @@ def _from_image(engine: EngineProtocol, image: str) -> tuple[Engine, tuple[str, 
     return Engine(engine.name, newest, "newest known"), (note,)
 
 
+def _is_of(engine: EngineProtocol, image: str) -> bool:
+    """Whether an image's tag counts the engine's releases. Images of other projects that hold it count their own:
+    ghcr.io/llm-d/llm-d-cuda:v0.9.0, lmcache/vllm-openai:v0.3.1."""
+    name = image.split("@", 1)[0].rpartition(":")[0] or image
+    return any(word in name.lower() for word in engine.images) and _OTHER_PROJECTS.isdisjoint(name.lower().split("/"))
+
+
 def pinned_releases(text: str) -> dict[str, str]:
     """The release of each package that `pip install vllm==0.21.0` or a requirements line names; only if it is one."""
     pinned = {}
     for package in filter(None, (one.package for one in all_engines())):
         versions = set(re.findall(rf"(?<![\w-]){package}(?:\[[\w,-]*\])?==\s*v?(\d[\w.]*)", text))
         if len(versions) == 1:
-            pinned[package] = versions.pop()
+            pinned[package] = re.sub(r"(?<=\d)\.?post\d+$", "", versions.pop())  # 0.5.3post1: its code is 0.5.3's
     return pinned
 
 

@@ -56,7 +56,7 @@ def _words(rest: str) -> list[str]:
     if not rest.startswith("["):
         return ["/bin/sh", "-c", rest]
     try:
-        words = json.loads(rest)
+        words = json.loads(re.sub(r"\\[ \t]*\n", "", rest))  # docker joins continued lines before it reads JSON
     except (ValueError, RecursionError):
         return ["/bin/sh", "-c", rest]
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from oomph.commands.arithmetic import arithmetic
@@ -18,7 +19,27 @@ _OURS = ("HOME", "USER", "PWD")  # every shell has them, and so has this one
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])(\[[@*]\])?(?::?([-+=?])(.*))?", re.DOTALL)
 
+_EDITED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(##?|%%?|//?|\^\^|,,)([^{}]{0,200})", re.DOTALL)
+_LONGEST = 4096  # characters of a value that is edited
+
 Value = str | list[str]
+
+
+def edit(value: str, sign: str, pattern: str) -> str:
+    """What bash makes of ${NAME<sign><pattern>}."""
+    if sign == "^^":
+        return value.upper()
+    if sign == ",,":
+        return value.lower()
+    if sign in ("/", "//"):
+        old, _, new = pattern.partition("/")
+        return value.replace(old, new, 1 if sign == "/" else -1) if old and not set("*?[") & set(old) else value
+    cuts = range(len(value) + 1) if sign in ("#", "%%") else range(len(value), -1, -1)
+    for at in cuts:
+        gone, rest = (value[:at], value[at:]) if sign[0] == "#" else (value[at:], value[:at])
+        if fnmatchcase(gone, pattern):
+            return rest
+    return value
 
 
 class Around(NamedTuple):
@@ -79,6 +100,10 @@ class Expansion:
         if self.text.startswith("${", self.at):
             end = self.closing_brace()
             match = _BRACED.fullmatch(self.text, self.at + 2, end) if end > 0 else None
+            if match is None and (edited := self.edited(end)) is not None:
+                self.at = end + 1
+                word.add(edited)
+                return
             if match is None:
                 word.add("$")
                 self.at += 1
@@ -99,6 +124,12 @@ class Expansion:
         else:
             word.add("$")
             self.at += 1
+
+    def edited(self, end: int) -> str | None:
+        """${NAME##*/}, ${NAME%.gguf}, ${NAME/a/b}, ${NAME,,} of a variable that is known."""
+        match = _EDITED.fullmatch(self.text, self.at + 2, end) if end > 0 else None
+        value = self.variables.get(match[1], self.around.outside.get(match[1])) if match else None
+        return edit(value, match[2], match[3]) if match and isinstance(value, str) and len(value) < _LONGEST else None
 
     def closing_brace(self) -> int:
         """The end of ${NAME:-default}, where the default may hold another ${NAME}; -1 = none."""

@@ -92,7 +92,10 @@ def _shell(text: str, environment: dict[str, str], around: Around, depth: int) -
     """The commands of a script; where it has none itself, those of the texts that it writes or sends elsewhere."""
     started = script_calls(text, environment, around=around)
     if not started:
-        documents = shell.script(text, environment, around).documents
+        try:
+            documents = shell.script(text, environment, around).documents
+        except CommandError:  # prose, whose apostrophes no shell takes
+            documents = []
         started = [call for text in documents for call in calls(text, "", environment, around, depth + 1).values()]
     return {str(number): call for number, call in enumerate(started, 1)}
 
@@ -141,17 +144,33 @@ def _notebook(text: str, what: str, environment: dict[str, str], around: Around)
     try:
         cells: Any = json.loads(text)["cells"]
         sources = [cell["source"] for cell in cells if cell.get("cell_type") == "code"]
-        joined = "\n".join("".join(source) if isinstance(source, list) else str(source) for source in sources)
+        texts = ["".join(source) if isinstance(source, list) else str(source) for source in sources]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise CommandError(f"{short(what)} is not a notebook that can be read") from None
-    return _python(joined, environment, around)
+    parts = [split_magic(cell) for cell in texts]
+    script = "\n".join(part for part, _ in parts)
+    return _python_parts(script, "\n".join(source for _, source in parts if _is_python(source)), environment, around)
+
+
+def _is_python(source: str) -> bool:
+    """A cell in another language, or a broken one, does not stop the others."""
+    from oomph.commands.python_values import parse
+
+    try:
+        parse(source)
+    except CommandError:
+        return False
+    return True
 
 
 def _python(text: str, environment: dict[str, str], around: Around) -> dict[str, Call]:
     """Python with a notebook's lines for the shell: `!vllm serve ...` and %%bash cells."""
+    return _python_parts(*split_magic(text), environment, around)
+
+
+def _python_parts(script: str, source: str, environment: dict[str, str], around: Around) -> dict[str, Call]:
     from oomph.commands import python_words
 
-    script, source = split_magic(text)
     by_name = _shell(script, environment, around, 1) if script.strip() else {}
     try:
         calls_engine = any(one.calls_in(source) for one in all_engines())

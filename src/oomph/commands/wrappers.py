@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
+from oomph import boundary
 from oomph.commands import docker, shell
 from oomph.commands.call import SERVER, TYPOGRAPHIC, Call, assignment, program
 from oomph.commands.expansion import Around
@@ -17,11 +18,17 @@ from oomph.errors import CommandError
 SHELLS = ("sh", "bash", "zsh", "dash", "ash", "ksh")
 _SAYS = ("echo", "printf", "pkill", "pgrep", "grep", "which", "command", "pip", "pip3", "curl")  # these start nothing
 _AHEAD = 8  # `python -X opt -u -m vllm`: the module stands within so many words of the program
+_PLAIN_WORD = re.compile(r"[A-Za-z'’]+[.,:;!?)]*")
 _DEEPEST = 6  # docker run ... sh -c "sudo docker run ..." and so on
 
 # a line that starts a server, with the lines that it goes on in
 _BLOCK = re.compile(
     rf"^[^\n]*(?:{SERVER.pattern})(?:[^\n]*(?:\\[ \t]*\n|\n(?=[ \t]*--?[A-Za-z])))*[^\n]*$", re.MULTILINE
+)
+
+# what a post lists below "vllm serve arguments": a model alone in its line, then a flag in each line
+_LISTED = re.compile(
+    r"^[ \t]*(?:/?[\w.-]{1,80}){1,6}/[\w.-]{1,120}[ \t]*\\?\n(?:[ \t]*--?[a-z][^\n]{0,400}(?:\n|\Z)){2,}", re.MULTILINE
 )
 
 
@@ -148,7 +155,8 @@ def _shell(words: list[str], environment: Mapping[str, str], depth: int) -> Call
     """bash -c 'TEXT', or bash FILE with the file's arguments."""
     for index, word in enumerate(words[1:-1], 1):
         if word.startswith("-") and not word.startswith("--") and word.endswith("c"):
-            return first_call(words[index + 1], environment, depth=depth + 1)
+            arguments = Around(words[index + 3 :])  # behind the text comes $0, then $1
+            return first_call(words[index + 1], environment, depth=depth + 1, around=arguments)
     at = next((i for i, word in enumerate(words[1:], 1) if not word.startswith("-")), 0)
     if not at or depth:  # a script inside a script is not opened
         command = short(" ".join(words[:3]))
@@ -181,9 +189,24 @@ def script_calls(
         if not _BLOCK.search(plain(text)):
             raise
     # no shell text as a whole (a post with prose around it): code inside its lines, else the lines that start a server
-    for block in () if calls else inline_code(text) or _BLOCK.findall(plain(text)):
+    for block in () if calls else inline_code(text) or [*_BLOCK.findall(plain(text)), *_LISTED.findall(plain(text))]:
         calls += _calls(shell.script(block, environment, around).commands, text, depth)
-    return [call for call in calls if starts(call)] or calls
+    return [call for call in calls if starts(call)] or _implied(calls) or calls
+
+
+def _implied(calls: Sequence[Call]) -> list[Call]:
+    """The models that a script fetches for a server that it starts without one; the server's variables hold."""
+    variables: dict[str, str] = {}
+    started = []
+    for call in calls:
+        engine = engine_named(engine_of(call.words)) if engine_of(call.words) else None
+        words = engine.implied_start(call.words) if engine else ()
+        if not words:
+            variables |= call.environment
+            continue
+        note = f"{' '.join(call.words[:2])} beside the server is read as {' '.join(words[:2])}"
+        started.append(structs.replace(call, words=words, notes=(*call.notes, note)))
+    return [structs.replace(call, environment={**variables, **call.environment}) for call in started]
 
 
 def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Call]:
@@ -199,7 +222,7 @@ def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Cal
             if any(engine_of(rest) and not _only_named(rest) for rest in rests):
                 calls.append(Call((), refusal=error))
             continue
-        if call.source:
+        if call.source or ("\n" in text.strip() and _is_prose(call.words)):
             continue
         notes = [*call.notes, *(f"${name} is set nowhere in the text" for name in dict.fromkeys(command.unset))]
         if command.run:
@@ -210,6 +233,15 @@ def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Cal
     if calls and all(call.refusal for call in calls):
         raise calls[0].refusal or CommandError("no serve command is in the shell text")
     return calls
+
+
+def _is_prose(words: Sequence[str]) -> bool:
+    """ "the vllm serve arguments", "run llama-server and wait": plain words where a model and flags would stand."""
+    rest = [word for word in words[1:] if word not in ("serve", "run", "pull", "-m")]
+    if len(rest) == 1 and engine_named(engine_of(words)).plain_names:
+        return False
+    named = [word for word in rest if not _PLAIN_WORD.fullmatch(word) or boundary.exists(word)]
+    return bool(rest) and not named
 
 
 def _python(words: list[str], environment: Mapping[str, str]) -> Call:

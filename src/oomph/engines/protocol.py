@@ -163,11 +163,16 @@ class EngineProtocol(Protocol):
             return words[words.index("-m", 1) + 1].split(".")[0] in self.modules
         return program in self.programs
 
+    plain_names: bool = False  # whether a model may be called by one plain word: "mistral"
     launches: tuple[str, ...] = ()  # how a line of a script begins that starts a server, as regular expressions
 
     def starts_server(self, words: Sequence[str]) -> bool:
         """Whether recognised words load a model at all: `vllm bench` and `ollama pull` do not."""
         return True
+
+    def implied_start(self, words: Sequence[str]) -> tuple[str, ...]:
+        """The start that preparing words announce: `ollama pull NAME` beside a server means `ollama run NAME`."""
+        return ()
 
     def calls_in(self, source: str) -> bool:
         """Whether Python source builds this engine itself, as `vllm.LLM(...)` does."""

@@ -110,9 +110,30 @@ def _local(path: Path, name: str) -> Model | None:
         there = False
     if there:
         return folder.read_path(path)
+    if os.path.isabs(name) and (model := _mounted(path, name)) is not None:
+        return model
     if not plain or "\\" in name or name.lower().endswith((".json", ".safetensors")):
         raise InputError(f"there is no file or folder {_shown(name)}")
     return None
+
+
+def _mounted(path: Path, name: str) -> Model | None:
+    """/models/ORG/NAME of a container or another machine: what the catalogue calls so, and a note that says it."""
+    from oomph import catalog
+
+    ids = {one.lower(): one for one in catalog.ids()}
+    cached = [part.removeprefix("models--").replace("--", "/", 1) for part in path.parts if part.startswith("models--")]
+    wanted = [*cached, "/".join(path.parts[-2:])]
+    same = [ids[one.lower()] for one in wanted if one.lower() in ids]
+    same = same or [one for one in ids.values() if one.rpartition("/")[2] == path.name]
+    same = same or [one for low, one in ids.items() if low.rpartition("/")[2] == path.name.lower()]
+    entry = catalog.find(same[0]) if len(same) == 1 else None
+    if entry is None:
+        return None
+    model = _from_catalog(entry)
+    return replace(
+        model, warnings=(*model.warnings, f"{_shown(name)} is not here: planned as {model.name}, by its name")
+    )
 
 
 def _keep_here(name: str, *, fresh: bool) -> None:

@@ -35,7 +35,8 @@ class Ollama(EngineProtocol):
     programs = ("ollama",)
     images = ("ollama",)
     variables = ("OLLAMA_",)
-    launches = (r"\bollama run\b",)
+    plain_names = True
+    launches = (r"\bollama (?:run|pull|serve)\b",)
     layout = "placed"
     runs = "llamacpp"
     frame_paths = ("/ollama/",)
@@ -52,6 +53,10 @@ class Ollama(EngineProtocol):
 
     def starts_server(self, words: Sequence[str]) -> bool:
         return tuple(words[1:2]) == ("run",)
+
+    def implied_start(self, words: Sequence[str]) -> tuple[str, ...]:
+        names = [word for word in words[2:] if not word.startswith("-")]
+        return (words[0], "run", names[0]) if tuple(words[1:2]) == ("pull",) and names else ()
 
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
         from oomph.commands.call import choose_release

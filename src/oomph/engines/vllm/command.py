@@ -42,7 +42,11 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
     try:
         parsed = arguments.parse([*words[:first], *config, *words[first:]], options)
     except arguments.NoSuchFlag as error:
-        raise _of_another_release(error, release) from None
+        older = _last_release_with(error, release)
+        if older is None:
+            raise error from None
+        note = f"{error.message}: nobody names a release, so this is planned as {older.version}, the last that has it"
+        return deployment(call, older, (*notes, note))
     flags = dict(parsed.flags)
     extra = [word for word in parsed.positional[1:] if re.fullmatch(r"\$\{?\w+\}?", word)]  # $EXTRA_ARGS
     positional = [word for i, word in enumerate(parsed.positional) if not i or word not in extra]
@@ -50,15 +54,14 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
     if serve:  # what is left under `serve` comes from a --config file, which a model in the command beats
         named = from_flag if positional or from_flag is not None else named
     model = _model(positional, named, serve, options)
-    model_notes: tuple[str, ...] = ()
     if model is None:
-        model = str(options.by_field["model"].default)
-        model_notes = (f"no model is named: vLLM would serve its default, {model}",)
+        default = options.by_field["model"].default
+        raise CommandError(f"no model is named: vLLM would serve its default, {default}", hint="vllm serve MODEL ...")
     _check_model(model)
     _merge_speculative(flags, options)
     environment = memory_variables(call.environment)
-    model_notes += tuple(f"{shown(word)} is set nowhere: left out" for word in extra)
-    all_notes = [*call.notes, *notes, *config_notes, *parsed.notes, *model_notes]
+    extra_notes = [f"{shown(word)} is set nowhere: left out" for word in extra]
+    all_notes = [*call.notes, *notes, *config_notes, *parsed.notes, *extra_notes]
     all_notes += variables.check(environment, release.version)
     idle = {field: why for field in flags if (why := options.idle(field))}
     all_notes += [
@@ -78,14 +81,12 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
     )
 
 
-def _of_another_release(error: arguments.NoSuchFlag, release: Engine) -> CommandError:
-    """Nobody named the release: a flag that went may simply mean an older one."""
-    until = error.status.until
+def _last_release_with(error: arguments.NoSuchFlag, release: Engine) -> Engine | None:
+    """Nobody named the release: a flag that went means an older one. None where the release was named."""
     if release.version_from != "newest known" or error.status.state != "gone":
-        return error
-    last = [known for known in RELEASES if order(known) < order(until)][-1:]
-    hint = f"planned as {release.version}, the newest known; if yours is older: --engine vllm=={''.join(last)}"
-    return CommandError(error.message, hint=hint)
+        return None
+    last = [known for known in RELEASES if order(known) < order(error.status.until)][-1:]
+    return Engine(release.name, last[0], "the last with all flags") if last else None
 
 
 def _model(positional: list[str], named: str | None, serve: bool, options: Options) -> str | None:
