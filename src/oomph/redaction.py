@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
+from typing import Any
 
 HIDDEN = "***"
 _SHORTEST = 6  # a shorter value is hidden in its place only: elsewhere it could be any word
@@ -75,6 +76,29 @@ class Secrets:
     def is_about(self, text: str) -> bool:
         """It is a secret, holds one, or is the name of one, so that a secret may stand beside it."""
         return self.hide(text) != text or _rules()["name"].fullmatch(text) is not None
+
+    def hide_fields(self, value: Any) -> Any:
+        """The same of a JSON value, text by text: what is left is as well-formed as it was."""
+        if isinstance(value, str):
+            return self.hide(value)
+        if isinstance(value, list):
+            self.learn_words(text for text in value if isinstance(text, str))
+            return [self.hide_fields(item) for item in value]
+        if isinstance(value, dict):
+            pair = value.get("name"), value.get("value")  # a manifest's {name: HF_TOKEN, value: ...}
+            if isinstance(pair[0], str) and isinstance(pair[1], str) and self._names_a_secret(pair[0]):
+                value = {**value, "value": self._hide_value(pair[1])}
+            return {
+                self.hide(name): self._hide_value(item)
+                if isinstance(item, str) and self._names_a_secret(name)
+                else self.hide_fields(item)
+                for name, item in value.items()
+            }
+        return value
+
+    @staticmethod
+    def _names_a_secret(name: str) -> bool:
+        return len(name) < 100 and _rules()["name"].fullmatch(name) is not None
 
     def learn(self, value: str) -> None:
         """A value of which its owner says that it is secret."""

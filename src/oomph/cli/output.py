@@ -36,7 +36,7 @@ class Guarded:
             raise TypeError("this stream takes text")
         self._held.append(text)
         self._size += len(text)
-        if self._size > _MOST:
+        if self._size > _MOST and not self._held[0].startswith(("{", "[")):  # JSON is looked at as a whole
             self._release(whole=False)
         return len(text)
 
@@ -52,7 +52,7 @@ class Guarded:
         """One line of JSON, at once. Of thousands of plans most texts are the same: each is looked at one time."""
         self._release(whole=True)
         if not self._is_clean(line):
-            line = printable(self._secrets.hide(line), lines=False)
+            line = printable((self._hidden_json(line) or self._secrets.hide(line)).rstrip("\n"), lines=False)
         self._stream.write(_encodable(line, self._stream) + "\n")
         self._stream.flush()
 
@@ -74,10 +74,26 @@ class Guarded:
             text, rest = text[:end], text[end:]
             self._held, self._size = [rest], len(rest)
         if text:
-            parts = self._paint.split(self._secrets.hide(text))
+            hidden = self._hidden_json(text) if text.startswith(("{", "[")) else None
+            parts = self._paint.split(self._secrets.hide(text) if hidden is None else hidden)
             parts[::2] = map(printable, parts[::2])
             parts[1::2] = ["\x1b" + colour for colour in parts[1::2]]
             self._stream.write(_encodable("".join(parts), self._stream))
+
+    def _hidden_json(self, text: str) -> str | None:
+        """JSON stays JSON: its texts are looked at one by one. None: it is not JSON."""
+        import msgspec
+
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        hidden = self._secrets.hide_fields(value)
+        if hidden == value:
+            return text
+        indent = re.match(r"[\[{]\n( {1,8})", text)
+        encoded = msgspec.json.encode(hidden)
+        return (msgspec.json.format(encoded, indent=len(indent[1])) if indent else encoded).decode() + "\n"
 
     @property
     def unguarded(self) -> TextIO:
