@@ -68,12 +68,22 @@ def explain_raw(
     plan: bool = True,
 ) -> Explanation:
     """The same of a log whose lines have been read."""
+    return explain_read(read_raw(raw, deployment, gpus, notes), plan=plan)
+
+
+def read_raw(
+    raw: RawLog, deployment: Deployment | None, gpus: str | tuple[Device, ...], notes: tuple[str, ...] = ()
+) -> Case:
+    """The case of a log, with what is said beside it."""
     case = case_of(raw, deployment, () if isinstance(gpus, str) else gpus)
     if isinstance(gpus, str) and gpus.strip():
         devices, about = read_gpus(gpus, case.account.total)
         case = msgspec.structs.replace(case, gpus=devices or case.gpus)
         notes = (*notes, *about)
-    case = msgspec.structs.replace(case, notes=(*case.notes, *notes))
+    return msgspec.structs.replace(case, notes=(*case.notes, *notes))
+
+
+def explain_read(case: Case, *, plan: bool = True) -> Explanation:
     result = explain_case(case)
     if not plan:
         return result

@@ -7,10 +7,12 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.doctor.explain import explain_raw
+from oomph.doctor.explain import explain_read, read_raw
 from oomph.doctor.explanation import Explanation
 from oomph.doctor.failure import find_failure, last_ready
+from oomph.doctor.rebuild import devices
 from oomph.errors import OomphError
+from oomph.ir.hardware import Device
 from oomph.logs.clean import lines as clean_lines
 from oomph.logs.parse import observe
 from oomph.logs.reader import RawLog, read_paths
@@ -24,6 +26,7 @@ class Run(Struct, frozen=True):
     last_line: int
     explanation: Explanation
     log: RawLog  # its lines, with the numbers that they have in the whole log
+    gpus: tuple[Device, ...] = ()  # as the log or the text around it tells them
 
 
 def explain_runs(path: str, *, gpus: str = "", plan: bool = True) -> list[Run]:
@@ -42,9 +45,10 @@ def explain_runs(path: str, *, gpus: str = "", plan: bool = True) -> list[Run]:
 
 
 def _run(log: RawLog, gpus: str, plan: bool) -> Run:
-    explanation = explain_raw(log, gpus=gpus, plan=plan)
+    case = read_raw(log, None, gpus)
+    explanation = explain_read(case, plan=plan)
     first, last = (log.lines[0].number, log.lines[-1].number) if log.lines else (0, 0)
-    return Run(first, last, explanation, log)
+    return Run(first, last, explanation, log, devices(case))
 
 
 def _pieces(raw: RawLog) -> list[RawLog]:

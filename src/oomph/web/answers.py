@@ -13,6 +13,7 @@ from oomph.engines.protocol import Control, fills
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of
 from oomph.errors import CommandError, OomphError
 from oomph.ir.deployment import Deployment
+from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
 from oomph.plan import run, try_changes, with_advice, with_gpus
 from oomph.report.plan_json import plan_json
@@ -159,19 +160,18 @@ def answer_explain(case: Case) -> Answer:
         version = f"{result.engine.name}=={result.engine.version}" if result.engine.version else ""
         tabs.append({
             "name": name, "failed": result.failed, "html": explain_view(one), "command": result.command,
-            "request": version, "gpu": gpu or _card(result.total_bytes), "model": result.model,
+            "request": version, "gpu": _log_gpus(one.gpus, gpu), "model": result.model,
+            "title": engine_named(result.engine.name).title if result.engine.name else "",
+            "releases": list(reversed(engine_named(result.engine.name).releases())) if result.engine.name else [],
         })  # fmt: skip
     return {**runs[at].explanation.to_dict(), "runs": tabs, "at": at}
 
 
-def _card(total_bytes: int) -> str:
-    """The card that reports so many bytes; its size where none does."""
-    from oomph.facts.gpus import rows
-
-    if not total_bytes:
-        return ""
-    near = [row.name for row in rows() if abs(row.total_bytes - total_bytes) < total_bytes // 400]
-    return near[0] if near else f"{total_bytes / GIB:.2f}GiB"
+def _log_gpus(gpus: tuple[Device, ...], typed: str) -> str:
+    """The cards of a log; a size where no card is known to have it."""
+    if gpus and not gpus[0].capability[0]:
+        return typed or f"{len(gpus)}x {gpus[0].total_bytes / GIB:.2f}GiB"
+    return gpu_words(gpus, typed)
 
 
 def answer_inspect(case: Case) -> Answer:

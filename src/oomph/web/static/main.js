@@ -31,11 +31,12 @@ const EXAMPLES = [
 ];
 const CONTROLLED = new Set(["plan", "what_if", "simulate"]);
 const answers = new Map(); // the last answers by what was asked
-let shown = null, timer = 0, sent = "";
+let shown = null, timer = 0, sent = "", usual = ""; // usual: the GPUs where nothing else names them
 
 async function read(body, name) {
   complain(null);
   sent = typeof body === "string" ? body : $("text").value;
+  if (!place.chosen && usual) place.gpu = $("gpu").value = usual;
   const query = new URLSearchParams({name, gpu: place.gpu, chosen: place.chosen ? "1" : "0", engine: ""});
   const answer = await attempt(() => ask("/api/read?" + query, body, name ? `Reading ${name}` : "Reading"));
   if (!answer) return;
@@ -60,9 +61,8 @@ function takeRuns(answer, name) {
   place.run = answer.at;
   place.view = "explain";
   const version = answer.engine.version ? ` ${answer.engine.version}` : "";
-  $("kind").textContent = `${name || "Read as"}${name ? ":" : ""} a log${answer.engine.name ? ` of ${answer.engine.name}${version}` : ""}` +
+  $("kind").textContent = `${name || "Read as"}${name ? ":" : ""} a log${answer.engine.name ? ` of ${answer.runs[answer.at].title}${version}` : ""}` +
     (answer.runs.length > 1 ? ` with ${answer.runs.length} runs` : "");
-  if (name) setBox("");
   showRun();
 }
 
@@ -78,6 +78,8 @@ function showRun() {
   const run = place.runs[place.run];
   Object.assign(place, {command: run.command, model: run.command ? "" : run.model, engine: run.request});
   if (run.gpu && !place.chosen) place.gpu = $("gpu").value = run.gpu;
+  setBox(run.command);
+  if (run.releases.length) drawReleases(run.releases, {name: run.request.split("==")[0], version: run.request.split("==")[1] ?? ""});
   draw({html: run.html});
 }
 
@@ -145,8 +147,9 @@ async function attempt(work) {
   } catch (refused) {
     complain(refused);
     $("view").classList.remove("stale");
-    $("view").replaceChildren(tag("div", {class: "empty"}, tag("h1", {}, "No answer"), tag("p", {}, refused.message)));
+    $("view").replaceChildren(tag("div", {class: "empty"}, tag("h1", {}, "No answer"), tag("p", {}, "What is wrong is said above, beside the field that it is about.")));
     shown = null;
+    $("levers").replaceChildren();
     frame();
     return null;
   }
@@ -284,7 +287,8 @@ async function offer() {
   $("gpus").replaceChildren(...options(known.gpus));
   $("models").replaceChildren(...options(known.models));
   if (!$("release").options.length) drawReleases(known.releases, {name: known.engines[0].name, version: known.releases[0]});
-  if (!place.gpu) place.gpu = $("gpu").value = known.live || "RTX 4090";
+  usual = known.live || "RTX 4090";
+  if (!place.gpu) place.gpu = $("gpu").value = usual;
 }
 
 wire();

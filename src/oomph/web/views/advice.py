@@ -9,6 +9,7 @@ from oomph.ir.plan import Plan
 from oomph.ir.timeline import Outcome
 from oomph.report.advice_text import more
 from oomph.units import human
+from oomph.web.cases import gpu_words
 from oomph.web.markup import Html, el, join
 from oomph.web.views.shared import apply_button, command_block, details, section, signed
 
@@ -29,14 +30,22 @@ def advice_parts(plan: Plan) -> list[Html | None]:
     if advice is None:
         return []
     fits = plan.verdict.outcome == "fits"
-    helps = [*more(plan, advice), *(j for j in advice.helps if j not in more(plan, advice))] if fits else advice.helps
+    helps = _gives_more(plan, advice) if fits else advice.helps
+    before, engine = before_words(plan), plan.deployment.engine.name
     return [
         section("Why", [el("p", sentence) for sentence in advice.why], name="why"),
-        section("What works", changes(advice.fixes, before_words(plan)), name="works"),
-        section("What gives more" if fits else "What helps, but is not enough", changes(helps, before_words(plan))),
+        section("What works", changes(advice.fixes, before, engine), name="works"),
+        section("What gives more" if fits else "What helps, but is not enough", changes(helps, before, engine)),
         next_step(advice),
         section("What does not help", useless(advice.useless, plan), name="useless"),
     ]
+
+
+def _gives_more(plan: Plan, advice: Advice) -> list[Judged]:
+    """For a plan that fits: more tokens, or more of the model on the GPUs; the changes that cost the least first."""
+    tokens = more(plan, advice)
+    room = [j for j in advice.helps if j not in tokens and j.gain_bytes > 0 and j.outcome == "fits"]
+    return [*tokens, *room]
 
 
 def next_step(advice: Advice) -> Html | None:
@@ -52,22 +61,33 @@ def before_words(plan: Plan) -> str:
     return f"{human(plan.verdict.short_bytes)} short" if plan.verdict.short_bytes else OUTCOMES[plan.verdict.outcome]
 
 
-def changes(judged: Sequence[Judged], before: str) -> Html | None:
+def changes(judged: Sequence[Judged], before: str, engine: str) -> Html | None:
     if not judged:
         return None
     shown, rest = judged[:_MOST], judged[_MOST:]
-    first = el("ul", [change(j, before) for j in shown], cls="changes")
+    first = el("ul", [change(j, before, engine) for j in shown], cls="changes")
     if not rest:
         return first
-    return join(first, details(f"{len(rest)} more", el("ul", [change(j, before) for j in rest], cls="changes")))
+    return join(first, details(f"{len(rest)} more", el("ul", [change(j, before, engine) for j in rest], cls="changes")))
 
 
-def change(judged: Judged, before: str) -> Html:
+def apply_change(judged: Judged, engine: str) -> Html | None:
+    """A button for a change that may need another release or other GPUs beside its command."""
+    change = judged.change
+    return apply_button(
+        judged.command,
+        data_label=change.label,
+        data_request=f"{engine}=={change.version}" if change.version and engine else None,
+        data_gpu=gpu_words(change.gpus, "") or None,
+    )
+
+
+def change(judged: Judged, before: str, engine: str = "") -> Html:
     gain = el("span", signed(judged.gain_bytes), cls="gain") if judged.gain_bytes else None
     return el(
         "li",
         el("code", judged.change.label, cls="label"),
-        apply_button(judged.command, data_label=judged.change.label),
+        apply_change(judged, engine),
         el("p", el("span", before, cls="before"), el("span", " → ", aria_label="becomes"),
            el("b", after_words(judged), cls=judged.outcome or "refused"), " ", gain),
         el("p", cost_words(judged), cls="soft"),
@@ -85,7 +105,8 @@ def after_words(judged: Judged) -> str:
 
 def cost_words(judged: Judged) -> str:
     cost = judged.change.cost
-    return ". ".join(part[:1].upper() + part[1:] for part in (cost, judged.why) if part) or _KINDS[judged.change.kind]
+    parts = dict.fromkeys((cost, judged.why))
+    return ". ".join(part[:1].upper() + part[1:] for part in parts if part) or _KINDS[judged.change.kind]
 
 
 def useless(judged: Sequence[Judged], plan: Plan) -> Html | None:
@@ -102,5 +123,5 @@ def useless(judged: Sequence[Judged], plan: Plan) -> Html | None:
 
 
 def _reasons(judged: Sequence[Judged]) -> Html | None:
-    rows = [el("li", el("code", j.change.label), " ", j.why or OUTCOMES.get(j.outcome or "fails", "")) for j in judged]
+    rows = [el("li", el("code", j.change.label), ": ", j.why or OUTCOMES.get(j.outcome or "fails", "")) for j in judged]
     return el("ul", rows, cls="reasons") if rows else None

@@ -100,5 +100,5 @@ def known_cards_view(devices: Sequence[Device]) -> Html:
         "article",
         el("header", el("h1", "The GPUs that are known"), soft("With the bytes that the driver really reports. Name a "
            "model above to see which of them, and how many, it needs."), cls="heading"),
-        table(heads, rows, sorts=True, label="Known GPUs"), cls="view cards",
+        table(heads, rows, sorts=True, label="Known GPUs", tall=True), cls="view cards",
     )  # fmt: skip

@@ -13,7 +13,7 @@ from oomph.ir.timeline import STAGES
 from oomph.report.explain_text import STAGE_WORDS
 from oomph.units import GIB, gib, human
 from oomph.web.markup import Html, el, join
-from oomph.web.views.advice import after_words
+from oomph.web.views.advice import after_words, apply_change
 from oomph.web.views.scale import block, picture
 from oomph.web.views.shared import apply_button, command_block, details, section, soft
 from oomph.web.views.timeline import stage_words
@@ -132,7 +132,7 @@ def _remedy(remedy: Remedy, judged: Judged | None, result: Explanation) -> Html:
     gain = el("span", f"+{human(remedy.gains_bytes)}", cls="gain") if remedy.gains_bytes > 0 else None
     return el(
         "li", el("code", remedy.change, cls="label"),
-        apply_button(remedy.command, data_label=remedy.change),
+        apply_change(judged, result.engine.name) if judged else apply_button(remedy.command, data_label=remedy.change),
         el("p", before, el("span", " → ", aria_label="becomes"), el("b", outcome, cls=kind), " ", gain),
         soft(remedy.costs[:1].upper() + remedy.costs[1:]) if remedy.costs else None,
         details("the command", command_block(remedy.command)) if remedy.command else None,
@@ -141,7 +141,7 @@ def _remedy(remedy: Remedy, judged: Judged | None, result: Explanation) -> Html:
 
 
 def _rejected(result: Explanation) -> Html | None:
-    rows = [el("li", el("code", r.advice), " ", r.why) for r in result.rejected]
+    rows = [el("li", el("code", r.advice), ": ", r.why) for r in result.rejected]
     return el("ul", rows, cls="reasons") if rows else None
 
 

@@ -119,11 +119,11 @@ def _table(answer: Fit, front: Sequence[Answer]) -> Html | None:
             (apply_button(command, "Load"), 0),
         ))  # fmt: skip
     heads = ["", "#context", "#users", "quality", "#speed", "checkpoint and flags", ""]
-    return table(heads, rows, sorts=True, label="The front")
+    return table(heads, rows, sorts=True, label="The front", tall=True)
 
 
 def _refused(answer: Fit) -> Html | None:
-    rows = [el("li", el("code", r.checkpoint), " ", r.why.split("\n")[0]) for r in answer.refused]
+    rows = [el("li", el("code", r.checkpoint), ": ", r.why.split("\n")[0]) for r in answer.refused]
     if not rows:
         return None
     return (

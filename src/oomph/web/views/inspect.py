@@ -93,9 +93,10 @@ def _map(i: Inspection) -> Html | None:
                  height=percent(height))  # fmt: skip
         lines = [el("text", text, x="8", y=18 + 16 * n) for n, text in enumerate((part, form, human(size)))]
         # an inner picture cuts what does not fit into its tile
-        shown = lines if width > 0.2 and height > 0.17 else lines[:1] if width > 0.2 and height > 0.07 else []
+        shown = lines if height > 0.17 else lines[:1] if height > 0.07 else []
+        shown = shown if width > 0.08 else []
         inner = el("svg", shown, x=percent(left), y=percent(top), width=percent(width), height=percent(height),
-                   cls=f"on-{bits_class(form)}") if shown else None  # fmt: skip
+                   cls=f"on-{bits_class(form)} {'' if width > 0.25 else 'wide'}") if shown else None  # fmt: skip
         shapes.append(join(box, inner))
     words = "; ".join(f"{part} in {form} {human(size)}" for part, form, size in pieces)
     return el("svg", shapes, cls="treemap", width="100%", height=_PIXELS, role="img", aria_label=words)

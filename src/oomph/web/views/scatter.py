@@ -48,7 +48,7 @@ def scatter(dots: Sequence[Dot], across: Axis, up: Axis, label: str) -> Html:
     ] + [el("text", text, x=percent(at_x(value)), y=_BASE + 18, cls="mid") for value, text in across.ticks]
     titles = [
         el("text", across.title, x="97%", y=_BASE + 36, cls="end title"),
-        el("text", up.title, x=percent(_LEFT), y=_BASE + 36, cls="title"),
+        el("text", up.title, x=0, y=-6, cls="title"),
     ]
     points = [
         el("g", el("circle", el("title", dot.words), cx=percent(at_x(dot.x)), cy=f"{at_y(dot.y):.1f}",

@@ -14,7 +14,9 @@ def section(title: str, *children: object, name: str = "") -> Html | None:
     return el("section", el("h2", title), body, cls=f"part {name}".strip()) if body else None
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, sorts: bool = False, label: str) -> Html:
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[object]], *, sorts: bool = False, tall: bool = False, label: str
+) -> Html:
     """Heads that begin with # stand over numbers. A cell may be (what is shown, what it is sorted by)."""
     numbers = [head.startswith("#") for head in heads]
     head = [
@@ -26,7 +28,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, sorts: bool
         for row in rows
     ]
     whole = el("table", el("thead", el("tr", head)), el("tbody", body), data_sorts=sorts)
-    return el("div", whole, cls="scroll", tabindex=0, role="region", aria_label=label)
+    return el("div", whole, cls="scroll tall" if tall else "scroll", tabindex=0, role="region", aria_label=label)
 
 
 def _head(text: str, sorts: bool) -> object:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from oomph.advice.what_if import Row, WhatIf
 from oomph.ir.timeline import STAGE_WORDS
 from oomph.web.markup import Html, el
-from oomph.web.views.advice import OUTCOMES, before_words
+from oomph.web.views.advice import OUTCOMES, apply_change, before_words, cost_words
 from oomph.web.views.plan import heading, verdict
-from oomph.web.views.shared import apply_button, signed, soft, table
+from oomph.web.views.shared import signed, soft, table
 
 _EFFECTS = {
     "fixes": "fixes it", "helps": "helps", "nothing": "does nothing", "worse": "makes it worse", "refused": "refused"
@@ -19,7 +19,7 @@ def what_if_view(answer: WhatIf) -> Html:
     binding = STAGE_WORDS[answer.binding][0] if answer.binding in STAGE_WORDS else answer.binding
     gain = "#KV memory" if plan.fits else "#room where it dies"
     heads = ["change", "effect", gain, "#tokens", "#at once", "then", "cost or reason", ""]
-    rows = [_row(row) for row in answer.rows]
+    rows = [_row(row, plan.deployment.engine.name) for row in answer.rows]
     body = (
         table(heads, rows, sorts=True, label="What each change does")
         if rows
@@ -29,11 +29,10 @@ def what_if_view(answer: WhatIf) -> Html:
     return el("article", heading(plan), verdict(plan), soft(standing), body, cls="view what-if")
 
 
-def _row(row: Row) -> tuple[object, ...]:
+def _row(row: Row, engine: str) -> tuple[object, ...]:
     j = row.judged
     order = list(_EFFECTS)
     then = OUTCOMES[j.outcome] if j.outcome else "refused"
-    why = ". ".join(part[:1].upper() + part[1:] for part in (j.change.cost, j.why) if part)
     return (
         (
             el("span", el("code", row.label), el("span", " ★", title="guides advise it") if row.advised else None),
@@ -44,6 +43,6 @@ def _row(row: Row) -> tuple[object, ...]:
         (f"{j.tokens:,}" if j.tokens else "", j.tokens),
         (f"{j.concurrency:.2f}" if j.tokens else "", j.concurrency),
         (then, then),
-        (why, why),
-        (apply_button(j.command, data_label=row.label) or "", 0),
+        (el("div", cost_words(j), cls="reason"), cost_words(j)),
+        (apply_change(j, engine) or "", 0),
     )
