@@ -37,6 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "diff",
         "emit",
         "launch",
+        "learn",
         "pack",
         *PARTS,
     ),

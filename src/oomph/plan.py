@@ -53,6 +53,7 @@ def plan(
     `margin` is room that must be left at every stage, whatever the intervals: bytes, "1GiB", or "5%" of the card.
     """
     deployment = command if isinstance(command, Deployment) else parse(command, engine)
+    live = gpu is None and not deployment.gpus and not deployment.gpu_name
     if gpu is not None or not deployment.gpus:
         deployment = with_gpus(deployment, gpu)
     if given:
@@ -61,7 +62,6 @@ def plan(
         if compile_cache not in ("cold", "warm"):
             raise CommandError(f"compile cache {compile_cache!r}: it is cold or warm")
         deployment = replace(deployment, compile_cache=compile_cache)
-    live = gpu is None and not deployment.gpu_name and not isinstance(command, Deployment)
     size = parse_ram(ram) if isinstance(ram, str) and ram else int(ram or 0)
     plan = run(with_ram(deployment, size, live=live), model)
     plan = with_margin(plan, margin) if margin else plan

@@ -20,6 +20,7 @@ INFO 11-15 10:00:01 [gpu_model_runner.py:4857] Starting to load model meta-llama
 INFO 11-15 10:00:05 [gpu_model_runner.py:4959] Model loading took 15.0 GiB memory and 4.000000 seconds
 INFO 11-15 10:00:20 [gpu_worker.py:462] Available KV cache memory: 55.5 GiB
 INFO 11-15 10:00:20 [kv_cache_utils.py:1710] GPU KV cache size: 454,656 tokens
+INFO:     Application startup complete.
 """
 DIES = (
     "ERROR 11-15 10:00:06 [core.py:1108] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. "

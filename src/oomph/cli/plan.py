@@ -11,6 +11,7 @@ from oomph.errors import CommandError
 
 if TYPE_CHECKING:
     from oomph.commands import Entry
+    from oomph.ir.plan import Plan
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -73,6 +74,7 @@ def command(
         ram=ram,
         advise=not no_advice,
     )
+    answer = _as_measured(answer, margin, advise=not no_advice)
     if as_json:
         print(answer.to_json(indent=1))
     else:
@@ -85,6 +87,19 @@ def command(
 
         write_document(plan_view(answer), plan_title(answer), html)
     return exit_code(answer.verdict)
+
+
+def _as_measured(answer: Plan, margin: str, *, advise: bool) -> Plan:
+    """The plan with what starts on such a machine showed (oomph learn); itself where nothing was learnt."""
+    from oomph.learn import store
+
+    if not store.path().exists():
+        return answer
+    from oomph.learn.apply import learned
+    from oomph.plan import plan
+
+    deployment = learned(answer)
+    return answer if deployment is answer.deployment else plan(deployment, margin=margin, advise=advise)
 
 
 def _several(

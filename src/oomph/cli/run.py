@@ -49,12 +49,12 @@ def command(gpu: str | None, engine: str, force: bool, retry: bool, words: tuple
 
 def _plan(words: list[str], gpu: str | None, engine: str) -> Any:
     """A command that cannot be planned is started all the same, and said to be so."""
-    from oomph.launch.history import corrected
+    from oomph.learn.apply import learned
     from oomph.plan import plan
 
     try:
         foreseen = plan(words, gpu=gpu, engine=engine)
-        again = corrected(foreseen.deployment, foreseen)
+        again = learned(foreseen)
         foreseen = plan(again) if again is not foreseen.deployment else foreseen
     except OomphError as refused:
         _say(f"not planned: {refused.message}")
@@ -68,7 +68,6 @@ def _plan(words: list[str], gpu: str | None, engine: str) -> Any:
 
 def _start(words: list[str], plan: Any) -> tuple[int, str]:
     from oomph.launch.child import Kept, run_child
-    from oomph.launch.history import remember
     from oomph.launch.watch import Watch
 
     record, watch = Kept(), Watch(plan, _say)
@@ -79,8 +78,20 @@ def _start(words: list[str], plan: Any) -> tuple[int, str]:
 
     code = run_child(words, on_line)
     if plan is not None:
-        remember(plan, watch.seen.values())
+        _learn(record.text(), plan)
     return code, record.text()
+
+
+def _learn(text: str, plan: Any) -> None:
+    """Of a start that worked; never in the way of anything."""
+    from oomph.learn import store
+    from oomph.learn.start import read_start
+
+    try:
+        start = read_start(text, plan.deployment.gpus, plan.deployment, "oomph run")
+    except OomphError:
+        return
+    store.remember(start)
 
 
 def _explain(text: str, plan: Any) -> str:

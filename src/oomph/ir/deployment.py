@@ -15,6 +15,15 @@ class Engine(Struct, frozen=True):
     version_from: str = ""  # "--engine", "image tag", "installed package", "newest known"
 
 
+class Measured(Struct, frozen=True):
+    """A term as earlier starts showed it."""
+
+    bytes: int
+    low: int
+    high: int
+    starts: int  # how many of them
+
+
 class Deployment(Struct, frozen=True):
     engine: Engine
     model: str  # as the command names it
@@ -24,7 +33,7 @@ class Deployment(Struct, frozen=True):
     usage: Literal["serve", "llm"] = "serve"  # vLLM's defaults differ between `vllm serve` and LLM(...)
     compile_cache: Literal["cold", "warm"] = "cold"
     given: dict[str, int] = {}  # terms pinned to an observed value, in bytes
-    measured: dict[str, int] = {}  # the same from earlier starts on this machine (launch/history.py)
+    measured: dict[str, Measured] = {}  # the same from earlier starts on this machine (learn/)
     notes: tuple[str, ...] = ()  # what the parser wants the report to say
     gpu_count: int = 0  # GPUs that the command itself gives (docker --gpus 2, CUDA_VISIBLE_DEVICES); 0 = not said
     gpu_name: str = ""  # the GPUs that a manifest or a post names, as --gpu takes them; counts where --gpu is not given

@@ -65,8 +65,10 @@ def _pinned(term: Term, deployment: Deployment) -> Term:
     n = deployment.given.get(term.name)
     if n is not None:
         return Term(term.name, n, n, n, "given", {}, "given")
-    n = deployment.measured.get(term.name)
-    return term if n is None else Term(term.name, n, n, n, "measured", {}, "measured here")
+    seen = deployment.measured.get(term.name)
+    if seen is None:
+        return term
+    return Term(term.name, seen.bytes, seen.low, seen.high, "measured", {}, f"as measured here on {seen.starts} starts")
 
 
 def _spread(name: str, n: int, spread: float, basis: Basis, why: str) -> Term:

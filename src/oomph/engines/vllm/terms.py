@@ -203,8 +203,10 @@ def _pin(own: Term, run: Run) -> Term:
     """The term as the user or an earlier start on this machine saw it."""
     if own.name in run.deployment.given:
         return given_term(own.name, run.deployment.given[own.name])
-    n = run.deployment.measured.get(own.name)
-    return own if n is None else term(own.name, n, "measured", why="measured here")
+    seen = run.deployment.measured.get(own.name)
+    if seen is None:
+        return own
+    return Term(own.name, seen.bytes, seen.low, seen.high, "measured", {}, f"as measured here on {seen.starts} starts")
 
 
 def _weights(run: Run, rank: Rank) -> tuple[Term, Term, WeightsPlan]:

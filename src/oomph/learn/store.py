@@ -1,0 +1,78 @@
+"""Where learnt starts are kept: SQLite in ~/.cache/oomph/ (OOMPH_CACHE, XDG_CACHE_HOME)."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from oomph.errors import InputError
+from oomph.learn.start import Start
+from oomph.redaction import hide_secrets
+
+_SCHEMA = """CREATE TABLE IF NOT EXISTS learnt (
+    number INTEGER PRIMARY KEY, at REAL, machine TEXT, engine TEXT, version TEXT, start BLOB)"""
+_NEWEST = 500  # starts of one machine, engine and release that are looked at
+
+
+def path() -> Path:
+    base = os.environ.get("OOMPH_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "oomph")
+    return Path(base).expanduser() / "learnt.db"
+
+
+def remember(start: Start) -> bool:
+    """False where it cannot be written: never in the way of the server that is started."""
+    shown = replace(start, model=hide_secrets(start.model), source=hide_secrets(start.source), at=time.time())
+    row = (shown.at, shown.machine, shown.engine, shown.version, msgspec.msgpack.encode(shown))
+    try:
+        path().parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path(), timeout=2)) as database, database:
+            database.execute(_SCHEMA)
+            database.execute("INSERT INTO learnt (at, machine, engine, version, start) VALUES (?,?,?,?,?)", row)
+    except (OSError, sqlite3.Error):
+        return False
+    return True
+
+
+def starts(machine: str = "", engine: str = "", version: str = "") -> list[Start]:
+    """The newest first; all where no machine is named. What cannot be read is not there."""
+    if not path().exists():
+        return []
+    query, values = "SELECT number, start FROM learnt", []
+    if machine:
+        query += " WHERE machine=? AND engine=? AND version=?"
+        values = [machine, engine, version]
+    try:
+        with closing(sqlite3.connect(f"file:{path()}?mode=ro", uri=True, timeout=1)) as database:
+            rows = database.execute(f"{query} ORDER BY number DESC LIMIT {_NEWEST}", values).fetchall()
+    except sqlite3.Error:
+        return []
+    decoded = []
+    for number, blob in rows:
+        try:
+            decoded.append(replace(msgspec.msgpack.decode(blob, type=Start), number=number))
+        except (msgspec.MsgspecError, TypeError, ValueError):
+            continue
+    return decoded
+
+
+def forget(which: str) -> int:
+    """`which`: "all", or numbers as --list shows them. How many were there."""
+    if not path().exists():
+        return 0
+    words = which.replace(",", " ").split()
+    if which != "all" and not all(word.isascii() and word.isdigit() and len(word) < 15 for word in words):
+        raise InputError(f"--forget {which[:40]!r}: numbers as oomph learn --list shows them, or all")
+    try:
+        with closing(sqlite3.connect(path(), timeout=2)) as database, database:
+            if which == "all":
+                return database.execute("DELETE FROM learnt").rowcount
+            marks = ",".join("?" * len(words))
+            return database.execute(f"DELETE FROM learnt WHERE number IN ({marks})", list(map(int, words))).rowcount
+    except sqlite3.Error as error:
+        raise InputError(f"{path()} cannot be changed: {error}") from None
