@@ -20,6 +20,7 @@ TERM_WORDS = {
     "activation_peak": "activation peak",
     "non_torch": "memory outside PyTorch",
     "cudagraph": "CUDA graph memory",
+    "image_transfer": "room for images that another process hands over",
     "available_kv": "memory for the KV cache",
     "kv_cache": "KV cache",
     "state": "recurrent state",

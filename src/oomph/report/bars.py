@@ -43,6 +43,7 @@ def sizes(rank: RankPlan, plan: Plan) -> list[tuple[str, int]]:
 _BUDGET_PARTS = {
     "others": "others", "context": "context", "non_torch": "context", "weights": "weights",
     "activation_peak": "activations", "cudagraph": "graphs", "runner": "buffers",
+    "image_transfer": "buffers",
 }  # fmt: skip
 
 

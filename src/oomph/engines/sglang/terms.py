@@ -98,10 +98,10 @@ def _free(device: Device, context: Term, deployment: Deployment) -> Term:
 
 def _weights(model: Model, shape: ModelShape, settings: Settings, created: int, parts: dict[str, int]) -> Term:
     absorbed = _absorbed(model, shape, settings)
-    if absorbed:
-        parts = {**parts, "absorbed projections": absorbed}
     over = min(round(created * outside.LOAD_SHARE), outside.LOAD_MOST)
     n = created + absorbed + over // 2
+    beside = {"absorbed projections": absorbed, "allocator rounding": n - absorbed - sum(parts.values())}
+    parts = {**parts, **{name: size for name, size in beside.items() if size}}
     quantised = model.quantization is not None
     low, high = created - (created // 20 if quantised else 0), n + over + (created // 25 if quantised else 0)
     why = "every tensor this rank creates" + (", before the kernels' own repacking" if quantised else "")

@@ -12,7 +12,15 @@ from oomph.engines.vllm.notes import failure_notes, refusal_notes, refusal_text,
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.run import Rank, Run
 from oomph.engines.vllm.terms import given_term, rank_input
-from oomph.engines.vllm.timeline import RankInput, available_kv, few_states_text, requested, stages, verdict
+from oomph.engines.vllm.timeline import (
+    RankInput,
+    available_kv,
+    few_states_text,
+    image_transfer,
+    requested,
+    stages,
+    verdict,
+)
 from oomph.ir.deployment import Deployment
 from oomph.ir.gate import worst
 from oomph.ir.ledger import Term
@@ -116,7 +124,7 @@ def _rank_plan(i: RankInput, rank: Rank, budget: Term, cache: KvPlan) -> RankPla
     points = stages(i, cache)
     t = i.terms
     parts = (t.weights, t.load_peak, t.context, t.runner, t.activation, t.non_torch, t.cudagraph, budget)
-    terms = {term.name: term for term in parts}
+    terms = {term.name: term for term in (*parts, *((image_transfer(i.ipc_bytes),) if i.ipc_bytes else ()))}
     return RankPlan(
         rank.index,
         rank.device.name,

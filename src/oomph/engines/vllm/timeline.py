@@ -68,7 +68,7 @@ def available_kv(r: RankInput) -> Term:
         return Term("available_kv", n, n, n, "given", {}, "--kv-cache-memory-bytes")
     want = requested(r.device, r.resolved)
     taken = _taken(r)
-    n = want - sum(x.bytes for x in taken) - r.ipc_bytes
+    n = want - sum(x.bytes for x in taken)
     slacks = spread(*taken)
     low, high = n - quadrature(x.down for x in slacks), n + quadrature(x.up for x in slacks)
     parts = {"requested": want, **{x.name: -x.bytes for x in taken if x.bytes}}
@@ -86,7 +86,12 @@ def _taken(r: RankInput) -> list[Term]:
     if r.resolved.facts.budget.formula == "everything":
         used = r.device.used_before
         taken += [t.context, Term("others", used.bytes, used.low, used.high, used.basis)]
-    return taken
+    return [*taken, image_transfer(r.ipc_bytes)] if r.ipc_bytes else taken
+
+
+def image_transfer(size: int) -> Term:
+    """--mm-ipc-gpu-memory-gb: kept free for images that another process hands over."""
+    return Term("image_transfer", size, size, size, "exact", {}, "--mm-ipc-gpu-memory-gb")
 
 
 class Step(Struct, frozen=True):
