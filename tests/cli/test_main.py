@@ -156,7 +156,7 @@ def test_the_module_runs_where_the_script_is_not_installed(tmp_path: Path) -> No
 
 
 def test_a_timeout_of_ours_and_of_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    from oomph.cli.main import _take_timeout
+    from oomph.cli.settings import take_settings
     from oomph.sources import transport
 
     for words, seconds, left in (
@@ -167,6 +167,6 @@ def test_a_timeout_of_ours_and_of_an_engine(monkeypatch: pytest.MonkeyPatch) -> 
         (["plan", "--", "llama-server", "--timeout", "600"], 60.0, ["plan", "--", "llama-server", "--timeout", "600"]),
     ):
         monkeypatch.setattr(transport, "QUESTION_SECONDS", 60.0)
-        _take_timeout(words)
+        take_settings(words).check()
         assert (transport.QUESTION_SECONDS, words) == (seconds, left)
     assert "number of seconds" in run("--timeout", "soon", "inspect", "x").stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 
 import click
@@ -48,7 +47,9 @@ def explain(
         oomph explain server.log --gpu "RTX 5090" -- vllm serve MODEL ...
     """
     if rule:
-        print(_page(rule), end="")
+        from oomph.cli.rule import rule_page
+
+        print(rule_page(rule), end="")
         return
     from oomph.doctor.explain import explain as explain_log
 
@@ -58,19 +59,10 @@ def explain(
         print(result.to_json(indent=1))
         return
     from oomph.report.explain_text import text
+    from oomph.report.terminal import columns
 
-    width = min(110, shutil.get_terminal_size((100, 24)).columns)
+    width = columns()
     print(text(result, width=width, everything=everything), end="")
-
-
-def _page(rule: str) -> str:
-    from oomph.doctor.rules import page, rules
-
-    text = page(rule)
-    if not text:
-        known = ", ".join(r.id for r in rules())
-        raise InputError(f"no rule is called {rule[:20]!r}", hint=f"rules: {known}")
-    return text
 
 
 def _paths(logs: tuple[str, ...]) -> tuple[str, ...]:

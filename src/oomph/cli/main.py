@@ -11,35 +11,14 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
+from oomph.cli.table import COMMANDS, EXIT_CODES, INTERSPERSED, SWITCHES
 from oomph.errors import CommandError, OomphError, error_fields
 
-COMMANDS = {
-    "plan": "Will it fit? Takes the command you were about to run.",
-    "check": "Will every deployment of a repository fit? A gate for CI.",
-    "explain": "Why did it run out of memory? Takes the log of the run.",
-    "run": "Start a server with its memory foreseen, explained if it dies.",
-    "inspect": "What a checkpoint is: bytes by part, layers, KV cache, context.",
-    "models": "What should I run? The models that run well on these GPUs.",
-    "fit": "The command that serves a model best here.",
-    "what-if": "What each flag would do to a command, alone.",
-    "diff": "What changes between two releases, flags, GPUs or models.",
-    "simulate": "What a load of requests does to the KV cache.",
-    "compare": "The same model on vLLM, SGLang, llama.cpp and Ollama.",
-    "pack": "Several services on one machine: together, where, in which order?",
-    "learn": "Count what a start here measured: takes its log.",
-    "gpus": "Which cards, and how many, a model needs.",
-    "ui": "See the memory: the same as a page in the browser.",
-    "mcp": "The same for agents: a server of the Model Context Protocol.",
-}
-# Options without a value; any other option before the command's name takes one.
-SWITCHES = frozenset(
-    ("--json", "--all", "--debug", "--fresh", "--help", "-h", "--version", "--no-plan", "--explain", "--only", "--mtp",
-     "--no-mtp", "--images", "--text-only", "--force", "--retry", "--steps", "--no-browser", "--no-advice",
-     "--allow-unplanned")
-)  # fmt: skip
-# Commands without a serve command in them: their options may stand anywhere.
-_INTERSPERSED = frozenset(("check", "pack", "learn", "fit", "models", "gpus", "compare", "inspect", "ui", "mcp"))
+if TYPE_CHECKING:
+    from oomph.cli.settings import Settings
+
 # Programs that start another one and look like a misspelt command of ours.
 _RUNNERS = frozenset(("srun", "jsrun", "prun", "crun", "runai"))
 # What people write for an option of ours; the engine's release in whatever words.
@@ -60,10 +39,15 @@ Commands:
 
 Options:
   --json         print JSON (each command)
+  -q, --quiet    print nothing: the exit code is the answer
+  --no-color     no colours, as with NO_COLOR=1
+  --width N      columns of the screen, 40 to 400
   --timeout S    how long the hub may take in all; 60 seconds by default
   --debug        a traceback instead of a sentence
-  -V, --version  the version of oomph
+  -V, --version  the version of oomph, and how old its facts are
   -h, --help     this; after a command's name, that command's help
+
+{codes}
 
 Try:
   oomph inspect "gemma-4-31b nvfp4"
@@ -74,12 +58,13 @@ Try:
 
 def main(argv: Sequence[str] | None = None) -> None:
     from oomph.cli.output import guarded
+    from oomph.cli.settings import in_force, take_settings
 
     args = list(sys.argv[1:] if argv is None else argv)
-    debug = _take_debug(args)
+    settings = take_settings(args)
     try:
-        with guarded(args):
-            code = _answer(args, debug)
+        with guarded(args), in_force(settings):
+            code = _answer(args, settings)
     except BrokenPipeError:
         _silence_stdout()
         code = 141  # 128 + SIGPIPE: what a shell shows for every program whose reader went away
@@ -91,10 +76,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _answer(args: list[str], debug: bool) -> int:
+def _answer(args: list[str], settings: Settings) -> int:
     """Run the command. Every refusal is one sentence, unless --debug asks for the traceback."""
+    debug = settings.debug
     try:
-        _take_timeout(args)
+        settings.check()
         code = _run(args)
         sys.stdout.flush()
         return code
@@ -136,19 +122,20 @@ def _asks_for_json(args: list[str]) -> bool:
     words = args[: args.index("--")] if "--" in args else args
     options, rest = _split(_meant(words))
     name = rest[0] if rest else ""
-    more = rest[1:] if name in _INTERSPERSED or name == "explain" else _split(rest[1:])[0] if name in COMMANDS else []
+    more = rest[1:] if name in INTERSPERSED else _split(rest[1:])[0] if name in COMMANDS else []
     return not {"--json", "-j"}.isdisjoint((*options, *more))
 
 
 def _run(args: list[str]) -> int:
     name, rest = dispatch(args)
     if name == "--version":
-        from importlib.metadata import version
+        from oomph.cli.version import version_text
 
-        print(f"oomph {version('oomph')}")
+        print(version_text(), end="")
         return 0
     if name == "--help":
-        print(USAGE.format(commands="\n".join(f"  {n:<10}{text}" for n, text in available().items())), end="")
+        commands = "\n".join(f"  {name:<12}{text}" for name, text in available().items())
+        print(USAGE.format(commands=commands, codes=EXIT_CODES), end="")
         return 0
     return _call(name, rest)
 
@@ -160,6 +147,7 @@ def _call(name: str, rest: list[str]) -> int:
 
     module = import_module(f"oomph.cli.{_file(name)}")
     command = getattr(module, "command", None) or getattr(module, _file(name))
+    command.epilog = command.epilog or "\b\n" + EXIT_CODES
     try:
         # not command.main(): it would take a closed pipe for its own and end the process
         with command.make_context(f"oomph {name}", rest) as context:
@@ -184,7 +172,7 @@ def _no_option(name: str, option: str, sentence: str) -> CommandError:
     from oomph.facts.vllm.flags import options_of
     from oomph.facts.vllm.versions import NEWEST
 
-    if name not in _INTERSPERSED and options_of(NEWEST).status(option).state != "unknown":
+    if name not in INTERSPERSED and options_of(NEWEST).status(option).state != "unknown":
         return CommandError(
             f"{option} is a flag of the engine: it stands in the command",
             hint=f"oomph {name} --gpu H100 -- vllm serve MODEL {option if option != '--model' else ''}".rstrip(),
@@ -235,7 +223,7 @@ def _meant(args: list[str]) -> list[str]:
         word = args[at]
         at += 1
         key, equals, value = word.partition("=")
-        if word == "--" or (not word.startswith("-") and (name or word not in COMMANDS) and name not in _INTERSPERSED):
+        if word == "--" or (not word.startswith("-") and (name or word not in COMMANDS) and name not in INTERSPERSED):
             return [*out, word, *args[at:]]
         if not word.startswith("-"):
             name = name or word
@@ -265,46 +253,6 @@ def _misspelt(words: list[str], commands: dict[str, str]) -> str:
 
     near = get_close_matches(words[0].lower(), commands, 1, 0.7)
     return near[0] if near and words[0] not in _RUNNERS else ""
-
-
-def _take_debug(args: list[str]) -> bool:
-    """--debug may stand anywhere before an engine's own command line."""
-    end = args.index("--") if "--" in args else len(args)
-    if "--debug" not in args[:end]:
-        return False
-    args.remove("--debug")
-    return True
-
-
-def _take_timeout(args: list[str]) -> None:
-    """--timeout SECONDS, for every command that may ask the hub. Behind a serve command it is the engine's own."""
-    at, name = 0, ""
-    while at < len(args) and args[at] != "--":
-        word = args[at]
-        if not word.startswith("-"):
-            if name not in _INTERSPERSED and (name or word not in COMMANDS):
-                return
-            name = name or word
-        elif word.partition("=")[0] == "--timeout":
-            value = word.partition("=")[2] if "=" in word else "".join(args[at + 1 : at + 2])
-            del args[at : at + (1 if "=" in word else 2)]
-            _set_timeout(value)
-            continue
-        elif word not in SWITCHES and "=" not in word:
-            at += 1
-        at += 1
-
-
-def _set_timeout(value: str) -> None:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= 3600:
-        raise CommandError(f"--timeout {value[:40]!r} is not a number of seconds up to 3600")
-    from oomph.sources import transport
-
-    transport.QUESTION_SECONDS = seconds
 
 
 def _complain(message: str, hint: str, code: int) -> int:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from oomph.report.terminal import Style
+from oomph.report.terminal import Style, columns
 from oomph.simulate.accuracy import SpeedError
 from oomph.simulate.api import Held, Load, Setup, Simulation, Sweep, Target, TwoReleases, breach
 from oomph.simulate.result import Result
@@ -173,7 +172,7 @@ def _figures(r: Result) -> list[str]:
 
 
 def _picture(r: Result) -> list[str]:
-    width = min(shutil.get_terminal_size((100, 24)).columns, 110) - 16
+    width = columns() - 16
     if len(r.timeline) < 2 or width < 20:
         return []
     end = r.timeline[-1].seconds or 1.0

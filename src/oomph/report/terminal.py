@@ -36,6 +36,10 @@ class Style:
 
 
 def columns() -> int:
+    """A screen of text is not read across more than 110 columns, unless somebody asks for it."""
+    asked_for = os.environ.get("OOMPH_WIDTH", "")
+    if asked_for.isascii() and asked_for.isdigit():
+        return max(40, min(int(asked_for[:6]), 400))
     return max(40, min(shutil.get_terminal_size((100, 24)).columns, 110))
 
 

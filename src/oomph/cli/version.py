@@ -1,0 +1,25 @@
+"""`oomph --version`: the version, the releases of the engines that are known, and how old that knowledge is."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from oomph.facts.dates import LOOKED_AT, STALE_AFTER
+
+
+def version_text(today: date | None = None) -> str:
+    from importlib.metadata import version
+
+    from oomph.engines.registry import engine_named
+
+    today = today or date.today()
+    lines = [f"oomph {version('oomph')}"]
+    for name, day in LOOKED_AT.items():
+        engine = engine_named(name)
+        releases = engine.releases()
+        known = f"{releases[0]} to {releases[-1]}" if len(releases) > 1 else engine.newest() or "any release"
+        age = (today - day).days
+        old = f", {age} days ago" if age > 0 else ""
+        stale = ": newer releases may differ" if age > STALE_AFTER else ""
+        lines.append(f"  {engine.title:<14}{known:<22}looked at on {day.day} {day:%b %Y}{old}{stale}")
+    return "\n".join(lines) + "\n"
