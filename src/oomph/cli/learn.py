@@ -43,7 +43,7 @@ def command(gpu: str | None, engine: str, words: str, show: bool, forget: str, l
 def _learn(log: str, gpu: str | None, engine: str, words: str) -> int:
     """0: learnt; 3: not, and why."""
     from oomph.commands import files
-    from oomph.learn import store
+    from oomph.learn import place, store
     from oomph.learn.start import read_metrics, read_start
     from oomph.plan import parse
     from oomph.report.learn_text import start_lines
@@ -61,6 +61,6 @@ def _learn(log: str, gpu: str | None, engine: str, words: str) -> int:
             print(f"  hint: {refused.hint}", file=sys.stderr)
         return refused.exit_code
     if not store.remember(start):
-        raise CommandError(f"{store.path()} cannot be written")
+        raise CommandError(f"{place.path()} cannot be written")
     sys.stdout.write("\n".join(start_lines(start)) + "\n")
     return 0

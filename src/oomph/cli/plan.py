@@ -91,9 +91,9 @@ def command(
 
 def _as_measured(answer: Plan, margin: str, *, advise: bool) -> Plan:
     """The plan with what starts on such a machine showed (oomph learn); itself where nothing was learnt."""
-    from oomph.learn import store
+    from oomph.learn import place
 
-    if not store.path().exists():
+    if not place.path().exists():
         return answer
     from oomph.learn.apply import learned
     from oomph.plan import plan

@@ -34,7 +34,6 @@ from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.host import HostPlan
 from oomph.ir.model import Model
-from oomph.ir.observation import Observation
 from oomph.ir.plan import Plan
 
 if TYPE_CHECKING:  # the packages that call an engine: named here in annotations only
@@ -43,6 +42,7 @@ if TYPE_CHECKING:  # the packages that call an engine: named here in annotations
     from oomph.emit.resources import Host
     from oomph.facts.loglines import LogRow
     from oomph.ir.hardware import Device
+    from oomph.ir.observation import Observation
     from oomph.ir.timeline import StageName
     from oomph.search.cards import Search
     from oomph.search.space import Arm
@@ -237,7 +237,9 @@ class EngineProtocol(Protocol):
         the plan counts (facts/unified.py)."""
         return 0.03
 
-    controls: tuple[Control, ...] = ()  # what the page lets people move, the most used first
+    def controls(self) -> tuple[Control, ...]:
+        """What the page lets people move, the most used first."""
+        return ()
 
     # ---- levers ------------------------------------------------------------------------------------------------------
 

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from contextlib import closing
-from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
 from oomph.errors import InputError
+from oomph.learn.place import path
 from oomph.learn.start import Start
 from oomph.redaction import hide_secrets
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS learnt (
     number INTEGER PRIMARY KEY, at REAL, machine TEXT, engine TEXT, version TEXT, start BLOB)"""
 _NEWEST = 500  # starts of one machine, engine and release that are looked at
-
-
-def path() -> Path:
-    base = os.environ.get("OOMPH_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "oomph")
-    return Path(base).expanduser() / "learnt.db"
 
 
 def remember(start: Start) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import sys
 from typing import TextIO
 
 _PAINT = re.compile(r"\033[0-9a-f]{0,16}\[[0-9;]{0,20}m")
@@ -37,10 +37,21 @@ class Style:
 
 def columns() -> int:
     """A screen of text is not read across more than 110 columns, unless somebody asks for it."""
-    asked_for = os.environ.get("OOMPH_WIDTH", "")
-    if asked_for.isascii() and asked_for.isdigit():
-        return max(40, min(int(asked_for[:6]), 400))
-    return max(40, min(shutil.get_terminal_size((100, 24)).columns, 110))
+    wish = os.environ.get("OOMPH_WIDTH", "")
+    if wish.isascii() and wish.isdigit():
+        return max(40, min(int(wish[:6]), 400))
+    return max(40, min(_terminal_columns() or 100, 110))
+
+
+def _terminal_columns() -> int:
+    """As shutil.get_terminal_size, whose module takes longer to import than a plan to print; 0 = not known."""
+    width = os.environ.get("COLUMNS", "")
+    if width.isascii() and width.isdigit() and int(width[:6]):
+        return int(width[:6])
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns if sys.__stdout__ else 0
+    except (OSError, ValueError):
+        return 0
 
 
 def length(text: str) -> int:

@@ -35,7 +35,7 @@ def plan_answer(deployment: Deployment, gpu: str) -> Answer:
     engine = engine_of(deployment)
     return {
         **plan_json(plan), "html": plan_view(plan, _speed(plan)), **_place(plan.deployment, gpu),
-        "controls": [_control(control, plan) for control in engine.controls],
+        "controls": [_control(control, plan) for control in engine.controls()],
         "releases": list(reversed(engine.releases())), "title": engine.title,
         "can_simulate": fills(engine, "simulation"),
     }  # fmt: skip

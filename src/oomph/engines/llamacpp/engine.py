@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from oomph.engines.llamacpp.controls import CONTROLS
-from oomph.engines.protocol import EngineProtocol, LeverWords, Offer, Words
+from oomph.engines.protocol import Control, EngineProtocol, LeverWords, Offer, Words
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.host import HostPlan
@@ -42,8 +41,6 @@ class LlamaCpp(EngineProtocol):
     launches = (r"\bllama-server\b",)
     layout = "placed"
 
-    controls = CONTROLS
-
     def newest(self) -> str:
         from oomph.facts.llamacpp.builds import NEWEST
 
@@ -74,6 +71,11 @@ class LlamaCpp(EngineProtocol):
         from oomph.engines.llamacpp.source import plan_command
 
         return plan_command(deployment, model)
+
+    def controls(self) -> tuple[Control, ...]:
+        from oomph.engines.llamacpp.controls import CONTROLS
+
+        return CONTROLS
 
     def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
         from oomph.engines.llamacpp.host import host_plan

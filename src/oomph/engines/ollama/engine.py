@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oomph.engines.llamacpp.engine import ENGINE as LLAMACPP
-from oomph.engines.ollama.controls import CONTROLS
-from oomph.engines.protocol import EngineProtocol, LeverWords, Offer, Words
+from oomph.engines.protocol import Control, EngineProtocol, LeverWords, Offer, Words
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.host import HostPlan
@@ -41,8 +40,6 @@ class Ollama(EngineProtocol):
     runs = "llamacpp"
     frame_paths = ("/ollama/",)
 
-    controls = CONTROLS
-
     def newest(self) -> str:
         from oomph.facts.ollama.defaults import NEWEST
 
@@ -73,6 +70,11 @@ class Ollama(EngineProtocol):
         from oomph.engines.ollama.planner import plan_ollama
 
         return plan_ollama(deployment, model)
+
+    def controls(self) -> tuple[Control, ...]:
+        from oomph.engines.ollama.controls import CONTROLS
+
+        return CONTROLS
 
     def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
         from oomph.engines.llamacpp.host import host_plan

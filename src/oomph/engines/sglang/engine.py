@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import Container, EngineProtocol, FitKnobs, LeverWords, Offer, Words
-from oomph.engines.sglang.controls import CONTROLS
+from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, LeverWords, Offer, Words
 from oomph.errors import CannotPlan
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
@@ -46,7 +45,6 @@ class SgLang(EngineProtocol):
     variables = ("SGLANG_",)
     launches = (r"\bsglang\s+serve\b", r"-m\s+sglang\.launch_server\b")
     frame_paths = ("/sglang/",)
-    controls = CONTROLS
     terms = ("free_before_load", "weights", "load_peak", "activation_peak", "cudagraph", "context", "available_kv")
     emit_forms = ("command", "docker", "compose", "kubernetes")
 
@@ -194,6 +192,11 @@ class SgLang(EngineProtocol):
         from oomph.engines.sglang.emit import container
 
         return container(deployment)
+
+    def controls(self) -> tuple[Control, ...]:
+        from oomph.engines.sglang.controls import CONTROLS
+
+        return CONTROLS
 
     def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
         from oomph.engines.sglang.emit import host_plan

@@ -186,7 +186,7 @@ class TensorRtLlm(EngineProtocol):
 
         return container(deployment)
 
-    def host_plan(self, plan: Plan) -> HostPlan:
+    def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
         from oomph.engines.trtllm.emit import host_plan
 
         return host_plan(plan)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import Container, EngineProtocol, FitKnobs, Offer, Words
-from oomph.engines.vllm.controls import CONTROLS
+from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, Offer, Words
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.host import HostPlan
@@ -38,7 +37,6 @@ class Vllm(EngineProtocol):
     variables = ("VLLM_",)
     launches = (r"\bvllm\s+serve\b", r"-m\s+vllm\.")
     frame_paths = ("/vllm",)
-    controls = CONTROLS
     terms = ("available_kv", "weights", "load_peak", "activation_peak", "non_torch", "cudagraph", "context")
     emit_forms = ("command", "yaml", "docker", "compose", "kubernetes", "lws")
 
@@ -246,6 +244,11 @@ class Vllm(EngineProtocol):
         from oomph.engines.vllm.emit import node_commands
 
         return node_commands(plan, nodes)
+
+    def controls(self) -> tuple[Control, ...]:
+        from oomph.engines.vllm.controls import CONTROLS
+
+        return CONTROLS
 
     def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
         from oomph.engines.vllm.host import host_plan
