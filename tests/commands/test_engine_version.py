@@ -1,6 +1,9 @@
+from pathlib import Path
+
 import pytest
 
 from oomph.commands import call, parse_command
+from oomph.commands.running import running_version
 from oomph.errors import CommandError
 from oomph.facts.vllm.versions import NEWEST, RELEASES
 from oomph.ir.deployment import Engine
@@ -78,3 +81,19 @@ def test_what_is_no_engine(engine, nothing_installed):
 def test_an_engine_that_was_chosen_before_stays():
     engine = Engine("vllm", "0.21.0", "log line 3")
     assert parse_command(["vllm", "serve", "m"], engine=engine).engine == engine
+
+
+def test_a_release_that_nobody_has_looked_at_says_what_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call, "installed_version", lambda package, program="": "0.99.0")
+    deployment = parse_command(["vllm", "serve", "Qwen/Qwen3-8B"])
+    assert any("newer than any known release" in note and "may differ" in note for note in deployment.notes)
+
+
+def test_the_release_of_a_running_server(tmp_path: Path) -> None:
+    root = tmp_path / "proc" / "17" / "root"
+    (root / "opt" / "venv" / "lib" / "python3.12" / "site-packages" / "vllm-0.28.0+cu130.dist-info").mkdir(parents=True)
+    (tmp_path / "proc" / "17" / "cmdline").write_bytes(b"/opt/venv/bin/python3\0/opt/venv/bin/vllm\0serve\0model\0")
+    (tmp_path / "proc" / "18").mkdir()
+    assert running_version("vllm", ("vllm",), str(tmp_path / "proc")) == "0.28.0+cu130"
+    assert running_version("sglang", ("sglang",), str(tmp_path / "proc")) == ""
+    assert running_version("vllm", ("vllm",), str(tmp_path / "nowhere")) == ""

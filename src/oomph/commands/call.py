@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from oomph import boundary
+from oomph.commands.running import running_version
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, name_of
 from oomph.errors import CommandError, OomphError
@@ -101,6 +102,8 @@ def choose_release(
         return _release(engine, named, "pip install")
     if engine.package and (installed := installed_version(engine.package, program)):
         return _release(engine, installed, "installed package")
+    if engine.package and (running := running_version(engine.package, engine.programs)):
+        return _release(engine, running, "running server")
     return Engine(engine.name, engine.newest(), "newest known"), ()
 
 
@@ -111,7 +114,24 @@ def _release(engine: EngineProtocol, version: str, source: str) -> tuple[Engine,
         raise CommandError(
             f"{engine.title} {version} is not a release that is known", hint=f"the nearest is {engine.name}=={known}"
         )
+    if is_another and known == engine.newest() and _numbers(version) > _numbers(known):
+        note += f"; {_doubts(engine.name)}"
     return Engine(engine.name, known, source), (note,) if note else ()
+
+
+def _doubts(engine: str) -> str:
+    """What a release that nobody has looked at yet puts in doubt."""
+    from oomph.facts.dates import LOOKED_AT
+
+    day = LOOKED_AT[engine]
+    return (
+        f"what changed after {day.day} {day:%b %Y} is not known: defaults, flags, the memory budget and CUDA graphs "
+        "may differ; weights and the KV cache of a token rarely do"
+    )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def _is_plain(version: str) -> bool:
@@ -120,7 +140,7 @@ def _is_plain(version: str) -> bool:
 
 
 def _is_same(known: str, version: str) -> bool:
-    return [int(n) for n in re.findall(r"\d+", known)] == [int(n) for n in re.findall(r"\d+", version)]
+    return _numbers(known) == _numbers(version)
 
 
 def split_engine(text: str) -> tuple[str, str]:
