@@ -66,6 +66,12 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
     return replace(plan, warnings=(*plan.warnings, *utilization_notes(plan)))
 
 
+def captured_graphs(model: Model, deployment: Deployment) -> Term | None:
+    """The CUDA graphs of the first rank once they are captured; None: the command is refused."""
+    run = Run(model, deployment, None)
+    return None if run.settings.refusal is not None else rank_input(run, _ranks(run)[0]).terms.captured
+
+
 def _ranks(run: Run) -> list[Rank]:
     """vLLM gives GPUs to ranks in order: tensor-parallel ranks of the first stage, then the next stage, then the next
     data-parallel replica. Replicas are alike but for their cards: the tightest one is planned."""
