@@ -27,6 +27,8 @@ _ENDINGS = (
 _NAMES = re.compile(
     r"(?:docker|container)file(?:[.\-_].*)?|(?:gnu)?makefile(?:\..*)?|\.?justfile|procfile", re.IGNORECASE
 )
+# resources that start an engine without its name: vLLM's production stack, KServe, Ray Serve
+_RESOURCES = ("servingEngineSpec", "serving.kserve.io", "llm_configs")
 _MOST_FILES = 20_000
 
 
@@ -93,8 +95,8 @@ def _text(path: str, *, required: bool) -> str:
 @cache
 def engine_words() -> re.Pattern[str]:
     """What every file that starts an engine contains: its program, its module, or a part of its image's name."""
-    words = {re.escape(word) for one in all_engines() for word in (*one.programs, *one.modules, *one.images)}
-    return re.compile("|".join(sorted(words)), re.IGNORECASE)
+    words = {word for one in all_engines() for word in (*one.programs, *one.modules, *one.images)}
+    return re.compile("|".join(map(re.escape, sorted({*words, *_RESOURCES}))), re.IGNORECASE)
 
 
 def starts_engine(text: str) -> bool:
