@@ -50,7 +50,7 @@ def render(answer: Models, style: Style, *, width: int = 0) -> str:
         lines.append(style.dim("  further models fit: --limit 0"))
     if answer.interrupted:
         lines.append("  The search was stopped: these are the best so far.")
-    lines += ["", *(style.dim(line) for line in wrap(_basis(answer), width, "  ", "  "))]
+    lines += ["", *(style.dim(line) for line in wrap(basis(answer), width, "  ", "  "))]
     return "\n".join(lines) + "\n"
 
 
@@ -74,7 +74,7 @@ def _rounded(rate: float) -> str:
     return f"{rate:.1f}" if rate < 10 else f"{rate:,.0f}"
 
 
-def _basis(answer: Models) -> str:
+def basis(answer: Models) -> str:
     speeds = [p.speed for p in answer.picks if p.speed is not None]
     error = max((s.factor for s in speeds), default=0.0)
     text = (

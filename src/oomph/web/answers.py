@@ -14,11 +14,15 @@ from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of
 from oomph.errors import CommandError, OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
+from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.plan import run, try_changes, with_advice, with_gpus
 from oomph.report.plan_json import plan_json
+from oomph.search.solve import Planner
+from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB
 from oomph.web.cases import Case, count, deployment_of, field, gpu_words, shareable, text, tokens
+from oomph.web.progress import Step, reporter
 
 Answer = dict[str, Any]
 SWEEP_POINTS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)  # of the users that are held
@@ -206,7 +210,6 @@ def answer_fit(case: Case) -> Answer:
     from oomph.search.fit import fit
     from oomph.search.request import Want
     from oomph.search.space import Options
-    from oomph.sources.gpu import parse_gpus
     from oomph.web.views.fit import fit_view
 
     with field("gpu"):
@@ -214,8 +217,24 @@ def answer_fit(case: Case) -> Answer:
     options = Options(text_only=(False,)) if case.get("images") is True else Options()
     want = Want(tokens(case, "context"), count(case, "users", 0, 4096, 0), text(case, "prefer"), options)
     with field("text"):
-        result = fit(model_of(case), gpus, want, engine=_engine_only(case), only=case.get("only") is True)
+        result = fit(
+            model_of(case), gpus, want, engine=_engine_only(case), only=case.get("only") is True,
+            planner=_counting(reporter(case)),
+        )  # fmt: skip
     return {"html": fit_view(result), "met": result.met, "plans": result.plans}
+
+
+def _counting(step: Step) -> Planner:
+    """Plans, and says how many there were."""
+    number = 0
+
+    def plan(deployment: Deployment, model: Model | None = None) -> Plan:
+        nonlocal number
+        number += 1
+        step("plans", number, 0)
+        return run(deployment, model)
+
+    return plan
 
 
 def _engine_only(case: Case) -> str:
@@ -239,6 +258,23 @@ def answer_cards(case: Case) -> Answer:
     with field("text"):
         result = cards(model_of(case), want, engine=_engine_only(case), only=case.get("only") is True)
     return {"html": cards_view(result), "cards": len(result.cards)}
+
+
+def answer_models(case: Case) -> Answer:
+    from oomph.search.models import models
+    from oomph.web.views.models import models_view
+
+    with field("gpu"):
+        gpus = parse_gpus(text(case, "gpu") or "auto")
+    users = count(case, "users", 0, 4096, 0)
+    context = tokens(case, "context")
+    with field("purpose"):
+        answer = models(
+            gpus, purpose=text(case, "purpose") or "chat", context=context, users=users, prefer=text(case, "prefer"),
+            words=text(case, "words").split()[:10], engines=text(case, "only_engine").split(),
+            licence="open" if case.get("open") is True else "", limit=25, progress=reporter(case),
+        )  # fmt: skip
+    return {"html": models_view(answer), "models": len(answer.picks)}
 
 
 def answer_compare(case: Case) -> Answer:
@@ -324,7 +360,6 @@ def _sweep(setup: Any, load: Any, numbers: list[int]) -> list[tuple[int, Any]]:
 def answer_catalog(_: Case | None = None) -> Answer:
     from oomph import catalog
     from oomph.facts import gpus
-    from oomph.sources.gpu import parse_gpus
 
     live = ""
     with suppress(OomphError, OSError):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -19,6 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from oomph.errors import InputError, OomphError
+from oomph.web.progress import NAME, read_progress
 
 MAX_JSON = 1 << 20
 MAX_LOG = 200 << 20
@@ -43,6 +45,7 @@ class Workers:
         self.root = root
         self.quick, self.slow = anyio.CapacityLimiter(QUICK), anyio.CapacityLimiter(SLOW)
         self.logs = anyio.CapacityLimiter(LOGS_AT_ONCE)
+        self.progress: dict[str, str] = {}  # what the asker calls a job -> the file that says how far it is
 
     async def warm(self) -> None:
         from oomph.web import jobs
@@ -51,9 +54,32 @@ class Workers:
 
     async def answer(self, request: Request, job: Job, case: dict[str, Any]) -> Response:
         """The job's answer, or a sentence when its time is over. Status 499: the asker has gone."""
+        limiter = self.slow if job.slow else self.quick
+        with self._watched(request, job, case) as watched:
+            return await self._answer(request, job, watched, limiter)
+
+    @contextmanager
+    def _watched(self, request: Request, job: Job, case: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """A long job that its asker has named writes how far it is into a file."""
+        case.pop("progress_file", None)
+        name = request.headers.get("x-oomph-job", "")
+        if not job.slow or not NAME.fullmatch(name) or name in self.progress:
+            yield case
+            return
+        file, path = tempfile.mkstemp(suffix=".progress")
+        os.close(file)
+        self.progress[name] = path
+        try:
+            yield {**case, "progress_file": path}
+        finally:
+            del self.progress[name]
+            os.unlink(path)
+
+    async def _answer(
+        self, request: Request, job: Job, case: dict[str, Any], limiter: anyio.CapacityLimiter
+    ) -> Response:
         from oomph.web import jobs
 
-        limiter = self.slow if job.slow else self.quick
         outcome: tuple[int, bytes] | None = None
         late = False
         async with anyio.create_task_group() as group:
@@ -78,6 +104,14 @@ async def _end_when_gone(request: Request, scope: anyio.CancelScope) -> None:
         pass
     await anyio.sleep(GONE_SECONDS)
     scope.cancel()
+
+
+def progress_endpoint(workers: Callable[[], Workers]) -> Callable[[Request], Awaitable[Response]]:
+    async def handle(request: Request) -> Response:
+        path = workers().progress.get(request.query_params.get("job", ""))
+        return Response(read_progress(path) if path else b"{}", media_type="application/json")
+
+    return handle
 
 
 def complain(status: int, message: str, hint: str = "") -> Response:

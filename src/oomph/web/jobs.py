@@ -27,6 +27,7 @@ JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "what_if": answers.answer_what_if,
     "fit": answers.answer_fit,
     "cards": answers.answer_cards,
+    "models": answers.answer_models,
     "compare": answers.answer_compare,
     "diff": answers.answer_diff,
     "simulate": answers.answer_simulate,

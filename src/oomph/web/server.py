@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from oomph.errors import CommandError
-from oomph.web.api import Job, Workers, endpoint, upload_endpoint
+from oomph.web.api import Job, Workers, endpoint, progress_endpoint, upload_endpoint
 from oomph.web.guard import Guard
 from oomph.web.style import stylesheet
 
@@ -46,6 +46,7 @@ STYLE = "/style.css"  # the table of colours is a part of it
 JOBS = (
     Job("plan", 30), Job("what_if", 60), Job("diff", 60), Job("inspect", 30), Job("compare", 90, slow=True),
     Job("simulate", 60, slow=True), Job("fit", 120, slow=True), Job("cards", 120, slow=True),
+    Job("models", 120, slow=True),
 )  # fmt: skip
 UPLOADS = (Job("read", 120), Job("explain", 120, slow=True))
 
@@ -76,6 +77,7 @@ def application(port: int, *, token: str, root: str = ".") -> Guard:
 
     routes: list[Any] = [Route(path, page) for path in static]
     routes.append(Route("/api/catalog", catalog))
+    routes.append(Route("/api/progress", progress_endpoint(workers)))
     routes += [Route(f"/api/{job.name}", endpoint(workers, job), methods=["POST"]) for job in JOBS]
     routes += [Route(f"/api/{job.name}", upload_endpoint(workers, job), methods=["POST"]) for job in UPLOADS]
     return Guard(Starlette(routes=routes, lifespan=lifespan), port, token)

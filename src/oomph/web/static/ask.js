@@ -17,6 +17,7 @@ export function ask(path, body, words) {
   const answer = new Promise((resolve, reject) => {
     link.open("POST", path);
     link.setRequestHeader("X-Oomph", "1");
+    link.setRequestHeader("X-Oomph-Job", link.job = crypto.randomUUID());
     link.upload.onprogress = event => { link.sent = event.lengthComputable && event.total > 1e6 ? event.loaded / event.total : null; };
     link.onload = () => {
       let value;
@@ -28,7 +29,8 @@ export function ask(path, body, words) {
     link.send(raw ? body : JSON.stringify(body));
   });
   const timer = setInterval(() => show(words, began, link), 100);
-  return answer.finally(() => { clearInterval(timer); if (current === link) { current = null; $("status").hidden = true; } });
+  const watch = raw ? 0 : setInterval(() => follow(link), 700);
+  return answer.finally(() => { clearInterval(timer); clearInterval(watch); if (current === link) { current = null; $("status").hidden = true; } });
 }
 
 function show(words, began, link) {
@@ -36,8 +38,16 @@ function show(words, began, link) {
   if (current !== link || seconds < 0.4) return;
   $("status").hidden = false;
   const sending = link.sent !== null && link.sent !== undefined && link.sent < 1;
-  $("doing").textContent = sending ? `Sending: ${Math.round(100 * link.sent)} %` : `${words} ${seconds.toFixed(0)} s`;
-  if (sending) $("progress").value = link.sent; else $("progress").removeAttribute("value");
+  const {what = "", done = 0, total = 0} = link.far ?? {};
+  const far = total ? `, ${what}: ${done} of ${total}` : done ? `, ${done.toLocaleString("en")} ${what}` : "";
+  $("doing").textContent = sending ? `Sending: ${Math.round(100 * link.sent)} %` : `${words}, ${seconds.toFixed(0)} s${far}`;
+  const share = sending ? link.sent : total ? done / total : null;
+  if (share !== null) $("progress").value = share; else $("progress").removeAttribute("value");
+}
+
+// A long job says how far it is.
+async function follow(link) {
+  try { link.far = await (await fetch("/api/progress?job=" + link.job)).json(); } catch { /* the answer is about to come, or will not */ }
 }
 
 export function cancel() { current?.abort(); }

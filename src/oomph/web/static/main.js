@@ -13,7 +13,7 @@ import {wireTheme} from "./theme.js";
 import {takeTitles, wireTips} from "./tips.js";
 
 const DOING = {plan: "Planning", what_if: "Planning every change", simulate: "Simulating", diff: "Planning both sides", fit: "Searching", cards: "Trying the cards",
-  compare: "Planning on every engine", inspect: "Reading the checkpoint"};
+  models: "Trying the models", compare: "Planning on every engine", inspect: "Reading the checkpoint"};
 const EMPTY = {
   plan: ["Will it fit?", "Paste the command you were about to run: the page says whether it starts, where each GiB goes, at which stage it would die, and what really helps."],
   explain: ["Why did it die?", "Paste or drop the log of a run: the page names the stage, the cause and the fix, and proves the fix by planning it."],
@@ -29,6 +29,7 @@ const EXAMPLES = [
   ["2x RTX 5070 Ti", "vllm serve nvidia/Gemma-4-31B-IT-NVFP4 --tensor-parallel-size 2"],
   ["RTX 3090", "llama-server -hf unsloth/Qwen3-30B-A3B-GGUF:Q4_K_M -c 32768"],
 ];
+const ALONE = new Set(["cards", "models"]); // need nothing in the box
 const CONTROLLED = new Set(["plan", "what_if", "simulate"]);
 const answers = new Map(); // the last answers by what was asked
 let shown = null, timer = 0, sent = "", usual = ""; // usual: the GPUs where nothing else names them
@@ -123,7 +124,7 @@ async function open(view, fresh = false) {
   showForm(view);
   complain(null);
   if (view === "explain") { if (place.runs.length) showRun(); else drawEmpty(view); return; }
-  if (!place.command && !place.model && view !== "cards") { drawEmpty(view); return; }
+  if (!place.command && !place.model && !ALONE.has(view)) { drawEmpty(view); return; }
   const body = {...subject(), ...(formOf(view) ? readForm(view) : {})}, asked = key(view);
   if (fresh) answers.delete(asked);
   if (view === "diff" && !Object.values(body.other).some(Boolean)) { drawEmpty(view); return; }

@@ -1,4 +1,4 @@
-"""Points over two logarithmic axes, each a button that loads its command; a script adds the hover."""
+"""Points over two axes, each a button that loads its command; a script adds the hover."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Dot(NamedTuple):
 class Axis(NamedTuple):
     title: str
     ticks: tuple[tuple[float, str], ...]
+    even: bool = False  # linear instead of logarithmic
 
 
 def scatter(dots: Sequence[Dot], across: Axis, up: Axis, label: str) -> Html:
@@ -61,6 +62,9 @@ def scatter(dots: Sequence[Dot], across: Axis, up: Axis, label: str) -> Html:
 
 
 def _share(value: float, axis: Axis) -> float:
+    if axis.even:
+        first, last = axis.ticks[0][0], axis.ticks[-1][0]
+        return (value - first) / (last - first) if last > first else 0.5
     low, high = math.log(axis.ticks[0][0]), math.log(axis.ticks[-1][0])
     return (math.log(max(value, 1e-9)) - low) / (high - low) if high > low else 0.5
 
@@ -72,6 +76,13 @@ def doublings(values: Sequence[float], title: str, most: int = 6) -> Axis:
     step = max(1, math.ceil((high - low) / most))
     powers = [*range(low, high, step), high]
     return Axis(title, tuple((float(2**p), _short(2**p)) for p in powers))
+
+
+def tens(values: Sequence[float], title: str) -> Axis:
+    """A linear axis in steps of ten, from the ten below the smallest to the one above the largest."""
+    low = 10 * math.floor(min(values, default=0.0) / 10)
+    high = max(low + 10, 10 * math.ceil(max(values, default=0.0) / 10))
+    return Axis(title, tuple((float(n), str(n)) for n in range(low, high + 1, 10)), even=True)
 
 
 def _short(n: int) -> str:

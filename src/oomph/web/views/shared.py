@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from oomph.units import human
 from oomph.web.markup import Html, el, join
 
+_FEW = 4  # columns that a phone has room for
+
 
 def section(title: str, *children: object, name: str = "") -> Html | None:
     """A part of a view under its heading; nothing where there is nothing to show."""
@@ -23,11 +25,11 @@ def table(
         el("th", _head(text.removeprefix("#"), sorts), scope="col", cls="n" if number else "")
         for text, number in zip(heads, numbers)
     ]
-    body = [
-        el("tr", [_cell(cell, number) for cell, number in zip(row, numbers)], cls=getattr(row, "cls", ""))
-        for row in rows
-    ]
-    whole = el("table", el("thead", el("tr", head)), el("tbody", body), data_sorts=sorts)
+    names = [text.removeprefix("#") for text in heads]
+    body = [el("tr", [_cell(*cell) for cell in zip(row, numbers, names)], cls=getattr(row, "cls", "")) for row in rows]
+    # on a phone the cells of a wide table stand below each other, each behind its head
+    kind = "many" if len(heads) > _FEW else ""
+    whole = el("table", el("thead", el("tr", head)), el("tbody", body), cls=kind, data_sorts=sorts)
     return el("div", whole, cls="scroll tall" if tall else "scroll", tabindex=0, role="region", aria_label=label)
 
 
@@ -35,9 +37,9 @@ def _head(text: str, sorts: bool) -> object:
     return el("button", text, type="button", cls="sort") if sorts and text else text
 
 
-def _cell(cell: object, number: bool) -> Html:
+def _cell(cell: object, number: bool, head: str) -> Html:
     shown, key = cell if isinstance(cell, tuple) and len(cell) == 2 else (cell, None)
-    return el("td", shown, cls="n" if number else "", data_key=key)
+    return el("td", shown, cls="n" if number else "", data_key=key, data_head=head or None)
 
 
 def tiles(pairs: Iterable[tuple[str, str]]) -> Html | None:

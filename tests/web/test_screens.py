@@ -1,0 +1,207 @@
+"""Every view at three sizes and in both themes, with a real case, a failing one and an empty one: nothing is cut, nothing
+covers anything else, and axe finds nothing.
+
+    python tests/web/test_screens.py FOLDER [WORDS]     writes a picture of each to look at
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from browser import ARGS, CHROMIUM, drop, opened, paste, served, set_gpu, settled, show
+
+from three_logs import GEMMA, QWEN
+
+if __name__ != "__main__":
+    playwright = pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine")
+
+SIZES = {"laptop": (1366, 768), "desk": (1920, 1080), "phone": (390, 844)}
+FITS = "vllm serve Qwen/Qwen3-8B --max-model-len 16384"
+FAILS = "vllm serve Qwen/Qwen3-32B --tensor-parallel-size 2 --gpu-memory-utilization 0.95"
+COMPOSE = "services:\n" + "".join(
+    f"  {name}:\n    image: vllm/vllm-openai:v0.21.0\n    command: --model {model} --max-model-len 8192\n"
+    for name, model in (("chat", "Qwen/Qwen3-8B"), ("large", "Qwen/Qwen3-32B"), ("wrong", "no-such-model"))
+)
+
+
+def view(command: str, name: str, cls: str = "", **fields: str) -> Callable[[Any], None]:
+    """Paste a command, then open a view with these fields in its form."""
+
+    def act(page: Any) -> None:
+        for field, value in fields.items():
+            page.evaluate(
+                "([form, field, value]) => { document.querySelector(`[data-form=${form}] [name=${field}]`).value = value; }",
+                [name, field, value],
+            )
+        if command:
+            paste(page, command)
+            page.wait_for_function("() => document.querySelector('#view:not(.stale) .view')", timeout=30_000)
+        show(page, name)
+        page.wait_for_function(
+            "c => document.querySelector('#view:not(.stale) .view.' + c)", arg=cls or name, timeout=120_000
+        )
+        if page.locator(".plot").count():
+            page.wait_for_selector(".plot canvas")
+
+    return act
+
+
+def error(act: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Until a sentence stands beside a field."""
+
+    def refused(page: Any) -> None:
+        act(page)
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('[data-error]')].some(e => e.textContent)", timeout=30_000
+        )
+
+    return refused
+
+
+def planned(command: str, gpu: str, words: str) -> Callable[[Any], None]:
+    def act(page: Any) -> None:
+        set_gpu(page, gpu)
+        paste(page, command)
+        settled(page, words)
+
+    return act
+
+
+def explained(log: str) -> Callable[[Any], None]:
+    def act(page: Any) -> None:
+        drop(page, "server.log", log)
+        page.wait_for_selector(".view.explain", timeout=20_000)
+
+    return act
+
+
+def broken_gpu(page: Any) -> None:
+    set_gpu(page, "RTX 9")
+    paste(page, FITS)
+
+
+CASES: dict[str, Callable[[Any], None]] = {
+    "plan-empty": lambda page: None,
+    "plan-fits": planned(FITS, "RTX 4090", "FITS"),
+    "plan-fails": planned(FAILS, "2x RTX 3090", "WILL NOT START"),
+    "plan-close": planned("vllm serve Qwen/Qwen3-8B --max-model-len 31690", "RTX 4090", "TOO CLOSE"),
+    "plan-llama.cpp": planned("llama-server -hf unsloth/Qwen3-30B-A3B-GGUF:Q4_K_M -c 32768", "RTX 3060 12GB", "SLOW"),
+    "plan-sglang": planned("python -m sglang.launch_server --model-path Qwen/Qwen3-8B", "RTX 4090", ""),
+    "plan-tabs": lambda page: (drop(page, "compose.yaml", COMPOSE), settled(page, "FITS")) and None,
+    "plan-refused": error(broken_gpu),
+    "explain-empty": lambda page: show(page, "explain"),
+    "explain-failed": explained(GEMMA),
+    "explain-memory": explained(QWEN),
+    "explain-refused": error(lambda page: drop(page, "poem.log", "a poem\nof two lines\n" * 3)),
+    "what_if-empty": lambda page: show(page, "what_if"),
+    "what_if-fits": view(FITS, "what_if", "what-if"),
+    "what_if-fails": view("vllm serve Qwen/Qwen3-32B", "what_if", "what-if"),
+    "simulate-empty": lambda page: show(page, "simulate"),
+    "simulate-held": view(FITS, "simulate"),
+    "simulate-too-much": view(FITS, "simulate", users="100", prompt="2000", output="500"),
+    "simulate-refused": error(lambda page: (paste(page, "vllm serve Qwen/Qwen3-32B"), settled(page, "WILL NOT"),
+                                            show(page, "simulate")) and None),
+    "diff-empty": lambda page: show(page, "diff"),
+    "diff-release": view(FITS, "diff"),
+    "fit-empty": lambda page: show(page, "fit"),
+    "fit-front": view("Qwen/Qwen3-8B", "fit", context="8k"),
+    "fit-not-met": view("Qwen/Qwen3-32B", "fit", context="128k", users="8"),
+    "cards-known": view("", "cards"),
+    "cards-model": view("Qwen/Qwen3-8B", "cards"),
+    "models-card": view("", "models"),
+    "models-none": view("", "models", words="no-such-model"),
+    "compare-empty": lambda page: show(page, "compare"),
+    "compare-engines": view(FITS, "compare"),
+    "inspect-empty": lambda page: show(page, "inspect"),
+    "inspect-map": view("gemma-4-31b nvfp4", "inspect"),
+    "inspect-refused": error(lambda page: paste(page, "no-such/model-at-all:Q9")),
+}  # fmt: skip
+
+# Text that does not fit into its own box, controls that lie over each other, and anything beyond the right edge.
+CUT = """() => {
+  const out = [], seen = e => e.checkVisibility({checkOpacity: true, checkVisibilityCSS: true}) && e.getClientRects().length;
+  if (document.documentElement.scrollWidth > innerWidth) out.push("the page is wider than the window");
+  for (const e of document.querySelectorAll("h1,h2,p,span,b,dt,dd,li,label,summary,button,th,td,code,strong,figcaption"))
+    if (seen(e) && !e.closest(".scroll,pre,.u-legend,.skip,svg") && e.getBoundingClientRect().right > innerWidth + 1) out.push("beyond the edge: " + e.textContent.slice(0, 60));
+  for (const e of document.querySelectorAll("button,select,dd,dt,th,.label,.stage"))
+    if (seen(e) && e.scrollWidth > e.clientWidth + 2 && getComputedStyle(e).display !== "inline") out.push("cut: " + e.textContent.slice(0, 60));
+  const controls = [...document.querySelectorAll("button,input,select,textarea,summary,a")].filter(e => seen(e) && !e.matches(".away,.skip"));
+  const boxes = controls.map(e => [e, e.getBoundingClientRect()]);
+  boxes.forEach(([a, x], i) => boxes.slice(i + 1).forEach(([b, y]) => {
+    if (a.contains(b) || b.contains(a)) return;
+    const wide = Math.min(x.right, y.right) - Math.max(x.left, y.left), high = Math.min(x.bottom, y.bottom) - Math.max(x.top, y.top);
+    if (wide > 1 && high > 1) out.push(`covered: ${a.id || a.textContent.slice(0, 30)} and ${b.id || b.textContent.slice(0, 30)}`);
+  }));
+  for (const svg of document.querySelectorAll("svg.bar,svg.scatter")) {
+    const texts = [...svg.querySelectorAll("text")].map(t => [t, t.getBoundingClientRect()]);
+    texts.forEach(([a, x], i) => texts.slice(i + 1).forEach(([b, y]) => {
+      if (Math.min(x.right, y.right) - Math.max(x.left, y.left) > 1 && Math.min(x.bottom, y.bottom) - Math.max(x.top, y.top) > 1) out.push(`text over text: ${a.textContent} and ${b.textContent}`);
+    }));
+    const edge = svg.getBoundingClientRect();
+    for (const [t, x] of texts) if (x.right > edge.right + 1 || x.left < edge.left - 1) out.push("text leaves its picture: " + t.textContent);
+  }
+  return [...new Set(out)];
+}"""
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with served() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+        yield browser
+        browser.close()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_screen(browser: Any, address: str, case: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    with opened(browser, address) as page:
+        CASES[case](page)
+        for size, (width, height) in SIZES.items():
+            page.set_viewport_size({"width": width, "height": height})
+            page.wait_for_timeout(120)
+            assert page.evaluate(CUT) == [], (case, size)
+            for scheme in ("light", "dark"):
+                if size == "desk":
+                    continue  # the same elements as on the laptop
+                page.emulate_media(color_scheme=scheme)
+                faults = axe.Axe().run(page).response["violations"]
+                assert [(v["id"], v["nodes"][0]["html"][:200]) for v in faults] == [], (case, size, scheme)
+
+
+def pictures(folder: Path, words: str) -> None:
+    from playwright.sync_api import sync_playwright
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with served() as address, sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+        for case, act in CASES.items():
+            if words not in case:
+                continue
+            with opened(browser, address) as page:
+                act(page)
+                for size, (width, height) in SIZES.items():
+                    page.set_viewport_size({"width": width, "height": height})
+                    for scheme in ("light", "dark"):
+                        page.emulate_media(color_scheme=scheme)
+                        page.wait_for_timeout(150)
+                        page.screenshot(path=str(folder / f"{case}-{size}-{scheme}.png"), full_page=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    pictures(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "")
