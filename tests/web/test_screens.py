@@ -1,5 +1,5 @@
-"""Every view at three sizes and in both themes, with a real case, a failing one and an empty one: nothing is cut, nothing
-covers anything else, and axe finds nothing.
+"""Every view at three sizes and in both themes, with a real case, a failing one and an empty one: nothing is cut,
+nothing covers anything else, and axe finds nothing.
 
     python tests/web/test_screens.py FOLDER [WORDS]     writes a picture of each to look at
 """
@@ -38,8 +38,8 @@ def view(command: str, name: str, cls: str = "", **fields: str) -> Callable[[Any
     def act(page: Any) -> None:
         for field, value in fields.items():
             page.evaluate(
-                "([form, field, value]) => { document.querySelector(`[data-form=${form}] [name=${field}]`).value = value; }",
-                [name, field, value],
+                "([selector, value]) => { document.querySelector(selector).value = value; }",
+                [f"[data-form={name}] [name={field}]", value],
             )
         if command:
             paste(page, command)
@@ -88,6 +88,17 @@ def broken_gpu(page: Any) -> None:
     paste(page, FITS)
 
 
+def several(page: Any) -> None:
+    drop(page, "compose.yaml", COMPOSE)
+    settled(page, "FITS")
+
+
+def too_large(page: Any) -> None:
+    paste(page, "vllm serve Qwen/Qwen3-32B")
+    settled(page, "WILL NOT")
+    show(page, "simulate")
+
+
 CASES: dict[str, Callable[[Any], None]] = {
     "plan-empty": lambda page: None,
     "plan-fits": planned(FITS, "RTX 4090", "FITS"),
@@ -95,7 +106,7 @@ CASES: dict[str, Callable[[Any], None]] = {
     "plan-close": planned("vllm serve Qwen/Qwen3-8B --max-model-len 31690", "RTX 4090", "TOO CLOSE"),
     "plan-llama.cpp": planned("llama-server -hf unsloth/Qwen3-30B-A3B-GGUF:Q4_K_M -c 32768", "RTX 3060 12GB", "SLOW"),
     "plan-sglang": planned("python -m sglang.launch_server --model-path Qwen/Qwen3-8B", "RTX 4090", ""),
-    "plan-tabs": lambda page: (drop(page, "compose.yaml", COMPOSE), settled(page, "FITS")) and None,
+    "plan-tabs": several,
     "plan-refused": error(broken_gpu),
     "explain-empty": lambda page: show(page, "explain"),
     "explain-failed": explained(GEMMA),
@@ -107,8 +118,7 @@ CASES: dict[str, Callable[[Any], None]] = {
     "simulate-empty": lambda page: show(page, "simulate"),
     "simulate-held": view(FITS, "simulate"),
     "simulate-too-much": view(FITS, "simulate", users="100", prompt="2000", output="500"),
-    "simulate-refused": error(lambda page: (paste(page, "vllm serve Qwen/Qwen3-32B"), settled(page, "WILL NOT"),
-                                            show(page, "simulate")) and None),
+    "simulate-refused": error(too_large),
     "diff-empty": lambda page: show(page, "diff"),
     "diff-release": view(FITS, "diff"),
     "fit-empty": lambda page: show(page, "fit"),
@@ -125,31 +135,7 @@ CASES: dict[str, Callable[[Any], None]] = {
     "inspect-refused": error(lambda page: paste(page, "no-such/model-at-all:Q9")),
 }  # fmt: skip
 
-# Text that does not fit into its own box, controls that lie over each other, and anything beyond the right edge.
-CUT = """() => {
-  const out = [], seen = e => e.checkVisibility({checkOpacity: true, checkVisibilityCSS: true}) && e.getClientRects().length;
-  if (document.documentElement.scrollWidth > innerWidth) out.push("the page is wider than the window");
-  for (const e of document.querySelectorAll("h1,h2,p,span,b,dt,dd,li,label,summary,button,th,td,code,strong,figcaption"))
-    if (seen(e) && !e.closest(".scroll,pre,.u-legend,.skip,svg") && e.getBoundingClientRect().right > innerWidth + 1) out.push("beyond the edge: " + e.textContent.slice(0, 60));
-  for (const e of document.querySelectorAll("button,select,dd,dt,th,.label,.stage"))
-    if (seen(e) && e.scrollWidth > e.clientWidth + 2 && getComputedStyle(e).display !== "inline") out.push("cut: " + e.textContent.slice(0, 60));
-  const controls = [...document.querySelectorAll("button,input,select,textarea,summary,a")].filter(e => seen(e) && !e.matches(".away,.skip"));
-  const boxes = controls.map(e => [e, e.getBoundingClientRect()]);
-  boxes.forEach(([a, x], i) => boxes.slice(i + 1).forEach(([b, y]) => {
-    if (a.contains(b) || b.contains(a)) return;
-    const wide = Math.min(x.right, y.right) - Math.max(x.left, y.left), high = Math.min(x.bottom, y.bottom) - Math.max(x.top, y.top);
-    if (wide > 1 && high > 1) out.push(`covered: ${a.id || a.textContent.slice(0, 30)} and ${b.id || b.textContent.slice(0, 30)}`);
-  }));
-  for (const svg of document.querySelectorAll("svg.bar,svg.scatter")) {
-    const texts = [...svg.querySelectorAll("text")].map(t => [t, t.getBoundingClientRect()]);
-    texts.forEach(([a, x], i) => texts.slice(i + 1).forEach(([b, y]) => {
-      if (Math.min(x.right, y.right) - Math.max(x.left, y.left) > 1 && Math.min(x.bottom, y.bottom) - Math.max(x.top, y.top) > 1) out.push(`text over text: ${a.textContent} and ${b.textContent}`);
-    }));
-    const edge = svg.getBoundingClientRect();
-    for (const [t, x] of texts) if (x.right > edge.right + 1 || x.left < edge.left - 1) out.push("text leaves its picture: " + t.textContent);
-  }
-  return [...new Set(out)];
-}"""
+CUT = Path(__file__).with_name("cut.js").read_text()
 
 
 @pytest.fixture(scope="module")
