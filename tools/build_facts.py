@@ -83,6 +83,10 @@ def encode(facts: Facts) -> bytes:
     return b"{" + b",\n".join(parts) + b"}\n"
 
 
+ESTIMATED = "no published figure: estimated from size and date"
+NO_FIGURE = "no published figure is held for embedding models: the larger one first"
+
+
 class Sources:
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -222,7 +226,10 @@ def with_quality(models: list[ModelFacts], sources: Sources) -> list[ModelFacts]
     bridge = published["Qwen/Qwen3.6-27B"][0] / AA_SEPTEMBER.figures["Qwen/Qwen3.6-27B"]
     for key, value in AA_SEPTEMBER.figures.items():
         if key not in published:
-            linked = value * bridge
+            # the later index is harder: neither a share nor a shift is known beyond the one model that both have
+            linked = min(
+                value * bridge, value + published["Qwen/Qwen3.6-27B"][0] - AA_SEPTEMBER.figures["Qwen/Qwen3.6-27B"]
+            )
             wide = math.sqrt(2) * spread  # through one model, which LiveBench links
             text = f"{AA_SEPTEMBER.source}, linked to the reading of June"
             published[key] = (linked, linked - wide, linked + wide, text)
@@ -237,14 +244,25 @@ def with_quality(models: list[ModelFacts], sources: Sources) -> list[ModelFacts]
             value, low, high, text = figures[m.plain.lower()]
         else:
             value = min(fit.value(m), most(m, [(known[k], v[0]) for k, v in figures.items() if k in known]))
-            low, high, text = (
-                value - fit.spread,
-                value + fit.spread,
-                "no published figure: estimated from size and date",
-            )
+            parent = tuned_from(m, known)
+            if parent is not None:  # somebody else's: no better than what it was made from
+                figure = figures.get(parent.plain.lower())
+                value = min(value, figure[0] if figure else fit.value(parent))
+            low, high, text = value - fit.spread, value + fit.spread, ESTIMATED
+        if "e" in m.uses:  # no scale: the larger one
+            value = low = high = math.log2(max(m.parameters, 1) / 1e6)
+            text = NO_FIGURE
         quality = (round(value, 1), round(low, 1), round(high, 1))
         out.append(msgspec.structs.replace(m, quality=quality, quality_from=sources.number(text)))
     return out
+
+
+def tuned_from(m: ModelFacts, known: dict[str, ModelFacts]) -> ModelFacts | None:
+    """The model of another maker whose shape it has; None where it is its maker's own."""
+    match = re.match(r"shape of ([^;]+);", catalog.read_source(m.plain))
+    if match is None or match[1].partition("/")[0] == m.plain.partition("/")[0]:
+        return None
+    return known.get(match[1].lower())
 
 
 def most(m: ModelFacts, published: Sequence[tuple[ModelFacts, float]]) -> float:

@@ -43,7 +43,7 @@ def test_other_engines_commands_fit_too(answers: dict[str, Models], card: str) -
 
 
 def worth(pick: Pick) -> tuple[float, ...]:
-    return (pick.quality.rank, pick.speed.one_user if pick.speed else 0.0, pick.context, pick.held)
+    return (pick.quality.rank, pick.speed.one_user if pick.speed else 0.0, pick.context, pick.capacity)
 
 
 @pytest.mark.parametrize("card", CARDS)
@@ -95,7 +95,7 @@ def test_filters() -> None:
     assert all(p.date >= "2026" for p in oomph.models("RTX 4090", since="2026", limit=3).picks)
     assert all(p.parameters <= 9e9 for p in oomph.models("RTX 4090", largest=9, limit=3).picks)
     asked = oomph.models("RTX 4090", context=32768, users=2, limit=3)
-    assert all(p.context == 32768 and p.held >= 2 for p in asked.picks)
+    assert all(p.context == 32768 and p.capacity >= 2 for p in asked.picks)
 
 
 def test_preferences_are_grades_first() -> None:

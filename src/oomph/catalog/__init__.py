@@ -32,7 +32,7 @@ class Line(Struct, frozen=True, omit_defaults=True):
     q: dict[str, Any] | None = None  # hf_quant_config.json, packed
     told: dict[str, bool] = {}  # what only the headers tell (sources/arch/base.py)
     bytes: int = 0  # of the checkpoint, where its headers are known
-    s: str = ""  # where the configuration is from; "" = SOURCE
+    source: str = ""  # where the configuration is from; "" = SOURCE
 
 
 class Entry(Struct, frozen=True):
@@ -62,6 +62,7 @@ def ids() -> tuple[str, ...]:
     return tuple(row.id for row in _rows()[1].values())
 
 
+_LISTED = 8  # candidates of a question
 _RENAMED = ("meta-llama/meta-llama-3.1-", "meta-llama/llama-3.1-")  # the hub answers to both
 
 
@@ -75,15 +76,16 @@ def find(name: str) -> Entry | None:
         return None
     from oomph.catalog import names
 
-    found = [_rows()[1][i.lower()] for i in names.best(name, ids())]
-    if not found:
+    rows = [_rows()[1][i.lower()] for i in names.best(name, ids())]
+    if not rows:
         return None
-    if len({names.core(row.family) for row in found}) > 1:
-        listed = ", ".join(row.id for row in found[:6]) + (", ..." if len(found) > 6 else "")
-        raise InputError(f"{name[:80]!r} may be any of {len(found)} models", hint=f"there are {listed}")
-    others = ", ".join(row.id for row in found[1:4])
-    note = f"{name!r} is read as {found[0].id}; there is also {others}" if others else ""
-    return _read(found[0], note)
+    if len({names.core(row.family) for row in rows}) > 1:
+        answers = names.answers(name, ids())
+        listed = ", ".join(answers[:_LISTED]) + (", ..." if len(answers) > _LISTED else "")
+        raise InputError(f"{name[:80]!r} may be any of {len(answers)} checkpoints", hint=f"there are {listed}")
+    others = ", ".join(row.id for row in rows[1:4])
+    note = f"{name!r} is read as {rows[0].id}; there is also {others}" if others else ""
+    return _read(rows[0], note)
 
 
 def suggest(name: str) -> tuple[str, ...]:
@@ -100,7 +102,7 @@ def variants(model_id: str) -> tuple[str, ...]:
 
 def read_source(model_id: str) -> str:
     """Where the facts of one entry are from."""
-    return _line_of(_rows()[1][model_id.lower()]).s or SOURCE
+    return _line_of(_rows()[1][model_id.lower()]).source or SOURCE
 
 
 def _line_of(row: Row) -> Line:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
 _TOKEN = re.compile(r"\d+(?:b|t|m|e|k)?(?![a-z])|\d+|[a-z]+")
 
@@ -21,7 +22,11 @@ SOFT = frozenset(("instruct", "it", "chat", "hf", "nvidia", "meta"))
 _TUNED = frozenset(("instruct", "it", "chat"))
 
 # Whose checkpoint is meant when several organisations have one of the same name: its maker's, then these.
-_COPIES = ("nvidia", "redhatai", "hugging-quants", "cyankiwi", "casperhansen", "thebloke")
+_COPIES = (
+    "nvidia", "redhatai", "hugging-quants", "cyankiwi", "casperhansen", "thebloke", "unsloth", "nousresearch", "dphn"
+)  # fmt: skip
+
+_NEAR = 0.75  # how much of a misspelt name must agree: words and letters together
 
 _QUANT_PART = re.compile(
     r"[-_.](?:awq|gptq|fp8|nvfp4|mxfp4|bf16|int[48]|[48]bit|w\d+a\d+|g\d{2,3}|quantized|dynamic|static|block|pertensor|"
@@ -30,9 +35,10 @@ _QUANT_PART = re.compile(
 )
 
 
-def tokens(text: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def tokens(text: str) -> tuple[str, ...]:
     """'Qwen3.6-27B-AWQ' -> qwen 3 6 27b awq; 'Command R+' -> command r plus."""
-    return _TOKEN.findall(_PLUS.sub(" plus ", text.lower()))
+    return tuple(_TOKEN.findall(_PLUS.sub(" plus ", text.lower())))
 
 
 def family(model_id: str) -> str:
@@ -46,6 +52,8 @@ def family(model_id: str) -> str:
 def rank(query: str, model_id: str) -> tuple[int, int, int] | None:
     """How well a name answers a query; smaller is better; None = it does not."""
     org, _, name = model_id.rpartition("/")
+    if not set(tokens(query)) <= {*tokens(name), *tokens(org)}:
+        return None
     asked, words = Counter(tokens(query)), Counter(tokens(name))
     missing = asked - words
     if missing and (missing - Counter(tokens(org)) or not asked & words):
@@ -53,6 +61,7 @@ def rank(query: str, model_id: str) -> tuple[int, int, int] | None:
     extra = words - asked
     quant = sum(n for word, n in extra.items() if word in QUANT or (word.isdigit() and _follows_quant(word, name)))
     plain = sum(n for word, n in extra.items() if word not in QUANT and word not in SOFT)
+    plain += tokens(name)[:1] != tokens(query)[:1]  # "dolphin mixtral" is made from a mixtral
     soft = sum(n for word, n in extra.items() if word in SOFT)
     return plain + 2 * quant, soft, _org_rank(org)
 
@@ -67,13 +76,24 @@ def _org_rank(org: str) -> int:
 
 
 def best(query: str, ids: Iterable[str]) -> list[str]:
-    """The ids that answer a query best, equally good ones together; first the instruction-tuned, the maker's own."""
+    """The ids that answer a query best, equally good ones together: what is called exactly so, else the
+    instruction-tuned one, which people mean without saying it; of equals the maker's own."""
     ranked = [(r, i) for i in ids if (r := rank(query, i)) is not None]
     if not ranked:
         return []
-    top = min(r[:2] for r, _ in ranked)
-    good = [(not _TUNED & set(tokens(i)), r[2], i) for r, i in ranked if r[:2] == top]
-    return [i for *_, i in sorted(good)]
+    least = min(r[0] for r, _ in ranked)
+    return sorted((i for r, i in ranked if r[0] == least), key=lambda i: (i.rpartition("/")[2] != query, *_order(i)))
+
+
+def _order(model_id: str) -> tuple[bool, int, int, str]:
+    """Of names that answer equally well: the instruction-tuned one, the maker's own."""
+    return not _TUNED & set(tokens(model_id)), _org_rank(model_id.rpartition("/")[0]), len(model_id), model_id
+
+
+def answers(query: str, ids: Iterable[str]) -> list[str]:
+    """All ids that answer a query, the best first."""
+    ranked = [(r[0], *_order(i)) for i in ids if (r := rank(query, i)) is not None]
+    return [str(order[-1]) for order in sorted(ranked)]
 
 
 def core(family_name: str) -> str:
@@ -81,18 +101,25 @@ def core(family_name: str) -> str:
     return " ".join(t for t in tokens(family_name) if t not in SOFT)
 
 
-def nearest(query: str, ids: Iterable[str], count: int = 3) -> tuple[str, ...]:
+def nearest(query: str, ids: Iterable[str], count: int = 5) -> tuple[str, ...]:
     """Names that look like a misspelt one, by the words they share and, twice, by their letters: one letter is wrong
-    more often than a word is missing."""
+    more often than a word is missing. Words that people leave out do not count."""
     from difflib import SequenceMatcher
 
     low = query.lower().strip()
-    asked = Counter(tokens(low))
+    words = Counter(tokens(low))
+    plain = "/" not in low
+    matcher = SequenceMatcher(None, b=" ".join(tokens(low)) if plain else low)
     scored = []
     for i in ids:
-        name = i.lower() if "/" in low else i.rpartition("/")[2].lower()
-        shared = sum((asked & Counter(tokens(i))).values()) / max(sum(asked.values()), 1)
-        letters = SequenceMatcher(None, low, name).ratio()
-        if shared + letters >= 0.75:
-            scored.append((-(shared + 2 * letters), i))
-    return tuple(i for _, i in sorted(scored)[:count])
+        name = i.rpartition("/")[2].lower() if plain else i.lower()
+        own = tokens(i)
+        shared = sum((words & Counter(own)).values()) / max(sum(words.values()), 1)
+        text = " ".join(t for t in tokens(name) if t not in SOFT or t in words) if plain else name
+        matcher.set_seq1(text)
+        if shared + matcher.real_quick_ratio() < _NEAR or shared + matcher.quick_ratio() < _NEAR:
+            continue
+        letters = matcher.ratio()
+        if shared + letters >= _NEAR:
+            scored.append((-round(shared + 2 * letters, 3), *_order(i)))
+    return tuple(str(order[-1]) for order in sorted(scored)[:count])

@@ -38,7 +38,7 @@ def pick_json(pick: Pick) -> dict[str, Any]:
         "engine": pick.engine,
         "context": pick.context,
         "users": pick.users,
-        "users_held": pick.held,
+        "users_held": pick.capacity,
         "tokens_per_second": round(speed.one_user, 1) if speed else None,
         "tokens_per_second_all": round(speed.all_users, 1) if speed else None,
         "first_token_seconds": round(speed.first_token_seconds, 3) if speed else None,

@@ -57,8 +57,9 @@ def render(answer: Models, style: Style, *, width: int = 0) -> str:
 def _line(number: int, pick: Pick, style: Style, width: int) -> list[str]:
     quality = pick.quality
     value = f"{quality.grade} {'' if quality.published else '~'}{max(0.0, quality.value):.0f}"
+    value = "-" if quality.grade == "-" else value
     speed = f"{_rounded(pick.speed.one_user)}" if pick.speed else "?"
-    users = f"{pick.held}" if pick.held < 256 else "256+"
+    users = f"{pick.capacity}" if pick.capacity < 256 else "256+"
     name = pick.model.rpartition("/")[2]
     figures = f"{number:>4} {value:>8}{speed:>7}{pick.context:>10,}{users:>7}{human(pick.room_bytes):>9}  "
     what = f"{style.bold(clean(name))} {pick.quantization}, {engine_named(pick.engine).title}"

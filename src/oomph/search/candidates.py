@@ -81,8 +81,8 @@ def _named(model: ModelFacts, words: Sequence[str]) -> bool:
     return all(word in name or word.replace(" ", "-") in name for word in words)
 
 
-def _licensed(licence: str, asked: str) -> bool:
-    return licence in OPEN if asked == "open" else asked in licence.lower()
+def _licensed(licence: str, wanted_licence: str) -> bool:
+    return licence in OPEN if wanted_licence == "open" else wanted_licence in licence.lower()
 
 
 def check_date(text: str) -> str:
@@ -103,13 +103,13 @@ def candidates(
         if model.context < context:
             continue
         cache = model.kv_bytes * context * users // 2  # an 8-bit cache is half of it
-        found = [
+        possible = [
             one
             for one in (*_of_checkpoints(model, own.get(place, ()), engines), *_of_files(model, engines))
             if one.weights + (cache if not one.tag else 2 * cache) <= room
         ]
-        if found:
-            out[place] = found
+        if possible:
+            out[place] = possible
     return out
 
 

@@ -62,7 +62,7 @@ class Pick(Struct, frozen=True):
     engine: str
     context: int  # tokens of one request that each user really gets
     users: int  # at once, each with that context
-    held: int  # requests of that context that the cache holds at the least
+    capacity: int  # requests of that context that the cache holds at the least
     speed: Speed | None  # None: nobody knows how fast this card is
     quality: Quality
     room_bytes: int  # on the tightest GPU in its tightest stage, at the unfavourable end of every interval
@@ -206,23 +206,21 @@ class Search:
         shown = sorted(picks, key=lambda p: p.quality.rank, reverse=True)[:limit]
         if _best_rank(group) > shown[-1].quality.rank:
             return False
-        return not any(
-            comparable(c.quality, p.quality) and not decides(p.quality, c.quality, False) for c in group for p in shown
-        )
+        return not any(_near(candidate, pick) for candidate in group for pick in shown)
 
     # --- one model ----------------------------------------------------------------------------------------------------
 
     def best(self, group: list[Candidate]) -> Pick | None:
         """The variant that serves one model best: of each kind of engine the best that fits, then the better one."""
-        found = []
+        best_variants = []
         for kind in (PLACED, BATCHED):
             engine = next((name for name in self.engines if name in kind), "")
             variants = [c for c in group if c.engines == kind]
             if engine and variants:
                 pick = self._best_variant(variants, engine)
                 if pick is not None:
-                    found.append(pick)
-        return _better(found, self.ask.prefer) if found else None
+                    best_variants.append(pick)
+        return _better(best_variants, self.ask.prefer) if best_variants else None
 
     def _best_variant(self, variants: list[Candidate], engine: str) -> Pick | None:
         order = sorted(variants, key=lambda c: (-c.quality.recovery[1], -c.quality.recovery[0], c.read))
@@ -255,7 +253,8 @@ class Search:
         return Pick(
             model=model.plain, checkpoint=plan.deployment.model.removeprefix("hf.co/"),
             quantization=candidate.tag or candidate.quality_label, engine=engine, context=served.context,
-            users=served.users, held=served.held, speed=_speed(served, candidate), quality=candidate.quality,
+            users=served.users, capacity=served.capacity, quality=candidate.quality,
+            speed=_speed(served, candidate) if self.ask.purpose != "embedding" else None,
             room_bytes=max(0, min(r.total_bytes - s.peak_high for r in plan.ranks for s in r.stages)),
             command=command_of(plan), plan=plan, parameters=model.parameters,
             active=model.active, date=model.date, licence=model.licence,
@@ -267,9 +266,8 @@ class Search:
         others = []
         for engine in self.engines:
             variants = [c for c in group if engine in c.engines and _same_variant(c, pick)]
-            variants = variants or sorted(
-                (c for c in group if engine in c.engines), key=lambda c: -c.quality.recovery[0]
-            )
+            best_first = sorted(group, key=lambda c: -c.quality.recovery[0])
+            variants = variants or [c for c in best_first if engine in c.engines]
             if engine == pick.engine or not variants:
                 continue
             served = next(filter(None, (self._pick(c, engine) for c in variants[:3])), None)
@@ -306,9 +304,9 @@ class Search:
             for (checkpoint, tag), size in self.trial.short.items()
             if checkpoint in (first.model, first.checkpoint) and tag and tag != first.quantization
         ]
-        kept = quality.recovery
-        if kept != (1.0, 1.0):
-            reason += f"; {first.quantization} keeps {kept[0]:.0%} to {kept[1]:.0%} of it"
+        recovery = quality.recovery
+        if recovery != (1.0, 1.0):
+            reason += f"; {first.quantization} keeps {recovery[0]:.0%} to {recovery[1]:.0%} of it"
             if better and first.engine in PLACED:
                 tag, size = better[-1]
                 reason += f", and {tag} is {gib(size)} too large"
@@ -326,6 +324,11 @@ def command_of(plan: Plan) -> str:
 
 def _best_rank(group: Sequence[Candidate]) -> float:
     return max(c.quality.rank for c in group)
+
+
+def _near(candidate: Candidate, pick: Pick) -> bool:
+    """In the same table, with a difference that is none."""
+    return comparable(candidate.quality, pick.quality) and not decides(pick.quality, candidate.quality, False)
 
 
 def _same_variant(candidate: Candidate, pick: Pick) -> bool:
@@ -349,7 +352,7 @@ def _displaces(new: Pick, old: Pick, prefer: str) -> bool:
     if prefer == "context":
         return new.context > old.context
     if prefer == "users":
-        return new.held > old.held
+        return new.capacity > old.capacity
     return _rate(new) >= TWICE * _rate(old) and not decides(old.quality, new.quality, True)
 
 
@@ -362,14 +365,16 @@ def _trade(new: Pick, old: Pick | None) -> str:
 
 def _preferred(pick: Pick, prefer: str) -> float:
     """What a preference other than quality counts."""
-    return {"speed": _rate(pick), "context": float(pick.context), "users": float(pick.held)}.get(prefer, 0.0)
+    return {"speed": _rate(pick), "context": float(pick.context), "users": float(pick.capacity)}.get(prefer, 0.0)
 
 
-def _better(found: Sequence[Pick], prefer: str) -> Pick:
+def _better(best_variants: Sequence[Pick], prefer: str) -> Pick:
     """Of the same model by different engines."""
-    if len(found) == 1:
-        return found[0]
-    first, second = sorted(found, key=lambda p: (p.quality.recovery[1] + p.quality.recovery[0], _rate(p)), reverse=True)
+    if len(best_variants) == 1:
+        return best_variants[0]
+    first, second = sorted(
+        best_variants, key=lambda p: (p.quality.recovery[1] + p.quality.recovery[0], _rate(p)), reverse=True
+    )
     if _preferred(second, prefer) > _preferred(first, prefer):
         return second
     if decides(first.quality, second.quality, True):
@@ -391,9 +396,9 @@ def ranked(picks: Sequence[Pick], prefer: str) -> list[Pick]:
         passed: Pick | None = None
         while True:
             faster = [
-                p for p in rest
-                if comparable(p.quality, head.quality) and _rate(p) >= TWICE * _rate(head) > 0
-                and not any(decides(q.quality, p.quality, False) for q in rest)
+                pick for pick in rest
+                if comparable(pick.quality, head.quality) and _rate(pick) >= TWICE * _rate(head) > 0
+                and not any(decides(other.quality, pick.quality, False) for other in rest)
             ]  # fmt: skip
             if not faster:
                 break

@@ -16,7 +16,7 @@ class Quality(Struct, frozen=True):
     low: float
     high: float
     published: bool  # False: estimated from size and date
-    grade: str  # A (best) to E
+    grade: str  # A (best) to E; - = there is no scale for this kind of model
     source: str
     recovery: tuple[float, float] = (1.0, 1.0)  # what the quantisation keeps
 
@@ -29,15 +29,15 @@ class Quality(Struct, frozen=True):
 def quality_of(model: ModelFacts, precision: str, native: bool) -> Quality:
     """`native`: the checkpoint that the published figures are of."""
     value, low, high = model.quality
-    kept = (1.0, 1.0)
+    share = (1.0, 1.0)
     if not native and precision in RECOVERY:
-        kept = (RECOVERY[precision].low, RECOVERY[precision].high)
-    middle = (kept[0] + kept[1]) / 2
+        share = (RECOVERY[precision].low, RECOVERY[precision].high)
+    middle = (share[0] + share[1]) / 2
     source = facts().sources[model.quality_from]
     scaled = _times(value, middle)
     return Quality(
-        round(scaled, 2), round(_times(low, kept[0]), 2), round(_times(high, kept[1]), 2),
-        not source.startswith("no published"), class_of(scaled), source, kept,
+        round(scaled, 2), round(_times(low, share[0]), 2), round(_times(high, share[1]), 2),
+        not source.startswith("no published"), "-" if "e" in model.uses else class_of(scaled), source, share,
     )  # fmt: skip
 
 

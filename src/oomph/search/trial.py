@@ -31,7 +31,7 @@ class Served(Struct, frozen=True):
     plan: Plan
     context: int
     users: int  # requests of that context at once
-    held: int  # how many of them the cache holds at the least
+    capacity: int  # how many of them the cache holds at the least
 
 
 class Trial:
@@ -164,7 +164,7 @@ class Trial:
         plan = served.plan
         if plan.kv is None or not grid:
             return len(grid) - 1
-        tokens = served.context * max(served.held, 1) // served.users
+        tokens = served.context * max(served.capacity, 1) // served.users
         if engine_of(plan.deployment).layout == "placed":
             spare = min(r.total_bytes - s.peak_high for r in plan.ranks for s in r.stages)
             per_token = max(1, plan.kv.need_bytes * served.users // max(served.context, 1) // max(len(plan.ranks), 1))

@@ -42,7 +42,7 @@ def card_of(device: Device) -> GpuRow | None:
 
 
 def plain_timing(
-    plan: Plan, model: Model, f: PlainFactors, error: SpeedError, *, parallel: int = 1, chunk: int = 512,
+    plan: Plan, model: Model, factors: PlainFactors, error: SpeedError, *, parallel: int = 1, chunk: int = 512,
     kv_bytes: float = 2.0,
 ) -> Timing | None:  # fmt: skip
     """`parallel`: GPUs that share every layer; the others hold layers of their own and work one after the other.
@@ -51,7 +51,7 @@ def plain_timing(
     card = card_of(device) if device is not None else None
     if device is None or card is None or not plan.ranks or not card.fp16_flops:
         return None
-    bandwidth = (device.bandwidth or card.bandwidth) * f.bandwidth
+    bandwidth = (device.bandwidth or card.bandwidth) * factors.bandwidth
     read = _weights(plan, parallel)
     active, routed, experts = _parameters(model)
     flops = card.fp16_flops * parallel
@@ -60,24 +60,24 @@ def plain_timing(
         return round(seconds * SECOND)
 
     groups = _groups(model.layers, kv_bytes / parallel)
-    kernels = sum(map(layer_kernels, model.layers)) * f.kernel_us / 1e6
+    kernels = sum(map(layer_kernels, model.layers)) * factors.kernel_us / 1e6
     return Timing(
         StepTime(
-            base=ticks(f.overhead_ms / 1e3 + kernels),
-            sequence=ticks(f.sequence_us / 1e6),
+            base=ticks(factors.overhead_ms / 1e3 + kernels),
+            sequence=ticks(factors.sequence_us / 1e6),
             weights=ticks(read["linear"] / bandwidth),
-            linear=ticks(2.0 * active / (flops * f.compute)),
+            linear=ticks(2.0 * active / (flops * factors.compute)),
             head=ticks(read["head"] / bandwidth),
-            head_linear=ticks(2.0 * model.hidden_size * model.vocab_size / (flops * f.compute)),
-            experts=ticks(read["experts"] / bandwidth * f.bandwidth / f.expert_bandwidth) if experts else 0,
-            expert_linear=ticks(2.0 * routed / (flops * f.experts)),
+            head_linear=ticks(2.0 * model.hidden_size * model.vocab_size / (flops * factors.compute)),
+            experts=ticks(read["experts"] / bandwidth * factors.bandwidth / factors.expert_bandwidth) if experts else 0,
+            expert_linear=ticks(2.0 * routed / (flops * factors.experts)),
             num_experts=experts[0] if experts else 0,
             top_k=experts[1] if experts else 0,
             kv=tuple(ticks(size / bandwidth) for _, size, _ in groups),
-            attention=tuple(ticks(pair / (flops * f.attention)) for _, _, pair in groups),
-            request=ticks(f.request_ms / 1e3),
-            prompt_token=ticks(1 / f.tokenizer_rate),
-            response=ticks(f.response_ms / 1e3),
+            attention=tuple(ticks(pair / (flops * factors.attention)) for _, _, pair in groups),
+            request=ticks(factors.request_ms / 1e3),
+            prompt_token=ticks(1 / factors.tokenizer_rate),
+            response=ticks(factors.response_ms / 1e3),
         ),
         tuple(group for group, _, _ in groups),
         chunk,
@@ -106,12 +106,14 @@ def _parameters(model: Model) -> tuple[float, float, tuple[int, int] | None]:
     linear = routed = 0.0
     experts = None
     for layer in model.layers:
-        for m in layer.block.modules:
-            if isinstance(m, Linear) and not m.alias:
-                linear += m.in_features * sum(p.out_features for p in m.parts if p.created)
-            elif isinstance(m, Experts):
-                routed += min(m.top_k, m.count) * m.hidden * m.intermediate * (3 if m.gated else 2)
-                experts = (m.count, min(m.top_k, m.count))
+        for module in layer.block.modules:
+            if isinstance(module, Linear) and not module.alias:
+                linear += module.in_features * sum(p.out_features for p in module.parts if p.created)
+            elif isinstance(module, Experts):
+                routed += (
+                    min(module.top_k, module.count) * module.hidden * module.intermediate * (3 if module.gated else 2)
+                )
+                experts = (module.count, min(module.top_k, module.count))
     return linear, routed, experts
 
 

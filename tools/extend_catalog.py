@@ -1,0 +1,87 @@
+"""extend_catalog.py ROWS.jsonl: add checkpoints to src/oomph/catalog/models.jsonl.
+
+A row is {"id", "config", "quant", "parameters", "source"}: the keys of a config.json (and of hf_quant_config.json), the
+parameters that the hub counts, and where the shape is from. A row whose model has another number of parameters is
+refused, so that nothing is written that was not checked against a published figure; 0 = the count was compared in
+another form, which the source says. Position tables of encoders and inverse frequencies of old Llamas are tensors that
+the hub counts and engines do not load.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from oomph.catalog import FILE, Line, Row, _index
+from oomph.catalog.names import family
+from oomph.catalog.pack import pack, unpack
+from oomph.errors import OomphError
+from oomph.ir.model import Model
+from oomph.sources.build import build_model
+
+from build_catalog import pruned, same  # isort: skip
+
+
+def main() -> None:
+    raw = Path(FILE).read_bytes()
+    first = raw.index(b"\n") + 1
+    lines: dict[str, bytes] = {}
+    for row in _index.decode(raw[:first]):
+        lines[row.id] = raw[first + row.offset : first + row.offset + row.length]
+    known = {i.lower() for i in lines}
+    added = refused = 0
+    for text in Path(sys.argv[1]).read_text().splitlines():
+        fact = json.loads(text)
+        if fact["id"].lower() in known:
+            continue
+        try:
+            lines[fact["id"]] = msgspec.json.encode(line_of(fact)) + b"\n"
+            known.add(fact["id"].lower())
+            added += 1
+        except (OomphError, ValueError) as error:
+            refused += 1
+            print(f"{fact['id']}: left out: {error}")
+    write(lines)
+    print(f"{added} added, {refused} left out; {len(lines)} checkpoints, {Path(FILE).stat().st_size:,} bytes")
+
+
+def line_of(fact: dict[str, Any]) -> Line:
+    config, quant = fact["config"], fact.get("quant")
+    whole = build_model(fact["id"], config, hf_quant_config=quant)
+    if whole.opaque or not whole.layers:
+        raise ValueError("its architecture is not known")
+    if fact["parameters"] and not counts_agree(whole, config, fact["parameters"]):
+        raise ValueError(f"{whole.elements:,} parameters, and the hub counts {fact['parameters']:,}")
+    kept, kept_quant = pruned(fact["id"], config, quant, {})
+    line = Line(pack(kept), None if kept_quant is None else pack(kept_quant), {}, whole.nbytes, fact["source"])
+    again = build_model(fact["id"], unpack(line.c), hf_quant_config=line.q and unpack(line.q))
+    if not same(whole, again):
+        raise ValueError("the catalogue's entry does not build the same model")
+    return line
+
+
+def counts_agree(model: Model, config: dict[str, Any], published: int) -> bool:
+    layers = int(config.get("num_hidden_layers") or 0)
+    heads = int(config.get("num_attention_heads") or 1)
+    frequencies = layers * int(config.get("head_dim") or int(config.get("hidden_size") or 0) // heads) // 2
+    beside = {0, int(config.get("max_position_embeddings") or 0) if model.pooling else 0}
+    if config.get("model_type") in ("llama", "mistral"):
+        beside.add(frequencies)
+    return published - model.elements in beside
+
+
+def write(lines: dict[str, bytes]) -> None:
+    rows, at = [], 0
+    ordered = sorted(lines)
+    for i in ordered:
+        rows.append(Row(i, family(i), at, len(lines[i])))
+        at += len(lines[i])
+    Path(FILE).write_bytes(msgspec.json.encode(rows) + b"\n" + b"".join(lines[i] for i in ordered))
+
+
+if __name__ == "__main__":
+    main()
