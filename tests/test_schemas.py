@@ -46,6 +46,12 @@ EXAMPLES: dict[str, list[list[str]]] = {
     "what-if": [["what-if", "--json", "--gpu", "T4", "--", *QWEN]],
     "diff": [["diff", "--json", "--gpu", "H100", "--from", "vllm==0.21.0", "--to", "vllm==0.32.0", "--", *QWEN]],
     "compare": [["compare", "--json", "Qwen/Qwen3-8B", "--gpu", "T4"]],
+    "pack": [
+        ["pack", "--json", "--gpu", "H100", " ".join(QWEN), "vllm serve Qwen/Qwen3-0.6B --max-model-len 4096"],
+        ["pack", "--json", "--gpu", "RTX 3060", " ".join(QWEN)],
+    ],
+    "learn": [["learn", "--json", "--list"]],
+    "rule": [["rule", "--json"], ["rule", "--json", "K02"]],
     "simulate": [
         ["simulate", "--json", "--gpu", "H100", "--users", "4", "--requests", "8", "--", *QWEN],
         ["simulate", "--json", "--gpu", "H100", "--rate", "500", "--requests", "400", "--", *QWEN],

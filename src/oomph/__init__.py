@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     from oomph.advice.what_if import WhatIf as WhatIf
     from oomph.api import diff as diff
     from oomph.api import gpus as gpus
+    from oomph.api import learn as learn
+    from oomph.api import pack as pack
     from oomph.api import simulate as simulate
     from oomph.api import what_if as what_if
+    from oomph.check import Check as Check
+    from oomph.check import check as check
     from oomph.compare import Comparison as Comparison
     from oomph.compare import compare as compare
     from oomph.diff import Diff as Diff
@@ -47,6 +51,8 @@ if TYPE_CHECKING:
     from oomph.ir.hardware import GpuList as GpuList
     from oomph.ir.model import Model as Model
     from oomph.ir.plan import Plan as Plan
+    from oomph.learn.start import Start as Start
+    from oomph.pack.pack import Packed as Packed
     from oomph.plan import plan as plan
     from oomph.search.cards import Cards as Cards
     from oomph.search.fit import Fit as Fit
@@ -66,6 +72,7 @@ _PUBLIC = {
     "Advice": "ir.advice",
     "CannotPlan": "errors",
     "Cards": "search.cards",
+    "Check": "check",
     "CommandError": "errors",
     "Comparison": "compare",
     "ConfigError": "errors",
@@ -82,20 +89,25 @@ _PUBLIC = {
     "Model": "ir.model",
     "Models": "search.models",
     "OomphError": "errors",
+    "Packed": "pack.pack",
     "Plan": "ir.plan",
     "Simulation": "simulate.search",
+    "Start": "learn.start",
     "Sweep": "simulate.search",
     "UnknownCache": "errors",
     "UnknownModel": "errors",
     "WhatIf": "advice.what_if",
+    "check": "check",
     "compare": "compare",
     "diff": "api",
     "explain": "doctor.explain",
     "fit": "search.fit",
     "gpus": "api",
     "inspect": "inspection",
+    "learn": "api",
     "load_model": "sources.load",
     "models": "search.models",
+    "pack": "api",
     "parse_gpus": "sources.gpu",
     "plan": "plan",
     "simulate": "api",

@@ -1,4 +1,4 @@
-"""The functions of the Python API that put parts together: what_if, diff, gpus, simulate.
+"""The functions of the Python API that put parts together: what_if, diff, gpus, pack, learn, simulate.
 
 The others (plan, explain, inspect, fit, compare) are where their work is done. A command of the same name prints what
 the function returns.
@@ -20,6 +20,8 @@ from oomph.plan import parse, plan, try_changes, with_gpus
 if TYPE_CHECKING:
     from oomph.advice.what_if import WhatIf
     from oomph.diff import Change, Diff
+    from oomph.learn.start import Start
+    from oomph.pack.pack import Packed
     from oomph.search.cards import Cards
     from oomph.simulate.search import Answer, Target
     from oomph.simulate.setup import Setup
@@ -156,6 +158,59 @@ def gpus(
     return search_cards(model, want, engine=engine, only=only, prices=prices, names=cards, most=most)
 
 
+def pack(
+    services: str | Sequence[str] | Mapping[str, Deployment],
+    *,
+    gpu: str | Sequence[Device] = "auto",
+    engine: str = "",
+    ram: int | str = 0,
+    asleep: Sequence[str] = (),
+    solver: str = "",
+) -> Packed:
+    """Several services on one machine: together, on which card, in which order, with which share.
+
+    `services`: files (compose, llama-swap), serve commands, or deployments by name. `ram`: host memory, "128GB"; 0: not
+    said. `asleep`: those that sleep while the others run. `solver`: "cp-sat" or "plain"; the best there is by default.
+    """
+    from oomph.host import parse_ram
+    from oomph.pack.pack import pack as place
+    from oomph.pack.read import read_services
+    from oomph.sources.gpu import parse_gpus
+
+    notes: tuple[str, ...] = ()
+    if not isinstance(services, Mapping):
+        known = read_services([services] if isinstance(services, str) else list(services), engine)
+        services, notes = known.deployments, known.notes
+    unknown = [name for name in asleep if name not in services]
+    if unknown:
+        raise CommandError(f"--asleep {unknown[0][:60]!r} is none of the services: {', '.join(services)}")
+    cards = parse_gpus(gpu) if isinstance(gpu, str) else tuple(gpu)
+    memory = parse_ram(ram) if isinstance(ram, str) and ram else int(ram or 0)
+    packed = place(services, cards, ram=memory, asleep=asleep, solver=solver)
+    return replace(packed, notes=(*notes, *packed.notes))
+
+
+def learn(log: str, *, gpu: str = "auto", engine: str = "", command: str = "", remember: bool = True) -> Start:
+    """What a start that worked measured; `remember` lets later plans of its kind on this machine count it.
+
+    `log`: the path of its log, of vLLM's startup plan or of its /metrics. `command`: what was started, if that does not
+    say.
+    """
+    from oomph.commands import files
+    from oomph.learn import place, store
+    from oomph.learn.start import read_metrics, read_start
+    from oomph.sources.gpu import parse_gpus
+
+    text = files.read(log)
+    cards = parse_gpus(gpu)
+    deployment = parse(command, engine) if command else None
+    start = read_metrics(text, deployment, cards, log) if deployment is not None else None
+    start = start or read_start(text, cards, deployment, log)
+    if remember and not store.remember(start):
+        raise CommandError(f"{place.path()} cannot be written")
+    return start
+
+
 def simulate(
     command: Command,
     *,
@@ -204,4 +259,4 @@ def answer_load(setup: Setup, load: Any, target: Target, sweep: str | Sequence[i
     return api.search(setup, load, target)
 
 
-__all__ = ["Device", "GpuList", "diff", "gpus", "simulate", "what_if"]
+__all__ = ["Device", "GpuList", "diff", "gpus", "learn", "pack", "simulate", "what_if"]

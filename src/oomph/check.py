@@ -20,6 +20,7 @@ from oomph.commands.repository import candidates, starts_engine
 from oomph.commands.texts import NoDeployment
 from oomph.errors import CommandError, OomphError
 from oomph.ir.plan import Plan
+from oomph.ir.printed import Printed
 from oomph.plan import plan
 
 Outcome = Literal["fits", "at_risk", "close", "fails", "unread", "unplanned"]
@@ -52,7 +53,9 @@ class Item(Struct, frozen=True):
         return EXIT_CODES[self.outcome]
 
 
-class Check(Struct, frozen=True):
+class Check(Printed, frozen=True):
+    """What `oomph check` prints: every deployment of some files, planned."""
+
     items: tuple[Item, ...]
     files: int = 0  # how many were looked at
 
@@ -63,6 +66,9 @@ class Check(Struct, frozen=True):
     @property
     def exit_code(self) -> int:
         return EXIT_CODES[self.outcome]
+
+    def in_short(self) -> str:
+        return f"{len(self.items)} deployments in {self.files} files: {self.outcome}"
 
     @property
     def lenient_exit_code(self) -> int:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from oomph.errors import CommandError, OomphError
+
+if TYPE_CHECKING:
+    from oomph.learn.start import Start
 
 
 @click.command(context_settings={"allow_interspersed_args": True})
@@ -15,8 +20,11 @@ from oomph.errors import CommandError, OomphError
 @click.option("--command", "words", metavar="COMMAND", default="", help="What was started, if the log does not say.")
 @click.option("--list", "show", is_flag=True, help="What was learnt, newest first.")
 @click.option("--forget", metavar="NUMBERS|all", default="", help="Unlearn: numbers as --list shows them, or all.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("logs", nargs=-1, metavar="LOG...")
-def command(gpu: str | None, engine: str, words: str, show: bool, forget: str, logs: tuple[str, ...]) -> int:
+def command(
+    gpu: str | None, engine: str, words: str, show: bool, forget: str, as_json: bool, logs: tuple[str, ...]
+) -> int:
     """Count what a start here measured. Takes logs, vLLM's startup plans and its /metrics.
 
     \b
@@ -28,39 +36,45 @@ def command(gpu: str | None, engine: str, words: str, show: bool, forget: str, l
     from oomph.learn import store
 
     if forget:
-        print(f"{store.forget(forget)} starts forgotten")
+        number = store.forget(forget)
+        print(f'{{"schema": 1, "forgotten": {number}}}' if as_json else f"{number} starts forgotten")
         return 0
     if show:
-        from oomph.report.learn_text import list_lines
-
-        sys.stdout.write("\n".join(list_lines(store.starts())) + "\n")
+        _print(store.starts(), as_json, listed=True)
         return 0
     if not logs:
         raise CommandError("no log to learn from", hint="oomph learn server.log, oomph learn --list")
-    return max(_learn(log, gpu, engine, words) for log in logs)
+    starts, codes = [], [0]
+    for log in logs:
+        start, code = _learn(log, gpu, engine, words)
+        starts += [start] if start is not None else []
+        codes.append(code)
+    _print(starts, as_json)
+    return max(codes)
 
 
-def _learn(log: str, gpu: str | None, engine: str, words: str) -> int:
-    """0: learnt; 3: not, and why."""
-    from oomph.commands import files
-    from oomph.learn import place, store
-    from oomph.learn.start import read_metrics, read_start
-    from oomph.plan import parse
-    from oomph.report.learn_text import start_lines
-    from oomph.sources.gpu import parse_gpus
+def _learn(log: str, gpu: str | None, engine: str, words: str) -> tuple[Start | None, int]:
+    """A log that says nothing does not end the others: why, and 3."""
+    from oomph.api import learn
 
     try:
-        text = files.read(log)
-        cards = parse_gpus(gpu or "auto")
-        deployment = parse(words, engine) if words else None
-        start = read_metrics(text, deployment, cards, log) if deployment is not None else None
-        start = start or read_start(text, cards, deployment, log)
+        return learn(log, gpu=gpu or "auto", engine=engine, command=words), 0
     except OomphError as refused:
         print(f"{log}: not learnt: {refused.message}", file=sys.stderr)
         if refused.hint:
             print(f"  hint: {refused.hint}", file=sys.stderr)
-        return refused.exit_code
-    if not store.remember(start):
-        raise CommandError(f"{place.path()} cannot be written")
-    sys.stdout.write("\n".join(start_lines(start)) + "\n")
-    return 0
+        return None, refused.exit_code
+
+
+def _print(starts: Sequence[Start], as_json: bool, *, listed: bool = False) -> None:
+    if as_json:
+        from oomph.report.json import dumps
+        from oomph.report.learn_json import starts_json
+
+        print(dumps(starts_json(starts)))
+    elif listed:
+        from oomph.report.learn_text import list_lines
+
+        print("\n".join(list_lines(starts)))
+    else:
+        print("".join(start.text() for start in starts), end="")

@@ -32,28 +32,12 @@ def command(
         raise CommandError(
             "nothing to pack", hint='oomph pack --gpu H100 compose.yaml, or commands: "vllm serve MODEL"'
         )
-    from oomph.host import parse_ram
-    from oomph.pack.pack import pack
-    from oomph.pack.read import read_services
-    from oomph.sources.gpu import parse_gpus
+    from oomph.api import pack
 
-    services = read_services(words, engine)
-    unknown = [name for name in asleep if name not in services.deployments]
-    if unknown:
-        known = ", ".join(services.deployments)
-        raise CommandError(f"--asleep {unknown[0][:60]!r} is none of the services: {known}")
-    cards = parse_gpus(gpu or "auto")
-    memory = parse_ram(ram) if ram else _own_memory() if gpu is None else 0
-    packed = pack(services.deployments, cards, ram=memory, asleep=asleep, solver=solver or "")
-    from msgspec.structs import replace
-
-    packed = replace(packed, notes=(*services.notes, *packed.notes))
+    memory = ram or (_own_memory() if gpu is None else 0)
+    packed = pack(words, gpu=gpu or "auto", engine=engine, ram=memory, asleep=asleep, solver=solver or "")
     if as_json:
-        import msgspec
-
-        from oomph.report.pack_text import pack_json
-
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(pack_json(packed)), indent=1).decode() + "\n")
+        print(packed.to_json(indent=1))
     else:
         from oomph.report.pack_text import render
         from oomph.report.terminal import Style, columns

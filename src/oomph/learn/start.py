@@ -22,6 +22,7 @@ from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
+from oomph.ir.printed import Printed
 from oomph.units import GIB, MIB, gib
 
 ROUNDING = round(0.005 * GIB)  # engines print hundredths of a GiB
@@ -43,7 +44,7 @@ class Figure(Struct, frozen=True):
         return is_plausible(self.bytes, self.low, self.high)
 
 
-class Start(Struct, frozen=True):
+class Start(Printed, frozen=True):
     """One start that worked, and what it is a measurement of."""
 
     machine: str  # the cards: "H200 143156 MiB x1"
@@ -56,6 +57,9 @@ class Start(Struct, frozen=True):
     source: str = ""  # the file
     at: float = 0.0  # seconds since 1970
     number: int = 0  # in the store
+
+    def in_short(self) -> str:
+        return f"{self.model} with {self.engine} {self.version} on {self.machine}: {len(self.figures)} figures"
 
     @property
     def key(self) -> tuple[str, str, str]:

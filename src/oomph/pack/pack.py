@@ -11,6 +11,7 @@ from oomph.errors import CannotPlan, OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
+from oomph.ir.printed import Printed
 from oomph.ir.timeline import Outcome
 from oomph.pack import exact, plain
 from oomph.pack.problem import Option, Problem, Service, Solution
@@ -39,7 +40,9 @@ class Placed(Struct, frozen=True):
         return self.plan.verdict.outcome
 
 
-class Packed(Struct, frozen=True):
+class Packed(Printed, frozen=True):
+    """What `oomph pack` prints: several services on one machine, where each goes and how it starts."""
+
     cards: tuple[Device, ...]
     placed: tuple[Placed, ...]  # in the order of the starts; () where nothing fits
     outcome: Outcome
@@ -50,6 +53,9 @@ class Packed(Struct, frozen=True):
     ram_bytes: int = 0
     reasons: tuple[str, ...] = ()  # why it does not fit
     notes: tuple[str, ...] = ()
+
+    def in_short(self) -> str:
+        return f"{len(self.placed)} services on {len(self.cards)} GPUs: {self.outcome}"
 
     def free_of(self, card: int) -> int:
         taken = sum(each.bytes_per_card for each in self.placed if card in each.cards)

@@ -32,6 +32,10 @@ def print_check(check: Check, *, where: str = "", out: TextIO | None = None) -> 
     stream.write(render(check, Style(stream), where=where))
 
 
+def check_text(check: Check, *, width: int, everything: bool) -> str:
+    return render(check, Style(), width=width)
+
+
 def render(check: Check, style: Style, *, where: str = "", width: int = 0) -> str:
     """`where`: the one file that all of them are from; "" = each line names its file."""
     width = width or columns()

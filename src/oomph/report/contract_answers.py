@@ -13,6 +13,8 @@ from oomph.doctor.explanation import Cause, EngineInfo, Evidence, Possible
 from oomph.doctor.ledger import Entry
 from oomph.doctor.rule import Rejected
 from oomph.ir.hardware import Device
+from oomph.ir.timeline import Outcome
+from oomph.learn.start import Start
 from oomph.report.contract import AdviceOutput, EngineOutput, ErrorDetail, JudgedOutput, PlanOutput
 from oomph.search.models import Other
 from oomph.simulate.play import Load
@@ -299,3 +301,69 @@ class CheckOutput(Struct, frozen=True, kw_only=True):
     exit_code: int
     files: int  # how many were looked at
     deployments: list[Any]  # each a DeploymentPlan or a DeploymentError
+
+
+class PackedServiceOutput(Struct, frozen=True):
+    """One service of several on a machine."""
+
+    name: str
+    model: str
+    engine: str
+    start: int  # its place in the order of the starts, from 1
+    gpus: list[int]
+    share: float  # of the card's memory; 0: the engine has none
+    written_share: float
+    asleep: bool
+    bytes_per_gpu: int
+    outcome: Outcome
+    tokens: int
+    concurrency: float
+    command: str
+
+
+class PackedCardOutput(Struct, frozen=True):
+    gpu: str
+    total_bytes: int
+    used_by_others_bytes: int
+    free_bytes: int
+
+
+class PackedHostOutput(Struct, frozen=True):
+    need_bytes: int
+    ram_bytes: int  # 0: not said
+
+
+class PackOutput(Struct, frozen=True):
+    """`oomph pack --json`."""
+
+    schema: int
+    outcome: Outcome
+    fits: bool
+    as_written: bool  # no share has to change
+    method: str
+    proven: bool  # that there is no better, or none at all
+    reasons: list[str]  # why it does not fit
+    notes: list[str]
+    services: list[PackedServiceOutput]  # in the order of the starts
+    cards: list[PackedCardOutput]
+    host: PackedHostOutput
+
+
+class LearnOutput(Struct, frozen=True):
+    """`oomph learn --json`."""
+
+    schema: int
+    starts: list[Start]
+
+
+class RuleOutput(Struct, frozen=True):
+    id: str
+    title: str
+    page: str  # empty where all are listed
+
+
+class RulesOutput(Struct, frozen=True):
+    """`oomph rule --json`."""
+
+    schema: int
+    rules: list[RuleOutput]

@@ -13,6 +13,10 @@ from oomph.units import human
 _WORDS = {**TERM_WORDS, OVERHEAD: "activations and memory outside PyTorch"}
 
 
+def start_text(start: Start, *, width: int, everything: bool) -> str:
+    return "\n".join(start_lines(start)) + "\n"
+
+
 def start_lines(start: Start) -> list[str]:
     source = f"{clean(start.source)}: " if start.source else ""
     head = f"{source}{clean(start.model)} with {start.engine} {start.version} on {clean(start.machine)}"

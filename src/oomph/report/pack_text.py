@@ -19,6 +19,10 @@ _HEADLINES = {
 }  # fmt: skip
 
 
+def pack_text(packed: Packed, *, width: int, everything: bool) -> str:
+    return render(packed, Style(), width=width)
+
+
 def render(packed: Packed, style: Style, *, width: int) -> str:
     word, colour = _HEADLINES[packed.outcome]
     count = len(packed.placed)

@@ -11,6 +11,7 @@ import msgspec
 # class -> (function that gives the dict of --json, function that gives the screen), as module:name below oomph.report
 _VIEWS = {
     "Cards": ("cards_json:cards_json", "cards_text:cards_text"),
+    "Check": ("check_json:check_json", "check_text:check_text"),
     "Comparison": ("compare_json:comparison_json", "compare_text:comparison_text"),
     "Diff": ("diff_json:diff_json", "diff_text:diff_text"),
     "Explanation": ("explain_json:explanation_json", "explain_text:explanation_text"),
@@ -19,8 +20,10 @@ _VIEWS = {
     "Held": ("simulate_json:simulation_json", "simulate_text:simulation_text"),
     "Inspection": ("inspect_json:inspection_json", "inspect_text:inspection_text"),
     "Models": ("models_json:models_json", "models_text:models_text"),
+    "Packed": ("pack_text:pack_json", "pack_text:pack_text"),
     "Plan": ("plan_json:plan_json", "text:plan_text"),
     "Simulation": ("simulate_json:simulation_json", "simulate_text:simulation_text"),
+    "Start": ("learn_json:start_json", "learn_text:start_text"),
     "Sweep": ("simulate_json:simulation_json", "simulate_text:simulation_text"),
     "TwoReleases": ("simulate_json:simulation_json", "simulate_text:simulation_text"),
     "WhatIf": ("what_if_json:what_if_json", "what_if_text:what_if_text"),
