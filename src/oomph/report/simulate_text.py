@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from oomph.engines.registry import engine_of
 from oomph.report.terminal import Style, columns
 from oomph.simulate.accuracy import SpeedError
 from oomph.simulate.api import Held, Load, Setup, Simulation, Sweep, Target, TwoReleases, breach
@@ -45,7 +46,12 @@ def lines(answer: Any, style: Style, picture: bool = True) -> list[str]:
 def _head(setup: Setup, load: Load, style: Style) -> list[str]:
     d = setup.deployment
     gpu = f"{len(d.gpus)} x {d.gpus[0].name}" if len(d.gpus) > 1 else d.gpus[0].name
-    return ["", f"  {style.bold(d.model)}   vLLM {d.engine.version}   {gpu}", f"  {describe_load(load)}", ""]
+    return [
+        "",
+        f"  {style.bold(d.model)}   {engine_of(d).title} {d.engine.version}   {gpu}",
+        f"  {describe_load(load)}",
+        "",
+    ]
 
 
 def describe_load(load: Load) -> str:
@@ -90,7 +96,7 @@ def _held(held: Held, style: Style, picture: bool) -> list[str]:
         out.append(f"  If every step takes {unsure:g} times longer or shorter: {users}.")
     printed = held.setup.plan.kv
     if printed is not None and held.result is not None:
-        logged = held.setup.built.cache.max_concurrency
+        logged = held.setup.built.max_concurrency
         length = held.setup.built.config.max_model_len
         out.append(f'  The log will say "{logged:.2f}x" for {length:,} tokens per request: another question.')
     result = held.result or held.beyond

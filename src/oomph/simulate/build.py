@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -21,15 +24,32 @@ from oomph.simulate.step_costs import step_time
 from oomph.simulate.timing import StepTime, unit
 from oomph.units import cdiv
 
+if TYPE_CHECKING:
+    from oomph.simulate.loop import Observer, Workload
 
-class Built(Struct, frozen=True):
+
+class Engine(Protocol):
+    """A scheduler over time, as play.py runs it."""
+
+    steps: int
+    preemptions: int
+    work: int  # what was played one by one
+
+    def run(self, max_steps: int) -> bool: ...
+
+
+class Built(Struct, frozen=True, kw_only=True):
     config: Config
     time: StepTime
-    resolved: Resolved
-    cache: KvPlan
     error: SpeedError  # how far such times were from published ones
+    max_concurrency: float  # as the engine prints it
+    too_long: str  # its words for a request that is longer than it serves
     replicas: int = 1  # data-parallel engines
     notes: tuple[str, ...] = ()
+    resolved: Resolved | None = None  # vLLM's settings and caches
+    cache: KvPlan | None = None
+    # the loop of an engine that has a scheduler of its own; None: vLLM's
+    loop: Callable[[Config, StepTime, Workload, Observer], Engine] | None = None
 
 
 def build(
@@ -53,7 +73,17 @@ def build(
         time = step_time(deployment, model, plan, resolved, groups, sources, factors)
     error = speed_error(any(isinstance(m, Experts) for layer in model.layers for m in layer.block.modules))
     notes = (*deployment.notes, *_notes(deployment, config, resolved, accepted))
-    return Built(config, time, resolved, cache, error, resolved.data_parallel_size, notes)
+    return Built(
+        config=config,
+        time=time,
+        error=error,
+        max_concurrency=cache.max_concurrency,
+        too_long=resolved.facts.scheduler.too_long,
+        replicas=resolved.data_parallel_size,
+        notes=notes,
+        resolved=resolved,
+        cache=cache,
+    )
 
 
 def _stage_bytes(plan: Plan, resolved: Resolved) -> list[int]:

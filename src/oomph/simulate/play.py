@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.simulate.build import Engine
 from oomph.simulate.loop import Loop
 from oomph.simulate.pipeline import PipelineLoop
 from oomph.simulate.result import Collector, Result
@@ -69,8 +70,12 @@ def _play(
 ) -> Result:
     config = setup.built.config
     collector = Collector(config)
-    kind = PipelineLoop if config.stages > 1 else Loop
-    loop = kind(config, setup.built.time, workload, collector, follows_blocks)
+    loop: Engine
+    if setup.built.loop is not None:
+        loop = setup.built.loop(config, setup.built.time, workload, collector)
+    else:
+        kind = PipelineLoop if config.stages > 1 else Loop
+        loop = kind(config, setup.built.time, workload, collector, follows_blocks)
     is_cut = False
     while loop.run(loop.steps + _CHECK_EVERY):
         if 0 <= most_preemptions < loop.preemptions:
@@ -83,7 +88,7 @@ def _play(
     text = ""
     if first is not None:
         job = first.job
-        text = setup.built.resolved.facts.scheduler.too_long.format(
+        text = setup.built.too_long.format(
             length=config.max_model_len, prompt=job.prompt, output=job.output, total=job.prompt + job.output
         )
     result = collector.result(loop.steps, text)

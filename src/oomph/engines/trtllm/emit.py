@@ -10,6 +10,7 @@ from oomph.facts.trtllm.flags import FRONTEND
 from oomph.facts.vllm.host import NCCL_SHM, PROCESS
 from oomph.ir.deployment import Deployment
 from oomph.ir.host import HostPart, HostPlan
+from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.sources.load import load_once
 from oomph.units import GIB, cdiv
@@ -40,7 +41,7 @@ def config_file(deployment: Deployment) -> str:
     return to_yaml(fields)
 
 
-def host_plan(plan: Plan, nodes: int = 0) -> HostPlan:
+def host_plan(plan: Plan, nodes: int = 0, model: Model | None = None) -> HostPlan:
     """One process for the server and one for each GPU. Every rank reads all files: posted starts of several ranks had
     as many copies of the checkpoint in host memory as ranks (2.0 TB for 397 billion parameters on eight)."""
     nodes = nodes or len({device.node for device in plan.deployment.gpus}) or 1
@@ -55,7 +56,7 @@ def host_plan(plan: Plan, nodes: int = 0) -> HostPlan:
     shm = NCCL_SHM if len(plan.ranks) > 1 else 0
     if shm:
         parts.append(HostPart("NCCL in /dev/shm", shm, 0, shm, "for NCCL between GPUs without peer-to-peer access"))
-    size = load_once(plan.deployment.model).nbytes
+    size = (model or load_once(plan.deployment.model)).nbytes
     why = "while the checkpoint is read and prefetched; given back when needed"
     parts.append(HostPart("page cache", size, 0, size, why, True, True))
     return HostPlan(tuple(parts), shm)

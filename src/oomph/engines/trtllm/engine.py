@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from oomph.ir.hardware import Device
     from oomph.ir.host import HostPlan
     from oomph.search.space import Arm
+    from oomph.simulate.build import Built, Factors
+    from oomph.simulate.speed import Timing
 
 
 class TensorRtLlm(EngineProtocol):
@@ -176,6 +178,19 @@ class TensorRtLlm(EngineProtocol):
         plan = self.plan(replace(chosen, flags={**chosen.flags, "max_seq_len": context}))
         return Offer(plan, tuple(to_command(plan.deployment)), plan.kv.max_concurrency if plan.kv else 0.0)
 
+    def timing(self, plan: Plan, model: Model) -> Timing | None:
+        from oomph.engines.trtllm.timing import timing
+
+        return timing(plan, model)
+
+    def simulation(
+        self, deployment: Deployment, model: Model, plan: Plan, factors: Factors, *, accepted: float, timed: bool
+    ) -> Built:
+        """`factors` and `accepted` are vLLM's: nothing of this engine's times was compared, and drafts are refused."""
+        from oomph.engines.trtllm.simulation import build
+
+        return build(deployment, model, plan, timed=timed)
+
     def config_file(self, deployment: Deployment) -> str:
         from oomph.engines.trtllm.emit import config_file
 
@@ -189,7 +204,7 @@ class TensorRtLlm(EngineProtocol):
     def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
         from oomph.engines.trtllm.emit import host_plan
 
-        return host_plan(plan)
+        return host_plan(plan, model=model)
 
     def host_needs(self, plan: Plan, nodes: int = 1) -> Host:
         from oomph.engines.trtllm.emit import host_needs

@@ -1,0 +1,26 @@
+"""How long TensorRT-LLM's steps take: vLLM's factors, since no published speed of it is held."""
+
+from __future__ import annotations
+
+from oomph.ir.model import Experts, Model
+from oomph.ir.plan import Plan
+from oomph.simulate.accuracy import taken_over
+from oomph.simulate.plain_timing import PlainFactors, plain_timing
+from oomph.simulate.speed import Timing
+
+# As simulate/step_costs.py has them for Ampere and Hopper: the middle of its shares.
+FACTORS = PlainFactors(
+    bandwidth=0.80, expert_bandwidth=0.80, compute=0.5, experts=0.38, attention=0.4, overhead_ms=0.6, kernel_us=2.5
+)
+
+
+def timing(plan: Plan, model: Model) -> Timing | None:
+    routed = any(isinstance(m, Experts) for layer in model.layers for m in layer.block.modules)
+    parallel = max(1, int(plan.resolved["tp_size"]))
+    chunk = int(plan.resolved["max_num_tokens"])
+    kv_bytes = (
+        1.0 if str(plan.resolved["kv_dtype"]).startswith("F8") else 0.5625 if plan.resolved["kv_dtype"] == "F4" else 2.0
+    )
+    return plain_timing(
+        plan, model, FACTORS, taken_over(routed), parallel=parallel, chunk=max(chunk, 128), kv_bytes=kv_bytes
+    )
