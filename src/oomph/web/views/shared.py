@@ -23,6 +23,8 @@ def table(
     numbers = [head.startswith("#") for head in heads]
     head = [
         el("th", _head(text.removeprefix("#"), sorts), scope="col", cls="n" if number else "")
+        if text.removeprefix("#")
+        else el("td")
         for text, number in zip(heads, numbers)
     ]
     names = [text.removeprefix("#") for text in heads]
