@@ -103,7 +103,7 @@ def test_commands_can_be_pasted() -> None:
     [
         ["--gpu", "RTX 9999999"],
         ["--gpu", "A100"],
-        ["--gpu", "Strix Halo gfx1151"],
+        ["--gpu", "Radeon RX 7900 XTX gfx1100"],
         ["--gpu", "Ascend 910B 64GB"],
         ["--engine", "no such engine 7"],
         ["--", "vllm", "serve", "m", "--no-such-flag-at-all"],

@@ -52,8 +52,10 @@ def planned(
         return noted(explanation, f"not planned: {error.message}")
     explanation = _inferred(case, with_plan(case, explanation, exact), exact.verdict)
     explanation = noted(explanation, contradiction(case, exact.verdict))
-    kept = tuple(r for r in explanation.remedies if not in_force(r, before))
-    explanation = msgspec.structs.replace(explanation, remedies=kept)
+    if not case.failed and any(remedy.lever == "none" for remedy in explanation.remedies):
+        return explanation  # a figure was misread: there is nothing to fix, and nothing to judge
+    effective = tuple(remedy for remedy in explanation.remedies if not in_force(remedy, before))
+    explanation = msgspec.structs.replace(explanation, remedies=effective)
     if case.failed and (exact.verdict.fits or case.stage in ("runtime_request", "host_ram")):
         why = (
             "a start-up plan does not see it"
@@ -138,6 +140,9 @@ def observed_pool(case: Case, before: Any) -> int | None:
         value = case.value(kind, "available")
         if value is not None:
             return value
+    tokens = case.value("kv_need_v0", "tokens")  # the old engine counts what is left in tokens
+    if tokens and before.kv:
+        return int(tokens) // before.kv.block_size * before.kv.bytes_per_block
     return None
 
 

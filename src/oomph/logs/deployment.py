@@ -79,16 +79,17 @@ def rebuild(lines: Sequence[Line], observations: Sequence[Observation]) -> Rebui
             read = config_values(str(o.values.get("config", "")))
             model = model or str(read.pop("model", ""))
             resolved.update({name: value for name, value in read.items() if name != "model"})
-        elif o.kind in ("max_model_len", "chunked_prefill", "kv_need", "concurrency"):
+        elif o.kind in ("max_model_len", "chunked_prefill", "kv_need", "kv_need_v0", "concurrency"):
             for name in ("max_model_len", "max_num_batched_tokens"):
                 if name in o.values:
                     resolved.setdefault(name, o.values[name])
         elif o.kind == "load_begin":
             model = model or str(o.values.get("model", ""))
-    said = next((o.values["max_model_len"] for o in observations if o.kind in ("kv_need", "kv_need_v0")
-                 and "max_model_len" in o.values), None)  # fmt: skip
-    if not complete and said is not None and flags.get("max_model_len") not in (None, said):
-        del flags["max_model_len"]  # a command of another run: the one that failed had this length
+    length = next((o.values["max_model_len"] for o in observations if o.kind in ("kv_need", "kv_need_v0")
+                   and "max_model_len" in o.values), None)  # fmt: skip
+    if not complete and length is not None and flags.get("max_model_len") not in (None, length):
+        # a command of another run: the one that failed had this length
+        flags["max_model_len"], sources["max_model_len"] = length, "the line that it failed with"
     if not complete:
         for name, value in resolved.items():
             if name in DEFAULTS and value != DEFAULTS[name] and name not in flags:

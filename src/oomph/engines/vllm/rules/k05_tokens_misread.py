@@ -34,7 +34,7 @@ def match(case: Case) -> Candidate | None:
     if tokens > capacity * 0.8 or times < 1:
         return None
     text = (
-        f"Nothing failed. {tokens:,} is blocks / groups x block size, not a capacity; {times:g}x of {length:,} "
+        f"{tokens:,} is blocks / groups x block size, not a capacity; {times:g}x of {length:,} "
         "tokens is: the pool"
         f" holds about {capacity:,} tokens of such requests. Sliding windows and states are exploited, no flag is "
         "missing."
