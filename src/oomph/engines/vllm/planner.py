@@ -206,7 +206,7 @@ def _assumptions(inputs: Sequence[RankInput]) -> tuple[str, ...]:
     if not inputs[0].context_measured:
         lines.append("CUDA context and driver memory: as start-ups on such cards printed it, not measured here")
     if inputs[0].device.vendor != "nvidia":
-        lines.append("AMD: kernels, graphs and overheads as on NVIDIA cards; ROCm's own were not measured")
+        lines.append(f"{inputs[0].device.name}: kernels as on NVIDIA cards, overheads as a few posted starts show them")
     if inputs[0].peak == "encoder":
         lines.append("vision encoder's peak: from its dimensions, not measured (half to twice as much)")
     if inputs[0].graphs.largest:

@@ -20,6 +20,7 @@ from oomph.engines.vllm.settings import build_for, layout_of
 from oomph.engines.vllm.shard import stage_layers
 from oomph.engines.vllm.timeline import RankInput, Terms
 from oomph.engines.vllm.traits import Traits
+from oomph.engines.vllm.vendors import on_its_card
 from oomph.engines.vllm.weights import Build
 from oomph.facts import unified
 from oomph.facts.dtypes import TORCH, nbytes
@@ -67,6 +68,8 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
         warm_up(run.traits, batch, run.facts.after_start, graphs),
         serving(run.traits, batch, run.facts.after_start, encoded),
     )
+    ranks = settings.tensor_parallel_size * settings.pipeline_parallel_size
+    terms = on_its_card(terms, device, model, ranks, len(layers))
     terms = replace(terms, before_load=_before_load(run, terms.non_torch.bytes))
     room = device.total_bytes - device.used_bytes - terms.context.bytes - terms.before_load - terms.runner.bytes
     return RankInput(
@@ -80,7 +83,7 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
         loaded.created_bytes,
         first_failing_allocation(run, rank, room) if terms.load_peak.bytes > room else None,
         len(model.layers),
-        graphs_profiled=_graphs_profiled(settings),
+        graphs_profiled=_graphs_profiled(settings) and device.vendor in run.facts.estimates.vendors,
         peak=None if _is_pinned("activation_peak", run) else peak.phase.kind,
         context_measured=is_measured(device) or _is_pinned("context", run),
         expert_kernels=_expert_kernels(run.traits, settings.quantization, build_for(run, rank)),
@@ -220,7 +223,7 @@ def _weights(run: Run, rank: Rank) -> tuple[Term, Term, WeightsPlan]:
 
 def _estimate_applied(run: Run) -> bool:
     switch = run.deployment.environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
-    if not _graphs_profiled(run.settings):
+    if not _graphs_profiled(run.settings) or run.device.vendor not in run.facts.estimates.vendors:
         return False
     return switch == "1" if switch is not None else run.facts.budget.graph_estimate == "subtracted"
 

@@ -28,6 +28,7 @@ from oomph.facts.vllm.scheduler import SchedulerRules
 from oomph.facts.vllm.serving import AfterStart
 from oomph.facts.vllm.structure import Structure
 from oomph.facts.vllm.texts import Texts
+from oomph.facts.vllm.vendors import Estimates
 from oomph.facts.vllm.versions import parse
 from oomph.facts.vllm.weights import WeightFacts
 
@@ -61,6 +62,7 @@ class Facts(changes.Facts):
     profile = group(Profile)
     outside = group(Outside)
     budget = group(Budget)
+    estimates = group(Estimates)
     texts = group(Texts)
     queues = group(Queues)
     kv = group(KvRules)
