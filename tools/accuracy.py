@@ -275,6 +275,10 @@ def main() -> None:
 
     print("\n== Intervals: how many measured values lie inside them", end="")
     accuracy_intervals.report()
+    import accuracy_machines
+
+    print("\n== Machines as posted: unified memory, AMD, Intel, cards that are shared")
+    accuracy_machines.show()
     for run in runs:
         what = run.func if isinstance(run, partial) else run
         print(f"\n== {(what.__doc__ or '').strip()}", end="")

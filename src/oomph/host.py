@@ -153,6 +153,8 @@ def with_ram(deployment: Deployment, ram: int = 0, *, live: bool = False) -> Dep
 
         memory = psutil.virtual_memory()
         total, available, source = memory.total, memory.available, "this machine"
+    if not total and (grace := unified.GRACE_BYTES.get(deployment.gpus[0].name if deployment.gpus else "", 0)):
+        total, available, source = grace, round(grace * (1 - unified.FLOOR)), "Grace's own memory"
     if limit and (not total or limit < available):
         total, available, source = limit, limit, "the container's limit"
     if not total:

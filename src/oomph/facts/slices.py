@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from oomph.errors import CommandError
 from oomph.facts import gpus
 from oomph.ir.hardware import Device
+from oomph.units import GIB
 
 # "3g.40gb", "1g.10gb+me", "MIG 1g.5gb"
 PROFILE = re.compile(r"(?:mig[\s-]*)?\b([1-7])g\.([0-9]{1,3})gb(\+me|\+gfx|-me)?", re.IGNORECASE)
@@ -22,6 +23,8 @@ _CARDS = (
 # NVIDIA's MIG user guide, "Supported MIG profiles": eighths of the memory and sevenths of the multiprocessors (A30:
 # quarters of both). Firmware keeps some of each slice: CUDA reports 9.75 GiB for 1g.10gb of an H100, an eighth of which
 # is 9.96 GiB; taken as 2 % of every slice.
+# An H100 NVL says 10.75, 21.62 and 46.38 GiB (nvidia-smi mig -lgip, gpu-operator PR 900).
+_REPORTED_GIB = {("H100 NVL", 1): 10.75, ("H100 NVL", 2): 21.62, ("H100 NVL", 4): 46.38}
 _EIGHTHS = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
 _OF_SHARE = 0.98
 _LIMIT = re.compile(
@@ -43,12 +46,14 @@ def find_slice(text: str, used_bytes: int | None) -> Device | None:
     if row.name not in _CARDS:
         raise CommandError(f"{row.name} cannot be cut into MIG slices: {profile} is not one of its devices")
     whole = row.smi_bytes or row.total_bytes
-    total = min(row.total_bytes, round(whole * _eighths(row, parts, gb) / 8 * _OF_SHARE))
+    eighths = _eighths(row, parts, gb)
+    total = min(row.total_bytes, round(whole * eighths / 8 * _OF_SHARE))
+    total = round(_REPORTED_GIB.get((row.name, eighths), 0) * GIB) or total
     return replace(
         row.device(used_bytes=used_bytes, total_bytes=total),
         name=f"{row.name} MIG {profile}",
         sm_count=max(1, row.sm_count * parts // (4 if row.name == "A30" else 7)),
-        bandwidth=row.bandwidth * _eighths(row, parts, gb) // 8,
+        bandwidth=row.bandwidth * eighths // 8,
         total_basis="assumed",
     )
 

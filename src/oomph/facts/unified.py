@@ -24,6 +24,10 @@ CONTEXT = (0.021, 0.044, 0.074)
 # 73.97 GiB of weights. Two cold starts lie outside: 30 GiB in one, less than nothing in the other.
 NON_TORCH = (0.0, 0.022, 0.065)
 
+# The estimate of CUDA graphs is read in the same way: -4.74 GiB in one log, 5.1 GiB in another (0.80 "effectively
+# 0.758"), where the graphs of such models take 0.1 to 1.
+GRAPH_ESTIMATE = (-0.045, 0.01, 0.045)
+
 # Below this share of the memory a host swaps, kills or hangs: 4.5 to 5 GiB of 121.7 held, 95 % in use held, 98 % not.
 FLOOR = 0.04
 # vLLM's compilers, tuning, repacking and capture take host memory that no budget counts: 0.70 used 110 of 121.7 GiB in
@@ -59,6 +63,10 @@ def seen_by_system(nominal_gb: int, carved_bytes: int = 0) -> int:
     """MemTotal of a PC with so many GB of memory, less what its firmware gives to the GPU for good."""
     return max(GIB, round(nominal_gb * GIB * SEEN_OF_NOMINAL) - carved_bytes)
 
+
+# LPDDR5X of the Grace CPU on the same module (NVIDIA's datasheets). cudaMalloc does not spill into it: the GPU has its
+# own memory, and what is offloaded goes there.
+GRACE_BYTES = {"GH200": 480 * 10**9, "GH200 144GB": 480 * 10**9, "GB200": 480 * 10**9, "GB300": 480 * 10**9}
 
 # Metal's recommendedMaxWorkingSetSize: 5,461 MiB of 8 GB, 10,922 of 16, 21,845 of 32; 48.0 GiB of 64 GB. macOS 26
 # allows more (26.8 GB of 32). `sysctl iogpu.wired_limit_mb` moves it.

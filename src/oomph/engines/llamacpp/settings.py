@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from oomph.errors import CommandError
-from oomph.facts.llamacpp.builds import NEWEST, compute_row
+from oomph.facts.llamacpp.builds import FLASH_AUTO_SINCE, NEWEST, compute_row
 from oomph.units import round_up
 
 PAD = 256  # GGML_PAD(n_ctx, 256)
@@ -67,7 +67,7 @@ def resolve(
         n_batch=flags.get("batch_size", 2048),
         n_ubatch=flags.get("ubatch_size", 512),
         n_outputs_max=0,
-        flash_attn=flash and flags.get("flash_attn", "auto") != "off",
+        flash_attn=flash and flags.get("flash_attn", "auto" if build >= FLASH_AUTO_SINCE else "off") != "off",
         type_k=flags.get("cache_type_k", "f16"),
         type_v=flags.get("cache_type_v", "f16"),
         n_gpu_layers=flags.get("n_gpu_layers", -1),

@@ -256,10 +256,9 @@ class Vllm(EngineProtocol):
         return host_plan(plan, model)
 
     def uncounted_share(self, plan: Plan) -> float:
-        from oomph.facts import unified
+        from oomph.engines.vllm.host import uncounted_share
 
-        eager = bool(plan.deployment.flags.get("enforce_eager"))
-        return unified.UNCOUNTED_EAGER if eager else unified.UNCOUNTED_COMPILED
+        return uncounted_share(plan)
 
     def host_needs(self, plan: Plan, nodes: int = 1) -> Host:
         from oomph.engines.vllm.emit import host_needs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from oomph.facts import unified
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.host import (
     CALL_BYTES,
@@ -133,3 +134,15 @@ def _shm(plan: Plan, workers: int) -> Iterator[HostPart]:
     )
     yield _exact("queues in /dev/shm", calls + replies + groups, queues)
     yield HostPart("NCCL in /dev/shm", NCCL_SHM, 0, NCCL_SHM, "for NCCL where GPUs have no peer-to-peer access")
+
+
+def uncounted_share(plan: Plan) -> float:
+    """Of a memory that CPU and GPU share: what compilers and tuning take, and before 0.24.0 what the load of quantised
+    weights leaves in PyTorch's cache while the next module is converted."""
+    eager = bool(plan.deployment.flags.get("enforce_eager"))
+    share = unified.UNCOUNTED_EAGER if eager else unified.UNCOUNTED_COMPILED
+    converted = plan.resolved.get("quantization") is not None
+    if converted and plan.ranks and not at(plan.deployment.engine.version).queues.frees_cache_while_loading:
+        rank = plan.ranks[0]
+        share += rank.terms["weights"].bytes / rank.total_bytes
+    return share

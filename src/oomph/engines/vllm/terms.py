@@ -54,7 +54,7 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
     layers = stage_layers(len(model.layers), batch.layout)
     known = is_measured(device) and settings.model_runner != "v2"
     capture = _capture(run, batch, len(layers))
-    graph_estimate = _pin(estimate(model, graphs, capture, known=known), run)
+    graph_estimate = _pin(_on_shared_memory(estimate(model, graphs, capture, known=known), device), run)
     terms = Terms(
         _pin(weights, run),
         _pin(load_peak, run),
@@ -219,6 +219,14 @@ def _weights(run: Run, rank: Rank) -> tuple[Term, Term, WeightsPlan]:
     peak = max(w.peak_bytes, w.loaded_bytes)
     low, high = max(0, peak - (w.loaded_bytes - w.low)), peak + w.high - w.loaded_bytes
     return weights, Term("load_peak", peak, low, high, "formula"), w
+
+
+def _on_shared_memory(graphs: Term, device: Device) -> Term:
+    """There the estimate is a difference of the machine's available memory: what the host does meanwhile counts."""
+    if not device.sees_system or not graphs.bytes:
+        return graphs
+    low, more, high = unified.share(device.total_bytes, unified.GRAPH_ESTIMATE)
+    return replace(graphs, bytes=graphs.bytes + more, low=graphs.low + low, high=graphs.high + high, parts={})
 
 
 def _estimate_applied(run: Run) -> bool:

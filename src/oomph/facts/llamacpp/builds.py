@@ -42,6 +42,7 @@ COMPUTE = (
             pipeline_first=15, pipeline_host=10),
 )  # fmt: skip
 
+FLASH_AUTO_SINCE = 6325  # -fa is auto, and with it on wherever the GPU can (PR 15434, August 2025); before it was off
 LOAD_MODE_SINCE = 10884  # --load-mode; --mmap, --no-mmap and --mlock are "invalid argument" from here on
 
 

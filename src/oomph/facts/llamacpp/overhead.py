@@ -15,7 +15,10 @@ ROWS: Final[tuple[tuple[int, tuple[int, int, int]], ...]] = (
     (0, (250 * MIB, 456 * MIB, 640 * MIB)),
     (100, (450 * MIB, 749 * MIB, 900 * MIB)),
 )
-AMD: Final = (250 * MIB, 457 * MIB, 900 * MIB)  # nobody posted one: Ollama's constant, wide
+# Nobody posted one: Ollama's constant. The pool has no virtual memory on HIP and keeps an F16 copy of the largest
+# weight and of a long prompt's intermediates: three RX 7900 XTX with 0.7 GiB left ran out at 10,000 tokens
+# (llama.cpp#8766).
+AMD: Final = (250 * MIB, 457 * MIB, 1536 * MIB)
 
 
 METAL: Final = (0, 64 * MIB, 512 * MIB)  # assumed: Metal has no context of its own

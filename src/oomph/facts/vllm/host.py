@@ -12,6 +12,9 @@ class Queues(Facts):
     reply_bytes = changes(10 * MIB, ("0.11.1", 24 * MIB))  # one chunk of a worker's answers: MessageQueue's default
     # v1/kv_offload/cpu/spec.py: the pool of --kv-offloading-size is one file in /dev/shm (0.26.0 pins tensors)
     offload_region = since("0.27.0")
+    # utils/mem_utils.py:50 (PR 45179): on memory shared with the CPU cached blocks are given back while weights load.
+    # Of two starts with Qwen3-Coder-Next NVFP4 on a GB10 the one with 0.23.0 died while loading, that with 0.24.0 ran.
+    frees_cache_while_loading = since("0.24.0")
 
 
 QUEUE_CHUNKS = 10
