@@ -17,6 +17,8 @@ from oomph.errors import InputError
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.log_kinds import LogKind
+from oomph.ir.observation import Observation
+from oomph.logs.clean import Line
 from oomph.logs.clean import lines as clean_lines
 from oomph.logs.deployment import Rebuilt
 from oomph.logs.parse import engine_of, observe
@@ -72,10 +74,14 @@ def explain_raw(
 
 
 def read_raw(
-    raw: RawLog, deployment: Deployment | None, gpus: str | tuple[Device, ...], notes: tuple[str, ...] = ()
+    raw: RawLog,
+    deployment: Deployment | None,
+    gpus: str | tuple[Device, ...],
+    notes: tuple[str, ...] = (),
+    observed: Observed | None = None,
 ) -> Case:
     """The case of a log, with what is said beside it."""
-    case = case_of(raw, deployment, () if isinstance(gpus, str) else gpus)
+    case = case_of(raw, deployment, () if isinstance(gpus, str) else gpus, observed)
     if isinstance(gpus, str) and gpus.strip():
         devices, about = read_gpus(gpus, case.account.total)
         case = msgspec.structs.replace(case, gpus=devices or case.gpus)
@@ -111,9 +117,22 @@ def read_case(
     return case_of(raw, deployment, gpus)
 
 
-def case_of(raw: RawLog, deployment: Deployment | None = None, gpus: tuple[Device, ...] = ()) -> Case:
+Observed = tuple[tuple[Line, ...], tuple[Observation, ...]]  # the lines of a log, cleaned, and what they say
+
+
+def observe_raw(raw: RawLog) -> Observed:
     lines = clean_lines(raw.lines)
-    observations = observe(lines)
+    return lines, observe(lines)
+
+
+def case_of(
+    raw: RawLog,
+    deployment: Deployment | None = None,
+    gpus: tuple[Device, ...] = (),
+    observed: Observed | None = None,
+) -> Case:
+    """`observed`: of the same log, where it has been looked at already."""
+    lines, observations = observed or observe_raw(raw)
     if deployment is None or not deployment.engine.name:
         _refuse_other(raw, [o.kind for o in observations], engine_of(observations))
     devices = gpus or (deployment.gpus if deployment else ())

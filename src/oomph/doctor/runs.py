@@ -7,14 +7,12 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.doctor.explain import explain_read, read_raw
+from oomph.doctor.explain import Observed, explain_read, observe_raw, read_raw
 from oomph.doctor.explanation import Explanation
 from oomph.doctor.failure import find_failure, last_ready
 from oomph.doctor.rebuild import devices
 from oomph.errors import OomphError
 from oomph.ir.hardware import Device
-from oomph.logs.clean import lines as clean_lines
-from oomph.logs.parse import observe
 from oomph.logs.reader import RawLog, read_paths
 from oomph.logs.structure import runs
 
@@ -32,33 +30,30 @@ class Run(Struct, frozen=True):
 def explain_runs(path: str, *, gpus: str = "", plan: bool = True) -> list[Run]:
     """At least one; in the order of the log."""
     raw = read_paths([path])
-    pieces = [] if len(raw.lines) < 2 else _pieces(raw)
+    observed = observe_raw(raw)
+    pieces = _pieces(raw, observed) if raw.lines else []
     if len(pieces) < 2:
-        return [_run(raw, gpus, plan)]
+        return [_run(raw, gpus, plan, observed)]
     explained = []
     for piece in pieces[-MOST_RUNS:]:
         try:
             explained.append(_run(piece, gpus, plan))
         except OomphError:  # a banner alone, which no engine's lines follow
             continue
-    return explained or [_run(raw, gpus, plan)]
+    return explained or [_run(raw, gpus, plan, observed)]
 
 
-def _run(log: RawLog, gpus: str, plan: bool) -> Run:
-    case = read_raw(log, None, gpus)
+def _run(log: RawLog, gpus: str, plan: bool, observed: Observed | None = None) -> Run:
+    case = read_raw(log, None, gpus, observed=observed)
     explanation = explain_read(case, plan=plan)
     first, last = (log.lines[0].number, log.lines[-1].number) if log.lines else (0, 0)
     return Run(first, last, explanation, log, devices(case))
 
 
-def _pieces(raw: RawLog) -> list[RawLog]:
+def _pieces(raw: RawLog, observed: Observed) -> list[RawLog]:
     """The lines of each start-up. What stands above the first belongs to the first: a command, a question."""
-    observations = observe(clean_lines(raw.lines))
-    starts = [
-        piece[0].line
-        for piece in runs(observations, lambda p: find_failure(p) is not None or last_ready(p) > 0)
-        if piece
-    ]
+    pieces = runs(observed[1], lambda piece: find_failure(piece) is not None or last_ready(piece) > 0)
+    starts = [piece[0].line for piece in pieces if piece]
     bounds = [0, *starts[1:], raw.lines[-1].number + 1]
     return [
         replace(raw, lines=tuple(line for line in raw.lines if low <= line.number < high))

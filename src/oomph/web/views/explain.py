@@ -99,7 +99,10 @@ def _ledger(result: Explanation) -> Html | None:
     rows = [(entry.term.replace("_", " "), entry.bytes, entry.basis) for entry in result.ledger]
     if result.unaccounted_bytes and abs(result.unaccounted_bytes) > GIB // 20:
         rows.append(("unaccounted", result.unaccounted_bytes, "what the lines do not say"))
-    whole = max(result.total_bytes, sum(max(0, size) for _, size, _ in rows), 1)
+    known = sum(max(0, size) for _, size, _ in rows)
+    if result.total_bytes - known > GIB // 20:
+        rows.append(("not told", result.total_bytes - known, "no line of this log says what it is"))
+    whole = max(result.total_bytes, known, 1)
     pieces, at = [block("ground", 0, 1, 0, 26)], 0
     for term, size, basis in rows:
         if size > 0 and term != "free":
