@@ -40,7 +40,8 @@ def match(case: Case) -> Candidate | None:
     remedies = [advice.context(max(16, tokens // 16 * 16))] if tokens >= 512 else []
     if case.util < 0.95 and (higher := _share(case, kv, tokens, length)):
         remedies.append(advice.utilization(case, higher))
-    remedies.append(advice.kv_dtype())
+    if 2 * tokens >= length:  # 8 bits hold twice as many tokens
+        remedies.append(advice.kv_dtype())
     return Candidate(Tier.SAID, text, case.line("kv_need_v0", "v0_blocks", "v0_terms"), tuple(remedies), useless(case))
 
 
