@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--only", is_flag=True, help="This checkpoint, not the others of the same model.")
 @click.option("--text-only", is_flag=True, help="Images may be given up.")
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine: vllm==0.21.0, llamacpp.")
-@click.option("--all", "show_all", is_flag=True, help="Dearer ones too.")
+@click.option("--all", "show_all", is_flag=True, help="More expensive ones too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
 def command(
     name: tuple[str, ...], context: str, users: int | None, prices: str, card: tuple[str, ...], only: bool,

@@ -26,13 +26,15 @@ def command(gpu: str | None, engine: str, force: bool, retry: bool, words: tuple
         raise CommandError("no command to run", hint="oomph run -- vllm serve MODEL")
     plan = _plan(list(words), gpu, engine)
     if plan is not None and not plan.fits:
-        _say(f"will not start: {plan.verdict.stage}: {plan.verdict.message or 'out of memory'}")
         if not force:
             from oomph.report.text import print_plan
 
             print_plan(plan, out=sys.stderr)
             _say("not started; --force starts it all the same")
             return 1
+        from oomph.ir.timeline import STAGE_WORDS
+
+        _say(f"will not start, it dies {STAGE_WORDS[plan.verdict.stage or 'other'][1]}; started all the same (--force)")
     code, text = _start(list(words), plan)
     if code == 0 or code in (130, 143):
         return code

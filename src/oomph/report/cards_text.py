@@ -30,13 +30,13 @@ def render(found: Cards, style: Style, *, width: int = 0) -> str:
     price = any(c.price is not None for c in found.cards)
     head = f"  {'price':>9}" if price else f"  {'memory':>9}"
     widest = max(len(_name(c)) for c in found.cards) + 1
-    lines.append(style.bold(f"{head}  {'cards':<{widest}}{'spare':>9}{'users':>7}{'longest':>9}  checkpoint"))
+    lines.append(style.bold(f"{head}  {'cards':<{widest}}{'free':>9}{'users':>7}{'longest':>9}  checkpoint"))
     lines += [line for c in found.cards for line in _line(c, price, widest, width)]
     if found.more:
-        lines.append(style.dim("  there are dearer ones: --all"))
+        lines.append(style.dim("  there are more expensive ones: --all"))
     order = "price" if price else "memory (no prices given: --prices FILE)"
     said = (
-        f"Cheapest first by {order}. Each line was planned, with a margin for what is not certain. spare: on the "
+        f"Cheapest first by {order}. Each line was planned, with a margin for what is not certain. free: on the "
         "fullest GPU at the worst; users: of this context; longest: for so many users."
     )
     lines += ["", *(style.dim(line) for line in wrap(said, width, "  ", "  "))]
@@ -50,8 +50,8 @@ def _name(c: Card) -> str:
 def _line(c: Card, price: bool, widest: int, width: int) -> list[str]:
     first = f"{c.price:>9,.0f}" if price and c.price is not None else f"{c.nominal_gb:>6} GB"
     users = f"{c.users}+" if c.users == 256 else str(c.users)
-    spare = gib(max(0, c.headroom_bytes))
-    figures = f"  {first}  {_name(c):<{widest}}{spare:>9}{users:>7}{c.longest:>9,}  "
+    free = gib(max(0, c.headroom_bytes))
+    figures = f"  {first}  {_name(c):<{widest}}{free:>9}{users:>7}{c.longest:>9,}  "
     whole = f"{figures}{c.checkpoint}" + (f" ({c.note})" if c.note else "")
     if len(whole) <= width or not c.note:
         return [whole]

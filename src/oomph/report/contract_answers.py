@@ -190,7 +190,7 @@ class CardsOutput(Struct, frozen=True):
     model: str
     asked: AskedOutput
     cards: list[CardOutput]
-    more: bool  # there are dearer ones
+    more: bool  # there are more expensive ones
     plans: int
 
 

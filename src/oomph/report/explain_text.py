@@ -8,21 +8,11 @@ import textwrap
 from oomph.doctor.explanation import Explanation
 from oomph.doctor.rule import Remedy
 from oomph.engines.registry import engine_named
+from oomph.ir import timeline
 from oomph.units import GIB, gib, human
 
-STAGE_WORDS = {
-    "startup_free_memory": "at the start, before anything was loaded",
-    "weights_load": "while the weights were loaded",
-    "profile_run": "in the profiling run",
-    "cudagraph_profile": "while CUDA graphs were profiled, before the KV cache",
-    "kv_check": "at the KV cache check",
-    "kv_alloc": "while the KV cache was allocated",
-    "cudagraph_capture": "while CUDA graphs were captured",
-    "sampler_warmup": "in the sampler's warm-up",
-    "runtime_request": "while serving",
-    "host_ram": "for lack of host memory",
-    "other": "",
-}
+# Where a run died, in the words of every report.
+STAGE_WORDS: dict[str, str] = {name: when for name, (_, when) in timeline.STAGE_WORDS.items()} | {"other": ""}
 MARGIN = 11
 SHOWN = 6  # remedies and rejected advice on the one screen; --all shows the rest
 
@@ -46,6 +36,8 @@ def text(explanation: Explanation, *, width: int = 100, everything: bool = False
     if e.settle:
         parts += _block("Settle", e.settle, width)
     parts += _lines(e, width)
+    if e.cause.tier not in ("", "remark"):
+        parts += _block("Rule", f"{e.cause.id}", width)
     for note in e.notes:
         parts += _block("Note", note, width)
     return "\n".join(parts).rstrip() + "\n"
@@ -59,7 +51,7 @@ def _head(e: Explanation) -> str:
 
 def _verdict(e: Explanation) -> str:
     if e.failed is None:
-        about = f"   {e.cause.title} ({e.cause.id})" if e.cause.tier else ""
+        about = f"   {e.cause.title}" if e.cause.tier else ""
         return f"CANNOT TELL whether it failed{about}"
     if not e.failed and e.inferred_reason and e.cause.id == "none":
         return f"NO ERROR IN THIS LOG   {_likely(e)}"
@@ -69,7 +61,7 @@ def _verdict(e: Explanation) -> str:
     if e.cause.tier in ("", "remark"):
         return f"FAILED {where}   {e.cause.title}".replace("  ", " ", 1)
     sure = "" if e.cause.sure else "probably: "
-    return f"FAILED {where}   {sure}{e.cause.title} ({e.cause.id})".replace("  ", " ", 1)
+    return f"FAILED {where}   {sure}{e.cause.title}".replace("  ", " ", 1)
 
 
 def _likely(e: Explanation) -> str:

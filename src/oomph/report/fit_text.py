@@ -9,6 +9,7 @@ from typing import TextIO
 from oomph.commands import to_command
 from oomph.commands.shell import quote
 from oomph.ir.plan import Plan
+from oomph.ir.timeline import STAGE_WORDS
 from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, columns, title, wrap
 from oomph.search.fit import Answer, Fit
@@ -127,14 +128,14 @@ def _gives(answer: Answer, style: Style, width: int) -> list[str]:
     lines = [
         f"  {style.bold('Gives')}    {kv.logged_tokens:,} tokens of KV cache, {kv.max_concurrency:.2f} requests of "
         f"{p.context:,} tokens at once; {p.concurrency:.2f} if every uncertain term is at its worst",
-        f"  {style.bold('Binds')}    {binds(plan)}; one request takes {human(kv.need_bytes)} of KV cache",
+        f"  {style.bold('Tightest')} {tightest_stage(plan)}; one request takes {human(kv.need_bytes)} of KV cache",
     ]
     if answer.gives_up:
         lines.append(f"  {style.bold('Costs')}    {', '.join(answer.gives_up)}")
     return [folded for line in lines for folded in _wrapped(line.lstrip(), width, "  ", " " * 11)]
 
 
-def binds(plan: Plan) -> str:
+def tightest_stage(plan: Plan) -> str:
     """The stage with the least room at the unfavourable end of every interval."""
     slack = []
     for r in plan.ranks:
@@ -142,22 +143,7 @@ def binds(plan: Plan) -> str:
             room = r.total_bytes - s.peak_high - (r.requested_bytes if s.name == "startup_free_memory" else 0)
             slack.append((room, s.name))
     room, name = min(slack)
-    return f"{human(max(0, room))} per GPU to spare at the worst, {STAGE_WORDS[name]}"
-
-
-STAGE_WORDS = {
-    "startup_free_memory": "at the first check of free memory",
-    "weights_load": "while loading the weights",
-    "profile_run": "in the profiling run",
-    "cudagraph_profile": "while profiling CUDA graphs",
-    "kv_check": "at the KV cache check",
-    "kv_alloc": "once the KV cache is allocated",
-    "cudagraph_capture": "after capturing CUDA graphs",
-    "sampler_warmup": "while warming up the sampler",
-    "runtime_request": "while serving",
-    "host_ram": "in host memory",
-    "other": "elsewhere",
-}
+    return f"{human(max(0, room))} per GPU left in the worst case, {STAGE_WORDS[name][1]}"
 
 
 def _front(found: Fit, answers: Sequence[Answer], style: Style, width: int) -> Iterable[str]:

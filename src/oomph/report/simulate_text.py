@@ -98,7 +98,7 @@ def _held(held: Held, style: Style, picture: bool) -> list[str]:
     if printed is not None and held.result is not None:
         logged = held.setup.built.max_concurrency
         length = held.setup.built.config.max_model_len
-        out.append(f'  The log will say "{logged:.2f}x" for {length:,} tokens per request: another question.')
+        out.append(f'  The log will say "{logged:.2f}x": that counts requests of {length:,} tokens, not these users.')
     result = held.result or held.beyond
     return [*out, "", *_figures(result), "", *(_picture(result) if picture else ()), ""] if result is not None else out
 

@@ -53,7 +53,7 @@ class Cards(Printed, frozen=True):
     cards: tuple[Card, ...]
     looked_at: int
     plans: int
-    more: bool  # there are dearer ones
+    more: bool  # there are more expensive ones
 
     def in_short(self) -> str:
         first = f", the first {self.cards[0].count} x {self.cards[0].name}" if self.cards else ""
