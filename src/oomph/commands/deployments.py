@@ -36,6 +36,7 @@ _SCRIPTS = (".sh", ".bash", ".zsh", ".sbatch", ".slurm")
 _FILES = (*_SCRIPTS, ".yaml", ".yml", ".py", ".ipynb", ".service", ".bat", ".cmd", ".ps1", ".md")
 # a remark in a file: "# oomph: gpu = 2x L40S" says on what the deployments below it run
 _GPU_REMARK = re.compile(r"^[^\S\n]*(?:#|//|;)+[^\S\n]*oomph:[^\S\n]*gpu[^\S\n]*[=:]?[^\S\n]*(\S[^\n]*)$", re.MULTILINE)
+_UNSET = re.compile(r"\$\{?\w+\}?|\$\(.*\)|`.*`|<.*>|\{\{.*\}\}", re.DOTALL)  # a model that is still to be filled in
 _SHOWN_NAMES = 8
 _LONGEST_PATH = 4096  # PATH_MAX
 _MOST_COLONS = 8
@@ -229,6 +230,11 @@ def _entries(key: str, call: Call, engine: Engine | str | None) -> list[Entry]:
 
 def _deployments(call: Call, release: Engine | str | None) -> list[Deployment]:
     deployments = engine_of_call(call).read_command(call, release)
+    for deployment in deployments:
+        if _UNSET.fullmatch(deployment.model):
+            raise CommandError(
+                f"the model is {short(deployment.model)}, which nothing in the command sets: put its name in its place"
+            )
     return [replace(d, gpu_name=call.gpu_name) for d in deployments] if call.gpu_name else deployments
 
 

@@ -17,6 +17,7 @@ _SWITCHES = frozenset((
     "-d", "--detach", "-i", "--interactive", "-t", "--tty", "--rm", "--init", "--privileged", "--read-only", "-P",
     "--publish-all", "--no-healthcheck", "--oom-kill-disable", "--sig-proxy", "--disable-content-trust", "-q",
     "--quiet", "--help", "--use-api-socket", "--replace", "--rmi", "--no-hostname", "--no-hosts", "--env-host",
+    "-T", "--no-TTY", "--no-deps",
 ))  # fmt: skip
 _SHORT_SWITCHES = set("ditqP")
 _PROGRAMS = {"python", "bash", "sh", "env"}  # a container's command that begins with one of them is whole
@@ -30,6 +31,18 @@ def image_engine(image: str) -> str:
 
 def is_run(words: Sequence[str]) -> bool:
     return any(word in ("run", "exec", "create") for word in words[1:3])
+
+
+def compose_exec(words: Sequence[str]) -> list[str]:
+    """`docker compose exec [options] SERVICE COMMAND ...` and docker-compose's own: the command; [] = it is none."""
+    rest = list(words)
+    if rest[:2] in (["docker", "compose"], ["podman", "compose"]):
+        rest = rest[1:]
+    elif program(rest[0]) not in ("docker-compose", "podman-compose"):
+        return []
+    at = next((i for i, word in enumerate(rest) if word in ("exec", "run")), 0)
+    behind = _options(rest[at + 1 :])[1] if at else []
+    return behind[1:]
 
 
 def run(words: Sequence[str], environment: Mapping[str, str]) -> Call:

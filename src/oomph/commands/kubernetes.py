@@ -8,19 +8,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.commands import docker, named_gpus
+from oomph.commands import custom_resources, docker, named_gpus
 from oomph.commands.call import SERVER, Call
+from oomph.commands.container_fields import environment_of, gpus_of, words_of
 from oomph.commands.shown import shown
 from oomph.commands.wrappers import container_call
 from oomph.commands.yaml_text import load
-from oomph.engines.registry import DEFAULT, NAMES, all_engines, engine_named
-from oomph.errors import CommandError, OomphError
-
-_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
-# flags of KServe's huggingfaceserver itself (python/huggingfaceserver/__main__.py); the others are vLLM's
-_HUGGINGFACESERVER = ("__model_id", "__model_name", "__model_dir", "__backend", "__task", "__model_revision")
-_VLLM_FORMATS = ("huggingface", "vllm")  # KServe's model formats whose runtime starts vLLM
-_GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+from oomph.engines.registry import DEFAULT, NAMES, all_engines
+from oomph.errors import OomphError
 
 
 def calls(text: str, name: str = "manifest.yaml") -> dict[str, Call]:
@@ -44,6 +39,9 @@ def _document(document: Any, name: str) -> dict[str, Call]:
     metadata = document.get("metadata")
     named = metadata.get("name", "") if isinstance(metadata, dict) else ""
     title = f"{document.get('kind', 'object')} {named}".strip()
+    if started := custom_resources.calls(document, title, shown(name)):
+        return {key: _with_gpus(call, pod) for key, (call, pod) in started.items()}
+    nodes = _nodes(document)
     out: dict[str, Call] = {}
     waiting: dict[str, Call] = {}
     for container, pod in _containers(document):
@@ -53,38 +51,19 @@ def _document(document: Any, name: str) -> dict[str, Call]:
         while key in out or key in waiting:
             key += "+"
         try:
-            out[key] = _with_gpus(_call(container, shown(f"{name}: {key}")), pod)
+            out[key] = _with_gpus(_call(container, shown(f"{name}: {key}")), pod, nodes)
         except OomphError as error:
             # a worker that waits for its leader starts nothing itself
             (out if SERVER.search(_arguments(container)) else waiting)[key] = Call((), refusal=error)
-    return (out or waiting) | _kserve(document, title, shown(name))
+    return out or waiting
 
 
-def _kserve(document: Mapping[str, Any], title: str, where: str) -> dict[str, Call]:
-    """An InferenceService that leaves the container to its runtime: `predictor.model` with args and storageUri."""
+def _nodes(document: Mapping[str, Any]) -> int:
+    """How many pods a LeaderWorkerSet puts together to one server."""
     value: Any = document
-    for key in ("spec", "predictor", "model"):
+    for key in ("spec", "leaderWorkerTemplate", "size"):
         value = value.get(key) if isinstance(value, dict) else None
-    form = value.get("modelFormat") if isinstance(value, dict) else None
-    kind = str(form.get("name", "")).lower() if isinstance(form, dict) else ""
-    if not isinstance(value, dict) or kind not in _VLLM_FORMATS:
-        return {}
-    environment, _ = _environment(value.get("env"))
-    uri = str(value.get("storageUri") or "")
-    model = uri.removeprefix("hf://") if uri.startswith("hf://") else uri or "/mnt/models"
-    words: list[str] = []
-    arguments = _words(value.get("args"), environment, where)
-    while arguments:
-        flag, equals, text = arguments.pop(0).partition("=")
-        if flag.replace("-", "_") in _HUGGINGFACESERVER:
-            text = text if equals or not arguments else arguments.pop(0)
-            model = text if flag.replace("-", "_") in ("__model_id", "__model_dir") else model
-        else:
-            words.append(flag + equals + text)
-    notes = ("KServe's runtime is read as vllm serve",)
-    command = (*engine_named("vllm").serve_command(model), *words)
-    call = Call(command, environment, gpu_count=_gpus(value.get("resources")), notes=notes)
-    return {f"{title}/model": _with_gpus(call, document["spec"]["predictor"])}
+    return value if isinstance(value, int) and not isinstance(value, bool) and 1 < value <= 64 else 1
 
 
 def _containers(value: Any, depth: int = 0) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -102,10 +81,14 @@ def _containers(value: Any, depth: int = 0) -> Iterator[tuple[dict[str, Any], di
                 yield from _containers(item, depth + 1)
 
 
-def _with_gpus(call: Call, pod: Mapping[str, Any]) -> Call:
-    """The card that the pod's labels name."""
+def _with_gpus(call: Call, pod: Mapping[str, Any], nodes: int = 1) -> Call:
+    """The card that the pod's labels name, on so many nodes."""
     gpus = named_gpus.of_pod(pod, call.gpu_count)
-    return replace(call, gpu_name=gpus.gpus, notes=(*call.notes, *filter(None, (gpus.note,))))
+    name = f"{nodes}x({gpus.gpus})" if nodes > 1 and gpus.gpus else gpus.gpus
+    count = call.gpu_count * nodes
+    return replace(
+        call, gpu_name=name or call.gpu_name, gpu_count=count, notes=(*call.notes, *filter(None, (gpus.note,)))
+    )
 
 
 def _arguments(container: Mapping[str, Any]) -> str:
@@ -122,12 +105,12 @@ def _runs_engine(container: Mapping[str, Any]) -> bool:
 
 
 def _call(container: Mapping[str, Any], where: str) -> Call:
-    environment, unknown = _environment(container.get("env"))
+    environment, unknown = environment_of(container.get("env"))
     elsewhere = filter(_is_engine_variable, unknown)
     notes = [f"{where}: {shown(key)} comes from elsewhere in the cluster" for key in elsewhere]
-    command = _words(container.get("command"), environment, where)
-    args = _words(container.get("args"), environment, where)
-    count = _gpus(container.get("resources"))
+    command = words_of(container.get("command"), environment, where)
+    args = words_of(container.get("args"), environment, where)
+    count = gpus_of(container.get("resources"))
     environment |= {key: f"$({key})" for key in unknown}
     image = str(container.get("image") or f"{DEFAULT} (no image)")
     return container_call(docker.container(image, args, environment, entrypoint=command, gpu_count=count, notes=notes))
@@ -135,42 +118,3 @@ def _call(container: Mapping[str, Any], where: str) -> Call:
 
 def _is_engine_variable(name: str) -> bool:
     return any(name.startswith(engine.variables) for engine in all_engines())
-
-
-def _words(value: Any, environment: Mapping[str, str], where: str) -> list[str]:
-    """A list of strings with $(NAME) filled in where the manifest says it; Kubernetes runs no shell here."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise CommandError(f"{where}: command and args are lists of strings")
-
-    def filled(match: re.Match[str]) -> str:
-        return environment.get(match[1], match[0]) if match[1] else "$"
-
-    return [_REFERENCE.sub(filled, _text(item)) for item in value]
-
-
-def _text(value: Any) -> str:
-    return "true" if value is True else "false" if value is False else str(value)
-
-
-def _environment(value: Any) -> tuple[dict[str, str], list[str]]:
-    known: dict[str, str] = {}
-    unknown: list[str] = []
-    for item in value if isinstance(value, list) else []:
-        if isinstance(item, dict) and isinstance(item.get("name"), str):
-            if "value" in item and item["value"] is not None:
-                known[item["name"]] = _text(item["value"])
-            else:
-                unknown.append(item["name"])
-    return known, unknown
-
-
-def _gpus(resources: Any) -> int:
-    for part in ("limits", "requests"):
-        amounts = resources.get(part) if isinstance(resources, dict) else None
-        for name in _GPU_RESOURCES:
-            amount = str(amounts.get(name, "")) if isinstance(amounts, dict) else ""
-            if amount.isascii() and amount.isdigit():
-                return min(int(amount[:6]), 1 << 16)
-    return 0

@@ -64,6 +64,8 @@ def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0
     head = program(words[0])
     if head in docker.PROGRAMS and docker.is_run(words):
         return _within(docker.run(words, inner), depth)
+    if inside := docker.compose_exec(words):
+        return peel(inside, inner, depth=depth + 1)
     if head in SHELLS:
         return _shell(words, inner, depth)
     if head == "eval":
@@ -78,7 +80,7 @@ def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0
         elif (engine_of(here) and not _only_named(here)) or _starts_wrapper(here):
             call = peel(words[index:], inner | _pairs(words[1:index]), depth=depth + 1)
             return call if call.image else structs.replace(call, image=_image(words[:index]))
-    if _only_arguments(words):
+    if _only_arguments(words) and (len(words) > 1 or not depth):  # alone in a text it is a file that somebody names
         command = engine_named(DEFAULT).serve_command(words[0])
         note = f"no program is named: read as {' '.join(command[:-1])}"
         return Call((*command, *words[1:]), inner, notes=(note,))

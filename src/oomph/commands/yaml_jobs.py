@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from oomph.commands import docker, named_gpus
 from oomph.commands.call import SERVER, Call
+from oomph.commands.custom_resources import camel_flags, ray_serve
 from oomph.commands.expansion import LIMIT
 from oomph.commands.shown import short
 from oomph.commands.wrappers import container_call, engine_of, peel, script_calls
 from oomph.commands.yaml_text import load
-from oomph.engines.registry import engine_named
 from oomph.errors import CommandError, OomphError
 from oomph.sources.gpu import parse_gpus
 
@@ -26,7 +26,7 @@ def calls(text: str, environment: Mapping[str, str], name: str) -> dict[str, Cal
     refuse_templates(text, name)
     out: dict[str, Call] = {}
     for document in load(text, name):
-        started = _document(document, environment)
+        started = _document(document, environment, text, name)
         if not started and isinstance(document, dict) and _looks_like_values(document):
             raise CommandError(f"{short(name)} holds values of a Helm chart, not what the chart makes", hint=RENDER)
         for label, call in started:
@@ -34,12 +34,14 @@ def calls(text: str, environment: Mapping[str, str], name: str) -> dict[str, Cal
     return out
 
 
-def _document(document: Any, environment: Mapping[str, str]) -> list[tuple[str, Call]]:
+def _document(document: Any, environment: Mapping[str, str], text: str, name: str) -> list[tuple[str, Call]]:
     if isinstance(document, dict):
         if isinstance(document.get("run"), str):
             return list(_skypilot(document, environment).items())
         if isinstance(document.get("servingEngineSpec"), dict):
             return list(_production_stack(document["servingEngineSpec"]).items())
+        if isinstance(document.get("applications"), list):
+            return list(ray_serve(text, name).items())
         if is_llama_swap(document):
             return _llama_swap(document, environment)
     return _anywhere(document, environment)
@@ -194,7 +196,7 @@ def _production_stack(spec: Mapping[str, Any]) -> dict[str, Call]:
         if not isinstance(model, dict) or not isinstance(model.get("modelURL"), str):
             continue
         config = model.get("vllmConfig")
-        words = ["vllm", "serve", model["modelURL"], *_flags(config if isinstance(config, dict) else {})]
+        words = ["vllm", "serve", model["modelURL"], *camel_flags(config if isinstance(config, dict) else {})]
         image = f"{model.get('repository') or 'vllm/vllm-openai'}:{model.get('tag') or 'latest'}"
         gpus = model.get("requestGPU")
         count = gpus if isinstance(gpus, int) and 0 < gpus <= 1024 else 0
@@ -205,19 +207,3 @@ def _production_stack(spec: Mapping[str, Any]) -> dict[str, Call]:
         except OomphError as error:
             out[key] = Call((), refusal=error)
     return out
-
-
-def _flags(config: Mapping[str, Any]) -> list[str]:
-    vllm = engine_named("vllm")
-    words: list[str] = []
-    for key, value in config.items():
-        flag = "--" + re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", str(key)).lower()
-        if key == "extraArgs" and isinstance(value, list):
-            words += map(str, value)
-        elif value is None or not vllm.knows_flag(flag):
-            continue
-        elif isinstance(value, bool):
-            words += [flag] if value else []
-        else:
-            words += [flag, str(value)]
-    return words

@@ -1,0 +1,199 @@
+"""Custom resources that name a model and leave the container to an operator: KServe, Ray Serve, vLLM's own stack."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oomph.commands.call import Call
+from oomph.commands.container_fields import environment_of, gpus_of, words_of
+from oomph.commands.yaml_text import load
+from oomph.engines.registry import engine_named
+from oomph.errors import CommandError, OomphError
+
+# flags of KServe's huggingfaceserver itself (python/huggingfaceserver/__main__.py); the others are vLLM's
+_HUGGINGFACESERVER = ("__model_id", "__model_name", "__model_dir", "__backend", "__task", "__model_revision")
+_VLLM_FORMATS = ("huggingface", "vllm")  # KServe's model formats whose runtime starts vLLM
+# KServe's spec.parallelism -> vLLM's flag (pkg/apis/serving/v1alpha1/llm_inference_service_types.go)
+_PARALLELISM = {
+    "tensor": "--tensor-parallel-size",
+    "pipeline": "--pipeline-parallel-size",
+    "data": "--data-parallel-size",
+    "dataLocal": "--data-parallel-size-local",
+    "expert": "--enable-expert-parallel",
+}
+
+Started = dict[str, tuple[Call, dict[str, Any]]]  # name -> call and the pod that holds its labels
+
+
+def calls(document: Mapping[str, Any], title: str, where: str) -> Started:
+    spec = document.get("spec")
+    if not isinstance(spec, dict):
+        return {}
+    kind = document.get("kind")
+    if kind == "LLMInferenceService":
+        return _llm_inference_service(spec, title, where)
+    if kind == "VLLMRuntime":
+        return _vllm_runtime(spec, title)
+    if isinstance(spec.get("serveConfigV2"), str):
+        return {f"{title}/{name}": (call, spec) for name, call in ray_serve(spec["serveConfigV2"], where).items()}
+    return _inference_service(spec, title, where)
+
+
+def _vllm(model: str, words: Sequence[str]) -> tuple[str, ...]:
+    return (*engine_named("vllm").serve_command(model), *words)
+
+
+def _from_uri(uri: str) -> str:
+    return uri.removeprefix("hf://")
+
+
+def _inference_service(spec: Mapping[str, Any], title: str, where: str) -> Started:
+    """An InferenceService that leaves the container to its runtime: `predictor.model` with args and storageUri."""
+    predictor = spec.get("predictor")
+    value = predictor.get("model") if isinstance(predictor, dict) else None
+    form = value.get("modelFormat") if isinstance(value, dict) else None
+    kind = str(form.get("name", "")).lower() if isinstance(form, dict) else ""
+    if not isinstance(predictor, dict) or not isinstance(value, dict) or kind not in _VLLM_FORMATS:
+        return {}
+    environment, _ = environment_of(value.get("env"))
+    model = _from_uri(str(value.get("storageUri") or "")) or "/mnt/models"
+    words: list[str] = []
+    arguments = words_of(value.get("args"), environment, where)
+    while arguments:
+        flag, equals, text = arguments.pop(0).partition("=")
+        if flag.replace("-", "_") in _HUGGINGFACESERVER:
+            text = text if equals or not arguments else arguments.pop(0)
+            model = text if flag.replace("-", "_") in ("__model_id", "__model_dir") else model
+        else:
+            words.append(flag + equals + text)
+    notes = ("KServe's runtime is read as vllm serve",)
+    call = Call(_vllm(model, words), environment, gpu_count=gpus_of(value.get("resources")), notes=notes)
+    return {f"{title}/model": (call, predictor)}
+
+
+def _llm_inference_service(spec: Mapping[str, Any], title: str, where: str) -> Started:
+    """`spec.model.uri`, `spec.parallelism`, and the flags of the container's args or VLLM_ADDITIONAL_ARGS."""
+    model = spec.get("model")
+    uri = model.get("uri") if isinstance(model, dict) else None
+    if not isinstance(uri, str):
+        return {}
+    pod = spec.get("template")
+    pod = pod if isinstance(pod, dict) else {}
+    containers = pod.get("containers")
+    container = containers[0] if isinstance(containers, list) and containers and isinstance(containers[0], dict) else {}
+    environment, _ = environment_of(container.get("env"))
+    words = []
+    parallelism = spec.get("parallelism")
+    for key, value in parallelism.items() if isinstance(parallelism, dict) else ():
+        if flag := _PARALLELISM.get(str(key)):
+            words += [flag] if value is True else [flag, str(value)] if value is not False else []
+    words += [word for word in words_of(container.get("args"), environment, where) if word.startswith("-")]
+    try:
+        words += shlex.split(environment.get("VLLM_ADDITIONAL_ARGS", ""))
+    except ValueError as error:
+        refusal = CommandError(f"{where}: VLLM_ADDITIONAL_ARGS cannot be read: {error}")
+        return {title: (Call((), refusal=refusal), pod)}
+    notes = ("KServe's LLMInferenceService is read as vllm serve",)
+    call = Call(_vllm(_from_uri(uri), words), environment, gpu_count=gpus_of(container.get("resources")), notes=notes)
+    return {title: (call, pod)}
+
+
+def _vllm_runtime(spec: Mapping[str, Any], title: str) -> Started:
+    """The production stack's operator: `spec.model`, `spec.vllmConfig`, `spec.deploymentConfig.resources.gpu`."""
+    model, config, deployment = (
+        part if isinstance(part := spec.get(key), dict) else {} for key in ("model", "vllmConfig", "deploymentConfig")
+    )
+    url = model.get("modelURL")
+    if not isinstance(url, str):
+        return {}
+    resources = deployment.get("resources")
+    gpus = str(resources.get("gpu", "")) if isinstance(resources, dict) else ""
+    image = deployment.get("image")
+    name = str(image.get("name") or "") if isinstance(image, dict) else ""
+    count = int(gpus) if gpus.isascii() and gpus.isdigit() and len(gpus) < 5 else 0
+    words = [*camel_flags(model), *camel_flags(config)]
+    return {title: (Call(_vllm(url, words), image=name, gpu_count=count), dict(deployment))}
+
+
+def camel_flags(config: Mapping[str, Any]) -> list[str]:
+    """maxModelLen: 8192 -> --max-model-len 8192, for the flags that vLLM has."""
+    vllm = engine_named("vllm")
+    words: list[str] = []
+    for key, value in config.items():
+        flag = "--" + re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", str(key)).lower()
+        if key == "extraArgs" and isinstance(value, list):
+            words += map(str, value)
+        elif value is None or isinstance(value, dict | list) or not vllm.knows_flag(flag):
+            continue
+        elif isinstance(value, bool):
+            words += [flag] if value else []
+        else:
+            words += [flag, str(value)]
+    return words
+
+
+def ray_serve(text: str, where: str) -> dict[str, Call]:
+    """Ray Serve's configuration: `applications` with `llm_configs`; other applications are Python that is elsewhere."""
+    out: dict[str, Call] = {}
+    for document in load(text, where):
+        applications = document.get("applications") if isinstance(document, dict) else None
+        for application in applications if isinstance(applications, list) else []:
+            if isinstance(application, dict):
+                out |= _ray_application(application, where)
+    return out
+
+
+def _ray_application(application: Mapping[str, Any], where: str) -> dict[str, Call]:
+    name = str(application.get("name") or "application")
+    arguments = application.get("args")
+    configs = arguments.get("llm_configs") if isinstance(arguments, dict) else None
+    if not isinstance(configs, list):
+        path = application.get("import_path")
+        text = f"{where}: {name} runs the Python of {path}, which is not in this file"
+        return {name: Call((), refusal=CommandError(text, hint="oomph plan FILE.py"))}
+    return {_ray_name(name, config, number): _ray_call(config, where) for number, config in enumerate(configs, 1)}
+
+
+def _ray_name(application: str, config: Any, number: int) -> str:
+    loading = config.get("model_loading_config") if isinstance(config, dict) else None
+    return (
+        str(loading.get("model_id"))
+        if isinstance(loading, dict) and loading.get("model_id")
+        else f"{application} {number}"
+    )
+
+
+def _ray_call(config: Any, where: str) -> Call:
+    loading = config.get("model_loading_config") if isinstance(config, dict) else None
+    model = (loading.get("model_source") or loading.get("model_id")) if isinstance(loading, dict) else None
+    if not isinstance(model, str):
+        return Call((), refusal=CommandError(f"{where}: a model of llm_configs is not named in this file"))
+    arguments = config.get("engine_kwargs")
+    try:
+        words = _keyword_flags(arguments if isinstance(arguments, dict) else {})
+    except OomphError as error:
+        return Call((), refusal=error)
+    card = config.get("accelerator_type")
+    notes = ("Ray Serve's llm_configs is read as vllm serve",)
+    return Call(_vllm(model, words), gpu_name=str(card) if isinstance(card, str) else "", notes=notes)
+
+
+def _keyword_flags(arguments: Mapping[str, Any]) -> list[str]:
+    """tensor_parallel_size: 2 -> --tensor-parallel-size 2."""
+    import json
+
+    words: list[str] = []
+    for key, value in arguments.items():
+        flag = "--" + str(key).replace("_", "-")
+        if value is True:
+            words.append(flag)
+        elif value is False:
+            words.append("--no-" + flag[2:])
+        elif isinstance(value, dict | list):
+            words += [flag, json.dumps(value)]
+        elif value is not None:
+            words += [flag, str(value)]
+    return words
