@@ -125,6 +125,8 @@ def gpus(
     prices: Mapping[str, float] | None = None,
     cards: Sequence[str] = (),
     most: int = 12,
+    sort: str = "",
+    everything: bool = False,
 ) -> Cards: ...
 
 
@@ -139,12 +141,14 @@ def gpus(
     prices: Mapping[str, float] | None = None,
     cards: Sequence[str] = (),
     most: int = 12,
+    sort: str = "",
+    everything: bool = False,
 ) -> Cards | GpuList:
     """Which cards, and how many, a model needs; without a model, the GPUs that oomph knows.
 
     `context`, `users`: what must fit (8192 tokens and 1 user where nothing is said). `only`: this checkpoint and no
     other of the same model. `text_only`: images may be given up. `prices`: of one card by name. `cards`: these only.
-    `most`: how many rows, 0 for all.
+    `most`: how many rows, 0 for all. `sort`: price, speed or memory. `everything`: legacy and modified cards too.
     """
     if not model:
         from oomph.facts.gpus import rows
@@ -155,7 +159,9 @@ def gpus(
     from oomph.search.space import Options
 
     want = Want(context, users, "", Options(text_only=(False, True) if text_only else (False,)))
-    return search_cards(model, want, engine=engine, only=only, prices=prices, names=cards, most=most)
+    return search_cards(
+        model, want, engine=engine, only=only, prices=prices, names=cards, most=most, sort=sort, everything=everything
+    )
 
 
 def pack(

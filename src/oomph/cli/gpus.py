@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,22 +17,25 @@ if TYPE_CHECKING:
 @click.argument("name", nargs=-1)
 @click.option("--context", metavar="TOKENS", default="", help="With a model: tokens of one request. Default 8192.")
 @click.option("--users", metavar="N", type=click.IntRange(1, 4096), help="With a model: requests at once. Default 1.")
-@click.option("--prices", metavar="FILE", default="", help='Prices of cards: JSON, or lines such as "RTX 4090, 1599".')
+@click.option("--prices", metavar="FILE", default="", help='Prices of cards: JSON, or lines as "RTX 4090, 1599".')
+@click.option("--sort", type=click.Choice(["price", "speed", "memory"]), help="price with --prices, else memory.")
+@click.option("--api-price", metavar="IN/OUT", default="", help="Beside an API: price per million tokens, 0.15/0.60.")
+@click.option("--prompt", metavar="N", type=click.IntRange(1), default=2048, help="With --api-price: tokens in. 2048.")
+@click.option("--output", metavar="N", type=click.IntRange(1), default=256, help="With --api-price: tokens out. 256.")
+@click.option("--hours", type=click.FloatRange(0.1, 24), default=8.0, help="With --api-price: hours a day. 8.")
 @click.option("--card", metavar="CARD", multiple=True, help="With a model: this card only. Repeat it.")
 @click.option("--only", is_flag=True, help="This checkpoint, not the others of the same model.")
 @click.option("--text-only", is_flag=True, help="Images may be given up.")
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine: vllm==0.21.0, llamacpp.")
-@click.option("--all", "show_all", is_flag=True, help="More expensive ones too.")
+@click.option("--all", "show_all", is_flag=True, help="All lines, legacy and modified cards too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
-def command(
-    name: tuple[str, ...], context: str, users: int | None, prices: str, card: tuple[str, ...], only: bool,
-    text_only: bool, engine: str, show_all: bool, as_json: bool,
-) -> int:  # fmt: skip
+def command(name: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Which cards, and how many, a model needs; without a model, the GPUs that oomph knows.
 
     \b
     oomph gpus gpt-oss-120b --context 32k --users 4
-    oomph gpus Qwen3.6-27B --prices prices.csv
+    oomph gpus Qwen3.6-27B --prices prices.csv --sort speed
+    oomph gpus Qwen3-32B --users 8 --prices rent.csv --api-price 0.15/0.60 --hours 12
     oomph gpus Qwen3-8B --engine llamacpp
     oomph gpus                       the cards, with the bytes that the driver really reports
     oomph gpus 5070                  those with 5070 in their name
@@ -40,11 +43,13 @@ def command(
     oomph gpus auto                  those of this machine
     """
     text = " ".join(name)
-    searches = bool(context or users or prices or card or only or engine)
+    searches = any(
+        options[key] for key in ("context", "users", "prices", "card", "only", "engine", "sort", "api_price")
+    )
     if searches and not text:
         raise CommandError("no model to find cards for", hint="oomph gpus gpt-oss-120b --context 32k")
     if searches or _is_model(text):
-        return _for_model(text, context, users, prices, card, only, text_only, engine, show_all, as_json)
+        return _for_model(text, options, as_json)
     from oomph.ir.hardware import GpuList
 
     known = GpuList(_devices(text))
@@ -52,21 +57,25 @@ def command(
     return 0
 
 
-def _for_model(
-    model: str, context: str, users: int | None, prices: str, card: tuple[str, ...], only: bool, text_only: bool,
-    engine: str, show_all: bool, as_json: bool,
-) -> int:  # fmt: skip
+def _for_model(model: str, options: dict[str, Any], as_json: bool) -> int:
+    from oomph.cli.progress import progress
     from oomph.search.cards import cards
+    from oomph.search.prices import Load, parse_api, read_prices
     from oomph.search.request import Want
     from oomph.search.space import Options
     from oomph.units import parse_count
 
-    tokens = parse_count(context, what="--context") if context else 0
-    options = Options(text_only=(False, True) if text_only else (False,))
-    result = cards(
-        model, Want(tokens, users or 0, "", options), engine=engine, only=only, prices=_prices(prices), names=card,
-        most=0 if show_all else 12,
-    )  # fmt: skip
+    tokens = parse_count(options["context"], what="--context") if options["context"] else 0
+    space = Options(text_only=(False, True) if options["text_only"] else (False,))
+    everything = options["show_all"]
+    with progress("cards") as step:
+        result = cards(
+            model, Want(tokens, options["users"] or 0, "", space), engine=options["engine"], only=options["only"],
+            prices=read_prices(options["prices"]) if options["prices"] else None, names=options["card"],
+            most=0 if everything else 12, sort=options["sort"] or "", everything=everything,
+            api=parse_api(options["api_price"]) if options["api_price"] else None,
+            load=Load(options["prompt"], options["output"], options["hours"]), progress=step,
+        )  # fmt: skip
     if as_json:
         print(result.to_json(indent=2))
     else:
@@ -74,33 +83,6 @@ def _for_model(
 
         print_cards(result)
     return 0 if result.cards else 1
-
-
-def _prices(path: str) -> dict[str, float]:
-    if not path:
-        return {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read(1 << 20)
-    except (OSError, ValueError) as error:
-        raise InputError(f"the prices {path[:80]!r} cannot be read: {error}") from None
-    if text.lstrip().startswith("{"):
-        import msgspec
-
-        try:
-            return msgspec.json.decode(text, type=dict[str, float])
-        except msgspec.MsgspecError as error:
-            raise InputError(f"{path[:80]}: prices are a JSON object of card and number: {error}") from None
-    out: dict[str, float] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        card, _, price = line.rpartition("," if "," in line else ";" if ";" in line else ":")
-        try:
-            out[card.strip().strip('"')] = float(price.strip().strip('"').lstrip("$€£"))
-        except ValueError:
-            raise InputError(f"{path[:80]}, line {number}: {line.strip()[:60]!r} is not CARD, PRICE") from None
-    return out
 
 
 def _is_model(text: str) -> bool:

@@ -90,3 +90,13 @@ def find(text: str) -> tuple[str, int] | None:
 def looks_like(text: str) -> bool:
     """Whether it is written as an instance that is not in the table."""
     return re.fullmatch(rf"(?:ml\.)?(?:{_FAMILY})", text.strip().lower()) is not None
+
+
+def nearest(card: str, count: int) -> tuple[str, ...]:
+    """The smallest instances with at least so many of a card, one of each kind of name, at most three."""
+    sizes = sorted(
+        (have, len(name), name) for name, (kind, have) in INSTANCES.items() if kind == card and have >= count
+    )
+    least = [name for have, _, name in sizes if have == sizes[0][0]]
+    kinds = {re.split(r"[.\d_-]", name)[0]: name for name in reversed(least)}
+    return tuple(sorted(kinds.values()))[:3]

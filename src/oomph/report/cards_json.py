@@ -7,13 +7,19 @@ from typing import Any
 from msgspec import to_builtins
 
 from oomph.report.contract import SCHEMA
-from oomph.report.contract_answers import AskedOutput, CardOutput, CardsOutput
+from oomph.report.contract_answers import AskedOutput, CardOutput, CardsOutput, PricesOutput
 from oomph.search.cards import Card, Cards
 
 
 def cards_json(result: Cards) -> dict[str, Any]:
     asked = AskedOutput(result.want.context, result.want.users)
-    output = CardsOutput(SCHEMA, result.model, asked, [_card(c) for c in result.cards], result.more, result.plans)
+    known = result.prices
+    output = CardsOutput(
+        schema=SCHEMA, model=result.model, asked=asked, cards=[_card(c) for c in result.cards], more=result.more,
+        plans=result.plans, sort=result.sort,
+        prices=PricesOutput(known.date, known.source, known.unit) if known is not None else None,
+        against_api=result.against, interrupted=result.interrupted,
+    )  # fmt: skip
     plain: dict[str, Any] = to_builtins(output)
     return plain
 
@@ -30,4 +36,11 @@ def _card(card: Card) -> CardOutput:
         users=card.users,
         longest_context=card.longest,
         kv_tokens=card.plan.kv.logged_tokens if card.plan.kv else 0,
+        engine=card.engine,
+        tokens_per_second=round(card.speed.one_user, 1) if card.speed else None,
+        tokens_per_second_all=round(card.speed.all_users, 1) if card.speed else None,
+        first_token_seconds=round(card.speed.first_token_seconds, 3) if card.speed else None,
+        speed_within_factor=card.speed.factor if card.speed else None,
+        instances=list(card.instances),
+        step=card.step,
     )

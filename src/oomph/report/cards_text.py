@@ -7,6 +7,7 @@ from typing import TextIO
 
 from oomph.report.terminal import Style, columns, wrap
 from oomph.search.cards import Card, Cards
+from oomph.search.prices import Against
 from oomph.units import gib
 
 
@@ -30,29 +31,75 @@ def render(found: Cards, style: Style, *, width: int = 0) -> str:
     price = any(c.price is not None for c in found.cards)
     head = f"  {'price':>9}" if price else f"  {'memory':>9}"
     widest = max(len(_name(c)) for c in found.cards) + 1
-    lines.append(style.bold(f"{head}  {'cards':<{widest}}{'free':>9}{'users':>7}{'longest':>9}  checkpoint"))
-    lines += [line for c in found.cards for line in _line(c, price, widest, width)]
+    title = f"{head}  {'cards':<{widest}}{'tok/s':>7}{'users':>7}{'longest':>9}{'free':>10}  checkpoint"
+    lines.append(style.bold(title))
+    for card in found.cards:
+        lines += _line(card, price, widest, width, style)
     if found.more:
-        lines.append(style.dim("  there are more expensive ones: --all"))
-    order = "price" if price else "memory (no prices given: --prices FILE)"
-    said = (
-        f"Cheapest first by {order}. Each line was planned, with a margin for what is not certain. free: on the "
-        "fullest GPU at the worst; users: of this context; longest: for so many users."
-    )
-    lines += ["", *(style.dim(line) for line in wrap(said, width, "  ", "  "))]
+        lines.append(style.dim("  there are further ones: --all, also legacy and modified cards"))
+    if found.interrupted:
+        lines.append("  The search was stopped: these are the cards so far.")
+    if found.against is not None:
+        lines += ["", *wrap(_beside_api(found.against, _name(found.cards[0])), width, "  ", " " * 4)]
+    lines += ["", *(style.dim(line) for line in wrap(_basis(found), width, "  ", "  "))]
     return "\n".join(lines) + "\n"
+
+
+def _basis(found: Cards) -> str:
+    order = {
+        "price": "Cheapest first.", "speed": "Fastest first.",
+        "memory": "Fewest cards first, then by memory (no prices given: --prices FILE).",
+    }  # fmt: skip
+    text = order[found.sort]
+    if found.prices is not None:
+        unit = "an hour of each card" if found.prices.rented else "each card"
+        source = f", {found.prices.source}" if found.prices.source else ""
+        text += f" Prices of {unit}, {found.prices.date or 'without a date'}{source}."
+    factors = [c.speed.factor for c in found.cards if c.speed is not None]
+    if factors:
+        text += f" tok/s: of all users, prompts of 2,048 tokens; nine of ten were within {max(factors):.1f} times."
+    return (
+        f"{text} Each line was planned, with a margin for what is not certain. free: on the fullest GPU at the worst; "
+        "users: of this context; longest: for so many users."
+    )
+
+
+def _beside_api(against: Against, machine: str) -> str:
+    load = against.load
+    millions = [f"{tokens / 1e6:,.0f}" for tokens in (against.prompt_tokens, against.output_tokens)]
+    tokens = f"{millions[0]} million prompt and {millions[1]} million answer tokens"
+    people = f"{against.users} user{'s' if against.users > 1 else ''}"
+    text = (
+        f"Against an API: {people}, {load.prompt:,} tokens in and {load.output:,} out, {load.hours:g} hours a day, "
+        f"make {tokens} a month, which cost {against.api_cost:,.2f} there. "
+    )
+    if against.machine_cost is not None:
+        share = against.break_even
+        even = (
+            f"cheaper from {share:.0%} of that load on" if share <= 1 else f"dearer; even at {share:.1f} times the load"
+        )
+        return text + f"{machine}, rented for those hours, costs {against.machine_cost:,.2f}: {even}."
+    return (
+        text
+        + f"{machine} costs {against.price:,.0f} and is paid back after {against.break_even:.1f} months, power aside."
+    )
 
 
 def _name(c: Card) -> str:
     return f"{c.count} x {c.name}" if c.count > 1 else c.name
 
 
-def _line(c: Card, price: bool, widest: int, width: int) -> list[str]:
-    first = f"{c.price:>9,.0f}" if price and c.price is not None else f"{c.nominal_gb:>6} GB"
+def _line(c: Card, price: bool, widest: int, width: int, style: Style) -> list[str]:
+    first = f"{c.price:>9,.2f}" if price and c.price is not None else f"{c.nominal_gb:>6} GB"
     users = f"{c.users}+" if c.users == 256 else str(c.users)
+    speed = f"{c.speed.all_users:,.0f}" if c.speed is not None else "?"
     free = gib(max(0, c.headroom_bytes))
-    figures = f"  {first}  {_name(c):<{widest}}{free:>9}{users:>7}{c.longest:>9,}  "
-    whole = f"{figures}{c.checkpoint}" + (f" ({c.note})" if c.note else "")
-    if len(whole) <= width or not c.note:
-        return [whole]
-    return [figures + c.checkpoint, f"{' ' * 13}({c.note})"]
+    figures = f"  {first}  {_name(c):<{widest}}{speed:>7}{users:>7}{c.longest:>9,}{free:>10}  "
+    name = c.checkpoint if len(figures) + len(c.checkpoint) <= width else c.checkpoint.rpartition("/")[2]
+    lines = [f"{figures}{name}"]
+    about = [c.note] if c.note else []
+    about += [f"in clouds {', '.join(c.instances)}"] if c.instances else []
+    about += [f"buys {c.step}"] if c.step else []
+    if about:
+        lines += [style.dim(line) for line in wrap("; ".join(about), width, " " * 13, " " * 13)]
+    return lines

@@ -17,6 +17,7 @@ from oomph.ir.timeline import Outcome
 from oomph.learn.start import Start
 from oomph.report.contract import AdviceOutput, EngineOutput, ErrorDetail, JudgedOutput, PlanOutput
 from oomph.search.models import Other
+from oomph.search.prices import Against
 from oomph.simulate.play import Load
 from oomph.simulate.result import Result
 from oomph.simulate.search import Target
@@ -181,6 +182,19 @@ class CardOutput(Struct, frozen=True):
     users: int
     longest_context: int
     kv_tokens: int
+    engine: str
+    tokens_per_second: float | None  # of one user; null: nobody knows how fast the card is
+    tokens_per_second_all: float | None  # of the asked users together
+    first_token_seconds: float | None
+    speed_within_factor: float | None  # nine of ten published speeds were so near
+    instances: list[str]  # of clouds
+    step: str  # what it buys beside the line before it
+
+
+class PricesOutput(Struct, frozen=True):
+    date: str
+    source: str
+    unit: str  # card, or hour
 
 
 class CardsOutput(Struct, frozen=True):
@@ -192,6 +206,10 @@ class CardsOutput(Struct, frozen=True):
     cards: list[CardOutput]
     more: bool  # there are more expensive ones
     plans: int
+    sort: str
+    prices: PricesOutput | None
+    against_api: Against | None  # the first line beside --api-price
+    interrupted: bool
 
 
 class GpuListOutput(Struct, frozen=True):

@@ -92,11 +92,16 @@ def check_date(text: str) -> str:
 
 
 def candidates(
-    models: Sequence[tuple[int, ModelFacts]], gpus: tuple[Device, ...], context: int, users: int, engines: Sequence[str]
+    models: Sequence[tuple[int, ModelFacts]],
+    gpus: tuple[Device, ...],
+    context: int,
+    users: int,
+    engines: Sequence[str],
+    room: int = 0,
 ) -> dict[int, list[Candidate]]:
     """By model, without those whose weights alone, or whose cache for so many users beside them, are more than all
     GPUs have. The bounds are below what any engine takes, so that nothing that fits is put aside."""
-    room = sum(gpu.total_bytes - gpu.used_bytes for gpu in gpus)
+    room = room or sum(gpu.total_bytes - gpu.used_bytes for gpu in gpus)
     out: dict[int, list[Candidate]] = {}
     own = _checkpoints()
     for place, model in models:

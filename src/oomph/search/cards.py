@@ -1,30 +1,41 @@
-"""cards(): which GPUs, and how many of each, serve a model; the cheapest first."""
+"""cards(): which GPUs, and how many of each, serve a model, in the order that somebody who buys or rents wants."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph import catalog
+from oomph.catalog.facts import facts as catalogue_facts
 from oomph.commands import to_shell
-from oomph.engines.registry import engine_named
-from oomph.errors import InputError
+from oomph.engines.registry import engine_named, engine_of
+from oomph.errors import CommandError, InputError
+from oomph.facts import clouds, market
 from oomph.facts.gpus import GpuRow, find, rows
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.ir.printed import Printed
+from oomph.search.candidates import Candidate
+from oomph.search.candidates import candidates as candidates_of
 from oomph.search.fit import describe
+from oomph.search.prices import Against, Api, Load, Prices, against
 from oomph.search.request import Spaces, Want, base_of, engine_name, models_of
 from oomph.search.score import quality_loss
 from oomph.search.solve import Solver
 from oomph.search.space import Arm, Options, Space, context_grid
+from oomph.search.trial import Trial
+from oomph.simulate.speed import Speed, speed_of
+from oomph.sources.load import load_once
 
-COUNTS = (1, 2, 4, 8)
+SORTS = ("price", "speed", "memory")
 CONTEXT = 8192  # where none is asked for
 # CUDA 13, with which recent wheels are built, has no Volta and older. A card that is named is looked at anyway.
 _LEAST_CAPABILITY = (7, 5)
-PER_TIER = 3  # cards of the same memory or price that are listed, the fastest first
+PER_TIER = 3  # cards of the same memory that are listed, bought or rented, the fastest first
+LEAST_RECOVERY = 0.95  # chosen: a file in fewer than four bits is no reason to buy a card
 _OPTIONS = Options(graphs=("all", "eager"), drafts=(0,), prefix_off=(False,), tokens=(0,))
 
 
@@ -43,6 +54,10 @@ class Card(Struct, frozen=True):
     headroom_bytes: int  # on the tightest GPU in its tightest stage, at the unfavourable end of every interval
     users: int  # of the asked context
     longest: int  # context for the asked users
+    engine: str = "vllm"
+    speed: Speed | None = None  # None: nobody knows how fast the card is
+    instances: tuple[str, ...] = ()  # of clouds, with as many of these cards or the next more
+    step: str = ""  # what it buys beside the line before it
 
 
 class Cards(Printed, frozen=True):
@@ -54,6 +69,10 @@ class Cards(Printed, frozen=True):
     looked_at: int
     plans: int
     more: bool  # there are more expensive ones
+    sort: str = "memory"
+    prices: Prices | None = None
+    against: Against | None = None  # the first line beside an API
+    interrupted: bool = False
 
     def in_short(self) -> str:
         first = f", the first {self.cards[0].count} x {self.cards[0].name}" if self.cards else ""
@@ -66,39 +85,112 @@ def cards(
     *,
     engine: str = "",
     only: bool = False,
-    prices: Mapping[str, float] | None = None,
+    prices: Prices | Mapping[str, float] | None = None,
     names: Sequence[str] = (),
     most: int = 12,
+    sort: str = "",
+    everything: bool = False,
+    api: Api | None = None,
+    load: Load | None = None,
+    progress: Progress | None = None,
 ) -> Cards:
-    """`prices`: of one card by name; only those are looked at. `names`: these cards only. `most`: rows, 0 = all."""
+    """`prices`: of one card by name; only those are looked at. `names`: these cards only. `most`: lines, 0 = all.
+    `sort`: price (needs prices), speed or memory. `everything`: also legacy and modified cards. `api`: what the first
+    line costs beside it, for `load`."""
     want = want or Want()
+    known = prices if isinstance(prices, Prices) or prices is None else Prices(prices)
+    sort = sort or ("price" if known else "memory")
+    if sort not in SORTS:
+        raise CommandError(f"--sort {sort[:40]!r}: it is one of {', '.join(SORTS)}")
+    if known is None and (sort == "price" or api is not None):
+        raise CommandError(
+            "no prices to sort by or to compare with", hint="--prices FILE: lines such as RTX 4090, 1599"
+        )
     search = _search(model, engine, only)
     if want.context > search.longest:
         raise InputError(f"--context {want.context:,} is more than the {search.longest:,} tokens that the model takes")
     want = replace(want, context=want.context or min(CONTEXT, search.longest), users=want.users or 1)
-    priced = {find(name).name: price for name, price in (prices or {}).items()}
-    serving: list[Card] = []
-    done: set[str] = set()
-    tiers: dict[float, int] = {}
-    looked = plans = 0
+    priced = {find(name).name: price for name, price in known.prices.items()} if known else {}
+    walk = _Walk(search, want, priced, most if sort != "speed" else 0, limited=not names and not priced)
     named = [find(name).name for name in names]
-    for tier, row, count in _candidates(priced, named, search.least_bytes, search.least_capability):
-        # fewer of them are enough, or the list has enough of this memory
-        if row.name in done or (most and not names and tiers.get(tier, 0) >= PER_TIER):
-            continue
-        if most and len(serving) >= most:
-            return Cards(model, want, tuple(serving), looked, plans, True)
-        looked += 1
-        price = tier if priced else None
-        card, used = search.seek(row, count, price, want)
-        plans += used
-        if card is not None:
-            serving.append(card)
-            done.add(row.name)
-            tiers[tier] = tiers.get(tier, 0) + 1
-    return Cards(model, want, tuple(serving), looked, plans, False)
+    candidates = list(_candidates(priced, named, search.least_bytes, search.least_capability, everything))
+    more, interrupted = walk.run(candidates, progress)
+    serving = sorted(walk.serving, key=lambda card: _order(card, sort))
+    shown = _with_steps(serving[: most or len(serving)])
+    beside = None
+    if api is not None and known is not None and shown and shown[0].speed is not None and shown[0].price:
+        beside = against(api, load or Load(), shown[0].speed, shown[0].price, rented=known.rented)
+    return Cards(
+        model=model, want=want, cards=tuple(shown), looked_at=walk.looked, plans=walk.plans,
+        more=more or len(serving) > len(shown), sort=sort, prices=known, against=beside, interrupted=interrupted,
+    )  # fmt: skip
 
 
+class _Walk:
+    """From card to card, the smallest number of each that serves."""
+
+    def __init__(self, search: Search, want: Want, prices: Mapping[str, float], most: int, *, limited: bool) -> None:
+        self.search, self.want, self.prices, self.most, self.limited = search, want, prices, most, limited
+        self.serving: list[Card] = []
+        self.looked = self.plans = 0
+
+    def run(self, candidates: Sequence[tuple[float, GpuRow, int]], progress: Progress | None) -> tuple[bool, bool]:
+        """(whether some were not looked at, whether it was stopped)."""
+        done: set[str] = set()
+        tiers: Counter[tuple[float, bool]] = Counter()
+        try:
+            for number, (memory, row, count) in enumerate(candidates):
+                tier = (memory, market.is_rented(row.name))
+                if row.name in done or (self.limited and tiers[tier] >= PER_TIER):
+                    continue
+                if self.most and len(self.serving) >= self.most:
+                    return True, False
+                if progress is not None:
+                    progress(f"{count} x {row.name}", number, len(candidates))
+                self.looked += 1
+                price = self.prices[row.name] * count if self.prices else None
+                card, plans = self.search.seek(row, count, price, self.want)
+                self.plans += plans
+                if card is not None:
+                    self.serving.append(replace(card, instances=clouds.nearest(row.name, count)))
+                    done.add(row.name)
+                    tiers[tier] += 1
+        except KeyboardInterrupt:
+            return True, True
+        return False, False
+
+
+def _order(card: Card, sort: str) -> tuple[object, ...]:
+    rate = card.speed.all_users if card.speed is not None else 0.0
+    if sort == "price":
+        return (card.price or 0.0, -rate, card.count, card.name)
+    if sort == "speed":
+        return (-rate, card.count, card.nominal_gb, card.name)
+    return (card.count, card.nominal_gb, -rate, card.name)
+
+
+def _weights(plan: Plan) -> int:
+    return sum(rank.terms["weights"].bytes for rank in plan.ranks)
+
+
+def _with_steps(cards: Sequence[Card]) -> list[Card]:
+    """What each line buys beside the one before it."""
+    out = list(cards[:1])
+    for card in cards[1:]:
+        before, gains = out[-1], []
+        if card.speed and before.speed and card.speed.all_users > 1.1 * before.speed.all_users:
+            gains.append(f"{card.speed.all_users / before.speed.all_users:.1f} times the speed")
+        if card.users >= 2 * before.users:
+            gains.append(f"{card.users / before.users:.0f} times the users")
+        if card.longest >= 2 * before.longest:
+            gains.append(f"{card.longest / before.longest:.0f} times the context")
+        if _weights(card.plan) > 1.2 * _weights(before.plan):
+            gains.append("weights in more bits")
+        out.append(replace(card, step=", ".join(gains)))
+    return out
+
+
+Progress = Callable[[str, int, int], None]  # (what is tried, how many are done, of how many)
 Seek = Callable[[GpuRow, int, "float | None", Want], "tuple[Card | None, int]"]  # -> a card, and plans made for it
 
 
@@ -116,9 +208,20 @@ def _search(model: str, request: str, only: bool) -> Search:
     if own is not None:
         return own
     models, _ = models_of(base_of(model, (), request)[0], only, ())
+    files = [] if request or only else gguf_group(next(iter(models)))
+
+    def seek(row: GpuRow, count: int, price: float | None, want: Want) -> tuple[Card | None, int]:
+        card, plans = _card(model, models, row, count, price, want, request)
+        # servers with several cards run an engine that splits every layer
+        if card is not None or not files or (count > 1 and market.is_rented(row.name)):
+            return card, plans
+        card, more = file_card(files, row, count, price, want)
+        return card, plans + more
+
+    least = min(sum(s.nbytes for s in m.stored if s.role not in ("multimodal", "other")) for m in models.values())
     return Search(
-        lambda row, count, price, want: _card(model, models, row, count, price, want, request),
-        min(sum(s.nbytes for s in m.stored if s.role not in ("multimodal", "other")) for m in models.values()),
+        seek,
+        min([least, *(c.weights for c in files)]),
         max(m.max_position for m in models.values()),
         _LEAST_CAPABILITY,
     )
@@ -130,10 +233,10 @@ def headroom(plan: Plan) -> int:
 
 
 def _candidates(
-    prices: Mapping[str, float], names: Sequence[str], least: int, capability: tuple[int, int]
+    prices: Mapping[str, float], names: Sequence[str], least: int, capability: tuple[int, int], everything: bool
 ) -> Iterator[tuple[float, GpuRow, int]]:
     """(price or GB, card, count), the cheapest first; of equals the fewer cards, then the faster."""
-    out: list[tuple[tuple[float, int, int, str], GpuRow, int]] = []
+    out: list[tuple[tuple[float, ...], GpuRow, int]] = []
     for row in rows():
         if names and row.name not in names:
             continue
@@ -141,11 +244,17 @@ def _candidates(
             continue
         if prices and row.name not in prices:
             continue
-        for count in COUNTS[:1] if row.unified else COUNTS:
+        counts = market.EVERY if names or prices or everything else market.counts_of(row.name)
+        for count in counts[:1] if row.unified else counts:
             if row.total_bytes * count >= least:
-                tier = prices[row.name] * count if prices else float(row.nominal_gb * count)
-                out.append(((tier, count, -row.bandwidth, row.name), row, count))
-    return ((key[0], row, count) for key, row, count in sorted(out, key=lambda x: x[0]))
+                memory = float(row.nominal_gb * count)
+                tier = prices[row.name] * count if prices else memory
+                first = (tier,) if prices else (float(count),)
+                out.append(((*first, memory, count, -float(row.bandwidth)), row, count))
+    ordered = sorted(out, key=lambda entry: (entry[0], entry[1].name))
+    return (
+        (prices[row.name] * count if prices else float(row.nominal_gb * count), row, count) for _, row, count in ordered
+    )
 
 
 def _card(
@@ -182,17 +291,58 @@ def _card(
         headroom_bytes=headroom(plan),
         users=users,
         longest=solver.longest(arm, want.users, space, grid),
+        engine=plan.deployment.engine.name,
+        speed=plan_speed(plan, models[arm.model], want.users),
     ), solver.plans
 
 
+def plan_speed(plan: Plan, model: Model, users: int) -> Speed | None:
+    timing = engine_of(plan.deployment).timing(plan, model)
+    return speed_of(timing, users) if timing is not None else None
+
+
+def gguf_group(name: str) -> list[Candidate]:
+    """The GGUF files of a model of the catalogue, for cards that hold none of its checkpoints."""
+    for place, facts in enumerate(catalogue_facts().models):
+        if name.lower() == facts.plain.lower() or name in catalog.variants(facts.plain):
+            files = candidates_of([(place, facts)], (), 0, 0, ("llamacpp",), room=1 << 62)
+            return [one for one in files.get(place, []) if one.quality.recovery[0] >= LEAST_RECOVERY]
+    return []
+
+
+def file_card(
+    files: Sequence[Candidate], row: GpuRow, count: int, price: float | None, want: Want
+) -> tuple[Card | None, int]:
+    """The best quantisation that these cards hold whole, with llama.cpp."""
+    gpus = (row.device(),) * count
+    trial = Trial(gpus, want.users)
+    room = sum(gpu.total_bytes for gpu in gpus)
+    for candidate in files:
+        if candidate.weights > room:
+            continue
+        served = trial.serve(candidate, "llamacpp", want.context, longest=False)
+        if served is None:
+            continue
+        longest = trial.serve(candidate, "llamacpp", want.context, longest=True) or served
+        plan = served.plan
+        return Card(
+            name=row.name, count=count, memory_bytes=row.total_bytes * count, nominal_gb=row.nominal_gb * count,
+            price=price, checkpoint=plan.deployment.model, note="llama.cpp", command=to_shell(plan.deployment),
+            plan=plan, headroom_bytes=headroom(plan), users=served.users, longest=longest.context, engine="llamacpp",
+            speed=plan_speed(plan, load_once(candidate.checkpoint), want.users),
+        ), trial.plans  # fmt: skip
+    return None, trial.plans
+
+
 def _first(solver: Solver, spaces: Spaces, space: Space) -> Arm | None:
-    """The best checkpoint that fits, with all GPUs: quality, then images, then graphs, then the plainest layout."""
+    """The best checkpoint that fits, with all GPUs: with CUDA graphs, whose loss costs more than one level of
+    quantisation, then quality, images, the plainest layout."""
     count = len(spaces.gpus)
     whole = tuple(a for a in spaces.arms if a.layout.gpus == count and a.layout.tp in (1, count))
     order = sorted(
         solver.open_arms(replace(space, arms=whole)),
         key=lambda arm: (
-            quality_loss(spaces.models[arm.model], arm), arm.text_only, arm.eager, arm.layout.ep, arm.layout.pp,
+            arm.eager, quality_loss(spaces.models[arm.model], arm), arm.text_only, arm.layout.ep, arm.layout.pp,
             arm.changes,
         ),
     )  # fmt: skip
