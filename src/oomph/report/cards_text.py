@@ -75,9 +75,7 @@ def _beside_api(against: Against, machine: str) -> str:
     )
     if against.machine_cost is not None:
         share = against.break_even
-        even = (
-            f"cheaper from {share:.0%} of that load on" if share <= 1 else f"dearer; even at {share:.1f} times the load"
-        )
+        even = f"cheaper from {share:.0%} of that load on" if share <= 1 else f"even at {share:.1f} times that load"
         return text + f"{machine}, rented for those hours, costs {against.machine_cost:,.2f}: {even}."
     return (
         text
