@@ -12,7 +12,7 @@ from oomph.ir import timeline
 from oomph.units import GIB, gib, human
 
 # Where a run died, in the words of every report.
-STAGE_WORDS: dict[str, str] = {name: when for name, (_, when) in timeline.STAGE_WORDS.items()} | {"other": ""}
+STAGE_WORDS: dict[str, str] = {**{name: when for name, (_, when) in timeline.STAGE_WORDS.items()}, "other": ""}
 MARGIN = 11
 SHOWN = 6  # remedies and rejected advice on the one screen; --all shows the rest
 

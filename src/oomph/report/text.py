@@ -91,8 +91,11 @@ def requests_words(number: float) -> str:
 
 def _figures(plan: Plan, style: Style) -> list[str]:
     r = plan.ranks[0]
-    largest = sorted(r.terms["weights"].parts.items(), key=lambda x: -x[1])[:4]
+    parts = r.terms["weights"].parts
+    largest = sorted(parts.items(), key=lambda x: -x[1])[:4]
     weights = ", ".join(f"{role_words(k)} {human(v)}" for k, v in largest)
+    if "kept in host memory" in parts:
+        weights += f"; {human(-parts['kept in host memory'])} of it stay in host memory"
     lines = [f"  {style.bold('Weights')}  {gib(r.terms['weights'].bytes)} per GPU: {weights}", *_kv(plan, style)]
     act = r.terms["activation_peak"]
     where = activation_words(r.terms)

@@ -254,7 +254,7 @@ def _kv_gates(r: RankInput, kv: KvPlan) -> Iterator[Gate]:
     """The check for one request of max_model_len, and the one for the states of all sequences."""
     slacks = () if r.observed or r.resolved.kv_cache_memory_bytes is not None else spread(*_taken(r))
     fitted = kv.need_before_fit_bytes > kv.need_bytes  # --max-model-len auto asks for no more than there is
-    room = kv.available_bytes - (0 if fitted else kv.need_bytes) if kv.available_bytes > 0 else kv.available_bytes
+    room = kv.available_bytes - (0 if fitted else kv.need_bytes)
     if kv.refusal is None:
         yield Gate("kv_check", max(0, room), _short_text(kv), slacks, r.index)
     else:

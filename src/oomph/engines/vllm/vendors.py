@@ -42,7 +42,13 @@ def _weights(term: Term, vendor: vendors.Vendor, device: Device, model: Model) -
     unpacked = _experts_without_kernels(model, device, term)
     padded = round(term.bytes * vendor.quantised) if model.quantization is not None else 0
     top = term.high + high + max(padded, unpacked)
-    return replace(term, bytes=term.bytes + usual, low=term.low + low, high=top, basis="formula")
+    parts = _with_part(term, usual)
+    return replace(term, bytes=term.bytes + usual, low=term.low + low, high=top, basis="formula", parts=parts)
+
+
+def _with_part(term: Term, more: int) -> dict[str, int]:
+    """The parts of a term still add up to it."""
+    return {**term.parts, "this vendor's runtime": more} if term.parts and more else term.parts
 
 
 def _experts_without_kernels(model: Model, device: Device, term: Term) -> int:
@@ -58,7 +64,8 @@ def _experts_without_kernels(model: Model, device: Device, term: Term) -> int:
 
 def _plus(term: Term, more: tuple[int, int, int]) -> Term:
     low, usual, high = more
-    return replace(term, bytes=term.bytes + usual, low=term.low + low, high=term.high + high, why=_WHY)
+    parts = _with_part(term, usual)
+    return replace(term, bytes=term.bytes + usual, low=term.low + low, high=term.high + high, why=_WHY, parts=parts)
 
 
 def _context(term: Term, vendor: vendors.Vendor, ranks: int) -> Term:
