@@ -6,6 +6,7 @@
     if (seen(e) && !e.closest(".scroll,pre,.u-legend,.skip,svg") && e.getBoundingClientRect().right > innerWidth + 1) out.push("beyond the edge: " + e.textContent.slice(0, 60));
   for (const e of document.querySelectorAll("button,select,dd,dt,th,.label,.stage"))
     if (seen(e) && e.scrollWidth > e.clientWidth + 2 && getComputedStyle(e).display !== "inline") out.push("cut: " + e.textContent.slice(0, 60));
+  for (const e of document.querySelectorAll(".scroll")) if (seen(e) && e.scrollWidth > e.clientWidth + 1) out.push("a table is cut: " + e.getAttribute("aria-label"));
   const controls = [...document.querySelectorAll("button,input,select,textarea,summary,a")].filter(e => seen(e) && !e.matches(".away,.skip"));
   const boxes = controls.map(e => [e, e.getBoundingClientRect()]);
   boxes.forEach(([a, x], i) => boxes.slice(i + 1).forEach(([b, y]) => {

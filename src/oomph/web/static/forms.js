@@ -33,5 +33,6 @@ export function complain(refused) {
   if (!refused) return;
   const here = [...document.querySelectorAll("[data-error]")].filter(line => !line.closest("[hidden]"));
   const line = here.find(one => one.dataset.error.split(" ").includes(refused.field)) ?? document.getElementById("error-text");
-  line.textContent = refused.message.charAt(0).toUpperCase() + refused.message.slice(1) + "." + (refused.hint ? " Hint: " + refused.hint : "");
+  const hint = refused.hint && !/(^|\W)(oomph |--\w)/.test(refused.hint) ? " Hint: " + refused.hint : ""; // the page has no command line
+  line.textContent = refused.message.charAt(0).toUpperCase() + refused.message.slice(1).replace(/\.*$/, ".") + hint;
 }

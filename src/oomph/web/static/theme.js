@@ -7,6 +7,7 @@ export function wireTheme(button, changed) {
     try { localStorage.setItem("oomph-theme", next); } catch { /* as above */ }
     changed();
   });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
 }
 
 function apply(theme) { if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme; }

@@ -64,10 +64,18 @@ def verdict(plan: Plan) -> Html:
         margin(plan),
         el("p", settling) if settling else None,
         el("pre", message, cls="message", tabindex=0) if message else None,
-        cls=f"verdict {plan.verdict.outcome}",
+        cls=f"verdict {'at_risk' if plan.fits and runs_on_host(plan) else plan.verdict.outcome}",
         data_stage=plan.verdict.stage or "",
         data_outcome=plan.verdict.outcome,
     )
+
+
+def runs_on_host(plan: Plan) -> bool:
+    """Layers that are placed one by one: some of them, or their experts, are on the CPU."""
+    resolved = plan.resolved
+    if engine_of(plan.deployment).layout != "placed" or "offloaded" not in resolved:
+        return False
+    return bool(resolved["offloaded"] < resolved["layers"] or resolved["host"]["parts"].get("experts"))
 
 
 def margin(plan: Plan) -> Html | None:
