@@ -256,7 +256,10 @@ def answer_cards(case: Case) -> Answer:
     options = Options(text_only=(False, True) if case.get("text_only") is True else (False,))
     want = Want(tokens(case, "context"), count(case, "users", 0, 4096, 0), "", options)
     with field("text"):
-        result = cards(model_of(case), want, engine=_engine_only(case), only=case.get("only") is True)
+        result = cards(
+            model_of(case), want, engine=_engine_only(case), only=case.get("only") is True, sort=text(case, "sort"),
+            everything=case.get("everything") is True, progress=reporter(case),
+        )  # fmt: skip
     return {"html": cards_view(result), "cards": len(result.cards)}
 
 

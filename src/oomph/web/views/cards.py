@@ -14,7 +14,7 @@ from oomph.web.views.shared import apply_button, section, soft, table
 
 _NOTE = (
     "Each row was planned, with a margin for what is not certain. Spare: on the fullest GPU at the worst. Users: of "
-    "this context at once. Longest: the context for so many users."
+    "this context at once. Tokens/s: of one user, computed. Longest: the context for so many users."
 )
 
 
@@ -69,15 +69,20 @@ def _table(answer: Cards) -> Html:
         (
             (f"{card.price:,.0f}" if card.price is not None else "", card.price or 0) if priced
             else (f"{card.nominal_gb} GB", card.nominal_gb),
-            (el("b", card_name(card)), card_name(card)), (gib(max(0, card.headroom_bytes)), card.headroom_bytes),
+            (el("div", el("b", card_name(card)), el("p", card.step, cls="soft") if card.step else None),
+             card_name(card)),
+            (f"{card.speed.one_user:,.0f}" if card.speed else "?", round(card.speed.one_user, 1) if card.speed else 0),
+            (gib(max(0, card.headroom_bytes)), card.headroom_bytes),
             (f"{card.users}+" if card.users == 256 else str(card.users), card.users),
             (f"{card.longest:,}", card.longest),
-            (f"{card.checkpoint}{f' ({card.note})' if card.note else ''}", card.checkpoint),
+            (el("div", card.checkpoint, el("p", card.note, cls="soft") if card.note else None), card.checkpoint),
+            (", ".join(card.instances[:3]), len(card.instances)),
             (apply_button(card.command, "Plan", data_gpu=card_name(card).replace(" x ", "x ", 1)), 0),
         )
         for card in answer.cards
     ]  # fmt: skip
-    heads = ["#price" if priced else "#memory", "cards", "#spare", "#users", "#longest", "checkpoint", ""]
+    first = "#price" if priced else "#memory"
+    heads = [first, "cards", "#tokens/s", "#spare", "#users", "#longest", "checkpoint", "in clouds", ""]
     return table(heads, rows, sorts=True, label="Cards that serve it")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oomph.commands import to_shell
-from oomph.report.fit_text import asked, binds
+from oomph.report.fit_text import asked, tightest_stage
 from oomph.report.plan_lines import gpus_line
 from oomph.search.fit import Answer, Fit
 from oomph.units import human
@@ -64,7 +64,7 @@ def _gives(pick: Answer) -> list[tuple[str, str]]:
             ),
             (human(kv.need_bytes), "KV cache of one request"),
         ]
-    room, _, where = binds(pick.plan).partition(" per GPU")
+    room, _, where = tightest_stage(pick.plan).partition(" per GPU")
     rows.append((room, f"per GPU{where}"))
     if pick.gives_up:
         rows.append((", ".join(pick.gives_up), "is what it costs"))

@@ -49,7 +49,7 @@ def _picture(answer: Models) -> Html | None:
     dots = [
         Dot(max(1.0, _speed(pick)), max(0.0, pick.quality.value), "count1" if pick.quality.published else "count4", 7,
             f"{_name(pick)}: quality {pick.quality.grade} {pick.quality.value:.0f}, {_speed(pick):,.0f} tokens/s, "
-            f"{pick.context:,} tokens for {pick.held} users", pick.command, pick is answer.picks[0])
+            f"{pick.context:,} tokens for {pick.capacity} users", pick.command, pick is answer.picks[0])
         for pick in known
     ]  # fmt: skip
     across = doublings([dot.x for dot in dots], "tokens per second for one user →")
@@ -69,7 +69,7 @@ def _table(answer: Models) -> Html:
             (f"{pick.quality.grade} {'' if pick.quality.published else '~'}{max(0.0, pick.quality.value):.0f}",
              round(pick.quality.rank, 2)),
             (f"{_speed(pick):,.0f}" if pick.speed else "?", round(_speed(pick), 1)),
-            (f"{pick.context:,}", pick.context), (f"{pick.held}" if pick.held < 256 else "256+", pick.held),
+            (f"{pick.context:,}", pick.context), (f"{pick.capacity}" if pick.capacity < 256 else "256+", pick.capacity),
             (human(pick.room_bytes), pick.room_bytes), (apply_button(pick.command, "Plan", data_request=""), 0),
         )
         for number, pick in enumerate(answer.picks, 1)
