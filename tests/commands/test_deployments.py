@@ -192,3 +192,29 @@ def test_a_cell_in_another_language_does_not_stop_a_notebook(tmp_path: Path) -> 
     body = {"cells": [{"cell_type": "code", "source": cell} for cell in cells]}
     (entry,) = read_deployments([write(tmp_path, "a.ipynb", json.dumps(body))])
     assert entry.deployment is not None and entry.deployment.flags == {"max_model_len": 4096}
+
+
+def test_devices_in_one_text_are_counted() -> None:
+    devices = "deploy: {resources: {reservations: {devices: [{device_ids: ['0,1,2,3'], capabilities: [gpu]}]}}}"
+    text = f"services:\n  a:\n    image: vllm/vllm-openai\n    command: --model a/b -tp 4\n    {devices}\n"
+    (entry,) = read_deployments([text])
+    assert entry.deployment is not None and entry.deployment.gpu_count == 4
+
+
+def test_a_flag_of_older_sglang_means_an_older_release() -> None:
+    words = ["python", "-m", "sglang.launch_server", "--model", "a/b", "--cuda-graph-max-bs=8"]
+    (entry,) = read_deployments(words)
+    assert entry.deployment is not None and entry.deployment.engine.version_from == "the last with all flags"
+    assert any("nobody names a release" in note for note in entry.deployment.notes)
+
+
+def test_arguments_that_nothing_sets_are_left_out_of_the_api_server_too() -> None:
+    (entry,) = read_deployments(["python3 -m vllm.entrypoints.openai.api_server --model a/b $VLLM_ARGS "])
+    assert entry.deployment is not None and entry.deployment.model == "a/b"
+
+
+def test_inline_code_may_be_continued() -> None:
+    text = "It's started with\n`vllm serve a/b \\\n  --max-model-len 4096 \\\n  -tp 8`\nand dies."
+    (entry,) = read_deployments([text])
+    assert entry.deployment is not None
+    assert entry.deployment.flags == {"max_model_len": 4096, "tensor_parallel_size": 8}

@@ -106,6 +106,7 @@ def test_declared(text: str, gpus: str, number: int) -> None:
         ("it used 3090 MiB and 4090 tokens", ""),
         ("--max-model-len 4096 --port 3080", ""),
         ("A100 could be anything", ""),
+        ("4个NVIDIA GeForce RTX 4090/24564MiB", "4x RTX 4090"),
         ("no card at all", ""),
     ],
 )

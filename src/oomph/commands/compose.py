@@ -119,7 +119,7 @@ def _gpus(service: Mapping[str, Any]) -> int:
             continue
         ids = device.get("device_ids")
         if isinstance(ids, list):
-            return len(ids)
+            return len([one for part in ids for one in str(part).split(",") if one.strip()])
         count = device.get("count")
         if isinstance(count, int) and not isinstance(count, bool) and 0 < count < 1 << 16:
             return count

@@ -36,13 +36,14 @@ _KEYWORD = re.compile(
 _MODAL = re.compile(r"\bmodal\.gpu\.([A-Z]\w*)\(([^)\n]{0,80})\)")
 _NUMBER_WORDS = "single|one|a|dual|two|three|quad|four|six|eight"
 _CARD = re.compile(
-    rf"(?<![\w./:@-])(?:(?P<count>\d{{1,2}})\s?[x×*]\s?|(?P<plain>[2-9]|16)\s|(?P<word>{_NUMBER_WORDS})\s)?"
+    rf"(?<![A-Za-z0-9_./:@-])(?:(?P<count>\d{{1,2}})\s?[x×*个张块]\s?|(?P<plain>[2-9]|16)\s|(?P<word>{_NUMBER_WORDS})\s)?"
     r"(?P<card>(?:nvidia[ -])?(?:geforce[ -])?(?:"
     r"(?:rtx|gtx)[ -]?(?:pro[ -])?(?:a?\d{4})(?:[ -]?(?:ti|super|ada))?"
     r"|[345]0[5-9]0(?:[ -]?ti)?(?=\b(?!\s*(?:tokens|mib|mb|ms|requests|samples|steps|/))|s\b)"
     r"|rtx[ -]?pro[ -]?6000|dgx spark|gb10"
     r"|(?:tesla[ -])?(?:a100|h100|h200|b200|gh200|l40s?|l4|a10g?|a40|a30|a6000|t4|v100|mi300x|mi250x?)"
-    r")(?:[ -](?:sxm\d?|pcie|nvl))?(?:[ -]\(?\d{2,3}\s?gi?b\)?)?)s?(?![\w/-])(?:\s?[x×]\s?(?P<after>[2-9]|16)\b)?",
+    r")(?:[ -](?:sxm\d?|pcie|nvl))?(?:[ -]\(?\d{2,3}\s?gi?b\)?)?)s?(?![A-Za-z0-9_-]|/(?!\d))"
+    r"(?:\s?[x×]\s?(?P<after>[2-9]|16)\b)?",
     re.IGNORECASE,
 )  # fmt: skip
 _BEFORE_CARD = re.compile(r"\b(?:my|an?|the|own|old|used|single|both|geforce)\s$", re.IGNORECASE)

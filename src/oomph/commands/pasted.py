@@ -51,6 +51,6 @@ def from_windows(text: str, name: str = "") -> str:
 
 
 def inline_code(text: str) -> list[str]:
-    """What stands between backticks in one line and starts a server."""
-    spans = re.findall(r"(`{1,3})([^`\n]{1,2000})\1", text)
+    """What stands between backticks and starts a server, over several lines where they are continued."""
+    spans = re.findall(r"(`{1,3})((?:[^`\n]|\\[ \t]*\n){1,4000})\1", text)
     return [code.strip() for _, code in spans if SERVER.search(code)]

@@ -12,6 +12,7 @@ from oomph.commands.shown import short
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.sglang.flag_effects import EFFECTS
 from oomph.facts.sglang.flags import Flag, Options, options_of
+from oomph.facts.sglang.versions import parse as parse_version
 from oomph.ir.deployment import Deployment, Engine
 
 _NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
@@ -24,6 +25,7 @@ FRONTEND = ("host", "port", "served_model_name", "api_key", "admin_api_key", "lo
 
 def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deployment:
     words = _arguments(call.words)
+    release, older = _release_of_flags(words, release)
     flags, said = parse(words, options_of(release.version))
     model = flags.pop("model_path", None)
     if not isinstance(model, str) or not model:
@@ -37,8 +39,22 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
         gpus=(),
         environment=environment,
         gpu_count=call.gpu_count or visible_devices(environment),
-        notes=tuple(dict.fromkeys((*call.notes, *notes, *said, *effects))),
+        notes=tuple(dict.fromkeys((*call.notes, *notes, *older, *said, *effects))),
     )
+
+
+def _release_of_flags(words: Sequence[str], release: Engine) -> tuple[Engine, tuple[str, ...]]:
+    """Nobody named the release: a flag that went means an older one, and a note says so."""
+    if release.version_from != "newest known":
+        return release, ()
+    options = options_of(release.version)
+    names = {word.partition("=")[0] for word in words if word.startswith("--")}
+    ends = {last: name for name in sorted(names) if (last := options.last_release_with(name))}
+    if not ends:
+        return release, ()
+    version = min(ends, key=parse_version)
+    note = f"{options.story(ends[version])}: nobody names a release, so this is planned as {version}, the last with it"
+    return Engine(release.name, version, "the last with all flags"), (note,)
 
 
 def starts_server(words: Sequence[str]) -> bool:

@@ -48,8 +48,9 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
         note = f"{error.message}: nobody names a release, so this is planned as {older.version}, the last that has it"
         return deployment(call, older, (*notes, note))
     flags = dict(parsed.flags)
-    extra = [word for word in parsed.positional[1:] if re.fullmatch(r"\$\{?\w+\}?", word)]  # $EXTRA_ARGS
-    positional = [word for i, word in enumerate(parsed.positional) if not i or word not in extra]
+    # $EXTRA_ARGS; the first word of `vllm serve` is the model
+    extra = [word for word in parsed.positional[1 if serve else 0 :] if re.fullmatch(r"\$\{?\w+\}?", word)]
+    positional = [word for i, word in enumerate(parsed.positional) if (serve and not i) or word not in extra]
     named = flags.pop("model", None)
     if serve:  # what is left under `serve` comes from a --config file, which a model in the command beats
         named = from_flag if positional or from_flag is not None else named

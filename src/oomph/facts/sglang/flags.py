@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from oomph.facts.changes import Release, parse_release
 from oomph.facts.sglang.flag_rows import ROWS
-from oomph.facts.sglang.versions import nearest, parse
+from oomph.facts.sglang.versions import RELEASES, nearest, parse
 
 Kind = Literal["int", "float", "str", "human", "json", "bool", "store_true", "list[int]", "list[str]", "maybe"]
 
@@ -91,18 +91,28 @@ class Options:
 
     def story(self, name: str) -> str:
         """Why this release does not take a flag that another does, in one sentence; "" = no release has it."""
-        spans = [
-            (parse_release(until or flag.until) if until or flag.until else None, until or flag.until, flag)
-            for flag in _flags().values()
-            for spelling, _, until in flag.names
-            if spelling == name
-        ]
+        spans = _spans(name)
         gone = [span for span in spans if span[0] is not None and span[0] <= self._order]
         if gone:
             _, end, flag = max(gone, key=lambda span: span[0] or self._order)
             instead = self.option(flag.field)
             return f"{name} is gone since SGLang {end}" + (f": it is {instead} now" if instead else "")
         return f"SGLang {self.release} has no {name} yet: it came with {spans[0][2].since}" if spans else ""
+
+    def last_release_with(self, name: str) -> str:
+        """The last release that takes a flag which this one no longer has; "" where it takes it, or none ever did."""
+        ends = [] if name in self.by_name else [end for end, _, _ in _spans(name) if end and end <= self._order]
+        return max((known for known in RELEASES if parse(known) < max(ends)), key=parse, default="") if ends else ""
+
+
+def _spans(name: str) -> list[tuple[Release | None, str, Flag]]:
+    """The flags that have had this name, each with the release at which it lost it."""
+    return [
+        (parse_release(until or flag.until) if until or flag.until else None, until or flag.until, flag)
+        for flag in _flags().values()
+        for spelling, _, until in flag.names
+        if spelling == name
+    ]
 
 
 @lru_cache(64)
