@@ -31,6 +31,15 @@ LLAMACPP_FLAGS: tuple[tuple[str, ...], ...] = (
     ("-c", "8192"), ("-c", "65536"), ("-np", "1"), ("-np", "8"), ("-ngl", "99"), ("-ngl", "20"), ("-fa", "on"),
     ("-fa", "off"), ("-ctk", "q8_0", "-ctv", "q8_0"), ("-ub", "2048"), ("--swa-full",), ("--cpu-moe",), ("-sm", "row"),
 )  # fmt: skip
+TRTLLM_FLAGS: tuple[tuple[str, ...], ...] = (
+    ("--max_batch_size", "64"), ("--max_batch_size", "8"), ("--max_num_tokens", "2048"), ("--max_seq_len", "8192"),
+    ("--max_seq_len", "65536"), ("--kv_cache_free_gpu_memory_fraction", "0.8"), ("--enable_chunked_prefill",),
+    ("--max_beam_width", "4"), ("--config", "{kv_cache_config: {dtype: fp8}}"), ("--config", "{cuda_graph_config: null}"),
+    ("--config", "{cuda_graph_config: {enable_padding: true, max_batch_size: 256}, disable_overlap_scheduler: true}"),
+    ("--config", "{kv_cache_config: {max_attention_window: [1024, 131072]}}"),
+    ("--config", "{enable_attention_dp: true}"), ("--config", "{moe_config: {backend: TRTLLM}}"),
+    ("--config", "{kv_cache_config: {max_tokens: 200000, tokens_per_block: 64}}"),
+)  # fmt: skip
 GGUF_TYPES = ("Q4_K_M", "Q8_0", "Q5_K_M", "IQ4_XS", "F16")
 
 
@@ -53,6 +62,23 @@ def plan_cases(count: int, seed: int) -> Iterator[Case]:
             flags = [word for flag in draw.sample(VLLM_FLAGS, draw.choice((0, 1, 2, 3))) for word in flag]
             engine = f"vllm=={draw.choice(RELEASES)}"
             yield ["--gpu", gpu, "--engine", engine, "--", "vllm", "serve", draw.choice(models), *layout, *flags]
+
+
+def trtllm_cases(count: int, seed: int) -> Iterator[Case]:
+    """TensorRT-LLM's plans, apart from the others: those were drawn before it was planned."""
+    from oomph.facts.trtllm.versions import RELEASES as TRTLLM_RELEASES
+
+    draw = random.Random(seed)
+    cards = [row.name for row in gpu_rows() if row.capability >= (8, 0)]
+    models = list(catalog.ids())
+    for _ in range(count):
+        width = draw.choice((1, 1, 1, 2, 4, 8))
+        shapes = ([], ["--tp_size", str(width)], ["--tp_size", str(width), "--ep_size", str(width)], ["--pp_size", str(width)])
+        layout = draw.choice(shapes[1:]) if width > 1 else shapes[0]
+        flags = [word for flag in draw.sample(TRTLLM_FLAGS, draw.choice((0, 1, 1, 2))) for word in flag]
+        engine = f"trtllm=={draw.choice(TRTLLM_RELEASES)}"
+        gpu = f"{width}x {draw.choice(cards)}"
+        yield ["--gpu", gpu, "--engine", engine, "--", "trtllm-serve", draw.choice(models), *layout, *flags]
 
 
 def _layout(draw: random.Random, width: int) -> Case:

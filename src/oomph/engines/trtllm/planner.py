@@ -93,7 +93,9 @@ def _state(model: Model, deployment: Deployment, settings: Settings, facts: Fact
     if not settings.estimates and "peak" not in pins:
         peak = device.used_bytes + terms.context.bytes + terms.weights.bytes + states
     budget = pins.get("available_kv", kv_budget(device.total_bytes, peak, temporary, settings.free_gpu_memory_fraction))
-    pool = size_pool(budget, cells, settings, facts, pins.get("free_before_kv"))
+    # what the dummy prefill took is free again when the real pool is allocated
+    free = pins.get("free_before_kv", device.total_bytes - peak + temporary + terms.activation.bytes)
+    pool = size_pool(budget, cells, settings, facts, free)
     pinned = "peak" in pins or "available_kv" in pins
     return RankState(rank, settings, facts, terms, cells, blocks, temporary, peak, pinned, pool, states)
 

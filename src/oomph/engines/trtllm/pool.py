@@ -37,8 +37,9 @@ def kv_budget(total: int, peak: int, temporary: int, fraction: float) -> int:
     return int((total - peak + temporary) * fraction)
 
 
-def size_pool(budget: int, cells: Cells, settings: Settings, facts: Facts, free: int | None = None) -> Pool:
-    """`free`: what is free when the pool is allocated; None = as much as the budget was computed from."""
+def size_pool(budget: int, cells: Cells, settings: Settings, facts: Facts, free: int) -> Pool:
+    """`free`: what is free when the pool is allocated. It limits the pool where a token takes more there than the
+    estimator counts: fewer KV heads than ranks, and multi-token-prediction layers."""
     estimated = max(0, budget) // cells.estimated if cells.estimated else 0
     limit, limited_by = max(0, budget), "budget"
     if settings.max_gpu_total_bytes and facts.memory.has_byte_limit and settings.max_gpu_total_bytes < limit:
@@ -49,7 +50,7 @@ def size_pool(budget: int, cells: Cells, settings: Settings, facts: Facts, free:
         tokens = limit // cells.estimated if cells.estimated else 0
         if settings.max_tokens is not None and settings.max_tokens < tokens:
             tokens, limited_by = settings.max_tokens, "max_tokens"
-        if free is not None and cells.pool:
+        if cells.pool:
             # calculate_max_num_blocks: clamped once more, by the share of what is free now
             second = int(settings.free_gpu_memory_fraction * max(0, free) / cells.pool)
             if second < tokens:
