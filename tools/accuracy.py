@@ -18,7 +18,10 @@ from typing import Any, Literal, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 TRUTH = ROOT / "tests" / "truth"
-sys.path[:0] = [str(ROOT / p) for p in ("tools", "tests", "tests/engines/vllm", "tests/engines/sglang", "tests/logs")]
+sys.path[:0] = [
+    str(ROOT / p)
+    for p in ("tools", "tests", "tests/engines/vllm", "tests/engines/sglang", "tests/engines/trtllm", "tests/logs")
+]
 
 
 class Sample(NamedTuple):
@@ -250,6 +253,26 @@ def sglang_kept() -> Iterator[Sample]:
         yield Sample("SGLang 0.5.23", "created weights", name, ours, truth)
 
 
+def trtllm_kept() -> Iterator[Sample]:
+    """TensorRT-LLM: posted start-ups, each figure at the width that the log prints (tests/truth/trtllm*.jsonl)"""
+    import trtllm_truth
+
+    for name, what in (("trtllm.jsonl", "posted"), ("trtllm-own.jsonl", "posted, predicted first")):
+        for row in trtllm_truth.rows(name):
+            for figure in trtllm_truth.figures(row):
+                term = figure.term.partition(" of window")[0]
+                yield Sample(f"TensorRT-LLM, {what}", term, figure.row, figure.agrees, True)
+            if (
+                row["backend"] == "pytorch"
+                and row["model"]
+                and row["flags"] is not None
+                and "peak_gib" in row["figures"]
+            ):
+                low, high = trtllm_truth.peak_interval(row)
+                inside = low <= row["figures"]["peak_gib"] <= high
+                yield Sample(f"TensorRT-LLM, {what}", "peak inside its interval", row["id"], inside, True)
+
+
 def main() -> None:
     given = [Path(a) for a in sys.argv[1:3]]
     runs: list[Callable[[], Iterator[Sample]]] = [
@@ -261,6 +284,7 @@ def main() -> None:
         traced_kept,
         field_kept,
         sglang_kept,
+        trtllm_kept,
     ]
     runs.append(partial(logs, TRUTH))
     if given:

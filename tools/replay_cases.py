@@ -34,7 +34,8 @@ LLAMACPP_FLAGS: tuple[tuple[str, ...], ...] = (
 TRTLLM_FLAGS: tuple[tuple[str, ...], ...] = (
     ("--max_batch_size", "64"), ("--max_batch_size", "8"), ("--max_num_tokens", "2048"), ("--max_seq_len", "8192"),
     ("--max_seq_len", "65536"), ("--kv_cache_free_gpu_memory_fraction", "0.8"), ("--enable_chunked_prefill",),
-    ("--max_beam_width", "4"), ("--config", "{kv_cache_config: {dtype: fp8}}"), ("--config", "{cuda_graph_config: null}"),
+    ("--max_beam_width", "4"), ("--config", "{kv_cache_config: {dtype: fp8}}"),
+    ("--config", "{cuda_graph_config: null}"),
     ("--config", "{cuda_graph_config: {enable_padding: true, max_batch_size: 256}, disable_overlap_scheduler: true}"),
     ("--config", "{kv_cache_config: {max_attention_window: [1024, 131072]}}"),
     ("--config", "{enable_attention_dp: true}"), ("--config", "{moe_config: {backend: TRTLLM}}"),
@@ -73,8 +74,8 @@ def trtllm_cases(count: int, seed: int) -> Iterator[Case]:
     models = list(catalog.ids())
     for _ in range(count):
         width = draw.choice((1, 1, 1, 2, 4, 8))
-        shapes = ([], ["--tp_size", str(width)], ["--tp_size", str(width), "--ep_size", str(width)], ["--pp_size", str(width)])
-        layout = draw.choice(shapes[1:]) if width > 1 else shapes[0]
+        tensor, stages, experts = (["--tp_size", str(width)], ["--pp_size", str(width)], ["--ep_size", str(width)])
+        layout = draw.choice((tensor, [*tensor, *experts], stages)) if width > 1 else []
         flags = [word for flag in draw.sample(TRTLLM_FLAGS, draw.choice((0, 1, 1, 2))) for word in flag]
         engine = f"trtllm=={draw.choice(TRTLLM_RELEASES)}"
         gpu = f"{width}x {draw.choice(cards)}"

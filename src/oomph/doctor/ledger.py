@@ -13,7 +13,7 @@ from oomph.ir.observation import Observation
 # where each term of the budget may stand, the best source first
 TERMS = (
     ("weights", (("weights", "weights"), ("ledger", "weights"), ("v0_terms", "weights"),
-                 ("memory_profile", "weights"), ("tr_weights", "weights"))),
+                 ("memory_profile", "weights"), ("tr_weights", "weights"), ("tr_created", "weights"))),
     ("consumed", (("ledger", "consumed"), ("memory_profile", "consumed"))),
     ("activations", (("ledger", "activation"), ("v0_terms", "activation"), ("memory_profile", "activation"),
                      ("tr_activation", "activation"))),
@@ -78,7 +78,7 @@ def _at_oom(observations: Sequence[Observation], oom: Observation, death: Death,
     allocated, reserved = number(oom, "allocated"), number(oom, "reserved") or 0
     entries = []
     others = number(oom, "others") or 0
-    if not others and in_use and free is not None and total - free - in_use > total // 100:
+    if in_use and free is not None and total - free - in_use - others > total // 100:
         others = total - free - in_use  # PyTorch names other processes only where it may look at them
     if others:
         entries.append(Entry("others", others, basis))

@@ -37,6 +37,7 @@ MILESTONES: Final[dict[LogKind, StageName]] = {
     "sign_asked": "runtime_request", "sign_served": "runtime_request",
     "sg_stats": "runtime_request", "sg_available": "kv_alloc",
     "tr_engine": "weights_load", "tr_context": "kv_alloc", "tr_weights": "profile_run", "tr_activation": "kv_check",
+    "tr_features": "weights_load", "tr_created": "weights_load", "tr_loaded": "profile_run",
     "tr_budget": "kv_alloc", "tr_estimate": "kv_alloc", "tr_cap": "runtime_request",
     "tr_available": "kv_alloc", "tr_too_long": "runtime_request",
 }  # fmt: skip

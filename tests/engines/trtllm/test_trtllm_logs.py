@@ -23,7 +23,7 @@ def test_gigabytes_of_weights_are_gibibytes() -> None:
         "[TRT-LLM] [I] Use 8.79 GB for model weights.",
         "[TRT-LLM] [I] Rank 0 uses 8.79 GB for model weights.",
     ):
-        assert values(line)["tr_weights"]["weights"] == round(8.79 * GIB)
+        assert values(line)["tr_created"]["weights"] == round(8.79 * GIB)
 
 
 def test_quarters_of_a_gibibyte_in_the_autumn_of_2025() -> None:
@@ -77,6 +77,8 @@ def report(component: str) -> str:
 @pytest.mark.parametrize(
     ("log", "stage"),
     [
+        ("[TRT-LLM] [I] Use 8.79 GB for model weights.\n" + OOM, "weights_load"),  # created, its files are read
+        ("[TRT-LLM] [I] Use 8.79 GB for model weights.\nModel init total -- 3.13s\n" + OOM, "profile_run"),
         (POOL.format("1.13", 8224) + OOM, "profile_run"),  # the temporary pool's line
         (POOL.format("1.13", 8224) + PEAK + POOL.format("4.90", 35712) + OOM, "cudagraph_capture"),
         (PEAK + POOL.format("4.90", 35712) + "[TRT-LLM] [I] Setting PyTorch memory fraction to 0.5 (11.76 GiB)\n" + OOM,

@@ -24,7 +24,10 @@ ROWS = (
     LogRow("tr_version", "LLM version", r"TensorRT[- ]LLM version:? (?P<version>\d[\w.]*)"),
     LogRow("tr_weights", "after loading model weights", r"after loading model weights \(inside torch\).{0,40}?: (?P<weights__GiB>[\d.]+) GiB"),
     LogRow("tr_weights", "after loading weights", r"at after loading weights \(inside torch\).{0,40}?: (?P<weights__GiB>[\d.]+) GiB"),
-    LogRow("tr_weights", "for model weights", r"(?:Rank \d+ uses|Use) (?P<weights__GiB>[\d.]+) GB for model weights"),
+    LogRow("tr_created", "for model weights", r"(?:Rank \d+ uses|Use) (?P<weights__GiB>[\d.]+) GB for model weights"),
+    # printed before the model is created, when its parameters are there, and when its files are read
+    LogRow("tr_features", "AttentionRuntimeFeatures(", r"AttentionRuntimeFeatures\(chunked_prefill=(?P<chunked>True|False)"),
+    LogRow("tr_loaded", "Model init total", r"^Model init total -- (?P<seconds__float>[\d.]+)s"),
     LogRow("tr_engine", "Loaded engine size", r"Loaded engine size: (?P<weights__MiB>\d+) MiB"),  # printed before it is on the GPU
     LogRow("tr_context", "execution context memory", r"Allocated (?P<activation__MiB>[\d.]+) MiB for execution context memory"),
     LogRow("tr_context", "IExecutionContext creation", r"TensorRT-managed allocation in IExecutionContext creation"),

@@ -46,7 +46,7 @@ class Memory(Facts):
     kv_dtype_option = since(dated("1.3.0rc7"))
     # capacity scheduler: what a window lets one request hold beside itself. kvCacheManager.cpp: the request's own
     # new tokens, then the chunk that one step computes (`mChunkSize`)
-    window_slack = changes("new tokens", (dated("1.3.0rc10"), "chunk"))
+    window_slack = changes("new tokens", (dated("1.3.0rc17"), "chunk"))
 
 
 # llm_args.py and builder.py, the same in every release that was read

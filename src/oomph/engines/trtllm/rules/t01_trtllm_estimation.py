@@ -29,7 +29,8 @@ def match(case: Case) -> Candidate | None:
         return None
     if case.stage not in RULE.stages or case.has("tr_component"):
         return None
-    weights, tried = case.value("tr_weights", "weights"), case.oom_value("tried")
+    weights = case.value("tr_weights", "weights") or case.value("tr_created", "weights")
+    tried = case.oom_value("tried")
     text = "The estimation run, one full batch and the CUDA graphs, did not fit beside the weights"
     text += f" ({gib(weights)})." if weights else "."
     if tried:
@@ -37,7 +38,9 @@ def match(case: Case) -> Candidate | None:
     remedies = levers(case, "max_num_seqs", "batched_tokens", "eager", "quant")
     why = "the fraction is taken of what is left after this run"
     rejected = (Rejected("fraction_down", "a lower free_gpu_memory_fraction", why),)
-    return Candidate(Tier.LIKELY, text, case.line("tr_weights", "torch_oom", "tr_oom"), remedies, rejected)
+    return Candidate(
+        Tier.LIKELY, text, case.line("tr_weights", "tr_created", "torch_oom", "tr_oom"), remedies, rejected
+    )
 
 
 RULE = Rule(
