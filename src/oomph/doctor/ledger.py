@@ -78,8 +78,9 @@ def _at_oom(observations: Sequence[Observation], oom: Observation, death: Death,
     allocated, reserved = number(oom, "allocated"), number(oom, "reserved") or 0
     entries = []
     others = number(oom, "others") or 0
-    if in_use and free is not None and total - free - in_use - others > total // 100:
-        others = total - free - in_use  # PyTorch names other processes only where it may look at them
+    # PyTorch names other processes only where it may look at them: its list may lack a tenth of the card
+    if in_use and free is not None and total - free - in_use - others > total // (10 if others else 100):
+        others = total - free - in_use
     if others:
         entries.append(Entry("others", others, basis))
     if in_use and allocated is not None:
