@@ -257,3 +257,23 @@ def test_the_command_keeps_what_changes_a_plan_and_no_secret(port: int) -> None:
     _, answer = post(port, "/api/plan", {"command": command, "gpu": "H100"})
     assert answer["command"].startswith("VLLM_ATTENTION_BACKEND=TRITON_ATTN vllm serve")
     assert "sk-abcdef" not in json.dumps(answer) and "hunter22" not in json.dumps(answer)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "words"),
+    [
+        ("what_if", {}, "--kv-cache-dtype fp8"),
+        ("diff", {"other": {"engine": "vllm==0.30.0"}}, "0.30.0"),
+        ("simulate", {"users": 4, "prompt": 200, "output": 50}, "HELD"),
+        ("fit", {"context": "8k", "only": True}, "FITS"),
+        ("cards", {"context": "8k", "only": True}, "is the least that serves it"),
+        ("compare", {"context": "4k"}, "llama.cpp"),
+        ("inspect", {}, "Where the bytes are"),
+        ("models", {"words": "qwen3"}, "Models"),
+    ],
+)
+def test_every_view_answers(port: int, path: str, body: Any, words: str) -> None:
+    """Whatever another part calls its fields: the view is there, and nothing of it is a bug's name."""
+    status, answer = post(port, f"/api/{path}", {"command": "vllm serve Qwen/Qwen3-8B", "gpu": "H100", **body})
+    assert status == 200, answer
+    assert words in answer["html"] and 'class="view' in answer["html"]
