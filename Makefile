@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test accuracy drift bench screens fuzz hostile lock audit wheel mutants clean replay schema
+.PHONY: demo test accuracy drift bench screens fuzz hostile lock audit wheel mutants clean replay schema pages docs
 
 .venv/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -45,9 +45,16 @@ bench: .venv/.dev
 screens: .venv/.demo
 	$(BIN)/python tools/screens.py
 
-# docs/schema: what every --json prints, from the types
+# docs/schema: what every --json prints, from the types; docs/reference: what every command prints; both are checked by tests
 schema: .venv/.demo
 	$(BIN)/python tools/schemas.py
+
+pages: .venv/.demo
+	$(BIN)/python tools/pages.py
+
+# the documentation site in build/site, without network
+docs: .venv/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # SECONDS for each reader; hostile: generated inputs through the command line
 SECONDS ?= 60

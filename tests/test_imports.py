@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("advice", "host"),
     (
         "api",
+        "bundle",
         "inspection",
         "plan",
         "levers",

@@ -51,6 +51,10 @@ EXAMPLES: dict[str, list[list[str]]] = {
         ["pack", "--json", "--gpu", "RTX 3060", " ".join(QWEN)],
     ],
     "learn": [["learn", "--json", "--list"]],
+    "report": [
+        ["report", "--json", "--gpu", "RTX 4090", "--log", str(FIXTURES / "P05.log"), "--", *QWEN],
+        ["report", "--json", "--gpu", "RTX 4090"],
+    ],
     "rule": [["rule", "--json"], ["rule", "--json", "K02"]],
     "simulate": [
         ["simulate", "--json", "--gpu", "H100", "--users", "4", "--requests", "8", "--", *QWEN],

@@ -42,6 +42,7 @@ OUTPUTS: dict[str, tuple[Any, str]] = {
     "compare": (Comparison, "oomph compare --json"),
     "pack": (contract_answers.PackOutput, "oomph pack --json"),
     "learn": (contract_answers.LearnOutput, "oomph learn --json"),
+    "report": (contract_answers.ReportOutput, "oomph report --json"),
     "rule": (contract_answers.RulesOutput, "oomph rule --json"),
     "simulate": (contract_answers.SimulationOutput, "oomph simulate --json"),
     "simulate-to": (contract_answers.TwoReleasesOutput, "oomph simulate --to --json"),

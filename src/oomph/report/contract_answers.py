@@ -385,3 +385,16 @@ class RulesOutput(Struct, frozen=True):
 
     schema: int
     rules: list[RuleOutput]
+
+
+class ReportOutput(Struct, frozen=True):
+    """`oomph report --json`."""
+
+    schema: int
+    versions: dict[str, str]
+    machine: list[str]
+    plan: PlanOutput | None
+    explanation: ExplanationOutput | None
+    log_end: list[str]  # the last lines of the log
+    log_lines: int  # how many it has
+    problems: list[str]  # what could not be told, and why

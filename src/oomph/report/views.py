@@ -10,6 +10,7 @@ import msgspec
 
 # class -> (function that gives the dict of --json, function that gives the screen), as module:name below oomph.report
 _VIEWS = {
+    "Bundle": ("bundle_text:bundle_json", "bundle_text:bundle_text"),
     "Cards": ("cards_json:cards_json", "cards_text:cards_text"),
     "Check": ("check_json:check_json", "check_text:check_text"),
     "Comparison": ("compare_json:comparison_json", "compare_text:comparison_text"),

@@ -1,0 +1,135 @@
+"""A report to attach to an issue: the plan, what the log says, the machine and the versions, without secrets."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+
+from oomph.doctor.explain import explain
+from oomph.doctor.explanation import Explanation
+from oomph.errors import OomphError
+from oomph.ir.deployment import Deployment
+from oomph.ir.hardware import Device
+from oomph.ir.plan import Plan
+from oomph.ir.printed import Printed
+from oomph.plan import plan
+
+LAST_LINES = 60  # of the log, beside those that the explanation rests on
+LONGEST_LINE = 400
+
+
+class Bundle(Printed, frozen=True):
+    versions: dict[str, str]
+    machine: tuple[str, ...]  # a line for each card, and the host
+    plan: Plan | None = None
+    explanation: Explanation | None = None
+    log_end: tuple[str, ...] = ()  # its last lines
+    log_lines: int = 0  # how many it has
+    problems: tuple[str, ...] = ()  # what could not be told, and why
+
+    def in_short(self) -> str:
+        parts = ["plan"] * (self.plan is not None) + ["log"] * (self.explanation is not None)
+        return f"{', '.join(parts) or 'versions only'}; {len(self.problems)} problems"
+
+
+def bundle(deployment: Deployment | None = None, *, gpu: str | None = None, logs: Sequence[str] = ()) -> Bundle:
+    """What cannot be told becomes a problem of the report, never a refusal: it is made because something went wrong."""
+    problems: list[str] = []
+    foreseen: Plan | None = None
+    devices = _devices(gpu, problems)
+    if deployment is not None:
+        try:
+            foreseen = plan(deployment, gpu=gpu)
+        except OomphError as refused:
+            problems.append(f"not planned: {refused.message}")
+    explanation, end, number = _explained(logs, deployment, devices, problems)
+    return Bundle(_versions(foreseen), _machine(devices), foreseen, explanation, end, number, tuple(problems))
+
+
+def _versions(foreseen: Plan | None) -> dict[str, str]:
+    from importlib.metadata import version
+
+    known = {
+        "oomph": version("oomph"),
+        "Python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }
+    if foreseen is not None:
+        engine = foreseen.deployment.engine
+        known[engine.name] = f"{engine.version} ({engine.version_from})" if engine.version_from else engine.version
+    driver = _driver()
+    return {**known, "NVIDIA driver": driver} if driver else known
+
+
+def _driver() -> str:
+    """Where one is loaded, Linux says its version in a file."""
+    try:
+        with open("/proc/driver/nvidia/version", encoding="utf-8") as file:
+            words = file.read(400).split()
+    except OSError:
+        return ""
+    return next((word for word in words if word.count(".") >= 1 and word[0].isdigit()), "")
+
+
+def _devices(gpu: str | None, problems: list[str]) -> tuple[Device, ...]:
+    from oomph.sources.gpu import parse_gpus
+
+    try:
+        return parse_gpus(gpu or "auto")
+    except OomphError as refused:
+        problems.append(f"the GPUs are not known: {refused.message}")
+        return ()
+
+
+def _machine(devices: Sequence[Device]) -> tuple[str, ...]:
+    import psutil  # type: ignore[import-untyped]
+
+    from oomph.units import human
+
+    cards = [
+        f"{device.name}: {human(device.total_bytes)}, {human(device.used_bytes)} in use by others" for device in devices
+    ]
+    memory = psutil.virtual_memory()
+    host = f"host: {human(memory.total)} of memory, {human(memory.available)} available, {os.cpu_count()} CPUs"
+    return (*cards, host)
+
+
+def _explained(
+    logs: Sequence[str], deployment: Deployment | None, devices: tuple[Device, ...], problems: list[str]
+) -> tuple[Explanation | None, tuple[str, ...], int]:
+    if not logs:
+        return None, (), 0
+    from oomph.logs.reader import read_paths
+
+    try:
+        raw = read_paths(logs)
+    except OomphError as refused:
+        problems.append(refused.message)
+        return None, (), 0
+    end = tuple(line.text[:LONGEST_LINE] for line in raw.lines[-LAST_LINES:])
+    try:
+        return explain(list(logs), deployment=deployment, gpus=devices), end, raw.total_lines
+    except OomphError as refused:
+        problems.append(f"the log is not explained: {refused.message}")
+        return None, end, raw.total_lines
+
+
+def without_places(text: str) -> str:
+    """Whose machine it is says nothing of its memory: the home folder, the user and the host are left out."""
+    import getpass
+    import socket
+
+    home = os.path.expanduser("~")
+    text = text.replace(home, "~") if len(home) > 1 else text
+    try:
+        names = [(socket.gethostname(), "HOST"), (getpass.getuser(), "USER")]
+    except (OSError, KeyError):
+        return text
+    for name, word in names:
+        if len(name) > 3 and name not in ("root", "localhost", "ubuntu", "user", "admin"):
+            text = text.replace(name, word)
+    return text
+
+
+__all__ = ["Bundle", "bundle", "without_places"]

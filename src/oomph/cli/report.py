@@ -1,0 +1,49 @@
+"""`oomph report`: plan, log, machine and versions in one file for an issue."""
+
+from __future__ import annotations
+
+import click
+
+from oomph.errors import InputError
+
+
+class _Command(click.Command):
+    """Everything behind `--` is the serve command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta["oomph.command"] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_Command)
+@click.option("--log", "logs", metavar="LOG", multiple=True, help="The log of the run; may be repeated.")
+@click.option("--gpu", metavar="GPUS", help="The GPUs; those of this machine by default.")
+@click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release, if it cannot be seen.")
+@click.option("--output", metavar="FILE", default="", help="Write it to a file, such as oomph-report.md.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of Markdown.")
+@click.pass_context
+def command(ctx: click.Context, logs: tuple[str, ...], gpu: str | None, engine: str, output: str, as_json: bool) -> int:
+    """Plan, log, machine and versions in one file, to attach to an issue. Secrets, home folder and names are left out.
+
+    \b
+    oomph report --log server.log --output report.md -- vllm serve Qwen/Qwen3-8B
+    """
+    from oomph.bundle import bundle
+    from oomph.cli.words import deployment
+
+    words = ctx.meta.get("oomph.command") or []
+    answer = bundle(deployment(words, engine) if words else None, gpu=gpu, logs=logs)
+    text = answer.to_json(indent=1) + "\n" if as_json else answer.text()
+    if not output:
+        print(text, end="")
+        return 0
+    try:
+        with open(output, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise InputError(f"{output[:200]!r} cannot be written: {error.strerror or error}") from None
+    print(f"{output}: {len(text):,} characters. Read it before you attach it.")
+    return 0
