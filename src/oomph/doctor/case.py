@@ -45,28 +45,46 @@ class Case(Struct, frozen=True):
         return self.death.failed
 
     def all(self, kind: LogKind) -> list[Observation]:
-        return [o for o in self.observations if o.kind == kind]
+        return [observation for observation in self.observations if observation.kind == kind]
 
     def first(self, kind: LogKind) -> Observation | None:
-        return next((o for o in self.observations if o.kind == kind), None)
+        return next((observation for observation in self.observations if observation.kind == kind), None)
 
     def has(self, *kinds: LogKind) -> bool:
-        return any(o.kind in kinds for o in self.observations)
+        return any(observation.kind in kinds for observation in self.observations)
 
     def before(self, *kinds: LogKind) -> bool:
         """A line of one of these kinds was printed before the failure."""
         return bool(self.death.completed & set(kinds))
 
     def value(self, kind: LogKind, name: str) -> int | None:
-        return next((number(o, name) for o in self.observations if o.kind == kind and name in o.values), None)
+        return next(
+            (
+                number(observation, name)
+                for observation in self.observations
+                if observation.kind == kind and name in observation.values
+            ),
+            None,
+        )
 
     def real(self, kind: LogKind, name: str) -> float | None:
-        o = next((o for o in self.observations if o.kind == kind and name in o.values), None)
+        o = next(
+            (
+                observation
+                for observation in self.observations
+                if observation.kind == kind and name in observation.values
+            ),
+            None,
+        )
         value = o.values[name] if o else None
         return float(value) if isinstance(value, (int, float)) else None
 
     def line(self, *kinds: LogKind) -> tuple[int, ...]:
-        first = {o.kind: o.line for o in reversed(self.observations) if o.kind in kinds}
+        first = {
+            observation.kind: observation.line
+            for observation in reversed(self.observations)
+            if observation.kind in kinds
+        }
         return tuple(sorted(set(first.values())))
 
     def flag(self, name: str, default: Any = None) -> Any:
@@ -104,7 +122,7 @@ class Case(Struct, frozen=True):
 
     @property
     def oom(self) -> Observation | None:
-        return next((o for o in self.observations if o.kind == "torch_oom"), None)
+        return next((observation for observation in self.observations if observation.kind == "torch_oom"), None)
 
     def oom_value(self, name: str) -> int | None:
         return number(self.oom, name)
@@ -121,7 +139,7 @@ class Case(Struct, frozen=True):
     def v0(self) -> bool:
         """The old engine: no chunked prefill unless asked for, so a batch is as long as the context."""
         lines = self.has("v0_budget", "v0_terms", "v0_results", "v0_blocks")
-        worded = any("Loading model weights took" in o.text for o in self.all("weights"))
+        worded = any("Loading model weights took" in observation.text for observation in self.all("weights"))
         return lines or worded or self.within("", "0.8.0") is True
 
     @property
@@ -214,13 +232,15 @@ def of_one_run(
     """What belongs to this run, and what stands before the first: the settings of two runs never meet."""
     if len(run) == len(observations) or not run:
         return lines, observations
-    begin = next((o.line for o in observations if o.kind in STARTS | SOFT_STARTS), 0)
+    begin = next((observation.line for observation in observations if observation.kind in STARTS | SOFT_STARTS), 0)
     first, last = run[0].line, run[-1].line
 
     def belongs(number: int) -> bool:
         return number < begin or first <= number <= last
 
-    return [line for line in lines if belongs(line.number)], [o for o in observations if belongs(o.line)]
+    return [line for line in lines if belongs(line.number)], [
+        observation for observation in observations if belongs(observation.line)
+    ]
 
 
 def gpu_mentioned(lines: Sequence[Line]) -> str:

@@ -183,7 +183,7 @@ def _evidence(case: Case, best: Ranked | None) -> tuple[Evidence, ...]:
     if case.death.line:
         wanted.add(case.death.line)
     texts: dict[int, str] = {}
-    for o in case.observations:
-        if o.line in wanted:
-            texts.setdefault(o.line, o.text[:300])
+    for observation in case.observations:
+        if observation.line in wanted:
+            texts.setdefault(observation.line, observation.text[:300])
     return tuple(Evidence(line, text) for line, text in sorted(texts.items()))[:12]

@@ -61,7 +61,7 @@ def _linears(model: Model) -> Iterator[Linear]:
     for layer in model.layers:
         if id(layer.block) not in seen:
             seen.add(id(layer.block))
-            yield from (m for m in layer.block.modules if isinstance(m, Linear))
+            yield from (module for module in layer.block.modules if isinstance(module, Linear))
 
 
 def with_plan(case: Case, explanation: Explanation, plan: Any) -> Explanation:
@@ -93,8 +93,8 @@ def _pool(case: Case, plan: Any) -> str:
     kv, tokens = plan.kv, case.value("kv_tokens", "tokens")
     if kv is None or not kv.groups or kv.logged_tokens != tokens:
         return ""
-    groups, block = len(kv.groups), min(g.block_size for g in kv.groups)
-    need = sum(g.blocks_per_request for g in kv.groups)
+    groups, block = len(kv.groups), min(group.block_size for group in kv.groups)
+    need = sum(group.blocks_per_request for group in kv.groups)
     text = (
         f"({kv.num_blocks:,} blocks of {kv.bytes_per_block / MIB:.4g} MiB in {groups} groups: {kv.num_blocks:,} // "
         f"{groups} x"

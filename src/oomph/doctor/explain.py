@@ -134,7 +134,7 @@ def case_of(
     """`observed`: of the same log, where it has been looked at already."""
     lines, observations = observed or observe_raw(raw)
     if deployment is None or not deployment.engine.name:
-        _refuse_other(raw, [o.kind for o in observations], engine_of(observations))
+        _refuse_other(raw, [observation.kind for observation in observations], engine_of(observations))
     devices = gpus or (deployment.gpus if deployment else ())
     case = build(lines, observations, devices)
     notes = (*raw.notes, *case.notes)

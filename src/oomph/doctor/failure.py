@@ -38,7 +38,7 @@ class Doubt(Struct, frozen=True):
 
 def find_failure(observations: Sequence[Observation]) -> Observation | None:
     """The line that is the failure; a parent's report of its child's death only where nothing else was printed."""
-    kinds = {o.kind for o in observations}
+    kinds = {observation.kind for observation in observations}
     up = last_ready(observations)
     memory, recovered = _memory(observations, kinds)
     trouble = _trouble(observations, up)
@@ -46,129 +46,172 @@ def find_failure(observations: Sequence[Observation]) -> Observation | None:
         return memory
     if trouble is not None:
         return trouble
-    unworded = next((o for o in observations if o.kind == "memory_short" and o.line > up and _stated(o)), None)
+    unworded = next(
+        (
+            observation
+            for observation in observations
+            if observation.kind == "memory_short" and observation.line > up and _stated(observation)
+        ),
+        None,
+    )
     if unworded is not None:
         return unworded
     if not any(k.startswith(("lc_", "ol_")) for k in kinds):
         for kind in WEAK:
-            for o in observations:
-                if o.kind == kind and not _aside(o, kinds):
-                    return o
-    return recovered or next((o for o in observations if o.line > up and _ended_badly(o)), None)
+            for observation in observations:
+                if observation.kind == kind and not _aside(observation, kinds):
+                    return observation
+    return recovered or next(
+        (observation for observation in observations if observation.line > up and _ended_badly(observation)), None
+    )
 
 
 def find_doubt(observations: Sequence[Observation]) -> Doubt | None:
     """Of a run without a failure: the sign of one that nothing behind it takes back."""
     up = last_ready(observations)
-    kinds = {o.kind for o in observations}
-    other_run = {o.line for o in observations if o.kind in FAILURES and _harmless(o, kinds)}
-    for o in observations:
-        if o.line in other_run:
+    kinds = {observation.kind for observation in observations}
+    other_run = {
+        observation.line
+        for observation in observations
+        if observation.kind in FAILURES and _harmless(observation, kinds)
+    }
+    for observation in observations:
+        if observation.line in other_run:
             continue
-        mark = o.kind in SIGNS or o.kind == "memory_short"
-        if not mark or o.line <= up or (o.kind == "exception" and o.values.get("type") in NOT_FATAL and up):
+        mark = observation.kind in SIGNS or observation.kind == "memory_short"
+        if (
+            not mark
+            or observation.line <= up
+            or (observation.kind == "exception" and observation.values.get("type") in NOT_FATAL and up)
+        ):
             continue
-        if o.kind == "sign_exit" and o.values.get("status") in STOPPED:
+        if observation.kind == "sign_exit" and observation.values.get("status") in STOPPED:
             continue
         behind = "a line behind it that shows the server answering requests, or the process's exit status"
-        return Doubt(o.line, o.text, f"{behind} (docker inspect, kubectl describe pod, echo $?)")
+        return Doubt(observation.line, observation.text, f"{behind} (docker inspect, kubectl describe pod, echo $?)")
     return None
 
 
 def last_ready(observations: Sequence[Observation]) -> int:
     """The last line that only a server prints that is up; 0 where there is none."""
-    return next((o.line for o in reversed(observations) if o.kind in READY and o.kind != "dumped_step"), 0)
+    return next(
+        (
+            observation.line
+            for observation in reversed(observations)
+            if observation.kind in READY and observation.kind != "dumped_step"
+        ),
+        0,
+    )
 
 
 def _memory(observations: Sequence[Observation], kinds: set[LogKind]) -> tuple[Observation | None, Observation | None]:
     """The first failure that is about memory, or a check that a figure fails; and one that was recovered from."""
     recovered: Observation | None = None
-    for index, o in enumerate(observations):
-        if o.kind in FAILURES and not _harmless(o, kinds) and not stages_llamacpp.harmless(observations, index):
-            if o.kind not in stages_llamacpp.RECOVERABLE or not stages_llamacpp.recovered(observations, index):
-                return o, recovered
-            recovered = recovered or o
-        if o.kind == "available_kv" and _negative(o):
-            return o, recovered
-        if o.kind == "sg_profiled" and _no_tokens(o, kinds):
-            return o, recovered
-        if o.kind in ("v0_terms", "v0_results") and _nothing_left(o, kinds):
-            return o, recovered
+    for index, observation in enumerate(observations):
+        if (
+            observation.kind in FAILURES
+            and not _harmless(observation, kinds)
+            and not stages_llamacpp.harmless(observations, index)
+        ):
+            if observation.kind not in stages_llamacpp.RECOVERABLE or not stages_llamacpp.recovered(
+                observations, index
+            ):
+                return observation, recovered
+            recovered = recovered or observation
+        if observation.kind == "available_kv" and _negative(observation):
+            return observation, recovered
+        if observation.kind == "sg_profiled" and _no_tokens(observation, kinds):
+            return observation, recovered
+        if observation.kind in ("v0_terms", "v0_results") and _nothing_left(observation, kinds):
+            return observation, recovered
     return None, recovered
 
 
 def _trouble(observations: Sequence[Observation], up: int) -> Observation | None:
     """The first that ended the run; a wrapper's line gives way to the one inside it that says what."""
-    troubles = [o for o in observations if o.kind in TROUBLES and _ends(o, observations, up)]
+    troubles = [
+        observation
+        for observation in observations
+        if observation.kind in TROUBLES and _ends(observation, observations, up)
+    ]
     if not troubles or troubles[0].kind not in WRAPPERS:
         return troubles[0] if troubles else None
     inside = (o for o in troubles if o.kind not in WRAPPERS and abs(o.line - troubles[0].line) <= NEAR)
     return next(inside, troubles[0])
 
 
-def _ends(o: Observation, observations: Sequence[Observation], up: int) -> bool:
+def _ends(observation: Observation, observations: Sequence[Observation], up: int) -> bool:
     """This trouble ended the run: the server was not up behind it, nor before it where only a start can fail of it."""
-    if o.line <= up:
+    if observation.line <= up:
         return False
-    if o.kind == "x_nccl" and "WARN" in o.text[:80]:
+    if observation.kind == "x_nccl" and "WARN" in observation.text[:80]:
         return False
-    if o.kind == "x_ray_wait":  # every start waits a little: only where nothing came of it
-        return not any(later.line > o.line and later.kind in MILESTONES for later in observations)
-    return not (up and o.kind in AT_START)
+    if observation.kind == "x_ray_wait":  # every start waits a little: only where nothing came of it
+        return not any(later.line > observation.line and later.kind in MILESTONES for later in observations)
+    return not (up and observation.kind in AT_START)
 
 
-def _stated(o: Observation) -> bool:
+def _stated(observation: Observation) -> bool:
     """An engine or an allocator says it, not a person: a place, a process, an exception or a figure is on the line."""
-    figures = o.values.keys() - {"about", "source"}
-    return bool(o.process or "source" in o.values or figures or _is_exception(o.text))
+    figures = observation.values.keys() - {"about", "source"}
+    return bool(observation.process or "source" in observation.values or figures or _is_exception(observation.text))
 
 
 def _is_exception(text: str) -> bool:
     return text.split(":")[0].rsplit(".", 1)[-1].endswith(("Error", "Exception", "error", "ERROR"))
 
 
-def _ended_badly(o: Observation) -> bool:
-    if o.kind == "sign_exit":
-        return o.values.get("status") not in STOPPED and "HTTP" not in o.text
-    return o.kind == "sign_signal" and str(o.values.get("signal", "")) not in ("SIGTERM", "SIGINT", "15", "2")
+def _ended_badly(observation: Observation) -> bool:
+    if observation.kind == "sign_exit":
+        return observation.values.get("status") not in STOPPED and "HTTP" not in observation.text
+    return observation.kind == "sign_signal" and str(observation.values.get("signal", "")) not in (
+        "SIGTERM",
+        "SIGINT",
+        "15",
+        "2",
+    )
 
 
-def _aside(o: Observation, kinds: set[LogKind]) -> bool:
+def _aside(observation: Observation, kinds: set[LogKind]) -> bool:
     """A refused request or a helper's complaint in a server that was up."""
     up = "concurrency" in kinds or not READY.isdisjoint(kinds)
-    if o.kind == "exception" and o.values.get("type") in NOT_FATAL:
-        return up or o.values.get("type") != "ValidationError"
-    if o.kind == "secondary" and "signal_handler" in o.text:
+    if observation.kind == "exception" and observation.values.get("type") in NOT_FATAL:
+        return up or observation.values.get("type") != "ValidationError"
+    if observation.kind == "secondary" and "signal_handler" in observation.text:
         return up  # stopped on request
-    return o.kind in ("exception", "frame") and up and o.process not in ("EngineCore", "Worker", "VllmWorker")
+    return (
+        observation.kind in ("exception", "frame")
+        and up
+        and observation.process not in ("EngineCore", "Worker", "VllmWorker")
+    )
 
 
-def _harmless(o: Observation, kinds: set[LogKind]) -> bool:
+def _harmless(observation: Observation, kinds: set[LogKind]) -> bool:
     # raised while the model is built or compiled: a run that printed its concurrency is another run than this line's
-    if o.kind in ("fp8e4nv", "e5m2_refused") and "concurrency" in kinds:
+    if observation.kind in ("fp8e4nv", "e5m2_refused") and "concurrency" in kinds:
         return True
-    if o.kind == "kv_need_part":
+    if observation.kind == "kv_need_part":
         return "kv_need" in kinds or "kv_len_part" not in kinds
-    if o.kind == "sigkill" and (o.text.strip() == "Killed" or "using SIGKILL" in o.text):
+    if observation.kind == "sigkill" and (observation.text.strip() == "Killed" or "using SIGKILL" in observation.text):
         # a parent that clears up after an error
         return bool(kinds & {"exception", "engine_failed", "engine_dead", "secondary"})
-    return o.kind == "cuda_error_oom" and "Tried to allocate" in o.text
+    return observation.kind == "cuda_error_oom" and "Tried to allocate" in observation.text
 
 
-def _negative(o: Observation) -> bool:
-    value = o.values.get("available")
+def _negative(observation: Observation) -> bool:
+    value = observation.values.get("available")
     return isinstance(value, (int, float)) and value <= 0
 
 
-def _no_tokens(o: Observation, kinds: set[LogKind]) -> bool:
+def _no_tokens(observation: Observation, kinds: set[LogKind]) -> bool:
     """SGLang's pool comes out negative and the start ends there; a draft model's pool is the target's all the same."""
-    tokens = o.values.get("tokens")
+    tokens = observation.values.get("tokens")
     return isinstance(tokens, int) and tokens <= 0 and not kinds & {"sg_capture_begin", "sg_ready", "sg_serving"}
 
 
-def _nothing_left(o: Observation, kinds: set[LogKind]) -> bool:
+def _nothing_left(observation: Observation, kinds: set[LogKind]) -> bool:
     """V0 goes on to the block check: what is below a hundredth of any card cannot hold one request."""
-    value = o.values.get("available")
+    value = observation.values.get("available")
     if isinstance(value, (int, float)) and value <= 0:
         return True
     return isinstance(value, (int, float)) and value < 1 << 28 and not kinds & {"v0_blocks", "kv_tokens", "kv_need_v0"}

@@ -41,10 +41,15 @@ WEIGHTS = 0.3  # of a card: with less than that it is another process than the e
 
 def said(observations: Sequence[Observation]) -> StageName | None:
     """What a sentence beside the log says the run was doing; the engine's own lines are none."""
-    for o in observations:
-        if o.kind != "stage_said" or o.process or "source" in o.values or o.text.startswith("If "):
+    for observation in observations:
+        if (
+            observation.kind != "stage_said"
+            or observation.process
+            or "source" in observation.values
+            or observation.text.startswith("If ")
+        ):
             continue
-        function, doing = str(o.values.get("function", "")), str(o.values.get("doing", ""))
+        function, doing = str(observation.values.get("function", "")), str(observation.values.get("doing", ""))
         stage = frame_stage([function]) if function else None
         stage = stage or next((name for name, pattern in _DOING if compiled(pattern).search(doing)), None)
         if stage:
@@ -79,7 +84,11 @@ def _no_graphs(failure: Observation, observations: Sequence[Observation]) -> boo
     (not torch.cuda's) are taken to be new enough for that, which no source was read for.
     """
     whole = "reserved" in failure.values and "pools" not in failure.values
-    return whole and "torch.OutOfMemoryError" in failure.text and not any(o.kind == "eager_given" for o in observations)
+    return (
+        whole
+        and "torch.OutOfMemoryError" in failure.text
+        and not any(observation.kind == "eager_given" for observation in observations)
+    )
 
 
 def _no_cache(failure: Observation, observations: Sequence[Observation]) -> bool:
@@ -91,7 +100,7 @@ def _no_cache(failure: Observation, observations: Sequence[Observation]) -> bool
 
 
 def _budget(observations: Sequence[Observation]) -> float | None:
-    given = [o.values.get("util") for o in observations if o.kind == "util_given"]
+    given = [observation.values.get("util") for observation in observations if observation.kind == "util_given"]
     return next((u for u in given if isinstance(u, float) and 0 < u <= 1), None)
 
 

@@ -42,9 +42,9 @@ def _against(need: int, free: int | None) -> str:
 def _host_share(case: Case) -> Told | None:
     """Weights that have been put into host memory, by the last lines there are."""
     sizes = [
-        int(o.values.get("size", 0))
-        for kind in ("ol_weights", "lc_weights") for o in case.all(kind)
-        if re.fullmatch(r"CPU(?:_REPACK|_AARCH64)?", str(o.values.get("buffer", "")))
+        int(observation.values.get("size", 0))
+        for kind in ("ol_weights", "lc_weights") for observation in case.all(kind)
+        if re.fullmatch(r"CPU(?:_REPACK|_AARCH64)?", str(observation.values.get("buffer", "")))
     ]  # fmt: skip
     held = sum(sizes)
     if held <= EMBEDDING:
@@ -136,7 +136,14 @@ def _moved(case: Case) -> Told | None:
 
 def _context(case: Case) -> Told | None:
     """The context's parameters are printed right before its KV cache is allocated."""
-    tokens = next((str(o.values["value"]) for o in case.all("lc_param") if o.values.get("name") == "n_ctx"), "")
+    tokens = next(
+        (
+            str(observation.values["value"])
+            for observation in case.all("lc_param")
+            if observation.values.get("name") == "n_ctx"
+        ),
+        "",
+    )
     if not tokens.isdigit() or case.has("lc_kv", "lc_kv_total", "lc_kv_cells"):
         return None
     reason = (

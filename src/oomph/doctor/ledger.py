@@ -44,17 +44,31 @@ class Account(Struct, frozen=True):
         return next((e.bytes for e in self.entries if e.term == term), None)
 
 
-def number(o: Observation | None, name: str) -> int | None:
-    value = o.values.get(name) if o else None
+def number(observation: Observation | None, name: str) -> int | None:
+    value = observation.values.get(name) if observation else None
     return int(value) if isinstance(value, (int, float)) else None
 
 
 def last(observations: Sequence[Observation], kind: str, name: str = "") -> Observation | None:
-    return next((o for o in reversed(observations) if o.kind == kind and (not name or name in o.values)), None)
+    return next(
+        (
+            observation
+            for observation in reversed(observations)
+            if observation.kind == kind and (not name or name in observation.values)
+        ),
+        None,
+    )
 
 
 def account(observations: Sequence[Observation], death: Death, util: float | None) -> Account:
-    oom = next((o for o in observations if o.kind == "torch_oom" and "total" in o.values), None)
+    oom = next(
+        (
+            observation
+            for observation in observations
+            if observation.kind == "torch_oom" and "total" in observation.values
+        ),
+        None,
+    )
     if oom is not None and death.failed:
         return _at_oom(observations, oom, death, util)
     return _at_rest(observations, util)
@@ -99,7 +113,7 @@ def _at_oom(observations: Sequence[Observation], oom: Observation, death: Death,
 
 
 def _inside_torch(observations: Sequence[Observation], oom: Observation, allocated: int, death: Death) -> list[Entry]:
-    before = [o for o in observations if o.line < oom.line]
+    before = [observation for observation in observations if observation.line < oom.line]
     basis = f"log line {oom.line}"
     weights = _figure(before, ("weights", "weights"))
     if weights is None:

@@ -12,7 +12,11 @@ FULL = 95.0  # per cent of the KV cache: the next blocks push a request out
 
 def summary(case: Case) -> str:
     """Nothing where the log has no such line."""
-    lines = [o for o in case.observations if o.kind in ("stats", "sg_stats") and "usage" in o.values]
+    lines = [
+        observation
+        for observation in case.observations
+        if observation.kind in ("stats", "sg_stats") and "usage" in observation.values
+    ]
     if not lines:
         return ""
     scale = 100.0 if lines[0].kind == "sg_stats" else 1.0
@@ -35,7 +39,7 @@ def _range(used: Sequence[float]) -> str:
 
 def _share(lines: Sequence[Observation], scale: float) -> str:
     """What one request holds, where the cache is used enough to tell."""
-    peak = max(lines, key=lambda o: float(o.values["usage"]))
+    peak = max(lines, key=lambda observation: float(observation.values["usage"]))
     used, running = float(peak.values["usage"]) * scale, int(peak.values.get("running", 0))
     if running < 2 or used < 10:
         return ""

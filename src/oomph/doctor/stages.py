@@ -59,7 +59,7 @@ def death(observations: Sequence[Observation], lines: Sequence[Line] = ()) -> De
     failure = find_failure(observations)
     if failure is None:
         return _ended(observations)
-    index = next(i for i, o in enumerate(observations) if o is failure)
+    index = next(i for i, observation in enumerate(observations) if observation is failure)
     before = observations[:index]
     completed = frozenset(o.kind for o in before)
     functions, files = traceback(observations, index)
@@ -88,7 +88,7 @@ def code_names(lines: Sequence[Line], failing: int) -> list[str]:
 def _llama(failure: Observation, observations: Sequence[Observation]) -> bool:
     """A line of ggml's, of llama.cpp's or of Ollama's, or a bare "CUDA error: out of memory" among them."""
     if failure.kind.startswith(("lc_", "ol_")):
-        others = {o.kind for o in observations if o.line != failure.line}
+        others = {observation.kind for observation in observations if observation.line != failure.line}
         if (
             failure.kind == "lc_malloc"
             and not any(k.startswith(("lc_", "ol_")) for k in others)
@@ -97,7 +97,7 @@ def _llama(failure: Observation, observations: Sequence[Observation]) -> bool:
             return False  # SYCL's and Vulkan's words, in another engine's log
         return FAILURES.get(failure.kind) is None or failure.kind in stages_llamacpp.RECOVERABLE
     return failure.kind in ("cuda_error_oom", "cuda_busy") and any(
-        o.kind == "lc_where" and 0 <= o.line - failure.line <= 3 for o in observations
+        observation.kind == "lc_where" and 0 <= observation.line - failure.line <= 3 for observation in observations
     )
 
 
@@ -170,7 +170,10 @@ STARTING = frozenset({"from_engine_args", "from_vllm_config", "_init_engine", "_
 
 def did_not_start(observations: Sequence[Observation]) -> bool:
     """A parent says that its engine never came up."""
-    return any(o.kind in ("secondary", "engine_failed") and _NEVER_UP.search(o.text) for o in observations)
+    return any(
+        observation.kind in ("secondary", "engine_failed") and _NEVER_UP.search(observation.text)
+        for observation in observations
+    )
 
 
 _NEVER_UP = re.compile(r"initialization failed|failed to start")
@@ -191,29 +194,33 @@ def _vision(functions: Sequence[str], files: Sequence[str]) -> bool:
 
 def _method(failure: Observation, observations: Sequence[Observation]) -> list[str]:
     """What the executor had asked its worker for, on the failure's own line."""
-    own = (o.values.get("method") for o in observations if o.kind == "engine_failed" and o.line == failure.line)
+    own = (
+        observation.values.get("method")
+        for observation in observations
+        if observation.kind == "engine_failed" and observation.line == failure.line
+    )
     return [str(name) for name in own if name]
 
 
-def _serving(o: Observation) -> bool:
+def _serving(observation: Observation) -> bool:
     """Printed by V0's loop over requests (engine/multiprocessing/engine.py start, 0.6 to 0.9), not by its start."""
-    file, _, line = str(o.values.get("source", "")).partition(":")
+    file, _, line = str(observation.values.get("source", "")).partition(":")
     return file == "async_llm_engine.py" or (file == "engine.py" and 0 < int(line or 0) < STARTS)
 
 
 def milestone(observations: Sequence[Observation]) -> StageName | None:
     best: StageName | None = None
-    for o in observations:
-        stage = MILESTONES.get(o.kind)
-        if o.kind == "blocks_override" and o.values.get("before") == 0:
+    for observation in observations:
+        stage = MILESTONES.get(observation.kind)
+        if observation.kind == "blocks_override" and observation.values.get("before") == 0:
             stage = "cudagraph_profile"
-        elif o.kind == "tr_kv":
-            stage = _trtllm_pool(observations, o)
-        elif o.kind == "tr_graphs":  # twice as well: lines of the dummy run follow the first time
-            later = {other.kind for other in observations if other.line > o.line}
+        elif observation.kind == "tr_kv":
+            stage = _trtllm_pool(observations, observation)
+        elif observation.kind == "tr_graphs":  # twice as well: lines of the dummy run follow the first time
+            later = {other.kind for other in observations if other.line > observation.line}
             stage = "profile_run" if later & {"tr_weights", "tr_activation", "tr_budget"} else "cudagraph_capture"
-        elif o.kind == "tr_step":
-            stage = AFTER_COMPONENTS.get(str(o.values.get("component", "")))
+        elif observation.kind == "tr_step":
+            stage = AFTER_COMPONENTS.get(str(observation.values.get("component", "")))
         if stage and (best is None or ORDER.index(stage) >= ORDER.index(best)):
             best = stage
     return best
@@ -222,10 +229,14 @@ def milestone(observations: Sequence[Observation]) -> StageName | None:
 def _trtllm_pool(observations: Sequence[Observation], pool: Observation) -> StageName:
     """The line is printed for the temporary pool, with which the peak is measured, and for the real one behind it. A
     built engine has one pool, and nothing to warm up."""
-    kinds = {o.kind for o in observations if o.line < pool.line}
+    kinds = {observation.kind for observation in observations if observation.line < pool.line}
     if kinds & {"tr_available", "tr_engine", "tr_context"}:
         return "runtime_request"
-    others = {o.values.get("tokens") for o in observations if o.kind == "tr_kv" and o.line < pool.line}
+    others = {
+        observation.values.get("tokens")
+        for observation in observations
+        if observation.kind == "tr_kv" and observation.line < pool.line
+    }
     if kinds & {"tr_budget", "tr_estimate"} or others - {pool.values.get("tokens")}:
         return "cudagraph_capture"
     return "profile_run"
@@ -256,7 +267,7 @@ BESIDE: frozenset[LogKind] = frozenset(
 
 
 def _ended(observations: Sequence[Observation]) -> Death:
-    completed = frozenset(o.kind for o in observations)
+    completed = frozenset(observation.kind for observation in observations)
     doubt = find_doubt(observations)
     if doubt is not None:
         return Death(None, milestone(observations), "the log ends here", doubt.line, completed=completed,

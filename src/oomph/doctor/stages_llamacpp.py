@@ -38,10 +38,10 @@ _ENDED = frozenset({"ol_runner_died", "ol_layout", "ol_panic", "ol_host_refused"
 
 def recovered(observations: Sequence[Observation], index: int) -> bool:
     """Behind the failure the same load went on: without pipeline parallelism, with fewer layers, a smaller context."""
-    for o in observations[index + 1 :]:
-        if o.kind in _ENDED:
+    for observation in observations[index + 1 :]:
+        if observation.kind in _ENDED:
             return False
-        if o.kind in _WENT_ON:
+        if observation.kind in _WENT_ON:
             return True
     return False
 
@@ -80,8 +80,8 @@ def phase(observations: Sequence[Observation], index: int, reached: StageName | 
     return reached or ("weights_load" if failure.kind == "lc_malloc" else None)
 
 
-def _failing(o: Observation) -> bool:
-    return o.kind in ("lc_alloc_weights", "lc_alloc_compute", "lc_no_weights")
+def _failing(observation: Observation) -> bool:
+    return observation.kind in ("lc_alloc_weights", "lc_alloc_compute", "lc_no_weights")
 
 
 def panic(text: str) -> StageName:

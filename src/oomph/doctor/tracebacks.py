@@ -83,23 +83,33 @@ def traceback(observations: Sequence[Observation], index: int) -> tuple[tuple[st
     """
     own = observations[index]
     above: list[Observation] = []
-    for o in reversed(observations[max(0, index - 400) : index]):
-        if o.kind == "exception" and o.line < own.line and above:
+    for observation in reversed(observations[max(0, index - 400) : index]):
+        if observation.kind == "exception" and observation.line < own.line and above:
             break
-        if o.kind == "frame" and _same_process(o, own):
-            above.append(o)
+        if observation.kind == "frame" and _same_process(observation, own):
+            above.append(observation)
     frames = above[::-1]
     if own.kind == "frame":
         frames.append(own)
-        frames += [o for o in observations[index + 1 : index + 120] if o.kind == "frame" and _same_process(o, own)]
+        frames += [
+            observation
+            for observation in observations[index + 1 : index + 120]
+            if observation.kind == "frame" and _same_process(observation, own)
+        ]
     if not frames:
-        frames = [o for o in observations[index : index + 120] if o.kind == "frame"]
+        frames = [observation for observation in observations[index : index + 120] if observation.kind == "frame"]
     return _names(frames)
 
 
 def behind(observations: Sequence[Observation], index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     own = observations[index]
-    return _names([o for o in observations[index + 1 : index + 120] if o.kind == "frame" and _same_process(o, own)])
+    return _names(
+        [
+            observation
+            for observation in observations[index + 1 : index + 120]
+            if observation.kind == "frame" and _same_process(observation, own)
+        ]
+    )
 
 
 def _names(frames: Sequence[Observation]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -109,7 +119,7 @@ def _names(frames: Sequence[Observation]) -> tuple[tuple[str, ...], tuple[str, .
     return (*functions, *called), tuple(files)
 
 
-def _same_process(o: Observation, own: Observation) -> bool:
-    if o.rank is not None and own.rank is not None and o.rank != own.rank:
+def _same_process(observation: Observation, own: Observation) -> bool:
+    if observation.rank is not None and own.rank is not None and observation.rank != own.rank:
         return False
-    return o.process == own.process or not own.process or not o.process
+    return observation.process == own.process or not own.process or not observation.process

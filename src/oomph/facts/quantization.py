@@ -34,104 +34,104 @@ def _packed(n: int, bits: int) -> int:
     return cdiv(n * bits, 32)
 
 
-def _awq(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
-    g = _groups(s, k)
+def _awq(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
+    g = _groups(scheme, k)
     return [
-        (".qweight", (k, _packed(n, s.bits)), "I32"),
-        (".qzeros", (g, _packed(n, s.bits)), "I32"),
-        (".scales", (g, n), s.scale_dtype or "F16"),
+        (".qweight", (k, _packed(n, scheme.bits)), "I32"),
+        (".qzeros", (g, _packed(n, scheme.bits)), "I32"),
+        (".scales", (g, n), scheme.scale_dtype or "F16"),
     ]
 
 
-def _gptq(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
-    g = _groups(s, k)
+def _gptq(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
+    g = _groups(scheme, k)
     return [
-        (".qweight", (_packed(k, s.bits), n), "I32"),
-        (".qzeros", (g, _packed(n, s.bits)), "I32"),
-        (".scales", (g, n), s.scale_dtype or "F16"),
+        (".qweight", (_packed(k, scheme.bits), n), "I32"),
+        (".qzeros", (g, _packed(n, scheme.bits)), "I32"),
+        (".scales", (g, n), scheme.scale_dtype or "F16"),
         (".g_idx", (k,), "I32"),
     ]
 
 
-def _auto_round(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
+def _auto_round(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
     """AutoRound has no activation order, so it writes no g_idx."""
-    return [t for t in _gptq(s, n, k, dtype) if t[0] != ".g_idx"]
+    return [t for t in _gptq(scheme, n, k, dtype) if t[0] != ".g_idx"]
 
 
-def _fbgemm_fp8(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
+def _fbgemm_fp8(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
     return [(".weight", (n, k), "F8_E4M3"), (".weight_scale", (n, 1), "F32")]
 
 
-def _fp8(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
-    if s.strategy == "block":
-        scales = (cdiv(n, s.block[0]), cdiv(k, s.block[1]))
-        return [(".weight", (n, k), "F8_E4M3"), (".weight_scale_inv", scales, s.scale_dtype or "F32")]
-    tensors: Tensors = [(".weight", (n, k), "F8_E4M3"), (".weight_scale", (), s.scale_dtype or "F32")]
-    return [*tensors, (".input_scale", (), s.scale_dtype or "F32")] if s.activation == "static" else tensors
+def _fp8(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
+    if scheme.strategy == "block":
+        scales = (cdiv(n, scheme.block[0]), cdiv(k, scheme.block[1]))
+        return [(".weight", (n, k), "F8_E4M3"), (".weight_scale_inv", scales, scheme.scale_dtype or "F32")]
+    tensors: Tensors = [(".weight", (n, k), "F8_E4M3"), (".weight_scale", (), scheme.scale_dtype or "F32")]
+    return [*tensors, (".input_scale", (), scheme.scale_dtype or "F32")] if scheme.activation == "static" else tensors
 
 
-def _modelopt_fp8(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
+def _modelopt_fp8(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
     weight: Tensors = [(".weight", (n, k), "F8_E4M3")]
-    if s.strategy == "block":
-        return [*weight, (".weight_scale", (cdiv(n, s.block[0]), 1, cdiv(k, s.block[1]), 1), "F32")]
-    if s.strategy == "channel":
+    if scheme.strategy == "block":
+        return [*weight, (".weight_scale", (cdiv(n, scheme.block[0]), 1, cdiv(k, scheme.block[1]), 1), "F32")]
+    if scheme.strategy == "channel":
         return [*weight, (".weight_scale", (n,), "F32")]
     return [*weight, (".weight_scale", (), "F32"), (".input_scale", (), "F32")]
 
 
-def _modelopt_fp4(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
+def _modelopt_fp4(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
     tensors: Tensors = [
         (".weight", (n, k // 2), "U8"),
-        (".weight_scale", (n, k // s.group_size), "F8_E4M3"),
+        (".weight_scale", (n, k // scheme.group_size), "F8_E4M3"),
         (".weight_scale_2", (), "F32"),
     ]
-    return [*tensors, (".input_scale", (), "F32")] if s.input_bits < 16 else tensors
+    return [*tensors, (".input_scale", (), "F32")] if scheme.input_bits < 16 else tensors
 
 
-def _ct_packed(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
-    g = _groups(s, k)
+def _ct_packed(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
+    g = _groups(scheme, k)
     tensors: Tensors = [
-        (".weight_packed", (n, _packed(k, s.bits)), "I32"),
-        (".weight_scale", (n, g), s.scale_dtype or dtype),
+        (".weight_packed", (n, _packed(k, scheme.bits)), "I32"),
+        (".weight_scale", (n, g), scheme.scale_dtype or dtype),
         (".weight_shape", (2,), "I64"),
     ]
-    if not s.symmetric:
-        tensors.append((".weight_zero_point", (_packed(n, s.bits), g), "I32"))
-    if s.desc_act:
+    if not scheme.symmetric:
+        tensors.append((".weight_zero_point", (_packed(n, scheme.bits), g), "I32"))
+    if scheme.desc_act:
         tensors.append((".weight_g_idx", (k,), "I32"))
     return tensors
 
 
-def _ct_scaled(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
+def _ct_scaled(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
     """float-quantized (FP8), int- and naive-quantized (INT8): one byte a weight, scales in the model's dtype."""
     shape: tuple[int, ...] = {
         "tensor": (1,),
         "channel": (n, 1),
-        "group": (n, _groups(s, k)),
-        "block": (cdiv(n, s.block[0] or 128), cdiv(k, s.block[1] or 128)),
-    }[s.strategy]
+        "group": (n, _groups(scheme, k)),
+        "block": (cdiv(n, scheme.block[0] or 128), cdiv(k, scheme.block[1] or 128)),
+    }[scheme.strategy]
     tensors: Tensors = [
-        (".weight", (n, k), "F8_E4M3" if s.kind == "float" else "I8"),
-        (".weight_scale", shape, s.scale_dtype or dtype),
+        (".weight", (n, k), "F8_E4M3" if scheme.kind == "float" else "I8"),
+        (".weight_scale", shape, scheme.scale_dtype or dtype),
     ]
-    return [*tensors, (".input_scale", (1,), s.scale_dtype or dtype)] if s.activation == "static" else tensors
+    return [*tensors, (".input_scale", (1,), scheme.scale_dtype or dtype)] if scheme.activation == "static" else tensors
 
 
-def _ct_nvfp4(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
+def _ct_nvfp4(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
     tensors: Tensors = [
         (".weight_packed", (n, k // 2), "U8"),
-        (".weight_scale", (n, k // (s.group_size or 16)), "F8_E4M3"),
+        (".weight_scale", (n, k // (scheme.group_size or 16)), "F8_E4M3"),
         (".weight_global_scale", (1,), "F32"),
     ]
-    return [*tensors, (".input_global_scale", (1,), "F32")] if s.activation != "none" else tensors
+    return [*tensors, (".input_global_scale", (1,), "F32")] if scheme.activation != "none" else tensors
 
 
-def _ct_mxfp4(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
+def _ct_mxfp4(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
     return [(".weight_packed", (n, k // 2), "U8"), (".weight_scale", (n, k // 32), "U8")]
 
 
-def _bitsandbytes(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
-    if s.bits == 8:
+def _bitsandbytes(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
+    if scheme.bits == 8:
         return [(".weight", (n, k), "I8"), (".SCB", (n,), "F32")]
     blocks = cdiv(n * k, 64)
     return [
@@ -143,20 +143,20 @@ def _bitsandbytes(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
     ]
 
 
-def _modelopt_awq(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
+def _modelopt_awq(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
     return [
         (".weight", (n // 2, k), "U8"),
-        (".weight_scale", (n, k // s.group_size), dtype),
+        (".weight_scale", (n, k // scheme.group_size), dtype),
         (".pre_quant_scale", (k,), dtype),
     ]
 
 
-def _mxfp4(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
+def _mxfp4(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
     """DeepSeek-V4's experts: two values a byte and a power of two for each 32."""
     return [(".weight", (n, k // 2), "I8"), (".scale", (n, k // 32), "F8_E8M0")]
 
 
-def _mxfp8(s: Scheme, n: int, k: int, dtype: str) -> Tensors:
+def _mxfp8(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
     return [(".weight", (n, k), "F8_E4M3"), (".weight_scale", (n, k // 32), "U8")]
 
 

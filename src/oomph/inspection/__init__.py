@@ -74,8 +74,7 @@ def inspect(model: Model | str) -> Inspection:
     roles = by_role(model)
     rows = layer_rows(model)
     parameters = sum(r.parameters for r in roles)
-    experts = [(n, m) for n, b in blocks(model) for m in b.modules if isinstance(m, Experts) and m.stored]
-    routed = [m for _, m in experts]
+    routed = [m for _, block in blocks(model) for m in block.modules if isinstance(m, Experts) and m.stored]
     return Inspection(
         model.name,
         model.architecture,
@@ -107,7 +106,9 @@ def inspect(model: Model | str) -> Inspection:
 def _drafts(model: Model) -> tuple[Part, ...]:
     if not model.drafts and not model.draft_root.modules:
         return ()
-    size = sum(module_bytes(m) for b in (model.draft_root, *(x.block for x in model.drafts)) for m in b.modules)
+    size = sum(
+        module_bytes(module) for b in (model.draft_root, *(x.block for x in model.drafts)) for module in b.modules
+    )
     return (Part("multi-token prediction", len(model.drafts), size),)
 
 
@@ -117,5 +118,5 @@ def _towers(model: Model) -> tuple[Part, ...]:
     for t in model.towers:
         row = found.setdefault(t.modality, [0, 0])
         row[0] += t.layers
-        row[1] += sum(n * module_bytes(m) for n, b in t.blocks for m in b.modules)
+        row[1] += sum(n * module_bytes(module) for n, b in t.blocks for module in b.modules)
     return tuple(Part(name, *row) for name, row in found.items())

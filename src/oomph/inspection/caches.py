@@ -32,11 +32,11 @@ def layer_rows(model: Model) -> tuple[LayerRow, ...]:
     return (*rows, LayerRow("none", without, "MLP or experts only")) if without else tuple(rows)
 
 
-def _key(m: Mixer) -> tuple[object, ...]:
-    if isinstance(m, State):
-        return (m,)
-    return ("attention", m.kind, m.window, m.chunk, m.num_kv_heads, m.head_dim, m.head_dim_v, m.kv_lora_rank,
-            m.compress_ratio, m.indexer is not None)  # fmt: skip
+def _key(mixer: Mixer) -> tuple[object, ...]:
+    if isinstance(mixer, State):
+        return (mixer,)
+    return ("attention", mixer.kind, mixer.window, mixer.chunk, mixer.num_kv_heads, mixer.head_dim, mixer.head_dim_v,
+            mixer.kv_lora_rank, mixer.compress_ratio, mixer.indexer is not None)  # fmt: skip
 
 
 def _row(model: Model, found: list[Mixer]) -> LayerRow:
@@ -57,50 +57,68 @@ def _row(model: Model, found: list[Mixer]) -> LayerRow:
     )
 
 
-def kv_token_bytes(m: Attention, dtype: str) -> int:
+def kv_token_bytes(attention: Attention, dtype: str) -> int:
     """One token in one layer, in the model's dtype. 0 where an engine has a form of its own (compressed caches)."""
     width = int(bits(dtype)) // 8 if bits(dtype) >= 16 else 2
-    if m.compress_ratio or m.kind == "encoder_only" or (m.kind == "mla" and not m.kv_lora_rank):
+    if (
+        attention.compress_ratio
+        or attention.kind == "encoder_only"
+        or (attention.kind == "mla" and not attention.kv_lora_rank)
+    ):
         return 0
     # sparse attention's index keys are FP8 with one F32 scale per 128 (DeepSeek), or in the model's dtype (MiniMax)
     index = 0
-    if m.indexer is not None:
-        index = m.indexer.head_dim + m.indexer.head_dim // 128 * 4 if m.kind == "mla" else m.indexer.head_dim * width
-    if m.kind == "mla":
-        return (m.kv_lora_rank + m.qk_rope_head_dim) * width + index
-    return m.num_kv_heads * (m.head_dim + m.head_dim_v) * width + index
+    if attention.indexer is not None:
+        index = (
+            attention.indexer.head_dim + attention.indexer.head_dim // 128 * 4
+            if attention.kind == "mla"
+            else attention.indexer.head_dim * width
+        )
+    if attention.kind == "mla":
+        return (attention.kv_lora_rank + attention.qk_rope_head_dim) * width + index
+    return attention.num_kv_heads * (attention.head_dim + attention.head_dim_v) * width + index
 
 
-def state_bytes(m: State, conv: int) -> int:
+def state_bytes(state: State, conv: int) -> int:
     """One sequence in one layer. `conv`: bytes of a value in the convolution's window (the model's dtype; llama.cpp
     keeps both in F32); the state has a dtype of its own where the config fixes one."""
-    ssm = int(bits(m.dtype)) // 8 if m.dtype else conv
-    kernel = max(m.conv_kernel - 1, 0)
-    if m.kind == "mamba1":
-        return m.intermediate * (kernel * conv + m.state_size * ssm)
-    if m.kind == "mamba2":
-        width = m.intermediate + 2 * m.groups * m.state_size
-        return width * kernel * conv + m.num_heads * m.head_dim * m.state_size * ssm
-    if m.kind == "gdn":
-        width = 2 * m.key_dim * m.groups + m.head_dim * m.num_heads
-        return width * kernel * conv + m.num_heads * m.head_dim * m.key_dim * ssm
-    if m.kind == "kda":
-        width = m.num_heads * m.head_dim + 2 * (m.groups or m.num_heads) * (m.key_dim or m.head_dim)
-        return width * kernel * conv + m.num_heads * m.head_dim * m.head_dim * 4
-    if m.kind == "short_conv":
-        return m.intermediate * kernel * conv
-    return m.num_heads * m.head_dim * m.head_dim * ssm
+    ssm = int(bits(state.dtype)) // 8 if state.dtype else conv
+    kernel = max(state.conv_kernel - 1, 0)
+    if state.kind == "mamba1":
+        return state.intermediate * (kernel * conv + state.state_size * ssm)
+    if state.kind == "mamba2":
+        width = state.intermediate + 2 * state.groups * state.state_size
+        return width * kernel * conv + state.num_heads * state.head_dim * state.state_size * ssm
+    if state.kind == "gdn":
+        width = 2 * state.key_dim * state.groups + state.head_dim * state.num_heads
+        return width * kernel * conv + state.num_heads * state.head_dim * state.key_dim * ssm
+    if state.kind == "kda":
+        width = state.num_heads * state.head_dim + 2 * (state.groups or state.num_heads) * (
+            state.key_dim or state.head_dim
+        )
+        return width * kernel * conv + state.num_heads * state.head_dim * state.head_dim * 4
+    if state.kind == "short_conv":
+        return state.intermediate * kernel * conv
+    return state.num_heads * state.head_dim * state.head_dim * ssm
 
 
-def _attention_text(m: Attention) -> str:
-    if m.kind == "mla":
-        text = f"{m.kv_lora_rank} + {m.qk_rope_head_dim} rotary" if m.kv_lora_rank else f"{m.head_dim} wide"
-        text = f"{text}, 1:{m.compress_ratio}" if m.compress_ratio else text
-        return f"{text}, indexer" if m.indexer is not None else text
-    heads = "head" if m.num_kv_heads == 1 else "heads"
-    width = f"{m.head_dim}" if m.head_dim == m.head_dim_v else f"{m.head_dim}/{m.head_dim_v}"
-    text = f"{m.num_kv_heads} KV {heads} x {width}"
-    return f"{text}, indexer" if m.indexer is not None else text
+def _attention_text(attention: Attention) -> str:
+    if attention.kind == "mla":
+        text = (
+            f"{attention.kv_lora_rank} + {attention.qk_rope_head_dim} rotary"
+            if attention.kv_lora_rank
+            else f"{attention.head_dim} wide"
+        )
+        text = f"{text}, 1:{attention.compress_ratio}" if attention.compress_ratio else text
+        return f"{text}, indexer" if attention.indexer is not None else text
+    heads = "head" if attention.num_kv_heads == 1 else "heads"
+    width = (
+        f"{attention.head_dim}"
+        if attention.head_dim == attention.head_dim_v
+        else f"{attention.head_dim}/{attention.head_dim_v}"
+    )
+    text = f"{attention.num_kv_heads} KV {heads} x {width}"
+    return f"{text}, indexer" if attention.indexer is not None else text
 
 
 def _state_text(m: State) -> str:

@@ -83,9 +83,9 @@ def _parameters(module: Module) -> int:
 def active_parameters(model: Model) -> int:
     """Parameters that one token of text uses: the layers' own and top_k of the routed experts'."""
     return sum(
-        _parameters(m) * m.top_k // m.count if isinstance(m, Experts) else _parameters(m)
+        _parameters(module) * module.top_k // module.count if isinstance(module, Experts) else _parameters(module)
         for block in (model.root, *(x.block for x in model.layers))
-        for m in block.modules
+        for module in block.modules
     )
 
 
@@ -93,12 +93,12 @@ def module_bytes(module: Module) -> int:
     return sum(nbytes(dtype, prod(shape)) * times for _, shape, dtype, _, times in module_tensors(module))
 
 
-def scheme_name(s: Scheme) -> str:
-    if s.kind == "float" and s.bits == 4:
-        return "MXFP4" if "mxfp4" in (s.method, s.format[:5]) or s.group_size == 32 else "NVFP4"
-    if s.kind == "float":
-        return "FP8" if s.bits == 8 else f"FP{s.bits}"
-    return f"INT{s.bits}"
+def scheme_name(scheme: Scheme) -> str:
+    if scheme.kind == "float" and scheme.bits == 4:
+        return "MXFP4" if "mxfp4" in (scheme.method, scheme.format[:5]) or scheme.group_size == 32 else "NVFP4"
+    if scheme.kind == "float":
+        return "FP8" if scheme.bits == 8 else f"FP{scheme.bits}"
+    return f"INT{scheme.bits}"
 
 
 def by_role(model: Model) -> tuple[RoleRow, ...]:
@@ -106,18 +106,20 @@ def by_role(model: Model) -> tuple[RoleRow, ...]:
     total: dict[Role, list[int]] = {}
     forms: dict[Role, Counter[str]] = {}
     for times, block in blocks(model):
-        for m in block.modules:
-            size, count = module_bytes(m) * times, _parameters(m) * times
-            scheme = None if isinstance(m, Param) else m.scheme
-            row = total.setdefault(m.role, [0, 0, 0, 0])
+        for module in block.modules:
+            size, count = module_bytes(module) * times, _parameters(module) * times
+            scheme = None if isinstance(module, Param) else module.scheme
+            row = total.setdefault(module.role, [0, 0, 0, 0])
             row[0] += size
             row[1] += count
-            if scheme is None and not (isinstance(m, Param) and model.basis == "headers" and bits(m.dtype) < 16):
+            if scheme is None and not (
+                isinstance(module, Param) and model.basis == "headers" and bits(module.dtype) < 16
+            ):
                 row[2] += size
                 row[3] += count
             if size:
-                form = m.dtype if scheme is None else scheme_name(scheme)
-                forms.setdefault(m.role, Counter())[form] += size
+                form = module.dtype if scheme is None else scheme_name(scheme)
+                forms.setdefault(module.role, Counter())[form] += size
     if sum(row[0] for row in total.values()) != model.nbytes:
         total, forms = _by_role_of_headers(model)
     made = [

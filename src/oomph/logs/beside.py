@@ -39,7 +39,9 @@ def command(lines: Sequence[Line], observations: Sequence[Observation]) -> tuple
     """(command, model named in the prose); "" where there is none."""
     index = {line.number: i for i, line in enumerate(lines)}
     found: list[Found] = []
-    for number in [o.line for o in observations if o.kind in ("command", "docker_run")][:MOST]:
+    for number in [observation.line for observation in observations if observation.kind in ("command", "docker_run")][
+        :MOST
+    ]:
         i = index.get(number)
         if i is not None:
             text, used = _continued(_begin(lines[i].text[:LONG]), lines[i + 1 : i + 60])
@@ -50,7 +52,7 @@ def command(lines: Sequence[Line], observations: Sequence[Observation]) -> tuple
     found += [] if found else _python_calls(lines)
     if not found:
         return "", named(lines)
-    anchors = [o.line for o in observations if o.kind in ANCHORS]
+    anchors = [observation.line for observation in observations if observation.kind in ANCHORS]
     near = anchors[0] if anchors else found[0][0]
     # a command's flags are also found as a list: of two that overlap the one that begins first
     best = min(found, key=lambda f: (min(abs(f[0] - near), abs(f[1] - near)), f[0]))

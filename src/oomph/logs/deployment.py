@@ -68,25 +68,25 @@ def rebuild(lines: Sequence[Line], observations: Sequence[Observation]) -> Rebui
         model = named or model
         _merge(flags, sources, given, "the command in the log")
     complete = False
-    for o in observations:
-        if o.kind == "args":
-            given = _literal(o)
+    for observation in observations:
+        if observation.kind == "args":
+            given = _literal(observation)
             if given:
                 complete = True
                 model = str(given.get("model_tag") or given.get("model") or model)
-                _merge(flags, sources, given, f"log line {o.line}")
-        elif o.kind == "engine_config":
-            read = config_values(str(o.values.get("config", "")))
+                _merge(flags, sources, given, f"log line {observation.line}")
+        elif observation.kind == "engine_config":
+            read = config_values(str(observation.values.get("config", "")))
             model = model or str(read.pop("model", ""))
             resolved.update({name: value for name, value in read.items() if name != "model"})
-        elif o.kind in ("max_model_len", "chunked_prefill", "kv_need", "kv_need_v0", "concurrency"):
+        elif observation.kind in ("max_model_len", "chunked_prefill", "kv_need", "kv_need_v0", "concurrency"):
             for name in ("max_model_len", "max_num_batched_tokens"):
-                if name in o.values:
-                    resolved.setdefault(name, o.values[name])
-        elif o.kind == "load_begin":
-            model = model or str(o.values.get("model", ""))
-    length = next((o.values["max_model_len"] for o in observations if o.kind in ("kv_need", "kv_need_v0")
-                   and "max_model_len" in o.values), None)  # fmt: skip
+                if name in observation.values:
+                    resolved.setdefault(name, observation.values[name])
+        elif observation.kind == "load_begin":
+            model = model or str(observation.values.get("model", ""))
+    refused = [observation.values for observation in observations if observation.kind in ("kv_need", "kv_need_v0")]
+    length = next((values["max_model_len"] for values in refused if "max_model_len" in values), None)
     if not complete and length is not None and flags.get("max_model_len") not in (None, length):
         # a command of another run: the one that failed had this length
         flags["max_model_len"], sources["max_model_len"] = length, "the line that it failed with"
@@ -104,10 +104,10 @@ def _merge(flags: dict[str, Any], sources: dict[str, str], given: dict[str, Any]
     sources.update(dict.fromkeys(given, source))
 
 
-def _literal(o: Observation) -> dict[str, Any]:
-    if "namespace" in o.values:
-        return _namespace(str(o.values["namespace"]))
-    text = str(o.values.get("args", ""))
+def _literal(observation: Observation) -> dict[str, Any]:
+    if "namespace" in observation.values:
+        return _namespace(str(observation.values["namespace"]))
+    text = str(observation.values.get("args", ""))
     text = text[: text.rfind("}") + 1] or text
     text = re.sub(r"<[\w.]+: ([^<>]{0,80})>", r"\1", text)  # <CUDAGraphMode.FULL: (2, 1)> is no literal
     text = re.sub(r": ,", ": None,", text)  # a forum ate "[]"
@@ -238,4 +238,4 @@ def render(model: str, flags: dict[str, Any], environment: dict[str, str] | None
 
 
 def first(observations: Iterable[Observation], kind: str) -> Observation | None:
-    return next((o for o in observations if o.kind == kind), None)
+    return next((observation for observation in observations if observation.kind == kind), None)

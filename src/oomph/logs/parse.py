@@ -74,7 +74,7 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
             _keep(by_kind, line, "memory_short", figures, short)
         elif not seen and line.level in ("ERROR", "CRITICAL") and short[:1].strip():
             _keep(by_kind, line, "sign_level", {}, short)
-    return tuple(sorted((o for group in by_kind.values() for o in group), key=lambda o: o.line))
+    return tuple(sorted((o for group in by_kind.values() for o in group), key=lambda observation: observation.line))
 
 
 def _keep(by_kind: dict[LogKind, list[Observation]], line: Line, kind: LogKind, values: Values, short: str) -> None:
@@ -176,11 +176,20 @@ def engine_of(observations: Sequence[Observation]) -> str:
     """The engine that printed this: "" when no line is an engine's."""
     counts = Counter(name for name in map(_printed_by, observations) if name)
     for engine in all_engines():  # one that runs another prints the other's lines too
-        around = counts[engine.runs] and any(o.process == engine.name for o in observations)
+        around = counts[engine.runs] and any(observation.process == engine.name for observation in observations)
         if engine.runs and (counts[engine.name] or around):
             return engine.name
     if not counts:
-        return name_of(next((str(o.values["engine"]) for o in observations if o.kind == "engine_named"), ""))
+        return name_of(
+            next(
+                (
+                    str(observation.values["engine"])
+                    for observation in observations
+                    if observation.kind == "engine_named"
+                ),
+                "",
+            )
+        )
     return max(counts, key=lambda name: counts[name])
 
 

@@ -25,8 +25,12 @@ def positions() -> dict[tuple[str, str], tuple[tuple[str, int], ...]]:
 
 def release(observations: Sequence[Observation]) -> tuple[str, str]:
     """(version, where it comes from); ("", "") when the log does not say."""
-    stated = [o for o in observations if o.kind in ("engine_config", "version") and o.values.get("version")]
-    for o in sorted(stated, key=lambda o: o.kind != "engine_config"):
+    stated = [
+        observation
+        for observation in observations
+        if observation.kind in ("engine_config", "version") and observation.values.get("version")
+    ]
+    for o in sorted(stated, key=lambda observation: observation.kind != "engine_config"):
         version = str(o.values["version"]).strip().lstrip("v")
         if _known(version):
             return version, f"log line {o.line}"
@@ -46,7 +50,11 @@ def release(observations: Sequence[Observation]) -> tuple[str, str]:
 
 def _beside(observations: Sequence[Observation], kind: str) -> tuple[str, str] | None:
     """pip, an image's tag, a wheel's name; only where they name one release, not two to compare."""
-    found = [o for o in observations if o.kind == kind and _known(str(o.values.get("version", "")))]
+    found = [
+        observation
+        for observation in observations
+        if observation.kind == kind and _known(str(observation.values.get("version", "")))
+    ]
     names = {str(o.values["version"]) for o in found}
     return (names.pop(), f"line {found[0].line}, beside the log") if len(names) == 1 else None
 
@@ -54,9 +62,9 @@ def _beside(observations: Sequence[Observation], kind: str) -> tuple[str, str] |
 def bounds(observations: Sequence[Observation]) -> tuple[str, ...]:
     """The releases in which every line of the log is worded as it is here."""
     left: tuple[str, ...] = RELEASES
-    for o in observations:
+    for observation in observations:
         for row in ROWS:
-            if row.kind == o.kind and (row.since or row.until) and row.match(o.text) is not None:
+            if row.kind == observation.kind and (row.since or row.until) and row.match(observation.text) is not None:
                 narrower = tuple(v for v in left if in_range(v, row.since, row.until))
                 left = narrower or left
                 break
@@ -74,29 +82,29 @@ def _known(version: str) -> bool:
 def _by_position(observations: Sequence[Observation]) -> tuple[tuple[str, ...], int]:
     left: tuple[str, ...] = ()
     line = 0
-    for o in observations:
-        places = _places(o)
-        at = _line(o)
+    for observation in observations:
+        places = _places(observation)
+        at = _line(observation)
         versions = tuple(v for v, place in places if place == at)
         both = tuple(v for v in left if v in versions) if left else versions
         if versions and (both or not left):
-            left, line = both, line or o.line
+            left, line = both, line or observation.line
     return left, line
 
 
 def _by_neighbours(observations: Sequence[Observation]) -> tuple[str, int]:
     """A build between two releases: its line lies between theirs."""
-    for o in observations:
-        places, at = _places(o), _line(o)
+    for observation in observations:
+        places, at = _places(observation), _line(observation)
         for (_, before), (version, after) in itertools.pairwise(places):
             if 0 < before < at < after and after - before < 200:
-                return version, o.line
+                return version, observation.line
     return "", 0
 
 
-def _places(o: Observation) -> tuple[tuple[str, int], ...]:
-    return positions().get((o.kind, str(o.values.get("source", "")).partition(":")[0]), ())
+def _places(observation: Observation) -> tuple[tuple[str, int], ...]:
+    return positions().get((observation.kind, str(observation.values.get("source", "")).partition(":")[0]), ())
 
 
-def _line(o: Observation) -> int:
-    return int(str(o.values.get("source", ":0")).partition(":")[2] or 0)
+def _line(observation: Observation) -> int:
+    return int(str(observation.values.get("source", ":0")).partition(":")[2] or 0)

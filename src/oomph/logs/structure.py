@@ -42,16 +42,16 @@ def runs(
 ) -> list[Sequence[Observation]]:
     """The text in pieces of one start-up each. `went_further`: these lines are more than the beginning of a start."""
     cuts = [0]
-    for index, o in enumerate(observations):
+    for index, observation in enumerate(observations):
         if index <= cuts[-1]:
             continue
         piece = observations[cuts[-1] : index]
-        hard = o.kind in STARTS and any(p.kind in STARTS for p in piece)
-        soft = o.kind in SOFT_STARTS and any(p.kind == o.kind for p in piece)
+        hard = observation.kind in STARTS and any(p.kind in STARTS for p in piece)
+        soft = observation.kind in SOFT_STARTS and any(p.kind == observation.kind for p in piece)
         if hard or (soft and went_further(piece)):
             cuts.append(index)
     if cuts[1:] and observations[0].kind not in STARTS | SOFT_STARTS:
-        first = next((i for i, o in enumerate(observations) if o.kind in STARTS), 0)
+        first = next((i for i, observation in enumerate(observations) if observation.kind in STARTS), 0)
         if 0 < first < cuts[1] and not went_further(observations[:first]):
             cuts[0] = first  # a title and a command above the first start belong to no run
     return [observations[a:b] for a, b in zip(cuts, [*cuts[1:], len(observations)])]
@@ -63,30 +63,42 @@ def exceptions(observations: Sequence[Observation]) -> tuple[Raised, ...]:
     frames: dict[tuple[str, int | None], list[str]] = {}
     chained: dict[tuple[str, int | None], int] = {}
     last: dict[tuple[str, int | None], int] = {}
-    for o in observations:
-        who = (o.process, o.rank)
-        if o.kind == "frame":
-            frames.setdefault(who, []).append(str(o.values.get("function", "")))
-        elif o.kind == "chained":
+    for observation in observations:
+        who = (observation.process, observation.rank)
+        if observation.kind == "frame":
+            frames.setdefault(who, []).append(str(observation.values.get("function", "")))
+        elif observation.kind == "chained":
             chained[who] = last.get(who, 0)
-        elif o.kind == "exception":
-            kind, message = str(o.values.get("type", "")), str(o.values.get("message", "")).strip()
+        elif observation.kind == "exception":
+            kind, message = str(observation.values.get("type", "")), str(observation.values.get("message", "")).strip()
             functions = tuple(frames.pop(who, ())[-60:])
-            raised.append(Raised(o.line, kind, message, o.process, o.rank, functions, chained.pop(who, 0)))
-            last[who] = o.line
+            raised.append(
+                Raised(
+                    observation.line,
+                    kind,
+                    message,
+                    observation.process,
+                    observation.rank,
+                    functions,
+                    chained.pop(who, 0),
+                )
+            )
+            last[who] = observation.line
     return tuple(raised)
 
 
 def exits(observations: Sequence[Observation]) -> tuple[Exit, ...]:
     """Exit statuses and signals. -11 and 139 are both SIGSEGV."""
     ended = []
-    for o in observations:
-        if o.kind == "sign_exit":
-            status = o.values.get("status")
+    for observation in observations:
+        if observation.kind == "sign_exit":
+            status = observation.values.get("status")
             number = status if isinstance(status, int) else None
-            ended.append(Exit(o.line, number, signal_of(number), o.text[:200]))
-        elif o.kind == "sign_signal":
-            ended.append(Exit(o.line, None, str(o.values.get("signal", "")), o.text[:200]))
+            ended.append(Exit(observation.line, number, signal_of(number), observation.text[:200]))
+        elif observation.kind == "sign_signal":
+            ended.append(
+                Exit(observation.line, None, str(observation.values.get("signal", "")), observation.text[:200])
+            )
     return tuple(ended)
 
 

@@ -60,7 +60,7 @@ def build_model(
         raise ConfigError("hf_quant_config.json is not an object")
     quant = read_quant(quant_raw, hf_quant_config)
     if tensors is not None:
-        names = frozenset(t.name for t in tensors)
+        names = frozenset(tensor.name for tensor in tensors)
     made = make(Builder(config, text, quant, dtype, names, told))
     blocks = len(made.layers) + len(made.drafts)
     if blocks > MOST_LAYERS:
@@ -85,7 +85,7 @@ def build_model(
         config.text("model_type"),
         source,
         "config" if tensors is None else "headers",
-        tied=any(isinstance(m, Vocab) and m.tied for m in made.root.modules),
+        tied=any(isinstance(module, Vocab) and module.tied for module in made.root.modules),
         num_heads=text.integer("num_attention_heads", default=0, low=0),
         num_kv_heads=text.integer("num_key_value_heads", default=0, low=0),
         intermediate_size=text.integer("intermediate_size", default=0, low=0),
@@ -185,9 +185,9 @@ def role_of(name: str) -> Role:
 
 def by_role(tensors: Iterable[Tensor]) -> tuple[Stored, ...]:
     total: dict[tuple[Role, str], list[int]] = {}
-    for t in tensors:
-        row = total.setdefault((role_of(t.name), t.dtype), [0, 0, 0])
+    for tensor in tensors:
+        row = total.setdefault((role_of(tensor.name), tensor.dtype), [0, 0, 0])
         row[0] += 1
-        row[1] += t.elements
-        row[2] += t.nbytes
+        row[1] += tensor.elements
+        row[2] += tensor.nbytes
     return tuple(Stored(role, dtype, *row) for (role, dtype), row in sorted(total.items()))

@@ -103,8 +103,8 @@ def _gguf_models(folder: Path) -> list[str]:
     """The GGUF files of a folder that are a model each: no projectors, and of a split model the first part."""
     try:
         names = sorted(n for n in os.listdir(folder) if n.lower().endswith(".gguf"))
-    except OSError as e:
-        raise InputError(f"{folder} cannot be read: {reason(e)}") from None
+    except OSError as error:
+        raise InputError(f"{folder} cannot be read: {reason(error)}") from None
     return models_among(names)
 
 

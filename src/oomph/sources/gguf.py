@@ -97,7 +97,7 @@ def _read_split(file: Ranges, given: GGUF, count: int, arrays: Collection[str]) 
             parts.append(given)
             continue
         parts.append(_read_one(file.sibling(f"{match[1]}-{number:05}-of-{match[3]}.gguf"), arrays))
-    tensors = {t.name: t for part in parts for t in part.tensors}
+    tensors = {tensor.name: tensor for part in parts for tensor in part.tensors}
     total = sum(len(part.tensors) for part in parts)
     said = parts[0].metadata.get("split.tensors.count", total)
     if len(tensors) != total or said != total:

@@ -68,7 +68,7 @@ def gguf_model(name: str, file: GGUF, *, source: str = "") -> Model:
     mixers = _mixers(facts, arch, count, count - drafts)
     blocks, root, stored = _blocks(file.tensors, mixers)
     layers = tuple(Layer(i, f"blk.{i}", mixers[i], blocks.get(i, Block())) for i in range(count))
-    names = {t.name for t in file.tensors}
+    names = {tensor.name for tensor in file.tensors}
     return Model(
         name,
         file.architecture,
@@ -113,7 +113,7 @@ def _opaque(name: str, file: GGUF, facts: _Facts, source: str) -> Model:
         facts.integer("context_length", 0),
         (),
         Block(),
-        _stored((role_of(t.name), t) for t in file.tensors),
+        _stored((role_of(tensor.name), tensor) for tensor in file.tensors),
         quantization=Quantization("gguf"),
         model_type=file.architecture,
         source=source,
@@ -162,7 +162,7 @@ class _Facts:
 
     def vocab(self) -> int:
         """token_embd is [embedding, vocabulary]."""
-        table = next((t for t in self.file.tensors if t.name == "token_embd.weight"), None)
+        table = next((tensor for tensor in self.file.tensors if tensor.name == "token_embd.weight"), None)
         return table.shape[1] if table is not None and len(table.shape) > 1 else self.integer("vocab_size", 0)
 
 
@@ -274,14 +274,14 @@ def _blocks(
     layers: dict[int, list[Param]] = {}
     root: list[Param] = []
     roles: list[tuple[Role, Tensor]] = []
-    for t in tensors:
-        match = _BLOCK.fullmatch(t.name)
+    for tensor in tensors:
+        match = _BLOCK.fullmatch(tensor.name)
         index = int(match[1]) if match else -1
         inside = match is not None and index < len(mixers)
         recurrent = inside and any(isinstance(m, State) for m in mixers[index]) and len(mixers[index]) == 1
-        role = role_of(t.name, recurrent)
-        roles.append((role, t))
-        param = Param(match[2] if match and inside else t.name, t.shape[::-1], t.dtype, role)
+        role = role_of(tensor.name, recurrent)
+        roles.append((role, tensor))
+        param = Param(match[2] if match and inside else tensor.name, tensor.shape[::-1], tensor.dtype, role)
         (layers.setdefault(index, []) if inside else root).append(param)
     same: dict[tuple[Param, ...], Block] = {}
     blocks = {i: same.setdefault(tuple(p), Block(tuple(p))) for i, p in layers.items()}

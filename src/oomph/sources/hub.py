@@ -103,10 +103,10 @@ def fetch(repo_id: str, revision: str | None = None, *, also: Collection[str] = 
     transport = hub.transport()
     try:
         return _from_hub(_Repository(transport, hub, repo, revision), documents)
-    except Unreachable as e:
+    except Unreachable as error:
         if local is None:
             raise
-        note = f"{e.message}; what the cache has of {repo} is used instead"
+        note = f"{error.message}; what the cache has of {repo} is used instead"
         return msgspec.structs.replace(local, notes=(*local.notes, note))
     finally:
         transport.close()

@@ -54,8 +54,8 @@ def _token(path: str, never: bool) -> str | None:
 
         try:
             token = get_token() or ""
-        except Exception as e:  # it may ask the network for a token, and fails in its own ways
-            raise HubError(f"huggingface_hub cannot get the token: {type(e).__name__}") from None
+        except Exception as error:  # it may ask the network for a token, and fails in its own ways
+            raise HubError(f"huggingface_hub cannot get the token: {type(error).__name__}") from None
     token = token.strip()
     if not (token.isascii() and token.isprintable()):
         raise InputError("HF_TOKEN contains characters that no token has")

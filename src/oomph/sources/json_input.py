@@ -48,8 +48,8 @@ def open_regular(path: str, error: type[InputError]) -> BinaryIO:
     return os.fdopen(fd, "rb")
 
 
-def reason(e: OSError) -> str:
-    return (e.strerror or type(e).__name__).lower()
+def reason(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()
 
 
 def read_object(path: str | os.PathLike[str], *, error: type[InputError] = ConfigError) -> dict[str, Any]:
@@ -102,9 +102,9 @@ def _refuse(raw: bytes, where: str | Path, e: Exception, error: type[InputError]
     raise error(f"{where} is not JSON: {_one_line(e)}") from None
 
 
-def _one_line(e: Exception) -> str:
-    text = str(e).removeprefix("JSON is malformed: ").splitlines()
-    return text[0] if text else type(e).__name__
+def _one_line(error: Exception) -> str:
+    text = str(error).removeprefix("JSON is malformed: ").splitlines()
+    return text[0] if text else type(error).__name__
 
 
 def _kind(value: object) -> str:

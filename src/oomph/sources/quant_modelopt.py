@@ -54,7 +54,7 @@ def read(config: Mapping[str, Any]) -> Quant:
         return make_quant("modelopt_mixed", first, ignore, pick_listed, kv)
     scheme = scheme_of(algo, flat)
     groups = flat.get("config_groups")
-    named = [g for g in groups.values() if isinstance(g, Mapping)] if isinstance(groups, Mapping) else []
+    named = [group for group in groups.values() if isinstance(group, Mapping)] if isinstance(groups, Mapping) else []
     if scheme is not None and scheme.bits == 4 and named and not any(g.get("input_activations") for g in named):
         scheme = replace(scheme, activation="none")  # weight-only, as 0.30 and later read it
 

@@ -33,16 +33,16 @@ class LocalFile:
         try:
             with open_regular(self.name, HeaderError) as file:
                 self.size = os.fstat(file.fileno()).st_size
-        except OSError as e:
-            raise HeaderError(f"{self.name} cannot be read: {reason(e)}") from None
+        except OSError as error:
+            raise HeaderError(f"{self.name} cannot be read: {reason(error)}") from None
 
     def read(self, offset: int, length: int) -> bytes:
         try:
             with open_regular(self.name, HeaderError) as file:
                 file.seek(offset)
                 return file.read(length)
-        except OSError as e:
-            raise HeaderError(f"{self.name} cannot be read: {reason(e)}") from None
+        except OSError as error:
+            raise HeaderError(f"{self.name} cannot be read: {reason(error)}") from None
 
     def sibling(self, name: str) -> LocalFile:
         return LocalFile(os.path.join(os.path.dirname(self.name), name))

@@ -76,8 +76,8 @@ def read_header(path: str | os.PathLike[str]) -> tuple[Tensor, ...]:
             size = os.fstat(file.fileno()).st_size
             length = header_length(file.read(8), size, where)
             raw = file.read(length)
-    except OSError as e:
-        raise HeaderError(f"{where} cannot be read: {reason(e)}") from None
+    except OSError as error:
+        raise HeaderError(f"{where} cannot be read: {reason(error)}") from None
     return parse_header(raw, size, where)
 
 
@@ -90,8 +90,8 @@ def parse_header(raw: bytes, file_size: int, where: str) -> tuple[Tensor, ...]:
         infos.pop("__metadata__", None)
     except msgspec.ValidationError:
         infos = _decode_one_by_one(raw, where)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
-        _not_json(where, e)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        _not_json(where, error)
     _check_duplicates(raw, len(infos), where)
     return tuple(_tensors(infos, file_size - 8 - len(raw), where))
 
@@ -147,15 +147,15 @@ def _decode_one_by_one(raw: bytes, where: str) -> dict[str, _Info]:
         entries = _raw_header.decode(raw)
     except msgspec.ValidationError:
         raise HeaderError(f"{where} is not a safetensors file: its header is not a JSON object") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
-        _not_json(where, e)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        _not_json(where, error)
     entries.pop("__metadata__", None)
     infos: dict[str, _Info] = {}
     for name, entry in entries.items():
         try:
             infos[name] = _info.decode(entry)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
-            raise HeaderError(f"{where}: tensor {_short(name)}: {_readable(e)}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise HeaderError(f"{where}: tensor {_short(name)}: {_readable(error)}") from None
     return infos
 
 
@@ -166,8 +166,8 @@ def _check_duplicates(raw: bytes, tensors: int, where: str) -> None:
         return
     try:
         repeated = _repeated(raw)
-    except (ValueError, RecursionError) as e:
-        _not_json(where, e)
+    except (ValueError, RecursionError) as error:
+        _not_json(where, error)
     if repeated:
         raise HeaderError(f"{where}: tensor {_short(repeated[0])} is there twice")
 
@@ -185,14 +185,14 @@ def _repeated(raw: bytes) -> list[str]:
     return [name for name in top if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
 
 
-def _not_json(where: str, e: Exception) -> NoReturn:
-    if isinstance(e, RecursionError):
+def _not_json(where: str, error: Exception) -> NoReturn:
+    if isinstance(error, RecursionError):
         raise HeaderError(f"{where} is not a safetensors file: its header is nested too deep") from None
-    raise HeaderError(f"{where} is not a safetensors file: its header is not JSON ({_readable(e)})") from None
+    raise HeaderError(f"{where} is not a safetensors file: its header is not JSON ({_readable(error)})") from None
 
 
-def _readable(e: Exception) -> str:
-    return str(e).removeprefix("JSON is malformed: ").split("\n")[0].split(";")[0].replace("`", "")
+def _readable(error: Exception) -> str:
+    return str(error).removeprefix("JSON is malformed: ").split("\n")[0].split(";")[0].replace("`", "")
 
 
 def _short(name: str) -> str:
@@ -221,8 +221,8 @@ def read_index(path: str | os.PathLike[str]) -> Index:
 def parse_index(raw: bytes, where: str) -> Index:
     try:
         file = msgspec.json.decode(raw, type=_IndexFile)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
-        raise HeaderError(f"{where} is not an index of shards: {_readable(e)}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise HeaderError(f"{where} is not an index of shards: {_readable(error)}") from None
     for shard in set(file.weight_map.values()):
         if not is_plain_name(shard):
             raise HeaderError(f"{where} names the shard {_short(shard)}, which is not a file beside it")
@@ -276,8 +276,8 @@ def read_folder(folder: str | os.PathLike[str]) -> tuple[Tensor, ...] | None:
     the total). A folder with only some of the shards is refused: half a checkpoint has no size worth telling."""
     try:
         names = set(os.listdir(folder))
-    except OSError as e:
-        raise InputError(f"{os.fspath(folder)} cannot be read: {reason(e)}") from None
+    except OSError as error:
+        raise InputError(f"{os.fspath(folder)} cannot be read: {reason(error)}") from None
     if not any(n.endswith(".safetensors") for n in names):
         return None
     wanted = weight_files(names, find_index(folder))

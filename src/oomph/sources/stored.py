@@ -35,39 +35,43 @@ def module_tensors(module: Module) -> Iterator[StoredTensor]:
         yield module.name, module.shape, module.dtype, module.role, 1
 
 
-def _expert_tensors(e: Experts) -> Iterator[StoredTensor]:
-    if not e.stored:
+def _expert_tensors(experts: Experts) -> Iterator[StoredTensor]:
+    if not experts.stored:
         return
-    *ins, down = e.projections
-    if e.layout == "stacked":
-        for suffix, shape, dtype in _stacked(e):
-            yield f"{e.name}.{suffix}", shape, dtype, e.role, 1
+    *ins, down = experts.projections
+    if experts.layout == "stacked":
+        for suffix, shape, dtype in _stacked(experts):
+            yield f"{experts.name}.{suffix}", shape, dtype, experts.role, 1
         return
     for name in ins:
-        for suffix, shape, dtype in linear_tensors(e.scheme, e.intermediate, e.hidden, e.dtype, e.bias):
-            yield f"{e.name}.*.{name}{suffix}", shape, dtype, e.role, e.count
-    for suffix, shape, dtype in linear_tensors(e.scheme, e.hidden, e.intermediate, e.dtype, e.bias):
-        yield f"{e.name}.*.{down}{suffix}", shape, dtype, e.role, e.count
+        for suffix, shape, dtype in linear_tensors(
+            experts.scheme, experts.intermediate, experts.hidden, experts.dtype, experts.bias
+        ):
+            yield f"{experts.name}.*.{name}{suffix}", shape, dtype, experts.role, experts.count
+    for suffix, shape, dtype in linear_tensors(
+        experts.scheme, experts.hidden, experts.intermediate, experts.dtype, experts.bias
+    ):
+        yield f"{experts.name}.*.{down}{suffix}", shape, dtype, experts.role, experts.count
 
 
-def _stacked(e: Experts) -> Tensors:
+def _stacked(experts: Experts) -> Tensors:
     """gpt-oss, Llama 4, Qwen3-VL: all experts in one tensor, gate and up side by side."""
-    width = (2 if e.gated else 1) * e.intermediate
-    up = "gate_up_proj" if e.gated else "up_proj"
+    width = (2 if experts.gated else 1) * experts.intermediate
+    up = "gate_up_proj" if experts.gated else "up_proj"
     tensors: Tensors = []
-    for name, n, k in ((up, width, e.hidden), ("down_proj", e.hidden, e.intermediate)):
-        if e.scheme is not None and e.scheme.method == "mxfp4":
+    for name, n, k in ((up, width, experts.hidden), ("down_proj", experts.hidden, experts.intermediate)):
+        if experts.scheme is not None and experts.scheme.method == "mxfp4":
             tensors += [
-                (f"{name}_blocks", (e.count, n, k // 32, 16), "U8"),
-                (f"{name}_scales", (e.count, n, k // 32), "U8"),
+                (f"{name}_blocks", (experts.count, n, k // 32, 16), "U8"),
+                (f"{name}_scales", (experts.count, n, k // 32), "U8"),
             ]
         else:
-            for suffix, shape, dtype in linear_tensors(e.scheme, n, k, e.dtype):
+            for suffix, shape, dtype in linear_tensors(experts.scheme, n, k, experts.dtype):
                 tensors.append(
-                    (name + ("" if suffix == ".weight" else suffix.replace(".", "_")), (e.count, *shape), dtype)
+                    (name + ("" if suffix == ".weight" else suffix.replace(".", "_")), (experts.count, *shape), dtype)
                 )
-        if e.bias:
-            tensors.append((f"{name}_bias", (e.count, n), e.dtype))
+        if experts.bias:
+            tensors.append((f"{name}_bias", (experts.count, n), experts.dtype))
     return tensors
 
 

@@ -109,9 +109,9 @@ class Transport:
                 if delay > min(MAX_RETRY_AFTER, self._patience.left()):
                     return reply
                 time.sleep(delay)
-            except (OSError, Cut, BadAnswer, OutOfTime, ValueError, _http_error()) as e:
-                if delay is None or _is_final(e):
-                    raise Unreachable(f"{_host(url)} {_reason(e)}") from None
+            except (OSError, Cut, BadAnswer, OutOfTime, ValueError, _http_error()) as error:
+                if delay is None or _is_final(error):
+                    raise Unreachable(f"{_host(url)} {_reason(error)}") from None
                 if delay < self._patience.left():
                     time.sleep(delay)
         raise AssertionError
@@ -205,8 +205,8 @@ class _Exchange:
         def work() -> None:
             try:
                 self._reply = ask()
-            except BaseException as e:
-                self._error = e
+            except BaseException as error:
+                self._error = error
             self.answered.set()
             self._finished.set()
 
@@ -242,8 +242,8 @@ def in_parallel(work: Callable[[T], R], items: Iterable[T], workers: int) -> lis
                 return
             try:
                 done[number] = work(item)
-            except BaseException as e:
-                failed.append(e)
+            except BaseException as error:
+                failed.append(error)
 
     threads = [threading.Thread(target=worker, daemon=True) for _ in range(min(workers, len(todo)) - 1)]
     for thread in threads:
@@ -410,50 +410,50 @@ def _http_error() -> type[Exception]:
     return HTTPError
 
 
-def _is_final(e: BaseException) -> bool:
+def _is_final(error: BaseException) -> bool:
     """Trying again would not help: an unknown name, a refused certificate, an address that is none, no time left."""
     from urllib3 import exceptions
 
-    if isinstance(e, OutOfTime):
+    if isinstance(error, OutOfTime):
         return True
-    if isinstance(e, exceptions.SSLError):
-        return "certificate" in str(e).lower()
-    return isinstance(e, (exceptions.NameResolutionError, exceptions.LocationValueError, ValueError))
+    if isinstance(error, exceptions.SSLError):
+        return "certificate" in str(error).lower()
+    return isinstance(error, (exceptions.NameResolutionError, exceptions.LocationValueError, ValueError))
 
 
-def _reason(e: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     from urllib3 import exceptions
 
-    if isinstance(e, OutOfTime):
-        if e.first:
-            return f"does not answer within {e.seconds:.0f} s"
-        return f"does not answer to the end within {e.seconds:.0f} s (--timeout SECONDS waits longer)"
-    if isinstance(e, Cut | exceptions.IncompleteRead | ConnectionError):
+    if isinstance(error, OutOfTime):
+        if error.first:
+            return f"does not answer within {error.seconds:.0f} s"
+        return f"does not answer to the end within {error.seconds:.0f} s (--timeout SECONDS waits longer)"
+    if isinstance(error, Cut | exceptions.IncompleteRead | ConnectionError):
         return "ends its answer before it is complete"
-    if isinstance(e, exceptions.NameResolutionError):
+    if isinstance(error, exceptions.NameResolutionError):
         return "cannot be found: there is no network, or no host of that name"
-    if isinstance(e, exceptions.ProxyError):
-        return f"cannot be reached through its proxy: {_own_words(e)}"
-    if isinstance(e, exceptions.NewConnectionError | exceptions.SSLError):
-        return f"cannot be reached: {_own_words(e)}"
-    if isinstance(e, exceptions.TimeoutError | TimeoutError):
+    if isinstance(error, exceptions.ProxyError):
+        return f"cannot be reached through its proxy: {_own_words(error)}"
+    if isinstance(error, exceptions.NewConnectionError | exceptions.SSLError):
+        return f"cannot be reached: {_own_words(error)}"
+    if isinstance(error, exceptions.TimeoutError | TimeoutError):
         return "does not answer in time"
-    if isinstance(e, exceptions.ProtocolError | BadAnswer):
-        inner = e.args[-1] if e.args else e
+    if isinstance(error, exceptions.ProtocolError | BadAnswer):
+        inner = error.args[-1] if error.args else error
         cut = isinstance(inner, ConnectionError) or type(inner).__name__ in ("IncompleteRead", "InvalidChunkLength")
         if cut and type(inner).__name__ != "BadStatusLine":
             return "ends its answer before it is complete"
-        return f"does not answer as HTTP: {_own_words(e)}"
-    if isinstance(e, exceptions.LocationValueError | ValueError):
+        return f"does not answer as HTTP: {_own_words(error)}"
+    if isinstance(error, exceptions.LocationValueError | ValueError):
         return "is not an address that can be asked"
-    return f"cannot be reached: {_own_words(e)}"
+    return f"cannot be reached: {_own_words(error)}"
 
 
-def _own_words(e: BaseException) -> str:
+def _own_words(error: BaseException) -> str:
     """What went wrong, without the names of a library's objects around it."""
-    while e.args and isinstance(e.args[-1], BaseException):
-        e = e.args[-1]
-    if type(e).__name__ in ("BadStatusLine", "UnknownProtocol"):
+    while error.args and isinstance(error.args[-1], BaseException):
+        error = error.args[-1]
+    if type(error).__name__ in ("BadStatusLine", "UnknownProtocol"):
         return "no status line"
-    said = getattr(e, "verify_message", "") or getattr(e, "strerror", "") or str(e)
+    said = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
     return " ".join(said.rpartition("] ")[2].rstrip("')").split()).lower()[:160]

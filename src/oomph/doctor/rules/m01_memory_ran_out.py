@@ -56,7 +56,7 @@ VLLM: dict[str, Callable[[Case], tuple[Remedy, ...]]] = {
 
 
 def match(case: Case) -> Candidate | None:
-    o = next((o for o in case.all("memory_short") if o.line == case.death.line), None)
+    o = next((observation for observation in case.all("memory_short") if observation.line == case.death.line), None)
     if not case.failed or not (o is not None or case.memory or case.death.basis == "plan"):
         return None
     if o is None and case.stage == "other" and case.has("secondary"):

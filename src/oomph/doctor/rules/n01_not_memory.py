@@ -42,7 +42,7 @@ _PASSED = re.compile(r"Worker failed with error %s.{1,120}?, \"(?P<what>[^\"]{3,
 def match(case: Case) -> Candidate | None:
     if not case.failed or case.memory or case.death.kind not in WEAK:
         return None
-    found = next(((o, said) for o in case.all("exception") if (said := _said(o))), None)
+    found = next(((observation, said) for observation in case.all("exception") if (said := _said(observation))), None)
     if found is None:
         return None
     o, said = found
@@ -62,9 +62,9 @@ def _ways(case: Case) -> tuple[Remedy, ...]:
     return tuple(ways)
 
 
-def _said(o: Observation) -> str:
+def _said(observation: Observation) -> str:
     """The exception in its own words; "" for a report of another process's, and where memory may be behind it."""
-    kind, message = str(o.values.get("type", "")), str(o.values.get("message", "")).strip()
+    kind, message = str(observation.values.get("type", "")), str(observation.values.get("message", "")).strip()
     if inner := _PASSED.search(message) or _INNER.search(message):
         return "" if _MAY_BE.search(inner["what"]) else inner["what"]
     if not message or _REPORTS.search(message) or kind in ("EngineDeadError", "SystemExit", "KeyboardInterrupt"):

@@ -61,143 +61,157 @@ class Shape(Struct, frozen=True):
 ExpertsRow = Callable[[Shape], Params]
 
 
-def _fp8_experts(m: Shape) -> Params:
+def _fp8_experts(shape: Shape) -> Params:
     """fp8.py Fp8MoEMethod, compressed_tensors_moe_w8a8_fp8.py, modelopt.py ModelOptFp8MoEMethod."""
-    if m.s.strategy == "block":
-        bn, bk = m.s.block[0] or 128, m.s.block[1] or 128
-        scales = m.e * (m.shards * cdiv(m.inter, bn) * cdiv(m.hidden, bk) + cdiv(m.hidden, bn) * cdiv(m.inter, bk)) * 4
-    elif m.s.strategy == "channel":
-        scales = m.e * (m.shards * m.inter + m.hidden) * 4
+    if shape.s.strategy == "block":
+        bn, bk = shape.s.block[0] or 128, shape.s.block[1] or 128
+        scales = (
+            shape.e
+            * (
+                shape.shards * cdiv(shape.inter, bn) * cdiv(shape.hidden, bk)
+                + cdiv(shape.hidden, bn) * cdiv(shape.inter, bk)
+            )
+            * 4
+        )
+    elif shape.s.strategy == "channel":
+        scales = shape.e * (shape.shards * shape.inter + shape.hidden) * 4
     else:
-        scales = m.e * (m.shards + 1) * 4
-    params = [("w13_weight", m.w13), ("w2_weight", m.w2), ("weight_scales", scales)]
-    return [*params, ("input_scales", m.e * 2 * 4)] if m.s.activation == "static" else params
+        scales = shape.e * (shape.shards + 1) * 4
+    params = [("w13_weight", shape.w13), ("w2_weight", shape.w2), ("weight_scales", scales)]
+    return [*params, ("input_scales", shape.e * 2 * 4)] if shape.s.activation == "static" else params
 
 
-def _refined_fp8_experts(m: Shape) -> Params:
+def _refined_fp8_experts(shape: Shape) -> Params:
     """oracle/fp8.py:272 (0.29.0) refine_fp8_moe_block_shape: smaller blocks where this rank's share cuts one."""
-    if m.s.strategy == "block" and m.s.block[0] and m.inter % m.s.block[0]:
-        side = gcd(*m.s.block, m.inter, m.hidden)
-        m = replace(m, s=replace(m.s, block=(side, side)))
-    return _fp8_experts(m)
+    if shape.s.strategy == "block" and shape.s.block[0] and shape.inter % shape.s.block[0]:
+        side = gcd(*shape.s.block, shape.inter, shape.hidden)
+        shape = replace(shape, s=replace(shape.s, block=(side, side)))
+    return _fp8_experts(shape)
 
 
-def _nvfp4_experts(m: Shape) -> Params:
+def _nvfp4_experts(shape: Shape) -> Params:
     """modelopt.py ModelOptNvFp4FusedMoE. FlashInfer's kernels (Blackwell) keep the input scales of all experts
     (oracle/nvfp4.py:68)."""
-    g = m.s.group_size or 16
+    g = shape.s.group_size or 16
     return [
-        ("w13_weight", m.e * m.shards * m.inter * (m.hidden // 2)),
-        ("w2_weight", m.e * m.hidden * (m.inter // 2)),
-        ("weight_scales", m.e * (m.shards * m.inter * (m.hidden // g) + m.hidden * (m.inter // g))),
-        ("weight_global_scales", m.e * (m.shards + 1) * 4),
-        ("input_scales", m.e_all * (m.shards + 1) * 4),
+        ("w13_weight", shape.e * shape.shards * shape.inter * (shape.hidden // 2)),
+        ("w2_weight", shape.e * shape.hidden * (shape.inter // 2)),
+        (
+            "weight_scales",
+            shape.e * (shape.shards * shape.inter * (shape.hidden // g) + shape.hidden * (shape.inter // g)),
+        ),
+        ("weight_global_scales", shape.e * (shape.shards + 1) * 4),
+        ("input_scales", shape.e_all * (shape.shards + 1) * 4),
     ]
 
 
-def _ct_nvfp4_experts(m: Shape) -> Params:
+def _ct_nvfp4_experts(shape: Shape) -> Params:
     """compressed_tensors_moe_w4a4_nvfp4.py: the input scales of this rank's experts only."""
-    return _nvfp4_experts(replace(m, e_all=m.e))
+    return _nvfp4_experts(replace(shape, e_all=shape.e))
 
 
-def _int8_experts(m: Shape) -> Params:
+def _int8_experts(shape: Shape) -> Params:
     """compressed_tensors_moe_w8a8_int8.py: a float32 scale for each output feature, inputs scaled on the fly."""
     return [
-        ("w13_weight", m.w13),
-        ("w2_weight", m.w2),
-        ("weight_scales", m.e * (m.shards * m.inter + m.hidden) * 4),
+        ("w13_weight", shape.w13),
+        ("w2_weight", shape.w2),
+        ("weight_scales", shape.e * (shape.shards * shape.inter + shape.hidden) * 4),
     ]
 
 
-def _mxfp8_experts(m: Shape) -> Params:
+def _mxfp8_experts(shape: Shape) -> Params:
     """online/mxfp8.py, modelopt.py ModelOptMxFp8FusedMoE: a byte of scale for every 32 inputs."""
-    return [("w13_weight", m.w13), ("w2_weight", m.w2), ("weight_scales", m.w13 // 32 + m.w2 // 32)]
+    return [("w13_weight", shape.w13), ("w2_weight", shape.w2), ("weight_scales", shape.w13 // 32 + shape.w2 // 32)]
 
 
-def _bitsandbytes_experts(m: Shape) -> Params:
+def _bitsandbytes_experts(shape: Shape) -> Params:
     """bitsandbytes.py:508: packed as the linear layers are; the absmax states come with the load."""
-    pack = 2 if m.s.bits == 4 else 1
-    return [("w13_weight", m.w13 // pack), ("w2_weight", m.w2 // pack)]
+    pack = 2 if shape.s.bits == 4 else 1
+    return [("w13_weight", shape.w13 // pack), ("w2_weight", shape.w2 // pack)]
 
 
-def _mxfp4_experts(m: Shape) -> Params:
+def _mxfp4_experts(shape: Shape) -> Params:
     """mxfp4.py; hidden and inter come rounded up for the backend."""
     return [
-        ("w13_weight", m.e * m.shards * m.inter * (m.hidden // 2)),
-        ("w13_weight_scale", m.e * m.shards * m.inter * (m.hidden // 32)),
-        ("w2_weight", m.e * m.hidden * (m.inter // 2)),
-        ("w2_weight_scale", m.e * m.hidden * (m.inter // 32)),
+        ("w13_weight", shape.e * shape.shards * shape.inter * (shape.hidden // 2)),
+        ("w13_weight_scale", shape.e * shape.shards * shape.inter * (shape.hidden // 32)),
+        ("w2_weight", shape.e * shape.hidden * (shape.inter // 2)),
+        ("w2_weight_scale", shape.e * shape.hidden * (shape.inter // 32)),
     ]
 
 
-def _wna16_experts(m: Shape) -> Params:
+def _wna16_experts(shape: Shape) -> Params:
     """compressed_tensors_moe_wna16_marlin.py: shapes, g_idx and its sort order are created in every case."""
     return [
-        ("w13_weight_packed", m.w13 // m.pack * 4),
-        ("w2_weight_packed", m.w2 // m.pack * 4),
-        ("weight_scales", m.by_group(1) * m.d),
-        ("weight_shapes", 2 * m.e * 2 * m.d),
-        ("g_idx", 2 * m.e * (m.hidden + m.inter) * 4),
+        ("w13_weight_packed", shape.w13 // shape.pack * 4),
+        ("w2_weight_packed", shape.w2 // shape.pack * 4),
+        ("weight_scales", shape.by_group(1) * shape.d),
+        ("weight_shapes", 2 * shape.e * 2 * shape.d),
+        ("g_idx", 2 * shape.e * (shape.hidden + shape.inter) * 4),
     ]
 
 
-def _wna16_experts_zeros(m: Shape) -> Params:
+def _wna16_experts_zeros(shape: Shape) -> Params:
     """compressed_tensors_moe_wna16_marlin.py (0.24.0): zero points of asymmetric checkpoints, packed as the weights."""
-    params = _wna16_experts(m)
-    if m.s.symmetric:
+    params = _wna16_experts(shape)
+    if shape.s.symmetric:
         return params
-    return [*params, ("zero_points", replace(m, inter_full=m.inter).by_group(m.pack) * 4)]
+    return [*params, ("zero_points", replace(shape, inter_full=shape.inter).by_group(shape.pack) * 4)]
 
 
-def _wna16_experts_static(m: Shape) -> Params:
+def _wna16_experts_static(shape: Shape) -> Params:
     """compressed_tensors_moe_wna16.py (0.30.0): no g_idx any more."""
-    params = _wna16_experts_zeros(m)
+    params = _wna16_experts_zeros(shape)
     return [p for p in params if p[0] != "g_idx"]
 
 
-def _gptq_experts(m: Shape) -> Params:
+def _gptq_experts(shape: Shape) -> Params:
     """gptq_marlin.py:523. The zero points are created in the model's dtype, not int32."""
     return [
-        ("w13_qweight", m.w13 // m.pack * 4),
-        ("w2_qweight", m.w2 // m.pack * 4),
-        ("scales", m.by_group(1) * m.d),
-        ("qzeros", m.by_group(m.pack) * m.d),
-        ("g_idx", 2 * m.e * (m.hidden + m.inter) * 4),
+        ("w13_qweight", shape.w13 // shape.pack * 4),
+        ("w2_qweight", shape.w2 // shape.pack * 4),
+        ("scales", shape.by_group(1) * shape.d),
+        ("qzeros", shape.by_group(shape.pack) * shape.d),
+        ("g_idx", 2 * shape.e * (shape.hidden + shape.inter) * 4),
     ]
 
 
-def _gptq_experts_biased(m: Shape) -> Params:
+def _gptq_experts_biased(shape: Shape) -> Params:
     """auto_gptq.py (0.27.0): zero points in int32, and biases whether the checkpoint has them or not."""
-    sizes = dict(_gptq_experts(m))
-    sizes["qzeros"] = sizes["qzeros"] // m.d * 4
-    return [*sizes.items(), ("w13_bias", m.e * m.shards * m.inter * m.d), ("w2_bias", m.e * m.hidden * m.d)]
+    sizes = dict(_gptq_experts(shape))
+    sizes["qzeros"] = sizes["qzeros"] // shape.d * 4
+    return [
+        *sizes.items(),
+        ("w13_bias", shape.e * shape.shards * shape.inter * shape.d),
+        ("w2_bias", shape.e * shape.hidden * shape.d),
+    ]
 
 
-def _gptq_experts_static(m: Shape) -> Params:
+def _gptq_experts_static(shape: Shape) -> Params:
     """auto_gptq.py:480 (0.32.0): activation order is refused, so there is no g_idx."""
-    params = _gptq_experts_biased(m)
+    params = _gptq_experts_biased(shape)
     return [p for p in params if p[0] != "g_idx"]
 
 
-def _awq_experts(m: Shape) -> Params:
+def _awq_experts(shape: Shape) -> Params:
     """awq_marlin.py:508."""
     return [
-        ("w13_qweight", m.w13 // m.pack * 4),
-        ("w2_qweight", m.w2 // m.pack * 4),
-        ("scales", m.by_group(1) * m.d),
-        ("qzeros", m.by_group(m.pack) * 4),
+        ("w13_qweight", shape.w13 // shape.pack * 4),
+        ("w2_qweight", shape.w2 // shape.pack * 4),
+        ("scales", shape.by_group(1) * shape.d),
+        ("qzeros", shape.by_group(shape.pack) * 4),
     ]
 
 
-def without_marlin(s: Scheme, hidden: int, inter: int, tile: int) -> Scheme:
+def without_marlin(scheme: Scheme, hidden: int, inter: int, tile: int) -> Scheme:
     """The scheme of AWQ and GPTQ experts: as it is where Marlin takes their sizes (marlin_utils.py:229,
     check_moe_marlin_supports_layer); else of moe_wna16.py, whose groups are halved until they divide."""
-    size = s.group_size
+    size = scheme.group_size
     if hidden % 128 == 0 and inter % max(tile, size) == 0 and size in (-1, 32, 64, 128):
-        return s
+        return scheme
     while size > 1 and (inter % size or hidden % size):
         size //= 2
-    return replace(s, format=MOE_WNA16, group_size=size)
+    return replace(scheme, format=MOE_WNA16, group_size=size)
 
 
 MOE_WNA16 = "moe_wna16"

@@ -58,17 +58,17 @@ class Kernel(Span, frozen=True):
     cutlass_only: bool = False
     most_experts: int = 1 << 30
 
-    def takes(self, q: Query) -> bool:
+    def takes(self, query: Query) -> bool:
         return (
-            any(low <= q.sm < high for low, high in self.sm)
-            and (self.activations is None or q.activation in self.activations)
-            and (self.routings is None or q.routing in self.routings)
-            and (q.gated or not self.gated_only)
-            and (self.eplb or not q.eplb)
-            and (self.lora or not q.lora)
-            and (self.dp or q.dp == 1)
-            and (q.cutlass or not self.cutlass_only)
-            and q.count <= self.most_experts
+            any(low <= query.sm < high for low, high in self.sm)
+            and (self.activations is None or query.activation in self.activations)
+            and (self.routings is None or query.routing in self.routings)
+            and (query.gated or not self.gated_only)
+            and (self.eplb or not query.eplb)
+            and (self.lora or not query.lora)
+            and (self.dp or query.dp == 1)
+            and (query.cutlass or not self.cutlass_only)
+            and query.count <= self.most_experts
         )
 
 
@@ -255,46 +255,46 @@ class ExpertKernels(Facts):
     online_block = changes(1, ("0.27.0", 128))
     asks_about_lora = since("0.20.0")  # modular_kernel.py is_supported_config
 
-    def kernel(self, q: Query) -> str:
+    def kernel(self, query: Query) -> str:
         """The kernel's name; "" where no row takes the layer."""
-        wanted = BACKENDS.get(q.family.split("_")[0], {}).get(q.backend, "")
+        wanted = BACKENDS.get(query.family.split("_")[0], {}).get(query.backend, "")
         if wanted:
             return wanted
-        if q.lora and not self.asks_about_lora:
-            q = replace(q, lora=False)
-        if q.lora and q.family == "plain":
+        if query.lora and not self.asks_about_lora:
+            query = replace(query, lora=False)
+        if query.lora and query.family == "plain":
             return TRITON
-        order = [k for k in self.kernels if k.family == q.family and k.name not in q.excluded]
-        for names in self._asked_last(q):
+        order = [k for k in self.kernels if k.family == query.family and k.name not in query.excluded]
+        for names in self._asked_last(query):
             order.sort(key=lambda k: k.name in names)
-        if q.family == "fp8_block" and q.sm == 90:
+        if query.family == "fp8_block" and query.sm == 90:
             # oracle/fp8.py: on Hopper Triton first, FlashInfer's CUTLASS with expert parallelism
-            first = FI_CUTLASS if q.expert_parallel else TRITON
+            first = FI_CUTLASS if query.expert_parallel else TRITON
             order.sort(key=lambda k: k.name != first)
-        return next((k.name for k in order if k.takes(q)), "")
+        return next((k.name for k in order if k.takes(query)), "")
 
-    def refusal(self, q: Query) -> str:
+    def refusal(self, query: Query) -> str:
         """Why vLLM refuses the --moe-backend that was asked for; "" where it takes it."""
-        kind = q.family.split("_")[0]
-        if q.backend == "auto" or (kind == "plain" and (q.lora or q.backend == "humming")):
+        kind = query.family.split("_")[0]
+        if query.backend == "auto" or (kind == "plain" and (query.lora or query.backend == "humming")):
             return ""
-        wanted = BACKENDS.get(kind, {}).get(q.backend, "")
+        wanted = BACKENDS.get(kind, {}).get(query.backend, "")
         if not wanted:
-            return f"moe_backend='{q.backend}' is not supported for {KINDS[kind]} MoE."
-        own = [k for k in self.kernels if k.family == q.family and k.name == wanted]
-        if any(k.takes(q) for k in own):
+            return f"moe_backend='{query.backend}' is not supported for {KINDS[kind]} MoE."
+        own = [k for k in self.kernels if k.family == query.family and k.name == wanted]
+        if any(k.takes(query) for k in own):
             return ""
         name = SPELT.get(wanted, wanted) if kind == "plain" else f"'{wanted}'" if kind in ("nvfp4", "mxfp4") else wanted
         return f"{WORDS[kind]} MoE backend {name} does not support the deployment configuration"
 
-    def _asked_last(self, q: Query) -> list[tuple[str, ...]]:
+    def _asked_last(self, query: Query) -> list[tuple[str, ...]]:
         return [
             d.names
             for d in self.demotions
-            if q.family == "plain"
-            and any(low <= q.sm < high for low, high in d.sm)
-            and (not d.activation or d.activation == q.activation)
-            and (not d.dp or q.dp > 1)
+            if query.family == "plain"
+            and any(low <= query.sm < high for low, high in d.sm)
+            and (not d.activation or d.activation == query.activation)
+            and (not d.dp or query.dp > 1)
         ]
 
     def multiples(self, family: str, kernel: str) -> tuple[int, int]:

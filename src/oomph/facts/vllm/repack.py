@@ -57,53 +57,57 @@ def drop(*names: str) -> Steps:
 # --- 4- and 8-bit integers: AWQ, GPTQ, compressed-tensors pack-quantized ---------------------------------------------
 
 
-def _is_machete(c: Case) -> bool:
+def _is_machete(case: Case) -> bool:
     """mixed_precision/machete.py can_implement: Hopper only."""
-    s = c.scheme
+    s = case.scheme
     return (
-        c.sm == 90
+        case.sm == 90
         and s.bits in (4, 8)
         and s.group_size in (-1, 64, 128)
-        and c.k % 64 == 0
-        and c.n % 128 == 0
-        and not (s.desc_act and c.k != c.k_full)
+        and case.k % 64 == 0
+        and case.n % 128 == 0
+        and not (s.desc_act and case.k != case.k_full)
     )
 
 
-def _marlin_workspace(c: Case) -> Steps:
-    return [("workspace", 4 * c.sms)]  # marlin_utils.py:261
+def _marlin_workspace(case: Case) -> Steps:
+    return [("workspace", 4 * case.sms)]  # marlin_utils.py:261
 
 
-def _zeros_to_machete(c: Case, zeros: str) -> Steps:
+def _zeros_to_machete(case: Case, zeros: str) -> Steps:
     """machete.py transform_w_zp: unpacked to int32, multiplied by the scales, kept in the model's dtype."""
-    packed, wide, half = c.groups * c.n * c.scheme.bits // 8, 4 * c.groups * c.n, c.d * c.groups * c.n
+    packed, wide, half = (
+        case.groups * case.n * case.scheme.bits // 8,
+        4 * case.groups * case.n,
+        case.d * case.groups * case.n,
+    )
     return [
         ("u", wide), ("shift", packed), ("mask", packed), *drop("shift", "mask"),
         ("minus", half), ("cast", half), (f"{zeros}'", half), *drop("minus", "cast", zeros, "u"),
     ]  # fmt: skip
 
 
-def _zeros_to_marlin(c: Case, zeros: str) -> Steps:
+def _zeros_to_marlin(case: Case, zeros: str) -> Steps:
     """marlin_utils.py:365 marlin_zero_points, by way of the host."""
-    packed, wide = c.groups * c.n * c.scheme.bits // 8, 4 * c.groups * c.n
+    packed, wide = case.groups * case.n * case.scheme.bits // 8, 4 * case.groups * case.n
     return [
         ("u", wide), ("permuted", wide), ("interleaved", wide), *drop("permuted"),
         (f"{zeros}'", packed), *drop("interleaved", "u", zeros),
     ]  # fmt: skip
 
 
-def _packed(c: Case, q: str, s: str, zeros: str, *, q_copy: bool, s_copy: bool, has_zeros: bool) -> Steps:
+def _packed(case: Case, q: str, s: str, zeros: str, *, q_copy: bool, s_copy: bool, has_zeros: bool) -> Steps:
     """MacheteLinearKernel or MarlinLinearKernel. `q_copy`, `s_copy`: the layout at hand has to be made contiguous."""
-    qb, sb = c.n * c.k * c.scheme.bits // 8, c.groups * c.n * c.d
-    if _is_machete(c):
+    qb, sb = case.n * case.k * case.scheme.bits // 8, case.groups * case.n * case.d
+    if _is_machete(case):
         copy_q: Steps = [("contiguous", qb)] if q_copy else []
         steps = [*copy_q, (f"{q}'", qb), *drop(*(["contiguous"] if q_copy else []), q)]
         if s_copy:
             steps += [(f"{s}'", sb), (s, 0)]
-        return steps + (_zeros_to_machete(c, zeros) if has_zeros else [])
-    steps = _marlin_workspace(c)
+        return steps + (_zeros_to_machete(case, zeros) if has_zeros else [])
+    steps = _marlin_workspace(case)
     if has_zeros:
-        steps += _zeros_to_marlin(c, zeros)
+        steps += _zeros_to_marlin(case, zeros)
     # a transposed weight is contiguous for Machete and not for Marlin, and the other way round
     copy_m = not q_copy
     steps += [("contiguous", qb)] if copy_m else []
@@ -111,67 +115,69 @@ def _packed(c: Case, q: str, s: str, zeros: str, *, q_copy: bool, s_copy: bool, 
     return [*steps, *([("contiguous", sb)] if s_copy else []), (f"{s}'", sb), *drop(*["contiguous"] * s_copy, s)]
 
 
-def _awq_via_standard(c: Case) -> Steps:
+def _awq_via_standard(case: Case) -> Steps:
     """awq_marlin.py:74 _convert_awq_to_standard_format: every 4-bit value becomes an int32 on the way."""
-    qb, wide = c.n * c.k * c.scheme.bits // 8, 4 * c.n * c.k
-    zb, wide_z = c.groups * c.n * c.scheme.bits // 8, 4 * c.groups * c.n
+    qb, wide = case.n * case.k * case.scheme.bits // 8, 4 * case.n * case.k
+    zb, wide_z = case.groups * case.n * case.scheme.bits // 8, 4 * case.groups * case.n
     standard = [
         ("shifted", wide), ("masked", wide), ("shifted", 0), ("ordered", wide), ("masked", 0),
         ("again", wide), ("q", qb), ("again", 0),
         ("shifted", wide_z), ("masked", wide_z), ("shifted", 0), ("ordered_z", wide_z), ("masked", 0),
         ("again", wide_z), ("z", zb), ("again", 0), *drop("qweight", "ordered", "qzeros", "ordered_z"),
     ]  # fmt: skip
-    return standard + _packed(c, "q", "scales", "z", q_copy=True, s_copy=False, has_zeros=True)
+    return standard + _packed(case, "q", "scales", "z", q_copy=True, s_copy=False, has_zeros=True)
 
 
-def _awq_marlin(c: Case) -> Steps:
+def _awq_marlin(case: Case) -> Steps:
     """awq_marlin.py before 0.19: awq_marlin_repack, no other kernel."""
-    qb, sb = c.n * c.k * c.scheme.bits // 8, c.groups * c.n * c.d
-    steps = [*_marlin_workspace(c), ("q", qb), ("qweight", 0), ("s", sb), ("scales", 0)]
-    return steps + _zeros_to_marlin(c, "qzeros")
+    qb, sb = case.n * case.k * case.scheme.bits // 8, case.groups * case.n * case.d
+    steps = [*_marlin_workspace(case), ("q", qb), ("qweight", 0), ("s", sb), ("scales", 0)]
+    return steps + _zeros_to_marlin(case, "qzeros")
 
 
-def _gptq(c: Case) -> Steps:
+def _gptq(case: Case) -> Steps:
     """gptq_marlin.py; Marlin drops the zero points of a symmetric checkpoint and, without act-order, g_idx."""
-    act = c.scheme.desc_act
-    sort: Steps = [("order64", 8 * c.k), ("order", 4 * c.k), ("order64", 0)] if act else []
-    body = _packed(c, "qweight", "scales", "qzeros", q_copy=True, s_copy=False, has_zeros=not c.scheme.symmetric)
-    if _is_machete(c):
+    act = case.scheme.desc_act
+    sort: Steps = [("order64", 8 * case.k), ("order", 4 * case.k), ("order64", 0)] if act else []
+    body = _packed(case, "qweight", "scales", "qzeros", q_copy=True, s_copy=False, has_zeros=not case.scheme.symmetric)
+    if _is_machete(case):
         return sort + body
-    own = [("sorted", 4 * c.k), ("g_idx", 0)] if act else [("g_idx", 0)]
-    return sort + own + (drop("qzeros") if c.scheme.symmetric else []) + body
+    own = [("sorted", 4 * case.k), ("g_idx", 0)] if act else [("g_idx", 0)]
+    return sort + own + (drop("qzeros") if case.scheme.symmetric else []) + body
 
 
-def _wna16(c: Case) -> Steps:
+def _wna16(case: Case) -> Steps:
     """compressed_tensors_wNa16.py: weight_packed is [N, K / 8], the kernels want [K / 8, N]."""
-    zeros = not c.scheme.symmetric
-    return _packed(c, "weight_packed", "weight_scale", "weight_zero_point", q_copy=False, s_copy=True, has_zeros=zeros)
+    zeros = not case.scheme.symmetric
+    return _packed(
+        case, "weight_packed", "weight_scale", "weight_zero_point", q_copy=False, s_copy=True, has_zeros=zeros
+    )
 
 
 # --- FP8 -----------------------------------------------------------------------------------------------------------
 
 
-def _fp8(c: Case) -> Steps:
-    s = c.scheme
-    weight = c.n * c.k
-    if c.sm and c.sm < 89:  # marlin_utils_fp8.py prepare_fp8_layer_for_marlin
-        scales = c.d * c.n * (c.k // (s.block[1] or 128) if s.strategy == "block" else 1)
+def _fp8(case: Case) -> Steps:
+    s = case.scheme
+    weight = case.n * case.k
+    if case.sm and case.sm < 89:  # marlin_utils_fp8.py prepare_fp8_layer_for_marlin
+        scales = case.d * case.n * (case.k // (s.block[1] or 128) if s.strategy == "block" else 1)
         copies: Steps = [("packed", weight), ("contiguous", weight)] if s.strategy == "block" else [("packed", weight)]
         names = [name for name, _ in copies]
         return [
-            *_marlin_workspace(c), *copies, ("w", weight), ("weight", 0), ("repeated", scales), ("s", scales),
+            *_marlin_workspace(case), *copies, ("w", weight), ("weight", 0), ("repeated", scales), ("s", scales),
             *drop("repeated", "weight_scale", *names, *(["input_scale"] if s.activation == "static" else [])),
         ]  # fmt: skip
-    if s.strategy == "block" and 100 <= c.sm < 110 and c.n % 64 == 0 and c.k % 128 == 0:
+    if s.strategy == "block" and 100 <= case.sm < 110 and case.n % 64 == 0 and case.k % 128 == 0:
         # fp8_utils.py deepgemm_post_process_fp8_weight_block: powers of two as scales, four to an int32 for every row
-        packed = round_up(c.n, 4) * cdiv(c.k, 512) * 4
+        packed = round_up(case.n, 4) * cdiv(case.k, 512) * 4
         return [
             ("float", 4 * weight), ("expanded", 4 * weight), ("scaled", 4 * weight), *drop("float", "expanded"),
             ("again", 4 * weight), *drop("again", "scaled"), ("s", packed), ("weight_scale", 0),
         ]  # fmt: skip
-    if s.strategy == "tensor" and len(c.parts) > 1:
+    if s.strategy == "tensor" and len(case.parts) > 1:
         # w8a8_utils.py requantize_with_max_scale: each part is taken back to 16 bits and quantised with one scale
-        part = max(c.parts) * c.k
+        part = max(case.parts) * case.k
         return [
             ("half", 2 * part),
             ("scaled", 2 * part),
@@ -185,9 +191,9 @@ def _fp8(c: Case) -> Steps:
 # --- NVFP4 ---------------------------------------------------------------------------------------------------------
 
 
-def _global_scales(c: Case) -> Steps:
+def _global_scales(case: Case) -> Steps:
     """modelopt.py:1174, compressed_tensors_w4a4_nvfp4.py: one global scale each, their product and an inverse."""
-    if c.scheme.method == "compressed-tensors" and c.scheme.activation == "none":
+    if case.scheme.method == "compressed-tensors" and case.scheme.activation == "none":
         return [("weight_global_scale", 4), ("weight_scale_2", 0)]
     return [
         ("input_global_scale", 4), ("input_scale", 0), ("weight_global_scale", 4), ("weight_scale_2", 0),
@@ -195,11 +201,11 @@ def _global_scales(c: Case) -> Steps:
     ]  # fmt: skip
 
 
-def _nvfp4_marlin(c: Case) -> Steps:
+def _nvfp4_marlin(case: Case) -> Steps:
     """marlin_utils_fp4.py prepare_fp4_layer_for_marlin, with nvfp4_marlin_process_scales."""
-    q, s = c.n * c.k // 2, c.n * (c.k // 16)
+    q, s = case.n * case.k // 2, case.n * (case.k // 16)
     return [
-        *_global_scales(c), *_marlin_workspace(c),
+        *_global_scales(case), *_marlin_workspace(case),
         ("qweight", q), ("w", q), ("weight", 0),
         ("t", s), ("wide", 2 * s), ("t", 0), ("permuted", 2 * s), ("wide", 0),
         ("sign", s), ("sign", 0), ("half", 2 * s), ("ordered", 2 * s), ("half", 0),
@@ -211,26 +217,27 @@ def _nvfp4_marlin(c: Case) -> Steps:
     ]  # fmt: skip
 
 
-def _nvfp4_cutlass(c: Case) -> Steps:
+def _nvfp4_cutlass(case: Case) -> Steps:
     """nvfp4_utils.py swizzle_blockscale and pad_nvfp4_weight_for_cutlass."""
-    scales = round_up(c.n, 128) * round_up(c.k // 16, 4)
-    steps = [*_global_scales(c), ("padded", scales), ("s", scales), *drop("padded", "weight_scale")]
-    rows, columns = round_up(c.n, 32), round_up(c.k, 32)
-    if (rows, columns) != (c.n, c.k):
+    scales = round_up(case.n, 128) * round_up(case.k // 16, 4)
+    steps = [*_global_scales(case), ("padded", scales), ("s", scales), *drop("padded", "weight_scale")]
+    rows, columns = round_up(case.n, 32), round_up(case.k, 32)
+    if (rows, columns) != (case.n, case.k):
         steps += [("w", rows * columns // 2), ("weight", 0)]
     return steps
 
 
-def _nvfp4(c: Case) -> Steps:
-    weight_only = c.scheme.method == "compressed-tensors" and c.scheme.activation == "none"
-    return _nvfp4_cutlass(c) if c.sm >= 100 and not weight_only else _nvfp4_marlin(c)
+def _nvfp4(case: Case) -> Steps:
+    weight_only = case.scheme.method == "compressed-tensors" and case.scheme.activation == "none"
+    return _nvfp4_cutlass(case) if case.sm >= 100 and not weight_only else _nvfp4_marlin(case)
 
 
-def _bitsandbytes(c: Case) -> Steps:
+def _bitsandbytes(case: Case) -> Steps:
     """bitsandbytes_loader.py:434: each tensor is quantised on the GPU; a float32 maximum for every 64 values stays."""
-    part = max(c.parts) * c.k
+    part = max(case.parts) * case.k
     return [
-        ("half", c.d * part), ("quantised", part // 2), *drop("half", "quantised"), ("absmax", c.n * c.k // 64 * 4),
+        ("half", case.d * part), ("quantised", part // 2), *drop("half", "quantised"),
+        ("absmax", case.n * case.k // 64 * 4),
     ]  # fmt: skip
 
 

@@ -38,17 +38,20 @@ class ExpertsCase(Struct, frozen=True):
         return ("w13", self.shards * self.inter, self.hidden), ("w2", self.hidden, self.inter)
 
 
-def scale_sizes(c: ExpertsCase, total: int) -> tuple[int, int]:
+def scale_sizes(case: ExpertsCase, total: int) -> tuple[int, int]:
     """How the scales that create_weights.py sums are divided between the two weights."""
-    s = c.scheme
+    s = case.scheme
     assert s is not None
     if s.strategy == "block":
         bn, bk = s.block[0] or 128, s.block[1] or 128
-        first, second = c.shards * cdiv(c.inter, bn) * cdiv(c.hidden, bk), cdiv(c.hidden, bn) * cdiv(c.inter, bk)
+        first, second = (
+            case.shards * cdiv(case.inter, bn) * cdiv(case.hidden, bk),
+            cdiv(case.hidden, bn) * cdiv(case.inter, bk),
+        )
     elif s.strategy == "channel" or s.group_size == -1:
-        first, second = c.shards * c.inter, c.hidden
+        first, second = case.shards * case.inter, case.hidden
     else:
-        first, second = c.shards, 1
+        first, second = case.shards, 1
     w13 = total * first // (first + second)
     return w13, total - w13
 
@@ -62,213 +65,224 @@ def _replace(names: dict[str, int]) -> list[Step]:
     return [step for name, size in names.items() for step in ((f"{name}'", size), (name, 0))]
 
 
-def _plain(c: ExpertsCase) -> list[Step]:
+def _plain(case: ExpertsCase) -> list[Step]:
     """oracle/unquantized.py:298 swap_w13_to_w31 for FlashInfer's CUTLASS; Triton takes the weights as they are."""
-    if c.kernel == TRTLLM:
-        return _plain_trtllm(c)
-    if c.kernel != FI_CUTLASS or c.shards == 1:
+    if case.kernel == TRTLLM:
+        return _plain_trtllm(case)
+    if case.kernel != FI_CUTLASS or case.shards == 1:
         return []
-    return _replace({"w13_weight": c.e * c.shards * c.inter * c.hidden * c.d})
+    return _replace({"w13_weight": case.e * case.shards * case.inter * case.hidden * case.d})
 
 
-def _plain_trtllm(c: ExpertsCase) -> list[Step]:
+def _plain_trtllm(case: ExpertsCase) -> list[Step]:
     """flashinfer_utils.py convert_moe_weights_to_flashinfer_trtllm_block_layout (0.21.0): the halves are swapped, then
     each expert is shuffled into a copy, and the copies are stacked."""
     steps: list[Step] = []
-    for name, n, k in c.rows:
-        size = n * k * c.d
-        if name == "w13" and c.shards == 2:
-            steps += [("swapped", c.e * size)]
-        steps += [(f"{name}x", size, c.e)]
-    for name, n, k in c.rows:
-        steps += [(f"{name}'", c.e * n * k * c.d), (f"{name}x", 0)]
+    for name, n, k in case.rows:
+        size = n * k * case.d
+        if name == "w13" and case.shards == 2:
+            steps += [("swapped", case.e * size)]
+        steps += [(f"{name}x", size, case.e)]
+    for name, n, k in case.rows:
+        steps += [(f"{name}'", case.e * n * k * case.d), (f"{name}x", 0)]
     return [*steps, *_drop("swapped", "w13_weight", "w2_weight")]
 
 
-def _plain_aligned(c: ExpertsCase) -> list[Step]:
+def _plain_aligned(case: ExpertsCase) -> list[Step]:
     """flashinfer_utils.py align_moe_weights_for_fi (0.24.0): intermediate features are padded to 128 in copies, and
     the experts are shuffled one by one into a third pair of tensors."""
-    if c.kernel != TRTLLM:
-        return _plain(c)
-    inter = round_up(c.inter, 128)
-    w13, w2 = c.e * c.shards * inter * c.hidden * c.d, c.e * c.hidden * inter * c.d
-    padded: list[Step] = [("padded13", w13), ("padded2", w2)] if inter != c.inter else []
+    if case.kernel != TRTLLM:
+        return _plain(case)
+    inter = round_up(case.inter, 128)
+    w13, w2 = case.e * case.shards * inter * case.hidden * case.d, case.e * case.hidden * inter * case.d
+    padded: list[Step] = [("padded13", w13), ("padded2", w2)] if inter != case.inter else []
     return [*padded, ("w13'", w13), ("w2'", w2), *_drop("padded13", "padded2", "w13_weight", "w2_weight")]
 
 
-def _plain_in_place(c: ExpertsCase) -> list[Step]:
+def _plain_in_place(case: ExpertsCase) -> list[Step]:
     """oracle/unquantized.py (0.32.0): the TRT-LLM layout is written back expert by expert; CUTLASS as before."""
-    if c.kernel == TRTLLM:
-        (_, n, k), _ = c.rows
-        return [("shuffled", n * k * c.d), ("shuffled", 0)]
-    return _plain(c)
+    if case.kernel == TRTLLM:
+        (_, n, k), _ = case.rows
+        return [("shuffled", n * k * case.d), ("shuffled", 0)]
+    return _plain(case)
 
 
-def _untouched(c: ExpertsCase) -> list[Step]:
+def _untouched(case: ExpertsCase) -> list[Step]:
     return []
 
 
-def _fp8(c: ExpertsCase) -> list[Step]:
+def _fp8(case: ExpertsCase) -> list[Step]:
     """oracle/fp8.py:424: kernels for Hopper and later take the weights as they are; Marlin (Ampere) repacks them."""
-    s = c.scheme
+    s = case.scheme
     assert s is not None
-    if c.kernel == TRTLLM:  # flashinfer_utils.py prepare_fp8_moe_layer_for_fi: shuffled copies
-        return _replace({f"{name}_weight": c.e * n * k for name, n, k in c.rows})
-    if c.kernel == FI_CUTLASS and c.shards == 2:  # the same function: the halves of w13 are swapped
-        return _replace({"w13_weight": c.e * c.shards * c.inter * c.hidden})
-    if c.kernel != MARLIN:
+    if case.kernel == TRTLLM:  # flashinfer_utils.py prepare_fp8_moe_layer_for_fi: shuffled copies
+        return _replace({f"{name}_weight": case.e * n * k for name, n, k in case.rows})
+    if case.kernel == FI_CUTLASS and case.shards == 2:  # the same function: the halves of w13 are swapped
+        return _replace({"w13_weight": case.e * case.shards * case.inter * case.hidden})
+    if case.kernel != MARLIN:
         return []
-    steps: list[Step] = [("workspace", 16 * c.sms)]
-    for name, n, k in c.rows:
-        steps += [("packed", n * k), ("contiguous", n * k), (f"{name}x", n * k, c.e), *_drop("packed", "contiguous")]
-        steps += [(f"{name}'", c.e * n * k), *_drop(f"{name}x")]
-    for name, n, k in c.rows:
-        scales = n * c.d * (k // (s.block[1] or 128) if s.strategy == "block" else 1)
-        steps += [("wide", c.e * scales), ("x", scales, c.e), (f"{name}s", c.e * scales), *_drop("x", "wide")]
+    steps: list[Step] = [("workspace", 16 * case.sms)]
+    for name, n, k in case.rows:
+        steps += [("packed", n * k), ("contiguous", n * k), (f"{name}x", n * k, case.e), *_drop("packed", "contiguous")]
+        steps += [(f"{name}'", case.e * n * k), *_drop(f"{name}x")]
+    for name, n, k in case.rows:
+        scales = n * case.d * (k // (s.block[1] or 128) if s.strategy == "block" else 1)
+        steps += [("wide", case.e * scales), ("x", scales, case.e), (f"{name}s", case.e * scales), *_drop("x", "wide")]
     return [*steps, *_drop("w13_weight", "w2_weight", "w13_scale", "w2_scale")]
 
 
-def _fp8_aligned(c: ExpertsCase) -> list[Step]:
+def _fp8_aligned(case: ExpertsCase) -> list[Step]:
     """flashinfer_utils.py:337 (0.17.1): experts with static per-tensor scales, which FlashInfer runs on Hopper and
     later, are padded to 16 inner features, without a gate to 128."""
-    s = c.scheme
+    s = case.scheme
     assert s is not None
-    inter = round_up(c.inter, 16 if c.shards == 2 else 128)
-    if c.kernel not in (TRTLLM, FI_CUTLASS) or s.strategy not in ("", "tensor") or inter == c.inter:
-        return _fp8(c)
-    return _replace({"w13_weight": c.e * c.shards * inter * c.hidden, "w2_weight": c.e * c.hidden * inter})
+    inter = round_up(case.inter, 16 if case.shards == 2 else 128)
+    if case.kernel not in (TRTLLM, FI_CUTLASS) or s.strategy not in ("", "tensor") or inter == case.inter:
+        return _fp8(case)
+    return _replace(
+        {"w13_weight": case.e * case.shards * inter * case.hidden, "w2_weight": case.e * case.hidden * inter}
+    )
 
 
-def _wna16(c: ExpertsCase) -> list[Step]:
+def _wna16(case: ExpertsCase) -> list[Step]:
     """compressed_tensors_moe_wna16_marlin.py: Marlin on every GPU; without act-order the indices become empty."""
-    s = c.scheme
+    s = case.scheme
     assert s is not None
     steps: list[Step] = [] if s.desc_act else _drop("w13_g_idx", "w2_g_idx", "w13_sort", "w2_sort")
-    for name, n, k in c.rows:
+    for name, n, k in case.rows:
         q = n * k * s.bits // 8
-        steps += [(f"{name}'", c.e * q), ("x", q), ("x", 0), (f"{name}_weight_packed", 0)]
-    for name, n, k in c.rows:
-        size = c.e * n * (k // s.group_size if s.group_size > 0 else 1) * c.d
+        steps += [(f"{name}'", case.e * q), ("x", q), ("x", 0), (f"{name}_weight_packed", 0)]
+    for name, n, k in case.rows:
+        size = case.e * n * (k // s.group_size if s.group_size > 0 else 1) * case.d
         steps += [(f"{name}s", size), (f"{name}_scale", 0)]
-    return [*steps, ("workspace", 16 * c.sms)]  # marlin_make_workspace_new(device, 4)
+    return [*steps, ("workspace", 16 * case.sms)]  # marlin_make_workspace_new(device, 4)
 
 
-def _packed_marlin(c: ExpertsCase) -> list[Step]:
+def _packed_marlin(case: ExpertsCase) -> list[Step]:
     """awq_marlin.py:640, gptq_marlin.py: weights and scales anew; zero points and indices keep their size or go."""
-    s = c.scheme
+    s = case.scheme
     assert s is not None
     steps: list[Step] = []
     if s.method == "gptq" and not s.desc_act:
         steps += _drop("w13_g_idx", "w2_g_idx", "w13_sort", "w2_sort")
-    for name, n, k in c.rows:
-        steps += [(f"{name}'", c.e * n * k * s.bits // 8), (f"{name}_qweight", 0)]
-    for name, n, k in c.rows:
-        size = c.e * n * (k // s.group_size if s.group_size > 0 else 1) * c.d
+    for name, n, k in case.rows:
+        steps += [(f"{name}'", case.e * n * k * s.bits // 8), (f"{name}_qweight", 0)]
+    for name, n, k in case.rows:
+        size = case.e * n * (k // s.group_size if s.group_size > 0 else 1) * case.d
         steps += [(f"{name}s", size), (f"{name}_scale", 0)]
-    return steps if s.method == "awq" else [*steps, ("workspace", 16 * c.sms)]
+    return steps if s.method == "awq" else [*steps, ("workspace", 16 * case.sms)]
 
 
-def _nvfp4(c: ExpertsCase) -> list[Step]:
+def _nvfp4(case: ExpertsCase) -> list[Step]:
     """oracle/nvfp4.py:292: swizzled scales on Blackwell, Marlin before it."""
     steps: list[Step] = []
-    if c.kernel != MARLIN:  # flashinfer_fp4_moe.py prepare_nvfp4_moe_layer_for_fi_or_cutlass
-        (_, n, k), (_, n2, k2) = c.rows
-        w13, w2 = c.e * n * k // 2, c.e * n2 * k2 // 2
-        s13, s2 = c.e * round_up(n, 128) * round_up(k // 16, 4), c.e * round_up(n2, 128) * round_up(k2 // 16, 4)
-        steps += [("w13r", w13), ("s13r", c.e * n * (k // 16)), ("s13p", s13), ("s13", s13), ("s13p", 0)]
+    if case.kernel != MARLIN:  # flashinfer_fp4_moe.py prepare_nvfp4_moe_layer_for_fi_or_cutlass
+        (_, n, k), (_, n2, k2) = case.rows
+        w13, w2 = case.e * n * k // 2, case.e * n2 * k2 // 2
+        s13, s2 = case.e * round_up(n, 128) * round_up(k // 16, 4), case.e * round_up(n2, 128) * round_up(k2 // 16, 4)
+        steps += [("w13r", w13), ("s13r", case.e * n * (k // 16)), ("s13p", s13), ("s13", s13), ("s13p", 0)]
         steps += [("s2p", s2), ("s2", s2), ("s2p", 0)]
-        if c.kernel == TRTLLM:  # w2 is shuffled too
+        if case.kernel == TRTLLM:  # w2 is shuffled too
             steps += [("w13'", w13), ("w2'", w2), *_drop("w13r", "w2_weight")]
         return [*steps, *_drop("w13_weight", "s13r", "w13_scale", "w2_scale")]
-    steps += [("workspace", 16 * c.sms)]
-    for name, n, k in c.rows:
+    steps += [("workspace", 16 * case.sms)]
+    for name, n, k in case.rows:
         q = n * k // 2
-        steps += [("t", q), (f"{name}x", q, c.e), ("t", 0), (f"{name}'", c.e * q), *_drop(f"{name}x")]
-    for name, n, k in c.rows:
+        steps += [("t", q), (f"{name}x", q, case.e), ("t", 0), (f"{name}'", case.e * q), *_drop(f"{name}x")]
+    for name, n, k in case.rows:
         s = n * (k // 16)
-        steps += [("wide", 2 * c.e * s), ("float", 4 * c.e * s), ("scaled", 4 * c.e * s), ("float", 0)]
-        steps += [("mask", c.e * s), *_drop("scaled", "mask"), (f"{name}y", s, c.e), (f"{name}s", c.e * s)]
+        steps += [("wide", 2 * case.e * s), ("float", 4 * case.e * s), ("scaled", 4 * case.e * s), ("float", 0)]
+        steps += [("mask", case.e * s), *_drop("scaled", "mask"), (f"{name}y", s, case.e), (f"{name}s", case.e * s)]
         steps += _drop("wide", f"{name}y")
-    steps += [("global13", 4 * c.e), ("global2", 4 * c.e)]
+    steps += [("global13", 4 * case.e), ("global2", 4 * case.e)]
     return [*steps, *_drop("w13_weight", "w2_weight", "w13_scale", "w2_scale", "weight_global_scales", "input_scales")]
 
 
-def _mxfp4(c: ExpertsCase) -> list[Step]:
+def _mxfp4(case: ExpertsCase) -> list[Step]:
     """triton_kernels' hopper_value.py: tiles of 16 x 32 bytes; oracle/mxfp4.py (0.25.0) drops the scales it copied."""
-    return [*_mxfp4_on(c, (16, 32), doubled=False), *_drop("w13_weight_scale", "w2_weight_scale")]
+    return [*_mxfp4_on(case, (16, 32), doubled=False), *_drop("w13_weight_scale", "w2_weight_scale")]
 
 
-def _mxfp4_kept(c: ExpertsCase) -> list[Step]:
-    return _mxfp4_on(c, (16, 32), doubled=False)
+def _mxfp4_kept(case: ExpertsCase) -> list[Step]:
+    return _mxfp4_on(case, (16, 32), doubled=False)
 
 
-def _mxfp4_padded(c: ExpertsCase) -> list[Step]:
+def _mxfp4_padded(case: ExpertsCase) -> list[Step]:
     """hopper_value.py of 0.17.0 to 0.21.0: SWIZZLE_ALIGN_M = SWIZZLE_ALIGN_K = 64, by a copy of its own."""
-    return _mxfp4_on(c, (64, 64), doubled=True)
+    return _mxfp4_on(case, (64, 64), doubled=True)
 
 
-def _mxfp4_on(c: ExpertsCase, tile: tuple[int, int], *, doubled: bool) -> list[Step]:
-    if c.kernel == TRITON:
-        return _mxfp4_triton(c, tile, doubled)
-    if c.kernel in (MXFP4_TRTLLM, MXFP4_TRTLLM_8):
-        return _mxfp4_trtllm(c)
-    return _mxfp4_marlin(c)
+def _mxfp4_on(case: ExpertsCase, tile: tuple[int, int], *, doubled: bool) -> list[Step]:
+    if case.kernel == TRITON:
+        return _mxfp4_triton(case, tile, doubled)
+    if case.kernel in (MXFP4_TRTLLM, MXFP4_TRTLLM_8):
+        return _mxfp4_trtllm(case)
+    return _mxfp4_marlin(case)
 
 
-def _mxfp4_early(c: ExpertsCase) -> list[Step]:
+def _mxfp4_early(case: ExpertsCase) -> list[Step]:
     """The wheel has Triton's kernels since 0.12.0 (vllm/third_party); before, Hopper takes Marlin too. The container
     image had them: gpt-oss-120b printed 64.38 GiB there and 65.97 GiB from the wheel (0.11)."""
-    return _mxfp4_trtllm(c) if c.kernel in (MXFP4_TRTLLM, MXFP4_TRTLLM_8) else _mxfp4_marlin(c)
+    return _mxfp4_trtllm(case) if case.kernel in (MXFP4_TRTLLM, MXFP4_TRTLLM_8) else _mxfp4_marlin(case)
 
 
-def _mxfp4_marlin(c: ExpertsCase) -> list[Step]:
+def _mxfp4_marlin(case: ExpertsCase) -> list[Step]:
     """marlin_utils_fp4.py prepare_moe_mxfp4_layer_for_marlin."""
     steps: list[Step] = []
-    for name, n, k in c.rows:
+    for name, n, k in case.rows:
         q = n * k // 2
-        steps += [("t", q), (f"{name}x", q, c.e), ("t", 0), (f"{name}'", c.e * q), *_drop(f"{name}x")]
-    for name, n, k in c.rows:
+        steps += [("t", q), (f"{name}x", q, case.e), ("t", 0), (f"{name}'", case.e * q), *_drop(f"{name}x")]
+    for name, n, k in case.rows:
         s = n * (k // 32)
-        steps += [("wide", c.d * c.e * s), (f"{name}y", s, c.e), (f"{name}s", c.e * s), *_drop("wide", f"{name}y")]
-    if c.bias:
-        steps += [("w13b", c.e * c.rows[0][1] * c.d), ("w2b", c.e * c.rows[1][1] * c.d), *_drop("w13_bias", "w2_bias")]
+        steps += [
+            ("wide", case.d * case.e * s),
+            (f"{name}y", s, case.e),
+            (f"{name}s", case.e * s),
+            *_drop("wide", f"{name}y"),
+        ]
+    if case.bias:
+        steps += [
+            ("w13b", case.e * case.rows[0][1] * case.d),
+            ("w2b", case.e * case.rows[1][1] * case.d),
+            *_drop("w13_bias", "w2_bias"),
+        ]
     return [*steps, *_drop("w13_weight", "w2_weight", "w13_weight_scale", "w2_weight_scale")]
 
 
-def _mxfp4_trtllm(c: ExpertsCase) -> list[Step]:
+def _mxfp4_trtllm(case: ExpertsCase) -> list[Step]:
     """oracle/mxfp4.py:660: shuffled expert by expert; biases in float32."""
     steps: list[Step] = []
-    if c.bias:
-        steps += [("w13b", 4 * c.e * c.rows[0][1]), ("w2b", 4 * c.e * c.rows[1][1])]
-    (_, n, k), (_, n2, k2) = c.rows
-    steps += [("swapped_s", c.e * n * (k // 32)), ("swapped", c.e * n * k // 2)]
+    if case.bias:
+        steps += [("w13b", 4 * case.e * case.rows[0][1]), ("w2b", 4 * case.e * case.rows[1][1])]
+    (_, n, k), (_, n2, k2) = case.rows
+    steps += [("swapped_s", case.e * n * (k // 32)), ("swapped", case.e * n * k // 2)]
     steps += [
-        ("x13", n * k // 2, c.e),
-        ("y13", n * (k // 32), c.e),
-        ("x2", n2 * k2 // 2, c.e),
-        ("y2", n2 * k2 // 32, c.e),
+        ("x13", n * k // 2, case.e),
+        ("y13", n * (k // 32), case.e),
+        ("x2", n2 * k2 // 2, case.e),
+        ("y2", n2 * k2 // 32, case.e),
     ]
     steps += [
-        ("w13'", c.e * n * k // 2),
-        ("w13s", c.e * n * (k // 32)),
-        ("w2'", c.e * n2 * k2 // 2),
-        ("w2s", c.e * n2 * k2 // 32),
+        ("w13'", case.e * n * k // 2),
+        ("w13s", case.e * n * (k // 32)),
+        ("w2'", case.e * n2 * k2 // 2),
+        ("w2s", case.e * n2 * k2 // 32),
     ]
     steps += _drop("x13", "y13", "x2", "y2", "swapped", "swapped_s", "w13_weight", "w2_weight")
-    return [*steps, *_drop("w13_weight_scale", "w2_weight_scale", *(["w13_bias", "w2_bias"] if c.bias else []))]
+    return [*steps, *_drop("w13_weight_scale", "w2_weight_scale", *(["w13_bias", "w2_bias"] if case.bias else []))]
 
 
-def _mxfp4_triton(c: ExpertsCase, tile: tuple[int, int], doubled: bool) -> list[Step]:
+def _mxfp4_triton(case: ExpertsCase, tile: tuple[int, int], doubled: bool) -> list[Step]:
     """mxfp4_utils.py _swizzle_mxfp4 on Hopper, triton_kernels' HopperMXValueLayout and HopperMXScaleLayout.
 
     Values are padded to whole tiles and packed through int32; the scales are padded to 256 rows and copied, and the
     layer keeps the ones it was created with; biases become float32.
     """
     steps: list[Step] = []
-    if c.bias:
-        steps += [(f"{name}b", 4 * c.e * n) for name, n, _ in c.rows]
-    for name, n, k in c.rows:
-        v = c.e * round_up(n, tile[0]) * round_up(k // 2, tile[1])
+    if case.bias:
+        steps += [(f"{name}b", 4 * case.e * n) for name, n, _ in case.rows]
+    for name, n, k in case.rows:
+        v = case.e * round_up(n, tile[0]) * round_up(k // 2, tile[1])
         steps += [("pad", v), ("clone", v), ("pad", 0)] if doubled else [("clone", v)]
         steps += [("moved", v), ("clone", 0)]
         for quarter in ("first", "second", "third", "fourth"):
@@ -276,7 +290,7 @@ def _mxfp4_triton(c: ExpertsCase, tile: tuple[int, int], doubled: bool) -> list[
         steps += [("s2", v), ("m2", v), ("s2", 0), ("or1", v), ("m2", 0), ("s3", v), ("m3", v), ("s3", 0)]
         steps += [("or2", v), *_drop("m3", "or1"), (f"{name}'", v), ("or2", 0)]
         steps += _drop("first", "second", "third", "fourth", "moved")
-        scale, padded = c.e * n * (k // 32), c.e * round_up(n, 256) * round_up(k // 32, 2)
+        scale, padded = case.e * n * (k // 32), case.e * round_up(n, 256) * round_up(k // 32, 2)
         steps += [
             ("c", scale),
             ("t", scale),
@@ -286,7 +300,7 @@ def _mxfp4_triton(c: ExpertsCase, tile: tuple[int, int], doubled: bool) -> list[
             (f"{name}s", padded),
             ("padded", 0),
         ]
-    return [*steps, *_drop("w13_weight", "w2_weight", *(["w13_bias", "w2_bias"] if c.bias else []))]
+    return [*steps, *_drop("w13_weight", "w2_weight", *(["w13_bias", "w2_bias"] if case.bias else []))]
 
 
 def _pack_nibbles(name: str, v: int) -> list[Step]:

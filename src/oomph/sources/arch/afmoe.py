@@ -20,39 +20,45 @@ STYLE = Style(
 )
 
 
-def build(b: Builder) -> Skeleton:
-    t = b.text
-    t.fill(num_dense_layers=1, num_shared_experts=0, sliding_window=2048, n_group=1)
-    t.fill(sliding_window_pattern=t.integer("global_attn_every_n_layers", default=4))
-    heads, _, width = dims(t, STYLE)
-    hidden, dense = t.integer("hidden_size"), dense_mlp(b, STYLE)
-    first = t.integer("num_dense_layers", low=0)
+def build(builder: Builder) -> Skeleton:
+    text = builder.text
+    text.fill(num_dense_layers=1, num_shared_experts=0, sliding_window=2048, n_group=1)
+    text.fill(sliding_window_pattern=text.integer("global_attn_every_n_layers", default=4))
+    heads, _, width = dims(text, STYLE)
+    hidden, dense = text.integer("hidden_size"), dense_mlp(builder, STYLE)
+    first = text.integer("num_dense_layers", low=0)
 
-    def mlp(s: Site, index: int) -> list[Module]:
-        gate = s.column("self_attn.gate_proj", heads * width, hidden, "attention")
-        return [gate, *(_experts(s) if index >= first else dense(s, index))]
+    def mlp(site: Site, index: int) -> list[Module]:
+        gate = site.column("self_attn.gate_proj", heads * width, hidden, "attention")
+        return [gate, *(_experts(site) if index >= first else dense(site, index))]
 
-    rope = rope_of(t, width)
-    layers = decoder_layers(b, STYLE, mlp=mlp, rope=lambda window: rope if window else None)
-    return Skeleton(layers, decoder_root(b, STYLE))
+    rope = rope_of(text, width)
+    layers = decoder_layers(builder, STYLE, mlp=mlp, rope=lambda window: rope if window else None)
+    return Skeleton(layers, decoder_root(builder, STYLE))
 
 
-def _experts(s: Site) -> list[Module]:
-    t = s.b.text
-    hidden, count, inner = t.integer("hidden_size"), t.integer("num_experts"), t.integer("moe_intermediate_size")
-    shared = t.integer("num_shared_experts", low=0)
-    scoring = "sigmoid" if t.text("score_func", default="sigmoid") == "sigmoid" else "softmax"
-    whole = t.flag("route_norm", default=True) and scoring == "sigmoid"
-    gate = s.replicated("mlp.router.gate", count, hidden, "router", quantised=False)
+def _experts(site: Site) -> list[Module]:
+    text = site.b.text
+    hidden, count, inner = (
+        text.integer("hidden_size"),
+        text.integer("num_experts"),
+        text.integer("moe_intermediate_size"),
+    )
+    shared = text.integer("num_shared_experts", low=0)
+    scoring = "sigmoid" if text.text("score_func", default="sigmoid") == "sigmoid" else "softmax"
+    whole = text.flag("route_norm", default=True) and scoring == "sigmoid"
+    gate = site.replicated("mlp.router.gate", count, hidden, "router", quantised=False)
     return [
         replace(gate, created_dtype="F32"),
         score_correction("mlp.expert_bias", count),
-        *(s.gated_mlp(hidden, inner * shared, at="mlp.shared_experts", role="shared_experts") if shared else []),
-        s.experts(
+        *(site.gated_mlp(hidden, inner * shared, at="mlp.shared_experts", role="shared_experts") if shared else []),
+        site.experts(
             count,
             hidden,
             inner,
-            t.integer("num_experts_per_tok"),
-            routing=Routing("sigmoid" if scoring == "sigmoid" else "softmax", whole, t.integer("n_group", low=0), True),
+            text.integer("num_experts_per_tok"),
+            routing=Routing(
+                "sigmoid" if scoring == "sigmoid" else "softmax", whole, text.integer("n_group", low=0), True
+            ),
         ),
     ]

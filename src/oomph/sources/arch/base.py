@@ -315,9 +315,9 @@ def sigmoid_routing(text: Config, *, renormalised: bool | None = None) -> Routin
     return Routing("sigmoid", whole, text.integer("n_group", default=1, low=0), biased=True)
 
 
-def _expert_names(b: Builder, at: str, projections: tuple[str, ...]) -> list[str]:
+def _expert_names(builder: Builder, at: str, projections: tuple[str, ...]) -> list[str]:
     """Ignore lists name experts one by one or the whole: ask for the first expert's projections."""
-    if b.quant is not None and b.quant.facts.method in ("auto-round", "awq", "gptq", "modelopt_mixed"):
+    if builder.quant is not None and builder.quant.facts.method in ("auto-round", "awq", "gptq", "modelopt_mixed"):
         return [at]
     return [f"{at}.0.{p}" for p in projections]
 

@@ -64,41 +64,43 @@ class Style(Struct, frozen=True, kw_only=True):
     aliases: tuple[tuple[str, str], ...] = ()  # (this config's key, the usual one)
 
 
-def attention_modules(b: Builder, s: Site, style: Style, heads: int, kv: int, head_dim: int) -> list[Module]:
+def attention_modules(builder: Builder, site: Site, style: Style, heads: int, kv: int, head_dim: int) -> list[Module]:
     """qkv, o and their norms, in the order of LlamaAttention, Qwen3Attention, ..."""
-    t, n = b.text, style.names
-    hidden = t.integer("hidden_size")
-    bias = t.flag("attention_bias", "bias", default=False) if style.qkv_bias is None else style.qkv_bias
+    text, n = builder.text, style.names
+    hidden = text.integer("hidden_size")
+    bias = text.flag("attention_bias", "bias", default=False) if style.qkv_bias is None else style.qkv_bias
     o_bias = bias if style.o_bias is None else style.o_bias
-    bias = t.flag("qkv_bias", default=bias)
+    bias = text.flag("qkv_bias", default=bias)
     if n.packed_qkv:
         sizes = [(f"{n.attn}.{q}", h * head_dim, h) for q, h in zip(n.qkv, (heads, kv, kv), strict=True)]
-        qkv = packed(s, f"{n.attn}.{n.packed_qkv}", sizes, hidden, bias)
+        qkv = packed(site, f"{n.attn}.{n.packed_qkv}", sizes, hidden, bias)
     else:
-        qkv = s.qkv(hidden, heads, kv, head_dim, at=n.attn, bias=bias, names=n.qkv)
+        qkv = site.qkv(hidden, heads, kv, head_dim, at=n.attn, bias=bias, names=n.qkv)
     modules: list[Module] = [
         qkv,
-        s.row(f"{n.attn}.{n.out}", hidden, heads * head_dim, "attention", bias=o_bias),
+        site.row(f"{n.attn}.{n.out}", hidden, heads * head_dim, "attention", bias=o_bias),
     ]
-    on = style.qk_norm and (not style.qk_norm_flag or t.flag(style.qk_norm_flag))
+    on = style.qk_norm and (not style.qk_norm_flag or text.flag(style.qk_norm_flag))
     if on:
         for name, count in ((n.q_norm, heads), (n.k_norm, kv)):
-            modules.append(_qk_norm(b, style.qk_norm, f"{n.attn}.{name}.weight", count, head_dim))
+            modules.append(_qk_norm(builder, style.qk_norm, f"{n.attn}.{name}.weight", count, head_dim))
     return modules
 
 
-def _qk_norm(b: Builder, kind: str, name: str, heads: int, head_dim: int) -> Param:
+def _qk_norm(builder: Builder, kind: str, name: str, heads: int, head_dim: int) -> Param:
     if kind == "head":
-        return Param(name, (head_dim,), b.dtype, "norm")
+        return Param(name, (head_dim,), builder.dtype, "norm")
     if kind == "heads":  # commandr.py:207
-        return Param(name, (heads, head_dim), b.dtype, "norm", shard_dim=0, heads=heads)
+        return Param(name, (heads, head_dim), builder.dtype, "norm", shard_dim=0, heads=heads)
     split = kind == "split"
     return Param(
-        name, (heads * head_dim,), b.dtype, "norm", shard_dim=0 if split else None, heads=heads if split else 0
+        name, (heads * head_dim,), builder.dtype, "norm", shard_dim=0 if split else None, heads=heads if split else 0
     )
 
 
-def packed(s: Site, name: str, parts: Sequence[tuple[str, int, int]], in_features: int, bias: bool = False) -> Linear:
+def packed(
+    site: Site, name: str, parts: Sequence[tuple[str, int, int]], in_features: int, bias: bool = False
+) -> Linear:
     """One tensor in the checkpoint that engines split as if it were several: `parts` as in Site.linear."""
     whole = Part(name, sum(p[1] for p in parts), created=False)
     role: Role = "attention" if parts[0][2] else "mlp"
@@ -108,58 +110,58 @@ def packed(s: Site, name: str, parts: Sequence[tuple[str, int, int]], in_feature
         in_features,
         "column",
         role,
-        s.b.dtype,
+        site.b.dtype,
         bias,
-        s.b.scheme([f"{s.prefix}.{name}"]),
+        site.b.scheme([f"{site.prefix}.{name}"]),
     )
 
 
-def dense_mlp(b: Builder, style: Style) -> Mlp:
-    t, n = b.text, style.names
-    hidden, inner = t.integer("hidden_size"), t.integer("intermediate_size")
-    bias = t.flag("mlp_bias") if style.mlp_bias is None else style.mlp_bias
+def dense_mlp(builder: Builder, style: Style) -> Mlp:
+    text, n = builder.text, style.names
+    hidden, inner = text.integer("hidden_size"), text.integer("intermediate_size")
+    bias = text.flag("mlp_bias") if style.mlp_bias is None else style.mlp_bias
 
-    def mlp(s: Site, index: int) -> list[Module]:
+    def mlp(site: Site, index: int) -> list[Module]:
         gate, up, down = n.gate_up_down
         if not style.gated:
             return [
-                s.column(f"{n.mlp}.{up}", inner, hidden, "mlp", bias=bias),
-                s.row(f"{n.mlp}.{down}", hidden, inner, "mlp", bias=bias),
+                site.column(f"{n.mlp}.{up}", inner, hidden, "mlp", bias=bias),
+                site.row(f"{n.mlp}.{down}", hidden, inner, "mlp", bias=bias),
             ]
         if n.packed_gate_up:
             pair = [(f"{n.mlp}.{gate}", inner, 0), (f"{n.mlp}.{up}", inner, 0)]
             return [
-                packed(s, f"{n.mlp}.{n.packed_gate_up}", pair, hidden, bias),
-                s.row(f"{n.mlp}.{down}", hidden, inner, "mlp", bias=bias),
+                packed(site, f"{n.mlp}.{n.packed_gate_up}", pair, hidden, bias),
+                site.row(f"{n.mlp}.{down}", hidden, inner, "mlp", bias=bias),
             ]
-        return s.gated_mlp(hidden, inner, at=n.mlp, bias=bias, names=n.gate_up_down)
+        return site.gated_mlp(hidden, inner, at=n.mlp, bias=bias, names=n.gate_up_down)
 
     return mlp
 
 
-def layer_kinds(t: Config, style: Style) -> list[str]:
+def layer_kinds(text: Config, style: Style) -> list[str]:
     """One of full_attention, sliding_attention, ... per layer."""
-    count = t.integer("num_hidden_layers", high=10_000)
-    kinds = t.items("layer_types")
+    count = text.integer("num_hidden_layers", high=10_000)
+    kinds = text.items("layer_types")
     if kinds:
         if len(kinds) < count or not all(isinstance(k, str) for k in kinds):
-            raise ConfigError(f"{t.where}: layer_types does not name {count} layers")
+            raise ConfigError(f"{text.where}: layer_types does not name {count} layers")
         return [str(k) for k in kinds[:count]]
-    pattern = t.get("sliding_window_pattern", "_sliding_window_pattern")
+    pattern = text.get("sliding_window_pattern", "_sliding_window_pattern")
     if isinstance(pattern, str) and pattern:  # EXAONE: "LLLG" is three local layers and a global one
         return ["sliding_attention" if pattern[i % len(pattern)] == "L" else "full_attention" for i in range(count)]
-    every = t.integer("sliding_window_pattern", "_sliding_window_pattern", default=style.every, low=0)
+    every = text.integer("sliding_window_pattern", "_sliding_window_pattern", default=style.every, low=0)
     if not every:
         return ["full_attention"] * count
     return ["full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(count)]
 
 
-def windows(t: Config, style: Style) -> list[int]:
+def windows(text: Config, style: Style) -> list[int]:
     """The window of each layer, 0 = none. A config with one kind of layer gives all of them its sliding_window
     (arg_utils.py:1678, attention.py:213, 0.21.0)."""
-    kinds = layer_kinds(t, style)
-    window = t.integer("sliding_window", default=0, low=0)
-    if style.window == "none" or (style.window == "qwen" and not t.flag("use_sliding_window")):
+    kinds = layer_kinds(text, style)
+    window = text.integer("sliding_window", default=0, low=0)
+    if style.window == "none" or (style.window == "qwen" and not text.flag("use_sliding_window")):
         return [0] * len(kinds)
     if len(set(kinds)) == 1:
         return [window] * len(kinds)
@@ -168,14 +170,14 @@ def windows(t: Config, style: Style) -> list[int]:
     return [window if kind == "sliding_attention" else 0 for kind in kinds]
 
 
-def attention(t: Config, window: int, rope: Rope | None, *, sinks: bool = False) -> Attention:
-    heads, kv, head_dim = heads_of(t)
+def attention(text: Config, window: int, rope: Rope | None, *, sinks: bool = False) -> Attention:
+    heads, kv, head_dim = heads_of(text)
     kind: Literal["full", "sliding_window"] = "sliding_window" if window else "full"
     return Attention(kind, heads, kv, head_dim, head_dim, window=window, rope=rope, sinks=sinks)
 
 
 def decoder_layers(
-    b: Builder,
+    builder: Builder,
     style: Style,
     prefix: str = "model",
     mlp: Mlp | None = None,
@@ -184,11 +186,11 @@ def decoder_layers(
 ) -> tuple[Layer, ...]:
     """`rope`: one table for all layers, or a choice by a layer's window; `after`: what the checkpoint has besides,
     given the layer's modules."""
-    t = b.text
-    heads, kv, head_dim = dims(t, style)
-    hidden = t.integer("hidden_size")
-    make_mlp = mlp or dense_mlp(b, style)
-    table = None if callable(rope) else rope or rope_of(t, head_dim)
+    text = builder.text
+    heads, kv, head_dim = dims(text, style)
+    hidden = text.integer("hidden_size")
+    make_mlp = mlp or dense_mlp(builder, style)
+    table = None if callable(rope) else rope or rope_of(text, head_dim)
     kinds = {
         w: Attention(
             "sliding_window" if w else "full",
@@ -199,49 +201,49 @@ def decoder_layers(
             window=w,
             rope=rope(w) if callable(rope) else table,
         )
-        for w in set(windows(t, style))
+        for w in set(windows(text, style))
     }
     layers = []
-    for i, window in enumerate(windows(t, style)):
-        s = b.site(f"{prefix}.{style.names.layers}.{i}".removeprefix("."))
-        modules = attention_modules(b, s, style, heads, kv, head_dim)
-        modules += make_mlp(s, i)
+    for i, window in enumerate(windows(text, style)):
+        site = builder.site(f"{prefix}.{style.names.layers}.{i}".removeprefix("."))
+        modules = attention_modules(builder, site, style, heads, kv, head_dim)
+        modules += make_mlp(site, i)
         for name in style.norms:
-            modules += norm(s, name, hidden, style.norm_bias)
+            modules += norm(site, name, hidden, style.norm_bias)
         if after is not None:
             modules += after(modules)
-        layers.append(b.layer(i, s.prefix, [kinds[window]], modules))
+        layers.append(builder.layer(i, site.prefix, [kinds[window]], modules))
     return tuple(layers)
 
 
-def backed(b: Builder, rope: Rope) -> Rope:
+def backed(builder: Builder, rope: Rope) -> Rope:
     """The table of an architecture that transformers' own code may serve: then there is none (facts/vllm/structure.py
     TRANSFORMERS_SINCE)."""
-    return replace(rope, only=f"{b.architecture} by vLLM", short=-1)
+    return replace(rope, only=f"{builder.architecture} by vLLM", short=-1)
 
 
-def frequencies(b: Builder, layers: Sequence[Layer]) -> list[Module]:
+def frequencies(builder: Builder, layers: Sequence[Layer]) -> list[Module]:
     """What transformers keeps instead of a table: inv_freq and a copy of it, float32."""
     ropes = {m.rope for x in layers for m in x.mixers if isinstance(m, Attention) and m.rope is not None}
     return [
         Param(f"rotary_emb.inv_freq.{i}", (rope.dim,), "F32", "other", stored=False, created_dtype="F32",
-              only=f"{b.architecture} by transformers", everywhere=True)
+              only=f"{builder.architecture} by transformers", everywhere=True)
         for i, rope in enumerate(sorted(ropes, key=repr))
     ]  # fmt: skip
 
 
-def dims(t: Config, style: Style) -> tuple[int, int, int]:
-    heads, kv, head_dim = heads_of(t)
-    return heads, kv, head_dim if style.own_head_dim else t.integer("hidden_size") // heads
+def dims(text: Config, style: Style) -> tuple[int, int, int]:
+    heads, kv, head_dim = heads_of(text)
+    return heads, kv, head_dim if style.own_head_dim else text.integer("hidden_size") // heads
 
 
-def norm(s: Site, name: str, dim: int, bias: bool) -> list[Module]:
-    modules: list[Module] = [s.norm(name, dim)]
-    return [*modules, Param(f"{name}.bias", (dim,), s.b.dtype, "norm")] if bias else modules
+def norm(site: Site, name: str, dim: int, bias: bool) -> list[Module]:
+    modules: list[Module] = [site.norm(name, dim)]
+    return [*modules, Param(f"{name}.bias", (dim,), site.b.dtype, "norm")] if bias else modules
 
 
 def decoder_root(
-    b: Builder,
+    builder: Builder,
     style: Style,
     prefix: str = "model",
     head: str = "lm_head",
@@ -249,12 +251,18 @@ def decoder_root(
     head_bias: bool = False,
     tied: bool | None = None,
 ) -> Block:
-    t, n = b.text, style.names
-    hidden = t.integer("hidden_size")
-    shared = b.config.flag("tie_word_embeddings", default=t.flag("tie_word_embeddings")) if tied is None else tied
-    extra = [Param(f"{prefix}.{n.norm}.bias".removeprefix("."), (hidden,), b.dtype, "norm")] if style.norm_bias else []
-    root = b.head(
-        t.integer("vocab_size"),
+    text, n = builder.text, style.names
+    hidden = text.integer("hidden_size")
+    shared = (
+        builder.config.flag("tie_word_embeddings", default=text.flag("tie_word_embeddings")) if tied is None else tied
+    )
+    extra = (
+        [Param(f"{prefix}.{n.norm}.bias".removeprefix("."), (hidden,), builder.dtype, "norm")]
+        if style.norm_bias
+        else []
+    )
+    root = builder.head(
+        text.integer("vocab_size"),
         hidden,
         embed=f"{prefix}.{n.embed}".removeprefix("."),
         norm=f"{prefix}.{n.norm}.weight".removeprefix(".") if n.norm else "",
@@ -263,42 +271,46 @@ def decoder_root(
         bias=head_bias,
         extra=extra,
     )
-    return b.block(
+    return builder.block(
         [
-            replace(m, everywhere=True) if isinstance(m, Vocab | Param) and m.role in style.everywhere else m
-            for m in root.modules
+            replace(module, everywhere=True)
+            if isinstance(module, Vocab | Param) and module.role in style.everywhere
+            else module
+            for module in root.modules
         ]
     )
 
 
-def tied_outside(b: Builder, root: Block, head: str, *, default: bool = True) -> Block:
+def tied_outside(builder: Builder, root: Block, head: str, *, default: bool = True) -> Block:
     """config/vllm.py:622 (0.21.0) hands the outer config's tie_word_embeddings to the text model; `default`: the outer
     config class's. Where neither config says that the head is tied, the checkpoint has one of its own."""
-    tied = b.config.flag("tie_word_embeddings", default=default)
-    unsaid = not b.config.has("tie_word_embeddings") and not b.text.flag("tie_word_embeddings", default=False)
-    stored = b.stores(f"{head}.weight", unsaid or not tied)
-    assumed = b.names is None and f"{head}.weight" not in b.told
+    tied = builder.config.flag("tie_word_embeddings", default=default)
+    unsaid = not builder.config.has("tie_word_embeddings") and not builder.text.flag(
+        "tie_word_embeddings", default=False
+    )
+    stored = builder.stores(f"{head}.weight", unsaid or not tied)
+    assumed = builder.names is None and f"{head}.weight" not in builder.told
     by = "outer configs tie the head" if tied and unsaid else ""
     modules = [
-        replace(m, tied=tied, tied_by=by, stored=stored, assumed=assumed)
-        if isinstance(m, Vocab) and m.name == head
-        else m
-        for m in root.modules
+        replace(module, tied=tied, tied_by=by, stored=stored, assumed=assumed)
+        if isinstance(module, Vocab) and module.name == head
+        else module
+        for module in root.modules
     ]
-    return b.block(modules)
+    return builder.block(modules)
 
 
 ALL_STAGES: tuple[Literal["embed", "norm", "lm_head"], ...] = ("embed", "norm", "lm_head")
 
 
-def fill(b: Builder, style: Style) -> None:
-    b.text.fill(**dict(style.defaults))
+def fill(builder: Builder, style: Style) -> None:
+    builder.text.fill(**dict(style.defaults))
     for key, usual in style.aliases:
-        value = b.text.get(key)
+        value = builder.text.get(key)
         if value is not None:
-            b.text.fill(**{usual: value})
+            builder.text.fill(**{usual: value})
 
 
-def decoder(b: Builder, style: Style, mlp: Mlp | None = None) -> Skeleton:
-    fill(b, style)
-    return Skeleton(decoder_layers(b, style, mlp=mlp), decoder_root(b, style))
+def decoder(builder: Builder, style: Style, mlp: Mlp | None = None) -> Skeleton:
+    fill(builder, style)
+    return Skeleton(decoder_layers(builder, style, mlp=mlp), decoder_root(builder, style))

@@ -28,46 +28,46 @@ class _Net(Struct, frozen=True):
     indexer: Indexer
 
 
-def build(b: Builder) -> Skeleton:
-    t = b.text
-    if b.quant is not None and b.quant.facts.method == "fp8":
-        b.scale_dtype = "F8_E8M0"
-    count = t.integer("num_hidden_layers", high=10_000)
-    nextn = t.integer("num_nextn_predict_layers", default=0, low=0, high=100)
-    ratios = t.integers("compress_ratios") or [0] * count
+def build(builder: Builder) -> Skeleton:
+    text = builder.text
+    if builder.quant is not None and builder.quant.facts.method == "fp8":
+        builder.scale_dtype = "F8_E8M0"
+    count = text.integer("num_hidden_layers", high=10_000)
+    nextn = text.integer("num_nextn_predict_layers", default=0, low=0, high=100)
+    ratios = text.integers("compress_ratios") or [0] * count
     if len(ratios) < count or min(ratios) < 0:
-        raise ConfigError(f"{t.where}: compress_ratios does not name a ratio for each of {count} layers")
+        raise ConfigError(f"{text.where}: compress_ratios does not name a ratio for each of {count} layers")
     ratios += [0] * (count + nextn - len(ratios))
-    rotary = t.integer("qk_rope_head_dim", default=64)
-    indexer = Indexer(t.integer("index_n_heads"), t.integer("index_head_dim"), t.integer("index_topk"))
+    rotary = text.integer("qk_rope_head_dim", default=64)
+    indexer = Indexer(text.integer("index_n_heads"), text.integer("index_head_dim"), text.integer("index_topk"))
     net = _Net(
-        b,
-        t.integer("hidden_size"),
-        t.integer("num_attention_heads"),
-        t.integer("head_dim"),
+        builder,
+        text.integer("hidden_size"),
+        text.integer("num_attention_heads"),
+        text.integer("head_dim"),
         tuple(ratios),
-        (_rope(t, rotary, "rope_theta", 1e4), _rope(t, rotary, "compress_rope_theta", 1.6e5)),
+        (_rope(text, rotary, "rope_theta", 1e4), _rope(text, rotary, "compress_rope_theta", 1.6e5)),
         indexer,
     )
     layers = tuple(_layer(net, f"layers.{i}", i) for i in range(count))
     drafts = tuple(_draft(net, i, count + i) for i in range(nextn))
-    root = b.head(
-        t.integer("vocab_size"),
+    root = builder.head(
+        text.integer("vocab_size"),
         net.hidden,
         embed="embed",
         norm="norm.weight",
         head="head",
-        tied=t.flag("tie_word_embeddings"),
+        tied=text.flag("tie_word_embeddings"),
         extra=_hyper_head(net, "hc_head"),
     )
     return Skeleton(layers, root, drafts=drafts, params=(("index_topk", indexer.top_k),))
 
 
-def _rope(t: Config, width: int, key: str, default: float) -> Rope:
+def _rope(text: Config, width: int, key: str, default: float) -> Rope:
     """DeepseekV4ScalingRotaryEmbedding: a table in float32 for each base frequency."""
-    params = dict(t.table("rope_scaling", "rope_parameters")) | {"rope_theta": t.number(key, default=default)}
+    params = dict(text.table("rope_scaling", "rope_parameters")) | {"rope_theta": text.number(key, default=default)}
     params["partial_rotary_factor"] = 1.0  # `width` is the rotary part already
-    return rope_of(t, width, params=params, dtype="F32")
+    return rope_of(text, width, params=params, dtype="F32")
 
 
 def _hyper_head(net: _Net, at: str) -> list[Module]:
@@ -88,7 +88,7 @@ def _hyper(net: _Net) -> list[Module]:
 
 
 def _layer(net: _Net, prefix: str, index: int, draft: bool = False) -> Layer:
-    s, ratio = net.b.site(prefix), net.ratios[index]
+    site, ratio = net.b.site(prefix), net.ratios[index]
     mixer = Attention(
         "mla",
         net.heads,
@@ -103,20 +103,20 @@ def _layer(net: _Net, prefix: str, index: int, draft: bool = False) -> Layer:
         rope=net.ropes[1 if ratio > 1 else 0],
     )
     modules = [
-        *_attention(net, s, ratio),
-        *_mlp(net, s, index, draft),
-        s.norm("attn_norm", net.hidden),
-        s.norm("ffn_norm", net.hidden),
+        *_attention(net, site, ratio),
+        *_mlp(net, site, index, draft),
+        site.norm("attn_norm", net.hidden),
+        site.norm("ffn_norm", net.hidden),
         *_hyper(net),
     ]
     return net.b.layer(index, prefix, [mixer], modules)
 
 
-def _attention(net: _Net, s: Site, ratio: int) -> list[Module]:
-    t, hidden, width, at = net.b.text, net.hidden, net.head_dim, "attn"
-    rank, groups, o_rank = t.integer("q_lora_rank"), t.integer("o_groups"), t.integer("o_lora_rank")
+def _attention(net: _Net, site: Site, ratio: int) -> list[Module]:
+    text, hidden, width, at = net.b.text, net.hidden, net.head_dim, "attn"
+    rank, groups, o_rank = text.integer("q_lora_rank"), text.integer("o_groups"), text.integer("o_lora_rank")
     inputs = (Part(f"{at}.wq_a", rank), Part(f"{at}.wkv", width))
-    fused = _scheme(s, [p.name for p in inputs], f"{at}.fused_wqa_wkv")
+    fused = _scheme(site, [p.name for p in inputs], f"{at}.fused_wqa_wkv")
     sinks = [
         ("DeepSeek-V4 sinks for 64 heads", 64, True),
         ("DeepSeek-V4 sinks for its heads", 0, False),
@@ -137,22 +137,22 @@ def _attention(net: _Net, s: Site, ratio: int) -> list[Module]:
             for habit, least, stored in sinks
         ],
         Linear(f"{at}.fused_wqa_wkv", inputs, hidden, "replicated", "attention", net.b.dtype, scheme=fused),
-        s.norm(f"{at}.q_norm", rank),
-        s.linear(f"{at}.wq_b", [(f"{at}.wq_b", net.heads * width, net.heads)], rank, "column", "attention"),
-        s.norm(f"{at}.kv_norm", width),
-        s.linear(
+        site.norm(f"{at}.q_norm", rank),
+        site.linear(f"{at}.wq_b", [(f"{at}.wq_b", net.heads * width, net.heads)], rank, "column", "attention"),
+        site.norm(f"{at}.kv_norm", width),
+        site.linear(
             f"{at}.wo_a", [(f"{at}.wo_a", groups * o_rank, groups)], net.heads * width // groups, "column", "attention"
         ),
-        s.row(f"{at}.wo_b", hidden, groups * o_rank, "attention"),
+        site.row(f"{at}.wo_b", hidden, groups * o_rank, "attention"),
     ]
     if ratio == 4:
-        modules += _indexer(net, s, f"{at}.indexer", rank)
+        modules += _indexer(net, site, f"{at}.indexer", rank)
     if ratio > 1:
-        modules += _compressor(net, s, f"{at}.compressor", width, ratio)
+        modules += _compressor(net, site, f"{at}.compressor", width, ratio)
     return modules
 
 
-def _indexer(net: _Net, s: Site, at: str, rank: int) -> list[Module]:
+def _indexer(net: _Net, site: Site, at: str, rank: int) -> list[Module]:
     wide = net.indexer.heads * net.indexer.head_dim
     habit = "DeepSeek-V4 indexer norm"
     norms = [
@@ -160,44 +160,44 @@ def _indexer(net: _Net, s: Site, at: str, rank: int) -> list[Module]:
         for n in ("weight", "bias")
     ]
     return [
-        s.replicated(f"{at}.wq_b", wide, rank, "attention"),
-        s.replicated(f"{at}.weights_proj", net.indexer.heads, net.hidden, "attention", quantised=False),
+        site.replicated(f"{at}.wq_b", wide, rank, "attention"),
+        site.replicated(f"{at}.weights_proj", net.indexer.heads, net.hidden, "attention", quantised=False),
         *norms,
-        *_compressor(net, s, f"{at}.compressor", net.indexer.head_dim, 4),
+        *_compressor(net, site, f"{at}.compressor", net.indexer.head_dim, 4),
     ]
 
 
-def _compressor(net: _Net, s: Site, at: str, width: int, ratio: int) -> list[Module]:
+def _compressor(net: _Net, site: Site, at: str, width: int, ratio: int) -> list[Module]:
     """deepseek_compressor.py: windows overlap at ratio 4, so everything is twice as wide there."""
     wide = width * (2 if ratio == 4 else 1)
     parts = [(f"{at}.wkv", wide), (f"{at}.wgate", wide)]
     return [
         Param(f"{at}.ape", (ratio, wide), "F32", "attention", created_dtype="F32"),
-        s.linear(f"{at}.fused_wkv_wgate", parts, net.hidden, "replicated", "attention", quantised=False),
-        s.norm(f"{at}.norm", width),
+        site.linear(f"{at}.fused_wkv_wgate", parts, net.hidden, "replicated", "attention", quantised=False),
+        site.norm(f"{at}.norm", width),
     ]
 
 
-def _mlp(net: _Net, s: Site, index: int, draft: bool) -> list[Module]:
-    t, hidden = net.b.text, net.hidden
-    count, inter = t.integer("n_routed_experts"), t.integer("moe_intermediate_size")
-    top_k, at = t.integer("num_experts_per_tok"), "ffn"
-    modules: list[Module] = [s.replicated(f"{at}.gate", count, hidden, "router", quantised=False)]
-    if index < t.integer("num_hash_layers", default=0, low=0) and not draft:
+def _mlp(net: _Net, site: Site, index: int, draft: bool) -> list[Module]:
+    text, hidden = net.b.text, net.hidden
+    count, inter = text.integer("n_routed_experts"), text.integer("moe_intermediate_size")
+    top_k, at = text.integer("num_experts_per_tok"), "ffn"
+    modules: list[Module] = [site.replicated(f"{at}.gate", count, hidden, "router", quantised=False)]
+    if index < text.integer("num_hash_layers", default=0, low=0) and not draft:
         # the first layers choose experts by the token itself: a table over the vocabulary
-        table = (t.integer("vocab_size"), top_k)
+        table = (text.integer("vocab_size"), top_k)
         modules.append(Param(f"{at}.gate.tid2eid", table, "I32", "router", created_dtype="I32"))
     else:
         modules.append(score_correction(f"{at}.gate.bias", count))
-    s.b.shared_whole_by = SHARED_WHOLE
-    shared = t.integer("n_shared_experts", default=0, low=0)
+    site.b.shared_whole_by = SHARED_WHOLE
+    shared = text.integer("n_shared_experts", default=0, low=0)
     if shared:
         # compressed-tensors targets name vLLM's own modules here
         named = net.b.quant is not None and net.b.quant.facts.method == "compressed-tensors"
         names = ("gate_proj", "up_proj", "down_proj") if named else ("w1", "w3", "w2")
-        mlp = s.gated_mlp(hidden, inter * shared, at=f"{at}.shared_experts", role="shared_experts", names=names)
+        mlp = site.gated_mlp(hidden, inter * shared, at=f"{at}.shared_experts", role="shared_experts", names=names)
         modules += [replace(m, whole_blocks=_WHOLE_BLOCKS) if isinstance(m, Linear) else m for m in mlp]
-    experts = s.experts(
+    experts = site.experts(
         count,
         hidden,
         inter,
@@ -206,14 +206,14 @@ def _mlp(net: _Net, s: Site, index: int, draft: bool) -> list[Module]:
         projections=("w1", "w3", "w2"),
         routing=Routing("sqrtsoftplus", biased=True),
     )
-    return [*modules, _experts_as_stored(net, experts, s)]
+    return [*modules, _experts_as_stored(net, experts, site)]
 
 
-def _experts_as_stored(net: _Net, experts: Experts, s: Site) -> Experts:
+def _experts_as_stored(net: _Net, experts: Experts, site: Site) -> Experts:
     """`expert_dtype: fp4` inside an FP8 checkpoint: experts in MXFP4 (deepseek_v4 quantisation config of vLLM)."""
     quant = net.b.quant
     if quant is not None and quant.facts.method == "compressed-tensors":
-        named = [f"{s.prefix}.ffn.experts.0.{p}" for p in ("gate_proj", "up_proj", "down_proj")]
+        named = [f"{site.prefix}.ffn.experts.0.{p}" for p in ("gate_proj", "up_proj", "down_proj")]
         return replace(experts, only="experts by the checkpoint's names", other=net.b.scheme(named, "experts"))
     scheme = experts.scheme
     if scheme is not None and scheme.method == "fp8" and net.b.text.text("expert_dtype") == "fp4":
@@ -221,27 +221,27 @@ def _experts_as_stored(net: _Net, experts: Experts, s: Site) -> Experts:
     return experts
 
 
-def _scheme(s: Site, names: list[str], fused: str) -> Scheme | None:
+def _scheme(site: Site, names: list[str], fused: str) -> Scheme | None:
     """compressed-tensors targets name vLLM's own modules here"""
-    quant = s.b.quant
+    quant = site.b.quant
     if quant is not None and quant.facts.method == "compressed-tensors":
-        return s.b.scheme([f"{s.prefix}.{fused}"])
-    return s.b.scheme([f"{s.prefix}.{n}" for n in names])
+        return site.b.scheme([f"{site.prefix}.{fused}"])
+    return site.b.scheme([f"{site.prefix}.{n}" for n in names])
 
 
 def _draft(net: _Net, number: int, index: int) -> Layer:
-    s, hidden = net.b.site(f"mtp.{number}"), net.hidden
-    block = _layer(net, s.prefix, index, draft=True)
+    site, hidden = net.b.site(f"mtp.{number}"), net.hidden
+    block = _layer(net, site.prefix, index, draft=True)
     vocab = net.b.text.integer("vocab_size")
     modules: list[Module] = [
         *_hyper_head(net, "hc_head"),
-        s.norm("enorm", hidden),
-        s.norm("hnorm", hidden),
-        s.replicated("e_proj", hidden, hidden, "other"),
-        s.replicated("h_proj", hidden, hidden, "other"),
-        s.norm("norm", hidden),
+        site.norm("enorm", hidden),
+        site.norm("hnorm", hidden),
+        site.replicated("e_proj", hidden, hidden, "other"),
+        site.replicated("h_proj", hidden, hidden, "other"),
+        site.norm("norm", hidden),
         Vocab("shared_head.head", vocab, hidden, net.b.dtype, "lm_head", stored=False),
         *block.block.modules,
         Vocab("embed_tokens", vocab, hidden, net.b.dtype, "embed", stored=False),
     ]
-    return net.b.layer(index, s.prefix, block.mixers, modules)
+    return net.b.layer(index, site.prefix, block.mixers, modules)

@@ -192,37 +192,39 @@ _HEADS = {"InternLM2ForCausalLM": "output"}
 _PREFIXES = {"ExaoneForCausalLM": "transformer"}
 
 
-def build(b: Builder) -> Skeleton:
-    style, t = STYLES[b.architecture], b.text
-    fill(b, style)
-    _, _, head_dim = dims(t, style)
+def build(builder: Builder) -> Skeleton:
+    style, text = STYLES[builder.architecture], builder.text
+    fill(builder, style)
+    _, _, head_dim = dims(text, style)
 
     # baichuan.py: the wide one (13B) has ALiBi instead
-    alibi = b.architecture == "BaichuanForCausalLM" and t.integer("hidden_size") != 4096
+    alibi = builder.architecture == "BaichuanForCausalLM" and text.integer("hidden_size") != 4096
 
     def sliding_rope(window: int) -> Rope | None:
         """olmo2.py:141 (0.21.0): sliding layers take the base but not the scaling."""
         if alibi:
             return None
-        if not window or b.architecture != "Olmo3ForCausalLM":
-            return rope_of(t, head_dim)
-        base = t.table("rope_parameters", "rope_scaling").get("rope_theta", t.number("rope_theta", default=10000.0))
-        return rope_of(t, head_dim, params={"rope_type": "default", "rope_theta": base})
+        if not window or builder.architecture != "Olmo3ForCausalLM":
+            return rope_of(text, head_dim)
+        base = text.table("rope_parameters", "rope_scaling").get(
+            "rope_theta", text.number("rope_theta", default=10000.0)
+        )
+        return rope_of(text, head_dim, params={"rope_type": "default", "rope_theta": base})
 
-    prefix, head = _PREFIXES.get(b.architecture, "model"), _HEADS.get(b.architecture, "lm_head")
+    prefix, head = _PREFIXES.get(builder.architecture, "model"), _HEADS.get(builder.architecture, "lm_head")
 
     def table(window: int) -> Rope | None:
         rope = sliding_rope(window)
-        return backed(b, rope) if rope is not None and b.architecture in TRANSFORMERS else rope
+        return backed(builder, rope) if rope is not None and builder.architecture in TRANSFORMERS else rope
 
-    after = _xielu(b) if b.architecture == "ApertusForCausalLM" else None
-    layers = decoder_layers(b, style, prefix, rope=table, after=after)
-    root = decoder_root(b, style, prefix, head, head_bias=b.architecture == "PhiForCausalLM")
-    kept = frequencies(b, layers) if b.architecture in TRANSFORMERS else []
-    return Skeleton(layers, b.block([*root.modules, *kept]))
+    after = _xielu(builder) if builder.architecture == "ApertusForCausalLM" else None
+    layers = decoder_layers(builder, style, prefix, rope=table, after=after)
+    root = decoder_root(builder, style, prefix, head, head_bias=builder.architecture == "PhiForCausalLM")
+    kept = frequencies(builder, layers) if builder.architecture in TRANSFORMERS else []
+    return Skeleton(layers, builder.block([*root.modules, *kept]))
 
 
-def _xielu(b: Builder) -> Callable[[list[Module]], list[Module]]:
+def _xielu(builder: Builder) -> Callable[[list[Module]], list[Module]]:
     """activation.py XIELU: four learned or fixed numbers a layer."""
     names = ("alpha_p", "alpha_n", "beta", "eps")
-    return lambda modules: [Param(f"mlp.act_fn.{n}", (1,), b.dtype, "mlp") for n in names]
+    return lambda modules: [Param(f"mlp.act_fn.{n}", (1,), builder.dtype, "mlp") for n in names]

@@ -10,15 +10,15 @@ from oomph.sources.arch.mla import routed_mlp
 STYLE = Style(o_bias=False, qk_norm="head", window="none")
 
 
-def build(b: Builder) -> Skeleton:
-    t = b.text
-    t.fill(first_k_dense_replace=0, moe_layer_freq=1, topk_method="noaux_tc")
-    first, step = t.integer("first_k_dense_replace", low=0), t.integer("moe_layer_freq")
-    dense = dense_mlp(b, STYLE)
-    biased = t.text("topk_method") == "noaux_tc"
+def build(builder: Builder) -> Skeleton:
+    text = builder.text
+    text.fill(first_k_dense_replace=0, moe_layer_freq=1, topk_method="noaux_tc")
+    first, step = text.integer("first_k_dense_replace", low=0), text.integer("moe_layer_freq")
+    dense = dense_mlp(builder, STYLE)
+    biased = text.text("topk_method") == "noaux_tc"
 
-    def mlp(s: Site, index: int) -> list[Module]:
-        sparse = t.has("n_routed_experts") and index >= first and index % step == 0
-        return routed_mlp(s, t, correction=biased) if sparse else dense(s, index)
+    def mlp(site: Site, index: int) -> list[Module]:
+        sparse = text.has("n_routed_experts") and index >= first and index % step == 0
+        return routed_mlp(site, text, correction=biased) if sparse else dense(site, index)
 
-    return Skeleton(decoder_layers(b, STYLE, mlp=mlp), decoder_root(b, STYLE))
+    return Skeleton(decoder_layers(builder, STYLE, mlp=mlp), decoder_root(builder, STYLE))

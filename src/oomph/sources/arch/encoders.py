@@ -10,121 +10,125 @@ from oomph.sources.arch.rope import rope_of
 from oomph.sources.config import Config
 
 
-def build(b: Builder) -> Skeleton:
-    if not b.text.dtype(b.config.dtype()):
-        b.dtype = "F32"
-    return _nomic(b) if b.architecture == "NomicBertModel" else _modern(b)
+def build(builder: Builder) -> Skeleton:
+    if not builder.text.dtype(builder.config.dtype()):
+        builder.dtype = "F32"
+    return _nomic(builder) if builder.architecture == "NomicBertModel" else _modern(builder)
 
 
-def _norm(b: Builder, name: str, dim: int, bias: bool) -> list[Module]:
-    return [Param(f"{name}.{part}", (dim,), b.dtype, "norm") for part in ("weight", "bias")[: 1 + bias]]
+def _norm(builder: Builder, name: str, dim: int, bias: bool) -> list[Module]:
+    return [Param(f"{name}.{part}", (dim,), builder.dtype, "norm") for part in ("weight", "bias")[: 1 + bias]]
 
 
 # --- ModernBERT ----------------------------------------------------------------------------------------------------
 
 
-def _modern(b: Builder) -> Skeleton:
-    t = b.text
-    t.fill(vocab_size=50368, hidden_size=768, intermediate_size=1152, num_hidden_layers=22, num_attention_heads=12)
-    t.fill(max_position_embeddings=8192, global_attn_every_n_layers=3, local_attention=128)
-    hidden, heads = t.integer("hidden_size"), t.integer("num_attention_heads")
+def _modern(builder: Builder) -> Skeleton:
+    text = builder.text
+    text.fill(vocab_size=50368, hidden_size=768, intermediate_size=1152, num_hidden_layers=22, num_attention_heads=12)
+    text.fill(max_position_embeddings=8192, global_attn_every_n_layers=3, local_attention=128)
+    hidden, heads = text.integer("hidden_size"), text.integer("num_attention_heads")
     width = hidden // heads
-    classifies = b.architecture != "ModernBertModel"
+    classifies = builder.architecture != "ModernBertModel"
     at = "model." if classifies else ""
-    every, window = t.integer("global_attn_every_n_layers"), t.integer("local_attention") // 2
-    ropes = {w: _modern_rope(t, width, w) for w in (0, window)}
+    every, window = text.integer("global_attn_every_n_layers"), text.integer("local_attention") // 2
+    ropes = {w: _modern_rope(text, width, w) for w in (0, window)}
     layers = []
-    for i in range(t.integer("num_hidden_layers", high=10_000)):
+    for i in range(text.integer("num_hidden_layers", high=10_000)):
         own = window if i % every else 0
         # the cache is none: a window only bounds what a token looks at
         attention = Attention("encoder_only", heads, heads, width, width, window=own, rope=ropes[own])
-        layers.append(b.layer(i, f"{at}layers.{i}", [attention], _modern_layer(b.site(f"{at}layers.{i}"), t, i, heads)))
-    return Skeleton(tuple(layers), _modern_root(b, at, hidden, classifies), pooling=True)
+        layers.append(
+            builder.layer(
+                i, f"{at}layers.{i}", [attention], _modern_layer(builder.site(f"{at}layers.{i}"), text, i, heads)
+            )
+        )
+    return Skeleton(tuple(layers), _modern_root(builder, at, hidden, classifies), pooling=True)
 
 
-def _modern_rope(t: Config, width: int, window: int) -> Rope:
-    local, everywhere = t.number("local_rope_theta", default=1e4), t.number("global_rope_theta", default=1.6e5)
+def _modern_rope(text: Config, width: int, window: int) -> Rope:
+    local, everywhere = text.number("local_rope_theta", default=1e4), text.number("global_rope_theta", default=1.6e5)
     params = {"rope_type": "default", "rope_theta": local if window else everywhere}
-    return rope_of(t, width, params=params, dtype="F16")
+    return rope_of(text, width, params=params, dtype="F16")
 
 
-def _modern_layer(s: Site, t: Config, index: int, heads: int) -> list[Module]:
-    hidden, inner = t.integer("hidden_size"), t.integer("intermediate_size")
-    bias, wide, named = t.flag("norm_bias"), t.flag("mlp_bias"), "mlp.Wi"
-    qkv = s.packed_qkv("attn.Wqkv", hidden, heads, "attention", bias=t.flag("attention_bias"))
-    whole = s.replicated(named, 2 * inner, hidden, "mlp", bias=wide, quantised=False)
+def _modern_layer(site: Site, text: Config, index: int, heads: int) -> list[Module]:
+    hidden, inner = text.integer("hidden_size"), text.integer("intermediate_size")
+    bias, wide, named = text.flag("norm_bias"), text.flag("mlp_bias"), "mlp.Wi"
+    qkv = site.packed_qkv("attn.Wqkv", hidden, heads, "attention", bias=text.flag("attention_bias"))
+    whole = site.replicated(named, 2 * inner, hidden, "mlp", bias=wide, quantised=False)
     halves = tuple(Part(f"{named}.{n}", inner, stored=False, only="ModernBERT splits Wi") for n in ("input", "gate"))
     modules: list[Module] = [
         replace(qkv, scheme=None, quantisable=False),
-        s.row("attn.Wo", hidden, hidden, "attention", bias=t.flag("attention_bias"), quantised=False),
+        site.row("attn.Wo", hidden, hidden, "attention", bias=text.flag("attention_bias"), quantised=False),
         replace(whole, parts=(Part(named, 2 * inner, only="ModernBERT has Wi whole"),)),
         replace(whole, name=f"{named} split", parts=halves, shard="column"),
-        s.row("mlp.Wo", hidden, inner, "mlp", bias=wide, quantised=False),
-        *_norm(s.b, "mlp_norm", hidden, bias),
+        site.row("mlp.Wo", hidden, inner, "mlp", bias=wide, quantised=False),
+        *_norm(site.b, "mlp_norm", hidden, bias),
     ]
-    return modules if index == 0 else [*modules, *_norm(s.b, "attn_norm", hidden, bias)]
+    return modules if index == 0 else [*modules, *_norm(site.b, "attn_norm", hidden, bias)]
 
 
-def _modern_root(b: Builder, at: str, hidden: int, classifies: bool) -> Block:
-    t = b.text
-    bias = t.flag("norm_bias")
+def _modern_root(builder: Builder, at: str, hidden: int, classifies: bool) -> Block:
+    text = builder.text
+    bias = text.flag("norm_bias")
     modules: list[Module] = [
-        Vocab(f"{at}embeddings.tok_embeddings", t.integer("vocab_size"), hidden, b.dtype, "embed"),
-        *_norm(b, f"{at}embeddings.norm", hidden, bias),
-        *_norm(b, f"{at}final_norm", hidden, bias),
+        Vocab(f"{at}embeddings.tok_embeddings", text.integer("vocab_size"), hidden, builder.dtype, "embed"),
+        *_norm(builder, f"{at}embeddings.norm", hidden, bias),
+        *_norm(builder, f"{at}final_norm", hidden, bias),
     ]
     if classifies:
-        labels = t.integer("num_labels", default=len(t.table("id2label")) or 2)
+        labels = text.integer("num_labels", default=len(text.table("id2label")) or 2)
         shapes: list[tuple[str, tuple[int, ...]]] = [
             ("head.dense.weight", (hidden, hidden)),
             ("head.norm.weight", (hidden,)),
         ]
-        shapes += [("head.dense.bias", (hidden,))] if t.flag("classifier_bias") else []
+        shapes += [("head.dense.bias", (hidden,))] if text.flag("classifier_bias") else []
         shapes += [("head.norm.bias", (hidden,))] if bias else []
         shapes += [("classifier.weight", (labels, hidden)), ("classifier.bias", (labels,))]
-        modules += [Param(name, shape, b.dtype, "lm_head", created_dtype="F32") for name, shape in shapes]
-    return b.block(modules)
+        modules += [Param(name, shape, builder.dtype, "lm_head", created_dtype="F32") for name, shape in shapes]
+    return builder.block(modules)
 
 
 # --- NomicBERT -----------------------------------------------------------------------------------------------------
 
 
-def _nomic(b: Builder) -> Skeleton:
-    t = b.text
-    t.fill(vocab_size=30528, n_embd=768, n_inner=3072, n_layer=12, n_head=12, type_vocab_size=2)
-    hidden, heads = t.integer("n_embd"), t.integer("n_head")
-    inner, bias = t.integer("n_inner"), t.flag("qkv_proj_bias")
-    t.fill(hidden_size=hidden, num_attention_heads=heads)
+def _nomic(builder: Builder) -> Skeleton:
+    text = builder.text
+    text.fill(vocab_size=30528, n_embd=768, n_inner=3072, n_layer=12, n_head=12, type_vocab_size=2)
+    hidden, heads = text.integer("n_embd"), text.integer("n_head")
+    inner, bias = text.integer("n_inner"), text.flag("qkv_proj_bias")
+    text.fill(hidden_size=hidden, num_attention_heads=heads)
     # config.py NomicBertModelConfig (0.21.0): without overrides no longer than it was trained for
-    positions = t.integer("max_trained_positions", default=2048)
-    base = {"rope_type": "default", "rope_theta": t.number("rotary_emb_base", default=1e3)}
-    rope = rope_of(t, hidden // heads, params=base, positions=positions)
+    positions = text.integer("max_trained_positions", default=2048)
+    base = {"rope_type": "default", "rope_theta": text.number("rotary_emb_base", default=1e3)}
+    rope = rope_of(text, hidden // heads, params=base, positions=positions)
     attention = Attention("encoder_only", heads, heads, hidden // heads, hidden // heads, rope=rope)
     layers = []
-    for i in range(t.integer("n_layer", high=10_000)):
-        s = b.site(f"encoder.layers.{i}")
-        qkv = s.packed_qkv("attn.Wqkv", hidden, heads, "attention", bias=bias)
+    for i in range(text.integer("n_layer", high=10_000)):
+        site = builder.site(f"encoder.layers.{i}")
+        qkv = site.packed_qkv("attn.Wqkv", hidden, heads, "attention", bias=bias)
         modules: list[Module] = [
             qkv,
-            s.row("attn.out_proj", hidden, hidden, "attention", bias=bias),
-            *_nomic_mlp(s, hidden, inner, bias, t.text("activation_function", default="swiglu") == "swiglu"),
-            *_norm(b, "norm1", hidden, True),
-            *_norm(b, "norm2", hidden, True),
+            site.row("attn.out_proj", hidden, hidden, "attention", bias=bias),
+            *_nomic_mlp(site, hidden, inner, bias, text.text("activation_function", default="swiglu") == "swiglu"),
+            *_norm(builder, "norm1", hidden, True),
+            *_norm(builder, "norm2", hidden, True),
         ]
-        layers.append(b.layer(i, s.prefix, [attention], modules))
+        layers.append(builder.layer(i, site.prefix, [attention], modules))
     root: list[Module] = [
-        Vocab("embeddings.word_embeddings", t.integer("vocab_size"), hidden, b.dtype, "embed"),
-        Vocab("embeddings.token_type_embeddings", t.integer("type_vocab_size"), hidden, b.dtype, "embed"),
-        *_norm(b, "emb_ln", hidden, True),
+        Vocab("embeddings.word_embeddings", text.integer("vocab_size"), hidden, builder.dtype, "embed"),
+        Vocab("embeddings.token_type_embeddings", text.integer("type_vocab_size"), hidden, builder.dtype, "embed"),
+        *_norm(builder, "emb_ln", hidden, True),
     ]
-    longest = min(positions, t.integer("n_positions", "max_position_embeddings", default=8192))
+    longest = min(positions, text.integer("n_positions", "max_position_embeddings", default=8192))
     params = (("derived_max_len", longest), ("max_len_key", "max_trained_positions"))
-    return Skeleton(tuple(layers), b.block(root), pooling=True, max_position=longest, params=params)
+    return Skeleton(tuple(layers), builder.block(root), pooling=True, max_position=longest, params=params)
 
 
-def _nomic_mlp(s: Site, hidden: int, inner: int, bias: bool, gated: bool) -> list[Module]:
-    down = s.row("mlp.fc2", hidden, inner, "mlp", bias=bias)
+def _nomic_mlp(site: Site, hidden: int, inner: int, bias: bool, gated: bool) -> list[Module]:
+    down = site.row("mlp.fc2", hidden, inner, "mlp", bias=bias)
     if not gated:
-        return [s.column("mlp.fc1", inner, hidden, "mlp", bias=bias), down]
+        return [site.column("mlp.fc1", inner, hidden, "mlp", bias=bias), down]
     pair = [("mlp.fc11", inner), ("mlp.fc12", inner)]
-    return [s.linear("mlp.gate_up_proj", pair, hidden, "column", "mlp", bias=bias), down]
+    return [site.linear("mlp.gate_up_proj", pair, hidden, "column", "mlp", bias=bias), down]

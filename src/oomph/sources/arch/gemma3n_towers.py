@@ -24,84 +24,86 @@ _VECTORS = (
 )
 
 
-def vision_tower(b: Builder, prefix: str) -> Tower:
+def vision_tower(builder: Builder, prefix: str) -> Tower:
     blocks = [
-        (times, b.block([_param(b, f"timm_model.conv_{n}x{k}x{side}.weight", n, k, side, side)]))
+        (times, builder.block([_param(builder, f"timm_model.conv_{n}x{k}x{side}.weight", n, k, side, side)]))
         for n, k, side, times in _CONVOLUTIONS
     ]
-    blocks += [(times, b.block([_param(b, f"timm_model.norm_{n}.weight", n)])) for n, times in _VECTORS]
+    blocks += [(times, builder.block([_param(builder, f"timm_model.norm_{n}.weight", n)])) for n, times in _VECTORS]
     return Tower("vision_tower", "vision", prefix, tuple(blocks), layers=84, hidden=2048)
 
 
 def embedder(
-    b: Builder, prefix: str, modality: Literal["vision", "audio"], c: Config, hidden: int, width: int
+    builder: Builder, prefix: str, modality: Literal["vision", "audio"], config: Config, hidden: int, width: int
 ) -> Tower:
     """gemma3n_mm.py Gemma3nMultimodalEmbedder."""
-    width, s = c.integer("hidden_size", default=width), b.site(prefix)
+    width, site = config.integer("hidden_size", default=width), builder.site(prefix)
     modules: list[Module] = [
-        Vocab("embedding", c.integer("vocab_size", default=128), width, b.dtype, "multimodal"),
-        _param(b, "hard_embedding_norm.weight", width),
-        _param(b, "soft_embedding_norm.weight", width),
-        s.row("embedding_projection", hidden, width, "multimodal", quantised=False),
+        Vocab("embedding", config.integer("vocab_size", default=128), width, builder.dtype, "multimodal"),
+        _param(builder, "hard_embedding_norm.weight", width),
+        _param(builder, "soft_embedding_norm.weight", width),
+        site.row("embedding_projection", hidden, width, "multimodal", quantised=False),
     ]
-    return Tower(prefix.removeprefix("model."), modality, prefix, ((1, b.block(modules)),))
+    return Tower(prefix.removeprefix("model."), modality, prefix, ((1, builder.block(modules)),))
 
 
-def audio_tower(b: Builder, prefix: str, a: Config) -> Tower:
-    a.fill(hidden_size=1536, conf_num_attention_heads=8, conf_num_hidden_layers=12, conf_conv_kernel_size=5)
-    hidden, heads = a.integer("hidden_size"), a.integer("conf_num_attention_heads")
-    count, kernel = a.integer("conf_num_hidden_layers", high=10_000), a.integer("conf_conv_kernel_size")
+def audio_tower(builder: Builder, prefix: str, audio: Config) -> Tower:
+    audio.fill(hidden_size=1536, conf_num_attention_heads=8, conf_num_hidden_layers=12, conf_conv_kernel_size=5)
+    hidden, heads = audio.integer("hidden_size"), audio.integer("conf_num_attention_heads")
+    count, kernel = audio.integer("conf_num_hidden_layers", high=10_000), audio.integer("conf_conv_kernel_size")
     sub = "subsample_conv_projection."
     first: list[Module] = [
-        _param(b, f"{sub}conv_0.conv.weight", 128, 1, 3, 3),
-        _param(b, f"{sub}conv_0.norm.weight", 128),
-        _param(b, f"{sub}conv_1.conv.weight", 32, 128, 3, 3),
-        _param(b, f"{sub}conv_1.norm.weight", 32),
+        _param(builder, f"{sub}conv_0.conv.weight", 128, 1, 3, 3),
+        _param(builder, f"{sub}conv_0.norm.weight", 128),
+        _param(builder, f"{sub}conv_1.conv.weight", 32, 128, 3, 3),
+        _param(builder, f"{sub}conv_1.norm.weight", 32),
         # 128 mel bins, halved twice by the convolutions
-        _param(b, f"{sub}input_proj_linear.weight", hidden, 32 * 32),
+        _param(builder, f"{sub}input_proj_linear.weight", hidden, 32 * 32),
     ]
-    layer = _conformer(b, hidden, heads, kernel, a)
-    blocks = ((1, b.block(first)), (count, b.block(layer)))
+    layer = _conformer(builder, hidden, heads, kernel, audio)
+    blocks = ((1, builder.block(first)), (count, builder.block(layer)))
     return Tower("audio_tower", "audio", prefix, blocks, count, hidden, 4 * hidden, heads)
 
 
-def _conformer(b: Builder, hidden: int, heads: int, kernel: int, a: Config) -> list[Module]:
+def _conformer(builder: Builder, hidden: int, heads: int, kernel: int, audio: Config) -> list[Module]:
     at = "conformer.0."
     modules: list[Module] = []
     for n in ("ffw_layer_start", "ffw_layer_end"):
         modules += [
-            _param(b, f"{at}{n}.pre_layer_norm.weight", hidden),
-            _param(b, f"{at}{n}.ffw_layer_1.weight", 4 * hidden, hidden),
-            _param(b, f"{at}{n}.ffw_layer_2.weight", hidden, 4 * hidden),
-            _param(b, f"{at}{n}.post_layer_norm.weight", hidden),
+            _param(builder, f"{at}{n}.pre_layer_norm.weight", hidden),
+            _param(builder, f"{at}{n}.ffw_layer_1.weight", 4 * hidden, hidden),
+            _param(builder, f"{at}{n}.ffw_layer_2.weight", hidden, 4 * hidden),
+            _param(builder, f"{at}{n}.post_layer_norm.weight", hidden),
         ]
     squares = ("attn.relative_position_embedding.pos_proj", "attn.q_proj", "attn.k_proj", "attn.v_proj", "post")
     modules += [
-        _param(b, f"{at}attention.pre_attn_norm.weight", hidden),
-        _param(b, f"{at}attention.attn.per_dim_scale", hidden // heads),
-        *[_param(b, f"{at}attention.{n}.weight", hidden, hidden) for n in squares],
-        _param(b, f"{at}attention.post_norm.weight", hidden),
-        _param(b, f"{at}lconv1d.pre_layer_norm.weight", hidden),
-        _param(b, f"{at}lconv1d.linear_start.weight", 2 * hidden, hidden),
-        _param(b, f"{at}lconv1d.depthwise_conv1d.weight", hidden, 1, kernel),
-        _param(b, f"{at}lconv1d.conv_norm.weight", hidden),
-        _param(b, f"{at}lconv1d.linear_end.weight", hidden, hidden),
-        _param(b, f"{at}norm.weight", hidden),
+        _param(builder, f"{at}attention.pre_attn_norm.weight", hidden),
+        _param(builder, f"{at}attention.attn.per_dim_scale", hidden // heads),
+        *[_param(builder, f"{at}attention.{n}.weight", hidden, hidden) for n in squares],
+        _param(builder, f"{at}attention.post_norm.weight", hidden),
+        _param(builder, f"{at}lconv1d.pre_layer_norm.weight", hidden),
+        _param(builder, f"{at}lconv1d.linear_start.weight", 2 * hidden, hidden),
+        _param(builder, f"{at}lconv1d.depthwise_conv1d.weight", hidden, 1, kernel),
+        _param(builder, f"{at}lconv1d.conv_norm.weight", hidden),
+        _param(builder, f"{at}lconv1d.linear_end.weight", hidden, hidden),
+        _param(builder, f"{at}norm.weight", hidden),
     ]
-    return modules + _conformer_buffers(b, hidden, at, a)
+    return modules + _conformer_buffers(builder, hidden, at, audio)
 
 
-def _conformer_buffers(b: Builder, hidden: int, at: str, a: Config) -> list[Module]:
+def _conformer_buffers(builder: Builder, hidden: int, at: str, audio: Config) -> list[Module]:
     """modeling_gemma3n.py: register_buffer, not in the checkpoint"""
-    chunk = a.integer("conf_attention_chunk_size", default=12)
-    context = chunk + a.integer("conf_attention_context_left", default=13) - 1
-    context += a.integer("conf_attention_context_right", default=0, low=0)
+    chunk = audio.integer("conf_attention_chunk_size", default=12)
+    context = chunk + audio.integer("conf_attention_context_left", default=13) - 1
+    context += audio.integer("conf_attention_context_right", default=0, low=0)
     clips = ("", "ffw_layer_start.", "ffw_layer_end.", "attention.", "lconv1d.")
-    modules: list[Module] = [Param(f"{at}{n}gradient_clipping", (), b.dtype, "multimodal", stored=False) for n in clips]
+    modules: list[Module] = [
+        Param(f"{at}{n}gradient_clipping", (), builder.dtype, "multimodal", stored=False) for n in clips
+    ]
     attn = f"{at}attention.attn."
     return [
         *modules,
-        Param(f"{attn}q_scale", (), b.dtype, "multimodal", stored=False),
+        Param(f"{attn}q_scale", (), builder.dtype, "multimodal", stored=False),
         Param(f"{attn}local_causal_valid_mask", (chunk, context), "U8", "multimodal", stored=False, created_dtype="U8"),
         Param(f"{attn}softcap", (), "F32", "multimodal", stored=False, created_dtype="F32"),
         Param(
@@ -115,5 +117,5 @@ def _conformer_buffers(b: Builder, hidden: int, at: str, a: Config) -> list[Modu
     ]
 
 
-def _param(b: Builder, name: str, *shape: int) -> Param:
-    return Param(name, shape, b.dtype, "multimodal")
+def _param(builder: Builder, name: str, *shape: int) -> Param:
+    return Param(name, shape, builder.dtype, "multimodal")

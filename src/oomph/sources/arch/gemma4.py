@@ -19,63 +19,68 @@ _VIDEO_TOKENS = 32 * (70 + 2 + 6)
 _AUDIO_TOKENS = 750
 
 
-def build(b: Builder) -> Skeleton:
-    t = b.text
+def build(builder: Builder) -> Skeleton:
+    text = builder.text
     # Gemma4TextConfig; Gemma4UnifiedTextConfig has no per-layer embeddings
-    if b.architecture == "Gemma4UnifiedForConditionalGeneration":
-        t.fill(hidden_size_per_layer_input=0, max_position_embeddings=262144, sliding_window=1024)
+    if builder.architecture == "Gemma4UnifiedForConditionalGeneration":
+        text.fill(hidden_size_per_layer_input=0, max_position_embeddings=262144, sliding_window=1024)
     else:
-        t.fill(hidden_size_per_layer_input=256, max_position_embeddings=131072, sliding_window=512)
-    t.fill(vocab_size=262144, hidden_size=2304, intermediate_size=9216, num_hidden_layers=30, num_attention_heads=8)
-    t.fill(num_key_value_heads=4, head_dim=256, global_head_dim=512, vocab_size_per_layer_input=262144)
-    t.fill(tie_word_embeddings=True)
-    unified = b.architecture == "Gemma4UnifiedForConditionalGeneration"
-    wrapped = t is not b.config
-    prefix = b.root("model.language_model", "language_model.model") if wrapped else "model"
-    types = layer_types(t, 6)
+        text.fill(hidden_size_per_layer_input=256, max_position_embeddings=131072, sliding_window=512)
+    text.fill(vocab_size=262144, hidden_size=2304, intermediate_size=9216, num_hidden_layers=30, num_attention_heads=8)
+    text.fill(num_key_value_heads=4, head_dim=256, global_head_dim=512, vocab_size_per_layer_input=262144)
+    text.fill(tie_word_embeddings=True)
+    unified = builder.architecture == "Gemma4UnifiedForConditionalGeneration"
+    wrapped = text is not builder.config
+    prefix = builder.root("model.language_model", "language_model.model") if wrapped else "model"
+    types = layer_types(text, 6)
     types[-1] = "full_attention"  # Gemma4TextConfig forces it
-    mixers = _mixers(t, types)
-    layers = tuple(_layer(b, prefix, i, kind, mixers[i], len(types)) for i, kind in enumerate(types))
-    hidden, ple = t.integer("hidden_size"), t.integer("hidden_size_per_layer_input", default=0, low=0)
-    root = b.head(
-        t.integer("vocab_size"),
+    mixers = _mixers(text, types)
+    layers = tuple(_layer(builder, prefix, i, kind, mixers[i], len(types)) for i, kind in enumerate(types))
+    hidden, ple = text.integer("hidden_size"), text.integer("hidden_size_per_layer_input", default=0, low=0)
+    root = builder.head(
+        text.integer("vocab_size"),
         hidden,
         embed=f"{prefix}.embed_tokens",
         norm=f"{prefix}.norm.weight",
-        tied=b.config.flag("tie_word_embeddings", default=t.flag("tie_word_embeddings")),
+        tied=builder.config.flag("tie_word_embeddings", default=text.flag("tie_word_embeddings")),
         extra=[
-            *(unified_embedders(b, hidden) if unified else []),
-            *_per_layer_root(b, prefix, hidden, ple * len(types), ple),
-            normalizer(b, prefix),
+            *(unified_embedders(builder, hidden) if unified else []),
+            *_per_layer_root(builder, prefix, hidden, ple * len(types), ple),
+            normalizer(builder, prefix),
         ],
         everywhere=True,
     )
     # gemma4_mm.py:993: a buffer of this many values per scheduled token, kept for the CUDA graphs
     params = (("per_layer_embeddings", ple * len(types)),) if wrapped and ple else ()
     if unified:
-        return Skeleton(layers, root, modalities=_unified_modalities(b))
-    towers, modalities = _towers(b, prefix.startswith("model.")) if wrapped else ((), ())
+        return Skeleton(layers, root, modalities=_unified_modalities(builder))
+    towers, modalities = _towers(builder, prefix.startswith("model.")) if wrapped else ((), ())
     return Skeleton(layers, root, towers=towers, modalities=modalities, params=params)
 
 
-def _unified_modalities(b: Builder) -> tuple[Modality, ...]:
-    image = b.config.sub("vision_config").integer("num_soft_tokens", default=280)
-    audio = (Modality("audio", _AUDIO_TOKENS),) if b.config.has("audio_config") else ()
+def _unified_modalities(builder: Builder) -> tuple[Modality, ...]:
+    image = builder.config.sub("vision_config").integer("num_soft_tokens", default=280)
+    audio = (Modality("audio", _AUDIO_TOKENS),) if builder.config.has("audio_config") else ()
     return (Modality("image", image), *audio, Modality("video", _VIDEO_TOKENS))
 
 
-def _mixers(t: Config, types: list[str]) -> list[Attention]:
+def _mixers(text: Config, types: list[str]) -> list[Attention]:
     """gemma4.py:419 (0.21.0): the last `num_kv_shared_layers` layers read the cache of the last layer of their kind
     before them."""
-    heads, kv = t.integer("num_attention_heads"), t.integer("num_key_value_heads")
-    global_kv = t.integer("num_global_key_value_heads", default=kv) if t.flag("attention_k_eq_v") else kv
+    heads, kv = text.integer("num_attention_heads"), text.integer("num_key_value_heads")
+    global_kv = text.integer("num_global_key_value_heads", default=kv) if text.flag("attention_k_eq_v") else kv
     full = Attention(
-        "full", heads, global_kv, t.integer("global_head_dim"), t.integer("global_head_dim"), rope=_rope(t, True)
+        "full",
+        heads,
+        global_kv,
+        text.integer("global_head_dim"),
+        text.integer("global_head_dim"),
+        rope=_rope(text, True),
     )
-    width = t.integer("head_dim")
-    window = t.integer("sliding_window")
-    sliding = Attention("sliding_window", heads, kv, width, width, window=window, rope=_rope(t, False))
-    first_shared = len(types) - t.integer("num_kv_shared_layers", default=0, low=0, high=len(types) - 1)
+    width = text.integer("head_dim")
+    window = text.integer("sliding_window")
+    sliding = Attention("sliding_window", heads, kv, width, width, window=window, rope=_rope(text, False))
+    first_shared = len(types) - text.integer("num_kv_shared_layers", default=0, low=0, high=len(types) - 1)
     out = []
     for i, kind in enumerate(types):
         mixer = full if kind == "full_attention" else sliding
@@ -84,27 +89,27 @@ def _mixers(t: Config, types: list[str]) -> list[Attention]:
     return out
 
 
-def _rope(t: Config, full: bool) -> Rope:
+def _rope(text: Config, full: bool) -> Rope:
     defaults = (
         {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6}
         if full
         else {"rope_type": "default", "rope_theta": 1e4}
     )
-    given = t.table("rope_parameters").get("full_attention" if full else "sliding_attention")
-    head_dim = t.integer("global_head_dim" if full else "head_dim")
-    return rope_of(t, head_dim, params=given if isinstance(given, dict) else defaults)
+    given = text.table("rope_parameters").get("full_attention" if full else "sliding_attention")
+    head_dim = text.integer("global_head_dim" if full else "head_dim")
+    return rope_of(text, head_dim, params=given if isinstance(given, dict) else defaults)
 
 
-def _layer(b: Builder, prefix: str, index: int, kind: str, mixer: Attention, count: int) -> Layer:
-    t = b.text
-    hidden, inter = t.integer("hidden_size"), t.integer("intermediate_size")
-    shared = t.integer("num_kv_shared_layers", default=0, low=0)
-    if shared and index >= count - shared and t.flag("use_double_wide_mlp"):
+def _layer(builder: Builder, prefix: str, index: int, kind: str, mixer: Attention, count: int) -> Layer:
+    text = builder.text
+    hidden, inter = text.integer("hidden_size"), text.integer("intermediate_size")
+    shared = text.integer("num_kv_shared_layers", default=0, low=0)
+    if shared and index >= count - shared and text.flag("use_double_wide_mlp"):
         inter *= 2
-    s = b.site(f"{prefix}.layers.{index}")
+    site = builder.site(f"{prefix}.layers.{index}")
     heads, kv, width = mixer.num_heads, mixer.num_kv_heads, mixer.head_dim
-    bias = t.flag("attention_bias")
-    v_stored = not (kind == "full_attention" and t.flag("attention_k_eq_v"))
+    bias = text.flag("attention_bias")
+    v_stored = not (kind == "full_attention" and text.flag("attention_k_eq_v"))
     kv_only = "kv of layers that share a cache" if mixer.shares_cache_of is not None else ""
     parts = [
         Part("self_attn.q_proj", heads * width, heads),
@@ -112,37 +117,37 @@ def _layer(b: Builder, prefix: str, index: int, kind: str, mixer: Attention, cou
         Part("self_attn.v_proj", kv * width, kv, stored=v_stored, only=kv_only),
     ]
     modules: list[Module] = [
-        s.linear("self_attn.qkv_proj", parts, hidden, "column", "attention", bias=bias),
-        s.row("self_attn.o_proj", hidden, heads * width, "attention", bias=bias),
-        s.norm("self_attn.q_norm", width),
-        replace(s.norm("self_attn.k_norm", width), only=kv_only),
-        *s.gated_mlp(hidden, inter),
-        s.norm("input_layernorm", hidden),
-        s.norm("post_attention_layernorm", hidden),
-        s.norm("pre_feedforward_layernorm", hidden),
-        s.norm("post_feedforward_layernorm", hidden),
+        site.linear("self_attn.qkv_proj", parts, hidden, "column", "attention", bias=bias),
+        site.row("self_attn.o_proj", hidden, heads * width, "attention", bias=bias),
+        site.norm("self_attn.q_norm", width),
+        replace(site.norm("self_attn.k_norm", width), only=kv_only),
+        *site.gated_mlp(hidden, inter),
+        site.norm("input_layernorm", hidden),
+        site.norm("post_attention_layernorm", hidden),
+        site.norm("pre_feedforward_layernorm", hidden),
+        site.norm("post_feedforward_layernorm", hidden),
     ]
-    if t.flag("enable_moe_block", "use_second_mlp_block"):
-        modules += _moe(s, hidden, t)
-    ple = t.integer("hidden_size_per_layer_input", default=0, low=0)
+    if text.flag("enable_moe_block", "use_second_mlp_block"):
+        modules += _moe(site, hidden, text)
+    ple = text.integer("hidden_size_per_layer_input", default=0, low=0)
     if ple:
         modules += [
-            s.replicated("per_layer_input_gate", ple, hidden, "other"),
-            s.replicated("per_layer_projection", hidden, ple, "other"),
-            s.norm("post_per_layer_input_norm", hidden),
+            site.replicated("per_layer_input_gate", ple, hidden, "other"),
+            site.replicated("per_layer_projection", hidden, ple, "other"),
+            site.norm("post_per_layer_input_norm", hidden),
         ]
-    modules.append(Param("layer_scalar", (1,), b.dtype, "other"))
-    return b.layer(index, s.prefix, [mixer], modules)
+    modules.append(Param("layer_scalar", (1,), builder.dtype, "other"))
+    return builder.layer(index, site.prefix, [mixer], modules)
 
 
-def _moe(s: Site, hidden: int, t: Config) -> list[Module]:
-    count, dtype = t.integer("num_experts"), s.b.dtype
-    inter = t.integer("moe_intermediate_size", "expert_intermediate_size")
-    experts = s.experts(
+def _moe(site: Site, hidden: int, text: Config) -> list[Module]:
+    count, dtype = text.integer("num_experts"), site.b.dtype
+    inter = text.integer("moe_intermediate_size", "expert_intermediate_size")
+    experts = site.experts(
         count,
         hidden,
         inter,
-        t.integer("top_k_experts", default=1),
+        text.integer("top_k_experts", default=1),
         at="experts",
         activation="gelu_tanh",
         routing=Routing(custom="gemma4"),
@@ -152,48 +157,48 @@ def _moe(s: Site, hidden: int, t: Config) -> list[Module]:
     return [
         Param("router.scale", (hidden,), dtype, "router"),
         Param("router.root_size", (), dtype, "router", stored=False),
-        s.replicated("router.proj", count, hidden, "router", quantised=False),
+        site.replicated("router.proj", count, hidden, "router", quantised=False),
         Param("router.per_expert_scale", (count,), dtype, "router"),
         experts,
-        s.norm("post_feedforward_layernorm_1", hidden),
-        s.norm("post_feedforward_layernorm_2", hidden),
-        s.norm("pre_feedforward_layernorm_2", hidden),
+        site.norm("post_feedforward_layernorm_1", hidden),
+        site.norm("post_feedforward_layernorm_2", hidden),
+        site.norm("pre_feedforward_layernorm_2", hidden),
     ]
 
 
-def _per_layer_root(b: Builder, prefix: str, hidden: int, width: int, ple: int) -> list[Module]:
+def _per_layer_root(builder: Builder, prefix: str, hidden: int, width: int, ple: int) -> list[Module]:
     if not ple:
         return []
-    project = b.site("").column(f"{prefix}.per_layer_model_projection", width, hidden, "other")
+    project = builder.site("").column(f"{prefix}.per_layer_model_projection", width, hidden, "other")
     scales = ("embed_scale_per_layer", "per_layer_input_scale", "per_layer_projection_scale")
     return [
         Vocab(
             f"{prefix}.embed_tokens_per_layer",
-            b.text.integer("vocab_size_per_layer_input"),
+            builder.text.integer("vocab_size_per_layer_input"),
             width,
-            b.dtype,
+            builder.dtype,
             "embed",
         ),
         project,
-        Param(f"{prefix}.per_layer_projection_norm.weight", (ple,), b.dtype, "norm"),
-        *(Param(f"{prefix}.{n}", (), b.dtype, "other", stored=False) for n in scales),
+        Param(f"{prefix}.per_layer_projection_norm.weight", (ple,), builder.dtype, "norm"),
+        *(Param(f"{prefix}.{n}", (), builder.dtype, "other", stored=False) for n in scales),
     ]
 
 
-def _towers(b: Builder, outer: bool) -> tuple[tuple[Tower, ...], tuple[Modality, ...]]:
+def _towers(builder: Builder, outer: bool) -> tuple[tuple[Tower, ...], tuple[Modality, ...]]:
     before = "model." if outer else ""
     towers: list[Tower] = []
     modalities: list[Modality] = []
-    hidden = b.text.integer("hidden_size")
-    if b.config.has("vision_config"):
-        v = b.config.sub("vision_config")
-        towers += [vision_tower(b, f"{before}vision_tower", v)]
-        towers += [projector(b, f"{before}embed_vision", "vision", hidden, v.integer("hidden_size"))]
-        modalities.append(Modality("image", v.integer("default_output_length", default=280)))
-    if b.config.has("audio_config"):
-        a = b.config.sub("audio_config")
-        towers += [audio_tower(b, f"{before}audio_tower", a)]
-        towers += [projector(b, f"{before}embed_audio", "audio", hidden, a.integer("output_proj_dims"))]
+    hidden = builder.text.integer("hidden_size")
+    if builder.config.has("vision_config"):
+        vision = builder.config.sub("vision_config")
+        towers += [vision_tower(builder, f"{before}vision_tower", vision)]
+        towers += [projector(builder, f"{before}embed_vision", "vision", hidden, vision.integer("hidden_size"))]
+        modalities.append(Modality("image", vision.integer("default_output_length", default=280)))
+    if builder.config.has("audio_config"):
+        audio = builder.config.sub("audio_config")
+        towers += [audio_tower(builder, f"{before}audio_tower", audio)]
+        towers += [projector(builder, f"{before}embed_audio", "audio", hidden, audio.integer("output_proj_dims"))]
         modalities.append(Modality("audio", _AUDIO_TOKENS))
     modalities.append(Modality("video", _VIDEO_TOKENS))
     return tuple(towers), tuple(modalities)

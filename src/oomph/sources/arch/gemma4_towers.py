@@ -13,141 +13,150 @@ from oomph.sources.arch.base import Builder, Site
 from oomph.sources.config import Config
 
 
-def projector(b: Builder, prefix: str, modality: Literal["vision", "audio"], hidden: int, width: int) -> Tower:
-    s = b.site(prefix)
-    project = _plain(s, "embedding_projection", hidden, width)
-    return Tower(prefix.removeprefix("model."), modality, prefix, ((1, b.block([project])),))
+def projector(builder: Builder, prefix: str, modality: Literal["vision", "audio"], hidden: int, width: int) -> Tower:
+    site = builder.site(prefix)
+    project = _plain(site, "embedding_projection", hidden, width)
+    return Tower(prefix.removeprefix("model."), modality, prefix, ((1, builder.block([project])),))
 
 
-def unified_embedders(b: Builder, hidden: int) -> list[Module]:
+def unified_embedders(builder: Builder, hidden: int) -> list[Module]:
     """gemma4_unified.py (0.32.0): patches and sound frames are projected as they are. No tower, so text-only serving
     builds them as well."""
-    v, a, s = b.config.sub("vision_config"), b.config.sub("audio_config"), b.site("")
-    v.fill(patch_size=16, pooling_kernel_size=3, mm_embed_dim=3840, mm_posemb_size=1120, output_proj_dims=3840)
-    width, at = v.integer("mm_embed_dim"), "model.vision_embedder"
-    patch = 3 * (v.integer("patch_size") * v.integer("pooling_kernel_size")) ** 2
+    vision, audio, site = builder.config.sub("vision_config"), builder.config.sub("audio_config"), builder.site("")
+    vision.fill(patch_size=16, pooling_kernel_size=3, mm_embed_dim=3840, mm_posemb_size=1120, output_proj_dims=3840)
+    width, at = vision.integer("mm_embed_dim"), "model.vision_embedder"
+    patch = 3 * (vision.integer("patch_size") * vision.integer("pooling_kernel_size")) ** 2
     made: list[Module] = [
-        *[_param(b, f"{at}.patch_ln1.{n}", patch) for n in ("weight", "bias")],
-        s.column(f"{at}.patch_dense", width, patch, "multimodal", bias=True),
-        *[_param(b, f"{at}.{norm}.{n}", width) for norm in ("patch_ln2", "pos_norm") for n in ("weight", "bias")],
-        _param(b, f"{at}.pos_embedding", v.integer("mm_posemb_size"), 2, width),
+        *[_param(builder, f"{at}.patch_ln1.{n}", patch) for n in ("weight", "bias")],
+        site.column(f"{at}.patch_dense", width, patch, "multimodal", bias=True),
+        *[_param(builder, f"{at}.{norm}.{n}", width) for norm in ("patch_ln2", "pos_norm") for n in ("weight", "bias")],
+        _param(builder, f"{at}.pos_embedding", vision.integer("mm_posemb_size"), 2, width),
     ]
-    ins = [("vision", v.integer("output_proj_dims"))]
-    if b.config.has("audio_config"):
-        ins.append(("audio", a.integer("audio_embed_dim", default=640)))
+    ins = [("vision", vision.integer("output_proj_dims"))]
+    if builder.config.has("audio_config"):
+        ins.append(("audio", audio.integer("audio_embed_dim", default=640)))
     for name, wide in ins:
         made.append(
-            s.replicated(f"model.embed_{name}.embedding_projection", hidden, wide, "multimodal", quantised=False)
+            site.replicated(f"model.embed_{name}.embedding_projection", hidden, wide, "multimodal", quantised=False)
         )
     return made
 
 
-def vision_tower(b: Builder, prefix: str, v: Config) -> Tower:
-    v.fill(hidden_size=768, intermediate_size=3072, num_hidden_layers=16, num_attention_heads=12, head_dim=64)
-    v.fill(num_key_value_heads=12, patch_size=16, position_embedding_size=10240)
-    hidden, inter, width = v.integer("hidden_size"), v.integer("intermediate_size"), v.integer("head_dim")
-    heads, kv = v.integer("num_attention_heads"), v.integer("num_key_value_heads")
-    count, patch = v.integer("num_hidden_layers", high=10_000), v.integer("patch_size")
-    s, clipped = b.site(prefix), v.flag("use_clipped_linears")
+def vision_tower(builder: Builder, prefix: str, vision: Config) -> Tower:
+    vision.fill(hidden_size=768, intermediate_size=3072, num_hidden_layers=16, num_attention_heads=12, head_dim=64)
+    vision.fill(num_key_value_heads=12, patch_size=16, position_embedding_size=10240)
+    hidden, inter, width = (
+        vision.integer("hidden_size"),
+        vision.integer("intermediate_size"),
+        vision.integer("head_dim"),
+    )
+    heads, kv = vision.integer("num_attention_heads"), vision.integer("num_key_value_heads")
+    count, patch = vision.integer("num_hidden_layers", high=10_000), vision.integer("patch_size")
+    site, clipped = builder.site(prefix), vision.flag("use_clipped_linears")
     first: list[Module] = [
-        _param(b, "patch_embedder.position_embedding_table", 2, v.integer("position_embedding_size"), hidden),
-        _plain(s, "patch_embedder.input_proj", hidden, 3 * patch * patch),
+        _param(
+            builder, "patch_embedder.position_embedding_table", 2, vision.integer("position_embedding_size"), hidden
+        ),
+        _plain(site, "patch_embedder.input_proj", hidden, 3 * patch * patch),
         *[
             Param(f"encoder.rotary_emb.{n}", (width // 4,), "F32", "multimodal", stored=False, created_dtype="F32")
             for n in ("inv_freq", "original_inv_freq")
         ],
     ]
-    if v.flag("standardize"):
-        first += [_param(b, "std_bias", hidden), _param(b, "std_scale", hidden)]
+    if vision.flag("standardize"):
+        first += [_param(builder, "std_bias", hidden), _param(builder, "std_scale", hidden)]
     at = "encoder.layers.0."
     layer = [
-        *_linear(s, f"{at}self_attn.q_proj", heads * width, hidden, clipped),
-        *_linear(s, f"{at}self_attn.k_proj", kv * width, hidden, clipped),
-        *_linear(s, f"{at}self_attn.v_proj", kv * width, hidden, clipped),
-        *_linear(s, f"{at}self_attn.o_proj", hidden, heads * width, clipped),
-        _param(b, f"{at}self_attn.q_norm.weight", width),
-        _param(b, f"{at}self_attn.k_norm.weight", width),
-        *_linear(s, f"{at}mlp.gate_proj", inter, hidden, clipped),
-        *_linear(s, f"{at}mlp.up_proj", inter, hidden, clipped),
-        *_linear(s, f"{at}mlp.down_proj", hidden, inter, clipped),
+        *_linear(site, f"{at}self_attn.q_proj", heads * width, hidden, clipped),
+        *_linear(site, f"{at}self_attn.k_proj", kv * width, hidden, clipped),
+        *_linear(site, f"{at}self_attn.v_proj", kv * width, hidden, clipped),
+        *_linear(site, f"{at}self_attn.o_proj", hidden, heads * width, clipped),
+        _param(builder, f"{at}self_attn.q_norm.weight", width),
+        _param(builder, f"{at}self_attn.k_norm.weight", width),
+        *_linear(site, f"{at}mlp.gate_proj", inter, hidden, clipped),
+        *_linear(site, f"{at}mlp.up_proj", inter, hidden, clipped),
+        *_linear(site, f"{at}mlp.down_proj", hidden, inter, clipped),
         *[
-            _param(b, f"{at}{n}_layernorm.weight", hidden)
+            _param(builder, f"{at}{n}_layernorm.weight", hidden)
             for n in ("input", "post_attention", "pre_feedforward", "post_feedforward")
         ],
     ]
-    blocks = ((1, b.block(first)), (count, b.block(layer)))
+    blocks = ((1, builder.block(first)), (count, builder.block(layer)))
     return Tower("vision_tower", "vision", prefix, blocks, count, hidden, inter, heads)
 
 
-def audio_tower(b: Builder, prefix: str, a: Config) -> Tower:
-    a.fill(hidden_size=1024, num_hidden_layers=12, num_attention_heads=8, conv_kernel_size=5, output_proj_dims=1536)
-    a.fill(subsampling_conv_channels=[128, 32], use_clipped_linears=True)
-    hidden, count = a.integer("hidden_size"), a.integer("num_hidden_layers", high=10_000)
-    heads, out = a.integer("num_attention_heads"), a.integer("output_proj_dims")
-    channels = a.integers("subsampling_conv_channels")
+def audio_tower(builder: Builder, prefix: str, audio: Config) -> Tower:
+    audio.fill(hidden_size=1024, num_hidden_layers=12, num_attention_heads=8, conv_kernel_size=5, output_proj_dims=1536)
+    audio.fill(subsampling_conv_channels=[128, 32], use_clipped_linears=True)
+    hidden, count = audio.integer("hidden_size"), audio.integer("num_hidden_layers", high=10_000)
+    heads, out = audio.integer("num_attention_heads"), audio.integer("output_proj_dims")
+    channels = audio.integers("subsampling_conv_channels")
     if len(channels) != 2:
-        raise ConfigError(f"{a.where}: subsampling_conv_channels does not hold two numbers")
+        raise ConfigError(f"{audio.where}: subsampling_conv_channels does not hold two numbers")
     c0, c1 = channels
-    clipped = a.flag("use_clipped_linears")
+    clipped = audio.flag("use_clipped_linears")
     sub = "subsample_conv_projection."
-    s = b.site(prefix)
+    site = builder.site(prefix)
     first: list[Module] = [
-        _param(b, f"{sub}layer0.conv.weight", c0, 1, 3, 3),
-        _param(b, f"{sub}layer0.norm.weight", c0),
-        _param(b, f"{sub}layer1.conv.weight", c1, c0, 3, 3),
-        _param(b, f"{sub}layer1.norm.weight", c1),
+        _param(builder, f"{sub}layer0.conv.weight", c0, 1, 3, 3),
+        _param(builder, f"{sub}layer0.norm.weight", c0),
+        _param(builder, f"{sub}layer1.conv.weight", c1, c0, 3, 3),
+        _param(builder, f"{sub}layer1.norm.weight", c1),
         # 128 mel bins, halved twice by the convolutions
-        _plain(s, f"{sub}input_proj_linear", hidden, c1 * 32),
-        Param("rel_pos_enc.inv_timescales", (1, 1, hidden // 2), b.dtype, "multimodal", stored=False),
+        _plain(site, f"{sub}input_proj_linear", hidden, c1 * 32),
+        Param("rel_pos_enc.inv_timescales", (1, 1, hidden // 2), builder.dtype, "multimodal", stored=False),
     ]
-    layer = _conformer(s, hidden, hidden // heads, a.integer("conv_kernel_size"), clipped)
-    last: list[Module] = [_plain(s, "output_proj", out, hidden, bias=True)]
-    blocks = ((1, b.block(first)), (count, b.block(layer)), (1, b.block(last)))
+    layer = _conformer(site, hidden, hidden // heads, audio.integer("conv_kernel_size"), clipped)
+    last: list[Module] = [_plain(site, "output_proj", out, hidden, bias=True)]
+    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
     return Tower("audio_tower", "audio", prefix, blocks, count, hidden, 4 * hidden, heads)
 
 
-def _conformer(s: Site, hidden: int, head_dim: int, kernel: int, clipped: bool) -> list[Module]:
-    at, b = "layers.0.", s.b
+def _conformer(site: Site, hidden: int, head_dim: int, kernel: int, clipped: bool) -> list[Module]:
+    at, builder = "layers.0.", site.b
     modules: list[Module] = []
     for n in ("feed_forward1", "feed_forward2"):
         modules += [
-            *_linear(s, f"{at}{n}.ffw_layer_1", 4 * hidden, hidden, clipped),
-            *_linear(s, f"{at}{n}.ffw_layer_2", hidden, 4 * hidden, clipped),
-            _param(b, f"{at}{n}.pre_layer_norm.weight", hidden),
-            _param(b, f"{at}{n}.post_layer_norm.weight", hidden),
+            *_linear(site, f"{at}{n}.ffw_layer_1", 4 * hidden, hidden, clipped),
+            *_linear(site, f"{at}{n}.ffw_layer_2", hidden, 4 * hidden, clipped),
+            _param(builder, f"{at}{n}.pre_layer_norm.weight", hidden),
+            _param(builder, f"{at}{n}.post_layer_norm.weight", hidden),
         ]
     modules += [
-        _param(b, f"{at}self_attn.per_dim_scale", head_dim),
-        Param(f"{at}self_attn.softcap", (), b.dtype, "multimodal", stored=False),
-        *_linear(s, f"{at}self_attn.q_proj", hidden, hidden, clipped),
-        *_linear(s, f"{at}self_attn.k_proj", hidden, hidden, clipped),
-        *_linear(s, f"{at}self_attn.v_proj", hidden, hidden, clipped),
-        *_linear(s, f"{at}self_attn.post", hidden, hidden, clipped),
-        _plain(s, f"{at}self_attn.relative_k_proj", hidden, hidden),
-        *_linear(s, f"{at}lconv1d.linear_start", 2 * hidden, hidden, clipped),
-        *_linear(s, f"{at}lconv1d.linear_end", hidden, hidden, clipped),
-        _param(b, f"{at}lconv1d.depthwise_conv1d.weight", hidden, 1, kernel),
+        _param(builder, f"{at}self_attn.per_dim_scale", head_dim),
+        Param(f"{at}self_attn.softcap", (), builder.dtype, "multimodal", stored=False),
+        *_linear(site, f"{at}self_attn.q_proj", hidden, hidden, clipped),
+        *_linear(site, f"{at}self_attn.k_proj", hidden, hidden, clipped),
+        *_linear(site, f"{at}self_attn.v_proj", hidden, hidden, clipped),
+        *_linear(site, f"{at}self_attn.post", hidden, hidden, clipped),
+        _plain(site, f"{at}self_attn.relative_k_proj", hidden, hidden),
+        *_linear(site, f"{at}lconv1d.linear_start", 2 * hidden, hidden, clipped),
+        *_linear(site, f"{at}lconv1d.linear_end", hidden, hidden, clipped),
+        _param(builder, f"{at}lconv1d.depthwise_conv1d.weight", hidden, 1, kernel),
     ]
     norms = ("lconv1d.pre_layer_norm", "lconv1d.conv_norm", "norm_pre_attn", "norm_post_attn", "norm_out")
-    return modules + [_param(b, f"{at}{n}.weight", hidden) for n in norms]
+    return modules + [_param(builder, f"{at}{n}.weight", hidden) for n in norms]
 
 
-def _linear(s: Site, name: str, out: int, inputs: int, clipped: bool) -> list[Module]:
+def _linear(site: Site, name: str, out: int, inputs: int, clipped: bool) -> list[Module]:
     """Gemma4ClippableLinear: a linear layer and, where clipped, the four bounds as scalars."""
-    made: list[Module] = [_plain(s, f"{name}.linear", out, inputs)]
+    made: list[Module] = [_plain(site, f"{name}.linear", out, inputs)]
     if clipped:
-        made += [_param(s.b, f"{name}.{n}") for n in ("input_min", "input_max", "output_min", "output_max")]
+        made += [_param(site.b, f"{name}.{n}") for n in ("input_min", "input_max", "output_min", "output_max")]
     return made
 
 
-def _plain(s: Site, name: str, out: int, inputs: int, *, bias: bool = False) -> Linear:
+def _plain(site: Site, name: str, out: int, inputs: int, *, bias: bool = False) -> Linear:
     """gemma4_mm.py:1080 (0.32.0) recursive_replace_linear: quantised where the method takes the encoder's sizes."""
-    v, method = s.b.config.sub("vision_config"), s.b.quant.facts.method if s.b.quant else ""
-    even = v.integer("hidden_size", default=768) % 64 == 0 and v.integer("intermediate_size", default=3072) % 64 == 0
+    vision, method = site.b.config.sub("vision_config"), site.b.quant.facts.method if site.b.quant else ""
+    even = (
+        vision.integer("hidden_size", default=768) % 64 == 0
+        and vision.integer("intermediate_size", default=3072) % 64 == 0
+    )
     fits = even or method in ("bitsandbytes", "compressed-tensors")
-    made = s.replicated(name, out, inputs, "multimodal", bias=bias, quantised=fits)
+    made = site.replicated(name, out, inputs, "multimodal", bias=bias, quantised=fits)
     return replace(made, quantised_by="Gemma 4's encoders quantised") if fits else made
 
 
-def _param(b: Builder, name: str, *shape: int) -> Param:
-    return Param(name, shape, b.dtype, "multimodal")
+def _param(builder: Builder, name: str, *shape: int) -> Param:
+    return Param(name, shape, builder.dtype, "multimodal")

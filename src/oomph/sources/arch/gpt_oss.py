@@ -25,33 +25,33 @@ _DEFAULTS = {
 }
 
 
-def build(b: Builder) -> Skeleton:
-    t = b.text
-    t.fill(**_DEFAULTS)
-    hidden, inter = t.integer("hidden_size"), t.integer("intermediate_size")
-    heads, kv, head_dim = heads_of(t)
-    experts, top_k = t.integer("num_local_experts"), t.integer("num_experts_per_tok")
-    both = _attentions(t, heads, kv, head_dim)
+def build(builder: Builder) -> Skeleton:
+    text = builder.text
+    text.fill(**_DEFAULTS)
+    hidden, inter = text.integer("hidden_size"), text.integer("intermediate_size")
+    heads, kv, head_dim = heads_of(text)
+    experts, top_k = text.integer("num_local_experts"), text.integer("num_experts_per_tok")
+    both = _attentions(text, heads, kv, head_dim)
     layers = []
-    for i in range(t.integer("num_hidden_layers", high=10_000)):
-        s = b.site(f"model.layers.{i}")
+    for i in range(text.integer("num_hidden_layers", high=10_000)):
+        site = builder.site(f"model.layers.{i}")
         modules: list[Module] = [
-            Param("self_attn.sinks", (heads,), b.dtype, "attention", shard_dim=0),
-            s.qkv(hidden, heads, kv, head_dim, bias=True),
-            s.row("self_attn.o_proj", hidden, heads * head_dim, "attention", bias=True),
-            s.replicated("mlp.router", experts, hidden, "router", bias=True, quantised=False),
-            s.experts(experts, hidden, inter, top_k, bias=True, layout="stacked", activation="swigluoai"),
-            s.norm("input_layernorm", hidden),
-            s.norm("post_attention_layernorm", hidden),
+            Param("self_attn.sinks", (heads,), builder.dtype, "attention", shard_dim=0),
+            site.qkv(hidden, heads, kv, head_dim, bias=True),
+            site.row("self_attn.o_proj", hidden, heads * head_dim, "attention", bias=True),
+            site.replicated("mlp.router", experts, hidden, "router", bias=True, quantised=False),
+            site.experts(experts, hidden, inter, top_k, bias=True, layout="stacked", activation="swigluoai"),
+            site.norm("input_layernorm", hidden),
+            site.norm("post_attention_layernorm", hidden),
         ]
-        layers.append(b.layer(i, s.prefix, [both[i % 2]], modules))
-    return Skeleton(tuple(layers), decoder_root(b, Style(everywhere=ALL_STAGES)))
+        layers.append(builder.layer(i, site.prefix, [both[i % 2]], modules))
+    return Skeleton(tuple(layers), decoder_root(builder, Style(everywhere=ALL_STAGES)))
 
 
-def _attentions(t: Config, heads: int, kv: int, head_dim: int) -> tuple[Attention, Attention]:
+def _attentions(text: Config, heads: int, kv: int, head_dim: int) -> tuple[Attention, Attention]:
     """gpt_oss.py:125 (0.21.0): even layers slide, whatever layer_types says. The table is float32 (gpt_oss.py:87)."""
-    rope = rope_of(t, head_dim, theta=150000.0, dtype="F32")
-    window = t.integer("sliding_window")
+    rope = rope_of(text, head_dim, theta=150000.0, dtype="F32")
+    window = text.integer("sliding_window")
     return (
         Attention("sliding_window", heads, kv, head_dim, head_dim, window=window, sinks=True, rope=rope),
         Attention("full", heads, kv, head_dim, head_dim, sinks=True, rope=rope),

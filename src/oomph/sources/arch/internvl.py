@@ -12,65 +12,69 @@ from oomph.sources.arch.text import text_model
 from oomph.sources.config import Config
 
 
-def build(b: Builder) -> Skeleton:
-    config, v = b.config, b.config.sub("vision_config")
-    v.fill(hidden_size=3200, intermediate_size=12800, num_hidden_layers=48, num_attention_heads=25)
-    v.fill(image_size=448, patch_size=14, qkv_bias=True, qk_normalization=False, norm_type="layer_norm")
+def build(builder: Builder) -> Skeleton:
+    config, vision = builder.config, builder.config.sub("vision_config")
+    vision.fill(hidden_size=3200, intermediate_size=12800, num_hidden_layers=48, num_attention_heads=25)
+    vision.fill(image_size=448, patch_size=14, qkv_bias=True, qk_normalization=False, norm_type="layer_norm")
     config.fill(downsample_ratio=0.5, max_dynamic_patch=12, use_thumbnail=True, select_layer=-1)
-    size = config.integer("force_image_size", default=v.integer("image_size"))
+    size = config.integer("force_image_size", default=vision.integer("image_size"))
     ratio = config.number("downsample_ratio", default=0.5)
-    tile = int((size // v.integer("patch_size")) ** 2 * ratio**2)
+    tile = int((size // vision.integer("patch_size")) ** 2 * ratio**2)
     tiles = config.integer("max_dynamic_patch") + config.flag("use_thumbnail")
     # the processor is built with what the checkpoint asks for, but one tile where images are not cut
     most = tiles if config.flag("dynamic_image_size", default=True) else 1
-    if b.text.text("model_type").startswith("internlm2"):
-        layers, root = text_model(b, "language_model.model", "language_model.output")
+    if builder.text.text("model_type").startswith("internlm2"):
+        layers, root = text_model(builder, "language_model.model", "language_model.output")
     else:
-        layers, root = text_model(b, "language_model.model", "language_model.lm_head")
+        layers, root = text_model(builder, "language_model.model", "language_model.lm_head")
     return Skeleton(
         layers,
         root,
-        towers=(_vision(b, v), _projector(b, v, ratio)),
+        towers=(_vision(builder, vision), _projector(builder, vision, ratio)),
         modalities=(Modality("image", tile * most), Modality("video", tile * most)),
     )
 
 
-def _vision(b: Builder, v: Config) -> Tower:
-    hidden, inner, heads = v.integer("hidden_size"), v.integer("intermediate_size"), v.integer("num_attention_heads")
-    patch, count = v.integer("patch_size"), v.integer("num_hidden_layers", high=10_000)
-    positions = (v.integer("image_size") // patch) ** 2 + 1
-    s = b.site("vision_model")
+def _vision(builder: Builder, vision: Config) -> Tower:
+    hidden, inner, heads = (
+        vision.integer("hidden_size"),
+        vision.integer("intermediate_size"),
+        vision.integer("num_attention_heads"),
+    )
+    patch, count = vision.integer("patch_size"), vision.integer("num_hidden_layers", high=10_000)
+    positions = (vision.integer("image_size") // patch) ** 2 + 1
+    site = builder.site("vision_model")
     first: list[Module] = [
-        Param("embeddings.class_embedding", (1, 1, hidden), b.dtype, "multimodal"),
-        Param("embeddings.patch_embedding.weight", (hidden, 3, patch, patch), b.dtype, "multimodal"),
-        Param("embeddings.patch_embedding.bias", (hidden,), b.dtype, "multimodal"),
-        Param("embeddings.position_embedding", (1, positions, hidden), b.dtype, "multimodal"),
+        Param("embeddings.class_embedding", (1, 1, hidden), builder.dtype, "multimodal"),
+        Param("embeddings.patch_embedding.weight", (hidden, 3, patch, patch), builder.dtype, "multimodal"),
+        Param("embeddings.patch_embedding.bias", (hidden,), builder.dtype, "multimodal"),
+        Param("embeddings.position_embedding", (1, positions, hidden), builder.dtype, "multimodal"),
     ]
     at = "encoder.layers.0"
-    plain = v.text("norm_type") == "rms_norm"
-    bias = v.flag("qkv_bias")
-    layer: list[Module] = [s.packed_qkv(f"{at}.attn.qkv", hidden, heads, "multimodal", bias=bias)]
-    if v.flag("qk_normalization"):
-        layer += [Param(f"{at}.attn.{n}_norm.weight", (hidden,), b.dtype, "multimodal") for n in "qk"]
+    plain = vision.text("norm_type") == "rms_norm"
+    bias = vision.flag("qkv_bias")
+    layer: list[Module] = [site.packed_qkv(f"{at}.attn.qkv", hidden, heads, "multimodal", bias=bias)]
+    if vision.flag("qk_normalization"):
+        layer += [Param(f"{at}.attn.{n}_norm.weight", (hidden,), builder.dtype, "multimodal") for n in "qk"]
     layer += [
-        s.row(f"{at}.attn.proj", hidden, hidden, "multimodal", bias=True),
-        s.column(f"{at}.mlp.fc1", inner, hidden, "multimodal", bias=True),
-        s.row(f"{at}.mlp.fc2", hidden, inner, "multimodal", bias=True),
+        site.row(f"{at}.attn.proj", hidden, hidden, "multimodal", bias=True),
+        site.column(f"{at}.mlp.fc1", inner, hidden, "multimodal", bias=True),
+        site.row(f"{at}.mlp.fc2", hidden, inner, "multimodal", bias=True),
     ]
     for name in (f"{at}.norm1", f"{at}.norm2"):
-        layer += layer_norm(s, name, hidden)[:1] if plain else layer_norm(s, name, hidden)
-    layer += [Param(f"{at}.{name}", (hidden,), b.dtype, "multimodal") for name in ("ls1", "ls2")]
-    blocks = ((1, b.block(first)), (count, b.block(layer)))
-    return Tower("vision_model", "vision", s.prefix, blocks, count, hidden, inner, heads, "attention")
+        layer += layer_norm(site, name, hidden)[:1] if plain else layer_norm(site, name, hidden)
+    layer += [Param(f"{at}.{name}", (hidden,), builder.dtype, "multimodal") for name in ("ls1", "ls2")]
+    blocks = ((1, builder.block(first)), (count, builder.block(layer)))
+    return Tower("vision_model", "vision", site.prefix, blocks, count, hidden, inner, heads, "attention")
 
 
-def _projector(b: Builder, v: Config, ratio: float) -> Tower:
-    wide = v.integer("hidden_size") * int(1 / ratio) ** 2 if ratio > 0 else v.integer("hidden_size")
-    hidden = b.text.integer("hidden_size")
-    s = b.site("mlp1")
+def _projector(builder: Builder, vision: Config, ratio: float) -> Tower:
+    wide = vision.integer("hidden_size") * int(1 / ratio) ** 2 if ratio > 0 else vision.integer("hidden_size")
+    hidden = builder.text.integer("hidden_size")
+    site = builder.site("mlp1")
     modules: list[Module] = [
-        *layer_norm(s, "0", wide),
-        s.replicated("1", hidden, wide, "multimodal", bias=True, quantised=False),
-        s.replicated("3", hidden, hidden, "multimodal", bias=True, quantised=False),
+        *layer_norm(site, "0", wide),
+        site.replicated("1", hidden, wide, "multimodal", bias=True, quantised=False),
+        site.replicated("3", hidden, hidden, "multimodal", bias=True, quantised=False),
     ]
-    return Tower("mlp1", "vision", s.prefix, ((1, b.block(modules)),))
+    return Tower("mlp1", "vision", site.prefix, ((1, builder.block(modules)),))

@@ -16,73 +16,80 @@ IMAGE_TOKENS = 16384 // 4
 _VL_IMAGE_TOKENS = 37 * 37  # kimi_vl.py MaxImageTokenMeta: 1024 x 1024 pixels in merged patches of 28
 
 
-def build(b: Builder) -> Skeleton:
-    v = b.config.sub("vision_config")
-    if b.architecture == "KimiVLForConditionalGeneration":
-        return _kimi_vl(b, v)
+def build(builder: Builder) -> Skeleton:
+    vision = builder.config.sub("vision_config")
+    if builder.architecture == "KimiVLForConditionalGeneration":
+        return _kimi_vl(builder, vision)
     return language_model(
-        b,
+        builder,
         "language_model.model",
         "language_model.lm_head",
-        towers=(_vision(b, v), _projector(b, v)),
+        towers=(_vision(builder, vision), _projector(builder, vision)),
         modalities=(Modality("vision_chunk", IMAGE_TOKENS),),
     )
 
 
-def _kimi_vl(b: Builder, v: Config) -> Skeleton:
+def _kimi_vl(builder: Builder, vision: Config) -> Skeleton:
     """models/kimi_vl.py, moonvit.py: the same tower under other keys, without time."""
     own = Config(
         {
             f"vt_{k}" if k in ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers") else k: x
-            for k, x in v.raw.items()
+            for k, x in vision.raw.items()
         }
-        | {"mm_hidden_size": v.get("hidden_size"), "init_pos_emb_time": 0},
-        v.where,
+        | {"mm_hidden_size": vision.get("hidden_size"), "init_pos_emb_time": 0},
+        vision.where,
     )
     return language_model(
-        b,
+        builder,
         "language_model.model",
         "language_model.lm_head",
-        towers=(_vision(b, own), _projector(b, own, "multi_modal_projector", ("linear_1", "linear_2"))),
+        towers=(_vision(builder, own), _projector(builder, own, "multi_modal_projector", ("linear_1", "linear_2"))),
         modalities=(Modality("image", _VL_IMAGE_TOKENS),),
     )
 
 
-def _vision(b: Builder, v: Config) -> Tower:
-    hidden, inter = v.integer("vt_hidden_size", default=1152), v.integer("vt_intermediate_size", default=4304)
-    heads, count = v.integer("vt_num_attention_heads", default=16), v.integer("vt_num_hidden_layers", default=27)
-    patch = v.integer("patch_size", default=14)
-    height, width = v.integer("init_pos_emb_height", default=64), v.integer("init_pos_emb_width", default=64)
-    s = b.site("vision_tower")
-    frames = v.integer("init_pos_emb_time", default=4, low=0)
+def _vision(builder: Builder, vision: Config) -> Tower:
+    hidden, inter = vision.integer("vt_hidden_size", default=1152), vision.integer("vt_intermediate_size", default=4304)
+    heads, count = (
+        vision.integer("vt_num_attention_heads", default=16),
+        vision.integer("vt_num_hidden_layers", default=27),
+    )
+    patch = vision.integer("patch_size", default=14)
+    height, width = vision.integer("init_pos_emb_height", default=64), vision.integer("init_pos_emb_width", default=64)
+    site = builder.site("vision_tower")
+    frames = vision.integer("init_pos_emb_time", default=4, low=0)
     first: list[Module] = [
-        Param("patch_embed.proj.weight", (hidden, 3, patch, patch), b.dtype, "multimodal"),
-        Param("patch_embed.proj.bias", (hidden,), b.dtype, "multimodal"),
-        Param("patch_embed.pos_emb.weight", (height, width, hidden), b.dtype, "multimodal"),
-        *(_time_table(b, frames, hidden) if frames else []),
+        Param("patch_embed.proj.weight", (hidden, 3, patch, patch), builder.dtype, "multimodal"),
+        Param("patch_embed.proj.bias", (hidden,), builder.dtype, "multimodal"),
+        Param("patch_embed.pos_emb.weight", (height, width, hidden), builder.dtype, "multimodal"),
+        *(_time_table(builder, frames, hidden) if frames else []),
     ]
-    last = layer_norm(s, "encoder.final_layernorm", hidden)
-    blocks = ((1, b.block(first)), (count, b.block(_layer(s, hidden, inter, heads))), (1, b.block(last)))
-    return Tower("vision_tower", "vision", s.prefix, blocks, count, hidden, inter, heads, "tower")
+    last = layer_norm(site, "encoder.final_layernorm", hidden)
+    blocks = (
+        (1, builder.block(first)),
+        (count, builder.block(_layer(site, hidden, inter, heads))),
+        (1, builder.block(last)),
+    )
+    return Tower("vision_tower", "vision", site.prefix, blocks, count, hidden, inter, heads, "tower")
 
 
-def _time_table(b: Builder, frames: int, hidden: int) -> list[Module]:
+def _time_table(builder: Builder, frames: int, hidden: int) -> list[Module]:
     name, shape = "patch_embed.pos_emb.time_weight", (frames, 1, hidden)
-    if not _quantised(b):
-        return [Param(name, shape, b.dtype, "multimodal", stored=False)]
+    if not _quantised(builder):
+        return [Param(name, shape, builder.dtype, "multimodal", stored=False)]
     cast, built = "Kimi vision table cast", "Kimi vision table as built"
     return [
-        Param(name, shape, b.dtype, "multimodal", stored=False, only=cast),
+        Param(name, shape, builder.dtype, "multimodal", stored=False, only=cast),
         Param(name, shape, "F32", "multimodal", stored=False, created_dtype="F32", only=built),
     ]
 
 
-def _layer(s: Site, hidden: int, inter: int, heads: int) -> list[Module]:
+def _layer(site: Site, hidden: int, inter: int, heads: int) -> list[Module]:
     """Quantised where a ModelOpt list does not name it; vLLM ignores compressed-tensors here (kimi_k25.py:368), as
     its checkpoints do."""
-    at, quantised = "encoder.blocks.0", _quantised(s.b)
+    at, quantised = "encoder.blocks.0", _quantised(site.b)
     # one tensor holds q, k and v, each split over the heads
-    qkv = s.linear(
+    qkv = site.linear(
         f"{at}.wqkv",
         [(f"{at}.wqkv", 3 * hidden, heads)],
         hidden,
@@ -92,32 +99,32 @@ def _layer(s: Site, hidden: int, inter: int, heads: int) -> list[Module]:
         quantised=quantised,
     )
     return [
-        *layer_norm(s, f"{at}.norm0", hidden),
-        *layer_norm(s, f"{at}.norm1", hidden),
-        s.column(f"{at}.mlp.fc0", inter, hidden, "multimodal", bias=True, quantised=quantised),
-        s.row(f"{at}.mlp.fc1", hidden, inter, "multimodal", bias=True, quantised=quantised),
+        *layer_norm(site, f"{at}.norm0", hidden),
+        *layer_norm(site, f"{at}.norm1", hidden),
+        site.column(f"{at}.mlp.fc0", inter, hidden, "multimodal", bias=True, quantised=quantised),
+        site.row(f"{at}.mlp.fc1", hidden, inter, "multimodal", bias=True, quantised=quantised),
         qkv,
-        s.row(f"{at}.wo", hidden, hidden, "multimodal", bias=True, quantised=quantised),
+        site.row(f"{at}.wo", hidden, hidden, "multimodal", bias=True, quantised=quantised),
     ]
 
 
 def _projector(
-    b: Builder, v: Config, name: str = "mm_projector", linears: tuple[str, str] = ("proj.0", "proj.2")
+    builder: Builder, vision: Config, name: str = "mm_projector", linears: tuple[str, str] = ("proj.0", "proj.2")
 ) -> Tower:
-    s = b.site(name)
-    hidden = v.integer("mm_hidden_size", default=1152)
-    text = v.integer("text_hidden_size", default=b.text.integer("hidden_size"))
+    site = builder.site(name)
+    hidden = vision.integer("mm_hidden_size", default=1152)
+    text = vision.integer("text_hidden_size", default=builder.text.integer("hidden_size"))
     merged = hidden
-    for side in v.integers("merge_kernel_size") or [2, 2]:
+    for side in vision.integers("merge_kernel_size") or [2, 2]:
         merged *= side
-    quantised = _quantised(b)
+    quantised = _quantised(builder)
     modules: list[Module] = [
-        *layer_norm(s, "pre_norm", hidden),
-        s.replicated(linears[0], merged, merged, "multimodal", bias=True, quantised=quantised),
-        s.replicated(linears[1], text, merged, "multimodal", bias=True, quantised=quantised),
+        *layer_norm(site, "pre_norm", hidden),
+        site.replicated(linears[0], merged, merged, "multimodal", bias=True, quantised=quantised),
+        site.replicated(linears[1], text, merged, "multimodal", bias=True, quantised=quantised),
     ]
-    return Tower(name, "vision", s.prefix, ((1, b.block(modules)),))
+    return Tower(name, "vision", site.prefix, ((1, builder.block(modules)),))
 
 
-def _quantised(b: Builder) -> bool:
-    return b.quant is not None and b.quant.facts.method != "compressed-tensors"
+def _quantised(builder: Builder) -> bool:
+    return builder.quant is not None and builder.quant.facts.method != "compressed-tensors"

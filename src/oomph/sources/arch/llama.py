@@ -70,34 +70,34 @@ STYLES: dict[str, Style] = {
 _ZERO_BIASES = frozenset({"LlamaForCausalLM", "MistralForCausalLM"})
 
 
-def build(b: Builder) -> Skeleton:
-    style, t = STYLES[b.architecture], b.text
-    fill(b, style)
-    if b.architecture.startswith("Qwen"):
-        b.scale_dtype = "BF16"  # Qwen's block-FP8 releases have their scales in BF16
-    _, _, head_dim = dims(t, style)
+def build(builder: Builder) -> Skeleton:
+    style, text = STYLES[builder.architecture], builder.text
+    fill(builder, style)
+    if builder.architecture.startswith("Qwen"):
+        builder.scale_dtype = "BF16"  # Qwen's block-FP8 releases have their scales in BF16
+    _, _, head_dim = dims(text, style)
     # commandr.py:156: Cohere's table is as long as model_max_length
-    rope = rope_of(t, head_dim, positions=t.integer("model_max_length", default=0, low=0))
-    layers = decoder_layers(b, style, rope=rope, after=lambda modules: _relics(b, modules, head_dim))
-    return Skeleton(layers, decoder_root(b, style))
+    rope = rope_of(text, head_dim, positions=text.integer("model_max_length", default=0, low=0))
+    layers = decoder_layers(builder, style, rope=rope, after=lambda modules: _relics(builder, modules, head_dim))
+    return Skeleton(layers, decoder_root(builder, style))
 
 
-def _relics(b: Builder, modules: list[Module], head_dim: int) -> list[Module]:
+def _relics(builder: Builder, modules: list[Module], head_dim: int) -> list[Module]:
     """What old writers left in checkpoints and engines do not create."""
     found: list[Module] = []
-    quant = b.config.table("quantization_config")
+    quant = builder.config.table("quantization_config")
     if (
         quant.get("quant_method") == "gptq"
-        and b.architecture in _ZERO_BIASES
+        and builder.architecture in _ZERO_BIASES
         and not quant.keys() & {"meta", "dynamic"}
     ):
         found += [
-            Param(f"{p.name}.bias", (p.out_features,), "F16", m.role, created=False)
-            for m in modules
-            if isinstance(m, Linear) and m.scheme is not None and not m.bias
-            for p in m.parts
+            Param(f"{p.name}.bias", (p.out_features,), "F16", module.role, created=False)
+            for module in modules
+            if isinstance(module, Linear) and module.scheme is not None and not module.bias
+            for p in module.parts
         ]
-    if b.architecture == "LlamaForCausalLM" and _keeps_inv_freq(b.config):
+    if builder.architecture == "LlamaForCausalLM" and _keeps_inv_freq(builder.config):
         found.append(Param("self_attn.rotary_emb.inv_freq", (head_dim // 2,), "F32", "attention", created=False))
     return found
 

@@ -46,72 +46,72 @@ _VISION = {
 _TILES = 17  # the processor's max_patches of 16 and the whole image once more
 
 
-def build(b: Builder) -> Skeleton:
-    b.text.fill(**_TEXT)
-    if b.architecture == "Llama4ForCausalLM":
-        return Skeleton(_layers(b, "model"), decoder_root(b, Style()))
-    v = b.config.sub("vision_config")
-    v.fill(**_VISION)
-    side = v.integer("image_size") // v.integer("patch_size")
-    ratio = v.number("pixel_shuffle_ratio", default=0.5)
+def build(builder: Builder) -> Skeleton:
+    builder.text.fill(**_TEXT)
+    if builder.architecture == "Llama4ForCausalLM":
+        return Skeleton(_layers(builder, "model"), decoder_root(builder, Style()))
+    vision = builder.config.sub("vision_config")
+    vision.fill(**_VISION)
+    side = vision.integer("image_size") // vision.integer("patch_size")
+    ratio = vision.number("pixel_shuffle_ratio", default=0.5)
     tokens = side * side // max(1, round(1 / ratio**2)) if ratio > 0 else side * side
     prefix = "language_model.model"
     return Skeleton(
-        _layers(b, prefix),
-        decoder_root(b, Style(), prefix, "language_model.lm_head"),
-        towers=(_vision(b, v), _projector(b, v)),
+        _layers(builder, prefix),
+        decoder_root(builder, Style(), prefix, "language_model.lm_head"),
+        towers=(_vision(builder, vision), _projector(builder, vision)),
         modalities=(Modality("image", tokens * _TILES),),
     )
 
 
-def _layers(b: Builder, prefix: str) -> tuple[Layer, ...]:
-    t = b.text
-    hidden = t.integer("hidden_size")
-    heads, kv, head_dim = heads_of(t)
-    count = t.integer("num_hidden_layers", high=10_000)
-    chunk = t.integer("attention_chunk_size", default=0, low=0)
+def _layers(builder: Builder, prefix: str) -> tuple[Layer, ...]:
+    text = builder.text
+    hidden = text.integer("hidden_size")
+    heads, kv, head_dim = heads_of(text)
+    count = text.integer("num_hidden_layers", high=10_000)
+    chunk = text.integer("attention_chunk_size", default=0, low=0)
     local = Attention(
-        "chunked_local" if chunk else "full", heads, kv, head_dim, head_dim, chunk=chunk, rope=rope_of(t, head_dim)
+        "chunked_local" if chunk else "full", heads, kv, head_dim, head_dim, chunk=chunk, rope=rope_of(text, head_dim)
     )
     whole = Attention("full", heads, kv, head_dim, head_dim)
     layers = []
-    for i, rotary in enumerate(_rope_layers(t, count)):
-        s = b.site(f"{prefix}.layers.{i}")
+    for i, rotary in enumerate(_rope_layers(text, count)):
+        site = builder.site(f"{prefix}.layers.{i}")
         modules: list[Module] = [
-            s.qkv(hidden, heads, kv, head_dim),
-            s.row("self_attn.o_proj", hidden, heads * head_dim, "attention"),
-            *_feed_forward(s, i),
-            s.norm("input_layernorm", hidden),
-            s.norm("post_attention_layernorm", hidden),
+            site.qkv(hidden, heads, kv, head_dim),
+            site.row("self_attn.o_proj", hidden, heads * head_dim, "attention"),
+            *_feed_forward(site, i),
+            site.norm("input_layernorm", hidden),
+            site.norm("post_attention_layernorm", hidden),
         ]
-        layers.append(b.layer(i, s.prefix, [local if rotary else whole], modules))
+        layers.append(builder.layer(i, site.prefix, [local if rotary else whole], modules))
     return tuple(layers)
 
 
-def _rope_layers(t: Config, count: int) -> list[bool]:
+def _rope_layers(text: Config, count: int) -> list[bool]:
     """`no_rope_layers` has 1 where a layer does have rope."""
-    listed = t.integers("no_rope_layers")
+    listed = text.integers("no_rope_layers")
     if not listed:
-        every = t.integer("no_rope_layer_interval")
+        every = text.integer("no_rope_layer_interval")
         return [(i + 1) % every != 0 for i in range(count)]
     if len(listed) < count:
-        raise ConfigError(f"{t.where}: no_rope_layers does not name {count} layers")
+        raise ConfigError(f"{text.where}: no_rope_layers does not name {count} layers")
     return [bool(x) for x in listed[:count]]
 
 
-def _feed_forward(s: Site, index: int) -> list[Module]:
-    t = s.b.text
-    hidden, inner = t.integer("hidden_size"), t.integer("intermediate_size")
-    step = t.integer("interleave_moe_layer_step", low=0)
+def _feed_forward(site: Site, index: int) -> list[Module]:
+    text = site.b.text
+    hidden, inner = text.integer("hidden_size"), text.integer("intermediate_size")
+    step = text.integer("interleave_moe_layer_step", low=0)
     if not step or (index + 1) % step:
-        return s.gated_mlp(hidden, t.integer("intermediate_size_mlp"), at="feed_forward")
-    experts, top_k = t.integer("num_local_experts"), t.integer("num_experts_per_tok")
-    s.b.shared_whole_by = SHARED_WHOLE
-    layout: Literal["each", "stacked"] = "stacked" if s.b.quant is None else "each"
+        return site.gated_mlp(hidden, text.integer("intermediate_size_mlp"), at="feed_forward")
+    experts, top_k = text.integer("num_local_experts"), text.integer("num_experts_per_tok")
+    site.b.shared_whole_by = SHARED_WHOLE
+    layout: Literal["each", "stacked"] = "stacked" if site.b.quant is None else "each"
     return [
-        s.replicated("feed_forward.router", experts, hidden, "router", quantised=False),
-        *s.gated_mlp(hidden, inner, at="feed_forward.shared_expert", role="shared_experts"),
-        s.experts(
+        site.replicated("feed_forward.router", experts, hidden, "router", quantised=False),
+        *site.gated_mlp(hidden, inner, at="feed_forward.shared_expert", role="shared_experts"),
+        site.experts(
             experts,
             hidden,
             inner,
@@ -123,18 +123,22 @@ def _feed_forward(s: Site, index: int) -> list[Module]:
     ]
 
 
-def _vision(b: Builder, v: Config) -> Tower:
+def _vision(builder: Builder, vision: Config) -> Tower:
     """mllama4.py builds the encoder unquantised."""
-    hidden, inner, heads = v.integer("hidden_size"), v.integer("intermediate_size"), v.integer("num_attention_heads")
-    patch, count = v.integer("patch_size"), v.integer("num_hidden_layers", high=10_000)
-    patches = (v.integer("image_size") // patch) ** 2
-    s = b.site("vision_model")
+    hidden, inner, heads = (
+        vision.integer("hidden_size"),
+        vision.integer("intermediate_size"),
+        vision.integer("num_attention_heads"),
+    )
+    patch, count = vision.integer("patch_size"), vision.integer("num_hidden_layers", high=10_000)
+    patches = (vision.integer("image_size") // patch) ** 2
+    site = builder.site("vision_model")
     first: list[Module] = [
-        _plain(s, "patch_embedding.linear", hidden, v.integer("num_channels") * patch * patch, "column"),
-        Param("class_embedding", (hidden,), b.dtype, "multimodal"),
-        Param("positional_embedding_vlm", (patches + 1, hidden), b.dtype, "multimodal"),
-        *layer_norm(s, "layernorm_pre", hidden),
-        *layer_norm(s, "layernorm_post", hidden),
+        _plain(site, "patch_embedding.linear", hidden, vision.integer("num_channels") * patch * patch, "column"),
+        Param("class_embedding", (hidden,), builder.dtype, "multimodal"),
+        Param("positional_embedding_vlm", (patches + 1, hidden), builder.dtype, "multimodal"),
+        *layer_norm(site, "layernorm_pre", hidden),
+        *layer_norm(site, "layernorm_post", hidden),
         # llama4_vision_rope.py: complex64, a row for each patch and one for the class token
         Param("rotary_emb.cos_sin_cache", (patches + 1, hidden // heads // 2), "C64", "multimodal", stored=False,
               created_dtype="C64"),
@@ -142,29 +146,31 @@ def _vision(b: Builder, v: Config) -> Tower:
     at = "model.layers.0"
     parts = [(f"{at}.self_attn.{q}_proj", hidden, heads) for q in "qkv"]
     layer: list[Module] = [
-        s.linear(f"{at}.self_attn.qkv_proj", parts, hidden, "column", "multimodal", bias=True, quantised=False),
-        _plain(s, f"{at}.self_attn.o_proj", hidden, hidden, "row", bias=True),
-        _plain(s, f"{at}.mlp.fc1", inner, hidden, "column", bias=True),
-        _plain(s, f"{at}.mlp.fc2", hidden, inner, "row", bias=True),
-        *layer_norm(s, f"{at}.input_layernorm", hidden),
-        *layer_norm(s, f"{at}.post_attention_layernorm", hidden),
+        site.linear(f"{at}.self_attn.qkv_proj", parts, hidden, "column", "multimodal", bias=True, quantised=False),
+        _plain(site, f"{at}.self_attn.o_proj", hidden, hidden, "row", bias=True),
+        _plain(site, f"{at}.mlp.fc1", inner, hidden, "column", bias=True),
+        _plain(site, f"{at}.mlp.fc2", hidden, inner, "row", bias=True),
+        *layer_norm(site, f"{at}.input_layernorm", hidden),
+        *layer_norm(site, f"{at}.post_attention_layernorm", hidden),
     ]
-    bias = v.flag("multi_modal_projector_bias")
-    wide, out = v.integer("projector_input_dim"), v.integer("projector_output_dim")
+    bias = vision.flag("multi_modal_projector_bias")
+    wide, out = vision.integer("projector_input_dim"), vision.integer("projector_output_dim")
     last: list[Module] = [
-        _plain(s, "vision_adapter.mlp.fc1", wide, inner, "column", bias=bias),
-        _plain(s, "vision_adapter.mlp.fc2", out, wide, "row", bias=bias),
+        _plain(site, "vision_adapter.mlp.fc1", wide, inner, "column", bias=bias),
+        _plain(site, "vision_adapter.mlp.fc2", out, wide, "row", bias=bias),
     ]
-    blocks = ((1, b.block(first)), (count, b.block(layer)), (1, b.block(last)))
-    return Tower("vision_model", "vision", s.prefix, blocks, count, hidden, inner, heads)
+    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
+    return Tower("vision_model", "vision", site.prefix, blocks, count, hidden, inner, heads)
 
 
-def _projector(b: Builder, v: Config) -> Tower:
-    s = b.site("multi_modal_projector")
-    linear = _plain(s, "linear_1", b.text.integer("hidden_size"), v.integer("vision_output_dim"), "column")
-    return Tower("multi_modal_projector", "vision", s.prefix, ((1, b.block([linear])),))
+def _projector(builder: Builder, vision: Config) -> Tower:
+    site = builder.site("multi_modal_projector")
+    linear = _plain(
+        site, "linear_1", builder.text.integer("hidden_size"), vision.integer("vision_output_dim"), "column"
+    )
+    return Tower("multi_modal_projector", "vision", site.prefix, ((1, builder.block([linear])),))
 
 
-def _plain(s: Site, name: str, out: int, in_features: int, shard: str, *, bias: bool = False) -> Module:
-    make = s.column if shard == "column" else s.row
+def _plain(site: Site, name: str, out: int, in_features: int, shard: str, *, bias: bool = False) -> Module:
+    make = site.column if shard == "column" else site.row
     return make(name, out, in_features, "multimodal", bias=bias, quantised=False)

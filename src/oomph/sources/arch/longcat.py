@@ -11,27 +11,32 @@ from oomph.sources.arch.decoder import Style, decoder_root
 from oomph.sources.arch.mla import mla_mixer, mla_modules, score_correction
 
 
-def build(b: Builder) -> Skeleton:
-    t = b.text
-    t.fill(num_hidden_layers=t.integer("num_layers", default=28, high=10_000), n_routed_experts=512)
-    hidden, wide = t.integer("hidden_size"), t.integer("ffn_hidden_size", "intermediate_size")
-    inner = t.integer("expert_ffn_hidden_size", "moe_intermediate_size")
-    count, idle = t.integer("n_routed_experts"), t.integer("zero_expert_num", default=0, low=0)
-    mixer = mla_mixer(t)
+def build(builder: Builder) -> Skeleton:
+    text = builder.text
+    text.fill(num_hidden_layers=text.integer("num_layers", default=28, high=10_000), n_routed_experts=512)
+    hidden, wide = text.integer("hidden_size"), text.integer("ffn_hidden_size", "intermediate_size")
+    inner = text.integer("expert_ffn_hidden_size", "moe_intermediate_size")
+    count, idle = text.integer("n_routed_experts"), text.integer("zero_expert_num", default=0, low=0)
+    mixer = mla_mixer(text)
     layers = []
-    for index in range(t.integer("num_hidden_layers")):
-        s = b.site(f"model.layers.{index}")
+    for index in range(text.integer("num_hidden_layers")):
+        site = builder.site(f"model.layers.{index}")
         modules: list[Module] = []
         for half in range(2):
-            modules += mla_modules(s, t, at=f"self_attn.{half}")
-            modules += [s.norm(f"input_layernorm.{half}", hidden), s.norm(f"post_attention_layernorm.{half}", hidden)]
-            modules += s.gated_mlp(hidden, wide, at=f"mlps.{half}")
+            modules += mla_modules(site, text, at=f"self_attn.{half}")
+            modules += [
+                site.norm(f"input_layernorm.{half}", hidden),
+                site.norm(f"post_attention_layernorm.{half}", hidden),
+            ]
+            modules += site.gated_mlp(hidden, wide, at=f"mlps.{half}")
         name = "mlp.router.classifier"
         modules += [
             Linear(name, (Part(name, count + idle),), hidden, "replicated", "router", "F32", created_dtype="F32"),
             score_correction("mlp.router.e_score_correction_bias", count + idle),
             # the router resolves the experts that do nothing itself: no kernel can (zero_expert_router.py)
-            s.experts(count, hidden, inner, t.integer("moe_topk"), routing=Routing(renormalised=False, custom="zero")),
+            site.experts(
+                count, hidden, inner, text.integer("moe_topk"), routing=Routing(renormalised=False, custom="zero")
+            ),
         ]
-        layers.append(b.layer(index, s.prefix, [mixer, mixer], modules))
-    return Skeleton(tuple(layers), decoder_root(b, Style()))
+        layers.append(builder.layer(index, site.prefix, [mixer, mixer], modules))
+    return Skeleton(tuple(layers), decoder_root(builder, Style()))

@@ -19,45 +19,45 @@ _TEXT: dict[str, Style] = {"2.5": LLAMA, "2.6": QWEN2, "4.0": LLAMA, "4": LLAMA,
 _SIDE = 70  # Resampler2_5: the longest grid for which positions are kept
 
 
-def build(b: Builder) -> Skeleton:
-    version = b.config.get("version")
+def build(builder: Builder) -> Skeleton:
+    version = builder.config.get("version")
     style = _TEXT.get(str(version))
     if style is None:
-        raise UnknownCache(f"{b.config.where}: MiniCPM-V of version {version} is not known")
-    fill(b, style)
-    hidden = b.text.integer("hidden_size")
-    v = b.config.sub("vision_config")
-    v.fill(hidden_size=1152, intermediate_size=4304, num_hidden_layers=27, num_attention_heads=16)
-    v.fill(image_size=980, patch_size=14)
-    tower = siglip(b, "vpm", v, idefics=True)
-    if b.config.flag("drop_vision_last_layer", default=True):
+        raise UnknownCache(f"{builder.config.where}: MiniCPM-V of version {version} is not known")
+    fill(builder, style)
+    hidden = builder.text.integer("hidden_size")
+    vision = builder.config.sub("vision_config")
+    vision.fill(hidden_size=1152, intermediate_size=4304, num_hidden_layers=27, num_attention_heads=16)
+    vision.fill(image_size=980, patch_size=14)
+    tower = siglip(builder, "vpm", vision, idefics=True)
+    if builder.config.flag("drop_vision_last_layer", default=True):
         (count, layer), rest = tower.blocks[1], tower.blocks[2:]
         tower = replace(tower, blocks=(tower.blocks[0], (count - 1, layer), *rest))
-    queries = b.config.integer("query_num", default=64)
-    pieces = b.config.sub("slice_config").integer("max_slice_nums", default=9) + 1
+    queries = builder.config.integer("query_num", default=64)
+    pieces = builder.config.sub("slice_config").integer("max_slice_nums", default=9) + 1
     return Skeleton(
-        decoder_layers(b, style, "llm.model"),
-        decoder_root(b, style, "llm.model", "llm.lm_head"),
-        towers=(tower, _resampler(b, hidden, v.integer("hidden_size"), queries)),
+        decoder_layers(builder, style, "llm.model"),
+        decoder_root(builder, style, "llm.model", "llm.lm_head"),
+        towers=(tower, _resampler(builder, hidden, vision.integer("hidden_size"), queries)),
         modalities=(Modality("image", queries * pieces),),
     )
 
 
-def _resampler(b: Builder, hidden: int, vision: int, queries: int) -> Tower:
-    s = b.site("resampler")
+def _resampler(builder: Builder, hidden: int, vision: int, queries: int) -> Tower:
+    site = builder.site("resampler")
 
     def param(name: str, *shape: int) -> Param:
-        return Param(name, shape, b.dtype, "multimodal")
+        return Param(name, shape, builder.dtype, "multimodal")
 
     modules: list[Module] = [
         param("query", queries, hidden),
-        s.replicated("kv_proj", hidden, vision, "multimodal"),
+        site.replicated("kv_proj", hidden, vision, "multimodal"),
         param("attn.in_proj_weight", 3 * hidden, hidden),
         param("attn.in_proj_bias", 3 * hidden),
         param("attn.out_proj.weight", hidden, hidden),
         param("attn.out_proj.bias", hidden),
         *(param(f"{norm}.{n}", hidden) for norm in ("ln_q", "ln_kv", "ln_post") for n in ("weight", "bias")),
         param("proj", hidden, hidden),
-        Param("pos_embed", (_SIDE, _SIDE, hidden), b.dtype, "multimodal", stored=False),
+        Param("pos_embed", (_SIDE, _SIDE, hidden), builder.dtype, "multimodal", stored=False),
     ]
-    return Tower("resampler", "vision", "resampler", ((1, b.block(modules)),))
+    return Tower("resampler", "vision", "resampler", ((1, builder.block(modules)),))

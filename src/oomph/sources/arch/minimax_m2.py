@@ -9,32 +9,32 @@ from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.mla import score_correction
 
 
-def build(b: Builder) -> Skeleton:
-    t = b.text
-    hidden, inter = t.integer("hidden_size"), t.integer("intermediate_size")
-    heads, kv, head_dim = heads_of(t)
-    count, top_k = t.integer("num_local_experts"), t.integer("num_experts_per_tok")
+def build(builder: Builder) -> Skeleton:
+    text = builder.text
+    hidden, inter = text.integer("hidden_size"), text.integer("intermediate_size")
+    heads, kv, head_dim = heads_of(text)
+    count, top_k = text.integer("num_local_experts"), text.integer("num_experts_per_tok")
     # minimax_m2.py:206 (0.21.0): `rotary_dim` of each head is rotated
-    t.fill(partial_rotary_factor=t.integer("rotary_dim", default=head_dim) / head_dim)
-    attention = Attention("full", heads, kv, head_dim, head_dim, rope=rope_of(t, head_dim))
+    text.fill(partial_rotary_factor=text.integer("rotary_dim", default=head_dim) / head_dim)
+    attention = Attention("full", heads, kv, head_dim, head_dim, rope=rope_of(text, head_dim))
     layers = []
-    for i in range(t.integer("num_hidden_layers", high=10_000)):
-        s = b.site(f"model.layers.{i}")
-        gate = s.replicated("block_sparse_moe.gate", count, hidden, "router", quantised=False)
+    for i in range(text.integer("num_hidden_layers", high=10_000)):
+        site = builder.site(f"model.layers.{i}")
+        gate = site.replicated("block_sparse_moe.gate", count, hidden, "router", quantised=False)
         modules: list[Module] = [
-            s.qkv(hidden, heads, kv, head_dim, bias=t.flag("attention_bias")),
-            s.row("self_attn.o_proj", hidden, heads * head_dim, "attention"),
+            site.qkv(hidden, heads, kv, head_dim, bias=text.flag("attention_bias")),
+            site.row("self_attn.o_proj", hidden, heads * head_dim, "attention"),
         ]
-        if t.flag("use_qk_norm", default=True):
+        if text.flag("use_qk_norm", default=True):
             # mamba/linear_attn.py MiniMaxText01RMSNormTP: the weight is divided by the ranks
             modules += [
-                Param("self_attn.q_norm.weight", (heads * head_dim,), b.dtype, "norm", shard_dim=0),
-                Param("self_attn.k_norm.weight", (kv * head_dim,), b.dtype, "norm", shard_dim=0),
+                Param("self_attn.q_norm.weight", (heads * head_dim,), builder.dtype, "norm", shard_dim=0),
+                Param("self_attn.k_norm.weight", (kv * head_dim,), builder.dtype, "norm", shard_dim=0),
             ]
-        if t.flag("use_routing_bias", default=True):
+        if text.flag("use_routing_bias", default=True):
             modules.append(score_correction("block_sparse_moe.e_score_correction_bias", count))
         modules += [
-            s.experts(
+            site.experts(
                 count,
                 hidden,
                 inter,
@@ -44,9 +44,9 @@ def build(b: Builder) -> Skeleton:
                 routing=Routing("sigmoid", biased=True),
             ),
             replace(gate, created_dtype="F32"),
-            s.norm("input_layernorm", hidden),
-            s.norm("post_attention_layernorm", hidden),
+            site.norm("input_layernorm", hidden),
+            site.norm("post_attention_layernorm", hidden),
         ]
-        layers.append(b.layer(i, s.prefix, [attention], modules))
-    root = b.head(t.integer("vocab_size"), hidden, tied=t.flag("tie_word_embeddings"))
+        layers.append(builder.layer(i, site.prefix, [attention], modules))
+    root = builder.head(text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings"))
     return Skeleton(tuple(layers), root)

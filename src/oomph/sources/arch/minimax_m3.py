@@ -16,111 +16,121 @@ from oomph.sources.arch.siglip import layer_norm
 from oomph.sources.config import Config
 
 
-def build(b: Builder) -> Skeleton:
-    t = b.text
-    heads, kv, width = heads_of(t)
-    t.fill(partial_rotary_factor=t.integer("rotary_dim", default=width) / width)
-    wrapped = t is not b.config
+def build(builder: Builder) -> Skeleton:
+    text = builder.text
+    heads, kv, width = heads_of(text)
+    text.fill(partial_rotary_factor=text.integer("rotary_dim", default=width) / width)
+    wrapped = text is not builder.config
     prefix = "language_model.model" if wrapped else "model"
-    full = Attention("full", heads, kv, width, width, rope=rope_of(t, width))
-    sparse = replace(full, indexer=_indexer(t.sub("sparse_attention_config")))
-    count = t.integer("num_hidden_layers", high=10_000)
-    indexed = _switches(t.sub("sparse_attention_config"), "sparse_attention_freq", count)
-    routed = _switches(t, "moe_layer_freq", count)
-    layers = tuple(_layer(b, prefix, i, sparse if indexed[i] else full, routed[i]) for i in range(count))
-    root = b.head(
-        t.integer("vocab_size"),
-        t.integer("hidden_size"),
+    full = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
+    sparse = replace(full, indexer=_indexer(text.sub("sparse_attention_config")))
+    count = text.integer("num_hidden_layers", high=10_000)
+    indexed = _switches(text.sub("sparse_attention_config"), "sparse_attention_freq", count)
+    routed = _switches(text, "moe_layer_freq", count)
+    layers = tuple(_layer(builder, prefix, i, sparse if indexed[i] else full, routed[i]) for i in range(count))
+    root = builder.head(
+        text.integer("vocab_size"),
+        text.integer("hidden_size"),
         embed=f"{prefix}.embed_tokens",
         norm=f"{prefix}.norm.weight",
         head="language_model.lm_head" if wrapped else "lm_head",
-        tied=t.flag("tie_word_embeddings"),
+        tied=text.flag("tie_word_embeddings"),
     )
-    drafts = _drafts(b, f"{prefix}.mtp", sparse) if wrapped else ()
-    if not wrapped or not b.config.has("vision_config"):
+    drafts = _drafts(builder, f"{prefix}.mtp", sparse) if wrapped else ()
+    if not wrapped or not builder.config.has("vision_config"):
         return Skeleton(layers, root, drafts)
-    v = b.config.sub("vision_config")
-    side = v.integer("image_size", default=2016) // (2 * v.integer("patch_size", default=14))
-    return Skeleton(layers, root, drafts, towers=_towers(b, v), modalities=(Modality("image", side * side),))
+    vision = builder.config.sub("vision_config")
+    side = vision.integer("image_size", default=2016) // (2 * vision.integer("patch_size", default=14))
+    return Skeleton(layers, root, drafts, towers=_towers(builder, vision), modalities=(Modality("image", side * side),))
 
 
-def _indexer(c: Config) -> Indexer:
-    top_k = c.integer("sparse_topk_blocks", default=16) * c.integer("sparse_block_size", default=128)
-    return Indexer(c.integer("sparse_num_index_heads", default=4), c.integer("sparse_index_dim", default=128), top_k)
+def _indexer(config: Config) -> Indexer:
+    top_k = config.integer("sparse_topk_blocks", default=16) * config.integer("sparse_block_size", default=128)
+    return Indexer(
+        config.integer("sparse_num_index_heads", default=4), config.integer("sparse_index_dim", default=128), top_k
+    )
 
 
-def _switches(c: Config, key: str, count: int) -> list[bool]:
-    given = c.integers(key)
+def _switches(config: Config, key: str, count: int) -> list[bool]:
+    given = config.integers(key)
     if given and len(given) < count:
-        raise ConfigError(f"{c.where}: {key} does not name {count} layers")
+        raise ConfigError(f"{config.where}: {key} does not name {count} layers")
     return [bool(x) for x in given[:count]] if given else [True] * count
 
 
-def _drafts(b: Builder, prefix: str, sparse: Attention) -> tuple[Layer, ...]:
+def _drafts(builder: Builder, prefix: str, sparse: Attention) -> tuple[Layer, ...]:
     """nvidia/mtp.py: a sparse layer between norms; embedding and head are the target's. Not every checkpoint has it."""
-    hidden, out = b.text.integer("hidden_size"), []
-    stored = b.stores(f"{prefix}.", False)
-    for i in range(b.text.integer("num_mtp_modules", default=0, low=0, high=100)):
-        s = b.site(f"{prefix}.layers.{i}")
-        inner = _modules(b, b.site(f"{s.prefix}.transformer_layer"), sparse, routed=True)
+    hidden, out = builder.text.integer("hidden_size"), []
+    stored = builder.stores(f"{prefix}.", False)
+    for i in range(builder.text.integer("num_mtp_modules", default=0, low=0, high=100)):
+        site = builder.site(f"{prefix}.layers.{i}")
+        inner = _modules(builder, builder.site(f"{site.prefix}.transformer_layer"), sparse, routed=True)
         modules = [
-            *(s.norm(name, hidden) for name in ("enorm", "hnorm", "final_layernorm")),
-            s.replicated("eh_proj", hidden, 2 * hidden, "other", quantised=False),
+            *(site.norm(name, hidden) for name in ("enorm", "hnorm", "final_layernorm")),
+            site.replicated("eh_proj", hidden, 2 * hidden, "other", quantised=False),
             *inner,
         ]
-        out.append(b.layer(i, s.prefix, [sparse], modules if stored else [_unstored(m) for m in modules]))
+        out.append(
+            builder.layer(i, site.prefix, [sparse], modules if stored else [_unstored(module) for module in modules])
+        )
     return tuple(out)
 
 
-def _unstored(m: Module) -> Module:
-    if isinstance(m, Linear):
-        return replace(m, parts=tuple(replace(p, stored=False) for p in m.parts))
-    return replace(m, stored=False)
+def _unstored(module: Module) -> Module:
+    if isinstance(module, Linear):
+        return replace(module, parts=tuple(replace(p, stored=False) for p in module.parts))
+    return replace(module, stored=False)
 
 
-def _layer(b: Builder, prefix: str, index: int, mixer: Attention, routed: bool) -> Layer:
-    s = b.site(f"{prefix}.layers.{index}")
-    return b.layer(index, s.prefix, [mixer], _modules(b, s, mixer, routed=routed))
+def _layer(builder: Builder, prefix: str, index: int, mixer: Attention, routed: bool) -> Layer:
+    site = builder.site(f"{prefix}.layers.{index}")
+    return builder.layer(index, site.prefix, [mixer], _modules(builder, site, mixer, routed=routed))
 
 
-def _modules(b: Builder, s: Site, mixer: Attention, *, routed: bool) -> list[Module]:
-    t = b.text
-    hidden, width, at = t.integer("hidden_size"), mixer.head_dim, "self_attn"
+def _modules(builder: Builder, site: Site, mixer: Attention, *, routed: bool) -> list[Module]:
+    text = builder.text
+    hidden, width, at = text.integer("hidden_size"), mixer.head_dim, "self_attn"
     parts = [
         (f"{at}.q_proj", mixer.num_heads * width, mixer.num_heads),
         (f"{at}.k_proj", mixer.num_kv_heads * width, mixer.num_kv_heads),
         (f"{at}.v_proj", mixer.num_kv_heads * width, mixer.num_kv_heads),
     ]
-    norms = [s.norm(f"{at}.q_norm", width), s.norm(f"{at}.k_norm", width)]
+    norms = [site.norm(f"{at}.q_norm", width), site.norm(f"{at}.k_norm", width)]
     if mixer.indexer is not None:
         wide = mixer.indexer.head_dim
         parts += [
             (f"{at}.index_q_proj", mixer.indexer.heads * wide, mixer.indexer.heads),
             (f"{at}.index_k_proj", wide, 1),
         ]
-        norms += [s.norm(f"{at}.index_q_norm", wide), s.norm(f"{at}.index_k_norm", wide)]
+        norms += [site.norm(f"{at}.index_q_norm", wide), site.norm(f"{at}.index_k_norm", wide)]
     modules: list[Module] = [
-        s.linear(f"{at}.qkv_proj", parts, hidden, "column", "attention"),
-        s.row(f"{at}.o_proj", hidden, mixer.num_heads * width, "attention"),
+        site.linear(f"{at}.qkv_proj", parts, hidden, "column", "attention"),
+        site.row(f"{at}.o_proj", hidden, mixer.num_heads * width, "attention"),
         *norms,
     ]
-    modules += _moe(s, t) if routed else s.gated_mlp(hidden, t.integer("dense_intermediate_size", "intermediate_size"))
-    return [*modules, s.norm("input_layernorm", hidden), s.norm("post_attention_layernorm", hidden)]
+    modules += (
+        _moe(site, text)
+        if routed
+        else site.gated_mlp(hidden, text.integer("dense_intermediate_size", "intermediate_size"))
+    )
+    return [*modules, site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
 
 
-def _moe(s: Site, t: Config) -> list[Module]:
-    hidden, count, at = t.integer("hidden_size"), t.integer("num_local_experts"), "block_sparse_moe"
-    gate = s.replicated(f"{at}.gate", count, hidden, "router", quantised=False)
-    shared = t.integer("n_shared_experts", default=0, low=0) * t.integer("shared_intermediate_size", default=0, low=0)
+def _moe(site: Site, text: Config) -> list[Module]:
+    hidden, count, at = text.integer("hidden_size"), text.integer("num_local_experts"), "block_sparse_moe"
+    gate = site.replicated(f"{at}.gate", count, hidden, "router", quantised=False)
+    shared = text.integer("n_shared_experts", default=0, low=0) * text.integer(
+        "shared_intermediate_size", default=0, low=0
+    )
     modules: list[Module] = [
         score_correction(f"{at}.e_score_correction_bias", count),
         replace(gate, created_dtype="F32"),
     ]
     if shared:
-        modules += s.gated_mlp(hidden, shared, at=f"{at}.shared_experts", role="shared_experts")
-    inter = t.integer("moe_intermediate_size", "intermediate_size")
-    top_k = t.integer("num_experts_per_tok")
-    experts = s.experts(
+        modules += site.gated_mlp(hidden, shared, at=f"{at}.shared_experts", role="shared_experts")
+    inter = text.integer("moe_intermediate_size", "intermediate_size")
+    top_k = text.integer("num_experts_per_tok")
+    experts = site.experts(
         count,
         hidden,
         inter,
@@ -133,14 +143,14 @@ def _moe(s: Site, t: Config) -> list[Module]:
     return [*modules, experts]
 
 
-def _towers(b: Builder, v: Config) -> tuple[Tower, ...]:
-    hidden, inter = v.integer("hidden_size", default=1280), v.integer("intermediate_size", default=5120)
-    heads, count = v.integer("num_attention_heads", default=16), v.integer("num_hidden_layers", default=32)
-    patch = v.integer("patch_size", default=14)
-    s = b.site("vision_tower.vision_model")
+def _towers(builder: Builder, vision: Config) -> tuple[Tower, ...]:
+    hidden, inter = vision.integer("hidden_size", default=1280), vision.integer("intermediate_size", default=5120)
+    heads, count = vision.integer("num_attention_heads", default=16), vision.integer("num_hidden_layers", default=32)
+    patch = vision.integer("patch_size", default=14)
+    site = builder.site("vision_tower.vision_model")
     first: list[Module] = [
-        Param("embeddings.patch_embedding.weight", (hidden, 3, 2, patch, patch), b.dtype, "multimodal"),
-        *layer_norm(s, "pre_layrnorm", hidden),
+        Param("embeddings.patch_embedding.weight", (hidden, 3, 2, patch, patch), builder.dtype, "multimodal"),
+        *layer_norm(site, "pre_layrnorm", hidden),
         *[
             Param(f"inv_freq_{n}", (hidden // heads // 6,), "F32", "multimodal", stored=False, created_dtype="F32")
             for n in ("t", "h", "w")
@@ -148,25 +158,25 @@ def _towers(b: Builder, v: Config) -> tuple[Tower, ...]:
     ]
     at = "encoder.layers.0."
     layer: list[Module] = [
-        *layer_norm(s, f"{at}layer_norm1", hidden),
-        s.qkv(hidden, heads, heads, hidden // heads, at=f"{at}self_attn", bias=True, role="multimodal"),
-        s.row(f"{at}self_attn.out_proj", hidden, hidden, "multimodal", bias=True),
-        *layer_norm(s, f"{at}layer_norm2", hidden),
-        s.column(f"{at}mlp.fc1", inter, hidden, "multimodal", bias=True),
-        s.row(f"{at}mlp.fc2", hidden, inter, "multimodal", bias=True),
+        *layer_norm(site, f"{at}layer_norm1", hidden),
+        site.qkv(hidden, heads, heads, hidden // heads, at=f"{at}self_attn", bias=True, role="multimodal"),
+        site.row(f"{at}self_attn.out_proj", hidden, hidden, "multimodal", bias=True),
+        *layer_norm(site, f"{at}layer_norm2", hidden),
+        site.column(f"{at}mlp.fc1", inter, hidden, "multimodal", bias=True),
+        site.row(f"{at}mlp.fc2", hidden, inter, "multimodal", bias=True),
     ]
-    blocks = ((1, b.block(first)), (count, b.block(layer)))
-    tower = Tower("vision_tower", "vision", s.prefix, blocks, count, hidden, inter, heads)
-    text = b.text.integer("hidden_size")
-    wide = b.config.integer("projector_hidden_size", default=text)
+    blocks = ((1, builder.block(first)), (count, builder.block(layer)))
+    tower = Tower("vision_tower", "vision", site.prefix, blocks, count, hidden, inter, heads)
+    text = builder.text.integer("hidden_size")
+    wide = builder.config.integer("projector_hidden_size", default=text)
     pairs = (("multi_modal_projector", hidden), ("patch_merge_mlp", 4 * text))
-    return (tower, *(_pair(b, name, inputs, wide, text) for name, inputs in pairs))
+    return (tower, *(_pair(builder, name, inputs, wide, text) for name, inputs in pairs))
 
 
-def _pair(b: Builder, name: str, inputs: int, wide: int, out: int) -> Tower:
-    s = b.site(name)
+def _pair(builder: Builder, name: str, inputs: int, wide: int, out: int) -> Tower:
+    site = builder.site(name)
     modules = [
-        s.column("linear_1", wide, inputs, "multimodal", bias=True),
-        s.row("linear_2", out, wide, "multimodal", bias=True),
+        site.column("linear_1", wide, inputs, "multimodal", bias=True),
+        site.row("linear_2", out, wide, "multimodal", bias=True),
     ]
-    return Tower(name, "vision", name, ((1, b.block(modules)),))
+    return Tower(name, "vision", name, ((1, builder.block(modules)),))

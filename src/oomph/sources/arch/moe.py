@@ -29,82 +29,84 @@ QWEN3_MOE = Style(
 )
 
 
-def build(b: Builder) -> Skeleton:
-    if b.architecture == "MixtralForCausalLM":
-        return decoder(b, MIXTRAL, mlp=mixtral_mlp(b, MIXTRAL))
-    b.scale_dtype = "BF16"  # Qwen's block-FP8 releases have their scales in BF16
-    style = QWEN2_MOE if b.architecture == "Qwen2MoeForCausalLM" else QWEN3_MOE
-    fill(b, style)
-    return decoder(b, style, mlp=qwen_moe_mlp(b, style))
+def build(builder: Builder) -> Skeleton:
+    if builder.architecture == "MixtralForCausalLM":
+        return decoder(builder, MIXTRAL, mlp=mixtral_mlp(builder, MIXTRAL))
+    builder.scale_dtype = "BF16"  # Qwen's block-FP8 releases have their scales in BF16
+    style = QWEN2_MOE if builder.architecture == "Qwen2MoeForCausalLM" else QWEN3_MOE
+    fill(builder, style)
+    return decoder(builder, style, mlp=qwen_moe_mlp(builder, style))
 
 
-def router(s: Site, name: str, experts: int, hidden: int) -> Linear:
+def router(site: Site, name: str, experts: int, hidden: int) -> Linear:
     """No AWQ or GPTQ writer quantises a router, whether its config says so or not."""
-    spared = s.b.quant is not None and s.b.quant.facts.method in ("awq", "gptq", "auto-round")
-    return s.replicated(name, experts, hidden, "router", quantised=not spared)
+    spared = site.b.quant is not None and site.b.quant.facts.method in ("awq", "gptq", "auto-round")
+    return site.replicated(name, experts, hidden, "router", quantised=not spared)
 
 
-def mixtral_mlp(b: Builder, style: Style) -> Mlp:
-    fill(b, style)
-    t = b.text
-    hidden, inter = t.integer("hidden_size"), t.integer("intermediate_size")
-    count, top_k = t.integer("num_local_experts"), t.integer("num_experts_per_tok")
+def mixtral_mlp(builder: Builder, style: Style) -> Mlp:
+    fill(builder, style)
+    text = builder.text
+    hidden, inter = text.integer("hidden_size"), text.integer("intermediate_size")
+    count, top_k = text.integer("num_local_experts"), text.integer("num_experts_per_tok")
     # phimoe.py:274 (0.32.0) has a routing function of its own
-    routing = Routing(custom="phimoe") if b.architecture == "PhiMoEForCausalLM" else Routing()
+    routing = Routing(custom="phimoe") if builder.architecture == "PhiMoEForCausalLM" else Routing()
 
-    def mlp(s: Site, index: int) -> list[Module]:
+    def mlp(site: Site, index: int) -> list[Module]:
         at = "block_sparse_moe"
         return [
-            s.replicated(f"{at}.gate", count, hidden, "router", quantised=False),
-            s.experts(count, hidden, inter, top_k, at=f"{at}.experts", projections=("w1", "w3", "w2"), routing=routing),
+            site.replicated(f"{at}.gate", count, hidden, "router", quantised=False),
+            site.experts(
+                count, hidden, inter, top_k, at=f"{at}.experts", projections=("w1", "w3", "w2"), routing=routing
+            ),
         ]
 
     return mlp
 
 
-def qwen_moe_mlp(b: Builder, style: Style, layout: Literal["each", "stacked"] = "each") -> Mlp:
+def qwen_moe_mlp(builder: Builder, style: Style, layout: Literal["each", "stacked"] = "each") -> Mlp:
     """Which layers have experts: decoder_sparse_step and mlp_only_layers (qwen3_moe.py:393, 0.21.0)."""
-    t = b.text
-    count = t.integer("num_experts", default=0, low=0)
-    step = t.integer("decoder_sparse_step", default=1)
-    dense_only = frozenset(t.integers("mlp_only_layers"))
+    text = builder.text
+    count = text.integer("num_experts", default=0, low=0)
+    step = text.integer("decoder_sparse_step", default=1)
+    dense_only = frozenset(text.integers("mlp_only_layers"))
 
     def sparse(index: int) -> bool:
         return index not in dense_only and count > 0 and (index + 1) % step == 0
 
-    dense = dense_mlp(b, style) if t.has("intermediate_size") else None
+    dense = dense_mlp(builder, style) if text.has("intermediate_size") else None
     quantised = style != QWEN2_MOE  # qwen2_moe.py:138 (0.21.0): its router gets no quantisation config
 
-    def mlp(s: Site, index: int) -> list[Module]:
+    def mlp(site: Site, index: int) -> list[Module]:
         return (
-            dense(s, index)
+            dense(site, index)
             if dense is not None and not sparse(index)
-            else qwen_moe_block(s, layout, quantised_router=quantised, renormalised=False)
+            else qwen_moe_block(site, layout, quantised_router=quantised, renormalised=False)
         )
 
     return mlp
 
 
 def qwen_moe_block(
-    s: Site,
+    site: Site,
     layout: Literal["each", "stacked"] = "each",
     *,
     quantised_router: bool = True,
     renormalised: bool = True,
 ) -> list[Module]:
     """`renormalised`: what the config class says where the config does not."""
-    t = s.b.text
-    hidden, count = t.integer("hidden_size"), t.integer("num_experts")
-    shared = t.integer("shared_expert_intermediate_size", default=0, low=0)
+    text = site.b.text
+    hidden, count = text.integer("hidden_size"), text.integer("num_experts")
+    shared = text.integer("shared_expert_intermediate_size", default=0, low=0)
     modules: list[Module] = [
-        router(s, "mlp.gate", count, hidden)
+        router(site, "mlp.gate", count, hidden)
         if quantised_router
-        else s.replicated("mlp.gate", count, hidden, "router", quantised=False)
+        else site.replicated("mlp.gate", count, hidden, "router", quantised=False)
     ]
     if shared:
-        modules.append(s.replicated("mlp.shared_expert_gate", 1, hidden, "shared_experts", quantised=False))
-        modules += s.gated_mlp(hidden, shared, at="mlp.shared_expert", role="shared_experts")
-    inter, top_k = t.integer("moe_intermediate_size"), t.integer("num_experts_per_tok")
+        modules.append(site.replicated("mlp.shared_expert_gate", 1, hidden, "shared_experts", quantised=False))
+        modules += site.gated_mlp(hidden, shared, at="mlp.shared_expert", role="shared_experts")
+    inter, top_k = text.integer("moe_intermediate_size"), text.integer("num_experts_per_tok")
     # qwen3_moe.py:203, qwen2_moe.py:170, qwen3_next.py:223 (0.32.0): softmax scores
-    routing = Routing(renormalised=t.flag("norm_topk_prob", default=renormalised))
-    return [*modules, s.experts(count, hidden, inter, top_k, layout=layout, routing=routing)]
+    routing = Routing(renormalised=text.flag("norm_topk_prob", default=renormalised))
+    return [*modules, site.experts(count, hidden, inter, top_k, layout=layout, routing=routing)]

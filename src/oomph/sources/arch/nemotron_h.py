@@ -17,32 +17,32 @@ from oomph.sources.config import Config
 _LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 
 
-def build(b: Builder) -> Skeleton:
-    t = b.text
+def build(builder: Builder) -> Skeleton:
+    text = builder.text
     # NemotronHConfig
-    t.fill(head_dim=t.integer("attention_head_dim", default=128), n_groups=8, conv_kernel=4, mamba_head_dim=64)
-    t.fill(ssm_state_size=128, chunk_size=128, use_conv_bias=True)
-    kinds = _kinds(t, "hybrid_override_pattern", "layers_block_type")
+    text.fill(head_dim=text.integer("attention_head_dim", default=128), n_groups=8, conv_kernel=4, mamba_head_dim=64)
+    text.fill(ssm_state_size=128, chunk_size=128, use_conv_bias=True)
+    kinds = _kinds(text, "hybrid_override_pattern", "layers_block_type")
     if not kinds:
-        raise ConfigError(f"{t.where} has no hybrid_override_pattern or layers_block_type")
+        raise ConfigError(f"{text.where} has no hybrid_override_pattern or layers_block_type")
     if len(kinds) > 10_000:
-        raise ConfigError(f"{t.where}: {len(kinds)} layers in the pattern")
-    t.fill(num_hidden_layers=len(kinds))  # the config class counts the pattern, whatever else it says
+        raise ConfigError(f"{text.where}: {len(kinds)} layers in the pattern")
+    text.fill(num_hidden_layers=len(kinds))  # the config class counts the pattern, whatever else it says
     layers = []
     for i, kind in enumerate(kinds):
-        s = b.site(f"backbone.layers.{i}")
-        mixer, modules = _mixer(b, s, kind, sum(k == "mlp" for k in kinds[:i]))
-        modules.append(s.norm("norm", t.integer("hidden_size")))
-        layers.append(b.layer(i, s.prefix, mixer, modules))
-    root = b.head(
-        t.integer("vocab_size"),
-        t.integer("hidden_size"),
+        site = builder.site(f"backbone.layers.{i}")
+        mixer, modules = _mixer(builder, site, kind, sum(k == "mlp" for k in kinds[:i]))
+        modules.append(site.norm("norm", text.integer("hidden_size")))
+        layers.append(builder.layer(i, site.prefix, mixer, modules))
+    root = builder.head(
+        text.integer("vocab_size"),
+        text.integer("hidden_size"),
         embed="backbone.embeddings",
         norm="backbone.norm_f.weight",
-        tied=t.flag("tie_word_embeddings"),
+        tied=text.flag("tie_word_embeddings"),
         everywhere=True,  # nemotron_h.py:556, 585, 861 (0.21.0)
     )
-    drafts, draft_root = _drafts(b)
+    drafts, draft_root = _drafts(builder)
     return Skeleton(tuple(layers), root, drafts=drafts, draft_root=draft_root)
 
 
@@ -59,121 +59,121 @@ def _kinds(t: Config, pattern: str, types: str) -> list[str]:
     return [_LETTERS[c] for c in text]
 
 
-def _mixer(b: Builder, s: Site, kind: str, mlp_index: int) -> tuple[list[Mixer], list[Module]]:
-    t = b.text
-    hidden = t.integer("hidden_size")
+def _mixer(builder: Builder, site: Site, kind: str, mlp_index: int) -> tuple[list[Mixer], list[Module]]:
+    text = builder.text
+    hidden = text.integer("hidden_size")
     if kind == "mamba":
-        m = _mamba(t)
-        return [m.mixer], mamba2_modules(s, m, "mixer")
+        mamba = _mamba(text)
+        return [mamba.mixer], mamba2_modules(site, mamba, "mixer")
     if kind == "attention":
-        heads, kv, width = heads_of(t)
-        bias = t.flag("attention_bias")
+        heads, kv, width = heads_of(text)
+        bias = text.flag("attention_bias")
         return [Attention("full", heads, kv, width, width)], [
-            s.qkv(hidden, heads, kv, width, at="mixer", bias=bias),
-            s.row("mixer.o_proj", hidden, heads * width, "attention", bias=bias),
+            site.qkv(hidden, heads, kv, width, at="mixer", bias=bias),
+            site.row("mixer.o_proj", hidden, heads * width, "attention", bias=bias),
         ]
     if kind == "moe":
-        return [], _moe(s, t)
-    sizes = t.get("intermediate_size")
+        return [], _moe(site, text)
+    sizes = text.get("intermediate_size")
     if isinstance(sizes, list):
-        wide = t.integers("intermediate_size")
+        wide = text.integers("intermediate_size")
         if not wide or (len(wide) > 1 and mlp_index >= len(wide)) or min(wide) < 1:
-            raise ConfigError(f"{t.where}: intermediate_size does not name a size for each MLP")
+            raise ConfigError(f"{text.where}: intermediate_size does not name a size for each MLP")
         inter = wide[0] if len(wide) == 1 else wide[mlp_index]
     else:
-        inter = t.integer("intermediate_size")
-    return [], _mlp(s, hidden, inter, "mixer", bias=t.flag("mlp_bias"))
+        inter = text.integer("intermediate_size")
+    return [], _mlp(site, hidden, inter, "mixer", bias=text.flag("mlp_bias"))
 
 
-def _mamba(t: Config) -> Mamba2:
-    heads, width = t.integer("mamba_num_heads"), t.integer("mamba_head_dim")
+def _mamba(text: Config) -> Mamba2:
+    heads, width = text.integer("mamba_num_heads"), text.integer("mamba_head_dim")
     return Mamba2(
-        t.integer("hidden_size"),
+        text.integer("hidden_size"),
         heads * width,
-        t.integer("ssm_state_size"),
-        t.integer("conv_kernel"),
-        t.integer("n_groups"),
+        text.integer("ssm_state_size"),
+        text.integer("conv_kernel"),
+        text.integer("n_groups"),
         heads,
         width,
-        conv_bias=t.flag("use_conv_bias"),
-        proj_bias=t.flag("use_bias"),
-        chunk=t.integer("chunk_size"),
-        dtype=state_dtype(t, "mamba_ssm_cache_dtype"),
+        conv_bias=text.flag("use_conv_bias"),
+        proj_bias=text.flag("use_bias"),
+        chunk=text.integer("chunk_size"),
+        dtype=state_dtype(text, "mamba_ssm_cache_dtype"),
     )
 
 
-def _mlp(s: Site, hidden: int, inter: int, at: str, *, bias: bool, shared: bool = False) -> list[Module]:
+def _mlp(site: Site, hidden: int, inter: int, at: str, *, bias: bool, shared: bool = False) -> list[Module]:
     role: Role = "shared_experts" if shared else "mlp"
     return [
-        s.column(f"{at}.up_proj", inter, hidden, role, bias=bias),
-        s.row(f"{at}.down_proj", hidden, inter, role, bias=bias),
+        site.column(f"{at}.up_proj", inter, hidden, role, bias=bias),
+        site.row(f"{at}.down_proj", hidden, inter, role, bias=bias),
     ]
 
 
-def _moe(s: Site, t: Config) -> list[Module]:
+def _moe(site: Site, text: Config) -> list[Module]:
     """nemotron_h.py NemotronHMoE: experts without a gate, behind two projections where they work in a latent space."""
-    hidden, count = t.integer("hidden_size"), t.integer("n_routed_experts")
-    latent, bias = t.integer("moe_latent_size", default=0, low=0), t.flag("mlp_bias")
+    hidden, count = text.integer("hidden_size"), text.integer("n_routed_experts")
+    latent, bias = text.integer("moe_latent_size", default=0, low=0), text.flag("mlp_bias")
     name = "mixer.gate"
     plain = Part(name, count, only="router in the model's dtype")
     float32 = Part(name, count, stored=False, only="router in float32")
     modules: list[Module] = [
-        Linear(name, (plain,), hidden, "replicated", "router", s.b.dtype),
-        Linear(name, (float32,), hidden, "replicated", "router", s.b.dtype, created_dtype="F32"),
+        Linear(name, (plain,), hidden, "replicated", "router", site.b.dtype),
+        Linear(name, (float32,), hidden, "replicated", "router", site.b.dtype, created_dtype="F32"),
         score_correction("mixer.gate.e_score_correction_bias", count),
     ]
-    s.b.shared_whole_by = SHARED_WHOLE
-    shared = t.integer("n_shared_experts", default=0, low=0)
+    site.b.shared_whole_by = SHARED_WHOLE
+    shared = text.integer("n_shared_experts", default=0, low=0)
     if shared:
-        width = t.integer("moe_shared_expert_intermediate_size") * shared
-        modules += _mlp(s, hidden, width, "mixer.shared_experts", bias=bias, shared=True)
+        width = text.integer("moe_shared_expert_intermediate_size") * shared
+        modules += _mlp(site, hidden, width, "mixer.shared_experts", bias=bias, shared=True)
     if latent:
         modules += [
-            s.replicated("mixer.fc1_latent_proj", latent, hidden, "experts", bias=bias),
-            s.replicated("mixer.fc2_latent_proj", hidden, latent, "experts", bias=bias),
+            site.replicated("mixer.fc1_latent_proj", latent, hidden, "experts", bias=bias),
+            site.replicated("mixer.fc2_latent_proj", hidden, latent, "experts", bias=bias),
         ]
-    inter, top_k = t.integer("moe_intermediate_size"), t.integer("num_experts_per_tok")
-    experts = s.experts(
+    inter, top_k = text.integer("moe_intermediate_size"), text.integer("num_experts_per_tok")
+    experts = site.experts(
         count,
         latent or hidden,
         inter,
         top_k,
         at="mixer.experts",
         gated=False,
-        activation=t.text("mlp_hidden_act", default="relu2"),
-        routing=sigmoid_routing(t),
+        activation=text.text("mlp_hidden_act", default="relu2"),
+        routing=sigmoid_routing(text),
     )
     return [*modules, experts]
 
 
-def _drafts(b: Builder) -> tuple[tuple[Layer, ...], Block]:
+def _drafts(builder: Builder) -> tuple[tuple[Layer, ...], Block]:
     """nemotron_h_mtp.py: the sub-layers of one MTP step; the first projects embedding and hidden state together, the
     last has a norm behind it. Published lists of these checkpoints have no tensors for them."""
-    t = b.text
-    hidden = t.integer("hidden_size")
-    if not t.integer("num_nextn_predict_layers", default=0, low=0, high=100):
+    text = builder.text
+    hidden = text.integer("hidden_size")
+    if not text.integer("num_nextn_predict_layers", default=0, low=0, high=100):
         return (), Block()
-    kinds = _kinds(t, "mtp_hybrid_override_pattern", "mtp_layers_block_type")
+    kinds = _kinds(text, "mtp_hybrid_override_pattern", "mtp_layers_block_type")
     layers = []
     for i, kind in enumerate(kinds):
-        s = b.site(f"mtp.layers.{i}")
-        mixer, modules = _mixer(b, s, kind, 0)
-        modules.append(s.norm("norm", hidden))
+        site = builder.site(f"mtp.layers.{i}")
+        mixer, modules = _mixer(builder, site, kind, 0)
+        modules.append(site.norm("norm", hidden))
         if i == 0:
             modules += [
-                s.norm("enorm", hidden),
-                s.norm("hnorm", hidden),
-                s.column("eh_proj", hidden, 2 * hidden, "other"),
+                site.norm("enorm", hidden),
+                site.norm("hnorm", hidden),
+                site.column("eh_proj", hidden, 2 * hidden, "other"),
             ]
         if i == len(kinds) - 1:
-            modules.append(s.norm("final_layernorm", hidden))
-        layers.append(b.layer(i, s.prefix, mixer, [_unstored(m) for m in modules]))
-    vocab = t.integer("vocab_size")
+            modules.append(site.norm("final_layernorm", hidden))
+        layers.append(builder.layer(i, site.prefix, mixer, [_unstored(module) for module in modules]))
+    vocab = text.integer("vocab_size")
     ends = [
-        Vocab("mtp.embed_tokens", vocab, hidden, b.dtype, "embed", stored=False),
-        Vocab("mtp.lm_head", vocab, hidden, b.dtype, "lm_head", stored=False),
+        Vocab("mtp.embed_tokens", vocab, hidden, builder.dtype, "embed", stored=False),
+        Vocab("mtp.lm_head", vocab, hidden, builder.dtype, "lm_head", stored=False),
     ]
-    return tuple(layers), b.block(ends)
+    return tuple(layers), builder.block(ends)
 
 
 def _unstored(module: Module) -> Module:

@@ -11,31 +11,33 @@ from oomph.sources.arch.siglip import layer_norm, siglip
 _PIXELS = 2822400  # the processor's max_pixels
 
 
-def build(b: Builder) -> Skeleton:
+def build(builder: Builder) -> Skeleton:
     style = STYLES["Ernie4_5ForCausalLM"]
-    b.text.fill(tie_word_embeddings=False)
-    fill(b, style)
-    v = b.config.sub("vision_config")
-    v.fill(hidden_size=1152, intermediate_size=4304, num_hidden_layers=27, num_attention_heads=16)
-    v.fill(image_size=384, patch_size=14, spatial_merge_size=2)
-    tower = siglip(b, "visual.vision_model", v)
-    half = v.integer("hidden_size") // v.integer("num_attention_heads") // 2
+    builder.text.fill(tie_word_embeddings=False)
+    fill(builder, style)
+    vision = builder.config.sub("vision_config")
+    vision.fill(hidden_size=1152, intermediate_size=4304, num_hidden_layers=27, num_attention_heads=16)
+    vision.fill(image_size=384, patch_size=14, spatial_merge_size=2)
+    tower = siglip(builder, "visual.vision_model", vision)
+    half = vision.integer("hidden_size") // vision.integer("num_attention_heads") // 2
     table = Param("rotary_pos_emb.inv_freq", (half // 2,), "F32", "multimodal", stored=False, created_dtype="F32")
-    angles = Tower("rotary_pos_emb", "vision", "visual", ((1, b.block([table])),))
-    unit = v.integer("patch_size") * v.integer("spatial_merge_size")
+    angles = Tower("rotary_pos_emb", "vision", "visual", ((1, builder.block([table])),))
+    unit = vision.integer("patch_size") * vision.integer("spatial_merge_size")
     return Skeleton(
-        decoder_layers(b, style),
-        decoder_root(b, style),
-        towers=(tower, angles, _projector(b, v.integer("hidden_size"))),
+        decoder_layers(builder, style),
+        decoder_root(builder, style),
+        towers=(tower, angles, _projector(builder, vision.integer("hidden_size"))),
         modalities=(Modality("image", _PIXELS // unit**2),),
     )
 
 
-def _projector(b: Builder, width: int) -> Tower:
-    s, wide = b.site("mlp_AR"), 4 * width
+def _projector(builder: Builder, width: int) -> Tower:
+    site, wide = builder.site("mlp_AR"), 4 * width
     modules: list[Module] = [
-        *layer_norm(s, "pre_norm", width),
-        s.replicated("linear_1", wide, wide, "multimodal", bias=True, quantised=False),
-        s.replicated("linear_2", b.text.integer("hidden_size"), wide, "multimodal", bias=True, quantised=False),
+        *layer_norm(site, "pre_norm", width),
+        site.replicated("linear_1", wide, wide, "multimodal", bias=True, quantised=False),
+        site.replicated(
+            "linear_2", builder.text.integer("hidden_size"), wide, "multimodal", bias=True, quantised=False
+        ),
     ]
-    return Tower("mlp_AR", "vision", s.prefix, ((1, b.block(modules)),))
+    return Tower("mlp_AR", "vision", site.prefix, ((1, builder.block(modules)),))

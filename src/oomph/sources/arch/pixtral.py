@@ -15,46 +15,50 @@ from oomph.sources.config import Config
 _TEXT = {"mistral": MISTRAL, "ministral3": Style(defaults=(("max_position_embeddings", 262144), ("head_dim", 128)))}
 
 
-def build(b: Builder) -> Skeleton:
-    style = _TEXT.get(b.text.text("model_type", default="mistral"), MISTRAL)
-    fill(b, style)
-    b.config.fill(spatial_merge_size=2)
-    v = b.config.sub("vision_config")
+def build(builder: Builder) -> Skeleton:
+    style = _TEXT.get(builder.text.text("model_type", default="mistral"), MISTRAL)
+    fill(builder, style)
+    builder.config.fill(spatial_merge_size=2)
+    vision = builder.config.sub("vision_config")
     # transformers 4.52 and later write everything below "model"
-    prefix = b.root("language_model.model", "model.language_model")
+    prefix = builder.root("language_model.model", "model.language_model")
     outer = "model." if prefix.startswith("model.") else ""
-    tower = pixtral(b, f"{outer}vision_tower", v)
-    projector = _projector(b, f"{outer}multi_modal_projector", v)
-    side = v.integer("image_size") // (v.integer("patch_size") * b.config.integer("spatial_merge_size"))
+    tower = pixtral(builder, f"{outer}vision_tower", vision)
+    projector = _projector(builder, f"{outer}multi_modal_projector", vision)
+    side = vision.integer("image_size") // (vision.integer("patch_size") * builder.config.integer("spatial_merge_size"))
     head = "lm_head" if outer else "language_model.lm_head"
-    root = tied_outside(b, decoder_root(b, style, prefix, head), head)
+    root = tied_outside(builder, decoder_root(builder, style, prefix, head), head)
     return Skeleton(
-        decoder_layers(b, style, prefix),
+        decoder_layers(builder, style, prefix),
         root,
         towers=(tower, projector),
         modalities=(Modality("image", side * side),),
     )
 
 
-def pixtral(b: Builder, prefix: str, v: Config) -> Tower:
-    v.fill(hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16)
-    v.fill(num_channels=3, image_size=1024, patch_size=16)
-    hidden, inner, heads = v.integer("hidden_size"), v.integer("intermediate_size"), v.integer("num_attention_heads")
-    patch, count = v.integer("patch_size"), v.integer("num_hidden_layers", high=10_000)
-    s = b.site(prefix)
+def pixtral(builder: Builder, prefix: str, vision: Config) -> Tower:
+    vision.fill(hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16)
+    vision.fill(num_channels=3, image_size=1024, patch_size=16)
+    hidden, inner, heads = (
+        vision.integer("hidden_size"),
+        vision.integer("intermediate_size"),
+        vision.integer("num_attention_heads"),
+    )
+    patch, count = vision.integer("patch_size"), vision.integer("num_hidden_layers", high=10_000)
+    site = builder.site(prefix)
     at = "transformer.layers.0"
     layer: list[Module] = [
-        Param(f"{at}.attention_norm.weight", (hidden,), b.dtype, "multimodal"),
-        s.qkv(hidden, heads, heads, hidden // heads, at=f"{at}.attention", role="multimodal"),
-        s.row(f"{at}.attention.o_proj", hidden, hidden, "multimodal"),
-        *s.gated_mlp(hidden, inner, at=f"{at}.feed_forward", role="multimodal"),
-        Param(f"{at}.ffn_norm.weight", (hidden,), b.dtype, "multimodal"),
+        Param(f"{at}.attention_norm.weight", (hidden,), builder.dtype, "multimodal"),
+        site.qkv(hidden, heads, heads, hidden // heads, at=f"{at}.attention", role="multimodal"),
+        site.row(f"{at}.attention.o_proj", hidden, hidden, "multimodal"),
+        *site.gated_mlp(hidden, inner, at=f"{at}.feed_forward", role="multimodal"),
+        Param(f"{at}.ffn_norm.weight", (hidden,), builder.dtype, "multimodal"),
     ]
-    side = v.integer("image_size") // patch
-    dim = v.integer("head_dim", default=hidden // heads)
+    side = vision.integer("image_size") // patch
+    dim = vision.integer("head_dim", default=hidden // heads)
     first: list[Module] = [
-        Param("patch_conv.weight", (hidden, v.integer("num_channels"), patch, patch), b.dtype, "multimodal"),
-        Param("ln_pre.weight", (hidden,), b.dtype, "multimodal"),
+        Param("patch_conv.weight", (hidden, vision.integer("num_channels"), patch, patch), builder.dtype, "multimodal"),
+        Param("ln_pre.weight", (hidden,), builder.dtype, "multimodal"),
     ]
     rows = (side * side, dim)
     tables = [
@@ -66,7 +70,7 @@ def pixtral(b: Builder, prefix: str, v: Config) -> Tower:
         "vision_tower",
         "vision",
         prefix,
-        ((1, b.block(first)), (count, b.block(layer)), (1, b.block(tables))),
+        ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(tables))),
         layers=count,
         hidden=hidden,
         intermediate=inner,
@@ -80,15 +84,15 @@ def _table(name: str, shape: tuple[int, ...], only: str) -> Param:
     return Param(name, shape, "F32", "multimodal", stored=False, created_dtype="F32", only=only)
 
 
-def _projector(b: Builder, prefix: str, v: Config) -> Tower:
-    vision, hidden = v.integer("hidden_size"), b.text.integer("hidden_size")
-    merge = b.config.integer("spatial_merge_size")
-    bias = b.config.flag("multimodal_projector_bias")
-    s = b.site(prefix)
+def _projector(builder: Builder, prefix: str, v: Config) -> Tower:
+    vision, hidden = v.integer("hidden_size"), builder.text.integer("hidden_size")
+    merge = builder.config.integer("spatial_merge_size")
+    bias = builder.config.flag("multimodal_projector_bias")
+    site = builder.site(prefix)
     modules: list[Module] = [
-        Param("norm.weight", (vision,), b.dtype, "multimodal"),
-        s.replicated("patch_merger.merging_layer", vision, vision * merge * merge, "multimodal", quantised=False),
-        s.column("linear_1", hidden, vision, "multimodal", bias=bias),
-        s.row("linear_2", hidden, hidden, "multimodal", bias=bias),
+        Param("norm.weight", (vision,), builder.dtype, "multimodal"),
+        site.replicated("patch_merger.merging_layer", vision, vision * merge * merge, "multimodal", quantised=False),
+        site.column("linear_1", hidden, vision, "multimodal", bias=bias),
+        site.row("linear_2", hidden, hidden, "multimodal", bias=bias),
     ]
-    return Tower("multi_modal_projector", "vision", prefix, ((1, b.block(modules)),))
+    return Tower("multi_modal_projector", "vision", prefix, ((1, builder.block(modules)),))

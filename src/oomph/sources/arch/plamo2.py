@@ -7,70 +7,72 @@ from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.config import Config
 
 
-def build(b: Builder) -> Skeleton:
-    t = b.text
-    t.fill(hidden_size_per_head=128, mamba_d_state=64, mamba_d_conv=4, mamba_step=2, mamba_chunk_size=256)
-    hidden, width = t.integer("hidden_size"), t.integer("hidden_size_per_head")
-    heads, kv = t.integer("num_attention_heads"), t.integer("num_key_value_heads", default=4)
-    attention = Attention("full", heads, kv, width, width, rope=rope_of(t, width))
-    state, wide = t.integer("mamba_num_heads", default=64), t.integer("mamba_num_heads", default=64) * width
+def build(builder: Builder) -> Skeleton:
+    text = builder.text
+    text.fill(hidden_size_per_head=128, mamba_d_state=64, mamba_d_conv=4, mamba_step=2, mamba_chunk_size=256)
+    hidden, width = text.integer("hidden_size"), text.integer("hidden_size_per_head")
+    heads, kv = text.integer("num_attention_heads"), text.integer("num_key_value_heads", default=4)
+    attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
+    state, wide = text.integer("mamba_num_heads", default=64), text.integer("mamba_num_heads", default=64) * width
     recurrent = State(
         "mamba2",
-        conv_kernel=t.integer("mamba_d_conv"),
+        conv_kernel=text.integer("mamba_d_conv"),
         intermediate=wide,
-        state_size=t.integer("mamba_d_state"),
+        state_size=text.integer("mamba_d_state"),
         num_heads=state,
         head_dim=width,
-        chunk_size=t.integer("mamba_chunk_size"),
+        chunk_size=text.integer("mamba_chunk_size"),
     )
-    count, step = t.integer("num_hidden_layers", high=10_000), t.integer("mamba_step", low=2)
+    count, step = text.integer("num_hidden_layers", high=10_000), text.integer("mamba_step", low=2)
     layers = []
     for index in range(count):
         # plamo2.py:101 is_mamba
         is_recurrent = index != count - 1 if count <= step // 2 else index % step != step // 2
-        s = b.site(f"model.layers.layers.{index}")
+        site = builder.site(f"model.layers.layers.{index}")
         mixer: Mixer = recurrent if is_recurrent else attention
-        modules = _mamba(s, t, recurrent) if is_recurrent else _attention(s, hidden, attention)
-        modules += s.gated_mlp(hidden, t.integer("intermediate_size"))
+        modules = _mamba(site, text, recurrent) if is_recurrent else _attention(site, hidden, attention)
+        modules += site.gated_mlp(hidden, text.integer("intermediate_size"))
         names = ("pre_mixer_norm", "post_mixer_norm", "pre_mlp_norm", "post_mlp_norm")
-        modules += [s.norm(name, hidden) for name in names]
-        layers.append(b.layer(index, s.prefix, [mixer], modules))
-    root = b.head(t.integer("vocab_size"), hidden, tied=t.flag("tie_word_embeddings", default=True), everywhere=True)
+        modules += [site.norm(name, hidden) for name in names]
+        layers.append(builder.layer(index, site.prefix, [mixer], modules))
+    root = builder.head(
+        text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings", default=True), everywhere=True
+    )
     return Skeleton(tuple(layers), root)
 
 
-def _attention(s: Site, hidden: int, a: Attention) -> list[Module]:
-    width, dtype = a.head_dim, s.b.dtype
+def _attention(site: Site, hidden: int, attention: Attention) -> list[Module]:
+    width, dtype = attention.head_dim, site.b.dtype
     return [
-        s.qkv(hidden, a.num_heads, a.num_kv_heads, width, at="mixer"),
-        s.row("mixer.o_proj", hidden, a.num_heads * width, "attention"),
+        site.qkv(hidden, attention.num_heads, attention.num_kv_heads, width, at="mixer"),
+        site.row("mixer.o_proj", hidden, attention.num_heads * width, "attention"),
         *(
             Param(f"mixer.{name}.weight", (count, width), dtype, "norm", shard_dim=0, heads=count)
-            for name, count in (("q_norm", a.num_heads), ("k_norm", a.num_kv_heads))
+            for name, count in (("q_norm", attention.num_heads), ("k_norm", attention.num_kv_heads))
         ),
     ]
 
 
-def _mamba(s: Site, t: Config, m: State) -> list[Module]:
-    hidden, rank, at = t.integer("hidden_size"), max(64, t.integer("hidden_size") // 16), "mixer"
+def _mamba(site: Site, text: Config, state: State) -> list[Module]:
+    hidden, rank, at = text.integer("hidden_size"), max(64, text.integer("hidden_size") // 16), "mixer"
     vectors = (("A_log", "F32"), ("D", ""), ("dt_bias", ""))
     return [
-        s.column(f"{at}.conv1d", m.intermediate, m.conv_kernel, "linear_attn", quantised=False),
-        s.linear(
+        site.column(f"{at}.conv1d", state.intermediate, state.conv_kernel, "linear_attn", quantised=False),
+        site.linear(
             f"{at}.in_proj",
-            [(f"{at}.gate", m.intermediate), (f"{at}.x", m.intermediate)],
+            [(f"{at}.gate", state.intermediate), (f"{at}.x", state.intermediate)],
             hidden,
             "column",
             "linear_attn",
         ),
-        s.row(f"{at}.bcdt_proj", rank + 2 * m.state_size, m.intermediate, "linear_attn"),
-        s.column(f"{at}.dt_proj", m.num_heads, rank, "linear_attn"),
+        site.row(f"{at}.bcdt_proj", rank + 2 * state.state_size, state.intermediate, "linear_attn"),
+        site.column(f"{at}.dt_proj", state.num_heads, rank, "linear_attn"),
         *(
-            Param(f"{at}.{name}", (m.num_heads,), s.b.dtype, "linear_attn", shard_dim=0, created_dtype=dtype)
+            Param(f"{at}.{name}", (state.num_heads,), site.b.dtype, "linear_attn", shard_dim=0, created_dtype=dtype)
             for name, dtype in vectors
         ),
-        s.row(f"{at}.out_proj", hidden, m.intermediate, "linear_attn"),
-        s.norm(f"{at}.dt_norm", rank),
-        s.norm(f"{at}.B_norm", m.state_size),
-        s.norm(f"{at}.C_norm", m.state_size),
+        site.row(f"{at}.out_proj", hidden, state.intermediate, "linear_attn"),
+        site.norm(f"{at}.dt_norm", rank),
+        site.norm(f"{at}.B_norm", state.state_size),
+        site.norm(f"{at}.C_norm", state.state_size),
     ]

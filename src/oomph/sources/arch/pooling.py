@@ -32,105 +32,105 @@ _DECODERS: dict[str, tuple[Style, str, tuple[str, ...]]] = {
 }
 
 
-def build(b: Builder) -> Skeleton:
-    if b.architecture in _DECODERS:
-        return _decoder(b, *_DECODERS[b.architecture])
-    return _encoder(b, _ENCODERS[b.architecture])
+def build(builder: Builder) -> Skeleton:
+    if builder.architecture in _DECODERS:
+        return _decoder(builder, *_DECODERS[builder.architecture])
+    return _encoder(builder, _ENCODERS[builder.architecture])
 
 
-def _labels(t: Config) -> int:
+def _labels(text: Config) -> int:
     """transformers: num_labels, or as many as id2label names, or two."""
-    named = t.table("id2label")
-    return t.integer("num_labels", default=len(named) or 2)
+    named = text.table("id2label")
+    return text.integer("num_labels", default=len(named) or 2)
 
 
-def _decoder(b: Builder, style: Style, prefix: str, head: tuple[str, ...]) -> Skeleton:
-    t = b.text
-    fill(b, style)
-    hidden = t.integer("hidden_size")
+def _decoder(builder: Builder, style: Style, prefix: str, head: tuple[str, ...]) -> Skeleton:
+    text = builder.text
+    fill(builder, style)
+    hidden = text.integer("hidden_size")
     at = f"{prefix}." if prefix else ""
     root: list[Module] = [
-        Vocab(f"{at}embed_tokens", t.integer("vocab_size"), hidden, b.dtype, "embed"),
-        Param(f"{at}norm.weight", (hidden,), b.dtype, "norm"),
+        Vocab(f"{at}embed_tokens", text.integer("vocab_size"), hidden, builder.dtype, "embed"),
+        Param(f"{at}norm.weight", (hidden,), builder.dtype, "norm"),
     ]
     for n, name in enumerate(head):
-        out = _labels(t) if n == len(head) - 1 else hidden
-        root += _head(b, name, out, hidden, bias=len(head) > 1)
-    return Skeleton(decoder_layers(b, style, prefix), b.block(root), pooling=True)
+        out = _labels(text) if n == len(head) - 1 else hidden
+        root += _head(builder, name, out, hidden, bias=len(head) > 1)
+    return Skeleton(decoder_layers(builder, style, prefix), builder.block(root), pooling=True)
 
 
-def _head(b: Builder, name: str, out: int, width: int, *, bias: bool) -> list[Module]:
+def _head(builder: Builder, name: str, out: int, width: int, *, bias: bool) -> list[Module]:
     """A pooling model's head is float32 (config/model.py _get_head_dtype)."""
-    found: list[Module] = [Param(f"{name}.weight", (out, width), b.dtype, "lm_head", created_dtype="F32")]
-    return [*found, Param(f"{name}.bias", (out,), b.dtype, "lm_head", created_dtype="F32")] if bias else found
+    found: list[Module] = [Param(f"{name}.weight", (out, width), builder.dtype, "lm_head", created_dtype="F32")]
+    return [*found, Param(f"{name}.bias", (out,), builder.dtype, "lm_head", created_dtype="F32")] if bias else found
 
 
-def _encoder(b: Builder, at: str) -> Skeleton:
-    t = b.text
-    if not t.dtype(b.config.dtype()):
-        b.dtype = "F32"
-    t.fill(vocab_size=30522, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072)
-    t.fill(max_position_embeddings=512, type_vocab_size=2)
-    heads, hidden = t.integer("num_attention_heads"), t.integer("hidden_size")
+def _encoder(builder: Builder, at: str) -> Skeleton:
+    text = builder.text
+    if not text.dtype(builder.config.dtype()):
+        builder.dtype = "F32"
+    text.fill(vocab_size=30522, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072)
+    text.fill(max_position_embeddings=512, type_vocab_size=2)
+    heads, hidden = text.integer("num_attention_heads"), text.integer("hidden_size")
     attention = Attention("encoder_only", heads, heads, hidden // heads, hidden // heads)
     layers = tuple(
-        _encoder_layer(b.site(f"{at}encoder.layer.{i}"), i, attention)
-        for i in range(t.integer("num_hidden_layers", high=10_000))
+        _encoder_layer(builder.site(f"{at}encoder.layer.{i}"), i, attention)
+        for i in range(text.integer("num_hidden_layers", high=10_000))
     )
-    roberta = "Roberta" in b.architecture
-    return Skeleton(layers, _encoder_root(b, at, roberta), pooling=True)
+    roberta = "Roberta" in builder.architecture
+    return Skeleton(layers, _encoder_root(builder, at, roberta), pooling=True)
 
 
-def _encoder_layer(s: Site, index: int, attention: Attention) -> Layer:
-    t = s.b.text
-    hidden, inner, heads = t.integer("hidden_size"), t.integer("intermediate_size"), attention.num_heads
+def _encoder_layer(site: Site, index: int, attention: Attention) -> Layer:
+    text = site.b.text
+    hidden, inner, heads = text.integer("hidden_size"), text.integer("intermediate_size"), attention.num_heads
     modules: list[Module] = [
-        s.qkv(
+        site.qkv(
             hidden, heads, heads, attention.head_dim, at="attention.self", bias=True, names=("query", "key", "value")
         ),
-        s.row("attention.output.dense", hidden, hidden, "attention", bias=True),
-        *_norm(s.b, "attention.output.LayerNorm", hidden),
-        s.column("intermediate.dense", inner, hidden, "mlp", bias=True),
-        s.row("output.dense", hidden, inner, "mlp", bias=True),
-        *_norm(s.b, "output.LayerNorm", hidden),
+        site.row("attention.output.dense", hidden, hidden, "attention", bias=True),
+        *_norm(site.b, "attention.output.LayerNorm", hidden),
+        site.column("intermediate.dense", inner, hidden, "mlp", bias=True),
+        site.row("output.dense", hidden, inner, "mlp", bias=True),
+        *_norm(site.b, "output.LayerNorm", hidden),
     ]
-    return s.b.layer(index, s.prefix, [attention], modules)
+    return site.b.layer(index, site.prefix, [attention], modules)
 
 
-def _norm(b: Builder, name: str, dim: int) -> list[Module]:
-    return [Param(f"{name}.{part}", (dim,), b.dtype, "norm") for part in ("weight", "bias")]
+def _norm(builder: Builder, name: str, dim: int) -> list[Module]:
+    return [Param(f"{name}.{part}", (dim,), builder.dtype, "norm") for part in ("weight", "bias")]
 
 
-def _encoder_root(b: Builder, at: str, roberta: bool) -> Block:
+def _encoder_root(builder: Builder, at: str, roberta: bool) -> Block:
     """bert.py splits all three embeddings as vocabularies, roberta.py only the words."""
-    t, hidden = b.text, b.text.integer("hidden_size")
-    positions, kinds = t.integer("max_position_embeddings"), t.integer("type_vocab_size")
+    text, hidden = builder.text, builder.text.integer("hidden_size")
+    positions, kinds = text.integer("max_position_embeddings"), text.integer("type_vocab_size")
     modules: list[Module] = [
-        Vocab(f"{at}embeddings.word_embeddings", t.integer("vocab_size"), hidden, b.dtype, "embed")
+        Vocab(f"{at}embeddings.word_embeddings", text.integer("vocab_size"), hidden, builder.dtype, "embed")
     ]
     for name, rows in (("position_embeddings", positions), ("token_type_embeddings", kinds)):
         whole = f"{at}embeddings.{name}"
         if roberta:
             words = "RoBERTa splits its words"
-            modules.append(Param(f"{whole}.weight", (rows, hidden), b.dtype, "embed", only=words))
+            modules.append(Param(f"{whole}.weight", (rows, hidden), builder.dtype, "embed", only=words))
             split = "RoBERTa splits its embeddings"
-            modules.append(Vocab(whole, rows, hidden, b.dtype, "embed", stored=False, only=split))
+            modules.append(Vocab(whole, rows, hidden, builder.dtype, "embed", stored=False, only=split))
         else:
-            modules.append(Vocab(whole, rows, hidden, b.dtype, "embed"))
-    modules += _norm(b, f"{at}embeddings.LayerNorm", hidden)
+            modules.append(Vocab(whole, rows, hidden, builder.dtype, "embed"))
+    modules += _norm(builder, f"{at}embeddings.LayerNorm", hidden)
     modules.append(
         Param(f"{at}embeddings.position_ids", (1, positions), "I64", "embed", stored=False, created_dtype="I64")
     )
-    return b.block([*modules, *_encoder_head(b, at, roberta)])
+    return builder.block([*modules, *_encoder_head(builder, at, roberta)])
 
 
-def _encoder_head(b: Builder, at: str, roberta: bool) -> list[Module]:
-    hidden = b.text.integer("hidden_size")
+def _encoder_head(builder: Builder, at: str, roberta: bool) -> list[Module]:
+    hidden = builder.text.integer("hidden_size")
     if not at:  # an embedding model takes a token's state; the checkpoint's own pooler is not used
         pooler = (("weight", (hidden, hidden)), ("bias", (hidden,)))
-        return [Param(f"pooler.dense.{n}", shape, b.dtype, "lm_head", created=False) for n, shape in pooler]
+        return [Param(f"pooler.dense.{n}", shape, builder.dtype, "lm_head", created=False) for n, shape in pooler]
     if roberta:
-        dense = _head(b, "classifier.dense", hidden, hidden, bias=True)
-        return [*dense, *_head(b, "classifier.out_proj", _labels(b.text), hidden, bias=True)]
-    pooled = _head(b, "bert.pooler.dense", hidden, hidden, bias=True)
-    return [*pooled, *_head(b, "classifier", _labels(b.text), hidden, bias=True)]
+        dense = _head(builder, "classifier.dense", hidden, hidden, bias=True)
+        return [*dense, *_head(builder, "classifier.out_proj", _labels(builder.text), hidden, bias=True)]
+    pooled = _head(builder, "bert.pooler.dense", hidden, hidden, bias=True)
+    return [*pooled, *_head(builder, "classifier", _labels(builder.text), hidden, bias=True)]

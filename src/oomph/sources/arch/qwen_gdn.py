@@ -34,15 +34,15 @@ _DEFAULTS = {
 class _Net:
     """The sizes that the layers of one model share."""
 
-    def __init__(self, b: Builder) -> None:
-        t = b.text
-        self.b, self.next = b, b.architecture == "Qwen3NextForCausalLM"
-        self.hidden = t.integer("hidden_size")
-        self.heads, self.kv, self.head_dim = heads_of(t)
-        self.gate = 2 if t.flag("attn_output_gate", default=True) else 1
-        self.k_heads, self.v_heads = t.integer("linear_num_key_heads"), t.integer("linear_num_value_heads")
-        self.k_dim, self.v_dim = t.integer("linear_key_head_dim"), t.integer("linear_value_head_dim")
-        self.kernel = t.integer("linear_conv_kernel_dim")
+    def __init__(self, builder: Builder) -> None:
+        text = builder.text
+        self.b, self.next = builder, builder.architecture == "Qwen3NextForCausalLM"
+        self.hidden = text.integer("hidden_size")
+        self.heads, self.kv, self.head_dim = heads_of(text)
+        self.gate = 2 if text.flag("attn_output_gate", default=True) else 1
+        self.k_heads, self.v_heads = text.integer("linear_num_key_heads"), text.integer("linear_num_value_heads")
+        self.k_dim, self.v_dim = text.integer("linear_key_head_dim"), text.integer("linear_value_head_dim")
+        self.kernel = text.integer("linear_conv_kernel_dim")
         self.state = State(
             "gdn",
             conv_kernel=self.kernel,
@@ -50,58 +50,58 @@ class _Net:
             head_dim=self.v_dim,
             groups=self.k_heads,
             key_dim=self.k_dim,
-            dtype=_ssm_dtype(t),
+            dtype=_ssm_dtype(text),
         )
-        rope = rope_of(t, self.head_dim, bounded=True)
+        rope = rope_of(text, self.head_dim, bounded=True)
         self.attention = Attention("full", self.heads, self.kv, self.head_dim, self.head_dim, rope=rope)
         # checkpoints of the multimodal models that are not quantised have all experts in one tensor
-        whole = b.quant is None and b.architecture.endswith("ForConditionalGeneration")
+        whole = builder.quant is None and builder.architecture.endswith("ForConditionalGeneration")
         self.layout: Literal["each", "stacked"] = "stacked" if whole else "each"
 
 
-def build(b: Builder) -> Skeleton:
-    b.text.fill(**_DEFAULTS)
-    b.scale_dtype = "BF16"  # Qwen's block-FP8 releases have their scales in BF16
-    net = _Net(b)
+def build(builder: Builder) -> Skeleton:
+    builder.text.fill(**_DEFAULTS)
+    builder.scale_dtype = "BF16"  # Qwen's block-FP8 releases have their scales in BF16
+    net = _Net(builder)
     towers: tuple[Tower, ...] = ()
     modalities: tuple[Modality, ...] = ()
     prefix = "model"
-    if b.architecture.endswith("ForConditionalGeneration"):
+    if builder.architecture.endswith("ForConditionalGeneration"):
         prefix = "model.language_model"
-        tower, modalities = qwen3_vision(b, "model.visual", b.config.sub("vision_config"))
+        tower, modalities = qwen3_vision(builder, "model.visual", builder.config.sub("vision_config"))
         towers = (tower,)
-    layers = tuple(_layer(net, f"{prefix}.layers.{i}", i, kind) for i, kind in enumerate(_kinds(b.text)))
+    layers = tuple(_layer(net, f"{prefix}.layers.{i}", i, kind) for i, kind in enumerate(_kinds(builder.text)))
     drafts, draft_root = _mtp(net)
     style = Style(everywhere=("embed", "lm_head") if net.next else ("embed",))
-    return Skeleton(layers, decoder_root(b, style, prefix), drafts, draft_root, towers, modalities)
+    return Skeleton(layers, decoder_root(builder, style, prefix), drafts, draft_root, towers, modalities)
 
 
-def _kinds(t: Config) -> list[str]:
-    count = t.integer("num_hidden_layers", high=10_000)
-    kinds = t.items("layer_types")
+def _kinds(text: Config) -> list[str]:
+    count = text.integer("num_hidden_layers", high=10_000)
+    kinds = text.items("layer_types")
     if not kinds:
-        every = t.integer("full_attention_interval")
+        every = text.integer("full_attention_interval")
         return ["linear_attention" if (i + 1) % every else "full_attention" for i in range(count)]
     if len(kinds) < count or not all(k in ("linear_attention", "full_attention") for k in kinds):
-        raise ConfigError(f"{t.where}: layer_types does not name {count} layers of linear or full attention")
+        raise ConfigError(f"{text.where}: layer_types does not name {count} layers of linear or full attention")
     return [str(k) for k in kinds[:count]]
 
 
-def _ssm_dtype(t: Config) -> str:
-    return {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}.get(t.text("mamba_ssm_dtype"), "")
+def _ssm_dtype(text: Config) -> str:
+    return {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}.get(text.text("mamba_ssm_dtype"), "")
 
 
 def _layer(net: _Net, prefix: str, index: int, kind: str) -> Layer:
-    s = net.b.site(prefix)
+    site = net.b.site(prefix)
     linear = kind == "linear_attention"
-    modules = _delta_net(net, s) if linear else _attention(net, s)
-    modules += _mlp(net, s, index)
-    modules += [s.norm("input_layernorm", net.hidden), s.norm("post_attention_layernorm", net.hidden)]
+    modules = _delta_net(net, site) if linear else _attention(net, site)
+    modules += _mlp(net, site, index)
+    modules += [site.norm("input_layernorm", net.hidden), site.norm("post_attention_layernorm", net.hidden)]
     mixer: Mixer = net.state if linear else net.attention
     return net.b.layer(index, prefix, [mixer], modules)
 
 
-def _attention(net: _Net, s: Site) -> list[Module]:
+def _attention(net: _Net, site: Site) -> list[Module]:
     """qwen3_next.py:258 (0.21.0): the query projection also makes an output gate of the same width."""
     queries = net.heads * net.gate
     parts = [
@@ -110,24 +110,24 @@ def _attention(net: _Net, s: Site) -> list[Module]:
         ("self_attn.v_proj", net.kv * net.head_dim, net.kv),
     ]
     return [
-        s.linear("self_attn.qkv_proj", parts, net.hidden, "column", "attention", bias=s.b.text.flag("qkv_bias")),
-        s.row("self_attn.o_proj", net.hidden, net.heads * net.head_dim, "attention"),
-        s.norm("self_attn.q_norm", net.head_dim),
-        s.norm("self_attn.k_norm", net.head_dim),
+        site.linear("self_attn.qkv_proj", parts, net.hidden, "column", "attention", bias=site.b.text.flag("qkv_bias")),
+        site.row("self_attn.o_proj", net.hidden, net.heads * net.head_dim, "attention"),
+        site.norm("self_attn.q_norm", net.head_dim),
+        site.norm("self_attn.k_norm", net.head_dim),
     ]
 
 
-def _delta_net(net: _Net, s: Site) -> list[Module]:
+def _delta_net(net: _Net, site: Site) -> list[Module]:
     keys, values = net.k_heads * net.k_dim, net.v_heads * net.v_dim
-    dtype = s.b.dtype
+    dtype = site.b.dtype
     conv = (2 * keys + values, 1, net.kernel)
     return [
         Param("linear_attn.conv1d.weight", conv, dtype, "linear_attn", shard_dim=0),
-        *_inputs(net, s, keys, values),
+        *_inputs(net, site, keys, values),
         Param("linear_attn.dt_bias", (net.v_heads,), dtype, "linear_attn", shard_dim=0),
         *_decay(net, dtype),
         Param("linear_attn.norm.weight", (net.v_dim,), dtype, "linear_attn"),
-        s.row("linear_attn.out_proj", net.hidden, values, "linear_attn"),
+        site.row("linear_attn.out_proj", net.hidden, values, "linear_attn"),
     ]
 
 
@@ -140,16 +140,16 @@ def _decay(net: _Net, dtype: str) -> list[Module]:
     ]
 
 
-def _inputs(net: _Net, s: Site, keys: int, values: int) -> list[Module]:
+def _inputs(net: _Net, site: Site, keys: int, values: int) -> list[Module]:
     """gdn_linear_attn.py:393 create_qkvz_proj, create_ba_proj (0.21.0): Qwen3-Next stores each as one tensor; Qwen3.5
     stores q, k, v together, z, b and a apart, and vLLM makes four and two parts of them."""
     if net.next:
         width = 2 * keys + 2 * values
         return [
-            s.column("linear_attn.in_proj_qkvz", width, net.hidden, "linear_attn"),
-            s.column("linear_attn.in_proj_ba", 2 * net.v_heads, net.hidden, "linear_attn"),
+            site.column("linear_attn.in_proj_qkvz", width, net.hidden, "linear_attn"),
+            site.column("linear_attn.in_proj_ba", 2 * net.v_heads, net.hidden, "linear_attn"),
         ]
-    names = [f"{s.prefix}.linear_attn.in_proj_qkv", f"{s.prefix}.linear_attn.in_proj_z"]
+    names = [f"{site.prefix}.linear_attn.in_proj_qkv", f"{site.prefix}.linear_attn.in_proj_z"]
     qkvz = Linear(
         "linear_attn.in_proj_qkvz",
         (
@@ -162,59 +162,61 @@ def _inputs(net: _Net, s: Site, keys: int, values: int) -> list[Module]:
         net.hidden,
         "column",
         "linear_attn",
-        s.b.dtype,
-        scheme=s.b.scheme(names),
+        site.b.dtype,
+        scheme=site.b.scheme(names),
     )
-    return [qkvz, *_ba(net, s)]
+    return [qkvz, *_ba(net, site)]
 
 
-def _ba(net: _Net, s: Site) -> list[Module]:
+def _ba(net: _Net, site: Site) -> list[Module]:
     names = ("linear_attn.in_proj_b", "linear_attn.in_proj_a")
-    marlin = s.b.quant is not None and s.b.quant.facts.method in ("awq", "gptq", "auto-round")
+    marlin = site.b.quant is not None and site.b.quant.facts.method in ("awq", "gptq", "auto-round")
     split = [Part(n, net.v_heads, only="in_proj_ba split under Marlin" if marlin else "") for n in names]
-    found: list[Module] = [s.linear("linear_attn.in_proj_ba", split, net.hidden, "column", "linear_attn")]
+    found: list[Module] = [site.linear("linear_attn.in_proj_ba", split, net.hidden, "column", "linear_attn")]
     if marlin:
         whole = [Part(n, net.v_heads, stored=False, only="in_proj_ba whole under Marlin") for n in names]
-        found.append(s.linear("linear_attn.in_proj_ba", whole, net.hidden, "replicated", "linear_attn"))
+        found.append(site.linear("linear_attn.in_proj_ba", whole, net.hidden, "replicated", "linear_attn"))
     return found
 
 
-def _mlp(net: _Net, s: Site, index: int) -> list[Module]:
-    t = s.b.text
-    sparse = t.integer("num_experts", default=0, low=0) > 0
+def _mlp(net: _Net, site: Site, index: int) -> list[Module]:
+    text = site.b.text
+    sparse = text.integer("num_experts", default=0, low=0) > 0
     if net.next:
-        step = t.integer("decoder_sparse_step", default=1)
-        sparse = sparse and index not in t.integers("mlp_only_layers") and (index + 1) % step == 0
+        step = text.integer("decoder_sparse_step", default=1)
+        sparse = sparse and index not in text.integers("mlp_only_layers") and (index + 1) % step == 0
     if sparse:
-        s.b.shared_whole_by = "Qwen's shared experts whole in sequence parallelism"
-        return qwen_moe_block(s, net.layout, quantised_router=False)
-    return s.gated_mlp(net.hidden, t.integer("intermediate_size"))
+        site.b.shared_whole_by = "Qwen's shared experts whole in sequence parallelism"
+        return qwen_moe_block(site, net.layout, quantised_router=False)
+    return site.gated_mlp(net.hidden, text.integer("intermediate_size"))
 
 
 def _mtp(net: _Net) -> tuple[tuple[Layer, ...], Block]:
     """The embedding and the head of the draft are the target's own."""
-    b, t = net.b, net.b.text
-    count = t.integer("mtp_num_hidden_layers", "num_nextn_predict_layers", default=1 if net.next else 0, low=0, high=64)
+    builder, text = net.b, net.b.text
+    count = text.integer(
+        "mtp_num_hidden_layers", "num_nextn_predict_layers", default=1 if net.next else 0, low=0, high=64
+    )
     if not count:  # vLLM builds the layers whether or not the checkpoint has them
         return (), Block()
     root: list[Module] = [
         *_fc(net),
-        Param("mtp.norm.weight", (net.hidden,), b.dtype, "norm"),
-        Param("mtp.pre_fc_norm_hidden.weight", (net.hidden,), b.dtype, "norm"),
-        Param("mtp.pre_fc_norm_embedding.weight", (net.hidden,), b.dtype, "norm"),
+        Param("mtp.norm.weight", (net.hidden,), builder.dtype, "norm"),
+        Param("mtp.pre_fc_norm_hidden.weight", (net.hidden,), builder.dtype, "norm"),
+        Param("mtp.pre_fc_norm_embedding.weight", (net.hidden,), builder.dtype, "norm"),
     ]
     layers = tuple(_layer(net, f"mtp.layers.{i}", i, "full_attention") for i in range(count))
-    return layers, b.block(root)
+    return layers, builder.block(root)
 
 
 def _fc(net: _Net) -> list[Module]:
     """qwen3_5_mtp.py:104 (0.21.0): built unquantised for ModelOpt NVFP4, whatever the checkpoint's lists say."""
-    b, width = net.b, 2 * net.hidden
-    scheme = b.scheme(["mtp.fc"])
+    builder, width = net.b, 2 * net.hidden
+    scheme = builder.scheme(["mtp.fc"])
     plain = scheme is not None and scheme.method == "modelopt_fp4"
     stored = Part("mtp.fc", net.hidden, created=not plain)
-    modules: list[Module] = [Linear("mtp.fc", (stored,), width, "column", "other", b.dtype, scheme=scheme)]
+    modules: list[Module] = [Linear("mtp.fc", (stored,), width, "column", "other", builder.dtype, scheme=scheme)]
     if plain:
         built = Part("mtp.fc", net.hidden, stored=False)
-        modules.append(Linear("mtp.fc", (built,), width, "column", "other", b.dtype))
+        modules.append(Linear("mtp.fc", (built,), width, "column", "other", builder.dtype))
     return modules

@@ -27,25 +27,25 @@ _STYLES: dict[str, Style] = {
 }
 
 
-def build(b: Builder) -> Skeleton:
-    style = _STYLES[b.architecture]
-    fill(b, style)
-    b.scale_dtype = "BF16"
+def build(builder: Builder) -> Skeleton:
+    style = _STYLES[builder.architecture]
+    fill(builder, style)
+    builder.scale_dtype = "BF16"
     second = style is QWEN2
     # Qwen2-VL wrote "visual" and "model"; transformers 4.52 and later write both below "model"
-    visual = b.root("visual", "model.visual") if second else b.root("model.visual", "visual")
+    visual = builder.root("visual", "model.visual") if second else builder.root("model.visual", "visual")
     prefix = "model" if visual == "visual" else "model.language_model"
-    v = b.config.sub("vision_config")
-    tower, modalities = _TOWERS[b.architecture](b, visual, v)
+    vision = builder.config.sub("vision_config")
+    tower, modalities = _TOWERS[builder.architecture](builder, visual, vision)
     # quantisers write one linear layer an expert, the plain release one tensor for all
-    layout: Literal["each", "stacked"] = "stacked" if b.quant is None else "each"
-    mlp = qwen_moe_mlp(b, style, layout) if style is QWEN3_MOE else None
-    levels = len(v.items("deepstack_visual_indexes"))
-    _, _, head_dim = dims(b.text, style)
-    rope = rope_of(b.text, head_dim, bounded=not second)
+    layout: Literal["each", "stacked"] = "stacked" if builder.quant is None else "each"
+    mlp = qwen_moe_mlp(builder, style, layout) if style is QWEN3_MOE else None
+    levels = len(vision.items("deepstack_visual_indexes"))
+    _, _, head_dim = dims(builder.text, style)
+    rope = rope_of(builder.text, head_dim, bounded=not second)
     return Skeleton(
-        decoder_layers(b, style, prefix, mlp, rope),
-        decoder_root(b, style, prefix),
+        decoder_layers(builder, style, prefix, mlp, rope),
+        decoder_root(builder, style, prefix),
         towers=(tower,),
         modalities=modalities,
         # qwen3_vl.py:1680 (0.21.0): that many buffers of max_num_batched_tokens x hidden_size besides the weights

@@ -71,9 +71,9 @@ STYLES: dict[str, Style] = {
 }
 
 
-def build(b: Builder) -> Skeleton:
-    style = STYLES[b.architecture]
-    fill(b, style)
+def build(builder: Builder) -> Skeleton:
+    style = STYLES[builder.architecture]
+    fill(builder, style)
     makers = {
         "Ernie4_5_MoeForCausalLM": _ernie,
         "FlexOlmoForCausalLM": _olmoe,
@@ -81,107 +81,117 @@ def build(b: Builder) -> Skeleton:
         "OlmoeForCausalLM": _olmoe,
         "PhiMoEForCausalLM": mixtral_mlp,
     }
-    original = b.text.table("rope_parameters", "rope_scaling").get("original_max_position_embeddings")
-    if isinstance(original, int) and b.architecture == "PhiMoEForCausalLM":
-        b.text.fill(original_max_position_embeddings=original)  # PhimoeConfig lifts it out of the rope parameters
-    mlp = makers[b.architecture](b, style)
-    root = decoder_root(b, style, head_bias=b.architecture == "PhiMoEForCausalLM")
-    if b.architecture not in ("FlexOlmoForCausalLM", "HunYuanMoEV1ForCausalLM"):
-        layers = decoder_layers(b, style, mlp=mlp)
-        ernie = b.architecture == "Ernie4_5_MoeForCausalLM"
-        return Skeleton(layers, root, drafts=_ernie_drafts(b, style, layers) if ernie else ())
-    _, _, head_dim = dims(b.text, style)
-    layers = decoder_layers(b, style, mlp=mlp, rope=backed(b, rope_of(b.text, head_dim)))
-    return Skeleton(layers, b.block([*root.modules, *frequencies(b, layers)]))
+    original = builder.text.table("rope_parameters", "rope_scaling").get("original_max_position_embeddings")
+    if isinstance(original, int) and builder.architecture == "PhiMoEForCausalLM":
+        builder.text.fill(original_max_position_embeddings=original)  # PhimoeConfig lifts it out of the rope parameters
+    mlp = makers[builder.architecture](builder, style)
+    root = decoder_root(builder, style, head_bias=builder.architecture == "PhiMoEForCausalLM")
+    if builder.architecture not in ("FlexOlmoForCausalLM", "HunYuanMoEV1ForCausalLM"):
+        layers = decoder_layers(builder, style, mlp=mlp)
+        ernie = builder.architecture == "Ernie4_5_MoeForCausalLM"
+        return Skeleton(layers, root, drafts=_ernie_drafts(builder, style, layers) if ernie else ())
+    _, _, head_dim = dims(builder.text, style)
+    layers = decoder_layers(builder, style, mlp=mlp, rope=backed(builder, rope_of(builder.text, head_dim)))
+    return Skeleton(layers, builder.block([*root.modules, *frequencies(builder, layers)]))
 
 
-def _ernie_drafts(b: Builder, style: Style, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+def _ernie_drafts(builder: Builder, style: Style, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """ernie_mtp.py: a dense decoder layer behind norms of embedding and hidden state; embedding and head are the
     target's. Checkpoints keep it in tensors of their own, `model.mtp_*`."""
-    t = b.text
-    count = t.integer("num_nextn_predict_layers", default=0, low=0, high=100)
-    hidden, dense = t.integer("hidden_size"), dense_mlp(b, style)
-    heads, kv, width = dims(t, style)
+    text = builder.text
+    count = text.integer("num_nextn_predict_layers", default=0, low=0, high=100)
+    hidden, dense = text.integer("hidden_size"), dense_mlp(builder, style)
+    heads, kv, width = dims(text, style)
     drafts = []
     for i in range(count):
-        s = b.site(f"model.mtp_block.{i}")
+        site = builder.site(f"model.mtp_block.{i}")
         modules: list[Module] = [
-            s.norm("mtp_emb_norm", hidden),
-            s.norm("mtp_hidden_norm", hidden),
-            s.replicated("mtp_linear_proj", hidden, 2 * hidden, "other", quantised=False),
-            *attention_modules(b, s, style, heads, kv, width),
-            *dense(s, i),
-            s.norm("input_layernorm", hidden),
-            s.norm("post_attention_layernorm", hidden),
+            site.norm("mtp_emb_norm", hidden),
+            site.norm("mtp_hidden_norm", hidden),
+            site.replicated("mtp_linear_proj", hidden, 2 * hidden, "other", quantised=False),
+            *attention_modules(builder, site, style, heads, kv, width),
+            *dense(site, i),
+            site.norm("input_layernorm", hidden),
+            site.norm("post_attention_layernorm", hidden),
         ]
-        drafts.append(b.layer(len(layers) + i, s.prefix, layers[0].mixers, modules))
+        drafts.append(builder.layer(len(layers) + i, site.prefix, layers[0].mixers, modules))
     return tuple(drafts)
 
 
-def _olmoe(b: Builder, style: Style) -> Mlp:
-    t = b.text
-    hidden, inner, count = t.integer("hidden_size"), t.integer("intermediate_size"), t.integer("num_experts")
+def _olmoe(builder: Builder, style: Style) -> Mlp:
+    text = builder.text
+    hidden, inner, count = text.integer("hidden_size"), text.integer("intermediate_size"), text.integer("num_experts")
 
-    def mlp(s: Site, index: int) -> list[Module]:
+    def mlp(site: Site, index: int) -> list[Module]:
         routing = Routing(renormalised=False)  # olmoe.py:95 (0.32.0)
-        experts = s.experts(count, hidden, inner, t.integer("num_experts_per_tok"), routing=routing)
-        if b.architecture == "FlexOlmoForCausalLM":  # flex_olmo.py:74 (0.21.0): experts without a quantisation config
+        experts = site.experts(count, hidden, inner, text.integer("num_experts_per_tok"), routing=routing)
+        if (
+            builder.architecture == "FlexOlmoForCausalLM"
+        ):  # flex_olmo.py:74 (0.21.0): experts without a quantisation config
             experts = replace(experts, only="FlexOlmoForCausalLM by transformers")
-        return [s.replicated("mlp.gate", count, hidden, "router", quantised=False), experts]
+        return [site.replicated("mlp.gate", count, hidden, "router", quantised=False), experts]
 
     return mlp
 
 
-def _ernie(b: Builder, style: Style) -> Mlp:
+def _ernie(builder: Builder, style: Style) -> Mlp:
     """ernie45_moe.py:357 (0.21.0): which layers have experts; the router and its correction are float32."""
-    t = b.text
-    count, hidden = t.integer("moe_num_experts", default=0, low=0), t.integer("hidden_size")
-    first, step = t.integer("moe_layer_start_index", low=0), t.integer("moe_layer_interval")
-    last = t.integer("moe_layer_end_index", default=-1, low=-1)
-    last = last if last >= 0 else t.integer("num_hidden_layers", high=10_000) - 1
-    dense = dense_mlp(b, style)
+    text = builder.text
+    count, hidden = text.integer("moe_num_experts", default=0, low=0), text.integer("hidden_size")
+    first, step = text.integer("moe_layer_start_index", low=0), text.integer("moe_layer_interval")
+    last = text.integer("moe_layer_end_index", default=-1, low=-1)
+    last = last if last >= 0 else text.integer("num_hidden_layers", high=10_000) - 1
+    dense = dense_mlp(builder, style)
 
-    def mlp(s: Site, index: int) -> list[Module]:
+    def mlp(site: Site, index: int) -> list[Module]:
         if not count or not first <= index <= last or (index + 1) % step:
-            return dense(s, index)
-        inner, shared = t.integer("moe_intermediate_size"), t.integer("moe_num_shared_experts", default=0, low=0)
+            return dense(site, index)
+        inner, shared = text.integer("moe_intermediate_size"), text.integer("moe_num_shared_experts", default=0, low=0)
         return [
             Linear("mlp.gate", (Part("mlp.gate", count),), hidden, "replicated", "router", "F32", created_dtype="F32"),
             Param("mlp.moe_statics.e_score_correction_bias", (1, count), "F32", "router", created_dtype="F32"),
-            *(s.gated_mlp(hidden, inner * shared, at="mlp.shared_experts", role="shared_experts") if shared else []),
-            s.experts(count, hidden, inner, t.integer("moe_k", default=6), routing=Routing(biased=True)),
+            *(site.gated_mlp(hidden, inner * shared, at="mlp.shared_experts", role="shared_experts") if shared else []),
+            site.experts(count, hidden, inner, text.integer("moe_k", default=6), routing=Routing(biased=True)),
         ]
 
     return mlp
 
 
-def _hunyuan(b: Builder, style: Style) -> Mlp:
-    t = b.text
-    hidden, inner, count = t.integer("hidden_size"), t.integer("intermediate_size"), t.integer("num_experts", default=1)
-    dense = dense_mlp(b, style)
+def _hunyuan(builder: Builder, style: Style) -> Mlp:
+    text = builder.text
+    hidden, inner, count = (
+        text.integer("hidden_size"),
+        text.integer("intermediate_size"),
+        text.integer("num_experts", default=1),
+    )
+    dense = dense_mlp(builder, style)
 
-    def mlp(s: Site, index: int) -> list[Module]:
+    def mlp(site: Site, index: int) -> list[Module]:
         if count == 1:
-            return dense(s, index)
-        shared = _of_layer(t, "num_shared_expert", index, 1) if t.flag("use_mixed_mlp_moe") else 0
+            return dense(site, index)
+        shared = _of_layer(text, "num_shared_expert", index, 1) if text.flag("use_mixed_mlp_moe") else 0
         return [
             replace(
-                s.replicated("mlp.gate.wg", count, hidden, "router"), quantised_by=f"{b.architecture} by transformers"
+                site.replicated("mlp.gate.wg", count, hidden, "router"),
+                quantised_by=f"{builder.architecture} by transformers",
             ),
-            *(s.gated_mlp(hidden, inner * shared, at="mlp.shared_mlp", role="shared_experts") if shared else []),
-            s.experts(
-                count, hidden, _of_layer(t, "moe_intermediate_size", index, inner), _of_layer(t, "moe_topk", index, 1)
+            *(site.gated_mlp(hidden, inner * shared, at="mlp.shared_mlp", role="shared_experts") if shared else []),
+            site.experts(
+                count,
+                hidden,
+                _of_layer(text, "moe_intermediate_size", index, inner),
+                _of_layer(text, "moe_topk", index, 1),
             ),
         ]
 
     return mlp
 
 
-def _of_layer(t: Config, key: str, index: int, default: int) -> int:
+def _of_layer(text: Config, key: str, index: int, default: int) -> int:
     """A number for all layers, or a list with one for each."""
-    if not isinstance(t.get(key), list):
-        return t.integer(key, default=default)
-    values = t.integers(key)
+    if not isinstance(text.get(key), list):
+        return text.integer(key, default=default)
+    values = text.integers(key)
     if index >= len(values) or values[index] < 1:
-        raise ConfigError(f"{t.where}: {key} has no sensible number for layer {index}")
+        raise ConfigError(f"{text.where}: {key} has no sensible number for layer {index}")
     return values[index]

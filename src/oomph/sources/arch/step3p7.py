@@ -38,108 +38,118 @@ _VISION = {
 _DENSE = 3  # layers before the first with experts
 
 
-def build(b: Builder) -> Skeleton:
-    t = b.config.sub("text_config")
+def build(builder: Builder) -> Skeleton:
+    t = builder.config.sub("text_config")
     t.fill(**_TEXT)
-    v = b.config.sub("vision_config")
-    v.fill(**_VISION)
+    vision = builder.config.sub("vision_config")
+    vision.fill(**_VISION)
     kinds = layer_kinds(t, Style())
     sparse = [k == "sparse" for k in t.items("mlp_layer_types")]
     if len(sparse) < len(kinds):
         sparse = [i >= _DENSE for i in range(len(kinds))]
-    layers = tuple(_layer(b, t, i, kind, sparse[i]) for i, kind in enumerate(kinds))
-    side = v.integer("image_size") // v.integer("patch_size") // 4
+    layers = tuple(_layer(builder, t, i, kind, sparse[i]) for i, kind in enumerate(kinds))
+    side = vision.integer("image_size") // vision.integer("patch_size") // 4
     return Skeleton(
         layers,
-        _root(b, t),
-        towers=(_vision(b, v), _projector(b, t, v)),
+        _root(builder, t),
+        towers=(_vision(builder, vision), _projector(builder, t, vision)),
         modalities=(Modality("image", side * side),),
     )
 
 
-def _root(b: Builder, t: Config) -> Block:
-    hidden, rows = t.integer("hidden_size"), t.integer("vocab_size")
-    return b.block(
+def _root(builder: Builder, text: Config) -> Block:
+    hidden, rows = text.integer("hidden_size"), text.integer("vocab_size")
+    return builder.block(
         [
-            Vocab("model.embed_tokens", rows, hidden, b.dtype, "embed"),
-            Param("model.norm.weight", (hidden,), b.dtype, "norm"),
-            Vocab("lm_head", rows, hidden, b.dtype, "lm_head"),
+            Vocab("model.embed_tokens", rows, hidden, builder.dtype, "embed"),
+            Param("model.norm.weight", (hidden,), builder.dtype, "norm"),
+            Vocab("lm_head", rows, hidden, builder.dtype, "lm_head"),
         ]
     )
 
 
-def _layer(b: Builder, t: Config, index: int, kind: str, sparse: bool) -> Layer:
-    hidden = t.integer("hidden_size")
-    heads, kv, head_dim = heads_of(t)
-    window = t.integer("sliding_window", default=0, low=0) if kind == "sliding_attention" else 0
+def _layer(builder: Builder, text: Config, index: int, kind: str, sparse: bool) -> Layer:
+    hidden = text.integer("hidden_size")
+    heads, kv, head_dim = heads_of(text)
+    window = text.integer("sliding_window", default=0, low=0) if kind == "sliding_attention" else 0
     if window:
-        heads = t.integer("num_sliding_attention_heads", default=heads)
-    s = b.site(f"model.layers.{index}")
+        heads = text.integer("num_sliding_attention_heads", default=heads)
+    site = builder.site(f"model.layers.{index}")
     modules: list[Module] = [
-        s.qkv(hidden, heads, kv, head_dim, bias=t.flag("attention_bias")),
-        s.row("self_attn.o_proj", hidden, heads * head_dim, "attention"),
-        s.norm("self_attn.q_norm", head_dim),
-        s.norm("self_attn.k_norm", head_dim),
-        s.column("self_attn.g_proj", heads, hidden, "attention"),
-        *(_experts(s, t) if sparse else s.gated_mlp(hidden, t.integer("intermediate_size"))),
-        s.norm("input_layernorm", hidden),
-        s.norm("post_attention_layernorm", hidden),
+        site.qkv(hidden, heads, kv, head_dim, bias=text.flag("attention_bias")),
+        site.row("self_attn.o_proj", hidden, heads * head_dim, "attention"),
+        site.norm("self_attn.q_norm", head_dim),
+        site.norm("self_attn.k_norm", head_dim),
+        site.column("self_attn.g_proj", heads, hidden, "attention"),
+        *(_experts(site, text) if sparse else site.gated_mlp(hidden, text.integer("intermediate_size"))),
+        site.norm("input_layernorm", hidden),
+        site.norm("post_attention_layernorm", hidden),
     ]
     attention = Attention(
-        "sliding_window" if window else "full", heads, kv, head_dim, head_dim, window=window, rope=rope_of(t, head_dim)
+        "sliding_window" if window else "full",
+        heads,
+        kv,
+        head_dim,
+        head_dim,
+        window=window,
+        rope=rope_of(text, head_dim),
     )
-    return b.layer(index, s.prefix, [attention], modules)
+    return builder.layer(index, site.prefix, [attention], modules)
 
 
-def _experts(s: Site, t: Config) -> list[Module]:
+def _experts(site: Site, text: Config) -> list[Module]:
     """The router is built in float32. The FP8 release keeps the experts, one tensor a projection, in BF16."""
-    hidden, count, inner = t.integer("hidden_size"), t.integer("n_routed_experts"), t.integer("moe_intermediate_size")
-    top_k, dtype = t.integer("num_experts_per_tok"), s.b.dtype
+    hidden, count, inner = (
+        text.integer("hidden_size"),
+        text.integer("n_routed_experts"),
+        text.integer("moe_intermediate_size"),
+    )
+    top_k, dtype = text.integer("num_experts_per_tok"), site.b.dtype
     return [
         Linear("moe.gate", (Part("moe.gate", count),), hidden, "replicated", "router", dtype, created_dtype="F32"),
         Param("moe.router_bias", (count,), dtype, "router", created_dtype="F32"),
-        *s.gated_mlp(hidden, t.integer("share_expert_dim"), at="share_expert", role="shared_experts"),
+        *site.gated_mlp(hidden, text.integer("share_expert_dim"), at="share_expert", role="shared_experts"),
         Experts("moe", count, hidden, inner, top_k, dtype, layout="stacked"),
     ]
 
 
-def _vision(b: Builder, v: Config) -> Tower:
-    width, heads = v.integer("width", "hidden_size"), v.integer("heads", "num_attention_heads")
-    count, patch = v.integer("layers", "num_hidden_layers", high=10_000), v.integer("patch_size")
-    inner = int(width * v.number("mlp_ratio", default=8960 / 1536))
-    side = v.integer("image_size") // patch
-    s = b.site("vision_model")
+def _vision(builder: Builder, vision: Config) -> Tower:
+    width, heads = vision.integer("width", "hidden_size"), vision.integer("heads", "num_attention_heads")
+    count, patch = vision.integer("layers", "num_hidden_layers", high=10_000), vision.integer("patch_size")
+    inner = int(width * vision.number("mlp_ratio", default=8960 / 1536))
+    side = vision.integer("image_size") // patch
+    site = builder.site("vision_model")
     first: list[Module] = [
-        Param("conv1.weight", (width, 3, patch, patch), b.dtype, "multimodal"),
-        *layer_norm(s, "ln_pre", width),
+        Param("conv1.weight", (width, 3, patch, patch), builder.dtype, "multimodal"),
+        *layer_norm(site, "ln_pre", width),
     ]
     at = "transformer.resblocks.0"
     layer: list[Module] = [
-        Param(f"{at}.attn.in_proj_weight", (3 * width, width), b.dtype, "multimodal", shard_dim=0, heads=heads),
-        Param(f"{at}.attn.in_proj_bias", (3 * width,), b.dtype, "multimodal", shard_dim=0, heads=heads),
-        s.row(f"{at}.attn.out_proj", width, width, "multimodal", bias=True),
+        Param(f"{at}.attn.in_proj_weight", (3 * width, width), builder.dtype, "multimodal", shard_dim=0, heads=heads),
+        Param(f"{at}.attn.in_proj_bias", (3 * width,), builder.dtype, "multimodal", shard_dim=0, heads=heads),
+        site.row(f"{at}.attn.out_proj", width, width, "multimodal", bias=True),
         # step_vl.py: every layer registers its own table of frequencies
         Param(f"{at}.attn.rope.freqs_cache", (side * side, width // heads), "F32", "multimodal", stored=False,
               created_dtype="F32"),
-        Param(f"{at}.ls_1.gamma", (width,), b.dtype, "multimodal"),
-        Param(f"{at}.ls_2.gamma", (width,), b.dtype, "multimodal"),
-        *layer_norm(s, f"{at}.ln_1", width),
-        *layer_norm(s, f"{at}.ln_2", width),
-        s.column(f"{at}.mlp.c_fc", inner, width, "multimodal", bias=True),
-        s.row(f"{at}.mlp.c_proj", width, inner, "multimodal", bias=True),
+        Param(f"{at}.ls_1.gamma", (width,), builder.dtype, "multimodal"),
+        Param(f"{at}.ls_2.gamma", (width,), builder.dtype, "multimodal"),
+        *layer_norm(site, f"{at}.ln_1", width),
+        *layer_norm(site, f"{at}.ln_2", width),
+        site.column(f"{at}.mlp.c_fc", inner, width, "multimodal", bias=True),
+        site.row(f"{at}.mlp.c_proj", width, inner, "multimodal", bias=True),
     ]  # fmt: skip
     last: list[Module] = []
     for n, name in ((1, "vit_downsampler1"), (2, "vit_downsampler2")):
-        last.append(Param(f"{name}.weight", (2 * n * width, n * width, 3, 3), b.dtype, "multimodal"))
-        last.append(Param(f"{name}.bias", (2 * n * width,), b.dtype, "multimodal"))
-    last.append(Param("positional_embedding", (side * side, width), b.dtype, "multimodal"))
-    blocks = ((1, b.block(first)), (count, b.block(layer)), (1, b.block(last)))
-    return Tower("vision_model", "vision", s.prefix, blocks, count, width, inner, heads)
+        last.append(Param(f"{name}.weight", (2 * n * width, n * width, 3, 3), builder.dtype, "multimodal"))
+        last.append(Param(f"{name}.bias", (2 * n * width,), builder.dtype, "multimodal"))
+    last.append(Param("positional_embedding", (side * side, width), builder.dtype, "multimodal"))
+    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
+    return Tower("vision_model", "vision", site.prefix, blocks, count, width, inner, heads)
 
 
-def _projector(b: Builder, t: Config, v: Config) -> Tower:
-    name, width = "vit_large_projector", 4 * v.integer("width", "hidden_size")
-    part = Part(name, t.integer("hidden_size"))
-    bias = b.config.flag("projector_bias")
-    linear = Linear(name, (part,), width, "column", "multimodal", b.dtype, bias, b.scheme([name]))
-    return Tower(name, "vision", "", ((1, b.block([linear])),))
+def _projector(builder: Builder, text: Config, vision: Config) -> Tower:
+    name, width = "vit_large_projector", 4 * vision.integer("width", "hidden_size")
+    part = Part(name, text.integer("hidden_size"))
+    bias = builder.config.flag("projector_bias")
+    linear = Linear(name, (part,), width, "column", "multimodal", builder.dtype, bias, builder.scheme([name]))
+    return Tower(name, "vision", "", ((1, builder.block([linear])),))

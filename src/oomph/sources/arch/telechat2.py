@@ -21,15 +21,17 @@ STYLE = Style(
 )
 
 
-def build(b: Builder) -> Skeleton:
-    fill(b, STYLE)
-    hidden, inner = b.text.integer("hidden_size"), b.text.integer("intermediate_size")
+def build(builder: Builder) -> Skeleton:
+    fill(builder, STYLE)
+    hidden, inner = builder.text.integer("hidden_size"), builder.text.integer("intermediate_size")
 
-    def mlp(s: Site, index: int) -> list[Module]:
+    def mlp(site: Site, index: int) -> list[Module]:
         return [
-            s.linear("mlp.gate_up_proj", [("mlp.gate_proj", inner), ("mlp.up_proj", inner)], hidden, "column", "mlp"),
-            s.row("mlp.down_proj", hidden, inner, "mlp", bias=True),
+            site.linear(
+                "mlp.gate_up_proj", [("mlp.gate_proj", inner), ("mlp.up_proj", inner)], hidden, "column", "mlp"
+            ),
+            site.row("mlp.down_proj", hidden, inner, "mlp", bias=True),
         ]
 
-    layers = decoder_layers(b, STYLE, prefix="transformer", mlp=mlp)
-    return Skeleton(layers, decoder_root(b, STYLE, prefix="transformer"))
+    layers = decoder_layers(builder, STYLE, prefix="transformer", mlp=mlp)
+    return Skeleton(layers, decoder_root(builder, STYLE, prefix="transformer"))

@@ -31,14 +31,16 @@ _TYPES = {
 }
 
 
-def text_model(b: Builder, prefix: str, head: str) -> tuple[tuple[Layer, ...], Block]:
+def text_model(builder: Builder, prefix: str, head: str) -> tuple[tuple[Layer, ...], Block]:
     """`prefix` and `head` as the checkpoint names them: "language_model.model", "language_model.lm_head"."""
-    name = next((a for a in b.text.items("architectures") if isinstance(a, str)), "")
-    name = name or _TYPES.get(b.text.text("model_type", default="llama"), "")
+    name = next((a for a in builder.text.items("architectures") if isinstance(a, str)), "")
+    name = name or _TYPES.get(builder.text.text("model_type", default="llama"), "")
     style = _STYLES.get(name)
     if style is None:
-        raise UnknownCache(f"the language model {name or b.text.text('model_type')} inside this model is not known")
-    fill(b, style)
-    mlp: Mlp | None = qwen_moe_mlp(b, style) if style in (QWEN2_MOE, QWEN3_MOE) else None
-    tied = b.text.flag("tie_word_embeddings")
-    return decoder_layers(b, style, prefix, mlp), decoder_root(b, style, prefix, head, tied=tied)
+        raise UnknownCache(
+            f"the language model {name or builder.text.text('model_type')} inside this model is not known"
+        )
+    fill(builder, style)
+    mlp: Mlp | None = qwen_moe_mlp(builder, style) if style in (QWEN2_MOE, QWEN3_MOE) else None
+    tied = builder.text.flag("tie_word_embeddings")
+    return decoder_layers(builder, style, prefix, mlp), decoder_root(builder, style, prefix, head, tied=tied)
