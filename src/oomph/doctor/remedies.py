@@ -13,9 +13,11 @@ from msgspec.structs import replace
 
 from oomph.advice import Judge, advise
 from oomph.advice.advise import price
+from oomph.commands import to_shell
 from oomph.doctor.case import Case
 from oomph.doctor.explanation import Explanation, noted
 from oomph.doctor.rule import Kind, Rejected, Remedy
+from oomph.engines.protocol import fills
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir import advice as ir
@@ -53,8 +55,9 @@ MOVES: dict[str, tuple[str, ...]] = {
     "offload": ("weights", "load_peak"), "dtype": ("weights", "load_peak", "activation_peak"), "no_spec": ("weights",),
     "checkpoint": ("weights", "load_peak", "activation_peak", "non_torch"), "tp_up": ("weights", "activation_peak"),
     "tp": ("weights", "activation_peak"), "pp": ("weights", "activation_peak"), "lora": ("weights",),
-    "lora_rank": ("weights",), "lora_sharded": ("weights",), "max_num_seqs": ("activation_peak", "cudagraph"),
-    "batched_tokens": ("activation_peak",), "chunked": ("activation_peak",),
+    "lora_rank": ("weights",), "lora_sharded": ("weights",), "context": ("peak", "temporary_kv"),
+    "max_num_seqs": ("activation_peak", "cudagraph", "peak", "temporary_kv"),
+    "batched_tokens": ("activation_peak", "peak", "temporary_kv"), "chunked": ("activation_peak",),
     "multimodal": ("weights", "activation_peak"), "pixels": ("activation_peak",), "capture": ("cudagraph",),
     "graph_mode": ("cudagraph",), "eager": ("cudagraph",),
     "upgrade": ("activation_peak", "cudagraph", "non_torch"),
@@ -91,6 +94,8 @@ class Run(Struct, frozen=True):
 
     def write(self, deployment: Deployment) -> str:
         """With every flag of the command, also those that no plan reads."""
+        if not fills(engine_of(deployment), "log_command"):
+            return to_shell(deployment)
         read = self.plan.deployment.flags
         unread = {name: value for name, value in self.case.rebuilt.flags.items() if name not in read}
         return render(deployment.model, {**unread, **deployment.flags}, deployment.environment)

@@ -55,5 +55,17 @@ def levers(case: Case, *names: str | tuple[str, float | int | str], first: Seque
         rank = -len(first) + list(first).index(name) if name in first else words.rank
         change = words.change.replace("{n}", shown)
         kind: Kind = "model" if name == "quant" else "hardware" if name == "tp_up" else "flag"
-        remedies.append(Remedy("checkpoint" if name == "quant" else name, change, kind, costs=words.costs, rank=rank))
+        flags = {words.field: number if number is not None else _typed(words.unknown)} if words.field else {}
+        lever = "checkpoint" if name == "quant" else name
+        remedies.append(Remedy(lever, change, kind, flags, costs=words.costs, rank=rank))
     return tuple(remedies)
+
+
+def _typed(text: str) -> int | float | str:
+    """A value of a table of words as a flag has it."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -68,6 +68,7 @@ class LeverWords(Struct, frozen=True):
     costs: str
     rank: int  # 0 costs nothing .. 9 needs other hardware
     unknown: str = "N"  # what stands for {n} where the rule does not know it
+    field: str = ""  # the flag's field, where a plan can judge it with this value
 
 
 class FitKnobs(Struct, frozen=True):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -12,6 +15,7 @@ from oomph.ir.plan import Plan
 from oomph.units import GIB
 
 SERVE = "trtllm-serve Qwen/Qwen3-8B"
+SOURCE = Path(oomph.__file__).parent
 
 
 def plan(command: str, gpu: str = "RTX 4090", **more: object) -> Plan:
@@ -103,3 +107,28 @@ def test_more_memory_is_never_worse() -> None:
         found = oomph.plan(replace(deployment, gpus=(card,)), advise=False)
         tokens.append(found.kv.logged_tokens if found.kv else 0)
     assert tokens == sorted(tokens) and tokens[-1] > tokens[0]
+
+
+def test_every_option_is_read_or_listed() -> None:
+    """What the plan does not read of the command line says why it is not."""
+    from oomph.facts.trtllm.flag_effects import EFFECTS
+    from oomph.facts.trtllm.flags import BY_FIELD
+
+    listed = EFFECTS.listed()
+    assert len(listed) == len(set(listed))
+    modules = [
+        p for p in (SOURCE / "engines" / "trtllm").glob("*.py") if p.stem not in ("arm", "emit", "engine", "levers")
+    ]
+    texts = {
+        node.value for p in modules for node in ast.walk(ast.parse(p.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }  # fmt: skip
+    assert set(BY_FIELD) <= texts | set(listed)
+    assert not texts & set(EFFECTS.not_planned)
+
+
+def test_the_plan_says_what_it_does_not_follow() -> None:
+    options = "{kv_cache_config: {use_kv_cache_manager_v2: true}}"
+    command = f"bash -c '{SERVE} --max_batch_size 8 --config <(echo \"{options}\")'"
+    notes = plan(command, "H100", advise=False).warnings
+    assert any(note.startswith("kv_cache_config.use_kv_cache_manager_v2 is not in this plan") for note in notes)

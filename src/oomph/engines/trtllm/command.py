@@ -16,6 +16,7 @@ from oomph.engines.trtllm import options_file
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.trtllm.facts import Facts
 from oomph.facts.trtllm.facts import at as facts_at
+from oomph.facts.trtllm.flag_effects import EFFECTS
 from oomph.facts.trtllm.flags import BY_FIELD, BY_NAME, FILE_NAMES, KV_DTYPE, Option
 from oomph.ir.deployment import Deployment, Engine
 
@@ -41,7 +42,7 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
         gpus=(),
         environment=environment,
         gpu_count=call.gpu_count or visible_devices(environment),
-        notes=tuple(dict.fromkeys((*call.notes, *notes, *remarks))),
+        notes=tuple(dict.fromkeys((*call.notes, *notes, *remarks, *EFFECTS.sentences(fields, {})))),
     )
 
 

@@ -10,6 +10,7 @@ from oomph.commands.call import Call, memory_variables, visible_devices
 from oomph.commands.python_values import Scope, called, parse
 from oomph.engines.trtllm.options_file import fields_of
 from oomph.errors import CommandError
+from oomph.facts.trtllm.flag_effects import EFFECTS
 from oomph.ir.deployment import Deployment, Engine
 
 _NAMES = ("LLM", "MultimodalEncoder")
@@ -48,16 +49,17 @@ def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[
         model = options.pop("model", None)
         if not isinstance(model, str) or not model:
             raise CommandError(f"line {node.lineno}: no model is named")
+        fields = fields_of(options, f"line {node.lineno}")
         built.append(
             Deployment(
                 engine=release,
                 model=model,
-                flags=fields_of(options, f"line {node.lineno}"),
+                flags=fields,
                 gpus=(),
                 environment=environment,
                 usage="llm",
                 gpu_count=call.gpu_count or visible_devices(environment),
-                notes=(*call.notes, *notes, *remarks),
+                notes=(*call.notes, *notes, *remarks, *EFFECTS.sentences(fields, {})),
             )
         )
     return built

@@ -17,6 +17,12 @@ def reasons(plan: Plan) -> tuple[str, ...]:
         return (f"The weights take {gib(weights)} of the {gib(total)} of this GPU.",)
     if stage == "profile_run":
         temporary, blocks = terms["temporary_kv"].bytes, int(resolved["temporary_blocks"])
+        if "state" in terms and terms["state"].bytes > temporary:
+            slots = int(resolved["max_batch_size"])
+            return (
+                f"Beside {gib(weights)} of weights the recurrent states of {slots:,} slots (max_batch_size) take "
+                f"{gib(terms['state'].bytes)}.",
+            )
         field = resolved["temporary_pool_follows"]
         text = f"Beside {gib(weights)} of weights the temporary KV pool takes {gib(temporary)} ({blocks:,} blocks)"
         if temporary > total // 20 and field:

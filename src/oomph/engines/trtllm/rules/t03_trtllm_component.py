@@ -30,6 +30,14 @@ def _took(step: Observation) -> int:
     return (number(step, "before") or 0) - (number(step, "after") or 0)
 
 
+def _pool_share(case: Case) -> float:
+    """Of what was free for it, the part that the temporary pool took."""
+    for step in case.all("tr_step"):
+        if str(step.values.get("component", "")).startswith(("_no_capture_init_kv", "Initial KV")):
+            return _took(step) / max(1, number(step, "before") or 1)
+    return 0.0
+
+
 def match(case: Case) -> Candidate | None:
     o = case.first("tr_component")
     if o is None:
@@ -46,6 +54,11 @@ def match(case: Case) -> Candidate | None:
     if name == "KV cache":
         remedies = levers(case, "fraction_down", "batched_tokens")
         rejected = (Rejected("max_num_seqs", "a smaller max_batch_size alone", "the pool keeps its size"),)
+    elif "temporary" in name:
+        remedies = levers(case, "max_num_seqs", "context", "fraction_down", first=("max_num_seqs",))
+        if _pool_share(case) > 0.5:
+            why = "the temporary pool has a block for every slot of max_batch_size, whatever the tokens (1.2.0rc8)"
+            rejected = (Rejected("batched_tokens", "a smaller max_num_tokens, as the report itself advises", why),)
     elif name.startswith(("Model", "Draft")) and "usage" not in name:
         remedies = levers(case, "quant", ("tp_up", 2 * case.tp), first=("quant", "tp_up"))
         why = "the KV cache is sized after the model is there"
