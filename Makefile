@@ -51,6 +51,7 @@ schema: .venv/.demo
 
 pages: .venv/.demo
 	$(BIN)/python tools/pages.py
+	$(BIN)/python tools/manpages.py
 
 # the documentation site in build/site, without network
 docs: .venv/.dev

@@ -94,6 +94,12 @@ def test_the_list_of_commands() -> None:
     assert [name for name in pages.names() if f"oomph {name}" not in readme] == []
 
 
+def test_the_manual_pages() -> None:
+    import manpages
+
+    assert {path.name: path.read_text() for path in manpages.FOLDER.glob("*.1")} == manpages.texts(), "run: make pages"
+
+
 def test_llms_txt_names_files_that_are_there() -> None:
     for target in re.findall(r"\]\(([^)]+)\)", (ROOT / "llms.txt").read_text()):
         assert (ROOT / target).exists(), target

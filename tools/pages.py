@@ -15,11 +15,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
-from importlib import import_module
 from pathlib import Path
-from typing import Any
-
-import click
 
 from oomph.cli.table import COMMANDS
 
@@ -72,12 +68,6 @@ services:
 """
 
 
-def click_command(name: str) -> click.Command:
-    module: Any = import_module(f"oomph.cli.{name.replace('-', '_')}")
-    command: click.Command = getattr(module, "command", None) or getattr(module, name.replace("-", "_"))
-    return command
-
-
 def furnish(folder: Path) -> None:
     """What the examples of the documents find where they are run."""
     import making
@@ -116,14 +106,13 @@ def screen(command: str, folder: Path) -> tuple[str, int]:
 
 
 def page(name: str, folder: Path) -> str:
-    command = click_command(name)
     parts = [f"# oomph {name}", COMMANDS[name]]
     for example in EXAMPLES.get(name, ()):
         printed, code = screen(example, folder)
         parts.append(f"```console\n$ {example}\n{printed}\n```")
         if code:
             parts.append(f"Exit code: {code}.")
-    parts += ["## Help", f"```text\n{help_text(name, command)}\n```"]
+    parts += ["## Help", f"```text\n{help_text(name)}\n```"]
     schema, function = FORMS.get(name, ("", ""))
     if schema:
         parts.append(f"`--json` prints what [schema/{schema}.json](../schema/{schema}.json) describes.")
@@ -132,8 +121,8 @@ def page(name: str, folder: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def help_text(name: str, command: click.Command) -> str:
-    """As `oomph NAME --help` prints it in 100 columns."""
+def help_text(name: str) -> str:
+    """As `oomph NAME --help` prints it in 100 columns; without a name, `oomph --help`."""
     from oomph.cli.main import main
 
     printed, errors = io.StringIO(), io.StringIO()
@@ -141,7 +130,7 @@ def help_text(name: str, command: click.Command) -> str:
     os.environ["COLUMNS"] = "100"
     try:
         with redirect_stdout(printed), redirect_stderr(errors):
-            main([name, "--help"])
+            main([name, "--help"] if name else ["--help"])
     except SystemExit:
         pass
     finally:
