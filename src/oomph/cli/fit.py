@@ -25,10 +25,10 @@ from oomph.errors import CommandError
 @click.option("--all", "show_all", is_flag=True, help="The whole front.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
 @click.option(
-    "--emit", type=click.Choice(["command", "yaml", "docker", "compose", "kubernetes", "lws"]),
+    "--emit", type=click.Choice(["command", "yaml", "docker", "compose", "kubernetes", "nodes", "lws", "rayservice"]),
     help="Print the pick alone, ready to use.",
 )  # fmt: skip
-@click.option("--gpus-per-node", type=click.IntRange(1, 64), default=8, help="For lws; 8.")
+@click.option("--gpus-per-node", type=click.IntRange(0, 64), default=0, help="For several nodes; 8.")
 def command(
     model: tuple[str, ...], gpu: str, context: str, users: int | None, prefer: str | None, engine: str, only: bool,
     also: tuple[str, ...], images: bool | None, mtp: bool | None, kv_cache_dtype: str, explain: bool, show_all: bool,

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 )
 @click.option("--margin", metavar="SIZE|PERCENT", default="", help="Room to be left at every stage: 1GiB, 5%.")
 @click.option("--ram", metavar="SIZE", default="", help="Host memory of one node, such as 64GB.")
+@click.option(
+    "--emit", "form", metavar="FORM", default="", help="Write it: docker, compose, kubernetes, nodes, lws, rayservice."
+)
 @click.option("--no-advice", is_flag=True, help="Leave out what would help: the plan alone, faster.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--html", "html", metavar="FILE", help="Write one self-contained page.")
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 @click.option("--batch", metavar="FILE", help="Plan one JSON object a line (- for standard input); one plan a line.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
 def command(
-    gpu: str | None, engine: str, given: tuple[str, ...], compile_cache: str | None, margin: str, ram: str,
+    gpu: str | None, engine: str, given: tuple[str, ...], compile_cache: str | None, margin: str, ram: str, form: str,
     no_advice: bool, as_json: bool, html: str | None, show_all: bool, batch: str | None, words: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Will it fit? Takes the command you were about to run.
@@ -75,6 +78,11 @@ def command(
         advise=not no_advice,
     )
     answer = _as_measured(answer, margin, advise=not no_advice)
+    if form:
+        from oomph.emit import emit
+
+        sys.stdout.write(emit(answer, form))
+        return exit_code(answer.verdict)
     if as_json:
         print(answer.to_json(indent=1))
     else:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from oomph.commands import docker, shell
+from msgspec.structs import replace
+
+from oomph.commands import docker, memory_limit, shell
 from oomph.commands.call import PROGRAM, Call
 from oomph.commands.shown import short, shown
 from oomph.commands.wrappers import container_call
@@ -53,7 +55,8 @@ def _call(service: Mapping[str, Any], environment: Mapping[str, str], where: str
     count = _gpus(service)
     if not image:
         image = f"{DEFAULT} (built)"  # `build:`: nothing says which release
-    return container_call(docker.container(image, command, inside, entrypoint=entrypoint, gpu_count=count, notes=notes))
+    call = container_call(docker.container(image, command, inside, entrypoint=entrypoint, gpu_count=count, notes=notes))
+    return replace(call, memory_limit=memory_limit.of_service(service))
 
 
 def _words(value: Any, environment: Mapping[str, str], where: str) -> list[str]:

@@ -9,6 +9,8 @@ from typing import Any
 from oomph.errors import CommandError
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
+# What LeaderWorkerSet sets in every pod (its documentation, "Environment variables"), as the first worker has it.
+_LEADER_WORKER_SET = {"LWS_LEADER_ADDRESS": "leader", "LWS_WORKER_INDEX": "1", "LWS_GROUP_SIZE": "2"}
 _GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
 
@@ -20,7 +22,7 @@ def words_of(value: Any, environment: Mapping[str, str], where: str) -> list[str
         raise CommandError(f"{where}: command and args are lists of strings")
 
     def filled(match: re.Match[str]) -> str:
-        return environment.get(match[1], match[0]) if match[1] else "$"
+        return environment.get(match[1], _LEADER_WORKER_SET.get(match[1], match[0])) if match[1] else "$"
 
     return [_REFERENCE.sub(filled, _text(item)) for item in value]
 

@@ -7,8 +7,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from oomph.commands.call import Call
 from oomph.commands.container_fields import environment_of, gpus_of, words_of
+from oomph.commands.docker import image_engine
 from oomph.commands.yaml_text import load
 from oomph.engines.registry import engine_named
 from oomph.errors import CommandError, OomphError
@@ -38,7 +41,9 @@ def calls(document: Mapping[str, Any], title: str, where: str) -> Started:
     if kind == "VLLMRuntime":
         return _vllm_runtime(spec, title)
     if isinstance(spec.get("serveConfigV2"), str):
-        return {f"{title}/{name}": (call, spec) for name, call in ray_serve(spec["serveConfigV2"], where).items()}
+        image = _worker_image(spec)
+        started = ray_serve(spec["serveConfigV2"], where).items()
+        return {f"{title}/{name}": (replace(call, image=image), spec) for name, call in started}
     return _inference_service(spec, title, where)
 
 
@@ -133,6 +138,17 @@ def camel_flags(config: Mapping[str, Any]) -> list[str]:
         else:
             words += [flag, str(value)]
     return words
+
+
+def _worker_image(spec: Mapping[str, Any]) -> str:
+    """The image of a RayService's workers: its tag says the engine's release."""
+    value: Any = spec
+    for key in ("rayClusterConfig", "workerGroupSpecs", 0, "template", "spec", "containers", 0, "image"):
+        if isinstance(key, int):
+            value = value[key] if isinstance(value, list) and len(value) > key else None
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, str) and image_engine(value) else ""
 
 
 def ray_serve(text: str, where: str) -> dict[str, Call]:

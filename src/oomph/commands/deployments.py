@@ -235,7 +235,9 @@ def _deployments(call: Call, release: Engine | str | None) -> list[Deployment]:
             raise CommandError(
                 f"the model is {short(deployment.model)}, which nothing in the command sets: put its name in its place"
             )
-    return [replace(d, gpu_name=call.gpu_name) for d in deployments] if call.gpu_name else deployments
+    if not call.gpu_name and not call.memory_limit:
+        return deployments
+    return [replace(d, gpu_name=call.gpu_name, memory_limit=call.memory_limit) for d in deployments]
 
 
 def _with_lines(entries: list[Entry], text: str) -> list[Entry]:

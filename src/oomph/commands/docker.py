@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from oomph.commands.call import Call, program
+from oomph.commands.memory_limit import docker_bytes
 from oomph.commands.shown import short, shown
 from oomph.engines.registry import all_engines, engine_named
 from oomph.errors import CannotPlan, CommandError
@@ -56,7 +59,9 @@ def run(words: Sequence[str], environment: Mapping[str, str]) -> Call:
         return Call(tuple(rest[1:]), inside, gpu_count=0)
     entrypoint = [value for name, value in options if name == "--entrypoint"]
     count, notes = _gpus(options, inside)
-    return container(rest[0], rest[1:], inside, entrypoint=entrypoint[-1:], gpu_count=count, notes=notes)
+    call = container(rest[0], rest[1:], inside, entrypoint=entrypoint[-1:], gpu_count=count, notes=notes)
+    limits = [docker_bytes(value) for name, value in options if name in ("-m", "--memory")]
+    return replace(call, memory_limit=limits[-1]) if limits else call
 
 
 def container(

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.commands import custom_resources, docker, named_gpus
+from oomph.commands import custom_resources, docker, memory_limit, named_gpus
 from oomph.commands.call import SERVER, Call
 from oomph.commands.container_fields import environment_of, gpus_of, words_of
 from oomph.commands.shown import shown
@@ -51,7 +51,8 @@ def _document(document: Any, name: str) -> dict[str, Call]:
         while key in out or key in waiting:
             key += "+"
         try:
-            out[key] = _with_gpus(_call(container, shown(f"{name}: {key}")), pod, nodes)
+            call = _with_gpus(_call(container, shown(f"{name}: {key}")), pod, nodes)
+            out[key] = replace(call, memory_limit=memory_limit.of_container(container))
         except OomphError as error:
             # a worker that waits for its leader starts nothing itself
             (out if SERVER.search(_arguments(container)) else waiting)[key] = Call((), refusal=error)

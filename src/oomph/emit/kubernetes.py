@@ -33,7 +33,7 @@ def deployment(plan: Plan, host: Host) -> str:
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     }
-    return _dump(host.reasons(), [manifest, _service(plan, name, labels)])
+    return dump_all(host.reasons(), [manifest, _service(plan, name, labels)])
 
 
 def leader_worker_set(plan: Plan, host: Host, per_node: int) -> str:
@@ -62,7 +62,13 @@ def leader_worker_set(plan: Plan, host: Host, per_node: int) -> str:
         "metadata": {"name": name},
         "spec": {"replicas": 1, "leaderWorkerTemplate": template},
     }
-    return _dump(host.reasons(), [manifest, _service(plan, name, labels)])
+    return dump_all(host.reasons(), [manifest, _service(plan, name, labels)])
+
+
+def pod_of(plan: Plan, host: Host, gpus: int, container: dict[str, Any]) -> dict[str, Any]:
+    """A pod of one container whose program the manifest does not name, with what the plan says it must have."""
+    whole = _container(plan, host, gpus, [], probes=False)
+    return _pod(plan, host, {**whole, **container})
 
 
 def _container(plan: Plan, host: Host, gpus: int, words: list[str], *, probes: bool) -> dict[str, Any]:
@@ -135,6 +141,6 @@ def object_name(deployment: Deployment) -> str:
     return f"{deployment.engine.name}-{model}"[:63].strip("-")
 
 
-def _dump(reasons: list[str], documents: list[dict[str, Any]]) -> str:
+def dump_all(reasons: list[str], documents: list[dict[str, Any]]) -> str:
     head = "".join(f"# {reason}\n" for reason in reasons)
     return head + "---\n".join(map(dump, documents))

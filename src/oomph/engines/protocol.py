@@ -338,7 +338,7 @@ class EngineProtocol(Protocol):
 
     # ---- emit --------------------------------------------------------------------------------------------------------
 
-    emit_forms: tuple[str, ...] = ("command",)  # also: yaml, docker, compose, kubernetes, lws
+    emit_forms: tuple[str, ...] = ("command",)  # also: yaml, docker, compose, kubernetes, nodes, lws, rayservice
 
     def config_file(self, deployment: Deployment) -> str:
         """The deployment as a file that the engine's own --config takes."""
@@ -347,6 +347,10 @@ class EngineProtocol(Protocol):
     def container(self, deployment: Deployment) -> Container:
         """The deployment as a container, for docker, compose and Kubernetes."""
         raise CannotPlan(f"no container is known for {self.title}")
+
+    def launch_lines(self, plan: Plan, nodes: int) -> str:
+        """What to type on each of several nodes, as text."""
+        raise CannotPlan(f"{self.title} on several nodes cannot be written yet")
 
     def node_commands(self, plan: Plan, nodes: int) -> tuple[list[str], list[str]]:
         """The words of the first node and of the others, for a deployment over several nodes."""

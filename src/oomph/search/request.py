@@ -48,7 +48,9 @@ class Spaces:
         self.knobs = knobs_of(base)
         self.default = self.knobs.default_share
         self.longest = max(m.max_position for m in models.values())
-        self.shapes = layouts(len(gpus), moe=any(is_moe(m) for m in models.values()))
+        shapes = layouts(len(gpus), moe=any(is_moe(m) for m in models.values()))
+        here = sum(device.node == gpus[0].node for device in gpus)  # tensor-parallel groups stay inside a node
+        self.shapes = tuple(shape for shape in shapes if shape.tp <= here)
         self.too_large: dict[str, int] = {}
         self.arms = self._arms(0, want.options)
         room = _room(gpus, len(gpus))
@@ -95,6 +97,8 @@ def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployme
     from oomph.plan import capability_notes, parse
 
     base = parse(engine_named(engine_name(engine)).serve_command(model), engine)
+    if len({device.node for device in gpus}) > 1 and base.engine.name == DEFAULT:
+        base = replace(base, flags={**base.flags, "distributed_executor_backend": "ray"})
     return replace(base, gpus=gpus), (*base.notes, *capability_notes(gpus))
 
 

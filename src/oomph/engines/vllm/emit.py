@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from msgspec.structs import replace
+
 from oomph.commands.shell import quote
 from oomph.emit.resources import Host, Part
 from oomph.emit.yaml_text import dump
@@ -53,7 +55,7 @@ def node_commands(plan: Plan, nodes: int) -> tuple[list[str], list[str]]:
 
     LeaderWorkerSet gives every pod LWS_LEADER_ADDRESS and LWS_WORKER_INDEX.
     """
-    serve = ["vllm", "serve", *to_words(plan.deployment)[2:]]
+    serve = _serve_words(plan)
     if nodes == 1:
         return serve, serve
     if options_of(plan.deployment.engine.version).status("nnodes").state == "known":
@@ -64,6 +66,36 @@ def node_commands(plan: Plan, nodes: int) -> tuple[list[str], list[str]]:
     head = f"ray start --head --port={RAY_PORT} --num-gpus={len(plan.ranks) // nodes}"
     worker = f"exec ray start --address=$(LWS_LEADER_ADDRESS):{RAY_PORT} --block"
     return ["sh", "-c", f"{head} && exec {line}"], ["sh", "-c", worker]
+
+
+_OF_NODES = ("nnodes", "node_rank", "master_addr", "headless", "distributed_executor_backend")
+
+
+def _serve_words(plan: Plan) -> list[str]:
+    """The command without what says where it runs."""
+    flags = {name: value for name, value in plan.deployment.flags.items() if name not in _OF_NODES}
+    return ["vllm", "serve", *to_words(replace(plan.deployment, flags=flags))[2:]]
+
+
+def launch_lines(plan: Plan, nodes: int) -> str:
+    """What to type on each node: multiprocessing where the release has --nnodes, and Ray, which every release has."""
+    serve = " ".join(map(quote, _serve_words(plan)))
+    if nodes == 1:
+        return serve + "\n"
+    lines = []
+    if options_of(plan.deployment.engine.version).status("nnodes").state == "known":
+        lines.append("# multiprocessing; HEAD is the first node's address")
+        for node in range(nodes):
+            rest = " --headless" if node else ""
+            lines.append(f"{serve} --nnodes {nodes} --node-rank {node} --master-addr HEAD{rest}   # on node {node}")
+    each = len(plan.ranks) // nodes
+    lines += [
+        "# or with Ray",
+        f"ray start --head --port={RAY_PORT} --num-gpus={each}   # on node 0",
+        *(f"ray start --address=HEAD:{RAY_PORT} --num-gpus={each}   # on node {node}" for node in range(1, nodes)),
+        f"{serve} --distributed-executor-backend ray   # on node 0, once all have joined",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def host_needs(plan: Plan, nodes: int = 1) -> Host:

@@ -38,7 +38,7 @@ class Vllm(EngineProtocol):
     launches = (r"\bvllm\s+serve\b", r"-m\s+vllm\.")
     frame_paths = ("/vllm",)
     terms = ("available_kv", "weights", "load_peak", "activation_peak", "non_torch", "cudagraph", "context")
-    emit_forms = ("command", "yaml", "docker", "compose", "kubernetes", "lws")
+    emit_forms = ("command", "yaml", "docker", "compose", "kubernetes", "nodes", "lws", "rayservice")
 
     def releases(self) -> tuple[str, ...]:
         from oomph.facts.vllm.versions import RELEASES
@@ -239,6 +239,11 @@ class Vllm(EngineProtocol):
         from oomph.engines.vllm.emit import container
 
         return container(deployment)
+
+    def launch_lines(self, plan: Plan, nodes: int) -> str:
+        from oomph.engines.vllm.emit import launch_lines
+
+        return launch_lines(plan, nodes)
 
     def node_commands(self, plan: Plan, nodes: int) -> tuple[list[str], list[str]]:
         from oomph.engines.vllm.emit import node_commands

@@ -27,6 +27,7 @@ from oomph.ir.ledger import Term
 from oomph.ir.model import Model
 from oomph.ir.plan import KvSummary, Plan, RankPlan
 from oomph.ir.timeline import STAGES, Verdict
+from oomph.units import cdiv
 
 
 def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) -> Plan:
@@ -39,6 +40,7 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
         refused = Verdict(False, "other", 0, refusal_text(resolved.refusal))
         settings = _settled(deployment, resolved)
         return Plan(deployment, model.name, refused, resolved=settings, warnings=notes)
+    notes = (*notes, *_node_notes(run))
     ranks = _ranks(run)
     inputs = _inputs(run, ranks)
     budgets = _budgets(inputs)
@@ -81,6 +83,16 @@ def _ranks(run: Run) -> list[Rank]:
     replicas = [gpus[at : at + tp * pp] for at in starts] or [gpus]
     cards = min(replicas, key=lambda cards: min(card.total_bytes - card.used_bytes for card in cards))
     return [Rank(i, i % tp, i // tp, cards[min(i, len(cards) - 1)]) for i in range(tp * pp)]
+
+
+def _node_notes(run: Run) -> tuple[str, ...]:
+    """A tensor-parallel group that spans nodes exchanges every layer over the network."""
+    gpus, tp = run.deployment.gpus, run.settings.tensor_parallel_size
+    nodes, here = len({device.node for device in gpus}), sum(device.node == 0 for device in gpus)
+    if nodes == 1 or tp <= here:
+        return ()
+    inside = f"--tensor-parallel-size {here} --pipeline-parallel-size {cdiv(tp, here)}"
+    return (f"a tensor-parallel group of {tp} spans nodes of {here} GPUs: {inside} keeps it inside one",)
 
 
 def _inputs(run: Run, ranks: Sequence[Rank]) -> list[RankInput]:

@@ -87,7 +87,7 @@ def with_draft(deployment: Deployment) -> tuple[Deployment, Model | None]:
 
 def _too_few_gpus(deployment: Deployment) -> Plan | None:
     """vLLM's own refusal (config/parallel.py:848, 0.21.0)."""
-    need, present = world_size(deployment), len(deployment.gpus)
+    need, present = world_size(deployment), sum(device.node == 0 for device in deployment.gpus)
     nodes = deployment.flags.get("nnodes", 1)
     enough = need <= present * (nodes if isinstance(nodes, int) else 1)
     if enough or deployment.flags.get("distributed_executor_backend") == "ray":

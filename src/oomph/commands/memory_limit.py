@@ -1,0 +1,41 @@
+"""Host memory that a container may have, as Kubernetes and docker write it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_SIZE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([kKmMgGtT]?)(i?)[bB]?\s*")
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def kubernetes_bytes(value: object) -> int:
+    """64Gi is binary, 64G decimal (Kubernetes' resource quantities); 0 where it is neither."""
+    match = _SIZE.fullmatch(str(value))
+    if match is None:
+        return 0
+    return round(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2].lower()])
+
+
+def docker_bytes(value: object) -> int:
+    """docker and compose count in powers of two: 64g, 64gb, 65536m; 0 where it is no size."""
+    match = _SIZE.fullmatch(str(value))
+    return round(float(match[1]) * 1024 ** _POWERS[match[2].lower()]) if match is not None else 0
+
+
+def of_container(container: Mapping[str, Any]) -> int:
+    """resources.limits.memory of a Kubernetes container; 0 = none."""
+    resources = container.get("resources")
+    limits = resources.get("limits") if isinstance(resources, dict) else None
+    return kubernetes_bytes(limits["memory"]) if isinstance(limits, dict) and limits.get("memory") else 0
+
+
+def of_service(service: Mapping[str, Any]) -> int:
+    """mem_limit or deploy.resources.limits.memory of a compose service; 0 = none."""
+    value: Any = service.get("mem_limit")
+    if value is None:
+        value = service
+        for key in ("deploy", "resources", "limits", "memory"):
+            value = value.get(key) if isinstance(value, dict) else None
+    return docker_bytes(value) if value is not None else 0
