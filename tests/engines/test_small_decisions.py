@@ -1,0 +1,51 @@
+"""Decisions of the engines that no other test noticed when one was turned round (`make mutants`)."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph import plan
+from oomph.doctor.explain import explain
+from oomph.engines.registry import engine_of
+from oomph.errors import OomphError
+from oomph.plan import parse as read_command
+
+STATE_BLOCKS = """INFO 01-05 10:00:00 [api_server.py:1287] vLLM API server version 0.25.1
+ERROR 01-05 10:00:01 [core.py:1108] ValueError: max_num_seqs ({seqs}) exceeds available Mamba cache blocks ({blocks}).
+"""
+
+
+@pytest.mark.parametrize(("blocks", "offer"), [(614, 512), (173, 128), (100, 64), (5, 4), (4, 4), (3, 2), (1, 1)])
+def test_as_many_sequences_as_there_are_state_blocks(blocks: int, offer: int) -> None:
+    answer = explain(STATE_BLOCKS.format(seqs=1024, blocks=blocks), plan=False)
+    assert answer.cause.id == "K06"
+    assert answer.remedies[0].change == f"--max-num-seqs {offer}"
+
+
+def test_what_stands_behind_a_model_flag_is_kept() -> None:
+    command = "vllm serve --max-num-seqs 7 --model Qwen/Qwen3-8B --max-model-len 4096 --enforce-eager"
+    deployment = read_command(command, engine="vllm==0.21.0")
+    assert deployment.model == "Qwen/Qwen3-8B"
+    assert deployment.flags == {"max_num_seqs": 7, "max_model_len": 4096, "enforce_eager": True}
+
+
+def test_sglang_serve_starts_a_server_and_its_other_commands_do_not() -> None:
+    assert read_command("sglang serve --model-path Qwen/Qwen3-8B").model == "Qwen/Qwen3-8B"
+    with pytest.raises(OomphError):
+        read_command("sglang generate --model-path Qwen/Qwen3-8B")
+
+
+@pytest.mark.parametrize(
+    ("flags", "needed"),
+    [("", 1), ("--tp_size 2", 2), ("--pp_size 2", 2), ("--cp_size 2", 2), ("--tp_size 4 --pp_size 2", 8)],
+)
+def test_tensorrt_llm_multiplies_its_layouts(flags: str, needed: int) -> None:
+    deployment = read_command(f"trtllm-serve Qwen/Qwen3-8B {flags}".strip())
+    assert engine_of(deployment).gpus_needed(deployment) == needed
+
+
+def test_sglang_offers_fewer_requests_before_a_shorter_context() -> None:
+    answer = plan("sglang serve --model-path Qwen/Qwen3-8B", gpu="H200")
+    levers = {lever.name: lever.changes[0].rank for lever in engine_of(answer.deployment).levers(answer)}
+    assert levers["max_running_requests"] == 2
+    assert levers["max_running_requests"] < levers["context_length"]
