@@ -7,6 +7,7 @@ from io import StringIO
 import pytest
 
 from oomph.compare import compare
+from oomph.engines.ollama.offer import library_name
 from oomph.errors import CommandError
 from oomph.plan import plan
 from oomph.report.compare_text import render
@@ -34,6 +35,26 @@ def test_when_it_is() -> None:
     made = compare("Qwen/Qwen3-8B", gpu="RTX 4090", context=8192)
     assert all(r.fits and r.on_gpu for r in made.rows) and "serves it" in made.advice
     assert made.rows[0].bits == pytest.approx(16, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("Qwen/Qwen3-8B", "qwen3:8b"),
+        ("openai/gpt-oss-20b", "gpt-oss:20b"),
+        ("microsoft/phi-4", "phi4:14b"),
+        ("nvidia/Gemma-4-31B-IT-NVFP4", ""),
+    ],
+)
+def test_ollama_calls_models_as_its_library_does(model: str, name: str) -> None:
+    assert library_name(model) == name
+
+
+def test_the_command_of_ollama_names_the_model() -> None:
+    ollama = compare("Qwen/Qwen3-8B", gpu="RTX 4090", context=8192, engines=["ollama"]).rows[0]
+    assert ollama.command.endswith("ollama serve & ollama run qwen3:8b")
+    again = plan(ollama.command, gpu="RTX 4090")
+    assert again.fits and again.resolved["num_parallel"] == 8
 
 
 def test_when_a_part_stays_on_the_cpu() -> None:

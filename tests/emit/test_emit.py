@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from msgspec.structs import replace
 
-from oomph.commands import parse_command, parse_text
+import making
+from oomph.commands import parse_command, parse_text, read_deployments
 from oomph.emit import emit
 from oomph.emit.kubernetes import object_name
 from oomph.engines.vllm.emit import host_needs as host
@@ -19,6 +21,7 @@ from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.plan import Plan
 from oomph.plan import plan, run
+from oomph.search.fit import fit
 from oomph.units import GIB, MIB
 
 COMMANDS = (
@@ -196,3 +199,19 @@ def test_object_names_are_names(model: str) -> None:
 def test_planned_again_it_fits(planned: Plan) -> None:
     again = next(iter(parse_text(emit(planned, "kubernetes"), name="m.yaml").values()))
     assert run(replace(again, gpus=planned.deployment.gpus), None).fits
+
+
+@pytest.mark.parametrize("form", ["command", "yaml", "docker", "compose", "kubernetes"])
+def test_a_folder_keeps_its_path(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container it is a volume; everywhere else it is called as the user calls it."""
+    making.folder(tmp_path / "models" / "my-llama", making.LLAMA, making.tensors_of(making.LLAMA))
+    monkeypatch.chdir(tmp_path)
+    pick = fit("./models/my-llama", "RTX 4090", context=2048).pick
+    assert pick is not None
+    text = emit(pick.plan, form)
+    if form in ("command", "yaml"):
+        assert "./models/my-llama" in text
+    else:
+        assert str(tmp_path / "models" / "my-llama") in text and "/models/my-llama" in text
+        (entry,) = read_deployments([text])
+        assert entry.deployment is not None and entry.deployment.model == "/models/my-llama"

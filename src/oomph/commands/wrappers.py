@@ -12,6 +12,7 @@ from oomph.commands import docker, shell
 from oomph.commands.call import SERVER, TYPOGRAPHIC, Call, assignment, program
 from oomph.commands.expansion import Around
 from oomph.commands.shown import short
+from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, NAMES, all_engines, engine_named
 from oomph.errors import CommandError
 
@@ -193,22 +194,29 @@ def script_calls(
     # no shell text as a whole (a post with prose around it): code inside its lines, else the lines that start a server
     for block in () if calls else inline_code(text) or [*_BLOCK.findall(plain(text)), *_LISTED.findall(plain(text))]:
         calls += _calls(shell.script(block, environment, around).commands, text, depth)
-    return [call for call in calls if starts(call)] or _implied(calls) or calls
+    return _with_server([call for call in calls if starts(call)] or _implied(calls), calls) or calls
 
 
 def _implied(calls: Sequence[Call]) -> list[Call]:
-    """The models that a script fetches for a server that it starts without one; the server's variables hold."""
-    variables: dict[str, str] = {}
+    """The models that a script fetches for a server that it starts without one."""
     started = []
     for call in calls:
-        engine = engine_named(engine_of(call.words)) if engine_of(call.words) else None
-        words = engine.implied_start(call.words) if engine else ()
-        if not words:
-            variables |= call.environment
-            continue
-        note = f"{' '.join(call.words[:2])} beside the server is read as {' '.join(words[:2])}"
-        started.append(structs.replace(call, words=words, notes=(*call.notes, note)))
-    return [structs.replace(call, environment={**variables, **call.environment}) for call in started]
+        name = engine_of(call.words)
+        if words := engine_named(name).implied_start(call.words) if name else ():
+            note = f"{' '.join(call.words[:2])} beside the server is read as {' '.join(words[:2])}"
+            started.append(structs.replace(call, words=words, notes=(*call.notes, note)))
+    return started
+
+
+def _with_server(started: list[Call], calls: Sequence[Call]) -> list[Call]:
+    """Where a server is started apart from its models (`ollama serve`), its variables hold for them."""
+    apart = {one.name for one in all_engines() if fills(one, "implied_start")}
+    servers = [call for call in calls if engine_of(call.words) in apart and not starts(call)]
+    variables = {name: value for call in servers for name, value in call.environment.items()}
+    return [
+        structs.replace(call, environment={**variables, **call.environment}) if engine_of(call.words) in apart else call
+        for call in started
+    ]
 
 
 def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Call]:

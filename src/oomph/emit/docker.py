@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from oomph.commands.shell import quote
 from oomph.emit.resources import Host
 from oomph.emit.yaml_text import dump
 from oomph.engines.registry import engine_of
+from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
+from oomph.sources.load import is_local
 
 CACHE = "/root/.cache/huggingface"
 
 
+class Mounted(NamedTuple):
+    """A deployment as its container sees it."""
+
+    deployment: Deployment
+    folder: str = ""  # of this machine, "" = the model comes from the hub
+    place: str = ""  # where the container has it
+
+
+def mounted(deployment: Deployment) -> Mounted:
+    """A model of this machine is a volume of the container; inside it has another path."""
+    if not is_local(deployment.model):
+        return Mounted(deployment)
+    path = os.path.abspath(os.path.expanduser(deployment.model))
+    place = f"/models/{os.path.basename(path)}"
+    return Mounted(replace(deployment, model=place), path, place)
+
+
 def docker_run(plan: Plan, host: Host) -> str:
-    deployment = plan.deployment
+    deployment, folder, inside = mounted(plan.deployment)
     start = engine_of(deployment).container(deployment)
     program, *more = start.entry_point
     options = [
         f"--gpus {len(plan.ranks)}",
         f"-p {start.port}:{start.port}",
-        f"-v ~/.cache/huggingface:{CACHE}",
+        f"-v {quote(f'{folder}:{inside}:ro')}" if folder else f"-v ~/.cache/huggingface:{CACHE}",
         "-e HF_TOKEN",
     ]
     options += [f"-e {quote(f'{name}={value}')}" for name, value in deployment.environment.items()]
@@ -45,7 +67,7 @@ def _pairs(flags: Sequence[str]) -> list[str]:
 
 
 def compose(plan: Plan, host: Host) -> str:
-    deployment = plan.deployment
+    deployment, folder, inside = mounted(plan.deployment)
     start = engine_of(deployment).container(deployment)
     service: dict[str, Any] = {
         "image": start.image,
@@ -56,7 +78,7 @@ def compose(plan: Plan, host: Host) -> str:
             **{k: v.replace("$", "$$") for k, v in deployment.environment.items()},
         },
         "ports": [f"{start.port}:{start.port}"],
-        "volumes": [f"~/.cache/huggingface:{CACHE}"],
+        "volumes": [f"{folder}:{inside}:ro".replace("$", "$$") if folder else f"~/.cache/huggingface:{CACHE}"],
         "healthcheck": {
             "test": ["CMD", "curl", "-fsS", f"http://localhost:{start.port}{start.health_path}"],
             "interval": "15s",

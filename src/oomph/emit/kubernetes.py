@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from oomph.emit.docker import CACHE
+from msgspec.structs import replace
+
+from oomph.emit.docker import CACHE, Mounted, mounted
 from oomph.emit.resources import Host
 from oomph.emit.yaml_text import dump
 from oomph.engines.registry import engine_of
@@ -17,11 +19,13 @@ from oomph.units import cdiv
 
 
 def deployment(plan: Plan, host: Host) -> str:
+    model = mounted(plan.deployment)
+    plan = replace(plan, deployment=model.deployment)
     name = object_name(plan.deployment)
     labels = {"app.kubernetes.io/name": name}
     start = engine_of(plan.deployment).container(plan.deployment)
     words = [*start.entry_point, *start.arguments]
-    pod = _pod(plan, host, _container(plan, host, len(plan.ranks), words, probes=True))
+    pod = _pod(plan, host, _container(plan, host, len(plan.ranks), words, probes=True), model)
     manifest = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -37,6 +41,8 @@ def deployment(plan: Plan, host: Host) -> str:
 
 
 def leader_worker_set(plan: Plan, host: Host, per_node: int) -> str:
+    model = mounted(plan.deployment)
+    plan = replace(plan, deployment=model.deployment)
     world = len(plan.ranks)
     nodes = cdiv(world, per_node)
     if world % nodes:
@@ -49,11 +55,11 @@ def leader_worker_set(plan: Plan, host: Host, per_node: int) -> str:
         "restartPolicy": "RecreateGroupOnPodRestart",
         "leaderTemplate": {
             "metadata": {"labels": labels},
-            "spec": _pod(plan, host, _container(plan, host, gpus, leader, probes=True)),
+            "spec": _pod(plan, host, _container(plan, host, gpus, leader, probes=True), model),
         },
         "workerTemplate": {
             "metadata": {"labels": {**labels, "role": "worker"}},
-            "spec": _pod(plan, host, _container(plan, host, gpus, worker, probes=False)),
+            "spec": _pod(plan, host, _container(plan, host, gpus, worker, probes=False), model),
         },
     }
     manifest = {
@@ -108,8 +114,12 @@ def _escaped(word: str) -> str:
     return re.sub(r"\$(?!\(LWS_)", "$$$$", word)
 
 
-def _pod(plan: Plan, host: Host, container: dict[str, Any]) -> dict[str, Any]:
+def _pod(plan: Plan, host: Host, container: dict[str, Any], model: Mounted) -> dict[str, Any]:
+    """A model of this machine is a folder of the node: it must be there on each."""
     volumes: list[dict[str, Any]] = [{"name": "models", "emptyDir": {}}]
+    if model.folder:
+        volumes = [{"name": "models", "hostPath": {"path": model.folder}}]
+        container["volumeMounts"][0] = {"name": "models", "mountPath": model.place, "readOnly": True}
     if host.shm_gib:
         volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{host.shm_gib}Gi"}})
     pod: dict[str, Any] = {"containers": [container], "volumes": volumes}

@@ -120,11 +120,13 @@ def knobs_of(deployment: Deployment) -> FitKnobs:
 def models_of(base: Deployment, only: bool, also: Sequence[str]) -> tuple[dict[str, Model], list[Refused]]:
     from oomph import catalog
     from oomph.plan import load
+    from oomph.sources.load import is_local
 
     first = load(base.model)
     if first.opaque or not first.layers:
         raise CannotPlan(f"the architecture of {first.name} is not known: its caches would be a guess")
-    models: dict[str, Model] = {first.name: first}
+    # a folder of this machine is called by its path, in every command that is written
+    models: dict[str, Model] = {base.model if is_local(base.model) else first.name: first}
     refused = []
     others = () if only else catalog.variants(first.name)
     for name in dict.fromkeys((*others, *also)):

@@ -117,6 +117,17 @@ def _local(path: Path, name: str) -> Model | None:
     return None
 
 
+def is_local(name: str) -> bool:
+    """Whether a model's name is a path of this machine that holds one."""
+    from oomph.sources import folder
+
+    try:
+        path = Path(name).expanduser()
+        return boundary.may_look(path) and (path.is_file() or (path.is_dir() and folder.holds_model(path)))
+    except (OSError, ValueError):
+        return False
+
+
 def _mounted(path: Path, name: str) -> Model | None:
     """/models/ORG/NAME of a container or another machine: what the catalogue calls so, and a note that says it."""
     from oomph import catalog

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec.structs import replace
 
 from oomph.engines.llamacpp.offer import USUAL, best
 from oomph.engines.protocol import Offer
+from oomph.errors import OomphError
+from oomph.facts.ollama.library import LATEST, MODELS
 from oomph.ir.hardware import Device
 
 
@@ -15,5 +19,28 @@ def offer(model: str, gpus: tuple[Device, ...], context: int) -> Offer:
         return (*settings, "ollama", "run", f"hf.co/{model}:{quant}")
 
     planned = best(command, gpus, (USUAL,))
-    # Ollama's name for a GGUF depends on where it comes from: what is sure are the server's settings.
-    return replace(planned, words=(*planned.words[:-2], "serve")) if planned.words else planned
+    if not planned.words:
+        return planned
+    name = library_name(model) or f"hf.co/REPOSITORY-WITH-ITS-GGUF:{USUAL}"
+    # the settings are the server's: `ollama run` asks one that is up already
+    return replace(planned, words=(*planned.words[:-3], "ollama", "serve", "&", "ollama", "run", name))
+
+
+def library_name(model: str) -> str:
+    """What Ollama's library calls a checkpoint of the catalogue; "" where it has none, or nobody knows."""
+    from oomph import catalog
+
+    name = model.rpartition("/")[2].lower()
+    sizes = re.findall(r"(?:e|\d+x)?\d+(?:\.\d+)?b(?![a-z])(?:-a\d+b)?", name)
+    plain = re.sub(r"[^a-z0-9]", "", name)
+    for family in sorted(LATEST, key=len, reverse=True):
+        if not sizes or not plain.startswith(re.sub(r"[^a-z0-9]", "", family)):
+            continue
+        try:
+            entry = catalog.find(f"{family} {sizes[0].replace('-', ' ')}")
+        except OomphError:
+            continue
+        if entry is not None and entry.id == model:
+            return f"{family}:{sizes[0]}"
+    # last: the table also has checkpoints of the same shape under another model's name
+    return next((known for known, checkpoint in MODELS.items() if checkpoint == model), "")
