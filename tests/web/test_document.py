@@ -70,3 +70,28 @@ def test_a_browser_shows_it_under_its_policy_and_axe_finds_nothing(made, tmp_pat
         found = axe.Axe().run(shown).response["violations"]
         browser.close()
     assert [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in ("serious", "critical")] == []
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine")
+def test_a_simulation_in_a_file_draws_its_charts_under_its_policy(tmp_path: Path):
+    from oomph.simulate import api
+    from oomph.simulate.workloads import Arrivals, Shape
+    from oomph.web.views.simulate import any_simulation_view
+
+    playwright = pytest.importorskip("playwright.sync_api")
+    setup = api.prepare("vllm serve Qwen/Qwen3-0.6B", gpu="H100")
+    load = api.Load(Shape(200, 50), Arrivals(users=8))
+    path = tmp_path / "load.html"
+    write_document(any_simulation_view(api.judge(setup, api.spread(setup, load), api.Target())), "a load", str(path))
+    assert "unsafe" not in path.read_text().split("<style>")[0]
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        shown = browser.new_page()
+        said, asked = [], []
+        shown.on("console", lambda message: said.append(message.text))
+        shown.on("pageerror", lambda error: said.append(str(error)))
+        shown.on("request", lambda request: asked.append(request.url))
+        shown.goto(path.as_uri())
+        shown.wait_for_selector("canvas")
+        assert said == [] and asked == [path.as_uri()]
+        browser.close()
