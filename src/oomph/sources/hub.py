@@ -105,7 +105,7 @@ def fetch(repo_id: str, revision: str | None = None, *, also: Collection[str] = 
         return _from_hub(_Repository(transport, hub, repo, revision), documents)
     except Unreachable as error:
         if local is None:
-            hint = f"{repo} is not in the catalogue: put its config.json into a folder and name that, or set HF_ENDPOINT"
+            hint = f"{repo} is in no catalogue here: name a folder with its config.json, or set HF_ENDPOINT"
             raise Unreachable(error.message, hint=error.hint or hint) from None
         note = f"{error.message}; what the cache has of {repo} is used instead"
         return msgspec.structs.replace(local, notes=(*local.notes, note))
