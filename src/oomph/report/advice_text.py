@@ -39,11 +39,13 @@ def more(plan: Plan, advice: Advice) -> list[Judged]:
 def useless_lines(plan: Plan, advice: Advice, style: Style) -> list[str]:
     """Only what the user has set or the engine's own message recommends."""
     message, flags = plan.verdict.message, plan.deployment.flags
+    in_company = {field for fix in advice.fixes if " + " in fix.change.lever for field in fix.change.flags}
     by_flag: dict[str, Judged] = {}
     for judged in advice.useless:
         name = judged.change.label.split()[0]
         if judged.effect == "nothing" and (name in message or any(field in flags for field in judged.change.flags)):
-            by_flag.setdefault(name, judged)
+            alone = " alone" if in_company.intersection(judged.change.flags) else ""
+            by_flag.setdefault(f"{name}{alone}", judged)
     return [
         f"  {style.bold('Useless  ') if number == 0 else ' ' * 9}{clean(name)}: {clean(judged.why)}"
         for number, (name, judged) in enumerate(list(by_flag.items())[:3])
