@@ -17,7 +17,7 @@ from oomph.search.fit import fit
 
 def test_compare_says_what_fit_says() -> None:
     table = compare("google/gemma-4-31B-it", gpu="2x RTX 5070 Ti", context=32768)
-    vllm, sglang, llama, ollama = table.rows
+    vllm, sglang, llama, ollama, *_ = table.rows
     for row in (vllm, sglang):
         found = fit("google/gemma-4-31B-it", "2x RTX 5070 Ti", context=32768, users=1, engine=row.engine)
         assert found.met == row.fits
@@ -59,7 +59,7 @@ def test_the_command_of_ollama_names_the_model() -> None:
 
 def test_when_a_part_stays_on_the_cpu() -> None:
     made = compare("Qwen/Qwen3-32B", gpu="RTX 3070", context=8192)
-    vllm, sglang, llama, _ = made.rows
+    vllm, sglang, llama, *_ = made.rows
     assert not vllm.on_gpu and not sglang.fits and "CPU" in made.advice
     assert llama.fits and not llama.on_gpu and llama.host_bytes > 0
     assert "CPU" in llama.why

@@ -157,7 +157,7 @@ def _kv_summary(state: RankState) -> KvSummary:
     served = min(length, pool.served_length)
     need = request_bytes(length, cells, settings)
     return KvSummary(
-        pool.budget,
+        max(pool.budget, pool.pool_bytes),  # older releases round the blocks up: the pool has a few tokens more
         blocks,
         pool.pool_bytes // blocks if blocks else cells.pool * block,
         block,
