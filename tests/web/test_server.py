@@ -174,6 +174,14 @@ services:
     image: vllm/vllm-openai:v0.21.0
     command: --model Qwen/Qwen3-32B
 """
+CONFIG = json.dumps(
+    {
+        "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 512,
+        "max_position_embeddings": 2048, "torch_dtype": "bfloat16",
+    },
+    indent=1,
+)  # fmt: skip
 LOG = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`\n"
 
 
@@ -189,6 +197,7 @@ LOG = "ValueError: No available memory for the cache blocks. Try increasing `gpu
         (LOG, "explain"),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 56.00 MiB.", "explain"),
         ("Qwen/Qwen3-8B", "inspect"),
+        (CONFIG, "inspect"),
         ("gemma-4-31b nvfp4", "inspect"),
     ],
 )

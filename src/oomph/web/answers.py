@@ -105,6 +105,8 @@ def answer_read(case: Case) -> Answer:
             result = reading.read(data, name, text(case, "engine"))
             if result.kind == "log":
                 return {"kind": "explain", **answer_explain(case)}
+            if result.kind == "config":
+                return {"kind": "inspect", **_inspect_config(data, name or "config.json"), "model": ""}
             if result.kind == "model":
                 return {"kind": "inspect", **answer_inspect({"model": result.model})}
     except OomphError as refused:
@@ -186,6 +188,17 @@ def answer_inspect(case: Case) -> Answer:
     with field("text"):
         inspection = inspect(load_model(model_of(case)))
     return {"html": inspect_view(inspection), "model": inspection.model, "bytes": inspection.bytes}
+
+
+def _inspect_config(data: bytes, name: str) -> Answer:
+    """A config.json whose checkpoint is elsewhere."""
+    from oomph.inspection import inspect
+    from oomph.sources.build import build_model
+    from oomph.sources.json_input import parse_object
+    from oomph.web.views.inspect import inspect_view
+
+    inspection = inspect(build_model(name, parse_object(data, name), source="file"))
+    return {"html": inspect_view(inspection), "bytes": inspection.bytes}
 
 
 def model_of(case: Case) -> str:

@@ -1,4 +1,5 @@
-"""What somebody has pasted or dropped, told apart: deployments to plan, a log to explain, or a model to inspect.
+"""What somebody has pasted or dropped, told apart: deployments to plan, a log to explain, a model or its config.json to
+inspect.
 
 A file's name counts before its content, and so does its form: a compose file is planned although a comment in it speaks
 of a lack of memory. Where a text holds both a command and lines that an engine printed, the lines are the question.
@@ -46,7 +47,7 @@ _BESIDE = frozenset(
 
 
 class Reading(Struct, frozen=True):
-    kind: Literal["deployments", "log", "model"]
+    kind: Literal["deployments", "log", "model", "config"]
     entries: tuple[Entry, ...] = ()
     model: str = ""
 
@@ -58,6 +59,8 @@ def read(data: bytes, name: str = "", engine: str = "") -> Reading:
     text = data.decode("utf-8-sig", "replace").replace("\0", "")
     if not text.strip():
         raise InputError("there is nothing to read: the text is empty")
+    if text.lstrip()[:1] == "{" and re.search(r'"(?:architectures|model_type)"\s*:', text):
+        return Reading("config")
     if "\n" not in text.strip() and len(text) <= _LONGEST_NAME:
         return _read_line(text.strip(), name, engine)
     if not os.path.basename(name).endswith(_FORMS) and _is_log(text, name):

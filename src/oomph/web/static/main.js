@@ -31,11 +31,16 @@ const EXAMPLES = [
 ];
 const ALONE = new Set(["cards", "models"]); // need nothing in the box
 const CONTROLLED = new Set(["plan", "what_if", "simulate"]);
+const LARGEST = 200 * 2 ** 20; // bytes of a log that the server takes
 const answers = new Map(); // the last answers by what was asked
 let shown = null, timer = 0, sent = "", usual = ""; // usual: the GPUs where nothing else names them
 
 async function read(body, name) {
   complain(null);
+  if (body.size > LARGEST) {
+    complain({message: `${name} is larger than 200 MB. Type the path of a checkpoint instead, or cut the log: its first lines and its last ones say it all`, field: "text"});
+    return;
+  }
   sent = typeof body === "string" ? body : $("text").value;
   if (!place.chosen && usual) place.gpu = $("gpu").value = usual;
   const query = new URLSearchParams({name, gpu: place.gpu, chosen: place.chosen ? "1" : "0", engine: ""});
@@ -71,7 +76,7 @@ function takeModel(answer, name) {
   place.model = answer.model;
   place.view = "inspect";
   $("kind").textContent = `${name ? name + ": " : "Read as "}a model`;
-  answers.set(key("inspect"), answer);
+  if (answer.model) answers.set(key("inspect"), answer);
   draw(answer);
 }
 
@@ -162,8 +167,16 @@ async function draw(answer) {
   view.replaceChildren(...parse(answer.html));
   takeTitles(view);
   view.classList.remove("stale");
+  tell(view);
   frame();
   if (view.querySelector(".plot")) { await needPlots(); drawPlots(view); }
+}
+
+// What is on the screen in one sentence: for a screen reader, and as the window's title.
+function tell(view) {
+  const says = view.querySelector(".verdict .says, .heading")?.textContent ?? "";
+  $("told").textContent = says;
+  document.title = `${view.querySelector(".verdict strong")?.textContent ?? "oomph"}: ${view.querySelector("h1")?.textContent ?? ""}`;
 }
 
 function drawEmpty(view) {
