@@ -192,7 +192,7 @@ def test_engines_releases_and_cards(page: Any) -> None:
     show(page, "diff")
     page.select_option("[data-form=diff] [name=engine]", "vllm==0.21.0")
     page.click("[data-form=diff] button")
-    page.wait_for_selector(".diff table", timeout=30_000)
+    page.wait_for_function("() => document.querySelector('.diff .heading')?.textContent.includes('0.21.0')")
     assert "model_runner" in page.inner_text(".diff")
     show(page, "cards")
     page.wait_for_selector(".cards .scatter", timeout=100_000)

@@ -14,7 +14,7 @@ export function remember() {
     if (tabs.length < LONGEST / 2) { out.set("tabs", tabs); out.set("at", place.at); }
   }
   for (const [view, fields] of Object.entries(place.forms))
-    for (const [name, value] of Object.entries(fields)) if (value !== "" && value !== false) out.set(`${view}.${name}`, value);
+    for (const [name, value] of Object.entries(fields)) if (value !== "" && value !== false && value !== 0) out.set(`${view}.${name}`, value);
   const text = out.toString();
   const there = text.length < LONGEST ? "#" + text : "#view=" + place.view;
   if (there !== location.hash) history.replaceState(null, "", there);
