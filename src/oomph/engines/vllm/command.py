@@ -16,8 +16,10 @@ from oomph.engines.vllm import arguments
 from oomph.engines.vllm.values import refuse, render
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.vllm import environment as variables
+from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flag_effects import EFFECTS
 from oomph.facts.vllm.flags import Options, negated, options_of, spelled
+from oomph.facts.vllm.known import GGUF_NOTE
 from oomph.facts.vllm.versions import RELEASES
 from oomph.facts.vllm.versions import parse as order
 from oomph.ir.deployment import Deployment, Engine
@@ -59,6 +61,9 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
         default = options.by_field["model"].default
         raise CommandError(f"no model is named: vLLM would serve its default, {default}", hint="vllm serve MODEL ...")
     _check_model(model)
+    if model.lower().endswith(".gguf") and (older := _last_release_with_gguf(release)) is not None:
+        note = f"{GGUF_NOTE.partition(', and')[0]}; nobody names a release, so this is planned as {older.version}"
+        return deployment(call, older, (*notes, note))
     _merge_speculative(flags, options)
     environment = memory_variables(call.environment)
     extra_notes = [f"{shown(word)} is set nowhere: left out" for word in extra]
@@ -88,6 +93,14 @@ def _last_release_with(error: arguments.NoSuchFlag, release: Engine) -> Engine |
         return None
     last = [known for known in RELEASES if order(known) < order(error.status.until)][-1:]
     return Engine(release.name, last[0], "the last with all flags") if last else None
+
+
+def _last_release_with_gguf(release: Engine) -> Engine | None:
+    """The same for a GGUF file; None where the release was named, or reads GGUF itself."""
+    if release.version_from != "newest known" or at(release.version).support.gguf_in_tree:
+        return None
+    last = [known for known in RELEASES if at(known).support.gguf_in_tree][-1]
+    return Engine(release.name, last, "the last with GGUF in its tree")
 
 
 def _model(positional: list[str], named: str | None, serve: bool, options: Options) -> str | None:

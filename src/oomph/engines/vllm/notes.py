@@ -9,6 +9,7 @@ from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.safe_utilization import safe_utilization
 from oomph.engines.vllm.settings import scaled_rotary
 from oomph.engines.vllm.timeline import RankInput
+from oomph.facts.vllm.known import GGUF, GGUF_NOTE, GGUF_REFUSAL
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import Verdict
@@ -53,6 +54,8 @@ def refusal_text(refusal: Refusal) -> str:
 
 
 def refusal_notes(refusal: Refusal, model: Model, resolved: Resolved) -> tuple[str, ...]:
+    if model.quantization is not None and model.quantization.method == GGUF:
+        return (GGUF_NOTE,) if refusal.message == GGUF_REFUSAL.format(model=model.name) else ()
     tp, heads = resolved.tensor_parallel_size, model.num_kv_heads
     if refusal.message or not heads or tp % heads == 0 or heads % tp == 0:
         return ()

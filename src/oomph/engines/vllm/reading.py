@@ -7,8 +7,10 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from oomph.engines.vllm.gguf_layers import as_created
 from oomph.engines.vllm.traits import Traits, traits_of
 from oomph.facts.vllm.facts import Facts
+from oomph.facts.vllm.known import GGUF
 from oomph.ir.model import Block, Experts, Layer, Linear, Model, Module, Param, Scheme, Tower
 
 
@@ -17,6 +19,8 @@ def as_read(traits: Traits, facts: Facts, sm: int) -> Traits:
     quantization = traits.model.quantization
     if quantization is None:
         return traits
+    if quantization.method == GGUF:
+        return traits_of(as_created(traits.model))
     return traits_of(_unquantised(traits.model) if quantization.ignored else _changed(traits.model, facts, sm))
 
 

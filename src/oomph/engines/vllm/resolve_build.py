@@ -16,6 +16,8 @@ Stages = tuple[tuple[int, int], ...]
 
 def verify_config(model: Model, support: Support) -> None:
     """What reading the model's files refuses, before any flag is looked at."""
+    if model.quantization is not None and model.quantization.method == known.GGUF and not support.gguf_in_tree:
+        raise Refused("ValueError", known.GGUF_REFUSAL.format(model=model.name))
     absent = support.not_yet.get(model.architecture)
     if absent is not None and absent.stage == "engine_config":
         raise Refused(absent.type, absent.text.format(model_type=model.model_type))

@@ -193,8 +193,23 @@ FP8_BLOCKS_CUT = (
 DRAFTS_WITH_PIPELINE = ("NemotronH", "Glm4MoeLite", "GlmOcr")
 
 
+GGUF = "gguf"  # the quantisation method of a GGUF file
+# transformers_utils/config.py:849 (0.32.0): a file is neither a repository nor a folder with a config
+GGUF_REFUSAL = (
+    "Invalid repository ID or local directory specified: '{model}'. Please verify the following requirements: 1. "
+    "Provide a valid Hugging Face repository ID. 2. Specify a local directory that contains a recognized configuration "
+    "file."
+)
+GGUF_NOTE = (
+    "GGUF left vLLM's tree with 0.24.0: the plugin vllm-gguf-plugin reads it since, and what that keeps in memory is "
+    "not known here; --engine vllm==0.23.0 plans the last release with it, llama-server -m FILE plans llama.cpp"
+)
+
+
 class Support(Facts):
     """What a release can build."""
+
+    gguf_in_tree = until("0.24.0")  # layers/quantization/gguf.py and model_loader/gguf_loader.py are in 0.23.0
 
     methods = table(METHODS)
     not_yet = table(NOT_YET)
