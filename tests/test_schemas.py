@@ -35,6 +35,7 @@ EXAMPLES: dict[str, list[list[str]]] = {
     ],
     "check": [["plan", "--json", "--gpu", "RTX 4090", "COMPOSE"]],
     "explain": [["explain", "--json", str(path)] for path in sorted(FIXTURES.glob("*.log"))[::4]],
+    "thread": [["explain", "--json", str(FIXTURES.parent / "threads" / "thread.txt")]],
     "inspect": [["inspect", "--json", name] for name in ("gemma-4-31b nvfp4", "openai/gpt-oss-20b", "Qwen/Qwen3-8B")],
     "fit": [
         ["fit", "--json", "Qwen/Qwen3-8B", "--only", "--gpu", "T4", "--context", "8k", "--explain"],

@@ -33,7 +33,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "oomph plan --gpu H100 compose.yaml",
     ),
     "check": ("oomph check .",),
-    "explain": ("oomph explain server.log",),
+    "explain": ("oomph explain server.log", "oomph explain issue.json comments.json"),
     "run": ('oomph run --gpu "RTX 3060" -- vllm serve Qwen/Qwen3-8B',),
     "inspect": ('oomph inspect "qwen3 8b fp8"', "oomph inspect ./my-model"),
     "models": ('oomph models --gpu "RTX 4060 Ti 16GB" --engine vllm --limit 3',),

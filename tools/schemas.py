@@ -32,6 +32,7 @@ OUTPUTS: dict[str, tuple[Any, str]] = {
     "batch-line": (contract.BatchPlan, "a line that oomph plan --batch writes"),
     "check": (contract_answers.CheckOutput, "oomph plan FILE --json of several deployments, oomph check --format json"),
     "explain": (contract_answers.ExplanationOutput, "oomph explain --json"),
+    "thread": (contract_answers.ThreadOutput, "oomph explain --json of a saved issue"),
     "inspect": (Inspection, "oomph inspect --json"),
     "fit": (contract_answers.FitOutput, "oomph fit --json"),
     "models": (contract_answers.ModelsOutput, "oomph models --json"),

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from oomph.errors import InputError
+
+if TYPE_CHECKING:
+    from oomph.doctor.thread import ThreadExplanation
+    from oomph.doctor.thread_posts import Thread
+
+_LARGEST_THREAD = 16 << 20
 
 
 class _Command(click.Command):
@@ -42,7 +50,8 @@ def explain(
     """Understand the log of a run that died (or did not).
 
     LOG is a file, a .gz, several of them in order, or - for standard input. What the log does not say can be given:
-    --gpu, --engine, and the command behind --:
+    --gpu, --engine, and the command behind --. A GitHub issue as it was saved (its JSON, or the copied page) will do
+    too: every post's log is explained, and the answer is a comment to paste.
 
         oomph explain server.log --gpu "RTX 5090" -- vllm serve MODEL ...
     """
@@ -54,6 +63,13 @@ def explain(
     from oomph.doctor.explain import explain as explain_log
 
     command = ctx.meta.get("oomph.command") or ()
+    thread = _thread(logs)
+    if thread is not None:
+        from oomph.doctor.thread import explain_thread
+
+        about = explain_thread(thread, gpus=gpu or "", engine=engine, command=command, plan=not no_plan)
+        print(about.to_json(indent=1) if as_json else _shown(about, everything), end="\n" if as_json else "")
+        return
     result = explain_log(_paths(logs), gpus=gpu or (), command=command, engine=engine, plan=not no_plan)
     if as_json:
         print(result.to_json(indent=1))
@@ -63,6 +79,29 @@ def explain(
 
     width = columns()
     print(text(result, width=width, everything=everything), end="")
+
+
+def _thread(logs: tuple[str, ...]) -> Thread | None:
+    """A saved issue instead of a log: its JSON, or the page as it was copied. Small files only; a log is never read."""
+    names = [name for name in logs if name != "-" and os.path.isfile(name) and os.path.getsize(name) < _LARGEST_THREAD]
+    if not names or len(names) < len(logs):
+        return None
+    from oomph.doctor.thread_posts import read_thread
+
+    texts = []
+    for name in names:
+        try:
+            with open(name, encoding="utf-8", errors="replace") as file:
+                texts.append(file.read(_LARGEST_THREAD))
+        except OSError:
+            return None
+    return read_thread(texts)
+
+
+def _shown(about: ThreadExplanation, everything: bool) -> str:
+    from oomph.report.terminal import columns
+
+    return about.text(width=columns(), everything=everything)
 
 
 def _paths(logs: tuple[str, ...]) -> tuple[str, ...]:

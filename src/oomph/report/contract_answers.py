@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from oomph.doctor.explanation import Cause, EngineInfo, Evidence, Possible
 from oomph.doctor.ledger import Entry
 from oomph.doctor.rule import Rejected
+from oomph.doctor.thread import Run, Tried
 from oomph.ir.hardware import Device
 from oomph.ir.timeline import Outcome
 from oomph.learn.start import Start
@@ -398,3 +399,18 @@ class ReportOutput(Struct, frozen=True):
     log_end: list[str]  # the last lines of the log
     log_lines: int  # how many it has
     problems: list[str]  # what could not be told, and why
+
+
+class ThreadOutput(Struct, frozen=True):
+    """`oomph explain --json` of a saved issue."""
+
+    schema: int
+    title: str
+    state: str  # open, closed, or empty where nothing says
+    posts: int
+    runs: list[Run]
+    tried: list[Tried]
+    settled: str
+    explanation: ExplanationOutput | None  # of the run that the thread is about
+    about: int  # the post that holds it
+    comment: str  # the answer, as Markdown to paste

@@ -26,6 +26,7 @@ _VIEWS = {
     "Simulation": ("simulate_json:simulation_json", "simulate_text:simulation_text"),
     "Start": ("learn_json:start_json", "learn_text:start_text"),
     "Sweep": ("simulate_json:simulation_json", "simulate_text:simulation_text"),
+    "ThreadExplanation": ("thread_text:thread_json", "thread_text:thread_text"),
     "TwoReleases": ("simulate_json:simulation_json", "simulate_text:simulation_text"),
     "WhatIf": ("what_if_json:what_if_json", "what_if_text:what_if_text"),
 }

@@ -1,0 +1,183 @@
+"""explain_thread(): which posts of a thread hold logs, what each run was, what was tried, and what is settled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from oomph.doctor.explain import explain
+from oomph.doctor.explanation import Explanation
+from oomph.doctor.thread_posts import Post, Thread
+from oomph.errors import OomphError
+from oomph.ir.printed import Printed
+from oomph.logs.clean import lines as clean_lines
+from oomph.logs.parse import observe
+from oomph.logs.reader import read_text
+
+LEAST = 2  # observations that make a post a log
+_FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_FLAG = re.compile(r"(?<![\w-])--?[a-z][a-z0-9]*(?:-[a-z0-9]+)+(?:[ =](?![-`])[^\s`,;)\"']{1,60})?")
+_VARIABLE = re.compile(r"(?<![\w.])[A-Z][A-Z0-9_]{5,60}=[^\s`,;)\"']{1,80}")
+_FAILED = re.compile(
+    r"(?:did|does|do|is|was)(?: not|n['’]t)\s{1,3}(?:\w+\s{1,3})?(?:help|work|fix|solve|change|make)|no luck|no effect"
+    r"|no difference|still\s{1,3}(?:oom|fail|crash|get|got|see|run|the same|out of|happen)|same (?:error|issue|problem)"
+    r"|without success|unfortunately not",
+    re.IGNORECASE,
+)
+_WORKED = re.compile(
+    r"\b(?:work(?:s|ed)(?: for me| now| fine)?|fixed|solved|resolved|did the trick|helped|starts? now|no longer|"
+    r"success(?:fully)?)\b",
+    re.IGNORECASE,
+)
+_SUGGESTED = re.compile(
+    r"\b(?:try|set|use|using|add|pass|reduce|lower|decrease|increase|raise|recommend|suggest)\b", re.I
+)
+_UPSTREAM = re.compile(r"(?:fixed|resolved|addressed)\s{1,3}(?:in|by|with|on)\s{1,3}[^\s.,;]{1,60}", re.IGNORECASE)
+
+
+class Run(Struct, frozen=True):
+    """A post that holds a log."""
+
+    post: int
+    author: str
+    engine: str
+    model: str
+    failed: bool | None
+    stage: str
+    cause: str
+    rule: str
+
+
+class Tried(Struct, frozen=True):
+    """A change that somebody names."""
+
+    post: int
+    author: str
+    change: str
+    verdict: str  # "worked", "did not help", "suggested"
+    planned: str = ""  # what the plan of the run says to it
+
+
+class ThreadExplanation(Printed, frozen=True):
+    """What `oomph explain` prints of a saved thread."""
+
+    title: str
+    state: str
+    posts: int
+    runs: tuple[Run, ...]
+    tried: tuple[Tried, ...]
+    settled: str
+    explanation: Explanation | None  # of the run that the thread is about
+    about: int = 0  # the post that holds it
+
+    def in_short(self) -> str:
+        return f"{self.posts} posts, {len(self.runs)} with logs; {self.settled}"
+
+
+def explain_thread(
+    thread: Thread, *, gpus: str = "", engine: str | None = None, command: Sequence[str] = (), plan: bool = True
+) -> ThreadExplanation:
+    """`gpus`, `engine` and `command` say of the run that the thread is about what its log does not."""
+    logs = [(post, explained) for post in thread.posts if (explained := _explained(post)) is not None]
+    runs = tuple(_run(post, explained) for post, explained in logs)
+    main = _main_run(thread, logs)
+    explanation: Explanation | None = None
+    if main is not None:
+        post, explanation = main
+        if plan:
+            explanation = _explained(post, gpus=gpus, engine=engine, command=command, plan=True) or explanation
+    tried = tuple(_with_plan(one, explanation) for post in thread.posts for one in _tried(post))
+    return ThreadExplanation(
+        thread.title, thread.state, len(thread.posts), runs, tried, _settled(thread, tried), explanation,
+        main[0].number if main is not None else 0,
+    )  # fmt: skip
+
+
+def _explained(
+    post: Post, *, gpus: str = "", engine: str | None = None, command: Sequence[str] = (), plan: bool = False
+) -> Explanation | None:
+    """None where the post holds no log."""
+    text = post.own_words
+    if len(observe(clean_lines(read_text(text).lines))) < LEAST:
+        return None
+    try:
+        return explain(f"{text}\n", gpus=gpus, engine=engine, command=command, plan=plan)
+    except OomphError:
+        return None
+
+
+def _run(post: Post, explained: Explanation) -> Run:
+    engine = f"{explained.engine.name} {explained.engine.version}".strip()
+    return Run(
+        post.number, post.author, engine, explained.model, explained.failed, explained.stage or "",
+        explained.cause.title, explained.cause.id,
+    )  # fmt: skip
+
+
+def _main_run(thread: Thread, logs: list[tuple[Post, Explanation]]) -> tuple[Post, Explanation] | None:
+    """The last failure that the thread's author shows; others often have another problem."""
+    failed = [(post, explained) for post, explained in logs if explained.failed]
+    own = [pair for pair in failed if pair[0].author == thread.author]
+    return own[-1] if own else failed[0] if failed else logs[0] if logs else None
+
+
+def _tried(post: Post) -> Iterator[Tried]:
+    """Changes in a post's own sentences, and what it says of them. What the first post names was run, not suggested."""
+    seen: dict[str, Tried] = {}
+    sentences = re.split(r"(?<=[.!?])\s+|\n+", _FENCED.sub("\n", post.own_words))
+    for at, sentence in enumerate(sentences):
+        changes = [match[0].strip("`. ") for rule in (_FLAG, _VARIABLE) for match in rule.finditer(sentence)]
+        if not changes:
+            continue
+        following = sentences[at + 1] if at + 1 < len(sentences) else ""
+        verdict = _verdict_of(sentence) or (_verdict_of(following) if _refers_back(following) else "")
+        verdict = verdict or ("suggested" if post.number > 1 and _SUGGESTED.search(sentence) else "")
+        for change in changes if verdict else []:
+            seen.setdefault(change, Tried(post.number, post.author, change, verdict))
+    yield from seen.values()
+
+
+def _refers_back(sentence: str) -> bool:
+    return re.match(r"\s*(?:but|still|it|that|this|and|no|now|unfortunately|same|which)\b", sentence, re.I) is not None
+
+
+def _verdict_of(sentence: str) -> str:
+    if _FAILED.search(sentence):
+        return "did not help"
+    return "worked" if _WORKED.search(sentence) and "?" not in sentence else ""
+
+
+def _with_plan(tried: Tried, explanation: Explanation | None) -> Tried:
+    """What the plan of the run says to the same change: the flag decides, its value may be another one."""
+    if explanation is None:
+        return tried
+    flag = re.split(r"[ =]", tried.change)[0]
+    advice = explanation.advice
+    if advice is not None:
+        words = {"fixes": "planned: it fits with", "helps": "planned: it helps, not enough alone:"}
+        for effect, judged in (("fixes", advice.fixes), ("helps", advice.helps)):
+            for one in judged:
+                if flag in one.change.label.split():
+                    return replace(tried, planned=f"{words[effect]} {one.change.label}")
+    for rejected in explanation.rejected:
+        if flag in rejected.advice.split():
+            return replace(tried, planned=f"useless here: {rejected.why}")
+    return tried
+
+
+def _settled(thread: Thread, tried: tuple[Tried, ...]) -> str:
+    worked = [one for one in tried if one.verdict == "worked"]
+    own = [one for one in worked if one.author == thread.author]
+    closed = "closed; " if thread.state == "closed" else "open; " if thread.state == "open" else ""
+    if own or worked:
+        one = (own or worked)[-1]
+        who = "its author" if one.author == thread.author else one.author
+        return f"{closed}{who} reports in post {one.post} that {one.change} worked"
+    for post in reversed(thread.posts):
+        upstream = _UPSTREAM.search(_FENCED.sub("\n", post.own_words))
+        if upstream is not None:
+            return f"{closed}post {post.number} by {post.author} says: {upstream[0]}"
+    return f"{closed}nobody reports that anything worked"

@@ -1,0 +1,91 @@
+"""A thread for people: its runs, what was tried, what is settled, and the answer as a comment to paste."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import to_builtins
+
+from oomph.doctor.explanation import Explanation
+from oomph.doctor.thread import Run, ThreadExplanation, Tried
+from oomph.redaction import hide_secrets
+from oomph.report.contract import SCHEMA
+from oomph.report.explain_json import explanation_json
+from oomph.report.explain_text import STAGE_WORDS
+from oomph.report.terminal import INDENT, clean, wrap
+
+_SHOWN = 12
+
+
+def thread_text(thread: ThreadExplanation, *, width: int, everything: bool) -> str:
+    shown = None if everything else _SHOWN
+    state = f", {thread.state}" if thread.state else ""
+    lines = ["", f"  {clean(thread.title) or 'A thread'}", f"  {thread.posts} posts{state}", ""]
+    lines += _block("Logs", [_run_words(run) for run in thread.runs[:shown]] or ["no post holds a log"], width)
+    lines += _block("Tried", [_tried_words(one) for one in thread.tried[:shown]], width)
+    lines += _block("Settled", [thread.settled], width)
+    if thread.explanation is not None:
+        lines += ["", f"  The run of post {thread.about}", *thread.explanation.text(width=width).splitlines()[2:]]
+    lines += ["", "  A comment to paste", "", *(f"  {line}".rstrip() for line in comment(thread).splitlines())]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _block(name: str, sentences: list[str], width: int) -> list[str]:
+    lines: list[str] = []
+    for number, sentence in enumerate(sentences):
+        head = f"  {name:<{INDENT - 2}}" if number == 0 else " " * INDENT
+        lines += wrap(clean(sentence), width, head, " " * INDENT)
+    return lines
+
+
+def _run_words(run: Run) -> str:
+    model = f", {run.model}" if run.model else ""
+    where = STAGE_WORDS.get(run.stage, run.stage)
+    outcome = {True: f"failed {where}".strip(), False: "did not fail", None: "cannot tell"}[run.failed]
+    rule = f" ({run.rule})" if run.rule not in ("", "none") else ""
+    return f"post {run.post} by {run.author or 'somebody'}: {run.engine}{model}: {outcome}: {run.cause}{rule}"
+
+
+def _tried_words(one: Tried) -> str:
+    planned = f"; {one.planned}" if one.planned else ""
+    return f"post {one.post} by {one.author or 'somebody'}: {one.change}: {one.verdict}{planned}"
+
+
+def comment(thread: ThreadExplanation) -> str:
+    """Markdown for the thread itself: the cause, what works with its command, what does not; without secrets."""
+    explanation = thread.explanation
+    if explanation is None:
+        return (
+            "No post here holds a log from which the failure could be told. Could you add the output of the engine "
+            "from its first line, the whole command, and the GPUs?"
+        )
+    where = STAGE_WORDS.get(explanation.stage or "", "")
+    sure = "" if explanation.cause.sure else "Probably: "
+    parts = [
+        f"**Why** (post {thread.about}): {sure}{explanation.cause.title}{f', {where}' if where else ''}. {explanation.cause.text}"
+    ]
+    parts += _works(explanation)
+    if explanation.rejected:
+        rejected = "; ".join(f"`{one.advice}`: {one.why}" for one in explanation.rejected[:3])
+        parts.append(f"**Does not help here:** {rejected}")
+    if explanation.settle:
+        parts.append(f"**To be sure:** {explanation.settle}")
+    parts.append("<sub>Worked out from the log with oomph; figures have intervals, and nothing was run.</sub>")
+    return hide_secrets("\n\n".join(parts))
+
+
+def _works(explanation: Explanation) -> list[str]:
+    verified = [remedy for remedy in explanation.remedies if remedy.verified and remedy.command]
+    if verified:
+        best, others = verified[0], verified[1:3]
+        also = "".join(f"\n- or `{one.change}`{f': {one.costs}' if one.costs else ''}" for one in others)
+        cost = f" ({best.costs})" if best.costs else ""
+        return [f"**Works** (planned, not run): `{best.change}`{cost}\n\n```sh\n{best.command}\n```{also}"]
+    offers = "".join(f"\n- `{one.change}`{f': {one.costs}' if one.costs else ''}" for one in explanation.remedies[:3])
+    return [f"**Worth trying** (not planned):{offers}"] if offers else []
+
+
+def thread_json(thread: ThreadExplanation) -> dict[str, Any]:
+    plain = to_builtins(thread)
+    about = None if thread.explanation is None else explanation_json(thread.explanation)
+    return {"schema": SCHEMA, **plain, "explanation": about, "comment": comment(thread)}
