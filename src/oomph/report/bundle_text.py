@@ -46,7 +46,7 @@ def _fenced(text: str) -> str:
 
 
 def bundle_json(bundle: Bundle) -> dict[str, Any]:
-    return _clean(
+    plain: dict[str, Any] = _clean(
         {
             "schema": SCHEMA,
             "versions": bundle.versions,
@@ -59,6 +59,7 @@ def bundle_json(bundle: Bundle) -> dict[str, Any]:
         },
         Secrets(),
     )
+    return plain
 
 
 def _clean(value: Any, secrets: Secrets) -> Any:

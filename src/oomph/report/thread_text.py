@@ -61,9 +61,9 @@ def comment(thread: ThreadExplanation) -> str:
         )
     where = STAGE_WORDS.get(explanation.stage or "", "")
     sure = "" if explanation.cause.sure else "Probably: "
-    parts = [
-        f"**Why** (post {thread.about}): {sure}{explanation.cause.title}{f', {where}' if where else ''}. {explanation.cause.text}"
-    ]
+    cause = explanation.cause
+    place = f", {where}" if where else ""
+    parts = [f"**Why** (post {thread.about}): {sure}{cause.title}{place}. {cause.text}"]
     parts += _works(explanation)
     if explanation.rejected:
         rejected = "; ".join(f"`{one.advice}`: {one.why}" for one in explanation.rejected[:3])
