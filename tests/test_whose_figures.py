@@ -116,3 +116,9 @@ def test_a_release_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> No
         with pytest.raises(SystemExit) as done:
             main([*command.split(), "--", *QWEN.split()])
         assert done.value.code == 2 and "vLLM 0.99.0 is not a release that is known" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flags", ["--num-gpu-blocks-override 10", "--kv-cache-memory-bytes 1G"])
+def test_a_cache_of_a_set_size_is_what_is_too_small(flags: str) -> None:
+    text = screen(planned(flags))
+    assert "WILL NOT START" in text and "]!! 5.62 of" in text and "set for the KV cache" in text

@@ -34,6 +34,8 @@ def sizes(rank: RankPlan, plan: Plan) -> list[tuple[str, int]]:
         return _filled(early, "activations", dying.peak_bytes)
     if dying.name == "cudagraph_profile":
         return _filled([*early, ("graphs", terms.get("cudagraph", 0))], "KV", dying.peak_bytes)
+    if dying.name == "kv_check" and plan.kv is not None and is_pool_set(plan):
+        return [("KV", plan.kv.need_bytes)]
     if dying.name == "kv_check":
         return _counted(rank, plan.kv.need_bytes if plan.kv else 0)
     return _ready(rank, early, terms)
@@ -54,6 +56,14 @@ def _counted(rank: RankPlan, need: int) -> list[tuple[str, int]]:
         if term in _BUDGET_PARTS:
             counted[_BUDGET_PARTS[term]] += -size
     return [*counted.items(), ("KV", need)]
+
+
+def is_pool_set(plan: Plan) -> bool:
+    """The KV cache has a size that the user set, and not what is left of the budget: that size is what is too small."""
+    if plan.kv is None or not plan.ranks:
+        return False
+    left = min(rank.terms["available_kv"].bytes for rank in plan.ranks)
+    return plan.ranks[0].terms["available_kv"].basis == "given" or plan.kv.available_bytes < plan.kv.need_bytes <= left
 
 
 def _filled(parts: list[tuple[str, int]], last: str, used: int) -> list[tuple[str, int]]:
@@ -83,19 +93,24 @@ def alike(plan: Plan) -> list[tuple[RankPlan, int]]:
 
 def bars(plan: Plan, style: Style, width: int) -> list[str]:
     """A line for each kind of rank, and one that says what the signs mean."""
-    at_check = not plan.fits and plan.verdict.stage == "kv_check"
-    rows = [
-        (_name(rank, n), sizes(rank, plan), rank.requested_bytes if at_check else rank.total_bytes)
-        for rank, n in alike(plan)
-    ]
+    rows = [(_name(rank, n), sizes(rank, plan), _limit(rank, plan)[0]) for rank, n in alike(plan)]
     longest = max((len(name) for name, _, _ in rows), default=0)
-    what = " budget" if at_check else ""
+    what = _limit(plan.ranks[0], plan)[1] if plan.ranks else ""
     lines = [
         f"  {name:<{longest}}  {bar(parts, total, style, width - longest - 4, what)}" for name, parts, total in rows
     ]
     shown = dict.fromkeys(part for _, parts, _ in rows for part, n in parts if n)
     over = any(sum(n for _, n in parts) > total for _, parts, total in rows)
     return [*lines, " " * (longest + 4) + legend(shown, style, free=not over)] if lines else []
+
+
+def _limit(rank: RankPlan, plan: Plan) -> tuple[int, str]:
+    """What the bar is held against, and what that is called where it is not the card."""
+    if plan.fits or plan.verdict.stage != "kv_check":
+        return rank.total_bytes, ""
+    if plan.kv is not None and is_pool_set(plan):
+        return max(1, plan.kv.available_bytes), " set for the KV cache"
+    return rank.requested_bytes, " budget"
 
 
 def _name(rank: RankPlan, count: int) -> str:
