@@ -19,6 +19,7 @@ from oomph.engines.vllm.live_experts import expert_workspace, quantises_input
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import activation as facts
+from oomph.facts.vllm import serving as sampling
 from oomph.ir.ledger import Term
 from oomph.ir.model import Layer, Linear, Mixer, Model
 from oomph.units import round_up
@@ -137,8 +138,10 @@ def _all_quantised(layers: list[tuple[Layer, int]]) -> bool:
 def _sampler(model: Model, batch: Batch, width: int) -> Phase:
     """V2: the logits alone, since a batch that asks for nothing is sampled without a copy (traces of 0.26.0).
     V1: logits in the model's dtype and three float32 copies, the hidden states of the batch and of the sampled
-    rows, and the top-k/top-p kernel's buffer of one float32 row a program (topk_topp_triton.py:1010). A rank's own part
-    of gathered logits is gone by then: a 70B model printed 4.84 GiB with one rank and with two (0.11.0)."""
+    rows, and the top-k/top-p kernel's buffer of one float32 row a program (topk_topp_triton.py:1010); where tokens are
+    drafted, one for each sequence is verified too (gpu_model_runner.py:6244, 0.26.0), whatever the number of drafts. A
+    rank's own part of gathered logits is gone by then: a 70B model printed 4.84 GiB with one rank and with two
+    (0.11.0)."""
     v, t, h = model.vocab_size, batch.tokens, model.hidden_size
     s = min(batch.seqs, batch.tokens)
     if model.pooling:
@@ -149,8 +152,8 @@ def _sampler(model: Model, batch: Batch, width: int) -> Phase:
     if batch.rules.sampler_passes == "old":
         return Phase("sampler", t * h * width + round(facts.OLD_SAMPLER_COPIES * 4 * s * v), "sampler")
     buffer = 4 * v * min(_power_of_2(min(s, batch.sm_count)), batch.sm_count)
-    drafts = 4 * v * 2 * s if batch.drafts else 0
-    return Phase("sampler", t * h * width + s * v * (width + 12) + buffer + drafts + 2 * s * h * width, "sampler")
+    each = sampling.v1_drafted(width, 1) if batch.drafts else width + sampling.V1_SAMPLING
+    return Phase("sampler", t * h * width + s * v * each + buffer + 2 * s * h * width, "sampler")
 
 
 def _power_of_2(n: int) -> int:

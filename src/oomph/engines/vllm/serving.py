@@ -8,10 +8,7 @@ The laws are from allocator traces of vLLM 0.26.0 on an H200 (tests/truth/h200-s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec import Struct
-from msgspec.structs import replace
 
 from oomph.engines.vllm.activation import forward_bytes
 from oomph.engines.vllm.batch import Batch
@@ -68,29 +65,6 @@ def captured(estimate: Term, graphs: Graphs, batch: Batch) -> Term:
 
 def warm_up(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs) -> Working:
     """Everything between the KV cache and the first request."""
-    return _drafts_unmeasured(lambda b: _warm_up(traits, b, rules, graphs), batch)
-
-
-def serving(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encoder) -> Working:
-    """A full batch: prompts at the batch limit, every sequence decoding, images. What it keeps and the worst case
-    count penalties and log-probabilities in every request."""
-    return _drafts_unmeasured(lambda b: _serving(traits, b, rules, seen), batch)
-
-
-def _drafts_unmeasured(working: Callable[[Batch], Working], batch: Batch) -> Working:
-    """By the source every drafted token has a row of logits. No start-up with many sequences and drafts was measured,
-    so one row per sequence is what is expected, and the rows of the drafts are the upper end."""
-    if not batch.drafts:
-        return working(batch)
-    plain, drafted = working(replace(batch, drafts=0)), working(batch)
-    return Working(_up_to(plain.needed, drafted.needed), _up_to(plain.kept, drafted.kept), drafted.worst)
-
-
-def _up_to(term: Term, wider: Term) -> Term:
-    return replace(term, high=max(term.high, wider.high))
-
-
-def _warm_up(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs) -> Working:
     passes = [_warm_sampling(traits.model, batch, rules)]
     tuned = rules.tunes_kernels and batch.sm >= 90
     if tuned and not graphs.largest:  # capture empties the cache
@@ -98,7 +72,9 @@ def _warm_up(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Grap
     return _working("warm_up", passes, batch)
 
 
-def _serving(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encoder) -> Working:
+def serving(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encoder) -> Working:
+    """A full batch: prompts at the batch limit, every sequence decoding, images. What it keeps and the worst case
+    count penalties and log-probabilities in every request."""
     prompts, decoding, images, options, *_ = loads(traits, batch, seen)
     if batch.runner == "v2":  # it warms up with the very passes that requests run
         return _working("serving", [prompts, decoding, images], batch, seen.outputs)
@@ -114,10 +90,11 @@ def loads(traits: Traits, batch: Batch, seen: Encoder) -> list[Load]:
     model, width = traits.model, nbytes(batch.dtype, 1)
     v1 = batch.runner != "v2"
     samples = batch.last_stage and not model.pooling
-    rows = min(batch.seqs, batch.tokens) * (1 + batch.drafts) * samples
-    decoding = _sampling(model, batch, rows)
+    rows = min(batch.seqs, batch.tokens // (1 + batch.drafts)) * samples
+    decoding = _sampling(model, batch, rows, batch.drafts)
     prompts = forward_bytes(traits, batch) + scan_bytes(traits, batch)
-    options = rows * model.vocab_size * (width + facts.V1_EVERY_OPTION) if v1 else decoding
+    every = facts.v1_drafted_every_option(width, batch.drafts) if batch.drafts else width + facts.V1_EVERY_OPTION
+    options = rows * model.vocab_size * every if v1 else decoding
     chunk = batch.tokens if v1 else min(batch.tokens, facts.V2_PROMPT_CHUNK)
     each = width + facts.V1_PROMPT_LOGPROBS if v1 else 2 * width
     return [
@@ -150,25 +127,27 @@ def scan_bytes(traits: Traits, batch: Batch) -> int:
     return best
 
 
-def _sampling(model: Model, batch: Batch, rows: int) -> int:
+def _sampling(model: Model, batch: Batch, rows: int, drafts: int) -> int:
+    """A row of logits for each sequence; with drafts, the step that verifies them, or, in the V2 runner, the one that
+    follows the prompts where that is larger."""
     width = nbytes(batch.dtype, 1)
     if model.pooling or not batch.last_stage:
         return 0
     if batch.runner == "v2":
-        return rows * model.vocab_size * (2 * width + facts.V2_SAMPLING)
-    return rows * model.vocab_size * (width + facts.V1_SAMPLING)
+        return rows * model.vocab_size * max(2 * width + facts.V2_SAMPLING, (1 + drafts) * 2 * width)
+    return rows * model.vocab_size * (facts.v1_drafted(width, drafts) if drafts else width + facts.V1_SAMPLING)
 
 
 def _warm_sampling(model: Model, batch: Batch, rules: facts.AfterStart) -> Load:
-    """V1 samples for every sequence; V2 has each of them read two tokens more than its drafts and decode once."""
+    """V1 samples for every sequence and verifies one draft for each; V2 has each sequence read two tokens more than its
+    drafts and decode once."""
     rows = min(batch.seqs, batch.tokens)
     if batch.runner == "v2":
         if not rules.v2_warm_up:
             return Load("warm-up", 0)
-        rows = min(batch.seqs, batch.tokens // (2 + batch.drafts)) * (1 + batch.drafts)
-    elif batch.drafts:
-        rows *= 2
-    return Load("warm-up", _sampling(model, batch, rows))
+        rows = min(batch.seqs, batch.tokens // (2 + batch.drafts))
+        return Load("warm-up", _sampling(model, batch, rows, batch.drafts))
+    return Load("warm-up", _sampling(model, batch, rows, min(1, batch.drafts)))
 
 
 def _forward_kept(traits: Traits) -> float:

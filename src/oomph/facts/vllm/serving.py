@@ -27,9 +27,26 @@ V1_SAMPLING = 12
 # V1 with log-probabilities and penalties (v1/sample/ops/penalties.py, v1/utils.py get_token_bin_counts_and_mask): the
 # float32 copy and the log-probabilities, two int64 counts and two masks, the repeated penalties. Traced to the byte.
 V1_EVERY_OPTION = 4 + 4 + 2 * 8 + 2 * 1 + 4
+# V1 verifying drafts (v1/sample/rejection_sampler.py, equal in 0.19.0 to 0.32.0): the logits of every drafted token
+# and of the one after them; of the latter a copy and its float32 form; of the drafted ones two float32 copies. Random
+# sampling adds their probabilities and two rows of noise, penalties what they add to the plain sampler. With 256
+# sequences and three drafts 104 bytes were counted and 104.6 measured.
+
+
+def v1_drafted(width: int, drafts: int) -> int:
+    """Bytes for every sequence and word of the vocabulary."""
+    return (2 + drafts) * width + 4 + drafts * (4 + 4 + 4) + 2 * 4
+
+
+def v1_drafted_every_option(width: int, drafts: int) -> int:
+    return (2 + drafts) * width + 4 + drafts * V1_EVERY_OPTION
+
+
 # V1's prompt log-probabilities (gpu_model_runner.py:5644, 0.26.0): float32 logits and their log-softmax, for every
 # prompt token of a step.
 V1_PROMPT_LOGPROBS = 4 + 4
 # V2 (gpu/sample/sampler.py, flashinfer sampling.py:1548): a copy in the model's dtype, and three float32 tensors.
 V2_SAMPLING = 12
+# V2 verifying drafts (gpu/spec_decode/rejection_sampler.py): the logits of every drafted token and of the one after
+# them, and a copy where log-probabilities are asked for; the rest is done in place.
 V2_PROMPT_CHUNK = 1024  # gpu/sample/prompt_logprob.py: prompt log-probabilities are made for so many tokens at a time
