@@ -53,8 +53,12 @@ def _forward_phases(traits: Traits, batch: Batch) -> Iterator[tuple[Phase, int]]
     embedded = batch.embeds and held.lent_input
     lent = batch.tokens * model.hidden_size * nbytes(batch.dtype, 1) if embedded else 0
     for layer, last in _structure(traits)[0]:
-        for phase in layer_phases(model, layer, model.layers[max(0, last - 1)], batch):
+        before = model.layers[max(0, last - 1)]
+        for phase in layer_phases(model, layer, before, batch):
             yield replace(phase, bytes=max(0, phase.bytes - lent)), last
+        if embedded and batch.compiled:  # only the first layer, whose kernels are tuned, runs on the lent buffer
+            for phase in layer_phases(model, layer, before, replace(batch, cold=False)):
+                yield phase, last
 
 
 class _Peak(Struct, frozen=True):

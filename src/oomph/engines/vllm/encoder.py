@@ -22,6 +22,7 @@ class Encoder(Struct, frozen=True):
     skipped: bool = False  # --skip-mm-profiling: images come all the same
     embeds: bool = False  # the compiled model is given embeddings: their table is outside the graph
     traced: bool = False
+    served: int = 0  # the peak of the largest batch of items that requests may bring
 
 
 _SIDE = 14
@@ -47,19 +48,45 @@ def encoder(run: Run) -> Encoder:
     most = {"image": image}
     item = max(min(m.max_tokens, most.get(m.name, settings.max_model_len)) for m in allowed)
     budget = max(settings.max_num_batched_tokens, item)
-    tokens = item * max(1, min(budget // max(1, item), settings.max_num_seqs))
-    tp = 1 if flags.encoder_per_rank else settings.tensor_parallel_size
-    width = nbytes(TORCH[settings.dtype], 1)
-    patches = tokens * shape.per_token
-    pixels = patches * _pixels(tower) * width
-    levels = int(model.param("deepstack_levels", 0))
-    outputs = tokens * model.hidden_size * (1 + levels) * width
-    mlp = (3 if _gated(tower) else 2) * tower.intermediate // tp + shape.beside_mlp * tower.hidden
-    mask = patches**2 if shape.mask else 0
-    peak = pixels + (patches * max(mlp, shape.attention * tower.hidden) + mask) * width
+    seen = _Tower(run, tower)
+    profiled = _whole_items(item, budget, settings.max_num_seqs)
+    # a request whose image alone is longer than the context is refused
+    served = _whole_items(min(item, settings.max_model_len), budget, settings.max_num_seqs)
+    resident = seen.pixels(profiled) + seen.outputs(profiled)
     return Encoder(
-        peak + outputs * levels // (1 + levels), pixels + outputs, outputs, not flags.profiled, True, shape.traced
-    )
+        seen.peak(profiled), resident, seen.outputs(profiled), not flags.profiled, True, shape.traced, seen.peak(served)
+    )  # fmt: skip
+
+
+def _whole_items(item: int, budget: int, most: int) -> int:
+    return item * max(1, min(budget // max(1, item), most))
+
+
+class _Tower:
+    """Bytes of a pass through one tower, for tokens that the language model will see."""
+
+    def __init__(self, run: Run, tower: Tower) -> None:
+        settings, model = run.settings, run.model
+        self.shape = PATCHES.get(model.architecture, DEFAULT)
+        self.width = nbytes(TORCH[settings.dtype], 1)
+        self.levels = int(model.param("deepstack_levels", 0))
+        self.hidden = model.hidden_size
+        self.patch = _pixels(tower)
+        tp = 1 if settings.flags.multimodal.encoder_per_rank else settings.tensor_parallel_size
+        mlp = (3 if _gated(tower) else 2) * tower.intermediate // tp + self.shape.beside_mlp * tower.hidden
+        self.block = max(mlp, self.shape.attention * tower.hidden)
+
+    def pixels(self, tokens: int) -> int:
+        return tokens * self.shape.per_token * self.patch * self.width
+
+    def outputs(self, tokens: int) -> int:
+        return tokens * self.hidden * (1 + self.levels) * self.width
+
+    def peak(self, tokens: int) -> int:
+        patches = tokens * self.shape.per_token
+        mask = patches**2 if self.shape.mask else 0
+        deep = self.outputs(tokens) * self.levels // (1 + self.levels)
+        return self.pixels(tokens) + (patches * self.block + mask) * self.width + deep
 
 
 def _most_image_tokens(tower: Tower, shape: Patches, max_pixels: int) -> int:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from oomph.ir.ledger import Term
 from oomph.ir.model import Attention, Experts, Model, State
-from oomph.units import MIB
+from oomph.units import MIB, round_up
 
 # The profiler captures the two largest graphs of each mode and takes the second's size for all that follow, at least
 # 1 MiB (gpu_model_runner.py:6049, 0.21.0). What a capture takes:
@@ -15,14 +15,14 @@ from oomph.units import MIB
 # - FlashAttention 3 cuts every sequence into as many parts as there may ever be, and holds a float32 output of each
 #   (flash_attn.py:376, 0.21.0); to the byte in four traced captures on an H200
 # - the driver takes 2 MiB at a time for the executable graphs. Chosen so that start-ups come out, not derived: eleven
-#   on an H200 (tests/truth/h200.jsonl) for 174 KiB a layer's graph and 315 where the experts are MXFP4; what posted
+#   on an H200 (tests/truth/h200.jsonl) for 174 KiB a layer's graph, more where the experts are MXFP4; what posted
 #   start-ups printed (docs/field.md) for latent attention, for Ada cards, and for full graphs of deep models.
 #   Gated delta nets with experts: 1.54 GiB for Qwen3.5-35B-A3B (0.24.0) and 0.26 for eight of its layers (0.26.0).
 #   One 2 MiB step more or less is a tenth of the whole estimate.
 _SPLITS = 32
 _SMALL_POOLS, _LARGE_POOL = 8 * MIB, 28 * MIB
-_STEP_BYTES, _GRAPH_BYTES, _MXFP4_GRAPH_BYTES, _MLA_GRAPH_BYTES, _ADA_GRAPH_BYTES, _GDN_GRAPH_BYTES = (
-    2 * MIB, 174 * 1024, 315 * 1024, 400 * 1024, 280 * 1024, 640 * 1024,
+_STEP_BYTES, _GRAPH_BYTES, _MLA_GRAPH_BYTES, _ADA_GRAPH_BYTES, _GDN_GRAPH_BYTES = (
+    2 * MIB, 174 * 1024, 400 * 1024, 280 * 1024, 640 * 1024,
 )  # fmt: skip
 _FREE_GRAPHS = 4.3
 _LEAST_BYTES = MIB
@@ -41,8 +41,11 @@ class Graphs(Struct, frozen=True):
 
 def count_graphs(mode: str, sizes: tuple[int, ...], seqs: int, drafts: int, lora_cases: int = 1) -> Graphs:
     """cudagraph_dispatcher.py:165: piecewise graphs for every size, full decode graphs for those a decode batch can
-    have."""
+    have. Where sequences decode several tokens at once, sizes are rounded up to whole sequences
+    (adjust_cudagraph_sizes_for_spec_decode, 0.19.0 to 0.32.0)."""
     query = 1 + drafts
+    if mode.startswith("FULL") and query > 1:
+        sizes = tuple(sorted({n for n in (round_up(size, query) for size in sizes) if n <= max(sizes)})) or sizes
     decode = [s for s in sizes if query <= s <= seqs * query]
     piecewise = len(sizes) if "PIECEWISE" in mode else 0
     full = len(decode) if mode in ("FULL_AND_PIECEWISE", "FULL_DECODE_ONLY") else len(sizes) if mode == "FULL" else 0
@@ -54,10 +57,11 @@ class Capture(Struct, frozen=True):
     """What a captured pass of the model holds."""
 
     bytes_per_token: int
-    layers: int
+    layers: int  # that have a mixer: a piecewise pass ends at each
     cublas_bytes: int
     split_width: int = 0  # attention output of one token where FlashAttention 3 splits sequences, else 0
     sm: int = 90
+    mxfp4_bytes: int = 0  # of a layer's piecewise graph where the experts are MXFP4
 
 
 def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> Term:
@@ -82,7 +86,7 @@ def _driver_bytes(model: Model, capture: Capture) -> int:
     """Piecewise, every layer is a graph of its own."""
     schemes = [m.scheme for x in model.layers[-1:] for m in x.block.modules if isinstance(m, Experts)]
     latent = any(isinstance(m, Attention) and m.kind == "mla" for x in model.layers[-1:] for m in x.mixers)
-    one = _MXFP4_GRAPH_BYTES if any(s is not None and s.method == "mxfp4" for s in schemes) else _GRAPH_BYTES
+    one = capture.mxfp4_bytes if any(s is not None and s.method == "mxfp4" for s in schemes) else _GRAPH_BYTES
     gated = bool(schemes) and any(isinstance(m, State) and m.kind == "gdn" for x in model.layers for m in x.mixers)
     one = max(one, _MLA_GRAPH_BYTES if latent else 0, _ADA_GRAPH_BYTES if capture.sm == 89 else 0)
     one = max(one, _GDN_GRAPH_BYTES if gated else 0)

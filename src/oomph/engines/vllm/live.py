@@ -116,7 +116,7 @@ class _Layer(Struct, frozen=True):
             quant = self._requantised(role)
             if not self.held.tuned:
                 return self._phase("mlp", up + down + alive, quant)
-            if scheme.strategy == "block":
+            if scheme.strategy == "block" or self.batch.rules.fuses_quantisation:
                 return self._phase("mlp", up + alive, quant)
             return self._phase("mlp", up + down + 2 * self.model.hidden_size, quant)
         return self._phase("mlp", up + down + alive, flush)

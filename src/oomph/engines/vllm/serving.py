@@ -100,7 +100,7 @@ def loads(traits: Traits, batch: Batch, seen: Encoder) -> list[Load]:
     return [
         Load("prompts at the batch limit", prompts, _forward_kept(traits)),
         Load("every sequence decoding", decoding),
-        Load("images at the encoder's limit", seen.peak, _FORWARD_KEPT),
+        Load("images at the encoder's limit", seen.served, _FORWARD_KEPT),
         Load("every sequence decoding with penalties and log-probabilities", options),
         Load("prompt log-probabilities", chunk * model.vocab_size * each * samples),
     ]

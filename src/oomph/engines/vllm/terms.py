@@ -53,7 +53,7 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
     peak = activation(run.traits, batch)
     layers = stage_layers(len(model.layers), batch.layout)
     known = is_measured(device) and settings.model_runner != "v2"
-    capture = _capture(run, batch, len(layers))
+    capture = _capture(run, batch, sum(1 for layer in model.layers[layers.start : layers.stop] if layer.mixers))
     graph_estimate = _pin(_on_shared_memory(estimate(model, graphs, capture, known=known), device), run)
     terms = Terms(
         _pin(weights, run),
@@ -87,7 +87,17 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
         peak=None if _is_pinned("activation_peak", run) else peak.phase.kind,
         context_measured=is_measured(device) or _is_pinned("context", run),
         expert_kernels=_expert_kernels(run.traits, settings.quantization, build_for(run, rank)),
+        restart_bytes=_restart_bytes(run, batch, peak.term),
     )
+
+
+def _restart_bytes(run: Run, batch: Batch, peak: Term) -> int:
+    """A start with an empty compile cache profiles a higher peak than the next one, whose KV cache gains that."""
+    if not (batch.compiled and batch.cold) or run.settings.kv_cache_memory_bytes is not None:
+        return 0
+    if _is_pinned("activation_peak", run) or _is_pinned("available_kv", run):
+        return 0
+    return max(0, peak.bytes - activation(run.traits, replace(batch, cold=False)).term.bytes)
 
 
 @lru_cache(maxsize=4096)
@@ -257,4 +267,5 @@ def _capture(run: Run, batch: Batch, layers: int) -> Capture:
     splits = any(name.startswith("FLASH_ATTN") for name, _ in run.settings.attention)
     wide = max((m.num_heads * (m.kv_lora_rank or m.head_dim_v) for m in heads), default=0) // batch.layout.tp
     cublas = facts.cublas_workspace(batch.sm)
-    return Capture((large - small) // 4096, layers, cublas, wide if splits else 0, batch.sm)
+    mxfp4 = run.settings.facts.capture.mxfp4_graph_bytes
+    return Capture((large - small) // 4096, layers, cublas, wide if splits else 0, batch.sm, mxfp4)

@@ -54,6 +54,7 @@ class RankInput(Struct, frozen=True):
     expert_kernels: tuple[str, ...] = ()  # engines/vllm/expert_kernel.py
     peak: PhaseKind | None = None  # where profiling is highest; None: the term is pinned
     context_measured: bool = True  # False: as start-ups on such cards printed it
+    restart_bytes: int = 0  # what the KV cache gains at the next start, which finds torch.compile's cache filled
     judged: bool = True  # False: the observed KV memory is more than the plan can explain; later stages are not judged
 
 
@@ -160,7 +161,7 @@ def _working_step(
     kept = (*slacks, *spread(working.kept))
     low = min(total, use - quadrature(s.up for s in kept))
     worst = max(working.needed.high, working.worst) - working.needed.bytes
-    fits_below = need + quadrature([*(s.down for s in slacks), worst])
+    fits_below = need + r.restart_bytes + quadrature([*(s.down for s in slacks), worst])
     high = max(min(total, use + quadrature(s.down for s in kept)), fits_below)
     peak = max(need, min(total, use))
     stage = Stage(name, peak, peak, min(low, peak), high, working.needed.why, fits_below)

@@ -176,6 +176,9 @@ class Profile(Facts):
     flashinfer_fp8: Dated[Literal["", "blocks", "blocks under EP"]] = changes(
         "", ("0.15.0", "blocks"), ("0.17.0", "blocks under EP")
     )
+    # One kernel activates and quantises to FP8 whatever the scales; before, only for scales in blocks. Seen in compiled
+    # passes of 0.21.0 and 0.26.0 on an H200: the releases between them were not measured.
+    fuses_quantisation = since("0.26.0")
     tunes_gdn = since("0.18.0")  # gated delta nets tune their prefill kernels while profiling (_warmup_prefill_kernels)
     # the V2 runner copies the logits to float32 even where nobody asks for a change to them (gpu/sample/sampler.py)
     v2_copies = until("0.26.0")
