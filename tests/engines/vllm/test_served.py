@@ -1,6 +1,6 @@
 """Whole plans against start-ups of vLLM 0.26.0 on one H200 that then served heavy loads (tests/truth/h200-served.jsonl,
-by tools/convert_served.py). The first half was traced to find the laws; the second was predicted first, and
-h200-served-predicted.jsonl has what was written down before it ran."""
+by tools/convert_served.py). Some were traced to find the laws; the others were predicted first, in two rounds, and
+h200-served-predicted*.jsonl have what was written down before they ran."""
 
 from __future__ import annotations
 
@@ -22,14 +22,25 @@ from oomph.units import GIB
 
 TRUTH = Path(__file__).parents[2] / "truth"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in (TRUTH / "h200-served.jsonl").read_text().splitlines()]
-PREDICTED = {
-    row["id"]: row["predicted"]
-    for row in (json.loads(line) for line in (TRUTH / "h200-served-predicted.jsonl").read_text().splitlines())
-}
+
+
+def predictions(name: str) -> dict[str, Any]:
+    rows = [json.loads(line) for line in (TRUTH / name).read_text().splitlines()]
+    return {row["id"]: row["predicted"] for row in rows}
+
+
+PREDICTED = predictions("h200-served-predicted.jsonl")
+PREDICTED_LATER = predictions("h200-served-predicted-2.jsonl")
 MODELS = json.loads((TRUTH / "h200-served-models.json").read_text())
 CARD = 0.004  # of the card: what "right" means for memory in use
+TOTAL = ROWS[0]["total_bytes"]
 # Its images were smaller than the encoder's limit, for which the plan is.
 SMALL_IMAGES = "q3vl4_img_eager"
+# rows whose start-up was stopped by the clock before it was ready, and those whose load was not the heavy one
+READY = [i for i, row in enumerate(ROWS) if row["ready_bytes"]]
+HEAVY = [
+    i for i in READY if not ROWS[i].get("light_load") and not ROWS[i].get("died") and ROWS[i]["id"] != SMALL_IMAGES
+]
 IDS = [row["id"] for row in ROWS]
 
 
@@ -41,7 +52,8 @@ def planned(index: int, utilization: float | None = None) -> Plan:
         flags["gpu_memory_utilization"] = utilization
     drafter = flags.get("speculative_config", {}).get("model")
     draft = build_model(drafter, MODELS[drafter]) if drafter else None
-    device = Device("H200", row["total_bytes"], (9, 0), sm_count=132)
+    others = row.get("held_by_others", 0)
+    device = Device("H200", row["total_bytes"], (9, 0), sm_count=132, used_bytes=others)
     deployment = Deployment(
         Engine("vllm", row["vllm"]), row["model"], flags, (device,), usage="llm",
         environment=row["environment"], compile_cache=row["compile_cache"],
@@ -68,7 +80,7 @@ def test_the_runner_and_the_weights(index: int) -> None:
     row = ROWS[index]
     assert planned(index).resolved["model_runner"] == row["runner"]
     # the drafter shares its embedding with the target in this release, which the plan does not know
-    allowed = 60 << 20 if row["id"] == "draft" else 6 << 20
+    allowed = 60 << 20 if row["id"] == "draft" else 14 << 20
     assert abs(planned(index).ranks[0].terms["weights"].bytes - row["weights_bytes"]) <= allowed
 
 
@@ -92,24 +104,38 @@ def test_kv_memory_within_a_few_thousandths_of_the_card() -> None:
 
 
 def test_memory_after_warm_up() -> None:
-    errors = [stage(i, "sampler_warmup").peak_bytes - row["ready_bytes"] for i, row in enumerate(ROWS)]
-    assert share([abs(e) <= CARD * row["total_bytes"] for e, row in zip(errors, ROWS, strict=True)]) >= 0.9
+    assert len(READY) >= 43
+    hits = [abs(stage(i, "sampler_warmup").peak_bytes - ROWS[i]["ready_bytes"]) <= CARD * TOTAL for i in READY]
+    assert share(hits) >= 0.95
 
 
 def test_memory_after_the_heavy_load() -> None:
-    rows = [(i, row) for i, row in enumerate(ROWS) if row["id"] != SMALL_IMAGES]
-    errors = [stage(i, "runtime_request").peak_bytes - served_bytes(row) for i, row in rows]
-    assert share([abs(e) <= CARD * row["total_bytes"] for e, (_, row) in zip(errors, rows, strict=True)]) >= 0.8
+    assert len(HEAVY) >= 38
+    hits = [abs(stage(i, "runtime_request").peak_bytes - served_bytes(ROWS[i])) <= CARD * TOTAL for i in HEAVY]
+    assert share(hits) >= 0.8
 
 
 def test_intervals_hold_what_was_measured() -> None:
     inside = []
-    for i, row in enumerate(ROWS):
-        warm, served = stage(i, "sampler_warmup"), stage(i, "runtime_request")
-        inside.append(warm.peak_low <= row["ready_bytes"] <= warm.peak_high)
-        if row["id"] != SMALL_IMAGES:
-            inside.append(served.peak_low <= served_bytes(row) <= served.peak_high)
+    for i in READY:
+        warm = stage(i, "sampler_warmup")
+        inside.append(warm.peak_low <= ROWS[i]["ready_bytes"] <= warm.peak_high)
+    for i in HEAVY:
+        served = stage(i, "runtime_request")
+        inside.append(served.peak_low <= served_bytes(ROWS[i]) <= served.peak_high)
     assert 0.85 <= share(inside) <= 1.0
+
+
+def test_graphs() -> None:
+    """The profiler's estimate (V1), and what capture took in the end (V2, which estimates nothing in this release)."""
+    terms = [planned(i).ranks[0].terms for i in range(len(ROWS))]
+    estimates = [
+        abs(t["cudagraph"].bytes / row["cudagraph_bytes"] - 1) <= 0.25
+        for t, row in zip(terms, ROWS, strict=True)
+        if row["cudagraph_bytes"]
+    ]
+    assert len(estimates) >= 7
+    assert share(estimates) >= 0.8
 
 
 def test_what_was_written_down_before() -> None:
@@ -121,12 +147,50 @@ def test_what_was_written_down_before() -> None:
     assert (sum(warm), sum(served)) == (18, 14)
 
 
+def test_what_was_written_down_before_the_second_round() -> None:
+    rows = [ROWS[i] for i in HEAVY if ROWS[i]["id"] in PREDICTED_LATER]
+    guesses = [PREDICTED_LATER[row["id"]] for row in rows]
+    others = [row.get("held_by_others", 0) for row in rows]
+    warm = [
+        abs(guess["sampler_warmup"][0] + held - row["ready_bytes"]) <= CARD * TOTAL
+        for guess, row, held in zip(guesses, rows, others, strict=True)
+    ]
+    served = [
+        abs(guess["runtime_request"][0] + held - served_bytes(row)) <= CARD * TOTAL
+        for guess, row, held in zip(guesses, rows, others, strict=True)
+    ]
+    assert (len(rows), sum(warm), sum(served)) == (11, 11, 8)
+
+
 def test_every_pick_of_fit_survived_and_is_still_called_safe() -> None:
-    picks = [i for i, row in enumerate(ROWS) if row["picked_by_fit"] and row["compile_cache"] == "cold"]
-    assert len(picks) == 7
+    picks = [i for i in HEAVY if ROWS[i]["picked_by_fit"] and not ROWS[i]["id"].startswith("up")]
+    assert len(picks) == 15
     for i in picks:
         assert len(ROWS[i]["loads"]) >= 3, "it was stopped by an error"
         assert planned(i).verdict.outcome == "fits"
+
+
+def test_what_died_above_a_pick_is_called_a_risk() -> None:
+    """Nemotron-Nano-9B-v2 was picked at 0.98 and survived; at 0.99 it started, and penalties killed it."""
+    (index,) = [i for i, row in enumerate(ROWS) if row.get("died")]
+    assert ROWS[index]["flags"]["gpu_memory_utilization"] > safe_utilization(planned(index)).value
+
+
+def test_two_servers_on_one_card() -> None:
+    """The second saw what the first held; together they took what `oomph pack` had said, to 0.5 GiB."""
+    first, second = (next(row for row in ROWS if row["id"] == name) for name in ("pack_qwen3-4b", "pack_qwen3-8b"))
+    assert second["held_by_others"] == pytest.approx(served_bytes(first), abs=0.1 * GIB)
+    assert served_bytes(second) == pytest.approx(126.0 * GIB, abs=0.6 * GIB)
+
+
+def test_sleep_and_offloading_take_host_memory() -> None:
+    """Level 1 moves the weights to pinned memory, in pieces rounded up to powers of two; level 2 drops them."""
+    by_id = {row["id"]: row for row in ROWS}
+    first, second = by_id["s_sleep"]["sleep"]
+    assert 1.0 < first["host_gain_bytes"] / by_id["s_sleep"]["weights_bytes"] < 1.15
+    assert second["host_gain_bytes"] < 0.1 * GIB
+    assert first["in_use_after"] == second["in_use_after"] < GIB
+    assert by_id["s_offload"]["host_shared_bytes"] == pytest.approx(16 * GIB, rel=0.01)
 
 
 def test_safe_utilization_leaves_its_reserve() -> None:
