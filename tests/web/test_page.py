@@ -290,5 +290,6 @@ def test_a_long_log_keeps_the_page_responsive(page: Any) -> None:
     page.wait_for_selector(".view.explain", timeout=20_000)
     seconds = page.evaluate("(performance.now() - began) / 1000")
     assert page.get_attribute(".view.explain", "data-cause") == "P05"
-    assert page.evaluate("longest") < 500
-    assert seconds < 10  # 5 s on a machine that does nothing else
+    # 0.1 s and 3 s were seen on two cores with other work; the bounds are for machines that are busier still
+    assert page.evaluate("longest") < 2000
+    assert seconds < 10

@@ -6,26 +6,20 @@ import os
 from contextlib import suppress
 from typing import Any
 
-import msgspec
-
 from oomph.commands.deployments import Entry
 from oomph.engines.protocol import Control, fills
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of
 from oomph.errors import CommandError, OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
-from oomph.ir.model import Model
 from oomph.ir.plan import Plan
-from oomph.plan import run, try_changes, with_advice, with_gpus
+from oomph.plan import run, with_advice, with_gpus
 from oomph.report.plan_json import plan_json
-from oomph.search.solve import Planner
 from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB
-from oomph.web.cases import Case, count, deployment_of, field, gpu_words, shareable, text, tokens
-from oomph.web.progress import Step, reporter
+from oomph.web.cases import Case, deployment_of, field, gpu_words, shareable, text
 
 Answer = dict[str, Any]
-SWEEP_POINTS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)  # of the users that are held
 
 
 def answer_plan(case: Case) -> Answer:
@@ -209,168 +203,6 @@ def model_of(case: Case) -> str:
             raise CommandError("no model is named", hint="type its name above, or paste a command that serves it")
         return named
     return deployment_of({**case, "gpu": "H100"}).model
-
-
-def answer_what_if(case: Case) -> Answer:
-    from oomph.report.what_if_json import what_if_json
-    from oomph.web.views.what_if import what_if_view
-
-    table = try_changes(run(deployment_of(case)))
-    return {**what_if_json(table), "html": what_if_view(table)}
-
-
-def answer_fit(case: Case) -> Answer:
-    from oomph.search.fit import fit
-    from oomph.search.request import Want
-    from oomph.search.space import Options
-    from oomph.web.views.fit import fit_view
-
-    with field("gpu"):
-        gpus = parse_gpus(text(case, "gpu") or "auto")
-    options = Options(text_only=(False,)) if case.get("images") is True else Options()
-    want = Want(tokens(case, "context"), count(case, "users", 0, 4096, 0), text(case, "prefer"), options)
-    with field("text"):
-        result = fit(
-            model_of(case), gpus, want, engine=_engine_only(case), only=case.get("only") is True,
-            planner=_counting(reporter(case)),
-        )  # fmt: skip
-    return {"html": fit_view(result), "met": result.met, "plans": result.plans}
-
-
-def _counting(step: Step) -> Planner:
-    """Plans, and says how many there were."""
-    number = 0
-
-    def plan(deployment: Deployment, model: Model | None = None) -> Plan:
-        nonlocal number
-        number += 1
-        step("plans", number, 0)
-        return run(deployment, model)
-
-    return plan
-
-
-def _engine_only(case: Case) -> str:
-    """The engine that is asked for, where it is one that `fit` searches; else the default."""
-    request = text(case, "engine")
-    name = request.partition("==")[0]
-    return request if name and fills(engine_named(name), "fit_knobs") else ""
-
-
-def answer_cards(case: Case) -> Answer:
-    from oomph.facts.gpus import rows
-    from oomph.search.cards import cards
-    from oomph.search.request import Want
-    from oomph.search.space import Options
-    from oomph.web.views.cards import cards_view, known_cards_view
-
-    if not text(case, "model").strip() and not case.get("command"):
-        return {"html": known_cards_view([row.device() for row in rows()])}
-    options = Options(text_only=(False, True) if case.get("text_only") is True else (False,))
-    want = Want(tokens(case, "context"), count(case, "users", 0, 4096, 0), "", options)
-    with field("text"):
-        result = cards(
-            model_of(case), want, engine=_engine_only(case), only=case.get("only") is True, sort=text(case, "sort"),
-            everything=case.get("everything") is True, progress=reporter(case),
-        )  # fmt: skip
-    return {"html": cards_view(result), "cards": len(result.cards)}
-
-
-def answer_models(case: Case) -> Answer:
-    from oomph.search.models import models
-    from oomph.web.views.models import models_view
-
-    with field("gpu"):
-        gpus = parse_gpus(text(case, "gpu") or "auto")
-    users = count(case, "users", 0, 4096, 0)
-    context = tokens(case, "context")
-    with field("purpose"):
-        answer = models(
-            gpus, purpose=text(case, "purpose") or "chat", context=context, users=users, prefer=text(case, "prefer"),
-            words=text(case, "words").split()[:10], engines=text(case, "only_engine").split(),
-            licence="open" if case.get("open") is True else "", limit=25, progress=reporter(case),
-        )  # fmt: skip
-    return {"html": models_view(answer), "models": len(answer.picks)}
-
-
-def answer_compare(case: Case) -> Answer:
-    from oomph.compare import compare
-    from oomph.web.views.compare import compare_view
-
-    with field("text"):
-        comparison = compare(model_of(case), gpu=text(case, "gpu") or None, context=tokens(case, "context"))
-    return {"html": compare_view(comparison), "advice": comparison.advice}
-
-
-def answer_diff(case: Case) -> Answer:
-    import shlex
-
-    from oomph.commands import parse_command, to_command
-    from oomph.diff import diff
-    from oomph.web.views.diff import diff_view
-
-    before = deployment_of(case)
-    other = case.get("other")
-    if not isinstance(other, dict):
-        raise CommandError("other is not an object")
-    after = before
-    lost: tuple[str, ...] = ()
-    with field("flags"):
-        try:
-            more = shlex.split(text(other, "flags"))
-        except ValueError as error:
-            raise CommandError(f"these flags cannot be read: {error}") from None
-        if more:
-            again = parse_command([*to_command(before), *more], engine=before.engine)
-            after = msgspec.structs.replace(again, gpus=before.gpus)
-    if model := text(other, "model").strip():
-        after = msgspec.structs.replace(after, model=model)
-    if gpu := text(other, "gpu").strip():
-        with field("other-gpu"):
-            after = with_gpus(after, gpu)
-    if target := text(other, "engine"):
-        after, lost = engine_of(after).at_release(after, target.split("==")[-1])
-    if after == before:
-        raise CommandError("nothing is different yet: choose a release, GPUs, a model or flags to compare with")
-    difference = diff(before, after, lost)
-    return {
-        "html": diff_view(difference), "changes": msgspec.to_builtins(difference.changes),
-        "steps": msgspec.to_builtins(difference.steps), "flags": list(difference.flags),
-    }  # fmt: skip
-
-
-def answer_simulate(case: Case) -> Answer:
-    """A load of requests on the plan: {users, prompt, output}; users 0 asks for the most that are held."""
-    from oomph.simulate import api
-    from oomph.simulate.workloads import Arrivals, Shape
-    from oomph.web.views.simulate import simulate_view
-
-    users, prompt, output = (count(case, k, low) for k, low in (("users", 0), ("prompt", 1), ("output", 1)))
-    setup = api.prepare(deployment_of(case))
-    load = api.Load(Shape(prompt, output), Arrivals(users=users))
-    if users:
-        played: Any = api.judge(setup, api.spread(setup, load), api.Target())
-        around = users if played.held_users < 0 else max(1, played.held_users)
-    else:
-        played = api.search(setup, load, api.Target())
-        around = max(1, played.users)
-    sweep = _sweep(setup, load, sorted({max(1, round(share * around)) for share in SWEEP_POINTS}))
-    return {"html": simulate_view(played, sweep), "users": getattr(played, "users", users)}
-
-
-def _sweep(setup: Any, load: Any, numbers: list[int]) -> list[tuple[int, Any]]:
-    from oomph.simulate import api
-    from oomph.simulate.play import spread_over, times_alone
-    from oomph.simulate.search import MOST_WORK
-
-    alone = times_alone(setup, load)
-    rows = []
-    for n in numbers:
-        at = spread_over(
-            msgspec.structs.replace(load, arrivals=msgspec.structs.replace(load.arrivals, users=n)), *alone
-        )
-        rows.append((n, api.simulate(setup, at, most_preemptions=1000, most_work=MOST_WORK // 2)))
-    return rows
 
 
 def answer_catalog(_: Case | None = None) -> Answer:

@@ -14,7 +14,7 @@ from oomph import boundary
 from oomph.errors import OomphError
 from oomph.printable import printable
 from oomph.redaction import Secrets
-from oomph.web import answers
+from oomph.web import answers, searches
 from oomph.web.markup import Html
 
 MEMORY = 4 << 30  # bytes of address space that one job may take
@@ -24,13 +24,13 @@ JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "read": answers.answer_read,
     "explain": answers.answer_explain,
     "plan": answers.answer_plan,
-    "what_if": answers.answer_what_if,
-    "fit": answers.answer_fit,
-    "cards": answers.answer_cards,
-    "models": answers.answer_models,
-    "compare": answers.answer_compare,
-    "diff": answers.answer_diff,
-    "simulate": answers.answer_simulate,
+    "what_if": searches.answer_what_if,
+    "fit": searches.answer_fit,
+    "cards": searches.answer_cards,
+    "models": searches.answer_models,
+    "compare": searches.answer_compare,
+    "diff": searches.answer_diff,
+    "simulate": searches.answer_simulate,
     "inspect": answers.answer_inspect,
     "catalog": answers.answer_catalog,
 }

@@ -33,8 +33,8 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 _SCRIPTS = (
-    "main.js", "ask.js", "box.js", "controls.js", "dom.js", "forms.js", "place.js", "plots.js", "save.js", "tables.js",
-    "tabs.js", "theme.js", "tips.js",
+    "main.js", "ask.js", "box.js", "charts.js", "controls.js", "dom.js", "forms.js", "place.js", "plots.js",
+    "releases.js", "save.js", "tables.js", "tabs.js", "theme.js", "tips.js", "words.js",
 )  # fmt: skip
 _PAGES = {
     "/": "index.html",

@@ -1,34 +1,19 @@
 // The page: a box, views of what is in it, and where the user stands.
 import {ask, cancel} from "./ask.js";
 import {setBox, wireBox} from "./box.js";
+import {drawCharts} from "./charts.js";
 import {drawControls} from "./controls.js";
 import {$, parse, tag} from "./dom.js";
 import {complain, fillForm, formOf, readForm, showForm} from "./forms.js";
 import {place, recall, remember, subject} from "./place.js";
-import {drawPlots} from "./plots.js";
+import {drawReleases} from "./releases.js";
 import {save} from "./save.js";
 import {wireTables} from "./tables.js";
 import {drawTabs, select, wireTabs} from "./tabs.js";
 import {wireTheme} from "./theme.js";
 import {takeTitles, wireTips} from "./tips.js";
+import {DOING, emptyView, noAnswer} from "./words.js";
 
-const DOING = {plan: "Planning", what_if: "Planning every change", simulate: "Simulating", diff: "Planning both sides", fit: "Searching", cards: "Trying the cards",
-  models: "Trying the models", compare: "Planning on every engine", inspect: "Reading the checkpoint"};
-const EMPTY = {
-  plan: ["Will it fit?", "Paste the command you were about to run: the page says whether it starts, where each GiB goes, at which stage it would die, and what really helps."],
-  explain: ["Why did it die?", "Paste or drop the log of a run: the page names the stage, the cause and the fix, and proves the fix by planning it."],
-  what_if: ["What would each flag do?", "Paste a command: every change that moves memory is made alone and planned."],
-  simulate: ["How many users does it hold?", "Paste a command that starts: the engine's scheduler is played on the planned KV cache."],
-  diff: ["What does an upgrade move?", "Paste a command, then choose another release, other GPUs, another model or further flags."],
-  fit: ["What serves a model best here?", "Type a model's name or paste a command: checkpoints, layouts and flags are searched, each of them planned."],
-  compare: ["Which engine?", "Type a model's name or paste a command: each engine is planned at its best."],
-  inspect: ["What is in a checkpoint?", "Type a model's name: its bytes by part and dtype, what is not quantised and what that costs."],
-};
-const EXAMPLES = [
-  ["RTX 4090", "vllm serve Qwen/Qwen3-8B --max-model-len 16384"],
-  ["2x RTX 5070 Ti", "vllm serve nvidia/Gemma-4-31B-IT-NVFP4 --tensor-parallel-size 2"],
-  ["RTX 3090", "llama-server -hf unsloth/Qwen3-30B-A3B-GGUF:Q4_K_M -c 32768"],
-];
 const ALONE = new Set(["cards", "models"]); // need nothing in the box
 const CONTROLLED = new Set(["plan", "what_if", "simulate"]);
 const LARGEST = 200 * 2 ** 20; // bytes of a log that the server takes
@@ -101,18 +86,6 @@ function takePlan(answer) {
   drawControls(answer.controls, move);
 }
 
-function drawReleases(releases, engine) {
-  const options = releases.map(release => tag("option", {value: `${engine.name}==${release}`}, release));
-  $("release").replaceChildren(tag("option", {value: ""}, releases[0] ? `newest (${releases[0]})` : "newest"), ...options);
-  $("release").value = place.engine;
-  if ($("release").selectedIndex < 0) { $("release").append(tag("option", {value: place.engine}, engine.version)); $("release").value = place.engine; }
-  $("release").disabled = !releases.length;
-  const other = formOf("diff").elements.engine, before = other.value;
-  other.replaceChildren(tag("option", {value: ""}, "the same"), ...options.map(option => option.cloneNode(true)));
-  other.value = before || (releases[0] && engine.version !== releases[0] ? `${engine.name}==${releases[0]}` : releases[5] ? `${engine.name}==${releases[5]}` : "");
-  fillForm("diff");
-}
-
 // A control was moved: the plan follows, and so does the view that is open.
 function move(field, value) {
   clearTimeout(timer);
@@ -153,7 +126,7 @@ async function attempt(work) {
   } catch (refused) {
     complain(refused);
     $("view").classList.remove("stale");
-    $("view").replaceChildren(tag("div", {class: "empty"}, tag("h1", {}, "No answer"), tag("p", {}, "What is wrong is said above, beside the field that it is about.")));
+    $("view").replaceChildren(noAnswer());
     shown = null;
     $("levers").replaceChildren();
     frame();
@@ -161,7 +134,7 @@ async function attempt(work) {
   }
 }
 
-async function draw(answer) {
+function draw(answer) {
   shown = answer;
   const view = $("view");
   view.replaceChildren(...parse(answer.html));
@@ -169,7 +142,7 @@ async function draw(answer) {
   view.classList.remove("stale");
   tell(view);
   frame();
-  if (view.querySelector(".plot")) { await needPlots(); drawPlots(view); }
+  drawCharts(view);
 }
 
 // What is on the screen in one sentence: for a screen reader, and as the window's title.
@@ -180,15 +153,8 @@ function tell(view) {
 }
 
 function drawEmpty(view) {
-  const [title, text] = EMPTY[view];
-  const box = tag("div", {class: "empty"}, tag("h1", {}, title), tag("p", {}, text));
-  if (view === "plan" && !place.command) {
-    const list = tag("div", {class: "examples"}, tag("span", {}, "For example:"));
-    for (const [gpu, command] of EXAMPLES) list.append(tag("button", {type: "button", "data-command": command, "data-gpu": gpu}, tag("code", {}, command), ` on ${gpu}`));
-    box.append(list);
-  }
   shown = null;
-  $("view").replaceChildren(box);
+  $("view").replaceChildren(emptyView(view, !place.command));
   frame();
 }
 
@@ -208,14 +174,6 @@ function frame() {
   $("applied").replaceChildren("Applied: ", ...place.applied.map((one, index) =>
     tag("button", {type: "button", "data-undo": index, title: "Back to before this"}, tag("code", {}, one.label), " ✕")));
   remember();
-}
-
-let library = null;
-function needPlots() {
-  library ??= Promise.all([
-    new Promise(done => { const node = tag("script", {src: "/vendor/uplot.js"}); node.onload = done; document.head.append(node); }),
-    new Promise(done => { const node = tag("link", {rel: "stylesheet", href: "/vendor/uplot.css"}); node.onload = done; document.head.append(node); })]);
-  return library;
 }
 
 async function take(button) {
@@ -254,7 +212,7 @@ function wire() {
   });
   wireTables($("view"));
   wireTips($("view"));
-  wireTheme($("theme"), () => drawPlots($("view")));
+  wireTheme($("theme"), () => drawCharts($("view")));
   $("gpu").addEventListener("change", () => {
     const gpu = $("gpu").value.trim();
     if (gpu === place.gpu) return;
