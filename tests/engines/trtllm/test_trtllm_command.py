@@ -212,3 +212,13 @@ def test_options_of_tritons_backend(tmp_path: Path) -> None:
     assert read(f"{SERVE} --config {config}") == {
         FRACTION: 0.5, "scheduler_config.capacity_scheduler_policy": "MAX_UTILIZATION", "max_batch_size": 32,
     }  # fmt: skip
+
+
+def test_a_cache_group_in_the_file_replaces_the_command_lines_in_old_releases() -> None:
+    text = f"{SERVE} --kv_cache_free_gpu_memory_fraction 0.7 --config"
+    words = [*text.split(), "{kv_cache_config: {dtype: fp8}}"]
+    old, new = parse_command(words, engine="trtllm==1.1.0"), parse_command(words, engine="trtllm==1.2.1")
+    assert FRACTION not in old.flags and any("is lost in this release" in note for note in old.notes)
+    assert new.flags[FRACTION] == 0.7
+    again = parse_command(to_command(new), engine="trtllm==1.1.0")  # written so that no release loses it
+    assert again.flags == new.flags

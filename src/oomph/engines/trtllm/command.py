@@ -22,7 +22,7 @@ from oomph.ir.deployment import Deployment, Engine
 
 _UNSET = re.compile(r"\$\{?\w+\}?|\$\(.*\)|<.*>|\{\{.*\}\}", re.DOTALL)
 _OTHER_COMMANDS = ("disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "grpc", "embeddings")
-_BENCHES = ("throughput", "latency")
+_CACHE = "kv_cache_config."
 
 
 def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deployment:
@@ -31,9 +31,9 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
     if not model:
         raise CommandError("no model is named: trtllm-serve MODEL, where MODEL is ORG/NAME or a folder")
     if path is not None:
-        # update_llm_args_with_extra_dict: the file wins over the command line
-        fields, more = _with_file(fields, path, call.files)
-        remarks += more
+        options, more = _options(path, call.files)
+        fields, lost = _over(fields, options, facts_at(release.version))
+        remarks += [*more, *lost]
     environment = memory_variables(call.environment)
     return Deployment(
         engine=release,
@@ -46,22 +46,32 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
     )
 
 
-def _with_file(fields: dict[str, Any], path: str, written: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+def _options(path: str, written: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     """`written`: files of the script around the command; mounted into a container they have another folder."""
     if _UNSET.fullmatch(path):
-        return fields, [f"the options file is {short(path)}, which nothing sets: not read"]
+        return {}, [f"the options file is {short(path)}, which nothing sets: not read"]
     if path.lstrip().startswith("{"):  # a file that bash writes on the fly, with its text in place of its name
-        return fields | options_file.read_text(path, "the options"), []
+        return options_file.read_text(path, "the options"), []
     same_name = [name for name in written if name.rpartition("/")[2] == path.rpartition("/")[2]]
     if path in written or len(same_name) == 1:
         name = path if path in written else same_name[0]
-        return fields | options_file.read_text(written[name], name), []
+        return options_file.read_text(written[name], name), []
     try:
-        return fields | options_file.read_file(path), []
+        return options_file.read_file(path), []
     except CommandError as error:
         if "is not there" not in str(error):
             raise
-        return fields, [f"{error}: planned without it"]
+        return {}, [f"{error}: planned without it"]
+
+
+def _over(fields: dict[str, Any], options: dict[str, Any], facts: Facts) -> tuple[dict[str, Any], list[str]]:
+    """The file wins over the command line; of the cache's group older releases take the file's alone."""
+    lost = [field for field in fields if field.startswith(_CACHE) and field not in options]
+    if facts.memory.merges_cache_config or not lost or not any(field.startswith(_CACHE) for field in options):
+        return fields | options, []
+    rest = {field: value for field, value in fields.items() if field not in lost}
+    names = ", ".join(BY_FIELD[field].names[0] for field in lost)
+    return rest | options, [f"{names} is lost in this release: the options file has a kv_cache_config of its own"]
 
 
 def starts_server(words: Sequence[str]) -> bool:
@@ -170,8 +180,9 @@ def check(flags: Mapping[str, Any]) -> None:
 
 def to_words(deployment: Deployment) -> list[str]:
     """The command line of a deployment; what only a file can say is a file that bash writes on the fly."""
-    words = ["trtllm-serve", deployment.model, *option_words(deployment.flags)]
     rest = file_fields(deployment.flags)
+    options = {field: value for field, value in deployment.flags.items() if field not in rest}
+    words = ["trtllm-serve", deployment.model, *option_words(options)]
     if not rest:
         return words
     from oomph.commands.shell import quote
@@ -195,6 +206,11 @@ def option_words(flags: Mapping[str, Any]) -> list[str]:
 
 
 def file_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """What the command line has no option for."""
+    """What the command line has no option for; with one setting of the cache in the file, all of them."""
     off = {field for field, value in flags.items() if value is False and field in BY_FIELD}
-    return {field: value for field, value in flags.items() if field not in BY_FIELD or field in off}
+    grouped = any(field.startswith(_CACHE) and field not in BY_FIELD for field in flags)
+    return {
+        field: value
+        for field, value in flags.items()
+        if field not in BY_FIELD or field in off or (grouped and field.startswith(_CACHE))
+    }

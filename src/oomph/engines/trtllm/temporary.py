@@ -11,11 +11,11 @@ from oomph.facts.trtllm.facts import Facts
 from oomph.units import cdiv
 
 
-def dummy_requests(settings: Settings) -> list[int]:
-    """The lengths of one rank's dummy requests (_create_dummy_context_requests)."""
+def dummy_requests(settings: Settings) -> dict[int, int]:
+    """Length -> how many: one rank's dummy requests (_create_dummy_context_requests)."""
     longest = min(settings.max_num_tokens, max(1, settings.max_seq_len - 1))
     whole, rest = divmod(settings.max_num_tokens, longest)
-    return [longest] * whole + ([rest] if rest else [])
+    return {longest: whole} | ({rest: 1} if rest else {})
 
 
 def temporary_blocks(settings: Settings, facts: Facts) -> int:
@@ -27,7 +27,8 @@ def temporary_blocks(settings: Settings, facts: Facts) -> int:
         sequences = cdiv(settings.max_num_tokens, settings.max_seq_len)
         tokens = max(settings.max_batch_size, settings.max_num_tokens + sequences * block, settings.max_seq_len)
         return cdiv(tokens, block)
-    blocks = sum(cdiv(length + settings.extra_tokens, block) for length in dummy_requests(settings))
+    requests = dummy_requests(settings)
+    blocks = sum(count * cdiv(length + settings.extra_tokens, block) for length, count in requests.items())
     if settings.enable_attention_dp and rules.temporary_of_all_ranks:
         blocks *= settings.tp_size
     blocks *= settings.max_beam_width

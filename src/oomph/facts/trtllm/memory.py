@@ -42,6 +42,9 @@ class Memory(Facts):
     raw_component_names = since(dated("1.2.0rc3"))
     # which lines are printed: "Estimated max tokens" (to 1.1.0rc1) or "Estimated max memory"
     prints_estimated_memory = since(dated("1.1.0rc2"))
+    # llm_args.py update_llm_args_with_extra_dict: the file's kv_cache_config replaces the whole group in 1.1, so that a
+    # fraction of the command line is lost; later sources merge the two (the release is not sure)
+    merges_cache_config = since(dated("1.2.0rc0"))
     # commands/serve.py: --kv_cache_dtype (pull request 11487, March 2026)
     kv_dtype_option = since(dated("1.3.0rc7"))
     # capacity scheduler: what a window lets one request hold beside itself. kvCacheManager.cpp: the request's own
