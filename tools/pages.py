@@ -42,7 +42,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diff": (f"oomph diff --gpu H100 --from vllm==0.21.0 --to vllm==0.32.0 -- {QWEN}",),
     "simulate": (f"oomph simulate --gpu H100 --users 32 --requests 64 -- {QWEN}",),
     "compare": ('oomph compare Qwen/Qwen3-8B --gpu "RTX 4090"',),
-    "pack": (f'oomph pack --gpu H100 "{QWEN}" "vllm serve Qwen/Qwen3-0.6B --max-model-len 4096"',),
+    "pack": (f'oomph pack --gpu H100 --solver plain "{QWEN}" "vllm serve Qwen/Qwen3-0.6B --max-model-len 4096"',),
     "gpus": ('oomph gpus Qwen/Qwen3-8B --only --card "RTX 4090" --card T4', "oomph gpus 5070"),
     "rule": ("oomph rule K02",),
     "report": (f'oomph report --gpu "RTX 4090" --log server.log --output report.md -- {QWEN}',),

@@ -14,7 +14,7 @@ from oomph.ir.plan import Plan
 from oomph.ir.printed import Printed
 from oomph.ir.timeline import Outcome
 from oomph.pack import exact, plain
-from oomph.pack.problem import Option, Problem, Service, Solution
+from oomph.pack.problem import Option, Problem, Service, Solution, holds
 from oomph.pack.services import Planned, gpus_of, planned_options, serving_bytes, written_share
 from oomph.plan import run
 from oomph.units import MIB
@@ -86,8 +86,15 @@ def pack(
         problem = _problem(deployments, ways, cards, ram, written=written)
         solution = solve(problem) if problem is not None else None
         if solution is not None and problem is not None:
+            solution = in_written_order(problem, solution)
             return _answer(deployments, ways, cards, ram, asleep, solution, method, written=written)
     return Packed(cards, (), "fails", False, method, method == "CP-SAT", reasons=_why_not(ways, cards, ram))
+
+
+def in_written_order(problem: Problem, solution: Solution) -> Solution:
+    """The services in the order in which they were named, where that order works too."""
+    written = tuple(range(len(problem.services)))
+    return replace(solution, order=written) if holds(problem, solution.choices, written) else solution
 
 
 def _solver(name: str) -> tuple[Solve, str]:

@@ -148,6 +148,8 @@ def _batch(run: Run, rank: Rank, encoded: Encoder) -> Batch:
 def _context(run: Run, rank: Rank) -> Term:
     if rank.device.sees_system:
         low, n, high = unified.share(rank.device.total_bytes, unified.CONTEXT)
+        if not run.facts.budget.reads_available:  # the page cache of an earlier load may count as used
+            high += run.model.nbytes
         return Term("context", n, low, high, "measured", {}, "container and CUDA context, from posted starts")
     n = outside.context_bytes(rank.device.sm_count)
     if run.is_distributed and run.facts.budget.snapshot_after_nccl:

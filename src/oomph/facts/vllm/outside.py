@@ -35,6 +35,9 @@ class Budget(Facts):
     # The first snapshot follows the communicators: they lie outside the budget. 0.10.2 takes it before
     # init_worker_distributed_environment, 0.11.0 after it.
     snapshot_after_nccl = since("0.11.0")
+    # utils/mem_utils.py MemorySnapshot: on integrated GPUs free is what psutil calls available. Before (0.11.0) it is
+    # what CUDA calls free: there the page cache counts as used.
+    reads_available = since("0.11.1")
 
 
 # --- CUDA context --------------------------------------------------------------------------------------------------

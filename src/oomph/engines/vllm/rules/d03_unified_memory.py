@@ -1,20 +1,23 @@
-"""D03: on unified memory the page cache counts as used GPU memory.
+"""D03: unified memory: the system, and in some releases the page cache, count as used GPU memory.
 
-What it is: GB10 (DGX Spark), Jetson, GH200 and AMD APUs share memory between CPU and GPU. Free memory then is what
-the kernel calls MemFree: the page cache of weight files that were read before is missing from it, although it could
-be dropped at any time.
+What it is: GB10 (DGX Spark), Jetson and AMD APUs share memory between CPU and GPU. Up to 0.11.0, and on AMD in every
+release, free memory is what CUDA or HIP calls free: the page cache of weight files that were read before is missing
+from it, although it could be dropped at any time. Since 0.11.1 vLLM reads the kernel's MemAvailable on NVIDIA's: what
+is missing then are the system and other programs, the container and CUDA's context (2.6 GiB on a GB10, 8 to 9 with some
+kernels), and memory that an engine which just ended has not given back.
 
 How to recognise it: the card's total is the machine's RAM (119.7, 121.7, 61 GiB ...); the first start works and the
 second does not; KV memory comes out negative on a card with plenty of room.
 
 Look-alikes: D01 (somebody else really uses it), D11 (the driver finds no memory), K01 (the model really is too large).
 
-What fixes it: sync and drop the page cache before the start; utilization 0.80 to 0.85; 0.20 or newer, which asks the
-operating system instead; --kv-cache-memory-bytes, which needs no measurement; some seconds between stop and start.
+What fixes it: a utilization below what is available, less 3 GiB; some seconds between stop and start; up to 0.11.0
+dropping the page cache before the start. At the KV check: --kv-cache-memory-bytes, which needs no measurement.
 
-What does not: restarting the container (the page cache is the kernel's), raising vm.min_free_kbytes.
+What does not: restarting the container (the page cache is the kernel's), raising vm.min_free_kbytes; at the free-memory
+check --kv-cache-memory-bytes alone, since the check compares utilization x total whatever the bytes.
 
-Evidence: utils/mem_utils.py:100 (0.21.0) uses psutil on integrated GPUs; vllm issues 48140, 35356.
+Evidence: utils/mem_utils.py (0.11.1 has psutil, 0.11.0 does not); v1/worker/utils.py:716 (0.32.0); vllm issue 48140.
 """
 
 from __future__ import annotations
@@ -34,12 +37,15 @@ def match(case: Case) -> Candidate | None:
     if case.has("kv_need"):
         return None
     free, total = case.value("free_short", "free"), case.value("free_short", "total")
+    available = bool(case.version) and case.facts.budget.reads_available and not case.rocm
     if free is not None and total:
-        text = (
-            f"This is unified memory ({gib(total)} shared with the CPU). {gib(total - free)} count as used; the "
-            "page cache"
-            " of weight files read before, and memory that the last engine has not given back yet, are in it."
+        of_system = (
+            "the system, other programs, the container with CUDA's context, and what the last engine still holds"
         )
+        of_files = "the page cache of weight files read before, and memory that the last engine has not given back yet,"
+        inside = f"{of_system} are in it; the page cache is not" if available else f"{of_files} are in it"
+        shared = f"This is unified memory ({gib(total)} shared with the CPU)."
+        text = f"{shared} {gib(total - free)} count as used; {inside}."
     else:
         text = (
             "This is unified memory: what the page cache of the weight files holds is missing from what CUDA calls "
@@ -52,15 +58,12 @@ def match(case: Case) -> Candidate | None:
         ),
         advice.host("wait about a minute between stop and start", rank=0),
         advice.utilization(case, min(0.85, case.util - 0.03) if not free or not total else (free - 2 * GIB) / total),
-        Remedy(
-            "kv_bytes",
-            "--kv-cache-memory-bytes 8G",
-            "flag",
-            {"kv_cache_memory_bytes": 8 * GIB},
-            costs="the KV cache keeps this size",
-            rank=2,
-        ),
     )
+    if case.stage != "startup_free_memory":  # the check compares the whole budget, whatever these bytes say
+        bytes_flag = {"kv_cache_memory_bytes": 8 * GIB}
+        cost = "the KV cache keeps this size"
+        fixed = Remedy("kv_bytes", "--kv-cache-memory-bytes 8G", "flag", bytes_flag, costs=cost, rank=2)
+        remedies = (*remedies, fixed)
     rejected = useless(
         case,
         reject("reboot", "the page cache belongs to the kernel, a container restart leaves it"),
@@ -78,7 +81,7 @@ def match(case: Case) -> Candidate | None:
 
 RULE = Rule(
     "D03",
-    "Unified memory: the page cache counts as used",
+    "Unified memory: what the system holds counts as used",
     ("startup_free_memory", "kv_check", "weights_load"),
     match,
     over=(
