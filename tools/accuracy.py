@@ -253,6 +253,25 @@ def sglang_kept() -> Iterator[Sample]:
         yield Sample("SGLang 0.5.23", "created weights", name, ours, truth)
 
 
+def served_kept() -> Iterator[Sample]:
+    """vLLM 0.26.0 and SGLang 0.5.17 on an H200, under load (tests/truth/h200-served.jsonl, h200-sglang.jsonl)."""
+    import test_served as served
+    import test_sglang_h200 as sglang
+
+    group = "vLLM 0.26.0 under load, H200: within 0.4 % of the card"
+    for i in served.READY:
+        row, near = served.ROWS[i], served.CARD * served.TOTAL
+        off = served.stage(i, "sampler_warmup").peak_bytes - row["ready_bytes"]
+        yield Sample(group, "memory after warm-up", row["id"], abs(off) <= near, True)
+        if i in served.HEAVY:
+            off = served.stage(i, "runtime_request").peak_bytes - served.served_bytes(row)
+            yield Sample(group, "memory after the heavy load", row["id"], abs(off) <= near, True)
+    for row in sglang.SERVING:
+        kv = sglang.planned(row, weights=True).kv
+        yield Sample("SGLang 0.5.17 on an H200", "tokens", row["id"], kv.logged_tokens if kv else 0,
+                     row["max_total_num_tokens"])  # fmt: skip
+
+
 def trtllm_kept() -> Iterator[Sample]:
     """TensorRT-LLM: posted start-ups, each figure at the width that the log prints (tests/truth/trtllm*.jsonl)"""
     import trtllm_truth
@@ -281,6 +300,7 @@ def main() -> None:
         kv_kept,
         plans_kept,
         h200_kept,
+        served_kept,
         traced_kept,
         field_kept,
         sglang_kept,
