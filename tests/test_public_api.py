@@ -173,3 +173,17 @@ def test_threads_get_what_one_caller_gets() -> None:
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(lambda call: call().to_dict(), calls * 3))
     assert together == alone * 3
+
+
+def test_help_takes_the_time_of_python_itself() -> None:
+    """At most 60 ms of CPU more than a bare interpreter; the best of several runs, because machines are busy."""
+    import resource
+
+    def seconds(*words: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *words], check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    bare = min(seconds("-c", "pass") for _ in range(5))
+    assert min(seconds("-m", "oomph", "--help") for _ in range(8)) - bare < 0.060
