@@ -246,6 +246,7 @@ def test_each_engine_has_controls(port: int) -> None:
         ("python -m sglang.launch_server --model-path Qwen/Qwen3-8B", "context_length"),
         ("llama-server -hf unsloth/Qwen3-8B-GGUF:Q4_K_M", "ctx_size"),
         ("ollama run qwen3:8b", "num_ctx"),
+        ("trtllm-serve Qwen/Qwen3-8B", "max_seq_len"),
     ):
         _, answer = post(port, "/api/plan", {"command": command, "gpu": "RTX 4090", "set": {field: 4096}})
         assert "4096" in answer["command"], answer["command"]
@@ -286,3 +287,9 @@ def test_every_view_answers(port: int, path: str, body: Any, words: str) -> None
     status, answer = post(port, f"/api/{path}", {"command": "vllm serve Qwen/Qwen3-8B", "gpu": "H100", **body})
     assert status == 200, answer
     assert words in answer["html"] and 'class="view' in answer["html"]
+
+
+def test_a_command_of_oomphs_own_brings_its_gpus(port: int) -> None:
+    text = b'oomph plan --gpu "2x RTX 5070 Ti" -- vllm serve Qwen/Qwen3-8B -tp 2 --max-model-len 4096'
+    status, answer = post(port, "/api/read?gpu=RTX%204090", text)
+    assert status == 200 and answer["gpu"] == "2x RTX 5070 Ti" and len(answer["ranks"]) == 2

@@ -106,7 +106,8 @@ def answer_read(case: Case) -> Answer:
     except OomphError as refused:
         refused.message = refused.message.replace(path, name or "the text")
         raise
-    return {"kind": "plan", **_deployments(result.entries, case)}
+    own = {"gpu": result.gpu, "chosen_gpu": True} if result.gpu else {}
+    return {"kind": "plan", **_deployments(result.entries, {**case, **own})}
 
 
 def _deployments(entries: tuple[Entry, ...], case: Case) -> Answer:

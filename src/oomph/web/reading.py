@@ -45,11 +45,14 @@ _BESIDE = frozenset(
     )
 )
 
+_OWN_GPU = re.compile(r"""oomph\s[^\n]{0,200}?--gpu[= ](?:'([^']{1,100})'|"([^"]{1,100})"|(\S{1,100}))""")
+
 
 class Reading(Struct, frozen=True):
     kind: Literal["deployments", "log", "model", "config"]
     entries: tuple[Entry, ...] = ()
     model: str = ""
+    gpu: str = ""  # as a command of oomph's own says it: `oomph plan --gpu H100 -- vllm serve ...`
 
 
 def read(data: bytes, name: str = "", engine: str = "") -> Reading:
@@ -75,7 +78,9 @@ def _read_line(line: str, name: str, engine: str) -> Reading:
     if _is_log(line, name):
         return Reading("log")
     if " " in line and (re.search(r"\s-|\bserve\b|\brun\b", line) or detect(line.split())):
-        return Reading("deployments", tuple(_entries(line + " ", name, engine)))
+        gpu = _OWN_GPU.match(line)
+        words = next(filter(None, gpu.groups()), "") if gpu else ""
+        return Reading("deployments", tuple(_entries(line + " ", name, engine)), gpu=words)
     return Reading("model", model=line)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import Container, EngineProtocol, FitKnobs, LeverWords, Offer, Words
+from oomph.engines.trtllm.controls import CONTROLS
 from oomph.errors import CannotPlan
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
@@ -41,6 +42,7 @@ class TensorRtLlm(EngineProtocol):
         offloads_weights=False,
     )
 
+    controls = CONTROLS
     package = "tensorrt_llm"
     programs = ("trtllm-serve",)
     modules = ("tensorrt_llm",)

@@ -22,6 +22,7 @@ let shown = null, timer = 0, sent = "", usual = ""; // usual: the GPUs where not
 
 async function read(body, name) {
   complain(null);
+  $("kind").textContent = "";
   if (body.size > LARGEST) {
     complain({message: `${name} is larger than 200 MB. Type the path of a checkpoint instead, or cut the log: its first lines and its last ones say it all`, field: "text"});
     return;
@@ -41,7 +42,7 @@ function takeDeployments(answer, name) {
   place.tabs = answer.deployments.map(one => ({...one, name: one.name && answer.deployments.length > 1 ? one.name : one.model}));
   place.at = answer.at;
   place.view = "plan";
-  const many = place.tabs.length > 1 ? `${place.tabs.length} deployments` : `a ${answer.title} command`;
+  const many = place.tabs.length > 1 ? `${place.tabs.length} deployments` : `${/^[AEIO]/.test(answer.title) ? "an" : "a"} ${answer.title} command`;
   $("kind").textContent = name ? `${name}: ${many}` : `Read as ${many}`;
   takePlan(answer);
   draw(answer);
