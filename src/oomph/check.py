@@ -41,6 +41,7 @@ class Item(Struct, frozen=True):
     line: int = 0  # where the file speaks of it, from 1; 0 = not known
     plan: Plan | None = None
     error: OomphError | None = None
+    model: str = ""  # as the deployment names it; "" where it could not be read
 
     @property
     def outcome(self) -> Outcome:
@@ -143,5 +144,6 @@ def plan_entries(
                 answer = plan(entry.deployment, gpu=cards, margin=margin, compile_cache=compile_cache, advise=advise)
             except OomphError as refused:
                 error = refused
-        items.append(Item(file, entry.name, entry.line, answer, error))
+        model = entry.deployment.model if entry.deployment is not None else ""
+        items.append(Item(file, entry.name, entry.line, answer, error, model))
     return items

@@ -218,3 +218,15 @@ def test_inline_code_may_be_continued() -> None:
     (entry,) = read_deployments([text])
     assert entry.deployment is not None
     assert entry.deployment.flags == {"max_model_len": 4096, "tensor_parallel_size": 8}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vllm serve a/b --device cuda --swap-space 4\n",
+        "from vllm import LLM\nllm = LLM(model='a/b', swap_space=16)\n",
+    ],
+)
+def test_several_flags_that_went_and_keywords_mean_an_older_release_too(text: str) -> None:
+    (entry,) = read_deployments([text])
+    assert entry.deployment is not None and entry.deployment.engine.version_from == "the last with all flags"

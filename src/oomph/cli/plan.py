@@ -119,6 +119,9 @@ def _several(
     items = plan_entries(
         deployments, file=where, gpu=gpu, margin=margin, compile_cache=cache, advise=advise and as_json
     )
+    reasons = {item.error.message if item.error else "" for item in items}
+    if len(reasons) == 1 and all(item.model for item in items) and (error := items[0].error) is not None:
+        raise error  # no GPU is named: once is enough
     check = Check(tuple(items), files=1)
     if as_json:
         from oomph.report.check_json import check_json

@@ -81,7 +81,7 @@ def _item(item: Item, style: Style, width: int, items: Sequence[Item]) -> list[s
 
 def _subject(item: Item) -> str:
     if item.plan is None:
-        return ""
+        return clean(item.model)
     plan = item.plan
     gpus = " + ".join(
         f"{number} x {name}" if number > 1 else name

@@ -26,8 +26,8 @@ _EXTRA = ("--config", "--help", "-h")  # in the parser, yet no setting
 class NoSuchFlag(CommandError):
     """A flag that the release does not have; another one may."""
 
-    def __init__(self, status: Status, hint: str) -> None:
-        super().__init__(status.sentence, hint=hint)
+    def __init__(self, status: Status, hint: str, where: str = "") -> None:
+        super().__init__(where + status.sentence, hint=hint)
         self.status = status
 
 
@@ -148,7 +148,10 @@ def _resolve(word: str, options: Options) -> tuple[str, str | None]:
         return key, explicit
     matches = _matches(key, options)
     if len(matches) > 1:
-        raise CommandError(f"ambiguous option: {key} could match {', '.join(name for name, _ in matches)}")
+        text = f"ambiguous option: {key} could match {', '.join(name for name, _ in matches)}"
+        if (status := options.status(key)).state == "gone":  # a flag of its own in older releases
+            raise NoSuchFlag(status, f"vLLM would stop with: {text}")
+        raise CommandError(text)
     if matches:
         name, glued = matches[0]
         return name, explicit if glued is None else word[2:]

@@ -32,6 +32,7 @@ SERVERS = (
 )
 OTHERS = ("chat", "complete", "bench", "collect-env", "run-batch", "launch", "snapshot")
 _CONFIG_LIMIT = 1 << 20
+_OLDER = "the last with all flags"  # where a release that nobody named is from
 
 
 def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deployment:
@@ -41,14 +42,7 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
     from_flag, words = _model_flag(words, serve, options)
     config, words, config_notes = _config(words, options)
     first = 1 if words and not words[0].startswith("-") else 0  # the file's flags go behind the model
-    try:
-        parsed = arguments.parse([*words[:first], *config, *words[first:]], options)
-    except arguments.NoSuchFlag as error:
-        older = _last_release_with(error, release)
-        if older is None:
-            raise error from None
-        note = f"{error.message}: nobody names a release, so this is planned as {older.version}, the last that has it"
-        return deployment(call, older, (*notes, note))
+    parsed = arguments.parse([*words[:first], *config, *words[first:]], options)
     flags = dict(parsed.flags)
     # $EXTRA_ARGS; the first word of `vllm serve` is the model
     extra = [word for word in parsed.positional[1 if serve else 0 :] if re.fullmatch(r"\$\{?\w+\}?", word)]
@@ -87,12 +81,15 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
     )
 
 
-def _last_release_with(error: arguments.NoSuchFlag, release: Engine) -> Engine | None:
-    """Nobody named the release: a flag that went means an older one. None where the release was named."""
-    if release.version_from != "newest known" or error.status.state != "gone":
+def last_release_with(error: arguments.NoSuchFlag, release: Engine) -> tuple[Engine, str] | None:
+    """Nobody named the release: a flag that went means an older one, and a note says so. None where it was named."""
+    if release.version_from not in ("newest known", _OLDER) or error.status.state != "gone":
         return None
     last = [known for known in RELEASES if order(known) < order(error.status.until)][-1:]
-    return Engine(release.name, last[0], "the last with all flags") if last else None
+    if not last or order(last[0]) >= order(release.version):
+        return None
+    note = f"{error.status.sentence}: nobody names a release, so this is planned as {last[0]}, the last that has it"
+    return Engine(release.name, last[0], _OLDER), note
 
 
 def _last_release_with_gguf(release: Engine) -> Engine | None:

@@ -80,12 +80,20 @@ class Vllm(EngineProtocol):
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
         from oomph.commands.call import choose_release
         from oomph.engines.vllm import command, python_call
+        from oomph.engines.vllm.arguments import NoSuchFlag
 
         program = "" if call.source else call.words[0]
         chosen, notes = choose_release(self, release, image=call.image, program=program, pinned=call.pinned)
-        if call.source:
-            return python_call.deployments(call, chosen, notes)
-        return [command.deployment(call, chosen, notes)]
+        while True:  # each turn has an older release
+            try:
+                if call.source:
+                    return python_call.deployments(call, chosen, notes)
+                return [command.deployment(call, chosen, notes)]
+            except NoSuchFlag as error:
+                older = command.last_release_with(error, chosen)
+                if older is None:
+                    raise
+                chosen, notes = older[0], (*notes, older[1])
 
     def write_command(self, deployment: Deployment) -> list[str]:
         from oomph.engines.vllm import command, python_call

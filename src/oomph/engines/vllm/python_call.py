@@ -9,6 +9,7 @@ from typing import Any
 from oomph.commands.call import Call, memory_variables, visible_devices
 from oomph.commands.python_values import Scope, called, parse
 from oomph.commands.shown import short, shown
+from oomph.engines.vllm.arguments import NoSuchFlag
 from oomph.engines.vllm.values import Refused, check_keys, check_python
 from oomph.errors import CommandError
 from oomph.facts.vllm import environment as variables
@@ -152,7 +153,9 @@ def _value(name: str, value: Any, options: Options, line: int, notes: list[str])
     flag = options.by_field.get(name)
     if flag is None or flag.group == "frontend":
         status = options.status(name)
-        why = status.sentence if status.state in ("gone", "not yet") else f"unexpected keyword argument {name!r}"
+        if status.state == "gone":
+            raise NoSuchFlag(status, "", where=f"line {line}: ")
+        why = status.sentence if status.state == "not yet" else f"unexpected keyword argument {name!r}"
         close = f"; did you mean {status.close[0][2:].replace('-', '_')}?" if status.close else ""
         raise CommandError(f"line {line}: {why}{close}")
     if name == "compilation_config" and isinstance(value, int) and not isinstance(value, bool):
