@@ -88,6 +88,10 @@ class AnswerOutput(Struct, frozen=True):
     kv_tokens: int
     concurrency: float
     concurrency_at_worst: float
+    tokens_per_second: float | None  # of one user; null: nobody knows how fast the card is
+    tokens_per_second_all: float | None  # of all users together
+    first_token_seconds: float | None
+    speed_within_factor: float | None  # nine of ten published speeds were so near
     plan: PlanOutput | UnsetType = UNSET  # of the pick
 
 

@@ -45,4 +45,8 @@ def answer_json(a: Answer) -> dict[str, Any]:
         "kv_tokens": kv.logged_tokens if kv else 0,
         "concurrency": kv.max_concurrency if kv else 0.0,
         "concurrency_at_worst": p.concurrency,
+        "tokens_per_second": round(a.speed.one_user, 1) if a.speed else None,
+        "tokens_per_second_all": round(a.speed.all_users, 1) if a.speed else None,
+        "first_token_seconds": round(a.speed.first_token_seconds, 3) if a.speed else None,
+        "speed_within_factor": a.speed.factor if a.speed else None,
     }

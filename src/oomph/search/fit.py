@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -17,11 +18,13 @@ from oomph.search import score
 from oomph.search.neighbours import Neighbour, neighbours, why_not
 from oomph.search.request import Refused, Spaces, Want, base_of, models_of
 from oomph.search.solve import Planner, Point, Solver, judge, pareto
-from oomph.search.space import context_grid
+from oomph.search.space import Arm, Space, context_grid
+from oomph.simulate.speed import Speed, speed_of
 
 PREFERENCES = ("quality", "context", "users", "speed")
 _BAND = 0.9  # within a tenth of the best counts as equally good in the first goal
 _NODE = 8
+_SMALL = 48  # arms of a space that is searched whole
 _OFFLOADS = (2, 4, 8, 16, 32, 64)
 
 
@@ -34,6 +37,7 @@ class Answer(Struct, frozen=True):
     gives_up: tuple[str, ...]
     precision: str = ""  # of most of its weights
     note: str = ""  # what tells it from the engine's defaults
+    speed: Speed | None = None  # of one user and of all; None: nobody knows how fast this card is
 
 
 class Fit(Printed, frozen=True):
@@ -125,8 +129,8 @@ def _search(solver: Solver, spaces: Spaces, want: Want) -> tuple[list[Point], bo
     space = spaces.space(want.context, want.users)
     if space.contexts[0] > spaces.longest:
         return [], False, False
-    grid = context_grid(spaces.longest, want.context)
-    front = solver.front(space, grid=[c for c in grid if c >= space.contexts[0]])
+    grid = [c for c in context_grid(spaces.longest, want.context) if c >= space.contexts[0]]
+    front = _front(solver, space, grid, want)
     if front:
         return front, True, False
     for gib_each in _OFFLOADS:  # as little as serves
@@ -137,6 +141,47 @@ def _search(solver: Solver, spaces: Spaces, want: Want) -> tuple[list[Point], bo
     close = bool(solver.front(space))
     solver.keep_margin(True)
     return [], False, close
+
+
+def _front(solver: Solver, space: Space, grid: Sequence[int], want: Want) -> list[Point]:
+    """Of a small space the whole front. Of a large one first every checkpoint and layout without the flags that change
+    little; then each of those flags for the pick and for what serves most users. Where nothing fits without them, the
+    whole space again: there little is left of it."""
+    if len(space.arms) <= _SMALL:
+        return solver.front(space, grid=grid)
+    contexts = space.contexts[:: 3 if len(space.contexts) > 5 else 2]
+    plain = _plain_arms(solver, space)
+    first = solver.front(replace(space, arms=plain, contexts=contexts), grid=grid) if plain else []
+    if not first:
+        return solver.front(space, grid=grid)
+    pick = choose(first, want) or first[0]
+    most = max(first, key=lambda point: (point.users, point.context))
+    best = {(point.arm.model, point.arm.layout) for point in (pick, most)}
+    opened = tuple(arm for arm in space.arms if (arm.model, arm.layout) in best and _small_flags(arm) == 1)
+    return pareto([*first, *solver.front(replace(space, arms=opened, contexts=contexts), grid=grid)])
+
+
+def _plain_arms(solver: Solver, space: Space) -> tuple[Arm, ...]:
+    """Without the flags that change little, without pipeline stages where tensor parallelism splits the KV heads, and
+    one of the checkpoints whose weights are alike."""
+    alike: dict[tuple[str, int], str] = {}
+    for name, model in solver.models.items():
+        alike.setdefault((score.precision(model), round(50 * math.log(max(model.nbytes, 1)))), name)
+    chosen = set(alike.values())
+    out = []
+    for arm in space.arms:
+        heads = solver.models[arm.model].num_kv_heads
+        if arm.layout.pp > 1 and heads >= arm.layout.gpus:
+            continue
+        if arm.model in chosen and not _small_flags(arm):
+            out.append(arm)
+    return tuple(out)
+
+
+def _small_flags(arm: Arm) -> int:
+    """Flags that change little where there is room: fewer or no graphs, drafts, no images, no prefix caching, fewer
+    tokens in a step."""
+    return sum((arm.eager, arm.few_graphs, arm.drafts > 0, arm.text_only, arm.prefix_off, arm.tokens > 0))
 
 
 def _stretched(solver: Solver, spaces: Spaces, front: list[Point], pick: Point) -> tuple[list[Point], Point]:
@@ -213,9 +258,22 @@ def _answers(solver: Solver, points: Sequence[Point], models: dict[str, Model]) 
         )
     if not out:
         return out
-    seconds = [score.request_seconds(models[a.point.arm.model], a.point.arm, a.plan) for a in out]
+    timed = [replace(answer, speed=_speed(answer, models[answer.point.arm.model])) for answer in out]
+    seconds = [_request_seconds(answer, models[answer.point.arm.model]) for answer in timed]
     best = min(seconds)
-    return [replace(a, relative_speed=round(best / s, 2)) for a, s in zip(out, seconds, strict=True)]
+    return [replace(a, relative_speed=round(best / s, 2)) for a, s in zip(timed, seconds, strict=True)]
+
+
+def _speed(answer: Answer, model: Model) -> Speed | None:
+    timing = engine_of(answer.plan.deployment).timing(answer.plan, model)
+    return speed_of(timing, answer.point.users) if timing is not None else None
+
+
+def _request_seconds(answer: Answer, model: Model) -> float:
+    """Of the reference request, alone: by the time model of simulate, or the roofline where it has no answer."""
+    if answer.speed is None:
+        return score.request_seconds(model, answer.point.arm, answer.plan)
+    return answer.speed.first_token_seconds + score.ANSWER / answer.speed.one_user
 
 
 def gives_up(point: Point) -> tuple[str, ...]:

@@ -381,7 +381,18 @@ def _better(best_variants: Sequence[Pick], prefer: str) -> Pick:
         return first
     if _rate(second) >= FASTER_VARIANT * _rate(first):
         return replace(second, traded=_trade(second, first))
-    return first
+    serves_more = second.capacity >= TWICE * first.capacity and second.context >= first.context
+    return second if serves_more and _rate(second) >= _rate(first) / FASTER_VARIANT else first
+
+
+def _beats(first: Pick, second: Pick) -> bool:
+    """At least as good in everything, and better in something."""
+    ours, theirs = _worth(first), _worth(second)
+    return ours != theirs and all(x >= y for x, y in zip(ours, theirs, strict=True))
+
+
+def _worth(pick: Pick) -> tuple[float, ...]:
+    return pick.quality.rank, pick.speed.one_user if pick.speed else 0.0, pick.context, pick.capacity
 
 
 def ranked(picks: Sequence[Pick], prefer: str) -> list[Pick]:
@@ -403,6 +414,9 @@ def ranked(picks: Sequence[Pick], prefer: str) -> list[Pick]:
             if not faster:
                 break
             passed, head = head, faster[0]
+        better = [pick for pick in rest if _beats(pick, head)]
+        if better:
+            passed, head = None, better[0]
         if passed is not None and not head.traded:
             gain = f"{_rate(head) / _rate(passed):.1f} times as fast as {passed.model.rpartition('/')[2]}"
             head_out = replace(head, traded=f"{gain}, whose quality is not told apart from it")
