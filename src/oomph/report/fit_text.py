@@ -173,8 +173,8 @@ def _basis(found: Fit, style: Style, width: int) -> list[str]:
     return [style.dim(line) for line in _wrapped(text, width, "  ")]
 
 
-def _speed_basis(found: Fit) -> str:
-    speeds = [answer.speed for answer in found.front or found.nearest if answer.speed is not None]
+def _speed_basis(fit: Fit) -> str:
+    speeds = [answer.speed for answer in fit.front or fit.nearest if answer.speed is not None]
     if not speeds:
         return "Speed is relative: nobody knows how fast this card is."
     factor = max(speed.factor for speed in speeds)
