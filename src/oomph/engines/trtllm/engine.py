@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import Container, EngineProtocol, FitKnobs, LeverWords, Offer, Words
-from oomph.engines.trtllm.controls import CONTROLS
+from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, LeverWords, Offer, Words
 from oomph.errors import CannotPlan
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
@@ -42,7 +41,6 @@ class TensorRtLlm(EngineProtocol):
         offloads_weights=False,
     )
 
-    controls = CONTROLS
     package = "tensorrt_llm"
     programs = ("trtllm-serve",)
     modules = ("tensorrt_llm",)
@@ -139,6 +137,11 @@ class TensorRtLlm(EngineProtocol):
                 hint="oomph inspect shows its weights",
             )
         return plan_trtllm(loaded, deployment)
+
+    def controls(self) -> tuple[Control, ...]:
+        from oomph.engines.trtllm.controls import CONTROLS
+
+        return CONTROLS
 
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.trtllm.levers import levers
