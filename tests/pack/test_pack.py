@@ -51,6 +51,30 @@ def test_shares_above_one_together_are_not_taken_as_written() -> None:
     assert found.outcome == "fits" and not found.as_written
 
 
+def at_release(version: str, *commands: str) -> dict[str, Deployment]:
+    return {f"s{i}": parse_command(text.split(), engine=f"vllm=={version}") for i, text in enumerate(commands)}
+
+
+TINY = "vllm serve Qwen/Qwen3-0.6B --max-model-len 1024 --gpu-memory-utilization"
+
+
+@pytest.mark.parametrize(("second", "version", "as_written"), [
+    (0.2, "0.8.5", False), (0.3, "0.8.5", True), (0.2, "0.9.2", True),
+])  # fmt: skip
+def test_a_budget_that_counts_neighbours(second: float, version: str, as_written: bool) -> None:
+    """vllm#14376: 0.2 and 0.2 on an L40S fail, 0.2 and 0.3 work; fixed in 0.9.1."""
+    services = at_release(version, f"{TINY} 0.2", f"{TINY} {second}")
+    found = pack(services, parse_gpus("L40S"), solver="plain")
+    assert (found.outcome, found.as_written) == ("fits", as_written)
+
+
+def test_two_servers_that_want_the_whole_card() -> None:
+    """vllm 0.9.2, two of Llama-3.1-8B on one A100 80GB: the second finds 67 of 71 GiB free (kvcached#110)."""
+    llama = "vllm serve meta-llama/Llama-3.1-8B-Instruct"
+    found = pack(at_release("0.9.2", llama, llama), parse_gpus("A100 80GB"), solver="plain")
+    assert found.outcome == "fits" and not found.as_written
+
+
 def test_two_cards_take_one_each() -> None:
     found = packed("2x RTX 4090", SMALL, LARGE)
     assert {each.cards for each in found.placed} == {(0,), (1,)}

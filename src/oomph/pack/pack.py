@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +16,14 @@ from oomph.ir.printed import Printed
 from oomph.ir.timeline import Outcome
 from oomph.pack import exact, plain
 from oomph.pack.problem import Option, Problem, Service, Solution, holds
-from oomph.pack.services import Planned, gpus_of, planned_options, serving_bytes, written_share
+from oomph.pack.services import (
+    Planned,
+    gpus_of,
+    planned_options,
+    serving_bytes,
+    with_share,
+    written_share,
+)
 from oomph.plan import run
 from oomph.units import MIB
 
@@ -87,7 +95,17 @@ def pack(
         solution = solve(problem) if problem is not None else None
         if solution is not None and problem is not None:
             solution = in_written_order(problem, solution)
-            return _answer(deployments, ways, cards, ram, asleep, solution, method, written=written)
+            answer = _answer(deployments, ways, cards, ram, asleep, solution, method, written=written)
+            if answer.outcome != "fails":
+                return answer
+    # budgets that count neighbours (up to 0.9.0) leave the most room when everybody takes the least
+    least = {name: [min(options, key=lambda way: max(way[1].need))] for name, options in ways.items()}
+    problem = _problem(deployments, least, cards, ram, written=False)
+    solution = solve(problem) if problem is not None else None
+    if solution is not None:
+        answer = _answer(deployments, least, cards, ram, asleep, solution, method, written=False)
+        if answer.outcome != "fails":
+            return answer
     return Packed(cards, (), "fails", False, method, method == "CP-SAT", reasons=_why_not(ways, cards, ram))
 
 
@@ -155,6 +173,9 @@ def _answer(
         seen = {**planned.deployment.environment, **({"CUDA_VISIBLE_DEVICES": numbers} if len(cards) > 1 else {})}
         deployment = replace(planned.deployment, gpus=gpus, environment=seen)
         plan = run(replace(deployment, ram_bytes=0))
+        share = planned.share
+        if plan.verdict.outcome == "fails" and share and not written:
+            deployment, plan, share = _beside_neighbours(deployment, plan, share)
         sleeps = name in asleep
         own = option.need[choice.cards[0]] * MIB if sleeps else max(serving_bytes(rank) for rank in plan.ranks)
         placed.append(
@@ -164,7 +185,7 @@ def _answer(
                 choice.cards,
                 place,
                 plan,
-                planned.share,
+                share,
                 written_share(deployments[name]),
                 sleeps,
                 own,
@@ -176,6 +197,16 @@ def _answer(
     worst = max(outcomes, key=("fits", "at_risk", "close", "fails").index)
     host = sum(ways[n][solution.choices[i].option][1].host for i, n in enumerate(names)) * MIB
     return Packed(cards, tuple(placed), worst, written, method, solution.proven, host, ram)
+
+
+def _beside_neighbours(deployment: Deployment, plan: Plan, share: float) -> tuple[Deployment, Plan, float]:
+    """Up to vLLM 0.9.0 a budget counts what neighbours hold: the share of a later server is that much larger."""
+    used = max(card.used_bytes / card.total_bytes for card in deployment.gpus)
+    raised = with_share(deployment, min(0.98, ceil(100 * (share + used)) / 100))
+    again = run(replace(raised, ram_bytes=0))
+    if again.verdict.outcome == "fails":
+        return deployment, plan, share
+    return raised, again, written_share(raised)
 
 
 def _why_alone(name: str, deployment: Deployment, cards: Sequence[Device]) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from oomph.commands import read_deployments
+from oomph.commands import files, read_deployments
 from oomph.errors import CommandError
 from oomph.ir.deployment import Deployment
 
@@ -30,7 +31,21 @@ def read_services(words: Sequence[str], engine: str = "") -> Services:
             name = entry.deployment.model.rpartition("/")[2] if plain else entry.name
             services[_free_name(name, services)] = entry.deployment
             notes += entry.deployment.notes
+        notes += [_ONE_AT_A_TIME] if _is_llama_swap(word) else []
     return Services(services, tuple(dict.fromkeys(notes)))
+
+
+_ONE_AT_A_TIME = (
+    "llama-swap loads one of its models at a time unless a group says otherwise: this answer is for all at once, "
+    "oomph plan FILE is for each alone"
+)
+
+
+def _is_llama_swap(word: str) -> bool:
+    if not files.is_text(word):
+        return False
+    text = files.read(word)
+    return re.search(r"(?m)^models:", text) is not None and re.search(r"(?m)^\s+cmd:", text) is not None
 
 
 def _free_name(name: str, taken: dict[str, Deployment]) -> str:

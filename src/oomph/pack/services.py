@@ -38,7 +38,7 @@ def planned_options(deployment: Deployment, cards: Sequence[Device], *, asleep: 
     """Every way to run it that fits on some of the cards, the command as it is written first."""
     options: list[tuple[Planned, Option]] = []
     for share in _shares(deployment, cards):
-        changed = _with_share(deployment, share)
+        changed = with_share(deployment, share)
         plans = {card.name: plan for card in cards if (plan := _plan(changed, card)) is not None}
         if any(_starts(plan) for plan in plans.values()):
             planned = Planned(changed, plans, share or written_share(deployment), not share)
@@ -100,11 +100,11 @@ def _least_share(deployment: Deployment, card: Device) -> float:
 
 
 def _serves(deployment: Deployment, card: Device, share: float) -> bool:
-    plan = _plan(_with_share(deployment, share), card)
+    plan = _plan(with_share(deployment, share), card)
     return plan is not None and _starts(plan)
 
 
-def _with_share(deployment: Deployment, share: float) -> Deployment:
+def with_share(deployment: Deployment, share: float) -> Deployment:
     knobs = engine_of(deployment).fit_knobs(deployment.engine.version)
     if not share or knobs is None:
         return deployment

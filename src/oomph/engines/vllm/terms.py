@@ -169,6 +169,7 @@ def _non_torch(run: Run, rank: Rank) -> Term:
         inside = 0 if run.facts.budget.snapshot_after_nccl else outside.nccl_bytes(sm)
         parts["NCCL"] = outside.nccl_grows(sm) + inside
         parts[outside.FUSED] = _fused_all_reduce(run, sm)
+    parts["DeepEP buffers"] = _deepep_bytes(run)
     parts = {name: n for name, n in parts.items() if n}
     return replace(_measured("non_torch", sum(parts.values()), rank.device, run.is_distributed), parts=parts)
 
@@ -181,6 +182,18 @@ def _measured(name: str, n: int, device: Device, is_distributed: bool = False) -
     if is_measured(device):
         return term(name, n, "measured", spread=_OFF_WHERE_MEASURED, why="measured on an H200")
     return term(name, n, "measured", spread=_OFF_ELSEWHERE, why="from posted start-ups, not measured")
+
+
+def _deepep_bytes(run: Run) -> int:
+    """device_communicators/all2all.py (0.32.0): a buffer of VLLM_DEEPEP_BUFFER_SIZE_MB between GPUs of a node, and one
+    more between nodes for the high-throughput kernels. What the low-latency kernels add between nodes is not known."""
+    backend = run.settings.flags.all2all_backend
+    if not backend.startswith("deepep") or not run.settings.enable_expert_parallel:
+        return 0
+    size = run.deployment.environment.get("VLLM_DEEPEP_BUFFER_SIZE_MB", "")
+    one = (int(size) if size.isascii() and size.isdigit() and len(size) < 7 else 1024) * MIB
+    several = len({device.node for device in run.deployment.gpus}) > 1
+    return one * (2 if several and "high_throughput" in backend else 1)
 
 
 def _fused_all_reduce(run: Run, sm: int) -> int:
