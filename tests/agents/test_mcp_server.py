@@ -38,7 +38,7 @@ def _free(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The server looks at one folder only, for as long as its process lives: here that is one test."""
     monkeypatch.chdir(ROOT)
     yield
-    monkeypatch.setattr(boundary, "_root", "")
+    boundary._root = ""  # not by monkeypatch, which would put back what the server has set
 
 
 def ask(work: Callable[[Any], Awaitable[Any]], root: str = ".") -> Any:

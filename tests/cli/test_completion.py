@@ -28,7 +28,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
         ("oomph pl", ["plan"]),
         ("oomph plan --compile-cache ", ["cold", "warm"]),
         ("oomph plan --gpu 'RTX 4090 L", ["RTX 4090 Laptop"]),
-        ("oomph inspect Qwen/Qwen3-8", ["Qwen/Qwen3-8B", "Qwen/Qwen3-8B-AWQ", "Qwen/Qwen3-8B-FP8"]),
+        ("oomph inspect Qwen/Qwen3-8B-F", ["Qwen/Qwen3-8B-FP8"]),
         ("oomph vllm serve qwen/qwen3-8b-f", ["Qwen/Qwen3-8B-FP8"]),
         ("oomph plan -- vllm serve X --max-model", ["--max-model-len"]),
         ("oomph --gpu H100 vllm ", ["serve"]),

@@ -101,9 +101,9 @@ def _explained(
 ) -> Explanation | None:
     """None where the post holds no log."""
     text = post.own_words
-    if len(observe(clean_lines(read_text(text).lines))) < LEAST:
-        return None
     try:
+        if len(observe(clean_lines(read_text(text).lines))) < LEAST:
+            return None
         return explain(f"{text}\n", gpus=gpus, engine=engine, command=command, plan=plan)
     except OomphError:
         return None
