@@ -74,7 +74,7 @@ def leader_worker_set(plan: Plan, host: Host, per_node: int) -> str:
 def pod_of(plan: Plan, host: Host, gpus: int, container: dict[str, Any]) -> dict[str, Any]:
     """A pod of one container whose program the manifest does not name, with what the plan says it must have."""
     whole = _container(plan, host, gpus, [], probes=False)
-    return _pod(plan, host, {**whole, **container})
+    return _pod(plan, host, {**whole, **container}, mounted(plan.deployment))
 
 
 def _container(plan: Plan, host: Host, gpus: int, words: list[str], *, probes: bool) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from oomph.facts import unified
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.host import (
+    ASLEEP,
     CALL_BYTES,
     GROUP_BYTES,
     GROUP_CHUNKS,
@@ -120,7 +121,10 @@ def _asleep(plan: Plan, workers: int) -> Iterator[HostPart]:
     """device_allocator/cumem.py: sleep level 1 copies the weights into pinned host memory, block by block."""
     if plan.deployment.flags.get("enable_sleep_mode"):
         weights = sum(rank.terms["weights"].bytes for rank in plan.ranks[:workers])
-        yield _pinned("sleep level 1", weights, "for the weights while the server sleeps (level 2 keeps none)")
+        low, usual, high = (round(weights * factor) for factor in ASLEEP)
+        yield HostPart(
+            "sleep level 1", usual, low, high, "for the weights while the server sleeps (level 2 keeps none)"
+        )
 
 
 def _shm(plan: Plan, workers: int) -> Iterator[HostPart]:
