@@ -16,9 +16,9 @@ class BlockPool(BlockQueue):
         super().__init__(config)
         self.groups, self.block = config.expanded(), config.block
         self.capped = config.gate == "capped"
-        self.caching = config.prefix_caching and all(g.kind != "state" for g in self.groups)
+        self.caching = config.prefix_caching and all(group.kind != "state" for group in self.groups)
         self.hybrid = len(self.groups) > 1
-        self.recurrent = any(g.kind in ("align", "all") for g in self.groups)
+        self.recurrent = any(group.kind in ("align", "all") for group in self.groups)
         self.this_step: set[Key] = set()  # states that get a hash in this step
         self.prefill_end = 0  # of the request at hand: where its prompt, or what it replays, ends
         self.hits: Tables = []
@@ -40,21 +40,23 @@ class BlockPool(BlockQueue):
         c, hits, room = self.c, self.hits, self.free - spare
         if any(h and h[-1].key in self.this_step for h in hits) and c.same_step_waits:
             return False
-        skips = [g.skipped(cached) if h else 0 for g, h in zip(self.groups, hits)]
+        skips = [group.skipped(cached) if h else 0 for group, h in zip(self.groups, hits)]
         self.prefill_end = max(req.job.prompt, req.tokens - 1)
         gate = 0
         if c.gate != "chunk":
             total = min(req.tokens, c.max_model_len)
-            for g, h, s in zip(self.groups, hits, skips):
-                gate += self._fresh(g, total, cached, total, h, s, self.capped)
+            for group, h, s in zip(self.groups, hits, skips):
+                gate += self._fresh(group, total, cached, total, h, s, self.capped)
             if gate > room:
                 return False
         main = cached + new
         slots = min(main + (c.lookahead if c.lookahead_first else 0), c.max_model_len)
-        need = sum(self._fresh(g, slots, cached, main, h, s, False) for g, h, s in zip(self.groups, hits, skips))
+        need = sum(
+            self._fresh(group, slots, cached, main, h, s, False) for group, h, s in zip(self.groups, hits, skips)
+        )
         evictable = 0
-        for g, h, s in zip(self.groups, hits, skips):
-            evictable += sum(b.ref == 0 and b is not self.null for b in (h if g.kind == "align" else h[s:]))
+        for group, h, s in zip(self.groups, hits, skips):
+            evictable += sum(b.ref == 0 and b is not self.null for b in (h if group.kind == "align" else h[s:]))
         if max(need, gate) + evictable > room:
             return False
         req.blocks = []
@@ -72,18 +74,18 @@ class BlockPool(BlockQueue):
         return True
 
     def _fresh(
-        self, g: Group, tokens: int, cached: int, main: int, hit: list[Block], skipped: int, capped: bool
+        self, group: Group, tokens: int, cached: int, main: int, hit: list[Block], skipped: int, capped: bool
     ) -> int:
         """New blocks of a request that has none yet."""
-        if g.kind == "align":
-            new = cdiv(main, g.block_size) + g.drafts - len(hit)
+        if group.kind == "align":
+            new = cdiv(main, group.block_size) + group.drafts - len(hit)
             if new <= 0:
                 return 0
-            most = 1 + g.drafts + self.c.inner_state(g, cached, main, self.prefill_end)
+            most = 1 + group.drafts + self.c.inner_state(group, cached, main, self.prefill_end)
             return min(new, most) if self.c.align_frees == "range" else most
-        required = g.required(tokens)
-        if capped and g.cap:
-            required = min(required, g.cap)
+        required = group.required(tokens)
+        if capped and group.cap:
+            required = min(required, group.cap)
         return max(required - max(skipped, len(hit)), 0)
 
     def extend(self, req: Live, new: int) -> bool:
@@ -95,18 +97,18 @@ class BlockPool(BlockQueue):
             if req.tails or main >= req.next_key:
                 self.remember(req, min(main, req.tokens))
             return True
-        for i, g in enumerate(self.groups):
-            if g.kind not in ("full", "state"):
-                self._skip(req, i, g, past)
+        for i, group in enumerate(self.groups):
+            if group.kind not in ("full", "state"):
+                self._skip(req, i, group, past)
         self.prefill_end = max(req.job.prompt, req.tokens - 1)
         lens = [len(mine) for mine in req.blocks]
         req.checkpoints = inner = self._inner_states(req, req.computed, main, lens)
         need = 0
-        for i, (g, mine) in enumerate(zip(self.groups, req.blocks)):
-            if g.kind == "align":
-                need += max(0, min(cdiv(main, g.block_size) + g.drafts - len(mine), 1 + (i in inner)))
+        for i, (group, mine) in enumerate(zip(self.groups, req.blocks)):
+            if group.kind == "align":
+                need += max(0, min(cdiv(main, group.block_size) + group.drafts - len(mine), 1 + (i in inner)))
             else:
-                need += max(0, g.required(slots) - len(mine))
+                need += max(0, group.required(slots) - len(mine))
         if need > self.free:
             return False
         for i in range(len(self.groups)):
@@ -118,11 +120,11 @@ class BlockPool(BlockQueue):
     def _inner_states(self, req: Live, start: int, main: int, lens: list[int]) -> dict[int, tuple[int, int]]:
         """By group: the position whose state this chunk keeps inside itself, and its place in the table (0.32)."""
         inner = {}
-        for i, g in enumerate(self.groups):
-            if not g.checkpoint or not self.c.inner_state(g, start, main, self.prefill_end):
+        for i, group in enumerate(self.groups):
+            if not group.checkpoint or not self.c.inner_state(group, start, main, self.prefill_end):
                 continue
-            place = cdiv(main, g.block_size) - 2
-            if place >= lens[i] - (g.drafts if lens[i] else 0) or req.blocks[i][place] is self.null:
+            place = cdiv(main, group.block_size) - 2
+            if place >= lens[i] - (group.drafts if lens[i] else 0) or req.blocks[i][place] is self.null:
                 inner[i] = self.c.checkpoint_position(main), place
         return inner
 
@@ -144,12 +146,12 @@ class BlockPool(BlockQueue):
                 mine[j] = self.null
         mine += self.take(required - len(mine))
 
-    def _skip(self, req: Live, i: int, g: Group, past: int) -> None:
+    def _skip(self, req: Live, i: int, group: Group, past: int) -> None:
         mine, null = req.blocks[i], self.null
-        if g.drafts and self.c.align_frees == "margin":
-            past = max(0, past - g.drafts)
-        until = min(g.skipped(past), len(mine))
-        through = g.kind == "align" and self.c.align_frees == "range"
+        if group.drafts and self.c.align_frees == "margin":
+            past = max(0, past - group.drafts)
+        until = min(group.skipped(past), len(mine))
+        through = group.kind == "align" and self.c.align_frees == "range"
         removed = []
         for j in range(until - 1, req.retired[i] - 1, -1):
             if mine[j] is not null:
@@ -162,24 +164,26 @@ class BlockPool(BlockQueue):
         if removed:
             self.give(removed)
         last = req.last_state[i]
-        if g.kind == "align" and 0 <= last < cdiv(past, g.block_size) - 1 and mine[last] is not null:
+        if group.kind == "align" and 0 <= last < cdiv(past, group.block_size) - 1 and mine[last] is not null:
             self.give([mine[last]])
             mine[last] = null
 
     def _next(self, req: Live, past: int) -> None:
         """Until which slot, and until which token, the next calls change nothing."""
         slots, skip = 1 << 60, 1 << 60
-        for i, g in enumerate(self.groups):
-            if g.kind == "state":
+        for i, group in enumerate(self.groups):
+            if group.kind == "state":
                 continue
-            slots = min(slots, (len(req.blocks[i]) - g.drafts) * g.block_size)
-            if g.kind == "window":
-                skip = min(skip, g.span - 1 + (max(0, past - g.span + 1) // g.block_size + 1) * g.block_size)
-            elif g.kind == "chunk":
-                skip = min(skip, (past // g.span + 1) * g.span)
-            elif g.kind in ("align", "all"):
+            slots = min(slots, (len(req.blocks[i]) - group.drafts) * group.block_size)
+            if group.kind == "window":
+                skip = min(
+                    skip, group.span - 1 + (max(0, past - group.span + 1) // group.block_size + 1) * group.block_size
+                )
+            elif group.kind == "chunk":
+                skip = min(skip, (past // group.span + 1) * group.span)
+            elif group.kind in ("align", "all"):
                 waits = req.last_state[i] >= 0 and req.blocks[i][req.last_state[i]] is not self.null
-                skip = min(skip, 0 if waits else (max(0, past - 1) // g.block_size + 1) * g.block_size + 1)
+                skip = min(skip, 0 if waits else (max(0, past - 1) // group.block_size + 1) * group.block_size + 1)
         req.next_slots, req.next_skip = slots, skip
 
     # --- cache_blocks
@@ -195,22 +199,22 @@ class BlockPool(BlockQueue):
             return
         c, edge = self.c, 1 << 60
         req.tails = []
-        for i, g in enumerate(self.groups):
-            sure = cacheable(c, self.block, g, tokens, self.hybrid)
-            first, last = req.keyed[i], sure // g.block_size
+        for i, group in enumerate(self.groups):
+            sure = cacheable(c, self.block, group, tokens, self.hybrid)
+            first, last = req.keyed[i], sure // group.block_size
             if first < last:
-                mask = kept(c, self.block, g, first, last, req.job.prompt, req.junction)
+                mask = kept(c, self.block, group, first, last, req.job.prompt, req.junction)
                 for j in range(first, last):
                     if mask is None or mask[j - first]:
                         self._hash(req, i, j)
                 req.keyed[i] = last
             if i in req.checkpoints:
                 self._hash_inner_state(req, i, *req.checkpoints[i])
-            elif c.split == "resend" and g.kind == "align" and sure == replayed(c, self.block, req.job.prompt) > 0:
+            elif c.split == "resend" and group.kind == "align" and sure == replayed(c, self.block, req.job.prompt) > 0:
                 self._hash(req, i, last - 1)
                 if self.hybrid:  # alone, it does so only in the step that ends there
-                    req.tails.append((i, last - 1, (i, request_keys(req, g.block_size)[last - 1])))
-            edge = min(edge, (tokens // g.block_size + 1) * g.block_size)
+                    req.tails.append((i, last - 1, (i, request_keys(req, group.block_size)[last - 1])))
+            edge = min(edge, (tokens // group.block_size + 1) * group.block_size)
         req.next_key = 0 if req.checkpoints else edge
 
     def _hash_inner_state(self, req: Live, i: int, position: int, place: int) -> None:

@@ -71,7 +71,7 @@ def build(
     time = unit(len(groups))
     if timed:
         time = step_time(deployment, model, plan, resolved, groups, sources, factors)
-    error = speed_error(any(isinstance(m, Experts) for layer in model.layers for m in layer.block.modules))
+    error = speed_error(any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules))
     notes = (*deployment.notes, *_notes(deployment, config, resolved, accepted))
     return Built(
         config=config,
@@ -88,7 +88,7 @@ def build(
 
 def _stage_bytes(plan: Plan, resolved: Resolved) -> list[int]:
     tp = resolved.tensor_parallel_size
-    bytes_ = [r.terms["available_kv"].bytes for r in plan.ranks]
+    bytes_ = [rank.terms["available_kv"].bytes for rank in plan.ranks]
     return [min(bytes_[s * tp : (s + 1) * tp]) for s in range(resolved.pipeline_parallel_size)]
 
 

@@ -114,29 +114,29 @@ class Config(Struct, frozen=True):
     @property
     def aligned(self) -> bool:
         """Whether prefills are cut where a recurrent state can be kept (_mamba_block_aligned_split)."""
-        return any(g.kind == "align" for g in self.groups)
+        return any(group.kind == "align" for group in self.groups)
 
     @property
     def block(self) -> int:
         """scheduler_block_size: prefix hits are multiples of it."""
-        return lcm(*(g.block_size for g in self.groups if g.kind != "state"), 1)
+        return lcm(*(group.block_size for group in self.groups if group.kind != "state"), 1)
 
     @property
     def regular(self) -> bool:
         """Whether decoding requests take one token each in every step, so that they can be summed."""
-        divides = all(g.span % g.block_size == 0 for g in self.groups if g.kind == "chunk")
+        divides = all(group.span % group.block_size == 0 for group in self.groups if group.kind == "chunk")
         plain = not self.spec_tokens and not self.lookahead and not self.long_prefill_threshold and self.known_end
         plain = plain and self.stages == 1
         return divides and plain and self.policy == "fcfs" and self.max_num_seqs <= self.budget
 
     def expanded(self) -> tuple[Group, ...]:
-        return tuple(g for g in self.groups for _ in range(g.count))
+        return tuple(group for group in self.groups for _ in range(group.count))
 
     def need(self, tokens: int) -> int:
         """Blocks the gate asks for before a prompt of `tokens` may start, nothing cached."""
         return sum(
-            g.count * (g.admission(tokens, self.gate == "capped") + self.inner_state(g, 0, tokens, tokens))
-            for g in self.groups
+            group.count * (group.admission(tokens, self.gate == "capped") + self.inner_state(group, 0, tokens, tokens))
+            for group in self.groups
         )
 
     def checkpoint_position(self, tokens: int) -> int:
@@ -153,7 +153,7 @@ class Config(Struct, frozen=True):
     def keeps_inside(self, start: int, end: int, prefill_end: int, position: int) -> bool:
         """is_mamba_prefill_checkpoint_valid: only the chunk that ends the prefill, from the start of a block, and with
         a whole block between the state it began from and the one it keeps."""
-        alignment = next((g.checkpoint for g in self.groups if g.kind == "align"), 0)
+        alignment = next((group.checkpoint for group in self.groups if group.kind == "align"), 0)
         block = self.block
         return (
             alignment > 0

@@ -122,8 +122,10 @@ class Loop(Scheduler):
                 ticks += self.time.chunk(groups, e.req.computed - e.new, e.new)
                 continue
             total = e.req.computed
-            for g, rate in zip(groups, decoding):
-                ticks += rate * (total if g.kind == "full" else 1 if g.kind in RECURRENT else min(total, g.span))
+            for group, rate in zip(groups, decoding):
+                ticks += rate * (
+                    total if group.kind == "full" else 1 if group.kind in RECURRENT else min(total, group.span)
+                )
         self.tokens += tokens - steady
         self.work += len(batch)
         return ticks + self.time.fixed(tokens, sequences)
@@ -164,7 +166,7 @@ class Loop(Scheduler):
         req = self.waiting[0]
         if req.stale or self.aligned:
             return 0
-        need = sum(g.count * n for g, n in zip(self.c.groups, self.pool.start(min(req.tokens, room))))
+        need = sum(group.count * n for group, n in zip(self.c.groups, self.pool.start(min(req.tokens, room))))
         return max(need, self.pool.gate(req)) + self.c.watermark_blocks
 
     def _steps_before(self, arrival: int, n: int) -> int:

@@ -24,13 +24,13 @@ class CountPool:
     def __init__(self, config: Config) -> None:
         self.c = config
         self.groups = config.groups
-        self.counts = [g.count for g in config.groups]
+        self.counts = [group.count for group in config.groups]
         self.free = config.usable
         self.capped = config.gate == "capped"
         self.first = config.lookahead if config.lookahead_first else 0
         self.margin = config.align_frees == "margin"
         # one by one for ever, and nothing is given back before the end: then it pays to know when the next block is due
-        self.grows = not config.regular and all(g.kind in ("full", "state") for g in config.groups)
+        self.grows = not config.regular and all(group.kind in ("full", "state") for group in config.groups)
 
     def begin(self) -> None:
         pass
@@ -47,14 +47,14 @@ class CountPool:
     def start(self, new: int) -> list[int]:
         """Length of each group's table after the first chunk."""
         slots = min(new + self.first, self.c.max_model_len)
-        return [g.required(new if g.kind == "align" else slots) for g in self.groups]
+        return [group.required(new if group.kind == "align" else slots) for group in self.groups]
 
     def admit(self, req: Live, cached: int, new: int, spare: int) -> bool:
         if self.gate(req) + spare > self.free:
             return False
         lens = self.start(new)
-        states = [self._states(req, g, new) for g in self.groups]
-        need = sum(g.count * (state or n) for g, n, state in zip(self.groups, lens, states))
+        states = [self._states(req, group, new) for group in self.groups]
+        need = sum(group.count * (state or n) for group, n, state in zip(self.groups, lens, states))
         if need + spare > self.free:
             return False
         self.free -= need
@@ -66,11 +66,11 @@ class CountPool:
                 req.real[i] = list(range(lens[i] - state, lens[i]))
         return True
 
-    def _states(self, req: Live, g: Group, new: int) -> int:
+    def _states(self, req: Live, group: Group, new: int) -> int:
         """Blocks of a recurrent layer's first chunk; 0: not of that kind."""
-        if g.kind != "align":
+        if group.kind != "align":
             return 0
-        return 1 + g.drafts + self.c.inner_state(g, 0, new, max(req.job.prompt, req.tokens - 1))
+        return 1 + group.drafts + self.c.inner_state(group, 0, new, max(req.job.prompt, req.tokens - 1))
 
     def extend(self, req: Live, new: int) -> bool:
         need = 0
@@ -82,33 +82,33 @@ class CountPool:
         known = req.processed(self.c)
         grown = []
         inner: dict[int, int] = {}  # 1: this chunk keeps a state inside itself
-        for i, g in enumerate(self.groups):
-            if g.kind == "align":
+        for i, group in enumerate(self.groups):
+            if group.kind == "align":
                 self._give_states(req, i, known)
-                required = max(cdiv(main, g.block_size) + g.drafts, lens[i])
+                required = max(cdiv(main, group.block_size) + group.drafts, lens[i])
                 grown.append(required)
-                inner[i] = self._keeps_inside(req, i, main) if g.checkpoint else 0
-                need += g.count * min(required - lens[i], 1 + inner[i])
+                inner[i] = self._keeps_inside(req, i, main) if group.checkpoint else 0
+                need += group.count * min(required - lens[i], 1 + inner[i])
                 continue
-            if g.kind not in ("full", "state"):
-                past = max(0, known - g.drafts) if g.kind == "all" and self.margin else known
-                skipped = min(g.skipped(past), lens[i])
+            if group.kind not in ("full", "state"):
+                past = max(0, known - group.drafts) if group.kind == "all" and self.margin else known
+                skipped = min(group.skipped(past), lens[i])
                 if skipped > skips[i]:
-                    self.free += g.count * (skipped - skips[i])
+                    self.free += group.count * (skipped - skips[i])
                     skips[i] = skipped
-            required = max(g.required(slots), lens[i])
+            required = max(group.required(slots), lens[i])
             grown.append(required)
-            need += g.count * (required - lens[i])
+            need += group.count * (required - lens[i])
         if need > self.free:
             return False
-        for i, g in enumerate(self.groups):
-            if g.kind == "align":
+        for i, group in enumerate(self.groups):
+            if group.kind == "align":
                 self._take_states(req, i, grown[i], inner[i])
             else:
-                self.free -= g.count * (grown[i] - lens[i])
+                self.free -= group.count * (grown[i] - lens[i])
         req.lens = grown
         if self.grows:
-            sizes = [n * g.block_size for g, n in zip(self.groups, grown) if g.kind == "full"]
+            sizes = [n * group.block_size for group, n in zip(self.groups, grown) if group.kind == "full"]
             req.next_slots = min(sizes, default=1 << 60)
         return True
 
@@ -150,6 +150,6 @@ class CountPool:
         self.free -= g.count * (required - length)
 
     def release(self, req: Live) -> None:
-        for i, (g, n, s) in enumerate(zip(self.groups, req.lens, req.skips)):
-            self.free += g.count * (len(req.real[i]) if g.kind == "align" else n - s)
+        for i, (group, n, s) in enumerate(zip(self.groups, req.lens, req.skips)):
+            self.free += group.count * (len(req.real[i]) if group.kind == "align" else n - s)
         req.lens = req.skips = []

@@ -221,5 +221,5 @@ class Collector:
         return Point(s[0] / SECOND, s[2] / ticks, s[3] / ticks, s[4] / ticks / self.usable, s[5] - before)
 
 
-def _spread(s: Sketch) -> Spread:
-    return Spread(s.mean, s.quantile(0.5), s.quantile(0.95), s.quantile(0.99))
+def _spread(sketch: Sketch) -> Spread:
+    return Spread(sketch.mean, sketch.quantile(0.5), sketch.quantile(0.95), sketch.quantile(0.99))

@@ -24,11 +24,15 @@ class Steady:
         self.reqs: dict[int, Live] = {}  # by order of admission
         self.size = 0
         self.late = 1 if config.lag and config.settled else 0  # windows follow the tokens that are known
-        self.taking = [[0] * g.block_size if g.kind != "state" else [0] for g in self.groups]
-        self.spans = [2 if g.kind in ("align", "all") else g.span for g in self.groups]  # a state is read by one token
-        self.period = [g.span if g.kind == "chunk" else g.block_size for g in self.groups]
-        self.freeing = [[0] * p if g.kind not in ("full", "state") else [0] for p, g in zip(self.period, self.groups)]
-        self.has_frees = any(g.kind not in ("full", "state") for g in self.groups)
+        self.taking = [[0] * group.block_size if group.kind != "state" else [0] for group in self.groups]
+        self.spans = [
+            2 if group.kind in ("align", "all") else group.span for group in self.groups
+        ]  # a state is read by one token
+        self.period = [group.span if group.kind == "chunk" else group.block_size for group in self.groups]
+        self.freeing = [
+            [0] * p if group.kind not in ("full", "state") else [0] for p, group in zip(self.period, self.groups)
+        ]
+        self.has_frees = any(group.kind not in ("full", "state") for group in self.groups)
         # decode steps after which frees and growth are regular; a window that waits for known tokens needs one more
         self.warm_after = 1 + (self.late if self.has_frees else 0)
         self.k0_sum = 0
@@ -37,7 +41,7 @@ class Steady:
         self.finishes: dict[int, list[Live]] = {}
         self.finish_steps: list[int] = []
         self.events: list[tuple[int, int, int, int, Live]] = []  # (step, order, group, 0 frees / 1 full, request)
-        self.rates = [(i, g) for i, g in enumerate(self.groups) if g.kind != "state"]
+        self.rates = [(i, group) for i, group in enumerate(self.groups) if group.kind != "state"]
 
     # --- who is in
 
@@ -101,19 +105,19 @@ class Steady:
         del self.reqs[req.order]
         self.size -= 1
         self.k0_sum -= req.k0
-        for i, g in self.rates:
-            self.taking[i][req.k0 % g.block_size] -= 1
+        for i, group in self.rates:
+            self.taking[i][req.k0 % group.block_size] -= 1
             if req.frees >> i & 1:
                 self._frees(req, i, -1)
             if req.grows >> i & 1:
                 self._full(req, i)
         req.computed = computed = self.k - req.k0
         before = computed - 1 - self.late  # what the last step saw
-        req.lens = [g.required(computed) for g in self.groups]
+        req.lens = [group.required(computed) for group in self.groups]
         req.next_slots = 0
-        req.skips = [g.skipped(before) for g in self.groups]
-        for i, g in enumerate(self.groups):
-            if g.kind == "align":
+        req.skips = [group.skipped(before) for group in self.groups]
+        for i, group in enumerate(self.groups):
+            if group.kind == "align":
                 req.real[i] = list(range(req.skips[i], req.lens[i]))
                 req.last_state[i] = req.lens[i] - 2
 
@@ -155,23 +159,25 @@ class Steady:
         """Tokens of cache that the next step reads, for each group; a decode has as many query pairs."""
         n, k1 = self.size, self.k + 1
         out = []
-        for i, g in enumerate(self.groups):
-            if g.kind in ("state", "align", "all"):
+        for i, group in enumerate(self.groups):
+            if group.kind in ("state", "align", "all"):
                 out.append(n)
-            elif g.kind == "full":
+            elif group.kind == "full":
                 out.append(n * k1 - self.k0_sum)
             else:
                 grow = self.growing[i]
-                out.append(grow * k1 - self.growing_k0[i] + (n - grow) * g.span)
+                out.append(grow * k1 - self.growing_k0[i] + (n - grow) * group.span)
         return out
 
     def duration(self, time: StepTime, n: int) -> tuple[int, int]:
         """(ticks of the next n steps, of the last of them). Only attention grows, by the same amount in every step."""
         size = self.size
         step, growth = time.fixed(size, size), 0
-        for i, (g, now, rate) in enumerate(zip(self.groups, self.read(), time.decoding())):
+        for i, (group, now, rate) in enumerate(zip(self.groups, self.read(), time.decoding())):
             step += rate * now
-            growth += rate * (size if g.kind == "full" else self.growing[i] if g.kind in ("window", "chunk") else 0)
+            growth += rate * (
+                size if group.kind == "full" else self.growing[i] if group.kind in ("window", "chunk") else 0
+            )
         return n * step + growth * (n * (n - 1) // 2), step + (n - 1) * growth
 
     def advance(self, n: int) -> list[Live]:

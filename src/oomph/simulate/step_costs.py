@@ -75,27 +75,29 @@ class Factors(Struct, frozen=True):
 
 def step_time(
     deployment: Deployment, model: Model, plan: Plan, resolved: Resolved, groups: tuple[Group, ...],
-    sources: Sequence[Sequence[KvGroup]], f: Factors,
+    sources: Sequence[Sequence[KvGroup]], factors: Factors,
 ) -> StepTime:  # fmt: skip
     card = _card(deployment)
-    tp, shares = resolved.tensor_parallel_size, f.shares(card)
-    overhead = f.overhead_ms - (min(f.hidden_ms, f.overhead_ms) if resolved.async_scheduling else 0.0)
-    bandwidth = (deployment.gpus[0].bandwidth or card.bandwidth) * f.bandwidth
+    tp, shares = resolved.tensor_parallel_size, factors.shares(card)
+    overhead = factors.overhead_ms - (min(factors.hidden_ms, factors.overhead_ms) if resolved.async_scheduling else 0.0)
+    bandwidth = (deployment.gpus[0].bandwidth or card.bandwidth) * factors.bandwidth
     read = _weight_bytes(model, plan, tp)
-    routed = next((m for layer in model.layers for m in layer.block.modules if isinstance(m, Experts)), None)
+    routed = next(
+        (module for layer in model.layers for module in layer.block.modules if isinstance(module, Experts)), None
+    )
     reduces = 2 * len(model.layers) if tp > 1 else 0
-    moved = 2 * (tp - 1) / tp * model.hidden_size * 2 * reduces / (_link(card) / 2 * f.link)
+    moved = 2 * (tp - 1) / tp * model.hidden_size * 2 * reduces / (_link(card) / 2 * factors.link)
     kv = []
     for group, origin in zip(groups, sources, strict=True):
         tokens = 1 if group.kind in RECURRENT else group.block_size
         kv.append(sum(s.pages() for s in origin) / tokens / bandwidth)
 
     def ticks(seconds: float) -> int:
-        return round(seconds * f.scale * SECOND)
+        return round(seconds * factors.scale * SECOND)
 
     return StepTime(
-        base=ticks(overhead / 1e3 + _kernels(model, resolved, f) + reduces * _reduce_seconds(card, f)),
-        sequence=ticks(f.sequence_us / 1e6),
+        base=ticks(overhead / 1e3 + _kernels(model, resolved, factors) + reduces * _reduce_seconds(card, factors)),
+        sequence=ticks(factors.sequence_us / 1e6),
         token=ticks(_activation_bytes(model, tp, resolved) / bandwidth + moved),
         weights=ticks(read["linear"] / bandwidth),
         linear=ticks(_linear_seconds(model, card) / tp / shares.linear),
@@ -107,9 +109,9 @@ def step_time(
         top_k=min(routed.top_k, routed.count) if routed is not None and read["experts"] else 0,
         kv=tuple(map(ticks, kv)),
         attention=tuple(ticks(x / tp / (card.fp16_flops * shares.attention)) for x in _pair_flops(model, groups)),
-        request=ticks(f.request_ms / 1e3),
-        prompt_token=ticks(1 / f.tokenizer_rate),
-        response=ticks(f.response_ms / 1e3),
+        request=ticks(factors.request_ms / 1e3),
+        prompt_token=ticks(1 / factors.tokenizer_rate),
+        response=ticks(factors.response_ms / 1e3),
     )
 
 
@@ -124,7 +126,7 @@ def _card(deployment: Deployment) -> GpuRow:
 
 def _weight_bytes(model: Model, plan: Plan, tp: int) -> dict[str, int]:
     """What a step reads on the first rank of every pipeline stage: linear layers, output head, all routed experts."""
-    ranks = [r for r in plan.ranks if r.rank % tp == 0]
+    ranks = [rank for rank in plan.ranks if rank.rank % tp == 0]
     parts: dict[str, int] = {}
     for rank in ranks:
         for name, size in rank.terms["weights"].parts.items():
@@ -132,7 +134,7 @@ def _weight_bytes(model: Model, plan: Plan, tp: int) -> dict[str, int]:
     head = parts.get("embed", 0) if model.tied else parts.get("lm_head", 0)
     idle = parts.get("multimodal", 0) + parts.get("buffers", 0) + parts.get("embed", 0)
     experts = parts.get("experts", 0)
-    total = sum(r.terms["weights"].bytes for r in ranks)
+    total = sum(rank.terms["weights"].bytes for rank in ranks)
     linear = total - experts - idle - (0 if model.tied else head)
     return {"linear": max(0, linear), "head": head, "experts": experts}
 
@@ -141,10 +143,10 @@ def _linear_seconds(model: Model, card: GpuRow) -> float:
     """Seconds of one token's products with the linear layers at the peak rate of their dtype."""
     seconds = 0.0
     for layer in model.layers:
-        for m in layer.block.modules:
-            if isinstance(m, Linear) and not m.alias:
-                width = sum(p.out_features for p in m.parts if p.created)
-                seconds += 2.0 * m.in_features * width / _rate(m, card)
+        for module in layer.block.modules:
+            if isinstance(module, Linear) and not module.alias:
+                width = sum(p.out_features for p in module.parts if p.created)
+                seconds += 2.0 * module.in_features * width / _rate(module, card)
     return seconds
 
 
@@ -153,10 +155,16 @@ def _expert_seconds(model: Model, card: GpuRow, resolved: Resolved) -> float:
     seconds = 0.0
     ranks = 1 if resolved.enable_expert_parallel else resolved.tensor_parallel_size
     for layer in model.layers:
-        for m in layer.block.modules:
-            if isinstance(m, Experts):
-                flops = 2.0 * (3 if m.gated else 2) * m.hidden * m.intermediate * min(m.top_k, m.count)
-                seconds += flops / _rate(m, card) * (1 + HALF_WIDTH * ranks / m.intermediate)
+        for module in layer.block.modules:
+            if isinstance(module, Experts):
+                flops = (
+                    2.0
+                    * (3 if module.gated else 2)
+                    * module.hidden
+                    * module.intermediate
+                    * min(module.top_k, module.count)
+                )
+                seconds += flops / _rate(module, card) * (1 + HALF_WIDTH * ranks / module.intermediate)
     return seconds
 
 
@@ -179,21 +187,21 @@ def _activation_bytes(model: Model, tp: int, resolved: Resolved) -> float:
     elements = 0.0
     for layer in model.layers:
         elements += 8 * model.hidden_size
-        for m in layer.block.modules:
-            if isinstance(m, Linear) and not m.alias:
-                width = sum(p.out_features for p in m.parts if p.created)
-                elements += (m.in_features + 2 * width) / (tp if m.shard != "replicated" else 1)
-            elif isinstance(m, Experts):
-                inner = m.intermediate / (1 if resolved.enable_expert_parallel else tp)
+        for module in layer.block.modules:
+            if isinstance(module, Linear) and not module.alias:
+                width = sum(p.out_features for p in module.parts if p.created)
+                elements += (module.in_features + 2 * width) / (tp if module.shard != "replicated" else 1)
+            elif isinstance(module, Experts):
+                inner = module.intermediate / (1 if resolved.enable_expert_parallel else tp)
                 share = 1 / tp if resolved.enable_expert_parallel else 1
-                elements += share * min(m.top_k, m.count) * (3 * m.hidden + 5 * inner)
+                elements += share * min(module.top_k, module.count) * (3 * module.hidden + 5 * inner)
     return 2.0 * elements
 
 
-def _kernels(model: Model, resolved: Resolved, f: Factors) -> float:
+def _kernels(model: Model, resolved: Resolved, factors: Factors) -> float:
     """Seconds of a step's kernels beyond what they read and multiply."""
     count = sum(layer_kernels(layer) for layer in model.layers)
-    return count * (f.launch_us if resolved.enforce_eager else f.kernel_us) / 1e6
+    return count * (factors.launch_us if resolved.enforce_eager else factors.kernel_us) / 1e6
 
 
 def layer_kernels(layer: Layer) -> int:
@@ -207,11 +215,11 @@ def layer_kernels(layer: Layer) -> int:
             count += 6
         elif isinstance(mixer, Attention):
             count += 16 if mixer.kind == "mla" else 4
-    for m in layer.block.modules:
-        if isinstance(m, Linear) and not m.alias:
-            count += 3 if _quantises_input(m) else 1
-        elif isinstance(m, Experts):
-            count += 8 + (2 if _quantises_input(m) else 0)
+    for module in layer.block.modules:
+        if isinstance(module, Linear) and not module.alias:
+            count += 3 if _quantises_input(module) else 1
+        elif isinstance(module, Experts):
+            count += 8 + (2 if _quantises_input(module) else 0)
     return count + 1  # the activation function of the MLP
 
 
@@ -232,15 +240,15 @@ def _pair_flops(model: Model, groups: tuple[Group, ...]) -> list[float]:
                 width = mixer.qk_nope_head_dim + mixer.qk_rope_head_dim + mixer.head_dim_v
             wanted = kinds.get(mixer.kind, "full")
             span = mixer.window if wanted == "window" else mixer.chunk if wanted == "chunk" else 0
-            same = [i for i, g in enumerate(groups) if g.kind == wanted and g.span == span]
-            at = same or [i for i, g in enumerate(groups) if g.kind not in RECURRENT]
+            same = [i for i, group in enumerate(groups) if group.kind == wanted and group.span == span]
+            at = same or [i for i, group in enumerate(groups) if group.kind not in RECURRENT]
             if at:
                 flops[at[0]] += 2.0 * mixer.num_heads * width
     return flops
 
 
-def _reduce_seconds(card: GpuRow, f: Factors) -> float:
-    return (f.reduce_us if "NVLink" in card.link else f.reduce_pcie_us) / 1e6
+def _reduce_seconds(card: GpuRow, factors: Factors) -> float:
+    return (factors.reduce_us if "NVLink" in card.link else factors.reduce_pcie_us) / 1e6
 
 
 def _link(card: GpuRow) -> float:

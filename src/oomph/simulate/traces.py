@@ -53,8 +53,8 @@ def read_trace(path: str, every: int = 1) -> Traced:
 def _rows(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     try:
         file = open(path, encoding="utf-8-sig", errors="replace", newline="")  # noqa: SIM115 (closed by the generator)
-    except OSError as e:
-        raise InputError(f"{path}: {e.strerror or e}") from None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
     with file:
         if Path(path).suffix.lower() in (".jsonl", ".json", ".ndjson"):
             yield from _json_lines(file, path)
@@ -86,8 +86,8 @@ def _csv(file: TextIO, path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
         for row in reader:
             if row:
                 yield reader.line_num, dict(zip(header, row))
-    except csv.Error as e:
-        raise InputError(f"{path}:{reader.line_num}: {e}") from None
+    except csv.Error as error:
+        raise InputError(f"{path}:{reader.line_num}: {error}") from None
 
 
 def _columns(row: Mapping[str, Any], path: str) -> dict[str, str]:

@@ -33,23 +33,23 @@ def _elements(kind: str, count: int) -> int:
     return count // block * size
 
 
-def swa_cells(s: Settings, window: int) -> int:
+def swa_cells(settings: Settings, window: int) -> int:
     """llama-kv-cache-iswa.cpp: the window of each sequence in the stream, and one micro-batch in flight."""
-    if s.swa_full:
-        return s.n_ctx_seq
-    windows = window * (s.n_seq_max if s.kv_unified else 1)
-    return round_up(min(s.n_ctx_seq, windows + s.n_ubatch), PAD)
+    if settings.swa_full:
+        return settings.n_ctx_seq
+    windows = window * (settings.n_seq_max if settings.kv_unified else 1)
+    return round_up(min(settings.n_ctx_seq, windows + settings.n_ubatch), PAD)
 
 
-def refusal(layers: Sequence[Layer], s: Settings) -> Refusal | None:
+def refusal(layers: Sequence[Layer], settings: Settings) -> Refusal | None:
     """llama_init_from_model's checks, in its order."""
     attentions = [m for layer in layers for m in layer.mixers if isinstance(m, Attention)]
-    if s.type_k != s.type_v and any(a.kind == "mla" for a in attentions):
-        return Refusal(f"model does not support different K ({s.type_k}) and V ({s.type_v}) cache types")
-    block = BLOCKS[s.type_v.upper()][0]
-    if block > 1 and not s.flash_attn:
+    if settings.type_k != settings.type_v and any(a.kind == "mla" for a in attentions):
+        return Refusal(f"model does not support different K ({settings.type_k}) and V ({settings.type_v}) cache types")
+    block = BLOCKS[settings.type_v.upper()][0]
+    if block > 1 and not settings.flash_attn:
         return Refusal("llama_init_from_model: quantized V cache requires flash_attn to be enabled")
-    for name, kind in (("K", s.type_k), ("V", s.type_v)):
+    for name, kind in (("K", settings.type_k), ("V", settings.type_v)):
         block = BLOCKS[kind.upper()][0]
         for a in attentions:
             head = a.head_dim if name == "K" or a.kind == "mla" else a.head_dim_v
@@ -62,36 +62,49 @@ def refusal(layers: Sequence[Layer], s: Settings) -> Refusal | None:
     return None
 
 
-def layer_caches(layers: Sequence[Layer], s: Settings) -> list[LayerCache]:
+def layer_caches(layers: Sequence[Layer], settings: Settings) -> list[LayerCache]:
     own = [m for layer in layers for m in layer.mixers if isinstance(m, Attention) and m.shares_cache_of is None]
     # the V cache is transposed without flash attention, and then as wide in every layer (is_n_embd_v_gqa_variable)
-    widest = 0 if s.flash_attn else max((a.num_kv_heads * a.head_dim_v for a in own), default=0)
+    widest = 0 if settings.flash_attn else max((a.num_kv_heads * a.head_dim_v for a in own), default=0)
     hybrid = any(isinstance(m, State) for layer in layers for m in layer.mixers)
     out = []
     for layer in layers:
         if not layer.mixers and widest and not hybrid:  # Deci's layers without attention get values all the same
-            values = _elements(s.type_v, widest * s.n_ctx_seq * s.n_stream)
-            out.append(LayerCache(layer.index, "full", s.n_ctx_seq, values))
+            values = _elements(settings.type_v, widest * settings.n_ctx_seq * settings.n_stream)
+            out.append(LayerCache(layer.index, "full", settings.n_ctx_seq, values))
         for mixer in layer.mixers:
             if isinstance(mixer, State):
-                out.append(LayerCache(layer.index, "state", s.n_seq_max, state_bytes(mixer) * s.n_seq_max))
+                out.append(
+                    LayerCache(layer.index, "state", settings.n_seq_max, state_bytes(mixer) * settings.n_seq_max)
+                )
             elif mixer.shares_cache_of is None and mixer.kind != "encoder_only":
-                out.append(_attention(layer.index, mixer, s, widest))
+                out.append(_attention(layer.index, mixer, settings, widest))
     return out
 
 
-def _attention(index: int, a: Attention, s: Settings, widest: int) -> LayerCache:
-    if a.indexer is not None or a.compress_ratio:
+def _attention(index: int, attention: Attention, settings: Settings, widest: int) -> LayerCache:
+    if attention.indexer is not None or attention.compress_ratio:
         raise UnknownCache("the caches of sparse attention (an indexer's keys) are not known for llama.cpp")
-    if a.kind == "cross":
+    if attention.kind == "cross":
         raise UnknownCache("the cache of cross attention is not known for llama.cpp")
-    window = a.window if a.kind == "sliding_window" else a.chunk if a.kind == "chunked_local" else 0
-    cells = swa_cells(s, window) if window else s.n_ctx_seq
-    slots = cells * s.n_stream
-    if a.kind == "mla":  # the values are a view of the keys
-        return LayerCache(index, "mla", cells, _elements(s.type_k, (a.kv_lora_rank + a.qk_rope_head_dim) * slots))
-    keys = _elements(s.type_k, a.num_kv_heads * a.head_dim * slots)
-    values = _elements(s.type_v, (widest or a.num_kv_heads * a.head_dim_v) * slots)
+    window = (
+        attention.window
+        if attention.kind == "sliding_window"
+        else attention.chunk
+        if attention.kind == "chunked_local"
+        else 0
+    )
+    cells = swa_cells(settings, window) if window else settings.n_ctx_seq
+    slots = cells * settings.n_stream
+    if attention.kind == "mla":  # the values are a view of the keys
+        return LayerCache(
+            index,
+            "mla",
+            cells,
+            _elements(settings.type_k, (attention.kv_lora_rank + attention.qk_rope_head_dim) * slots),
+        )
+    keys = _elements(settings.type_k, attention.num_kv_heads * attention.head_dim * slots)
+    values = _elements(settings.type_v, (widest or attention.num_kv_heads * attention.head_dim_v) * slots)
     return LayerCache(index, "sliding_window" if window else "full", cells, keys + values)
 
 
@@ -113,6 +126,6 @@ def state_bytes(state: State) -> int:
     return (history * (width + 2 * state.groups * size) + size * width) * F32
 
 
-def output_bytes(vocab: int, s: Settings) -> int:
+def output_bytes(vocab: int, settings: Settings) -> int:
     """llama_context::output_reserve at start: one row of logits a sequence, on the host."""
-    return vocab * s.n_seq_max * F32
+    return vocab * settings.n_seq_max * F32

@@ -86,7 +86,7 @@ class Seeker:
         """None: does not fit, or only where the uncertain terms are kind."""
         self.plans += 1
         plan = run(self.deployment(tag, context, users))
-        safe = plan.fits and all(s.peak_high <= r.total_bytes for r in plan.ranks for s in r.stages)
+        safe = plan.fits and all(s.peak_high <= rank.total_bytes for rank in plan.ranks for s in rank.stages)
         return plan if safe else None
 
     def best(self) -> str:

@@ -60,106 +60,108 @@ class Graph(Struct, frozen=True):
         return max(4 * self.hidden + self.query, 2 * self.hidden + 3 * self.query)
 
 
-def graph(w: Width, s: Settings, cells: int, window_cells: int) -> Graph:
-    u = min(s.n_ubatch, s.n_ctx)
-    hidden = w.embd * u * F32
-    parts = 3 if w.gated else 1
-    ff = dense = parts * w.ff * u * F32
+def graph(width: Width, settings: Settings, cells: int, window_cells: int) -> Graph:
+    u = min(settings.n_ubatch, settings.n_ctx)
+    hidden = width.embd * u * F32
+    parts = 3 if width.gated else 1
+    ff = dense = parts * width.ff * u * F32
     down = experts = 0
-    before = w.before * w.experts_used * u * F32
-    if w.experts_used:
+    before = width.before * width.experts_used * u * F32
+    if width.experts_used:
         # gate, up and their product; what comes down fits into the hole that two of them leave, or is put behind them
-        one, down = w.expert_ff * w.experts_used * u * F32, w.embd * w.experts_used * u * F32
+        one, down = width.expert_ff * width.experts_used * u * F32, width.embd * width.experts_used * u * F32
         experts = parts * one + (down if down > (parts - 1) * one else 0)
         ff = max(ff, experts + before)
-    query = w.query * u * F32
-    if w.latent_query:
-        dense = max(dense, 2 * query + w.latent_query * u * F32)
+    query = width.query * u * F32
+    if width.latent_query:
+        dense = max(dense, 2 * query + width.latent_query * u * F32)
         ff = max(ff, dense)
-    wide = F16 if s.flash_attn else F32
+    wide = F16 if settings.flash_attn else F32
     caches = (cells > 0) + (window_cells > 0)
     return Graph(
         hidden,
         ff,
         query,
-        w.vocab * min(u, s.n_outputs_max) * F32,
+        width.vocab * min(u, settings.n_outputs_max) * F32,
         u * wide * cells,
         u * wide * window_cells,
-        0 if s.flash_attn else max(cells, window_cells) * u * w.heads * F32,
-        0 if s.flash_attn else u * w.value * 8 * caches,
-        w.experts_used > 0,
-        (w.recurrent * u + w.carried * s.n_seq_max) * F32,
-        (w.per_layer + w.kept + (w.embd if w.per_layer else 0)) * u * F32,
-        w.per_layer * u * F32,
-        w.carried * s.n_seq_max * F32,
+        0 if settings.flash_attn else max(cells, window_cells) * u * width.heads * F32,
+        0 if settings.flash_attn else u * width.value * 8 * caches,
+        width.experts_used > 0,
+        (width.recurrent * u + width.carried * settings.n_seq_max) * F32,
+        (width.per_layer + width.kept + (width.embd if width.per_layer else 0)) * u * F32,
+        width.per_layer * u * F32,
+        width.carried * settings.n_seq_max * F32,
         max(dense + before, down),
         experts,
     )
 
 
-def pipelined(s: Settings, *, full: bool, gpus: int) -> bool:
+def pipelined(settings: Settings, *, full: bool, gpus: int) -> bool:
     """llama_context's constructor: several GPUs with every layer, split by layers, nothing overridden."""
-    return full and gpus > 1 and s.split_mode == "layer" and s.kv_offload and not s.overrides
+    return full and gpus > 1 and settings.split_mode == "layer" and settings.kv_offload and not settings.overrides
 
 
 def gpu_buffer(
-    g: Graph, s: Settings, *, full: bool, output: bool, first: bool, last: bool, gpus: int, mask: int = -1,
+    graph: Graph, settings: Settings, *, full: bool, output: bool, first: bool, last: bool, gpus: int, mask: int = -1,
     experts: bool = True,
 ) -> Buffer:  # fmt: skip
     """One GPU's buffer. `full`: every unit is on a GPU; `gpus`: how many have some; `mask`: of this GPU's layers;
     `experts`: it has some."""
-    row = compute_row(s.build)
+    row = compute_row(settings.build)
     if not experts:
-        g = replace(g, ff=g.without_experts)
-    mask = g.mask if mask < 0 else mask
-    if pipelined(s, full=full, gpus=gpus):
-        return _pipeline(g, row, mask, first=first, last=last)
-    partial = 3 if g.moe else 2
-    n = mask + g.inputs + g.widest
-    n += row.hidden * g.hidden + row.query * g.query if full else partial * g.hidden
+        graph = replace(graph, ff=graph.without_experts)
+    mask = graph.mask if mask < 0 else mask
+    if pipelined(settings, full=full, gpus=gpus):
+        return _pipeline(graph, row, mask, first=first, last=last)
+    partial = 3 if graph.moe else 2
+    n = mask + graph.inputs + graph.widest
+    n += row.hidden * graph.hidden + row.query * graph.query if full else partial * graph.hidden
     if output:
         copies = row.logits if full else min(row.logits, partial)
-        n = max(n, mask * row.logits_mask + copies * g.hidden + g.logits)
-    if row.mask_cast and not g.scores:
-        n = max(n, 3 * mask + 5 * g.hidden)
-    if g.scores:
-        n = max(n, mask + g.scores + g.index + g.between())
+        n = max(n, mask * row.logits_mask + copies * graph.hidden + graph.logits)
+    if row.mask_cast and not graph.scores:
+        n = max(n, 3 * mask + 5 * graph.hidden)
+    if graph.scores:
+        n = max(n, mask + graph.scores + graph.index + graph.between())
     parts = {"mask": mask, "activations": n - mask}
-    slack = max(n // 50, 1 << 20) + g.carried
+    slack = max(n // 50, 1 << 20) + graph.carried
     if full:
-        return Buffer(n, n - max(2 * g.query, 1 << 20), n + slack, parts, "mask, hidden states, the widest tensors")
-    return Buffer(n, min(g.hidden, n), n + slack + 2 * g.hidden, parts, "mask, hidden states, the widest tensors")
+        return Buffer(n, n - max(2 * graph.query, 1 << 20), n + slack, parts, "mask, hidden states, the widest tensors")
+    return Buffer(
+        n, min(graph.hidden, n), n + slack + 2 * graph.hidden, parts, "mask, hidden states, the widest tensors"
+    )
 
 
-def _pipeline(g: Graph, row: Compute, mask: int, *, first: bool, last: bool) -> Buffer:
+def _pipeline(graph: Graph, row: Compute, mask: int, *, first: bool, last: bool) -> Buffer:
     """Two GPUs measured; a GPU in the middle is taken like the first."""
-    n = g.widest + g.inputs + COPIES * mask + row.pipeline_first * g.hidden + g.query
+    n = graph.widest + graph.inputs + COPIES * mask + row.pipeline_first * graph.hidden + graph.query
     if last and not first:
-        wide = max(g.logits + 8 * g.hidden, g.widest + 10 * g.hidden)
-        n = wide + g.inputs + COPIES * mask + g.query
-    n += g.scores + COPIES * g.index
+        wide = max(graph.logits + 8 * graph.hidden, graph.widest + 10 * graph.hidden)
+        n = wide + graph.inputs + COPIES * mask + graph.query
+    n += graph.scores + COPIES * graph.index
     parts = {"mask, 4 copies": COPIES * mask, "activations": n - COPIES * mask}
     # the low end: a last GPU with one layer works on the few tokens whose logits are wanted
-    low = COPIES * mask + 10 * g.hidden if last else n - n // 8
+    low = COPIES * mask + 10 * graph.hidden if last else n - n // 8
     return Buffer(n, min(low, n), n + n // 20 + (1 << 20), parts, "pipeline parallelism: inputs in 4 copies")
 
 
-def host_buffer(g: Graph, s: Settings, *, full: bool, gpus: int, experts: bool = False) -> Buffer:
+def host_buffer(graph: Graph, settings: Settings, *, full: bool, gpus: int, experts: bool = False) -> Buffer:
     """`experts`: of layers that are on a GPU."""
-    row, mask = compute_row(s.build), g.mask
-    if pipelined(s, full=full, gpus=gpus):
-        n = COPIES * (mask + g.index) + row.pipeline_host * g.hidden + g.looked_up
+    row, mask = compute_row(settings.build), graph.mask
+    if pipelined(settings, full=full, gpus=gpus):
+        n = COPIES * (mask + graph.index) + row.pipeline_host * graph.hidden + graph.looked_up
     elif full:
-        cast = mask if row.mask_cast and not g.scores else 0
-        n = mask + cast + row.hidden_host * g.hidden + g.index + g.looked_up
+        cast = mask if row.mask_cast and not graph.scores else 0
+        n = mask + cast + row.hidden_host * graph.hidden + graph.index + graph.looked_up
         if experts:
-            n = max(n, mask + 2 * g.hidden + g.experts)
+            n = max(n, mask + 2 * graph.hidden + graph.experts)
     else:
-        n = mask + row.hidden_cpu * g.hidden + g.inputs + g.widest + g.scores + g.index
-        n = max(n, mask * row.logits_mask + (row.logits + 1) * g.hidden + g.logits)
+        n = mask + row.hidden_cpu * graph.hidden + graph.inputs + graph.widest + graph.scores + graph.index
+        n = max(n, mask * row.logits_mask + (row.logits + 1) * graph.hidden + graph.logits)
     return Buffer(n, n // 2, n + n // 10 + (1 << 20), {"mask": mask, "activations": n - mask}, "inputs and CPU layers")
 
 
-def dequantised(s: Settings, widest_layer: int) -> int:
+def dequantised(settings: Settings, widest_layer: int) -> int:
     """CUDA's prefill kernels read F16: other cache types get an F16 copy of one layer's keys and values."""
-    return widest_layer if s.flash_attn and "f16" not in (s.type_k, s.type_v) else 0
+    return widest_layer if settings.flash_attn and "f16" not in (settings.type_k, settings.type_v) else 0

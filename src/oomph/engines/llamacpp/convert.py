@@ -47,15 +47,18 @@ def to_gguf(model: Model, quant: str) -> Model:
     """The same model as a GGUF file of this quantisation would give it."""
     tensors = quantize(tuple(_tensors(model)), quant, about(model))
     by_unit: dict[int, list[Param]] = {}
-    for t in tensors:
-        name = t.name.split(".", 2)[2] if t.name.startswith("blk.") else t.name
-        unit = t.unit if t.name.startswith("blk.") else -1
-        by_unit.setdefault(unit, []).append(Param(name, t.shape[::-1], t.dtype, t.role))
+    for tensor in tensors:
+        name = tensor.name.split(".", 2)[2] if tensor.name.startswith("blk.") else tensor.name
+        unit = tensor.unit if tensor.name.startswith("blk.") else -1
+        by_unit.setdefault(unit, []).append(Param(name, tensor.shape[::-1], tensor.dtype, tensor.role))
     layers = tuple(
         Layer(layer.index, f"blk.{layer.index}", layer.mixers, Block(tuple(by_unit.get(layer.index, ()))))
         for layer in model.layers
     )
-    used = max((m.top_k for layer in model.layers for m in layer.block.modules if isinstance(m, Experts)), default=0)
+    used = max(
+        (module.top_k for layer in model.layers for module in layer.block.modules if isinstance(module, Experts)),
+        default=0,
+    )
     return replace(
         model,
         name=f"{model.name}:{quant.upper()}",
@@ -75,7 +78,10 @@ def to_gguf(model: Model, quant: str) -> Model:
 def about(model: Model) -> About:
     attentions = [m for layer in model.layers for m in layer.mixers if isinstance(m, Attention)]
     gqa = max((a.num_heads // a.num_kv_heads for a in attentions[:1]), default=0)
-    experts = max((m.count for layer in model.layers for m in layer.block.modules if isinstance(m, Experts)), default=0)
+    experts = max(
+        (module.count for layer in model.layers for module in layer.block.modules if isinstance(module, Experts)),
+        default=0,
+    )
     # llama-model.cpp: `llama` and `qwen2` with 80 layers are LLM_TYPE_70B where heads are grouped
     family = model.architecture.startswith(("LlamaForCausalLM", "Qwen2ForCausalLM"))
     return About(
@@ -175,10 +181,10 @@ def _param(name: str) -> str:
 
 def _stored(tensors: tuple[Tensor, ...]) -> tuple[Stored, ...]:
     total: dict[tuple[Role, str], list[int]] = {}
-    for t in tensors:
-        row = total.setdefault((t.role, t.dtype), [0, 0, 0])
+    for tensor in tensors:
+        row = total.setdefault((tensor.role, tensor.dtype), [0, 0, 0])
         count = 1
-        for dim in t.shape:
+        for dim in tensor.shape:
             count *= dim
-        row[0], row[1], row[2] = row[0] + 1, row[1] + count, row[2] + t.nbytes
+        row[0], row[1], row[2] = row[0] + 1, row[1] + count, row[2] + tensor.nbytes
     return tuple(Stored(role, dtype, *row) for (role, dtype), row in sorted(total.items()))

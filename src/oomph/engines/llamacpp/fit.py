@@ -26,7 +26,7 @@ class Fitted(Struct, frozen=True):
     context_from: int = 0  # the context before it was shrunk
 
 
-def fit(x: Subject, s: Settings, free: Sequence[int], *, extra: Sequence[int] = ()) -> Fitted:
+def fit(subject: Subject, s: Settings, free: Sequence[int], *, extra: Sequence[int] = ()) -> Fitted:
     """`free`: of each GPU when llama.cpp looks; `extra`: what a projector or draft model adds to a GPU's margin."""
     if not s.fit or not free or s.n_gpu_layers == 0:
         return Fitted(s)
@@ -34,7 +34,7 @@ def fit(x: Subject, s: Settings, free: Sequence[int], *, extra: Sequence[int] = 
     targets = [f - _margin(s, i) - more[i] for i, f in enumerate(free)]
 
     def at(settings: Settings) -> Measured:
-        return measure(x, settings, free)
+        return measure(subject, settings, free)
 
     if _holds(at(s), targets):
         return Fitted(s)
@@ -46,84 +46,85 @@ def fit(x: Subject, s: Settings, free: Sequence[int], *, extra: Sequence[int] = 
     changed = before if s.n_ctx != before else 0
     if abort := _abort(s):
         return Fitted(s, aborted=abort, context_from=changed)
-    if any(".ffn_down_exps" in t.name for t in x.tensors):
-        moved = _experts(x, s, at, targets)
+    if any(".ffn_down_exps" in tensor.name for tensor in subject.tensors):
+        moved = _experts(subject, s, at, targets)
         if moved is not None:
             return Fitted(moved, context_from=changed)
         s = replace(s, overrides=((EXPERTS, "CPU"),))
-    return Fitted(_layers(x, s, at, targets), context_from=changed)
+    return Fitted(_layers(subject, s, at, targets), context_from=changed)
 
 
-def _margin(s: Settings, device: int) -> int:
-    return s.fit_target[min(device, len(s.fit_target) - 1)] * MIB
+def _margin(settings: Settings, device: int) -> int:
+    return settings.fit_target[min(device, len(settings.fit_target) - 1)] * MIB
 
 
-def _holds(m: Measured, targets: Sequence[int]) -> bool:
-    return all(use.own <= target for use, target in zip(m.devices, targets, strict=True) if use.own)
+def _holds(measured: Measured, targets: Sequence[int]) -> bool:
+    return all(use.own <= target for use, target in zip(measured.devices, targets, strict=True) if use.own)
 
 
-def _abort(s: Settings) -> str:
-    if s.split_mode in ("tensor", "row"):
-        return f"llama_params_fit is not implemented for SPLIT_MODE_{s.split_mode.upper()}, abort"
-    if s.n_gpu_layers >= 0 or s.n_gpu_layers < -1:
+def _abort(settings: Settings) -> str:
+    if settings.split_mode in ("tensor", "row"):
+        return f"llama_params_fit is not implemented for SPLIT_MODE_{settings.split_mode.upper()}, abort"
+    if settings.n_gpu_layers >= 0 or settings.n_gpu_layers < -1:
         return (
-            f"failed to fit params to free device memory: n_gpu_layers already set by user to {s.n_gpu_layers}, abort"
+            "failed to fit params to free device memory: "
+            f"n_gpu_layers already set by user to {settings.n_gpu_layers}, abort"
         )
-    if s.tensor_split:
+    if settings.tensor_split:
         return "failed to fit params to free device memory: model_params::tensor_split already set by user, abort"
-    if s.overrides:
+    if settings.overrides:
         return "failed to fit params to free device memory: tensor_buft_overrides already set by user, abort"
     return ""
 
 
-def _less_context(s: Settings, at: Measure, targets: Sequence[int]) -> Settings:
+def _less_context(settings: Settings, at: Measure, targets: Sequence[int]) -> Settings:
     """Between --fit-ctx and what was wanted, the longest context in steps of 256 that keeps the margins.
 
     llama.cpp interpolates between the two ends; memory is close to linear in the context, so both agree to a step.
     """
-    step = PAD * s.n_stream
-    low, high = min(s.fit_ctx, s.n_ctx) // step, s.n_ctx // step
-    if not _holds(at(with_context(s, max(low, 1) * step)), targets):
-        return with_context(s, max(low, 1) * step)
+    step = PAD * settings.n_stream
+    low, high = min(settings.fit_ctx, settings.n_ctx) // step, settings.n_ctx // step
+    if not _holds(at(with_context(settings, max(low, 1) * step)), targets):
+        return with_context(settings, max(low, 1) * step)
     while low < high:
         middle = (low + high + 1) // 2
-        if _holds(at(with_context(s, middle * step)), targets):
+        if _holds(at(with_context(settings, middle * step)), targets):
             low = middle
         else:
             high = middle - 1
-    return with_context(s, max(low, 1) * step)
+    return with_context(settings, max(low, 1) * step)
 
 
-def _layers(x: Subject, s: Settings, at: Measure, targets: Sequence[int]) -> Settings:
+def _layers(subject: Subject, settings: Settings, at: Measure, targets: Sequence[int]) -> Settings:
     """Back to front: the last GPU takes as many layers as it can, then the one before it."""
-    left, counts = x.units, [0] * len(targets)
+    left, counts = subject.units, [0] * len(targets)
     for device in reversed(range(len(targets))):
         low, high = 0, left
         while low < high:
             middle = (low + high + 1) // 2
             tried = [*counts]
             tried[device] = middle
-            if _holds(at(_counts(s, tried)), targets):
+            if _holds(at(_counts(settings, tried)), targets):
                 low = middle
             else:
                 high = middle - 1
         counts[device] = low
         left -= low
-    return _counts(s, counts)
+    return _counts(settings, counts)
 
 
-def _counts(s: Settings, counts: Sequence[int]) -> Settings:
-    return replace(s, n_gpu_layers=sum(counts), tensor_split=tuple(float(c) for c in counts))
+def _counts(settings: Settings, counts: Sequence[int]) -> Settings:
+    return replace(settings, n_gpu_layers=sum(counts), tensor_split=tuple(float(c) for c in counts))
 
 
-def _experts(x: Subject, s: Settings, at: Measure, targets: Sequence[int]) -> Settings | None:
+def _experts(subject: Subject, settings: Settings, at: Measure, targets: Sequence[int]) -> Settings | None:
     """All layers on GPUs with the fewest experts on the CPU; None where even that is too much."""
-    layers = len(x.model.layers)
+    layers = len(subject.model.layers)
 
     def without(n: int) -> Settings:
         chosen = "|".join(str(i) for i in range(layers - n, layers))
         pattern = rf"blk\.({chosen}){EXPERTS}"
-        return replace(s, n_gpu_layers=x.units, overrides=((pattern, "CPU"),)) if n else s
+        return replace(settings, n_gpu_layers=subject.units, overrides=((pattern, "CPU"),)) if n else settings
 
     if not _holds(at(without(layers)), targets):
         return None

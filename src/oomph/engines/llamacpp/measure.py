@@ -52,21 +52,21 @@ def subject(model: Model) -> Subject:
     return Subject(model, tensors, width_of(model, tensors), units_of(model))
 
 
-def measure(x: Subject, s: Settings, free: Sequence[int], *, cuda: bool = True) -> Measured:
-    count = x.units
-    placed = place(x.tensors, count, s, free, cuda=cuda)
-    caches = layer_caches(x.model.layers, s)
+def measure(subject: Subject, settings: Settings, free: Sequence[int], *, cuda: bool = True) -> Measured:
+    count = subject.units
+    placed = place(subject.tensors, count, settings, free, cuda=cuda)
+    caches = layer_caches(subject.model.layers, settings)
     cells = {c.kind: c.cells for c in caches}
-    g = graph(x.width, s, max(cells.get("full", 0), cells.get("mla", 0)), cells.get("sliding_window", 0))
+    g = graph(subject.width, settings, max(cells.get("full", 0), cells.get("mla", 0)), cells.get("sliding_window", 0))
     busy = [d for d in range(len(free)) if d in placed.units]
     full = placed.offloaded == count
-    copy = dequantised(s, _widest(x.model, s)) if cuda else 0
+    copy = dequantised(settings, _widest(subject.model, settings)) if cuda else 0
     uses = []
     for device in range(len(free)):
         buffer = NOTHING
         if device in busy:
             buffer = gpu_buffer(
-                g, s, full=full, output=placed.units[-1] == device, first=device == busy[0],
+                g, settings, full=full, output=placed.units[-1] == device, first=device == busy[0],
                 last=device == busy[-1], gpus=len(busy), mask=_mask(g, device, placed, caches),
                 experts=bool(placed.weights.get(device, {}).get("experts")),
             )  # fmt: skip
@@ -75,24 +75,24 @@ def measure(x: Subject, s: Settings, free: Sequence[int], *, cuda: bool = True) 
                     buffer.nbytes + copy, buffer.low, buffer.high + copy,
                     {**buffer.parts, "F16 copy of one layer's KV": copy}, buffer.why,
                 )  # fmt: skip
-        uses.append(_use(device, placed, caches, s, buffer))
-    host = _use(HOST, placed, caches, s, host_buffer(
-        g, s, full=full and bool(busy), gpus=len(busy), experts=bool(placed.weights.get(HOST, {}).get("experts"))
+        uses.append(_use(device, placed, caches, settings, buffer))
+    host = _use(HOST, placed, caches, settings, host_buffer(
+        g, settings, full=full and bool(busy), gpus=len(busy), experts=bool(placed.weights.get(HOST, {}).get("experts"))
     ))  # fmt: skip
-    return Measured(tuple(uses), host, output_bytes(x.model.vocab_size, s), placed, tuple(caches))
+    return Measured(tuple(uses), host, output_bytes(subject.model.vocab_size, settings), placed, tuple(caches))
 
 
-def _mask(g: Graph, device: int, placed: Placement, caches: Sequence[LayerCache]) -> int:
+def _mask(graph: Graph, device: int, placed: Placement, caches: Sequence[LayerCache]) -> int:
     """A GPU without full-attention layers has no use for their mask."""
     kinds = {c.kind for c in caches if placed.units[c.layer] == device}
-    return g.mask_full * bool(kinds & {"full", "mla"}) + g.mask_window * ("sliding_window" in kinds)
+    return graph.mask_full * bool(kinds & {"full", "mla"}) + graph.mask_window * ("sliding_window" in kinds)
 
 
-def _use(device: int, placed: Placement, caches: Sequence[LayerCache], s: Settings, buffer: Buffer) -> Use:
+def _use(device: int, placed: Placement, caches: Sequence[LayerCache], settings: Settings, buffer: Buffer) -> Use:
     kv = state = 0
     parts: dict[str, int] = {}
     for c in caches:
-        home = placed.units[c.layer] if s.kv_offload else HOST
+        home = placed.units[c.layer] if settings.kv_offload else HOST
         if home != device:
             continue
         parts[c.kind] = parts.get(c.kind, 0) + c.nbytes
@@ -103,12 +103,12 @@ def _use(device: int, placed: Placement, caches: Sequence[LayerCache], s: Settin
     return Use(placed.total(device), placed.weights.get(device, {}), kv, state, buffer, parts)
 
 
-def _widest(model: Model, s: Settings) -> int:
+def _widest(model: Model, settings: Settings) -> int:
     """F16 keys and values of the layer that has most of them."""
     most = 0
     for layer in model.layers:
         for a in layer.mixers:
             if isinstance(a, Attention) and a.shares_cache_of is None and not a.window:
                 width = a.head_dim if a.kind == "mla" else a.num_kv_heads * (a.head_dim + a.head_dim_v)
-                most = max(most, width * s.n_ctx_seq * s.n_stream * 2)
+                most = max(most, width * settings.n_ctx_seq * settings.n_stream * 2)
     return most

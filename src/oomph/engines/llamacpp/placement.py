@@ -28,17 +28,17 @@ class Placement(Struct, frozen=True):
         return sum(self.weights.get(device, {}).values())
 
 
-def unit_devices(count: int, s: Settings, free: Sequence[int]) -> tuple[int, ...]:
+def unit_devices(count: int, settings: Settings, free: Sequence[int]) -> tuple[int, ...]:
     """`count`: L+1. The last `n_gpu_layers` units go to the GPUs, split by --tensor-split or by free memory."""
-    layers = count if s.n_gpu_layers < 0 else min(s.n_gpu_layers, count)
+    layers = count if settings.n_gpu_layers < 0 else min(settings.n_gpu_layers, count)
     if not free or not layers:
         return (HOST,) * count
     start = count - layers
-    if s.split_mode == "none":
-        if not 0 <= s.main_gpu < len(free):
-            raise CommandError(f"--main-gpu {s.main_gpu}: there are {len(free)} GPUs")
-        return (HOST,) * start + (s.main_gpu,) * layers
-    shares = _shares(s, free)
+    if settings.split_mode == "none":
+        if not 0 <= settings.main_gpu < len(free):
+            raise CommandError(f"--main-gpu {settings.main_gpu}: there are {len(free)} GPUs")
+        return (HOST,) * start + (settings.main_gpu,) * layers
+    shares = _shares(settings, free)
     chosen = []
     for unit in range(layers):
         at = unit / layers
@@ -46,8 +46,8 @@ def unit_devices(count: int, s: Settings, free: Sequence[int]) -> tuple[int, ...
     return (HOST,) * start + tuple(chosen)
 
 
-def _shares(s: Settings, free: Sequence[int]) -> list[float]:
-    given = list(s.tensor_split)
+def _shares(settings: Settings, free: Sequence[int]) -> list[float]:
+    given = list(settings.tensor_split)
     if len(given) > len(free) and any(given[len(free) :]):
         raise CommandError(f"--tensor-split has {len(given)} values for {len(free)} GPUs")
     given = (given + [0.0] * len(free))[: len(free)]
@@ -56,37 +56,39 @@ def _shares(s: Settings, free: Sequence[int]) -> list[float]:
     return [x / total for x in accumulate(parts)]
 
 
-def place(tensors: Sequence[Tensor], count: int, s: Settings, free: Sequence[int], *, cuda: bool = True) -> Placement:
+def place(
+    tensors: Sequence[Tensor], count: int, settings: Settings, free: Sequence[int], *, cuda: bool = True
+) -> Placement:
     """`cuda`: pad tensors as CUDA and ROCm buffers do."""
-    devices = unit_devices(count, s, free)
-    rules = [(re.compile(pattern), _buffer(target, len(free))) for pattern, target in s.overrides]
+    devices = unit_devices(count, settings, free)
+    rules = [(re.compile(pattern), _buffer(target, len(free))) for pattern, target in settings.overrides]
     weights: dict[int, dict[str, int]] = {}
 
-    def add(t: Tensor, device: int) -> None:
+    def add(tensor: Tensor, device: int) -> None:
         roles = weights.setdefault(device, {})
-        roles[t.role] = roles.get(t.role, 0) + (padded(t) if cuda and device != HOST else t.nbytes)
+        roles[tensor.role] = roles.get(tensor.role, 0) + (padded(tensor) if cuda and device != HOST else tensor.nbytes)
 
-    for t in tensors:
-        if t.mtp and not s.load_mtp:
+    for tensor in tensors:
+        if tensor.mtp and not settings.load_mtp:
             continue
-        home = HOST if t.unit == INPUT else devices[min(max(t.unit, 0), count - 1)]
-        target = next((target for rule, target in rules if rule.search(t.name)), None)
-        if t.unit == EVERYWHERE:
+        home = HOST if tensor.unit == INPUT else devices[min(max(tensor.unit, 0), count - 1)]
+        target = next((target for rule, target in rules if rule.search(tensor.name)), None)
+        if tensor.unit == EVERYWHERE:
             for device in dict.fromkeys(devices[:-1]):
-                add(t, device)
+                add(tensor, device)
             continue
-        if t.copy == "gpu" and (home == HOST or target is not None):
+        if tensor.copy == "gpu" and (home == HOST or target is not None):
             continue  # the embedding itself is there
-        add(t, home if target is None else target)
+        add(tensor, home if target is None else target)
     return Placement(devices, weights, sum(d != HOST for d in devices))
 
 
-def padded(t: Tensor) -> int:
-    block, size = BLOCKS[t.dtype]
+def padded(tensor: Tensor) -> int:
+    block, size = BLOCKS[tensor.dtype]
     extra = 0
-    if block > 1 and t.shape[0] % MATRIX_ROW:
-        extra = (MATRIX_ROW - t.shape[0] % MATRIX_ROW) // block * size
-    return round_up(t.nbytes + extra, ALIGNMENT)
+    if block > 1 and tensor.shape[0] % MATRIX_ROW:
+        extra = (MATRIX_ROW - tensor.shape[0] % MATRIX_ROW) // block * size
+    return round_up(tensor.nbytes + extra, ALIGNMENT)
 
 
 def _buffer(target: str, gpus: int) -> int:

@@ -63,7 +63,7 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra] 
     return Plan(
         deployment,
         model.name,
-        worst([r.verdict for r in ranks], STAGES) if ranks else Verdict(True),
+        worst([rank.verdict for rank in ranks], STAGES) if ranks else Verdict(True),
         ranks,
         _kv(m, fitted.settings),
         _resolved(fitted, m, x, extras),
@@ -163,42 +163,46 @@ def _term(name: str, n: int, basis: Basis, parts: dict[str, int], why: str) -> T
     return Term(name, n, n, n, basis, parts, why)
 
 
-def _kv(m: Measured, s: Settings) -> KvSummary:
+def _kv(measured: Measured, settings: Settings) -> KvSummary:
     groups: dict[tuple[str, int], list[int]] = {}
-    for c in m.caches:
+    for c in measured.caches:
         row = groups.setdefault((c.kind, c.cells), [0, 0])
         row[0] += 1
         row[1] += c.nbytes
-    total = sum(c.nbytes for c in m.caches)
+    total = sum(c.nbytes for c in measured.caches)
     kinds = {"state": "mamba"}
     made = tuple(
         KvGroup(
-            kinds.get(kind, kind), layers, 1, nbytes // max(cells * (1 if kind == "state" else s.n_stream), 1), cells
+            kinds.get(kind, kind),
+            layers,
+            1,
+            nbytes // max(cells * (1 if kind == "state" else settings.n_stream), 1),
+            cells,
         )
         for (kind, cells), (layers, nbytes) in groups.items()
     )
-    full = 1.0 if s.kv_unified else float(s.n_seq_max)  # requests of the slot's whole length at once
+    full = 1.0 if settings.kv_unified else float(settings.n_seq_max)  # requests of the slot's whole length at once
     return KvSummary(
-        total, s.n_ctx, total // max(s.n_ctx, 1), 1, s.n_ctx, full,
-        made, need_bytes=total // s.n_stream, longest_request=s.n_ctx_seq,
+        total, settings.n_ctx, total // max(settings.n_ctx, 1), 1, settings.n_ctx, full,
+        made, need_bytes=total // settings.n_stream, longest_request=settings.n_ctx_seq,
     )  # fmt: skip
 
 
-def _resolved(f: Fitted, m: Measured, x: Subject, extras: Sequence[Extra]) -> dict[str, Any]:
-    s = f.settings
-    host = m.host
+def _resolved(fitted: Fitted, measured: Measured, subject: Subject, extras: Sequence[Extra]) -> dict[str, Any]:
+    s = fitted.settings
+    host = measured.host
     return {
         "max_model_len": s.n_ctx_seq, "n_ctx": s.n_ctx, "n_ctx_seq": s.n_ctx_seq, "n_seq_max": s.n_seq_max,
         "kv_unified": s.kv_unified, "n_batch": s.n_batch, "n_ubatch": s.n_ubatch, "flash_attn": s.flash_attn,
         "type_k": s.type_k, "type_v": s.type_v, "swa_full": s.swa_full,
-        "offloaded": m.placement.offloaded, "layers": x.units,
-        "layers_per_gpu": [m.placement.units.count(i) for i in range(len(m.devices))],
+        "offloaded": measured.placement.offloaded, "layers": subject.units,
+        "layers_per_gpu": [measured.placement.units.count(i) for i in range(len(measured.devices))],
         "overrides": [f"{p}={t}" for p, t in s.overrides],
         "host": {
             "weights": host.weights, "kv_cache": host.kv, "state": host.state, "compute": host.compute.nbytes,
-            "output": m.output, "prompt_cache_limit": CACHE_RAM, "parts": host.parts,
+            "output": measured.output, "prompt_cache_limit": CACHE_RAM, "parts": host.parts,
         },
-        "fit": {"on": s.fit, "aborted": f.aborted, "context_from": f.context_from},
+        "fit": {"on": s.fit, "aborted": fitted.aborted, "context_from": fitted.context_from},
         "beside": [e.name for e in extras],
     }  # fmt: skip
 
@@ -209,17 +213,17 @@ def _assumptions(model: Model) -> tuple[str, ...]:
     return ()
 
 
-def _notes(f: Fitted, m: Measured, x: Subject) -> list[str]:
-    s, out = f.settings, []
-    count = x.units
-    if f.context_from:
-        out.append(f"--fit lowers the context from {f.context_from:,} to {s.n_ctx:,} tokens; -c N turns that off")
-    if f.aborted:
-        out.append(f"--fit moves nothing to the CPU: {f.aborted}")
-    elif m.devices and m.placement.offloaded < count and s.n_gpu_layers >= 0:
-        slow = count - m.placement.offloaded
-        out.append(f"{slow} of {count} layers run on the CPU, with {gib(m.host.weights)} of weights: slow")
-    experts = m.host.parts.get("experts", 0)
-    if m.devices and experts and m.placement.offloaded == count:
+def _notes(fitted: Fitted, measured: Measured, subject: Subject) -> list[str]:
+    s, out = fitted.settings, []
+    count = subject.units
+    if fitted.context_from:
+        out.append(f"--fit lowers the context from {fitted.context_from:,} to {s.n_ctx:,} tokens; -c N turns that off")
+    if fitted.aborted:
+        out.append(f"--fit moves nothing to the CPU: {fitted.aborted}")
+    elif measured.devices and measured.placement.offloaded < count and s.n_gpu_layers >= 0:
+        slow = count - measured.placement.offloaded
+        out.append(f"{slow} of {count} layers run on the CPU, with {gib(measured.host.weights)} of weights: slow")
+    experts = measured.host.parts.get("experts", 0)
+    if measured.devices and experts and measured.placement.offloaded == count:
         out.append(f"{gib(experts)} of experts stay in host memory: each token reads its share over the CPU")
     return out

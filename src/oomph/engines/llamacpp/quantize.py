@@ -23,47 +23,49 @@ def quantize(tensors: Sequence[Tensor], name: str, about: About) -> tuple[Tensor
             f"the mixture of {name[:40]!r} is not llama-quantize's: its file says what it is",
             hint=f"known are {', '.join(MIXTURES)}",
         )
-    tied = not any(t.name == "output.weight" for t in tensors)
-    values = sum(category(t.name) == "attn_v" for t in tensors)
+    tied = not any(tensor.name == "output.weight" for tensor in tensors)
+    values = sum(category(tensor.name) == "attn_v" for tensor in tensors)
     seen: dict[Category, int] = {}
     out = []
-    for t in sorted(tensors, key=_order):
-        kind = category(t.name)
-        if not quantizable(t.name, t.shape) or t.dtype == "MXFP4":
-            out.append(t)
+    for tensor in sorted(tensors, key=_order):
+        kind = category(tensor.name)
+        if not quantizable(tensor.name, tensor.shape) or tensor.dtype == "MXFP4":
+            out.append(tensor)
             continue
-        if "attn_qkv.weight" in t.name and not about.fused_as_values:
+        if "attn_qkv.weight" in tensor.name and not about.fused_as_values:
             wanted = FUSED.get(name.upper(), mixture.base)
-            out.append(replace(t, dtype=_fallback(wanted if BLOCKS[mixture.base][0] > 1 else mixture.base, t)))
+            out.append(
+                replace(tensor, dtype=_fallback(wanted if BLOCKS[mixture.base][0] > 1 else mixture.base, tensor))
+            )
             continue
         index = seen.get(kind, 0)
         seen[kind] = index + 1
-        out.append(replace(t, dtype=_type(t, kind, index, mixture, about, tied, values)))
+        out.append(replace(tensor, dtype=_type(tensor, kind, index, mixture, about, tied, values)))
     return tuple(out)
 
 
-def _order(t: Tensor) -> tuple[int, str]:
+def _order(tensor: Tensor) -> tuple[int, str]:
     """llama_model_loader's weights_map: by layer, then by name."""
-    match = _BLOCK.match(t.name)
-    return (int(match[1]) if match else -1, t.name)
+    match = _BLOCK.match(tensor.name)
+    return (int(match[1]) if match else -1, tensor.name)
 
 
-def _type(t: Tensor, kind: Category, index: int, mixture: Mixture, about: About, tied: bool, values: int) -> str:
+def _type(tensor: Tensor, kind: Category, index: int, mixture: Mixture, about: About, tied: bool, values: int) -> str:
     base = mixture.base
     if BLOCKS[base][0] == 1:
         return base
     if base == "MXFP4":
-        return "MXFP4" if len(t.shape) > 2 and "exps" in t.name else "Q8_0"
+        return "MXFP4" if len(tensor.shape) > 2 and "exps" in tensor.name else "Q8_0"
     if kind == "output" or (kind == "token_embd" and tied):
-        wanted = "Q8_0" if t.shape[0] % BLOCKS[base][0] else mixture.output
-        return _fallback(wanted, t)
+        wanted = "Q8_0" if tensor.shape[0] % BLOCKS[base][0] else mixture.output
+        return _fallback(wanted, tensor)
     count = values if kind == "attn_v" else about.layers
     if about.experts > 1 and kind in ("ffn_down", "ffn_up", "ffn_gate") and not (mixture.low and kind == "ffn_down"):
-        match = _BLOCK.match(t.name)
+        match = _BLOCK.match(tensor.name)
         index = int(match[1]) if match else index
     rule = mixture.rules.get(kind)
     wanted = (rule(index, count, about) if rule else "") or base
-    return _fallback(_exceptions(wanted, kind, mixture, about), t)
+    return _fallback(_exceptions(wanted, kind, mixture, about), tensor)
 
 
 def _exceptions(wanted: str, kind: Category, mixture: Mixture, about: About) -> str:
@@ -79,8 +81,8 @@ def _exceptions(wanted: str, kind: Category, mixture: Mixture, about: About) -> 
     return wanted
 
 
-def _fallback(wanted: str, t: Tensor) -> str:
-    if t.shape[0] % BLOCKS[wanted][0] == 0:
+def _fallback(wanted: str, tensor: Tensor) -> str:
+    if tensor.shape[0] % BLOCKS[wanted][0] == 0:
         return wanted
     second = FALLBACK.get(wanted, "F16")
-    return second if t.shape[0] % BLOCKS[second][0] == 0 else "F16"
+    return second if tensor.shape[0] % BLOCKS[second][0] == 0 else "F16"

@@ -90,20 +90,20 @@ def resolve(
     return with_context(s, asked or trained or 4096, program)
 
 
-def with_context(s: Settings, n_ctx: int, program: str = "server") -> Settings:
+def with_context(settings: Settings, n_ctx: int, program: str = "server") -> Settings:
     """llama_context's constructor: pads per stream, so that -c 1000 -np 3 becomes 3 x 512."""
     from msgspec.structs import replace
 
-    batch = min(n_ctx, s.n_batch)
+    batch = min(n_ctx, settings.n_batch)
     padded = round_up(n_ctx, PAD)
-    per_seq = padded if s.kv_unified else round_up(padded // s.n_seq_max, PAD)
-    ubatch = min(batch, s.n_ubatch) or batch
-    outputs = s.n_seq_max if program == "server" and compute_row(s.build).slot_logits else batch
+    per_seq = padded if settings.kv_unified else round_up(padded // settings.n_seq_max, PAD)
+    ubatch = min(batch, settings.n_ubatch) or batch
+    outputs = settings.n_seq_max if program == "server" and compute_row(settings.build).slot_logits else batch
     return replace(
-        s,
-        n_ctx=padded if s.kv_unified else per_seq * s.n_seq_max,
+        settings,
+        n_ctx=padded if settings.kv_unified else per_seq * settings.n_seq_max,
         n_ctx_seq=per_seq,
         n_batch=batch,
         n_ubatch=ubatch,
-        n_outputs_max=s.n_outputs_max or outputs,
+        n_outputs_max=settings.n_outputs_max or outputs,
     )

@@ -75,14 +75,14 @@ def _params(block: Block) -> list[Param]:
     return out
 
 
-def _root(p: Param, layers: int) -> Tensor:
-    head = p.name.partition(".")[0]
+def _root(param: Param, layers: int) -> Tensor:
+    head = param.name.partition(".")[0]
     unit = INPUT if head in _INPUTS else EVERYWHERE if head in _EVERYWHERE else 0 if head in _FIRST else layers
-    return _tensor(p.name, p, unit)
+    return _tensor(param.name, param, unit)
 
 
-def _tensor(name: str, p: Param, unit: int) -> Tensor:
-    return Tensor(name, p.shape[::-1], p.dtype, unit, p.role)
+def _tensor(name: str, param: Param, unit: int) -> Tensor:
+    return Tensor(name, param.shape[::-1], param.dtype, unit, param.role)
 
 
 class Width(Struct, frozen=True):
@@ -110,19 +110,19 @@ def width_of(model: Model, tensors: tuple[Tensor, ...]) -> Width:
 
     ff = expert_ff = up = per_layer = 0
     gated = False
-    for t in tensors:
-        if t.mtp:
+    for tensor in tensors:
+        if tensor.mtp:
             continue
-        if t.name.endswith((".ffn_down.weight", ".ffn_down_shexp.weight")):
-            ff = max(ff, t.shape[0])
-        elif t.name.endswith("ffn_down_exps.weight"):
-            expert_ff = max(expert_ff, t.shape[0])
-        elif t.name.endswith(".ffn_up.weight"):
-            up = max(up, t.shape[-1])
-        elif t.name.endswith(("ffn_gate.weight", "ffn_gate_exps.weight", "ffn_gate_up_exps.weight")):
+        if tensor.name.endswith((".ffn_down.weight", ".ffn_down_shexp.weight")):
+            ff = max(ff, tensor.shape[0])
+        elif tensor.name.endswith("ffn_down_exps.weight"):
+            expert_ff = max(expert_ff, tensor.shape[0])
+        elif tensor.name.endswith(".ffn_up.weight"):
+            up = max(up, tensor.shape[-1])
+        elif tensor.name.endswith(("ffn_gate.weight", "ffn_gate_exps.weight", "ffn_gate_up_exps.weight")):
             gated = True
-        elif t.name == "per_layer_token_embd.weight":
-            per_layer = t.shape[0]
+        elif tensor.name == "per_layer_token_embd.weight":
+            per_layer = tensor.shape[0]
     attentions = [m for layer in model.layers for m in layer.mixers if isinstance(m, Attention)]
     heads = max((a.num_heads for a in attentions), default=0)
     query = max((a.num_heads * a.head_dim for a in attentions), default=0)
@@ -148,7 +148,7 @@ def width_of(model: Model, tensors: tuple[Tensor, ...]) -> Width:
 
 
 def _kept(model: Model, tensors: tuple[Tensor, ...], per_layer: int) -> int:
-    if any(t.name.startswith("altup_") for t in tensors):
+    if any(tensor.name.startswith("altup_") for tensor in tensors):
         return 4 * model.hidden_size + 2 * per_layer // max(len(model.layers), 1)
     return model.hidden_size if model.model_type in _KEEPS else 0
 

@@ -28,7 +28,7 @@ def timing(plan: Plan, model: Model | None) -> Timing | None:
     model = model if _has_modules(model) else source_of(plan.deployment.model)
     if model is None:
         return None
-    routed = any(isinstance(m, Experts) for layer in model.layers for m in layer.block.modules)
+    routed = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
     element = (ELEMENT.get(str(resolved["type_k"]), 2.0) + ELEMENT.get(str(resolved["type_v"]), 2.0)) / 2
     return plain_timing(
         plan, model, FACTORS, LLAMACPP_EXPERTS if routed else LLAMACPP_DENSE, chunk=int(resolved["n_ubatch"]),

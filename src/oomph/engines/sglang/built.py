@@ -69,7 +69,7 @@ class _Ropes:
 
 
 def _block(block: Block, model: Model, facts: Facts) -> Block:
-    return Block(tuple(_module(m, model, facts) for m in block.modules))
+    return Block(tuple(_module(module, model, facts) for module in block.modules))
 
 
 def _module(module: Module, model: Model, facts: Facts) -> Module:
@@ -92,7 +92,7 @@ def shape_is_v4(model: Model) -> bool:
 
 
 def _tower_block(block: Block, model: Model, facts: Facts) -> Block:
-    return Block(tuple(_tower_module(m, model.architecture, facts) for m in block.modules))
+    return Block(tuple(_tower_module(module, model.architecture, facts) for module in block.modules))
 
 
 def _tower_module(module: Module, architecture: str, facts: Facts) -> Module:

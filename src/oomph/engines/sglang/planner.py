@@ -37,7 +37,7 @@ def plan_sglang(model: Model, deployment: Deployment) -> Plan:
     terms = _every_rank(ranks, terms)
     pools = _pools(model, shape, settings, facts, ranks, terms, deployment)
     observed = "free_before_load" in deployment.given and "weights" in deployment.given
-    states = [RankState(r, settings, t, p, observed) for r, t, p in zip(ranks, terms, pools, strict=True)]
+    states = [RankState(rank, settings, t, p, observed) for rank, t, p in zip(ranks, terms, pools, strict=True)]
     plans = tuple(_rank_plan(state) for state in states)
     tightest = min(pools, key=lambda p: (not p.refusal, p.tokens))
     return Plan(

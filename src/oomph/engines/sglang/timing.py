@@ -15,7 +15,7 @@ FACTORS = PlainFactors(
 
 
 def timing(plan: Plan, model: Model) -> Timing | None:
-    routed = any(isinstance(m, Experts) for layer in model.layers for m in layer.block.modules)
+    routed = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
     parallel = max(1, int(plan.resolved.get("tp_size") or len(plan.ranks)))
     chunk = int(plan.resolved.get("chunked_prefill_size") or 2048)
     return plain_timing(plan, model, FACTORS, taken_over(routed), parallel=parallel, chunk=max(chunk, 128))

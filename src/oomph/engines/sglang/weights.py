@@ -78,7 +78,9 @@ def _with_experts(model: Model, change: Callable[[Experts], Experts]) -> Model:
 
     def changed(block: Block) -> Block:
         if id(block) not in blocks:
-            blocks[id(block)] = Block(tuple(change(m) if isinstance(m, Experts) else m for m in block.modules))
+            blocks[id(block)] = Block(
+                tuple(change(module) if isinstance(module, Experts) else module for module in block.modules)
+            )
         return blocks[id(block)]
 
     return replace(model, layers=tuple(replace(layer, block=changed(layer.block)) for layer in model.layers))

@@ -225,7 +225,7 @@ class TensorRtLlm(EngineProtocol):
         return ROWS
 
     def log_release(self, observations: Sequence[Observation]) -> tuple[str, str]:
-        first = next((o for o in observations if o.kind == "tr_version"), None)
+        first = next((observation for observation in observations if observation.kind == "tr_version"), None)
         return (str(first.values.get("version", "")), f"log line {first.line}") if first is not None else ("", "")
 
     def failed_deployment(self, case: Case) -> Deployment | None:

@@ -16,7 +16,14 @@ from oomph.ir.observation import Observation
 
 def failed_deployment(observations: Sequence[Observation], gpus: tuple[Device, ...], printed: str) -> Deployment | None:
     """`printed`: the release as the log prints it, "" = it does not."""
-    command = next((o for o in observations if o.kind == "command" and "trtllm-serve" in o.text), None)
+    command = next(
+        (
+            observation
+            for observation in observations
+            if observation.kind == "command" and "trtllm-serve" in observation.text
+        ),
+        None,
+    )
     if command is None or not gpus:
         return None
     try:
@@ -32,7 +39,14 @@ def _printed(observations: Sequence[Observation]) -> dict[str, int]:
     """The peak and the temporary pool make the tokens exact."""
     terms: dict[str, int] = {}
     for kind, name, term in (("tr_budget", "peak", "peak"), ("tr_budget", "temporary", "temporary_kv")):
-        value = next((o.values[name] for o in observations if o.kind == kind and name in o.values), None)
+        value = next(
+            (
+                observation.values[name]
+                for observation in observations
+                if observation.kind == kind and name in observation.values
+            ),
+            None,
+        )
         if isinstance(value, int):
             terms[term] = value
     return terms

@@ -28,7 +28,7 @@ def build(deployment: Deployment, model: Model, plan: Plan, *, timed: bool = Tru
     if plan.resolved["draft_tokens"]:
         raise CannotPlan("drafts are not simulated for TensorRT-LLM yet", hint="oomph plan counts their cache")
     capacity = capacity_of(deployment, plan)
-    routed = any(isinstance(m, Experts) for layer in model.layers for m in layer.block.modules)
+    routed = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
     groups, time = _times(plan, model, capacity, timed)
     config = Config(
         groups=groups,

@@ -117,7 +117,7 @@ def _runner(model: Model, settings: Settings) -> Term:
     term = interval("runner", values, "buffers beside the weights, graph pools included")
     if scheme is None or settings.moe_backend != "DEEPGEMM":
         return term
-    experts = next(m for x in model.layers for m in x.block.modules if isinstance(m, Experts))
+    experts = next(module for x in model.layers for module in x.block.modules if isinstance(module, Experts))
     tokens = settings.max_num_tokens * (settings.tp_size if settings.enable_attention_dp else 1)
     rows = -(-experts.count // settings.ep_size) * min(tokens, facts.DEEPGEMM_TOKENS)
     n = round(rows * experts.hidden * facts.DEEPGEMM_ROW)
@@ -138,7 +138,9 @@ def _load_peak(weights: Term, model: Model, device: Device) -> Term:
 
 def _largest_linear(model: Model) -> int:
     blocks = {id(layer.block): layer.block for layer in model.layers}.values()
-    sizes = [m.out_features * m.in_features for b in blocks for m in b.modules if isinstance(m, Linear)]
+    sizes = [
+        module.out_features * module.in_features for b in blocks for module in b.modules if isinstance(module, Linear)
+    ]
     return max(sizes, default=0)
 
 

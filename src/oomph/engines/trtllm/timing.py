@@ -15,7 +15,7 @@ FACTORS = PlainFactors(
 
 
 def timing(plan: Plan, model: Model) -> Timing | None:
-    routed = any(isinstance(m, Experts) for layer in model.layers for m in layer.block.modules)
+    routed = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
     parallel = max(1, int(plan.resolved["tp_size"]))
     chunk = int(plan.resolved["max_num_tokens"])
     kv_bytes = (

@@ -39,7 +39,7 @@ def _without_shared(place: Placed) -> Placed:
     """Multi-token-prediction layers read the model's own embedding and head (modeling_deepseekv3.py DeepseekV3MTP)."""
     if place.layer >= 0 or place.where == "root":
         return place
-    return replace(place, tensors=tuple(t for t in place.tensors if t.part not in ("embed", "lm_head")))
+    return replace(place, tensors=tuple(tensor for tensor in place.tensors if tensor.part not in ("embed", "lm_head")))
 
 
 def _walk(model: Model, settings: Settings, pp_rank: int, ranks: int) -> tuple[Placed, ...]:
@@ -69,7 +69,11 @@ def tied_head_bytes(model: Model, settings: Settings, pp_rank: int = 0) -> int:
     """ "Use ... for model weights" sums parameters by name: a tied head is in it twice, in memory once."""
     if pp_rank != settings.pp_size - 1 or settings.pp_size > 1:
         return 0
-    heads = [m for m in model.root.modules if isinstance(m, Vocab) and m.role == "lm_head" and m.tied]
+    heads = [
+        module
+        for module in model.root.modules
+        if isinstance(module, Vocab) and module.role == "lm_head" and module.tied
+    ]
     ranks = 1 if settings.enable_attention_dp else settings.tp_size
     return sum(nbytes(settings.dtype, -(-m.rows // ranks) * m.dim) for m in heads)
 
@@ -93,7 +97,12 @@ def widened_inputs(model: Model, settings: Settings) -> int:
         padded = _with_experts(model, lambda module, a=alignment: _padded(module, settings, a))  # type: ignore[misc]
         places = _walk(padded, settings, 0, settings.tp_size)
         sizes.append(
-            sum(t.nbytes for p in places for t in p.tensors if t.part == "experts" and t.name.startswith("w13"))
+            sum(
+                tensor.nbytes
+                for p in places
+                for tensor in p.tensors
+                if tensor.part == "experts" and tensor.name.startswith("w13")
+            )
         )
     return (sizes[1] - sizes[0]) // settings.pp_size
 
@@ -123,7 +132,9 @@ def _with_experts(model: Model, change: Callable[[Experts], Experts]) -> Model:
 
     def changed(block: Block) -> Block:
         if id(block) not in blocks:
-            blocks[id(block)] = Block(tuple(change(m) if isinstance(m, Experts) else m for m in block.modules))
+            blocks[id(block)] = Block(
+                tuple(change(module) if isinstance(module, Experts) else module for module in block.modules)
+            )
         return blocks[id(block)]
 
     return replace(

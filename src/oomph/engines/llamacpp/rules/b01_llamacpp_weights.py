@@ -38,7 +38,14 @@ def match(case: Case) -> Candidate | None:
         return None
     tried = next((n for kind in _TRIED if (n := case.value(kind, "tried"))), None)
     device, free = case.value("lc_malloc", "device"), _free(case)
-    buffer = next((str(o.values["buffer"]) for o in case.all("lc_alloc_weights") if "buffer" in o.values), "")
+    buffer = next(
+        (
+            str(observation.values["buffer"])
+            for observation in case.all("lc_alloc_weights")
+            if "buffer" in observation.values
+        ),
+        "",
+    )
     place = f"device {device}" if device is not None else buffer or "a device"
     if tried and free and tried < 0.95 * free and (short := _host(case, tried)):
         return _host_short(case, place, tried, free, short)
@@ -47,7 +54,7 @@ def match(case: Case) -> Candidate | None:
     text += f", {gib(free)} free." if free else "."
     if tried and free and tried > 3 * free:
         text += " That is several times the card: tensors meant for the CPU (experts) were not caught by the override."
-    if any("exceeds device" in o.text for o in case.all("lc_malloc")):
+    if any("exceeds device" in observation.text for observation in case.all("lc_malloc")):
         text += " It is not the memory that is short, but the largest single buffer that this Vulkan driver allows."
     need, have = case.value("lc_fit_need", "need"), case.value("lc_fit_need", "free")
     if need and have:
@@ -66,7 +73,9 @@ def match(case: Case) -> Candidate | None:
 
 def _free(case: Case) -> int | None:
     """What the log says was free on one card: llama.cpp's device line, or the least of Ollama's list."""
-    cards = [str(o.values["cards"]) for o in case.all("ol_offload") if "cards" in o.values]
+    cards = [
+        str(observation.values["cards"]) for observation in case.all("ol_offload") if "cards" in observation.values
+    ]
     sizes = (
         [convert("n__size", size).get("n") for size in re.findall(r"[\d.]{1,20} [KMGT]iB", cards[0])] if cards else []
     )

@@ -41,7 +41,7 @@ def match(case: Case) -> Candidate | None:
         (n for kind in ("lc_malloc", "lc_alloc_compute", "lc_alloc_weights") if (n := case.value(kind, "tried"))), None
     )
     kv = (
-        sum(int(o.values.get("size", 0)) for o in case.all("lc_kv"))
+        sum(int(observation.values.get("size", 0)) for observation in case.all("lc_kv"))
         or case.value("lc_kv_total", "size")
         or case.value("ol_offload", "kv")
     )
@@ -76,7 +76,11 @@ def match(case: Case) -> Candidate | None:
 
 def _half(case: Case, cells: int | None) -> int:
     """Half of the context that was asked for, 0 where the log does not say it."""
-    sizes = [str(o.values.get("value", "")) for o in case.all("lc_param") if o.values.get("name") == "n_ctx"]
+    sizes = [
+        str(observation.values.get("value", ""))
+        for observation in case.all("lc_param")
+        if observation.values.get("name") == "n_ctx"
+    ]
     asked = cells or (int(sizes[0]) if sizes and sizes[0].isdigit() else 0) or case.value("ol_request", "cells") or 0
     return max(2048, asked // 2 // 1024 * 1024) if asked > 4096 else 0
 
@@ -84,7 +88,7 @@ def _half(case: Case, cells: int | None) -> int:
 def _at_run_time(case: Case) -> Candidate:
     """Scratch pools are not part of any printed buffer: they grow with the first long prompts."""
     lines = case.line(*_AT_RUN_TIME, "lc_prompt_cache")
-    if any("kIOGPU" in o.text for o in case.all("lc_late")):
+    if any("kIOGPU" in observation.text for observation in case.all("lc_late")):
         return _metal(case, lines)
     tried = case.value("lc_malloc", "tried") or case.value("lc_alloc_compute", "tried")
     if tried:
@@ -99,7 +103,11 @@ def _at_run_time(case: Case) -> Candidate:
 
 def _metal(case: Case, lines: tuple[int, ...]) -> Candidate:
     """Metal allocates lazily: buffers above the recommended working set fail when they are first used."""
-    held = sum(int(o.values.get("size", 0)) for kind in ("lc_weights", "lc_kv", "lc_compute") for o in case.all(kind))
+    held = sum(
+        int(observation.values.get("size", 0))
+        for kind in ("lc_weights", "lc_kv", "lc_compute")
+        for observation in case.all(kind)
+    )
     text = "The Mac's memory ran out while the GPU worked: Metal takes buffers first and finds room when they are used."
     text += f" The log shows {gib(held)} of them." if held else ""
     remedies = (

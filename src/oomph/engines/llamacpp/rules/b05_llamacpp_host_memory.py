@@ -70,9 +70,9 @@ def _tried(case: Case) -> int:
 
 
 def _number(case: Case, name: str) -> int:
-    for o in case.all("lc_param"):
-        if o.values.get("name") == name and str(o.values.get("value", "")).isdigit():
-            return int(str(o.values["value"]))
+    for observation in case.all("lc_param"):
+        if observation.values.get("name") == name and str(observation.values.get("value", "")).isdigit():
+            return int(str(observation.values["value"]))
     return case.value("ol_request", "cells") or 0
 
 

@@ -33,7 +33,7 @@ def match(case: Case) -> Candidate | None:
     if cut is None or case.failed:
         return None
     served = number(cut, "length") or 0
-    windows = [number(o, "window") or 0 for o in case.all("tr_window_cut")]
+    windows = [number(observation, "window") or 0 for observation in case.all("tr_window_cut")]
     length = max([*windows, number(cut, "wanted") or 0])
     text = f"The server is up, but serves at most {served:,} tokens"
     text += f" of the {length:,} that were asked for" if length > served else ""
@@ -56,7 +56,7 @@ def _final_cut(case: Case) -> Observation | None:
         return cuts[-1] if cuts else None
     if cuts:
         return cuts[-1]
-    blocks = [o for o in case.all("tr_blocks") if "length" in o.values]
+    blocks = [observation for observation in case.all("tr_blocks") if "length" in observation.values]
     shorter = len(blocks) > 1 and (number(blocks[-1], "length") or 0) < (number(blocks[0], "length") or 0)
     return blocks[-1] if shorter else None
 
