@@ -77,7 +77,7 @@ class _Kept:
     def record(self, record: Record) -> None:
         self.records.append(record)
 
-    def step(self, now: int, ticks: int, running: int, waiting: int, used: int, binds: str) -> None:
+    def step(self, now: int, ticks: int, running: int, waiting: int, used: int, binds: str, preemptions: int) -> None:
         pass
 
 

@@ -15,7 +15,8 @@ def kubernetes_bytes(value: object) -> int:
     match = _SIZE.fullmatch(str(value))
     if match is None:
         return 0
-    return round(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2].lower()])
+    unit: int = (1024 if match[3] else 1000) ** _POWERS[match[2].lower()]
+    return round(float(match[1]) * unit)
 
 
 def docker_bytes(value: object) -> int:

@@ -52,7 +52,7 @@ def match(case: Case) -> Candidate | None:
             "free,"
             " so the budget comes out too small although the memory could be had."
         )
-    remedies = (
+    remedies: tuple[Remedy, ...] = (
         advice.host(
             "sync; echo 3 | sudo tee /proc/sys/vm/drop_caches   (before the start)", "the files are read again", rank=0
         ),
