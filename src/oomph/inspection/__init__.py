@@ -74,7 +74,12 @@ def inspect(model: Model | str) -> Inspection:
     roles = by_role(model)
     rows = layer_rows(model)
     parameters = sum(r.parameters for r in roles)
-    routed = [m for _, block in blocks(model) for m in block.modules if isinstance(m, Experts) and m.stored]
+    routed = [
+        module
+        for _, block in blocks(model)
+        for module in block.modules
+        if isinstance(module, Experts) and module.stored
+    ]
     return Inspection(
         model.name,
         model.architecture,

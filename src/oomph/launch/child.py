@@ -66,8 +66,8 @@ def run_child(words: Sequence[str], on_line: Callable[[bytes], None], *, out: Bi
         )
     except FileNotFoundError:
         raise CommandError(f"{words[0]}: there is no such program on this machine") from None
-    except (OSError, ValueError, subprocess.SubprocessError) as e:
-        raise CommandError(f"{words[0]}: {e}") from None
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise CommandError(f"{words[0]}: {error}") from None
     restore = _forward(child)
     try:
         _copy(child, on_line, sink)

@@ -83,21 +83,21 @@ def _beside_api(against: Against, machine: str) -> str:
     )
 
 
-def _name(c: Card) -> str:
-    return f"{c.count} x {c.name}" if c.count > 1 else c.name
+def _name(card: Card) -> str:
+    return f"{card.count} x {card.name}" if card.count > 1 else card.name
 
 
-def _line(c: Card, price: bool, widest: int, width: int, style: Style) -> list[str]:
-    first = f"{c.price:>9,.2f}" if price and c.price is not None else f"{c.nominal_gb:>6} GB"
-    users = f"{c.users}+" if c.users == 256 else str(c.users)
-    speed = f"{c.speed.all_users:,.0f}" if c.speed is not None else "?"
-    free = gib(max(0, c.headroom_bytes))
-    figures = f"  {first}  {_name(c):<{widest}}{speed:>7}{users:>7}{c.longest:>9,}{free:>10}  "
-    name = c.checkpoint if len(figures) + len(c.checkpoint) <= width else c.checkpoint.rpartition("/")[2]
+def _line(card: Card, price: bool, widest: int, width: int, style: Style) -> list[str]:
+    first = f"{card.price:>9,.2f}" if price and card.price is not None else f"{card.nominal_gb:>6} GB"
+    users = f"{card.users}+" if card.users == 256 else str(card.users)
+    speed = f"{card.speed.all_users:,.0f}" if card.speed is not None else "?"
+    free = gib(max(0, card.headroom_bytes))
+    figures = f"  {first}  {_name(card):<{widest}}{speed:>7}{users:>7}{card.longest:>9,}{free:>10}  "
+    name = card.checkpoint if len(figures) + len(card.checkpoint) <= width else card.checkpoint.rpartition("/")[2]
     lines = [f"{figures}{name}"]
-    about = [c.note] if c.note else []
-    about += [f"in clouds {', '.join(c.instances)}"] if c.instances else []
-    about += [f"buys {c.step}"] if c.step else []
+    about = [card.note] if card.note else []
+    about += [f"in clouds {', '.join(card.instances)}"] if card.instances else []
+    about += [f"buys {card.step}"] if card.step else []
     if about:
         lines += [style.dim(line) for line in wrap("; ".join(about), width, " " * 13, " " * 13)]
     return lines

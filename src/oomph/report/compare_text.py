@@ -39,13 +39,13 @@ def render(made: Comparison, style: Style, *, width: int = 0) -> str:
     return "\n".join(lines).rstrip() + "\n\n"
 
 
-def _verdict(r: Row, style: Style) -> str:
-    text = "yes" if r.on_gpu else "partly" if r.fits else "no"
+def _verdict(row: Row, style: Style) -> str:
+    text = "yes" if row.on_gpu else "partly" if row.fits else "no"
     return {"yes": style.good, "no": style.bad}.get(text, style.bold)(f"{text:<8}")
 
 
-def _figures(r: Row) -> str:
-    users = f"{r.users:.1f}" if r.fits and r.users % 1 else f"{r.users:.0f}" if r.fits else "-"
-    host = gib(r.host_bytes) if r.host_bytes else "-"
-    bits = f"{r.bits:.1f}" if r.bits else "-"
-    return f"{users:>6}{gib(r.weights_bytes):>10}{host:>10}{bits:>6}"
+def _figures(row: Row) -> str:
+    users = f"{row.users:.1f}" if row.fits and row.users % 1 else f"{row.users:.0f}" if row.fits else "-"
+    host = gib(row.host_bytes) if row.host_bytes else "-"
+    bits = f"{row.bits:.1f}" if row.bits else "-"
+    return f"{users:>6}{gib(row.weights_bytes):>10}{host:>10}{bits:>6}"

@@ -103,14 +103,17 @@ def value_words(what: str, value: Any) -> str:
     return str(value)
 
 
-def _row(c: Change) -> str:
-    return f"  {change_words(c):<30}  {value_words(c.what, c.before):>22}  {value_words(c.what, c.after):>22}"
+def _row(change: Change) -> str:
+    before, after = (value_words(change.what, value) for value in (change.before, change.after))
+    return f"  {change_words(change):<30}  {before:>22}  {after:>22}"
 
 
-def change_words(c: Change) -> str:
+def change_words(change: Change) -> str:
     """A figure in words, a setting in vLLM's own."""
-    return _NAMES.get(c.what, c.what if c.kind == "setting" else c.what.replace("_", " "))
+    return _NAMES.get(change.what, change.what if change.kind == "setting" else change.what.replace("_", " "))
 
 
-def _short(c: Change) -> str:
-    return f"{change_words(c)}: {value_words(c.what, c.before)} -> {value_words(c.what, c.after)}"
+def _short(change: Change) -> str:
+    return (
+        f"{change_words(change)}: {value_words(change.what, change.before)} -> {value_words(change.what, change.after)}"
+    )

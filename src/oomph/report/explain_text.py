@@ -43,30 +43,30 @@ def text(explanation: Explanation, *, width: int = 100, everything: bool = False
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _head(e: Explanation) -> str:
-    engine = f"{engine_named(e.engine.name).title} {e.engine.version}".strip()
-    card = f"{e.total_bytes / GIB:.2f} GiB per GPU" if e.total_bytes else ""
-    return "   ".join(part for part in (e.model, engine, card) if part)
+def _head(explanation: Explanation) -> str:
+    engine = f"{engine_named(explanation.engine.name).title} {explanation.engine.version}".strip()
+    card = f"{explanation.total_bytes / GIB:.2f} GiB per GPU" if explanation.total_bytes else ""
+    return "   ".join(part for part in (explanation.model, engine, card) if part)
 
 
-def _verdict(e: Explanation) -> str:
-    if e.failed is None:
-        about = f"   {e.cause.title}" if e.cause.tier else ""
+def _verdict(explanation: Explanation) -> str:
+    if explanation.failed is None:
+        about = f"   {explanation.cause.title}" if explanation.cause.tier else ""
         return f"CANNOT TELL whether it failed{about}"
-    if not e.failed and e.inferred_reason and e.cause.id == "none":
-        return f"NO ERROR IN THIS LOG   {_likely(e)}"
-    if not e.failed:
-        return f"DID NOT FAIL   {e.cause.title}"
-    where = STAGE_WORDS.get(e.stage or "", "")
-    if e.cause.tier in ("", "remark"):
-        return f"FAILED {where}   {e.cause.title}".replace("  ", " ", 1)
-    sure = "" if e.cause.sure else "probably: "
-    return f"FAILED {where}   {sure}{e.cause.title}".replace("  ", " ", 1)
+    if not explanation.failed and explanation.inferred_reason and explanation.cause.id == "none":
+        return f"NO ERROR IN THIS LOG   {_likely(explanation)}"
+    if not explanation.failed:
+        return f"DID NOT FAIL   {explanation.cause.title}"
+    where = STAGE_WORDS.get(explanation.stage or "", "")
+    if explanation.cause.tier in ("", "remark"):
+        return f"FAILED {where}   {explanation.cause.title}".replace("  ", " ", 1)
+    sure = "" if explanation.cause.sure else "probably: "
+    return f"FAILED {where}   {sure}{explanation.cause.title}".replace("  ", " ", 1)
 
 
-def _likely(e: Explanation) -> str:
-    where = STAGE_WORDS.get(e.inferred_stage or e.stage or "", "")
-    if e.inferred_stage:
+def _likely(explanation: Explanation) -> str:
+    where = STAGE_WORDS.get(explanation.inferred_stage or explanation.stage or "", "")
+    if explanation.inferred_stage:
         return f"if the run died, most likely {where}"
     return f"it ends {where}" if where else "and nothing in it points to one"
 
@@ -79,20 +79,20 @@ def _block(name: str, body: str, width: int) -> list[str]:
     return _wrap(body, width, f"  {name:<{MARGIN - 2}}", " " * MARGIN)
 
 
-def _ledger(e: Explanation, width: int) -> list[str]:
-    if not e.ledger:
+def _ledger(explanation: Explanation, width: int) -> list[str]:
+    if not explanation.ledger:
         return []
-    terms = [f"{entry.term.replace('_', ' ')} {gib(entry.bytes).removesuffix(' GiB')}" for entry in e.ledger]
-    if e.unaccounted_bytes and abs(e.unaccounted_bytes) > GIB // 20:
-        terms.append(f"unaccounted {gib(e.unaccounted_bytes).removesuffix(' GiB')}")
-    whole = sum(entry.bytes for entry in e.ledger) + (e.unaccounted_bytes or 0)
-    total = f" = {gib(whole)}" if e.failed and e.unaccounted_bytes is not None else " GiB"
+    terms = [f"{entry.term.replace('_', ' ')} {gib(entry.bytes).removesuffix(' GiB')}" for entry in explanation.ledger]
+    if explanation.unaccounted_bytes and abs(explanation.unaccounted_bytes) > GIB // 20:
+        terms.append(f"unaccounted {gib(explanation.unaccounted_bytes).removesuffix(' GiB')}")
+    whole = sum(entry.bytes for entry in explanation.ledger) + (explanation.unaccounted_bytes or 0)
+    total = f" = {gib(whole)}" if explanation.failed and explanation.unaccounted_bytes is not None else " GiB"
     return _block("Memory", " + ".join(terms) + total, width)
 
 
-def _remedies(e: Explanation, width: int, everything: bool) -> list[str]:
+def _remedies(explanation: Explanation, width: int, everything: bool) -> list[str]:
     lines: list[str] = []
-    shown = e.remedies if everything else e.remedies[:SHOWN]
+    shown = explanation.remedies if everything else explanation.remedies[:SHOWN]
     for i, remedy in enumerate(shown):
         lines += _block(
             "Works" if i == 0 and any(r.verified for r in shown) else "Try" if i == 0 else "", _said(remedy), width
@@ -124,9 +124,9 @@ def _said(remedy: Remedy) -> str:
     return "   ".join(parts)
 
 
-def _rejected(e: Explanation, width: int, everything: bool) -> list[str]:
+def _rejected(explanation: Explanation, width: int, everything: bool) -> list[str]:
     by_reason: dict[str, list[str]] = {}
-    for rejected in e.rejected:
+    for rejected in explanation.rejected:
         by_reason.setdefault(rejected.why, []).append(rejected.advice)
     lines: list[str] = []
     for i, (why, advice) in enumerate(list(by_reason.items())[: None if everything else SHOWN]):
@@ -134,9 +134,9 @@ def _rejected(e: Explanation, width: int, everything: bool) -> list[str]:
     return lines
 
 
-def _lines(e: Explanation, width: int) -> list[str]:
+def _lines(explanation: Explanation, width: int) -> list[str]:
     lines: list[str] = []
-    for i, evidence in enumerate(e.evidence[:4]):
+    for i, evidence in enumerate(explanation.evidence[:4]):
         room = max(20, width - MARGIN - 8)
         shown = evidence.text if len(evidence.text) <= room else evidence.text[: room - 3] + "..."
         lines.append(f"  {'Log lines' if i == 0 else '':<{MARGIN - 2}}{evidence.line:>5}  {shown}")

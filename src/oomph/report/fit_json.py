@@ -28,25 +28,25 @@ def fit_json(found: Fit) -> dict[str, Any]:
     }
 
 
-def answer_json(a: Answer) -> dict[str, Any]:
-    p, kv = a.point, a.plan.kv
+def answer_json(answer: Answer) -> dict[str, Any]:
+    p, kv = answer.point, answer.plan.kv
     return {
         "checkpoint": p.arm.model,
-        "precision": a.precision,
+        "precision": answer.precision,
         "context": p.context,
         "users": p.users,
         "quality_loss": p.quality,
-        "relative_speed": a.relative_speed,
-        "gives_up": list(a.gives_up),
+        "relative_speed": answer.relative_speed,
+        "gives_up": list(answer.gives_up),
         "gpus": p.arm.layout.gpus,
-        "flags": a.plan.deployment.flags,
-        "command": to_shell(a.plan.deployment),
-        "args": to_command(a.plan.deployment),
+        "flags": answer.plan.deployment.flags,
+        "command": to_shell(answer.plan.deployment),
+        "args": to_command(answer.plan.deployment),
         "kv_tokens": kv.logged_tokens if kv else 0,
         "concurrency": kv.max_concurrency if kv else 0.0,
         "concurrency_at_worst": p.concurrency,
-        "tokens_per_second": round(a.speed.one_user, 1) if a.speed else None,
-        "tokens_per_second_all": round(a.speed.all_users, 1) if a.speed else None,
-        "first_token_seconds": round(a.speed.first_token_seconds, 3) if a.speed else None,
-        "speed_within_factor": a.speed.factor if a.speed else None,
+        "tokens_per_second": round(answer.speed.one_user, 1) if answer.speed else None,
+        "tokens_per_second_all": round(answer.speed.all_users, 1) if answer.speed else None,
+        "first_token_seconds": round(answer.speed.first_token_seconds, 3) if answer.speed else None,
+        "speed_within_factor": answer.speed.factor if answer.speed else None,
     }

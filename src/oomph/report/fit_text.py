@@ -138,9 +138,9 @@ def _gives(answer: Answer, style: Style, width: int) -> list[str]:
 def tightest_stage(plan: Plan) -> str:
     """The stage with the least room at the unfavourable end of every interval."""
     slack = []
-    for r in plan.ranks:
-        for s in r.stages:
-            room = r.total_bytes - s.peak_high - (r.requested_bytes if s.name == "startup_free_memory" else 0)
+    for rank in plan.ranks:
+        for s in rank.stages:
+            room = rank.total_bytes - s.peak_high - (rank.requested_bytes if s.name == "startup_free_memory" else 0)
             slack.append((room, s.name))
     room, name = min(slack)
     return f"{human(max(0, room))} per GPU left in the worst case, {STAGE_WORDS[name][1]}"

@@ -53,30 +53,36 @@ def render(found: Inspection, *, colour: bool = False, mark: str = "") -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def _headline(f: Inspection) -> str:
-    quant = f", {f.quantization.name}" if f.quantization else f", {f.dtype}" if not f.opaque else ""
-    active = f" ({count(f.active_parameters)} active)" if f.active_parameters else ""
-    return f"{count(f.parameters)} parameters{active}{quant}: {gib(f.bytes)} of weights"
+def _headline(inspection: Inspection) -> str:
+    quant = (
+        f", {inspection.quantization.name}"
+        if inspection.quantization
+        else f", {inspection.dtype}"
+        if not inspection.opaque
+        else ""
+    )
+    active = f" ({count(inspection.active_parameters)} active)" if inspection.active_parameters else ""
+    return f"{count(inspection.parameters)} parameters{active}{quant}: {gib(inspection.bytes)} of weights"
 
 
-def _origin(f: Inspection) -> str:
-    basis = "read from its headers" if f.basis == "headers" else "computed from its config"
-    return f"{f.architecture or 'no architecture'}; {basis}; source: {f.source or 'config'}"
+def _origin(inspection: Inspection) -> str:
+    basis = "read from its headers" if inspection.basis == "headers" else "computed from its config"
+    return f"{inspection.architecture or 'no architecture'}; {basis}; source: {inspection.source or 'config'}"
 
 
-def _weights(f: Inspection, bold: tuple[str, str], dim: tuple[str, str]) -> Iterable[str]:
+def _weights(inspection: Inspection, bold: tuple[str, str], dim: tuple[str, str]) -> Iterable[str]:
     yield f"  {bold[0]}{'Weights':<18}{'GiB':>8}{'share':>8}{'parameters':>12}  stored as{bold[1]}"
     small: list[RoleRow] = []
-    for r in f.by_role:
-        if r.bytes * 200 < f.bytes:
+    for r in inspection.by_role:
+        if r.bytes * 200 < inspection.bytes:
             small.append(r)
             continue
-        yield _weight_row(r.name, r.bytes, f.bytes, r.parameters, _forms(r))
+        yield _weight_row(r.name, r.bytes, inspection.bytes, r.parameters, _forms(r))
     if small:
         size, parameters = sum(r.bytes for r in small), sum(r.parameters for r in small)
         names = " and ".join(filter(None, (", ".join(r.name for r in small[:-1]), small[-1].name)))
-        yield _weight_row("the rest", size, f.bytes, parameters, names)
-    dtypes = ", ".join(f"{d.dtype} {gib(d.bytes)}" for d in f.by_dtype if d.bytes * 200 >= f.bytes)
+        yield _weight_row("the rest", size, inspection.bytes, parameters, names)
+    dtypes = ", ".join(f"{d.dtype} {gib(d.bytes)}" for d in inspection.by_dtype if d.bytes * 200 >= inspection.bytes)
     yield from (f"  {dim[0]}{line}{dim[1]}" for line in _wrap(f"By dtype: {dtypes}"))
 
 
@@ -85,68 +91,76 @@ def _weight_row(name: str, size: int, whole: int, parameters: int, forms: str) -
     return _clip(line, WIDTH)
 
 
-def _forms(r: RoleRow) -> str:
-    shown = [(form, n) for form, n in r.stored_as.items() if n * 50 >= r.bytes]
+def _forms(role_row: RoleRow) -> str:
+    shown = [(form, n) for form, n in role_row.stored_as.items() if n * 50 >= role_row.bytes]
     if len(shown) == 1:
         return shown[0][0]
     return ", ".join(f"{form} {human(n)}" for form, n in shown[:3])
 
 
-def _layers(f: Inspection, bold: tuple[str, str]) -> Iterable[str]:
-    if f.opaque:
+def _layers(inspection: Inspection, bold: tuple[str, str]) -> Iterable[str]:
+    if inspection.opaque:
         yield "  Layers and caches are not known for this architecture, and are not guessed."
         return
-    head = "Layers" if not f.experts[0] else f"Layers ({f.experts[0]} experts, {f.experts[1]} per token)"
-    yield f"  {bold[0]}{head:<54}{'cache, ' + _kv_dtype(f):>22}{bold[1]}"
-    for r in f.layers:
+    head = (
+        "Layers"
+        if not inspection.experts[0]
+        else f"Layers ({inspection.experts[0]} experts, {inspection.experts[1]} per token)"
+    )
+    yield f"  {bold[0]}{head:<54}{'cache, ' + _kv_dtype(inspection):>22}{bold[1]}"
+    for r in inspection.layers:
         window = f" {r.window:,}" if r.window else ""
         name = f"{r.layers:>5} x {KINDS.get(r.kind, r.kind)}{window}"
         cache = _cache(r)
         yield f"{_clip(f'{name:<31} {r.text}', WIDTH - 3 - len(cache)):<{WIDTH - 2 - len(cache)}}{cache}"
-    if any(r.window for r in f.layers) and f.kv_bytes_per_token:
-        yield f"  {'each token beyond every window':<54}{human(f.kv_bytes_per_token):>22}"
-    if not f.kv_known:
+    if any(r.window for r in inspection.layers) and inspection.kv_bytes_per_token:
+        yield f"  {'each token beyond every window':<54}{human(inspection.kv_bytes_per_token):>22}"
+    if not inspection.kv_known:
         yield from (f"  {x}" for x in _wrap("Its compressed caches have a form of each engine's own: see oomph plan."))
         return
-    if f.kv_bytes(1):
-        yield from _sequences(f, bold)
+    if inspection.kv_bytes(1):
+        yield from _sequences(inspection, bold)
 
 
-def _kv_dtype(f: Inspection) -> str:
-    return "F16" if f.quantization and f.quantization.method == "gguf" else f.dtype
+def _kv_dtype(inspection: Inspection) -> str:
+    return "F16" if inspection.quantization and inspection.quantization.method == "gguf" else inspection.dtype
 
 
-def _cache(r: LayerRow) -> str:
-    if r.state_bytes:
-        return f"{human(r.state_bytes)} a sequence"
-    if r.kv_bytes_per_token:
-        return f"{human(r.kv_bytes_per_token)} per token"
-    return "shared" if r.shared else "none" if r.kind in ("none", "encoder_only") else "its own form"
+def _cache(layer_row: LayerRow) -> str:
+    if layer_row.state_bytes:
+        return f"{human(layer_row.state_bytes)} a sequence"
+    if layer_row.kv_bytes_per_token:
+        return f"{human(layer_row.kv_bytes_per_token)} per token"
+    return "shared" if layer_row.shared else "none" if layer_row.kind in ("none", "encoder_only") else "its own form"
 
 
-def _sequences(f: Inspection, bold: tuple[str, str]) -> Iterable[str]:
-    lengths = [n for n in (8192, 32768) if not f.context_length or n < f.context_length]
-    lengths += [f.context_length] if f.context_length else []
-    ggml = f.quantization is not None and f.quantization.method == "gguf"
+def _sequences(inspection: Inspection, bold: tuple[str, str]) -> Iterable[str]:
+    lengths = [n for n in (8192, 32768) if not inspection.context_length or n < inspection.context_length]
+    lengths += [inspection.context_length] if inspection.context_length else []
+    ggml = inspection.quantization is not None and inspection.quantization.method == "gguf"
     fp8 = "; Q8_0 takes 53 % of it" if ggml else "; FP8 halves it"
-    fp8 = "" if f.state_bytes_per_sequence or not f.kv_bytes_per_token else fp8
-    asks = f.quantization.kv_cache if f.quantization else ""
+    fp8 = "" if inspection.state_bytes_per_sequence or not inspection.kv_bytes_per_token else fp8
+    asks = inspection.quantization.kv_cache if inspection.quantization else ""
     fp8 = f"; the checkpoint asks for {asks.upper()}" if asks else fp8
     yield ""
-    yield f"  {bold[0]}KV cache of one sequence{bold[1]} ({_kv_dtype(f)}{fp8})"
-    yield "  " + "   ".join(f"{n:,} tokens {human(f.kv_bytes(n))}" for n in lengths)
+    yield f"  {bold[0]}KV cache of one sequence{bold[1]} ({_kv_dtype(inspection)}{fp8})"
+    yield "  " + "   ".join(f"{n:,} tokens {human(inspection.kv_bytes(n))}" for n in lengths)
 
 
-def _further(f: Inspection, bold: tuple[str, str]) -> list[str]:
+def _further(inspection: Inspection, bold: tuple[str, str]) -> list[str]:
     rows = []
-    if f.context_length:
+    if inspection.context_length:
         rows.append(
-            ("Context", f"{f.context_length:,} tokens; vocabulary {f.vocab_size:,}, hidden size {f.hidden_size:,}")
+            (
+                "Context",
+                f"{inspection.context_length:,} tokens; vocabulary {inspection.vocab_size:,}, "
+                f"hidden size {inspection.hidden_size:,}",
+            )
         )
-    for d in f.drafts:
+    for d in inspection.drafts:
         layers = "layer" if d.layers == 1 else "layers"
         rows.append(("Draft", f"{d.layers} MTP {layers}, {human(d.bytes)}, loaded only for speculative decoding"))
-    for t in f.towers:
+    for t in inspection.towers:
         layers = f"{t.layers} layers, " if t.layers else ""
         rows.append((t.name.capitalize(), f"{layers}{human(t.bytes)}"))
     return ["", *(_clip(f"  {bold[0]}{name:<9}{bold[1]}{text}", WIDTH + 8) for name, text in rows)] if rows else []

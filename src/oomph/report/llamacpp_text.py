@@ -56,7 +56,7 @@ def _what(plan: Plan, style: Style) -> list[str]:
     lines = [f"  {style.bold('Weights')}  {gib(weights)} on the GPUs ({split} of {r['layers']} layers), "
              f"{gib(host['weights'])} in host memory"]  # fmt: skip
     if kv is not None:
-        groups = "; ".join(_group(g) for g in kv.groups)
+        groups = "; ".join(_group(group) for group in kv.groups)
         streams = 1 if r["kv_unified"] else r["n_seq_max"]
         times = f", {streams} times" if streams > 1 else ""
         lines.append(
@@ -68,23 +68,24 @@ def _what(plan: Plan, style: Style) -> list[str]:
     return lines
 
 
-def _group(g: KvGroup) -> str:
-    if g.kind == "mamba":
-        return f"{g.layers} recurrent"
-    return f"{g.layers} {g.kind.replace('_', ' ')} x {g.blocks_per_request:,} cells x {human(g.page_bytes // g.layers)}"
+def _group(kv_group: KvGroup) -> str:
+    if kv_group.kind == "mamba":
+        return f"{kv_group.layers} recurrent"
+    kind, size = kv_group.kind.replace("_", " "), human(kv_group.page_bytes // kv_group.layers)
+    return f"{kv_group.layers} {kind} x {kv_group.blocks_per_request:,} cells x {size}"
 
 
 def _identity(plan: Plan, style: Style) -> list[str]:
     """llama.cpp's memory breakdown: total = free + self (model + context + compute) + unaccounted."""
     lines = [f"  {style.bold('MiB')}      total = free + (self = model + context + compute) + unaccounted"]
-    for r in plan.ranks:
-        t = {k: round(v.bytes / MIB) for k, v in r.terms.items()}
+    for rank in plan.ranks:
+        t = {k: round(v.bytes / MIB) for k, v in rank.terms.items()}
         context = t["kv_cache"] + t["state"]
         own = t["weights"] + context + t["compute"]
-        total, other = round(r.total_bytes / MIB), t["context"] + round(r.used_by_others_bytes / MIB)
+        total, other = round(rank.total_bytes / MIB), t["context"] + round(rank.used_by_others_bytes / MIB)
         free = total - own - other
         parts = f"{own} = {t['weights']} + {context} + {t['compute']}"
-        lines.append(f"  {'GPU ' + str(r.rank):<9}{total} = {free} + ({parts}) + {other}")
+        lines.append(f"  {'GPU ' + str(rank.rank):<9}{total} = {free} + ({parts}) + {other}")
     return lines
 
 

@@ -41,7 +41,7 @@ def plan_output(plan: Plan) -> PlanOutput:
         engine=EngineOutput(engine.name, engine.version, engine.version_from),
         model=plan.model,
         verdict=_verdict(plan.verdict),
-        ranks=[_rank(r) for r in plan.ranks],
+        ranks=[_rank(rank) for rank in plan.ranks],
         kv=None if plan.kv is None else _kv(plan.kv),
         resolved=plan.resolved,
         assumptions=list(plan.assumptions),
@@ -51,38 +51,38 @@ def plan_output(plan: Plan) -> PlanOutput:
     )
 
 
-def _verdict(v: Verdict) -> VerdictOutput:
+def _verdict(verdict: Verdict) -> VerdictOutput:
     return VerdictOutput(
-        outcome=v.outcome,
-        fits=v.fits,
-        stage=v.stage,
-        short_bytes=v.short_bytes,
-        message=v.message,
-        rank=v.rank,
-        sure=v.outcome in ("fits", "fails"),
-        first_to_break=v.first_to_break,
-        risk=v.risk,
-        margin_bytes=v.margin,
-        deciding_term=v.deciding_term,
-        asked_margin_bytes=v.asked_bytes,
+        outcome=verdict.outcome,
+        fits=verdict.fits,
+        stage=verdict.stage,
+        short_bytes=verdict.short_bytes,
+        message=verdict.message,
+        rank=verdict.rank,
+        sure=verdict.outcome in ("fits", "fails"),
+        first_to_break=verdict.first_to_break,
+        risk=verdict.risk,
+        margin_bytes=verdict.margin,
+        deciding_term=verdict.deciding_term,
+        asked_margin_bytes=verdict.asked_bytes,
     )
 
 
-def _rank(r: RankPlan) -> RankOutput:
+def _rank(rank_plan: RankPlan) -> RankOutput:
     return RankOutput(
-        r.rank,
-        r.gpu,
-        r.total_bytes,
-        r.used_by_others_bytes,
-        r.requested_bytes,
-        {name: _term(name, term, r) for name, term in r.terms.items()},
-        [StageOutput(s.name, s.resident_bytes, s.peak_bytes, s.note) for s in r.stages],
+        rank_plan.rank,
+        rank_plan.gpu,
+        rank_plan.total_bytes,
+        rank_plan.used_by_others_bytes,
+        rank_plan.requested_bytes,
+        {name: _term(name, term, rank_plan) for name, term in rank_plan.terms.items()},
+        [StageOutput(s.name, s.resident_bytes, s.peak_bytes, s.note) for s in rank_plan.stages],
     )
 
 
-def _term(name: str, t: Term, rank: RankPlan) -> TermOutput:
+def _term(name: str, term: Term, rank: RankPlan) -> TermOutput:
     created = rank.created_bytes if name == "weights" else UNSET
-    return TermOutput(t.bytes, t.low, t.high, t.basis, t.parts, t.why, created)
+    return TermOutput(term.bytes, term.low, term.high, term.basis, term.parts, term.why, created)
 
 
 def _kv(kv: KvSummary) -> KvOutput:
@@ -95,7 +95,10 @@ def _kv(kv: KvSummary) -> KvOutput:
         max_concurrency=kv.max_concurrency,
         need_bytes=kv.need_bytes,
         longest_request=kv.longest_request,
-        groups=[KvGroupOutput(g.kind, g.layers, g.block_size, g.page_bytes, g.blocks_per_request) for g in kv.groups],
+        groups=[
+            KvGroupOutput(group.kind, group.layers, group.block_size, group.page_bytes, group.blocks_per_request)
+            for group in kv.groups
+        ],
         log_lines=list(kv.log_lines),
     )
 

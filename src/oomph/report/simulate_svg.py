@@ -18,8 +18,8 @@ def write(answer: Any, path: str) -> None:
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(draw(answer) + "\n")
-    except OSError as e:
-        raise InputError(f"{path}: {e.strerror or e}") from None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
 
 
 def draw(answer: Any) -> str:
@@ -50,16 +50,16 @@ def _panels(answer: Any) -> list[Panel]:
     return out
 
 
-def _over_time(r: Result, prefix: str) -> list[Panel]:
-    end = duration(r.seconds)
-    most = max([p.waiting for p in r.timeline], default=0.0)
+def _over_time(result: Result, prefix: str) -> list[Panel]:
+    end = duration(result.seconds)
+    most = max([p.waiting for p in result.timeline], default=0.0)
     panels: list[Panel] = [
-        (f"{prefix}KV cache in use", [(p.seconds, p.used) for p in r.timeline], 1.0, "100%", end, "#0ea5e9"),
-        (f"{prefix}requests running", [(p.seconds, p.running) for p in r.timeline], max(1.0, r.max_running),
-         f"{r.max_running:,}", end, "#2563eb"),
+        (f"{prefix}KV cache in use", [(p.seconds, p.used) for p in result.timeline], 1.0, "100%", end, "#0ea5e9"),
+        (f"{prefix}requests running", [(p.seconds, p.running) for p in result.timeline], max(1.0, result.max_running),
+         f"{result.max_running:,}", end, "#2563eb"),
     ]  # fmt: skip
     if most:
-        waiting = [(p.seconds, p.waiting) for p in r.timeline]
+        waiting = [(p.seconds, p.waiting) for p in result.timeline]
         panels.append((f"{prefix}requests waiting", waiting, most, f"{most:,.0f}", end, "#f59e0b"))
     return panels
 

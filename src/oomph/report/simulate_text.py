@@ -103,9 +103,9 @@ def _held(held: Held, style: Style, picture: bool) -> list[str]:
     return [*out, "", *_figures(result), "", *(_picture(result) if picture else ()), ""] if result is not None else out
 
 
-def promise_words(t: Target) -> str:
-    tokens = f", P95 {t.tpot * 1000:g} ms per token" if t.tpot else ""
-    return f"P95 first token within {t.ttft:g} s{tokens}, no preemption"
+def promise_words(target: Target) -> str:
+    tokens = f", P95 {target.tpot * 1000:g} ms per token" if target.tpot else ""
+    return f"P95 first token within {target.ttft:g} s{tokens}, no preemption"
 
 
 def _people(held: Held) -> list[str]:
@@ -148,49 +148,53 @@ def _would_hold(sim: Simulation) -> list[str]:
     return ["  It would not hold a hundredth of that rate."] if sim.held_rate == 0 else []
 
 
-def _figures(r: Result) -> list[str]:
+def _figures(result: Result) -> list[str]:
     def row(name: str, *values: str) -> str:
         return f"  {name:<18}" + "".join(f"{v:>12}" for v in values)
 
     out = [row("", "P50", "P95", "P99")]
-    out.append(row("first token", *(duration(v) for v in (r.ttft.p50, r.ttft.p95, r.ttft.p99))))
-    out.append(row("per token", *(duration(v) for v in (r.tpot.p50, r.tpot.p95, r.tpot.p99))))
-    out.append(row("in the queue", *(duration(v) for v in (r.queue.p50, r.queue.p95, r.queue.p99))))
+    out.append(row("first token", *(duration(v) for v in (result.ttft.p50, result.ttft.p95, result.ttft.p99))))
+    out.append(row("per token", *(duration(v) for v in (result.tpot.p50, result.tpot.p95, result.tpot.p99))))
+    out.append(row("in the queue", *(duration(v) for v in (result.queue.p50, result.queue.p95, result.queue.p99))))
     out.append("")
-    each = f" ({1 / r.tpot.p50:,.3g} to each)" if r.tpot.p50 else ""
+    each = f" ({1 / result.tpot.p50:,.3g} to each)" if result.tpot.p50 else ""
     out.append(
-        f"  {r.output_tokens_per_second:,.0f} tokens/s out{each}, {r.prompt_tokens_per_second:,.0f} in; "
-        f"{r.mean_running:.1f} running on average, {r.max_running:,} at most"
+        f"  {result.output_tokens_per_second:,.0f} tokens/s out{each}, {result.prompt_tokens_per_second:,.0f} in; "
+        f"{result.mean_running:.1f} running on average, {result.max_running:,} at most"
     )
-    preempted = f"{r.preemptions:,} preemption{'s' if r.preemptions > 1 else ''}" if r.preemptions else "no preemption"
-    full = f"KV cache {r.kv_mean:.0%} full on average, {r.kv_peak:.0%} at most"
-    out.append(f"  {r.done:,} requests in {duration(r.seconds)}; {full}; {preempted}")
-    if r.is_sample:
-        whole = f" of {r.load_requests:,}" if r.load_requests else " of the trace"
-        out.append(f"  These are the first {r.done:,} requests{whole}: to follow all of them would take too long.")
-    if r.cached_share:
-        out.append(f"  {r.cached_share:.0%} of the prompt tokens came from the prefix cache")
-    share = sum(r.binds.values())
+    preempted = (
+        f"{result.preemptions:,} preemption{'s' if result.preemptions > 1 else ''}"
+        if result.preemptions
+        else "no preemption"
+    )
+    full = f"KV cache {result.kv_mean:.0%} full on average, {result.kv_peak:.0%} at most"
+    out.append(f"  {result.done:,} requests in {duration(result.seconds)}; {full}; {preempted}")
+    if result.is_sample:
+        whole = f" of {result.load_requests:,}" if result.load_requests else " of the trace"
+        out.append(f"  These are the first {result.done:,} requests{whole}: to follow all of them would take too long.")
+    if result.cached_share:
+        out.append(f"  {result.cached_share:.0%} of the prompt tokens came from the prefix cache")
+    share = sum(result.binds.values())
     if share >= 0.005:
-        main = max(r.binds, key=lambda k: r.binds[k])
+        main = max(result.binds, key=lambda k: result.binds[k])
         out.append(f"  Somebody waited {share:.0%} of the time, mostly for {LIMITS.get(main, main)}")
     return out
 
 
-def _picture(r: Result) -> list[str]:
+def _picture(result: Result) -> list[str]:
     width = columns() - 16
-    if len(r.timeline) < 2 or width < 20:
+    if len(result.timeline) < 2 or width < 20:
         return []
-    end = r.timeline[-1].seconds or 1.0
+    end = result.timeline[-1].seconds or 1.0
     rows = [
-        ("KV cache", [p.used for p in r.timeline], 1.0, "100%"),
-        ("running", [p.running for p in r.timeline], float(max(1, r.max_running)), f"{r.max_running:,}"),
+        ("KV cache", [p.used for p in result.timeline], 1.0, "100%"),
+        ("running", [p.running for p in result.timeline], float(max(1, result.max_running)), f"{result.max_running:,}"),
     ]
-    if r.max_waiting:
-        top = max(p.waiting for p in r.timeline)
-        rows.append(("waiting", [p.waiting for p in r.timeline], max(1.0, top), f"{max(1.0, top):,.0f}"))
+    if result.max_waiting:
+        top = max(p.waiting for p in result.timeline)
+        rows.append(("waiting", [p.waiting for p in result.timeline], max(1.0, top), f"{max(1.0, top):,.0f}"))
     out = []
-    times = [p.seconds for p in r.timeline]
+    times = [p.seconds for p in result.timeline]
     for name, values, top, label in rows:
         out.append(f"  {name:<9} {_spark(times, values, end, top, width)} {label}")
     out.append(f"  {'':<9} 0{duration(end):>{width - 1}}")

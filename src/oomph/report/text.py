@@ -117,8 +117,8 @@ def _kv(plan: Plan, style: Style) -> list[str]:
     if kv is None or not kv.groups:
         return []
     kinds: dict[str, int] = {}
-    for g in kv.groups:
-        kinds[g.kind] = kinds.get(g.kind, 0) + g.layers
+    for group in kv.groups:
+        kinds[group.kind] = kinds.get(group.kind, 0) + group.layers
     layers = ", ".join(f"{n} {KINDS.get(k, k.replace('_', ' '))}" for k, n in kinds.items())
     have = f"{human(kv.available_bytes)} per GPU" if kv.available_bytes > 0 else "nothing is left"
     longest, need = plan.resolved["max_model_len"], human(kv.need_bytes)

@@ -133,7 +133,7 @@ def _structure(traits: Traits) -> tuple[_Kinds, int]:
 
 
 def _all_quantised(layers: list[tuple[Layer, int]]) -> bool:
-    return all(m.scheme is not None for x, _ in layers for m in x.block.modules if isinstance(m, Linear))
+    return all(module.scheme is not None for x, _ in layers for module in x.block.modules if isinstance(module, Linear))
 
 
 # --- outside the layers --------------------------------------------------------------------------------------------
@@ -170,7 +170,11 @@ def _cold_embedding(model: Model, batch: Batch, width: int) -> Phase:
     (measured with FP8 in blocks: the table, one batch and a buffer as large as the cache)."""
     rows = round_up(model.vocab_size, 64) // batch.layout.tp
     table, states = rows * model.hidden_size * width, batch.tokens * model.hidden_size * width
-    first = next((m for m in model.layers[0].block.modules if isinstance(m, Linear)), None) if model.layers else None
+    first = (
+        next((module for module in model.layers[0].block.modules if isinstance(module, Linear)), None)
+        if model.layers
+        else None
+    )
     timed = first is not None and quantises_input(first.scheme, batch.sm)
     tuned = max(states, batch.l2_bytes) if timed else states
     return Phase("compile cache is empty", table + states + tuned, "embedding")

@@ -52,66 +52,68 @@ def fa4_supported(sm: int) -> bool:
     return sm // 10 in (9, 10, 11)
 
 
-def fa_version(q: Query, head_size: int | None, *, block_size: int | None = None) -> int:
+def fa_version(query: Query, head_size: int | None, *, block_size: int | None = None) -> int:
     """fa_utils.get_flash_attn_version; 0 = none."""
-    if q.sm < 80:
+    if query.sm < 80:
         return 0
-    fa = q.fa_version or (3 if q.major == 9 else 4 if q.major == 10 else 2)
-    if q.major >= 10 and fa == 3:
-        fa = 4 if fa4_supported(q.sm) else 2
+    fa = query.fa_version or (3 if query.major == 9 else 4 if query.major == 10 else 2)
+    if query.major >= 10 and fa == 3:
+        fa = 4 if fa4_supported(query.sm) else 2
     if fa == 3 and head_size is not None and head_size > 256:
         fa = 4
-    if fa == 4 and q.major >= 10 and head_size is not None:
-        hd256 = q.attention.hd256
+    if fa == 4 and query.major >= 10 and head_size is not None:
+        hd256 = query.attention.hd256
         if head_size == 256 and hd256:
-            return 2 if _hd256_falls_back(q, block_size) else 4
+            return 2 if _hd256_falls_back(query, block_size) else 4
         if head_size > 128 and (head_size != 192 or hd256):
             return 2
-    return fa if fa != 4 or fa4_supported(q.sm) else 0
+    return fa if fa != 4 or fa4_supported(query.sm) else 0
 
 
-def _hd256_falls_back(q: Query, block_size: int | None) -> bool:
+def _hd256_falls_back(query: Query, block_size: int | None) -> bool:
     """fa_utils._fa4_hd256_fallback_reason (0.29+): the kernel wants 128-token pages and a plain cache."""
-    if q.major not in (10, 11):
+    if query.major not in (10, 11):
         return True
     odd_block = block_size is not None and block_size % 128 != 0
-    return q.sink or q.softcap or is_quantized(q.kv_dtype) or odd_block or q.mm_prefix or q.dcp > 1
+    return query.sink or query.softcap or is_quantized(query.kv_dtype) or odd_block or query.mm_prefix or query.dcp > 1
 
 
-def fa_reads_fp8(q: Query, head_size: int | None) -> bool:
+def fa_reads_fp8(query: Query, head_size: int | None) -> bool:
     """flash_attn_supports_kv_cache_dtype (0.27+)."""
-    if q.kv_dtype == "fp8_e5m2":
+    if query.kv_dtype == "fp8_e5m2":
         return False
-    version = fa_version(q, head_size, block_size=q.block_size)
-    if q.major == 9:
-        fa4 = version == 4 and head_size in (None, 512) and q.attention.fp8_hd512
+    version = fa_version(query, head_size, block_size=query.block_size)
+    if query.major == 9:
+        fa4 = version == 4 and head_size in (None, 512) and query.attention.fp8_hd512
         return version == 3 or fa4
-    return version == 4 and q.major == 10
+    return version == 4 and query.major == 10
 
 
-def kernel_blocks(b: Backend, q: Query) -> tuple[int, ...]:
+def kernel_blocks(backend: Backend, query: Query) -> tuple[int, ...]:
     """get_supported_kernel_block_sizes, multiples by their base."""
-    grouped = q.num_kv_heads and q.num_heads // q.num_kv_heads > 1 and q.num_heads % q.num_kv_heads == 0
-    if b.name == "FLASHINFER" and q.major == 10 and grouped and q.attention.large_pages:
+    grouped = (
+        query.num_kv_heads and query.num_heads // query.num_kv_heads > 1 and query.num_heads % query.num_kv_heads == 0
+    )
+    if backend.name == "FLASHINFER" and query.major == 10 and grouped and query.attention.large_pages:
         return (16, 32, 64, 128, 256, 512, 1024)
-    if b.name in ("FLASH_ATTN", "TRITON_FLASH_ATTN"):
-        special = _fa_page(q)
+    if backend.name in ("FLASH_ATTN", "TRITON_FLASH_ATTN"):
+        special = _fa_page(query)
         if special:
             return (special,)
-    return b.blocks
+    return backend.blocks
 
 
-def _fa_page(q: Query) -> int:
+def _fa_page(query: Query) -> int:
     """Kernels that read whole pages: 64 tokens for fp8 and heads of 512 on SM90, 128 for heads of 256 on SM100."""
-    k = q.attention
-    if k.fp8_hd512 and q.major == 9 and q.head_size == 512 and q.kv_dtype in ("fp8", "fp8_e4m3"):
-        return 64 if fa_version(q, 512) == 4 else 0
-    if k.hd256 and q.major in (10, 11) and q.head_size == 256:
-        return 128 if fa_version(q, 256, block_size=q.block_size) == 4 else 0
+    k = query.attention
+    if k.fp8_hd512 and query.major == 9 and query.head_size == 512 and query.kv_dtype in ("fp8", "fp8_e4m3"):
+        return 64 if fa_version(query, 512) == 4 else 0
+    if k.hd256 and query.major in (10, 11) and query.head_size == 256:
+        return 128 if fa_version(query, 256, block_size=query.block_size) == 4 else 0
     return 0
 
 
-def preferred_block(b: Backend, q: Query, default: int = 16) -> int:
+def preferred_block(backend: Backend, query: Query, default: int = 16) -> int:
     """get_preferred_block_size: the default where the kernel takes it, else its smallest."""
-    sizes = kernel_blocks(b, q)
+    sizes = kernel_blocks(backend, query)
     return default if any(default % s == 0 for s in sizes) else min(sizes)

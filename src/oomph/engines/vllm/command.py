@@ -257,11 +257,11 @@ def config_words(config: dict[Any, Any], path: str, options: Options) -> tuple[l
     return out, dropped
 
 
-def to_words(d: Deployment) -> list[str]:
+def to_words(deployment: Deployment) -> list[str]:
     """`vllm serve MODEL FLAGS` that gives the same flags again."""
-    options = options_of(d.engine.version)
-    words = ["vllm", "serve", d.model]
-    for field, value in d.flags.items():
+    options = options_of(deployment.engine.version)
+    words = ["vllm", "serve", deployment.model]
+    for field, value in deployment.flags.items():
         if field not in options.by_field:
             raise refuse(field, ValueError(f"vLLM {options.release} has no such flag"))  # type: ignore[arg-type]
         words += render(options.by_field[field], value, options)

@@ -109,7 +109,7 @@ def _convolution(tower: Tower) -> tuple[int, ...]:
 
 
 def _gated(tower: Tower) -> bool:
-    linears = [m for _, block in tower.blocks for m in block.modules if isinstance(m, Linear)]
+    linears = [module for _, block in tower.blocks for module in block.modules if isinstance(module, Linear)]
     return any(sum(outs(m, 1)) == 2 * tower.intermediate for m in linears)
 
 

@@ -84,7 +84,7 @@ def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> 
 
 def _driver_bytes(model: Model, capture: Capture) -> int:
     """Piecewise, every layer is a graph of its own."""
-    schemes = [m.scheme for x in model.layers[-1:] for m in x.block.modules if isinstance(m, Experts)]
+    schemes = [module.scheme for x in model.layers[-1:] for module in x.block.modules if isinstance(module, Experts)]
     latent = any(isinstance(m, Attention) and m.kind == "mla" for x in model.layers[-1:] for m in x.mixers)
     one = capture.mxfp4_bytes if any(s is not None and s.method == "mxfp4" for s in schemes) else _GRAPH_BYTES
     gated = bool(schemes) and any(isinstance(m, State) and m.kind == "gdn" for x in model.layers for m in x.mixers)

@@ -85,116 +85,118 @@ def rank_kv_heads(total: int, tp: int) -> int:
     return max(1, total // tp)
 
 
-def block_sizes(w: Work) -> Blocks:
-    s, traits = w.s, w.traits
-    if is_v4(w.model):
+def block_sizes(work: Work) -> Blocks:
+    s, traits = work.s, work.traits
+    if is_v4(work.model):
         return Blocks(s.block_size or V4_BLOCK)
-    first = w.first
-    block = 16 if first is None else _preferred(w, first)
-    if s.block_size and (w.facts.blocks.from_backend or first is None):
+    first = work.first
+    block = 16 if first is None else _preferred(work, first)
+    if s.block_size and (work.facts.blocks.from_backend or first is None):
         block = s.block_size
     sizes = Blocks(block)
     if traits.has_state:
         own = s.mamba_block_size or (s.max_model_len if s.mamba_mode == "none" else block)
-        sizes = _align_hybrid(w, first, block, own) if traits.is_hybrid and first is not None else Blocks(block, own)
-    return sizes if first is None else _align_skipped(w, first, sizes)
+        sizes = _align_hybrid(work, first, block, own) if traits.is_hybrid and first is not None else Blocks(block, own)
+    return sizes if first is None else _align_skipped(work, first, sizes)
 
 
-def _align_skipped(w: Work, first: int, b: Blocks) -> Blocks:
+def _align_skipped(work: Work, first: int, blocks: Blocks) -> Blocks:
     """`_align_heterogeneous_kv_block_size`: a quantised page covers one of the layers that are not quantised."""
-    s, traits = w.s, w.traits
-    if not w.facts.blocks.skipped_layers or not s.skip_layers:
-        return b
-    q, backend = w.backend(first, traits.first_layers[first])
+    s, traits = work.s, work.traits
+    if not work.facts.blocks.skipped_layers or not s.skip_layers:
+        return blocks
+    q, backend = work.backend(first, traits.first_layers[first])
     heads = 1 if q.mla else rank_kv_heads(traits.num_kv_heads, s.tp)
     size = traits.head_size
     # The first layer's backend packs (0.28+); before, the spec did, but not TurboQuant's.
-    by_backend = w.facts.blocks.skipped_layers == "backend"
-    packs = backend is w.chosen[first] if by_backend else not s.kv_dtype.startswith("turboquant_")
+    by_backend = work.facts.blocks.skipped_layers == "backend"
+    packs = backend is work.chosen[first] if by_backend else not s.kv_dtype.startswith("turboquant_")
     ours = token_bytes(s.kv_dtype if packs or s.kv_dtype == "auto" else "fp8", s.dtype, heads, size, size)
     theirs = token_bytes("auto", s.dtype, heads, size, size)
     if theirs == ours:
-        return b
+        return blocks
     smallest = min(kernel_blocks(backend, _model_query(q, traits)))
-    step = max(smallest, b.block)
-    block = max(b.block, step * cdiv(max(theirs * smallest, b.padded or 0), step * ours))
+    step = max(smallest, blocks.block)
+    block = max(blocks.block, step * cdiv(max(theirs * smallest, blocks.padded or 0), step * ours))
     page = block * ours
-    return Blocks(block, b.mamba, page if b.padded else None, page)
+    return Blocks(block, blocks.mamba, page if blocks.padded else None, page)
 
 
-def _preferred(w: Work, first: int) -> int:
-    q, backend = w.backend(first, w.traits.first_layers[first])
-    if not w.facts.blocks.from_backend:
-        return platform_block(q, w.facts, w.s.block_size, w.s.attention_backend)
-    if w.facts.blocks.hybrid == "config" and w.traits.is_hybrid:
+def _preferred(work: Work, first: int) -> int:
+    q, backend = work.backend(first, work.traits.first_layers[first])
+    if not work.facts.blocks.from_backend:
+        return platform_block(q, work.facts, work.s.block_size, work.s.attention_backend)
+    if work.facts.blocks.hybrid == "config" and work.traits.is_hybrid:
         return 16
-    if any(isinstance(m, Attention) and m.kind == "full" and m.indexer for m in w.traits.mixers):
+    if any(isinstance(m, Attention) and m.kind == "full" and m.indexer for m in work.traits.mixers):
         return FIXED_BLOCKS["MINIMAX_M3_SPARSE"]
     if q.sparse:  # the indexer's cache registers before the layer's own
         return FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]
-    pairs = {b.name: (w.queries[i], b) for i, b in w.chosen.items()} | {b.name: (q, b) for q, b in w.plain.values()}
-    if len(pairs) == 1 or not w.facts.blocks.from_all_backends:
-        return preferred_block(backend, _model_query(q, w.traits))
-    sizes = [kernel_blocks(b, _model_query(q, w.traits)) for q, b in pairs.values()]
+    pairs = {b.name: (work.queries[i], b) for i, b in work.chosen.items()} | {
+        b.name: (q, b) for q, b in work.plain.values()
+    }
+    if len(pairs) == 1 or not work.facts.blocks.from_all_backends:
+        return preferred_block(backend, _model_query(q, work.traits))
+    sizes = [kernel_blocks(b, _model_query(q, work.traits)) for q, b in pairs.values()]
     if all(any(16 % n == 0 for n in choices) for choices in sizes):
         return 16
     return min(math.lcm(*one_each) for one_each in itertools.product(*sizes))
 
 
-def _model_query(q: Query, traits: Traits) -> Query:
+def _model_query(query: Query, traits: Traits) -> Query:
     """A backend that is asked without a layer reads the model's head size (the largest of Gemma 4's two)."""
-    return q if q.mla else replace(q, head_size=traits.head_size)
+    return query if query.mla else replace(query, head_size=traits.head_size)
 
 
-def platform_block(q: Query, facts: Facts, wanted: int | None, selected: str) -> int:
+def platform_block(query: Query, facts: Facts, wanted: int | None, selected: str) -> int:
     """platforms/cuda.py check_and_update_config before 0.18: an MLA kernel has its own block, whatever was asked."""
     block = wanted or 16
-    if not q.mla:
+    if not query.mla:
         return block
-    if q.sparse:
+    if query.sparse:
         return 64
     if not selected:
         selected = "FLASHMLA"
-        if q.major == 10:
-            flashinfer = q.qk_nope == 128 and facts.blocks.mla_sm100 == "flashinfer"
+        if query.major == 10:
+            flashinfer = query.qk_nope == 128 and facts.blocks.mla_sm100 == "flashinfer"
             selected = "FLASHINFER_MLA" if flashinfer else "CUTLASS_MLA"
-    if selected == "FLASHMLA" and q.major == 9 and block % 64:
+    if selected == "FLASHMLA" and query.major == 9 and block % 64:
         return 64
     if selected == "CUTLASS_MLA" and block % 128:
         return 128
     return 64 if selected == "FLASHINFER_MLA" and block != 32 and block % 64 else block
 
 
-def _kernel_alignment(w: Work, first: int, block: int) -> tuple[int, int]:
+def _kernel_alignment(work: Work, first: int, block: int) -> tuple[int, int]:
     """(the block's granularity, what it is rounded up to besides)."""
-    q, facts = w.queries[first], w.facts
+    q, facts = work.queries[first], work.facts
     if facts.blocks.hybrid == "config":
         wide = facts.blocks.hybrid_of_32_on_sm100 and q.major == 10 and q.head_size == 256
         return (64 if q.mla else 32 if wide else 16), 1
-    smallest = max(min(kernel_blocks(w.chosen[first], _model_query(q, w.traits))), block)
+    smallest = max(min(kernel_blocks(work.chosen[first], _model_query(q, work.traits))), block)
     if q.mla and facts.blocks.hybrid_mla_128:
         smallest = max(smallest, 128)
     if facts.blocks.hybrid != "lcm":
         return smallest, 1
-    minima = [min(kernel_blocks(b, _model_query(w.queries[i], w.traits))) for i, b in w.chosen.items()]
+    minima = [min(kernel_blocks(b, _model_query(work.queries[i], work.traits))) for i, b in work.chosen.items()]
     return smallest, math.lcm(*minima, *([FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]] if q.sparse else []))
 
 
-def _align_hybrid(w: Work, first: int, block: int, own: int) -> Blocks:
+def _align_hybrid(work: Work, first: int, block: int, own: int) -> Blocks:
     """`_align_hybrid_block_size`: one attention page holds one state."""
-    s, traits = w.s, w.traits
+    s, traits = work.s, work.traits
     mamba = max(
-        state_bytes(m, s.tp, _config_drafts(w, m), s.conv_dtype, s.ssm_dtype, w.facts)
+        state_bytes(m, s.tp, _config_drafts(work, m), s.conv_dtype, s.ssm_dtype, work.facts)
         for m in traits.mixers
         if isinstance(m, State)
     )
-    mla = w.queries[first].mla
+    mla = work.queries[first].mla
     heads = 1 if mla else rank_kv_heads(traits.num_kv_heads, s.tp)
     per_token = token_bytes(s.kv_dtype, s.dtype, heads, traits.head_size, 0 if mla else traits.head_size)
     if s.kv_dtype.startswith("turboquant_") and s.skip_layers:
         # a page that both kinds of layers fill (interface.py:581, 0.21.0)
         per_token = math.lcm(per_token, token_bytes("auto", s.dtype, heads, traits.head_size, traits.head_size))
-    kernel, also = _kernel_alignment(w, first, block)
+    kernel, also = _kernel_alignment(work, first, block)
     if s.mamba_mode == "all":
         chunk = math.lcm(s.mamba_block_size or _chunk_size(traits), kernel)
         wanted = own = chunk * cdiv(cdiv(mamba, per_token), chunk)
@@ -207,10 +209,12 @@ def _align_hybrid(w: Work, first: int, block: int, own: int) -> Blocks:
     return Blocks(block, own, None if page == mamba else page)
 
 
-def _config_drafts(w: Work, m: State) -> int:
+def _config_drafts(work: Work, state: State) -> int:
     """Speculative tokens as the model's class counts them in its state's size."""
-    counted = m.kind in ("gdn", "kda") or any(w.model.architecture.startswith(a) for a in w.facts.states.counts_drafts)
-    return w.s.drafts if counted else 0
+    counted = state.kind in ("gdn", "kda") or any(
+        work.model.architecture.startswith(a) for a in work.facts.states.counts_drafts
+    )
+    return work.s.drafts if counted else 0
 
 
 def _chunk_size(traits: Traits) -> int:

@@ -60,12 +60,12 @@ class KvPlan(Struct, frozen=True):
 
     @property
     def blocks_per_request(self) -> tuple[int, ...]:
-        return tuple(g.blocks_per_request for g in self.groups)
+        return tuple(group.blocks_per_request for group in self.groups)
 
     def blocks_for(self, tokens: int) -> tuple[int, ...]:
         """Blocks of each group that admitting a prompt of `tokens` asks for, nothing cached."""
         assert self.context is not None
-        return tuple(_admission_blocks(g, tokens, self.context) for g in self.context.grouping.groups)
+        return tuple(_admission_blocks(group, tokens, self.context) for group in self.context.grouping.groups)
 
     @property
     def longest_request(self) -> int:
@@ -112,7 +112,7 @@ def prepare(kv: KvInput) -> Context:
     row = kv.rules
     grouping = group_layers(kv.layers, row, hybrid_manager=kv.hybrid_manager, packed=kv.block_outermost)
     cp = kv.dcp if row.cp == "dcp" else kv.dcp * kv.pcp
-    if kv.dcp > 1 and any(m.spec.is_sliding for g in grouping.groups for m in g.members):
+    if kv.dcp > 1 and any(m.spec.is_sliding for group in grouping.groups for m in group.members):
         raise Refused("AssertionError", "DCP not support sliding window.")
     batches = kv.in_flight_batches if row.in_flight else 1
     request = Request(kv.max_model_len, batches * kv.max_num_batched_tokens, kv.mamba_mode, cp, kv.encoder_tokens)
@@ -123,8 +123,8 @@ def plan(kv: KvInput, available: Sequence[int]) -> KvPlan:
     """`available`: bytes for the cache on each stage (one value serves all stages)."""
     try:
         context = prepare(kv)
-    except Refused as e:
-        return _refused(kv, Refusal("kv_cache_config", e.type, e.message), available)
+    except Refused as error:
+        return _refused(kv, Refusal("kv_cache_config", error.type, error.message), available)
     return check(kv, context, available)
 
 
@@ -138,7 +138,7 @@ def check(kv: KvInput, context: Context, available: Sequence[int]) -> KvPlan:
         memory = [kv.blocks_override * b for b in per_block]
     checked = [m - b if row.reserve_null_block else m for m, b in zip(memory, per_block, strict=True)]
     refusal: Refusal | None = None
-    if any(m.spec.page == 0 for g in groups for m in g.members):
+    if any(m.spec.page == 0 for group in groups for m in group.members):
         # a block smaller than DeepSeek-V4's compression holds no state: cdiv(bytes, page) (kv_cache_interface.py)
         refusal = Refusal("kv_cache_config", "ZeroDivisionError", "integer division or modulo by zero")
     elif not all(per_block):  # a pipeline stage without a cache (kv_cache_utils.py:1298, 0.21.0)
@@ -160,7 +160,7 @@ def check(kv: KvInput, context: Context, available: Sequence[int]) -> KvPlan:
 def _late_refusal(kv: KvInput, groups: Sequence[Group]) -> Refusal | None:
     """What the engine core says once the cache is sized."""
     align, parallel = kv.rules.align_limit, kv.rules.groups_refuse_cp
-    block = min(g.block_size for g in groups)
+    block = min(group.block_size for group in groups)
     if align and kv.mamba_mode == "align" and block > kv.max_num_batched_tokens:
         text = align.format(block=block, tokens=kv.max_num_batched_tokens)
         return Refusal("kv_cache_config", "AssertionError", text)
@@ -173,12 +173,12 @@ def _late_refusal(kv: KvInput, groups: Sequence[Group]) -> Refusal | None:
 
 def _block_tokens(kv: KvInput, groups: Sequence[Group]) -> tuple[int, int]:
     """(scheduler_block_size, hash_block_size): resolve_kv_cache_block_sizes (0.20+)."""
-    sizes = [g.block_size * (kv.dcp if g.spec.is_full else 1) for g in groups]
+    sizes = [group.block_size * (kv.dcp if group.spec.is_full else 1) for group in groups]
     if len(groups) == 1:
         one = groups[0].block_size * kv.dcp * kv.pcp
         return one, one
     whole = math.lcm(*sizes)
-    mamba = [g.block_size for g in groups if g.spec.kind == "mamba"]
+    mamba = [group.block_size for group in groups if group.spec.kind == "mamba"]
     if not kv.prefix_caching or (mamba and kv.mamba_mode != "align"):
         return whole, whole
     return whole, math.gcd(*sizes)
@@ -191,7 +191,7 @@ def _workers(context: Context, checked: Sequence[int]) -> list[tuple[int | None,
 
 
 def _block_bytes(context: Context, stage: int | None) -> int:
-    if not context.rules.project_uniform and any(g.uniform for g in context.grouping.groups):
+    if not context.rules.project_uniform and any(group.uniform for group in context.grouping.groups):
         stage = None
     return bytes_per_block(
         context.grouping.groups, context.rules.block_bytes, stage, block_outermost=context.block_outermost
@@ -217,7 +217,7 @@ def need_bytes(context: Context, stage: int | None, length: int) -> int:
     unit = bytes_per_block(groups, row.need_unit, stage, block_outermost=context.block_outermost)
     if row.need == "first_group":
         return unit * _group_blocks(groups[0], request, row)
-    return unit * sum(_group_blocks(g, request, row) for g in groups)
+    return unit * sum(_group_blocks(group, request, row) for group in groups)
 
 
 def _search(top: int, fits: Callable[[int], bool]) -> int:
@@ -263,10 +263,10 @@ def _gib(n: int, two_digits: bool) -> str:
 def _concurrency(context: Context, blocks: int) -> float:
     """`get_max_concurrency_for_kv_cache_config`, on the first stage (only its line is printed)."""
     row, request, groups = context.rules, context.request, context.grouping.groups
-    counts = [_group_blocks(g, request, row) for g in groups]
+    counts = [_group_blocks(group, request, row) for group in groups]
     if not row.concurrency_from_bytes:
         return blocks / sum(counts)
-    pages = [g.page(0 if row.project_uniform else None) for g in groups]
+    pages = [group.page(0 if row.project_uniform else None) for group in groups]
     return blocks / cdiv(sum(n * p for n, p in zip(counts, pages, strict=True)), pages[0])
 
 
@@ -276,12 +276,12 @@ def _report(
     length, row = context.request.max_model_len, context.rules
     groups = context.grouping.groups
     concurrency = _concurrency(context, blocks)
-    smallest = min(g.block_size for g in groups)
+    smallest = min(group.block_size for group in groups)
     if row.tokens_from_concurrency:
         tokens = int(concurrency * length)
     else:
         tokens = blocks // len(groups) * smallest * context.request.cp
-    stage_groups = tuple(tuple(_describe(g, context, s) for g in groups) for s in range(context.stages))
+    stage_groups = tuple(tuple(_describe(group, context, s) for group in groups) for s in range(context.stages))
     scheduler, hashed = _block_tokens(kv, groups)
     widest = max(range(context.stages), key=lambda s: per_block[s])
     return KvPlan(

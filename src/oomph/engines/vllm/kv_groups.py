@@ -161,8 +161,8 @@ def _unify_pages(layers: Sequence[Layers], rules: KvRules) -> list[Layers]:
     return _fuse([replace(m, spec=_unified(m, largest, rules)) for m in layers])
 
 
-def _unified(m: Layers, largest: int, rules: KvRules) -> Spec:
-    spec = m.spec
+def _unified(layers: Layers, largest: int, rules: KvRules) -> Spec:
+    spec = layers.spec
     if spec.page == largest:
         return spec
     if rules.unify == "none":
@@ -179,7 +179,7 @@ def _unified(m: Layers, largest: int, rules: KvRules) -> Spec:
         return replace(spec, padded=largest)
     if rules.unify in ("stride_pad", "mamba_pad") and spec.kind != "mamba" and spec.strided:
         return replace(spec, padded=largest)
-    raise Refused("NotImplementedError", rules.not_unified.format(layer=m.name))
+    raise Refused("NotImplementedError", rules.not_unified.format(layer=layers.name))
 
 
 def _same_page_groups(layers: Sequence[Layers], rules: KvRules) -> tuple[tuple[Group, ...], tuple[Padding, ...]]:
@@ -205,9 +205,9 @@ def _same_page_groups(layers: Sequence[Layers], rules: KvRules) -> tuple[tuple[G
     return tuple(groups), tuple(paddings)
 
 
-def _joins(bucket: Sequence[Layers], m: Layers, rules: KvRules) -> bool:
+def _joins(bucket: Sequence[Layers], layers: Layers, rules: KvRules) -> bool:
     try:
-        return merges([*(b.spec for b in bucket), m.spec], rules)
+        return merges([*(b.spec for b in bucket), layers.spec], rules)
     except Refused:
         return False
 
@@ -286,9 +286,9 @@ def _deepseek_v4(layers: Sequence[Layers], rules: KvRules) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-def _padded_up(m: Layers, pages: Sequence[int]) -> Layers:
-    page = next(p for p in pages if p >= m.spec.page)
-    return m if page == m.spec.page else replace(m, spec=replace(m.spec, padded=page))
+def _padded_up(layers: Layers, pages: Sequence[int]) -> Layers:
+    page = next(p for p in pages if p >= layers.spec.page)
+    return layers if page == layers.spec.page else replace(layers, spec=replace(layers.spec, padded=page))
 
 
 def _packed(layers: Sequence[Layers], rules: KvRules) -> tuple[Group, ...]:
@@ -332,30 +332,33 @@ def _packed(layers: Sequence[Layers], rules: KvRules) -> tuple[Group, ...]:
 
 def bytes_per_block(groups: Sequence[Group], rule: str, stage: int | None, *, block_outermost: bool = False) -> int:
     """Bytes that one block id takes over all tensors of a stage."""
-    if len(groups) > 1 and all(g.uniform for g in groups):
+    if len(groups) > 1 and all(group.uniform for group in groups):
         if rule == "tuples":
             pages = {m.spec.page for m in groups[0].members}
-            return sum(pages) * max(_stage_tuples(g, stage) for g in groups)
+            return sum(pages) * max(_stage_tuples(group, stage) for group in groups)
         if rule == "slots":
             slots: dict[int, int] = {}
-            for g in groups:
-                for page, ms in _by_page(g.members).items():
+            for group in groups:
+                for page, ms in _by_page(group.members).items():
                     slots[page] = max(slots.get(page, 0), sum(_count(m, stage) for m in ms))
             return sum(page * n for page, n in slots.items())
     if rule != "aligned":
-        return max(g.pages(stage) for g in groups)
-    alignments = [m.spec.stride_alignment for g in groups for m in g.members]
+        return max(group.pages(stage) for group in groups)
+    alignments = [m.spec.stride_alignment for group in groups for m in group.members]
     if block_outermost:
         step = math.lcm(*alignments)
-        return cdiv(max(g.pages(stage) for g in groups), step) * step
+        return cdiv(max(group.pages(stage) for group in groups), step) * step
     return max(
-        sum(cdiv(m.spec.page, m.spec.stride_alignment) * m.spec.stride_alignment * _count(m, stage) for m in g.members)
-        for g in groups
+        sum(
+            cdiv(m.spec.page, m.spec.stride_alignment) * m.spec.stride_alignment * _count(m, stage)
+            for m in group.members
+        )
+        for group in groups
     )
 
 
-def _count(m: Layers, stage: int | None) -> int:
-    return m.total if stage is None else m.counts[stage]
+def _count(layers: Layers, stage: int | None) -> int:
+    return layers.total if stage is None else layers.counts[stage]
 
 
 def _stage_tuples(group: Group, stage: int | None) -> int:

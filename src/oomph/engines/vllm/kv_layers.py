@@ -41,41 +41,41 @@ class Layout(Struct, frozen=True):
     kv_cache_layout: str
 
 
-def lay_out(model: Model, traits: Traits, s: Setup, facts: Facts) -> Layout:
+def lay_out(model: Model, traits: Traits, setup: Setup, facts: Facts) -> Layout:
     """Raises Refused where vLLM refuses to build a layer."""
-    queries = {i: _query(m, traits, s, facts) for i, m in enumerate(traits.mixers) if isinstance(m, Attention)}
+    queries = {i: _query(m, traits, setup, facts) for i, m in enumerate(traits.mixers) if isinstance(m, Attention)}
     chosen: dict[int, Backend] = {}
     plain: dict[int, tuple[Query, Backend]] = {}
-    numbers = any(name.isdigit() for name in s.skip_layers) and s.kv_dtype != "auto"
+    numbers = any(name.isdigit() for name in setup.skip_layers) and setup.kv_dtype != "auto"
     for i, q in queries.items():  # layers that keep a plain cache are built before those behind them
-        skipped = numbers and str(traits.first_layers[i]) in s.skip_layers
+        skipped = numbers and str(traits.first_layers[i]) in setup.skip_layers
         skipped = skipped and (facts.cache_dtypes.skips_mla_layers or not q.mla)
-        if skipped and _used(i, traits, s) and not is_v4(model) and not _differs(traits.mixers[i], facts):
-            choose(replace(q, kv_dtype="auto"), s.attention_backend)
+        if skipped and _used(i, traits, setup) and not is_v4(model) and not _differs(traits.mixers[i], facts):
+            choose(replace(q, kv_dtype="auto"), setup.attention_backend)
     for i, q in queries.items():
         m = traits.mixers[i]
         assert isinstance(m, Attention)
-        if not _used(i, traits, s):
+        if not _used(i, traits, setup):
             continue
-        _check_heads(m, s.tp)
+        _check_heads(m, setup.tp)
         if _differs(m, facts):
             chosen[i] = choose_diff_kv(q, facts.layer_caches.unequal_widths)
         elif not is_v4(model):
-            chosen[i] = choose(q, s.attention_backend)
-            _check_fp8(chosen[i], q, s, facts)
+            chosen[i] = choose(q, setup.attention_backend)
+            _check_fp8(chosen[i], q, setup, facts)
             if numbers and (facts.cache_dtypes.skips_mla_layers or not q.mla):
                 unquantised = replace(q, kv_dtype="auto")
-                plain[i] = unquantised, choose(unquantised, s.attention_backend)
-    for state in (m for i, m in enumerate(traits.mixers) if isinstance(m, State) and _used(i, traits, s)):
-        _check_groups(state, s.tp)
-    w = Work(model, traits, s, facts, queries, chosen, plain)
+                plain[i] = unquantised, choose(unquantised, setup.attention_backend)
+    for state in (m for i, m in enumerate(traits.mixers) if isinstance(m, State) and _used(i, traits, setup)):
+        _check_groups(state, setup.tp)
+    w = Work(model, traits, setup, facts, queries, chosen, plain)
     blocks = block_sizes(w)
     specs: dict[Spec, tuple[list[int], str]] = {}
     names: dict[str, int] = {}
-    for index, layer, counts in _counted(model, traits, s):
+    for index, layer, counts in _counted(model, traits, setup):
         for spec, backend in _specs(w, index, layer, blocks):
             if spec is not None:
-                total = specs.setdefault(spec, ([0] * len(s.stages), layer.prefix))[0]
+                total = specs.setdefault(spec, ([0] * len(setup.stages), layer.prefix))[0]
                 for stage, count in enumerate(counts):
                     total[stage] += count
             if counts[0]:
@@ -84,142 +84,153 @@ def lay_out(model: Model, traits: Traits, s: Setup, facts: Facts) -> Layout:
     if facts.layer_caches.attention_first:
         layers = tuple(sorted(layers, key=lambda m: m.spec.kind == "mamba"))
     return Layout(
-        layers, blocks.block, blocks.mamba, blocks.padded, tuple(names.items()), _layout_name(names, s, facts)
+        layers, blocks.block, blocks.mamba, blocks.padded, tuple(names.items()), _layout_name(names, setup, facts)
     )
 
 
-def _differs(m: Mixer, facts: Facts) -> bool:
+def _differs(mixer: Mixer, facts: Facts) -> bool:
     """K and V of different widths have backends of their own."""
-    unequal = isinstance(m, Attention) and m.kind != "mla" and m.head_dim_v != m.head_dim
+    unequal = isinstance(mixer, Attention) and mixer.kind != "mla" and mixer.head_dim_v != mixer.head_dim
     return unequal and bool(facts.layer_caches.unequal_widths)
 
 
-def _used(index: int, traits: Traits, s: Setup) -> bool:
-    return bool(traits.positions[index]) or (s.uses_drafts and any(index in r for r in traits.draft_rows))
+def _used(index: int, traits: Traits, setup: Setup) -> bool:
+    return bool(traits.positions[index]) or (setup.uses_drafts and any(index in r for r in traits.draft_rows))
 
 
-def _counted(model: Model, traits: Traits, s: Setup) -> Iterator[tuple[int, Layer, list[int]]]:
+def _counted(model: Model, traits: Traits, setup: Setup) -> Iterator[tuple[int, Layer, list[int]]]:
     """(mixer, its first layer, layers per stage) in the order in which the layers register; drafts come last."""
-    last = len(s.stages) - 1
-    if any(name.isdigit() for name in s.skip_layers):  # two layers with one mixer may differ
-        for stage, (begin, end) in enumerate(s.stages):
+    last = len(setup.stages) - 1
+    if any(name.isdigit() for name in setup.skip_layers):  # two layers with one mixer may differ
+        for stage, (begin, end) in enumerate(setup.stages):
             for i in range(begin, end):
                 for index in traits.rows[i]:
                     yield index, model.layers[i], [int(n == stage) for n in range(last + 1)]
     else:
         for index, (first, positions) in enumerate(zip(traits.first_layers, traits.positions, strict=True)):
             if positions:
-                counts = [bisect_left(positions, end) - bisect_left(positions, begin) for begin, end in s.stages]
+                counts = [bisect_left(positions, end) - bisect_left(positions, begin) for begin, end in setup.stages]
                 yield index, model.layers[first], counts
-    if s.uses_drafts:
+    if setup.uses_drafts:
         for layer, row in zip(model.drafts, traits.draft_rows, strict=True):
             for index in row:
                 yield index, layer, [int(n == last) for n in range(last + 1)]
 
 
-def _check_heads(m: Attention, tp: int) -> None:
+def _check_heads(attention: Attention, tp: int) -> None:
     """KV heads divide the ranks or the ranks divide them (QKVParallelLinear): a bare assert."""
-    if m.kind == "mla":
+    if attention.kind == "mla":
         return
-    ok = tp % m.num_kv_heads == 0 if tp > m.num_kv_heads else m.num_kv_heads % tp == 0
+    ok = tp % attention.num_kv_heads == 0 if tp > attention.num_kv_heads else attention.num_kv_heads % tp == 0
     if not ok:
         raise Refused("AssertionError", "")
 
 
-def _check_fp8(b: Backend, q: Query, s: Setup, facts: Facts) -> None:
-    if q.kv_dtype == "fp8_e5m2" and s.kv_method:  # attention.py:168 (0.21.0) _init_kv_cache_quant
+def _check_fp8(backend: Backend, query: Query, setup: Setup, facts: Facts) -> None:
+    if query.kv_dtype == "fp8_e5m2" and setup.kv_method:  # attention.py:168 (0.21.0) _init_kv_cache_quant
         raise Refused("ValueError", "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.")
-    refuses = b.name == "TRITON_ATTN" or (b.name == "TRITON_MLA" and facts.cache_dtypes.triton_mla_refuses_fp8)
-    if not refuses or not facts.cache_dtypes.triton_fp8_refused or not q.kv_dtype.startswith("fp8") or s.sm >= 89:
+    refuses = backend.name == "TRITON_ATTN" or (
+        backend.name == "TRITON_MLA" and facts.cache_dtypes.triton_mla_refuses_fp8
+    )
+    if (
+        not refuses
+        or not facts.cache_dtypes.triton_fp8_refused
+        or not query.kv_dtype.startswith("fp8")
+        or setup.sm >= 89
+    ):
         return
-    capability = f"{s.sm // 10}.{s.sm % 10}"
-    dtype = "float16" if s.sm < 80 else "bfloat16"
+    capability = f"{setup.sm // 10}.{setup.sm % 10}"
+    dtype = "float16" if setup.sm < 80 else "bfloat16"
     text = facts.cache_dtypes.triton_fp8_refused
-    text = text.replace("Triton attention", "Triton MLA") if b.mla else text
-    raise Refused("ValueError", text.format(gpu=s.gpu_name, capability=capability, dtype=dtype))
+    text = text.replace("Triton attention", "Triton MLA") if backend.mla else text
+    raise Refused("ValueError", text.format(gpu=setup.gpu_name, capability=capability, dtype=dtype))
 
 
-def _query(m: Attention, traits: Traits, s: Setup, facts: Facts) -> Query:
-    mla = m.kind == "mla"
+def _query(attention: Attention, traits: Traits, setup: Setup, facts: Facts) -> Query:
+    mla = attention.kind == "mla"
     query = Query(
         attention=facts.attention,
-        sm=s.sm,
-        head_size=head_size(m, s.mla_rope),
-        dtype=s.dtype,
-        kv_dtype="auto" if m.kind == "sliding_window" and "sliding_window" in s.skip_layers else s.kv_dtype,
+        sm=setup.sm,
+        head_size=head_size(attention, setup.mla_rope),
+        dtype=setup.dtype,
+        kv_dtype="auto"
+        if attention.kind == "sliding_window" and "sliding_window" in setup.skip_layers
+        else setup.kv_dtype,
         # before, platforms/cuda.py:351 (0.17.1) hid the block size from the backends
-        block_size=s.block_size if facts.blocks.from_backend else None,
+        block_size=setup.block_size if facts.blocks.from_backend else None,
         mla=mla,
-        sink=m.sinks,
+        sink=attention.sinks,
         sparse=mla and traits.topk > 0,
-        mm_prefix=s.mm_prefix and not mla,
-        sliding=m.kind == "sliding_window",
-        num_heads=m.num_heads // s.tp,
-        num_kv_heads=1 if mla else rank_kv_heads(traits.num_kv_heads, s.tp),
-        qk_nope=m.qk_nope_head_dim,
-        qk_rope=s.mla_rope or m.qk_rope_head_dim,
-        v_head=m.head_dim_v,
-        kv_lora=m.kv_lora_rank,
+        mm_prefix=setup.mm_prefix and not mla,
+        sliding=attention.kind == "sliding_window",
+        num_heads=attention.num_heads // setup.tp,
+        num_kv_heads=1 if mla else rank_kv_heads(traits.num_kv_heads, setup.tp),
+        qk_nope=attention.qk_nope_head_dim,
+        qk_rope=setup.mla_rope or attention.qk_rope_head_dim,
+        v_head=attention.head_dim_v,
+        kv_lora=attention.kv_lora_rank,
         topk=traits.topk if mla else 0,
-        dcp=s.dcp,
-        pcp=s.pcp,
-        fa_version=s.fa_version,
-        softcap=s.softcap,
-        attn_type={"cross": "encoder_decoder", "encoder_only": "encoder_only"}.get(m.kind, "decoder"),
+        dcp=setup.dcp,
+        pcp=setup.pcp,
+        fa_version=setup.fa_version,
+        softcap=setup.softcap,
+        attn_type={"cross": "encoder_decoder", "encoder_only": "encoder_only"}.get(attention.kind, "decoder"),
     )
     if facts.blocks.from_backend:
         return query
-    return replace(query, platform_block=platform_block(query, facts, s.block_size, ""))
+    return replace(query, platform_block=platform_block(query, facts, setup.block_size, ""))
 
 
-def _specs(w: Work, index: int, layer: Layer, blocks: Blocks) -> list[tuple[Spec | None, str]]:
+def _specs(work: Work, index: int, layer: Layer, blocks: Blocks) -> list[tuple[Spec | None, str]]:
     """A layer without a cache of its own still names its backend."""
-    m = w.traits.mixers[index]
+    m = work.traits.mixers[index]
     if isinstance(m, State):
-        return [_state_spec(m, w.s, w.facts, blocks)]
+        return [_state_spec(m, work.s, work.facts, blocks)]
     if m.shares_cache_of is not None or m.kind == "encoder_only":
-        return [(None, w.backend(index, layer.index)[1].name)] if index in w.chosen else []
-    if is_v4(w.model):
-        return v4_specs(m, blocks.block, w.s.kv_dtype, w.facts, w.s.sm)
-    q, backend = w.backend(index, layer.index)
+        return [(None, work.backend(index, layer.index)[1].name)] if index in work.chosen else []
+    if is_v4(work.model):
+        return v4_specs(m, blocks.block, work.s.kv_dtype, work.facts, work.s.sm)
+    q, backend = work.backend(index, layer.index)
     if m.kind == "mla":
-        return _mla_specs(m, blocks.block, w.s, q.kv_dtype, backend)
-    spec = _attention_spec(w, m, blocks, q, backend)
+        return _mla_specs(m, blocks.block, work.s, q.kv_dtype, backend)
+    spec = _attention_spec(work, m, blocks, q, backend)
     if m.kind == "full" and m.indexer is not None:
-        return _block_sparse_specs(m.indexer, spec, w.s)
+        return _block_sparse_specs(m.indexer, spec, work.s)
     return [(spec, backend.name)]
 
 
-def _attention_spec(w: Work, m: Attention, blocks: Blocks, q: Query, backend: Backend) -> Spec:
-    s = w.s
-    if m.kind not in ("full", "sliding_window", "chunked_local", "cross"):
-        raise UnknownCache(f"attention of kind {m.kind!r} has no known cache")
-    heads = rank_kv_heads(m.num_kv_heads, s.tp)
-    keeps_v = {"full": w.facts.kv.full_head_v, "sliding_window": w.facts.kv.sliding_head_v}.get(m.kind, False)
-    v = m.head_dim_v if keeps_v else m.head_dim
-    per_token = token_bytes(q.kv_dtype, s.dtype, heads, m.head_dim, v)
-    sliding = m.kind == "sliding_window"
+def _attention_spec(work: Work, attention: Attention, blocks: Blocks, query: Query, backend: Backend) -> Spec:
+    s = work.s
+    if attention.kind not in ("full", "sliding_window", "chunked_local", "cross"):
+        raise UnknownCache(f"attention of kind {attention.kind!r} has no known cache")
+    heads = rank_kv_heads(attention.num_kv_heads, s.tp)
+    keeps_v = {"full": work.facts.kv.full_head_v, "sliding_window": work.facts.kv.sliding_head_v}.get(
+        attention.kind, False
+    )
+    v = attention.head_dim_v if keeps_v else attention.head_dim
+    per_token = token_bytes(query.kv_dtype, s.dtype, heads, attention.head_dim, v)
+    sliding = attention.kind == "sliding_window"
     return Spec(
-        kind=m.kind,
-        block_size=_sliding_block(w, blocks, q, backend, per_token) if sliding else blocks.block,
+        kind=attention.kind,
+        block_size=_sliding_block(work, blocks, query, backend, per_token) if sliding else blocks.block,
         state_bytes=per_token,
         padded=blocks.shared if sliding else 0,
-        window=m.window if sliding else 0,
-        chunk=m.chunk if m.kind == "chunked_local" else 0,
+        window=attention.window if sliding else 0,
+        chunk=attention.chunk if attention.kind == "chunked_local" else 0,
         num_kv_heads=heads,
-        head_size=m.head_dim,
+        head_size=attention.head_dim,
         head_size_v=v,
-        dtype=s.dtype if q.kv_dtype == "auto" else q.kv_dtype,
+        dtype=s.dtype if query.kv_dtype == "auto" else query.kv_dtype,
         strided=backend.name != "TURBOQUANT",
     )
 
 
-def _sliding_block(w: Work, blocks: Blocks, q: Query, backend: Backend, per_token: int) -> int:
+def _sliding_block(work: Work, blocks: Blocks, query: Query, backend: Backend, per_token: int) -> int:
     """attention.py _largest_kernel_block_within, in tokens: the largest kernel block inside the manager's."""
-    sizes = kernel_blocks(backend, q)
-    if not w.facts.blocks.sliding:
+    sizes = kernel_blocks(backend, query)
+    if not work.facts.blocks.sliding:
         return blocks.block
-    if w.facts.blocks.sliding == "smallest":
+    if work.facts.blocks.sliding == "smallest":
         candidates = list(sizes)
         budget = blocks.shared // per_token
     else:
@@ -229,61 +240,63 @@ def _sliding_block(w: Work, blocks: Blocks, q: Query, backend: Backend, per_toke
     return max(fitting) if fitting else min(candidates)
 
 
-def _block_sparse_specs(indexer: Indexer, main: Spec, s: Setup) -> list[tuple[Spec | None, str]]:
+def _block_sparse_specs(indexer: Indexer, main: Spec, setup: Setup) -> list[tuple[Spec | None, str]]:
     """minimax_m3/common/indexer.py (0.32.0): beside K and V, one index key a token in the model's dtype."""
-    width = token_bytes("auto", s.dtype, 1, indexer.head_dim, 0)
+    width = token_bytes("auto", setup.dtype, 1, indexer.head_dim, 0)
     size = indexer.head_dim
-    keys = Spec("mla", main.block_size, width, num_kv_heads=1, head_size=size, dtype=s.dtype, cache_dtype="auto")
+    keys = Spec("mla", main.block_size, width, num_kv_heads=1, head_size=size, dtype=setup.dtype, cache_dtype="auto")
     return [(keys, "MINIMAX_M3_SPARSE_INDEXER"), (main, "MINIMAX_M3_SPARSE")]
 
 
-def _mla_specs(m: Attention, block: int, s: Setup, cache_dtype: str, backend: Backend) -> list[tuple[Spec | None, str]]:
+def _mla_specs(
+    attention: Attention, block: int, setup: Setup, cache_dtype: str, backend: Backend
+) -> list[tuple[Spec | None, str]]:
     plain = ("auto", "fp8", "fp8_e4m3") if backend.name == "FLASHINFER_MLA_SPARSE_SM120" else ("fp8", "fp8_e4m3")
     if backend.name in ("FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120") and cache_dtype in plain:
         cache_dtype = "fp8_ds_mla"  # mla_attention.py:386 (0.21.0)
-    size = head_size(m, s.mla_rope)
-    per_token = DS_MLA_STATE.get(cache_dtype) or token_bytes(cache_dtype, s.dtype, 1, size, 0)
-    dtype = s.dtype if cache_dtype == "auto" else "uint8"
+    size = head_size(attention, setup.mla_rope)
+    per_token = DS_MLA_STATE.get(cache_dtype) or token_bytes(cache_dtype, setup.dtype, 1, size, 0)
+    dtype = setup.dtype if cache_dtype == "auto" else "uint8"
     main = Spec("mla", block, per_token, num_kv_heads=1, head_size=size, dtype=dtype, cache_dtype=cache_dtype)
-    if m.indexer is None:
+    if attention.indexer is None:
         return [(main, backend.name)]
-    width = indexer_width(m.indexer.head_dim)
+    width = indexer_width(attention.indexer.head_dim)
     keys = Spec("mla", block, width, num_kv_heads=1, head_size=width, dtype="uint8", role="indexer")
     return [(keys, "DEEPSEEK_V32_INDEXER"), (main, backend.name)]
 
 
-def _check_groups(m: State, tp: int) -> None:
+def _check_groups(state: State, tp: int) -> None:
     """mamba_mixer2.py:286 (0.21.0)."""
-    if m.kind == "mamba2" and m.groups % tp and m.groups != 1:
+    if state.kind == "mamba2" and state.groups % tp and state.groups != 1:
         text = "If tensor parallel world size does not divide num_groups, then num_groups must equal 1."
         raise Refused("AssertionError", text)
 
 
-def _state_spec(m: State, s: Setup, facts: Facts, blocks: Blocks) -> tuple[Spec, str]:
+def _state_spec(state: State, setup: Setup, facts: Facts, blocks: Blocks) -> tuple[Spec, str]:
     # models/kimi_k3/nvidia/kda.py:463 resolve_kda_prefill_backend (0.32.0)
-    flash_kda = m.backend == "KIMI_K3_KDA" and (s.sm == 90 or 100 <= s.sm < 130)
-    size = state_bytes(m, s.tp, s.drafts, s.conv_dtype, s.ssm_dtype, facts)
+    flash_kda = state.backend == "KIMI_K3_KDA" and (setup.sm == 90 or 100 <= setup.sm < 130)
+    size = state_bytes(state, setup.tp, setup.drafts, setup.conv_dtype, setup.ssm_dtype, facts)
     if blocks.padded and blocks.padded < size:  # kv_cache_interface.py:558 (0.21.0)
         raise Refused("AssertionError", "")
     spec = Spec(
         "mamba",
-        blocks.mamba or s.max_model_len,
+        blocks.mamba or setup.max_model_len,
         size,
         padded=blocks.padded or 0,
-        role=m.kind,
-        speculative_blocks=s.drafts,
-        checkpoint_blocks=int(facts.states.checkpoint_block and (m.kind == "mamba2" or flash_kda)),
+        role=state.kind,
+        speculative_blocks=setup.drafts,
+        checkpoint_blocks=int(facts.states.checkpoint_block and (state.kind == "mamba2" or flash_kda)),
     )
-    return spec, m.backend or STATE_BACKENDS[m.kind]
+    return spec, state.backend or STATE_BACKENDS[state.kind]
 
 
-def _layout_name(names: dict[str, int], s: Setup, facts: Facts) -> str:
+def _layout_name(names: dict[str, int], setup: Setup, facts: Facts) -> str:
     """resolve_kv_cache_layout (v1/attention/backends/utils.py): the first layout that every backend takes."""
     if not facts.layer_caches.has_layouts:
         return ""
     if "DEEPSEEK_V4_INDEXER" in names:
         return "BLHNC"
-    head_first = s.sm // 10 == 10 and any(n in names for n in ("FLASHINFER", "TRITON_FLASHINFER"))
+    head_first = setup.sm // 10 == 10 and any(n in names for n in ("FLASHINFER", "TRITON_FLASHINFER"))
     if head_first and "TURBOQUANT" in names:
         sets = "[['LBHNC', 'BLHNC'], ['LBNHC']]"
         raise Refused("ValueError", f"No KV cache layout satisfies every supported set: {sets}.")

@@ -136,11 +136,20 @@ def _full_merges(specs: Sequence[Spec], rules: KvRules) -> bool:
     return len(keys) == 1 and not (rules.merge_strided and len({s.strided for s in specs}) > 1)
 
 
-def _mla_key(s: Spec, rules: KvRules) -> tuple[object, ...]:
-    key = (s.cache_dtype, s.tokens_per_state, s.role)
+def _mla_key(spec: Spec, rules: KvRules) -> tuple[object, ...]:
+    key = (spec.cache_dtype, spec.tokens_per_state, spec.role)
     if not rules.mla_merge_checks_sizes:
         return key
-    return (*key, s.block_size, s.num_kv_heads, s.head_size, s.dtype, s.state_bytes, s.padded, s.stride_alignment)
+    return (
+        *key,
+        spec.block_size,
+        spec.num_kv_heads,
+        spec.head_size,
+        spec.dtype,
+        spec.state_bytes,
+        spec.padded,
+        spec.stride_alignment,
+    )
 
 
 def is_uniform_type(specs: Sequence[Spec], rules: KvRules) -> bool:
@@ -161,7 +170,7 @@ def is_uniform_type(specs: Sequence[Spec], rules: KvRules) -> bool:
     return all(s.kind == first.kind for s in specs)
 
 
-def _mamba_key(s: Spec, rules: KvRules) -> tuple[object, ...]:
+def _mamba_key(spec: Spec, rules: KvRules) -> tuple[object, ...]:
     if rules.uniform_mamba_pages:
-        return s.kind, s.speculative_blocks, s.checkpoint_blocks, s.page
-    return s.kind, s.speculative_blocks
+        return spec.kind, spec.speculative_blocks, spec.checkpoint_blocks, spec.page
+    return spec.kind, spec.speculative_blocks

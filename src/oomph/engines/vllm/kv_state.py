@@ -16,31 +16,37 @@ def _divide(n: int, tp: int) -> int:
     return n // tp
 
 
-def state_bytes(m: State, tp: int, drafts: int, conv_dtype: str, ssm_dtype: str, facts: Facts) -> int:
+def state_bytes(state: State, tp: int, drafts: int, conv_dtype: str, ssm_dtype: str, facts: Facts) -> int:
     """`conv_dtype`: of the convolution's window; `ssm_dtype`: of the recurrent state ("" = as the model fixes it)."""
     conv = width(conv_dtype)
-    ssm = width(ssm_dtype or torch_dtype(m.dtype) or conv_dtype)
-    kernel = m.conv_kernel - 1
-    match m.kind:
+    ssm = width(ssm_dtype or torch_dtype(state.dtype) or conv_dtype)
+    kernel = state.conv_kernel - 1
+    match state.kind:
         case "mamba1":
-            inner = _divide(m.intermediate, tp)
-            return inner * kernel * conv + inner * m.state_size * ssm
+            inner = _divide(state.intermediate, tp)
+            return inner * kernel * conv + inner * state.state_size * ssm
         case "mamba2":
-            groups = m.groups if m.groups % tp == 0 else tp
+            groups = state.groups if state.groups % tp == 0 else tp
             window = kernel + (drafts if facts.states.mamba2_drafts else 0)
-            conv_dim = m.intermediate + 2 * groups * m.state_size
-            return _divide(conv_dim, tp) * window * conv + _divide(m.num_heads, tp) * m.head_dim * m.state_size * ssm
+            conv_dim = state.intermediate + 2 * groups * state.state_size
+            return (
+                _divide(conv_dim, tp) * window * conv
+                + _divide(state.num_heads, tp) * state.head_dim * state.state_size * ssm
+            )
         case "gdn":
-            conv_dim = 2 * m.key_dim * m.groups + m.head_dim * m.num_heads
+            conv_dim = 2 * state.key_dim * state.groups + state.head_dim * state.num_heads
             window = kernel + drafts
-            return _divide(conv_dim, tp) * window * conv + _divide(m.num_heads, tp) * m.head_dim * m.key_dim * ssm
+            return (
+                _divide(conv_dim, tp) * window * conv
+                + _divide(state.num_heads, tp) * state.head_dim * state.key_dim * ssm
+            )
         case "kda":
-            inner = _divide(m.num_heads * m.head_dim, tp)
-            keys = _divide((m.groups or m.num_heads) * (m.key_dim or m.head_dim), tp)
+            inner = _divide(state.num_heads * state.head_dim, tp)
+            keys = _divide((state.groups or state.num_heads) * (state.key_dim or state.head_dim), tp)
             window = kernel + (drafts if facts.states.kda_drafts else 0)
-            recurrent = _divide(m.num_heads, tp) * m.head_dim * m.head_dim * width(ssm_dtype or "float32")
+            recurrent = _divide(state.num_heads, tp) * state.head_dim * state.head_dim * width(ssm_dtype or "float32")
             return (inner + 2 * keys) * window * conv + recurrent
         case "short_conv":
-            return _divide(m.intermediate, tp) * (kernel + (drafts if facts.states.short_conv_drafts else 0)) * conv
+            return _divide(state.intermediate, tp) * (kernel + (drafts if facts.states.short_conv_drafts else 0)) * conv
         case "linear_attention":
-            return m.num_heads // tp * m.head_dim * m.head_dim * conv
+            return state.num_heads // tp * state.head_dim * state.head_dim * conv

@@ -26,24 +26,27 @@ def indexer_width(head_dim: int) -> int:
     return head_dim + head_dim // 128 * 4
 
 
-def v4_specs(m: Attention, block: int, kv_dtype: str, facts: Facts, sm: int) -> list[tuple[Spec | None, str]]:
+def v4_specs(attention: Attention, block: int, kv_dtype: str, facts: Facts, sm: int) -> list[tuple[Spec | None, str]]:
     """The window's cache; then, where the layer compresses, the indexer's and the compressed states, each with the
     compressor's own window of fp32 partial states."""
     if not (kv_dtype.startswith("fp8") or (kv_dtype == "auto" and facts.deepseek_v4.auto_is_fp8)):
         raise Refused(facts.deepseek_v4.refusal_type, facts.deepseek_v4.refusal.format(dtype=kv_dtype))
     name = facts.deepseek_v4.backend_sm12 if sm // 10 == 12 else facts.deepseek_v4.backend
     out: list[tuple[Spec | None, str]] = [
-        (_spec("sliding_window_mla", _WINDOW_BLOCK, _STATE, m.head_dim, window=m.window or 128), "DEEPSEEK_SPARSE_SWA")
+        (
+            _spec("sliding_window_mla", _WINDOW_BLOCK, _STATE, attention.head_dim, window=attention.window or 128),
+            "DEEPSEEK_SPARSE_SWA",
+        )
     ]
-    ratio = m.compress_ratio
+    ratio = attention.compress_ratio
     if ratio <= 1:
         return [*out, (None, name)]
-    if m.indexer is not None and ratio == 4:
-        width = indexer_width(m.indexer.head_dim)
+    if attention.indexer is not None and ratio == 4:
+        width = indexer_width(attention.indexer.head_dim)
         out.append((_spec("mla", block, width, width, ratio=ratio, role="v4_indexer"), "DEEPSEEK_V4_INDEXER"))
-        out.append((_partial(m.indexer.head_dim, ratio), "CompressorBackend"))
-    out.append((_spec("mla", block, _STATE, m.head_dim, ratio=ratio), name))
-    out.append((_partial(m.head_dim, ratio), "CompressorBackend"))
+        out.append((_partial(attention.indexer.head_dim, ratio), "CompressorBackend"))
+    out.append((_spec("mla", block, _STATE, attention.head_dim, ratio=ratio), name))
+    out.append((_partial(attention.head_dim, ratio), "CompressorBackend"))
     return out
 
 

@@ -111,7 +111,9 @@ def _budget(plan: Plan) -> Iterator[Lever]:
 
 def _free_share(plan: Plan) -> float:
     """The largest utilisation, in hundredths, that every card has free at the start, its own context at its largest."""
-    shares = [1 - r.stages[0].peak_high / r.total_bytes for r in plan.ranks if r.stages and r.total_bytes]
+    shares = [
+        1 - rank.stages[0].peak_high / rank.total_bytes for rank in plan.ranks if rank.stages and rank.total_bytes
+    ]
     return max(0.0, math.floor(100 * min(shares, default=0.0)) / 100)
 
 

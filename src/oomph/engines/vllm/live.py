@@ -28,7 +28,7 @@ def layer_phases(model: Model, layer: Layer, before: Layer, batch: Batch) -> Ite
 
 
 def has_experts(layer: Layer) -> bool:
-    return any(isinstance(m, Experts) for m in layer.block.modules)
+    return any(isinstance(module, Experts) for module in layer.block.modules)
 
 
 class _Layer(Struct, frozen=True):
@@ -95,10 +95,10 @@ class _Layer(Struct, frozen=True):
                 yield self._phase("shared experts", shared + alive + held.keeps_gate_up * h, 0, True)
             yield from self._experts(block, alive, shared=bool(shared))
 
-    def _attention_compiled(self, m: Attention) -> int:
+    def _attention_compiled(self, attention: Attention) -> int:
         """The last attention's output, the new projection (unless V is normalised out of it too), its rotated query and
         key, room for the new output."""
-        q, k = self._heads(m)
+        q, k = self._heads(attention)
         last = max((self._out(x) for x in self.before.mixers if isinstance(x, Attention)), default=0)
         if self.model.architecture in facts.NORMALISES_V:
             return 2 * q + 2 * k + last
@@ -121,29 +121,29 @@ class _Layer(Struct, frozen=True):
             return self._phase("mlp", up + down + 2 * self.model.hidden_size, quant)
         return self._phase("mlp", up + down + alive, flush)
 
-    def _recurrent_compiled(self, m: State) -> Phase:
+    def _recurrent_compiled(self, state: State) -> Phase:
         """The last layer's projection and scan output, this layer's, and the residuals; or one operation with all of it
         inside, as in eager mode."""
-        if m.kind == "kda":  # kimi_linear.py: q, k, v, gates and output of this layer and the last, by a trace
-            wide = 9 * m.num_heads * m.head_dim // self.batch.layout.tp
+        if state.kind == "kda":  # kimi_linear.py: q, k, v, gates and output of this layer and the last, by a trace
+            wide = 9 * state.num_heads * state.head_dim // self.batch.layout.tp
             return self._phase("recurrent layer", wide + 4 * self.model.hidden_size, 0, True)
-        if m.kind not in ("mamba2", "gdn"):
-            return self._phase("recurrent layer", self._state(m) + 3 * self.model.hidden_size, 0, True)
-        inner = m.intermediate if m.kind == "mamba2" else m.num_heads * m.head_dim
+        if state.kind not in ("mamba2", "gdn"):
+            return self._phase("recurrent layer", self._state(state) + 3 * self.model.hidden_size, 0, True)
+        inner = state.intermediate if state.kind == "mamba2" else state.num_heads * state.head_dim
         once = self._projection() + max(1, inner // self.batch.layout.tp)
         quantised = any(x.scheme is not None for x in self._linears("linear_attn"))
         return self._phase("recurrent layer", 2 * once + (2 if quantised else 3) * self.model.hidden_size,
-                           self._tuning(m), True)  # fmt: skip
+                           self._tuning(state), True)  # fmt: skip
 
-    def _given(self, m: Attention | State) -> int:
+    def _given(self, attention: Attention | State) -> int:
         """What the piece after a mixer was called with."""
-        if isinstance(m, Attention):
-            return self._out(m)
+        if isinstance(attention, Attention):
+            return self._out(attention)
         tp = self.batch.layout.tp
-        if m.kind in ("gdn", "kda"):
-            return self._projection() + m.num_heads * m.head_dim // tp + 2 * self.model.hidden_size
-        if m.kind == "mamba2":
-            return self._projection() + max(1, m.intermediate // tp)
+        if attention.kind in ("gdn", "kda"):
+            return self._projection() + attention.num_heads * attention.head_dim // tp + 2 * self.model.hidden_size
+        if attention.kind == "mamba2":
+            return self._projection() + max(1, attention.intermediate // tp)
         return self.model.hidden_size  # the operation ends with its output projection
 
     # --- parts -----------------------------------------------------------------------------------------------------
@@ -162,49 +162,56 @@ class _Layer(Struct, frozen=True):
         return self._phase("mlp", down + alive + 2 * self._sum(), 0)
 
     def _linears(self, role: str) -> list[Linear]:
-        return [m for m in self.layer.block.modules if isinstance(m, Linear) and m.role == role]
+        return [module for module in self.layer.block.modules if isinstance(module, Linear) and module.role == role]
 
-    def _heads(self, m: Attention) -> tuple[int, int]:
+    def _heads(self, attention: Attention) -> tuple[int, int]:
         tp = self.batch.layout.tp
-        return max(1, m.num_heads // tp) * m.head_dim, max(1, m.num_kv_heads // tp) * m.head_dim
+        return max(1, attention.num_heads // tp) * attention.head_dim, max(
+            1, attention.num_kv_heads // tp
+        ) * attention.head_dim
 
-    def _out(self, m: Attention) -> int:
-        return max(1, m.num_heads // self.batch.layout.tp) * m.head_dim_v
+    def _out(self, attention: Attention) -> int:
+        return max(1, attention.num_heads // self.batch.layout.tp) * attention.head_dim_v
 
     def _qkv(self) -> int:
         projections = [x for x in self._linears("attention") if x.shard != "row"]
         return max((sum(outs(x, self.batch.layout.tp)) for x in projections), default=0)
 
-    def _attention(self, m: Attention) -> int:
+    def _attention(self, attention: Attention) -> int:
         """qkv, the normalised copies of q, k (and v), and the attention's output (twice where a gate scales it)."""
-        q, k = self._heads(m)
+        q, k = self._heads(attention)
         names = {x.name for x in self.layer.block.modules if isinstance(x, Param)}
         normalised = 0
         if any("q_norm" in n for n in names) and self.held.float_norm is None:
             normalised += q + k
             if self.model.architecture in facts.NORMALISES_V:
-                normalised += max(1, m.num_kv_heads // self.batch.layout.tp) * m.head_dim_v
-        return self._qkv() + normalised + self.held.outputs * self._out(m)
+                normalised += max(1, attention.num_kv_heads // self.batch.layout.tp) * attention.head_dim_v
+        return self._qkv() + normalised + self.held.outputs * self._out(attention)
 
-    def _float_norm(self, m: Attention, norm: facts.FloatNorm) -> int:
-        q, k = self._heads(m)
+    def _float_norm(self, attention: Attention, norm: facts.FloatNorm) -> int:
+        q, k = self._heads(attention)
         wide = 2 * norm.query * q + norm.copies * q + (2 * k if norm.key else 0)
         return self._qkv() + wide + norm.alive * self.model.hidden_size
 
-    def _mla(self, m: Attention) -> int:
+    def _mla(self, attention: Attention) -> int:
         """deepseek_v2.py: the down projection, the query heads and the latent key-value state."""
         tp = self.batch.layout.tp
-        query = max(1, m.num_heads // tp) * (m.qk_nope_head_dim + m.qk_rope_head_dim)
+        query = max(1, attention.num_heads // tp) * (attention.qk_nope_head_dim + attention.qk_rope_head_dim)
         down = sum(sum(outs(x, tp)) for x in self._linears("attention") if x.shard == "replicated")
         return query + down
 
-    def _mla_workspace(self, m: Attention) -> int:
+    def _mla_workspace(self, attention: Attention) -> int:
         """mla_attention.py:632 (0.21.0): room for the keys and values of chunked context, allocated while profiling."""
         b = self.batch
-        if m.indexer is not None:
+        if attention.indexer is not None:
             return 0
         tokens = min(max(8 * b.length, 4 * b.seqs * b.block_size), 64 * 1024)
-        return tokens * max(1, m.num_heads // b.layout.tp) * (m.qk_nope_head_dim + m.head_dim_v) * self.width
+        return (
+            tokens
+            * max(1, attention.num_heads // b.layout.tp)
+            * (attention.qk_nope_head_dim + attention.head_dim_v)
+            * self.width
+        )
 
     def _widths(self, role: str) -> tuple[int, int]:
         tp = self.batch.layout.tp
@@ -236,25 +243,25 @@ class _Layer(Struct, frozen=True):
         linears = [x for x in self._linears("linear_attn") if x.shard != "row"]
         return max((sum(outs(x, self.batch.layout.tp)) for x in linears), default=0)
 
-    def _state(self, m: State) -> int:
+    def _state(self, state: State) -> int:
         """mamba_mixer2.py: the input projection (and a scaled copy beside an attention mixer), the scan's output and
         its gated norm, which is in float32 and twice there where the state has groups (:100)."""
-        tp, inner = self.batch.layout.tp, max(1, m.intermediate // self.batch.layout.tp)
-        if m.kind in ("gdn", "kda"):
+        tp, inner = self.batch.layout.tp, max(1, state.intermediate // self.batch.layout.tp)
+        if state.kind in ("gdn", "kda"):
             # gdn_linear_attn.py:737: qkvz, a copy of z, b and a twice, the attention's output
-            return self._projection() + 2 * (m.num_heads * m.head_dim // tp) + 4 * (m.num_heads // tp)
-        if m.kind == "mamba2" and m.groups > 1:
+            return self._projection() + 2 * (state.num_heads * state.head_dim // tp) + 4 * (state.num_heads // tp)
+        if state.kind == "mamba2" and state.groups > 1:
             return self._projection() + 5 * inner - self.model.hidden_size
         return self._projection() * (2 if len(self.layer.mixers) > 1 else 1) + 2 * inner
 
-    def _split(self, m: State) -> int:
+    def _split(self, state: State) -> int:
         """gdn_linear_attn.py:748: qkvz, the parts copied out of it (q, k and v also joined), output and its norm."""
         tp = self.batch.layout.tp
-        key, value = m.groups * m.key_dim // tp, m.num_heads * m.head_dim // tp
+        key, value = state.groups * state.key_dim // tp, state.num_heads * state.head_dim // tp
         return self._projection() + 2 * (2 * key + value) + 3 * value
 
-    def _tuning(self, m: State) -> int:
-        tuned = m.kind == "gdn" and self.batch.rules.tunes_gdn and self.batch.triton_gdn
+    def _tuning(self, state: State) -> int:
+        tuned = state.kind == "gdn" and self.batch.rules.tunes_gdn and self.batch.triton_gdn
         return facts.TRITON_FLUSH_BYTES if tuned else 0
 
     # --- experts ---------------------------------------------------------------------------------------------------
@@ -262,7 +269,7 @@ class _Layer(Struct, frozen=True):
     def _experts(self, block: Block, alive: int, *, shared: bool) -> Iterator[Phase]:
         """The experts' kernels, then (moe_runner.py:679) the sum with the shared experts' output."""
         h = self.model.hidden_size
-        e = next(m for m in block.modules if isinstance(m, Experts))
+        e = next(module for module in block.modules if isinstance(module, Experts))
         out = alive + (2 if shared else 1) * h
         yield self._phase("experts", out + unshared(e, self.batch), expert_inputs(e, self.batch))
         if shared:

@@ -32,15 +32,15 @@ def _flashinfer(scheme: Scheme, batch: Batch) -> bool:
     return batch.sm >= 90 and scheme.strategy == "tensor" and scheme.activation == "static" and bool(taken)
 
 
-def expert_width(e: Experts, batch: Batch) -> int:
-    return e.intermediate // (1 if batch.layout.expert_parallel else batch.layout.moe_ranks)
+def expert_width(experts: Experts, batch: Batch) -> int:
+    return experts.intermediate // (1 if batch.layout.expert_parallel else batch.layout.moe_ranks)
 
 
 def expert_workspace(block: Block, batch: Batch) -> int:
     """Two buffers of tokens x top_k rows, shared by all layers (triton_moe.py, marlin_moe.py:714 workspace_shapes).
     Marlin's second holds twice the inner width whether there is a gate or not."""
     best = 0
-    for e in (m for m in block.modules if isinstance(m, Experts)):
+    for e in (module for module in block.modules if isinstance(module, Experts)):
         if e.scheme is not None and (e.scheme.method == "mxfp4" or directly(e.scheme, batch)):
             continue
         if e.scheme is not None and _flashinfer(e.scheme, batch):
@@ -55,20 +55,20 @@ def expert_workspace(block: Block, batch: Batch) -> int:
     return best
 
 
-def expert_inputs(e: Experts, batch: Batch) -> int:
+def expert_inputs(experts: Experts, batch: Batch) -> int:
     """triton_moe.py:292: the experts' input and their activations once more in FP8."""
-    if e.scheme is None or not quantises_input(e.scheme, batch.sm):
+    if experts.scheme is None or not quantises_input(experts.scheme, batch.sm):
         return 0
-    inner = e.top_k * expert_width(e, batch)
-    scales = (e.hidden + inner) // 128 * 4 if e.scheme.strategy == "block" else 0
-    return batch.tokens * (e.hidden + inner + scales)
+    inner = experts.top_k * expert_width(experts, batch)
+    scales = (experts.hidden + inner) // 128 * 4 if experts.scheme.strategy == "block" else 0
+    return batch.tokens * (experts.hidden + inner + scales)
 
 
-def unshared(e: Experts, batch: Batch) -> int:
+def unshared(experts: Experts, batch: Batch) -> int:
     """Kernels that allocate for themselves, as elements of one token: both products of tokens x top_k rows."""
-    if e.scheme is None:
+    if experts.scheme is None:
         return 0
-    inner = expert_width(e, batch)
-    if e.scheme.method == "mxfp4":  # triton_kernels
-        return e.top_k * (inner + e.hidden)
-    return e.top_k * (max(2 * inner, e.hidden) + inner) if directly(e.scheme, batch) else 0
+    inner = expert_width(experts, batch)
+    if experts.scheme.method == "mxfp4":  # triton_kernels
+        return experts.top_k * (inner + experts.hidden)
+    return experts.top_k * (max(2 * inner, experts.hidden) + inner) if directly(experts.scheme, batch) else 0

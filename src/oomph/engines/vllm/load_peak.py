@@ -247,8 +247,11 @@ class _Player:
         skips = not self.setting.offload.active
         for _, group in groupby(self.modules, key=lambda m: m.where):
             modules = list(group)
-            last += [m for m in modules if m.of is None or m.name.endswith("kv_b_proj")]
-            key = tuple((id(m.of), tuple(b.size for blocks in m.tensors.values() for b in blocks)) for m in modules)
+            last += [module for module in modules if module.of is None or module.name.endswith("kv_b_proj")]
+            key = tuple(
+                (id(module.of), tuple(b.size for blocks in module.tensors.values() for b in blocks))
+                for module in modules
+            )
             before, steady = seen.get(key, (None, False))
             if skips and steady and before is not None:
                 self.repeat(before, modules[0])

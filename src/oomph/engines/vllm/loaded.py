@@ -128,7 +128,13 @@ def _places(load: _Load) -> tuple[tuple[Placed, ...], tuple[Draft, ...]]:
     drafts = []
     if load.uses_drafts and build.layout.pp_rank == build.layout.pp - 1:
         own = created(model, replace(build, drafts=True))[len(places) :]
-        tables = tuple((t.module, t.nbytes) for p in places if p.where == "root" for t in p.tensors if _is_table(t))
+        tables = tuple(
+            (tensor.module, tensor.nbytes)
+            for p in places
+            if p.where == "root"
+            for tensor in p.tensors
+            if _is_table(tensor)
+        )
         embeddings = () if build.layout.pp == 1 else tuple(_tables(model, build))
         buffers = draft_buffers(model.drafts, load.tokens)
         drafts.append(Draft((*embeddings, *(_without_tables(p) for p in own)), build, tables, buffers))
@@ -143,7 +149,7 @@ def _tables(model: Model, build: Build) -> Iterator[Placed]:
     first = replace(build, layout=replace(build.layout, pp_rank=0))
     for place in created(model, first):
         if place.where == "root":
-            embeddings = tuple(t for t in place.tensors if t.part == "embed")
+            embeddings = tuple(tensor for tensor in place.tensors if tensor.part == "embed")
             if embeddings:
                 yield Placed("draft", -1, embeddings)
 
@@ -153,12 +159,14 @@ def _is_table(tensor: Created) -> bool:
 
 
 def _without_tables(place: Placed) -> Placed:
-    return replace(place, tensors=tuple(t for t in place.tensors if not _is_table(t)))
+    return replace(place, tensors=tuple(tensor for tensor in place.tensors if not _is_table(tensor)))
 
 
 def _own_tables(place: Placed) -> Placed:
     """EAGLE heads whose checkpoint has no embedding or head use the model's."""
-    return replace(place, tensors=tuple(t for t in place.tensors if not isinstance(t.of, Vocab) or t.of.stored))
+    return replace(
+        place, tensors=tuple(tensor for tensor in place.tensors if not isinstance(tensor.of, Vocab) or tensor.of.stored)
+    )
 
 
 def _parts(places: tuple[Placed, ...], build: Build, load: Load, setting: Setting) -> dict[str, int]:

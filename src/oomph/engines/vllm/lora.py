@@ -28,7 +28,7 @@ def _slots(
     yield from _punica(lora.loras, tokens, seqs)
     layout = build.layout
     first, last = layout.pp_rank == 0, layout.pp_rank == layout.pp - 1
-    vocabularies = [m for m in model.root.modules if isinstance(m, Vocab)]
+    vocabularies = [module for module in model.root.modules if isinstance(module, Vocab)]
     has_vocabulary = model.architecture in rules.vocabulary
     if has_vocabulary and first and _is_wanted("embed_tokens", lora):
         for m in vocabularies:

@@ -57,7 +57,7 @@ def _norms_without_weights(model: Model, build: Build, d: int) -> int:
     total = 0
     for layer in model.layers[stage.start : stage.stop]:
         total += sum(round_up(m.head_dim_v * d, ROUND) for m in layer.mixers if isinstance(m, Attention))
-        if any(isinstance(m, Experts) for m in layer.block.modules):
+        if any(isinstance(module, Experts) for module in layer.block.modules):
             total += round_up(model.hidden_size * d, ROUND)
     return total
 
@@ -67,10 +67,10 @@ def balancing_buffers(places: tuple[Placed, ...], build: Build, balancing: Balan
     the window of steps that is looked back on."""
     if balancing is None:
         return ()
-    layers = [place for place in places if any(isinstance(t.of, Experts) for t in place.tensors)]
+    layers = [place for place in places if any(isinstance(tensor.of, Experts) for tensor in place.tensors)]
     if not layers:
         return ()
-    first = [t for t in layers[0].tensors if isinstance(t.of, Experts) and "input" not in t.name]
+    first = [tensor for tensor in layers[0].tensors if isinstance(tensor.of, Experts) and "input" not in tensor.name]
     experts = max(t.of.count for t in first if isinstance(t.of, Experts)) + build.layout.redundant_experts
     loads = 4 * len(layers) * experts * (balancing.window + 1)
     return (("expert load window", loads), *((f"spare {t.name}", t.nbytes) for t in first))

@@ -53,8 +53,10 @@ def is_quantised_online(module: Module, habits: frozenset[str]) -> bool:
 def _block(block: Block, scheme: Scheme, habits: frozenset[str], blocks: dict[int, Block]) -> Block:
     if id(block) not in blocks:
         modules = tuple(
-            replace(m, scheme=scheme) if isinstance(m, Linear | Experts) and is_quantised_online(m, habits) else m
-            for m in block.modules
+            replace(module, scheme=scheme)
+            if isinstance(module, Linear | Experts) and is_quantised_online(module, habits)
+            else module
+            for module in block.modules
         )
         blocks[id(block)] = replace(block, modules=modules)
     return blocks[id(block)]

@@ -116,7 +116,7 @@ def _budgets(inputs: Sequence[RankInput]) -> list[Term]:
 def _cache(resolved: Resolved, ranks: Sequence[Rank], budgets: Sequence[Term]) -> KvPlan:
     """Every stage has its tightest rank's bytes."""
     by_stage = [
-        min(b.bytes for r, b in zip(ranks, budgets, strict=True) if r.pp_rank == stage)
+        min(b.bytes for rank, b in zip(ranks, budgets, strict=True) if rank.pp_rank == stage)
         for stage in range(resolved.pipeline_parallel_size)
     ]
     return kv(resolved, by_stage)

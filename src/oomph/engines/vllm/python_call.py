@@ -177,7 +177,7 @@ def _renderable(value: Any) -> Any:
     return value
 
 
-def to_source(d: Deployment) -> str:
+def to_source(deployment: Deployment) -> str:
     """LLM(...) that gives the same deployment again."""
-    arguments = [f"model={d.model!r}", *(f"{name}={value!r}" for name, value in d.flags.items())]
+    arguments = [f"model={deployment.model!r}", *(f"{name}={value!r}" for name, value in deployment.flags.items())]
     return f"LLM({', '.join(arguments)})"

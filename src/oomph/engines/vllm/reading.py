@@ -55,7 +55,7 @@ def _each(model: Model, change: Callable[[Module], Module]) -> Model:
 
     def block(b: Block) -> Block:
         if id(b) not in blocks:
-            modules = tuple(change(m) for m in b.modules)
+            modules = tuple(change(module) for module in b.modules)
             same = all(new is old for new, old in zip(modules, b.modules, strict=True))
             blocks[id(b)] = b if same else replace(b, modules=modules)
         return blocks[id(b)]

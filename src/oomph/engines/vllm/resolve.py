@@ -139,12 +139,12 @@ def resolve(model: Model, deployment: Deployment, draft: Model | None = None) ->
     base = Resolved(facts, model.architecture, model.max_position, 0, 0, facts.limits.utilization)
     try:
         settled = _settings(model, deployment, facts, base)
-    except Refused as e:
-        return replace(base, refusal=Refusal("engine_config", e.type, e.message))
+    except Refused as error:
+        return replace(base, refusal=Refusal("engine_config", error.type, error.message))
     try:
         return _with_caches(model, deployment, facts, settled, draft)
-    except Refused as e:
-        return replace(settled, refusal=Refusal("model_build", e.type, e.message))
+    except Refused as error:
+        return replace(settled, refusal=Refusal("model_build", error.type, error.message))
 
 
 def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Resolved:
@@ -252,70 +252,75 @@ def _state_dtypes(model: Model, traits: Traits, flags: Mapping[str, Any], facts:
     return conv, ""
 
 
-def _with_caches(model: Model, dep: Deployment, facts: Facts, r: Resolved, draft: Model | None) -> Resolved:
-    external = draft is not None and bool(r.num_speculative_tokens)
+def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved, draft: Model | None) -> Resolved:
+    external = draft is not None and bool(resolved.num_speculative_tokens)
     if draft is not None and external:
-        after = r.speculative_method != "draft_model"
+        after = resolved.speculative_method != "draft_model"
         model = with_drafts(traits_of(model), traits_of(draft), after=after).model
     flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
-    verify_dtype(r.dtype, gpu)
-    verify_build(model, facts.support, r.stages)
+    verify_dtype(resolved.dtype, gpu)
+    verify_build(model, facts.support, resolved.stages)
     mm_prefix = mm_prefix_lm(model, flags, facts.backend_choice)
-    backend, fa = forced_backend(model, traits, flags, gpu.sm, r.kv_cache_dtype, facts)
-    conv, ssm = _state_dtypes(model, traits, flags, facts, r.dtype)
+    backend, fa = forced_backend(model, traits, flags, gpu.sm, resolved.kv_cache_dtype, facts)
+    conv, ssm = _state_dtypes(model, traits, flags, facts, resolved.dtype)
     refused = facts.states.drafts_refused
-    if refused and traits.has_state and r.num_speculative_tokens and model.model_type != "qwen3_next":
+    if refused and traits.has_state and resolved.num_speculative_tokens and model.model_type != "qwen3_next":
         raise Refused("NotImplementedError", refused)
     setup = Setup(
         sm=gpu.sm,
-        dtype=r.dtype,
-        kv_dtype=layer_dtype(model, r.kv_cache_dtype, facts),
-        tp=r.tensor_parallel_size,
+        dtype=resolved.dtype,
+        kv_dtype=layer_dtype(model, resolved.kv_cache_dtype, facts),
+        tp=resolved.tensor_parallel_size,
         block_size=flags.get("block_size"),
         mamba_block_size=flags.get("mamba_block_size"),
-        mamba_mode=r.mamba_cache_mode or "none",
-        max_model_len=r.max_model_len,
-        drafts=r.num_speculative_tokens,
-        num_heads=model.num_heads // r.tensor_parallel_size,
+        mamba_mode=resolved.mamba_cache_mode or "none",
+        max_model_len=resolved.max_model_len,
+        drafts=resolved.num_speculative_tokens,
+        num_heads=model.num_heads // resolved.tensor_parallel_size,
         attention_backend=backend,
         fa_version=fa,
         mm_prefix=mm_prefix,
         softcap=bool(model.param("attn_logit_softcapping", 0)),
-        dcp=r.decode_context_parallel_size,
-        pcp=r.prefill_context_parallel_size,
-        skip_layers=skipped_layers(model, traits, flags, r.kv_cache_dtype),
+        dcp=resolved.decode_context_parallel_size,
+        pcp=resolved.prefill_context_parallel_size,
+        skip_layers=skipped_layers(model, traits, flags, resolved.kv_cache_dtype),
         conv_dtype=conv,
         ssm_dtype=ssm,
-        uses_drafts=r.uses_drafts or external,
-        stages=r.stages,
+        uses_drafts=resolved.uses_drafts or external,
+        stages=resolved.stages,
         kv_method=has_kv_method(model, facts),
         mla_rope=_mla_rope(model, facts),
         gpu_name=gpu.driver_name or gpu.name,
     )
-    tp, dp, ep = r.tensor_parallel_size, r.data_parallel_size, r.enable_expert_parallel
+    tp, dp, ep = resolved.tensor_parallel_size, resolved.data_parallel_size, resolved.enable_expert_parallel
     build_habits = facts.structure.habits(gpu.sm)
-    multimodal = r.flags.multimodal
+    multimodal = resolved.flags.multimodal
     towers = bool(model.towers) and not multimodal.text_only and not multimodal.encoder_per_rank
     if towers:
         verify_towers(model, tp, build_habits)
-        verify_tower_kernels(traits, facts.linear_kernels, build_habits, tp=tp, sm=gpu.sm, dtype=r.dtype)
+        verify_tower_kernels(traits, facts.linear_kernels, build_habits, tp=tp, sm=gpu.sm, dtype=resolved.dtype)
     layout = lay_out(model, traits, setup, facts)
-    verify_sparse_dcp(layout.backends, r.kv_cache_dtype, r.decode_context_parallel_size, facts.refusals)
-    verify_states(traits, facts.support, tp=tp, quantised=r.quantization is not None)
+    verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
+    verify_states(traits, facts.support, tp=tp, quantised=resolved.quantization is not None)
     verify_layers(traits, build_habits, tp=tp, dp=dp, ep=ep)
     verify_blocks(traits, facts.support, build_habits, tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
-    experts = expert_setting(facts, gpu.sm, r.flags, dep.environment)
-    built = _as_built(traits, r, build_habits)
+    experts = expert_setting(facts, gpu.sm, resolved.flags, dep.environment)
+    built = _as_built(traits, resolved, build_habits)
     verify_mxfp8(built, build_habits, tp=tp, dp=dp, ep=ep)
     refused = kernel_refusal(built, Layout(tp=tp, dp=dp, expert_parallel=ep), experts)
     if refused:
         raise Refused("ValueError", refused)
     verify_kernels(
-        traits, facts.linear_kernels, model.architecture, tp=r.tensor_parallel_size, sm=gpu.sm, dtype=r.dtype
+        traits,
+        facts.linear_kernels,
+        model.architecture,
+        tp=resolved.tensor_parallel_size,
+        sm=gpu.sm,
+        dtype=resolved.dtype,
     )
     verify_groups(traits, facts.support, tp=tp, dp=dp, ep=ep)
     return replace(
-        r,
+        resolved,
         block_size=layout.block_size,
         mamba_block_size=layout.mamba_block_size,
         mamba_page_size_padded=layout.mamba_page_size_padded,
@@ -325,9 +330,9 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, r: Resolved, draft
     )
 
 
-def _as_built(traits: Traits, r: Resolved, habits: frozenset[str]) -> Model:
+def _as_built(traits: Traits, resolved: Resolved, habits: frozenset[str]) -> Model:
     """The model with its layers in the scheme that quantising on the fly gives them."""
-    scheme = online_scheme(traits.model, r.quantization)
+    scheme = online_scheme(traits.model, resolved.quantization)
     return quantised(traits, scheme, habits) if scheme is not None else traits.model
 
 

@@ -84,18 +84,18 @@ def verify_layers(traits: Traits, habits: frozenset[str], *, tp: int, dp: int, e
             _verify_divides(module, tp, 1 if ep else tp * dp, habits)
 
 
-def _verify_divides(m: Module, tp: int, moe_ranks: int, habits: frozenset[str]) -> None:
+def _verify_divides(module: Module, tp: int, moe_ranks: int, habits: frozenset[str]) -> None:
     """distributed/utils.py divide, MergedColumnParallelLinear's and FusedMoE's bare asserts. Heads are checked with
     the attention that they belong to."""
-    if isinstance(m, Experts) and m.intermediate % moe_ranks:
+    if isinstance(module, Experts) and module.intermediate % moe_ranks:
         raise Refused("AssertionError", "")
-    if not isinstance(m, Linear) or m.apart_by or m.align:
+    if not isinstance(module, Linear) or module.apart_by or module.align:
         return
-    created = [p for p in m.parts if is_created(p, habits)]
-    if m.shard == "row" and created and m.in_features % tp:
-        raise Refused("AssertionError", f"{m.in_features} is not divisible by {tp}")
+    created = [p for p in module.parts if is_created(p, habits)]
+    if module.shard == "row" and created and module.in_features % tp:
+        raise Refused("AssertionError", f"{module.in_features} is not divisible by {tp}")
     cut = [p.out_features for p in created if not p.heads and p.out_features % tp]
-    if m.shard == "column" and cut:
+    if module.shard == "column" and cut:
         raise Refused("AssertionError", "" if len(created) > 1 else f"{cut[0]} is not divisible by {tp}")
 
 
@@ -104,22 +104,28 @@ _MXFP8_BLOCK = 32  # quantization/utils/mxfp8_utils.py
 
 def verify_mxfp8(model: Model, habits: frozenset[str], *, tp: int, dp: int, ep: bool) -> None:
     """online/mxfp8.py create_weights: every scale goes with 32 inputs of one rank."""
-    if not any(_is_mxfp8(m) for layer in model.layers[:8] for m in layer.block.modules):
+    if not any(_is_mxfp8(module) for layer in model.layers[:8] for module in layer.block.modules):
         return
     for block in dict.fromkeys(layer.block for layer in model.layers):
-        for m in block.modules:
-            if isinstance(m, Linear) and _is_mxfp8(m) and (size := in_features(m, tp, habits)) % _MXFP8_BLOCK:
+        for module in block.modules:
+            if (
+                isinstance(module, Linear)
+                and _is_mxfp8(module)
+                and (size := in_features(module, tp, habits)) % _MXFP8_BLOCK
+            ):
                 text = f"MXFP8 requires input_size_per_partition ({size}) to be divisible by {_MXFP8_BLOCK}."
                 raise Refused("ValueError", text)
-            if isinstance(m, Experts) and _is_mxfp8(m):
-                share = m.intermediate // (1 if ep else tp * dp)
-                if share % _MXFP8_BLOCK or m.hidden % _MXFP8_BLOCK:
+            if isinstance(module, Experts) and _is_mxfp8(module):
+                share = module.intermediate // (1 if ep else tp * dp)
+                if share % _MXFP8_BLOCK or module.hidden % _MXFP8_BLOCK:
                     text = f"Online MXFP8 MoE requires hidden/intermediate sizes divisible by {_MXFP8_BLOCK}."
                     raise Refused("ValueError", text)
 
 
-def _is_mxfp8(m: Module) -> bool:
-    return isinstance(m, Linear | Experts) and m.scheme is not None and m.scheme.method == "modelopt_mxfp8"
+def _is_mxfp8(module: Module) -> bool:
+    return (
+        isinstance(module, Linear | Experts) and module.scheme is not None and module.scheme.method == "modelopt_mxfp8"
+    )
 
 
 def verify_groups(traits: Traits, support: Support, *, tp: int, dp: int, ep: bool) -> None:
@@ -151,38 +157,38 @@ def _verify_sharing(model: Model, stages: Stages) -> None:
                 )
 
 
-def _verify_experts(m: Experts, support: Support, split: int, sm: int) -> None:
+def _verify_experts(experts: Experts, support: Support, split: int, sm: int) -> None:
     """fp8.py Fp8MoEMethod.create_weights; later the choice of kernels refuses."""
-    assert m.scheme is not None
-    block, size = m.scheme.block[0], m.intermediate // split
+    assert experts.scheme is not None
+    block, size = experts.scheme.block[0], experts.intermediate // split
     if size % block == 0:
         return
     # oracle/fp8.py:272 (0.29.0) refine_fp8_moe_block_shape: smaller blocks, of 32 or more
-    refines = not support.fp8_experts_in_whole_blocks and m.scheme.method == "fp8"
-    refined = refines and gcd(*m.scheme.block, size, m.hidden) >= 32
+    refines = not support.fp8_experts_in_whole_blocks and experts.scheme.method == "fp8"
+    refined = refines and gcd(*experts.scheme.block, size, experts.hidden) >= 32
     if not refined:
         raise Refused("ValueError", FP8_BLOCKS_CUT.format(size=size, block=block))
     if 0 < sm < 89:
         raise Refused("NotImplementedError", NO_FP8_MOE)
 
 
-def _verify_linear(m: Linear, tp: int, habits: frozenset[str]) -> None:
+def _verify_linear(linear: Linear, tp: int, habits: frozenset[str]) -> None:
     """fp8_utils.py:1122 (0.21.0) validate_fp8_block_shape. Layers of several parts may cut a block where the config
     itself names the block (linear.py:510): compressed-tensors' does not."""
-    assert m.scheme is not None
-    if m.whole_blocks in habits:
+    assert linear.scheme is not None
+    if linear.whole_blocks in habits:
         return
-    block_n, block_k = m.scheme.block
-    size = in_features(m, tp, habits)
-    if tp > 1 and m.shard == "row" and size % block_k:
+    block_n, block_k = linear.scheme.block
+    size = in_features(linear, tp, habits)
+    if tp > 1 and linear.shard == "row" and size % block_k:
         raise Refused(
             "ValueError",
             f"Weight input_size_per_partition = {size} is not divisible by weight quantization block_k = {block_k}.",
         )
-    sizes = outs(m, tp, habits)
-    if m.scheme.method == "fp8" and len(sizes) > 1:
+    sizes = outs(linear, tp, habits)
+    if linear.scheme.method == "fp8" and len(sizes) > 1:
         return
-    split = tp > 1 and m.shard == "column"
+    split = tp > 1 and linear.shard == "column"
     for size in sizes if split else sizes[:-1]:
         if size % block_n:
             raise Refused(

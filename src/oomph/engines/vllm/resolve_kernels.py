@@ -87,9 +87,9 @@ def _ask(case: Case, names: tuple[str, ...]) -> None:
         _verify(case, names)
 
 
-def _verify_awq(c: Case) -> None:
+def _verify_awq(case: Case) -> None:
     """awq.py:198 (0.21.0): where Marlin does not take the shape, the plain kernels want whole groups and words."""
-    side = "input" if c.cut else "output" if _tiles(c) and c.n % (32 // c.scheme.bits) else ""
+    side = "input" if case.cut else "output" if _tiles(case) and case.n % (32 // case.scheme.bits) else ""
     if side:
         raise Refused(
             "ValueError",
@@ -98,14 +98,14 @@ def _verify_awq(c: Case) -> None:
         )
 
 
-def _verify(c: Case, names: tuple[str, ...]) -> None:
+def _verify(case: Case, names: tuple[str, ...]) -> None:
     reasons = []
     for name in names:
         least = CAPABILITY[name]
-        if least > c.sm:
-            reasons.append(f"{name}LinearKernel requires capability {least}, current compute  capability is {c.sm}")
+        if least > case.sm:
+            reasons.append(f"{name}LinearKernel requires capability {least}, current compute  capability is {case.sm}")
             continue
-        trouble = _TROUBLE[name](c)
+        trouble = _TROUBLE[name](case)
         if not trouble:
             return
         reasons.append(f" {name}LinearKernel cannot implement due to: {trouble}")
@@ -115,56 +115,58 @@ def _verify(c: Case, names: tuple[str, ...]) -> None:
     )
 
 
-def _tiles(c: Case) -> str:
+def _tiles(case: Case) -> str:
     """marlin_utils.py:165 verify_marlin_supports_shape."""
     advice = "Consider reducing tensor_parallel_size or running with --quantization gptq."
-    if c.n % _MARLIN_N:
-        return f"Weight output_size_per_partition = {c.n} is not divisible by  min_thread_n = {_MARLIN_N}. {advice}"
-    if c.k % _MARLIN_K:
-        return f"Weight input_size_per_partition = {c.k} is not divisible by min_thread_k = {_MARLIN_K}. {advice}"
-    if c.cut:
-        return f"Weight input_size_per_partition = {c.k} is not divisible by group_size = {c.group}. {advice}"
+    if case.n % _MARLIN_N:
+        return f"Weight output_size_per_partition = {case.n} is not divisible by  min_thread_n = {_MARLIN_N}. {advice}"
+    if case.k % _MARLIN_K:
+        return f"Weight input_size_per_partition = {case.k} is not divisible by min_thread_k = {_MARLIN_K}. {advice}"
+    if case.cut:
+        return f"Weight input_size_per_partition = {case.k} is not divisible by group_size = {case.group}. {advice}"
     return ""
 
 
-def _marlin(c: Case) -> str:
-    listed = "uint4b8 uint8b128 float8_e4m3fn float4_e2m1f" if c.scheme.symmetric else "uint4"
-    if c.kind not in listed.split():
-        return f"Quant type ({c.kind}) not supported by  Marlin, supported types are: {_listed(listed)}"
-    if c.group not in (-1, 32, 64, 128):
-        return f"Group size ({c.group}) not supported by Marlin, supported group sizes are: [-1, 32, 64, 128]"
-    if not c.padded:
-        return _tiles(c)
-    return f"in_features per partition {c.k} is not divisible by group_size = {c.group}." if c.cut else ""
+def _marlin(case: Case) -> str:
+    listed = "uint4b8 uint8b128 float8_e4m3fn float4_e2m1f" if case.scheme.symmetric else "uint4"
+    if case.kind not in listed.split():
+        return f"Quant type ({case.kind}) not supported by  Marlin, supported types are: {_listed(listed)}"
+    if case.group not in (-1, 32, 64, 128):
+        return f"Group size ({case.group}) not supported by Marlin, supported group sizes are: [-1, 32, 64, 128]"
+    if not case.padded:
+        return _tiles(case)
+    return f"in_features per partition {case.k} is not divisible by group_size = {case.group}." if case.cut else ""
 
 
-def _machete(c: Case) -> str:
-    if c.sm != 90:
+def _machete(case: Case) -> str:
+    if case.sm != 90:
         return f"Machete {_ONLY_HOPPER}"
-    if c.scheme.desc_act and c.k != c.k_full:
+    if case.scheme.desc_act and case.k != case.k_full:
         return _reordered("Machete")
-    if c.group not in (-1, 64, 128):
-        return f"Group size ({c.group}) not supported by Machete, supported group sizes are: [-1, 64, 128]"
-    if c.k % _MACHETE_K:
+    if case.group not in (-1, 64, 128):
+        return f"Group size ({case.group}) not supported by Machete, supported group sizes are: [-1, 64, 128]"
+    if case.k % _MACHETE_K:
         return f"Input features size must be divisible by {_MACHETE_K}"
-    return f"Output features size must be divisible by {_MACHETE_N}" if c.n % _MACHETE_N else ""
+    return f"Output features size must be divisible by {_MACHETE_N}" if case.n % _MACHETE_N else ""
 
 
-def _allspark(c: Case) -> str:
-    if c.scheme.desc_act:
+def _allspark(case: Case) -> str:
+    if case.scheme.desc_act:
         return "Act reordering currently not supported by AllSpark"
-    if not c.scheme.symmetric:
+    if not case.scheme.symmetric:
         return "Zero points currently not supported by AllSpark"
-    if c.sm >= 90:
-        return f"AllSpark currently does not support device_capability = {c.sm}."
-    if c.group != -1:
-        return f"For Ampere GPU, AllSpark does not support group_size = {c.group}. Only group_size = -1 are supported."
-    if c.kind != "uint8b128":
+    if case.sm >= 90:
+        return f"AllSpark currently does not support device_capability = {case.sm}."
+    if case.group != -1:
         return (
-            f"For Ampere GPU, AllSpark does not support quant type ({c.kind}). Only quant type "
+            f"For Ampere GPU, AllSpark does not support group_size = {case.group}. Only group_size = -1 are supported."
+        )
+    if case.kind != "uint8b128":
+        return (
+            f"For Ampere GPU, AllSpark does not support quant type ({case.kind}). Only quant type "
             "([ScalarType.uint8b128]) are supported."
         )
-    if c.k % _ALLSPARK or c.n % _ALLSPARK:
+    if case.k % _ALLSPARK or case.n % _ALLSPARK:
         return (
             f"AllSpark needs input_size_per_partition % {_ALLSPARK} = 0 and output_size_per_partition % {_ALLSPARK} = "
             "0 for Ampere GPU optimized kernels."
@@ -172,44 +174,44 @@ def _allspark(c: Case) -> str:
     return ""
 
 
-def _conch(c: Case) -> str:
-    if c.group not in (-1, 128):
-        return f"Group size ({c.group}) not supported by ConchLinearKernel, supported group sizes are: [-1, 128]"
+def _conch(case: Case) -> str:
+    if case.group not in (-1, 128):
+        return f"Group size ({case.group}) not supported by ConchLinearKernel, supported group sizes are: [-1, 128]"
     return (
         "conch-triton-kernels is not installed, please install it via `pip install conch-triton-kernels` and try again!"
     )
 
 
-def _exllama(c: Case) -> str:
-    if c.scheme.desc_act and c.k != c.k_full:
+def _exllama(case: Case) -> str:
+    if case.scheme.desc_act and case.k != case.k_full:
         return _reordered("Exllama")
-    if c.n % (32 // c.scheme.bits):
+    if case.n % (32 // case.scheme.bits):
         return (
             "Output features must be a multiple of the pack factor (32 / num_bits) so that we can correctly pack the "
             "zero points"
         )
-    if not c.half:
+    if not case.half:
         return "Exllama only supports float16 activations"
-    if not c.scheme.symmetric:
-        return f"Quant type ({c.kind}) not supported by Exllama, supported types are: {_listed('uint4b8 uint8b128')}"
-    if c.group <= 0:
-        return f"Group size ({c.group}) must be positive, Exllama does not support channelwise quantization"
-    if c.k_full % c.group:
-        return f"Group size ({c.group}) does not evenly divide the number of input features ({c.k_full})"
+    if not case.scheme.symmetric:
+        return f"Quant type ({case.kind}) not supported by Exllama, supported types are: {_listed('uint4b8 uint8b128')}"
+    if case.group <= 0:
+        return f"Group size ({case.group}) must be positive, Exllama does not support channelwise quantization"
+    if case.k_full % case.group:
+        return f"Group size ({case.group}) does not evenly divide the number of input features ({case.k_full})"
     return ""
 
 
-def _triton(c: Case) -> str:
-    if c.scheme.bits != 4:
-        return f"Quant type {c.kind} not supported; supported: {_listed('uint4b8 uint4')}"
-    if c.n % 8:
-        return f"Output features ({c.n}) must be divisible by 8 (8 int4 values packed per int32)"
-    group = c.group if c.group != -1 else c.k
-    return f"Input features {c.k} not divisible by group size {group}" if c.k % group else ""
+def _triton(case: Case) -> str:
+    if case.scheme.bits != 4:
+        return f"Quant type {case.kind} not supported; supported: {_listed('uint4b8 uint4')}"
+    if case.n % 8:
+        return f"Output features ({case.n}) must be divisible by 8 (8 int4 values packed per int32)"
+    group = case.group if case.group != -1 else case.k
+    return f"Input features {case.k} not divisible by group size {group}" if case.k % group else ""
 
 
-def _cutlass(c: Case) -> str:
-    return f"CUTLASS W4A8 {'only supports FP8 (e4m3) activations' if c.sm == 90 else _ONLY_HOPPER}"
+def _cutlass(case: Case) -> str:
+    return f"CUTLASS W4A8 {'only supports FP8 (e4m3) activations' if case.sm == 90 else _ONLY_HOPPER}"
 
 
 def _listed(names: str) -> str:

@@ -123,9 +123,9 @@ def _desc_act(model: Model) -> bool:
     if scheme is not None:
         return scheme.desc_act and scheme.group_size != -1
     return any(
-        isinstance(m, Linear) and m.scheme is not None and m.scheme.desc_act
+        isinstance(module, Linear) and module.scheme is not None and module.scheme.desc_act
         for layer in model.layers[:1]
-        for m in layer.block.modules
+        for module in layer.block.modules
     )
 
 

@@ -151,7 +151,12 @@ def _warm_sampling(model: Model, batch: Batch, rules: facts.AfterStart) -> Load:
 
 
 def _forward_kept(traits: Traits) -> float:
-    linears = [m for block in traits.blocks for m in block.modules if isinstance(m, Linear) and m.scheme is not None]
+    linears = [
+        module
+        for block in traits.blocks
+        for module in block.modules
+        if isinstance(module, Linear) and module.scheme is not None
+    ]
     return _QUANTISED_KEPT if any(m.scheme and m.scheme.input_bits == 8 for m in linears) else _FORWARD_KEPT
 
 

@@ -48,7 +48,7 @@ def stage_layers(count: int, layout: Layout) -> range:
 
 def tower_parts(tower: Tower, tp: int, habits: frozenset[str]) -> tuple[int, int]:
     """Ranks that share an encoder's attention, and the rest of it; 0 = vLLM refuses heads that do not divide."""
-    split = any(_is_split(m) for _, block in tower.blocks for m in block.modules if _is_attention(m))
+    split = any(_is_split(module) for _, block in tower.blocks for module in block.modules if _is_attention(module))
     if tower.num_heads % tp == 0 or not split:
         return tp, tp
     if tower.alone == "attention":  # intern_vit.py:169 (0.21.0)

@@ -73,7 +73,7 @@ class Traits:
 
     @cached_property
     def is_moe(self) -> bool:
-        return any(isinstance(m, Experts) for block in self.blocks for m in block.modules)
+        return any(isinstance(module, Experts) for block in self.blocks for module in block.modules)
 
     @cached_property
     def is_mla(self) -> bool:
@@ -117,10 +117,14 @@ class Traits:
     def blocked(self) -> tuple[Linear | Experts, ...]:
         """Block-quantised FP8 modules, distinct shapes, in the order in which they are built."""
         shapes: dict[tuple[object, ...], Linear | Experts] = {}
-        for m in (m for block in self.blocks for m in block.modules):
-            if isinstance(m, Linear | Experts) and _is_blocked(m):
-                size = (m.in_features, m.parts, m.shard) if isinstance(m, Linear) else (m.hidden, m.intermediate)
-                shapes.setdefault((type(m), size), m)
+        for module in (module for block in self.blocks for module in block.modules):
+            if isinstance(module, Linear | Experts) and _is_blocked(module):
+                size = (
+                    (module.in_features, module.parts, module.shard)
+                    if isinstance(module, Linear)
+                    else (module.hidden, module.intermediate)
+                )
+                shapes.setdefault((type(module), size), module)
         return tuple(shapes.values())
 
     @cached_property
@@ -136,9 +140,9 @@ class Traits:
             first.setdefault(id(layer.block), layer)
         shapes: dict[tuple[object, ...], tuple[int, Linear]] = {}
         for layer in first.values():
-            for m in layer.block.modules:
-                if isinstance(m, Linear) and m.scheme is not None and _is_packed(m.scheme):
-                    shapes.setdefault((m.in_features, m.parts, m.shard), (layer.index, m))
+            for module in layer.block.modules:
+                if isinstance(module, Linear) and module.scheme is not None and _is_packed(module.scheme):
+                    shapes.setdefault((module.in_features, module.parts, module.shard), (layer.index, module))
         return tuple(shapes.values())
 
     @cached_property
@@ -147,14 +151,14 @@ class Traits:
 
     @cached_property
     def packed_experts(self) -> tuple[Experts, ...]:
-        experts = (m for block in self.blocks for m in block.modules if isinstance(m, Experts))
+        experts = (module for block in self.blocks for module in block.modules if isinstance(module, Experts))
         return tuple(dict.fromkeys(m for m in experts if m.scheme and m.scheme.format == "pack-quantized"))
 
     @property
     def _tower_linears(self) -> Iterator[tuple[Tower, Linear]]:
         for tower in self.model.towers:
             for _, block in tower.blocks:
-                yield from ((tower, m) for m in block.modules if isinstance(m, Linear))
+                yield from ((tower, module) for module in block.modules if isinstance(module, Linear))
 
 
 _TRAITS: dict[int, Traits] = {}  # by the model's id; the traits keep the model alive
@@ -178,18 +182,20 @@ def with_drafts(traits: Traits, draft: Traits, *, after: bool) -> Traits:
     return traits_of(replace(traits.model, drafts=layers))
 
 
-def _is_blocked(m: Linear | Experts) -> bool:
-    s = m.scheme
+def _is_blocked(linear: Linear | Experts) -> bool:
+    s = linear.scheme
     return s is not None and s.strategy == "block" and all(s.block) and s.method in ("fp8", "compressed-tensors")
 
 
-def _is_packed(s: Scheme) -> bool:
+def _is_packed(scheme: Scheme) -> bool:
     """Integer weights that a mixed-precision kernel unpacks. GPTQ with zero points has kernels of its own."""
-    return s.format == "pack-quantized" or s.method == "awq" or (s.method == "gptq" and s.symmetric)
+    return scheme.format == "pack-quantized" or scheme.method == "awq" or (scheme.method == "gptq" and scheme.symmetric)
 
 
-def head_size(m: Attention, rope: int = 0) -> int:
+def head_size(attention: Attention, rope: int = 0) -> int:
     """MLA caches the compressed latent and the rotary key; DeepSeek-V4 one head."""
-    if m.kind != "mla":
-        return m.head_dim
-    return m.kv_lora_rank + (rope or m.qk_rope_head_dim) if m.kv_lora_rank else m.head_dim
+    if attention.kind != "mla":
+        return attention.head_dim
+    return (
+        attention.kv_lora_rank + (rope or attention.qk_rope_head_dim) if attention.kv_lora_rank else attention.head_dim
+    )

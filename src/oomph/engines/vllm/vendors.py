@@ -94,7 +94,7 @@ def _graphs(term: Term, vendor: vendors.Vendor, model: Model, ranks: int, layers
     """Every layer of every captured size is a graph of its own to the driver."""
     if _is_observed(term) or not term.bytes:
         return term
-    experts = [m for layer in model.layers[-1:] for m in layer.block.modules if isinstance(m, Experts)]
+    experts = [module for layer in model.layers[-1:] for module in layer.block.modules if isinstance(module, Experts)]
     mxfp4 = any(module.scheme is not None and module.scheme.method == "mxfp4" for module in experts)
     n = round(layers * vendor.graph_layer[ranks > 1] * (vendors.MXFP4_GRAPHS if mxfp4 else 1.0))
     slack = round(n * vendor.graph_off)

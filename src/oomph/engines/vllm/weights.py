@@ -68,7 +68,7 @@ class Placed(Struct, frozen=True):
 
     @property
     def nbytes(self) -> int:
-        return sum(t.nbytes for t in self.tensors)
+        return sum(tensor.nbytes for tensor in self.tensors)
 
 
 _SCALES = "attention scales as buffers"
@@ -112,7 +112,7 @@ def by_part(places: Iterable[Placed]) -> dict[str, int]:
 
 def _tower_block(block: Block, build: Build, parts: tuple[int, int]) -> tuple[Created, ...]:
     alone = _whole(build)
-    builds = ((m, alone if tower_module_ranks(m, parts) == 1 else build) for m in block.modules)
+    builds = ((module, alone if tower_module_ranks(module, parts) == 1 else build) for module in block.modules)
     return tuple(t for m, own in builds for t in _module(m, own))
 
 
@@ -123,7 +123,9 @@ def _whole(build: Build) -> Build:
 
 def _root(block: Block, build: Build, first: bool, last: bool, borrowed: bool) -> Iterator[Created]:
     """The embedding is on the first stage, norm and head on the last; a tied head is the embedding once more."""
-    embedded = first or any(isinstance(m, Vocab) and m.everywhere and not borrowed for m in block.modules)
+    embedded = first or any(
+        isinstance(module, Vocab) and module.everywhere and not borrowed for module in block.modules
+    )
     for module in block.modules:
         if isinstance(module, Vocab):
             is_head, everywhere = module.role == "lm_head", module.everywhere and not borrowed
@@ -150,7 +152,7 @@ def _is_final(module: Module) -> bool:
 def _block(block: Block, build: Build, cache: dict[int, tuple[Created, ...]]) -> tuple[Created, ...]:
     found = cache.get(id(block))
     if found is None:
-        found = cache[id(block)] = tuple(t for m in block.modules for t in _module(m, build))
+        found = cache[id(block)] = tuple(t for module in block.modules for t in _module(module, build))
     return found
 
 
@@ -231,7 +233,7 @@ def _layer(layer: Layer, build: Build, cache: dict[int, tuple[Created, ...]], se
     """A rotary table is built by the first layer that needs it, after that layer's attention projections."""
     tensors = _block(layer.block, build, cache)
     ropes = tuple(_ropes(layer, build, seen))
-    at = 1 + max((i for i, t in enumerate(tensors) if t.part == "attention"), default=-1) if ropes else 0
+    at = 1 + max((i for i, tensor in enumerate(tensors) if tensor.part == "attention"), default=-1) if ropes else 0
     return (*tensors[:at], *ropes, *tensors[at:], *_attention(layer, build))
 
 

@@ -67,7 +67,7 @@ def _cache(plan: Plan) -> Html | None:
     kv = plan.kv
     if kv is None or not kv.groups:
         return None
-    same = Counter((g.kind, g.layers, g.block_size, g.page_bytes) for g in kv.groups)
+    same = Counter((group.kind, group.layers, group.block_size, group.page_bytes) for group in kv.groups)
     rows = [
         (KINDS.get(kind, kind.replace("_", " ")), f"{n * layers:,}", f"{n}", f"{block:,}", human(page))
         for (kind, layers, block, page), n in same.items()

@@ -26,10 +26,10 @@ from oomph.units import GIB, gib
 
 def match(case: Case) -> Candidate | None:
     values: dict[int, int] = {}
-    for o in case.all("available_kv"):
-        number = o.values.get("available")
-        if o.rank is not None and isinstance(number, int):
-            values[o.rank] = number
+    for observation in case.all("available_kv"):
+        number = observation.values.get("available")
+        if observation.rank is not None and isinstance(number, int):
+            values[observation.rank] = number
     if len(values) < 2 or max(values.values()) - min(values.values()) < max(GIB // 2, max(values.values()) // 20):
         return None
     low = min(values, key=lambda rank: values[rank])

@@ -33,7 +33,14 @@ from oomph.units import GIB, MIB, gib
 def match(case: Case) -> Candidate | None:
     if not case.failed or case.stage != "cudagraph_profile":
         return None
-    blocks = next((number(o, "blocks") for o in case.all("blocks_override") if o.values.get("before") == 0), None)
+    blocks = next(
+        (
+            number(observation, "blocks")
+            for observation in case.all("blocks_override")
+            if observation.values.get("before") == 0
+        ),
+        None,
+    )
     tried, half = case.oom_value("tried"), case.oom_value("tried_half") or 0
     text = (
         "vLLM was building the throw-away KV cache on which it tries out CUDA graphs; the real one had not been "

@@ -24,10 +24,12 @@ from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
-    stats = [o for o in case.all("stats") if {"usage", "waiting", "running"} <= o.values.keys()]
-    usage = max((float(o.values["usage"]) for o in stats), default=0.0)
-    preempted = max((int(o.values.get("preemptions", 0)) for o in stats), default=0)
-    waiting = max((int(o.values["waiting"]) for o in stats), default=0)
+    stats = [
+        observation for observation in case.all("stats") if {"usage", "waiting", "running"} <= observation.values.keys()
+    ]
+    usage = max((float(observation.values["usage"]) for observation in stats), default=0.0)
+    preempted = max((int(observation.values.get("preemptions", 0)) for observation in stats), default=0)
+    waiting = max((int(observation.values["waiting"]) for observation in stats), default=0)
     if not case.has("preempted") and not (preempted and usage > 80) and not (usage >= 97 and waiting):
         return None
     if case.failed:
@@ -44,7 +46,7 @@ def match(case: Case) -> Candidate | None:
     text += ": slow, but no failure."
     times = case.real("concurrency", "concurrency")
     remedies = [advice.kv_dtype(), advice.utilization(case, min(0.97, case.util + 0.03))]
-    running = max((int(o.values["running"]) for o in stats), default=0)
+    running = max((int(observation.values["running"]) for observation in stats), default=0)
     if running > 1:
         remedies.insert(0, advice.sequences(max(1, int(times or running * 0.7))))
     return Candidate(

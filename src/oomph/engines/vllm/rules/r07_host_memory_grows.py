@@ -24,7 +24,7 @@ from oomph.units import gib
 
 def match(case: Case) -> Candidate | None:
     served = case.before("serving", "stats", "engine_ready") or case.has("stats", "serving")
-    values = [int(o.values["rss"]) for o in case.all("rss") if "rss" in o.values]
+    values = [int(observation.values["rss"]) for observation in case.all("rss") if "rss" in observation.values]
     grows = len(values) >= 3 and values[-1] > values[0] * 1.3
     if not (case.stage == "host_ram" and case.failed and served) and not grows:
         return None

@@ -23,11 +23,15 @@ from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
-    stats = [o for o in case.all("stats") if {"usage", "waiting", "running"} <= o.values.keys()]
+    stats = [
+        observation for observation in case.all("stats") if {"usage", "waiting", "running"} <= observation.values.keys()
+    ]
     stuck = [
-        o
-        for o in stats
-        if int(o.values["waiting"]) > 0 and int(o.values["running"]) <= 1 and float(o.values["usage"]) < 60
+        observation
+        for observation in stats
+        if int(observation.values["waiting"]) > 0
+        and int(observation.values["running"]) <= 1
+        and float(observation.values["usage"]) < 60
     ]
     if case.failed or len(stuck) < 2 or case.within("0.21.0") is True:
         return None
