@@ -29,7 +29,7 @@ _BLOCK = re.compile(
 
 # what a post lists below "vllm serve arguments": a model alone in its line, then a flag in each line
 _LISTED = re.compile(
-    r"^[ \t]*(?:/?[\w.-]{1,80}){1,6}/[\w.-]{1,120}[ \t]*\\?\n(?:[ \t]*--?[a-z][^\n]{0,400}(?:\n|\Z)){2,}", re.MULTILINE
+    r"^[ \t]*/?[\w.-]{1,80}(?:/[\w.-]{1,120}){1,6}[ \t]*\\?\n(?:[ \t]*--?[a-z][^\n]{0,400}(?:\n|\Z)){2,}", re.MULTILINE
 )
 
 
