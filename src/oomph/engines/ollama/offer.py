@@ -31,7 +31,7 @@ def library_name(model: str) -> str:
     from oomph import catalog
 
     name = model.rpartition("/")[2].lower()
-    sizes = re.findall(r"(?:e|\d+x)?\d+(?:\.\d+)?b(?![a-z])(?:-a\d+b)?", name)
+    sizes = re.findall(r"(?:e|\d{1,4}x)?\d{1,6}(?:\.\d{1,4})?b(?![a-z])(?:-a\d{1,6}b)?", name)
     plain = re.sub(r"[^a-z0-9]", "", name)
     for family in sorted(LATEST, key=len, reverse=True):
         if not sizes or not plain.startswith(re.sub(r"[^a-z0-9]", "", family)):

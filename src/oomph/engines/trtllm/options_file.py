@@ -35,7 +35,9 @@ def read_file(path: str) -> dict[str, Any]:
     return read_text(text, path)
 
 
-_TRITON = re.compile(r'key:\s*"(\w{1,80})"\s*,?\s*value:\s*\{\s*string_value:\s*"([^"]{0,400})"\s*\}')
+_TRITON = re.compile(
+    r'key:\s{0,40}"(\w{1,80})"\s{0,40},?\s{0,40}value:\s{0,40}\{\s{0,40}string_value:\s{0,40}"([^"]{0,400})"\s{0,40}\}'
+)
 _TRITON_POLICIES = {"guaranteed_no_evict": "GUARANTEED_NO_EVICT", "max_utilization": "MAX_UTILIZATION"}
 
 
