@@ -37,20 +37,22 @@ class Graphs(Struct, frozen=True):
     full: int
     largest: int  # tokens of the largest
     largest_full: int = 0
+    configured: int = 0  # the largest size before it is rounded to whole sequences of drafts
 
 
 def count_graphs(mode: str, sizes: tuple[int, ...], seqs: int, drafts: int, lora_cases: int = 1) -> Graphs:
     """cudagraph_dispatcher.py:165: piecewise graphs for every size, full decode graphs for those a decode batch can
     have. Where sequences decode several tokens at once, sizes are rounded up to whole sequences
     (adjust_cudagraph_sizes_for_spec_decode, 0.19.0 to 0.32.0)."""
-    query = 1 + drafts
+    query, configured = 1 + drafts, max(sizes, default=0)
     if mode.startswith("FULL") and query > 1:
         sizes = tuple(sorted({n for n in (round_up(size, query) for size in sizes) if n <= max(sizes)})) or sizes
     decode = [s for s in sizes if query <= s <= seqs * query]
     piecewise = len(sizes) if "PIECEWISE" in mode else 0
     full = len(decode) if mode in ("FULL_AND_PIECEWISE", "FULL_DECODE_ONLY") else len(sizes) if mode == "FULL" else 0
     whole = decode if mode in ("FULL_AND_PIECEWISE", "FULL_DECODE_ONLY") else sizes if full else ()
-    return Graphs(piecewise * lora_cases, full * lora_cases, max(sizes, default=0), max(whole, default=0))
+    largest = max(sizes, default=0)
+    return Graphs(piecewise * lora_cases, full * lora_cases, largest, max(whole, default=0), configured)
 
 
 class Capture(Struct, frozen=True):
@@ -96,4 +98,4 @@ def _driver_bytes(model: Model, capture: Capture) -> int:
 def throwaway_blocks(graphs: Graphs, seqs: int, *, per_sequence: bool) -> int:
     """Blocks of the KV cache that is allocated only to profile graphs: gpu_model_runner.py:6049 (0.21.0); since 0.26.0
     (gpu_model_runner.py:6448) and in the V2 runner (gpu/cudagraph_utils.py:873, 0.32.0) no more than requests."""
-    return min(seqs, graphs.largest) if per_sequence else graphs.largest
+    return min(seqs, graphs.configured) if per_sequence else graphs.configured
