@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
+from oomph.engines.llamacpp.command import model_of
 from oomph.facts.llamacpp.flags import EXPERTS
 from oomph.ir.advice import Change, Kind, Lever
 from oomph.ir.plan import Plan, RankPlan
@@ -120,13 +122,31 @@ def experts_on_cpu(count: int) -> list[tuple[str, str]]:
 
 
 def _quantisation(plan: Plan) -> Iterator[Lever]:
-    name, _, quantisation = plan.model.rpartition(":")
+    _, _, quantisation = plan.model.rpartition(":")
     if quantisation not in _SMALLER:
         return
-    changes = tuple(
-        Change("checkpoint", f"{lower} instead of {quantisation}", "checkpoint", model=f"{name}:{lower}",
-               cost="a smaller file, less exact")
-        for lower in _SMALLER[_SMALLER.index(quantisation) + 1 :]
-    )  # fmt: skip
+    changes = []
+    for lower in _SMALLER[_SMALLER.index(quantisation) + 1 :]:
+        names = _renamed(plan.deployment.flags, quantisation, lower)
+        if names:
+            changes.append(
+                Change("checkpoint", f"{lower} instead of {quantisation}", "checkpoint", names,
+                       model=model_of({**plan.deployment.flags, **names}), cost="a smaller file, less exact")
+            )  # fmt: skip
     if changes:
-        yield Lever("checkpoint", changes)
+        yield Lever("checkpoint", tuple(changes))
+
+
+def _renamed(flags: dict[str, Any], quantisation: str, lower: str) -> dict[str, str]:
+    """The flags that name the file, with the other quantisation in its name; {} where the name has none."""
+    tag = re.compile(rf"(?<![A-Za-z0-9])(?:UD-)?{re.escape(quantisation)}(?![A-Za-z0-9])", re.IGNORECASE)
+    named = next((field for field in ("model", "hf_file", "hf_repo", "model_url") if flags.get(field)), "")
+    name = str(flags.get(named, ""))
+    if named == "hf_repo" and ":" not in name:  # llama.cpp takes Q4_K_M where the repository's name says nothing
+        return {named: f"{name}:{lower}"}
+    if named in ("model", "hf_file", "model_url"):
+        head, slash, last = name.rpartition("/")
+        renamed = head + slash + tag.sub(lower, last)
+    else:
+        renamed = tag.sub(lower, name)
+    return {named: renamed} if renamed != name else {}
