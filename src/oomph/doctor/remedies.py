@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from oomph.advice import Judge, advise
 from oomph.advice.advise import price
+from oomph.advice.gain import is_earlier
 from oomph.commands import to_shell
 from oomph.doctor.case import Case
 from oomph.doctor.explanation import Explanation, noted
@@ -89,6 +90,8 @@ class Run(Struct, frozen=True):
         after = self.planner(deployment)
         if self.pool is None or self.case.stage != "kv_check" or after.kv is None or self.unpinned.kv is None:
             return after
+        if not after.fits and is_earlier(after.verdict.stage, "kv_check"):
+            return after  # the changed start does not get as far as the memory that was observed
         left = self.pool + after.kv.available_bytes - self.unpinned.kv.available_bytes
         return self.planner(replace(deployment, given={**given, "available_kv": left}))
 
