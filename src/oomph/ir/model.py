@@ -206,6 +206,7 @@ class Rope(Struct, frozen=True):
     short: int = 0  # rows in releases without the build habit `only` (facts/vllm/structure.py); -1 = no table there
     only: str = ""
     narrow: int = 0  # `dim` in releases without `only`; 0 = the same
+    capped: bool = False  # no longer than the context that is served
 
 
 class Attention(Struct, frozen=True):

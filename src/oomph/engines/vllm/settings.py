@@ -63,4 +63,5 @@ def build_for(run: Run, rank: Rank) -> Build:
         separate_tied_head=facts.weights.separate_tied_head,
         head_quantised=method in facts.weights.quantised_heads,
         experts=expert_setting(facts, sm, settings.flags, run.deployment.environment, "" if method else online),
+        context=settings.max_model_len if run.traits.caps_rotary_tables else 0,
     )

@@ -80,6 +80,11 @@ class Traits:
         return any(m.kind == "mla" for m in self.attention)
 
     @cached_property
+    def caps_rotary_tables(self) -> bool:
+        """Whether a rotary table is as long as the context that is served."""
+        return any(m.rope is not None and m.rope.capped for m in self.attention)
+
+    @cached_property
     def topk(self) -> int:
         """Sparse latent attention: what the indexer keeps; layers without one use the choice of another."""
         return max((m.indexer.top_k for m in self.attention if m.kind == "mla" and m.indexer), default=0)

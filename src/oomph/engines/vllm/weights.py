@@ -57,6 +57,7 @@ class Build(Struct, frozen=True):
     separate_tied_head: bool = False  # a tied head that the checkpoint stores is built apart (0.32)
     head_quantised: bool = False
     experts: ExpertSetting = ExpertSetting()
+    context: int = 0  # the longest sequence that is served; 0 = as long as the model allows
 
 
 class Placed(Struct, frozen=True):
@@ -250,6 +251,8 @@ def _ropes(layer: Layer, build: Build, seen: set[Rope]) -> Iterator[Created]:
             if not held and rope.short < 0:
                 continue
             rows = rope.positions if held else rope.short or rope.positions
+            if rope.capped and build.context:
+                rows = min(rows, build.context)
             size = rows * (rope.dim if held else rope.narrow or rope.dim) * nbytes(_rope_dtype(rope, mixer, build), 1)
             yield Created("rotary", "cos_sin_cache", "buffers", size, rope, rows)
 

@@ -102,12 +102,15 @@ HABITS: tuple[Habit, ...] = (
 # keeps a few rotary frequencies where vLLM's classes keep a table of all positions. "" = always did.
 TRANSFORMERS_SINCE: dict[str, str] = {
     "ArceeForCausalLM": "0.32.0",
+    "CwmForCausalLM": "0.32.0",
     "FlexOlmoForCausalLM": "0.29.0",
     "GPTBigCodeForCausalLM": "0.25.0",
     "GPTNeoXForCausalLM": "0.32.0",
     "GlmForCausalLM": "0.32.0",
     "HunYuanDenseV1ForCausalLM": "0.29.0",
     "HunYuanMoEV1ForCausalLM": "0.29.0",
+    "Jais2ForCausalLM": "0.32.0",
+    "MellumForCausalLM": "0.32.0",
     "Olmo2ForCausalLM": "0.26.0",
     "OlmoForCausalLM": "0.26.0",
     "Olmo3ForCausalLM": "0.29.0",
@@ -115,6 +118,7 @@ TRANSFORMERS_SINCE: dict[str, str] = {
     "SeedOssForCausalLM": "0.32.0",
     "SmolLM3ForCausalLM": "",
     "Starcoder2ForCausalLM": "0.25.0",
+    "VaultGemmaForCausalLM": "",
 }
 _BACKENDS = (
     *(Habit(f"{name} by vLLM", until=v) for name, v in TRANSFORMERS_SINCE.items() if v),

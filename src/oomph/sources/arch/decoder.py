@@ -53,8 +53,9 @@ class Style(Struct, frozen=True, kw_only=True):
     norms: tuple[str, ...] = ("input_layernorm", "post_attention_layernorm")
     norm_bias: bool = False
     # "config": sliding_window, layer by layer where layer_types says so; "qwen": only with use_sliding_window, and
-    # then all layers or none (the class passes no window of its own); "none": the class has none
-    window: Literal["config", "qwen", "none"] = "config"
+    # then all layers or none (the class passes no window of its own); "layers": only where layer_types says so, also
+    # where all layers are of one kind; "none": the class has none
+    window: Literal["config", "qwen", "layers", "none"] = "config"
     every: int = 0  # each n-th layer has full attention where there is no layer_types; 0 = layers are all alike
     own_head_dim: bool = True  # False: hidden_size / heads, whatever head_dim says (qwen2.py:149, commandr.py:141)
     # what the class builds on every pipeline stage, used there or not
@@ -163,7 +164,7 @@ def windows(text: Config, style: Style) -> list[int]:
     window = text.integer("sliding_window", default=0, low=0)
     if style.window == "none" or (style.window == "qwen" and not text.flag("use_sliding_window")):
         return [0] * len(kinds)
-    if len(set(kinds)) == 1:
+    if len(set(kinds)) == 1 and style.window != "layers":
         return [window] * len(kinds)
     if style.window == "qwen":
         return [0] * len(kinds)

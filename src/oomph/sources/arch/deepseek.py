@@ -1,4 +1,5 @@
-"""DeepSeek V2 to V3.2, Kimi K2 (the same architecture), GLM-5, GLM-4.7-Flash, the language model of Kimi K2.5 and VL.
+"""DeepSeek V2 to V3.2, Kimi K2 (the same architecture), GLM-5, GLM-4.7-Flash, A.X K1, the language model of Kimi K2.5
+and VL.
 
 vLLM: models/deepseek_v2.py, deepseek_mtp.py.
 """
@@ -15,6 +16,8 @@ from oomph.sources.config import Config
 def build(builder: Builder) -> Skeleton:
     if builder.architecture == "Glm4MoeLiteForCausalLM":
         builder.text.fill(topk_method="noaux_tc", n_shared_experts=1, first_k_dense_replace=1)  # Glm4MoeLiteConfig
+    if builder.architecture == "AXK1ForCausalLM":  # AXK1.py:118, 177 (0.32.0)
+        builder.text.fill(topk_method="noaux_tc", scoring_func="sigmoid")
     return language_model(builder, "model", "lm_head")
 
 
@@ -64,6 +67,8 @@ def _layer(builder: Builder, prefix: str, index: int, *, draft: bool = False) ->
         modules += indexer_modules(site, text, indexer, stored=stored)
     modules += _mlp(site, text, index)
     modules += [site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
+    if builder.architecture == "AXK1ForCausalLM":
+        modules.append(site.norm("post_mlp_layernorm", hidden))
     if draft:
         # GLM-5 leaves embedding and head out of the layer, DeepSeek stores copies of them
         own = text.text("model_type") != "glm_moe_dsa"

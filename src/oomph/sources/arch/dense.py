@@ -1,5 +1,6 @@
 """More dense decoders that are a row each: Apertus, Granite, OLMo 1 to 3, Seed-OSS, EXAONE 4, StarCoder2, InternLM,
-Ernie 4.5, Hunyuan, GLM-4, StableLM, Phi-2, Nemotron-4, SmolLM3, Arcee, EXAONE 3, MiniCPM, Orion, Baichuan.
+Ernie 4.5, Hunyuan, GLM-4, StableLM, Phi-2, Nemotron-4, SmolLM3, Arcee, EXAONE 3, MiniCPM, Orion, Baichuan, CWM,
+HyperCLOVA X, Jais 2, Solar, VaultGemma.
 
 vLLM: models/apertus.py, granite.py, olmo.py, olmo2.py, seed_oss.py, exaone4.py, starcoder2.py, internlm2.py,
 ernie45.py, hunyuan_v1.py, glm.py, glm4.py, stablelm.py, phi.py, nemotron.py, arcee.py, exaone.py, minicpm.py, orion.py,
@@ -9,6 +10,8 @@ baichuan.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+
+from msgspec.structs import replace
 
 from oomph.ir.model import Module, Param, Rope
 from oomph.sources.arch.base import Builder, Skeleton, rope_of
@@ -53,6 +56,8 @@ STYLES: dict[str, Style] = {
     "ArceeForCausalLM": Style(gated=False, defaults=(("max_position_embeddings", 4096),)),
     "BaiChuanForCausalLM": _BAICHUAN,
     "BaichuanForCausalLM": _BAICHUAN,
+    # cwm.py: Llama with windows
+    "CwmForCausalLM": Style(qkv_bias=False, every=4, defaults=(("sliding_window", 8192), ("head_dim", 128))),
     "Ernie4_5ForCausalLM": Style(
         o_bias=False,
         defaults=(("head_dim", 128), ("tie_word_embeddings", True), ("max_position_embeddings", 131072)),
@@ -90,6 +95,8 @@ STYLES: dict[str, Style] = {
         defaults=(("use_qk_norm", True), ("max_position_embeddings", 2048)),
         aliases=(("attention_head_dim", "head_dim"),),
     ),
+    # hyperclovax.py: two norms more where the config says so
+    "HyperCLOVAXForCausalLM": Style(defaults=(("head_dim", 128), ("use_post_norm", False))),
     "InternLM2ForCausalLM": Style(
         qkv_bias=False,
         own_head_dim=False,
@@ -105,6 +112,11 @@ STYLES: dict[str, Style] = {
         ),
     ),
     "InternLM3ForCausalLM": Style(aliases=(("bias", "mlp_bias"),)),
+    "Jais2ForCausalLM": Style(
+        gated=False,
+        norm_bias=True,
+        defaults=(("attention_bias", True), ("mlp_bias", True), ("max_position_embeddings", 8192)),
+    ),
     "MiniCPMForCausalLM": Style(qkv_bias=False, own_head_dim=False, everywhere=ALL_STAGES),
     "NemotronForCausalLM": Style(
         gated=False,
@@ -153,6 +165,7 @@ STYLES: dict[str, Style] = {
         everywhere=(),
         defaults=(("tie_word_embeddings", True), ("max_position_embeddings", 32768), ("no_rope_layer_interval", 4)),
     ),
+    "SolarForCausalLM": LLAMA,
     "StableLmForCausalLM": Style(
         o_bias=False,
         own_head_dim=False,
@@ -170,6 +183,11 @@ STYLES: dict[str, Style] = {
         defaults=(("use_bias", True), ("tie_word_embeddings", True), ("max_position_embeddings", 4096)),
         aliases=(("use_bias", "attention_bias"), ("use_bias", "mlp_bias")),
     ),
+    "VaultGemmaForCausalLM": Style(
+        norms=("input_layernorm", "pre_feedforward_layernorm"),
+        every=2,
+        defaults=(("head_dim", 256), ("tie_word_embeddings", True), ("sliding_window", 4096)),
+    ),
     "XverseForCausalLM": LLAMA,
 }
 
@@ -177,8 +195,10 @@ STYLES: dict[str, Style] = {
 TRANSFORMERS = frozenset(
     {
         "ArceeForCausalLM",
+        "CwmForCausalLM",
         "GlmForCausalLM",
         "HunYuanDenseV1ForCausalLM",
+        "Jais2ForCausalLM",
         "Olmo2ForCausalLM",
         "OlmoForCausalLM",
         "Olmo3ForCausalLM",
@@ -186,6 +206,7 @@ TRANSFORMERS = frozenset(
         "SeedOssForCausalLM",
         "SmolLM3ForCausalLM",
         "Starcoder2ForCausalLM",
+        "VaultGemmaForCausalLM",
     }
 )
 _HEADS = {"InternLM2ForCausalLM": "output"}
@@ -195,6 +216,8 @@ _PREFIXES = {"ExaoneForCausalLM": "transformer"}
 def build(builder: Builder) -> Skeleton:
     style, text = STYLES[builder.architecture], builder.text
     fill(builder, style)
+    if text.flag("use_post_norm") and builder.architecture == "HyperCLOVAXForCausalLM":
+        style = replace(style, norms=(*style.norms, "post_norm1", "post_norm2"))
     _, _, head_dim = dims(text, style)
 
     # baichuan.py: the wide one (13B) has ALiBi instead

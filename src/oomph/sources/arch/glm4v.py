@@ -13,7 +13,7 @@ from oomph.sources.arch.siglip import layer_norm
 from oomph.sources.config import Config
 
 # glm4_1v.py: the image processor's longest_edge, 28 x 28 x 2 x 6144 pixels over two frames
-_IMAGE_TOKENS = 6144
+IMAGE_TOKENS = 6144
 
 
 def build(builder: Builder) -> Skeleton:
@@ -21,13 +21,13 @@ def build(builder: Builder) -> Skeleton:
     outer = "model." if prefix.startswith("model.") else ""
     head = "lm_head" if outer else "language_model.lm_head"
     moe = builder.architecture == "Glm4vMoeForConditionalGeneration"
-    made = glm4_moe.language_model(builder, prefix, head) if moe else _dense(builder, prefix, head)
+    made = glm4_moe.language_model(builder, prefix, head) if moe else dense_text(builder, prefix, head)
     towers = (_vision(builder, f"{outer}visual", builder.config.sub("vision_config")),)
-    modalities = (Modality("image", _IMAGE_TOKENS), Modality("video", 2 * _IMAGE_TOKENS))
+    modalities = (Modality("image", IMAGE_TOKENS), Modality("video", 2 * IMAGE_TOKENS))
     return Skeleton(made.layers, made.root, made.drafts, made.draft_root, towers, modalities)
 
 
-def _dense(builder: Builder, prefix: str, head: str) -> Skeleton:
+def dense_text(builder: Builder, prefix: str, head: str) -> Skeleton:
     text = builder.text
     # Glm4vTextConfig
     text.fill(

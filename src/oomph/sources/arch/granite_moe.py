@@ -14,6 +14,8 @@ from oomph.sources.arch.mamba import granite_mamba2, mamba2_modules
 from oomph.sources.arch.rope import rope_of
 from oomph.sources.config import Config
 
+_WORDS = {"linear_attention": "mamba", "full_attention": "attention"}  # what transformers writes since 5.16
+
 
 def build(builder: Builder) -> Skeleton:
     text = builder.text
@@ -40,7 +42,7 @@ def build(builder: Builder) -> Skeleton:
                 site.qkv(hidden, heads, kv, width, bias=bias),
                 site.row("self_attn.o_proj", hidden, heads * width, "attention", bias=bias),
             ]
-        modules += _mlp(site, text, hidden)
+        modules += granite_mlp(site, text, hidden)
         modules += [site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
         layers.append(builder.layer(i, site.prefix, [mixer], modules))
     root = builder.head(text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings"), everywhere=hybrid)
@@ -52,12 +54,13 @@ def _kinds(text: Config, hybrid: bool) -> list[str]:
     kinds = text.items("layer_types", "layers_block_type") if hybrid else []
     if not kinds:
         return ["mamba" if hybrid else "attention"] * count
+    kinds = [_WORDS.get(kind, kind) if isinstance(kind, str) else kind for kind in kinds]
     if len(kinds) < count or not all(k in ("mamba", "attention") for k in kinds):
         raise ConfigError(f"{text.where}: layer_types does not name {count} layers as mamba or attention")
     return [str(k) for k in kinds[:count]]
 
 
-def _mlp(site: Site, text: Config, hidden: int) -> list[Module]:
+def granite_mlp(site: Site, text: Config, hidden: int) -> list[Module]:
     modules: list[Module] = []
     count = text.integer("num_local_experts", default=0, low=0)
     at, dtype = "block_sparse_moe", site.b.dtype

@@ -16,6 +16,10 @@ _QUANTISED = "short convolutions quantised"
 
 
 def build(builder: Builder) -> Skeleton:
+    return language_model(builder, "model", "lm_head")
+
+
+def language_model(builder: Builder, prefix: str, head: str) -> Skeleton:
     text = builder.text
     text.fill(num_attention_heads=text.integer("num_heads", default=32), tie_word_embeddings=True, vocab_size=65536)
     text.fill(max_position_embeddings=128000, num_key_value_heads=8, rope_theta=1e6)  # Lfm2Config
@@ -26,7 +30,7 @@ def build(builder: Builder) -> Skeleton:
     conv = State("short_conv", conv_kernel=kernel, intermediate=wide)
     layers = []
     for i, kind in enumerate(_kinds(text)):
-        site = builder.site(f"model.layers.{i}")
+        site = builder.site(f"{prefix}.layers.{i}")
         mixer: Mixer = attention if kind == "full_attention" else conv
         modules = (
             _attention(site, attention, hidden)
@@ -37,7 +41,12 @@ def build(builder: Builder) -> Skeleton:
         modules += [site.norm("operator_norm", hidden), site.norm("ffn_norm", hidden)]
         layers.append(builder.layer(i, site.prefix, [mixer], modules))
     root = builder.head(
-        text.integer("vocab_size"), hidden, norm="model.embedding_norm.weight", tied=text.flag("tie_word_embeddings")
+        text.integer("vocab_size"),
+        hidden,
+        embed=f"{prefix}.embed_tokens",
+        norm=f"{prefix}.embedding_norm.weight",
+        head=head,
+        tied=text.flag("tie_word_embeddings"),
     )
     return Skeleton(tuple(layers), root)
 

@@ -63,6 +63,7 @@ STYLES: dict[str, Style] = {
     "Qwen2ForCausalLM": QWEN2,
     "Qwen3ForCausalLM": QWEN3,
     "TeleChat3ForCausalLM": LLAMA,
+    "TeleFLMForCausalLM": LLAMA,
 }
 
 # Architectures whose GPTQ checkpoints AutoGPTQ wrote: it gave every quantised linear layer a bias of zeros where the

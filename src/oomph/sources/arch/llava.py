@@ -15,6 +15,9 @@ from oomph.sources.arch.siglip import layer_norm, patches, siglip
 from oomph.sources.arch.text import text_model
 from oomph.sources.config import Config
 
+# nn.Linear: whole on every rank
+_PLAIN_PROJECTORS = ("LlavaNextVideoForConditionalGeneration", "LlavaOnevisionForConditionalGeneration")
+
 
 def build(builder: Builder) -> Skeleton:
     vision = builder.config.sub("vision_config")
@@ -24,6 +27,12 @@ def build(builder: Builder) -> Skeleton:
     tower, tokens = _tower(builder, f"{outer}vision_tower", vision, -1 if onevision else -2)
     layers, root = text_model(builder, prefix, "lm_head" if outer else "language_model.lm_head")
     towers = [tower, _projector(builder, f"{outer}multi_modal_projector", vision)]
+    if builder.architecture == "LlavaNextVideoForConditionalGeneration":
+        # llava_next_video.py:105 (0.32.0): as many pooled frames as the context holds
+        side = vision.integer("image_size") // vision.integer("patch_size")
+        frame = max(1, -((-side // builder.config.integer("spatial_pool_stride", default=2)) ** 2))
+        video = builder.text.integer("max_position_embeddings", default=4096) // frame * frame
+        return Skeleton(layers, root, towers=tuple(towers), modalities=(Modality("video", max(frame, video)),))
     if builder.architecture != "LlavaForConditionalGeneration":
         newline = Param("image_newline", (builder.text.integer("hidden_size"),), builder.dtype, "multimodal")
         towers.append(Tower("image_newline", "vision", outer.rstrip("."), ((1, builder.block([newline])),)))
@@ -120,7 +129,7 @@ def _projector(builder: Builder, prefix: str, v: Config) -> Tower:
         site.column("linear_1", hidden, vision, "multimodal", bias=bias),
         site.row("linear_2", hidden, hidden, "multimodal", bias=bias),
     ]
-    if builder.architecture == "LlavaOnevisionForConditionalGeneration":  # plain nn.Linear there
+    if builder.architecture in _PLAIN_PROJECTORS:
         modules = [
             site.replicated("linear_1", hidden, vision, "multimodal", bias=bias, quantised=False),
             site.replicated("linear_2", hidden, hidden, "multimodal", bias=bias, quantised=False),

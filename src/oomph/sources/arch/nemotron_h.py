@@ -15,6 +15,7 @@ from oomph.sources.arch.mla import score_correction
 from oomph.sources.config import Config
 
 _LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+_WORDS = {"linear_attention": "mamba", "full_attention": "attention"}  # what transformers writes since 5.16
 
 
 def build(builder: Builder) -> Skeleton:
@@ -47,7 +48,7 @@ def build(builder: Builder) -> Skeleton:
 
 
 def _kinds(t: Config, pattern: str, types: str) -> list[str]:
-    listed = t.items(types)
+    listed = [_WORDS.get(kind, kind) if isinstance(kind, str) else kind for kind in t.items(types)]
     if listed:
         names = set(_LETTERS.values())
         if not all(isinstance(k, str) and k in names for k in listed):

@@ -28,9 +28,8 @@ _NAMES = MergerNames("ln_q", "mlp.0", "mlp.2", "merger_list")
 
 def build(builder: Builder) -> Skeleton:
     fill(builder, QWEN3_MOE)
-    thinker = builder.config.sub("thinker_config") if builder.config.has("thinker_config") else builder.config
-    v, audio = thinker.sub("vision_config"), thinker.sub("audio_config")
-    audio.fill(**_AUDIO)
+    thinker = thinker_of(builder)
+    v = thinker.sub("vision_config")
     v.fill(deepstack_visual_indexes=[8, 16, 24])
     vision, modalities = qwen3_vision(builder, "thinker.visual", v, _NAMES)
     levels = len(v.items("deepstack_visual_indexes"))
@@ -39,18 +38,28 @@ def build(builder: Builder) -> Skeleton:
         decoder_root(
             builder, QWEN3_MOE, "thinker.model", "thinker.lm_head", tied=builder.text.flag("tie_word_embeddings")
         ),
-        towers=(_audio(builder, audio), vision),
-        modalities=(*modalities, Modality("audio", _AUDIO_TOKENS)),
+        towers=(audio_encoder(builder, "thinker.audio_tower", audio_config(builder)), vision),
+        modalities=(*modalities, Modality("audio", AUDIO_TOKENS)),
         params=(("deepstack_levels", levels),) if levels else (),
         warnings=("the checkpoint's talker and vocoder are not counted: vLLM loads the thinker",),
     )
 
 
 # the feature extractor's chunk_length of 300 s: 100 mel frames a second, 13 tokens for each 100 frames
-_AUDIO_TOKENS = 3900
+AUDIO_TOKENS = 3900
 
 
-def _audio(builder: Builder, audio: Config) -> Tower:
+def thinker_of(builder: Builder) -> Config:
+    return builder.config.sub("thinker_config") if builder.config.has("thinker_config") else builder.config
+
+
+def audio_config(builder: Builder) -> Config:
+    audio = thinker_of(builder).sub("audio_config")
+    audio.fill(**_AUDIO)
+    return audio
+
+
+def audio_encoder(builder: Builder, prefix: str, audio: Config) -> Tower:
     """Not quantised: the class passes no quant_config to it."""
     dim, inner, heads = (
         audio.integer("d_model"),
@@ -58,7 +67,7 @@ def _audio(builder: Builder, audio: Config) -> Tower:
         audio.integer("encoder_attention_heads"),
     )
     count = audio.integer("encoder_layers", high=10_000)
-    site = builder.site("thinker.audio_tower")
+    site = builder.site(prefix)
     at = "layers.0"
     parts = [(f"{at}.self_attn.{q}_proj", dim, heads) for q in "qkv"]
     layer: list[Module] = [

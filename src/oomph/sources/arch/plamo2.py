@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from oomph.ir.model import Attention, Mixer, Module, Param, State
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.config import Config
@@ -12,7 +14,8 @@ def build(builder: Builder) -> Skeleton:
     text.fill(hidden_size_per_head=128, mamba_d_state=64, mamba_d_conv=4, mamba_step=2, mamba_chunk_size=256)
     hidden, width = text.integer("hidden_size"), text.integer("hidden_size_per_head")
     heads, kv = text.integer("num_attention_heads"), text.integer("num_key_value_heads", default=4)
-    attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
+    # plamo2.py:593: no more rows than the context
+    attention = Attention("full", heads, kv, width, width, rope=replace(rope_of(text, width), capped=True))
     state, wide = text.integer("mamba_num_heads", default=64), text.integer("mamba_num_heads", default=64) * width
     recurrent = State(
         "mamba2",

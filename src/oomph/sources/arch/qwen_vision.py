@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from oomph.ir.model import Modality, Module, Param, Tower
+from oomph.ir.model import Linear, Modality, Module, Param, Part, Tower
 from oomph.sources.arch.base import Builder, Site
 from oomph.sources.arch.siglip import layer_norm
 from oomph.sources.config import Config
@@ -122,12 +122,24 @@ def _patches(builder: Builder, vision: Config, dim: int, *, bias: bool) -> list[
 def _attention(site: Site, dim: int, vision: Config | None) -> list[Module]:
     """qwen2_vl.py:302 (0.21.0) has one column-parallel layer, the later classes a QKVParallelLinear."""
     name = "blocks.0.attn.qkv"
+    if vision is not None and vision.has("num_key_value_heads"):  # exaone4_5.py:98 (0.32.0)
+        heads, kv = vision.integer("num_heads"), vision.integer("num_key_value_heads")
+        return [_grouped(site, name, dim, heads, kv), site.row("blocks.0.attn.proj", dim, dim, "multimodal", bias=True)]
     return [
         site.column(name, 3 * dim, dim, "multimodal", bias=True)
         if vision is None
         else site.packed_qkv(name, dim, vision.integer("num_heads"), "multimodal", bias=True),
         site.row("blocks.0.attn.proj", dim, dim, "multimodal", bias=True),
     ]
+
+
+def _grouped(site: Site, name: str, dim: int, heads: int, kv: int) -> Linear:
+    width = dim // heads
+    sizes = zip("qkv", (heads, kv, kv), strict=True)
+    parts = (Part(f"{name}.{part}", count * width, count, stored=False) for part, count in sizes)
+    whole = Part(name, (heads + 2 * kv) * width, created=False)
+    scheme = site.b.scheme([f"{site.prefix}.{name}"], encoder=True)
+    return Linear(name, (whole, *parts), dim, "column", "multimodal", site.b.dtype, True, scheme)
 
 
 def _merger_2(site: Site, vision: Config, dim: int, out: int) -> list[Module]:

@@ -17,6 +17,7 @@ _STYLES: dict[str, Style] = {
     "Qwen3MoeForCausalLM": QWEN3_MOE,
 }
 _TYPES = {
+    "cohere2": "Cohere2ForCausalLM",
     "glm4": "Glm4ForCausalLM",
     "granite": "GraniteForCausalLM",
     "internlm2": "InternLM2ForCausalLM",

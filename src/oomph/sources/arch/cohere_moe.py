@@ -1,0 +1,53 @@
+"""Cohere2-MoE: Command's attention with experts. vLLM: models/cohere2_moe.py (0.32.0)."""
+
+from __future__ import annotations
+
+from oomph.ir.model import Attention, Module, Routing
+from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
+from oomph.sources.arch.decoder import Style, decoder_root, layer_kinds
+
+STYLE = Style(
+    qkv_bias=False,
+    norms=("input_layernorm",),
+    everywhere=("embed", "norm"),
+    every=4,
+    defaults=(("tie_word_embeddings", True), ("sliding_window", 4096), ("num_shared_experts", 0)),
+)
+
+
+def build(builder: Builder) -> Skeleton:
+    text = builder.text
+    text.fill(**dict(STYLE.defaults))
+    hidden = text.integer("hidden_size")
+    heads, kv, width = heads_of(text)
+    rope = rope_of(text, width, positions=text.integer("model_max_length", default=0, low=0))
+    layers = []
+    for index, kind in enumerate(layer_kinds(text, STYLE)):
+        # cohere2_moe.py:200: one token more than the config says
+        window = text.integer("sliding_window") + 1 if kind == "sliding_attention" else 0
+        attention = Attention("sliding_window" if window else "full", heads, kv, width, width, window=window, rope=rope)
+        site = builder.site(f"model.layers.{index}")
+        modules: list[Module] = [
+            site.qkv(hidden, heads, kv, width),
+            site.row("self_attn.o_proj", hidden, heads * width, "attention"),
+            *_mlp(site, index),
+            site.norm("input_layernorm", hidden),
+        ]
+        layers.append(builder.layer(index, site.prefix, [attention], modules))
+    return Skeleton(tuple(layers), decoder_root(builder, STYLE))
+
+
+def _mlp(site: Site, index: int) -> list[Module]:
+    text = site.b.text
+    hidden, inner = text.integer("hidden_size"), text.integer("intermediate_size")
+    kinds = text.items("mlp_layer_types")
+    if index < len(kinds) and kinds[index] == "dense":
+        return site.gated_mlp(hidden, text.integer("prefix_dense_intermediate_size", default=inner))
+    count, shared = text.integer("num_experts"), text.integer("num_shared_experts", low=0)
+    custom = "cohere" if text.text("expert_selection_fn") == "sigmoid" else ""
+    routing = Routing(renormalised=text.flag("norm_topk_prob", default=True), custom=custom)
+    return [
+        site.replicated("mlp.gate", count, hidden, "router", quantised=False),
+        *(site.gated_mlp(hidden, inner * shared, at="mlp.shared_experts", role="shared_experts") if shared else []),
+        site.experts(count, hidden, inner, text.integer("num_experts_per_tok"), routing=routing),
+    ]

@@ -1,0 +1,109 @@
+"""convert_fresh.py NAME ANSWERS.jsonl...: answers of tools/vllm_oracle -> tests/truth/NAME-plans and NAME-models.
+
+One row per question, and the models that the catalogue lacks, packed as it packs. A row keeps the terms in which oomph
+differs from the engine (`open`): the test fails where a row that was right becomes wrong, and where an open one was
+closed. MISSED.txt beside the answers, if there is one, lists the ids that were wrong at first sight.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+ROOT = Path(__file__).parent.parent
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
+
+from build_catalog import entry  # noqa: E402
+from convert_oracle import plan_row  # noqa: E402
+
+import fresh_truth  # noqa: E402
+from oomph.errors import OomphError  # noqa: E402
+from plan_truth import planned  # noqa: E402
+
+# what the pretended machine cannot do: no answer of vLLM's
+ARTEFACTS = (
+    "Invalid repository", "custom code", "does not appear to have a file", "WorkspaceManager", "unsupported operand",
+    "StubConfig", "has no attribute", "failed to be inspected", "libcuda", "Cannot access acc", "timm",
+    "is not subscriptable", "unhashable", "PreTrainedConfig", "PretrainedConfig", "not compiled with CUDA",
+    "can't allocate memory", "Can't load image processor", "Can't load the configuration", "Found unknown kwargs",
+    "Can't load feature extractor", "Unrecognized processing class", "Can't load video processor",
+)  # fmt: skip
+
+
+def usable(answer: dict[str, Any]) -> bool:
+    text = str((answer.get("error") or {}).get("text", ""))
+    if answer.get("oracle_error") or "target_model_config" in json.dumps(answer["flags"]):
+        return False
+    if not answer.get("ok"):
+        blank = not text.strip() and answer["error"]["type"] != "AssertionError"
+        return not blank and not any(word in text for word in ARTEFACTS)
+    return "num_blocks" in answer
+
+
+class Rows:
+    def __init__(self, missed: frozenset[str]) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.models: dict[str, dict[str, Any]] = {}
+        self.missed = missed
+        self.count: Counter[str] = Counter()
+
+    def add(self, answer: dict[str, Any]) -> None:
+        if not usable(answer):
+            self.count["left out"] += 1
+            return
+        folder = Path(answer["model"])
+        answer = {**answer, "kv_bytes": answer.get("kv_bytes") or 1 << 40}
+        answer["groups"] = [[*group, 1] for group in answer.get("groups", [])]
+        if not answer.get("ok") and answer["error"]["stage"] != "kv_cache_config":
+            answer.pop("weights", None)
+        row = plan_row(answer, folder.name)
+        if not answer.get("ok"):
+            row["stage"] = answer["error"]["stage"]
+        if answer["id"] in self.missed:
+            row["first"] = False
+        name = folder.name
+        try:
+            if name not in self.models:
+                _, line, _ = entry(folder)
+                self.models[name] = {"id": name, **msgspec.to_builtins(line)}
+            model = fresh_truth.build(self.models[name])
+            wrong = fresh_truth.wrong_terms(row, planned(row, name, model))
+        except OomphError as refusal:
+            wrong = ["not planned"]
+            print(f"{answer['vllm']} {answer['id']}: {refusal}")
+        self.count["rows"] += 1
+        if wrong:
+            row["open"] = wrong
+            print(f"{answer['vllm']} {answer['id']}: {', '.join(wrong)}")
+        if "not planned" not in wrong:
+            self.rows.append(row)
+
+
+def main() -> None:
+    name, files = sys.argv[1], [Path(word) for word in sys.argv[2:]]
+    missed = frozenset(
+        word for file in files if (file.parent / "MISSED.txt").exists()
+        for word in (file.parent / "MISSED.txt").read_text().split()
+    )  # fmt: skip
+    rows = Rows(missed)
+    for file in files:
+        for line in file.read_text().splitlines():
+            rows.add(json.loads(line))
+    used = {row["model"] for row in rows.rows}
+    models = [model for key, model in sorted(rows.models.items()) if key in used]
+    for stem, lines in ((f"{name}-models", models), (f"{name}-plans", rows.rows)):
+        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+        raw = gzip.compress(text.encode(), 9, mtime=0)
+        (ROOT / "tests" / "truth" / f"{stem}.jsonl.gz").write_bytes(raw)
+        print(f"{stem}: {len(lines)} rows, {len(raw):,} bytes")
+    print(dict(rows.count))
+
+
+if __name__ == "__main__":
+    main()
