@@ -30,9 +30,11 @@ def planned(row: dict[str, Any]) -> Plan:
 
 
 def grade(row: dict[str, Any], foreseen: Plan) -> str:
-    """right, unsure or wrong. A start that killed or swapped its host, or died of a later request, is `at_risk`; one
-    that held may be called at_risk or close, but not refused."""
+    """right, unsure or wrong; "" where the run ended for another reason than memory. A start that killed or swapped its
+    host, or died of a later request, is `at_risk`; one that held may be called at_risk or close, but not refused."""
     outcome = foreseen.verdict.outcome
+    if row["outcome"] == "not_memory":
+        return ""
     if outcome == "close":
         return "unsure"
     if row["outcome"] in ("started", "figures_only"):

@@ -20,7 +20,7 @@ from oomph.engines.vllm.settings import build_for, layout_of
 from oomph.engines.vllm.shard import stage_layers
 from oomph.engines.vllm.timeline import RankInput, Terms
 from oomph.engines.vllm.traits import Traits
-from oomph.engines.vllm.vendors import on_its_card
+from oomph.engines.vllm.vendors import Start, on_its_card
 from oomph.engines.vllm.weights import Build
 from oomph.facts import unified
 from oomph.facts.dtypes import TORCH, nbytes
@@ -69,7 +69,10 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
         serving(run.traits, batch, run.facts.after_start, encoded),
     )
     ranks = settings.tensor_parallel_size * settings.pipeline_parallel_size
-    terms = on_its_card(terms, device, model, ranks, len(layers))
+    restart_bytes = _restart_bytes(run, batch, peak.term)
+    compiles = batch.compiled and batch.cold
+    start = Start(ranks, len(layers), compiles, restart_bytes, run.facts.estimates.sorts_logits)
+    terms = on_its_card(terms, device, model, start)
     terms = replace(terms, before_load=_before_load(run, terms.non_torch.bytes))
     room = device.total_bytes - device.used_bytes - terms.context.bytes - terms.before_load - terms.runner.bytes
     return RankInput(
@@ -87,7 +90,7 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
         peak=None if _is_pinned("activation_peak", run) else peak.phase.kind,
         context_measured=is_measured(device) or _is_pinned("context", run),
         expert_kernels=_expert_kernels(run.traits, settings.quantization, build_for(run, rank)),
-        restart_bytes=_restart_bytes(run, batch, peak.term),
+        restart_bytes=restart_bytes,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.vllm.serving import Working
 from oomph.engines.vllm.timeline import Terms
 from oomph.facts.vllm import vendors
 from oomph.ir.hardware import Device
@@ -13,21 +15,35 @@ from oomph.ir.model import Experts, Model
 _WHY = "from posted starts on such cards, not measured"
 
 
-def on_its_card(terms: Terms, device: Device, model: Model, ranks: int, layers: int) -> Terms:
-    """`layers`: of this rank; `ranks`: of the whole deployment."""
+class Start(Struct, frozen=True):
+    """What the vendor's figures depend on."""
+
+    ranks: int  # of the whole deployment
+    layers: int  # of this rank
+    compiles: bool  # torch.compile finds its cache empty
+    restart_bytes: int  # less of activations where it finds the cache filled, which posts do not say
+    sorts_logits: bool
+
+
+def on_its_card(terms: Terms, device: Device, model: Model, start: Start) -> Terms:
     vendor = vendors.of(device.vendor, device.name)
     if vendor is None:
         return terms
-    return replace(
+    sorts = start.sorts_logits and device.vendor == "amd"
+    own = replace(
         terms,
         weights=_weights(terms.weights, vendor, device, model),
         load_peak=_weights(terms.load_peak, vendor, device, model),
-        context=terms.context if _is_observed(terms.context) else _context(terms.context, vendor, ranks),
-        activation=_off(terms.activation, vendor.activation_off),
-        non_torch=terms.non_torch if _is_observed(terms.non_torch) else _plus(terms.non_torch, vendor.non_torch),
-        cudagraph=_graphs(terms.cudagraph, vendor, model, ranks, layers),
-        captured=_captured(terms.captured, terms.activation, vendor),
+        context=terms.context if _is_observed(terms.context) else _context(terms.context, vendor, start.ranks),
+        activation=_off(
+            _with_workspace(terms.activation, vendor.workspace), vendor.activation_off, start.restart_bytes
+        ),
+        persistent=terms.persistent + (0 if _is_observed(terms.activation) else vendor.workspace),
+        non_torch=_non_torch(terms.non_torch, vendor, start.compiles),
+        cudagraph=_graphs(terms.cudagraph, vendor, model, start.ranks, start.layers),
+        captured=_captured(terms.captured, vendor),
     )
+    return replace(own, warm_up=_sorting(own.warm_up), serving=_sorting(own.serving)) if sorts else own
 
 
 def _is_observed(term: Term) -> bool:
@@ -74,20 +90,48 @@ def _context(term: Term, vendor: vendors.Vendor, ranks: int) -> Term:
     return _plus(own, vendor.communicator) if ranks > 1 else own
 
 
-def _off(term: Term, share: float) -> Term:
+def _off(term: Term, share: float, restart_bytes: int) -> Term:
     if _is_observed(term):
         return term
     slack = round(share * term.bytes)
-    return replace(term, low=min(term.low, term.bytes - slack), high=max(term.high, term.bytes + slack))
+    low = min(term.low, term.bytes - max(slack, restart_bytes))
+    return replace(term, low=low, high=max(term.high, term.bytes + slack))
 
 
-def _captured(term: Term, activation: Term, vendor: vendors.Vendor) -> Term:
-    """What capture takes in the end lies near what the profiling pass took."""
+def _with_workspace(term: Term, more: int) -> Term:
+    if _is_observed(term) or not more:
+        return term
+    parts = {**term.parts, "BLAS workspaces": more} if term.parts else term.parts
+    return replace(term, bytes=term.bytes + more, low=term.low + more, high=term.high + more, parts=parts)
+
+
+def _non_torch(term: Term, vendor: vendors.Vendor, compiles: bool) -> Term:
+    if _is_observed(term):
+        return term
+    low, usual, high = vendor.non_torch
+    return _plus(term, (low, usual, high + (vendor.compiling if compiles else 0)))
+
+
+def _sorting(working: Working) -> Working:
+    """A sampling pass that sorts the logits, where it is the largest."""
+    passes = working.needed.parts
+    if not passes:
+        return working
+    ratio = {name: vendors.SORTED_OVER_PLANNED if name in vendors.SAMPLING_PASSES else 1.0 for name in passes}
+    parts = {name: round(n * ratio[name]) for name, n in passes.items()}
+    more = max(parts.values()) - max(passes.values())
+
+    def grown(term: Term) -> Term:
+        return replace(term, bytes=term.bytes + more, low=term.low + more, high=term.high + more, parts=parts)
+
+    return Working(grown(working.needed), grown(working.kept), working.worst and working.worst + more)
+
+
+def _captured(term: Term, vendor: vendors.Vendor) -> Term:
     if _is_observed(term) or not term.bytes:
         return term
-    less, more = vendor.captured_off
-    low = max(0, activation.bytes - less)
-    return replace(term, bytes=activation.bytes, low=low, high=activation.bytes + more, parts={}, why=_WHY)
+    low, usual, high = vendor.captured
+    return replace(term, bytes=usual, low=low, high=high, parts={}, why=_WHY)
 
 
 def _graphs(term: Term, vendor: vendors.Vendor, model: Model, ranks: int, layers: int) -> Term:
