@@ -57,7 +57,7 @@ pages: .venv/.demo
 docs: .venv/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# SECONDS for each reader; hostile: generated inputs through the command line
+# SECONDS for each reader; hostile: generated inputs through the command line and the page, then 100,000 requests
 SECONDS ?= 60
 READERS := config safetensors gguf log command yaml makefile notebook hub
 fuzz: .venv/.dev
@@ -81,6 +81,7 @@ wheel: .venv/.dev
 hostile: .venv/.dev
 	$(BIN)/python tests/strangers/hostile.py 2000
 	$(BIN)/python tests/strangers/hostile.py page 300
+	$(BIN)/python tests/strangers/siege.py 100000
 
 # COUNT=100 [SEED=text] [JOBS=2]: changes of the source that no test notices
 mutants: .venv/.dev
