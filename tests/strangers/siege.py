@@ -102,8 +102,10 @@ def hold(page: Page, stop: threading.Event) -> None:
                     link.sendall(b"a")
                 except OSError:
                     break
-        for connection in (*links, *askers):
-            connection.close()
+        for link in links:
+            link.close()
+        for asker in askers:
+            asker.close()
 
 
 def siege(page: Page, count: int) -> bool:

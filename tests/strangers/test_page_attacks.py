@@ -16,10 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import psutil
 import pytest
 
 from oomph.web import patience
+from oomph.web.api import Job, Workers
 
 EVIL = {
     "architectures": ["Qwen3ForCausalLM"], "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 36,
@@ -229,3 +231,14 @@ def _ignore(page: Page, path: str, case: dict[str, Any]) -> None:
         page.ask("POST", path, case)
     except (OSError, http.client.HTTPException):
         return
+
+
+def test_who_leaves_while_a_process_starts_leaves_none_behind(tmp_path: Path) -> None:
+    async def leave_at_once() -> int:
+        workers = Workers(str(tmp_path))
+        for _ in range(6):
+            with anyio.move_on_after(0.02):
+                await workers.run(Job("simulate", 60, slow=True), ENDLESS)
+        return len(psutil.Process().children())
+
+    assert anyio.run(leave_at_once) <= 1

@@ -10,9 +10,10 @@ import os
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import anyio
+import anyio.lowlevel
 import anyio.to_process
 import msgspec
 from msgspec import Struct
@@ -38,25 +39,68 @@ class Job(Struct, frozen=True):
     slow: bool = False
 
 
+class _Seats:
+    """How many jobs run at once; who is let in finds a process that has started.
+
+    anyio leaves a process behind for ever when its asker is cancelled while it starts (anyio/to_process.py: only one
+    that answered is killed), so processes start here, where nothing cancels them. Nothing waits between the end of
+    `__aenter__` and the moment at which `run_sync` takes an idle process.
+    """
+
+    def __init__(self, count: int, root: str) -> None:
+        self.limiter, self.root = anyio.CapacityLimiter(count), root
+
+    async def __aenter__(self) -> None:
+        from oomph.web import jobs
+
+        await self.limiter.acquire()
+        try:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_process.run_sync(jobs.prepare, self.root, limiter=cast(anyio.CapacityLimiter, _Open()))
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        except BaseException:
+            self.limiter.release()
+            raise
+
+    async def __aexit__(self, *error: object) -> None:
+        self.limiter.release()
+
+
+class _Open:
+    """Lets everybody in: its asker has a seat already."""
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *error: object) -> None:
+        pass
+
+
 class Workers:
     """The processes of one page. Made inside the event loop."""
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.quick, self.slow = anyio.CapacityLimiter(QUICK), anyio.CapacityLimiter(SLOW)
+        self.quick, self.slow = _Seats(QUICK, root), _Seats(SLOW, root)
         self.logs = anyio.CapacityLimiter(LOGS_AT_ONCE)
         self.progress: dict[str, str] = {}  # what the asker calls a job -> the file that says how far it is
 
     async def warm(self) -> None:
-        from oomph.web import jobs
-
-        await anyio.to_process.run_sync(jobs.prepare, self.root, cancellable=True, limiter=self.quick)
+        """Start a process before anybody waits for one."""
+        async with self.quick:
+            pass
 
     async def answer(self, request: Request, job: Job, case: dict[str, Any]) -> Response:
         """The job's answer, or a sentence when its time is over. Status 499: the asker has gone."""
-        limiter = self.slow if job.slow else self.quick
         with self._watched(request, job, case) as watched:
-            return await self._answer(request, job, watched, limiter)
+            return await self._answer(request, job, watched)
+
+    async def run(self, job: Job, case: dict[str, Any]) -> tuple[int, bytes]:
+        """In a process that ends when this is cancelled."""
+        from oomph.web import jobs
+
+        seats = cast(anyio.CapacityLimiter, self.slow if job.slow else self.quick)
+        return await anyio.to_process.run_sync(jobs.run_job, job.name, case, self.root, cancellable=True, limiter=seats)
 
     @contextmanager
     def _watched(self, request: Request, job: Job, case: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -75,19 +119,13 @@ class Workers:
             del self.progress[name]
             os.unlink(path)
 
-    async def _answer(
-        self, request: Request, job: Job, case: dict[str, Any], limiter: anyio.CapacityLimiter
-    ) -> Response:
-        from oomph.web import jobs
-
+    async def _answer(self, request: Request, job: Job, case: dict[str, Any]) -> Response:
         outcome: tuple[int, bytes] | None = None
         late = False
         async with anyio.create_task_group() as group:
             group.start_soon(_end_when_gone, request, group.cancel_scope)
             with anyio.move_on_after(job.seconds) as scope:
-                outcome = await anyio.to_process.run_sync(
-                    jobs.run_job, job.name, case, self.root, cancellable=True, limiter=limiter
-                )
+                outcome = await self.run(job, case)
             late = scope.cancelled_caught
             group.cancel_scope.cancel()
         if outcome is not None:
