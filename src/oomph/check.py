@@ -91,6 +91,7 @@ def check(
     margin: int | str = 0,
     exclude: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
+    advise: bool = False,
 ) -> Check:
     """Every deployment in the files and folders of `paths`.
 
@@ -104,7 +105,7 @@ def check(
         if _IGNORE.search(text):
             continue
         entries = _entries(path, text, engine, environment or {})
-        items += plan_entries(entries, file=path, gpu=gpu, margin=margin, own_gpus_first=True)
+        items += plan_entries(entries, file=path, gpu=gpu, margin=margin, advise=advise, own_gpus_first=True)
     return Check(tuple(items), files)
 
 

@@ -6,7 +6,7 @@ import atheris
 with atheris.instrument_imports(include=["oomph"]):
     import io
 
-    from oomph.doctor.explain import case_of, explain_case, to_json
+    from oomph.doctor.explain import case_of, explain_case
     from oomph.doctor.rules import rules
     from oomph.logs.parse import ALL
     from oomph.logs.reader import read_stream
@@ -24,7 +24,7 @@ WORDS += [b"0", b"-1", b"1e9", b"9" * 30, b"GiB", b"0.00 GiB", b"\n", b"{", b"'"
 
 def one(data: bytes) -> None:
     result = explain_case(case_of(read_stream(io.BytesIO(data), "a log")))
-    to_json(result)
+    result.to_json()
     text(result, everything=True)
 
 

@@ -51,6 +51,45 @@ def test_a_place_that_cannot_be_written(tmp_path: Path):
         write_document(plan_view(plan("vllm serve Qwen/Qwen3-8B", gpu="H100")), "a plan", str(tmp_path))
 
 
+SERVICES = "services:\n" + "".join(
+    f"  {name}:\n    image: vllm/vllm-openai:v0.21.0\n    command: --model {model} --max-model-len 8192\n"
+    for name, model in (("chat", "Qwen/Qwen3-8B"), ("large", "Qwen/Qwen3-32B"))
+)
+LOG = "INFO 07-01 12:00:00 [__init__.py:1] vLLM API server version 0.21.0\n" + (
+    "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`.\n"
+)
+EVERY_COMMAND = {
+    "plan": ["plan", "--gpu", "RTX 4090", "FILES/compose.yaml"],
+    "check": ["check", "--gpu", "RTX 4090", "FILES/compose.yaml"],
+    "explain": ["explain", "FILES/server.log"],
+    "inspect": ["inspect", "Qwen/Qwen3-8B"],
+    "what-if": ["what-if", "--gpu", "RTX 4090", "--", "vllm", "serve", "Qwen/Qwen3-8B"],
+    "diff": ["diff", "--gpu", "H100", "--to-gpu", "H200", "--", "vllm", "serve", "Qwen/Qwen3-8B"],
+    "fit": ["fit", "Qwen/Qwen3-0.6B", "--only", "--gpu", "RTX 4090"],
+    "models": ["models", "qwen3-8b", "--gpu", "RTX 4090"],
+    "gpus": ["gpus", "5070"],
+    "gpus MODEL": ["gpus", "Qwen/Qwen3-0.6B", "--only", "--card", "RTX 4090"],
+    "compare": ["compare", "Qwen/Qwen3-8B", "--gpu", "RTX 4090"],
+}
+
+
+@pytest.mark.parametrize("name", EVERY_COMMAND)
+def test_every_command_writes_its_view(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    from oomph.cli.main import main
+
+    (tmp_path / "compose.yaml").write_text(SERVICES)
+    (tmp_path / "server.log").write_text(LOG)
+    command, *words = EVERY_COMMAND[name]
+    path = tmp_path / "answer.html"
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--html", str(path), *(word.replace("FILES", str(tmp_path)) for word in words)])
+    text = path.read_text()
+    assert ended.value.code in (None, 0, 1, 4) and capsys.readouterr().out
+    assert "default-src 'none'" in text and 'class="view' in text and not re.search(r"(?:src|href)=|url\(", text)
+    if name in ("plan", "check"):
+        assert text.count('class="view plan"') == 2 and "What works" in text
+
+
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine")
 def test_a_browser_shows_it_under_its_policy_and_axe_finds_nothing(made, tmp_path: Path):
     playwright = pytest.importorskip("playwright.sync_api")

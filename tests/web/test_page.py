@@ -88,6 +88,22 @@ def test_the_address_carries_the_plan_and_no_secret(page: Any) -> None:
     assert page.evaluate("navigator.clipboard.readText()") == f"{FITS} --enforce-eager"
 
 
+def test_the_browser_s_back_returns_to_the_view_and_the_command_before(page: Any) -> None:
+    paste(page, "vllm serve Qwen/Qwen3-32B")
+    settled(page, "WILL NOT START")
+    show(page, "what_if")
+    page.wait_for_selector(".view.what-if", timeout=30_000)
+    paste(page, FITS)
+    settled(page, "FITS")
+    page.go_back()
+    page.wait_for_selector("#view:not(.stale) .view.what-if", timeout=30_000)
+    page.go_back()
+    settled(page, "WILL NOT START")
+    assert page.input_value("#text") == "vllm serve Qwen/Qwen3-32B"
+    page.go_forward()
+    page.wait_for_selector("#view:not(.stale) .view.what-if", timeout=30_000)
+
+
 def test_deployments_of_a_file_are_tabs(page: Any) -> None:
     services = "services:\n" + "".join(
         f"  {name}:\n    image: vllm/vllm-openai:v0.21.0\n    command: --model {model} --max-model-len 8192\n"

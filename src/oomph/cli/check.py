@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from oomph.cli.options import html_option, write_html
 from oomph.errors import CommandError
 from oomph.redaction import hide_secrets
 
@@ -26,10 +27,11 @@ FORMATS = ("text", "json", "junit", "sarif", "github")
 @click.option("--output", metavar="FILE", help="Write it to a file, and the table to the terminal.")
 @click.option("--allow-unplanned", is_flag=True, help="What cannot be read or planned is listed, but does not fail.")
 @click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
+@html_option
 @click.argument("paths", nargs=-1, metavar="PATH...")
 def command(
     gpu: str | None, engine: str, margin: str, exclude: tuple[str, ...], form: str, output: str | None,
-    allow_unplanned: bool, as_json: bool, paths: tuple[str, ...],
+    allow_unplanned: bool, as_json: bool, html: str | None, paths: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Will every deployment of this repository fit? A gate for CI and for commits.
 
@@ -44,13 +46,20 @@ def command(
 
     form = "json" if as_json else form
     answer = check(
-        paths or (".",), gpu=gpu, engine=engine, margin=margin, exclude=exclude, environment=dict(os.environ)
+        paths or (".",),
+        gpu=gpu,
+        engine=engine,
+        margin=margin,
+        exclude=exclude,
+        environment=dict(os.environ),
+        advise=html is not None,
     )
     body = _body(answer, form)
     if output is not None:
         _write(output, body)
         body = _body(answer, "text")
     sys.stdout.write(body)
+    write_html(html, "check", answer)
     return answer.lenient_exit_code if allow_unplanned else answer.exit_code
 
 

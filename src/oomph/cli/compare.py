@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import click
 
+from oomph.cli.options import html_option, write_html
+
 
 @click.command()
 @click.option("--gpu", metavar="GPUS", help='The GPUs: "2x RTX 5070 Ti", auto (default).')
 @click.option("--context", metavar="TOKENS", default="8192", help="Context of one request. Default 8192.")
 @click.option("--engines", metavar="LIST", default="", help="Which engines to compare: vllm,llamacpp.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@html_option
 @click.argument("model")
-def command(gpu: str | None, context: str, engines: str, as_json: bool, model: str) -> int:
+def command(gpu: str | None, context: str, engines: str, as_json: bool, html: str | None, model: str) -> int:
     """Which engine for this model here? vLLM, SGLang, llama.cpp and Ollama side by side.
 
     \b
@@ -31,4 +34,5 @@ def command(gpu: str | None, context: str, engines: str, as_json: bool, model: s
         from oomph.report.compare_text import print_comparison
 
         print_comparison(comparison)
+    write_html(html, "compare", comparison)
     return 0 if any(r.fits for r in comparison.rows) else 1

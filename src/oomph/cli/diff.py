@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from oomph.cli.options import html_option, write_html
 from oomph.errors import CommandError
 
 
@@ -16,6 +17,7 @@ from oomph.errors import CommandError
 @click.option("--to-model", metavar="MODEL", default="", help="The model of the second side.")
 @click.option("--users", "load", metavar="PROMPT,OUTPUT", help="Simulate too: the users held with such requests.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@html_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
 def command(
     before: str,
@@ -26,6 +28,7 @@ def command(
     to_model: str,
     load: str | None,
     as_json: bool,
+    html: str | None,
     words: tuple[str, ...],
 ) -> int:
     """What changes, and which release changes it?
@@ -57,4 +60,5 @@ def command(
         from oomph.report.diff_text import print_diff
 
         print_diff(difference)
+    write_html(html, "diff", difference)
     return exit_code(difference.after.verdict)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from oomph.cli.options import html_option, write_html
 from oomph.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class _Command(click.Command):
 @click.option("--engine", help="The engine and its version, if the log does not tell: vllm==0.21.0.")
 @click.option("--all", "everything", is_flag=True, help="Every remedy, every rejected advice, every candidate.")
 @click.option("--no-plan", is_flag=True, help="Do not plan the remedies.")
+@html_option
 @click.option("--rule", metavar="ID", help="Print the page of a rule, such as P05, instead.")
 @click.pass_context
 def explain(
@@ -45,6 +47,7 @@ def explain(
     engine: str | None,
     everything: bool,
     no_plan: bool,
+    html: str | None,
     rule: str | None,
 ) -> None:
     """Understand the log of a run that died (or did not).
@@ -60,7 +63,9 @@ def explain(
 
         print(rule_page(rule), end="")
         return
-    from oomph.doctor.explain import explain as explain_log
+    from oomph.doctor.beside import read_command
+    from oomph.doctor.explain import explain_raw
+    from oomph.logs.reader import read_paths
 
     command = ctx.meta.get("oomph.command") or ()
     thread = _thread(logs)
@@ -70,7 +75,14 @@ def explain(
         about = explain_thread(thread, gpus=gpu or "", engine=engine, command=command, plan=not no_plan)
         print(about.to_json(indent=1) if as_json else _shown(about, everything), end="\n" if as_json else "")
         return
-    result = explain_log(_paths(logs), gpus=gpu or (), command=command, engine=engine, plan=not no_plan)
+    raw = read_paths(_paths(logs))
+    deployment, notes = read_command(command, engine) if command or engine else (None, ())
+    result = explain_raw(raw, deployment=deployment, gpus=gpu or "", notes=notes, plan=not no_plan)
+    if html is not None:
+        from oomph.doctor.runs import explain_raw_runs
+
+        runs = explain_raw_runs(raw, deployment=deployment, gpus=gpu or "", notes=notes, plan=not no_plan)
+        write_html(html, "runs", runs, "oomph explain")
     if as_json:
         print(result.to_json(indent=1))
         return

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from oomph.cli.options import html_option, write_html
 from oomph.errors import CommandError
 
 
@@ -24,6 +25,7 @@ from oomph.errors import CommandError
 @click.option("--explain", is_flag=True, help="Why each step further fails.")
 @click.option("--all", "show_all", is_flag=True, help="The whole front.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
+@html_option
 @click.option(
     "--emit", type=click.Choice(["command", "yaml", "docker", "compose", "kubernetes", "nodes", "lws", "rayservice"]),
     help="Print the pick alone, ready to use.",
@@ -32,7 +34,7 @@ from oomph.errors import CommandError
 def command(
     model: tuple[str, ...], gpu: str, context: str, users: int | None, prefer: str | None, engine: str, only: bool,
     also: tuple[str, ...], images: bool | None, mtp: bool | None, kv_cache_dtype: str, explain: bool, show_all: bool,
-    as_json: bool, emit: str | None, gpus_per_node: int,
+    as_json: bool, html: str | None, emit: str | None, gpus_per_node: int,
 ) -> int:  # fmt: skip
     """The command that works best: searches flags, layouts and the known checkpoints of a model, by planning each.
     Without a model: what should I run? (oomph models)
@@ -44,7 +46,7 @@ def command(
     oomph fit gpt-oss-120b --gpu H100 --emit compose
     """
     if not model:
-        return _models(gpu, context, users, prefer, engine, as_json)
+        return _models(gpu, context, users, prefer, engine, as_json, html)
     from oomph.search.fit import fit
     from oomph.search.request import Want
     from oomph.search.space import DRAFT_TOKENS, Options
@@ -76,16 +78,19 @@ def command(
         from oomph.report.fit_text import print_fit
 
         print_fit(result, everything=show_all)
+    write_html(html, "fit", result)
     return 0 if result.met else 1
 
 
-def _models(gpu: str, context: str, users: int | None, prefer: str | None, engine: str, as_json: bool) -> int:
+def _models(
+    gpu: str, context: str, users: int | None, prefer: str | None, engine: str, as_json: bool, html: str | None
+) -> int:
     """Without a model: what should I run?"""
     from oomph.cli.models import run
 
     options = {
         "purpose": "chat", "users": users, "prefer": prefer, "engine": (engine,) if engine else (), "licence": "",
-        "since": "", "largest": 0.0, "smallest": 0.0, "limit": 10, "as_json": as_json,
+        "since": "", "largest": 0.0, "smallest": 0.0, "limit": 10, "as_json": as_json, "html": html,
     }  # fmt: skip
     return run((), gpu, context, options)
 

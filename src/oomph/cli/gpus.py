@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from oomph.cli.options import html_option, write_html
 from oomph.errors import CommandError, InputError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine: vllm==0.21.0, llamacpp.")
 @click.option("--all", "show_all", is_flag=True, help="All lines, legacy and modified cards too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
+@html_option
 def command(name: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Which cards, and how many, a model needs; without a model, the GPUs that oomph knows.
 
@@ -53,6 +55,11 @@ def command(name: tuple[str, ...], as_json: bool, **options: Any) -> int:
     from oomph.ir.hardware import GpuList
 
     known = GpuList(_devices(text))
+    if options["html"] is not None:
+        from oomph.web.document import write_document
+        from oomph.web.views.cards import known_cards_view
+
+        write_document(known_cards_view(known.gpus), "oomph gpus", options["html"])
     sys.stdout.write(known.to_json(indent=2) + "\n" if as_json else known.text())
     return 0
 
@@ -82,6 +89,7 @@ def _for_model(model: str, options: dict[str, Any], as_json: bool) -> int:
         from oomph.report.cards_text import print_cards
 
         print_cards(result)
+    write_html(options["html"], "cards", result, "oomph gpus")
     return 0 if result.cards else 1
 
 

@@ -6,12 +6,15 @@ import sys
 
 import click
 
+from oomph.cli.options import html_option, write_html
+
 
 @click.command()
 @click.argument("model", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
+@html_option
 @click.option("--fresh", is_flag=True, help="Ask the hub even for a model that the catalogue knows.")
-def command(model: tuple[str, ...], as_json: bool, fresh: bool) -> None:
+def command(model: tuple[str, ...], as_json: bool, html: str | None, fresh: bool) -> None:
     """What a checkpoint is: bytes by part and dtype, what is quantised, layers, KV cache, context.
 
     \b
@@ -25,6 +28,7 @@ def command(model: tuple[str, ...], as_json: bool, fresh: bool) -> None:
     from oomph.sources.load import load_model
 
     inspection = inspect(load_model(" ".join(model), fresh=fresh))
+    write_html(html, "inspect", inspection)
     if as_json:
         print(inspection.to_json(indent=2))
         return

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from oomph.cli.options import html_option, write_html
 from oomph.errors import CommandError
 
 
@@ -26,6 +27,7 @@ from oomph.errors import CommandError
 @click.option("--smallest", metavar="N", type=click.FloatRange(0), default=0.0, help="Billions of parameters at least.")
 @click.option("--limit", metavar="N", type=click.IntRange(0, 1000), default=10, help="Lines; 0 = all. 10.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
+@html_option
 def command(words: tuple[str, ...], gpu: str, context: str, **options: Any) -> int:
     """What should I run? The models that run well on these GPUs, with checkpoint, quantisation, engine and command.
 
@@ -59,4 +61,5 @@ def run(words: tuple[str, ...], gpu: str, context: str, options: dict[str, Any])
         from oomph.report.models_text import print_models
 
         print_models(answer)
+    write_html(options["html"], "models", answer)
     return 0 if answer.picks else 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from oomph.cli.options import html_option, write_html
 from oomph.errors import CommandError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--no-advice", is_flag=True, help="Leave out what would help: the plan alone, faster.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--html", "html", metavar="FILE", help="Write one self-contained page.")
+@html_option
 @click.option("--all", "show_all", is_flag=True, help="The whole ledger: stages, parts, the basis of each term.")
 @click.option("--batch", metavar="FILE", help="Plan one JSON object a line (- for standard input); one plan a line.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
@@ -58,13 +59,13 @@ def command(
     gpu, words = late_gpu(gpu, words)
     deployments, where = entries(words, engine)
     if len(deployments) > 1:
-        if given or html is not None:
+        if given:
             first = deployments[0].name
             raise CommandError(
-                f"{where} holds {len(deployments)} deployments: --given and --html are about one",
+                f"{where} holds {len(deployments)} deployments: --given is about one",
                 hint=f"oomph plan {where}:{first}",
             )
-        return _several(deployments, where, gpu, margin, compile_cache or "", as_json, advise=not no_advice)
+        return _several(deployments, where, gpu, margin, compile_cache or "", as_json, html, advise=not no_advice)
     from oomph.commands.deployments import only_one
     from oomph.plan import plan
 
@@ -89,11 +90,7 @@ def command(
         from oomph.report.text import print_plan
 
         print_plan(answer, everything=show_all)
-    if html is not None:
-        from oomph.web.document import write_document
-        from oomph.web.views.plan import plan_title, plan_view
-
-        write_document(plan_view(answer), plan_title(answer), html)
+    write_html(html, "plan", answer, f"oomph plan: {answer.model}")
     return exit_code(answer.verdict)
 
 
@@ -111,13 +108,26 @@ def _as_measured(answer: Plan, margin: str, *, advise: bool) -> Plan:
 
 
 def _several(
-    deployments: list[Entry], where: str, gpu: str | None, margin: str, cache: str, as_json: bool, *, advise: bool
+    deployments: list[Entry],
+    where: str,
+    gpu: str | None,
+    margin: str,
+    cache: str,
+    as_json: bool,
+    html: str | None,
+    *,
+    advise: bool,
 ) -> int:
     """A file with several deployments: all of them, and the exit code of the worst."""
     from oomph.check import Check, plan_entries
 
     items = plan_entries(
-        deployments, file=where, gpu=gpu, margin=margin, compile_cache=cache, advise=advise and as_json
+        deployments,
+        file=where,
+        gpu=gpu,
+        margin=margin,
+        compile_cache=cache,
+        advise=advise and (as_json or html is not None),
     )
     reasons = {item.error.message if item.error else "" for item in items}
     if len(reasons) == 1 and all(item.model for item in items) and (error := items[0].error) is not None:
@@ -132,6 +142,7 @@ def _several(
         from oomph.report.check_text import print_check
 
         print_check(check, where=where)
+    write_html(html, "check", check)
     return check.exit_code
 
 

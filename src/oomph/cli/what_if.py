@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from oomph.cli.options import html_option, write_html
 from oomph.errors import CommandError
 
 
@@ -11,8 +12,9 @@ from oomph.errors import CommandError
 @click.option("--gpu", metavar="GPUS", help='The GPUs: "2x RTX 5070 Ti", auto (default).')
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release: vllm==0.21.0.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
+@html_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
-def command(gpu: str | None, engine: str, as_json: bool, words: tuple[str, ...]) -> int:
+def command(gpu: str | None, engine: str, as_json: bool, html: str | None, words: tuple[str, ...]) -> int:
     """What each flag would do to this command, alone: the advice of the guides, planned.
 
     \b
@@ -31,4 +33,5 @@ def command(gpu: str | None, engine: str, as_json: bool, words: tuple[str, ...])
         from oomph.report.what_if_text import print_what_if
 
         print_what_if(table)
+    write_html(html, "what_if", table)
     return exit_code(table.plan.verdict)

@@ -12,6 +12,7 @@ from oomph.doctor.explanation import Explanation
 from oomph.doctor.failure import find_failure, last_ready
 from oomph.doctor.rebuild import devices
 from oomph.errors import OomphError
+from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.logs.reader import RawLog, read_paths
 from oomph.logs.structure import runs
@@ -27,25 +28,41 @@ class Run(Struct, frozen=True):
     gpus: tuple[Device, ...] = ()  # as the log or the text around it tells them
 
 
+class _About(Struct, frozen=True):
+    """What is said beside a log, the same for each of its runs."""
+
+    deployment: Deployment | None
+    gpus: str
+    notes: tuple[str, ...]
+    plan: bool
+
+
 def explain_runs(path: str, *, gpus: str = "", plan: bool = True) -> list[Run]:
     """At least one; in the order of the log."""
-    raw = read_paths([path])
+    return explain_raw_runs(read_paths([path]), gpus=gpus, plan=plan)
+
+
+def explain_raw_runs(
+    raw: RawLog, *, deployment: Deployment | None = None, gpus: str = "", notes: tuple[str, ...] = (), plan: bool = True
+) -> list[Run]:
+    """The same of a log that has been read, with what is said beside it."""
     observed = observe_raw(raw)
+    about = _About(deployment, gpus, notes, plan)
     pieces = _pieces(raw, observed) if raw.lines else []
     if len(pieces) < 2:
-        return [_run(raw, gpus, plan, observed)]
+        return [_run(raw, about, observed)]
     explained = []
     for piece in pieces[-MOST_RUNS:]:
         try:
-            explained.append(_run(piece, gpus, plan))
+            explained.append(_run(piece, about))
         except OomphError:  # a banner alone, which no engine's lines follow
             continue
-    return explained or [_run(raw, gpus, plan, observed)]
+    return explained or [_run(raw, about, observed)]
 
 
-def _run(log: RawLog, gpus: str, plan: bool, observed: Observed | None = None) -> Run:
-    case = read_raw(log, None, gpus, observed=observed)
-    explanation = explain_read(case, plan=plan)
+def _run(log: RawLog, about: _About, observed: Observed | None = None) -> Run:
+    case = read_raw(log, about.deployment, about.gpus, about.notes, observed)
+    explanation = explain_read(case, plan=about.plan)
     first, last = (log.lines[0].number, log.lines[-1].number) if log.lines else (0, 0)
     return Run(first, last, explanation, log, devices(case))
 

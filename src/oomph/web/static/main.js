@@ -5,7 +5,7 @@ import {drawCharts} from "./charts.js";
 import {drawControls} from "./controls.js";
 import {$, parse, tag} from "./dom.js";
 import {complain, fillForm, formOf, readForm, showForm} from "./forms.js";
-import {place, recall, remember, subject} from "./place.js";
+import {place, recall, remember, step, subject} from "./place.js";
 import {drawReleases} from "./releases.js";
 import {save} from "./save.js";
 import {wireTables} from "./tables.js";
@@ -32,6 +32,7 @@ async function read(body, name) {
   const query = new URLSearchParams({name, gpu: place.gpu, chosen: place.chosen ? "1" : "0", engine: ""});
   const answer = await attempt(() => ask("/api/read?" + query, body, name ? `Reading ${name}` : "Reading"));
   if (!answer) return;
+  step();
   Object.assign(place, {applied: [], runs: [], tabs: [], at: 0, command: "", model: "", engine: ""});
   if (answer.kind === "explain") takeRuns(answer, name);
   else if (answer.kind === "inspect") takeModel(answer, name);
@@ -179,6 +180,7 @@ function frame() {
 
 async function take(button) {
   const {command, label, gpu, request} = button.dataset;
+  step();
   const before = {command: place.command, gpu: place.gpu, engine: place.engine, label: label ?? ""};
   if (label && place.command) place.applied.push(before);
   if (gpu) { place.gpu = $("gpu").value = gpu; place.chosen = true; }
@@ -192,6 +194,7 @@ async function take(button) {
 }
 
 function undo(index) {
+  step();
   const {command, gpu, engine} = place.applied[index];
   place.applied.length = index;
   Object.assign(place, {command, gpu, engine});
@@ -201,9 +204,10 @@ function undo(index) {
 
 function wire() {
   wireBox(read);
-  wireTabs($("views"), tab => open(tab.dataset.view));
+  wireTabs($("views"), tab => { step(); open(tab.dataset.view); });
   wireTabs($("tabs"), tab => {
     const index = Number(tab.dataset.index);
+    step();
     if (place.view === "explain") { place.run = index; showRun(); return; }
     place.at = index;
     const one = place.tabs[index];

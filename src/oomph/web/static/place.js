@@ -4,6 +4,10 @@ export const place = {view: "plan", command: "", model: "", gpu: "", chosen: fal
   applied: [], forms: {}};
 
 const LONGEST = 7000;
+let stepped = false;
+
+// The user went somewhere: what follows gets an entry of its own, so that the browser's Back returns from it.
+export function step() { stepped = true; }
 
 export function remember() {
   const out = new URLSearchParams();
@@ -17,7 +21,8 @@ export function remember() {
     for (const [name, value] of Object.entries(fields)) if (value !== "" && value !== false && value !== 0) out.set(`${view}.${name}`, value);
   const text = out.toString();
   const there = text.length < LONGEST ? "#" + text : "#view=" + place.view;
-  if (there !== location.hash) history.replaceState(null, "", there);
+  if (there !== location.hash) history[stepped ? "pushState" : "replaceState"](null, "", there);
+  stepped = false;
 }
 
 export function recall() {

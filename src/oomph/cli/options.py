@@ -1,0 +1,19 @@
+"""`--html FILE`, which every command with a view on the page has: the answer as one file that shows that view."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+html_option = click.option("--html", "html", metavar="FILE", help="Write one self-contained page.")
+
+
+def write_html(path: str | None, view: str, answer: object, title: str = "") -> None:
+    """`view`: a module of `oomph.web.views` whose function of that name draws such an answer."""
+    if path is None:
+        return
+    from oomph.web.document import write_document
+
+    draw = getattr(import_module(f"oomph.web.views.{view}"), f"{view}_view")
+    write_document(draw(answer), title or f"oomph {view.replace('_', '-')}", path)
