@@ -12,7 +12,7 @@ SRC = Path(__file__).parent.parent / "src" / "oomph"
 
 # Files of an engine that fill in for one of the packages below, with its types.
 PARTS = ("engines.*.arm", "engines.*.cards", "engines.*.emit", "engines.*.rules", "engines.*.timing",
-         "engines.*.simulation", "engines.*.capacity_loop")  # fmt: skip
+         "engines.*.simulation", "engines.*.scheduler")  # fmt: skip
 # A module may import from its own line and the lines above it. The longest name that fits counts; * is one folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("units", "errors", "printable", "redaction", "boundary"),

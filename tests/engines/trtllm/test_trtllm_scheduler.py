@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
+from literal_cache import NoFreeBlocks
 from literal_scheduler import LiteralEngine
 
 import oomph
 from oomph.engines.trtllm.blocks import Window
-from oomph.engines.trtllm.capacity_loop import Capacity, CapacityLoop
+from oomph.engines.trtllm.scheduler.capacity import Capacity
+from oomph.engines.trtllm.scheduler.loop import CapacityLoop
+from oomph.engines.trtllm.simulation import window_of
 from oomph.simulate import api
 from oomph.simulate.config import Config, Group, Job, Record
 from oomph.simulate.timing import StepTime
@@ -22,15 +25,24 @@ TIME = StepTime(
 
 
 class Load:
-    """Jobs at random times; half of the users ask once more when they have their answer."""
+    """Jobs at random times; half of the users ask once more when they have their answer. `shared`: half of the prompts
+    begin with the same tokens, and who asks again repeats what was said."""
 
-    def __init__(self, seed: int, count: int, longest: int) -> None:
+    def __init__(self, seed: int, count: int, longest: int, shared: bool = False) -> None:
         random = Random(seed)
         at = 0
+        self.shared = shared
         self.first = []
+        system = random.randint(1, max(1, longest // 2))
         for number in range(count):
             at += random.choice((0, random.randint(0, 4000), random.randint(0, 60000)))
-            self.first.append(Job(number, at, random.randint(1, longest), random.randint(1, longest)))
+            prompt, output = random.randint(1, longest), random.randint(1, longest)
+            chain: tuple[tuple[int, int], ...] = ()
+            if shared:
+                begins = min(prompt, system) if random.random() < 0.5 else 0
+                segments = ((1, begins), (100 + 2 * number, prompt - begins), (101 + 2 * number, output))
+                chain = tuple(segment for segment in segments if segment[1])
+            self.first.append(Job(number, at, prompt, output, chain))
         self.again = {job.id for job in self.first if random.random() < 0.5}
 
     def jobs(self) -> Iterator[Job]:
@@ -39,6 +51,8 @@ class Load:
     def done(self, job: Job, at: int) -> Job | None:
         if job.id not in self.again:
             return None
+        if self.shared:  # a second turn: all before it, and a few tokens more
+            return Job(job.id + 10_000, at + 500, job.prompt + job.output + 7, job.output, job.chain)
         return Job(job.id + 10_000, at + 500, max(1, job.prompt // 2), job.output)
 
 
@@ -54,52 +68,74 @@ class Keeper:
         self.most = max(self.most, running)
 
 
-def capacity_of(seed: int, policy: str) -> tuple[Capacity, int]:
+KINDS = ("plain", "window", "beams", "drafts", "reuse")
+
+
+def capacity_of(seed: int, policy: str, kind: str) -> tuple[Capacity, int]:
     random = Random(seed)
     block = random.choice((16, 32))
     longest = random.choice((60, 200, 500))
-    length = 2 * longest + random.randint(0, 200)
-    pools = [(Window(length, block), random.randint(length // block + 2, 8 * (length // block + 2)))]
-    if random.random() < 0.3:
-        window = random.randint(block, length)
-        pools.insert(0, (Window(window, block), random.randint(length // block + 2, 6 * (length // block + 2))))
+    length = 2 * longest + random.randint(0, 200) + (longest if kind == "reuse" else 0)
+    tokens = random.choice((longest, 2 * longest, 4000)) + (8 if kind in ("beams", "drafts") else 0)
+    beams = random.choice((2, 3, 4)) if kind == "beams" else 1
+    whole = (length // block + 2) * beams
+    pools = [(Window(length, block, 0, length), random.randint(whole, 8 * whole))]
+    if kind == "window":
+        size = random.randint(block, length)
+        pools.insert(0, (window_of(size, block, length, tokens), random.randint(whole, 6 * whole)))
+    if kind == "window" and random.random() < 0.3:
+        pools.pop()
     return Capacity(
-        policy, tuple(pools), random.choice((2, 5, 64)), random.choice((longest, 2 * longest, 4000)), length,  # type: ignore[arg-type]
+        policy, tuple(pools), random.choice((2, 5, 64)), tokens, length,  # type: ignore[arg-type]
         chunked=random.random() < 0.5, max_tokens=random.choice((0, longest, length)),
-        slack=random.choice(("new tokens", "chunk")),
+        slack=random.choice(("new tokens", "chunk")), beams=beams,
+        drafts=random.choice((1, 3, 7)) if kind == "drafts" else 0, accepted=random.choice((0, 600, 1500)),
+        reuses=kind == "reuse" or random.random() < 0.2, counts_shared=random.random() < 0.5,
     ), longest  # fmt: skip
 
 
-@pytest.mark.parametrize("policy", ["GUARANTEED_NO_EVICT", "MAX_UTILIZATION"])
-@pytest.mark.parametrize("first", range(0, 60, 10))
-def test_both_schedulers_agree(policy: str, first: int) -> None:
-    for seed in range(first, first + 10):
-        capacity, longest = capacity_of(seed, policy)
-        config = Config((Group("full", 32),), capacity.windows[-1][1] + 1, 64, 4000, capacity.max_seq_len)
-        ours, theirs = Keeper(), Keeper()
-        loop = CapacityLoop(capacity, config, TIME, Load(seed, 40, longest), ours)
+def play(engine: type, seed: int, policy: str, kind: str) -> tuple[object, Keeper, bool]:
+    """(the loop, what it recorded, whether its blocks ran out)."""
+    capacity, longest = capacity_of(seed, policy, kind)
+    config = Config((Group("full", 32),), capacity.windows[-1][1] + 1, 64, 4000, capacity.max_seq_len)
+    keeper = Keeper()
+    loop = engine(capacity, config, TIME, Load(seed, 40, longest, kind == "reuse"), keeper)
+    try:
         loop.run()
-        literal = LiteralEngine(capacity, config, TIME, Load(seed, 40, longest), theirs)
-        literal.run()
+    except (oomph.OomphError, NoFreeBlocks):
+        return loop, keeper, True
+    return loop, keeper, False
+
+
+@pytest.mark.parametrize("policy", ["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_schedulers_agree(policy: str, kind: str) -> None:
+    compared = 0
+    for seed in range(20 if policy == "STATIC_BATCH" else 40):
+        loop, ours, broke = play(CapacityLoop, seed, policy, kind)
+        literal, theirs, literally_broke = play(LiteralEngine, seed, policy, kind)
+        assert broke == literally_broke, seed
+        if broke:
+            continue
         assert ours.records == theirs.records, seed
-        assert loop.steps == literal.steps
-        assert loop.free == [blocks for _, blocks in capacity.windows]  # everything is given back
+        assert loop.steps == literal.steps, seed  # type: ignore[attr-defined]
+        assert loop.free == [blocks for _, blocks in loop.capacity.windows]  # type: ignore[attr-defined]
+        compared += len(ours.records)
+    assert compared >= 1000
 
 
-def test_both_policies_are_put_to_the_test() -> None:
-    """Requests are paused, wait for blocks, are chunked and slide over windows in these loads."""
-    pauses = waits = 0
-    for seed in range(60):
+def test_the_loads_put_both_policies_to_the_test() -> None:
+    """Requests are paused, wait for blocks, find prompts again and break the engine in these loads."""
+    pauses = waits = found = 0
+    for seed in range(40):
         for policy in ("GUARANTEED_NO_EVICT", "MAX_UTILIZATION"):
-            capacity, longest = capacity_of(seed, policy)
-            config = Config((Group("full", 32),), capacity.windows[-1][1] + 1, 64, 4000, capacity.max_seq_len)
-            keeper = Keeper()
-            loop = CapacityLoop(capacity, config, TIME, Load(seed, 40, longest), keeper)
-            loop.run()
-            pauses += loop.preemptions
-            waits += sum(r.started > r.job.at + 2000 for r in keeper.records)
-            assert policy == "MAX_UTILIZATION" or not loop.preemptions
-    assert pauses > 50 and waits > 500
+            for kind in KINDS:
+                loop, keeper, _ = play(CapacityLoop, seed, policy, kind)
+                pauses += loop.preemptions  # type: ignore[attr-defined]
+                waits += sum(r.started > r.job.at + 2000 for r in keeper.records)
+                found += sum(r.cached > 0 for r in keeper.records)
+                assert policy == "MAX_UTILIZATION" or not loop.preemptions  # type: ignore[attr-defined]
+    assert pauses > 300 and waits > 3000 and found > 500
 
 
 def test_a_large_max_tokens_limits_who_runs_not_the_answer() -> None:
@@ -122,10 +158,29 @@ def test_a_deployment_is_simulated() -> None:
     answer = api.run(command, gpu="H100", users=8, prompt=500, output=100)
     assert answer.result.done == answer.result.requests and answer.result.preemptions == 0
     assert any("reserves blocks up to a request's max_tokens" in note for note in answer.setup.built.notes)
-    with pytest.raises(oomph.OomphError, match="drafts are not simulated"):
-        api.prepare(
-            "bash -c 'trtllm-serve deepseek-ai/DeepSeek-R1 --tp_size 8 --config "
-            '<(echo "{speculative_config: {decoding_type: MTP, num_nextn_predict_layers: 1}}")'
-            "'",
-            gpu="8x B200",
-        )
+
+
+def test_drafts_beams_and_prefixes_are_simulated() -> None:
+    def answer(options: str, **load: object) -> object:
+        command = f"bash -c 'trtllm-serve Qwen/Qwen3-8B --max_seq_len 8192 --config <(echo \"{{{options}}}\")'"
+        return api.run(command, gpu="H100", users=8, prompt=500, output=100, **load).result  # type: ignore[arg-type]
+
+    plain = answer("max_batch_size: 64")
+    drafts = answer("speculative_config: {decoding_type: NGram, max_draft_len: 3}")
+    beams = answer("max_beam_width: 4")
+    assert plain.done == drafts.done == beams.done == plain.requests  # type: ignore[attr-defined]
+    assert drafts.steps < plain.steps  # type: ignore[attr-defined]
+    assert plain.seconds < beams.seconds  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("max_beam_width: 4, speculative_config: {decoding_type: NGram, max_draft_len: 3}", "removeToken"),
+        ("max_beam_width: 4, kv_cache_config: {max_attention_window: [512, 8192]}", "detachBlock"),
+    ],
+)
+def test_what_the_engine_cannot_do_is_refused_in_its_words(options: str, words: str) -> None:
+    command = f"bash -c 'trtllm-serve Qwen/Qwen3-8B --max_seq_len 8192 --config <(echo \"{{{options}}}\")'"
+    with pytest.raises(oomph.OomphError, match=words):
+        api.prepare(command, gpu="H100")

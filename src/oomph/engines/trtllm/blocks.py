@@ -17,8 +17,8 @@ class Window(Struct, frozen=True):
 
     size: int
     block: int = 32  # tokens
-    spare: int = 0  # tokens that a chunk of a prompt may hold beyond the window (temporaryAttentionWindow, mChunkSize)
-    longest: int = 1 << 60  # maxTokenNum: a sequence that would grow beyond it gets no further block
+    spare: int = 0  # tokens that a chunk of a prompt may hold beyond the window (temporaryAttentionWindow)
+    longest: int = 1 << 60  # maxTokenNum, the longest sequence: one that would grow beyond it gets no further block
 
 
 class CacheRequest(Struct, frozen=True):
@@ -29,8 +29,9 @@ class CacheRequest(Struct, frozen=True):
     beams: int = 1
     drafts: int = 0
     tokens: int = 0  # in the cache: 0 before its first chunk
-    blocks: int = 0  # of each beam
+    blocks: int = 0  # of each beam, those that have left a window included (getCacheBlockIds)
     shared: int = 0  # blocks of its prompt that others hold right now, and that it would use too (block reuse)
+    length: int = 0  # prompt and answer so far, the last token included, which has no slot yet; 0 = the same as tokens
 
 
 def needed_for_start(request: CacheRequest, window: Window, slack: int) -> int:
@@ -64,5 +65,5 @@ def needed_to_finish(request: CacheRequest, window: Window) -> int:
 def _sliding(request: CacheRequest, window: Window, in_all: int) -> int:
     """A window that slides takes its next block before it gives the oldest back."""
     last = cdiv(request.prompt + request.max_new, window.block)
-    now = cdiv(max(request.tokens, request.prompt), window.block)
+    now = cdiv(request.length or max(request.tokens, request.prompt), window.block)
     return int(request.prompt + request.max_new > window.size and last > now and last > in_all)

@@ -191,10 +191,10 @@ class TensorRtLlm(EngineProtocol):
     def simulation(
         self, deployment: Deployment, model: Model, plan: Plan, factors: Factors, *, accepted: float, timed: bool
     ) -> Built:
-        """`factors` and `accepted` are vLLM's: nothing of this engine's times was compared, and drafts are refused."""
+        """`factors` are vLLM's: nothing of this engine's times was compared."""
         from oomph.engines.trtllm.simulation import build
 
-        return build(deployment, model, plan, timed=timed)
+        return build(deployment, model, plan, accepted=accepted, timed=timed)
 
     def config_file(self, deployment: Deployment) -> str:
         from oomph.engines.trtllm.emit import config_file

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from oomph.engines.trtllm.blocks import Window
-from oomph.engines.trtllm.capacity_loop import Capacity, CapacityLoop
+from oomph.engines.trtllm.scheduler.capacity import Capacity
+from oomph.engines.trtllm.scheduler.loop import CapacityLoop
 from oomph.engines.trtllm.timing import timing
 from oomph.errors import CannotPlan, OomphError
 from oomph.facts.trtllm.facts import at
@@ -18,16 +19,18 @@ from oomph.simulate.config import Config, Group
 from oomph.simulate.timing import StepTime, unit
 from oomph.units import cdiv
 
+# llmapi/llm.py _check_arguments; without chunked prefill a prompt is one batch
 _TOO_LONG = "The sum of prompt length ({prompt}), query length ({output}) should not exceed max_seq_len ({length})"
+_TOO_WIDE = "The sum of prompt length ({prompt}), query length (0) should not exceed max_num_tokens (%d)"
 
 
-def build(deployment: Deployment, model: Model, plan: Plan, *, timed: bool = True) -> Built:
+def build(deployment: Deployment, model: Model, plan: Plan, *, accepted: float = 0.6, timed: bool = True) -> Built:
+    """`accepted`: the share of drafted tokens that the model keeps."""
     if not plan.fits:
         text = plan.verdict.message.split("\n")[0]
         raise OomphError(f"it does not start, so it serves nobody: {text or plan.verdict.stage}", hint="oomph plan")
-    if plan.resolved["draft_tokens"]:
-        raise CannotPlan("drafts are not simulated for TensorRT-LLM yet", hint="oomph plan counts their cache")
-    capacity = capacity_of(deployment, plan)
+    capacity = capacity_of(deployment, plan, accepted)
+    _refuse_beams(capacity)
     routed = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
     groups, time = _times(plan, model, capacity, timed)
     config = Config(
@@ -41,26 +44,56 @@ def build(deployment: Deployment, model: Model, plan: Plan, *, timed: bool = Tru
         config=config,
         time=time,
         error=taken_over(routed),
-        notes=(*deployment.notes, *_notes(capacity)),
+        notes=(*deployment.notes, *_notes(capacity, accepted)),
         loop=partial(CapacityLoop, capacity),
-        too_long=_TOO_LONG,
+        too_long=_too_long(capacity),
         max_concurrency=plan.kv.max_concurrency if plan.kv is not None else 0.0,
     )
 
 
-def capacity_of(deployment: Deployment, plan: Plan) -> Capacity:
-    resolved = plan.resolved
-    block = int(resolved["tokens_per_block"])
+def capacity_of(deployment: Deployment, plan: Plan, accepted: float = 0.6) -> Capacity:
+    resolved, rules = plan.resolved, at(deployment.engine.version).memory
     pools = sorted((int(window), int(count)) for window, count in resolved["blocks_per_window"].items())
+    length, tokens = int(resolved["served_max_seq_len"]), int(resolved["max_num_tokens"])
+    block, drafts = int(resolved["tokens_per_block"]), int(resolved["draft_tokens"])
     return Capacity(
         policy=resolved["policy"],
-        windows=tuple((Window(size, block), count) for size, count in pools),
+        windows=tuple((window_of(size, block, length, tokens), count) for size, count in pools),
         max_batch_size=int(resolved["max_batch_size"]),
-        max_num_tokens=int(resolved["max_num_tokens"]),
-        max_seq_len=int(resolved["served_max_seq_len"]),
+        max_num_tokens=tokens,
+        max_seq_len=length,
         chunked=bool(resolved["chunked_prefill"]),
-        slack=at(deployment.engine.version).memory.window_slack,
+        slack=rules.window_slack,
+        beams=int(resolved["max_beam_width"]),
+        drafts=drafts,
+        accepted=round(1000 * drafts * accepted),
+        reuses=bool(resolved["enable_block_reuse"]),
+        counts_shared=rules.counts_shared_blocks,
     )
+
+
+def window_of(size: int, block: int, length: int, max_num_tokens: int) -> Window:
+    """resource_manager.py _set_temp_attention_window_inputs, kvCacheManager.h calculateTemporaryAttentionWindow: what a
+    chunk may hold beyond a window; kvCacheManager.cpp maxTokenNum: every pool takes sequences of the whole context."""
+    return Window(size, block, max(0, min(max_num_tokens, length - 1 - size)), max(size, length))
+
+
+def _too_long(capacity: Capacity) -> str:
+    """The engine's words for a request that it refuses: the first limit that a long prompt meets."""
+    whole = capacity.chunked or capacity.max_num_tokens >= capacity.max_seq_len
+    return _TOO_LONG if whole else _TOO_WIDE % capacity.max_num_tokens
+
+
+def _refuse_beams(capacity: Capacity) -> None:
+    """kvCacheManager.cpp detachFrontBlock and removeToken, in their own words."""
+    if capacity.beams > 1 and capacity.slides:
+        raise CannotPlan(
+            "max_beam_width > 1 over a sliding window: [kv cache manager] detachBlock does not support beamWidth > 1 "
+            "now",
+            hint="leave kv_cache_config.max_attention_window out",
+        )
+    if capacity.beams > 1 and capacity.drafts:
+        raise CannotPlan("max_beam_width > 1 with drafts: removeToken does not support beamWidth > 1")
 
 
 def _times(plan: Plan, model: Model, capacity: Capacity, timed: bool) -> tuple[tuple[Group, ...], StepTime]:
@@ -73,15 +106,23 @@ def _times(plan: Plan, model: Model, capacity: Capacity, timed: bool) -> tuple[t
     return groups, unit(len(groups))
 
 
-def _notes(capacity: Capacity) -> list[str]:
+def _notes(capacity: Capacity, accepted: float) -> list[str]:
     window, blocks = capacity.windows[-1]
-    notes = ["drafts, beams and reused prompts are not simulated for TensorRT-LLM, and no speed of it was compared"]
+    notes = ["no speed of TensorRT-LLM was compared: its steps take what vLLM's would"]
     if capacity.policy != "MAX_UTILIZATION":
-        whole = cdiv(capacity.max_seq_len, window.block)
+        whole = cdiv(capacity.max_seq_len, window.block) * capacity.beams
         notes.append(
             f"{capacity.policy} reserves blocks up to a request's max_tokens, taken to be what it gets; clients that "
             f"leave max_tokens out reserve {capacity.max_seq_len:,} tokens, and at most {blocks // whole:,} run at once"
         )
     if not capacity.chunked:
         notes.append(f"chunked prefill is off: prompts of more than {capacity.max_num_tokens:,} tokens are refused")
+    if capacity.beams > 1:
+        notes.append(f"every request asks for {capacity.beams} beams (max_beam_width)")
+    if capacity.drafts:
+        notes.append(
+            f"{accepted:.0%} of the drafted tokens are taken to be accepted (--accepted); their own layers take no time"
+        )
+    if capacity.reuses and capacity.slides:
+        notes.append("with sliding windows prompts are not found again here, although enable_block_reuse is on")
     return notes

@@ -50,6 +50,10 @@ class Memory(Facts):
     # capacity scheduler: what a window lets one request hold beside itself. kvCacheManager.cpp: the request's own
     # new tokens, then the chunk that one step computes (`mChunkSize`)
     window_slack = changes("new tokens", (dated("1.3.0rc17"), "chunk"))
+    # kvCacheManager.cpp countReusableBlocks(onlyAllocated=true) in getNeededBlocksOneStep and
+    # getRemainingBlocksToCompletion: blocks of a prompt that others hold are taken off. The functions of 2025 do not
+    # have it, those of 1.3.0rc17 do; the release between them is not sure
+    counts_shared_blocks = since(dated("1.3.0rc10"))
 
 
 # llm_args.py and builder.py, the same in every release that was read

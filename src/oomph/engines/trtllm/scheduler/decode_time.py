@@ -1,0 +1,33 @@
+"""How long attention takes in TensorRT-LLM's steps: of one decode, and of many equal ones as an arithmetic series."""
+
+from __future__ import annotations
+
+from oomph.engines.trtllm.scheduler.capacity import Live
+from oomph.simulate.config import Group
+from oomph.simulate.timing import StepTime
+
+_FAR = 1 << 120
+
+
+class DecodeTime:
+    def __init__(self, time: StepTime, groups: tuple[Group, ...], beams: int) -> None:
+        self.time, self.groups, self.beams = time, groups, beams
+        self.rates = time.decoding()
+        self.spans = [group.span if group.kind == "window" else _FAR for group in groups]
+
+    def step(self, request: Live, tokens: int, *, drafts: int) -> int:
+        """One request's part of a step, its slots taken: a chunk of its prompt, or its next token."""
+        if not request.decodes:
+            return self.time.chunk(self.groups, request.computed, tokens)
+        if drafts:
+            return self.time.chunk(self.groups, request.prompt + request.new - 1, 1 + drafts)
+        return self.series(request.tokens - 1, 1)
+
+    def series(self, tokens: int, count: int) -> int:
+        """Of so many steps, the first of which has tokens + 1 in its cache."""
+        ticks = 0
+        for rate, span in zip(self.rates, self.spans):
+            growing = max(0, min(count, span - tokens))
+            read = growing * tokens + growing * (growing + 1) // 2 + (count - growing) * min(span, tokens + count)
+            ticks += rate * read
+        return ticks * self.beams
