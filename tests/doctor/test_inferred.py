@@ -74,4 +74,4 @@ def test_a_server_that_was_up_has_nothing_inferred() -> None:
 
 def test_a_report_of_a_failed_start_tells_how_far_it_had_got() -> None:
     result = told(REPORT)
-    assert (result.failed, result.stage, result.inferred_stage) == (True, "other", "profile_run")
+    assert (result.failed, result.stage, result.stage_basis) == (True, "profile_run", "milestone")

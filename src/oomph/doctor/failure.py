@@ -61,9 +61,21 @@ def find_failure(observations: Sequence[Observation]) -> Observation | None:
             for observation in observations:
                 if observation.kind == kind and not _aside(observation, kinds):
                     return observation
-    return recovered or next(
-        (observation for observation in observations if observation.line > up and _ended_badly(observation)), None
-    )
+    ended = (observation for observation in observations if observation.line > up and _ended_badly(observation))
+    return recovered or next(ended, None) or _told(observations, up)
+
+
+# what shows that there is a log, or at least a start, that a sentence may be about
+_STARTED: Final[frozenset[LogKind]] = frozenset(MILESTONES) | {
+    "frame", "command", "docker_run", "args", "engine_config", "engine_line", "version", "tr_line", "traceback",
+}  # fmt: skip
+
+
+def _told(observations: Sequence[Observation], up: int) -> Observation | None:
+    """People say that memory ran out, beside a log in which no server ever was up, and which ends without a word."""
+    if up or not any(observation.kind in _STARTED for observation in observations):
+        return None
+    return next((observation for observation in observations if observation.kind == "memory_short"), None)
 
 
 def find_doubt(observations: Sequence[Observation]) -> Doubt | None:
@@ -81,7 +93,7 @@ def find_doubt(observations: Sequence[Observation]) -> Doubt | None:
         mark = observation.kind in SIGNS or observation.kind == "memory_short"
         if (
             not mark
-            or observation.line <= up
+            or (observation.line <= up and not _heading(observation))
             or (observation.kind == "exception" and observation.values.get("type") in NOT_FATAL and up)
         ):
             continue
@@ -90,6 +102,12 @@ def find_doubt(observations: Sequence[Observation]) -> Doubt | None:
         behind = "a line behind it that shows the server answering requests, or the process's exit status"
         return Doubt(observation.line, observation.text, f"{behind} (docker inspect, kubectl describe pod, echo $?)")
     return None
+
+
+def _heading(observation: Observation) -> bool:
+    """A title that people put over a log says what happened in it, or after it: no line of the log takes it back."""
+    by_people = not observation.process and "source" not in observation.values
+    return observation.kind == "memory_short" and by_people and observation.text.startswith("#")
 
 
 def last_ready(observations: Sequence[Observation]) -> int:
@@ -134,10 +152,15 @@ def _trouble(observations: Sequence[Observation], up: int) -> Observation | None
         for observation in observations
         if observation.kind in TROUBLES and _ends(observation, observations, up)
     ]
-    if not troubles or troubles[0].kind not in WRAPPERS:
+    if not troubles or not _wraps(troubles[0]):
         return troubles[0] if troubles else None
-    inside = (o for o in troubles if o.kind not in WRAPPERS and abs(o.line - troubles[0].line) <= NEAR)
+    inside = (o for o in troubles if not _wraps(o) and abs(o.line - troubles[0].line) <= NEAR)
     return next(inside, troubles[0])
+
+
+def _wraps(observation: Observation) -> bool:
+    """A line that hands on what another one says: a validator, an abort, the exception of NCCL's watchdog."""
+    return observation.kind in WRAPPERS or (observation.kind == "x_nccl" and "DistBackendError" in observation.text)
 
 
 def _ends(observation: Observation, observations: Sequence[Observation], up: int) -> bool:

@@ -61,6 +61,8 @@ def guess(failure: Observation, observations: Sequence[Observation]) -> StageNam
     """A bare PyTorch line. Graph pools exist only after capture; a buffer of a whole card is sized by context."""
     values = failure.values
     tried, total, allocated = values.get("tried"), values.get("total"), values.get("allocated")
+    if allocated == 0:
+        return "weights_load"  # nothing of the model is there yet
     if isinstance(tried, int) and isinstance(total, int) and tried >= total * 0.6:
         return "kv_alloc"
     pools = values.get("pools")

@@ -28,6 +28,7 @@ MILESTONES: Final[dict[LogKind, StageName]] = {
     "sg_load_begin": "weights_load", "sg_weights": "kv_alloc", "sg_kv": "kv_alloc", "sg_pool": "cudagraph_capture",
     "sg_capture_begin": "cudagraph_capture", "sg_capture_end": "runtime_request", "sg_ready": "runtime_request",
     "sg_serving": "runtime_request", "sg_retract": "runtime_request",
+    "lc_loading": "weights_load",
     "lc_file": "weights_load", "lc_layers": "weights_load", "lc_weights": "kv_alloc", "lc_param": "kv_alloc",
     "lc_kv": "kv_alloc", "lc_kv_total": "kv_alloc", "lc_kv_cells": "kv_alloc", "lc_compute": "runtime_request",
     "lc_copies": "kv_alloc", "lc_serving": "runtime_request", "lc_prompt_cache": "runtime_request",

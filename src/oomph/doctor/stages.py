@@ -142,7 +142,11 @@ def _stage(
     if failure.values.get("who") == "Engine core" and milestone(everything) is None:
         return "runtime_request", "message"  # core_client.py:541 (0.11.0): watched from its ready message on
     if failure.kind in ("engine_failed", "secondary"):
-        return "other", "guess"  # a child died, of what and doing what is not in the log
+        # a child died, of what is not in the log; what it had got to may be
+        loading = reached is not None and ORDER.index(reached) >= ORDER.index("weights_load")
+        return (reached, "milestone") if reached is not None and loading else ("other", "guess")
+    if failure.kind == "x_nccl" and int(failure.values.get("sequence") or 0) > START_COLLECTIVES:
+        return "runtime_request", "message"
     if reached is None and not failure.process and "source" not in failure.values:
         reached = milestone(everything)  # a title or a sentence above the log, not a line of it
         if reached is None and any(o.kind == "engine_dead" for o in everything):
@@ -155,6 +159,8 @@ def _stage(
         return "other", "guess"  # an answer to the executor: behind the load, but not which one
     if beside := said(everything):
         return beside, "said"
+    if any("/v1/sample/" in path for path in files):
+        return "sampler_warmup", "guess"  # its worst case is run after the capture, which is where it mostly fails
     if failure.kind != "torch_oom" and "forward" in functions:
         return ("profile_run" if _vision(functions, files) else "runtime_request"), "guess"
     guessed = guess(failure, everything)
@@ -162,6 +168,10 @@ def _stage(
         guessed = _while_starting(failure)
     return guessed, "guess"
 
+
+# Collectives of a start: two per layer and a gather in each of the passes that warm up and capture. A watchdog whose
+# count is above it has seen requests. Assumed, not counted: the largest models have about 200 in one pass.
+START_COLLECTIVES = 4000
 
 # who builds an engine (engine/llm_engine.py, v1/engine/core.py, entrypoints/llm.py): not there while it serves
 STARTING = frozenset({"from_engine_args", "from_vllm_config", "_init_engine", "_init_executor", "launch_core_engines",

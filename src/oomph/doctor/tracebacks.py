@@ -17,11 +17,12 @@ _VLLM: tuple[tuple[StageName, frozenset[str]], ...] = (
                                 "create_lora_weights", "convert_moe_weights_to_flashinfer_trtllm_block_layout"})),
     ("kv_check", frozenset({"_check_enough_kv_cache_memory", "check_enough_kv_cache_memory", "get_kv_cache_configs",
                             "get_kv_cache_config", "raise_if_cache_size_invalid"})),
+    # V0 captures inside of initialize_cache
+    ("cudagraph_capture", frozenset({"_warm_up_model", "capture_model", "_capture_cudagraphs", "_warmup_and_capture"})),
     ("kv_alloc", frozenset({"initialize_from_config", "initialize_cache", "_init_cache_engine"})),
     ("profile_run", frozenset({"profile_run", "determine_available_memory", "determine_num_available_blocks"})),
     ("kv_alloc", frozenset({"_allocate_kv_cache_tensors", "_allocate_kv_cache", "initialize_kv_cache",
                             "allocate_kv_cache"})),
-    ("cudagraph_capture", frozenset({"capture_model", "_capture_cudagraphs", "_warmup_and_capture"})),
     ("sampler_warmup", frozenset({"_dummy_sampler_run", "_dummy_pooler_run"})),
     ("cudagraph_capture", frozenset({"kernel_warmup", "compile_or_warm_up_model", "flashinfer_autotune"})),
     ("runtime_request", frozenset({"execute_model", "sample_tokens", "wake_up", "create_and_map", "execute_dummy_batch",

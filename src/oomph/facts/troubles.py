@@ -82,10 +82,10 @@ ROWS = (
     LogRow("x_bad_address", "CUBLAS_STATUS_", r"CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|INVALID_VALUE|NOT_SUPPORTED)"),
     LogRow("x_bad_address", "Memory access fault by GPU", r"Memory access fault by GPU node"),  # ROCm
     LogRow("x_bad_address", "uncorrectable", r"uncorrectable (?:ECC|NVLink) error"),
-    LogRow("x_nccl", "Watchdog caught collective", r"Watchdog caught collective operation timeout", more=(r"OpType=(?P<operation>\w{1,30})", r"Timeout\(ms\)=(?P<timeout__int>\d{1,9})")),
-    LogRow("x_nccl", "detected by watchdog", r"(?:failure|error or timeout\)) detected by watchdog at work"),
+    LogRow("x_nccl", "Watchdog caught collective", r"Watchdog caught collective operation timeout", more=(r"OpType=(?P<operation>\w{1,30})", r"Timeout\(ms\)=(?P<timeout__int>\d{1,9})", r"SeqNum=(?P<sequence__int>\d{1,12})")),
+    LogRow("x_nccl", "detected by watchdog", r"(?:failure|error or timeout\)) detected by watchdog at work(?: sequence id)?:? ?(?P<sequence__int>\d{0,12})"),
     LogRow("x_nccl", "watchdog thread terminated", r"watchdog thread terminated with exception: (?!CUDA error)"),
-    LogRow("x_nccl", "NCCL error", r"NCCL error(?::| in:) ?(?P<what>.{0,160})"),
+    LogRow("x_nccl", "NCCL error", r"NCCL error(?:[:：]| in:|,? (?=\S{1,200}\.(?:cpp|cc|cu|py):\d)) ?(?P<what>.{0,160})"),
     LogRow("x_nccl", "ncclSystemError", r"ncclSystemError|ncclInternalError|ncclRemoteError|ncclUnhandledCudaError"),
     LogRow("x_nccl", "DistBackendError", r"DistBackendError"),
     LogRow("x_nccl", "DistStoreError", r"DistStoreError|DistNetworkError"),
@@ -122,6 +122,7 @@ ROWS = (
     LogRow("x_mismatch", "KeyError: ", r"KeyError: '(?P<what>(?:model\.)?layers?\.[\w.]{1,120}|[\w.]{1,80}\.(?:weight|qweight|scales|bias)\w{0,20}|[\w.]{1,60}_scale\w{0,20})'"),
     LogRow("x_mismatch", "size mismatch", r"size mismatch for [\w.]{1,120}"),
     LogRow("x_mismatch", "Attempted to load weight", r"Attempted to load weight \(.{1,60}\) into parameter"),
+    LogRow("x_mismatch", "loaded_weight", r"^\s{0,12}assert .{0,120}\bloaded_weight"),  # the line of code under an AssertionError
     LogRow("x_mismatch", "weights were not initialized", r"[Ff]ollowing weights were not initialized from checkpoint"),
     LogRow("x_mismatch", "Can't load tokenizer", r"Can't load tokenizer for"),
     LogRow("x_mismatch", "Tokenizer class", r"Tokenizer class \w{1,80} does not exist or is not currently imported"),
@@ -142,7 +143,8 @@ ROWS = (
     LogRow("x_setting", "max_num_batched_tokens (", r"max_num_batched_tokens \(\d+\) (?:is smaller than max_model_len|must be greater than or equal to)"),
     LogRow("x_setting", "not a valid value for", r"is not a valid (?:value for|\w{1,40} for) .{1,80}"),
     LogRow("x_import", "ModuleNotFoundError", r"ModuleNotFoundError: No module named '?(?P<what>[\w.]{1,80})"),
-    LogRow("x_import", "undefined symbol", r"undefined symbol: (?P<what>\w{1,120})"),
+    LogRow("x_import", "undefined symbol", r"undefined symbol:? (?P<what>\w{1,120})"),
+    LogRow("x_import", "Symbol not found", r"Symbol not found: (?P<what>\w{1,120})"),  # macOS
     LogRow("x_import", "cannot import name", r"ImportError: cannot import name '?(?P<what>\w{1,80})"),
     LogRow("x_import", "cannot open shared object file", r"ImportError: (?P<what>lib[\w.+-]{1,80}): cannot open shared object file"),
     LogRow("x_import", "DLL load failed", r"ImportError: DLL load failed"),
@@ -165,6 +167,7 @@ ROWS = (
     LogRow("x_crash", "core dumped", r"\(core dumped\)"),
     LogRow("x_crash", "Fatal Python error", r"Fatal Python error: (?P<what>.{1,80})"),
     LogRow("x_crash", "terminate called", r"terminate called (?:after throwing an instance of|without an active exception)"),
+    LogRow("x_crash", "failed assertion", r"failed assertion [`'\"](?P<what>[^`'\"]{1,160})"),  # Metal
     LogRow("x_crash", "GGML_ASSERT", r"GGML_ASSERT\((?P<what>.{1,120}?)\) failed"),
     LogRow("x_crash", "signal arrived during cgo execution", r"signal arrived during cgo execution"),
     LogRow("x_fork", "re-initialize CUDA in forked", r"Cannot re-initialize CUDA in forked subprocess"),
@@ -184,6 +187,8 @@ SIGNS = (
     LogRow("sign_signal", "Aborted", r"^Aborted(?: \(core dumped\))?\s{0,4}$"),
     LogRow("sign_error", "rror", r"^\W{0,4}(?:fatal |FATAL )?(?:[Ee]rror:|ERROR\b) ?\S"),
     LogRow("sign_error", "FATAL", r"\bFATAL\b"),
+    LogRow("sign_error", "[E]", r"\[[\w-]{2,20}\] (?:\[[\w ]{1,20}\] )?\[E\] "),  # TensorRT-LLM's level, behind who says it
+    LogRow("sign_error", "Assertion failed", r"\bAssertion failed\b"),
     LogRow("sign_error", "panic: ", r"^panic: "),
     LogRow("sign_error", "level=ERROR", r"level=ERROR"),
     LogRow("sign_backoff", "CrashLoopBackOff", r"CrashLoopBackOff"),

@@ -46,7 +46,8 @@ OllamaKind = Literal[
     "ol_line",
 ]  # fmt: skip
 LlamaCppKind = Literal[
-    "lc_device", "lc_host", "lc_free", "lc_file", "lc_layers", "lc_fit_abort", "lc_fit_device", "lc_fit_short",
+    "lc_device", "lc_host", "lc_free", "lc_file", "lc_loading", "lc_layers",
+    "lc_fit_abort", "lc_fit_device", "lc_fit_short",
     "lc_layer_moved", "lc_fit_context", "lc_fit_need", "lc_weights", "lc_param", "lc_kv", "lc_kv_total",
     "lc_kv_cells", "lc_state", "lc_output", "lc_compute", "lc_copies", "lc_pipeline_retry", "lc_malloc",
     "lc_pinned", "lc_cpu_malloc", "lc_alloc_weights", "lc_alloc_compute", "lc_late", "lc_no_compute",
@@ -64,7 +65,7 @@ SignKind = Literal[
     "sign_exit", "sign_signal", "sign_error", "sign_backoff", "sign_asked", "sign_served", "sign_level",
 ]  # fmt: skip
 SharedKind = Literal[
-    "traceback", "frame", "exception", "engine_named", "chained", "command", "docker_run", "host_kill",
+    "traceback", "frame", "exception", "engine_named", "engine_line", "chained", "command", "docker_run", "host_kill",
     "container_kill", "sigkill", "ray_kill", "stage_said", "util_given", "eager_given", "oom_mentioned",
     "mmap_failed", "driver_oom", "shm_full", "shm_small", "bus_error", "rss", "cgroup", "orphan", "mig",
     "triton_oom", "fp8e4nv", "nccl_oom", "workspace_small", "cuda_busy", "torch_oom", "memory_short", "said_oom",

@@ -44,7 +44,18 @@ _LAYERS = tuple(
 )
 _OLLAMA = re.compile(r"\bollama(?:-\d)?(?:\[\d+\]:|\s+\|) $")  # its unit or its service
 _RANKED = re.compile(r"\[(?:rank(?P<rank>\d+))\]:\s?")
-_SGL = re.compile(r"\[(?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d(?: DP\d+)?(?: PP\d+)? TP(?P<rank>\d+)[^\]]{0,16}\]")
+# headers that one engine alone puts before its lines: the name of its folder under engines/, and their shape
+_HEADERS = (
+    (
+        "sglang",
+        re.compile(
+            r"\[?(?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d(?= (?:DP|PP|TP|EP)\d)(?: (?:DP|PP|EP)\d{1,5}){0,3}"
+            r"(?: TP(?P<rank>\d{1,5}))?(?: EP\d{1,5})?[^\]]{0,16}\]"
+        ),
+    ),
+    ("llamacpp", re.compile(r"\d{1,12}\.\d\d\.\d{3}\.\d{3} [IWED] ")),
+    ("trtllm", re.compile(r"\[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\] \[TRT-LLM\]|\[TensorRT-LLM\]\[[A-Z]{3,8}\]")),
+)
 _PROCESS = re.compile(
     r"\(?(?P<name>EngineCore|Worker|VllmWorker(?:Process)?|APIServer|ApiServer|RayWorkerWrapper|RayWorkerProc|Frontend)"
     r"(?P<tags>(?:_[A-Z]*\d+)*)(?:\s+rank=(?P<rank>\d+))?(?:\s+pid=(?P<pid>\d+))?[^)]{0,40}\)\s?"
@@ -60,7 +71,7 @@ _LLAMA_LEVEL = re.compile(r"[IWED] (?=\S)")
 class Line(Struct, frozen=True):
     number: int
     text: str  # the message
-    process: str = ""  # EngineCore, Worker, APIServer
+    process: str = ""  # EngineCore, Worker, APIServer; else the engine, where the line's header is one's own
     rank: int | None = None
     pid: int | None = None
     level: str = ""
@@ -91,9 +102,11 @@ def _peel(number: int, text: str) -> Line:
     at = 0
     for _ in range(8):
         before = text
-        sgl = _SGL.match(text)
-        if sgl:
-            rank = int(sgl["rank"])
+        for engine, header in _HEADERS:
+            if match := header.match(text):
+                process = process or engine
+                if number_of_rank := match.groupdict().get("rank"):
+                    rank = int(number_of_rank)
         for layer in _LAYERS:
             match = layer.match(text)
             if match:

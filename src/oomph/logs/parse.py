@@ -38,7 +38,7 @@ SHORTAGES: frozenset[LogKind] = frozenset(
      "shm_full", "oom_mentioned", "lc_malloc", "lc_pinned", "lc_cpu_malloc", "lc_alloc_weights",
      "lc_alloc_compute", "lc_late", "lc_no_compute", "lc_no_kv", "lc_no_context", "lc_no_weights", "lc_no_output",
      "lc_cublas", "lc_guard", "lc_fit_abort", "lc_load_failed", "ol_host_refused", "ol_layout", "ol_panic",
-     "ol_runner_died", "workspace_small", "workspace_locked", "kv_alloc_failed", "x_kernel_shared", "stage_said",
+     "ol_runner_died", "workspace_small", "workspace_locked", "kv_alloc_failed", "x_kernel_shared",
      "frame", "broadcast_wait", "sg_retract", "swap_exhausted", "external_weights", "cuda_busy", "lc_kv_full",
      "encoder_item", "auto_fit_none", "mamba_blocks", "version_said"}
 )  # fmt: skip
@@ -50,6 +50,7 @@ Values = dict[str, float | int | str]
 def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
     by_kind: dict[LogKind, list[Observation]] = {}
     candidates = _Candidates()
+    printers = {engine.name for engine in all_engines()}  # of one line of each is kept that its header is the engine's
     for index, line in enumerate(lines):
         text = line.text
         if len(text) < 4:
@@ -65,7 +66,13 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
             seen.add(row.kind)
             if row.kind == "frame" and (calls := _calls(lines, index)):
                 values["calls"] = calls
+            if values.get("type") == "AssertionError" and "message" not in values:
+                values |= _asserted(lines, index)
             _keep(by_kind, line, row.kind, values, short)
+        if not seen and line.process in printers:
+            printers.remove(line.process)
+            seen.add("engine_line")
+            _keep(by_kind, line, "engine_line", {"engine": line.process}, short)
         if (
             seen.isdisjoint(SHORTAGES)
             and line.level not in ("INFO", "DEBUG")
@@ -135,6 +142,15 @@ def _calls(lines: Sequence[Line], index: int) -> str:
     return (call["method"] or call["function"]) if call else ""
 
 
+def _asserted(lines: Sequence[Line], index: int) -> Values:
+    """What a bare AssertionError is about: the line of code above it."""
+    for line in reversed(lines[max(0, index - 3) : index]):
+        code = line.text.strip()
+        if code.startswith("assert "):
+            return {"message": code[:300]}
+    return {}
+
+
 def _full(row: LogRow) -> int:
     """More groups than this many sizes means nothing is missing."""
     return 2 * len(row.more) if row.more else 0
@@ -161,7 +177,11 @@ def _own_process(values: Values, text: str) -> None:
     is among the numbered ones: the one that is nearest above what PyTorch itself holds, allocated and cached.
     """
     sizes = [convert("x__size", size).get("x") for _, size in re.findall(TORCH_PROCESS, text)]
-    numbers = [int(n) for n in sizes if n is not None]
+    total = values.get("total")
+    most = total if isinstance(total, int) else max((int(n) for n in sizes if n is not None), default=0)
+    numbers = [int(n) for n in sizes if n is not None and n <= most]  # WSL's driver prints 2^64
+    if int(values.get("in_use") or 0) > most:
+        del values["in_use"]
     own, allocated, cached = values.get("in_use"), values.get("allocated"), values.get("reserved", 0)
     if not own and isinstance(allocated, int) and isinstance(cached, int):
         above = [n for n in numbers if n >= allocated + cached - (64 << 20)]  # both are rounded
@@ -174,6 +194,9 @@ def _own_process(values: Values, text: str) -> None:
 
 def engine_of(observations: Sequence[Observation]) -> str:
     """The engine that printed this: "" when no line is an engine's."""
+    headed = {e.name for e in all_engines() if not e.runs} & {observation.process for observation in observations}
+    if len(headed) == 1:
+        return headed.pop()  # no other engine begins its lines so
     counts = Counter(name for name in map(_printed_by, observations) if name)
     for engine in all_engines():  # one that runs another prints the other's lines too
         around = counts[engine.runs] and any(observation.process == engine.name for observation in observations)
@@ -203,4 +226,6 @@ def _printed_by(observation: Observation) -> str:
         command = str(observation.values.get("command", ""))
         engines = (e.name for e in all_engines() if any(w in command for w in (*e.programs, *e.modules)))
         return next(engines, "")
+    if observation.kind == "engine_line":
+        return observation.process
     return _PRINTED_BY.get(observation.kind, "")

@@ -28,7 +28,7 @@ _SHORT = re.compile(
 # The same words in advice, in a setting, or about somebody else's run.
 _HINT = re.compile(
     r"to avoid|avoid(?:ing)? (?:the )?(?:OOM|out)|may (?:cause|lead|result|run)|might|could (?:cause|lead|result)|in case of"
-    r"|\bif (?:you|the|reserved|there)|prevent|consider|would (?:cause|exceed|run)|can (?:cause|lead)|risk of|potential"
+    r"|\bif (?:you|the|reserved|there)|(?:to|will|can|helps?|that) prevent|consider|would (?:cause|exceed|run)|can (?:cause|lead)|risk of|potential"
     r"|possible(?:ly)? OOM|oom_score|oom-kill-disable|due to OOM is|retry|fall(?:ing)? back|falling|skipp|without pipeline",
     re.IGNORECASE,
 )
@@ -52,7 +52,7 @@ _ABOUT: tuple[tuple[StageName, re.Pattern[str]], ...] = (
     ("kv_check", re.compile(r"(?:enough|insufficient|at least|requir\w{1,3}|need\w{0,3}) .{0,60}kv[ _-]?(?:cache|budget|pool)|kv_budget", re.IGNORECASE)),
     ("kv_alloc", re.compile(r"kv[ _-]?(?:cache|budget|pool|buffer)|cache blocks?|compute buffer", re.IGNORECASE)),
     ("weights_load", re.compile(r"(?:load\w{0,3}|creat\w{0,3}) .{0,40}(?:model|weights?|checkpoint|tensors?)|weights?\b|model buffer", re.IGNORECASE)),
-    ("runtime_request", re.compile(r"prefill|decod\w{1,3}|request\b|prompt|batch_prefill|forward pass", re.IGNORECASE)),
+    ("runtime_request", re.compile(r"prefill|decod\w{1,3}|requests?\b|prompts?\b|batch_prefill|forward pass", re.IGNORECASE)),
 )  # fmt: skip
 WORTH = ("emory", "EMORY", "OOM", "alloc", "ALLOC", "ENOMEM")  # one of these is in every such line
 

@@ -29,10 +29,12 @@ ROWS = (
     LogRow("sg_capture_failed", "set --mem-fraction-static to a smaller value", r"set --mem-fraction-static to a smaller value"),
     LogRow("sg_retract", "Retract requests", r"KV cache pool is full\. Retract requests", more=(r"#retracted_reqs: (?P<requests__int>\d+)",)),
     LogRow("sg_pool_full", "Try to lower your batch size", r"(?P<phase>Prefill|Decode|)\s?[Oo]ut of memory\. Try to lower your batch size"),
+    LogRow("sg_pool_full", "out of memory", r"\b(?P<phase>Prefill|Decode) out of memory"),
     LogRow("sg_no_slots", "alloc_req_slots", r"alloc_req_slots runs out of memory"),
     LogRow("sg_no_state", "hybrid (mamba", r"Not enough GPU memory for hybrid \(mamba"),
     LogRow("sg_stats", "token usage:", r"(?P<phase>Prefill|Decode) batch\b.{0,120}?token usage: (?P<usage__float>[\d.]*\d)",
            more=(r"#running-req: (?P<running__int>\d+)", r"#queue-req: (?P<waiting__int>\d+)")),
+    LogRow("sg_stats", "new fill batch", r"new fill batch\. #seq: \d+"),  # 0.1
     LogRow("sg_available", "available memory for KV cache", r"The available memory for KV cache is (?P<available__GB>-?[\d.]+) GB"),
     LogRow("sg_profiled", "larger than the profiled value",
            r"max_total_tokens=(?P<asked__int>\d+) is larger than the profiled value (?P<tokens__int>-?\d+)"),

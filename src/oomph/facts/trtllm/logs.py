@@ -79,10 +79,17 @@ ROWS = (
     LogRow("tr_free", "before component creation", r"Free GPU memory before component creation attempt \(GiB\): (?P<free__GiB>[\d.]+)"),
     LogRow("tr_step", " / ", rf"^(?P<component>{_STEPS}): (?P<before__GiB>[\d.]+) / (?P<after__GiB>[\d.]+)\s*$"),
     LogRow("tr_no_engine", "deserialize", r"Failed to deserialize cuda engine|deserialize\.cpp.{0,60}OutOfMemory"),
+    # the builder: virtualMemoryBuffer.cpp, globWriter.cpp
+    LogRow("tr_no_engine", "OutOfMemory", r"\[TRT\] \[E\].{0,120}Error Code 2: OutOfMemory"),
+    LogRow("tr_no_engine", "Engine building failed", r"Engine building failed"),
+    LogRow("tr_no_engine", "deserializePlugin", r"::deserializePlugin\("),  # a frame: the engine was being read
     LogRow("tr_late", "batch_manager::", r"RuntimeBuffers::(?:reshape|prepareStep)|TrtGptModelInflightBatching::forward"),
-    LogRow("tr_oom", "CUDA runtime error in", r"CUDA runtime error in (?:::)?cudaMalloc"),
+    LogRow("tr_oom", "CUDA runtime error in", r"CUDA runtime error in (?:::)?(?:cudaMalloc|.{0,120}out of memory)"),
+    LogRow("tr_oom", "Cuda Runtime (out of memory)", r"Cuda Runtime \(out of memory\)"),
     LogRow("tr_oom", "could not be allocated", r"Requested amount of GPU memory \((?P<tried__B>\d+) bytes\) could not be allocated"),
     LogRow("tr_load_oom", "load_single_module", r"Error executing load_single_module.{0,4000}out of memory"),
     LogRow("tr_oom", "[TensorRT-LLM][ERROR]", r"\[TensorRT-LLM\]\[ERROR\].{0,200}[Oo]ut of memory"),
+    LogRow("exception", "Assertion failed", r"\[TensorRT-LLM\]\[ERROR\] (?P<type>Assertion failed): (?P<message>.{1,600})"),
+    LogRow("tr_line", "tensorrt_llm", r"\btensorrt_llm::|libtensorrt_llm|/tensorrt_llm/libs/"),  # its C++ frames
     LogRow("tr_line", "RT-LLM", r"\[TRT-LLM\]|\[TensorRT-LLM\]|\[TRT-LLM AUTO-DEPLOY\]"),
 )  # fmt: skip

@@ -57,6 +57,7 @@ START = (
 WEIGHTS = (
     LogRow("load_begin", "Starting to load model", r"Starting to load model (?P<model>\S+?)(?:\.\.\.|…|\s|$)"),
     LogRow("load_files", "checkpoint shards", r"Loading (?:safetensors|pt) checkpoint shards"),
+    LogRow("load_files", "loading shards", r"[Mm]ulti-thread loading shards"),
     LogRow("checkpoint_size", "Checkpoint size", r"Checkpoint size: (?P<size__GiB>[\d.]+) GiB"),
     LogRow("load_files_done", "Loading weights took", r"Loading weights took (?P<seconds__float>[\d.]+) seconds"),
     LogRow("draft_load", "Loading drafter model", r"Loading drafter model"),
@@ -225,6 +226,10 @@ RUN_TIME = (
     LogRow("engine_dead", "EngineDeadError", r"EngineDeadError"),  # v1/engine/core.py: an engine that had started
     LogRow("engine_dead", "EngineCore encountered", r"EngineCore encountered (?:an issue|a fatal error)"),
     LogRow("secondary", "died unexpectedly", r"(?P<who>Worker|Engine core) proc \S{1,40} died unexpectedly"),
+    LogRow("engine_dead", "Engine loop", r"Engine loop (?:has died|is not running)"),  # V0: engine/multiprocessing/client.py
+    LogRow("engine_dead", "is already dead", r"\w{1,20}Engine is already dead, terminating server process"),  # launcher.py
+    LogRow("engine_dead", "EngineDeadError", r"(?:Async|MQ)EngineDeadError"),
+    LogRow("engine_dead", "Background loop", r"Background loop (?:has errored already|is stopped|is not running)"),
     LogRow("engine_dead", "Engine process (pid", r"Engine process \(pid \d"),  # V0's client: its heartbeat stopped
     LogRow("secondary", "in signal_handler", r"multiproc_executor\.py\", line \d{1,5}, in signal_handler"),  # told to stop
     LogRow("secondary", "fatal signal from worker", r"[Gg]ot fatal signal from worker processes"),
