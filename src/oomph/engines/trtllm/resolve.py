@@ -66,6 +66,7 @@ def resolve(model: Model, deployment: Deployment, facts: Facts) -> Settings:
         chunked_prefill=bool(flags.get("enable_chunked_prefill")),
         policy=str(flags.get("scheduler_config.capacity_scheduler_policy") or POLICIES[0]),
         moe_backend=str(flags.get("moe_config.backend") or "AUTO"),
+        moe_max_num_tokens=_number(flags, "moe_config.max_num_tokens", 0),
         attn_backend=str(flags.get("attn_backend") or "TRTLLM"),
         decoding_type=str(flags.get("speculative_config.decoding_type") or ""),
         draft_tokens=drafts,
@@ -75,7 +76,7 @@ def resolve(model: Model, deployment: Deployment, facts: Facts) -> Settings:
         compiles_pieces=bool(flags.get("torch_compile_config")),
         estimates=_estimates(flags, deployment, facts),
         fail_fast=bool(flags.get("fail_fast_on_attention_window_too_large")),
-        refusal=refusal(flags, model, (tp, pp, ep), sm),
+        refusal=refusal(flags, model, (tp, pp, ep), sm, facts),
     )
 
 

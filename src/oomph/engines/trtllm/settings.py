@@ -34,6 +34,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     chunked_prefill: bool = False
     policy: str = "GUARANTEED_NO_EVICT"
     moe_backend: str = "AUTO"
+    moe_max_num_tokens: int = 0  # moe_config.max_num_tokens: tokens of a chunk of the experts; 0 = the backend's own
     attn_backend: str = "TRTLLM"
     decoding_type: str = ""  # of speculative_config
     draft_tokens: int = 0  # max_draft_len

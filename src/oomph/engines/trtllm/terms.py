@@ -20,6 +20,7 @@ from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis, Term
 from oomph.ir.model import Experts, Linear, Model
+from oomph.units import cdiv, round_up
 
 
 class Rank(Struct, frozen=True):
@@ -117,12 +118,24 @@ def _runner(model: Model, settings: Settings) -> Term:
     term = interval("runner", values, "buffers beside the weights, graph pools included")
     if scheme is None or settings.moe_backend != "DEEPGEMM":
         return term
+    n = deepgemm_workspace(model, settings)
+    low, high = term.low + n * 9 // 10, term.high + n * 11 // 10
+    if settings.enable_attention_dp:
+        high += outside.DEEPGEMM_ATTENTION_DP
+    return Term("runner", term.bytes + n, low, high, "formula", {"DeepGEMM workspace": n}, term.why)
+
+
+def deepgemm_workspace(model: Model, settings: Settings) -> int:
+    """fused_moe_deepgemm.py get_workspace: for every row of every expert of the rank FP8 inputs, a byte of scale for
+    128 of them, and BF16 outputs."""
     experts = next(module for x in model.layers for module in x.block.modules if isinstance(module, Experts))
     tokens = settings.max_num_tokens * (settings.tp_size if settings.enable_attention_dp else 1)
-    rows = -(-experts.count // settings.ep_size) * min(tokens, facts.DEEPGEMM_TOKENS)
-    n = round(rows * experts.hidden * facts.DEEPGEMM_ROW)
-    low, high = term.low + n * 9 // 10, term.high + n * 11 // 10
-    return Term("runner", term.bytes + n, low, high, "formula", {"DeepGEMM workspace": n}, term.why)
+    limit = settings.moe_max_num_tokens or min(tokens, facts.DEEPGEMM_TOKENS)
+    chunks = 1 if tokens <= 2 * limit else cdiv(tokens, limit)
+    rows = cdiv(experts.count, settings.ep_size) * round_up(cdiv(tokens, chunks), 128)
+    intermediate = cdiv(experts.intermediate, settings.moe_tp)
+    inputs = max(experts.hidden, intermediate)
+    return rows * (inputs + round_up(cdiv(inputs, 128), 4) + 2 * max(2 * intermediate, experts.hidden))
 
 
 def _load_peak(weights: Term, model: Model, device: Device) -> Term:

@@ -29,7 +29,6 @@ _NOT_PLANNED = {
     "buffers that move a cache between servers": "cache_transceiver_config kv_connector_config",
     "which tokens are kept": "sparse_attention_config kv_cache_config.sink_token_length kv_cache_config.use_uvm",
     "further copies of experts": "moe_config.load_balancer moe_cluster_parallel_size",
-    "the workspace of the experts": "moe_config.max_num_tokens",
     "logits that are kept for every token": "gather_generation_logits",
     "the sampler's own buffers": "sampler_type",
     "states of recurrent layers in another dtype": "kv_cache_config.mamba_ssm_cache_dtype",

@@ -42,9 +42,14 @@ class Memory(Facts):
     raw_component_names = since(dated("1.2.0rc3"))
     # which lines are printed: "Estimated max tokens" (to 1.1.0rc1) or "Estimated max memory"
     prints_estimated_memory = since(dated("1.1.0rc2"))
-    # llm_args.py update_llm_args_with_extra_dict: the file's kv_cache_config replaces the whole group in 1.1, so that a
-    # fraction of the command line is lost; later sources merge the two (the release is not sure)
+    # llm_args.py update_llm_args_with_extra_dict: the file's kv_cache_config replaces the whole group in the sources of
+    # 1.0 and 1.1 (`llm_args | llm_args_dict`), so that a fraction of the command line is lost; later sources merge the
+    # two (_deep_merge). Which candidate of 1.2 was the first is not sure.
     merges_cache_config = since(dated("1.2.0rc0"))
+    # llmapi/llm_utils.py _update_from_hf_quant_config: FP8 with one scale per tensor (Ministral 3) and llm-compressor's
+    # FP8. The source of 1.0 and 1.1 has neither; a posted 1.2.1 reads compressed-tensors and refuses its
+    # "nvfp4-pack-quantized". The candidate in which it came is not sure.
+    reads_compressed_tensors = since(dated("1.2.0rc6"))
     # commands/serve.py: --kv_cache_dtype (pull request 11487, March 2026)
     kv_dtype_option = since(dated("1.3.0rc7"))
     # capacity scheduler: what a window lets one request hold beside itself. kvCacheManager.cpp: the request's own

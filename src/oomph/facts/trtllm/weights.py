@@ -35,11 +35,12 @@ WHOLE_EMBEDDINGS = frozenset(
 # input features of TRTLLM-Gen's first projection to 512. gpt-oss-120b printed 63.32 GiB with the former: to the digit.
 MXFP4_ALIGNMENT = 128
 MXFP4_INPUT_ALIGNMENT = {"TRTLLM": 512}
-# DeepGEMM works on a buffer for every expert of the rank (modules/fused_moe/fused_moe_deepgemm.py): rows for all tokens
-# of a step, in FP8 with a float32 scale per 128 and once more in BF16. DeepSeek-R1 on eight cards printed 124.76 GiB
-# inside torch where TRTLLM had 81.86 (42.4 by this), and 111.66 with expert and attention data parallelism.
-DEEPGEMM_ROW = 3 + 4 / 128
-DEEPGEMM_TOKENS = 18688  # the engine's default of moe_max_num_tokens; fitted to the second of these figures within 9 %
+# DeepGEMM works on a buffer for every expert of the rank (modules/fused_moe/fused_moe_deepgemm.py get_workspace): rows
+# for all tokens of a chunk. Read in its source on the main branch: `default_moe_max_num_tokens = 18688`, which it
+# explains as twice ((0+1)*1024 + 8196 + 128 + 63) // 64 * 64; a step of more than twice moe_max_num_tokens is cut into
+# equal chunks (forward_impl). DeepSeek-R1 on eight cards printed 124.76 GiB inside torch where TRTLLM had 81.86: 42.1
+# of these 42.9 by this. With expert and attention data parallelism it printed 3.2 more than this gives (outside.py).
+DEEPGEMM_TOKENS = 18688
 # A backend that the engine chooses itself ("AUTO"), and quantised experts whose padding nobody has printed.
 UNPRINTED_EXPERTS = (1.0, 1.0, 1.09)
 
