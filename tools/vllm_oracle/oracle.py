@@ -26,8 +26,6 @@ def boot(gpu: dict) -> None:
 
     if not os.environ.get("ORACLE_VERBOSE"):
         os.environ["VLLM_LOGGING_LEVEL"] = "ERROR"
-    import vllm.third_party
-
     pretend.patch_vllm_nvml()
     import vllm
     import vllm.platforms
@@ -219,15 +217,26 @@ def construct(config):
         own = spec.draft_model_config
         with set_default_torch_dtype(own.dtype), torch.device("meta"), unmapped():
             if spec.method == "draft_model":
-                try:
-                    from vllm.v1.spec_decode.utils import create_vllm_config_for_draft_model
-                except ImportError:
-                    from vllm.v1.spec_decode.draft_model import create_vllm_config_for_draft_model
-                alone = create_vllm_config_for_draft_model(config)
+                alone = config_of_draft(config)
                 draft = initialize_model(vllm_config=alone, model_config=own, prefix="draft_model")
             else:
                 draft = initialize_model(vllm_config=config, model_config=own)
     return model, draft
+
+
+def config_of_draft(config):
+    """A draft model's own configuration: a function of its own, later a method of the proposer."""
+    with contextlib.suppress(ImportError):
+        from vllm.v1.spec_decode.utils import create_vllm_config_for_draft_model
+
+        return create_vllm_config_for_draft_model(config)
+    import vllm.v1.spec_decode.draft_model as module
+
+    if hasattr(module, "create_vllm_config_for_draft_model"):
+        return module.create_vllm_config_for_draft_model(config)
+    proposer = module.DraftModelProposer.__new__(module.DraftModelProposer)
+    proposer.vllm_config, proposer.speculative_config = config, config.speculative_config
+    return proposer._create_draft_vllm_config()
 
 
 @contextlib.contextmanager

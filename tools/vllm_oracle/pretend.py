@@ -318,12 +318,30 @@ def _nvml() -> None:
     GPU["_nvml"] = answers
 
 
-def patch_vllm_nvml() -> None:
-    """vLLM carries its own copy of pynvml; call this as soon as `vllm.third_party` can be imported."""
-    import vllm.third_party.pynvml as module
+class _Nvml(importlib.abc.MetaPathFinder):
+    """vLLM carries its own copy of pynvml, and some releases look for a GPU while `vllm` itself is imported: the copy
+    answers from `gpu` as soon as it is loaded."""
 
-    for key, value in GPU["_nvml"].items():
-        setattr(module, key, value)
+    NAME = "vllm.third_party.pynvml"
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != self.NAME:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        load = spec.loader.exec_module
+
+        def exec_module(module):
+            load(module)
+            for key, value in GPU["_nvml"].items():
+                setattr(module, key, value)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def patch_vllm_nvml() -> None:
+    """Call this before `import vllm`."""
+    sys.meta_path.insert(0, _Nvml())
 
 
 def _triton() -> None:

@@ -61,3 +61,20 @@ def test_blocks_larger_than_a_step() -> None:
     command = "vllm serve Qwen/Qwen3.6-27B --enable-prefix-caching --max-num-batched-tokens 512 --max-num-seqs 16"
     assert "must be <= max_num_batched_tokens (512)" in planned(command, "0.21.0").verdict.message
     assert planned(command, NEWEST).verdict.fits
+
+
+def test_encoders_that_no_prompt_uses_are_built_too() -> None:
+    """interfaces.py _mark_tower_model: the encoder's constructor refuses MXFP8 though no prompt may have an image."""
+    command = (
+        "vllm serve Qwen/Qwen3-VL-30B-A3B-Instruct -tp 8 --quantization mxfp8 "
+        '--limit-mm-per-prompt {"image":0,"video":0}'
+    )
+    refused = planned(command, "0.32.0", "8x H100")
+    assert refused.verdict.message == "MXFP8 requires input_size_per_partition (144) to be divisible by 32."
+
+
+@pytest.mark.parametrize("version", ["0.21.0", "0.32.0"])
+def test_chunked_layers_that_turboquant_spares(version: str) -> None:
+    command = "vllm serve meta-llama/Llama-4-Maverick-17B-128E-Instruct -tp 8 --kv-cache-dtype turboquant_k8v4"
+    refused = planned(command, version, "8x B200")
+    assert refused.verdict.message.startswith("Unknown TurboQuant cache dtype: 'auto'.")

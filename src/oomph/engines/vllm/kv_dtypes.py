@@ -8,7 +8,7 @@ from oomph.units import cdiv
 _WIDTH = {"bfloat16": 2, "float16": 2, "float32": 4, "uint8": 1}
 
 # model_executor/layers/quantization/turboquant/config.py: bits of keys (0 = fp8) and of values
-_TURBOQUANT = {
+TURBOQUANT = {
     "turboquant_k8v4": (0, 4),
     "turboquant_4bit_nc": (4, 4),
     "turboquant_k3v4_nc": (3, 4),
@@ -35,7 +35,7 @@ def token_bytes(kv_dtype: str, dtype: str, heads: int, k: int, v: int) -> int:
         return heads * ((k + v) // 2 + 8)
     if kv_dtype in ("nvfp4", "nvfp4_4over6"):
         return heads * (k // 2 + k // 16 + v // 2 + v // 16)  # two values a byte, one fp8 scale per 16
-    if kv_dtype in _TURBOQUANT:
+    if kv_dtype in TURBOQUANT:
         return heads * _turboquant_slot(kv_dtype, k)
     if kv_dtype.startswith("fp8"):
         return heads * (k + v)
@@ -43,7 +43,7 @@ def token_bytes(kv_dtype: str, dtype: str, heads: int, k: int, v: int) -> int:
 
 
 def _turboquant_slot(kv_dtype: str, head: int) -> int:
-    key_bits, value_bits = _TURBOQUANT[kv_dtype]
+    key_bits, value_bits = TURBOQUANT[kv_dtype]
     key = head if key_bits == 0 else cdiv(head * key_bits, 8) + 2
     value = cdiv(head * value_bits, 8) + 4
     return (key + value + 1) // 2 * 2

@@ -34,8 +34,9 @@ def quantised(traits: Traits, scheme: Scheme, habits: frozenset[str]) -> Model:
     return replace(model, layers=layers, drafts=drafts)
 
 
-def is_quantised_online(module: Module, habits: frozenset[str]) -> bool:
-    """Routers, convolutions and layers with a dtype of their own get no quantisation config."""
+def is_quantised_online(module: Module, habits: frozenset[str], *, encoder: bool = False) -> bool:
+    """Routers, convolutions and layers with a dtype of their own get no quantisation config. `encoder`: whether an
+    encoder's layer is meant."""
     if isinstance(module, Experts):
         return module.scheme is None
     return (
@@ -43,7 +44,8 @@ def is_quantised_online(module: Module, habits: frozenset[str]) -> bool:
         and module.scheme is None
         and module.quantisable
         and (not module.quantised_by or module.quantised_by in habits)
-        and module.role not in ("router", "multimodal")
+        and module.role != "router"
+        and (module.role == "multimodal") == encoder
         and not module.alias
         and not module.created_dtype
         and "conv" not in module.name

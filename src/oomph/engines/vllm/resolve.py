@@ -36,6 +36,7 @@ from oomph.engines.vllm.resolve_attention import (
 from oomph.engines.vllm.resolve_build import (
     verify_blocks,
     verify_build,
+    verify_chunked_turboquant,
     verify_config,
     verify_groups,
     verify_layers,
@@ -295,10 +296,12 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     tp, dp, ep = resolved.tensor_parallel_size, resolved.data_parallel_size, resolved.enable_expert_parallel
     build_habits = facts.structure.habits(gpu.sm)
     multimodal = resolved.flags.multimodal
-    towers = bool(model.towers) and not multimodal.text_only and not multimodal.encoder_per_rank
+    built_anyway = facts.support.unused_towers_built or not multimodal.text_only
+    towers = bool(model.towers) and built_anyway and not multimodal.encoder_per_rank
     if towers:
         verify_towers(model, tp, build_habits)
         verify_tower_kernels(traits, facts.linear_kernels, build_habits, tp=tp, sm=gpu.sm, dtype=resolved.dtype)
+    verify_chunked_turboquant(model, resolved.kv_cache_dtype, setup.skip_layers)
     layout = lay_out(model, traits, setup, facts)
     verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
     verify_states(traits, facts.support, tp=tp, quantised=resolved.quantization is not None)
@@ -306,7 +309,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     verify_blocks(traits, facts.support, build_habits, tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
     experts = expert_setting(facts, gpu.sm, resolved.flags, dep.environment)
     built = _as_built(traits, resolved, build_habits)
-    verify_mxfp8(built, build_habits, tp=tp, dp=dp, ep=ep)
+    verify_mxfp8(built, build_habits, tp=tp, dp=dp, ep=ep, towers=towers)
     refused = kernel_refusal(built, Layout(tp=tp, dp=dp, expert_parallel=ep), experts)
     if refused:
         raise Refused("ValueError", refused)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import gcd
 
+from oomph.engines.vllm.kv_dtypes import TURBOQUANT
 from oomph.engines.vllm.kv_specs import Refused
+from oomph.engines.vllm.online import is_quantised_online
 from oomph.engines.vllm.shard import in_features, is_created, outs, tower_module_ranks, tower_parts
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm import known
@@ -99,27 +101,46 @@ def _verify_divides(module: Module, tp: int, moe_ranks: int, habits: frozenset[s
         raise Refused("AssertionError", "" if len(created) > 1 else f"{cut[0]} is not divisible by {tp}")
 
 
+def verify_chunked_turboquant(model: Model, kv_dtype: str, skip_layers: tuple[str, ...]) -> None:
+    """chunked_local_attention.py:101 (0.32.0; 0.21.0 does the same): the class takes its backend by the flag's dtype,
+    also for a layer that is to keep the model's own."""
+    if not kv_dtype.startswith("turboquant_"):
+        return
+    spared = [mixer for layer in model.layers if str(layer.index) in skip_layers for mixer in layer.mixers]
+    if any(isinstance(mixer, Attention) and mixer.kind == "chunked_local" for mixer in spared):
+        text = f"Unknown TurboQuant cache dtype: 'auto'. Valid presets: {', '.join(TURBOQUANT)}"
+        raise Refused("ValueError", text)
+
+
 _MXFP8_BLOCK = 32  # quantization/utils/mxfp8_utils.py
 
 
-def verify_mxfp8(model: Model, habits: frozenset[str], *, tp: int, dp: int, ep: bool) -> None:
-    """online/mxfp8.py create_weights: every scale goes with 32 inputs of one rank."""
+def verify_mxfp8(model: Model, habits: frozenset[str], *, tp: int, dp: int, ep: bool, towers: bool) -> None:
+    """online/mxfp8.py create_weights: every scale goes with 32 inputs of one rank. Encoders are built first."""
     if not any(_is_mxfp8(module) for layer in model.layers[:8] for module in layer.block.modules):
         return
+    for tower in model.towers if towers and model.quantization is None else ():
+        parts = tower_parts(tower, tp, habits)
+        for _, block in tower.blocks:
+            for module in block.modules:
+                if isinstance(module, Linear) and is_quantised_online(module, habits, encoder=True):
+                    _verify_mxfp8_inputs(module, tower_module_ranks(module, parts), habits)
     for block in dict.fromkeys(layer.block for layer in model.layers):
         for module in block.modules:
-            if (
-                isinstance(module, Linear)
-                and _is_mxfp8(module)
-                and (size := in_features(module, tp, habits)) % _MXFP8_BLOCK
-            ):
-                text = f"MXFP8 requires input_size_per_partition ({size}) to be divisible by {_MXFP8_BLOCK}."
-                raise Refused("ValueError", text)
+            if isinstance(module, Linear) and _is_mxfp8(module):
+                _verify_mxfp8_inputs(module, tp, habits)
             if isinstance(module, Experts) and _is_mxfp8(module):
                 share = module.intermediate // (1 if ep else tp * dp)
                 if share % _MXFP8_BLOCK or module.hidden % _MXFP8_BLOCK:
                     text = f"Online MXFP8 MoE requires hidden/intermediate sizes divisible by {_MXFP8_BLOCK}."
                     raise Refused("ValueError", text)
+
+
+def _verify_mxfp8_inputs(linear: Linear, ranks: int, habits: frozenset[str]) -> None:
+    size = in_features(linear, ranks, habits)
+    if size % _MXFP8_BLOCK:
+        text = f"MXFP8 requires input_size_per_partition ({size}) to be divisible by {_MXFP8_BLOCK}."
+        raise Refused("ValueError", text)
 
 
 def _is_mxfp8(module: Module) -> bool:

@@ -209,6 +209,9 @@ GGUF_NOTE = (
 class Support(Facts):
     """What a release can build."""
 
+    # interfaces.py _mark_tower_model: encoders that no prompt may use are built all the same, on the meta device, and
+    # what their constructors refuse is refused. In 0.19.0 already, the oldest that was read.
+    unused_towers_built = since("0.19.0")
     gguf_in_tree = until("0.24.0")  # layers/quantization/gguf.py and model_loader/gguf_loader.py are in 0.23.0
 
     methods = table(METHODS)
