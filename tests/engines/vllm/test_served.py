@@ -75,12 +75,20 @@ def share(hits: list[bool]) -> float:
     return sum(hits) / len(hits)
 
 
+NEAR = 6 << 20
+FURTHER_OFF = {
+    # 48 MiB measured: the drafter shares its embedding with the target in this release, which the plan does not know
+    "draft": 60 << 20,
+    # 13.1 MiB measured: 560 KiB in each of 24 layers with MXFP4 experts (as in gptoss8, which has 8) are not derived
+    "pick2_gptoss20_speed": 14 << 20,
+}
+
+
 @pytest.mark.parametrize("index", range(len(ROWS)), ids=IDS)
 def test_the_runner_and_the_weights(index: int) -> None:
     row = ROWS[index]
     assert planned(index).resolved["model_runner"] == row["runner"]
-    # the drafter shares its embedding with the target in this release, which the plan does not know
-    allowed = 60 << 20 if row["id"] == "draft" else 14 << 20
+    allowed = FURTHER_OFF.get(row["id"], NEAR)
     assert abs(planned(index).ranks[0].terms["weights"].bytes - row["weights_bytes"]) <= allowed
 
 
