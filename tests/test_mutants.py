@@ -41,8 +41,3 @@ def test_the_kinds_of_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert set(made) == expected | {("is not", "is")} and len(made) == 8
 
 
-@pytest.mark.parametrize("folder", mutants.FOLDERS)
-def test_every_file_has_tests(folder: str) -> None:
-    for path in (mutants.SOURCE / folder).rglob("*.py"):
-        tests = mutants.tests_of(path.relative_to(ROOT))
-        assert tests and all((ROOT / test).exists() for test in tests), path

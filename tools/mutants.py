@@ -1,66 +1,51 @@
 """Change random lines of the source, one at a time, and list the changes that no test notices.
 
-    python tools/mutants.py [--count 100] [--seed TEXT] [--limit SECONDS] [--jobs N] [FOLDER...]
+    python tools/mutants.py [--count 100] [--seed TEXT] [--map FOLDER] [--part 1/8] [--limit SECONDS] [FOLDER...]
 
 FOLDER is one of engines, doctor, advice, search (default: all, with an equal share of the changes). A change is a
 number, a truth value, a comparison, an `and` or `or`, or a sign. The seed is the commit's hash unless another is named,
 and it is printed: the same seed on the same commit makes the same changes. Each change is made in a copy of the tree,
-so that nothing here is touched, and the tests that belong to the changed file run against it: first those of its
-folder, then a share of the replayed answers. A change that runs longer than the limit counts as noticed.
+so that nothing here is touched, and the stored answers and tests that run the changed line run against it, the quickest
+first (tools/executed.py records once which those are; --map keeps the record). What fails must pass again without the
+change. A change that runs longer than the limit counts as noticed.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import json
 import os
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
+
+from executed import REPLAY, Choice, Executed
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "oomph"
 FOLDERS = ("engines", "doctor", "advice", "search")
 LIMIT = 240  # seconds for the tests of one change
 
-# folder of the source -> the tests that belong to it; the longest name that fits counts
-TESTS: dict[str, tuple[str, ...]] = {
-    "engines": ("tests/engines/test_protocol.py", "tests/commands"),
-    "engines/vllm": ("tests/test_plan.py", "tests/engines/vllm", "tests/test_outcomes.py", "tests/advice"),
-    "engines/llamacpp": ("tests/engines/llamacpp/test_planner.py", "tests/engines/ollama", "tests/engines/llamacpp"),
-    "engines/ollama": ("tests/engines/ollama",),
-    "engines/sglang": ("tests/engines/sglang",),
-    "doctor": ("tests/doctor", "tests/report"),
-    "advice": ("tests/advice", "tests/test_outcomes.py"),
-    "search": ("tests/search",),
-}
-# files of an engine whose tests are elsewhere
-PARTS: dict[str, tuple[str, ...]] = {
-    "command": ("tests/commands",),
-    "arguments": ("tests/commands",),
-    "values": ("tests/commands",),
-    "python_call": ("tests/commands",),
-    "container": ("tests/commands",),
-    "emit": ("tests/emit",),
-    "offer": ("tests/test_compare.py",),
-    "cards": ("tests/search",),
-    "arm": ("tests/search",),
-}
-# folder of the source -> the kinds of stored answers that it takes part in, and how many are skipped for each one
-REPLAYED: dict[str, tuple[str, int]] = {
-    "engines": ("plan", 4),
-    "doctor": ("explain", 1),
-    "advice": ("explain", 2),
-    "search": ("fit", 2),
-}
+# Tests that run oomph's own code in this process; those of the page, the documents and the commands start others.
+TESTS = (
+    "replay", "tests/engines", "tests/doctor", "tests/advice", "tests/search", "tests/commands", "tests/emit",
+    "tests/report", "tests/facts", "tests/logs", "tests/simulate", "tests/launch", "tests/pack", "tests/learn",
+    "tests/cli/test_plan_command.py", "tests/cli/test_words.py", "tests/test_plan.py", "tests/test_outcomes.py",
+    "tests/test_compare.py", "tests/test_truth.py", "tests/test_field_plans.py", "tests/test_consistency.py",
+    "tests/test_host.py", "tests/test_calibration.py", "tests/test_whose_figures.py", "tests/test_public_api.py",
+)  # fmt: skip
+SHARE = 40  # seconds that the tests of one change may take when nothing else runs, and the answers a quarter of it
+FIRST = 3  # tests of each file that go before all the others
 
 COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Eq: ("==", "!="),
@@ -173,19 +158,44 @@ def choose(folders: Sequence[str], count: int, seed: str) -> list[Mutant]:
     return chosen
 
 
-def tests_of(path: Path) -> tuple[str, ...]:
-    parts = path.relative_to("src/oomph").parts
-    if "rules" in parts:
-        return TESTS["doctor"]
-    if parts[0] == "engines" and path.stem in PARTS:
-        return PARTS[path.stem]
-    here = "/".join(parts[:-1])
-    name = max((name for name in TESTS if f"{here}/".startswith(f"{name}/")), key=len)
-    return TESTS[name]
+def statement(tree: ast.AST, line: int) -> range | None:
+    """The lines of the statement of a function that a line belongs to; None: it runs on import."""
+    lines: range | None = None
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        for node in ast.walk(function):
+            inner = getattr(node, "body", None)
+            if isinstance(node, ast.stmt) and node is not function:
+                last = inner[0].lineno - 1 if isinstance(inner, list) else node.end_lineno or line
+                if node.lineno <= line <= max(last, node.lineno):
+                    lines = range(node.lineno, max(last, node.lineno) + 1)
+    return lines
+
+
+def choice(mutant: Mutant, executed: Executed) -> Choice:
+    """The stored answers and tests for one change: all that run its line, as far as their time allows."""
+    tree = ast.parse((ROOT / mutant.path).read_text())
+    names = executed.of_lines(mutant.path, statement(tree, mutant.line))
+    answers = [name for name in names if name.startswith(REPLAY)]
+    tests = sorted((name for name in names if not name.startswith(REPLAY)), key=executed.seconds.__getitem__)
+    seen: Counter[str] = Counter()
+    ranks: dict[str, bool] = {}
+    for name in tests:
+        seen[name.split("::")[0]] += 1
+        ranks[name] = seen[name.split("::")[0]] > FIRST
+    spread = answers[:: max(len(answers) // 100, 1)]  # from all releases and cards
+    in_order = sorted(tests, key=lambda name: (ranks[name], executed.seconds[name]))
+    return Choice(_within(spread, SHARE / 4, executed), _within(in_order, SHARE, executed))
+
+
+def _within(names: Sequence[str], seconds: float, executed: Executed) -> list[str]:
+    sums = accumulate(executed.seconds[name] for name in names)
+    return [name for name, total in zip(names, sums, strict=True) if total <= seconds]
 
 
 class Copy:
-    """The tree in a folder of its own, with the tests that do not even pass there left out."""
+    """The tree in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -195,63 +205,36 @@ class Copy:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, folder / name)
 
-    def notices(self, mutant: Mutant, limit: float, without: Sequence[str]) -> str:
-        """What notices a change: a test, the time limit, or "" for nothing."""
+    def notices(self, mutant: Mutant, chosen: Choice, limit: float) -> str:
+        """What notices a change: a stored answer, a test, the time limit, or "" for nothing."""
         path = self.folder / mutant.path
         data = path.read_bytes()
-        path.write_bytes(data[: mutant.begin] + mutant.after.encode() + data[mutant.end :])
-        try:
-            began = time.monotonic()
-            failed = self.run(tests_of(mutant.path), limit, without)
-            left = limit - (time.monotonic() - began)
-            return failed or self.replay(mutant.path, left, without)
-        finally:
-            path.write_bytes(data)
+        while True:
+            path.write_bytes(data[: mutant.begin] + mutant.after.encode() + data[mutant.end :])
+            try:
+                failed = self.judge(chosen, limit)
+            finally:
+                path.write_bytes(data)
+            if "::" not in failed or not self.judge(Choice([], [failed]), limit):
+                return failed
+            chosen = chosen._replace(tests=[test for test in chosen.tests if test != failed])  # it fails anyway
 
-    def replay(self, path: Path, limit: float, without: Sequence[str]) -> str:
-        parts = path.relative_to("src/oomph").parts
-        kind, every = REPLAYED["doctor" if "rules" in parts else parts[0]]
-        return self.run([f"tests/replay/test_replay.py::test_answers_are_as_they_were[{kind}]"], limit, without, every)
-
-    def run(self, tests: Sequence[str], limit: float, without: Sequence[str], every: int = 1) -> str:
-        """The first test that fails; "" = none."""
-        options = [
-            "-x",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "--no-header",
-            "--tb=no",
-            *(f"--deselect={w}" for w in without),
-        ]
-        environment = {**os.environ, "PYTHONPATH": str(self.folder / "src"), "REPLAY_EVERY": str(every)}
-        environment["PYTHONDONTWRITEBYTECODE"] = "1"
-        present = [test for test in tests if (self.folder / test.split("::")[0]).exists()]
-        command = [sys.executable, "-m", "pytest", *options, *present]
+    def judge(self, chosen: Choice, limit: float) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(self.folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "tools/executed.py", "judge"]
         try:
             done = subprocess.run(
-                command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=max(limit, 1)
-            )
+                command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=limit,
+                input=json.dumps(chosen._asdict()),
+            )  # fmt: skip
         except subprocess.TimeoutExpired:
             return "the time limit"
-        if done.returncode in (0, 5):  # 5: no test was collected
-            return ""
-        failures = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        return failures[0].split(" - ")[0].partition(" ")[2] if failures else "pytest itself"
+        return done.stdout.rpartition("JUDGED ")[2].strip() if "JUDGED " in done.stdout else "an error on import"
 
 
-def unreliable(copy: Copy, chosen: Sequence[Mutant], limit: float) -> list[str]:
-    """The tests that fail without any change: they say nothing about one."""
-    failing: list[str] = []
-    for tests in {tests_of(mutant.path) for mutant in chosen}:
-        while failed := copy.run(tests, 4 * limit, failing):
-            if failed in failing or failed in ("the time limit", "pytest itself"):
-                raise SystemExit(f"{', '.join(tests)}: {failed}, without any change")
-            failing.append(failed)
-    for path in {mutant.path.parts[2]: mutant.path for mutant in chosen}.values():  # one for each folder
-        if failed := copy.replay(path, 4 * limit, failing):
-            failing.append(failed)
-    return failing
+def part_of(chosen: list[Mutant], part: str) -> list[Mutant]:
+    number, parts = map(int, part.split("/"))
+    return chosen[number - 1 :: parts]
 
 
 def main() -> int:
@@ -259,6 +242,8 @@ def main() -> int:
     parser.add_argument("folders", nargs="*", metavar="FOLDER", default=FOLDERS)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", default="")
+    parser.add_argument("--map", type=Path)
+    parser.add_argument("--part", default="1/1")
     parser.add_argument("--limit", type=float, default=LIMIT)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
@@ -266,36 +251,38 @@ def main() -> int:
         parser.error(f"{unknown.pop()!r} is not one of {', '.join(FOLDERS)}")
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     seed = options.seed or commit.stdout.strip()
-    chosen = choose(options.folders, options.count, seed)
-    print(f"{len(chosen)} changes of {', '.join(options.folders)}; seed {seed}", flush=True)
+    chosen = part_of(choose(options.folders, options.count, seed), options.part)
+    print(f"{len(chosen)} changes of {', '.join(options.folders)}; seed {seed}, part {options.part}", flush=True)
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
-        copies: SimpleQueue[Copy] = SimpleQueue()
-        for number in range(options.jobs):
-            copies.put(Copy(Path(scratch) / str(number)))
-        first = copies.get()
-        without = unreliable(first, chosen, options.limit)
-        copies.put(first)
-        for name in without:
-            print(f"left out, it fails without any change: {name}", flush=True)
-
-        def judge(mutant: Mutant) -> str:
-            copy = copies.get()
-            try:
-                noticed = copy.notices(mutant, options.limit, without)
-            finally:
-                copies.put(copy)
-            print(
-                f"{'noticed ' if noticed else 'SURVIVED'}  {mutant}{f'  by {noticed}' if noticed else ''}", flush=True
-            )
-            return noticed
-
-        with ThreadPoolExecutor(options.jobs) as pool:
-            verdicts = list(pool.map(judge, chosen))
+        folder = options.map or Path(scratch) / "map"
+        if not (folder / "seconds.json").exists():
+            subprocess.run([sys.executable, str(ROOT / "tools" / "executed.py"), str(folder), *TESTS], cwd=ROOT)
+        verdicts = judge_all(chosen, Executed(folder), Path(scratch), options.limit, options.jobs)
     survivors = [mutant for mutant, noticed in zip(chosen, verdicts, strict=True) if not noticed]
     print(f"\n{len(chosen) - len(survivors)} of {len(chosen)} noticed; survivors:")
     for mutant in survivors:
         print(f"  {mutant}    {mutant.text[:110]}")
     return 0
+
+
+def judge_all(chosen: list[Mutant], executed: Executed, scratch: Path, limit: float, jobs: int) -> list[str]:
+    copies: SimpleQueue[Copy] = SimpleQueue()
+    for number in range(jobs):
+        copies.put(Copy(scratch / str(number)))
+
+    def one(mutant: Mutant) -> str:
+        copy = copies.get()
+        chosen = choice(mutant, executed)
+        try:
+            noticed = copy.notices(mutant, chosen, limit)
+        finally:
+            copies.put(copy)
+        by = f"by {noticed}" if noticed else f"{len(chosen.answers)} answers, {len(chosen.tests)} tests"
+        print(f"{'noticed ' if noticed else 'SURVIVED'}  {mutant}  {by}", flush=True)
+        return noticed
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(one, chosen))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,18 @@ TRTLLM_FLAGS: tuple[tuple[str, ...], ...] = (
     ("--config", "{enable_attention_dp: true}"), ("--config", "{moe_config: {backend: TRTLLM}}"),
     ("--config", "{kv_cache_config: {max_tokens: 200000, tokens_per_block: 64}}"),
 )  # fmt: skip
+SGLANG_FLAGS: tuple[tuple[str, ...], ...] = (
+    ("--context-length", "8192"), ("--context-length", "131072"), ("--mem-fraction-static", "0.8"),
+    ("--mem-fraction-static", "0.92"), ("--max-running-requests", "8"), ("--max-running-requests", "512"),
+    ("--max-total-tokens", "100000"), ("--chunked-prefill-size", "2048"), ("--chunked-prefill-size", "-1"),
+    ("--kv-cache-dtype", "fp8_e5m2"), ("--kv-cache-dtype", "fp8_e4m3"), ("--quantization", "fp8"),
+    ("--page-size", "64"), ("--disable-radix-cache",), ("--disable-cuda-graph",), ("--cuda-graph-max-bs", "32"),
+    ("--dtype", "float16"),
+    ("--attention-backend", "triton"), ("--attention-backend", "flashinfer"), ("--disable-overlap-schedule",),
+    ("--swa-full-tokens-ratio", "0.5"), ("--mamba-full-memory-ratio", "0.5"), ("--cpu-offload-gb", "4"),
+    ("--speculative-algorithm", "EAGLE", "--speculative-num-steps", "3", "--speculative-eagle-topk", "1",
+     "--speculative-num-draft-tokens", "4"), ("--max-prefill-tokens", "4096"), ("--enable-mixed-chunk",),
+)  # fmt: skip
 GGUF_TYPES = ("Q4_K_M", "Q8_0", "Q5_K_M", "IQ4_XS", "F16")
 
 
@@ -80,6 +92,30 @@ def trtllm_cases(count: int, seed: int) -> Iterator[Case]:
         engine = f"trtllm=={draw.choice(TRTLLM_RELEASES)}"
         gpu = f"{width}x {draw.choice(cards)}"
         yield ["--gpu", gpu, "--engine", engine, "--", "trtllm-serve", draw.choice(models), *layout, *flags]
+
+
+def sglang_cases(count: int, seed: int) -> Iterator[Case]:
+    from oomph.facts.sglang.versions import RELEASES as SGLANG_RELEASES
+
+    draw = random.Random(seed)
+    cards = [row.name for row in gpu_rows() if row.capability >= (7, 5)]
+    models = list(catalog.ids())
+    for _ in range(count):
+        width = draw.choice((1, 1, 1, 2, 4, 8))
+        tensor, stages, experts = ["--tp", str(width)], ["--pp-size", str(width)], ["--ep-size", str(width)]
+        attention = [*tensor, "--dp-size", str(width), "--enable-dp-attention"]
+        layout = draw.choice((tensor, tensor, [*tensor, *experts], attention, stages)) if width > 1 else []
+        flags = [word for flag in draw.sample(SGLANG_FLAGS, draw.choice((0, 1, 2, 3))) for word in flag]
+        options = ["--gpu", f"{width}x {draw.choice(cards)}", "--engine", f"sglang=={draw.choice(SGLANG_RELEASES)}"]
+        serve = ["python", "-m", "sglang.launch_server", "--model-path", draw.choice(models)]
+        yield [*options, "--", *serve, *layout, *flags]
+
+
+def whole_plan_cases(count: int, seed: int) -> Iterator[Case]:
+    """Half of SGLang's, a quarter each of TensorRT-LLM's and of the others'."""
+    yield from sglang_cases(count // 2, seed)
+    yield from trtllm_cases(count // 4, seed + 1)
+    yield from plan_cases(count // 4, seed + 1)
 
 
 def _layout(draw: random.Random, width: int) -> Case:

@@ -14,7 +14,7 @@ assert _spec is not None and _spec.loader is not None
 replay = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(replay)
 
-LEAST = {"plan": 2000, "explain": 200, "fit": 60, "simulate": 40, "inspect": 100}
+LEAST = {"plan": 2000, "whole_plan": 400, "explain": 200, "fit": 60, "simulate": 40, "inspect": 100}
 
 
 @pytest.mark.parametrize("kind", replay.KINDS)
