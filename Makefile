@@ -85,7 +85,8 @@ hostile: .venv/.dev
 
 # COUNT=100 [SEED=text] [JOBS=2]: changes of the source that no test notices
 mutants: .venv/.dev
-	$(BIN)/python tools/mutants.py --count $(or $(COUNT),100) --jobs $(or $(JOBS),1) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check coverage
+	$(BIN)/python tools/mutants.py --count $(or $(COUNT),100) --jobs $(or $(JOBS),1) $(if $(SEED),--seed $(SEED)) $(if $(MAP),--map $(MAP)) $(if $(PART),--part $(PART))
 
 clean:
 	rm -rf .venv

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
 _spec = importlib.util.spec_from_file_location("mutants", ROOT / "tools" / "mutants.py")
 assert _spec is not None and _spec.loader is not None
 mutants = importlib.util.module_from_spec(_spec)
@@ -41,3 +43,16 @@ def test_the_kinds_of_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert set(made) == expected | {("is not", "is")} and len(made) == 8
 
 
+def test_a_line_belongs_to_its_statement() -> None:
+    code = "TABLE = {\n    1: 2,\n}\n\ndef f(a):\n    if (\n        a\n    ):\n        return call(\n            1,\n"
+    code += "        )\n"
+    tree = ast.parse(code)
+    assert mutants.statement(tree, 2) is None  # it runs on import
+    assert mutants.statement(tree, 7) == range(6, 9)
+    assert mutants.statement(tree, 10) == range(9, 12)
+
+
+def test_the_parts_are_the_whole() -> None:
+    whole = mutants.choose(("search",), 10, "1")
+    parts = [mutants.part_of(whole, f"{number}/3") for number in (1, 2, 3)]
+    assert sorted(map(str, whole)) == sorted(str(mutant) for part in parts for mutant in part)

@@ -14,6 +14,7 @@ import gc
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module  # coverage is installed by `make mutants`, not with what the tests need
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,10 +29,8 @@ class Executed:
     """What MAP holds: the names of the tests and answers that run a line, and how long each one takes."""
 
     def __init__(self, folder: Path, root: Path = ROOT) -> None:
-        from coverage import CoverageData
-
         self.root = root
-        self.data = CoverageData(str(folder / "lines"))
+        self.data = import_module("coverage").CoverageData(str(folder / "lines"))
         self.data.read()
         self.seconds: dict[str, float] = _seconds(folder)
 
@@ -79,11 +78,9 @@ def empty_caches() -> None:
 
 
 def record(folder: Path, tests: Sequence[str]) -> int:
-    from coverage import Coverage
-
     folder.mkdir(parents=True, exist_ok=True)
     include = [str(ROOT / "src" / "oomph" / name / "*") for name in TRACED]
-    coverage = Coverage(data_file=str(folder / "lines"), include=include, messages=False)
+    coverage = import_module("coverage").Coverage(data_file=str(folder / "lines"), include=include, messages=False)
     coverage.load()
     recorder = Recorder(coverage)
     coverage.start()
