@@ -306,7 +306,8 @@ class Search:
         ]
         recovery = quality.recovery
         if recovery != (1.0, 1.0):
-            reason += f"; {first.quantization} keeps {recovery[0]:.0%} to {recovery[1]:.0%} of it"
+            low, high = (f"{share:.1%}".replace(".0%", "%") for share in recovery)
+            reason += f"; {first.quantization} keeps {low if low == high else f'{low} to {high}'} of it"
             if better and first.engine in PLACED:
                 tag, size = better[-1]
                 reason += f", and {tag} is {gib(size)} too large"
