@@ -68,6 +68,7 @@ FAILURES: Final[dict[LogKind, StageName | None]] = {
     "lc_bad_flag": "other",
     "tr_late": "runtime_request", "tr_no_engine": "weights_load", "tr_load_oom": "weights_load",
     "tr_component": None, "tr_oom": None, "tr_no_sequence": "kv_check", "tr_pool_full": None,
+    "tr_over_budget": "kv_alloc",
 }  # fmt: skip
 # TensorRT-LLM's names for what it was creating (py_executor_creator.py); the executor's last step records the graphs
 COMPONENTS: Final[dict[str, StageName]] = {

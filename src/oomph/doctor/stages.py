@@ -151,6 +151,8 @@ def _stage(
         reached = milestone(everything)  # a title or a sentence above the log, not a line of it
         if reached is None and any(o.kind == "engine_dead" for o in everything):
             reached = "runtime_request"  # said of an engine that had started
+    if reached is None and failure.kind == "tr_pool_full":
+        return "runtime_request", "message"  # requests take blocks; the dummy batches of a start print lines before it
     if reached:
         stage, beside = _after(reached, failure, everything), said(everything)
         later = beside is not None and stage == "kv_alloc" and ORDER.index(beside) > ORDER.index(stage)

@@ -38,6 +38,7 @@ TrtllmKind = Literal[
     "tr_total", "tr_free", "tr_step", "tr_no_engine", "tr_late", "tr_oom", "tr_load_oom", "tr_line", "tr_outside",
     "tr_blocks", "tr_limits", "tr_both", "tr_cap", "tr_available", "tr_buffers", "tr_graphs", "tr_pool_full",
     "tr_too_long", "tr_no_graphs", "tr_args", "tr_created", "tr_features", "tr_loaded",
+    "tr_over_budget", "tr_contexts",
 ]  # fmt: skip
 OllamaKind = Literal[
     "ol_server", "ol_runner", "ol_default_context", "ol_offload", "ol_fits", "ol_weights", "ol_kv", "ol_graph",

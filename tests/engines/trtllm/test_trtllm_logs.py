@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import math
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+import oomph
 from oomph.doctor.explain import explain
 from oomph.facts.trtllm.logs import ROWS
 from oomph.units import GIB
+
+TRUTH = Path(__file__).parent.parent.parent / "truth"
 
 
 def values(line: str) -> dict[str, dict[str, object]]:
@@ -95,6 +103,9 @@ def report(component: str) -> str:
         ("[TRT-LLM] [E] Executor creation failed due to insufficient GPU memory.\nmodel: 20.00 / 9.00\n"
          "model_extra: 5.00 / 7.00\n" + OOM, "kv_alloc"),
         ("[TensorRT-LLM][ERROR] Assertion failed: Impossible to fit in any sequence in kvCache\n", "kv_check"),
+        # retold by people, without a line of the engine
+        ("The recurrent state of 2048 slots needs 50 GiB, exceeding the whole KV budget.\n", "kv_alloc"),
+        ("It takes 119 GiB of KV cache, leaving 87 MiB free, and the client OOMs for 2.8 GiB.\n", "runtime_request"),
     ],
 )  # fmt: skip
 def test_the_stage_of_a_failure(log: str, stage: str) -> None:
@@ -114,3 +125,36 @@ def test_the_shortened_context_of_the_first_pass_means_nothing() -> None:
     log = cut + POOL.format("1.13", 8224) + PEAK + POOL.format("4.90", 35712) + started
     assert explain(log, plan=False).cause.id != "T04"
     assert explain(log.replace(PEAK, PEAK + cut.replace("8224", "35712")), plan=False).cause.id == "T04"
+
+
+POSTS = [json.loads(line) for line in (TRUTH / "trtllm-posts.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("post", [post for post in POSTS if post["lines"]], ids=lambda post: str(post["id"]))
+def test_a_posted_log_is_read(post: dict[str, Any]) -> None:
+    """Sixteen posts of other people, found after the rows of the first sets. docs/trtllm.md says how many came out at
+    first sight."""
+    explanation = explain("\n".join(post["lines"]) + "\n", plan=False)
+    assert bool(explanation.failed) == post["failed"]
+    assert not post["failed"] or explanation.stage == post["stage"]
+    assert "cause" not in post or explanation.cause.id == post["cause"]
+
+
+def test_the_blocks_of_a_built_engine() -> None:
+    """ceil(fraction x available / bytes of a block), of which `available` is printed with two decimals."""
+    post = next(post for post in POSTS if post["id"] == "i01")
+    inputs, block = post["inputs"], post["inputs"]["bytes_per_token"] * post["inputs"]["tokens_per_block"]
+    low, high = (
+        math.ceil(inputs["fraction"] * (inputs["available_gib"] + off) * GIB / block) for off in (-0.005, 0.005)
+    )
+    assert low <= post["printed"]["blocks"] <= high
+
+
+def test_requests_without_max_tokens_run_one_by_one() -> None:
+    """Issue 9412: gemma-3-27b on two A100 of 80 GB answers one request after the other."""
+    post = next(post for post in POSTS if post["id"] == "i16")
+    plan = oomph.plan(post["inputs"]["command"], gpu=post["inputs"]["gpu"], engine="trtllm==1.2.0rc2")
+    resolved = plan.resolved
+    blocks = max(resolved["blocks_per_window"].values())
+    whole = math.ceil(resolved["served_max_seq_len"] / resolved["tokens_per_block"])
+    assert blocks // whole == post["printed"]["at_once"]

@@ -51,7 +51,7 @@ ROWS = (
     LogRow("tr_kv", "max tokens in paged KV cache", r"Allocated (?P<kv__GiB>[\d.]+) GiB for max tokens in paged KV cache \((?P<tokens__int>\d+)\)"),
     LogRow("tr_kv", "Max tokens in paged KV cache", r"Max tokens in paged KV cache: (?P<tokens__int>\d+)\. Allocating (?P<kv__B>\d+) bytes"),
     LogRow("tr_kv", "bytes for k/v cache", r"Allocate (?P<kv__B>\d+) bytes for k/v cache"),
-    LogRow("tr_kv", "tokens in paged KV cache", r"Using (?P<tokens__int>\d+) tokens in paged KV cache"),
+    LogRow("tr_kv", "tokens in paged KV cache", r"Using (?P<tokens__int>\d+) (?:total )?tokens in paged KV cache"),
     LogRow("tr_blocks", "Max KV cache blocks per sequence", r"Max KV cache blocks per sequence: \d+ \[window size=(?P<window__int>\d+)\]",
            more=(r"tokens per block=(?P<block__int>\d+)", r"primary blocks=(?P<blocks__int>\d+)", r"max sequence length=(?P<length__int>\d+)")),
     LogRow("tr_blocks", "in KV cache primary pool", r"Number of blocks in KV cache primary pool: (?P<blocks__int>\d+)"),
@@ -61,6 +61,12 @@ ROWS = (
     LogRow("tr_seq_cut", "that can be allocated in kv cache manager", r"max_seq_len (?P<wanted__int>\d+) is greater than .{0,80}setting max_seq_len to (?P<length__int>\d+)"),
     LogRow("tr_seq_cut", "are too large for at least one sequence", r"to fit in kvCache.{0,20}reduced to (?P<length__int>\d+)"),
     LogRow("tr_no_sequence", "to fit in any sequence", r"Impossi?ble? to fit in any sequence in kvCache"),
+    # trtGptModelInflightBatching.cpp (0.5 to 0.7): the same check of built engines
+    LogRow("tr_no_sequence", "maxTokensInPagedKvCache must be", r"maxTokensInPagedKvCache must be large enough to process at least 1 sequence"),
+    # the second KV cache manager: states of every slot before the first token; also as people retell it
+    LogRow("tr_over_budget", "KV ", r"(?:states?|slots?|fixed cost).{0,200}\bexceed(?:s|ed|ing)? the (?:whole |entire )?KV (?:cache )?(?:budget|quota)"),
+    LogRow("tr_contexts", "on gpu 0", r"\beach (?:rank|process|worker|trtllm)\b.{0,40}\ballocates? (?P<each__size>[\d.]+ ?[MG]i?B) on gpu 0"),
+    LogRow("tr_contexts", "on GPU 0", r"\beach (?:rank|process|worker|trtllm)\b.{0,40}\ballocates? (?P<each__size>[\d.]+ ?[MG]i?B) on GPU 0"),
     LogRow("tr_cap", "Setting PyTorch memory fraction", r"Setting PyTorch memory fraction to (?P<share__float>[\d.]+) \((?P<cap__GiB>[\d.]+) GiB\)"),
     LogRow("tr_cap", "PyTorch memory fraction:", r"PyTorch memory fraction: (?P<share__float>[\d.]+) \((?P<cap__GiB>[\d.]+) GiB\)"),
     LogRow("tr_graphs", "CUDA graph warmup for batch size", r"Run generation[- ]only CUDA graph warmup for batch size=(?P<batch__int>\d+)"),
@@ -83,6 +89,9 @@ ROWS = (
     LogRow("tr_no_engine", "OutOfMemory", r"\[TRT\] \[E\].{0,120}Error Code 2: OutOfMemory"),
     LogRow("tr_no_engine", "Engine building failed", r"Engine building failed"),
     LogRow("tr_no_engine", "deserializePlugin", r"::deserializePlugin\("),  # a frame: the engine was being read
+    LogRow("tr_late", "cublas handle", r"Failed to create cublas handle"),
+    # as people retell it: what the pool left was not enough for something behind it
+    LogRow("tr_late", "of KV cache", r"GiB of KV cache.{0,160}\bleaving (?P<left__size>[\d.]+ [MG]iB) free.{0,200}\bOOM"),
     LogRow("tr_late", "batch_manager::", r"RuntimeBuffers::(?:reshape|prepareStep)|TrtGptModelInflightBatching::forward"),
     LogRow("tr_oom", "CUDA runtime error in", r"CUDA runtime error in (?:::)?(?:cudaMalloc|.{0,120}out of memory)"),
     LogRow("tr_oom", "Cuda Runtime (out of memory)", r"Cuda Runtime \(out of memory\)"),

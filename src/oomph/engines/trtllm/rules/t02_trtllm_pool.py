@@ -33,6 +33,10 @@ def match(case: Case) -> Candidate | None:
         text = "Not one sequence of the full length fits into the KV pool" + (f" of {gib(kv)}." if kv else ".")
         shorter = levers(case, "context", "fraction_up", "kv_dtype")
         return Candidate(Tier.SAID, text, case.line("tr_no_sequence", "tr_kv"), shorter)
+    if case.has("tr_over_budget"):
+        text = "The states that every slot of max_batch_size has from the start are larger than the whole KV budget."
+        fewer = levers(case, "max_num_seqs", "fraction_up", first=("max_num_seqs",))
+        return Candidate(Tier.SAID, text, case.line("tr_over_budget"), fewer)
     served = case.before("tr_budget", "tr_kv") or case.stage in ("kv_alloc", "runtime_request")
     if not case.failed or not served or case.has("tr_component") or not (case.memory or case.has("tr_oom", "tr_late")):
         return None

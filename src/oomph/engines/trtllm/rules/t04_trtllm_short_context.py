@@ -57,7 +57,11 @@ def _final_cut(case: Case) -> Observation | None:
     if cuts:
         return cuts[-1]
     blocks = [observation for observation in case.all("tr_blocks") if "length" in observation.values]
-    shorter = len(blocks) > 1 and (number(blocks[-1], "length") or 0) < (number(blocks[0], "length") or 0)
+    if not blocks:
+        return None
+    length = number(blocks[-1], "length") or 0
+    refused = max((number(observation, "length") or 0 for observation in case.all("tr_too_long")), default=0)
+    shorter = length < (number(blocks[0], "length") or 0) or 0 < length <= refused  # ... or than a prompt that came
     return blocks[-1] if shorter else None
 
 
