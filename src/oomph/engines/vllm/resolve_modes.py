@@ -63,6 +63,8 @@ def _predicts(model: Model) -> int:
 
 def verify_draft(model: Model, flags: Mapping[str, Any], facts: Facts, spec: Speculation) -> None:
     """SpeculativeConfig asks the draft's class for the target's pipeline parallelism."""
+    if spec.method == "mtp" and model.model_type in facts.support.no_own_drafts:
+        raise Refused("NotImplementedError", "Unsupported speculative method: 'mtp'")
     head = spec.method == "mtp" or spec.method in EAGLE_METHODS
     able = spec.method == "mtp" and model.architecture.startswith(DRAFTS_WITH_PIPELINE)
     if facts.support.drafts_need_pipeline and head and not able and int(flags.get("pipeline_parallel_size", 1)) > 1:

@@ -224,6 +224,8 @@ class Support(Facts):
         names("Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration"), ("0.30.0", ())
     )
     drafts_need_pipeline = until("0.30.0")
+    # config/speculative.py:554 (0.28.0) hf_config_override: before, only the multimodal Qwen3.5 had its drafts
+    no_own_drafts = changes(names("qwen3_5_text qwen3_5_moe_text"), ("0.28.0", ()))
     # fp8.py Fp8MoEMethod.create_weights; later the choice of kernels refuses instead
     fp8_experts_in_whole_blocks = until("0.29.0")
     scale_format = until("0.23.0")  # deepseek_v4.py:1011 (0.21.0) config.quantization_config["scale_fmt"]

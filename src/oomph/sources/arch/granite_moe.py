@@ -45,7 +45,7 @@ def build(builder: Builder) -> Skeleton:
         modules += granite_mlp(site, text, hidden)
         modules += [site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
         layers.append(builder.layer(i, site.prefix, [mixer], modules))
-    root = builder.head(text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings"), everywhere=hybrid)
+    root = builder.head(text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings"), everywhere=True)
     return Skeleton(tuple(layers), root)
 
 
