@@ -7,11 +7,11 @@ command than the one that is pasted. None of them is printed.
 
 from __future__ import annotations
 
-import re
+from oomph.late import late_pattern
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_UNUSUAL = re.compile(r"[^\x20-\x7e\n]")
-_SEQUENCE = re.compile(  # what a terminal would act on as a whole: CSI, OSC and their like, in 7 and 8 bits
+_UNUSUAL = late_pattern(r"[^\x20-\x7e\n]")
+_SEQUENCE = late_pattern(  # what a terminal would act on as a whole: CSI, OSC and their like, in 7 and 8 bits
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"
     r"|(?:\x1b[\]P_^X]|[\x9d\x90\x9f\x9e\x98])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]{0,4}[0-~]"

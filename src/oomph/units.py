@@ -3,6 +3,7 @@
 import re
 
 from oomph.errors import InputError
+from oomph.late import late_pattern
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -25,7 +26,7 @@ _UNITS = {
     "tib": TIB,
     "tb": 1000**4,
 }
-_SIZE = re.compile(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*")
+_SIZE = late_pattern(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*")
 
 
 def parse_size(text: str, *, what: str = "size") -> int:

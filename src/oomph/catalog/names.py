@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 
-_TOKEN = re.compile(r"\d+(?:b|t|m|e|k)?(?![a-z])|\d+|[a-z]+")
+from oomph.late import late_pattern
 
-_PLUS = re.compile(r"(?<=\w)\+")
+_TOKEN = late_pattern(r"\d+(?:b|t|m|e|k)?(?![a-z])|\d+|[a-z]+")
+
+_PLUS = late_pattern(r"(?<=\w)\+")
 
 # Words of a name that say how it is quantised, not what it is.
 QUANT = frozenset(
@@ -28,7 +30,7 @@ _COPIES = (
 
 _NEAR = 0.75  # how much of a misspelt name must agree: words and letters together
 
-_QUANT_PART = re.compile(
+_QUANT_PART = late_pattern(
     r"[-_.](?:awq|gptq|fp8|nvfp4|mxfp4|bf16|int[48]|[48]bit|w\d+a\d+|g\d{2,3}|quantized|dynamic|static|block|pertensor|"
     r"qat|ct)(?=[-_.]|$)",
     re.IGNORECASE,

@@ -6,10 +6,11 @@ shape of name, with the numbers as ranges. What is packed here is what sources/b
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
+
+from oomph.late import late_pattern
 
 # ours -> the key of config.json that the templates read
 KEYS: dict[str, str] = {
@@ -32,7 +33,7 @@ KEYS: dict[str, str] = {
 _SHORT = {long: short for short, long in KEYS.items()}
 assert len(_SHORT) == len(KEYS)
 
-_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|\*|$)")
+_NUMBER = late_pattern(r"(?<=\.)\d+(?=\.|\*|$)")
 _MIN_LIST = 6
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,7 @@ def command(
             )
         return _several(deployments, where, gpu, margin, compile_cache or "", as_json, html, advise=not no_advice)
     from oomph.commands.deployments import only_one
-    from oomph.plan import plan
+    from oomph.plan import plan, with_advice
 
     answer = plan(
         only_one(deployments, where),
@@ -76,9 +77,11 @@ def command(
         compile_cache=compile_cache or "",
         margin=margin,
         ram=ram,
-        advise=not no_advice,
+        advise=False,
     )
-    answer = _as_measured(answer, margin, advise=not no_advice)
+    answer = _as_measured(answer, margin)
+    if not no_advice:
+        answer = with_advice(answer)
     if form:
         from oomph.emit import emit
 
@@ -94,17 +97,17 @@ def command(
     return exit_code(answer.verdict)
 
 
-def _as_measured(answer: Plan, margin: str, *, advise: bool) -> Plan:
+def _as_measured(answer: Plan, margin: str) -> Plan:
     """The plan with what starts on such a machine showed (oomph learn); itself where nothing was learnt."""
     from oomph.learn import place
 
-    if not place.path().exists():
+    if not os.path.exists(place.path()):
         return answer
     from oomph.learn.apply import learned
     from oomph.plan import plan
 
     deployment = learned(answer)
-    return answer if deployment is answer.deployment else plan(deployment, margin=margin, advise=advise)
+    return answer if deployment is answer.deployment else plan(deployment, margin=margin, advise=False)
 
 
 def _several(

@@ -15,6 +15,7 @@ from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, name_of
 from oomph.errors import CommandError, OomphError
 from oomph.ir.deployment import Engine
+from oomph.late import late_pattern
 
 # of everything that a shell exports, what the libraries below an engine read for memory; nothing that may be a secret
 _LIBRARIES = (
@@ -23,12 +24,12 @@ _LIBRARIES = (
 )  # fmt: skip
 TYPOGRAPHIC = frozenset("“”„‘’—–−‑\u00a0")  # what forums make of quotes and dashes
 # an engine's program or module, anywhere in a text
-PROGRAM = re.compile(r"\b(?:" + "|".join(w for one in all_engines() for w in (*one.programs, *one.modules)) + r")\b")
+PROGRAM = late_pattern(r"\b(?:" + "|".join(w for one in all_engines() for w in (*one.programs, *one.modules)) + r")\b")
 # a text that starts a server, or a container that may
-SERVER = re.compile("|".join((*(words for one in all_engines() for words in one.launches), r"\bdocker\s+run\b")))
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL")
+SERVER = late_pattern("|".join((*(words for one in all_engines() for words in one.launches), r"\bdocker\s+run\b")))
+_SECRET = late_pattern(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL")
 _OTHER_PROJECTS = frozenset(("lmcache", "llm-d", "kserve", "ai-dynamo"))  # owners whose image tags are their own
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Call(Struct, frozen=True):
@@ -205,12 +206,17 @@ def installed_version(package: str, program: str = "") -> str:
     return ""
 
 
+def _on_path(program: str) -> str:
+    """As shutil.which, whose module takes as long to import as a plan to compute; "" where there is none."""
+    folders = [""] if os.sep in program else os.environ.get("PATH", os.defpath).split(os.pathsep)
+    paths = (os.path.join(folder, program) for folder in folders)
+    return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), "")
+
+
 def _package_folders(program: str) -> list[str]:
     folders: list[str] = []
     if program and (os.sep not in program or boundary.may_look(program)):
-        from shutil import which
-
-        path = which(program)
+        path = _on_path(program)
         if path:
             root = os.path.dirname(os.path.dirname(os.path.realpath(path)))
             lib = os.path.join(root, "lib")

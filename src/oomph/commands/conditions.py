@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
-_UNSET = re.compile(r"\$\{?\w+\}?")  # a variable that nothing has set: empty
+from oomph.late import late_pattern
+
+_UNSET = late_pattern(r"\$\{?\w+\}?")  # a variable that nothing has set: empty
 _NUMBERS: dict[str, Callable[[int, int], bool]] = {
     "-eq": lambda a, b: a == b, "-ne": lambda a, b: a != b, "-lt": lambda a, b: a < b,
     "-le": lambda a, b: a <= b, "-gt": lambda a, b: a > b, "-ge": lambda a, b: a >= b,

@@ -31,12 +31,15 @@ from oomph.engines.registry import DEFAULT, all_engines, engine_named
 from oomph.engines.registry import engine_of as engine_of_deployment
 from oomph.errors import CommandError, OomphError
 from oomph.ir.deployment import Deployment, Engine
+from oomph.late import late_pattern
 
 _SCRIPTS = (".sh", ".bash", ".zsh", ".sbatch", ".slurm")
 _FILES = (*_SCRIPTS, ".yaml", ".yml", ".py", ".ipynb", ".service", ".bat", ".cmd", ".ps1", ".md")
 # a remark in a file: "# oomph: gpu = 2x L40S" says on what the deployments below it run
-_GPU_REMARK = re.compile(r"^[^\S\n]*(?:#|//|;)+[^\S\n]*oomph:[^\S\n]*gpu[^\S\n]*[=:]?[^\S\n]*(\S[^\n]*)$", re.MULTILINE)
-_UNSET = re.compile(r"\$\{?\w+\}?|\$\(.*\)|`.*`|<.*>|\{\{.*\}\}", re.DOTALL)  # a model that is still to be filled in
+_GPU_REMARK = late_pattern(
+    r"^[^\S\n]*(?:#|//|;)+[^\S\n]*oomph:[^\S\n]*gpu[^\S\n]*[=:]?[^\S\n]*(\S[^\n]*)$", re.MULTILINE
+)
+_UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.*\)|`.*`|<.*>|\{\{.*\}\}", re.DOTALL)  # a model that is still to be filled in
 _SHOWN_NAMES = 8
 _LONGEST_PATH = 4096  # PATH_MAX
 _MOST_COLONS = 8

@@ -10,16 +10,17 @@ from typing import NamedTuple
 
 from oomph.commands.arithmetic import arithmetic
 from oomph.errors import CommandError
+from oomph.late import late_pattern
 
 LIMIT = 1 << 16
 _DEEPEST = 6  # ${A:-${B:-${C}}}
 # what these print is known without running them
-_KNOWN = re.compile(r"\$\((?:(?:realpath|readlink -f|echo)\s+([^\s()]{1,400})|(pwd))\)")
+_KNOWN = late_pattern(r"\$\((?:(?:realpath|readlink -f|echo)\s+([^\s()]{1,400})|(pwd))\)")
 _OURS = ("HOME", "USER", "PWD")  # every shell has them, and so has this one
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])(\[[@*]\])?(?::?([-+=?])(.*))?", re.DOTALL)
+NAME = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_BRACED = late_pattern(r"([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])(\[[@*]\])?(?::?([-+=?])(.*))?", re.DOTALL)
 
-_EDITED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(##?|%%?|//?|\^\^|,,)([^{}]{0,200})", re.DOTALL)
+_EDITED = late_pattern(r"([A-Za-z_][A-Za-z0-9_]*)(##?|%%?|//?|\^\^|,,)([^{}]{0,200})", re.DOTALL)
 _LONGEST = 4096  # characters of a value that is edited
 
 Value = str | list[str]

@@ -10,6 +10,7 @@ from oomph import boundary
 from oomph.commands.call import PROGRAM
 from oomph.commands.shown import short
 from oomph.errors import CommandError
+from oomph.late import late_pattern
 
 _LIMIT = 1 << 20
 _NOTEBOOK_LIMIT = 16 << 20  # their outputs hold pictures
@@ -17,7 +18,7 @@ _NOTEBOOK_LIMIT = 16 << 20  # their outputs hold pictures
 Sort = Literal[
     "compose", "dockerfile", "kubernetes", "makefile", "markdown", "notebook", "python", "shell", "unit", "yaml"
 ]
-_PYTHON = re.compile(rf"^\s*(?:from|import)\s+{PROGRAM.pattern}|\bLLM\s*\(|\b(?:Async)?EngineArgs\s*\(", re.MULTILINE)
+_PYTHON = late_pattern(rf"^\s*(?:from|import)\s+{PROGRAM.pattern}|\bLLM\s*\(|\b(?:Async)?EngineArgs\s*\(", re.MULTILINE)
 # what is named alone and ends so is a model, never a text with a command
 _MODELS = (".gguf", ".safetensors", ".bin", ".pt", ".pth", ".json", ".jsonl", ".log")
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-_SIZE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([kKmMgGtT]?)(i?)[bB]?\s*")
+from oomph.late import late_pattern
+
+_SIZE = late_pattern(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([kKmMgGtT]?)(i?)[bB]?\s*")
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 

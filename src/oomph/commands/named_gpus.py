@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from oomph.errors import OomphError
+from oomph.late import late_pattern
 from oomph.sources.gpu import parse_gpus
 
 # labels that name a card or an instance: GPU feature discovery, GKE, Karpenter, EKS, CoreWeave, Kubernetes' own
@@ -19,23 +20,23 @@ _LABELS = (
     "k8s.amazonaws.com/accelerator", "gpu.nvidia.com/model", "gpu.nvidia.com/class", "amd.com/gpu.product-name",
     "node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type",
 )  # fmt: skip
-_INSTANCE = re.compile(
+_INSTANCE = late_pattern(
     r"(?<![\w.-])(?:(?:ml\.)?(?:g4dn|g5|g6e?|gr6|p3(?:dn)?|p4de?|p5(?:en?)?|p6-b[23]00)\.(?:\d{0,2}xlarge|metal)"
     r"|Standard_N[CDV]\w+|a2-(?:high|ultra|mega)gpu-\d+g|a[34]-(?:high|mega|ultra|edge)gpu-\d+g|g2-standard-\d+)(?![\w.-])"
 )
-_SLURM = re.compile(
+_SLURM = late_pattern(
     r"^#SBATCH\s+(?:--gres[= ]gpu|--gpus-per-node[= ]|--gpus[= ]|-G\s*)[:=]?((?:[A-Za-z][\w.-]*:)?)(\d{1,3})\b",
     re.MULTILINE,
 )
 # Modal's gpu="H100:2" and gpu=modal.gpu.H100(count=2), Ray's and Anyscale's accelerator_type, BentoML's gpu_type
-_KEYWORD = re.compile(
+_KEYWORD = late_pattern(
     r"^[^#\n]*?\b(?:gpu|gpu_type|gpu_config|accelerator_type|GPU_TYPE)[\"']?\s*[:=]\s*"
     r"[\"']([A-Za-z][\w .:-]{0,40})[\"']",
     re.MULTILINE,
 )
-_MODAL = re.compile(r"\bmodal\.gpu\.([A-Z]\w*)\(([^)\n]{0,80})\)")
+_MODAL = late_pattern(r"\bmodal\.gpu\.([A-Z]\w*)\(([^)\n]{0,80})\)")
 _NUMBER_WORDS = "single|one|a|dual|two|three|quad|four|six|eight"
-_CARD = re.compile(
+_CARD = late_pattern(
     rf"(?<![A-Za-z0-9_./:@-])(?:(?P<count>\d{{1,2}})\s?[x×*个张块]\s?|(?P<plain>[2-9]|16)\s|(?P<word>{_NUMBER_WORDS})\s)?"
     r"(?P<card>(?:nvidia[ -])?(?:geforce[ -])?(?:"
     r"(?:rtx|gtx)[ -]?(?:pro[ -])?(?:a?\d{4})(?:[ -]?(?:ti|super|ada))?"
@@ -46,8 +47,8 @@ _CARD = re.compile(
     r"(?:\s?[x×]\s?(?P<after>[2-9]|16)\b)?",
     re.IGNORECASE,
 )  # fmt: skip
-_BEFORE_CARD = re.compile(r"\b(?:my|an?|the|own|old|used|single|both|geforce)\s$", re.IGNORECASE)
-_BEHIND_CARD = re.compile(r"\s?(?:gpu|card|\(?\d\d\s?gi?b\b)", re.IGNORECASE)
+_BEFORE_CARD = late_pattern(r"\b(?:my|an?|the|own|old|used|single|both|geforce)\s$", re.IGNORECASE)
+_BEHIND_CARD = late_pattern(r"\s?(?:gpu|card|\(?\d\d\s?gi?b\b)", re.IGNORECASE)
 _LONGEST = 200_000  # characters of prose that are looked at
 
 

@@ -13,8 +13,9 @@ from oomph.commands.call import assignment
 from oomph.commands.conditions import Flow, evaluate
 from oomph.commands.expansion import LIMIT, NAME, Around, Expansion, Word
 from oomph.errors import CommandError
+from oomph.late import late_pattern
 
-_PLACEHOLDER = re.compile(r"<[^<>\s|&;]{1,60}>")  # <your-token>: a manual's, which a shell would take for a file
+_PLACEHOLDER = late_pattern(r"<[^<>\s|&;]{1,60}>")  # <your-token>: a manual's, which a shell would take for a file
 _OPERATORS = ("&&", "||", ";;", ";", "|", "&", "\n", "(", ")")
 
 

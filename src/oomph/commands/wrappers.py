@@ -15,20 +15,21 @@ from oomph.commands.shown import short
 from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, NAMES, all_engines, engine_named
 from oomph.errors import CommandError
+from oomph.late import late_pattern
 
 SHELLS = ("sh", "bash", "zsh", "dash", "ash", "ksh")
 _SAYS = ("echo", "printf", "pkill", "pgrep", "grep", "which", "command", "pip", "pip3", "curl")  # these start nothing
 _AHEAD = 8  # `python -X opt -u -m vllm`: the module stands within so many words of the program
-_PLAIN_WORD = re.compile(r"[A-Za-z'’]+[.,:;!?)]*")
+_PLAIN_WORD = late_pattern(r"[A-Za-z'’]+[.,:;!?)]*")
 _DEEPEST = 6  # docker run ... sh -c "sudo docker run ..." and so on
 
 # a line that starts a server, with the lines that it goes on in
-_BLOCK = re.compile(
+_BLOCK = late_pattern(
     rf"^[^\n]*(?:{SERVER.pattern})(?:[^\n]*(?:\\[ \t]*\n|\n(?=[ \t]*--?[A-Za-z])))*[^\n]*$", re.MULTILINE
 )
 
 # what a post lists below "vllm serve arguments": a model alone in its line, then a flag in each line
-_LISTED = re.compile(
+_LISTED = late_pattern(
     r"^[ \t]*/?[\w.-]{1,80}(?:/[\w.-]{1,120}){1,6}[ \t]*\\?\n(?:[ \t]*--?[a-z][^\n]{0,400}(?:\n|\Z)){2,}", re.MULTILINE
 )
 

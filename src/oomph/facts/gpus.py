@@ -22,6 +22,7 @@ from msgspec import Struct
 from oomph.errors import CommandError
 from oomph.facts.unified import seen_by_system, system_memory
 from oomph.ir.hardware import Device, Vendor
+from oomph.late import late_pattern
 from oomph.units import MIB
 
 
@@ -400,7 +401,7 @@ def _vendor(driver_name: str) -> Vendor:
     return "amd" if driver_name.startswith(_AMD) else "nvidia"
 
 
-_NOISE = re.compile(
+_NOISE = late_pattern(
     "nvidia|geforce|intel|datacenter|amd|radeon|instinct|tesla|(?<!titan)rtx|gtx|nvgpu|gpu|generation|edition|blackwell|workstation|graphics"
 )
 

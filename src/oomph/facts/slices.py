@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from oomph.errors import CommandError
 from oomph.facts import gpus
 from oomph.ir.hardware import Device
+from oomph.late import late_pattern
 from oomph.units import GIB
 
 # "3g.40gb", "1g.10gb+me", "MIG 1g.5gb"
-PROFILE = re.compile(r"(?:mig[\s-]*)?\b([1-7])g\.([0-9]{1,3})gb(\+me|\+gfx|-me)?", re.IGNORECASE)
+PROFILE = late_pattern(r"(?:mig[\s-]*)?\b([1-7])g\.([0-9]{1,3})gb(\+me|\+gfx|-me)?", re.IGNORECASE)
 
 # The cards that can be cut, and what a bare profile's memory belongs to. The first of a memory is meant by default.
 _CARDS = (
@@ -27,7 +28,7 @@ _CARDS = (
 _REPORTED_GIB = {("H100 NVL", 1): 10.75, ("H100 NVL", 2): 21.62, ("H100 NVL", 4): 46.38}
 _EIGHTHS = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
 _OF_SHARE = 0.98
-_LIMIT = re.compile(
+_LIMIT = late_pattern(
     r"\b(?:limit(?:ed)?(?:\s+to)?|hami|vgpu|gpumem|slice)[\s:=]{1,3}([0-9][0-9.]{0,10}\s{0,3}(?:gib|gb|g|mib|mb|m))\b",
     re.IGNORECASE,
 )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 
-def path() -> Path:
+def path() -> str:
     """SQLite in ~/.cache/oomph/ (OOMPH_CACHE, XDG_CACHE_HOME)."""
     base = os.environ.get("OOMPH_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "oomph")
-    return Path(base).expanduser() / "learnt.db"
+    return os.path.join(os.path.expanduser(base), "learnt.db")

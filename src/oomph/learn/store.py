@@ -5,18 +5,23 @@ from __future__ import annotations
 import sqlite3
 import time
 from contextlib import closing
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
 from oomph.errors import InputError
-from oomph.learn.place import path
+from oomph.learn import place
 from oomph.learn.start import Start
 from oomph.redaction import hide_secrets
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS learnt (
     number INTEGER PRIMARY KEY, at REAL, machine TEXT, engine TEXT, version TEXT, start BLOB)"""
 _NEWEST = 500  # starts of one machine, engine and release that are looked at
+
+
+def path() -> Path:
+    return Path(place.path())
 
 
 def remember(start: Start) -> bool:

@@ -7,7 +7,9 @@ import re
 import sys
 from typing import TextIO
 
-_PAINT = re.compile(r"\033[0-9a-f]{0,16}\[[0-9;]{0,20}m")
+from oomph.late import late_pattern
+
+_PAINT = late_pattern(r"\033[0-9a-f]{0,16}\[[0-9;]{0,20}m")
 INDENT = 11  # where the text of a "  Weights  ..." line begins
 
 

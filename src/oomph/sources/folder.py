@@ -36,8 +36,9 @@ def read_path(path: str | os.PathLike[str]) -> Model:
     raise InputError(f"{where} is neither a model folder, a config.json nor a GGUF file")
 
 
-def holds_model(folder: Path) -> bool:
+def holds_model(path: str | os.PathLike[str]) -> bool:
     """Whether a folder is meant as a model, also where its config.json is a broken link, a pipe or a device."""
+    folder = Path(path)
     return os.path.lexists(folder / CONFIG) or (folder / PARAMS).is_file() or bool(_gguf_models(folder))
 
 

@@ -27,6 +27,7 @@ from msgspec import structs
 from oomph.errors import CommandError, InputError, OomphError
 from oomph.facts import clouds, gpus, slices
 from oomph.ir.hardware import Device
+from oomph.late import late_pattern
 from oomph.sources.shared_gpu import shared_gpu
 from oomph.units import GIB, MIB, parse_size
 
@@ -60,7 +61,7 @@ def parse_gpus(text: str) -> tuple[Device, ...]:
     return tuple(devices)
 
 
-_NODES = re.compile(
+_NODES = late_pattern(
     r"([0-9]+)\s*(?:[x×*]\s*\(([^()]{1,400})\)|(?:nodes?|machines?|hosts?)\s+(?:of|with)\s+([^()]{1,400}))",
     re.IGNORECASE,
 )
@@ -80,18 +81,18 @@ def live_gpu_here() -> bool:
         return False
 
 
-_COUNTED = re.compile(r"([0-9]+)\s*[x×*]\s*(.+)", re.IGNORECASE)
-_COUNT_AFTER = re.compile(r"(.+?)\s[x×*]\s{0,8}([0-9]{1,20})", re.IGNORECASE)
-_COUNT_STUCK = re.compile(r"^(.+?)[x×*]\s{0,8}([0-9]{1,20})", re.IGNORECASE)
-_COUNT_BARE = re.compile(r"([0-9]{1,4})\s+(.+)")
-_SWAPPED = re.compile(r"([0-9]{4})\s{0,8}[x×*]\s{0,8}([0-9]{1,3})", re.IGNORECASE)
-_COLON = re.compile(r"(?:gpu:)?([^:]+):([0-9]{1,4})", re.IGNORECASE)  # SkyPilot's H100:8, Slurm's gpu:a100:2
-_SHARED = re.compile(r"-SHARED$")  # the device plugin's label of a card that is shared by time
+_COUNTED = late_pattern(r"([0-9]+)\s*[x×*]\s*(.+)", re.IGNORECASE)
+_COUNT_AFTER = late_pattern(r"(.+?)\s[x×*]\s{0,8}([0-9]{1,20})", re.IGNORECASE)
+_COUNT_STUCK = late_pattern(r"^(.+?)[x×*]\s{0,8}([0-9]{1,20})", re.IGNORECASE)
+_COUNT_BARE = late_pattern(r"([0-9]{1,4})\s+(.+)")
+_SWAPPED = late_pattern(r"([0-9]{4})\s{0,8}[x×*]\s{0,8}([0-9]{1,3})", re.IGNORECASE)
+_COLON = late_pattern(r"(?:gpu:)?([^:]+):([0-9]{1,4})", re.IGNORECASE)  # SkyPilot's H100:8, Slurm's gpu:a100:2
+_SHARED = late_pattern(r"-SHARED$")  # the device plugin's label of a card that is shared by time
 _NUMBERS = {"single": 1, "one": 1, "a": 1, "dual": 2, "two": 2, "three": 3, "quad": 4, "four": 4, "six": 6, "eight": 8}
-_IN_WORDS = re.compile(rf"({'|'.join(_NUMBERS)})\s+(.+)", re.IGNORECASE)
+_IN_WORDS = late_pattern(rf"({'|'.join(_NUMBERS)})\s+(.+)", re.IGNORECASE)
 _UNIT = r"(?:gib|gb|g|mib|mb|m)"
-_USED = re.compile(rf"\(?\bused[\s:=]{{0,8}}([0-9][0-9._]{{0,20}}\s{{0,8}}{_UNIT}?)\b\)?", re.IGNORECASE)
-_USED_AFTER = re.compile(rf"\(?\b([0-9][0-9._]{{0,20}}\s{{0,8}}{_UNIT})\s{{1,8}}used\b\)?", re.IGNORECASE)
+_USED = late_pattern(rf"\(?\bused[\s:=]{{0,8}}([0-9][0-9._]{{0,20}}\s{{0,8}}{_UNIT}?)\b\)?", re.IGNORECASE)
+_USED_AFTER = late_pattern(rf"\(?\b([0-9][0-9._]{{0,20}}\s{{0,8}}{_UNIT})\s{{1,8}}used\b\)?", re.IGNORECASE)
 
 
 def _entry(part: str) -> tuple[int, Device]:
@@ -171,7 +172,7 @@ def _count(digits: str, part: str) -> int:
     return int(digits)
 
 
-_PLAIN_SIZE = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*(gib|gb|g|mib|mb|m|tib|tb|t|b)?", re.IGNORECASE)
+_PLAIN_SIZE = late_pattern(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*(gib|gb|g|mib|mb|m|tib|tb|t|b)?", re.IGNORECASE)
 
 
 # Ada: the oldest cards that have every kernel of the usual checkpoints (FP8). Nothing is refused for an age that nobody

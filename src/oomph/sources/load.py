@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -62,7 +61,7 @@ def load_model(text: str, *, fresh: bool = False, revision: str = "") -> Model:
         return _from_address(name)
     if "://" in name:
         raise InputError(f"{_shown(name)}: models are read from this machine, the hub and https addresses only")
-    local = _local(Path(name).expanduser(), name)
+    local = _local(os.path.expanduser(name), name)
     if local is not None:
         return local
     _keep_here(name, fresh=fresh or bool(revision))
@@ -96,20 +95,16 @@ def _from_catalog(entry: Entry) -> Model:
     return replace(model, warnings=(*model.warnings, entry.note)) if entry.note else model
 
 
-def _local(path: Path, name: str) -> Model | None:
-    from oomph.sources import folder
-
+def _local(path: str, name: str) -> Model | None:
     plain = not name.startswith((".", "~", os.sep)) and not name.endswith(os.sep)
-    if (not plain or ".." in path.parts) and not boundary.may_look(path):
+    if (not plain or ".." in path.split(os.sep)) and not boundary.may_look(path):
         boundary.refuse_path(name)
-    try:
-        there = boundary.may_look(path) and path.exists()
-        if there and plain and path.is_dir() and not folder.holds_model(path):
-            return None  # a folder that happens to be called like a model
-    except OSError:
-        there = False
-    if there:
-        return folder.read_path(path)
+    if boundary.exists(path):
+        from oomph.sources import folder  # what reads files, pathlib among it, is imported where there is one
+
+        if not plain or not os.path.isdir(path) or folder.holds_model(path):
+            return folder.read_path(path)
+        return None  # a folder that happens to be called like a model
     if os.path.isabs(name) and (model := _mounted(path, name)) is not None:
         return model
     if not plain or "\\" in name or name.lower().endswith((".json", ".safetensors")):
@@ -122,22 +117,24 @@ def is_local(name: str) -> bool:
     from oomph.sources import folder
 
     try:
-        path = Path(name).expanduser()
-        return boundary.may_look(path) and (path.is_file() or (path.is_dir() and folder.holds_model(path)))
+        path = os.path.expanduser(name)
+        return boundary.is_file(path) or (boundary.exists(path) and os.path.isdir(path) and folder.holds_model(path))
     except (OSError, ValueError):
         return False
 
 
-def _mounted(path: Path, name: str) -> Model | None:
+def _mounted(path: str, name: str) -> Model | None:
     """/models/ORG/NAME of a container or another machine: what the catalogue calls so, and a note that says it."""
     from oomph import catalog
 
     ids = {one.lower(): one for one in catalog.ids()}
-    cached = [part.removeprefix("models--").replace("--", "/", 1) for part in path.parts if part.startswith("models--")]
-    wanted = [*cached, "/".join(path.parts[-2:])]
+    parts = [part for part in path.split(os.sep) if part]
+    last = parts[-1] if parts else ""
+    cached = [part.removeprefix("models--").replace("--", "/", 1) for part in parts if part.startswith("models--")]
+    wanted = [*cached, "/".join(parts[-2:])]
     same = [ids[one.lower()] for one in wanted if one.lower() in ids]
-    same = same or [one for one in ids.values() if one.rpartition("/")[2] == path.name]
-    same = same or [one for low, one in ids.items() if low.rpartition("/")[2] == path.name.lower()]
+    same = same or [one for one in ids.values() if one.rpartition("/")[2] == last]
+    same = same or [one for low, one in ids.items() if low.rpartition("/")[2] == last.lower()]
     entry = catalog.find(same[0]) if len(same) == 1 else None
     if entry is None:
         return None
@@ -252,7 +249,7 @@ def _from_address(url: str) -> Model:
 
 def _tag(file: str) -> str:
     """The quantisation in a GGUF file's name: 'Qwen3-8B-Q4_K_M.gguf' -> 'Q4_K_M'."""
-    stem = Path(file).name.removesuffix(".gguf").split("-00001-of-")[0]
+    stem = os.path.basename(file).removesuffix(".gguf").split("-00001-of-")[0]
     return stem.replace(".", "-").rpartition("-")[2]
 
 

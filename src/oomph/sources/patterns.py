@@ -8,12 +8,12 @@ that calls itself, `(?R)`, takes 1 GB a second while it matches. No module's nam
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
 from oomph.errors import ConfigError
+from oomph.late import late_pattern
 
 LONGEST_PATTERN = 10_000  # characters
 LONGEST_IN_ALL = 100_000  # characters of all patterns of one config; the most seen in a published one are 5,517
@@ -21,10 +21,10 @@ MOST_REPETITIONS = 10_000  # the product of a pattern's counts; names of modules
 MATCH_SECONDS = 1.0  # of CPU, for all matches of one config; real ones take milliseconds
 MOST_COMPARISONS = 20_000_000  # names with list entries, of one config: about a second
 
-_COUNT = re.compile(r"\{(\d{0,20})(?:,(\d{0,20}))?\}")
-_CALL = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")
-_FUZZY = re.compile(r"\{[^{}]{0,40}[eisd][^{}]{0,40}\}")
-_NAMED_CHARACTER = re.compile(r"\\[pPN]\{[^{}]{0,80}\}")
+_COUNT = late_pattern(r"\{(\d{0,20})(?:,(\d{0,20}))?\}")
+_CALL = late_pattern(r"\(\?(?:R|[+-]?\d|&|P>)")
+_FUZZY = late_pattern(r"\{[^{}]{0,40}[eisd][^{}]{0,40}\}")
+_NAMED_CHARACTER = late_pattern(r"\\[pPN]\{[^{}]{0,80}\}")
 
 
 class Allowance:

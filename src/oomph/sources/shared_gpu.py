@@ -18,16 +18,19 @@ from oomph.errors import CommandError
 from oomph.facts import gpus
 from oomph.facts.unified import APPLE_BANDWIDTH, seen_by_system, system_memory, wired_limit
 from oomph.ir.hardware import Device
+from oomph.late import late_pattern
 from oomph.units import GIB, parse_size
 
 _SIZE = r"([0-9]{1,4}(?:\.[0-9]{1,3})?)\s{0,3}(gib|gb|g|mib|mb|m)"
-_TAKEN = re.compile(rf"\b(gtt|ttm|bios|vram|uma|carve-?out|wired(?:[\s_]limit)?)[\s:=]{{1,3}}{_SIZE}\b", re.IGNORECASE)
-_PLAIN = re.compile(rf"(?<![0-9.]){_SIZE}\b", re.IGNORECASE)
-_STRIX = re.compile(
+_TAKEN = late_pattern(
+    rf"\b(gtt|ttm|bios|vram|uma|carve-?out|wired(?:[\s_]limit)?)[\s:=]{{1,3}}{_SIZE}\b", re.IGNORECASE
+)
+_PLAIN = late_pattern(rf"(?<![0-9.]){_SIZE}\b", re.IGNORECASE)
+_STRIX = late_pattern(
     r"strix\s*halo|ryzen\s*ai\s*max|radeon\s*8060s|\b8060s\b|gfx1151|framework\s*desktop", re.IGNORECASE
 )
-_CHIP = re.compile(r"\bm([1-9])\s{0,3}(pro|max|ultra)?(?![a-z])", re.IGNORECASE)
-_APPLE = re.compile(
+_CHIP = late_pattern(r"\bm([1-9])\s{0,3}(pro|max|ultra)?(?![a-z])", re.IGNORECASE)
+_APPLE = late_pattern(
     r"(?:apple\s*)?m[1-9](?:(?![0-9a-z])|\s*(?:pro|max|ultra)).*|.*\b(?:mac|macbook|imac)\b.*", re.IGNORECASE
 )
 _SOLD = (8, 16, 18, 24, 32, 36, 48, 64, 96, 128, 192, 256, 512)  # GB of memory that such machines come with

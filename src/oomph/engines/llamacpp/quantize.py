@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -11,8 +10,9 @@ from oomph.engines.llamacpp.tensors import Tensor
 from oomph.errors import CannotPlan
 from oomph.facts.dtypes import BLOCKS
 from oomph.facts.llamacpp.quantize import FALLBACK, FUSED, MIXTURES, About, Category, Mixture, category, quantizable
+from oomph.late import late_pattern
 
-_BLOCK = re.compile(r"blk\.(\d+)\.")
+_BLOCK = late_pattern(r"blk\.(\d+)\.")
 
 
 def quantize(tensors: Sequence[Tensor], name: str, about: About) -> tuple[Tensor, ...]:

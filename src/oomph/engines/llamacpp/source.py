@@ -20,11 +20,12 @@ from oomph.facts.llamacpp.quantize import MIXTURES
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
+from oomph.late import late_pattern
 from oomph.units import MIB
 
 # clip's worst-case graph is not known without its file: what users' logs show for one image
 PROJECTOR_COMPUTE = (0, 256 * MIB, 1024 * MIB)
-_TAG = re.compile(r"[-._](?:UD-)?((?:I?Q\d\w*|BF16|F16|F32|MXFP4(?:_MOE)?))$", re.IGNORECASE)
+_TAG = late_pattern(r"[-._](?:UD-)?((?:I?Q\d\w*|BF16|F16|F32|MXFP4(?:_MOE)?))$", re.IGNORECASE)
 
 
 def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:

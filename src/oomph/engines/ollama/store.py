@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,10 @@ from msgspec import Struct
 
 from oomph import boundary
 from oomph.errors import InputError
+from oomph.late import late_pattern
 
-_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
-_DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
+_PART = late_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
+_DIGEST = late_pattern(r"sha256[:-]([0-9a-f]{64})")
 _LIMIT = 1 << 20
 _MEDIA = "application/vnd.ollama.image."
 REGISTRY = "registry.ollama.ai"

@@ -14,9 +14,10 @@ from oomph.facts.sglang.flag_effects import EFFECTS
 from oomph.facts.sglang.flags import Flag, Options, options_of
 from oomph.facts.sglang.versions import parse as parse_version
 from oomph.ir.deployment import Deployment, Engine
+from oomph.late import late_pattern
 
-_NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
-_UNSET = re.compile(r"\$\{?\w+\}?|\$\(.*\)|<.*>|\{\{.*\}\}", re.DOTALL)
+_NEGATIVE = late_pattern(r"-\d+|-\d*\.\d+")
+_UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.*\)|<.*>|\{\{.*\}\}", re.DOTALL)
 _HUMAN = {"k": 1000, "m": 10**6, "g": 10**9, "K": 1024, "M": 1024**2, "G": 1024**3}
 _SERVERS = ("launch_server", "srt.entrypoints.http_server", "bench_one_batch", "bench_offline_throughput")
 # fields that nothing of memory depends on, and that two servers of the same kind differ in

@@ -19,8 +19,9 @@ from oomph.facts.trtllm.facts import at as facts_at
 from oomph.facts.trtllm.flag_effects import EFFECTS
 from oomph.facts.trtllm.flags import BY_FIELD, BY_NAME, FILE_NAMES, KV_DTYPE, Option
 from oomph.ir.deployment import Deployment, Engine
+from oomph.late import late_pattern
 
-_UNSET = re.compile(r"\$\{?\w+\}?|\$\(.*\)|<.*>|\{\{.*\}\}", re.DOTALL)
+_UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.*\)|<.*>|\{\{.*\}\}", re.DOTALL)
 _OTHER_COMMANDS = ("disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "grpc", "embeddings")
 _CACHE = "kv_cache_config."
 

@@ -15,6 +15,7 @@ from oomph import boundary
 from oomph.commands.shown import short
 from oomph.errors import CommandError
 from oomph.facts.trtllm.flags import ALIASES, BY_FIELD, GROUPS, LISTS, SWITCHES, WHOLE_NUMBERS, WORDS
+from oomph.late import late_pattern
 
 GRAPHS, OFF = "cuda_graph_config", "null"
 _LIMIT = 1 << 20
@@ -35,7 +36,7 @@ def read_file(path: str) -> dict[str, Any]:
     return read_text(text, path)
 
 
-_TRITON = re.compile(
+_TRITON = late_pattern(
     r'key:\s{0,40}"(\w{1,80})"\s{0,40},?\s{0,40}value:\s{0,40}\{\s{0,40}string_value:\s{0,40}"([^"]{0,400})"\s{0,40}\}'
 )
 _TRITON_POLICIES = {"guaranteed_no_evict": "GUARANTEED_NO_EVICT", "max_utilization": "MAX_UTILIZATION"}

@@ -6,7 +6,6 @@ tests hold it against argparse itself.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -14,12 +13,22 @@ from typing import Any
 from msgspec import Struct
 
 from oomph.commands.shown import short, shown
-from oomph.engines.vllm.values import LIST_KINDS, Refused, check_keys, human_int, json_value, parse_words, refuse
+from oomph.engines.vllm.values import (
+    LIST_KINDS,
+    Refused,
+    check_keys,
+    human_int,
+    json_text,
+    json_value,
+    parse_words,
+    refuse,
+)
 from oomph.errors import CommandError
 from oomph.facts.vllm.flags import Flag, Options, Status, negated
+from oomph.late import late_pattern
 
-_NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
-_UNSET = re.compile(r"\$\{?\w+\}?|\$\(.*\)|`.*`|<.*>|\{\{.*\}\}", re.DOTALL)  # a variable, a placeholder
+_NEGATIVE = late_pattern(r"-\d+|-\d*\.\d+")
+_UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.*\)|`.*`|<.*>|\{\{.*\}\}", re.DOTALL)  # a variable, a placeholder
 _EXTRA = ("--config", "--help", "-h")  # in the parser, yet no setting
 
 
@@ -104,7 +113,7 @@ def _take(flags: dict[str, Any], notes: list[str], word: str, following: Sequenc
     if flag.kind == "append":
         value = [*flags.get(flag.field, []), value]
     elif isinstance(flags.get(flag.field), dict) and flags[flag.field] != value:
-        notes.append(f"{options.spelled(flag)[0]} is given more than once: vLLM keeps only {short(json.dumps(value))}")
+        notes.append(f"{options.spelled(flag)[0]} is given more than once: vLLM keeps only {short(json_text(value))}")
     flags[flag.field] = value
     return 0 if explicit is not None else len(used)
 
@@ -200,11 +209,11 @@ def _dotted(words: list[str], options: Options) -> list[str]:
             text = words[index]
             index += 1
         if key.endswith("+"):
-            key, text = key[:-1], json.dumps(text.split(","))
+            key, text = key[:-1], json_text(text.split(","))
         head, *path = key.split(".")
         _merge(gathered.setdefault(head, {}), _nested(path, _dotted_value(text, options)))
     for head, value in gathered.items():
-        out += [head, json.dumps(value)]
+        out += [head, json_text(value)]
     return out
 
 

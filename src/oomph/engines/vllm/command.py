@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -228,6 +227,8 @@ def _read_config(path: str) -> dict[Any, Any]:
 
 def config_words(config: dict[Any, Any], path: str, options: Options) -> tuple[list[str], list[str]]:
     """load_config_file: the words that stand for a YAML mapping, and the keys whose `false` was dropped."""
+    import json
+
     out: list[str] = []
     dropped: list[str] = []
     for key, value in config.items():

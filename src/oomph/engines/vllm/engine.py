@@ -10,7 +10,6 @@ from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.host import HostPlan
 from oomph.ir.model import Model
-from oomph.ir.observation import Observation
 from oomph.ir.plan import Plan
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from oomph.emit.resources import Host
     from oomph.facts.loglines import LogRow
     from oomph.ir.hardware import Device
+    from oomph.ir.observation import Observation
     from oomph.ir.timeline import StageName
     from oomph.search.space import Arm
     from oomph.simulate.build import Built, Factors

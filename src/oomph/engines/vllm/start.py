@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from math import prod
 
@@ -45,7 +44,11 @@ def config_overrides(deployment: Deployment) -> str:
     overrides = {field: flags[field] for field in ("rope_scaling", "rope_theta") if flags.get(field) is not None}
     if isinstance(flags.get("hf_overrides"), Mapping):
         overrides |= flags["hf_overrides"]
-    return json.dumps(overrides, sort_keys=True) if overrides else ""
+    if not overrides:
+        return ""
+    import json
+
+    return json.dumps(overrides, sort_keys=True)
 
 
 def world_size(deployment: Deployment) -> int:

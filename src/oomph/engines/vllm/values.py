@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -13,10 +12,11 @@ from oomph.errors import CommandError
 from oomph.facts.vllm.config_keys import KEYS
 from oomph.facts.vllm.flag_rows import words
 from oomph.facts.vllm.flags import Flag, Options, negated
+from oomph.late import late_pattern
 
 LIST_KINDS = ("list[int]", "list[float]", "list[str]")
 _SUFFIX = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_HUMAN = re.compile(r'"(?:[^"\\]|\\.)*"?|\b\d+(?:\.\d+)?[kKmMgGtT]\b', re.ASCII | re.DOTALL)
+_HUMAN = late_pattern(r'"(?:[^"\\]|\\.)*"?|\b\d+(?:\.\d+)?[kKmMgGtT]\b', re.ASCII | re.DOTALL)
 _MOST = 1 << 63
 # read with json.loads although a config class is behind them (arg_utils.py:1828, 0.32.0); the others take 80m and 1G
 _PLAIN_JSON = ("speculative_config", "watermark_config", "diffusion_config")
@@ -90,8 +90,16 @@ def _one(flag: Flag, text: str, options: Options) -> Any:
     return text
 
 
+def json_text(value: Any) -> str:
+    import json  # few commands hold JSON
+
+    return json.dumps(value)
+
+
 def json_value(text: str, options: Options, *, human: bool = True) -> Any:
     """JSON with, from 0.20 on, numbers such as 80m outside of strings."""
+    import json
+
     if len(text) > _LONGEST:
         raise Refused(f"{len(text)} characters of JSON are more than any argument needs")
     if human and options.reading.json_numbers_are_human:
@@ -236,7 +244,7 @@ def check_python(flag: Flag, value: Any, options: Options) -> Any:
         value = _float(str(value))
     if isinstance(value, dict):
         try:
-            value = json_value(json.dumps(value), options, human=False)
+            value = json_value(json_text(value), options, human=False)
         except (TypeError, ValueError, RecursionError):
             raise Refused("it is not plain JSON") from None
     if any(isinstance(i, int) and abs(i) >= _MOST for i in items):
@@ -267,7 +275,7 @@ def render(flag: Flag, value: Any, options: Options) -> list[str]:
     if flag.kind == "ids":
         return _named(name, ",".join(map(str, value)))
     if isinstance(value, dict) or flag.kind == "json":
-        return [name, json.dumps(value)] if isinstance(value, dict) else _named(name, json.dumps(value))
+        return [name, json_text(value)] if isinstance(value, dict) else _named(name, json_text(value))
     return _named(name, repr(value) if isinstance(value, float) else str(value))
 
 

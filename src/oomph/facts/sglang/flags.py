@@ -11,10 +11,11 @@ from msgspec import Struct
 from oomph.facts.changes import Release, parse_release
 from oomph.facts.sglang.flag_rows import ROWS
 from oomph.facts.sglang.versions import RELEASES, nearest, parse
+from oomph.late import late_pattern
 
 Kind = Literal["int", "float", "str", "human", "json", "bool", "store_true", "list[int]", "list[str]", "maybe"]
 
-_WORD = re.compile(r"([^<>=]+)(?:>=([\w.]+))?(?:<([\w.]+))?")
+_WORD = late_pattern(r"([^<>=]+)(?:>=([\w.]+))?(?:<([\w.]+))?")
 
 
 class Flag(Struct, frozen=True):

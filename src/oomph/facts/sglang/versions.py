@@ -6,6 +6,7 @@ import re
 
 from oomph.errors import CommandError
 from oomph.facts.changes import Release
+from oomph.late import late_pattern
 
 RELEASES = (
     "0.5.7", "0.5.8", "0.5.8.post1", "0.5.9", "0.5.10", "0.5.10.post1", "0.5.11", "0.5.12", "0.5.12.post1",
@@ -14,7 +15,7 @@ RELEASES = (
 )  # fmt: skip
 NEWEST = RELEASES[-1]
 
-_VERSION = re.compile(
+_VERSION = late_pattern(
     r"[vV]?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?(?:\.(?:post)(\d{1,6}))?"
     r"(?P<tail>[.-]?(?:a|b|rc|alpha|beta|dev)\.?\d*)?(?P<local>[+-][0-9A-Za-z._+-]*)?",
     re.ASCII,

@@ -11,6 +11,7 @@ import re
 
 from oomph.errors import CommandError
 from oomph.facts.changes import Release
+from oomph.late import late_pattern
 
 FINAL = 1000
 
@@ -28,7 +29,7 @@ RELEASES = (
 )  # fmt: skip
 NEWEST = "1.2.1"  # the newest finished release that a posted log names (October 2026)
 
-_VERSION = re.compile(
+_VERSION = late_pattern(
     r"[vV]?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?(?:[.-]?rc[.-]?(\d{1,4}))?(?:\.?post(\d{1,4}))?"
     r"(?P<tail>[.-]?(?:a|b|alpha|beta|dev)\.?\d*)?(?P<local>[+-][0-9A-Za-z._+-]*)?",
     re.ASCII,

@@ -12,7 +12,6 @@ level (0 to 3).
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -21,13 +20,14 @@ from msgspec.structs import replace
 from oomph.facts.changes import Dated
 from oomph.facts.vllm.running import Limits
 from oomph.facts.vllm.versions import Range, parse
+from oomph.late import late_pattern
 
 Kind = Literal[
     "int", "float", "str", "bool", "store_true", "human", "human_auto", "json", "json_or_str",
     "list[int]", "list[float]", "list[str]", "append", "maybe", "ids", "snake", "level",
 ]  # fmt: skip
 
-_WORD = re.compile(r"([^<>]+?)(?:>=([0-9.]+))?(?:<([0-9.]+))?")
+_WORD = late_pattern(r"([^<>]+?)(?:>=([0-9.]+))?(?:<([0-9.]+))?")
 
 
 @lru_cache(maxsize=1024)

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from oomph.errors import CommandError
 from oomph.facts.changes import Release, Span
+from oomph.late import late_pattern
 
 RELEASES = (
     "0.8.5", "0.8.5.post1", "0.9.0", "0.9.0.1", "0.9.1", "0.9.2", "0.10.0", "0.10.1", "0.10.1.1", "0.10.2",
@@ -18,7 +19,7 @@ RELEASES = (
 NEWEST = RELEASES[-1]
 OLDEST_FLAGS = "0.11.0"  # the first release whose every flag was read; older ones get its rows and a note
 
-_VERSION = re.compile(
+_VERSION = late_pattern(
     r"[vV]?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?(?:\.(?:post)?(\d{1,6}))?"  # 0.21.0, v0.10.1.1, 0.8.5.post1
     r"(?P<pre>[.-]?(?:a|b|rc|alpha|beta)\.?\d*)?(?P<dev>\.dev\d*)?(?P<local>[+-][0-9A-Za-z._+-]*)?",
     re.ASCII,
