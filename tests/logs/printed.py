@@ -192,3 +192,10 @@ def line(kind: str, values: Values, process: str = "", rank: int | None = None, 
     if source:
         head += f"INFO 05-30 01:45:33 [{source}] "
     return head + PRINT[kind](values)
+
+
+def text_of(record: dict[str, Any]) -> str:
+    """A posted log again, from its kinds and figures (tests/truth/field-logs.jsonl)."""
+    return "\n".join(
+        line(e["kind"], e["values"], e.get("process", ""), e.get("rank"), e.get("source", "")) for e in record["lines"]
+    )

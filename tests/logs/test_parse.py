@@ -18,17 +18,11 @@ from oomph.logs.reader import read_text
 from oomph.units import GIB, MIB
 
 sys.path.insert(0, str(Path(__file__).parent))
-from printed import PRINT, line
+from printed import PRINT, text_of
 
 TRUTH = Path(__file__).parents[1] / "truth"
 explain = partial(full_explain, plan=False)  # the rules alone; planning is tested in tests/doctor/test_verify.py
 RECORDS = [json.loads(row) for row in (TRUTH / "field-logs.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
-def text_of(record: dict[str, Any]) -> str:
-    return "\n".join(
-        line(e["kind"], e["values"], e.get("process", ""), e.get("rank"), e.get("source", "")) for e in record["lines"]
-    )
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=[r["id"] for r in RECORDS])

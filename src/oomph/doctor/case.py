@@ -14,6 +14,7 @@ from oomph.errors import OomphError
 from oomph.facts.gpus import rows
 from oomph.facts.vllm.facts import Facts, at
 from oomph.facts.vllm.versions import NEWEST, in_range
+from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
@@ -30,6 +31,7 @@ class Case(Struct, frozen=True):
     account: Account
     gpus: tuple[Device, ...] = ()
     named_gpu: str = ""  # a card that the text around the log mentions
+    command_beside: Deployment | None = None  # the command beside the log, as its own engine reads it
     kv_heads: int = 0  # of the model, where it is known
     modules: dict[int, str] = {}  # packed size of a quantised module in units of 2 MiB -> its name
     notes: tuple[str, ...] = ()  # about the text: several runs in it, what could not be read beside it

@@ -146,7 +146,8 @@ def case_of(
                 f"the command is {deployment.engine.name}'s, the log is {case.rebuilt.engine}'s: the log counts",
             )
         rebuilt = case.rebuilt if other else _with(case.rebuilt, deployment)
-        case = msgspec.structs.replace(case, rebuilt=rebuilt)
+        command = deployment if deployment.model and not other else None
+        case = msgspec.structs.replace(case, rebuilt=rebuilt, command_beside=command)
     return msgspec.structs.replace(case, notes=notes)
 
 

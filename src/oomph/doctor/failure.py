@@ -62,7 +62,7 @@ def find_failure(observations: Sequence[Observation]) -> Observation | None:
                 if observation.kind == kind and not _aside(observation, kinds):
                     return observation
     ended = (observation for observation in observations if observation.line > up and _ended_badly(observation))
-    return recovered or next(ended, None) or _told(observations, up)
+    return recovered or next(ended, None) or _said_by_people(observations, up)
 
 
 # what shows that there is a log, or at least a start, that a sentence may be about
@@ -71,7 +71,7 @@ _STARTED: Final[frozenset[LogKind]] = frozenset(MILESTONES) | {
 }  # fmt: skip
 
 
-def _told(observations: Sequence[Observation], up: int) -> Observation | None:
+def _said_by_people(observations: Sequence[Observation], up: int) -> Observation | None:
     """People say that memory ran out, beside a log in which no server ever was up, and which ends without a word."""
     if up or not any(observation.kind in _STARTED for observation in observations):
         return None
@@ -177,7 +177,8 @@ def _ends(observation: Observation, observations: Sequence[Observation], up: int
 def _stated(observation: Observation) -> bool:
     """An engine or an allocator says it, not a person: a place, a process, an exception or a figure is on the line."""
     figures = observation.values.keys() - {"about", "source"}
-    return bool(observation.process or "source" in observation.values or figures or _is_exception(observation.text))
+    program = _is_exception(observation.text) or " failed: " in observation.text[:200]
+    return bool(observation.process or "source" in observation.values or figures or program)
 
 
 def _is_exception(text: str) -> bool:

@@ -6,6 +6,7 @@ import shlex
 from typing import Any
 
 from oomph.doctor.case import Case
+from oomph.engines.protocol import EngineProtocol
 from oomph.errors import OomphError
 from oomph.facts.gpus import GpuRow, rows
 from oomph.facts.vllm.outside import context_bytes, nccl_bytes
@@ -18,6 +19,7 @@ from oomph.units import GIB
 
 # lines that say what was free on the card before the engine took anything
 STARTED_WITH: tuple[LogKind, ...] = ("free_short", "ledger", "requested", "manual_kv")
+MOST_GPUS = 64  # of one command
 ROUNDING = GIB // 80  # totals are printed in hundredths of a GiB
 
 
@@ -33,6 +35,50 @@ def deployment_of(case: Case) -> Deployment | None:
     engine = Engine("vllm", version, rebuilt.version_from or "newest known")
     flags = readable(rebuilt.flags, version)
     return Deployment(engine, rebuilt.model, flags, gpus, rebuilt.environment, given=observed(case))
+
+
+def started(case: Case, engine: EngineProtocol, printed: tuple[Device, ...] = ()) -> Deployment | None:
+    """What was started, for engines that read their own commands: as it was told beside the log, else the command in
+    the text. The release is the log's, the GPUs are those that were told or that it shows (`printed`: as the engine's
+    own lines list them); None where one of them is missing."""
+    from msgspec.structs import replace
+
+    gpus = case.gpus or printed or devices(case)
+    deployment = case.command_beside or _command_in_text(case, engine)
+    if deployment is None or not gpus:
+        return None
+    release = deployment.engine
+    if case.version:
+        try:
+            release = Engine(engine.name, engine.nearest(case.version)[0], case.rebuilt.version_from or "the log")
+        except OomphError:
+            return None
+    return replace(deployment, engine=release, gpus=_as_many(gpus, engine.gpus_needed(deployment)))
+
+
+def _as_many(gpus: tuple[Device, ...], needed: int) -> tuple[Device, ...]:
+    return gpus[:1] * needed if len(gpus) < needed <= MOST_GPUS else gpus
+
+
+def _command_in_text(case: Case, engine: EngineProtocol) -> Deployment | None:
+    """The command that this engine reads; of several the last."""
+    from oomph.commands import parse_command
+
+    texts = [str(line.values.get("command", "")) for line in case.all("command")]
+    for text in (case.rebuilt.command, *reversed(texts)):
+        if not any(word in text for word in (*engine.programs, *engine.modules)):
+            continue
+        try:
+            deployment = parse_command([text.partition("`")[0]], engine=_release(case, engine))
+        except (OomphError, ValueError):
+            continue
+        if deployment.engine.name == engine.name and deployment.model:
+            return deployment
+    return None
+
+
+def _release(case: Case, engine: EngineProtocol) -> str | None:
+    return f"{engine.name}=={engine.nearest(case.version)[0]}" if case.version and engine.releases() else None
 
 
 def readable(flags: dict[str, Any], version: str) -> dict[str, Any]:

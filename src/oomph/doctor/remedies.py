@@ -18,6 +18,7 @@ from oomph.commands import to_shell
 from oomph.doctor.case import Case
 from oomph.doctor.explanation import Explanation, noted
 from oomph.doctor.rule import Kind, Rejected, Remedy
+from oomph.doctor.words import table
 from oomph.engines.protocol import fills
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
@@ -34,18 +35,28 @@ Planner = Callable[[Deployment], Plan]
 TABLE_ROWS: dict[str, tuple[str, ...]] = {
     "util_up": ("gpu_memory_utilization_up",),
     "util_down": ("gpu_memory_utilization_down",),
+    "fraction_up": ("mem_fraction_static_up", "free_gpu_memory_fraction_up"),
+    "fraction_down": ("mem_fraction_static_down", "free_gpu_memory_fraction_down"),
     "max_model_len": ("max_model_len",),
-    "max_num_seqs": ("max_num_seqs",),
-    "batched_tokens": ("max_num_batched_tokens",),
-    "kv_dtype": ("kv_cache_dtype",),
-    "eager": ("enforce_eager",),
-    "capture": ("max_cudagraph_capture_size",),
+    "context": ("context_length", "max_seq_len", "ctx_size", "num_ctx"),
+    "max_num_seqs": ("max_num_seqs", "max_batch_size"),
+    "requests": ("max_running_requests",),
+    "batched_tokens": ("max_num_batched_tokens", "max_num_tokens"),
+    "chunk": ("chunked_prefill_size",),
+    "ubatch": ("ubatch_size",),
+    "kv_dtype": ("kv_cache_dtype", "cache_type", "kv_cache_type"),
+    "flash": ("flash_attn",),
+    "layers": ("n_gpu_layers", "fit"),
+    "experts": ("n_cpu_moe",),
+    "split": ("tensor_split",),
+    "eager": ("enforce_eager", "disable_cuda_graph"),
+    "capture": ("max_cudagraph_capture_size", "cuda_graph_max_bs"),
     "expandable": ("expandable_segments",),
     "swap": ("swap_space",),
     "prefix_caching": ("enable_prefix_caching",),
     "no_spec": ("speculative_config",),
     "offload": ("cpu_offload_gb",),
-    "tp_up": ("tensor_parallel_size", "more_gpus"),
+    "tp_up": ("tensor_parallel_size", "more_gpus", "tp_size"),
     "multimodal": ("language_model_only",),
     "checkpoint": ("checkpoint",),
     "lora": ("enable_lora",),
@@ -80,7 +91,7 @@ class Run(Struct, frozen=True):
     case: Case
     plan: Plan  # with the observed figures pinned
     unpinned: Plan  # without the observed KV memory
-    model: Model
+    model: Model | None  # None: the planner finds it by its name
     planner: Planner
     pool: int | None = None  # observed KV memory: a change moves it by as much as it moves the planned one
 
@@ -109,23 +120,26 @@ def judge_remedies(run: Run, explanation: Explanation) -> Explanation:
     engine = engine_of(run.plan.deployment)
     judge = Judge(run.plan, run.plan_changed, run.write)
     try:
-        advice = advise(judge, tuple(engine.levers(run.plan, run.model)), engine.reasons(run.plan, run.model))
+        levers = tuple(engine.levers(run.plan, run.model))
+        advice = advise(judge, levers, engine.reasons(run.plan, run.model))
     except OomphError as error:
         return noted(explanation, f"not planned: {error.message}")
-    own = [_own(judge, remedy) for remedy in explanation.remedies]
+    rows = {lever.name for lever in levers}
+    own = [_own(judge, remedy, rows) for remedy in explanation.remedies]
     advice = _with_own(advice, own)
-    remedies = _ordered(explanation.remedies, advice)
+    remedies = _ordered(explanation.remedies, advice, rows, bool(table(run.case)))
     rejected = _rejected(explanation.rejected, advice)
     return replace(explanation, advice=advice, remedies=remedies, rejected=rejected)
 
 
-def _own(judge: Judge, remedy: Remedy) -> Judged | None:
-    """A rule's own change, judged; None where no plan can judge it."""
+def _own(judge: Judge, remedy: Remedy, rows: set[str]) -> Judged | None:
+    """A rule's own change, judged; None where no plan can judge it. `rows`: of the engine's table of levers."""
     if not can_be_planned(remedy):
         return None
     base = judge.before.deployment
     gpus = base.gpus[:1] * remedy.gpus if remedy.gpus else ()
-    lever = TABLE_ROWS.get(remedy.lever, (remedy.lever,))[0]
+    names = TABLE_ROWS.get(remedy.lever, (remedy.lever,))
+    lever = next((name for name in names if name in rows), names[0])
     change = Change(
         lever, remedy.change, _KINDS[remedy.kind], remedy.flags, remedy.environment, remedy.model, remedy.version, gpus,
         remedy.costs, remedy.rank, MOVES.get(remedy.lever, ()),
@@ -154,10 +168,17 @@ def _with_own(advice: Advice, own: Iterable[Judged | None]) -> Advice:
     )
 
 
-def _ordered(remedies: tuple[Remedy, ...], advice: Advice) -> tuple[Remedy, ...]:
-    """What was planned and fits, the cheapest first; then what no plan can judge."""
+def _ordered(remedies: tuple[Remedy, ...], advice: Advice, rows: set[str], own_words: bool) -> tuple[Remedy, ...]:
+    """What was planned and fits, the cheapest first; then what no plan can judge: no lever of the engine's table, which
+    have been judged, whatever a rule says of them."""
     planned = [_remedy(judged) for judged in advice.fixes]
-    unplanned = [remedy for remedy in remedies if not can_be_planned(remedy) and remedy.lever != "checkpoint"]
+    unplanned = [
+        remedy
+        for remedy in remedies
+        if not can_be_planned(remedy)
+        and (remedy.lever != "checkpoint" or own_words)
+        and rows.isdisjoint(TABLE_ROWS.get(remedy.lever, (remedy.lever,)))
+    ]
     if not planned:
         planned = [replace(_remedy(judged), verified=False) for judged in advice.helps[:3]]
     free = [r for r in unplanned if r.rank == 0]

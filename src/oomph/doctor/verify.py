@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from oomph.doctor.prior import contradiction, with_prior
 from oomph.doctor.remedies import Run, judge_remedies
 from oomph.doctor.rule import Remedy
 from oomph.engines.protocol import fills
-from oomph.engines.registry import engine_named
+from oomph.engines.registry import DEFAULT, engine_named
 from oomph.errors import OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
@@ -44,7 +45,7 @@ def planned(
     try:
         model, base = _model(base, loader)
         before = planner(base)
-        case = with_prior(with_model(case, model), before.verdict)
+        case = with_prior(with_model(case, model) if model is not None else case, before.verdict)
         explanation = explain_case(case)
         pool = observed_pool(case, before)
         exact = planner(_with_pool(base, pool)) if pool is not None else before
@@ -99,10 +100,12 @@ def with_warm_start(run: Run, explanation: Explanation) -> Explanation:
 def _missing(case: Case) -> str:
     gpu, model = bool(case.gpus or case.account.total or case.named_gpu), bool(case.rebuilt.model)
     what = " and ".join(name for name, known in (("the model", model), ("the GPU", gpu)) if not known) or "the release"
-    given = " ".join(
-        word for word, known in (('--gpu "RTX 4090"', gpu), ("-- vllm serve MODEL ...", model)) if not known
-    )
-    return f"not planned: the log does not say {what}; oomph explain LOG {given}".rstrip()
+    engine = engine_named(case.rebuilt.engine or DEFAULT)
+    words_of_start = engine.serve_command("MODEL") if fills(engine, "serve_command") else [engine.programs[0], "MODEL"]
+    command = shlex.join(words_of_start)
+    words = (('--gpu "RTX 4090"', gpu), (f"-- {command} ...", model))
+    missing = " ".join(word for word, known in words if not known)
+    return f"not planned: the log does not say {what}; oomph explain LOG {missing}".rstrip()
 
 
 def _inferred(case: Case, explanation: Explanation, verdict: Any) -> Explanation:
@@ -120,7 +123,10 @@ def _inferred(case: Case, explanation: Explanation, verdict: Any) -> Explanation
     )
 
 
-def _model(base: Deployment, load: Loader) -> tuple[Model, Deployment]:
+def _model(base: Deployment, load: Loader) -> tuple[Model | None, Deployment]:
+    """None for engines that place the layers of a GGUF file: their planner finds the file by the command's own name."""
+    if engine_named(base.engine.name).layout == "placed":
+        return None, base
     refused: OomphError | None = None
     for name in names(base.model):
         try:

@@ -111,6 +111,7 @@ GENERIC = (
     LogRow("docker_run", "--", r"^\s{0,40}(?:command|args): ?\[ ?[\"']--[a-z]"),  # the same, behind the image's entry point
     LogRow("docker_run", " run ", r"\b(?:docker|podman|nerdctl) run "),
     LogRow("command", "llama-server", r"(?P<command>\S{0,200}llama-server .*)"),
+    LogRow("command", "ollama run", r"(?P<command>(?:OLLAMA_\w{1,40}=\S{1,80} ){0,12}ollama run \S.{0,400})"),
     LogRow("command", "trtllm-serve", r"(?P<command>trtllm-serve .*)"),
     LogRow("command", "sglang", r"(?P<command>(?:python3? -m sglang\.launch_server|sglang serve) .*)"),
     LogRow("host_kill", "process", r"[Oo]ut of memory: Kill(?:ed)? process (?:(?P<pid__int>\d+) )?\((?P<name>[^)]{1,64})\)",

@@ -97,6 +97,12 @@ class LlamaCpp(EngineProtocol):
 
         return ROWS
 
+    def failed_deployment(self, case: Case) -> Deployment | None:
+        from oomph.doctor.rebuild import started
+        from oomph.engines.llamacpp.failed import printed_devices
+
+        return started(case, self, printed_devices(case.observations))
+
     def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
         from oomph.doctor.inferred_llamacpp import inferred
 

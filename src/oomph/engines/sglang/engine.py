@@ -150,6 +150,13 @@ class SgLang(EngineProtocol):
 
         return inferred(case)
 
+    def failed_deployment(self, case: Case) -> Deployment | None:
+        from oomph.doctor.rebuild import devices, started
+        from oomph.engines.sglang.failed import from_arguments, pin_printed
+
+        deployment = started(case, self) or from_arguments(case.observations, devices(case))
+        return pin_printed(deployment, case.observations) if deployment is not None else None
+
     def fit_knobs(self, version: str) -> FitKnobs:
         """SGLang chooses its share for each card: 0.0 leaves it the choice. What the share does not take has to do for
         graphs and requests as well."""

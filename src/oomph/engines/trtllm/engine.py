@@ -230,10 +230,11 @@ class TensorRtLlm(EngineProtocol):
 
     def failed_deployment(self, case: Case) -> Deployment | None:
         """What was started, where the text has the command; the peak and the weights as the log prints them."""
-        from oomph.doctor.rebuild import devices
-        from oomph.engines.trtllm.failed import failed_deployment
+        from oomph.doctor.rebuild import started
+        from oomph.engines.trtllm.failed import pin_printed
 
-        return failed_deployment(case.observations, devices(case), case.version)
+        deployment = started(case, self)
+        return pin_printed(deployment, case.observations) if deployment is not None else None
 
     def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
         from oomph.engines.trtllm.lever_words import OPTIONS

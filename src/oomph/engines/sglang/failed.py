@@ -1,0 +1,62 @@
+"""The deployment of an SGLang log: the arguments that it prints first, and what it prints of the memory, pinned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from oomph.facts.sglang.flags import options_of
+from oomph.facts.sglang.versions import NEWEST
+from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.hardware import Device
+from oomph.ir.observation import Observation
+
+_ARGUMENT = re.compile(r"\b(\w{1,60})=('[^']{0,300}'|-?[\d.]{1,20}|True|False|None)(?=[,)])")
+# server_args.py prints what it has resolved. Fields that a plan reads, and the value that says nothing.
+_FIELDS: dict[str, Any] = {
+    "tp_size": 1, "pp_size": 1, "dp_size": 1, "ep_size": 1, "context_length": None, "mem_fraction_static": None,
+    "kv_cache_dtype": "auto", "quantization": None, "dtype": "auto", "chunked_prefill_size": None,
+    "max_running_requests": None, "max_total_tokens": None, "cuda_graph_max_bs": None, "disable_cuda_graph": False,
+    "page_size": None, "enable_dp_attention": False, "speculative_algorithm": None, "speculative_num_steps": None,
+    "speculative_draft_model_path": None, "speculative_num_draft_tokens": None, "disable_radix_cache": False,
+}  # fmt: skip
+
+
+def from_arguments(observations: Sequence[Observation], gpus: tuple[Device, ...]) -> Deployment | None:
+    """From the line "server_args=ServerArgs(...)", where no command stands in the text."""
+    text = next((str(o.values.get("args", "")) for o in observations if o.kind == "sg_args"), "")
+    printed = {name: _value(value) for name, value in _ARGUMENT.findall(text[: 64 << 10])}
+    model, known = printed.get("model_path"), options_of(NEWEST).by_field
+    if not isinstance(model, str) or not model or not gpus:
+        return None
+    flags = {
+        name: printed[name]
+        for name, silent in _FIELDS.items()
+        if name in known and printed.get(name) not in (None, silent)
+    }
+    return Deployment(Engine("sglang", NEWEST, "newest known"), model, flags, gpus)
+
+
+def _value(text: str) -> Any:
+    if text.startswith("'"):
+        return text.strip("'")
+    if text in ("True", "False", "None"):
+        return {"True": True, "False": False}.get(text)
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        return None
+
+
+def pin_printed(deployment: Deployment, observations: Sequence[Observation]) -> Deployment:
+    """What was free before the load, and what the weights took: the rest of the share is the pool."""
+    terms: dict[str, int] = {}
+    for kind, name, term in (("sg_load_begin", "avail", "free_before_load"), ("sg_weights", "weights", "weights")):
+        sizes = (observation.values.get(name) for observation in observations if observation.kind == kind)
+        size = next(sizes, None)
+        if isinstance(size, int):
+            terms[term] = size
+    return replace(deployment, given=terms)
