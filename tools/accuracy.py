@@ -319,6 +319,10 @@ def main() -> None:
 
     print("\n== Intervals: how many measured values lie inside them", end="")
     accuracy_intervals.report()
+    import accuracy_fixes
+
+    print("\n== Fixes that worked for those who posted them")
+    accuracy_fixes.show()
     import accuracy_machines
 
     print("\n== Machines as posted: unified memory, AMD, Intel, cards that are shared")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from oomph.commands.shell import quote
 from oomph.engines.protocol import EngineProtocol, Offer, fills
 from oomph.engines.registry import all_engines, engine_named
 from oomph.errors import CommandError, OomphError
@@ -100,7 +101,7 @@ def _row(engine: EngineProtocol, offer: Offer, context: int, parameters: int) ->
         bits=8 * (weights + offer.host_bytes) / parameters if parameters else 0.0,
         short_bytes=plan.verdict.short_bytes,
         why=offer.why,
-        command=" ".join(offer.words),
+        command=" ".join(word if word == "&" else quote(word) for word in offer.words),
     )
 
 

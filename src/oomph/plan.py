@@ -121,6 +121,8 @@ def with_margin(plan: Plan, margin: int | str) -> Plan:
 
 
 def run(deployment: Deployment, model: Model | None = None) -> Plan:
+    """Host memory that the command or the card itself names counts for every command that plans."""
+    deployment = deployment if deployment.ram_bytes else with_ram(deployment)
     return with_host(engine_of(deployment).plan(deployment, model), model)
 
 

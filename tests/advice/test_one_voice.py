@@ -85,10 +85,13 @@ def failing() -> Iterator[tuple[str, str, Plan]]:
 
 
 CASES = list(failing())
-NAMED = {"ids": lambda value: value if isinstance(value, str) else ""}
 
 
-@pytest.mark.parametrize(("command", "gpu", "before"), CASES, **NAMED)
+def shown(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+@pytest.mark.parametrize(("command", "gpu", "before"), CASES, ids=shown)
 def test_one_voice(command: str, gpu: str, before: Plan) -> None:
     advice = before.advice
     assert advice is not None
@@ -106,7 +109,7 @@ def test_one_voice(command: str, gpu: str, before: Plan) -> None:
         assert alone is None or alone.effect == judged.effect, judged.change.label
 
 
-@pytest.mark.parametrize(("command", "gpu", "before"), [case for case in CASES if case[2].verdict.message], **NAMED)
+@pytest.mark.parametrize(("command", "gpu", "before"), [case for case in CASES if case[2].verdict.message], ids=shown)
 def test_explain_has_the_same_voice(command: str, gpu: str, before: Plan) -> None:
     """The log is the command and what the engine prints at the end, which is what people paste."""
     engine = before.deployment.engine
@@ -129,7 +132,7 @@ def test_explain_has_the_same_voice(command: str, gpu: str, before: Plan) -> Non
         assert alone is None or (alone.effect in ("fixes", "helps")) == (judged.effect in ("fixes", "helps")), judged
 
 
-@pytest.mark.parametrize(("command", "gpu", "before"), CASES[:: max(len(CASES) // PICKS, 1)], **NAMED)
+@pytest.mark.parametrize(("command", "gpu", "before"), CASES[:: max(len(CASES) // PICKS, 1)], ids=shown)
 def test_picks_are_what_plan_calls_fitting(command: str, gpu: str, before: Plan) -> None:
     engine = before.deployment.engine.name
     name = re.sub(r":[A-Z0-9_]+$", "", before.model)

@@ -55,8 +55,10 @@ def judge_lever(judge: Judge, lever: Lever) -> Judged:
     if judge.before.verdict.outcome != "fits":
         if judge.fixes(strongest):
             return judge.judge(mildest(judge, lever.changes), lever)
-        if len(lever.changes) > 1 and judge.fixes(lever.changes[0]):  # too much of it may do harm elsewhere
-            return judge.judge(lever.changes[0], lever)
+        others = lever.changes[:-1] if lever.two_sided else lever.changes[:1]  # too much of it may do harm elsewhere
+        milder = next((change for change in others if judge.fixes(change)), strongest)
+        if milder is not strongest:
+            return judge.judge(milder, lever)
     return judge.judge(strongest, lever)
 
 

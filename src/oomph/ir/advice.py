@@ -43,6 +43,7 @@ class Lever(Struct, frozen=True):
     idle: str = ""  # the engine never does anything with it: why
     refused: str = ""  # this release does not take it: its words
     popular: bool = False  # one of the fixes that guides list, whatever the failure
+    two_sided: bool = False  # too much of it fails as too little does: the settings between the ends are tried too
 
 
 class Judged(Struct, frozen=True):

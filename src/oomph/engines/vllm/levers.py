@@ -101,12 +101,19 @@ def _budget(plan: Plan) -> Iterator[Lever]:
     if "kv_cache_memory_bytes" not in plan.deployment.flags:
         settings = [(value, "less room for peaks while serving", 1) for value in dict.fromkeys(higher)]
         yield from _flag(plan, field, settings, (), not_read, name="gpu_memory_utilization_up", popular=True)
+    is_shared = any(device.unified for device in plan.deployment.gpus)
     if stage == "startup_free_memory":
-        lower = [_free_share(plan)]
-    else:
-        lower = [value for value in (0.9, 0.85, 0.8, 0.7) if value < now]
+        lower = [_free_share(plan), *(_below(_free_share(plan)) if is_shared else ())]
+    else:  # the host lives in the same memory: what is free for it counts in fives
+        lower = _below(now) if is_shared else [value for value in (0.9, 0.85, 0.8, 0.7) if value < now]
     smaller = [(value, "a smaller KV cache", 1) for value in lower if 0.1 <= value < now]
-    yield from _flag(plan, field, smaller, (), not_read, name="gpu_memory_utilization_down", popular=True)
+    for lever in _flag(plan, field, smaller, (), not_read, name="gpu_memory_utilization_down", popular=True):
+        yield replace(lever, two_sided=is_shared)
+
+
+def _below(share: float) -> list[float]:
+    """Utilisations in steps of five hundredths, down to half of the memory."""
+    return [value / 100 for value in range(90, 45, -5) if value / 100 < share - 0.005]
 
 
 def _free_share(plan: Plan) -> float:
