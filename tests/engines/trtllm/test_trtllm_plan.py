@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from pathlib import Path
 
 import pytest
@@ -128,7 +129,56 @@ def test_every_option_is_read_or_listed() -> None:
 
 
 def test_the_plan_says_what_it_does_not_follow() -> None:
-    options = "{kv_cache_config: {use_kv_cache_manager_v2: true}}"
+    options = "{sparse_attention_config: {algorithm: rocket}}"
     command = f"bash -c '{SERVE} --max_batch_size 8 --config <(echo \"{options}\")'"
     notes = plan(command, "H100", advise=False).warnings
-    assert any(note.startswith("kv_cache_config.use_kv_cache_manager_v2 is not in this plan") for note in notes)
+    assert any(note.startswith("sparse_attention_config is not in this plan") for note in notes)
+
+
+def _serve(options: str) -> Plan:
+    return plan(f"bash -c 'trtllm-serve Qwen/Qwen3-8B --max_seq_len 8192 --config <(echo \"{{{options}}}\")'", "H100")
+
+
+def test_a_draft_model_has_weights_and_a_cache_of_its_own() -> None:
+    """Two engines: the estimator counts both; one engine: the drafter's layers are in the pool only."""
+    options = "speculative_config: {{decoding_type: {}, max_draft_len: 3, speculative_model: Qwen/Qwen3-0.6B}}"
+    plain, two, one = (
+        _serve("max_batch_size: 2048"),
+        _serve(options.format("DraftTarget")),
+        _serve(options.format("Eagle3")),
+    )
+    small = 2 * 28 * 8 * 128 * 2  # 28 layers, 8 KV heads of 128, BF16
+    assert two.resolved["kv_bytes_per_token"] == plain.resolved["kv_bytes_per_token"] + small
+    assert one.resolved["kv_bytes_per_token"] == plain.resolved["kv_bytes_per_token"]
+    assert one.resolved["pool_bytes_per_token"] == two.resolved["pool_bytes_per_token"] == 147456 + small
+    added = two.ranks[0].terms["weights"].parts["draft model"]
+    assert two.ranks[0].terms["weights"].bytes == plain.ranks[0].terms["weights"].bytes + added
+    assert 1.1 * GIB < added < 1.2 * GIB
+
+
+def test_a_draft_model_that_cannot_be_read_is_named() -> None:
+    answer = _serve(
+        "speculative_config: {decoding_type: DraftTarget, max_draft_len: 3, speculative_model: no/such-model}"
+    )
+    assert any("of the draft model no/such-model are not in this plan" in note for note in answer.warnings)
+
+
+def test_adapters_have_a_share_of_what_is_free_behind_the_weights() -> None:
+    plain, lora = _serve("max_batch_size: 64"), _serve("max_batch_size: 64, enable_lora: true")
+    terms = lora.ranks[0].terms
+    free = lora.ranks[0].total_bytes - terms["context"].bytes - terms["weights"].bytes
+    assert terms["non_torch"].parts["LoRA cache"] == round(0.02 * free)
+    assert terms["non_torch"].bytes == plain.ranks[0].terms["non_torch"].bytes + round(0.02 * free)
+    more = _serve("max_batch_size: 64, enable_lora: true, peft_cache_config: {device_cache_percent: 0.1}")
+    assert more.ranks[0].terms["non_torch"].parts["LoRA cache"] == round(0.1 * free)
+
+
+def test_the_second_cache_manager_knows_bytes_only() -> None:
+    """max_tokens may fill 0.95 of its quota, and fewer KV heads than ranks do not shrink it twice."""
+    first = _serve("kv_cache_config: {max_tokens: 32000}")
+    second = _serve("kv_cache_config: {max_tokens: 32000, use_kv_cache_manager_v2: true}")
+    assert first.kv is not None and second.kv is not None
+    assert first.kv.num_blocks == 1000
+    assert second.kv.num_blocks == math.ceil(32000 * 147456 / 0.95) // (147456 * 32)
+    assert any("pins host memory too" in note for note in second.warnings)
+    assert not any("pins host memory" in note for note in first.warnings)

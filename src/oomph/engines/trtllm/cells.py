@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.engines.trtllm.settings import Settings
 from oomph.errors import CannotPlan
@@ -70,6 +71,19 @@ def cells_of(model: Model, settings: Settings, facts: Facts, pp_rank: int = 0) -
         len(states),
         any(mixer.kind == "mla" for _, mixer in attention),
     )
+
+
+def with_draft(cells: Cells, draft: Cells, *, apart: bool) -> Cells:
+    """_util.py: a drafter that is an engine of its own has its bytes in the estimate too; its layers join the pool."""
+    longest = max(cells.windows, default=0)
+    more = draft.pool
+    windows = {window: size + (more if window == longest else 0) for window, size in cells.windows.items()}
+    layers = {
+        window: count + (sum(draft.layers.values()) if window == longest else 0)
+        for window, count in cells.layers.items()
+    }
+    estimated = cells.estimated + (draft.estimated if apart else 0)
+    return replace(cells, estimated=estimated, pool=cells.pool + more, windows=windows, layers=layers)
 
 
 def _attention(layer: Layer) -> Sequence[Attention]:

@@ -125,18 +125,20 @@ class TensorRtLlm(EngineProtocol):
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
         from oomph.engines.trtllm.command import check
+        from oomph.engines.trtllm.draft import with_draft_model
         from oomph.engines.trtllm.planner import plan_trtllm
         from oomph.sources.load import load_once
 
         check(deployment.flags)
         loaded = model or load_once(deployment.model)
+        deployment, draft = with_draft_model(deployment)
         if loaded.opaque or not loaded.layers:
             raise CannotPlan(
                 f"the architecture {loaded.architecture or 'of ' + loaded.name} is not known: its caches would be a "
                 f"guess",
                 hint="oomph inspect shows its weights",
             )
-        return plan_trtllm(loaded, deployment)
+        return plan_trtllm(loaded, deployment, draft)
 
     def controls(self) -> tuple[Control, ...]:
         from oomph.engines.trtllm.controls import CONTROLS

@@ -42,6 +42,12 @@ def _unchecked(state: RankState) -> list[str]:
         marks.append("pipeline stages")
     if not settings.estimates:
         marks.append("a start without the dummy run")
+    if settings.manager_v2:
+        marks.append("the pools of the second KV cache manager")
+    if settings.lora_share:
+        marks.append("the cache of LoRA adapters")
+    if settings.draft_model:
+        marks.append("a drafter with a checkpoint of its own")
     return marks
 
 
@@ -64,6 +70,11 @@ def warnings(model: Model, state: RankState, starts: bool) -> list[str]:
         lines.append(
             f"the temporary pool has {state.temporary_blocks:,} blocks ({gib(state.temporary_bytes)}) because of "
             f"{field} {getattr(settings, field):,}: a smaller one frees it, max_num_tokens does not"
+        )
+    if settings.manager_v2 and settings.host_cache_size is None:
+        lines.append(
+            f"the second KV cache manager pins host memory too: up to {gib(pool.pool_bytes)} per rank, at most half of "
+            f"what is available and 0.8 of the limit on locked memory; kv_cache_config.host_cache_size sets it"
         )
     windows = [m for x in model.layers for m in x.mixers if isinstance(m, Attention) and m.kind == "sliding_window"]
     if windows and not settings.windows:

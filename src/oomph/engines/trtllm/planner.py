@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.engines.trtllm.cells import Cells, cells_of
+from oomph.engines.trtllm.cells import Cells, cells_of, with_draft
 from oomph.engines.trtllm.notes import assumptions, warnings
 from oomph.engines.trtllm.pool import Pool, kv_budget, size_pool
 from oomph.engines.trtllm.resolve import resolve
@@ -27,14 +27,15 @@ from oomph.ir.timeline import STAGES, Verdict
 from oomph.units import GIB
 
 
-def plan_trtllm(model: Model, deployment: Deployment) -> Plan:
+def plan_trtllm(model: Model, deployment: Deployment, draft: Model | None = None) -> Plan:
+    """`draft`: the model of a drafter that has a checkpoint of its own."""
     facts = facts_at(deployment.engine.version)
     settings = resolve(model, deployment, facts)
     notes = (*deployment.notes, *model.warnings)
     if settings.refusal:
         verdict = Verdict(False, "other", 0, settings.refusal)
         return Plan(deployment, model.name, verdict, resolved=settings.summary(), warnings=notes)
-    states = rank_states(model, deployment, settings, facts)
+    states = rank_states(model, deployment, settings, facts, draft)
     tightest = min(states, key=lambda state: (state.pool.tokens, state.pool.budget))
     ranks = tuple(_rank_plan(state) for state in states)
     verdict = worst([rank.verdict for rank in ranks], STAGES)
@@ -50,14 +51,16 @@ def plan_trtllm(model: Model, deployment: Deployment) -> Plan:
     )
 
 
-def rank_states(model: Model, deployment: Deployment, settings: Settings, facts: Facts) -> list[RankState]:
+def rank_states(
+    model: Model, deployment: Deployment, settings: Settings, facts: Facts, draft: Model | None = None
+) -> list[RankState]:
     """Every rank's memory; the pools agree on the smallest number of blocks (an MPI allreduce with MIN)."""
     ranks = _ranks(settings, deployment)
     known: dict[tuple[Any, ...], RankState] = {}
     for rank in ranks:
         key = (rank.pp_rank, rank.device)
         if key not in known:
-            known[key] = _state(model, deployment, settings, facts, rank)
+            known[key] = _state(model, deployment, settings, facts, rank, draft)
     if len(known) > 1:
         least = {
             w: min(s.pool.blocks.get(w, 0) for s in known.values()) for w in next(iter(known.values())).pool.blocks
@@ -79,10 +82,16 @@ def _ranks(settings: Settings, deployment: Deployment) -> list[Rank]:
     return [Rank(i, i % tp, i // tp, gpus[min(i, len(gpus) - 1)]) for i in range(count)]
 
 
-def _state(model: Model, deployment: Deployment, settings: Settings, facts: Facts, rank: Rank) -> RankState:
+def _state(
+    model: Model, deployment: Deployment, settings: Settings, facts: Facts, rank: Rank, draft: Model | None
+) -> RankState:
     device, pins = rank.device, deployment.given
-    terms = rank_terms(model, settings, deployment, rank)
+    last = rank.pp_rank == settings.pp_size - 1
+    terms = rank_terms(model, settings, deployment, rank, draft if last else None)
     cells = cells_of(model, settings, facts, rank.pp_rank)
+    if draft is not None and last:
+        alone = replace(settings, pp_size=1, pp_partition=(), draft_layers=0, windows=())
+        cells = with_draft(cells, cells_of(draft, alone, facts), apart=settings.draft_apart)
     states = cells.state * settings.max_batch_size * settings.pp_size
     free = device.total_bytes - device.used_bytes - terms.context.bytes - terms.weights.bytes
     blocks = clamped_blocks(temporary_blocks(settings, facts), settings, facts, free, cells.pool)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from msgspec import Struct
 
 from oomph.engines.trtllm.cells import Cells
@@ -44,8 +46,15 @@ def size_pool(budget: int, cells: Cells, settings: Settings, facts: Facts, free:
     limit, limited_by = max(0, budget), "budget"
     if settings.max_gpu_total_bytes and facts.memory.has_byte_limit and settings.max_gpu_total_bytes < limit:
         limit, limited_by = settings.max_gpu_total_bytes, "max_gpu_total_bytes"
+    if settings.manager_v2 and settings.max_tokens is not None:
+        # kv_cache_manager_v2.py: max_tokens may fill max_util_for_resume of the quota
+        quota = math.ceil(settings.max_tokens * cells.pool / settings.max_util_for_resume)
+        if quota < limit:
+            limit, limited_by = quota, "max_tokens"
     if len(cells.windows) > 1:
         blocks = _window_blocks(limit, cells, settings)
+    elif settings.manager_v2:  # bytes are its only limit: no second look at what is free
+        blocks = {max(cells.windows): limit // (cells.pool * settings.tokens_per_block) if cells.pool else 0}
     else:
         tokens = limit // cells.estimated if cells.estimated else 0
         if settings.max_tokens is not None and settings.max_tokens < tokens:

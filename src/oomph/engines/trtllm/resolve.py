@@ -59,6 +59,10 @@ def resolve(model: Model, deployment: Deployment, facts: Facts) -> Settings:
         dtype=_dtype(flags, model),
         kv_dtype=_kv_dtype(flags, model),
         enable_block_reuse=flags.get("kv_cache_config.enable_block_reuse") is not False,
+        manager_v2=str(flags.get("kv_cache_config.use_kv_cache_manager_v2")).lower() == "true",
+        max_util_for_resume=_share(flags.get("kv_cache_config.max_util_for_resume"), memory.MAX_UTIL_FOR_RESUME),
+        host_cache_size=flags.get("kv_cache_config.host_cache_size"),
+        lora_share=_lora_share(flags),
         windows=_windows(flags, length),
         graph_batch_sizes=graphs,
         graph_padding=bool(flags.get("cuda_graph_config.enable_padding")),
@@ -71,6 +75,8 @@ def resolve(model: Model, deployment: Deployment, facts: Facts) -> Settings:
         decoding_type=str(flags.get("speculative_config.decoding_type") or ""),
         draft_tokens=drafts,
         draft_layers=layers,
+        draft_model=draft_name(flags),
+        draft_apart=_draft_apart(flags),
         extra_kv_tokens=extra_kv,
         extra_tokens=_extra_tokens(facts, overlap, drafts, extra_kv),
         compiles_pieces=bool(flags.get("torch_compile_config")),
@@ -107,6 +113,34 @@ def _drafts(flags: Mapping[str, Any]) -> tuple[int, int, int]:
     count = int(tokens or 0)
     one_engine = kind in _SELF_DRAFTS and flags.get("speculative_config.eagle3_one_model", True) is not False
     return count, 0, max(0, count - 1) if one_engine else 0
+
+
+def draft_name(flags: Mapping[str, Any]) -> str:
+    """The checkpoint of a drafter; its field was renamed in 2026."""
+    names = (flags.get(f"speculative_config.{field}") for field in ("speculative_model", "speculative_model_dir"))
+    return next((str(name) for name in names if isinstance(name, str) and name), "")
+
+
+def _draft_apart(flags: Mapping[str, Any]) -> bool:
+    """py_executor_creator.py: DraftTarget, and Eagle unless it is one engine with the model (eagle3_one_model)."""
+    kind = str(flags.get("speculative_config.decoding_type") or "")
+    return kind in _TWO_MODELS or (
+        kind in _SELF_DRAFTS and flags.get("speculative_config.eagle3_one_model", True) is False
+    )
+
+
+def _lora_share(flags: Mapping[str, Any]) -> float:
+    """llm_args.py PeftCacheConfig.device_cache_percent: of the free device memory after the engine is loaded."""
+    if not (flags.get("enable_lora") or flags.get("lora_config")):
+        return 0.0
+    config = flags.get("peft_cache_config")
+    share = config.get("device_cache_percent") if isinstance(config, Mapping) else None
+    return _share(share, memory.LORA_SHARE)
+
+
+def _share(value: Any, default: float) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and 0 < value <= 1 else default
 
 
 def _extra_tokens(facts: Facts, overlap: bool, drafts: int, extra_kv: int) -> int:

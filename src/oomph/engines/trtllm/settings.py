@@ -27,6 +27,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     dtype: str = "BF16"
     kv_dtype: str = "BF16"  # our name; F4 = NVFP4 with its scales
     enable_block_reuse: bool = True
+    manager_v2: bool = False  # kv_cache_config.use_kv_cache_manager_v2
+    max_util_for_resume: float = 0.95  # V2: of the pool, the part that max_tokens may fill
+    host_cache_size: int | None = None  # None: V2 takes as much as the GPU's quota
+    lora_share: float = 0.0  # of what is free behind the weights, for the cache of adapters; 0 = no adapters
     windows: tuple[int, ...] = ()  # max_attention_window, repeated over the layers; () = the whole context
     graph_batch_sizes: tuple[int, ...] = ()  # () = no graphs
     graph_padding: bool = False
@@ -39,6 +43,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     decoding_type: str = ""  # of speculative_config
     draft_tokens: int = 0  # max_draft_len
     draft_layers: int = 0  # MTP: further layers in the last stage's pool
+    draft_model: str = ""  # speculative_config.speculative_model(_dir)
+    draft_apart: bool = False  # a second model engine, whose cache the estimator counts too
     extra_kv_tokens: int = 0  # get_num_extra_kv_tokens: one-engine drafts keep one token less apart
     extra_tokens: int = 1  # of every sequence while the capacity is estimated
     compiles_pieces: bool = False  # torch_compile_config: piecewise CUDA graphs of prompts

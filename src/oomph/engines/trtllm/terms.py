@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.engines.trtllm.settings import Settings
 from oomph.engines.trtllm.weights import (
@@ -47,20 +48,48 @@ class Terms(Struct, frozen=True):
         return self.context, self.weights, self.runner, self.non_torch
 
 
-def rank_terms(model: Model, settings: Settings, deployment: Deployment, rank: Rank) -> Terms:
+def rank_terms(
+    model: Model, settings: Settings, deployment: Deployment, rank: Rank, draft: Model | None = None
+) -> Terms:
     weights, printed = _weights(model, settings, rank)
+    if draft is not None:
+        weights = _with_draft(weights, draft, settings, rank)
     weights = pinned(weights, deployment)
+    context = pinned(interval("context", outside.BEFORE_LOADING, "CUDA context and libraries"), deployment)
+    non_torch = _non_torch(model, settings, rank.device)
+    if settings.lora_share:
+        free = rank.device.total_bytes - rank.device.used_bytes - context.bytes - weights.bytes
+        non_torch = _with_adapters(non_torch, round(settings.lora_share * max(0, free)))
     return Terms(
-        context=pinned(interval("context", outside.BEFORE_LOADING, "CUDA context and libraries"), deployment),
+        context=context,
         weights=weights,
         load_peak=pinned(_load_peak(weights, model, rank.device), deployment),
         runner=_runner(model, settings),
-        non_torch=pinned(_non_torch(model, settings, rank.device), deployment),
+        non_torch=pinned(non_torch, deployment),
         activation=pinned(_activation(model, settings), deployment),
         cudagraph=Term("cudagraph", 0, 0, 0, "formula", {}, "in the buffers and the memory outside PyTorch"),
         decode_logits=_decode_logits(model, settings),
         printed_weights=printed,
     )
+
+
+def _with_draft(weights: Term, draft: Model, settings: Settings, rank: Rank) -> Term:
+    """A drafter's own checkpoint, divided as the model's; an embedding or head that it shares is not known from here:
+    the lower end."""
+    alone = replace(settings, pp_size=1, pp_partition=(), draft_layers=0)
+    parts = by_part(created_weights(draft, alone, 0))
+    size = sum(parts.values())
+    shared = parts.get("embed", 0) + parts.get("lm_head", 0)
+    low, high = weights.low + size - shared, weights.high + size
+    named = {**weights.parts, "draft model": size}
+    return Term(weights.name, weights.bytes + size, low, high, weights.basis, named, weights.why)
+
+
+def _with_adapters(term: Term, size: int) -> Term:
+    """PeftCacheManager is created with the executor: its cache is in the peak. lora_config.max_loras sets it to what so
+    many adapters need, which their ranks decide: the interval is wide."""
+    named = {**term.parts, "LoRA cache": size}
+    return Term(term.name, term.bytes + size, term.low, term.high + 3 * size, term.basis, named, term.why)
 
 
 def pinned(term: Term, deployment: Deployment) -> Term:

@@ -21,11 +21,6 @@ _NOT_ON_THE_GPU = {
         kv_cache_config.enable_partial_reuse kv_cache_config.copy_on_partial_reuse kv_cache_config.onboard_blocks""",
 }
 _NOT_PLANNED = {
-    "the second cache manager sizes its pools and a host tier by rules of its own": """
-        kv_cache_config.use_kv_cache_manager_v2 kv_cache_config.max_util_for_resume""",
-    "the weights and the cache of a second model": """
-        speculative_config.speculative_model_dir speculative_config.speculative_model""",
-    "adapters and their cache": "enable_lora lora_config peft_cache_config",
     "buffers that move a cache between servers": "cache_transceiver_config kv_connector_config",
     "which tokens are kept": "sparse_attention_config kv_cache_config.sink_token_length kv_cache_config.use_uvm",
     "further copies of experts": "moe_config.load_balancer moe_cluster_parallel_size",

@@ -65,6 +65,8 @@ class Memory(Facts):
 MAX_BATCH_SIZE, MAX_NUM_TOKENS, MAX_BEAM_WIDTH = 2048, 8192, 1
 FREE_FRACTION = 0.9
 TOKENS_PER_BLOCK, FLASH_MLA_BLOCK = 32, 64
+LORA_SHARE = 0.02  # llm_args.py PeftCacheConfig.device_cache_percent; 1 GiB of host memory beside it
+MAX_UTIL_FOR_RESUME = 0.95  # llm_args.py KvCacheConfig.max_util_for_resume
 GRAPH_LIMIT = 128  # CudaGraphConfig.max_batch_size where nothing is set
 MAMBA_INTERVAL = 256  # mamba_state_cache_interval: tokens between two states that are kept for reuse
 TORCH_SPARED = 32 << 20  # _adjust_torch_mem_fraction leaves so much outside of its cap
