@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from oomph.engines.sglang.buffers import Buffers, buffers_of, fixed_workspace
 from oomph.engines.sglang.model_shape import ModelShape, is_window
 from oomph.engines.sglang.pools import Pools, Stage, size_pools
 from oomph.engines.sglang.refusals import refusal_before_load
 from oomph.engines.sglang.resolve import resolve
 from oomph.engines.sglang.settings import Settings
-from oomph.engines.sglang.terms import Rank, Terms, rank_terms
+from oomph.engines.sglang.terms import DEFAULT_MULTIPROCESSORS, Rank, Terms, rank_terms
 from oomph.engines.sglang.timeline import RankState, steps, verdict_of
 from oomph.engines.vllm.shard import Layout, stage_layers
 from oomph.facts.sglang.facts import Facts
@@ -37,7 +38,10 @@ def plan_sglang(model: Model, deployment: Deployment) -> Plan:
     terms = _every_rank(ranks, terms)
     pools = _pools(model, shape, settings, facts, ranks, terms, deployment)
     observed = "free_before_load" in deployment.given and "weights" in deployment.given
-    states = [RankState(rank, settings, t, p, observed) for rank, t, p in zip(ranks, terms, pools, strict=True)]
+    states = []
+    for rank, t, p in zip(ranks, terms, pools, strict=True):
+        buffers = buffers_of(model, shape, settings, facts, p, rank.device.sm_count or DEFAULT_MULTIPROCESSORS)
+        states.append(RankState(rank, settings, t, p, buffers, _workspace(settings, buffers), observed))
     plans = tuple(_rank_plan(state) for state in states)
     tightest = min(pools, key=lambda p: (not p.refusal, p.tokens))
     return Plan(
@@ -50,6 +54,13 @@ def plan_sglang(model: Model, deployment: Deployment) -> Plan:
         _assumptions(deployment),
         (*notes, *_notes(model, shape, settings, tightest)),
     )
+
+
+def _workspace(settings: Settings, buffers: Buffers) -> Term:
+    fixed = fixed_workspace(settings)
+    n, parts = fixed + sum(buffers.parts.values()), {**buffers.parts, "kernels' own": fixed}
+    why = "buffers by the settings; what kernels take from posted start-ups"
+    return Term("non_torch", n, n - round(0.3 * fixed), n + round(0.3 * fixed) + n // 50, "formula", parts, why)
 
 
 def _ranks(settings: Settings, deployment: Deployment) -> list[Rank]:
@@ -110,7 +121,7 @@ def _rank_plan(state: RankState) -> RankPlan:
     found = steps(state)
     t, device = state.terms, state.rank.device
     kv = _available(state)
-    terms = {x.name: x for x in (t.weights, t.load_peak, t.context, t.free_before_load, t.workspace, t.activation)}
+    terms = {x.name: x for x in (t.weights, t.load_peak, t.context, t.free_before_load, state.workspace, t.activation)}
     terms |= {"cudagraph": t.cudagraph, "available_kv": kv}
     return RankPlan(
         state.rank.index,

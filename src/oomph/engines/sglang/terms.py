@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from oomph.engines.sglang.model_shape import ModelShape
 from oomph.engines.sglang.settings import Settings
-from oomph.engines.sglang.weights import RankPlace, created_weights
+from oomph.engines.sglang.weights import RankPlace, created_weights, repacked_growth
 from oomph.engines.vllm.weights import by_part
 from oomph.facts import unified
 from oomph.facts.dtypes import nbytes
@@ -19,7 +19,7 @@ from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis, Term
 from oomph.ir.model import Attention, Experts, Linear, Model
 
-_SMS = 132  # an H100's, where a card's multiprocessors are not known
+DEFAULT_MULTIPROCESSORS = 132  # an H100's, where a card's multiprocessors are not known
 
 
 class Rank(Struct, frozen=True):
@@ -33,7 +33,6 @@ class Terms(Struct, frozen=True):
     context: Term  # everything outside PyTorch before the first weight
     weights: Term
     load_peak: Term
-    workspace: Term
     cudagraph: Term
     activation: Term
     created_bytes: int
@@ -45,16 +44,17 @@ def rank_terms(
 ) -> Terms:
     device = rank.device
     context = _pinned(_context(device, settings.tp_size * settings.pp_size), deployment)
-    created = created_weights(model, shape, settings, facts, RankPlace(rank.pp_rank, device.sm))
+    place = RankPlace(rank.pp_rank, device.sm)
+    created = created_weights(model, shape, settings, facts, place)
+    growth = repacked_growth(model, settings, place)
     created_bytes = sum(place.nbytes for place in created)
-    weights = _pinned(_weights(model, shape, settings, created_bytes, by_part(created)), deployment)
+    weights = _pinned(_weights(model, shape, settings, created_bytes, growth, by_part(created)), deployment)
     peak = _pinned(_load_peak(weights), deployment)
     return Terms(
         context=context,
         weights=weights,
         load_peak=peak,
-        workspace=_workspace(settings),
-        cudagraph=_pinned(_graphs(settings), deployment),
+        cudagraph=_pinned(_graphs(model, settings), deployment),
         activation=_pinned(_activation(model, settings), deployment),
         created_bytes=created_bytes,
         free_before_load=_free(device, context, deployment),
@@ -80,7 +80,7 @@ def _context(device: Device, ranks: int) -> Term:
     if device.sees_system:
         low, n, high = unified.share(device.total_bytes, unified.CONTEXT)
         return Term("context", n, low, high, "measured", {}, "container and CUDA context, from posted starts")
-    n = outside.before_loading(device.sm, device.sm_count or _SMS, ranks)
+    n = outside.before_loading(device.sm, device.sm_count or DEFAULT_MULTIPROCESSORS, ranks)
     return _spread("context", n, 0.3, "measured", "CUDA context, libraries and communicators, from posted start-ups")
 
 
@@ -96,11 +96,14 @@ def _free(device: Device, context: Term, deployment: Deployment) -> Term:
     return Term("free_before_load", n, low, high, "formula", {}, "total - others - context")
 
 
-def _weights(model: Model, shape: ModelShape, settings: Settings, created: int, parts: dict[str, int]) -> Term:
+def _weights(
+    model: Model, shape: ModelShape, settings: Settings, created: int, growth: int, parts: dict[str, int]
+) -> Term:
     absorbed = _absorbed(model, shape, settings)
     over = min(round(created * outside.LOAD_SHARE), outside.LOAD_MOST)
-    n = created + absorbed + over // 2
-    beside = {"absorbed projections": absorbed, "allocator rounding": n - absorbed - sum(parts.values())}
+    n = created + absorbed + growth + over // 2
+    beside = {"absorbed projections": absorbed, "experts repacked": growth}
+    beside["allocator rounding"] = n - absorbed - growth - sum(parts.values())
     parts = {**parts, **{name: size for name, size in beside.items() if size}}
     quantised = model.quantization is not None
     low, high = created - (created // 20 if quantised else 0), n + over + (created // 25 if quantised else 0)
@@ -122,17 +125,15 @@ def _load_peak(weights: Term) -> Term:
     return Term("load_peak", weights.bytes, weights.low, weights.high, "formula", {}, "created, then filled in place")
 
 
-def _workspace(settings: Settings) -> Term:
-    names = {settings.prefill_attention_backend, settings.decode_attention_backend}
-    n = sum(outside.WORKSPACES.get(name, outside.OTHER_WORKSPACE) for name in names)
-    return _spread("non_torch", n, 0.3, "measured", "the attention kernels' own buffers, from posted start-ups")
-
-
-def _graphs(settings: Settings) -> Term:
-    decode = len(settings.cuda_graph_bs) * outside.PER_DECODE_GRAPH
+def _graphs(model: Model, settings: Settings) -> Term:
+    """The driver's part of every graph, and one pool for all of them: it holds the tensors of the largest."""
+    layers = len(model.layers) // settings.pp_size
+    decode = len(settings.cuda_graph_bs) * max(outside.LEAST_DECODE_GRAPH, layers * outside.DECODE_GRAPH_LAYER)
     prefill = len(settings.prefill_graph_sizes) * outside.PER_PREFILL_GRAPH
-    term = _spread("cudagraph", decode + prefill, outside.OFF_GRAPHS, "measured", "from posted start-ups")
-    parts = {"decode graphs": decode, "prefill graphs": prefill}
+    largest = max((*settings.cuda_graph_bs, *settings.prefill_graph_sizes), default=0)
+    pool = _layer_bytes(model, settings, largest)
+    term = _spread("cudagraph", decode + prefill + pool, outside.OFF_GRAPHS, "measured", "from start-ups of one H200")
+    parts = {"decode graphs": decode, "prefill graphs": prefill, "tensors of the largest": pool}
     return replace(term, parts={name: n for name, n in parts.items() if n})
 
 
@@ -140,13 +141,16 @@ def _activation(model: Model, settings: Settings) -> Term:
     """The widest layer of one prefill chunk: gate, up and their product beside the hidden states, and the logits of the
     requests that end in it (computed for last tokens only, in float32 once more)."""
     tokens = settings.chunked_prefill_size if settings.chunked_prefill_size > 0 else settings.max_prefill_tokens
-    width = max((_width(block, settings) for block in {id(x.block): x.block for x in model.layers}.values()), default=0)
-    hidden = 4 * model.hidden_size
-    layer = nbytes(settings.dtype, tokens * (width + hidden))
     logits = 128 * model.vocab_size * 6
-    n = layer + logits
+    n = _layer_bytes(model, settings, tokens) + logits
     # nobody has measured it: a plan that is to hold assumes twice as much
     return Term("activation_peak", n, n // 2, 2 * n, "formula", {}, f"one prefill chunk of {tokens:,} tokens")
+
+
+def _layer_bytes(model: Model, settings: Settings, tokens: int) -> int:
+    """The widest layer's tensors for so many tokens, beside the hidden states."""
+    width = max((_width(block, settings) for block in {id(x.block): x.block for x in model.layers}.values()), default=0)
+    return nbytes(settings.dtype, tokens * (width + 4 * model.hidden_size))
 
 
 def _width(block: object, settings: Settings) -> int:

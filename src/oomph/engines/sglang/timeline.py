@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from oomph.engines.sglang.buffers import Buffers
 from oomph.engines.sglang.pools import Pools
 from oomph.engines.sglang.settings import Settings
 from oomph.engines.sglang.terms import Rank, Terms
@@ -34,6 +35,8 @@ class RankState(Struct, frozen=True):
     settings: Settings
     terms: Terms
     pools: Pools
+    buffers: Buffers
+    workspace: Term  # buffers, and what kernels take when they are first used
     observed: bool = False  # the free memory and the weights are a log's: the load was passed
 
     @property
@@ -59,15 +62,17 @@ def steps(state: RankState) -> list[Step]:
     if pools.refusal:
         return found
     # the pools follow the free memory: what the weights take more, they get less
-    filled = loaded + pools.allocated
+    filled = loaded + pools.allocated + state.buffers.table
     found.append(_step("kv_alloc", filled, filled, (), oom))
-    captured = filled + t.workspace.bytes + t.cudagraph.bytes
+    captured = filled - state.buffers.table + state.workspace.bytes + t.cudagraph.bytes
     graphs = CAPTURE_FAILED if state.settings.cuda_graph_bs or state.settings.prefill_graph_sizes else oom
-    found.append(_step("cudagraph_capture", captured, captured, (t.workspace, t.cudagraph), graphs))
+    found.append(_step("cudagraph_capture", captured, captured, (state.workspace, t.cudagraph), graphs))
     serving = captured + t.activation.bytes
     chunk = state.settings.chunked_prefill_size
     load = f"a prompt chunk of {chunk:,} tokens" if chunk > 0 else "a long prompt"
-    found.append(_step("runtime_request", captured, serving, (t.workspace, t.cudagraph, t.activation), oom, risk=load))
+    found.append(
+        _step("runtime_request", captured, serving, (state.workspace, t.cudagraph, t.activation), oom, risk=load)
+    )
     return found
 
 

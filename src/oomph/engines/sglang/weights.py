@@ -11,17 +11,19 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.sglang.built import as_built
+from oomph.engines.sglang.built import as_built, shape_is_v4
 from oomph.engines.sglang.model_shape import ModelShape
+from oomph.engines.sglang.repack import repacked_for_triton
 from oomph.engines.sglang.settings import Settings
-from oomph.engines.vllm.shard import Layout
+from oomph.engines.vllm.shard import Layout, stage_layers
 from oomph.engines.vllm.weights import Build, Created, Placed, created
 from oomph.facts.sglang.facts import Facts
-from oomph.facts.sglang.weights import HABITS, creation
+from oomph.facts.sglang.weights import HABITS, MXFP4_TRITON, creation
 from oomph.ir.model import Block, Experts, Model
 from oomph.units import round_up
 
 _ATTENTION = ("attention", "linear_attn")
+HOPPER = 90
 
 
 class RankPlace(Struct, frozen=True):
@@ -34,9 +36,8 @@ def created_weights(
 ) -> tuple[Placed, ...]:
     built = as_built(model, shape, facts)
     expert_ranks = max(1, settings.tp_size // settings.ep_size)
-    if 100 <= place.sm < 130:
-        multiples = facts.weights.mxfp4_blackwell
-        built = _with_experts(built, lambda experts: _padded(experts, multiples, expert_ranks))
+    multiples = facts.weights.mxfp4_blackwell if 100 <= place.sm < 130 else MXFP4_TRITON
+    built = _with_experts(built, lambda experts: _padded(experts, multiples, expert_ranks))
     whole = _walk(built, settings, facts, place, settings.tp_size)
     if settings.attn_dp_size > 1:
         groups = _walk(built, settings, facts, place, settings.attn_tp_size)
@@ -46,6 +47,29 @@ def created_weights(
         share = _with_experts(built, lambda experts: replace(experts, count=experts.count // settings.ep_size))
         whole = _choose(whole, _walk(share, settings, facts, place, expert_ranks), ("experts",))
     return whole
+
+
+def repacked_growth(model: Model, settings: Settings, place: RankPlace) -> int:
+    """Bytes by which MXFP4 experts grow when Hopper's kernels have them in their order; 0 = they are read as they
+    are."""
+    span = stage_layers(len(model.layers), Layout(pp=settings.pp_size, pp_rank=place.pp_rank))
+    stage = model.layers[span.start : span.stop]
+    experts = [module for layer in stage for module in layer.block.modules if isinstance(module, Experts)]
+    of = next((module for module in experts if _is_mxfp4(module)), None)
+    if of is None or place.sm != HOPPER or shape_is_v4(model):
+        return 0
+    count, ranks = of.count // settings.ep_size, max(1, settings.tp_size // settings.ep_size)
+    share = round_up(of.intermediate // ranks, MXFP4_TRITON[1])
+    values = count * (2 * share * (of.hidden // 2) + of.hidden * (share // 2))
+    scales = count * 3 * share * (of.hidden // 32)
+    biases = 2 * count * (2 * share + of.hidden)
+    return repacked_for_triton(len(experts), count, of.hidden, share).reserved_bytes - len(experts) * (
+        values + scales + biases
+    )
+
+
+def _is_mxfp4(experts: Experts) -> bool:
+    return experts.scheme is not None and experts.scheme.method == "mxfp4"
 
 
 def _walk(model: Model, settings: Settings, facts: Facts, place: RankPlace, ranks: int) -> tuple[Placed, ...]:
@@ -88,7 +112,7 @@ def _with_experts(model: Model, change: Callable[[Experts], Experts]) -> Model:
 
 def _padded(experts: Experts, multiples: tuple[int, int], ranks: int) -> Experts:
     """layers/quantization/mxfp4.py:478: every rank's share is rounded up."""
-    if experts.scheme is None or experts.scheme.method != "mxfp4":
+    if not _is_mxfp4(experts):
         return experts
     share = round_up(experts.intermediate // ranks, multiples[1])
     return replace(experts, hidden=round_up(experts.hidden, multiples[0]), intermediate=share * ranks)

@@ -51,6 +51,7 @@ class Allocator:
         self.max_split = max_split
         self.expandable = expandable
         self.allocated = 0
+        self.reserved = 0  # large segments only
         self.peak = 0
         self._segments = 0
         self._cached: list[tuple[int, tuple[int, int], Block]] = []
@@ -99,6 +100,13 @@ class Allocator:
             block = before
         insort(self._cached, (block.size, block.order, block))
 
+    def empty_cache(self) -> None:
+        """Segments that are free as a whole go back to the driver."""
+        whole = [entry for entry in self._cached if entry[2].prev is None and entry[2].next is None]
+        for size, _, block in whole:
+            self._uncache(block)
+            self.reserved -= size
+
     def cached_sizes(self) -> list[int]:
         return [size for size, _, _ in self._cached]
 
@@ -120,7 +128,9 @@ class Allocator:
 
     def _segment(self, size: int) -> Block:
         self._segments += 1
-        return Block(request_size(size), (self._segments, 0))
+        segment = Block(request_size(size), (self._segments, 0))
+        self.reserved += segment.size
+        return segment
 
     def _split(self, block: Block, size: int) -> None:
         rest = Block(block.size - size, (block.order[0], block.order[1] + size))

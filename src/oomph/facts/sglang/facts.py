@@ -8,6 +8,7 @@ from oomph.facts import changes
 from oomph.facts.changes import group
 from oomph.facts.sglang.architectures import Architectures
 from oomph.facts.sglang.attention import Kernels
+from oomph.facts.sglang.buffers import Buffers
 from oomph.facts.sglang.graphs import PrefillGraphs
 from oomph.facts.sglang.memory import Memory
 from oomph.facts.sglang.models import Models
@@ -18,6 +19,7 @@ from oomph.facts.sglang.weights import Weights
 
 class Facts(changes.Facts):
     architectures = group(Architectures)
+    buffers = group(Buffers)
     kernels = group(Kernels)
     prefill_graphs = group(PrefillGraphs)
     memory = group(Memory)

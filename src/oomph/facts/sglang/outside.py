@@ -43,8 +43,10 @@ WORKSPACES = {
 }
 OTHER_WORKSPACE = 60 * MIB
 
-# "Capture cuda graph end. mem usage": 0.09 GiB for 4 graphs, 0.26 for 7, 1.00 to 1.04 for 36, 1.44 for 52
-PER_DECODE_GRAPH = 28 * MIB
+# The driver's part of a decode graph, as vLLM's full graphs take it on an H200 (engines/vllm/graphs.py). Posted lines
+# ("Capture cuda graph end. mem usage": 0.09 GiB for 4 graphs, 0.26 for 7, 1.00 to 1.04 for 36, 1.44 for 52) hold the
+# buffers of engines/sglang/buffers.py too.
+LEAST_DECODE_GRAPH, DECODE_GRAPH_LAYER = 3 * MIB // 2, 62 * 1024
 PER_PREFILL_GRAPH = 8 * MIB  # SGLang's own figure (arg_groups/memory_hook.py:385): only what torch does not reuse
 OFF_GRAPHS = 0.5  # these figures may be half as much again, or half
 

@@ -13,6 +13,9 @@ from oomph.facts.vllm.create_linear import LINEAR, Params
 from oomph.facts.vllm.create_weights import Creation
 from oomph.units import round_up
 
+# layers/quantization/mxfp4.py: multiples of the hidden and the intermediate size for OpenAI's Triton kernels
+MXFP4_TRITON = (1, 64)
+
 # Those of vLLM's habits (facts/vllm/structure.py) that SGLang's classes share.
 HABITS = frozenset(
     (
