@@ -129,6 +129,13 @@ class Kernels(Facts):
             text="AssertionError: {architecture} does not support triton attention backend, as the first layer might "
             "not be an attention layer",
         ),
+        Accepted(
+            "NemotronHForCausalLM NemotronHPuzzleForCausalLM",
+            not_these="triton",
+            text="AssertionError: NemotronHForCausalLM does not support triton attention backend,as the first layer "
+            "might not be an attention layer",
+            until="0.5.19",
+        ),
     )
 
 
