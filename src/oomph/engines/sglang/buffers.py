@@ -86,8 +86,8 @@ def _triton(model: Model, shape: ModelShape, settings: Settings, facts_: Facts, 
     return partial + rows * (settings.context_length + max(windows, default=0)) * _LONG
 
 
-def _power_of_2(n: int) -> int:
-    return 1 << max(0, n - 1).bit_length()
+def _power_of_2(number: int) -> int:
+    return 1 << max(0, number - 1).bit_length()
 
 
 def fixed_workspace(settings: Settings) -> int:

@@ -39,9 +39,9 @@ def plan_sglang(model: Model, deployment: Deployment) -> Plan:
     pools = _pools(model, shape, settings, facts, ranks, terms, deployment)
     observed = "free_before_load" in deployment.given and "weights" in deployment.given
     states = []
-    for rank, t, p in zip(ranks, terms, pools, strict=True):
-        buffers = buffers_of(model, shape, settings, facts, p, rank.device.sm_count or DEFAULT_MULTIPROCESSORS)
-        states.append(RankState(rank, settings, t, p, buffers, _workspace(settings, buffers), observed))
+    for rank, own, sized in zip(ranks, terms, pools, strict=True):
+        buffers = buffers_of(model, shape, settings, facts, sized, rank.device.sm_count or DEFAULT_MULTIPROCESSORS)
+        states.append(RankState(rank, settings, own, sized, buffers, _workspace(settings, buffers), observed))
     plans = tuple(_rank_plan(state) for state in states)
     tightest = min(pools, key=lambda p: (not p.refusal, p.tokens))
     return Plan(
@@ -58,9 +58,11 @@ def plan_sglang(model: Model, deployment: Deployment) -> Plan:
 
 def _workspace(settings: Settings, buffers: Buffers) -> Term:
     fixed = fixed_workspace(settings)
-    n, parts = fixed + sum(buffers.parts.values()), {**buffers.parts, "kernels' own": fixed}
+    total, parts = fixed + sum(buffers.parts.values()), {**buffers.parts, "kernels' own": fixed}
     why = "buffers by the settings; what kernels take from posted start-ups"
-    return Term("non_torch", n, n - round(0.3 * fixed), n + round(0.3 * fixed) + n // 50, "formula", parts, why)
+    return Term(
+        "non_torch", total, total - round(0.3 * fixed), total + round(0.3 * fixed) + total // 50, "formula", parts, why
+    )
 
 
 def _ranks(settings: Settings, deployment: Deployment) -> list[Rank]:

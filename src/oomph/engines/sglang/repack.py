@@ -29,24 +29,24 @@ class Repacked(Struct, frozen=True):
 @lru_cache(maxsize=256)
 def repacked_for_triton(layers: int, experts: int, hidden: int, intermediate: int) -> Repacked:
     """`intermediate`: one rank's share, already rounded up."""
-    played = _Played(experts)
+    player = _Player(experts)
     shapes = ((hidden // 2, 2 * intermediate, hidden // _GROUP), (intermediate // 2, hidden, intermediate // _GROUP))
     biases = 4 * layers * experts * (2 * intermediate + hidden)  # float32 now; too small to leave anything
     created = []
     for _ in range(layers):
         for rows, columns, scales in shapes:
-            created.append(played.take(experts * rows * columns))
-            played.take(experts * columns * scales)
+            created.append(player.take(experts * rows * columns))
+            player.take(experts * columns * scales)
     for layer in range(layers):
         for rows, columns, scales in shapes:
-            played.values(rows, columns)
-            played.scales(columns, scales)
-        played.drop(*created[2 * layer : 2 * layer + 2])
-        played.memory.empty_cache()
-    return Repacked(played.memory.reserved + biases)
+            player.values(rows, columns)
+            player.scales(columns, scales)
+        player.drop(*created[2 * layer : 2 * layer + 2])
+        player.memory.empty_cache()
+    return Repacked(player.memory.reserved + biases)
 
 
-class _Played:
+class _Player:
     """The copies that one call makes, in the order in which Python lets them go."""
 
     def __init__(self, experts: int) -> None:
