@@ -8,7 +8,7 @@ import pytest
 
 from oomph.advice.what_if import WhatIf
 from oomph.facts.vllm.versions import NEWEST
-from oomph.ir.advice import Judged
+from oomph.ir.advice import KINDS, Judged
 from oomph.plan import plan, try_changes
 from oomph.report.text import Style
 from oomph.report.what_if_text import render
@@ -75,3 +75,12 @@ def test_a_command_the_engine_refuses_has_nothing_to_vary() -> None:
     before = plan("vllm serve Qwen/Qwen3-8B --max-model-len 99999999", gpu="RTX 4090")
     assert before.verdict.stage == "other"
     assert not try_changes(before).rows
+
+
+def test_a_larger_card_gives_its_memory_where_the_plan_dies() -> None:
+    table, judged = looked("vllm serve Qwen/Qwen3-32B", "RTX 4090")
+    cards = {label: judged for label, judged in judged.items() if label.startswith("on ")}
+    assert cards["on H200"].gain_bytes > 100 << 30
+    assert all(judged.gain_bytes > 0 for judged in cards.values() if judged.effect == "fixes")
+    kinds = [row.judged.change.kind for row in table.rows if row.effect == "fixes"]
+    assert kinds == sorted(kinds, key=KINDS.index)

@@ -17,7 +17,7 @@ def gain(before: Plan, after: Plan) -> int:
         if not after.fits and is_earlier(after.verdict.stage, stage):
             return 0
         return _kv_room(after) - _kv_room(before)
-    return _peak(before, stage) - _peak(after, stage)
+    return _room(after, stage) - _room(before, stage)
 
 
 def is_earlier(stage: str | None, other: str | None) -> bool:
@@ -41,12 +41,13 @@ def _kv_room(plan: Plan) -> int:
     return plan.kv.available_bytes - plan.kv.need_bytes if plan.kv else 0
 
 
-def _peak(plan: Plan, stage: str | None) -> int:
+def _room(plan: Plan, stage: str | None) -> int:
+    """What the card has beyond the peak of a stage; negative: short of it."""
     if not plan.ranks:
         return 0
     rank = plan.ranks[min(plan.verdict.rank, len(plan.ranks) - 1)]
     if stage == "startup_free_memory":
-        return rank.requested_bytes
+        return rank.total_bytes - rank.used_by_others_bytes - rank.requested_bytes
     # A change may take the stage away: what is left then is the peak of the stages before it.
     peaks = [s.peak_bytes for s in rank.stages if s.name == stage]
-    return max(peaks or [s.peak_bytes for s in rank.stages if is_earlier(s.name, stage)], default=0)
+    return rank.total_bytes - max(peaks or [s.peak_bytes for s in rank.stages if is_earlier(s.name, stage)], default=0)

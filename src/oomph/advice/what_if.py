@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from oomph.advice.advise import judge_all
+from oomph.advice.advise import judge_all, price
 from oomph.advice.gain import tokens
 from oomph.advice.judge import Judge
 from oomph.ir.advice import Effect, Judged, Lever
@@ -46,8 +46,15 @@ def what_if(judge: Judge, levers: tuple[Lever, ...]) -> WhatIf:
         Row(judged, judged.tokens - tokens(plan) if plan.fits else judged.tokens, lever.popular)
         for judged, lever in judge_all(judge, levers)
     ]
-    rows.sort(key=lambda row: (_ORDER.index(row.effect), -_moved(row, plan), -row.judged.tokens))
+    rows.sort(key=lambda row: (_ORDER.index(row.effect), *_place(row, plan)))
     return WhatIf(plan, "KV cache" if plan.fits else plan.verdict.stage or "other", tuple(rows))
+
+
+def _place(row: Row, plan: Plan) -> tuple[int, ...]:
+    """Fixes stand in the order of the plan's advice, the cheapest and mildest first; the rest by what it moves."""
+    if row.effect == "fixes":
+        return (*price(row.judged), _moved(row, plan), row.judged.tokens)
+    return (-_moved(row, plan), -row.judged.tokens)
 
 
 def _moved(row: Row, plan: Plan) -> int:
