@@ -79,8 +79,7 @@ def _cause(case: Case, best: Ranked | None) -> Cause:
     if best is not None and (case.failed or best[1].tier >= Tier.POSSIBLE):
         rule, candidate = best
         sure, text = candidate.tier >= SURE, candidate.text
-        unsaid = case.failed and case.death.kind in UNSAID and not case.memory and candidate.tier < Tier.SAID
-        if unsaid and rule.names_cause:
+        if _unsaid(case, candidate.tier) and rule.names_cause:
             sure, text = False, f"The error itself is not in this part of the log. If it was memory: {text}"
         return Cause(rule.id, rule.title, text, sure, int(candidate.tier), candidate.tier.name.lower())
     if case.failed:
@@ -160,7 +159,15 @@ def _advice(case: Case, ranked: Sequence[Ranked]) -> tuple[tuple[Remedy, ...], t
             remedies += [r for r in other[1].remedies if r.change not in seen and r.lever not in levers]
     remedies = [_with_command(case, r) for r in translated(case, remedies)]
     rejected = [r for r in rejected if not foreign(case, r.advice)]
-    return tuple(sorted(remedies, key=lambda r: r.rank)), tuple(rejected)
+    ordered = sorted(remedies, key=lambda r: r.rank)
+    if _unsaid(case, ranked[0][1].tier) and not any(remedy.rank <= 0 for remedy in ordered):
+        ordered.insert(0, WHOLE_LOG)  # what it died of decides which of the others it is
+    return tuple(ordered), tuple(rejected)
+
+
+def _unsaid(case: Case, tier: Tier) -> bool:
+    """It failed, and no line that is here says of what."""
+    return bool(case.failed) and case.death.kind in UNSAID and not case.memory and tier < Tier.SAID
 
 
 def _with_command(case: Case, remedy: Remedy) -> Remedy:

@@ -73,9 +73,11 @@ _STARTED: Final[frozenset[LogKind]] = frozenset(MILESTONES) | {
 
 def _said_by_people(observations: Sequence[Observation], up: int) -> Observation | None:
     """People say that memory ran out, beside a log in which no server ever was up, and which ends without a word."""
-    if up or not any(observation.kind in _STARTED for observation in observations):
+    if up:
         return None
-    return next((observation for observation in observations if observation.kind == "memory_short"), None)
+    begun = any(observation.kind in _STARTED for observation in observations)
+    lines = (observation for observation in observations if observation.kind == "memory_short")
+    return next((o for o in lines if begun or "CUDA out of memory" in o.text or "HIP out of memory" in o.text), None)
 
 
 def find_doubt(observations: Sequence[Observation]) -> Doubt | None:

@@ -73,6 +73,8 @@ def guess(failure: Observation, observations: Sequence[Observation]) -> StageNam
         few = UNUSED if allocated >= total * FULL else UNUSED / 3
         if cached is not None and cached < total * few:
             return "weights_load"
+    if failure.kind == "tr_oom":
+        return "kv_alloc"  # the C++ runtime's buffers and pools: an engine that is too large has words of its own
     if failure.kind == "torch_oom":
         before = starting(failure) or _no_graphs(failure, observations) or _no_cache(failure, observations)
         return "profile_run" if before else "runtime_request"

@@ -33,6 +33,7 @@ MILESTONES: Final[dict[LogKind, StageName]] = {
     "lc_kv": "kv_alloc", "lc_kv_total": "kv_alloc", "lc_kv_cells": "kv_alloc", "lc_compute": "runtime_request",
     "lc_copies": "kv_alloc", "lc_serving": "runtime_request", "lc_prompt_cache": "runtime_request",
     "lc_slots": "runtime_request", "lc_request": "runtime_request", "lc_state": "kv_alloc", "lc_output": "kv_alloc",
+    "ol_progress": "weights_load",
     "ol_server": "weights_load", "ol_offload": "weights_load", "ol_weights": "weights_load",
     "ol_runner": "weights_load", "ol_started": "runtime_request",
     "sign_asked": "runtime_request", "sign_served": "runtime_request",

@@ -20,6 +20,7 @@ from oomph.units import GIB
 # lines that say what was free on the card before the engine took anything
 STARTED_WITH: tuple[LogKind, ...] = ("free_short", "ledger", "requested", "manual_kv")
 MOST_GPUS = 64  # of one command
+SHORTEST_NAME = 3  # characters: "x" and "." stand for a model that people did not want to name
 ROUNDING = GIB // 80  # totals are printed in hundredths of a GiB
 
 
@@ -45,7 +46,7 @@ def started(case: Case, engine: EngineProtocol, printed: tuple[Device, ...] = ()
 
     gpus = case.gpus or printed or devices(case)
     deployment = case.command_beside or _command_in_text(case, engine)
-    if deployment is None or not gpus:
+    if deployment is None or not gpus or len(deployment.model.strip("./")) < SHORTEST_NAME:
         return None
     release = deployment.engine
     if case.version:

@@ -81,8 +81,9 @@ _NEAR = 40  # lines of code above a failure that may be what is left of its trac
 
 def code_names(lines: Sequence[Line], failing: int) -> list[str]:
     """Functions called by the lines of code above a failure: of a traceback that lost its frames."""
-    near = (line.text for line in lines if 0 <= failing - line.number <= _NEAR)
-    return [name for text in near if not text.startswith(("INFO", "DEBUG")) for name in _CALLED.findall(text[:400])]
+    near = [line.text[:400] for line in lines if 0 <= abs(failing - line.number) <= _NEAR]
+    names = [name for text in near if not text.startswith(("INFO", "DEBUG")) for name in _CALLED.findall(text)]
+    return [*names, "capture_begin"] if any("torch.cuda.graph(" in text for text in near) else names
 
 
 def _llama(failure: Observation, observations: Sequence[Observation]) -> bool:
@@ -200,7 +201,7 @@ def _while_starting(failure: Observation) -> StageName:
 
 def _vision(functions: Sequence[str], files: Sequence[str]) -> bool:
     """An encoder's frames: its worst case runs while profiling, which is where it mostly fails."""
-    words = ("vision", "visual", "patch_embed", "mllama", "siglip", "clip", "vit")
+    words = ("vision", "visual", "patch_embed", "mllama", "siglip", "clip", "vit", "split_qkv", "all_gather_interleave")
     return any(word in name.lower() for name in (*functions, *files) for word in words)
 
 

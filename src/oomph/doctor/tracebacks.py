@@ -55,7 +55,14 @@ _TRTLLM: tuple[tuple[StageName, frozenset[str]], ...] = (
     ("runtime_request", frozenset({"_executor_loop", "_executor_loop_overlap", "_forward_step"})),
 )  # fmt: skip
 FRAMES = _VLLM + _SGLANG + _TRTLLM
-_BUILT = ("/model_executor/models/", "/model_executor/layers/", "/srt/models/", "/srt/layers/", "/_torch/models/")
+_BUILT = (
+    "/model_executor/models/",
+    "/model_executor/layers/",
+    "/srt/models/",
+    "/srt/layers/",
+    "/_torch/models/",
+    "/vllm/models/",
+)
 
 
 def frame_stage(functions: Sequence[str], files: Sequence[str] = ()) -> StageName | None:
@@ -64,6 +71,8 @@ def frame_stage(functions: Sequence[str], files: Sequence[str] = ()) -> StageNam
         names.add("load_model")
     if any("/model_executor/warmup/" in path for path in files):
         names.add("kernel_warmup")
+    if any(name.startswith("event_loop_") for name in functions):
+        names.add("run_event_loop")
     for stage, wanted in FRAMES:
         if names & wanted:
             inside_profile = names & {"profile_run", "determine_available_memory"}
@@ -72,8 +81,11 @@ def frame_stage(functions: Sequence[str], files: Sequence[str] = ()) -> StageNam
 
 
 def _constructor(function: str, path: str) -> bool:
-    """A layer's or a model's __init__ (a forum eats its underscores): only loading builds them."""
-    return function.strip("_") == "init" and any(part in path for part in _BUILT)
+    """A layer's or a model's __init__ (a forum eats its underscores), or what it calls: only loading builds them."""
+    name = function.strip("_")
+    if name.startswith("init_"):
+        return "/models/" in path and any(part in path for part in _BUILT)
+    return name == "init" and any(part in path for part in _BUILT)
 
 
 def traceback(observations: Sequence[Observation], index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:

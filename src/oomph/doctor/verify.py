@@ -68,7 +68,20 @@ def planned(
         why = "the plan dies before the log did, so that it cannot judge them"
         return noted(explanation, f"the remedies are not verified: {why}")
     failed_run = Run(case, exact, before, model, planner, pool)
-    return with_warm_start(failed_run, judge_remedies(failed_run, explanation))
+    judged = judge_remedies(failed_run, explanation)
+    if _passed(case, before.verdict.stage):  # what it says of a change that stays on this card is not to be believed
+        judged = _beside_the_judge(explanation, judged)
+    return with_warm_start(failed_run, judged)
+
+
+def _beside_the_judge(explanation: Explanation, judged: Explanation) -> Explanation:
+    """The rule's own remedies stay, unverified, among those that fit: the cheapest first, other cards last."""
+    names = {remedy.lever for remedy in judged.remedies}
+    own = [remedy for remedy in explanation.remedies if remedy.lever not in names]
+    remedies = sorted(
+        (*judged.remedies, *own), key=lambda remedy: (remedy.kind == "hardware", remedy.rank, not remedy.verified)
+    )
+    return msgspec.structs.replace(judged, remedies=tuple(remedies))
 
 
 def in_force(remedy: Remedy, plan: Any) -> bool:

@@ -84,7 +84,7 @@ def convert(group: str, text: str) -> dict[str, float | int | str]:
         return {}
 
 
-_FAILS = r"\b(?:OOM(?:s|ed)?|[Oo]ut[- ]of[- ][Mm]emory|OutOfMemoryError|[Cc]rash(?:es|ed)?|[Ff]ail(?:s|ed|ure)?|[Dd]ie[sd])\b"
+_FAILS = r"(?<![A-Za-z0-9_])(?:OOM(?:s|ed)?|[Oo]ut[- ]of[- ][Mm]emory|OutOfMemoryError|[Cc]rash(?:es|ed)?|[Ff]ail(?:s|ed|ure)?|[Dd]ie[sd])(?![A-Za-z0-9_])"
 _UTIL = r"gpu[_-]memory[_-]utilization[\"']?[ =:]{1,3}[\"']?(?P<util__float>[01]?\.\d{1,4})"
 
 GENERIC = (

@@ -120,6 +120,7 @@ ROWS = (
     LogRow("x_architecture", "requires a newer version", r"requires a newer version of (?:Ollama|Transformers|transformers)"),
     LogRow("x_mismatch", "There is no module or parameter named", r"There is no module or parameter named '?(?P<what>[\w.]{1,120})"),
     LogRow("x_mismatch", "KeyError: ", r"KeyError: '(?P<what>(?:model\.)?layers?\.[\w.]{1,120}|[\w.]{1,80}\.(?:weight|qweight|scales|bias)\w{0,20}|[\w.]{1,60}_scale\w{0,20})'"),
+    LogRow("x_mismatch", "hape mismatch", r"[Ss]hape mismatch for (?:the )?(?:weights?|param|tensor|[\w.]{1,120})"),
     LogRow("x_mismatch", "size mismatch", r"size mismatch for [\w.]{1,120}"),
     LogRow("x_mismatch", "Attempted to load weight", r"Attempted to load weight \(.{1,60}\) into parameter"),
     LogRow("x_mismatch", "loaded_weight", r"^\s{0,12}assert .{0,120}\bloaded_weight"),  # the line of code under an AssertionError

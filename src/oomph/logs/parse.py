@@ -42,6 +42,8 @@ SHORTAGES: frozenset[LogKind] = frozenset(
      "frame", "broadcast_wait", "sg_retract", "swap_exhausted", "external_weights", "cuda_busy", "lc_kv_full",
      "encoder_item", "auto_fit_none", "mamba_blocks", "version_said"}
 )  # fmt: skip
+# of a run, whatever figures its line would have had
+ENDS: frozenset[LogKind] = frozenset({"engine_failed", "engine_dead", "secondary", "sg_exception", "kv_none"})
 PER_KIND = 4000  # observations kept of one kind; beyond it the first and the last half
 
 Values = dict[str, float | int | str]
@@ -81,7 +83,23 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
             _keep(by_kind, line, "memory_short", figures, short)
         elif not seen and line.level in ("ERROR", "CRITICAL") and short[:1].strip():
             _keep(by_kind, line, "sign_level", {}, short)
+    _keep_cut_end(by_kind, lines)
     return tuple(sorted((o for group in by_kind.values() for o in group), key=lambda observation: observation.line))
+
+
+_CUT = 11  # characters of a row's literal with which a paste may end
+
+
+def _keep_cut_end(by_kind: dict[LogKind, list[Observation]], lines: Sequence[Line]) -> None:
+    """A paste ends in the middle of a line: "... Error execut" is the beginning of a row's literal."""
+    last = next((line for line in reversed(lines[-8:]) if line.text.strip()), None)
+    if last is None or any(o.line == last.number for group in by_kind.values() for o in group if o.kind in SHORTAGES):
+        return
+    text = last.text.rstrip()[-80:]
+    for row in ALL:
+        if row.kind in ENDS and any(text.endswith(row.needle[:n]) for n in range(_CUT, len(row.needle))):
+            _keep(by_kind, last, row.kind, {}, last.text[:LONG_TEXT])
+            return
 
 
 def _keep(by_kind: dict[LogKind, list[Observation]], line: Line, kind: LogKind, values: Values, short: str) -> None:
@@ -178,9 +196,10 @@ def _own_process(values: Values, text: str) -> None:
     """
     sizes = [convert("x__size", size).get("x") for _, size in re.findall(TORCH_PROCESS, text)]
     total = values.get("total")
-    most = total if isinstance(total, int) else max((int(n) for n in sizes if n is not None), default=0)
-    numbers = [int(n) for n in sizes if n is not None and n <= most]  # WSL's driver prints 2^64
-    if int(values.get("in_use") or 0) > most:
+    most = total if isinstance(total, int) else max((n for n in sizes if isinstance(n, int)), default=0)
+    numbers = [n for n in sizes if isinstance(n, int) and n <= most]  # WSL's driver prints 2^64
+    in_use = values.get("in_use")
+    if isinstance(in_use, int) and in_use > most:
         del values["in_use"]
     own, allocated, cached = values.get("in_use"), values.get("allocated"), values.get("reserved", 0)
     if not own and isinstance(allocated, int) and isinstance(cached, int):

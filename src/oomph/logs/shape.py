@@ -16,7 +16,7 @@ Values = dict[str, float | int | str]
 
 # That memory is short, said as a fact. Bounded on purpose: a line may be 16 KiB long.
 _SHORT = re.compile(
-    r"out[ -]of[ -](?:\w{1,12} )?memory|ran out of memory|\bOOM\b|not enough (?:\w{1,12} ){0,3}memory"
+    r"out[ -]of[ -](?:\w{1,12} )?memory|ran out of memory|(?<![A-Za-z0-9_])OOM(?![A-Za-z0-9_])|not enough (?:\w{1,12} ){0,3}memory"
     r"|insufficient (?:\w{1,12} ){0,3}memory|no (?:\w{1,12} )?memory left|[Cc]annot allocate memory"
     r"|(?:failed|unable|could not|cannot|can't|couldn't|impossible) to (?:allocate|reserve|map|commit)\b"
     r"|(?:could not|cannot|can't|couldn't) (?:allocate|reserve)\b"

@@ -14,6 +14,7 @@ _OFFLOAD = tuple(rf"{key}={_S.format(name)}" for key, name in (
 ))  # fmt: skip
 
 ROWS = (
+    LogRow("ol_progress", "model load progress", r'msg="model load progress (?P<share__float>[\d.]{1,8})"'),
     LogRow("ol_server", "starting llama-server", r'msg="starting llama-server" cmd="(?P<command>.*)"'),
     LogRow("ol_runner", 'msg="starting ', r'msg="starting (?:llama server|runner)" cmd="(?P<command>.*)"'),
     LogRow("ol_default_context", "vram-based default context", r"default_num_ctx=(?P<num_ctx__int>\d+)"),
