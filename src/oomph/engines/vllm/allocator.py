@@ -30,6 +30,11 @@ def request_size(nbytes: int) -> int:
     return LARGE_BUFFER if size < MIN_LARGE else round_up(size, ROUND_LARGE)
 
 
+def small_size(nbytes: int) -> int:
+    """The bytes as which a small tensor counts; 0 where it is no small one."""
+    return max(ROUND, round_up(nbytes, ROUND)) if nbytes <= SMALL else 0
+
+
 class Block:
     """A piece of a segment; `order` stands for its address, `asked` is the tensor's own size."""
 
@@ -56,10 +61,11 @@ class Allocator:
         self._segments = 0
         self._cached: list[tuple[int, tuple[int, int], Block]] = []
         self._small: dict[int, Block] = {}  # small tensors of one size share a block: only their sum counts
+        self.moved: dict[int, int] = {}  # how many more cached blocks of each size there are since it was emptied
 
     def alloc(self, nbytes: int) -> Block:
         if nbytes <= SMALL or self.expandable:
-            block = self._small.get(nbytes) or self._make_small(nbytes)
+            block = self.small(nbytes)
         else:
             size = -(-nbytes // ROUND) * ROUND
             block = self._find(size) or self._segment(size)
@@ -98,7 +104,7 @@ class Allocator:
             self._uncache(before)
             self._join(before, block)
             block = before
-        insort(self._cached, (block.size, block.order, block))
+        self._cache(block)
 
     def empty_cache(self) -> None:
         """Segments that are free as a whole go back to the driver."""
@@ -107,8 +113,9 @@ class Allocator:
             self._uncache(block)
             self.reserved -= size
 
-    def cached_sizes(self) -> list[int]:
-        return [size for size, _, _ in self._cached]
+    def small(self, nbytes: int) -> Block:
+        """The block that stands for all small tensors of a size."""
+        return self._small.get(nbytes) or self._make_small(nbytes)
 
     def _make_small(self, nbytes: int) -> Block:
         block = self._small[nbytes] = Block(max(ROUND, round_up(nbytes, ROUND)), _SMALL_ORDER)
@@ -123,6 +130,7 @@ class Allocator:
         if size < self.max_split <= found.size or (size >= self.max_split and found.size >= size + LARGE_BUFFER):
             return None
         del self._cached[at]
+        self.moved[found.size] = self.moved.get(found.size, 0) - 1
         found.free = False
         return found
 
@@ -139,7 +147,7 @@ class Allocator:
         if block.next is not None:
             block.next.prev = rest
         block.next = rest
-        insort(self._cached, (rest.size, rest.order, rest))
+        self._cache(rest)
 
     def _join(self, block: Block, after: Block) -> None:
         block.size += after.size
@@ -147,5 +155,10 @@ class Allocator:
         if after.next is not None:
             after.next.prev = block
 
+    def _cache(self, block: Block) -> None:
+        insort(self._cached, (block.size, block.order, block))
+        self.moved[block.size] = self.moved.get(block.size, 0) + 1
+
     def _uncache(self, block: Block) -> None:
+        self.moved[block.size] = self.moved.get(block.size, 0) - 1
         del self._cached[bisect_left(self._cached, (block.size, block.order))]

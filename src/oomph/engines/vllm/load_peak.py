@@ -4,17 +4,16 @@ it passes a given number of bytes."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from msgspec import Struct
 
-from oomph.engines.vllm.allocator import NO_LIMIT, Allocator, Block, request_size
+from oomph.engines.vllm.allocator import NO_LIMIT, Allocator, Block, request_size, small_size
 from oomph.engines.vllm.load_steps import Setting, is_fp8, is_retied, latent_copies, pieces, steps_of
 from oomph.engines.vllm.model_buffers import Buffers
 from oomph.engines.vllm.online import is_quantised_online
-from oomph.engines.vllm.weights import Build, Placed
+from oomph.engines.vllm.weights import Build, Created, Placed
 from oomph.facts.vllm.repack import rope_steps
 from oomph.facts.vllm.repack_moe import Step
 from oomph.ir.model import Experts, Linear, Vocab
@@ -124,12 +123,81 @@ class _Module(Struct):
     offloaded: bool = False
 
 
+class _ModuleForm(Struct):
+    name: str
+    of: Linear | Experts | Vocab | None
+    is_listed: bool  # it has weights to repack, or scales to replace
+    tensors: list[str]  # a name for each block
+
+
+class _Form:
+    """What building places of one kind does: the layers of a model share a few of these. `steps` are (module, size,
+    bytes that a small tensor counts as; 0: it comes from a large block), and what else happens in between."""
+
+    def __init__(self, place: Placed, build: Build) -> None:
+        self.steps: list[tuple[str, int, int, Created | None]] = []
+        self.modules: list[_ModuleForm] = []
+        self.has_weights = False
+        module: _ModuleForm | None = None
+        for tensor in place.tensors:
+            if tensor.rope is not None:
+                self.steps.append(("rotary_emb", 0, 0, tensor))
+                continue
+            if isinstance(tensor.of, Linear) and tensor.of.alias:
+                continue
+            if module is None or tensor.of is not module.of or tensor.of is None:
+                is_listed = tensor.of is not None or tensor.module == "attn"
+                module = _ModuleForm(tensor.module, tensor.of, is_listed, [])
+                self.modules.append(module)
+            if tensor.module == "attn":
+                self.steps.append(("attn", 0, 0, None))
+            for name, size in pieces(tensor, build):
+                self.steps.append((tensor.module, size, small_size(size), None))
+                module.tensors.append(name)
+        self.has_weights = any(form.is_listed for form in self.modules)
+
+
+class _Built(Struct):
+    """One place once it is built. Its modules are listed where something happens to them one by one."""
+
+    where: str
+    layer: int
+    form: _Form
+    blocks: list[Block]
+    _modules: list[_Module] = []
+
+    @property
+    def modules(self) -> list[_Module]:
+        if not self._modules:
+            blocks = iter(self.blocks)
+            for form in self.form.modules:
+                tensors: dict[str, list[Block]] = {}
+                for name in form.tensors:
+                    tensors.setdefault(name, []).append(next(blocks))
+                self._modules.append(_Module(self.where, self.layer, form.name, form.of, tensors))
+        return self._modules
+
+    @property
+    def listed(self) -> list[_Module]:
+        return [module for module, form in zip(self.modules, self.form.modules, strict=True) if form.is_listed]
+
+    @property
+    def late(self) -> list[_Module]:
+        """Those to which something happens after every layer is repacked."""
+        names = [form for form in self.form.modules if form.is_listed and _is_late(form)]
+        return [module for module in self.listed if _is_late(module)] if names else []
+
+
+def _is_late(module: _Module | _ModuleForm) -> bool:
+    return (module.of is None and "scales" in module.tensors) or module.name.endswith("kv_b_proj")
+
+
 class _Repacked(Struct, frozen=True):
     """What repacking one place did."""
 
     delta: int
     peaks: tuple[tuple[str, int, int], ...]  # new heights: module, size, bytes above the start
-    cached: Counter[int]  # how many more cached blocks of each size there are
+    cached: dict[int, int]  # how many more cached blocks of each size there are
 
 
 class _Player:
@@ -138,7 +206,8 @@ class _Player:
         self.memory = Allocator(setting.max_split or NO_LIMIT, expandable=setting.expandable)
         self.doing, self.where, self.layer = "building", "", -1
         self.records: list[Record] = []
-        self.modules: list[_Module] = []
+        self.places: list[_Built] = []
+        self.forms: dict[int, _Form] = {}
         self.workspace = setting.mla_workspace
         self.built = 0
         self.gone = 0
@@ -167,7 +236,7 @@ class _Player:
         return [*rest, self.new(module, size)]
 
     def load(self, places: Sequence[Placed], build: Build, building: str, repacking: str) -> tuple[Place, ...]:
-        self.doing, self.modules = building, []
+        self.doing, self.places, self.forms = building, [], {}
         done = tuple(self.place(place, build) for place in places)
         if self.workspace:  # releases whose latent attention has no tensors of its own
             self.new("attention workspace", self.workspace)
@@ -183,29 +252,34 @@ class _Player:
         return done
 
     def place(self, place: Placed, build: Build) -> Place:
-        self.where, self.layer = place.where, place.layer
-        module: _Module | None = None
-        made: list[_Module] = []
-        for tensor in place.tensors:
-            if tensor.rope is not None:
+        self.where, self.layer = where, layer = place.where, place.layer
+        form = self.forms.get(id(place.tensors))
+        if form is None:
+            form = self.forms[id(place.tensors)] = _Form(place, build)
+        memory, records, doing, blocks = self.memory, self.records, self.doing, []
+        expandable, small = memory.expandable, memory.small
+        for module, size, counted, tensor in form.steps:
+            if counted or (size and expandable):
+                block = small(size)
+                memory.allocated += block.size
+                if memory.allocated > memory.peak:
+                    memory.peak = memory.allocated
+                    records.append((where, layer, module, size, memory.allocated, doing))
+                blocks.append(block)
+            elif size:
+                blocks.append(self.new(module, size))
+            elif tensor is not None and tensor.rope is not None:
                 self.run("rotary_emb", rope_steps(tensor.rope, tensor.rows, tensor.nbytes), {})
-                continue
-            if isinstance(tensor.of, Linear) and tensor.of.alias:
-                continue
-            if module is None or tensor.of is not module.of or tensor.of is None:
-                module = _Module(place.where, place.layer, tensor.module, tensor.of, {})
-                made.append(module)
-                if tensor.of is not None or tensor.module == "attn":
-                    self.modules.append(module)
-            if self.workspace and tensor.module == "attn":
+            elif self.workspace:
                 self.new("attention workspace", self.workspace)
                 self.workspace = 0
-            for name, size in pieces(tensor, build):
-                module.tensors.setdefault(name, []).append(self.new(tensor.module, size))
-        if place.layer >= 0 and self.setting.offload.active:
+        built = _Built(where, layer, form, blocks)
+        if form.has_weights:
+            self.places.append(built)
+        if layer >= 0 and self.setting.offload.active:
             self.index += 1
-            self.offload(made)
-        return Place(place.where, place.layer, self.held)
+            self.offload(built.modules)
+        return Place(where, layer, self.held)
 
     def offload(self, made: list[_Module]) -> None:
         """uva.py _maybe_offload_to_cpu, prefetch.py wrap_modules: parameter by parameter; buffers stay."""
@@ -233,7 +307,7 @@ class _Player:
 
     def dummy(self) -> None:
         """weight_utils.py initialize_single_dummy_weight: FP8 values are drawn in float16 and cast."""
-        for module in self.modules:
+        for module in self.modules():
             for name, blocks in module.tensors.items():
                 if is_fp8(module.of, name):
                     self.where, self.layer = module.where, module.layer
@@ -241,28 +315,26 @@ class _Player:
                         size = block.asked
                         self.run(module.name, [("half", 2 * size), ("cast", size), ("half", 0), ("cast", 0)], {})
 
+    def modules(self) -> list[_Module]:
+        return [module for built in self.places for module in built.listed]
+
     def repack(self, build: Build) -> None:
-        last: list[_Module] = []
         seen: dict[tuple[object, ...], tuple[_Repacked, bool]] = {}  # with whether it did the same twice
         skips = not self.setting.offload.active
-        for _, group in groupby(self.modules, key=lambda m: m.where):
-            modules = list(group)
-            last += [module for module in modules if module.of is None or module.name.endswith("kv_b_proj")]
-            key = tuple(
-                (id(module.of), tuple(b.size for blocks in module.tensors.values() for b in blocks))
-                for module in modules
-            )
+        for _, group in groupby(self.places, key=lambda built: built.where):
+            members = list(group)
+            key = tuple((id(built.form), *(block.size for block in built.blocks)) for built in members)
             before, steady = seen.get(key, (None, False))
             if skips and steady and before is not None:
-                self.repeat(before, modules[0])
+                self.repeat(before, members[0])
             else:
-                now = self.repack_place(modules, build)
+                now = self.repack_place([module for built in members for module in built.listed], build)
                 seen[key] = now, now == before
         if self.setting.online == "held":
-            for module in self.modules:
+            for module in self.modules():
                 if module.of is not None and is_quantised_online(module.of, build.habits):
                     self.run(module.name, [("weight", 0), ("w13_weight", 0), ("w2_weight", 0)], module.tensors)
-        for module in last:
+        for module in [module for built in self.places for module in built.late]:
             self.where, self.layer = module.where, module.layer
             if isinstance(module.of, Linear):
                 self.run(module.name, latent_copies(module.of, build), module.tensors)
@@ -273,18 +345,17 @@ class _Player:
     def repack_place(self, modules: list[_Module], build: Build) -> _Repacked:
         """Its own peaks are counted from where it begins, so that a place of the same kind can repeat them."""
         memory, records = self.memory, self.records
-        start, highest, cached = memory.allocated, memory.peak, Counter(memory.cached_sizes())
-        memory.peak, self.records = start, []
+        start, highest = memory.allocated, memory.peak
+        memory.peak, self.records, memory.moved = start, [], {}
         for module in modules:
             if module.of is not None:
                 self.where, self.layer = module.where, module.layer
                 self.repack_module(module, module.of, build)
         peaks = tuple((record[2], record[3], record[4] - start) for record in self.records)
-        self.records = records + [record for record in self.records if record[4] > highest]
+        records += [record for record in self.records if record[4] > highest]
+        self.records = records
         memory.peak = max(memory.peak, highest)
-        more = Counter(memory.cached_sizes())
-        more.subtract(cached)
-        return _Repacked(memory.allocated - start, peaks, Counter({k: n for k, n in more.items() if n}))
+        return _Repacked(memory.allocated - start, peaks, {size: n for size, n in memory.moved.items() if n})
 
     def repack_module(self, module: _Module, of: Linear | Experts | Vocab, build: Build) -> None:
         if is_retied(of, build):
@@ -295,7 +366,7 @@ class _Player:
         if module.offloaded:  # model_loader/utils.py device_loading_context: what was made anew goes back
             self.run(module.name, [(name, 0) for name in module.tensors.keys() - before], module.tensors)
 
-    def repeat(self, like: _Repacked, first: _Module) -> None:
+    def repeat(self, like: _Repacked, first: _Built) -> None:
         """One more layer like the two before it."""
         memory = self.memory
         for module, size, above in like.peaks:

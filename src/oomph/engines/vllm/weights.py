@@ -90,7 +90,7 @@ def created(model: Model, build: Build) -> tuple[Placed, ...]:
     borrowed = f"{model.architecture} by transformers" in build.habits
     root = tuple(_root(model.root, build, first, last, borrowed))
     places.append(Placed("root", -1, tuple(t for t in root if t.part not in _AFTER_LAYERS)))
-    cache: dict[int, tuple[Created, ...]] = {}
+    cache: dict[object, tuple[Created, ...]] = {}
     ropes: set[Rope] = set()
     stage = stage_layers(len(model.layers), layout)
     for layer in model.layers[stage.start : stage.stop]:
@@ -150,7 +150,7 @@ def _is_final(module: Module) -> bool:
     return isinstance(module, Param) and module.role == "norm"
 
 
-def _block(block: Block, build: Build, cache: dict[int, tuple[Created, ...]]) -> tuple[Created, ...]:
+def _block(block: Block, build: Build, cache: dict[object, tuple[Created, ...]]) -> tuple[Created, ...]:
     found = cache.get(id(block))
     if found is None:
         found = cache[id(block)] = tuple(t for module in block.modules for t in _module(module, build))
@@ -230,12 +230,19 @@ def _attention(layer: Layer, build: Build) -> Iterator[Created]:
                 yield Created("attn", "scales", "attention", scales)
 
 
-def _layer(layer: Layer, build: Build, cache: dict[int, tuple[Created, ...]], seen: set[Rope]) -> tuple[Created, ...]:
-    """A rotary table is built by the first layer that needs it, after that layer's attention projections."""
+def _layer(
+    layer: Layer, build: Build, cache: dict[object, tuple[Created, ...]], seen: set[Rope]
+) -> tuple[Created, ...]:
+    """A rotary table is built by the first layer that needs it, after that layer's attention projections. Layers that
+    create the same tensors share one tuple: what follows from it is computed once."""
     tensors = _block(layer.block, build, cache)
     ropes = tuple(_ropes(layer, build, seen))
-    at = 1 + max((i for i, tensor in enumerate(tensors) if tensor.part == "attention"), default=-1) if ropes else 0
-    return (*tensors[:at], *ropes, *tensors[at:], *_attention(layer, build))
+    buffers = tuple(_attention(layer, build))
+    if not ropes:
+        key = (id(layer.block), *((tensor.name, tensor.nbytes) for tensor in buffers))
+        return cache.setdefault(key, (*tensors, *buffers))
+    at = 1 + max((i for i, tensor in enumerate(tensors) if tensor.part == "attention"), default=-1)
+    return (*tensors[:at], *ropes, *tensors[at:], *buffers)
 
 
 def _ropes(layer: Layer, build: Build, seen: set[Rope]) -> Iterator[Created]:
