@@ -141,6 +141,17 @@ def _run(args: list[str]) -> int:
 
 
 def _call(name: str, rest: list[str]) -> int:
+    from oomph.cli.plain import read_plainly
+
+    if (options := read_plainly(name, rest)) is not None:
+        from oomph.cli import answers
+
+        result: int = getattr(answers, f"answer_{_file(name)}")(**options)
+        return result
+    return _call_click(name, rest)
+
+
+def _call_click(name: str, rest: list[str]) -> int:
     from importlib import import_module
 
     import click

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from oomph.cli.options import html_option, write_html
-from oomph.errors import CommandError
+from oomph.cli.answers import answer_what_if
+from oomph.cli.options import html_option
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -14,24 +16,10 @@ from oomph.errors import CommandError
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; bytes are integers.")
 @html_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND | FILE | -")
-def command(gpu: str | None, engine: str, as_json: bool, html: str | None, words: tuple[str, ...]) -> int:
+def command(**options: Any) -> int:
     """What each flag would do to this command, alone: the advice of the guides, planned.
 
     \b
     oomph what-if --gpu "RTX 4090" -- vllm serve meta-llama/Llama-3.1-8B-Instruct
     """
-    if not words:
-        raise CommandError("no command to look at", hint="oomph what-if --gpu H100 -- vllm serve MODEL")
-    from oomph.api import what_if
-    from oomph.cli.words import deployment, exit_code, late_gpu
-
-    gpu, words = late_gpu(gpu, words)
-    table = what_if(deployment(words, engine), gpu=gpu)
-    if as_json:
-        print(table.to_json(indent=2))
-    else:
-        from oomph.report.what_if_text import print_what_if
-
-        print_what_if(table)
-    write_html(html, "what_if", table)
-    return exit_code(table.plan.verdict)
+    return answer_what_if(**options)

@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph import boundary
-from oomph.commands import files, named_gpus
+from oomph.commands import files
 from oomph.commands.call import TYPOGRAPHIC, Call, pinned_releases
 from oomph.commands.expansion import Around
 from oomph.commands.shown import short, shown
@@ -279,6 +279,8 @@ def _with_named_gpus(entries: list[Entry], text: str) -> list[Entry]:
     """What the text says about GPUs outside of the deployments themselves."""
     if any(entry.deployment and entry.deployment.gpu_name for entry in entries):
         return entries
+    from oomph.commands import named_gpus
+
     declared, mention = named_gpus.declared(text), named_gpus.mentioned(text)
     if not any((*declared, mention)):
         return entries

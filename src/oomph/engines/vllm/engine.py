@@ -79,7 +79,7 @@ class Vllm(EngineProtocol):
 
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
         from oomph.commands.call import choose_release
-        from oomph.engines.vllm import command, python_call
+        from oomph.engines.vllm import command
         from oomph.engines.vllm.arguments import NoSuchFlag
 
         program = "" if call.source else call.words[0]
@@ -87,6 +87,8 @@ class Vllm(EngineProtocol):
         while True:  # each turn has an older release
             try:
                 if call.source:
+                    from oomph.engines.vllm import python_call
+
                     return python_call.deployments(call, chosen, notes)
                 return [command.deployment(call, chosen, notes)]
             except NoSuchFlag as error:
@@ -96,9 +98,11 @@ class Vllm(EngineProtocol):
                 chosen, notes = older[0], (*notes, older[1])
 
     def write_command(self, deployment: Deployment) -> list[str]:
-        from oomph.engines.vllm import command, python_call
+        from oomph.engines.vllm import command
 
         if deployment.usage == "llm":
+            from oomph.engines.vllm import python_call
+
             return ["python", "-c", python_call.to_source(deployment)]
         return command.to_words(deployment)
 

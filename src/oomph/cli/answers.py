@@ -1,0 +1,171 @@
+"""What `plan` and `what-if` do with their options. Neither needs click, whose import takes as long as many plans."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from oomph.errors import CommandError
+
+if TYPE_CHECKING:
+    from oomph.commands import Entry
+    from oomph.ir.plan import Plan
+
+
+def answer_plan(
+    *,
+    gpu: str | None = None,
+    engine: str = "",
+    given: tuple[str, ...] = (),
+    compile_cache: str | None = None,
+    margin: str = "",
+    ram: str = "",
+    form: str = "",
+    no_advice: bool = False,
+    as_json: bool = False,
+    html: str | None = None,
+    show_all: bool = False,
+    batch: str | None = None,
+    words: tuple[str, ...] = (),
+) -> int:
+    if batch is not None:
+        from oomph.cli.batch import run_batch
+
+        return run_batch(batch)
+    if not words:
+        raise CommandError("no command to plan", hint="oomph plan --gpu H100 -- vllm serve MODEL")
+    from oomph.cli.words import entries, exit_code, late_gpu
+
+    gpu, words = late_gpu(gpu, words)
+    deployments, where = entries(words, engine)
+    if len(deployments) > 1:
+        if given:
+            first = deployments[0].name
+            raise CommandError(
+                f"{where} holds {len(deployments)} deployments: --given is about one",
+                hint=f"oomph plan {where}:{first}",
+            )
+        return _several(deployments, where, gpu, margin, compile_cache or "", as_json, html, advise=not no_advice)
+    from oomph.commands.deployments import only_one
+    from oomph.plan import plan, with_advice
+
+    answer = plan(
+        only_one(deployments, where),
+        gpu=gpu,
+        given=given_sizes(given),
+        compile_cache=compile_cache or "",
+        margin=margin,
+        ram=ram,
+        advise=False,
+    )
+    answer = _as_measured(answer, margin)
+    if not no_advice:
+        answer = with_advice(answer)
+    if form:
+        from oomph.emit import emit
+
+        sys.stdout.write(emit(answer, form))
+        return exit_code(answer.verdict)
+    if as_json:
+        print(answer.to_json(indent=1))
+    else:
+        from oomph.report.text import print_plan
+
+        print_plan(answer, everything=show_all)
+    _write_html(html, "plan", answer, f"oomph plan: {answer.model}")
+    return exit_code(answer.verdict)
+
+
+def answer_what_if(
+    *,
+    gpu: str | None = None,
+    engine: str = "",
+    as_json: bool = False,
+    html: str | None = None,
+    words: tuple[str, ...] = (),
+) -> int:
+    if not words:
+        raise CommandError("no command to look at", hint="oomph what-if --gpu H100 -- vllm serve MODEL")
+    from oomph.api import what_if
+    from oomph.cli.words import deployment, exit_code, late_gpu
+
+    gpu, words = late_gpu(gpu, words)
+    table = what_if(deployment(words, engine), gpu=gpu)
+    if as_json:
+        print(table.to_json(indent=2))
+    else:
+        from oomph.report.what_if_text import print_what_if
+
+        print_what_if(table)
+    _write_html(html, "what_if", table)
+    return exit_code(table.plan.verdict)
+
+
+def _write_html(path: str | None, view: str, answer: object, title: str = "") -> None:
+    if path is not None:
+        from oomph.cli.options import write_html
+
+        write_html(path, view, answer, title)
+
+
+def _as_measured(answer: Plan, margin: str) -> Plan:
+    """The plan with what starts on such a machine showed (oomph learn); itself where nothing was learnt."""
+    from oomph.learn import place
+
+    if not os.path.exists(place.path()):
+        return answer
+    from oomph.learn.apply import learned
+    from oomph.plan import plan
+
+    deployment = learned(answer)
+    return answer if deployment is answer.deployment else plan(deployment, margin=margin, advise=False)
+
+
+def _several(
+    deployments: list[Entry],
+    where: str,
+    gpu: str | None,
+    margin: str,
+    cache: str,
+    as_json: bool,
+    html: str | None,
+    *,
+    advise: bool,
+) -> int:
+    """A file with several deployments: all of them, and the exit code of the worst."""
+    from oomph.check import Check, plan_entries
+
+    items = plan_entries(
+        deployments,
+        file=where,
+        gpu=gpu,
+        margin=margin,
+        compile_cache=cache,
+        advise=advise and (as_json or html is not None),
+    )
+    reasons = {item.error.message if item.error else "" for item in items}
+    if len(reasons) == 1 and all(item.model for item in items) and (error := items[0].error) is not None:
+        raise error  # no GPU is named: once is enough
+    check = Check(tuple(items), files=1)
+    if as_json:
+        from oomph.report.check_json import check_json
+        from oomph.report.json import dumps
+
+        sys.stdout.write(dumps(check_json(check, where=where)) + "\n")
+    else:
+        from oomph.report.check_text import print_check
+
+        print_check(check, where=where)
+    _write_html(html, "check", check)
+    return check.exit_code
+
+
+def given_sizes(pairs: tuple[str, ...]) -> dict[str, int | str]:
+    out: dict[str, int | str] = {}
+    for pair in pairs:
+        name, equals, size = pair.partition("=")
+        if not equals:
+            raise CommandError(f"--given {pair!r} is not TERM=SIZE, such as available_kv=11.54GiB")
+        out[name.strip()] = size
+    return out
