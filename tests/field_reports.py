@@ -53,6 +53,8 @@ def lines() -> list[str]:
     judged = rows("judge")
     batches = list(dict.fromkeys(row["batch"] for row in judged))
     groups = [(f"first sight, {name} batch", [r for r in judged if r["batch"] == name]) for name in batches]
+    engines = sorted({row["engine"] for row in judged})
+    groups += [(f"first sight, {name}", [row for row in judged if row["engine"] == name]) for name in engines]
     groups += [("first sight, all batches", judged), ("in sample", rows("build"))]
     return [_line(name, figures(group)) for name, group in groups]
 

@@ -13,6 +13,7 @@ from oomph.doctor.case import Case, build
 from oomph.doctor.diagnose import explain_case as explain_case
 from oomph.doctor.explanation import Explanation as Explanation
 from oomph.doctor.meanings import FAILURES, TROUBLES
+from oomph.engines.registry import all_engines
 from oomph.errors import InputError
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
@@ -31,6 +32,7 @@ ALONE: frozenset[LogKind] = (
 )
 
 
+_FIELD = re.compile(r"\b[a-z]{2,20}(?:_[a-z]{2,20}){1,5}\b")
 # how vLLM begins a line (logger.py): the level, the date without its year, the place
 VLLM_HEADER = re.compile(
     r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]{1,80}\.py:\d{1,5}\]"
@@ -154,12 +156,20 @@ def case_of(
 def _refuse_other(raw: RawLog, kinds: Sequence[LogKind], engine: str) -> None:
     if engine or not ALONE.isdisjoint(kinds) or any(VLLM_HEADER.search(line.text[:400]) for line in raw.lines):
         return
+    if "exception" in kinds and any(_names_setting(line.text[:2000]) for line in raw.lines[:200]):
+        return
     if raw.total_bytes < 2:
         raise InputError(f"{raw.source} is empty")
     raise InputError(
         f"{raw.source} is not a log of {ENGINE_NAMES}: none of its {raw.total_lines:,} lines is one that they print",
         hint="give the engine's own output, from its first line; --engine says whose it is",
     )
+
+
+def _names_setting(text: str) -> bool:
+    """An exception that speaks of a flag of some engine, by the name of its field."""
+    names = set(_FIELD.findall(text)[:40])
+    return any(engine.knows_flag("--" + name.replace("_", "-")) for name in names for engine in all_engines())
 
 
 def _with(rebuilt: Rebuilt, deployment: Deployment) -> Rebuilt:

@@ -122,7 +122,7 @@ def _stage(
         return (reached if reached and ORDER.index(reached) >= ORDER.index("weights_load") else stated), "message"
     if stated is not None:
         return stated, "message"
-    if failure.kind == "dumped_step":
+    if failure.kind == "dumped_step" or failure.values.get("place") in AT_RUN_TIME:
         return "runtime_request", "message"
     from_frames = frame_stage(functions, files)
     if not from_frames:
@@ -160,7 +160,8 @@ def _stage(
         return (beside, "said") if beside is not None and later else (stage, "milestone")
     if "get_response" in functions:
         return "other", "guess"  # an answer to the executor: behind the load, but not which one
-    if beside := said(everything):
+    began = bool(STARTING.intersection(functions))
+    if (beside := said(everything)) and not (began and beside == "runtime_request"):
         return beside, "said"
     if any("/v1/sample/" in path for path in files):
         return "sampler_warmup", "guess"  # its worst case is run after the capture, which is where it mostly fails
@@ -172,13 +173,16 @@ def _stage(
     return guessed, "guess"
 
 
+# folders of TensorRT-LLM's C++ sources whose assertions are about a batch that runs
+AT_RUN_TIME = ("batch_manager", "plugins", "kernels")
 # Collectives of a start: two per layer and a gather in each of the passes that warm up and capture. A watchdog whose
 # count is above it has seen requests. Assumed, not counted: the largest models have about 200 in one pass.
 START_COLLECTIVES = 4000
 
 # who builds an engine (engine/llm_engine.py, v1/engine/core.py, entrypoints/llm.py): not there while it serves
-STARTING = frozenset({"from_engine_args", "from_vllm_config", "_init_engine", "_init_executor", "launch_core_engines",
-                      "wait_for_engine_startup", "run_mp_engine", "_initialize_kv_caches"})  # fmt: skip
+STARTING = frozenset({"from_engine_args", "from_vllm_config", "_init_engine", "_init_executor", "_init_workers_ray",
+                      "launch_core_engines", "wait_for_engine_startup", "run_mp_engine",
+                      "_initialize_kv_caches"})  # fmt: skip
 
 
 def did_not_start(observations: Sequence[Observation]) -> bool:

@@ -71,6 +71,8 @@ def frame_stage(functions: Sequence[str], files: Sequence[str] = ()) -> StageNam
         names.add("load_model")
     if any("/model_executor/warmup/" in path for path in files):
         names.add("kernel_warmup")
+    if any(name.endswith("_repack") for name in functions):
+        names.add("process_weights_after_loading")  # _custom_ops.py: weights are repacked once, when they are there
     if any(name.startswith("event_loop_") for name in functions):
         names.add("run_event_loop")
     for stage, wanted in FRAMES:

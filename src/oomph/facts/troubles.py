@@ -142,6 +142,7 @@ ROWS = (
     LogRow("x_setting", "invalid choice", r"error: argument .{1,120}invalid choice"),
     LogRow("x_setting", "the following arguments are required", r"error: the following arguments are required"),
     LogRow("x_setting", "max_num_batched_tokens (", r"max_num_batched_tokens \(\d+\) (?:is smaller than max_model_len|must be greater than or equal to)"),
+    LogRow("x_setting", "than max_", r"is (?:greater|larger|more|less|smaller) than (?P<what>max_[a-z_]{3,40}) \(?\d"),
     LogRow("x_setting", "not a valid value for", r"is not a valid (?:value for|\w{1,40} for) .{1,80}"),
     LogRow("x_import", "ModuleNotFoundError", r"ModuleNotFoundError: No module named '?(?P<what>[\w.]{1,80})"),
     LogRow("x_import", "undefined symbol", r"undefined symbol:? (?P<what>\w{1,120})"),

@@ -41,7 +41,7 @@ TrtllmKind = Literal[
     "tr_over_budget", "tr_contexts",
 ]  # fmt: skip
 OllamaKind = Literal[
-    "ol_progress",
+    "ol_progress", "ol_path",
     "ol_server", "ol_runner", "ol_default_context", "ol_offload", "ol_fits", "ol_weights", "ol_kv", "ol_graph",
     "ol_total", "ol_system", "ol_gpu", "ol_request", "ol_host_refused", "ol_layout", "ol_panic", "ol_backoff",
     "ol_runner_died", "ol_stopped", "ol_timeout", "ol_started", "ol_retry_context", "ol_evict", "ol_parallel",

@@ -22,6 +22,11 @@ _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "„": 
 _ESCAPED = re.compile(r"\\([\[\]_*`#|<>()~{}!-])")  # markdown: \[core.py:1108\]
 _DUNDER = re.compile(r"\*\*(\w+)\*\*")  # markdown ate the underscores of __init__
 
+# a launcher's own logger around the engine's output
+_LOGRUS = re.compile(
+    r'time="[^"]{10,40}" level=[a-z]{3,8} msg="(?P<message>.{0,16000}?)"(?: \w{1,40}=\S{0,80}){0,8}\s*$'
+)
+
 # Each strips one layer; they are tried in turn until none applies (compose around Kubernetes around vLLM).
 _LAYERS = tuple(
     re.compile(pattern)
@@ -92,6 +97,8 @@ def clean(raw: RawLine) -> Line:
         text = _ESCAPED.sub(r"\1", text)
     if "**" in text:
         text = _DUNDER.sub(r"__\1__", text)
+    if text.startswith('time="') and (match := _LOGRUS.match(text)):
+        text = match["message"].replace('\\"', '"')
     return _peel(raw.number, text)
 
 

@@ -42,6 +42,11 @@ SHORTAGES: frozenset[LogKind] = frozenset(
      "frame", "broadcast_wait", "sg_retract", "swap_exhausted", "external_weights", "cuda_busy", "lc_kv_full",
      "encoder_item", "auto_fit_none", "mamba_blocks", "version_said"}
 )  # fmt: skip
+# what a line may tell beside its level: it says nothing of an error
+SILENT: frozenset[LogKind] = frozenset(
+    {"engine_config", "args", "version", "version_beside", "version_said", "engine_named", "engine_line", "command",
+     "util_given", "eager_given", "max_model_len", "tr_line"}
+)  # fmt: skip
 # of a run, whatever figures its line would have had
 ENDS: frozenset[LogKind] = frozenset({"engine_failed", "engine_dead", "secondary", "sg_exception", "kv_none"})
 PER_KIND = 4000  # observations kept of one kind; beyond it the first and the last half
@@ -81,7 +86,7 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
             and (figures := shortage(short)) is not None
         ):
             _keep(by_kind, line, "memory_short", figures, short)
-        elif not seen and line.level in ("ERROR", "CRITICAL") and short[:1].strip():
+        elif line.level in ("ERROR", "CRITICAL") and short[:1].strip() and seen <= SILENT:
             _keep(by_kind, line, "sign_level", {}, short)
     _keep_cut_end(by_kind, lines)
     return tuple(sorted((o for group in by_kind.values() for o in group), key=lambda observation: observation.line))

@@ -34,6 +34,7 @@ _MAY_BE = re.compile(
 )
 _REPORTS = re.compile(
     r"core initialization failed|root cause|background process|EngineCore encountered|Engine loop|stack trace above"
+    r"|Background loop|errored already"
 )
 _INNER = re.compile(r"Worker failed with error '?(?P<what>[^\"]{3,300}?)'?, please")
 _PASSED = re.compile(r"Worker failed with error %s.{1,120}?, \"(?P<what>[^\"]{3,300})\"")

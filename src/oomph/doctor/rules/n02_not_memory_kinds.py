@@ -19,6 +19,12 @@ ENGINES = (*PYTHON, *GGUF)
 def matcher(trouble: Trouble) -> Callable[[Case], Candidate | None]:
     def match(case: Case) -> Candidate | None:
         kind = case.death.kind
+        if trouble.kind == "x_compiler" and _compiling(case):
+            text = "The traceback ends inside of torch.compile, before the line that says why. " + filled(
+                trouble.text, {}
+            )
+            ways = remedies(trouble, case.rebuilt.engine or "vllm", {})
+            return Candidate(Tier.LIKELY, text, (case.death.line,), ways)
         if kind is None or not case.failed or not answers(trouble.kind, kind):
             return None
         evidence = next(line for line in case.all(kind) if line.line == case.death.line)
@@ -34,6 +40,15 @@ def matcher(trouble: Trouble) -> Callable[[Case], Candidate | None]:
         )
 
     return match
+
+
+_COMPILERS = ("/torch/_dynamo/", "/torch/_inductor/", "/triton/compiler/", "/triton/backends/")
+
+
+def _compiling(case: Case) -> bool:
+    """A cut traceback, without a word about memory, whose frames are a compiler's."""
+    cut = case.death.kind in ("frame", "engine_failed", "secondary") and not case.memory
+    return bool(case.failed) and cut and any(part in path for path in case.death.files for part in _COMPILERS)
 
 
 def answers(row: str, kind: str) -> bool:

@@ -14,6 +14,9 @@ _OFFLOAD = tuple(rf"{key}={_S.format(name)}" for key, name in (
 ))  # fmt: skip
 
 ROWS = (
+    # its own folders, in the paths of sources and models; its own loader of vision towers
+    LogRow("ol_path", "llama", r"[\\/]\.?ollama[\\/](?:llm|llama|models|runner|ml)\b|\bmllama_model_load:"),
+    LogRow("ol_path", "sha256-", r"blobs[\\/]sha256-[0-9a-f]{16,64}"),
     LogRow("ol_progress", "model load progress", r'msg="model load progress (?P<share__float>[\d.]{1,8})"'),
     LogRow("ol_server", "starting llama-server", r'msg="starting llama-server" cmd="(?P<command>.*)"'),
     LogRow("ol_runner", 'msg="starting ', r'msg="starting (?:llama server|runner)" cmd="(?P<command>.*)"'),

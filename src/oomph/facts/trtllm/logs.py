@@ -98,7 +98,8 @@ ROWS = (
     LogRow("tr_oom", "could not be allocated", r"Requested amount of GPU memory \((?P<tried__B>\d+) bytes\) could not be allocated"),
     LogRow("tr_load_oom", "load_single_module", r"Error executing load_single_module.{0,4000}out of memory"),
     LogRow("tr_oom", "[TensorRT-LLM][ERROR]", r"\[TensorRT-LLM\]\[ERROR\].{0,200}[Oo]ut of memory"),
-    LogRow("exception", "Assertion failed", r"\[TensorRT-LLM\]\[ERROR\] (?P<type>Assertion failed): (?P<message>.{1,600})"),
+    LogRow("exception", "Assertion failed", r"\[TensorRT-LLM\]\[ERROR\] (?P<type>Assertion failed): (?P<message>.{1,600})",
+           more=(r"/cpp/tensorrt_llm/(?P<place>\w{1,40})/",)),
     LogRow("tr_line", "tensorrt_llm", r"\btensorrt_llm::|libtensorrt_llm|/tensorrt_llm/libs/"),  # its C++ frames
     LogRow("tr_line", "RT-LLM", r"\[TRT-LLM\]|\[TensorRT-LLM\]|\[TRT-LLM AUTO-DEPLOY\]"),
 )  # fmt: skip

@@ -208,6 +208,7 @@ RUN_TIME = (
     LogRow("stats", "Swapped:",  # engine/metrics.py
            r"Running: (?P<running__int>\d+) reqs, Swapped: \d+ reqs, Pending: (?P<waiting__int>\d+) reqs, "
            r"GPU KV cache usage: (?P<usage__float>[\d.]+)%", until="0.11.0"),
+    LogRow("dumped_step", "Dumping input data", r"Dumping input data for V1 LLM engine"),
     LogRow("dumped_step", "Dumping scheduler output", r"Dumping scheduler output for model execution"),  # dump_input.py: a step failed
     LogRow("preempted", "is preempted by", r"is preempted by (?:PreemptionMode\.)?(?P<mode>\w+) mode because there is"),
     LogRow("encoder_item", "pre-allocated encoder cache size", r"exceeds the pre-allocated encoder cache size (?P<tokens__int>\d+)"),
