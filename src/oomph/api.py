@@ -181,18 +181,23 @@ def pack(
     from oomph.host import parse_ram
     from oomph.pack.pack import pack as place
     from oomph.pack.read import read_services
+    from oomph.pack.swap import pack_each
     from oomph.sources.gpu import parse_gpus
 
     notes: tuple[str, ...] = ()
+    sets: tuple[tuple[str, ...], ...] = ()
     if not isinstance(services, Mapping):
         known = read_services([services] if isinstance(services, str) else list(services), engine)
-        services, notes = known.deployments, known.notes
+        services, notes, sets = known.deployments, known.notes, known.sets
     unknown = [name for name in asleep if name not in services]
     if unknown:
         raise CommandError(f"--asleep {unknown[0][:60]!r} is none of the services: {', '.join(services)}")
     cards = parse_gpus(gpu) if isinstance(gpu, str) else tuple(gpu)
     memory = parse_ram(ram) if isinstance(ram, str) and ram else int(ram or 0)
-    packed = place(services, cards, ram=memory, asleep=asleep, solver=solver)
+    if sets:
+        packed = pack_each(services, sets, cards, ram=memory, asleep=asleep, solver=solver)
+    else:
+        packed = place(services, cards, ram=memory, asleep=asleep, solver=solver)
     return replace(packed, notes=(*notes, *packed.notes))
 
 

@@ -13,6 +13,8 @@ def gain(before: Plan, after: Plan) -> int:
     if before.fits:
         return kv_bytes(after) - kv_bytes(before) if after.fits else 0
     stage = before.verdict.stage
+    if stage == "host_ram":
+        return _host_need(before) - _host_need(after)
     if stage == "kv_check":
         if not after.fits and is_earlier(after.verdict.stage, stage):
             return 0
@@ -34,6 +36,10 @@ def host_weights(plan: Plan) -> int:
 
 def tokens(plan: Plan) -> int:
     return plan.kv.logged_tokens if plan.kv and plan.fits else 0
+
+
+def _host_need(plan: Plan) -> int:
+    return plan.host.need_bytes if plan.host is not None else 0
 
 
 def _kv_room(plan: Plan) -> int:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from oomph.commands import files, read_deployments
+from oomph.commands.yaml_jobs import is_llama_swap
+from oomph.commands.yaml_text import load
 from oomph.errors import CommandError
 from oomph.ir.deployment import Deployment
+from oomph.pack.swap import MOST, loaded_together
 
 
 class Services(Struct, frozen=True):
     deployments: dict[str, Deployment]
     notes: tuple[str, ...] = ()
+    sets: tuple[tuple[str, ...], ...] = ()  # those that run at the same time, where not all do
 
 
 def read_services(words: Sequence[str], engine: str = "") -> Services:
@@ -22,30 +27,33 @@ def read_services(words: Sequence[str], engine: str = "") -> Services:
     room that is not there."""
     services: dict[str, Deployment] = {}
     notes: list[str] = []
+    sets: list[tuple[str, ...]] = [()]
     for word in words:
+        own: dict[str, str] = {}  # the name in the file -> the name among all services
         for entry in read_deployments([word], engine=engine or None):
             if entry.deployment is None:
                 reason = entry.error.message if entry.error is not None else "it cannot be read"
                 raise CommandError(f"{entry.name or word[:60]}: {reason}")
             plain = not entry.name or entry.name.isdigit()
             name = entry.deployment.model.rpartition("/")[2] if plain else entry.name
-            services[_free_name(name, services)] = entry.deployment
+            own[entry.name] = _free_name(name, services)
+            services[own[entry.name]] = entry.deployment
             notes += entry.deployment.notes
-        notes += [_ONE_AT_A_TIME] if _is_llama_swap(word) else []
-    return Services(services, tuple(dict.fromkeys(notes)))
+        document = _llama_swap(word)
+        loaded = loaded_together(document, list(own)) if document is not None else [tuple(own)]
+        sets = [(*others, *(own[name] for name in names)) for others in sets for names in loaded][:MOST]
+    whole = len(sets) == 1 and len(sets[0]) == len(services)
+    return Services(services, tuple(dict.fromkeys(notes)), () if whole else tuple(sets))
 
 
-_ONE_AT_A_TIME = (
-    "llama-swap loads one of its models at a time unless a group says otherwise: this answer is for all at once, "
-    "oomph plan FILE is for each alone"
-)
-
-
-def _is_llama_swap(word: str) -> bool:
+def _llama_swap(word: str) -> dict[str, Any] | None:
     if not files.is_text(word):
-        return False
+        return None
     text = files.read(word)
-    return re.search(r"(?m)^models:", text) is not None and re.search(r"(?m)^\s+cmd:", text) is not None
+    if re.search(r"(?m)^models:", text) is None or re.search(r"(?m)^\s+cmd:", text) is None:
+        return None
+    documents = [one for one in load(text, word) if isinstance(one, dict) and is_llama_swap(one)]
+    return documents[0] if documents else None
 
 
 def _free_name(name: str, taken: dict[str, Deployment]) -> str:

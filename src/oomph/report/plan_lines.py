@@ -23,4 +23,6 @@ def gpus_line(gpus: tuple[Device, ...]) -> str:
         used = f", {about}{gib(g.used_bytes)} in use" if g.used_bytes else ""
         label = f"{clean(g.name)} ({gib(g.total_bytes)}{used})"
         names[label] = names.get(label, 0) + 1
-    return " + ".join(f"{n} x {label}" if n > 1 else label for label, n in names.items())
+    line = " + ".join(f"{n} x {label}" if n > 1 else label for label, n in names.items())
+    nodes = len({g.node for g in gpus})
+    return f"{line} on {nodes} nodes" if nodes > 1 else line

@@ -21,6 +21,8 @@ def headline(plan: Plan, style: Style, *, runs: str, detail: str = "", title: st
         return style.paint("STARTS, AT RISK", "1;33") + f"   {verdict.risk}; {runs}"
     if verdict.fits:
         return style.good("FITS") + f"   {runs}"
+    if verdict.stage == "host_ram":
+        return style.bad("WILL NOT START") + f"   the host runs out of memory: {gib(verdict.short_bytes)} short"
     where = STAGE_WORDS[verdict.stage or "other"][1] + detail
     return style.bad("WILL NOT START") + f"   out of memory {where}: {short_words(plan)}"
 
@@ -45,6 +47,8 @@ def close_words(verdict: Verdict) -> str:
     if verdict.sure:
         low, asked = gib(max(0, margin.low)), gib(verdict.asked_bytes)
         return f"{gib(margin.expected)} of room {STAGE_WORDS[stage][1]}, {low} at worst; {asked} was asked for"
+    if stage == "host_ram" and margin.expected < 0:
+        return f"the host is {gib(-margin.expected)} short, give or take {gib((margin.high - margin.low) / 2)}"
     room = f"{gib(margin.expected)} of room" if margin.expected >= 0 else f"{gib(-margin.expected)} short"
     return f"{room} {STAGE_WORDS[stage][1]}, give or take {gib((margin.high - margin.low) / 2)}"
 
@@ -55,6 +59,10 @@ def settling_words(verdict: Verdict) -> str:
         return ""
     term = verdict.deciding_term
     decides = f"The {TERM_WORDS.get(term, term)} decides: it is known to {_spread(verdict)} only."
+    if term == "host":
+        return f"{decides} `free -h` while such a server runs settles it."
+    if term == "system":
+        return f"{decides} `free -h` on the idle machine settles it: --gpu \"... used SIZE\"."
     return f"{decides} The log of one start on such a machine settles it (--given available_kv=SIZE)."
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from oomph.engines.llamacpp.command import model_of
+from oomph.engines.llamacpp.host_levers import host_levers
 from oomph.facts.llamacpp.flags import EXPERTS
 from oomph.ir.advice import Change, Kind, Lever
 from oomph.ir.plan import Plan, RankPlan
@@ -21,6 +22,7 @@ SHORTER = "a shorter context"
 def levers(plan: Plan) -> Iterator[Lever]:
     if not plan.ranks or "n_ctx_seq" not in plan.resolved:
         return
+    yield from host_levers(plan)
     yield from _cache(plan)
     yield from _layers(plan)
     yield from _experts(plan)

@@ -13,14 +13,14 @@ from oomph.engines.llamacpp.fit import Fitted, fit
 from oomph.engines.llamacpp.measure import Measured, Subject, Use, measure, subject
 from oomph.engines.llamacpp.settings import Settings, resolve
 from oomph.errors import CannotPlan, CommandError
-from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, parse_build
+from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, SYCL_LARGE_BUFFERS_SINCE, parse_build
 from oomph.facts.llamacpp.flag_effects import EFFECTS
-from oomph.facts.llamacpp.overhead import unaccounted
+from oomph.facts.llamacpp.overhead import scores_copy, unaccounted
 from oomph.ir.deployment import Deployment
 from oomph.ir.gate import Gate, Slack, judge, quadrature, spread, worst
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis, Term
-from oomph.ir.model import Model
+from oomph.ir.model import Attention, Model
 from oomph.ir.plan import KvGroup, KvSummary, Plan, RankPlan
 from oomph.ir.timeline import STAGES, Stage, Verdict
 from oomph.units import MIB, gib
@@ -57,8 +57,10 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra] 
     beside = [sum(e.weights + e.kv + e.compute for e in extras if e.device == i) for i in range(len(gpus))]
     fitted = fit(x, s, free, extra=beside)
     m = measure(x, fitted.settings, free)
+    limits = _Limits(_full_prompt(model, fitted.settings), _large_buffers(deployment, s.build))
     ranks = tuple(
-        _rank(i, gpu, m.devices[i], contexts[i], [e for e in extras if e.device == i]) for i, gpu in enumerate(gpus)
+        _rank(i, gpu, m.devices[i], contexts[i], [e for e in extras if e.device == i], limits)
+        for i, gpu in enumerate(gpus)
     )
     return Plan(
         deployment,
@@ -70,6 +72,27 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra] 
         _assumptions(model),
         (*notes, *_notes(fitted, m, x)),
     )
+
+
+class _Limits(Struct, frozen=True):
+    """What decides beside the three allocations."""
+
+    full_prompt: int  # bytes that a prompt takes of the scratch pool once the context is full
+    large_buffers: bool | None  # whether an Intel card gets buffers above its limit for one; None: not known
+
+
+def _full_prompt(model: Model, settings: Settings) -> int:
+    if settings.flash_attn:
+        return 0
+    heads = max((m.num_heads for layer in model.layers for m in layer.mixers if isinstance(m, Attention)), default=0)
+    cells = settings.n_ctx if settings.kv_unified else settings.n_ctx_seq
+    return scores_copy(min(settings.n_ubatch, settings.n_ctx), cells, heads)
+
+
+def _large_buffers(deployment: Deployment, build: int) -> bool | None:
+    if build < SYCL_LARGE_BUFFERS_SINCE:
+        return False
+    return True if deployment.environment.get("UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS") == "1" else None
 
 
 def _flag_notes(flags: dict[str, Any], build: int) -> list[str]:
@@ -94,7 +117,9 @@ def _visible(gpus: tuple[Device, ...], device: Any) -> tuple[Device, ...]:
     return tuple(gpus[n] for n in chosen)
 
 
-def _rank(index: int, gpu: Device, use: Use, context: tuple[int, int, int], extras: Sequence[Extra]) -> RankPlan:
+def _rank(
+    index: int, gpu: Device, use: Use, context: tuple[int, int, int], extras: Sequence[Extra], limits: _Limits
+) -> RankPlan:
     terms = {
         "context": Term("context", context[1], context[0], context[2], "measured", why="CUDA context, cuBLAS, pool"),
         "weights": _term("weights", use.weights + sum(e.weights for e in extras), "exact",
@@ -122,12 +147,14 @@ def _rank(index: int, gpu: Device, use: Use, context: tuple[int, int, int], extr
         Stage("weights_load", loaded, loaded, note="model buffer"),
         Stage("kv_alloc", end, end, end - down, end + up, note="KV cache, then compute buffer"),
     )
-    verdict = judge(_gates(index, gpu, use, loaded, cached, terms))
+    verdict = judge(_gates(index, gpu, use, loaded, cached, terms, limits))
     return RankPlan(index, gpu.name, gpu.total_bytes, gpu.used_bytes, terms, stages, verdict, weights)
 
 
-def _gates(index: int, gpu: Device, use: Use, loaded: int, cached: int, terms: dict[str, Term]) -> list[Gate]:
-    """Three allocations, one after the other, each with llama.cpp's words where it fails."""
+def _gates(
+    index: int, gpu: Device, use: Use, loaded: int, cached: int, terms: dict[str, Term], limits: _Limits
+) -> list[Gate]:
+    """Three allocations, one after the other, each with llama.cpp's words where it fails; then a long prompt."""
     total, context, compute = gpu.total_bytes, terms["context"], terms["compute"]
     device = f"{_BACKENDS[gpu.vendor]}{index}"
     failed = f"failed to allocate {device} buffer of size"
@@ -143,8 +170,13 @@ def _gates(index: int, gpu: Device, use: Use, loaded: int, cached: int, terms: d
         Gate("kv_alloc", total - cached, cache_text, slacks, index),
         Gate("kv_alloc", total - cached - compute.bytes, compute_text, (*slacks, *spread(compute)), index),
     ]
-    if gpu.largest_allocation and use.weights > gpu.largest_allocation:
-        gates.insert(0, _single_allocation(gpu, use.weights, index))
+    if gpu.largest_allocation and use.weights > gpu.largest_allocation and not limits.large_buffers:
+        gates.insert(0, _single_allocation(gpu, use.weights, index, sure=limits.large_buffers is False))
+    if limits.full_prompt and use.kv and gpu.vendor in ("nvidia", "amd"):
+        needs = f"a prompt that fills the context needs {gib(limits.full_prompt)} more without flash attention (-fa on)"
+        room = total - cached - compute.bytes - limits.full_prompt
+        text = f"ggml_backend_cuda_buffer_type_alloc_buffer: allocating {limits.full_prompt / MIB:.2f} MiB failed"
+        gates.append(Gate("runtime_request", room, text, (*slacks, *spread(compute)), index, needs))
     return gates
 
 
@@ -152,11 +184,12 @@ _BACKENDS = {"nvidia": "CUDA", "amd": "ROCm", "intel": "SYCL", "apple": "Metal"}
 METAL_FAILED = "error: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)"
 
 
-def _single_allocation(gpu: Device, size: int, index: int) -> Gate:
-    """One buffer above the driver's limit fails on an empty card; builds that allocate in parts are not hit."""
+def _single_allocation(gpu: Device, size: int, index: int, *, sure: bool) -> Gate:
+    """One buffer above the driver's limit fails on an empty card; later builds may be told to allow it, or allocate in
+    parts."""
     short = size - gpu.largest_allocation
     text = f"can't allocate {size} Bytes of memory on device: one allocation may have {gpu.largest_allocation} bytes"
-    return Gate("weights_load", -short, text, (Slack("largest allocation", 0, 2 * short),), index)
+    return Gate("weights_load", -short, text, () if sure else (Slack("largest allocation", 0, 2 * short),), index)
 
 
 def _term(name: str, n: int, basis: Basis, parts: dict[str, int], why: str) -> Term:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from msgspec.structs import replace
+
 from oomph.facts import unified
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.host import (
@@ -28,26 +30,39 @@ from oomph.units import GIB, MIB, cdiv
 def host_plan(plan: Plan, model: Model | None = None, nodes: int = 0) -> HostPlan:
     """Of the node with the API server and the engine core. `nodes`: 0 = as many as the GPUs are on."""
     nodes = nodes or len({device.node for device in plan.deployment.gpus}) or 1
-    workers = cdiv(max(1, len(plan.ranks)), nodes)
-    shm = tuple(_shm(plan, workers))
+    replicas = int(plan.resolved.get("data_parallel_size") or 1)
+    local = cdiv(replicas, nodes)
+    workers = cdiv(cdiv(max(1, len(plan.ranks)) * replicas, nodes), local)  # of one replica
+    shm = tuple(_times(part, local) for part in _shm(plan, workers))
     parts = (
-        *_processes(plan, workers),
-        *_kept(plan, workers),
+        *_processes(plan, workers, local),
+        *(_times(part, local) for part in _kept(plan, workers)),
         *shm,
         _page_cache((model or load_once(plan.deployment.model)).nbytes),
     )
-    return HostPlan(parts, sum(part.bytes for part in shm), later=tuple(_asleep(plan, workers)))
+    later = tuple(_times(part, local) for part in _asleep(plan, workers))
+    return HostPlan(parts, sum(part.bytes for part in shm), later=later)
+
+
+def _times(part: HostPart, replicas: int) -> HostPart:
+    """A part that every data-parallel replica on the node has."""
+    if replicas == 1:
+        return part
+    low, usual, high = (replicas * n for n in (part.low, part.bytes, part.high))
+    return replace(part, bytes=usual, low=low, high=high, why=f"{part.why}, {replicas} times")
 
 
 def _exact(name: str, n: int, why: str) -> HostPart:
     return HostPart(name, n, n, n, why)
 
 
-def _processes(plan: Plan, workers: int) -> Iterator[HostPart]:
+def _processes(plan: Plan, workers: int, replicas: int) -> Iterator[HostPart]:
+    """core.py: every data-parallel replica has an engine core of its own, and workers where it has several GPUs."""
     several = len(plan.ranks) > 1
-    count = 2 + (workers if several else 0)
+    count = 1 + replicas * (1 + (workers if several else 0))
     low, usual, high = (count * n for n in PROCESS)
-    who = f"API server, engine core{f', {workers} workers' if several else ''}"
+    cores = f"{replicas} engine cores" if replicas > 1 else "engine core"
+    who = f"API server, {cores}{f', {replicas * workers} workers' if several else ''}"
     yield HostPart("processes", usual, low, high, f"for {count} processes ({who})")
 
 

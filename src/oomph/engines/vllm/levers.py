@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from oomph.engines.vllm.host_levers import host_levers
 from oomph.engines.vllm.safe_utilization import safe_utilization
 from oomph.facts.gpus import find as find_card
 from oomph.facts.vllm.flags import options_of
@@ -42,6 +43,7 @@ def levers(plan: Plan, model: Model) -> Iterator[Lever]:
 
 
 def _all(plan: Plan, model: Model) -> Iterator[Lever]:
+    yield from host_levers(plan)
     yield from _budget(plan)
     yield from _batch(plan)
     yield from _graphs(plan)

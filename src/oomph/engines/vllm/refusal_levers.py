@@ -49,6 +49,9 @@ def _length(flags: Mapping[str, Any], wanted: int, longest: int) -> Iterator[Lev
 
 
 def _world(plan: Plan, needed: int, present: int) -> Iterator[Lever]:
+    if len(plan.deployment.gpus) >= needed > present:  # the GPUs are there, on several nodes
+        yield _flag("distributed_executor_backend", "ray", "a Ray cluster over the nodes, started beforehand")
+        return
     if present and not plan.deployment.flags.get("pipeline_parallel_size"):
         yield _flag("tensor_parallel_size", present, f"on the {present} GPU{'s' * (present > 1)} there are")
     if present:

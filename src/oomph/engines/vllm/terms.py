@@ -28,7 +28,7 @@ from oomph.facts.vllm import activation as facts
 from oomph.facts.vllm import outside
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term, term
-from oomph.ir.model import Model
+from oomph.ir.model import Experts, Model
 from oomph.units import MIB, cdiv
 
 # Chosen. Start-ups elsewhere than on an H200 printed contexts up to 35 % off the formula of facts/vllm/outside.py.
@@ -71,7 +71,9 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
     ranks = settings.tensor_parallel_size * settings.pipeline_parallel_size
     restart_bytes = _restart_bytes(run, batch, peak.term)
     compiles = batch.compiled and batch.cold
-    start = Start(ranks, len(layers), compiles, restart_bytes, run.facts.estimates.sorts_logits)
+    online = online_scheme(model, settings.quantization) is not None
+    unquantised = model.nbytes // ranks if online else 0
+    start = Start(ranks, len(layers), compiles, restart_bytes, run.facts.estimates.sorts_logits, unquantised)
     terms = on_its_card(terms, device, model, start)
     terms = replace(terms, before_load=_before_load(run, terms.non_torch.bytes))
     room = device.total_bytes - device.used_bytes - terms.context.bytes - terms.before_load - terms.runner.bytes
@@ -162,7 +164,7 @@ def _context(run: Run, rank: Rank) -> Term:
 
 def _non_torch(run: Run, rank: Rank) -> Term:
     """What grows outside PyTorch from the first snapshot to the end of profiling."""
-    if rank.device.sees_system:
+    if rank.device.system is not None:
         low, n, high = unified.share(rank.device.total_bytes, unified.NON_TORCH)
         return Term("non_torch", n, low, high, "measured", {}, "read off the whole machine, the host's own included")
     sm = rank.device.sm
@@ -188,15 +190,25 @@ def _measured(name: str, n: int, device: Device, is_distributed: bool = False) -
 
 
 def _deepep_bytes(run: Run) -> int:
-    """device_communicators/all2all.py (0.32.0): a buffer of VLLM_DEEPEP_BUFFER_SIZE_MB between GPUs of a node, and one
-    more between nodes for the high-throughput kernels. What the low-latency kernels add between nodes is not known."""
+    """device_communicators/all2all.py (0.32.0): a buffer of VLLM_DEEPEP_BUFFER_SIZE_MB between the GPUs of a node; for
+    the high-throughput kernels one more between nodes, for the low-latency kernels one of DeepEP's own size."""
     backend = run.settings.flags.all2all_backend
     if not backend.startswith("deepep") or not run.settings.enable_expert_parallel:
         return 0
-    size = run.deployment.environment.get("VLLM_DEEPEP_BUFFER_SIZE_MB", "")
-    one = (int(size) if size.isascii() and size.isdigit() and len(size) < 7 else 1024) * MIB
-    several = len({device.node for device in run.deployment.gpus}) > 1
-    return one * (2 if several and "high_throughput" in backend else 1)
+    one = _variable(run, "VLLM_DEEPEP_BUFFER_SIZE_MB", 1024) * MIB
+    if "high_throughput" in backend:
+        several = len({device.node for device in run.deployment.gpus}) > 1
+        return one * (2 if several else 1)
+    modules = (module for block in run.traits.blocks for module in block.modules)
+    experts = max((module.count for module in modules if isinstance(module, Experts)), default=0)
+    chunk = run.facts.outside.dispatch_tokens
+    tokens = _variable(run, "VLLM_MOE_DP_CHUNK_SIZE", chunk) if chunk else run.settings.max_num_batched_tokens
+    return one + outside.low_latency_bytes(tokens, run.model.hidden_size, experts)
+
+
+def _variable(run: Run, name: str, default: int) -> int:
+    text = run.deployment.environment.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else default
 
 
 def _fused_all_reduce(run: Run, sm: int) -> int:

@@ -23,6 +23,7 @@ class Start(Struct, frozen=True):
     compiles: bool  # torch.compile finds its cache empty
     restart_bytes: int  # less of activations where it finds the cache filled, which posts do not say
     sorts_logits: bool
+    unquantised_bytes: int  # of this rank's weights, where they are quantised while they are loaded; else 0
 
 
 def on_its_card(terms: Terms, device: Device, model: Model, start: Start) -> Terms:
@@ -33,13 +34,13 @@ def on_its_card(terms: Terms, device: Device, model: Model, start: Start) -> Ter
     own = replace(
         terms,
         weights=_weights(terms.weights, vendor, device, model),
-        load_peak=_weights(terms.load_peak, vendor, device, model),
+        load_peak=_load_peak(_weights(terms.load_peak, vendor, device, model), device, start.unquantised_bytes),
         context=terms.context if _is_observed(terms.context) else _context(terms.context, vendor, start.ranks),
         activation=_off(
             _with_workspace(terms.activation, vendor.workspace), vendor.activation_off, start.restart_bytes
         ),
         persistent=terms.persistent + (0 if _is_observed(terms.activation) else vendor.workspace),
-        non_torch=_non_torch(terms.non_torch, vendor, start.compiles),
+        non_torch=_non_torch(terms.non_torch, vendor, device, start.compiles),
         cudagraph=_graphs(terms.cudagraph, vendor, model, start.ranks, start.layers),
         captured=_captured(terms.captured, vendor),
     )
@@ -60,6 +61,14 @@ def _weights(term: Term, vendor: vendors.Vendor, device: Device, model: Model) -
     top = term.high + high + max(padded, unpacked)
     parts = _with_part(term, usual)
     return replace(term, bytes=term.bytes + usual, low=term.low + low, high=top, basis="formula", parts=parts)
+
+
+def _load_peak(term: Term, device: Device, unquantised: int) -> Term:
+    """Two Arc Pro B70 ran out of memory with --quantization fp8 on weights that fit only when they are quantised: an
+    XPU may hold them as they are stored before it quantises them."""
+    if _is_observed(term) or device.vendor != "intel" or unquantised <= term.high:
+        return term
+    return replace(term, high=unquantised)
 
 
 def _with_part(term: Term, more: int) -> dict[str, int]:
@@ -94,7 +103,7 @@ def _off(term: Term, share: float, restart_bytes: int) -> Term:
     if _is_observed(term):
         return term
     slack = round(share * term.bytes)
-    low = min(term.low, term.bytes - max(slack, restart_bytes))
+    low = max(0, min(term.low, term.bytes - max(slack, restart_bytes)))
     return replace(term, low=low, high=max(term.high, term.bytes + slack))
 
 
@@ -102,11 +111,11 @@ def _with_workspace(term: Term, more: int) -> Term:
     if _is_observed(term) or not more:
         return term
     parts = {**term.parts, "BLAS workspaces": more} if term.parts else term.parts
-    return replace(term, bytes=term.bytes + more, low=term.low + more, high=term.high + more, parts=parts)
+    return replace(term, bytes=term.bytes + more, high=term.high + more, parts=parts)
 
 
-def _non_torch(term: Term, vendor: vendors.Vendor, compiles: bool) -> Term:
-    if _is_observed(term):
+def _non_torch(term: Term, vendor: vendors.Vendor, device: Device, compiles: bool) -> Term:
+    if _is_observed(term) or device.system is not None:  # read off the whole machine there
         return term
     low, usual, high = vendor.non_torch
     return _plus(term, (low, usual, high + (vendor.compiling if compiles else 0)))

@@ -43,6 +43,9 @@ COMPUTE = (
 )  # fmt: skip
 
 FLASH_AUTO_SINCE = 6325  # -fa is auto, and with it on wherever the GPU can (PR 15434, August 2025); before it was off
+# SYCL: until PR 17566 (28 November 2025; the build is that of the day) a buffer above the 4 GB that Level Zero allows
+# failed whatever the environment says.
+SYCL_LARGE_BUFFERS_SINCE = 7190
 LOAD_MODE_SINCE = 10884  # --load-mode; --mmap, --no-mmap and --mlock are "invalid argument" from here on
 
 

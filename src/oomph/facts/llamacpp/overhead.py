@@ -15,10 +15,15 @@ ROWS: Final[tuple[tuple[int, tuple[int, int, int]], ...]] = (
     (0, (250 * MIB, 456 * MIB, 640 * MIB)),
     (100, (450 * MIB, 749 * MIB, 900 * MIB)),
 )
-# Nobody posted one: Ollama's constant. The pool has no virtual memory on HIP and keeps an F16 copy of the largest
-# weight and of a long prompt's intermediates: three RX 7900 XTX with 0.7 GiB left ran out at 10,000 tokens
-# (llama.cpp#8766).
-AMD: Final = (250 * MIB, 457 * MIB, 1536 * MIB)
+# Nobody posted one: Ollama's constant, twice of it at most. Long prompts take more, see scores_copy.
+AMD: Final = (250 * MIB, 457 * MIB, 900 * MIB)
+
+
+def scores_copy(tokens: int, cells: int, heads: int) -> int:
+    """Bytes of the pool that a prompt takes without flash attention once the context is full: the product of scores and
+    values converts the scores of a micro-batch to F16 (ggml-cuda.cu, ggml_cuda_mul_mat_batched_cublas: src1_f16).
+    Three RX 7900 XTX with 0.7 GiB left started and ran out beyond 10,000 tokens (llama.cpp#8766): 0.63 GiB."""
+    return 2 * tokens * cells * heads
 
 
 METAL: Final = (0, 64 * MIB, 512 * MIB)  # assumed: Metal has no context of its own

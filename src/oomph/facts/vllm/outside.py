@@ -119,7 +119,20 @@ def fused_all_reduce_bytes(buffers: int, sm: int, tp: int) -> int:
     return (buffers - 1) * MULTICAST_GRANULE + lamport
 
 
+def low_latency_bytes(tokens: int, hidden: int, experts: int) -> int:
+    """DeepEP's get_low_latency_rdma_size_hint (csrc/config.hpp, LowLatencyLayout): for odd and even passes a send and a
+    receive buffer with a slot for every expert and token, and a signal for every expert."""
+    scales = hidden // 128
+    dispatch = 16 + max(2 * hidden, hidden + 4 * scales)
+    combine = 4 * scales + 2 * hidden
+    send = max(tokens * dispatch, experts * tokens * combine)
+    receive = experts * tokens * max(dispatch, combine)
+    return 2 * (send + receive + round_up(4 * experts, 128))
+
+
 class Outside(Facts):
+    # tokens that a rank dispatches at once: VLLM_MOE_DP_CHUNK_SIZE; 0: max_num_batched_tokens (fused_moe/layer.py)
+    dispatch_tokens = changes(256, ("0.20.0", 0))
     # Hopper since 0.17.0 (torch 2.10 and newer): measured on an H200 with 0.21.0, and what start-ups of four B200 leave
     # unexplained otherwise; before: 0.13 GiB on an H100 with 0.11.0. Other cards: 0.07 GiB (16 GB, 0.26.0), 0.10 (A100,
     # 0.31.0), 0.02 to 0.07 before (A100, L40S, A6000).
