@@ -10,6 +10,7 @@ import oomph
 from machine_truth import rows
 from oomph.sources.gpu import parse_gpus
 
+DEFAULT = 0.92  # of the newest release
 _SHARE = re.compile(r"--gpu-memory-utilization ([0-9.]+)")
 
 
@@ -33,10 +34,10 @@ CASES = [
 
 @pytest.mark.parametrize(("gpu", "model"), CASES, ids=[f"{gpu}-{model.rpartition('/')[2]}" for gpu, model in CASES])
 def test_fit_stays_below_what_survived(gpu: str, model: str) -> None:
-    pick = oomph.fit(model, gpu=gpu, context=8192).to_dict()["pick"]
+    pick = oomph.fit(model, gpu, context=8192).to_dict()["pick"]
     assert pick is not None
     highest = _survived(parse_gpus(gpu)[0].name.split(" (")[0])
-    assert 0 < pick["flags"]["gpu_memory_utilization"] <= highest
+    assert 0 < pick["flags"].get("gpu_memory_utilization", DEFAULT) <= highest
 
 
 def test_gpus_stays_below_what_survived() -> None:
