@@ -62,7 +62,7 @@ def settling_words(verdict: Verdict) -> str:
     if term == "host":
         return f"{decides} `free -h` while such a server runs settles it."
     if term == "system":
-        return f"{decides} `free -h` on the idle machine settles it: --gpu \"... used SIZE\"."
+        return f'{decides} `free -h` on the idle machine settles it: --gpu "... used SIZE".'
     return f"{decides} The log of one start on such a machine settles it (--given available_kv=SIZE)."
 
 

@@ -27,20 +27,3 @@ def host_levers(plan: Plan) -> Iterator[Lever]:
     if host.later and flags.get("cache_ram") != 0:
         cost = "prompts of earlier requests are read again"
         yield Lever("cache_ram", (Change("cache_ram", "--cache-ram 0", flags={"cache_ram": 0}, cost=cost, rank=1),))
-    yield from _experts_back(plan)
-
-
-def _experts_back(plan: Plan) -> Iterator[Lever]:
-    """Experts that --n-cpu-moe keeps in host memory, on the GPUs again."""
-    from oomph.engines.llamacpp.levers import experts_on_cpu
-
-    overrides = list(plan.deployment.flags.get("override_tensor", ()))
-    count = len(overrides)
-    if not count or overrides != experts_on_cpu(count):
-        return
-    fewer = [n for n in dict.fromkeys((3 * count // 4, count // 2, count // 4)) if n]
-    yield Lever("n_cpu_moe", tuple(
-        Change("n_cpu_moe", f"--n-cpu-moe {n}", flags={"override_tensor": experts_on_cpu(n)},
-               cost="more experts are on the GPUs", rank=3)
-        for n in fewer
-    ))  # fmt: skip

@@ -23,6 +23,7 @@ def levers(plan: Plan) -> Iterator[Lever]:
     if not plan.ranks or "n_ctx_seq" not in plan.resolved:
         return
     yield from host_levers(plan)
+    yield from _experts_back(plan)
     yield from _cache(plan)
     yield from _layers(plan)
     yield from _experts(plan)
@@ -116,6 +117,22 @@ def _experts(plan: Plan) -> Iterator[Lever]:
     )  # fmt: skip
     if changes:
         yield Lever("n_cpu_moe", changes)
+
+
+def _experts_back(plan: Plan) -> Iterator[Lever]:
+    """Experts that --n-cpu-moe keeps in host memory, on the GPUs again."""
+    if plan.verdict.first_to_break != "host_ram":
+        return
+    overrides = list(plan.deployment.flags.get("override_tensor", ()))
+    count = len(overrides)
+    if not count or overrides != experts_on_cpu(count):
+        return
+    fewer = [n for n in dict.fromkeys((3 * count // 4, count // 2, count // 4)) if n]
+    yield Lever("n_cpu_moe", tuple(
+        Change("n_cpu_moe", f"--n-cpu-moe {n}", flags={"override_tensor": experts_on_cpu(n)},
+               cost="more experts are on the GPUs", rank=3)
+        for n in fewer
+    ))  # fmt: skip
 
 
 def experts_on_cpu(count: int) -> list[tuple[str, str]]:
