@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from oomph.late import late_pattern
 
 _UNSET = late_pattern(r"\$\{?\w+\}?")  # a variable that nothing has set: empty
+_ARGUMENT = late_pattern(r"\$\{?[1-9@*]\}?")  # what the user will say: any branch that has a name may run
 _NUMBERS: dict[str, Callable[[int, int], bool]] = {
     "-eq": lambda a, b: a == b, "-ne": lambda a, b: a != b, "-lt": lambda a, b: a < b,
     "-le": lambda a, b: a <= b, "-gt": lambda a, b: a > b, "-ge": lambda a, b: a >= b,
@@ -117,6 +118,7 @@ class _Case:
     def __init__(self, subject: str) -> None:
         self.subject = "" if _UNSET.fullmatch(subject) else subject
         self.unknown = "$(" in subject or "`" in subject
+        self.is_argument = _ARGUMENT.fullmatch(subject) is not None
         self.taken = False
         self.patterns: list[str] = []
         self.choose()
@@ -129,6 +131,7 @@ class _Case:
         if end != ")":
             return
         fits = any(fnmatchcase(self.subject, pattern) for pattern in self.patterns) and self.subject != ""
-        self.active = self.unknown or (fits and not self.taken)
+        named = self.is_argument and any(re.match(r"\w", pattern) for pattern in self.patterns)
+        self.active = self.unknown or named or (fits and not self.taken)
         self.taken = self.taken or fits
         self.choosing, self.patterns = False, []

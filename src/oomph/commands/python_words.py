@@ -36,6 +36,27 @@ def calls(source: str, environment: Mapping[str, str]) -> dict[str, Call]:
     return out
 
 
+def documented(source: str, environment: Mapping[str, str]) -> dict[str, Call]:
+    """The server that a docstring tells the user to start, where the program starts none itself."""
+    if not SERVER.search(source):
+        return {}
+    by_name: dict[str, Call] = {}
+    for node in ast.walk(parse(source)):
+        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
+            continue
+        text = node.value.value
+        if isinstance(text, str) and SERVER.search(text):
+            by_name |= {f"line {node.lineno}": call for call in _documented(text, environment)}
+    return by_name
+
+
+def _documented(text: str, environment: Mapping[str, str]) -> list[Call]:
+    try:
+        return [call for call in script_calls(text, environment) if starts(call)]
+    except CommandError:  # prose
+        return []
+
+
 class _Lists:
     """Walks the statements in order and keeps the lists that start a server, with what is added to them."""
 

@@ -181,7 +181,7 @@ def _python_parts(script: str, source: str, environment: dict[str, str], around:
     by_name |= python_words.calls(source, {**around.outside, **environment})
     if calls_engine:
         by_name["call"] = Call((), environment, source=source)
-    return by_name
+    return by_name or python_words.documented(source, {**around.outside, **environment})
 
 
 def split_magic(text: str) -> tuple[str, str]:

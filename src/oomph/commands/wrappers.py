@@ -194,8 +194,15 @@ def script_calls(
             raise
     # no shell text as a whole (a post with prose around it): code inside its lines, else the lines that start a server
     for block in () if calls else inline_code(text) or [*_BLOCK.findall(plain(text)), *_LISTED.findall(plain(text))]:
-        calls += _calls(shell.script(block, environment, around).commands, text, depth)
+        calls += _calls(shell.script(_sentence(block), environment, around).commands, text, depth)
     return _with_server([call for call in calls if starts(call)] or _implied(calls), calls) or calls
+
+
+def _sentence(block: str) -> str:
+    """A command in running text ends where its sentence does."""
+    end = re.search(r"(?<=\w)[.;:,]?[ \t]*$|(?<=\w)[.;:][ \t]+(?=[A-Z][a-z])", block)
+    head = block[: end.start()] if end else block
+    return head if "\n" not in block.strip() and head.count('"') % 2 == head.count("'") % 2 == 0 else block
 
 
 def _implied(calls: Sequence[Call]) -> list[Call]:
@@ -235,6 +242,7 @@ def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Cal
             continue
         if call.source or ("\n" in text.strip() and _is_prose(call.words)):
             continue
+        call = structs.replace(call, words=_without_next_sentence(call.words))
         notes = [*call.notes, *(f"${name} is set nowhere in the text" for name in dict.fromkeys(command.unset))]
         if command.run:
             notes.append("the output of another command stands in it, which was not run")
@@ -244,6 +252,16 @@ def _calls(commands: Sequence[shell.Command], text: str, depth: int) -> list[Cal
     if calls and all(call.refusal for call in calls):
         raise calls[0].refusal or CommandError("no serve command is in the shell text")
     return calls
+
+
+def _without_next_sentence(words: tuple[str, ...]) -> tuple[str, ...]:
+    """ "... -hf ORG/NAME:Q4_K_M. One command, straight from the hub": the full stop is not the name's."""
+    for i, word in enumerate(words[:-1]):
+        following = words[i + 1]
+        if word[-1:] in (".", ";") and len(word) > 2 and following[0].isupper() and _PLAIN_WORD.fullmatch(following):
+            rest = words[i + 1 :]
+            return words if any(later.startswith("-") for later in rest) else (*words[:i], word[:-1])
+    return words
 
 
 def _is_prose(words: Sequence[str]) -> bool:

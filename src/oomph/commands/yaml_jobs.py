@@ -44,6 +44,8 @@ def _document(document: Any, environment: Mapping[str, str], text: str, name: st
             return list(ray_serve(text, name).items())
         if is_llama_swap(document):
             return _llama_swap(document, environment)
+        if isinstance(document.get("commands"), list):
+            return _dstack(document, environment)
     return _anywhere(document, environment)
 
 
@@ -72,6 +74,29 @@ def _llama_swap(document: Mapping[str, Any], environment: Mapping[str, str]) -> 
         lines = [line.split(" #")[0].rstrip("\\ ") for line in text.split("\n") if not line.lstrip().startswith("#")]
         started += [(str(key), call) for call in _script(" ".join(lines), {**environment, **variables})]
     return started
+
+
+def _dstack(document: Mapping[str, Any], environment: Mapping[str, str]) -> list[tuple[str, Call]]:
+    """dstack: `commands` run one after the other with `env` in force; the GPUs are `resources: gpu: H100:8`."""
+    variables = _texts(document.get("env"))
+    if isinstance(document.get("env"), list):
+        variables = dict(str(pair).split("=", 1) for pair in document["env"] if "=" in str(pair))
+    resources = document.get("resources")
+    wanted = resources.get("gpu") if isinstance(resources, dict) else None
+    if isinstance(wanted, dict):
+        wanted = ":".join(
+            str(wanted[key]) for key in ("name", "memory", "count") if isinstance(wanted.get(key), str | int)
+        )
+    name, _, number = re.sub(r":\d+GB\b", "", str(wanted or "")).partition(":")
+    gpus = named_gpus.of_accelerators(f"{name}:{number}" if number.isdigit() else name)
+    script = "\n".join(" ".join(line.split("\n")) if "\\\n" not in line else line
+                       for line in map(str, document["commands"]))  # fmt: skip
+    image = str(document.get("image") or "")
+    label = str(document.get("name") or "")
+    return [
+        (label, replace(call, image=call.image or image, gpu_name=gpus.gpus, gpu_count=call.gpu_count))
+        for call in _script(script, {**environment, **variables})
+    ] or _anywhere(document, environment)
 
 
 def _with_macros(text: str, macros: Mapping[str, str]) -> str:

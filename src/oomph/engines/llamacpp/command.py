@@ -9,7 +9,7 @@ from typing import Any
 from oomph.commands.call import Call, memory_variables, program, visible_devices
 from oomph.commands.shown import short
 from oomph.errors import CannotPlan, CommandError
-from oomph.facts.llamacpp.flags import BY_NAME, EXPERTS, MLP, ROWS, SWITCHES, Flag
+from oomph.facts.llamacpp.flags import BY_NAME, EXPERTS, MLP, ROWS, SWITCHED, SWITCHES, VALUED, Flag
 from oomph.ir.deployment import Deployment, Engine
 
 _MOST = 1 << 31
@@ -62,7 +62,9 @@ def parse(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         row = BY_NAME.get(name.replace("_", "-") if name.startswith("--") else name)
         at += 1
         if row is None:
-            if word.startswith("-") and word not in SWITCHES and not equals and at < len(words):
+            if word.startswith("-") and not {name, word} & (SWITCHES | VALUED | SWITCHED):
+                notes.append(_unknown(name))
+            if word.startswith("-") and word not in SWITCHES | SWITCHED and not equals and at < len(words):
                 at += 0 if words[at].startswith("-") and not re.fullmatch(r"-\d[\d.]*", words[at]) else 1
             elif not word.startswith("-"):
                 notes.append(f"{short(word)} is no flag of llama.cpp: it would refuse the command")
@@ -80,6 +82,14 @@ def parse(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
             at += 1
         _set(flags, row, name, value)
     return flags, notes
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [*BY_NAME, *SWITCHES, *VALUED, *SWITCHED], 1, 0.8)
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    return f"{short(name)} is no flag of llama.cpp that oomph knows{meant}; llama.cpp refuses what it does not know"
 
 
 def _set(flags: dict[str, Any], row: Flag, name: str, text: str) -> None:

@@ -236,7 +236,7 @@ def _resolved(fitted: Fitted, measured: Measured, subject: Subject, extras: Sequ
             "output": measured.output, "prompt_cache_limit": CACHE_RAM, "parts": host.parts,
         },
         "fit": {"on": s.fit, "aborted": fitted.aborted, "context_from": fitted.context_from},
-        "beside": [e.name for e in extras],
+        "beside": [e.name for e in extras if e.weights or e.kv or e.compute],
     }  # fmt: skip
 
 

@@ -25,6 +25,13 @@ from oomph.units import MIB
 
 # clip's worst-case graph is not known without its file: what users' logs show for one image
 PROJECTOR_COMPUTE = (0, 256 * MIB, 1024 * MIB)
+# Unsloth's dynamic files: more tensors in better types than llama-quantize's mixture of that name has, chosen for each
+# model. What they are is in the file only; they lie between the mixture and the next one.
+DYNAMIC = {
+    "Q2_K_XL": ("Q2_K", "Q3_K_M"), "Q3_K_XL": ("Q3_K_M", "Q4_K_M"), "Q4_K_XL": ("Q4_K_M", "Q5_K_M"),
+    "Q5_K_XL": ("Q5_K_M", "Q6_K"), "Q6_K_XL": ("Q6_K", "Q8_0"), "Q8_K_XL": ("Q8_0", "BF16"),
+}  # fmt: skip
+_DYNAMIC_TAG = late_pattern(r"(?:^|[-._:])(?:UD-)?(Q[2-68]_K_XL)$", re.IGNORECASE)
 _TAG = late_pattern(r"[-._](?:UD-)?((?:I?Q\d\w*|BF16|F16|F32|MXFP4(?:_MOE)?))$", re.IGNORECASE)
 
 
@@ -38,8 +45,28 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
             f"the architecture {loaded.architecture or 'of ' + loaded.name} is not known: its caches would be a guess",
             hint="oomph inspect shows its weights",
         )
-    extras = [*_projector(flags, projector), *_draft(flags, loaded), *_mtp(flags, loaded, len(deployment.gpus))]
+    projectors, note = _projector(flags, projector)
+    if note:
+        loaded = replace(loaded, warnings=(*loaded.warnings, note))
+    if model is None:
+        loaded, between = _dynamic(loaded, deployment)
+        projectors += between
+    extras = [*projectors, *_draft(flags, loaded), *_mtp(flags, loaded, len(deployment.gpus))]
     return plan_llamacpp(loaded, deployment, extras)
+
+
+def _dynamic(loaded: Model, deployment: Deployment) -> tuple[Model, list[Extra]]:
+    """How much larger a dynamic file may be than the mixture that stands for it, on each GPU."""
+    match = _DYNAMIC_TAG.search(deployment.model.removesuffix(".gguf"))
+    source = source_of(deployment.model) if match and loaded.name.endswith(":" + DYNAMIC[match[1].upper()][0]) else None
+    if match is None or source is None or not deployment.gpus:
+        return loaded, []
+    usual, most = DYNAMIC[match[1].upper()]
+    more = max(0, to_gguf(source, most).nbytes - loaded.nbytes) // len(deployment.gpus)
+    name = match[1].upper()
+    note = f"UD-{name} is a mixture of Unsloth's own: planned as {usual}, at most {most}; its file says it exactly"
+    extras = [Extra("other types", device, 0, 0, 0, more) for device in range(len(deployment.gpus))]
+    return replace(loaded, warnings=(*loaded.warnings, note)), extras
 
 
 @lru_cache(maxsize=32)
@@ -59,6 +86,7 @@ def gguf_for(name: str) -> tuple[Model, int]:
         match = _TAG.search(file[2])
         repo, tag = file[1], match[1] if match else tag
     known = _in_catalogue(repo)
+    tag = _mixture(tag)
     if known is not None and (not tag or tag.upper() in MIXTURES):
         entry = catalog.find(known)
         assert entry is not None
@@ -72,6 +100,12 @@ def gguf_for(name: str) -> tuple[Model, int]:
         return load_model(name), 0
     except UnknownModel as unknown:
         raise UnknownModel(f"no GGUF file or catalogue model is called {name[:120]!r}", hint=unknown.hint) from None
+
+
+def _mixture(tag: str) -> str:
+    """llama-quantize's mixture that stands for a tag: UD-Q4_K_XL is planned as Q4_K_M."""
+    plain = re.sub(r"^UD-", "", tag, flags=re.IGNORECASE)
+    return DYNAMIC.get(plain.upper(), (plain,))[0]
 
 
 def source_of(name: str) -> Model | None:
@@ -92,14 +126,15 @@ def _absent(path: str) -> tuple[Model, int]:
     stem = re.sub(r"-00001-of-\d{5}$", "", re.split(r"[/\\]", path)[-1][: -len(".gguf")])
     match = _TAG.search(stem)
     known = _in_catalogue("/" + stem[: match.start()]) if match else None
-    if match is None or known is None or match[1].upper() not in MIXTURES:
+    mixture = _mixture(match[1]) if match else ""
+    if match is None or known is None or mixture.upper() not in MIXTURES:
         raise UnknownModel(
             f"there is no file {path[:120]!r}, and its name is not one of a known model and quantisation"
         )
     from oomph.sources.load import load_model
 
-    model, tower = _converted(load_model(known), match[1])
-    note = f"{path[:120]} is not on this machine: taken as {known} at {match[1].upper()} by llama-quantize's rules"
+    model, tower = _converted(load_model(known), mixture)
+    note = f"{path[:120]} is not on this machine: taken as {known} at {mixture.upper()} by llama-quantize's rules"
     return replace(model, warnings=(*model.warnings, note)), tower
 
 
@@ -136,20 +171,27 @@ def _in_catalogue(repo: str) -> str | None:
     return entry.id if entry is not None else None
 
 
-def _projector(flags: dict[str, Any], tower: int) -> list[Extra]:
+def _projector(flags: dict[str, Any], tower: int) -> tuple[list[Extra], str]:
+    """The projector, and a note where its file is not here and the model's own vision tower stands for it."""
     if flags.get("no_mmproj") or flags.get("mmproj_offload") is False:
-        return []
-    size = 0
+        return [], ""
+    size, note = 0, ""
     if flags.get("mmproj"):
         from oomph.sources.load import load_model
 
-        size = load_model(str(flags["mmproj"])).nbytes
+        path = str(flags["mmproj"])
+        try:
+            size = load_model(path).nbytes
+        except (UnknownModel, InputError):
+            if not tower or boundary.exists(os.path.expanduser(path)):
+                raise
+            size, note = tower, f"{path[:120]} is not on this machine: taken as the model's vision tower in F16"
     elif flags.get("hf_repo"):  # -hf downloads and loads the repository's projector by itself
         size = tower
     if not size:
-        return []
+        return [], ""
     _, usual, high = PROJECTOR_COMPUTE
-    return [Extra("projector", int(flags.get("main_gpu", 0)), size, 0, usual, high)]
+    return [Extra("projector", int(flags.get("main_gpu", 0)), size, 0, usual, high)], note
 
 
 def _mtp(flags: dict[str, Any], model: Model, gpus: int) -> list[Extra]:

@@ -93,6 +93,43 @@ SWITCHES: Final = frozenset(
      "--no-display-prompt", "--display-prompt", "--vision", "--tools-all")
 )  # fmt: skip
 
+# Flags with a value that do not touch memory: sampling, the server, templates, logging, CPU threads.
+VALUED: Final = frozenset(
+    """
+    -t --threads -tb --threads-batch -C --cpu-mask -Cr --cpu-range --prio --poll -Cb --cpu-mask-batch -Crb
+    --cpu-range-batch --prio-batch --poll-batch --cpu-strict-batch -n --predict --n-predict --keep -p --prompt -f
+    --file -bf --binary-file -sys --system-prompt -sysf --system-prompt-file --numa --lookup-cache-static -lcs
+    --lookup-cache-dynamic -lcd --rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx
+    --yarn-ext-factor --yarn-attn-factor --yarn-beta-slow --yarn-beta-fast --override-kv --control-vector
+    --control-vector-scaled --control-vector-layer-range --log-file --log-verbosity -lv --verbosity --samplers -s
+    --seed --sampling-seq --sampler-seq --temp --temperature --top-k --top-p --min-p --top-nsigma --top-n-sigma
+    --xtc-probability --xtc-threshold --typical --typical-p --repeat-last-n --repeat-penalty --presence-penalty
+    --frequency-penalty --dry-multiplier --dry-base --dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker
+    --dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent --mirostat-tau -l --logit-bias --grammar
+    --grammar-file -j --json-schema -jf --json-schema-file -a --alias --host --port --path --api-prefix --api-key
+    --api-key-file --ssl-key-file --ssl-cert-file --chat-template --chat-template-file --chat-template-kwargs
+    --reasoning --reasoning-format --reasoning-budget --pooling -to --timeout --threads-http --cache-reuse
+    --slot-save-path --slot-prompt-similarity -sps --lora-init-without-apply --embd-normalize --rpc -hft --hf-token
+    --models-dir --models-preset --models-max --media-path --image --audio -r --reverse-prompt -ptc
+    --print-token-count --tags --webui-config --webui-config-file --attention --image-min-tokens --image-max-tokens
+    --draft --draft-n --draft-max --draft-min --draft-n-min --draft-p-min --draft-p-split --spec-draft-n-max
+    --spec-draft-n-min --spec-draft-p-min --spec-replace --ctx-checkpoints --swa-checkpoints -dt --defrag-thold -gan
+    -gaw --grp-attn-n --grp-attn-w --fit-ctx --fit-target --sleep-idle-seconds --tools --cors
+    --checkpoint-every-n-tokens --checkpoint-min-step -cpent --backend-sampling -bs --docker-repo -dr
+    """.split()  # noqa: SIM905
+)
+# Further switches.
+SWITCHED: Final = frozenset(
+    """
+    --embedding --embeddings --reranking --rerank --log-enable --verbose-prompt --in-prefix-bos --models-autoload
+    --no-models-autoload --skip-chat-parsing --no-skip-chat-parsing -cb --mlock --no-mmap --mmap --interactive-first
+    -if --completion-bash --embd-bge-small-en-default --fim-qwen-1.5b-default --fim-qwen-3b-default
+    --fim-qwen-7b-default --fim-qwen-7b-spec --fim-qwen-14b-spec --fim-qwen-30b-default --gpt-oss-20b-default
+    --gpt-oss-120b-default --vision-gemma-4b-default --vision-gemma-12b-default --cache-list -cl --list-devices
+    --webui-mcp-proxy --no-webui-mcp-proxy --spec-default --reuse-port -np --license
+    """.split()  # noqa: SIM905
+)
+
 BY_NAME: Final = {name: row for row in ROWS for name in row.names}
 
 # common/common.h: --cpu-moe, and with "blk\\.N" before it --n-cpu-moe; the dense MLPs of --n-cpu-ffn
