@@ -40,6 +40,9 @@ _GPU_REMARK = late_pattern(
     r"^[^\S\n]*(?:#|//|;)+[^\S\n]*oomph:[^\S\n]*gpu[^\S\n]*[=:]?[^\S\n]*(\S[^\n]*)$", re.MULTILINE
 )
 _UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.*\)|`.*`|<.*>|\{\{.*\}\}", re.DOTALL)  # a model that is still to be filled in
+_PLACEHOLDER = late_pattern(
+    r"<[^>]*>|\{\w*\}|\{\{.*|\.\.\.|…|\[[^\]]*\]"
+)  # <model>, {model}, [MODEL]: an example's own words
 _SHOWN_NAMES = 8
 _LONGEST_PATH = 4096  # PATH_MAX
 _MOST_COLONS = 8
@@ -234,6 +237,8 @@ def _entries(key: str, call: Call, engine: Engine | str | None) -> list[Entry]:
 def _deployments(call: Call, release: Engine | str | None) -> list[Deployment]:
     deployments = engine_of_call(call).read_command(call, release)
     for deployment in deployments:
+        if _PLACEHOLDER.fullmatch(deployment.model):
+            raise CommandError(f"the model is {short(deployment.model)}: put its name in its place")
         if _UNSET.fullmatch(deployment.model):
             raise CommandError(
                 f"the model is {short(deployment.model)}, which nothing in the command sets: put its name in its place"

@@ -42,12 +42,13 @@ _CARD = late_pattern(
     r"(?:rtx|gtx)[ -]?(?:pro[ -])?(?:a?\d{4})(?:[ -]?(?:ti|super|ada))?"
     r"|[345]0[5-9]0(?:[ -]?ti)?(?=\b(?!\s*(?:tokens|mib|mb|ms|requests|samples|steps|/))|s\b)"
     r"|rtx[ -]?pro[ -]?6000|dgx spark|gb10"
-    r"|(?:tesla[ -])?(?:a100|h100|h200|b200|gh200|l40s?|l4|a10g?|a40|a30|a6000|t4|v100|mi300x|mi250x?)"
+    r"|(?:tesla[ -])?(?:a100|a800|h100|h800|h20|h200|b200|b300|gh200|gb200|gb300|l20|l40s?|l4|a10g?|a40|a30|a6000"
+    r"|t4|p40|p100|v100|mi300x|mi325x|mi350x|mi355x|mi210|mi250x?)"
     r")(?:[ -](?:sxm\d?|pcie|nvl))?(?:[ -]\(?\d{2,3}\s?gi?b\)?)?)s?(?![A-Za-z0-9_-]|/(?!\d))"
     r"(?:\s?[x×]\s?(?P<after>[2-9]|16)\b)?",
     re.IGNORECASE,
 )  # fmt: skip
-_BEFORE_CARD = late_pattern(r"\b(?:my|an?|the|own|old|used|single|both|geforce)\s$", re.IGNORECASE)
+_BEFORE_CARD = late_pattern(r"\b(?:my|an?|the|own|old|used|single|both|geforce)\s$|[张块台]\s?$", re.IGNORECASE)
 _BEHIND_CARD = late_pattern(r"\s?(?:gpu|card|\(?\d\d\s?gi?b\b)", re.IGNORECASE)
 _LONGEST = 200_000  # characters of prose that are looked at
 

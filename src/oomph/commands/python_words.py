@@ -10,10 +10,14 @@ from oomph.commands.call import PROGRAM, SERVER, Call
 from oomph.commands.python_values import Scope, Unknown, called, parse
 from oomph.commands.wrappers import engine_of, peel, script_calls, starts
 from oomph.errors import CommandError
+from oomph.late import late_pattern
 
 _RUNS = frozenset(
     ("run", "Popen", "call", "check_call", "check_output", "system", "popen", "create_subprocess_shell", "spawn")
 )
+
+# a helper's name that says what it does with the command: launch_server_cmd, execute_shell_command, start_server
+_STARTS = late_pattern(r"launch|start|execute|shell|_cmd$|_command$", re.IGNORECASE)
 
 
 def calls(source: str, environment: Mapping[str, str]) -> dict[str, Call]:
@@ -93,7 +97,7 @@ class _Lists:
                 if isinstance(call.func.value, ast.Name):
                     one = ast.List([call.args[0]], ast.Load()) if called(call) == "append" else call.args[0]
                     self.add(call.func.value.id, one)
-            elif called(call) in _RUNS and call.args:
+            elif (called(call) in _RUNS or _STARTS.search(called(call) or "")) and call.args:
                 self.run(call.args[0])
 
     def assign(self, name: str, value: ast.expr) -> bool:

@@ -18,7 +18,21 @@ from oomph.errors import CommandError
 from oomph.late import late_pattern
 
 SHELLS = ("sh", "bash", "zsh", "dash", "ash", "ksh")
-_SAYS = ("echo", "printf", "pkill", "pgrep", "grep", "which", "command", "pip", "pip3", "curl")  # these start nothing
+_SAYS = (
+    "echo",
+    "printf",
+    "pkill",
+    "pgrep",
+    "grep",
+    "which",
+    "command",
+    "pip",
+    "pip3",
+    "curl",
+    "[",
+    "[[",
+    "test",
+)  # these start nothing
 _AHEAD = 8  # `python -X opt -u -m vllm`: the module stands within so many words of the program
 _PLAIN_WORD = late_pattern(r"[A-Za-z'’]+[.,:;!?)]*")
 _DEEPEST = 6  # docker run ... sh -c "sudo docker run ..." and so on
