@@ -276,7 +276,7 @@ def trtllm_kept() -> Iterator[Sample]:
     """TensorRT-LLM: posted start-ups, each figure at the width that the log prints (tests/truth/trtllm*.jsonl)"""
     import trtllm_truth
 
-    for name, what in (("trtllm.jsonl", "posted"), ("trtllm-own.jsonl", "posted, predicted first")):
+    for name, what in (("trtllm.jsonl", "posted"), ("trtllm-own.jsonl", "posted, 12 of 19 by one author")):
         for row in trtllm_truth.rows(name):
             for figure in trtllm_truth.figures(row):
                 term = figure.term.partition(" of window")[0]

@@ -64,7 +64,9 @@ ROWS = (
     # trtGptModelInflightBatching.cpp (0.5 to 0.7): the same check of built engines
     LogRow("tr_no_sequence", "maxTokensInPagedKvCache must be", r"maxTokensInPagedKvCache must be large enough to process at least 1 sequence"),
     # the second KV cache manager: states of every slot before the first token; also as people retell it
-    LogRow("tr_over_budget", "KV ", r"(?:states?|slots?|fixed cost).{0,200}\bexceed(?:s|ed|ing)? the (?:whole |entire )?KV (?:cache )?(?:budget|quota)"),
+    LogRow("tr_over_budget", "KV budget", r"(?:states?|slots?|fixed cost).{0,200}\bexceed(?:s|ed|ing)? the (?:whole |entire )?KV (?:cache )?(?:budget|quota)"),
+    LogRow("tr_over_budget", "KV cache budget", r"(?:states?|slots?|fixed cost).{0,200}\bexceed(?:s|ed|ing)? the (?:whole |entire )?KV (?:cache )?(?:budget|quota)"),
+    LogRow("tr_over_budget", "KV cache quota", r"(?:states?|slots?|fixed cost).{0,200}\bexceed(?:s|ed|ing)? the (?:whole |entire )?KV (?:cache )?(?:budget|quota)"),
     LogRow("tr_contexts", "on gpu 0", r"\beach (?:rank|process|worker|trtllm)\b.{0,40}\ballocates? (?P<each__size>[\d.]+ ?[MG]i?B) on gpu 0"),
     LogRow("tr_contexts", "on GPU 0", r"\beach (?:rank|process|worker|trtllm)\b.{0,40}\ballocates? (?P<each__size>[\d.]+ ?[MG]i?B) on GPU 0"),
     LogRow("tr_cap", "Setting PyTorch memory fraction", r"Setting PyTorch memory fraction to (?P<share__float>[\d.]+) \((?P<cap__GiB>[\d.]+) GiB\)"),
