@@ -152,7 +152,7 @@ def parse_given(given: Mapping[str, int | str], terms: Sequence[str]) -> dict[st
 
 def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
     """One card named without a number stands for as many as the command needs; the report says so."""
-    from oomph.sources.gpu import from_json, live_gpu_here, parse_gpus
+    from oomph.sources.gpu import from_json, limited_to, live_gpu_here, parse_gpus
 
     source: tuple[str, ...] = ()
     if gpu is None and deployment.gpu_name:
@@ -166,6 +166,12 @@ def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
         notes = (*notes, f"one {gpus[0].name} was named, the command needs {need}: taken as {need} of them")
         gpus = gpus * need
     notes = (*notes, *capability_notes(gpus))
+    if deployment.gpu_memory:
+        gpus = tuple(limited_to(device, deployment.gpu_memory) for device in gpus)
+        notes = (
+            *notes,
+            f"the manifest lets it use {deployment.gpu_memory} of each card: to the engine that is the card",
+        )
     seen = _visible(deployment, gpus)
     if len(seen) < len(gpus):
         notes = (*notes, f"the command is given {len(seen)} of the {len(gpus)} GPUs")

@@ -40,6 +40,7 @@ class Call(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     source: str = ""  # Python source with an LLM(...) call, instead of words
     memory_limit: int = 0  # bytes of host memory that the wrapping gives it; 0 = it does not say
+    gpu_memory: str = ""  # what it may use of each card: "20000MiB", "50%" (HAMi, vGPU software); "" = all
     gpu_name: str = ""  # the GPUs that the wrapping names, as --gpu takes them; "" = it does not say
     refusal: OomphError | None = None  # one of several that cannot be read, and why: the words are then empty
     files: dict[str, str] = {}  # path -> text that the script around the command has written there before

@@ -243,9 +243,10 @@ def _deployments(call: Call, release: Engine | str | None) -> list[Deployment]:
             raise CommandError(
                 f"the model is {short(deployment.model)}, which nothing in the command sets: put its name in its place"
             )
-    if not call.gpu_name and not call.memory_limit:
+    if not (call.gpu_name or call.memory_limit or call.gpu_memory):
         return deployments
-    return [replace(d, gpu_name=call.gpu_name, memory_limit=call.memory_limit) for d in deployments]
+    known = {"gpu_name": call.gpu_name, "memory_limit": call.memory_limit, "gpu_memory": call.gpu_memory}
+    return [replace(deployment, **known) for deployment in deployments]
 
 
 def _with_lines(entries: list[Entry], text: str) -> list[Entry]:

@@ -52,7 +52,11 @@ def _document(document: Any, name: str) -> dict[str, Call]:
             key += "+"
         try:
             call = _with_gpus(_call(container, shown(f"{name}: {key}")), pod, nodes)
-            out[key] = replace(call, memory_limit=memory_limit.of_container(container))
+            out[key] = replace(
+                call,
+                memory_limit=memory_limit.of_container(container),
+                gpu_memory=memory_limit.of_cards(container),
+            )
         except OomphError as error:
             # a worker that waits for its leader starts nothing itself
             (out if SERVER.search(_arguments(container)) else waiting)[key] = Call((), refusal=error)

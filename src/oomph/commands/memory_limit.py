@@ -33,6 +33,25 @@ def of_container(container: Mapping[str, Any]) -> int:
     return kubernetes_bytes(limits["memory"]) if isinstance(limits, dict) and limits.get("memory") else 0
 
 
+# Resources of GPU sharing and the unit of each, from the README of HAMi (nvidia.com/gpumem), of Volcano's vGPU and of
+# Alibaba's gpushare.
+_OF_CARDS = {
+    "nvidia.com/gpumem": "{}MiB", "nvidia.com/gpumem-percentage": "{}%", "volcano.sh/vgpu-memory": "{}MiB",
+    "volcano.sh/vgpu-memory-percentage": "{}%", "aliyun.com/gpu-mem": "{}GiB", "amd.com/gpumem": "{}MiB",
+}  # fmt: skip
+
+
+def of_cards(container: Mapping[str, Any]) -> str:
+    """What the container may use of each card: "20000MiB", "50%"; "" = all of it."""
+    resources = container.get("resources")
+    limits = resources.get("limits") if isinstance(resources, dict) else None
+    for name, form in _OF_CARDS.items() if isinstance(limits, dict) else ():
+        amount = str(limits.get(name, ""))
+        if amount.isascii() and amount.isdigit() and len(amount) < 8 and int(amount):
+            return form.format(int(amount))
+    return ""
+
+
 def of_service(service: Mapping[str, Any]) -> int:
     """mem_limit or deploy.resources.limits.memory of a compose service; 0 = none."""
     value: Any = service.get("mem_limit")

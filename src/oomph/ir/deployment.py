@@ -37,6 +37,7 @@ class Deployment(Struct, frozen=True):
     notes: tuple[str, ...] = ()  # what the parser wants the report to say
     gpu_count: int = 0  # GPUs that the command itself gives (docker --gpus 2, CUDA_VISIBLE_DEVICES); 0 = not said
     gpu_name: str = ""  # the GPUs that a manifest or a post names, as --gpu takes them; counts where --gpu is not given
+    gpu_memory: str = ""  # what a manifest lets it use of each card: "20000MiB", "50%"; "" = all
     memory_limit: int = 0  # bytes of host memory that the container may have (docker -m, Kubernetes); 0 = not said
     ram_bytes: int = 0  # host memory of one node, as it is known (host.py); 0 = not known
     ram_available: int = 0  # of it, not in use by others

@@ -154,6 +154,17 @@ def _limited(device: Device, limit: int, used: int | None, name: str) -> Device:
     return structs.replace(device, name=name, total_bytes=limit, used_bytes=used or 0, total_basis="exact", system=None)
 
 
+def limited_to(device: Device, text: str) -> Device:
+    """The card as a process sees it that may use "20000MiB" or "50%" of it."""
+    if text.endswith("%"):
+        limit = device.total_bytes * min(100, int(text[:-1])) // 100
+    else:
+        limit = min(device.total_bytes, _size(text, what="GPU memory"))
+    if limit == device.total_bytes:
+        return device
+    return _limited(device, limit, min(device.used_bytes, limit), device.name)
+
+
 def _plural(name: str) -> gpus.GpuRow | None:
     """ "3090s", "H100s"."""
     return _row_or_none(name[:-1]) if re.search(r"[0-9a-z]s$", name, re.IGNORECASE) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from oomph.facts import unified
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm import activation as facts
 from oomph.facts.vllm import outside
+from oomph.facts.vllm.vendors import HPU_GRAPHS, HPU_GRAPHS_VARIABLE
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term, term
 from oomph.ir.model import Experts, Model
@@ -92,8 +94,15 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
         peak=None if _is_pinned("activation_peak", run) else peak.phase.kind,
         context_measured=is_measured(device) or _is_pinned("context", run),
         expert_kernels=_expert_kernels(run.traits, settings.quantization, build_for(run, rank)),
+        graph_share=_graph_share(run),
         restart_bytes=restart_bytes,
     )
+
+
+def _graph_share(run: Run) -> float:
+    text = run.deployment.environment.get(HPU_GRAPHS_VARIABLE, "")
+    stated = float(text) if re.fullmatch(r"0?\.[0-9]{1,6}|0|1", text) else HPU_GRAPHS
+    return 0.0 if run.settings.enforce_eager else stated
 
 
 def _restart_bytes(run: Run, batch: Batch, peak: Term) -> int:

@@ -13,6 +13,7 @@ from oomph.engines.vllm.kv_check import KvPlan
 from oomph.engines.vllm.load_peak import Point
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.serving import Working, risk_text
+from oomph.facts.vllm.vendors import is_gaudi
 from oomph.ir.gate import Gate, Slack, judge, quadrature, released, spread
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term
@@ -54,6 +55,7 @@ class RankInput(Struct, frozen=True):
     expert_kernels: tuple[str, ...] = ()  # engines/vllm/expert_kernel.py
     peak: PhaseKind | None = None  # where profiling is highest; None: the term is pinned
     context_measured: bool = True  # False: as start-ups on such cards printed it
+    graph_share: float = 0.0  # Gaudi: of the usable memory what is kept for graphs
     restart_bytes: int = 0  # what the KV cache gains at the next start, which finds torch.compile's cache filled
     judged: bool = True  # False: the observed KV memory is more than the plan can explain; later stages are not judged
 
@@ -67,6 +69,8 @@ def available_kv(rank_input: RankInput) -> Term:
     if rank_input.resolved.kv_cache_memory_bytes is not None:
         n = rank_input.resolved.kv_cache_memory_bytes
         return Term("available_kv", n, n, n, "given", {}, "--kv-cache-memory-bytes")
+    if is_gaudi(rank_input.device.name):
+        return _kv_on_gaudi(rank_input)
     want = requested(rank_input.device, rank_input.resolved)
     taken = _taken(rank_input)
     n = want - sum(x.bytes for x in taken)
@@ -74,6 +78,21 @@ def available_kv(rank_input: RankInput) -> Term:
     low, high = n - quadrature(x.down for x in slacks), n + quadrature(x.up for x in slacks)
     parts = {"requested": want, **{x.name: -x.bytes for x in taken if x.bytes}}
     return Term("available_kv", n, low, high, "formula", parts, "requested - what profiling saw")
+
+
+def _kv_on_gaudi(rank_input: RankInput) -> Term:
+    """Shares of what is free after profiling, not of the card."""
+    own = rank_input.terms
+    terms = [own.context, own.weights, own.activation, own.non_torch, own.runner]
+    free = rank_input.device.total_bytes - rank_input.device.used_bytes - sum(x.bytes for x in terms)
+    share = rank_input.resolved.gpu_memory_utilization * (1 - rank_input.graph_share)
+    slacks = spread(*terms)
+    low, high = free - quadrature(x.down for x in slacks), free + quadrature(x.up for x in slacks)
+    size, bottom, top = (math.floor(room * share) for room in (free, low, high))
+    why = f"{share:.2f} of what is free after profiling"
+    return Term(
+        "available_kv", size, bottom, top, "formula", {"free after profiling": free, "kept back": size - free}, why
+    )
 
 
 def _taken(rank_input: RankInput) -> list[Term]:
@@ -238,8 +257,9 @@ def _gates(rank_input: RankInput, kv: KvPlan | None, steps: list[Step]) -> Itera
     free = rank_input.device.total_bytes - steps[0].stage.resident_bytes
     before = [s for s in steps[1:] if s.stage.name in _BEFORE_KV]
     if not rank_input.observed:
-        text = free_memory_text(rank_input, free, want)
-        yield Gate("startup_free_memory", free - want, text, steps[0].slacks, rank_input.index)
+        if not is_gaudi(rank_input.device.name):
+            text = free_memory_text(rank_input, free, want)
+            yield Gate("startup_free_memory", free - want, text, steps[0].slacks, rank_input.index)
         yield from (_memory_gate(rank_input, step) for step in before)
     if kv is not None:
         yield from _kv_gates(rank_input, kv)
