@@ -15,8 +15,7 @@ from oomph.sources.build import build_model
 from plan_truth import figures
 
 TRUTH = Path(__file__).parent / "truth"
-# a setting that is only a name for another one
-_WITHIN = 0.001  # created weights
+_WITHIN = 0.001  # of created weights
 
 
 def sets() -> list[str]:
@@ -44,19 +43,26 @@ def model(name: str, which: str) -> Model:
     return build(models(name)[which])
 
 
+def terms(row: Mapping[str, Any]) -> list[str]:
+    """What can be compared of a row."""
+    if "message" in row and row["stage"] != "kv_cache_config":
+        return ["refusal"]
+    return [*(["weights"] if "created" in row else []), "kv check" if "message" in row else "kv"]
+
+
 def wrong_terms(row: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
     """Which of weights, kv, kv check and refusal are not vLLM's."""
     if "message" in row and row["stage"] != "kv_cache_config":
         refused = not plan["verdict"]["fits"] and plan["verdict"]["stage"] == "other"
         return [] if refused else ["refusal"]
-    terms = figures(row, plan)
+    figure = figures(row, plan)
     wrong = []
-    if "created_bytes" in terms:
-        ours, theirs = terms["created_bytes"]
+    if "created_bytes" in figure:
+        ours, theirs = figure["created_bytes"]
         if any(abs(a - b) > _WITHIN * b for a, b in zip(ours, theirs, strict=True)):
             wrong.append("weights")
     if "message" in row:
-        return wrong if terms["message"][0] == terms["message"][1] else [*wrong, "kv check"]
-    if any(terms[name][0] != terms[name][1] for name in ("num_blocks", "tokens")):
+        return wrong if figure["message"][0] == figure["message"][1] else [*wrong, "kv check"]
+    if any(figure[name][0] != figure[name][1] for name in ("num_blocks", "tokens")):
         wrong.append("kv")
     return wrong

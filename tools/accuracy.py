@@ -242,6 +242,18 @@ def registry() -> Iterator[Sample]:
             yield Sample("architectures", f"refused by name, {kind}", name, name in said, True)
 
 
+def fresh() -> Iterator[Sample]:
+    """Deployments that vLLM's own Python answered before oomph saw them, at first sight and today."""
+    import fresh_truth
+
+    for name in fresh_truth.sets():
+        for row in fresh_truth.lines(f"{name}-plans"):
+            wrong = row.get("open", [])
+            for term in fresh_truth.terms(row):
+                yield Sample(f"vLLM, {name}", f"{term}, today", row["id"], term not in wrong, True)
+            yield Sample(f"vLLM, {name}", "all terms at first sight", row["id"], row.get("first", True), True)
+
+
 def sglang_kept() -> Iterator[Sample]:
     """SGLang: settings, pools and created weights against its own Python (tests/truth/sglang-*)."""
     import sglang_truth
@@ -296,6 +308,7 @@ def main() -> None:
     given = [Path(a) for a in sys.argv[1:3]]
     runs: list[Callable[[], Iterator[Sample]]] = [
         registry,
+        fresh,
         zoo,
         kv_kept,
         plans_kept,

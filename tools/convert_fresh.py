@@ -40,6 +40,8 @@ def usable(answer: dict[str, Any]) -> bool:
     text = str((answer.get("error") or {}).get("text", ""))
     if answer.get("oracle_error") or "target_model_config" in json.dumps(answer["flags"]):
         return False
+    if (answer["flags"].get("speculative_config") or {}).get("model"):
+        return False  # a draft model is a folder of the machine that answered
     if not answer.get("ok"):
         blank = not text.strip() and answer["error"]["type"] != "AssertionError"
         return not blank and not any(word in text for word in ARTEFACTS)

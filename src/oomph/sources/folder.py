@@ -16,6 +16,7 @@ from oomph.sources.mistral import PARAMS, config_of
 from oomph.sources.quant import as_filed
 
 CONFIG = "config.json"
+POOLING = "modules.json"  # Sentence Transformers' list of what pools the hidden states
 QUANT_CONFIG = "hf_quant_config.json"  # ModelOpt's, beside a config.json without quantization_config
 
 
@@ -57,6 +58,7 @@ def read_folder(folder: Path) -> Model:
         tensors=tensors,
         names=index.weight_map.keys() if index is not None else None,
         source=str(folder),
+        told={} if (folder / POOLING).is_file() else {POOLING: False},
     )
     model = replace(model, quantization=model.quantization and as_filed(model.quantization, config, told))
     if index is None or index.total_size is None or tensors is not None or index.total_size == model.nbytes:

@@ -39,6 +39,7 @@ class ExpertSetting(Struct, frozen=True):
     excluded: frozenset[str] = frozenset()
     online_multiple: int = 1  # quantising on the fly rounds both sizes up to a multiple of this
     forced: str = ""  # a kernel that an environment variable asks for, of MXFP4 experts
+    online_pairs: bool = False  # quantising on the fly creates a gate for experts that have none
 
 
 # fused_moe/config.py get_routing_method_type (0.32.0)
@@ -97,6 +98,7 @@ def expert_setting(
         frozenset(excluded),
         facts.expert_kernels.online_block if online == "fp8_per_block" else 1,
         forced,
+        bool(online) and facts.expert_kernels.online_pairs,
     )
 
 

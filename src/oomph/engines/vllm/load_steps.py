@@ -108,7 +108,7 @@ def experts_case(of: Experts, build: Build, setting: Setting | None = None) -> E
         local_experts(of.count, layout),
         hidden,
         inter,
-        2 if of.gated else 1,
+        2 if of.gated or build.experts.online_pairs else 1,
         nbytes(build.dtype, 1),
         setting.sm if setting else 0,
         setting.sms if setting else 0,

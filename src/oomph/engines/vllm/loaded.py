@@ -96,9 +96,9 @@ def _weights(of: _Load) -> WeightsPlan:
     online = online_scheme(of.traits.model, of.quantization)
     registered = places
     if online is not None and online.method != "bitsandbytes":  # kernels of unquantised experts pad, these do not
-        registered = created(
-            of.traits.model, replace(build, experts=ExpertSetting(online_multiple=build.experts.online_multiple))
-        )
+        chosen = build.experts
+        stored = ExpertSetting(online_multiple=chosen.online_multiple, online_pairs=chosen.online_pairs)
+        registered = created(of.traits.model, replace(build, experts=stored))
     # every kernel's repacking is read from its source; Hopper's was also measured, to the byte
     slack = round(_UNMEASURED * load.loaded) if setting.online or (load.changed and setting.sm != 90) else 0
     return WeightsPlan(

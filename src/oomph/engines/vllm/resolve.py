@@ -76,6 +76,7 @@ from oomph.engines.vllm.shard import Layout
 from oomph.engines.vllm.traits import Traits, traits_of, with_drafts
 from oomph.engines.vllm.windows import without_windows
 from oomph.facts.vllm.facts import Facts, at
+from oomph.facts.vllm.known import STRICT_WINDOW_REFUSAL
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model, State
 
@@ -155,6 +156,8 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Re
     dtype = resolve_dtype(model, str(flags.get("dtype", "auto")), gpu.sm)
     length_flag = flags.get("max_model_len")
     length = resolve_length(model, length_flag, dep.environment, facts)
+    if flags.get("disable_sliding_window") and model.architecture in facts.support.strict_windows:
+        raise Refused("StrictDataclassFieldValidationError", STRICT_WINDOW_REFUSAL)
     encoder_decoder = "cross" in traits.kinds
     prefix, chunked = _prefix_and_chunks(model, traits, flags, facts)
     kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), facts, gpu.sm)

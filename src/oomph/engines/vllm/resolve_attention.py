@@ -47,6 +47,8 @@ def has_kv_method(model: Model, facts: Facts) -> bool:
         return False
     if q.method == "compressed-tensors":
         return bool(q.kv_cache) or not facts.cache_dtypes.e5m2_without_scheme
+    if q.method == "modelopt_mixed":  # modelopt.py:2406 (0.27.0)
+        return bool(q.kv_cache)
     return q.method.startswith(("fp8", "modelopt", "quark", "deepseek_v4"))
 
 

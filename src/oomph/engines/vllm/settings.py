@@ -36,6 +36,17 @@ def layout_of(run: Run, rank: Rank) -> Layout:
     )
 
 
+_INPUTS = {"vision": frozenset({"image", "video"}), "audio": frozenset({"audio"})}
+
+
+def _unused_towers(run: Run) -> frozenset[str]:
+    """interfaces.py _mark_tower_model: an encoder goes where a prompt may have none of its inputs, others stay."""
+    known = {modality.name for modality in run.model.modalities}
+    allowed = run.settings.flags.multimodal.modalities
+    kinds = (kind for kind, inputs in _INPUTS.items() if inputs & known and not inputs & allowed)
+    return frozenset(kinds) if len(run.model.towers) > 1 else frozenset()
+
+
 def build_for(run: Run, rank: Rank) -> Build:
     """What one rank's layers create is decided by this."""
     model, facts, settings, sm = run.model, run.facts, run.settings, rank.device.sm
@@ -55,6 +66,7 @@ def build_for(run: Run, rank: Rank) -> Build:
         layout_of(run, rank),
         dtype,
         towers=not settings.flags.multimodal.text_only,
+        unused=_unused_towers(run) if facts.support.unused_towers_built else frozenset(),
         drafts=False,
         kv_scales=facts.creation.kv_scales(scaled, nbytes(dtype, 1), kv),
         mla_kv_scales=mla_kv_scales(scaled, nbytes(dtype, 1)),

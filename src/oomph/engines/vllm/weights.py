@@ -49,6 +49,7 @@ class Build(Struct, frozen=True):
     layout: Layout
     dtype: str  # the resolved model dtype
     towers: bool = True  # False: text only
+    unused: frozenset[str] = frozenset()  # kinds of encoders whose inputs are all forbidden
     drafts: bool = False  # the checkpoint's own draft layers are loaded too
     kv_scales: int = 0  # bytes of loadable scales the quantisation config gives each attention layer
     mla_kv_scales: int = 0  # the same for latent attention
@@ -83,6 +84,8 @@ def created(model: Model, build: Build) -> tuple[Placed, ...]:
     places: list[Placed] = []
     if build.towers:  # every stage builds them; only the first runs them
         for tower in model.towers:
+            if tower.modality in build.unused:
+                continue
             parts = (1, 1) if layout.data_parallel_towers else tower_parts(tower, layout.tp, build.habits)
             for times, block in tower.blocks:
                 places += [Placed(tower.prefix, -1, _tower_block(block, build, parts))] * times
@@ -193,7 +196,7 @@ def _experts(module: Experts, build: Build) -> Iterator[Created]:
     if scheme is not module.scheme:
         module = replace(module, scheme=scheme)
     d = nbytes(build.dtype, 1)
-    shards = 2 if module.gated else 1
+    shards = 2 if module.gated or build.experts.online_pairs else 1
     kernel = expert_kernel(module, module.scheme, layout, build.experts)
     everyone = module.count if kernel in GLOBAL_SCALES else e
     for name, size in build.table.experts(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.facts.changes import Facts, Span, changes, rows, since
+from oomph.facts.changes import Facts, Span, changes, rows, since, until
 
 Capabilities = tuple[tuple[int, int], ...]  # compute capabilities, from and to (exclusive)
 HOPPER: Capabilities = ((90, 91),)
@@ -252,6 +252,8 @@ class ExpertKernels(Facts):
     demotions = rows(*DEMOTIONS)
     paddings = rows(*PADDING)
     # online/fp8.py Fp8PerBlockOnlineMoEMethod.maybe_roundup_sizes: whole blocks, before anything is created
+    # online/moe_base.py:44 (0.27.0): twice the width for every model; 0.28.0 asks for w13_num_shards
+    online_pairs = until("0.28.0")
     online_block = changes(1, ("0.27.0", 128))
     asks_about_lora = since("0.20.0")  # modular_kernel.py is_supported_config
 

@@ -80,6 +80,10 @@ NO_PIPELINE = frozenset({
 NO_PIPELINE_REFUSAL = (
     "Pipeline parallelism is not supported for this model. Supported models implement the `SupportsPP` interface."
 )
+STRICT_WINDOW_REFUSAL = (
+    "Validation error for field 'sliding_window':\n    TypeError: Field 'sliding_window' expected int, got NoneType "
+    "(value: None)"
+)
 UNKNOWN_TYPE = (
     "The checkpoint you are trying to load has model type `{model_type}` but Transformers does not recognize this "
     "architecture. This could be because of an issue with the checkpoint, or because your version of Transformers "
@@ -103,12 +107,19 @@ class Absent(Struct, frozen=True):
 _UNKNOWN = Absent("ValidationError", UNKNOWN_TYPE)
 
 
+def _unsupported(name: str) -> Absent:
+    """registry.py goes on to list all that it has."""
+    return Absent("ValidationError", f"Model architectures ['{name}'] are not supported for now.")
+
+
 def _no_vision(config: str) -> Absent:
     return Absent("AttributeError", f"'{config}' object has no attribute 'vision_config'", "model_build")
 
 
 # model_executor/models/registry.py: architectures that not every release has, until one does
 NOT_YET: dict[str, Dated[Absent | None]] = {
+    # two spellings, of which one was gone for a while
+    "ExaoneMoEForCausalLM": changes(None, ("0.27.0", _unsupported("ExaoneMoEForCausalLM")), ("0.32.0", None)),
     "MiniMaxM2ForCausalLM": changes(_UNKNOWN, ("0.11.1", None)),
     "MiMoV2FlashForCausalLM": changes(_UNKNOWN, ("0.14.0", None)),
     "KimiK25ForConditionalGeneration": changes(_UNKNOWN, ("0.15.0", None)),
@@ -212,6 +223,18 @@ class Support(Facts):
     # interfaces.py _mark_tower_model: encoders that no prompt may use are built all the same, on the meta device, and
     # what their constructors refuse is refused. In 0.19.0 already, the oldest that was read.
     unused_towers_built = since("0.19.0")
+    # config/model.py:904 sets sliding_window to None, which these classes of transformers 5.16 do not take
+    strict_windows = changes(
+        (),
+        (
+            "0.32.0",
+            names(
+                "Gemma4ForCausalLM Gemma4ForConditionalGeneration Gemma4UnifiedForConditionalGeneration CwmForCausalLM "
+                "Gemma3nForCausalLM Gemma3nForConditionalGeneration ExaoneMoEForCausalLM ExaoneMoeForCausalLM "
+                "LagunaForCausalLM MiMoV2FlashForCausalLM"
+            ),
+        ),
+    )
     gguf_in_tree = until("0.24.0")  # layers/quantization/gguf.py and model_loader/gguf_loader.py are in 0.23.0
 
     methods = table(METHODS)

@@ -10,6 +10,7 @@ class WeightFacts(Facts):
     # quantisation methods that quantise lm_head where the checkpoint did
     quantised_heads = changes(
         frozenset({"gptq"}),
+        ("0.23.0", frozenset({"gptq", "modelopt_fp4", "modelopt_mixed"})),  # modelopt.py:186, 2387
         ("0.29.0", frozenset({"awq", "gptq", "modelopt_fp4", "modelopt_mixed", "compressed-tensors"})),
     )
     # architectures whose class builds its attention without the quantisation config: no loadable KV scales

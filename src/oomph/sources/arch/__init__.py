@@ -129,6 +129,8 @@ FAMILIES: dict[str, str] = {
     "MiniCPM3ForCausalLM": "minicpm3",
     "MiniCPMForCausalLM": "dense",
     "MiniCPMV": "minicpmv",
+    "MiniCPMV4_6ForConditionalGeneration": "minicpmv4_6",
+    "MiniCPMV4_7ForConditionalGeneration": "minicpmv4_6",
     "MiniMaxForCausalLM": "minimax_text",
     "MiniMaxM1ForCausalLM": "minimax_text",
     "MiniMaxM2ForCausalLM": "minimax_m2",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from oomph.ir.model import Attention, Block, Layer, Module, Param, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton
-from oomph.sources.arch.decoder import Style, decoder_layers, fill
+from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, fill
 from oomph.sources.arch.llama import LLAMA, MISTRAL, QWEN2, QWEN3
 from oomph.sources.config import Config
 
@@ -56,6 +56,10 @@ def _decoder(builder: Builder, style: Style, prefix: str, head: tuple[str, ...])
     for n, name in enumerate(head):
         out = _labels(text) if n == len(head) - 1 else hidden
         root += _head(builder, name, out, hidden, bias=len(head) > 1)
+    if not head and not builder.told.get("modules.json", True):
+        # config/model.py:1270 (0.32.0): without Sentence Transformers' files the class is the one that generates
+        generates = decoder_root(builder, style, prefix)
+        return Skeleton(decoder_layers(builder, style, prefix), generates)
     return Skeleton(decoder_layers(builder, style, prefix), builder.block(root), pooling=True)
 
 

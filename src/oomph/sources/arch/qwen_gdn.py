@@ -60,9 +60,6 @@ class _Net:
 
 
 def build(builder: Builder) -> Skeleton:
-    builder.text.fill(**_DEFAULTS)
-    builder.scale_dtype = "BF16"  # Qwen's block-FP8 releases have their scales in BF16
-    net = _Net(builder)
     towers: tuple[Tower, ...] = ()
     modalities: tuple[Modality, ...] = ()
     prefix = "model"
@@ -70,10 +67,17 @@ def build(builder: Builder) -> Skeleton:
         prefix = "model.language_model"
         tower, modalities = qwen3_vision(builder, "model.visual", builder.config.sub("vision_config"))
         towers = (tower,)
+    return replace(language_model(builder, prefix), towers=towers, modalities=modalities)
+
+
+def language_model(builder: Builder, prefix: str) -> Skeleton:
+    builder.text.fill(**_DEFAULTS)
+    builder.scale_dtype = "BF16"  # Qwen's block-FP8 releases have their scales in BF16
+    net = _Net(builder)
     layers = tuple(_layer(net, f"{prefix}.layers.{i}", i, kind) for i, kind in enumerate(_kinds(builder.text)))
     drafts, draft_root = _mtp(net)
     style = Style(everywhere=("embed", "lm_head") if net.next else ("embed",))
-    return Skeleton(layers, decoder_root(builder, style, prefix), drafts, draft_root, towers, modalities)
+    return Skeleton(layers, decoder_root(builder, style, prefix), drafts, draft_root)
 
 
 def _kinds(text: Config) -> list[str]:
