@@ -89,6 +89,12 @@ TEXTS: dict[str, tuple[str, str, bool | None, str | None, set[str]]] = {
     "a launcher's logger around it": (
         'time="2026-01-29T14:55:54Z" level=info msg="  File \\"/opt/x/site-packages/vllm/entrypoints/cli/serve.py\\", line'
         ' 72, in subparser_init" component=vllm\n', "vllm", True, "other", {"R13", "unknown"}),
+    "a launcher's name before llama.cpp's header": (
+        "# CUDA error: out of memory\n[router stdout] [60611] 0.00.135.192 I srv main: loading model",
+        "llamacpp", True, "weights_load", {"B01", "M01"}),
+    "people name the moment": (
+        "# vLLM OOMs during CUDA initialization\ntorch.cuda.OutOfMemoryError: CUDA out of memory.\nTried to allocate 23.04"
+        " GiB (GPU 0; 23.52 GiB total; 0 bytes free)", "vllm", True, "startup_free_memory", {"D01", "D07", "M01"}),
     "a setting, by its name alone": (
         "ValueError: LoRA rank 64 is greater than max_lora_rank 16.", "vllm", True, "other", {"N19"}),
 }  # fmt: skip

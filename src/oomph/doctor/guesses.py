@@ -18,6 +18,7 @@ from oomph.logs.release import positions
 
 # What is said to have been going on, the first that applies. "Loading the model" and "serving" are said of any start.
 _DOING: tuple[tuple[StageName, str], ...] = (
+    ("startup_free_memory", r"(?i)(?:cuda|device|driver|context) (?:init|creat)"),
     ("cudagraph_profile", r"(?i)cuda ?graph (?:memory )?(?:profil|estimat)"),
     ("cudagraph_capture", r"(?i)cuda ?graph|graph captur|captur\w{0,3} (?:the )?graph|kernel warm|autotun"),
     ("sampler_warmup", r"(?i)sampler"),

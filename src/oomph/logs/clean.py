@@ -44,6 +44,7 @@ _LAYERS = tuple(
         r"[│┃] ?",  # k9s and other frames around a pane
         r"\d{1,12}\.\d\d\.\d{3}\.\d{3} (?=[IWED] )",  # llama.cpp with timestamps
         r"\[(?:Info|Warning|Error|Debug)\] \(\w{1,32}\) ",  # a launcher around the engine
+        r"\[[\w.-]{2,40} std(?:out|err)\] (?:\[\d{2,7}\] )?",  # another, with the process's number
         r" {0,8}\| {1,3}(?=\S)",  # an exception group, Buildkite
     )
 )

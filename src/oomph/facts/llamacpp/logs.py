@@ -13,6 +13,7 @@ ROWS = (
     LogRow("lc_free", "MiB free", r"using device (?P<buffer>[A-Za-z]+\d{1,3}) - (?P<free__MiB>\d+) MiB free"),  # ik_llama.cpp
     LogRow("lc_free", "MiB free", r"using device (?P<buffer>\w+) \((?P<name>[^)]{1,80})\).{0,40}- (?P<free__MiB>\d+) MiB free"),
     LogRow("lc_slots", "| task ", r"^slot +\w{3,40}: +id +\d{1,4} \| task -?\d"),
+    LogRow("lc_loading", "loading model", r"^srv +(?:load_model|main): loading model"),
     LogRow("lc_loading", "model tensors into buffer", r"loaded +\d{1,3}% model tensors into buffer"),  # llama-box
     LogRow("lc_file", "file size", r"file size\s+= (?P<size__GiB>[\d.]+) GiB"),
     LogRow("lc_layers", "layers to GPU", r"offloaded (?P<on_gpu__int>\d+)/(?P<layers__int>\d+) layers to GPU"),
