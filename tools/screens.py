@@ -1,4 +1,5 @@
-"""screens.py: run the `$ oomph ...` commands of README.md and docs/fit.md and put what they print under them."""
+"""screens.py: run the `$ oomph ...` commands of README.md, docs/fit.md and docs/seeds.md, and put what they print under
+them. A screen of docs/seeds.md is the first lines of a longer answer: it keeps as many as it has."""
 
 from __future__ import annotations
 
@@ -11,18 +12,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FILES = (ROOT / "README.md", ROOT / "docs" / "fit.md")
+SEEDS = ROOT / "docs" / "seeds.md"  # of the texts in tests/seeds
 SCREEN = re.compile(r"```console\n\$ (oomph [^\n]*)\n(.*?)```", re.DOTALL)
 
 
-def screen(command: str) -> str:
+def screen(command: str, width: int = 80, most: int | None = None) -> str:
     words = shlex.split(command)
     done = subprocess.run(
         [sys.executable, "-m", "oomph", *words[1:]],
         capture_output=True,
         text=True,
-        env=os.environ | {"COLUMNS": "80", "NO_COLOR": "1"},
+        cwd=ROOT,
+        env=os.environ | {"COLUMNS": str(width), "NO_COLOR": "1"},
     )
-    lines = done.stdout.strip("\n").splitlines()
+    lines = done.stdout.strip("\n").splitlines()[:most]
     return "\n".join(["", *(line.rstrip() for line in lines), ""])
 
 
@@ -30,6 +33,14 @@ def refreshed(text: str) -> str:
     return SCREEN.sub(lambda m: f"```console\n$ {m[1]}\n{screen(m[1])}```", text)
 
 
+def shortened(text: str) -> str:
+    """Each screen as long as it was."""
+    return SCREEN.sub(
+        lambda m: f"```console\n$ {m[1]}\n{screen(m[1], 96, len(m[2].strip(chr(10)).splitlines()))}```", text
+    )
+
+
 if __name__ == "__main__":
     for path in FILES:
         path.write_text(refreshed(path.read_text()))
+    SEEDS.write_text(shortened(SEEDS.read_text()))

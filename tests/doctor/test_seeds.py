@@ -29,7 +29,7 @@ def test_the_screens_are_what_is_printed(
     ("name", "cause", "stage", "helps", "useless"),
     [
         ("gemma-two-cards", "L02", "weights_load", "gemma-4-31B-it", "gpu-memory-utilization"),
-        ("guide-lower-utilisation", "L01", "weights_load", "tensor-parallel-size", "gpu-memory-utilization"),
+        ("guide-lower-utilisation", "L01", "weights_load", "on B300 --max-model-len", "gpu-memory-utilization"),
         ("qwen-graph-profiling", "P05", "cudagraph_profile", "kv-cache-memory-bytes", "max-model-len"),
         ("gemma-token-count", "K05", None, "nothing to fix", "gpu-memory-utilization"),
         ("guide-old-kv-check", "K03", "kv_check", "max-model-len 2048", "gpu-memory-utilization"),

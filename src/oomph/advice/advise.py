@@ -10,6 +10,7 @@ from oomph.ir.advice import KINDS, Advice, Judged, Kind, Lever
 
 # Kinds in the order in which they are tried; a later group is looked at only while there are too few answers.
 _AT_ONCE: tuple[Kind, ...] = ("flag", "environment", "host", "layout")
+_DEAREST: tuple[Kind, ...] = ("hardware", "offload")
 _ENOUGH = 3
 _DEAR = 5  # the rank from which a flag costs more than two mild ones: no CUDA graphs, one request at a time
 
@@ -29,9 +30,10 @@ def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step:
         judged += _with_another_checkpoint(judge, by_kind["checkpoint"], by_kind["flag"])
     if not _fixes(judged):
         judged += [judge_lever(judge, lever) for lever in (*by_kind["hardware"], *by_kind["offload"])]
-    if not _fixes(judged):
-        flags = [lever for lever in by_kind["flag"] if lever.name == "max_model_len"]
-        judged += [j for lever in by_kind["offload"] for j in smallest_combination(judge, flags, lever.changes[-1])]
+    flags = [lever for lever in by_kind["flag"] if lever.name == "max_model_len"]
+    for kind in _DEAREST:
+        if not _fixes(judged):
+            judged += [j for lever in by_kind[kind] for j in smallest_combination(judge, flags, lever.changes[-1])]
     fixes = sorted(_fixes(judged), key=price)
     return Advice(
         tuple(why),

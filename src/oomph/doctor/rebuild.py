@@ -10,7 +10,7 @@ from oomph.engines.protocol import EngineProtocol
 from oomph.errors import OomphError
 from oomph.facts.gpus import GpuRow, rows
 from oomph.facts.vllm.outside import context_bytes, nccl_bytes
-from oomph.facts.vllm.versions import NEWEST, nearest
+from oomph.facts.vllm.versions import LAST_WITH_V0, NEWEST, nearest
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.log_kinds import LogKind
@@ -30,7 +30,7 @@ def deployment_of(case: Case) -> Deployment | None:
     if not rebuilt.model or not gpus:
         return None
     try:
-        version, _ = nearest(rebuilt.version or NEWEST)
+        version, _ = nearest(rebuilt.version or (LAST_WITH_V0 if case.has("kv_need_v0") else NEWEST))
     except OomphError:
         return None
     engine = Engine("vllm", version, rebuilt.version_from or "newest known")

@@ -107,7 +107,7 @@ def details(item: Item) -> str:
     tokens = f"{plan.kv.logged_tokens:,} tokens of KV cache" if plan.kv is not None else ""
     if verdict.outcome == "at_risk":
         return "; ".join(filter(None, (verdict.risk, tokens)))
-    room = f"{gib(verdict.margin.low)} to spare at worst" if verdict.margin is not None else ""
+    room = f"at least {gib(verdict.margin.low)} of room" if verdict.margin is not None else ""
     return ", ".join(filter(None, (tokens, room)))
 
 

@@ -17,6 +17,7 @@ RELEASES = (
     "0.29.0", "0.30.0", "0.31.0", "0.32.0",
 )  # fmt: skip
 NEWEST = RELEASES[-1]
+LAST_WITH_V0 = "0.10.2"  # the V0 engine and its messages left the tree in 0.11.0
 OLDEST_FLAGS = "0.11.0"  # the first release whose every flag was read; older ones get its rows and a note
 
 _VERSION = late_pattern(
