@@ -11,6 +11,8 @@ from oomph.engines.vllm.kv import KvPlan, kv
 from oomph.engines.vllm.notes import failure_notes, refusal_notes, refusal_text, utilization_notes
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.run import Rank, Run
+from oomph.engines.vllm.settings import layout_of
+from oomph.engines.vllm.shard import local_experts
 from oomph.engines.vllm.terms import given_term, rank_input
 from oomph.engines.vllm.timeline import (
     RankInput,
@@ -96,11 +98,17 @@ def _node_notes(run: Run) -> tuple[str, ...]:
 
 
 def _inputs(run: Run, ranks: Sequence[Rank]) -> list[RankInput]:
-    """Ranks of one stage on equal cards are alike, except where experts do not divide."""
+    """Ranks of one stage on equal cards are alike, except where experts do not divide: of a rank's number only that
+    counts how many experts it has."""
     distinct: dict[tuple[Any, ...], RankInput] = {}
+    counts = {count for traits in (run.traits, run.draft) if traits is not None for count in traits.expert_counts}
     out = []
     for rank in ranks:
-        key = (rank.pp_rank, rank.device, rank.tp_rank if run.settings.enable_expert_parallel else 0)
+        experts: tuple[int, ...] = ()
+        if run.settings.enable_expert_parallel:
+            layout = layout_of(run, rank)
+            experts = tuple(local_experts(count, layout) for count in counts)
+        key = (rank.pp_rank, rank.device, experts)
         if key not in distinct:
             distinct[key] = rank_input(run, rank)
         out.append(replace(distinct[key], index=rank.index))

@@ -155,6 +155,14 @@ class Traits:
         return tuple((t, m) for t, m in self._tower_linears if m.scheme is not None and _is_packed(m.scheme))
 
     @cached_property
+    def expert_counts(self) -> tuple[int, ...]:
+        """How many experts the layers have, the drafts' among them: each number once."""
+        layers = (*self.model.layers, *self.model.drafts)
+        blocks = {id(layer.block): layer.block for layer in layers}.values()
+        counts = (module.count for block in blocks for module in block.modules if isinstance(module, Experts))
+        return tuple(dict.fromkeys(counts))
+
+    @cached_property
     def packed_experts(self) -> tuple[Experts, ...]:
         experts = (module for block in self.blocks for module in block.modules if isinstance(module, Experts))
         return tuple(dict.fromkeys(m for m in experts if m.scheme and m.scheme.format == "pack-quantized"))
