@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from oomph.engines.vllm.kv import KvPlan, kv
 from oomph.engines.vllm.notes import failure_notes, refusal_notes, refusal_text, utilization_notes
 from oomph.engines.vllm.resolve import Resolved
-from oomph.engines.vllm.run import Rank, Run
+from oomph.engines.vllm.run import Alike, Rank, Run
 from oomph.engines.vllm.settings import layout_of
 from oomph.engines.vllm.shard import local_experts
 from oomph.engines.vllm.terms import given_term, rank_input
@@ -110,9 +111,16 @@ def _inputs(run: Run, ranks: Sequence[Rank]) -> list[RankInput]:
             experts = tuple(local_experts(count, layout) for count in counts)
         key = (rank.pp_rank, rank.device, experts)
         if key not in distinct:
-            distinct[key] = rank_input(run, rank)
-        out.append(replace(distinct[key], index=rank.index))
+            alike = run.alike
+            distinct[key] = rank_input(run, rank) if alike is None else _shared_input(alike, rank)
+        out.append(replace(distinct[key], index=rank.index, resolved=run.settings))
     return out
+
+
+@lru_cache(maxsize=1024)
+def _shared_input(alike: Alike, rank: Rank) -> RankInput:
+    """The same for every share of the GPU: the share is read where the budget is computed from these terms."""
+    return rank_input(alike.run, rank)
 
 
 def _budgets(inputs: Sequence[RankInput]) -> list[Term]:

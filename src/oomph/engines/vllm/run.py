@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.engines.vllm.reading import as_read
 from oomph.engines.vllm.resolve import Resolved, resolve
@@ -24,6 +26,24 @@ class Rank(Struct, frozen=True):
     device: Device
 
 
+class Alike:
+    """A run without its share of the GPU: equal where all else is. The key of what does not depend on the share."""
+
+    __slots__ = ("deployment", "run", "text")
+
+    def __init__(self, run: Run, deployment: Deployment) -> None:
+        self.run, self.deployment = run, deployment
+        self.text = msgspec.msgpack.encode(deployment)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Alike) or self.text != other.text:
+            return False
+        return self.run.traits is other.run.traits and self.run.draft is other.run.draft
+
+
 class Run:
     """A model under a deployment. `draft`: the model that --speculative-config names, where it is another one."""
 
@@ -41,8 +61,31 @@ class Run:
 
     @cached_property
     def settings(self) -> Resolved:
-        return resolve(self.model, self.deployment, self.draft.model if self.draft else None)
+        """What the share of the GPU is plays no part in any other setting: a search asks for many shares of one."""
+        share = self.deployment.flags.get("gpu_memory_utilization")
+        alike = self.alike
+        if alike is None or not (share is None or (isinstance(share, float) and 0 < share <= 1)):
+            return resolve(self.model, self.deployment, self.draft.model if self.draft else None)
+        settled = _settings_of(alike)
+        if share is None or (settled.refusal is not None and settled.refusal.stage == "engine_config"):
+            return settled
+        return replace(settled, gpu_memory_utilization=share)
+
+    @cached_property
+    def alike(self) -> Alike | None:
+        """None where the flags hold what cannot be written down."""
+        flags = {name: value for name, value in self.deployment.flags.items() if name != "gpu_memory_utilization"}
+        try:
+            return Alike(self, replace(self.deployment, flags=flags, notes=()))
+        except (TypeError, ValueError, OverflowError):
+            return None
 
     @cached_property
     def is_distributed(self) -> bool:
         return self.settings.tensor_parallel_size * self.settings.pipeline_parallel_size > 1
+
+
+@lru_cache(maxsize=1024)
+def _settings_of(alike: Alike) -> Resolved:
+    run = alike.run
+    return resolve(run.model, alike.deployment, run.draft.model if run.draft else None)
