@@ -128,6 +128,16 @@ class Resolved(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+def share_apart(deployment: Deployment) -> tuple[float | None, Deployment]:
+    """The share of the GPU, and the same command without it and without notes. None: a share that is refused."""
+    flags = {name: value for name, value in deployment.flags.items() if name != "gpu_memory_utilization"}
+    try:
+        share = verified_utilization(deployment.flags, at(deployment.engine.version))
+    except (Refused, TypeError):
+        share = None
+    return share, replace(deployment, flags=flags, notes=())
+
+
 def resolve(model: Model, deployment: Deployment, draft: Model | None = None) -> Resolved:
     """Never raises for a bad flag combination: the engine's refusal is in `.refusal`.
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.vllm.reading import as_read
-from oomph.engines.vllm.resolve import Resolved, resolve
+from oomph.engines.vllm.resolve import Resolved, resolve, share_apart
 from oomph.engines.vllm.traits import traits_of
 from oomph.facts.vllm.facts import at
 from oomph.ir.deployment import Deployment
@@ -62,21 +62,19 @@ class Run:
     @cached_property
     def settings(self) -> Resolved:
         """What the share of the GPU is plays no part in any other setting: a search asks for many shares of one."""
-        share = self.deployment.flags.get("gpu_memory_utilization")
-        alike = self.alike
-        if alike is None or not (share is None or (isinstance(share, float) and 0 < share <= 1)):
+        share, alike = share_apart(self.deployment)[0], self.alike
+        if alike is None or share is None:
             return resolve(self.model, self.deployment, self.draft.model if self.draft else None)
         settled = _settings_of(alike)
-        if share is None or (settled.refusal is not None and settled.refusal.stage == "engine_config"):
+        if settled.refusal is not None and settled.refusal.stage == "engine_config":
             return settled
         return replace(settled, gpu_memory_utilization=share)
 
     @cached_property
     def alike(self) -> Alike | None:
         """None where the flags hold what cannot be written down."""
-        flags = {name: value for name, value in self.deployment.flags.items() if name != "gpu_memory_utilization"}
         try:
-            return Alike(self, replace(self.deployment, flags=flags, notes=()))
+            return Alike(self, share_apart(self.deployment)[1])
         except (TypeError, ValueError, OverflowError):
             return None
 
