@@ -266,6 +266,13 @@ def _foot(setup: Setup) -> list[str]:
 
 def error_lines(error: SpeedError) -> list[str]:
     """How far such times were from published ones."""
+    if not error.numbers:
+        return [
+            "Times are computed, not measured, and no published speed was compared with them. By twice",
+            f"{error.kind} seven in ten are within a factor of {error.seven_of_ten:g} and nine in ten within",
+            f"{error.nine_of_ten:g}, first tokens within {error.first_token:g}. "
+            f"--measured scales them to a speed that you measured.",
+        ]
     return [
         f"Times are computed, not measured. Of {error.numbers} published speeds of {error.kind}, kept aside for this,",
         f"seven in ten are within a factor of {error.seven_of_ten:g} and nine in ten within {error.nine_of_ten:g};",

@@ -30,7 +30,7 @@ def taken_over(has_experts: bool) -> SpeedError:
     """For an engine none of whose speeds was compared: vLLM's error, twice as far, from no published speed."""
     other = speed_error(has_experts)
     return SpeedError(
-        f"{other.kind}, as vLLM's", 0, 2 * other.seven_of_ten - 1, 2 * other.nine_of_ten - 1, 2 * other.worst - 1,
+        f"vLLM's error for {other.kind}", 0, 2 * other.seven_of_ten - 1, 2 * other.nine_of_ten - 1, 2 * other.worst - 1,
         2 * other.first_token - 1, 0,
     )  # fmt: skip
 
