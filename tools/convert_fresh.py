@@ -14,16 +14,20 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 
-from build_catalog import entry  # noqa: E402
+from build_catalog import pruned  # noqa: E402
 from convert_oracle import plan_row  # noqa: E402
+from msgspec import to_builtins  # noqa: E402
 
 import fresh_truth  # noqa: E402
+from oomph.catalog.pack import pack  # noqa: E402
 from oomph.errors import OomphError  # noqa: E402
+from oomph.sources import safetensors  # noqa: E402
+from oomph.sources.build import build_model  # noqa: E402
+from oomph.sources.folder import CONFIG, POOLING, QUANT_CONFIG  # noqa: E402
+from oomph.sources.json_input import read_object  # noqa: E402
 from plan_truth import planned  # noqa: E402
 
 # what the pretended machine cannot do: no answer of vLLM's
@@ -33,6 +37,8 @@ ARTEFACTS = (
     "is not subscriptable", "unhashable", "PreTrainedConfig", "PretrainedConfig", "not compiled with CUDA",
     "can't allocate memory", "Can't load image processor", "Can't load the configuration", "Found unknown kwargs",
     "Can't load feature extractor", "Unrecognized processing class", "Can't load video processor",
+    # transformers newer than the release, and layers cut off a model
+    "per-layer attribute and may vary", "does not support non-default RoPE", "'full_attention' is not in list",
 )  # fmt: skip
 
 
@@ -46,6 +52,23 @@ def usable(answer: dict[str, Any]) -> bool:
         blank = not text.strip() and answer["error"]["type"] != "AssertionError"
         return not blank and not any(word in text for word in ARTEFACTS)
     return "num_blocks" in answer
+
+
+def packed(folder: Path) -> dict[str, Any]:
+    """The keys that the templates read, and what the headers say against them."""
+    config = read_object(folder / CONFIG)
+    quant = read_object(folder / QUANT_CONFIG) if (folder / QUANT_CONFIG).is_file() else None
+    told: dict[str, bool] = {} if (folder / POOLING).is_file() else {POOLING: False}
+    headers = safetensors.read_folder(folder)
+    if headers is not None:
+        build_model(folder.name, config, hf_quant_config=quant, tensors=headers, told=told)
+    keys, quant_keys = pruned(folder.name, config, quant, told)
+    return {
+        "id": folder.name,
+        "c": to_builtins(pack(keys)),
+        **({} if quant_keys is None else {"q": to_builtins(pack(quant_keys))}),
+        "told": told,
+    }
 
 
 class Rows:
@@ -72,8 +95,7 @@ class Rows:
         name = folder.name
         try:
             if name not in self.models:
-                _, line, _ = entry(folder)
-                self.models[name] = {"id": name, **msgspec.to_builtins(line)}
+                self.models[name] = packed(folder)
             model = fresh_truth.build(self.models[name])
             wrong = fresh_truth.wrong_terms(row, planned(row, name, model))
         except OomphError as refusal:
