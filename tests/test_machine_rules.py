@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import oomph
 from oomph.facts.llamacpp.overhead import scores_copy
 from oomph.facts.vllm.outside import low_latency_bytes
 from oomph.plan import plan
@@ -110,3 +111,16 @@ def test_a_long_prompt_without_flash_attention_is_a_risk() -> None:
     old = plan(command, gpu="3x RX 7900 XTX", engine="llamacpp==b3488", advise=False)
     assert old.verdict.outcome == "at_risk" and "flash attention" in old.verdict.risk
     assert scores_copy(512, 32000, 64) == 2 * 512 * 32000 * 64
+
+
+def test_a_host_without_memory_is_told_how_much_is_enough() -> None:
+    refused = plan("vllm serve Qwen/Qwen3-0.6B", gpu="L4", ram="2GB")
+    assert refused.advice is not None
+    assert any("are enough even at the worst" in why for why in refused.advice.why) and not refused.advice.next_step
+
+
+def test_fit_says_where_each_node_can_hold_a_replica() -> None:
+    two = oomph.fit("Qwen/Qwen3-0.6B", "2x(1x L4)", context=2048, users=4)
+    assert any("2 replicas with 2 users each" in note for note in two.notes)
+    one = oomph.fit("Qwen/Qwen3-0.6B", "2x L4", context=2048, users=4)
+    assert not any("replicas" in note for note in one.notes)

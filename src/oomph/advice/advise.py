@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from oomph.advice.combine import mildest, smallest_combination
 from oomph.advice.judge import Judge
 from oomph.ir.advice import KINDS, Advice, Judged, Kind, Lever
+from oomph.ir.plan import Plan
+from oomph.units import gib
 
 # Kinds in the order in which they are tried; a later group is looked at only while there are too few answers.
 _AT_ONCE: tuple[Kind, ...] = ("flag", "environment", "host", "layout")
@@ -17,6 +19,8 @@ _DEAR = 5  # the rank from which a flag costs more than two mild ones: no CUDA g
 
 def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step: str = "") -> Advice:
     """`levers` is the engine's whole table for this plan."""
+    if enough := _enough_host_memory(judge.before):
+        why, next_step = (*why, enough), ""  # no other card or layout brings host memory
     by_kind = {kind: [lever for lever in levers if lever.changes[0].kind == kind] for kind in KINDS}
     judged = [judge_lever(judge, lever) for kind in _AT_ONCE for lever in by_kind[kind]]
     if judge.before.verdict.outcome == "fits":
@@ -42,6 +46,18 @@ def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step:
         tuple(j for j in judged if j.effect in ("nothing", "worse", "refused")),
         next_step if all(j.change.kind in ("hardware", "offload") for j in fixes) else "",
     )
+
+
+def _enough_host_memory(plan: Plan) -> str:
+    """What the host must have where its memory is what breaks first; "" elsewhere."""
+    host = plan.host
+    if host is None or host.margin is None or plan.verdict.first_to_break != "host_ram" or host.margin.low >= 0:
+        return ""
+    if plan.deployment.gpus and plan.deployment.gpus[0].system is not None:
+        return ""
+    enough = gib(host.available_bytes - host.margin.low)
+    there = f"there are {gib(host.available_bytes)} ({host.ram_from})"
+    return f"{enough} of host memory are enough even at the worst; {there}."
 
 
 def judge_all(judge: Judge, levers: Iterable[Lever]) -> list[tuple[Judged, Lever]]:

@@ -43,7 +43,11 @@ def useless_lines(plan: Plan, advice: Advice, style: Style) -> list[str]:
     by_flag: dict[str, Judged] = {}
     for judged in advice.useless:
         name = judged.change.label.split()[0]
-        if judged.effect == "nothing" and (name in message or any(field in flags for field in judged.change.flags)):
+        if (
+            judged.effect == "nothing"
+            and name.startswith("-")
+            and (name in message or any(field in flags for field in judged.change.flags))
+        ):
             alone = " alone" if in_company.intersection(judged.change.flags) else ""
             by_flag.setdefault(f"{name}{alone}", judged)
     return [

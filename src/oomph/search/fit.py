@@ -65,6 +65,27 @@ class Fit(Printed, frozen=True):
         return f"{point.arm.model}: {point.context:,} tokens, {point.users} users{met}"
 
 
+def _replicas(
+    model: str, gpus: tuple[Device, ...], want: Want, engine: str, only: bool, also: Sequence[str],
+    planner: Planner | None,
+) -> tuple[str, ...]:  # fmt: skip
+    """Whether every node can serve its part of the users alone, which needs no network between nodes."""
+    nodes: dict[int, list[Device]] = {}
+    for device in gpus:
+        nodes.setdefault(device.node, []).append(replace(device, node=0))
+    first = nodes[gpus[0].node]
+    if any(node != first for node in nodes.values()):
+        return ()
+    users = -(-want.users // len(nodes)) if want.users else 0
+    alone = fit(model, first, replace(want, users=users), engine=engine, only=only, also=also, planner=planner)
+    if alone.pick is None or not alone.met:
+        return ()
+    served = f" with {users:,} users each" if users else ""
+    command = f"oomph fit {model} --gpu '{len(first)}x {first[0].name}'" + (f" --users {users}" if users else "")
+    command += f" --context {want.context}" if want.context else ""
+    return (f"one node holds the model: {len(nodes)} replicas{served} need no network between nodes ({command})",)
+
+
 def fit(
     model: str,
     gpus: str | Sequence[Device],
@@ -103,6 +124,8 @@ def fit(
         front, pick = _stretched(solver, spaces, front, pick)
     if pick is not None and pick.arm.layout.gpus > _NODE:
         notes = (*notes, f"{pick.arm.layout.gpus} GPUs are more than one node has: --emit lws")
+    if pick is not None and len({device.node for device in gpus}) > 1:
+        notes = (*notes, *_replicas(model, gpus, want, engine, only, also, planner))
     shown = front if met else nearest
     answers = _answers(solver, shown, models)
     chosen = next((a for a in answers if pick is not None and a.point == pick), None)
