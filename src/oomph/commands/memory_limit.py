@@ -45,8 +45,9 @@ def of_cards(container: Mapping[str, Any]) -> str:
     """What the container may use of each card: "20000MiB", "50%"; "" = all of it."""
     resources = container.get("resources")
     limits = resources.get("limits") if isinstance(resources, dict) else None
-    for name, form in _OF_CARDS.items() if isinstance(limits, dict) else ():
-        amount = str(limits.get(name, ""))
+    amounts: Mapping[str, Any] = limits if isinstance(limits, dict) else {}
+    for name, form in _OF_CARDS.items():
+        amount = str(amounts.get(name, ""))
         if amount.isascii() and amount.isdigit() and len(amount) < 8 and int(amount):
             return form.format(int(amount))
     return ""
