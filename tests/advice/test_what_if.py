@@ -56,7 +56,7 @@ def test_swap_space_never_helped(version: str, effect: str) -> None:
 def test_rows_are_sorted_and_say_what_the_plan_says() -> None:
     found, rows = looked("vllm serve Qwen/Qwen3-8B --max-model-len 16384", "RTX 4090")
     assert found.binding == "KV cache"
-    helps = [r.tokens_change for r in found.rows if r.effect == "helps"]
+    helps = [r.tokens_change or 0 for r in found.rows if r.effect == "helps"]
     assert helps == sorted(helps, reverse=True)
     eager = plan("vllm serve Qwen/Qwen3-8B --max-model-len 16384 --enforce-eager", gpu="RTX 4090")
     assert eager.kv is not None
@@ -84,3 +84,10 @@ def test_a_larger_card_gives_its_memory_where_the_plan_dies() -> None:
     assert all(judged.gain_bytes > 0 for judged in cards.values() if judged.effect == "fixes")
     kinds = [row.judged.change.kind for row in table.rows if row.effect == "fixes"]
     assert kinds == sorted(kinds, key=KINDS.index)
+
+
+def test_a_refused_change_changes_no_tokens() -> None:
+    found, _ = looked("vllm serve Qwen/Qwen3-8B --max-model-len 4096", "RTX 4090")
+    refused = [row for row in found.rows if row.effect == "refused"]
+    assert refused and all(row.tokens_change is None for row in refused)
+    assert {row["tokens_change"] for row in found.to_dict()["rows"] if row["effect"] == "refused"} == {None}

@@ -16,7 +16,7 @@ _ORDER: tuple[Effect, ...] = ("fixes", "helps", "nothing", "worse", "refused")
 
 class Row(Struct, frozen=True):
     judged: Judged
-    tokens_change: int
+    tokens_change: int | None  # None: the change is refused
     advised: bool  # one of the fixes that guides list
 
     @property
@@ -42,10 +42,7 @@ class WhatIf(Printed, frozen=True):
 
 def what_if(judge: Judge, levers: tuple[Lever, ...]) -> WhatIf:
     plan = judge.before
-    rows = [
-        Row(judged, judged.tokens - tokens(plan) if plan.fits else judged.tokens, lever.popular)
-        for judged, lever in judge_all(judge, levers)
-    ]
+    rows = [Row(judged, _tokens_change(judged, plan), lever.popular) for judged, lever in judge_all(judge, levers)]
     rows.sort(key=lambda row: (_ORDER.index(row.effect), *_place(row, plan)))
     return WhatIf(plan, "KV cache" if plan.fits else plan.verdict.stage or "other", tuple(rows))
 
@@ -57,5 +54,11 @@ def _place(row: Row, plan: Plan) -> tuple[int, ...]:
     return (-_moved(row, plan), -row.judged.tokens)
 
 
+def _tokens_change(judged: Judged, plan: Plan) -> int | None:
+    if judged.effect == "refused":
+        return None
+    return judged.tokens - tokens(plan) if plan.fits else judged.tokens
+
+
 def _moved(row: Row, plan: Plan) -> int:
-    return row.tokens_change if plan.fits else row.judged.gain_bytes
+    return row.tokens_change or 0 if plan.fits else row.judged.gain_bytes

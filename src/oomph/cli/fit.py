@@ -47,6 +47,7 @@ def command(
     """
     if not model:
         return _models(gpu, context, users, prefer, engine, as_json, html)
+    from oomph.cli.progress import progress
     from oomph.search.fit import fit
     from oomph.search.request import Want
     from oomph.search.space import DRAFT_TOKENS, Options
@@ -65,7 +66,10 @@ def command(
     if kv_cache_dtype:
         _known_dtype(kv_cache_dtype)
     want = Want(tokens, users or 0, prefer or "", options)
-    result = fit(" ".join(model), parse_gpus(gpu), want, engine=engine, only=only, also=also, explain=explain)
+    with progress("fit") as step:
+        result = fit(
+            " ".join(model), parse_gpus(gpu), want, engine=engine, only=only, also=also, explain=explain, progress=step
+        )
     if emit is not None:
         if result.pick is None:
             raise CommandError("nothing fits: there is nothing to emit", hint="oomph fit without --emit says why")

@@ -43,6 +43,7 @@ def explain(
     log: str | Path | Sequence[str | Path],
     *,
     deployment: Deployment | None = None,
+    gpu: str | tuple[Device, ...] = (),
     gpus: str | tuple[Device, ...] = (),
     command: Sequence[str] = (),
     engine: str | None = None,
@@ -50,9 +51,9 @@ def explain(
 ) -> Explanation:
     """Understand a log: a file, several in order (`-` is standard input), or the text itself.
 
-    `gpus` ("2x RTX 3090"), `command` (its words) and `engine` ("vllm==0.21.0") say what the log does not, and never
-    make it refuse: what is not understood becomes a note. `deployment` is a command that has been read already. Unless
-    `plan` is off, remedies are planned.
+    `gpu` or `gpus` ("2x RTX 3090"), `command` (its words) and `engine` ("vllm==0.21.0") say what the log does not, and
+    never make it refuse: what is not understood becomes a note. `deployment` is a command that has been read already.
+    Unless `plan` is off, remedies are planned.
     """
     notes: tuple[str, ...] = ()
     if deployment is None and (command or engine):
@@ -60,7 +61,7 @@ def explain(
     if isinstance(log, Path) or (isinstance(log, str) and _is_path(log)):
         log = [log]
     raw = read_text(log) if isinstance(log, str) else read_paths(str(path) for path in log)
-    return explain_raw(raw, deployment=deployment, gpus=gpus, notes=notes, plan=plan)
+    return explain_raw(raw, deployment=deployment, gpus=gpu or gpus, notes=notes, plan=plan)
 
 
 def explain_raw(

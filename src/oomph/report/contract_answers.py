@@ -226,7 +226,7 @@ class GpuListOutput(Struct, frozen=True):
 
 class WhatIfRowOutput(JudgedOutput, frozen=True, kw_only=True):
     label: str  # as it is typed, the same as `change`
-    tokens_change: int
+    tokens_change: int | None  # null: the change is refused
     advised: bool  # one of the fixes that guides list
 
 

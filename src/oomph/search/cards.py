@@ -24,7 +24,7 @@ from oomph.search.fit import describe
 from oomph.search.prices import Against, Api, Load, Prices, against
 from oomph.search.request import Spaces, Want, base_of, engine_name, models_of
 from oomph.search.score import quality_loss
-from oomph.search.solve import Solver
+from oomph.search.solve import Progress, Solver
 from oomph.search.space import Arm, Options, Space, context_grid
 from oomph.search.trial import Trial
 from oomph.simulate.speed import Speed, speed_of
@@ -190,7 +190,6 @@ def _with_steps(cards: Sequence[Card]) -> list[Card]:
     return out
 
 
-Progress = Callable[[str, int, int], None]  # (what is tried, how many are done, of how many)
 Seek = Callable[[GpuRow, int, "float | None", Want], "tuple[Card | None, int]"]  # -> a card, and plans made for it
 
 

@@ -17,7 +17,7 @@ from oomph.ir.printed import Printed
 from oomph.search import score
 from oomph.search.neighbours import Neighbour, neighbours, why_not
 from oomph.search.request import Refused, Spaces, Want, base_of, models_of
-from oomph.search.solve import Planner, Point, Solver, judge, pareto
+from oomph.search.solve import Planner, Point, Progress, Solver, judge, pareto
 from oomph.search.space import Arm, Space, context_grid
 from oomph.simulate.speed import Speed, speed_of
 
@@ -88,9 +88,10 @@ def _replicas(
 
 def fit(
     model: str,
-    gpus: str | Sequence[Device],
+    gpus: str | Sequence[Device] = (),
     want: Want | None = None,
     *,
+    gpu: str | Sequence[Device] = (),
     context: int = 0,
     users: int = 0,
     prefer: str = "",
@@ -99,12 +100,15 @@ def fit(
     also: Sequence[str] = (),
     explain: bool = False,
     planner: Planner | None = None,
+    progress: Progress | None = None,
 ) -> Fit:
-    """`gpus`: as --gpu takes them, or Devices. `want`, or its parts. `only`: this checkpoint and no other of the same
-    model; `also`: further checkpoints, from catalogue, hub or folder."""
+    """`gpu` (or `gpus`): as --gpu takes them, or Devices. `want`, or its parts. `only`: this checkpoint and no other of
+    the same model; `also`: further checkpoints, from catalogue, hub or folder. `progress` is told what is tried; with
+    it, Ctrl-C ends the search with the best so far."""
     from oomph.plan import run
     from oomph.sources.gpu import parse_gpus
 
+    gpus = gpus or gpu
     gpus = parse_gpus(gpus) if isinstance(gpus, str) else tuple(gpus)
     want = want or Want(context, users, prefer)
     if want.prefer and want.prefer not in PREFERENCES:
@@ -115,7 +119,10 @@ def fit(
     models, refused = models_of(base, only, also)
     spaces = Spaces(models, gpus, want, base)
     solver = Solver(base, models, planner or run, spaces.default)
+    solver.progress = progress
     front, met, close = _search(solver, spaces, want)
+    if solver.stopped:
+        notes = (*notes, "stopped before every checkpoint and layout was tried: this is the best so far")
     nearest = [] if met else _nearest(solver, spaces, want)
     if want.context > spaces.longest:
         notes = (*notes, f"the model itself takes {spaces.longest:,} tokens at most")
@@ -129,7 +136,7 @@ def fit(
     shown = front if met else nearest
     answers = _answers(solver, shown, models)
     chosen = next((a for a in answers if pick is not None and a.point == pick), None)
-    refused += why_not(solver, spaces, shown)
+    refused += [] if solver.stopped else why_not(solver, spaces, shown)
     return Fit(
         model=next(iter(models)),
         gpus=gpus,
@@ -177,6 +184,8 @@ def _front(solver: Solver, space: Space, grid: Sequence[int], want: Want) -> lis
     first = solver.front(replace(space, arms=plain, contexts=contexts), grid=grid) if plain else []
     if not first:
         return solver.front(space, grid=grid)
+    if solver.stopped:
+        return first
     pick = choose(first, want) or first[0]
     most = max(first, key=lambda point: (point.users, point.context))
     best = {(point.arm.model, point.arm.layout) for point in (pick, most)}

@@ -6,7 +6,7 @@ order of their quality, so that the search ends when nothing better can follow; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,6 +29,7 @@ from oomph.search.candidates import (
     wanted,
 )
 from oomph.search.quality import Quality, comparable, decides
+from oomph.search.solve import Progress
 from oomph.search.trial import Served, Trial
 from oomph.simulate.speed import Speed, speed_of
 from oomph.sources.load import load_once
@@ -39,7 +40,6 @@ SEARCHED = ("vllm", "llamacpp", "ollama", "sglang")  # the engines that serve wh
 # Chosen: a variant of the same model whose quality is not told apart is taken for so much more speed.
 FASTER_VARIANT = 1.25
 TWICE = 2.0  # a difference inside the interval never decides against half the speed
-Progress = Callable[[str, int, int], None]  # (what is tried, how many are done, of how many)
 
 
 class Other(Struct, frozen=True):
@@ -108,8 +108,9 @@ class Ask(Struct, frozen=True):
 
 
 def models(
-    gpus: str | Sequence[Device],
+    gpus: str | Sequence[Device] = (),
     *,
+    gpu: str | Sequence[Device] = (),
     purpose: str = "chat",
     context: int = 0,
     users: int = 0,
@@ -123,7 +124,7 @@ def models(
     limit: int = 10,
     progress: Progress | None = None,
 ) -> Models:
-    """The models that run well on `gpus`, ranked for a purpose (chat, code, reasoning, vision, embedding).
+    """The models that run well on `gpu` (or `gpus`), ranked for a purpose (chat, code, reasoning, vision, embedding).
 
     `context` and `users` must be served; without a context each line gets the longest that fits. `words`: all of them
     in the model's name. `engines`: vllm, sglang, llamacpp, ollama; all are searched otherwise. `licence`: "open" or a
@@ -131,6 +132,7 @@ def models(
     `limit`: lines, 0 = all."""
     from oomph.sources.gpu import parse_gpus
 
+    gpus = gpus or gpu
     devices = parse_gpus(gpus) if isinstance(gpus, str) else tuple(gpus)
     filters = Filters(tuple(words), licence, check_date(since), _engines(engines), largest, smallest)
     ask = Ask(purpose, context, users, prefer, filters, limit)

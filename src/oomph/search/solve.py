@@ -25,6 +25,7 @@ from oomph.search.request import knobs_of
 from oomph.search.space import Arm, Space
 
 Planner = Callable[[Deployment, Model | None], Plan]
+Progress = Callable[[str, int, int], None]  # (what is tried, how many are done, of how many)
 
 
 class Outcome(Struct, frozen=True):
@@ -81,6 +82,8 @@ class Solver:
         self.knobs = knobs_of(base)
         self.default, self.margin = default, margin
         self.plans = 0
+        self.progress: Progress | None = None  # told of each arm; with it, Ctrl-C ends the search with the best so far
+        self.stopped = False
         # of the checkpoints at hand: a model that was published in four bits loses nothing in four bits
         self.least_loss = min(score.quality_loss(m, Arm("")) for m in models.values())
         self._seen: dict[tuple[Arm, int, int, float], Outcome] = {}
@@ -215,18 +218,29 @@ class Solver:
     def front(self, space: Space, *, grid: Sequence[int] = ()) -> list[Point]:
         """The Pareto front over the space; with `grid` also each arm's longest context for the fewest users."""
         ranked = []
-        for arm in self.open_arms(space):
+        arms = self.open_arms(space)
+        for number, arm in enumerate(arms):
+            self._tell(arm, number, 2 * len(arms))
             rank = self.rank(arm, space) if self._possible(arm, space) else None
             if rank is not None:
                 ranked.append((rank, arm))
         ranked.sort(key=lambda r: (r[0][0], -r[0][1], r[1].text_only, r[1].prefix_off, r[1].changes))
         points: list[Point] = []
-        for rank, arm in ranked:
-            if self._hopeless(arm, rank, space, points, grid):
-                continue
-            points += self._arm_points(arm, rank, space, grid)
-            points = pareto(points)
+        try:
+            for number, (rank, arm) in enumerate(ranked):
+                self._tell(arm, len(ranked) + number, 2 * len(ranked))
+                if self._hopeless(arm, rank, space, points, grid):
+                    continue
+                points = pareto([*points, *self._arm_points(arm, rank, space, grid)])
+        except KeyboardInterrupt:
+            if self.progress is None or not points:
+                raise
+            self.stopped = True
         return points
+
+    def _tell(self, arm: Arm, number: int, count: int) -> None:
+        if self.progress is not None:
+            self.progress(arm.model, number, count)
 
     def open_arms(self, space: Space) -> list[Arm]:
         """Without the checkpoints, layouts and towers for which even the most frugal arm does not fit."""

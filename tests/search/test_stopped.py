@@ -1,0 +1,45 @@
+"""A search tells what it tries, and Ctrl-C ends it with the best so far."""
+
+from __future__ import annotations
+
+import pytest
+
+import oomph
+from oomph.plan import plan
+
+MODEL, GPUS = "Qwen/Qwen3-8B", "2x RTX 4090"
+
+
+def test_progress_names_each_checkpoint_and_never_falls_behind() -> None:
+    steps: list[tuple[str, int, int]] = []
+    result = oomph.fit(MODEL, gpu=GPUS, context=16384, progress=lambda *step: steps.append(step))
+    assert result.met and not result.notes
+    assert all(0 <= done < total for _, done, total in steps)
+    assert any(name == MODEL for name, _, _ in steps)
+
+
+def test_ctrl_c_gives_the_best_so_far() -> None:
+    tried: list[str] = []
+
+    def interrupt(name: str, done: int, total: int) -> None:
+        tried.append(name)
+        if 2 * done >= total and len(tried) > 1 and done > total // 2 + 1:
+            raise KeyboardInterrupt
+
+    result = oomph.fit(MODEL, gpu=GPUS, context=16384, progress=interrupt)
+    assert result.pick is not None and any("best so far" in note for note in result.notes)
+    assert plan(result.pick.plan.deployment, advise=False).verdict.outcome == "fits"
+
+
+def test_ctrl_c_before_anything_fits_and_without_progress_is_raised() -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        oomph.fit(MODEL, gpu=GPUS, context=16384, progress=interrupt)
+
+
+def test_gpu_and_gpus_are_the_same() -> None:
+    log = "torch.OutOfMemoryError: CUDA out of memory."
+    assert oomph.explain(log, gpu="RTX 4090").to_dict() == oomph.explain(log, gpus="RTX 4090").to_dict()
+    assert oomph.models(gpu="RTX 4090", limit=1).picks == oomph.models("RTX 4090", limit=1).picks
