@@ -13,6 +13,7 @@ import pytest
 
 from oomph.engines.vllm.planner import plan_vllm
 from oomph.engines.vllm.safe_utilization import RESERVE, safe_utilization
+from oomph.facts.vllm.running import as_eagle_head
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
@@ -51,7 +52,7 @@ def planned(index: int, utilization: float | None = None) -> Plan:
     if utilization is not None:
         flags["gpu_memory_utilization"] = utilization
     drafter = flags.get("speculative_config", {}).get("model")
-    draft = build_model(drafter, MODELS[drafter]) if drafter else None
+    draft = build_model(drafter, _as_built(MODELS[drafter], flags["speculative_config"])) if drafter else None
     others = row.get("held_by_others", 0)
     device = Device("H200", row["total_bytes"], (9, 0), sm_count=132, used_bytes=others)
     deployment = Deployment(
@@ -59,6 +60,12 @@ def planned(index: int, utilization: float | None = None) -> Plan:
         environment=row["environment"], compile_cache=row["compile_cache"],
     )  # fmt: skip
     return plan_vllm(build_model(row["model"], MODELS[row["model"]]), deployment, draft)
+
+
+def _as_built(config: dict[str, Any], speculation: dict[str, Any]) -> dict[str, Any]:
+    if speculation["method"] != "eagle3":
+        return config
+    return {**config, "architectures": [as_eagle_head(name) for name in config["architectures"]]}
 
 
 def stage(index: int, name: str) -> Stage:

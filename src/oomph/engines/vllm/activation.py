@@ -7,7 +7,7 @@ with an empty compile cache, the embedding table that Inductor clones while it t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -61,6 +61,12 @@ def _forward_phases(traits: Traits, batch: Batch) -> Iterator[tuple[Phase, int]]
                 yield phase, last
 
 
+def draft_pass_bytes(model: Model, layers: Sequence[Layer], batch: Batch, states: int) -> int:
+    """The drafter's widest layer beside what the model's pass left for it: `states` tensors of hidden states."""
+    phases = [phase.bytes for layer in layers for phase in layer_phases(model, layer, layer, batch)]
+    return max(phases, default=0) + states * batch.tokens * model.hidden_size * nbytes(batch.dtype, 1)
+
+
 class _Peak(Struct, frozen=True):
     """A phase with what is allocated beside it by then."""
 
@@ -103,6 +109,8 @@ def _peaks(traits: Traits, batch: Batch) -> Iterator[_Peak]:
         yield _Peak(phase, 0 if ahead else workspace, early, outputs)
     if batch.last_stage:
         yield _Peak(_sampler(model, batch, width), workspace, cublas, outputs)
+    if batch.last_stage and batch.draft_pass:
+        yield _Peak(Phase("draft model", batch.draft_pass), workspace, cublas, outputs)
     if batch.compiled and batch.cold and batch.first_stage and not batch.embeds:
         yield _Peak(_cold_embedding(model, batch, width), 0, 0)  # compiled before the experts' workspace is there
     if batch.encoder_bytes:

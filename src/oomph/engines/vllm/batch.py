@@ -25,6 +25,7 @@ class Batch(Struct, frozen=True):
     cold: bool
     runner: str = "v1"
     drafts: int = 0
+    draft_pass: int = 0  # bytes of the drafter's own pass, which reads the model's hidden states
     last_stage: bool = True
     first_stage: bool = True
     encoder_bytes: int = 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from math import prod
+from math import isqrt, prod
 
 from msgspec import Struct
 
 from oomph.engines.vllm.run import Run
 from oomph.engines.vllm.shard import outs
 from oomph.facts.dtypes import TORCH, nbytes
-from oomph.facts.vllm.encoders import DEFAULT, PATCHES, Patches
+from oomph.facts.vllm.encoders import DEFAULT, MASK_MULTIPLE, PATCHES, Patches
 from oomph.ir.model import Linear, Param, Tower
 
 
@@ -58,8 +58,19 @@ def encoder(run: Run) -> Encoder:
     )  # fmt: skip
 
 
-def _whole_items(item: int, budget: int, most: int) -> int:
-    return item * max(1, min(budget // max(1, item), most))
+class Items(Struct, frozen=True):
+    """Images of one size, in tokens of the language model."""
+
+    each: int
+    count: int
+
+    @property
+    def tokens(self) -> int:
+        return self.each * self.count
+
+
+def _whole_items(item: int, budget: int, most: int) -> Items:
+    return Items(item, max(1, min(budget // max(1, item), most)))
 
 
 class _Tower:
@@ -74,19 +85,27 @@ class _Tower:
         self.patch = _pixels(tower)
         tp = 1 if settings.flags.multimodal.encoder_per_rank else settings.tensor_parallel_size
         mlp = (3 if _gated(tower) else 2) * tower.intermediate // tp + self.shape.beside_mlp * tower.hidden
-        self.block = max(mlp, self.shape.attention * tower.hidden)
+        self.mlp, self.attention = mlp, self.shape.attention * tower.hidden
 
-    def pixels(self, tokens: int) -> int:
-        return tokens * self.shape.per_token * self.patch * self.width
+    def patches(self, items: Items) -> int:
+        if not self.shape.row_breaks:
+            return items.tokens * self.shape.per_token
+        side = (isqrt(1 + 4 * items.each) - 1) // 2
+        return items.count * side * side * self.shape.per_token
 
-    def outputs(self, tokens: int) -> int:
-        return tokens * self.hidden * (1 + self.levels) * self.width
+    def pixels(self, items: Items) -> int:
+        return self.patches(items) * self.patch * self.width
 
-    def peak(self, tokens: int) -> int:
-        patches = tokens * self.shape.per_token
-        mask = patches**2 if self.shape.mask else 0
-        deep = self.outputs(tokens) * self.levels // (1 + self.levels)
-        return self.pixels(tokens) + (patches * self.block + mask) * self.width + deep
+    def outputs(self, items: Items) -> int:
+        return items.tokens * self.hidden * (1 + self.levels) * self.width
+
+    def peak(self, items: Items) -> int:
+        patches = self.patches(items)
+        mask = patches**2 * self.width if self.shape.mask else 0
+        copy = mask if patches % MASK_MULTIPLE else 0
+        deep = self.outputs(items) * self.levels // (1 + self.levels)
+        block = max(patches * self.mlp * self.width, patches * self.attention * self.width + copy)
+        return self.pixels(items) + mask + block + deep
 
 
 def _most_image_tokens(tower: Tower, shape: Patches, max_pixels: int) -> int:

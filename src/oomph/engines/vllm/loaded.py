@@ -22,9 +22,10 @@ from oomph.engines.vllm.traits import Traits
 from oomph.engines.vllm.weights import Build, Created, Placed, created
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.load import FASTSAFETENSORS_FILE
+from oomph.facts.vllm.running import is_eagle_head
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis
-from oomph.ir.model import Attention, Linear, Model, Vocab
+from oomph.ir.model import Attention, Linear, Model, Rope, Vocab
 from oomph.units import round_up
 
 _UNMEASURED = 0.002  # assumed where repacking was read from the source only
@@ -140,7 +141,12 @@ def _places(load: _Load) -> tuple[tuple[Placed, ...], tuple[Draft, ...]]:
         drafts.append(Draft((*embeddings, *(_without_tables(p) for p in own)), build, tables, buffers))
     if load.draft is not None:
         whole = replace(build, drafts=False, towers=False)
-        drafts.append(Draft(tuple(_own_tables(p) for p in created(load.draft.model, whole)), whole))
+        # a dummy load reads no file that would have tables of its own (llm_base_proposer.py _maybe_share_embeddings)
+        shared = load.setting.dummy and is_eagle_head(load.draft.model.architecture)
+        own_tables = _without_tables if shared else _own_tables
+        ropes = {tensor.rope for place in places for tensor in place.tensors if tensor.rope is not None}
+        drafter = (own_tables(_without_ropes(place, ropes)) for place in created(load.draft.model, whole))
+        drafts.append(Draft(tuple(drafter), whole))
     return places, tuple(drafts)
 
 
@@ -160,6 +166,11 @@ def _is_table(tensor: Created) -> bool:
 
 def _without_tables(place: Placed) -> Placed:
     return replace(place, tensors=tuple(tensor for tensor in place.tensors if not _is_table(tensor)))
+
+
+def _without_ropes(place: Placed, ropes: set[Rope]) -> Placed:
+    """rotary_embedding/__init__.py _ROPE_DICT: one table for every module of the process with equal parameters."""
+    return replace(place, tensors=tuple(tensor for tensor in place.tensors if tensor.rope not in ropes))
 
 
 def _own_tables(place: Placed) -> Placed:

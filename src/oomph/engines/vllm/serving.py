@@ -9,11 +9,13 @@ The laws are from allocator traces of vLLM 0.26.0 on an H200 (tests/truth/h200-s
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.engines.vllm.activation import forward_bytes
 from oomph.engines.vllm.batch import Batch
 from oomph.engines.vllm.encoder import Encoder
 from oomph.engines.vllm.graphs import Graphs
+from oomph.engines.vllm.kept import Passes, kept_after_load
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import serving as facts
@@ -81,7 +83,27 @@ def serving(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encoder
     ordinary = _working("serving", [prompts, decoding, images], batch, seen.outputs)
     warmed = _warm_sampling(traits.model, batch, rules)
     full = _working("serving", [warmed, prompts, options, images], batch, seen.outputs)
-    return Working(ordinary.needed, full.kept, full.needed.high)
+    return Working(ordinary.needed, _kept(traits, batch, rules, seen, full.kept), full.needed.high)
+
+
+def _kept(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encoder, kept: Term) -> Term:
+    """As played, where logits are sampled; the interval is that of the passes' sum."""
+    model = traits.model
+    if model.pooling or not batch.last_stage:
+        return kept
+    passes = Passes(
+        forward_bytes(traits, batch),
+        scan_bytes(traits, batch),
+        seen.served,
+        batch.tokens,
+        min(batch.seqs, batch.tokens // (1 + batch.drafts)),
+        model.vocab_size,
+        nbytes(batch.dtype, 1),
+        batch.drafts,
+        rules.tunes_kernels and batch.sm >= 90 and not batch.compiled,
+    )
+    total = kept_after_load(passes) + seen.outputs
+    return replace(kept, bytes=total, low=min(kept.low, total), high=max(kept.high, round(1.1 * total)))
 
 
 def loads(traits: Traits, batch: Batch, seen: Encoder) -> list[Load]:

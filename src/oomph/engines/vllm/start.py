@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.planner import plan_vllm
 from oomph.errors import CannotPlan, OomphError
+from oomph.facts.vllm.running import as_eagle_head
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import Verdict
+from oomph.sources.arch import family
 from oomph.sources.load import load_once, load_overridden
 
 MOST_GPUS = 1024  # a larger number is a slip of the keyboard
@@ -82,10 +84,21 @@ def with_draft(deployment: Deployment) -> tuple[Deployment, Model | None]:
     if not isinstance(name, str) or name == deployment.model or not name:
         return deployment, None
     try:
-        return deployment, load_once(name)
+        draft = load_once(name)
+        if isinstance(config, Mapping) and config.get("method") == "eagle3" and draft.architecture:
+            draft = _eagle_head(draft, name)
+        return deployment, draft
     except OomphError as missing:
         note = f"the draft model {name} is not in this plan: {missing.message}"
         return replace(deployment, notes=(*deployment.notes, note)), None
+
+
+def _eagle_head(draft: Model, name: str) -> Model:
+    """The head as vLLM builds it, where its class is known; else as the checkpoint calls itself."""
+    architecture = as_eagle_head(draft.architecture)
+    if architecture == draft.architecture or family(architecture) is None:
+        return draft
+    return load_overridden(name, f'{{"architectures": ["{architecture}"]}}')
 
 
 def _too_few_gpus(deployment: Deployment) -> Plan | None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from oomph.engines.vllm.activation import activation
+from oomph.engines.vllm.activation import activation, draft_pass_bytes
 from oomph.engines.vllm.batch import Batch
 from oomph.engines.vllm.encoder import Encoder, encoder
 from oomph.engines.vllm.expert_kernel import layer_kernels
@@ -27,6 +27,7 @@ from oomph.facts import unified
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm import activation as facts
 from oomph.facts.vllm import outside
+from oomph.facts.vllm.running import is_eagle_head
 from oomph.facts.vllm.vendors import HPU_GRAPHS, HPU_GRAPHS_VARIABLE
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term, term
@@ -134,7 +135,7 @@ def _graphs(settings: Resolved) -> Graphs:
 def _batch(run: Run, rank: Rank, encoded: Encoder) -> Batch:
     settings, device = run.settings, rank.device
     profiled = not encoded.skipped and (settings.model_runner != "v2" or run.facts.after_start.v2_profiles_encoder)
-    return Batch(
+    batch = Batch(
         tokens=settings.max_num_batched_tokens,
         seqs=settings.max_num_seqs,
         length=settings.max_model_len,
@@ -157,6 +158,19 @@ def _batch(run: Run, rank: Rank, encoded: Encoder) -> Batch:
         block_size=settings.block_size,
         l2_bytes=facts.L2_MIB.get(device.name, 0) * MIB,
     )
+    return replace(batch, draft_pass=_draft_pass(run, batch)) if batch.drafts else batch
+
+
+def _draft_pass(run: Run, batch: Batch) -> int:
+    """Profiling runs the drafter on the same batch (gpu_model_runner.py _dummy_run). An EAGLE-3 head finds the states
+    that it reads; the V2 runner has the last ones too. A layer of the model's own finds the last ones, which are its
+    input once it is compiled."""
+    if run.draft is not None and is_eagle_head(run.draft.model.architecture):
+        states = facts.EAGLE3_STATES + (batch.runner == "v2")
+        return draft_pass_bytes(run.draft.model, run.draft.model.layers, batch, states)
+    if run.draft is None and run.model.drafts and run.settings.uses_drafts:
+        return draft_pass_bytes(run.model, run.model.drafts, batch, 0 if batch.compiled else 1)
+    return 0
 
 
 def _context(run: Run, rank: Rank) -> Term:

@@ -140,6 +140,10 @@ HOLDING: dict[str, Holding] = {
     "GraniteMoeHybridForCausalLM": Holding(state=4, mlp=5, compiled=4),
 }
 
+EAGLE3_STATES = (
+    3  # hidden states of three layers go to an EAGLE-3 head (llama.py get_eagle3_default_aux_hidden_state_layers)
+)
+
 # Seen in a trace. Of 29 passes of which no count had been taken (mostly hybrids, compiled), 13 came out within 2 % and
 # 18 within 10 % before their own traces were read: expect that of the others.
 TRACED = frozenset({

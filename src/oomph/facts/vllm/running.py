@@ -74,6 +74,18 @@ class Capture(Facts):
 
 
 EAGLE_METHODS = ("eagle", "eagle3", "mtp", "dflash", "extract_hidden_states")
+
+
+def is_eagle_head(architecture: str) -> bool:
+    """transformers_utils/configs/eagle.py: the names that vLLM gives to EAGLE-3 heads."""
+    return architecture.startswith("Eagle3") or architecture.endswith("Eagle3")
+
+
+def as_eagle_head(architecture: str) -> str:
+    """What a head is built as whose checkpoint calls itself by its target's architecture."""
+    return architecture if is_eagle_head(architecture) else f"Eagle3{architecture}"
+
+
 _ASYNC = "Currently, async scheduling is only supported with {kinds} kind of speculative decoding"
 
 
