@@ -32,6 +32,7 @@ def predictions(name: str) -> dict[str, Any]:
 
 PREDICTED = predictions("h200-served-predicted.jsonl")
 PREDICTED_LATER = predictions("h200-served-predicted-2.jsonl")
+PREDICTED_LAST = predictions("h200-served-predicted-3.jsonl")
 MODELS = json.loads((TRUTH / "h200-served-models.json").read_text())
 CARD = 0.004  # of the card: what "right" means for memory in use
 TOTAL = ROWS[0]["total_bytes"]
@@ -175,6 +176,41 @@ def test_what_was_written_down_before_the_second_round() -> None:
         for guess, row, held in zip(guesses, rows, others, strict=True)
     ]
     assert (len(rows), sum(warm), sum(served)) == (11, 11, 8)
+
+
+def test_what_was_written_down_before_the_third_round() -> None:
+    """Seventeen start-ups: drafts, LoRA, images, graphs by the profiler's own lines. Half were kept from the fitting
+    (`aside`); with what the other half taught they came out as 7 of 7 activations, 6 of 7 after warm-up, 5 of 6 after
+    the load. Missed at first: EAGLE-3 (its weights and pass), Pixtral's mask, and loads whose batches grow."""
+    rows = [row for row in ROWS if row["id"] in PREDICTED_LAST]
+    guesses = [PREDICTED_LAST[row["id"]] for row in rows]
+    pairs = list(zip(guesses, rows, strict=True))
+    activation = [abs(guess["activation_peak"][0] / row["activation_peak_bytes"] - 1) <= 0.03 for guess, row in pairs]
+    graphs = [
+        abs(guess["cudagraph"][0] / row["cudagraph_bytes"] - 1) <= 0.25
+        for guess, row in pairs
+        if row["cudagraph_bytes"]
+    ]
+    warm = [abs(guess["sampler_warmup"][0] - row["ready_bytes"]) <= CARD * TOTAL for guess, row in pairs]
+    served = [
+        abs(guess["runtime_request"][0] - served_bytes(row)) <= CARD * TOTAL
+        for guess, row in pairs
+        if not row.get("light_load")
+    ]
+    assert (sum(activation), len(activation)) == (12, 17)
+    assert (sum(graphs), len(graphs)) == (6, 6)
+    assert (sum(warm), len(warm)) == (16, 17)
+    assert (sum(served), len(served)) == (10, 15)
+
+
+def test_the_profiler_estimates_graphs_as_it_says() -> None:
+    """First capture and every further graph, by mode: what the lines of the profiler add up to is the estimate."""
+    rows = [row for row in ROWS if row.get("estimates")]
+    assert len(rows) == 6
+    for row in rows:
+        first = max(mode[0] for mode in row["estimates"].values())
+        further = sum((count - 1) * each for _, count, each in row["estimates"].values())
+        assert (first + further) * (1 << 20) == pytest.approx(row["cudagraph_bytes"], rel=0.03)
 
 
 def test_every_pick_of_fit_survived_and_is_still_called_safe() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from math import isqrt, prod
+from math import prod
 
 from msgspec import Struct
 
@@ -58,19 +58,8 @@ def encoder(run: Run) -> Encoder:
     )  # fmt: skip
 
 
-class Items(Struct, frozen=True):
-    """Images of one size, in tokens of the language model."""
-
-    each: int
-    count: int
-
-    @property
-    def tokens(self) -> int:
-        return self.each * self.count
-
-
-def _whole_items(item: int, budget: int, most: int) -> Items:
-    return Items(item, max(1, min(budget // max(1, item), most)))
+def _whole_items(item: int, budget: int, most: int) -> int:
+    return item * max(1, min(budget // max(1, item), most))
 
 
 class _Tower:
@@ -87,25 +76,22 @@ class _Tower:
         mlp = (3 if _gated(tower) else 2) * tower.intermediate // tp + self.shape.beside_mlp * tower.hidden
         self.mlp, self.attention = mlp, self.shape.attention * tower.hidden
 
-    def patches(self, items: Items) -> int:
-        if not self.shape.row_breaks:
-            return items.tokens * self.shape.per_token
-        side = (isqrt(1 + 4 * items.each) - 1) // 2
-        return items.count * side * side * self.shape.per_token
+    def patches(self, tokens: int) -> int:
+        return tokens * self.shape.per_token
 
-    def pixels(self, items: Items) -> int:
-        return self.patches(items) * self.patch * self.width
+    def pixels(self, tokens: int) -> int:
+        return self.patches(tokens) * self.patch * self.width
 
-    def outputs(self, items: Items) -> int:
-        return items.tokens * self.hidden * (1 + self.levels) * self.width
+    def outputs(self, tokens: int) -> int:
+        return tokens * self.hidden * (1 + self.levels) * self.width
 
-    def peak(self, items: Items) -> int:
-        patches = self.patches(items)
+    def peak(self, tokens: int) -> int:
+        patches = self.patches(tokens)
         mask = patches**2 * self.width if self.shape.mask else 0
         copy = mask if patches % MASK_MULTIPLE else 0
-        deep = self.outputs(items) * self.levels // (1 + self.levels)
+        deep = self.outputs(tokens) * self.levels // (1 + self.levels)
         block = max(patches * self.mlp * self.width, patches * self.attention * self.width + copy)
-        return self.pixels(items) + mask + block + deep
+        return self.pixels(tokens) + mask + block + deep
 
 
 def _most_image_tokens(tower: Tower, shape: Patches, max_pixels: int) -> int:

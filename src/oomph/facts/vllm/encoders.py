@@ -15,7 +15,6 @@ class Patches(Struct, frozen=True):
     attention: int = 0  # tensors of the tower's width alive in attention; 0: the MLP has the peak
     beside_mlp: int = 2  # the same beside the MLP's widest pair
     mask: bool = False  # every patch against every other (transformers' generate_block_attention_mask)
-    row_breaks: bool = False  # a token after every row of a square image stands for no patch
     traced: bool = False
     scaled_by_pixels: bool = False  # the processor takes max_pixels (qwen2_vl.py _get_vision_info)
 
@@ -25,7 +24,7 @@ _QWEN = Patches(attention=12, traced=True, scaled_by_pixels=True)
 # Attention reads a mask whose rows are whole multiples of eight; it copies one that is not (PyTorch's
 # transformers/attention.cpp pad_bias). 12,100 patches took 0.796 GiB, 24,200 took 1.969, 60,500 took 14.87.
 MASK_MULTIPLE = 8
-_PIXTRAL = Patches(attention=10, beside_mlp=5, mask=True, row_breaks=True, traced=True)
+_PIXTRAL = Patches(attention=10, beside_mlp=5, mask=True, traced=True)
 
 PATCHES: dict[str, Patches] = {
     "Qwen3VLForConditionalGeneration": _QWEN,
