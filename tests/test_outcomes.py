@@ -53,3 +53,17 @@ def test_a_margin_asks_for_room() -> None:
     assert plan(serve, gpu="RTX 4090", margin="10GiB").verdict.outcome == "close"
     assert plan(serve, gpu="RTX 4090", margin="90%").verdict.outcome == "close"
     assert plan(serve, gpu="RTX 4090", margin="1%").verdict.outcome == "fits"
+
+
+@pytest.mark.parametrize("release", ["0.21.0", "0.28.0", "0.29.0", "0.32.0"])
+def test_nothing_is_sure_within_two_blocks_of_the_edge(release: str) -> None:
+    """Since 0.29.0 the check keeps one block back (kv_cache_utils.py): its own edge is a block before the pool's."""
+    pool = plan(
+        "vllm serve Qwen/Qwen3-8B --max-model-len 8192", gpu="RTX 4090", engine=f"vllm=={release}", advise=False
+    ).kv
+    assert pool is not None
+    tokens = pool.num_blocks * pool.block_size
+    for length in range(tokens - 40, tokens + 41, 8):
+        command = f"vllm serve Qwen/Qwen3-8B --max-model-len {length}"
+        verdict = plan(command, gpu="RTX 4090", engine=f"vllm=={release}", advise=False).verdict
+        assert (verdict.outcome, verdict.sure) == ("close", False), length

@@ -80,7 +80,9 @@ def problems(planned: Callable[[int], Plan], edge: Edge, draw: random.Random) ->
     if edge.close == edge.sure_fit:
         yield "nothing is too close to call"
     inside = [draw.randint(edge.sure_fit + 1, edge.close) for _ in range(4)] if edge.close > edge.sure_fit else []
-    for steps in sorted({edge.sure_fit, edge.sure_fit + 1, edge.close, edge.close + 1, *inside}):
+    # around the expected edge too: one block more or less is where a check of its own may say something else
+    middle = [edge.expected + step for step in range(-1, 4) if edge.sure_fit < edge.expected + step <= edge.close]
+    for steps in sorted({edge.sure_fit, edge.sure_fit + 1, edge.close, edge.close + 1, *inside, *middle}):
         answer = planned(steps)
         expected = "fits" if steps <= edge.sure_fit else "close" if steps <= edge.close else "fails"
         if answer.verdict.outcome != expected:

@@ -52,6 +52,7 @@ class KvPlan(Struct, frozen=True):
     log_lines: tuple[str, ...] = ()
     context: Context | None = None
     widest_available_bytes: int = 0  # of the stage that bytes_per_block is of
+    check_room: int | None = None  # what the check of one request leaves, the null block taken off; negative: short
 
     @property
     def allocated_bytes(self) -> int:
@@ -151,10 +152,14 @@ def check(kv: KvInput, context: Context, available: Sequence[int]) -> KvPlan:
         elif fits < context.request.max_model_len:
             context = replace(context, request=replace(context.request, max_model_len=fits))
     refusal = refusal or _memory_check(context, checked) or _late_refusal(kv, groups)
+    length = context.request.max_model_len
+    room = None
+    if all(per_block) and not any(m.spec.page == 0 for group in groups for m in group.members):
+        room = min(m - need_bytes(context, stage, length) for stage, m in _workers(context, checked))
     blocks = min(max(m // b, 0) if b else 0 for m, b in zip(memory, per_block, strict=True))
     if kv.blocks_override is not None:
         blocks = kv.blocks_override
-    return _report(kv, context, per_block, memory, blocks, refusal)
+    return replace(_report(kv, context, per_block, memory, blocks, refusal), check_room=room)
 
 
 def _late_refusal(kv: KvInput, groups: Sequence[Group]) -> Refusal | None:

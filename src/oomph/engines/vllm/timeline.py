@@ -301,6 +301,8 @@ def _kv_gates(rank_input: RankInput, kv: KvPlan) -> Iterator[Gate]:
     )
     fitted = kv.need_before_fit_bytes > kv.need_bytes  # --max-model-len auto asks for no more than there is
     room = kv.available_bytes - (0 if fitted else kv.need_bytes)
+    if kv.check_room is not None and not fitted:
+        room = kv.check_room
     if kv.refusal is None:
         yield Gate("kv_check", max(0, room), _short_text(kv), slacks, rank_input.index)
     else:
