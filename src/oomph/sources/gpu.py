@@ -20,6 +20,7 @@ What people write, and how it is read:
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from msgspec import structs
@@ -46,6 +47,11 @@ def parse_gpus(text: str) -> tuple[Device, ...]:
         from oomph.sources.nvml import live_gpus
 
         return live_gpus()
+    return _named_gpus(text)
+
+
+@lru_cache(maxsize=256)  # a batch names the same cards again and again
+def _named_gpus(text: str) -> tuple[Device, ...]:
     if match := _NODES.fullmatch(text.strip()):
         return _on_nodes(_count(match[1], text), parse_gpus(match[2] or match[3]), text)
     devices: list[Device] = []

@@ -74,6 +74,8 @@ class KvPlan(Struct, frozen=True):
         if self.context is None or not self.context.grouping.groups:
             return self.max_model_len
         free = self.num_blocks - 1
+        if sum(self.blocks_for(self.max_model_len)) <= free:  # the usual case: a longer prompt never takes fewer
+            return self.max_model_len
         return _search(self.max_model_len, lambda n: sum(self.blocks_for(n)) <= free)
 
 

@@ -10,12 +10,13 @@ Besides the Model's own fields these params are read, where a config.json has th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.expert_kernel import expert_setting, kernel_refusal
+from oomph.engines.vllm.expert_kernel import ExpertSetting, expert_setting, kernel_refusal
 from oomph.engines.vllm.kv_blocks import Setup
 from oomph.engines.vllm.kv_check import Refusal
 from oomph.engines.vllm.kv_groups import Layers
@@ -317,24 +318,12 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     verify_chunked_turboquant(model, resolved.kv_cache_dtype, setup.skip_layers)
     layout = lay_out(model, traits, setup, facts)
     verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
-    verify_states(traits, facts.support, tp=tp, quantised=resolved.quantization is not None)
-    verify_layers(traits, build_habits, tp=tp, dp=dp, ep=ep)
-    verify_blocks(traits, facts.support, build_habits, tp=tp, dp=dp, ep=ep, sm=gpu.sm, towers=towers)
     experts = expert_setting(facts, gpu.sm, resolved.flags, dep.environment)
-    built = _as_built(traits, resolved, build_habits)
-    verify_mxfp8(built, build_habits, tp=tp, dp=dp, ep=ep, towers=towers)
-    refused = kernel_refusal(built, Layout(tp=tp, dp=dp, expert_parallel=ep), experts)
-    if refused:
-        raise Refused("ValueError", refused)
-    verify_kernels(
-        traits,
-        facts.linear_kernels,
-        model.architecture,
-        tp=resolved.tensor_parallel_size,
-        sm=gpu.sm,
-        dtype=resolved.dtype,
+    refusal = _refusal_of_modules(
+        traits, facts, tp, dp, ep, gpu.sm, resolved.dtype, towers, resolved.quantization, experts
     )
-    verify_groups(traits, facts.support, tp=tp, dp=dp, ep=ep)
+    if refusal is not None:
+        raise Refused(refusal.type, refusal.message)
     return replace(
         resolved,
         block_size=layout.block_size,
@@ -346,9 +335,40 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     )
 
 
-def _as_built(traits: Traits, resolved: Resolved, habits: frozenset[str]) -> Model:
+@lru_cache(maxsize=1024)
+def _refusal_of_modules(
+    traits: Traits,
+    facts: Facts,
+    tp: int,
+    dp: int,
+    ep: bool,
+    sm: int,
+    dtype: str,
+    towers: bool,
+    quantization: str | None,
+    experts: ExpertSetting,
+) -> Refused | None:
+    """What the constructors of the layers refuse. Lengths, requests and shares play no part in it."""
+    habits = facts.structure.habits(sm)
+    try:
+        verify_states(traits, facts.support, tp=tp, quantised=quantization is not None)
+        verify_layers(traits, habits, tp=tp, dp=dp, ep=ep)
+        verify_blocks(traits, facts.support, habits, tp=tp, dp=dp, ep=ep, sm=sm, towers=towers)
+        built = _as_built(traits, quantization, habits)
+        verify_mxfp8(built, habits, tp=tp, dp=dp, ep=ep, towers=towers)
+        refused = kernel_refusal(built, Layout(tp=tp, dp=dp, expert_parallel=ep), experts)
+        if refused:
+            raise Refused("ValueError", refused)
+        verify_kernels(traits, facts.linear_kernels, traits.model.architecture, tp=tp, sm=sm, dtype=dtype)
+        verify_groups(traits, facts.support, tp=tp, dp=dp, ep=ep)
+    except Refused as refusal:
+        return refusal
+    return None
+
+
+def _as_built(traits: Traits, quantization: str | None, habits: frozenset[str]) -> Model:
     """The model with its layers in the scheme that quantising on the fly gives them."""
-    scheme = online_scheme(traits.model, resolved.quantization)
+    scheme = online_scheme(traits.model, quantization)
     return quantised(traits, scheme, habits) if scheme is not None else traits.model
 
 
