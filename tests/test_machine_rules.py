@@ -10,6 +10,7 @@ import oomph
 from oomph.facts.llamacpp.overhead import scores_copy
 from oomph.facts.vllm.outside import low_latency_bytes
 from oomph.plan import plan
+from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB, MIB
 
 MANIFEST = """
@@ -124,3 +125,24 @@ def test_fit_says_where_each_node_can_hold_a_replica() -> None:
     assert any("2 replicas with 2 users each" in note for note in two.notes)
     one = oomph.fit("Qwen/Qwen3-0.6B", "2x L4", context=2048, users=4)
     assert not any("replicas" in note for note in one.notes)
+
+
+@pytest.mark.parametrize("text", ["2x(8x H200)", "2x 8x H200", "2 nodes of 8x H200"])
+def test_nodes_are_read_however_they_are_written(text: str) -> None:
+    gpus = parse_gpus(text)
+    assert len(gpus) == 16 and {device.node for device in gpus} == {0, 1}
+
+
+def test_ray_takes_what_is_named_as_one_node() -> None:
+    command = "vllm serve deepseek-ai/DeepSeek-V3.2 -tp 8 -pp 2 --distributed-executor-backend ray"
+    planned = plan(command, gpu="8x H200", advise=False)
+    assert len(planned.deployment.gpus) == 16 and any("2 such nodes" in note for note in planned.warnings)
+
+
+def test_two_services_share_a_spark() -> None:
+    packed = oomph.pack(
+        ["vllm serve Qwen/Qwen3-8B --gpu-memory-utilization 0.4 --max-model-len 8192",
+         "vllm serve Qwen/Qwen3-Embedding-0.6B --gpu-memory-utilization 0.15"],
+        gpu="GB10", solver="plain",
+    )  # fmt: skip
+    assert packed.outcome in ("fits", "at_risk", "close")

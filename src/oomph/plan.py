@@ -165,6 +165,13 @@ def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
     if len(gpus) == 1 and 1 < need <= MOST_GPUS and gpu is not None and not _says_one(gpu):
         notes = (*notes, f"one {gpus[0].name} was named, the command needs {need}: taken as {need} of them")
         gpus = gpus * need
+    if 1 < len(gpus) < need <= MOST_GPUS and need % len(gpus) == 0 and _spans_nodes(deployment, gpus):
+        nodes = need // len(gpus)
+        notes = (
+            *notes,
+            f"{len(gpus)} x {gpus[0].name} were named, the command needs {need}: taken as {nodes} such nodes",
+        )
+        gpus = tuple(replace(device, node=node) for node in range(nodes) for device in gpus)
     notes = (*notes, *capability_notes(gpus))
     if deployment.gpu_memory:
         gpus = tuple(limited_to(device, deployment.gpu_memory) for device in gpus)
@@ -176,6 +183,12 @@ def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
     if len(seen) < len(gpus):
         notes = (*notes, f"the command is given {len(seen)} of the {len(gpus)} GPUs")
     return replace(deployment, gpus=seen, notes=notes)
+
+
+def _spans_nodes(deployment: Deployment, gpus: tuple[Device, ...]) -> bool:
+    """Ray takes the GPUs of every node of its cluster; what was named is then one node."""
+    one = len({device.node for device in gpus}) == 1
+    return one and deployment.flags.get("distributed_executor_backend") == "ray"
 
 
 def capability_notes(gpus: tuple[Device, ...]) -> tuple[str, ...]:

@@ -138,8 +138,26 @@ def _problem(
         if written and not alternatives[0][0].as_written:
             return None
         services.append(Service(name, gpus_of(deployments[name]), options, _fixed(deployments[name], len(cards))))
-    free = tuple((card.total_bytes - card.used_before.high) // MIB for card in cards)
+    free = tuple(_free(card) // MIB for card in cards)
     return Problem(tuple(services), free, ram // MIB if ram else -1)
+
+
+def _beside(card: Device, used: int) -> Device:
+    """The card as a start finds it; where the memory is the system's, what neighbours hold is gone from that too."""
+    more = min(used, card.total_bytes) - card.used_bytes
+    if card.system is None:
+        return replace(card, used_bytes=card.used_bytes + more)
+    low, usual, high = (
+        min(card.system.total_bytes, size + more)
+        for size in (card.system.used_low, card.system.used_bytes, card.system.used_high)
+    )
+    system = replace(card.system, used_low=low, used_bytes=usual, used_high=high)
+    return replace(card, used_bytes=card.used_bytes + more, system=system)
+
+
+def _free(card: Device) -> int:
+    used = card.used_before
+    return card.total_bytes - (used.high if card.system is None else used.bytes)
 
 
 def _fixed(deployment: Deployment, count: int) -> tuple[int, ...]:
@@ -168,7 +186,7 @@ def _answer(
     for place, index in enumerate(solution.order):
         name, choice = names[index], solution.choices[index]
         planned, option = ways[name][choice.option]
-        gpus = tuple(replace(cards[card], used_bytes=min(used[card], cards[card].total_bytes)) for card in choice.cards)
+        gpus = tuple(_beside(cards[card], used[card]) for card in choice.cards)
         numbers = ",".join(map(str, choice.cards))
         seen = {**planned.deployment.environment, **({"CUDA_VISIBLE_DEVICES": numbers} if len(cards) > 1 else {})}
         deployment = replace(planned.deployment, gpus=gpus, environment=seen)
@@ -177,7 +195,9 @@ def _answer(
         if plan.verdict.outcome == "fails" and share and not written:
             deployment, plan, share = _beside_neighbours(deployment, plan, share)
         sleeps = name in asleep
-        own = option.need[choice.cards[0]] * MIB if sleeps else max(serving_bytes(rank) for rank in plan.ranks)
+        shared = gpus[0].system is not None
+        needs = [serving_bytes(rank, shared=shared) for rank in plan.ranks]
+        own = option.need[choice.cards[0]] * MIB if sleeps else max(needs)
         placed.append(
             Placed(
                 name,
@@ -223,7 +243,7 @@ def _why_not(ways: Mapping[str, list[tuple[Planned, Option]]], cards: Sequence[D
     least = {name: min(min(option.need) for _, option in found) for name, found in ways.items()}
     gpus = {name: gpus_of(found[0][0].deployment) for name, found in ways.items()}
     total = sum(size * gpus[name] for name, size in least.items()) / 1024
-    free = sum(card.total_bytes - card.used_before.high for card in cards) / (1 << 30)
+    free = sum(_free(card) for card in cards) / (1 << 30)
     parts = ", ".join(f"{name} {size / 1024:.1f} GiB" for name, size in least.items())
     lines = [f"together they take at least {total:.1f} GiB of {free:.1f}: {parts}"]
     host = sum(min(option.host for _, option in found) for found in ways.values())

@@ -127,19 +127,28 @@ def _option(planned: Planned, cards: Sequence[Device], asleep: bool) -> Option:
 
 def _sizes(plan: Plan, asleep: bool) -> tuple[int, int]:
     """(need, start) of the tightest rank, in MiB."""
-    need = max(_residue(rank) if asleep else serving_bytes(rank) for rank in plan.ranks)
-    start = max(starting_bytes(rank) for rank in plan.ranks)
+    shared = plan.deployment.gpus[0].system is not None
+    need = max(_residue(rank) if asleep else serving_bytes(rank, shared=shared) for rank in plan.ranks)
+    start = max(starting_bytes(rank, shared=shared) for rank in plan.ranks)
     return cdiv(need, MIB), cdiv(start, MIB)
 
 
-def serving_bytes(rank: RankPlan) -> int:
-    """At the upper end of every interval, without what others hold."""
+def serving_bytes(rank: RankPlan, *, shared: bool = False) -> int:
+    """At the upper end of every interval, without what others hold. Memory that is shared with the system has intervals
+    as wide as a service, which would count once for each of them: there it is what is expected, and the plan of every
+    start beside the others says whether that is close."""
     last = rank.stages[-1]
+    if shared:
+        return last.peak_bytes - rank.used_by_others_bytes
     return (last.needed_high or last.peak_high or last.peak_bytes) - rank.used_by_others_bytes
 
 
-def starting_bytes(rank: RankPlan) -> int:
+def starting_bytes(rank: RankPlan, *, shared: bool = False) -> int:
     """vLLM's check wants its budget free beside its own context; loading and profiling have peaks of their own."""
+    if shared:
+        context = rank.terms["context"].bytes if "context" in rank.terms else 0
+        peak = max(s.peak_bytes for s in rank.stages) - rank.used_by_others_bytes
+        return max(rank.requested_bytes + context if rank.requested_bytes else 0, peak)
     context = rank.terms["context"].high if "context" in rank.terms else 0
     peaks = [(s.needed_high or s.peak_high or s.peak_bytes) - rank.used_by_others_bytes for s in rank.stages]
     return max(rank.requested_bytes + context if rank.requested_bytes else 0, *peaks)

@@ -53,7 +53,7 @@ def parse_gpus(text: str) -> tuple[Device, ...]:
 @lru_cache(maxsize=256)  # a batch names the same cards again and again
 def _named_gpus(text: str) -> tuple[Device, ...]:
     if match := _NODES.fullmatch(text.strip()):
-        return _on_nodes(_count(match[1], text), parse_gpus(match[2] or match[3]), text)
+        return _on_nodes(_count(match[1], text), parse_gpus(match[2] or match[3] or match[4]), text)
     devices: list[Device] = []
     # "Max+" is a name (Ryzen AI Max+ 395), every other "+" a list
     for part in re.split(r",|(?<![Mm][Aa][Xx])\+", text):
@@ -68,7 +68,7 @@ def _named_gpus(text: str) -> tuple[Device, ...]:
 
 
 _NODES = late_pattern(
-    r"([0-9]+)\s*(?:[x×*]\s*\(([^()]{1,400})\)|(?:nodes?|machines?|hosts?)\s+(?:of|with)\s+([^()]{1,400}))",
+    r"([0-9]+)\s*(?:[x×*]\s*\(([^()]{1,400})\)|[x×*]\s*([0-9]+\s*[x×*]\s*[^()]{1,400})|(?:nodes?|machines?|hosts?)\s+(?:of|with)\s+([^()]{1,400}))",
     re.IGNORECASE,
 )
 
