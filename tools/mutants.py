@@ -44,7 +44,7 @@ TESTS = (
     "tests/test_compare.py", "tests/test_truth.py", "tests/test_field_plans.py", "tests/test_consistency.py",
     "tests/test_host.py", "tests/test_calibration.py", "tests/test_whose_figures.py", "tests/test_public_api.py",
 )  # fmt: skip
-SHARE = 40  # seconds that the tests of one change may take when nothing else runs, and the answers a quarter of it
+SHARE = 16  # seconds that the tests of one change may take when nothing else runs, and the answers a quarter of it
 FIRST = 3  # tests of each file that go before all the others
 
 COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {

@@ -23,7 +23,12 @@ def printable(text: str, *, lines: bool = True) -> str:
     if _UNUSUAL.search(text) is None and (lines or "\n" not in text):
         return text
     return "".join(
-        c if c.isprintable() or (c == "\n" and lines) else " " if c in "\t\xa0\u202f" else REPLACEMENT for c in text
+        character
+        if character.isprintable() or (character == "\n" and lines)
+        else " "
+        if character in "\t\xa0\u202f"
+        else REPLACEMENT
+        for character in text
     )
 
 

@@ -81,9 +81,9 @@ def _three(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def cdiv(a: int, b: int) -> int:
-    return -(-a // b)
+def cdiv(number: int, step: int) -> int:
+    return -(-number // step)
 
 
-def round_up(a: int, b: int) -> int:
-    return cdiv(a, b) * b
+def round_up(number: int, step: int) -> int:
+    return cdiv(number, step) * step

@@ -91,13 +91,13 @@ class Judge:
 def changed(deployment: Deployment, change: Change) -> Deployment:
     """The deployment with a change in force. Pinned terms that it moves are planned again."""
     flags = {name: value for name, value in {**deployment.flags, **change.flags}.items() if value is not None}
-    given = {term: size for term, size in deployment.given.items() if term not in change.moves}
+    pinned = {term: size for term, size in deployment.given.items() if term not in change.moves}
     measured = {term: size for term, size in deployment.measured.items() if term not in change.moves}
     engine = deployment.engine
     if change.version:
         engine = replace(engine, version=change.version, version_from="--engine")
     return replace(
-        deployment, engine=engine, flags=flags, given=given, measured=measured, model=change.model or deployment.model,
+        deployment, engine=engine, flags=flags, given=pinned, measured=measured, model=change.model or deployment.model,
         environment={**deployment.environment, **change.environment}, gpus=change.gpus or deployment.gpus,
     )  # fmt: skip
 

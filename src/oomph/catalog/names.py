@@ -56,11 +56,11 @@ def rank(query: str, model_id: str) -> tuple[int, int, int] | None:
     org, _, name = model_id.rpartition("/")
     if not set(tokens(query)) <= {*tokens(name), *tokens(org)}:
         return None
-    asked, words = Counter(tokens(query)), Counter(tokens(name))
-    missing = asked - words
-    if missing and (missing - Counter(tokens(org)) or not asked & words):
+    wanted, words = Counter(tokens(query)), Counter(tokens(name))
+    missing = wanted - words
+    if missing and (missing - Counter(tokens(org)) or not wanted & words):
         return None
-    extra = words - asked
+    extra = words - wanted
     quant = sum(n for word, n in extra.items() if word in QUANT or (word.isdigit() and _follows_quant(word, name)))
     plain = sum(n for word, n in extra.items() if word not in QUANT and word not in SOFT)
     plain += tokens(name)[:1] != tokens(query)[:1]  # "dolphin mixtral" is made from a mixtral

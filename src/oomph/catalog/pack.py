@@ -76,11 +76,11 @@ def _pack_repeats(values: list[Any]) -> Any:
         if all(values[i] == values[i % period] for i in range(len(values))):
             return {"~p": [values[:period], len(values)]}
     runs: list[list[Any]] = []
-    for v in values:
-        if runs and runs[-1][0] == v:
+    for value in values:
+        if runs and runs[-1][0] == value:
             runs[-1][1] += 1
         else:
-            runs.append([v, 1])
+            runs.append([value, 1])
     return {"~r": runs} if len(runs) * 2 < len(values) else values
 
 

@@ -112,15 +112,15 @@ def useless(case: Case, *extra: Rejected, keep: tuple[str, ...] = ()) -> tuple[R
     table = _NOT_READ.get(case.stage, {})
     if case.v0 and case.stage == "profile_run":
         keep = (*keep, "max_model_len")
-    found = [reject(lever, why) for lever, why in table.items() if lever not in own and lever not in keep]
+    useless = [reject(lever, why) for lever, why in table.items() if lever not in own and lever not in keep]
     oom = case.oom
     tried, reserved = case.oom_value("tried"), case.oom_value("reserved")
     if oom is not None and tried and reserved is not None and reserved < tried and "expandable" not in own | set(keep):
         why = (
             f"only {gib(reserved)} is cached and unused, less than the {gib(tried)} asked for: this is no fragmentation"
         )
-        found.append(reject("expandable", why))
-    return (*extra, *found)
+        useless.append(reject("expandable", why))
+    return (*extra, *useless)
 
 
 def exact(n: int) -> str:

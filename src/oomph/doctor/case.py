@@ -70,7 +70,7 @@ class Case(Struct, frozen=True):
         )
 
     def real(self, kind: LogKind, name: str) -> float | None:
-        o = next(
+        first = next(
             (
                 observation
                 for observation in self.observations
@@ -78,7 +78,7 @@ class Case(Struct, frozen=True):
             ),
             None,
         )
-        value = o.values[name] if o else None
+        value = first.values[name] if first else None
         return float(value) if isinstance(value, (int, float)) else None
 
     def line(self, *kinds: LogKind) -> tuple[int, ...]:
@@ -183,8 +183,8 @@ class Case(Struct, frozen=True):
 
     @property
     def capability(self) -> str:
-        o = self.first("capability")
-        return str(o.values.get("capability", "")) if o else ""
+        observation = self.first("capability")
+        return str(observation.values.get("capability", "")) if observation else ""
 
     @property
     def before_ampere(self) -> bool:

@@ -26,15 +26,15 @@ def names(model: str) -> tuple[str, ...]:
     """A path inside somebody's container is looked up by its last parts: /models/org/name -> org/name."""
     parts = PurePosixPath(model).parts
     short = [p for p in parts if p not in ("/", "..", ".", "~")]
-    found = [model]
+    names = [model]
     if model.startswith(("/", "~", ".")) and short:
-        found += ["/".join(short[-2:]), short[-1]] if len(short) > 1 else [short[-1]]
+        names += ["/".join(short[-2:]), short[-1]] if len(short) > 1 else [short[-1]]
     snapshot = re.search(r"models--([\w.-]+)--([\w.-]+)", model)
     if snapshot:
-        found.append(f"{snapshot[1]}/{snapshot[2]}")
-    if len(short) == 2 and found == [model]:
-        found.append(short[-1])  # a name that people shorten: Llama-4-Scout
-    return tuple(dict.fromkeys(found))
+        names.append(f"{snapshot[1]}/{snapshot[2]}")
+    if len(short) == 2 and names == [model]:
+        names.append(short[-1])  # a name that people shorten: Llama-4-Scout
+    return tuple(dict.fromkeys(names))
 
 
 def with_model(case: Case, model: Model) -> Case:

@@ -105,8 +105,8 @@ def _no_cache(failure: Observation, observations: Sequence[Observation]) -> bool
 
 
 def _budget(observations: Sequence[Observation]) -> float | None:
-    given = [observation.values.get("util") for observation in observations if observation.kind == "util_given"]
-    return next((u for u in given if isinstance(u, float) and 0 < u <= 1), None)
+    shares = [observation.values.get("util") for observation in observations if observation.kind == "util_given"]
+    return next((u for u in shares if isinstance(u, float) and 0 < u <= 1), None)
 
 
 def _cached(failure: Observation) -> int | None:

@@ -46,16 +46,17 @@ def _host_share(case: Case) -> Told | None:
         for kind in ("ol_weights", "lc_weights") for observation in case.all(kind)
         if re.fullmatch(r"CPU(?:_REPACK|_AARCH64)?", str(observation.values.get("buffer", "")))
     ]  # fmt: skip
-    held = sum(sizes)
-    if held <= EMBEDDING:
+    resident = sum(sizes)
+    if resident <= EMBEDDING:
         return None
     layers = case.value("lc_layers", "layers") or 0
     rest = layers - (case.value("lc_layers", "on_gpu") or 0)
     part = f" ({rest} of {layers} layers)" if rest > 0 else ""
     free = _free(case)
     reason = (
-        f"No error in this log. {gib(held)} of weights{part} are in host memory, and it ends there: if the run died, "
-        f"host memory is what ran out ({_against(held, free)}); if it lives, these layers run on the CPU, slowly."
+        f"No error in this log. {gib(resident)} of weights{part} are in host memory, and it ends there: if the run "
+        f"died, host memory is what ran out ({_against(resident, free)}); if it lives, these layers run "
+        "on the CPU, slowly."
     )
     return "host_ram", reason
 
@@ -73,11 +74,11 @@ def _planned(case: Case) -> Told | None:
     if not layers or on_gpu < layers:
         counted = f"{on_gpu} of {layers} layers" if layers else f"{on_gpu} layers"
         where = f"{counted} go to the GPU ({gib(full)} are needed, {gib(cards)} are there)"
-        said = f"No error in this log. {where}; {gib(rest)} stay in host memory"
+        sentence = f"No error in this log. {where}; {gib(rest)} stay in host memory"
         if free is None:
-            return None, f'{said}: how much is free there is not in this log (msg="system memory").'
+            return None, f'{sentence}: how much is free there is not in this log (msg="system memory").'
         if rest > free:
-            return "host_ram", f"{said}, where {gib(free)} are free: if the run died, it died of that."
+            return "host_ram", f"{sentence}, where {gib(free)} are free: if the run died, it died of that."
         return None
     weights = (case.value("ol_offload", "weights") or 0) + (case.value("ol_offload", "projector") or 0)
     host = case.value("ol_system", "free")
@@ -124,12 +125,13 @@ def _fit(case: Case) -> Told | None:
 
 
 def _moved(case: Case) -> Told | None:
-    o = case.first("lc_layer_moved")
-    if o is None:
+    observation = case.first("lc_layer_moved")
+    if observation is None:
         return None
     reason = (
-        f"No error in this log. Layer {o.values['layer']} is on the CPU while the GPU could do its {o.values['what']}:"
-        " the model as a whole does not fit on the GPU, or -ngl keeps it off. If the load failed, it was the weights."
+        f"No error in this log. Layer {observation.values['layer']} is on the CPU while the GPU could do its "
+        f"{observation.values['what']}: the model as a whole does not fit on the GPU, or -ngl keeps it off. "
+        "If the load failed, it was the weights."
     )
     return "weights_load", reason
 

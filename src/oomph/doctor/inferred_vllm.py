@@ -45,9 +45,9 @@ def ready(case: Case) -> bool:
 def inferred(case: Case) -> Told | None:
     if ready(case):
         return None
-    found = _v0_blocks(case) or _graphs_not_counted(case) or _extreme(case)
-    if found:
-        return found
+    candidate = _v0_blocks(case) or _graphs_not_counted(case) or _extreme(case)
+    if candidate:
+        return candidate
     where = WORDS.get(case.stage)
     if not where:
         return None
@@ -96,17 +96,17 @@ def _graphs_not_counted(case: Case) -> Told | None:
 
 
 def _extreme(case: Case) -> Told | None:
-    given = case.account.util or case.flag("gpu_memory_utilization")
+    share = case.account.util or case.flag("gpu_memory_utilization")
     if case.has("kv_tokens", "concurrency"):
         return None  # the cache was made: what is left had to hold the rest so far
-    if not isinstance(given, (int, float)) or isinstance(given, bool) or given < EXTREME or case.has("kv_need"):
+    if not isinstance(share, (int, float)) or isinstance(share, bool) or share < EXTREME or case.has("kv_need"):
         return None
     total = case.total
-    if total and (1 - given) * total > ROOM:
+    if total and (1 - share) * total > ROOM:
         return None
-    left = f" ({gib(round((1 - given) * total))})" if total else ""
+    left = f" ({gib(round((1 - share) * total))})" if total else ""
     return "runtime_request", (
-        f"No error in this log. Utilization {given:g} leaves {1 - given:.1%} of the card{left} for the CUDA context,"
+        f"No error in this log. Utilization {share:g} leaves {1 - share:.1%} of the card{left} for the CUDA context,"
         " graphs and whatever a request needs above the profiling run: if it starts, the first long prompts are the"
         " likeliest to fail."
     )
@@ -120,8 +120,8 @@ def by_plan(case: Case, stage: StageName | None, short: int, message: str) -> To
         return None  # the run was already past it: the plan is no judge here
     missing = f", {gib(short)} short" if short > 0 else ""
     where = WORDS.get(stage, "at the first requests")
-    said = message.strip().splitlines()[0][:240] if message.strip() else ""
+    first_line = message.strip().splitlines()[0][:240] if message.strip() else ""
     return stage, (
         f"No error in this log. A plan of this deployment with the log's own figures fails {where}{missing}"
-        + (f": {said}" if said else ".")
+        + (f": {first_line}" if first_line else ".")
     )

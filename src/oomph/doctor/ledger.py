@@ -76,10 +76,10 @@ def account(observations: Sequence[Observation], death: Death, util: float | Non
 
 def _figure(observations: Sequence[Observation], *places: tuple[str, str]) -> tuple[int, str] | None:
     for kind, name in places:
-        o = last(observations, kind, name)
-        value = number(o, name)
-        if o is not None and value is not None:
-            return value, f"log line {o.line}"
+        observation = last(observations, kind, name)
+        value = number(observation, name)
+        if observation is not None and value is not None:
+            return value, f"log line {observation.line}"
     return None
 
 
@@ -177,7 +177,7 @@ def _at_rest(observations: Sequence[Observation], util: float | None) -> Account
 
 def _figure_util(observations: Sequence[Observation]) -> float | None:
     for kind in ("ledger", "free_short", "requested", "v0_budget", "graph_util", "v0_results", "graph_estimate_off"):
-        o = last(observations, kind, "util")
-        if o is not None:
-            return float(o.values["util"])
+        observation = last(observations, kind, "util")
+        if observation is not None:
+            return float(observation.values["util"])
     return None

@@ -130,20 +130,20 @@ def gpu_row(total: int, capability: str = "", named: str = "") -> GpuRow | None:
     close = [row for row in rows() if abs(row.total_bytes - total) <= ROUNDING] if total else []
     by_name = [row for row in (close or ([] if total else rows())) if named and row.name == named]
     same = [row for row in close if capability and "{}.{}".format(*row.capability) == capability]
-    found = by_name or same or close
-    return min(found, key=lambda row: abs(row.total_bytes - total)) if found else None
+    name = by_name or same or close
+    return min(name, key=lambda row: abs(row.total_bytes - total)) if name else None
 
 
 def observed(case: Case) -> dict[str, int]:
     """Terms as the log has them: what the loaded weights really took, what is on the card outside of PyTorch."""
-    given = {}
+    pinned = {}
     if weights := case.value("weights", "weights"):
-        given["weights"] = weights
+        pinned["weights"] = weights
     outside = case.account.get("context")
     if case.oom is not None and outside is not None:
         own = own_context(case, gpu_row(case.account.total, case.capability, case.named_gpu))
         if case.stage == "weights_load":
-            given["context"] = outside
+            pinned["context"] = outside
         elif case.before("weights") and outside > 2 * own:
-            given["non_torch"] = outside - own
-    return given
+            pinned["non_torch"] = outside - own
+    return pinned

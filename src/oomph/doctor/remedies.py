@@ -96,15 +96,15 @@ class Run(Struct, frozen=True):
     pool: int | None = None  # observed KV memory: a change moves it by as much as it moves the planned one
 
     def plan_changed(self, deployment: Deployment) -> Plan:
-        given = {term: size for term, size in deployment.given.items() if term != "available_kv"}
-        deployment = replace(deployment, given=given)
+        pinned = {term: size for term, size in deployment.given.items() if term != "available_kv"}
+        deployment = replace(deployment, given=pinned)
         after = self.planner(deployment)
         if self.pool is None or self.case.stage != "kv_check" or after.kv is None or self.unpinned.kv is None:
             return after
         if not after.fits and is_earlier(after.verdict.stage, "kv_check"):
             return after  # the changed start does not get as far as the memory that was observed
         left = self.pool + after.kv.available_bytes - self.unpinned.kv.available_bytes
-        return self.planner(replace(deployment, given={**given, "available_kv": left}))
+        return self.planner(replace(deployment, given={**pinned, "available_kv": left}))
 
     def write(self, deployment: Deployment) -> str:
         """With every flag of the command, also those that no plan reads."""

@@ -60,8 +60,8 @@ def phase(observations: Sequence[Observation], index: int, reached: StageName | 
     if failure.kind == "ol_panic":
         return panic(str(failure.values.get("map", "")))
     if failure.kind == "ol_runner_died":
-        said = runner(str(failure.values.get("why", "")))
-        return "kv_alloc" if said == "weights_load" and kinds & {"lc_alloc_compute", "lc_no_compute"} else said
+        sentence = runner(str(failure.values.get("why", "")))
+        return "kv_alloc" if sentence == "weights_load" and kinds & {"lc_alloc_compute", "lc_no_compute"} else sentence
     if "lc_cpu_malloc" in kinds or any(_HOST.fullmatch(str(o.values.get("buffer", ""))) for o in window if _failing(o)):
         return "host_ram"
     for kind, stage in _NAMED:

@@ -123,14 +123,14 @@ def _missing(case: Case) -> str:
 
 def _inferred(case: Case, explanation: Explanation, verdict: Any) -> Explanation:
     """A log without an error: where the plan of the same deployment dies, if the run had not got that far."""
-    told = (
+    sentence = (
         None
         if verdict.fits or explanation.cause.id != "none"
         else by_plan(case, verdict.stage, verdict.short_bytes, verdict.message)
     )
-    if told is None:
+    if sentence is None:
         return explanation
-    stage, reason = told
+    stage, reason = sentence
     return msgspec.structs.replace(
         explanation, stage=stage, stage_basis="inferred", inferred_stage=stage, inferred_reason=reason
     )

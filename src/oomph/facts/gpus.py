@@ -453,8 +453,8 @@ def _with_memory(key: str) -> list[GpuRow]:
     own, shared = _index()
     for digits in (3, 2, 1):
         match = re.fullmatch(rf"(.+?)(\d{{{digits}}})gb", key)
-        found = [own[match[1]]] if match and match[1] in own else shared.get(match[1], []) if match else []
-        if match and (fitting := [row for row in found if row.nominal_gb == int(match[2])]):
+        rows = [own[match[1]]] if match and match[1] in own else shared.get(match[1], []) if match else []
+        if match and (fitting := [row for row in rows if row.nominal_gb == int(match[2])]):
             return fitting
     return []
 

@@ -38,10 +38,10 @@ class LogRow(Struct, frozen=True):
     def match(self, text: str) -> dict[str, float | int | str] | None:
         if self.needle not in text:
             return None
-        found = compiled(self.pattern).search(text)
-        if found is None:
+        match = compiled(self.pattern).search(text)
+        if match is None:
             return None
-        groups = {name: value for name, value in found.groupdict().items() if value is not None}
+        groups = {name: value for name, value in match.groupdict().items() if value is not None}
         for pattern in self.more:
             extra = compiled(pattern).search(text)
             if extra:

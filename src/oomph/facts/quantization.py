@@ -35,20 +35,20 @@ def _packed(n: int, bits: int) -> int:
 
 
 def _awq(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
-    g = _groups(scheme, k)
+    groups = _groups(scheme, k)
     return [
         (".qweight", (k, _packed(n, scheme.bits)), "I32"),
-        (".qzeros", (g, _packed(n, scheme.bits)), "I32"),
-        (".scales", (g, n), scheme.scale_dtype or "F16"),
+        (".qzeros", (groups, _packed(n, scheme.bits)), "I32"),
+        (".scales", (groups, n), scheme.scale_dtype or "F16"),
     ]
 
 
 def _gptq(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
-    g = _groups(scheme, k)
+    groups = _groups(scheme, k)
     return [
         (".qweight", (_packed(k, scheme.bits), n), "I32"),
-        (".qzeros", (g, _packed(n, scheme.bits)), "I32"),
-        (".scales", (g, n), scheme.scale_dtype or "F16"),
+        (".qzeros", (groups, _packed(n, scheme.bits)), "I32"),
+        (".scales", (groups, n), scheme.scale_dtype or "F16"),
         (".g_idx", (k,), "I32"),
     ]
 
@@ -89,14 +89,14 @@ def _modelopt_fp4(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
 
 
 def _ct_packed(scheme: Scheme, n: int, k: int, dtype: str) -> Tensors:
-    g = _groups(scheme, k)
+    groups = _groups(scheme, k)
     tensors: Tensors = [
         (".weight_packed", (n, _packed(k, scheme.bits)), "I32"),
-        (".weight_scale", (n, g), scheme.scale_dtype or dtype),
+        (".weight_scale", (n, groups), scheme.scale_dtype or dtype),
         (".weight_shape", (2,), "I64"),
     ]
     if not scheme.symmetric:
-        tensors.append((".weight_zero_point", (_packed(n, scheme.bits), g), "I32"))
+        tensors.append((".weight_zero_point", (_packed(n, scheme.bits), groups), "I32"))
     if scheme.desc_act:
         tensors.append((".weight_g_idx", (k,), "I32"))
     return tensors

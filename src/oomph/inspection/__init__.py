@@ -112,16 +112,18 @@ def _drafts(model: Model) -> tuple[Part, ...]:
     if not model.drafts and not model.draft_root.modules:
         return ()
     size = sum(
-        module_bytes(module) for b in (model.draft_root, *(x.block for x in model.drafts)) for module in b.modules
+        module_bytes(module)
+        for block in (model.draft_root, *(x.block for x in model.drafts))
+        for module in block.modules
     )
     return (Part("multi-token prediction", len(model.drafts), size),)
 
 
 def _towers(model: Model) -> tuple[Part, ...]:
     """Encoders with what projects them, by modality."""
-    found: dict[str, list[int]] = {}
-    for t in model.towers:
-        row = found.setdefault(t.modality, [0, 0])
-        row[0] += t.layers
-        row[1] += sum(n * module_bytes(module) for n, b in t.blocks for module in b.modules)
-    return tuple(Part(name, *row) for name, row in found.items())
+    spans: dict[str, list[int]] = {}
+    for tower in model.towers:
+        row = spans.setdefault(tower.modality, [0, 0])
+        row[0] += tower.layers
+        row[1] += sum(n * module_bytes(module) for n, b in tower.blocks for module in b.modules)
+    return tuple(Part(name, *row) for name, row in spans.items())

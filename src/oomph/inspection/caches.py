@@ -23,8 +23,8 @@ class LayerRow(Struct, frozen=True):
 def layer_rows(model: Model) -> tuple[LayerRow, ...]:
     groups: dict[tuple[object, ...], list[Mixer]] = {}
     for layer in model.layers:
-        for m in layer.mixers:
-            groups.setdefault(_key(m), []).append(m)
+        for mixer in layer.mixers:
+            groups.setdefault(_key(mixer), []).append(mixer)
         if not layer.mixers:
             groups.setdefault(("none",), [])
     rows = [_row(model, found) for key, found in groups.items() if key != ("none",)]
@@ -39,19 +39,19 @@ def _key(mixer: Mixer) -> tuple[object, ...]:
             mixer.kv_lora_rank, mixer.compress_ratio, mixer.indexer is not None)  # fmt: skip
 
 
-def _row(model: Model, found: list[Mixer]) -> LayerRow:
-    first = found[0]
+def _row(model: Model, mixers: list[Mixer]) -> LayerRow:
+    first = mixers[0]
     if isinstance(first, State):
         ggml = model.quantization is not None and model.quantization.method == "gguf"
         size = state_bytes(first, 4 if ggml else int(bits(model.dtype)) // 8)
-        return LayerRow(first.kind, len(found), _state_text(first), state_bytes=size * len(found))
-    shared = sum(isinstance(m, Attention) and m.shares_cache_of is not None for m in found)
+        return LayerRow(first.kind, len(mixers), _state_text(first), state_bytes=size * len(mixers))
+    shared = sum(isinstance(m, Attention) and m.shares_cache_of is not None for m in mixers)
     per_token = kv_token_bytes(first, model.dtype)
     return LayerRow(
         first.kind,
-        len(found),
+        len(mixers),
         _attention_text(first) + (f", {shared} reuse" if shared else ""),
-        per_token * (len(found) - shared),
+        per_token * (len(mixers) - shared),
         first.window or first.chunk,
         shared=shared,
     )
@@ -121,8 +121,8 @@ def _attention_text(attention: Attention) -> str:
     return f"{text}, indexer" if attention.indexer is not None else text
 
 
-def _state_text(m: State) -> str:
-    if m.kind in ("mamba1", "short_conv"):
-        return f"width {m.intermediate}" + (f", state {m.state_size}" if m.state_size else "")
-    state = m.key_dim or m.state_size or m.head_dim
-    return f"{m.num_heads} heads x {m.head_dim} x {state}"
+def _state_text(mixer: State) -> str:
+    if mixer.kind in ("mamba1", "short_conv"):
+        return f"width {mixer.intermediate}" + (f", state {mixer.state_size}" if mixer.state_size else "")
+    state = mixer.key_dim or mixer.state_size or mixer.head_dim
+    return f"{mixer.num_heads} heads x {mixer.head_dim} x {state}"

@@ -122,7 +122,7 @@ def by_role(model: Model) -> tuple[RoleRow, ...]:
                 forms.setdefault(module.role, Counter())[form] += size
     if sum(row[0] for row in total.values()) != model.nbytes:
         total, forms = _by_role_of_headers(model)
-    made = [
+    rows = [
         RoleRow(
             role,
             _role_name(role, model),
@@ -135,7 +135,7 @@ def by_role(model: Model) -> tuple[RoleRow, ...]:
         for role, row in total.items()
         if row[0]
     ]
-    return tuple(sorted(made, key=lambda r: -r.bytes))
+    return tuple(sorted(rows, key=lambda role: -role.bytes))
 
 
 def _role_name(role: Role, model: Model) -> str:
@@ -147,24 +147,24 @@ def _role_name(role: Role, model: Model) -> str:
 def _by_role_of_headers(model: Model) -> tuple[dict[Role, list[int]], dict[Role, Counter[str]]]:
     total: dict[Role, list[int]] = {}
     forms: dict[Role, Counter[str]] = {}
-    for s in model.stored:
-        row = total.setdefault(s.role, [0, 0, 0, 0])
-        plain = bits(s.dtype) >= 16 and s.dtype not in ("I32", "I64")
-        row[0] += s.nbytes
-        row[1] += s.elements
-        row[2] += s.nbytes if plain else 0
-        row[3] += s.elements if plain else 0
-        forms.setdefault(s.role, Counter())[s.dtype] += s.nbytes
+    for tensor in model.stored:
+        row = total.setdefault(tensor.role, [0, 0, 0, 0])
+        plain = bits(tensor.dtype) >= 16 and tensor.dtype not in ("I32", "I64")
+        row[0] += tensor.nbytes
+        row[1] += tensor.elements
+        row[2] += tensor.nbytes if plain else 0
+        row[3] += tensor.elements if plain else 0
+        forms.setdefault(tensor.role, Counter())[tensor.dtype] += tensor.nbytes
     return total, forms
 
 
 def by_dtype(model: Model) -> tuple[DtypeRow, ...]:
     total: dict[str, list[int]] = {}
-    for s in model.stored:
-        row = total.setdefault(s.dtype, [0, 0, 0])
-        row[0] += s.nbytes
-        row[1] += s.elements
-        row[2] += s.tensors
+    for tensor in model.stored:
+        row = total.setdefault(tensor.dtype, [0, 0, 0])
+        row[0] += tensor.nbytes
+        row[1] += tensor.elements
+        row[2] += tensor.tensors
     return tuple(DtypeRow(d, *row) for d, row in sorted(total.items(), key=lambda item: -item[1][0]))
 
 
@@ -173,30 +173,32 @@ _WRITERS = {"awq": "AWQ", "gptq": "GPTQ", "bitsandbytes": "bitsandbytes"}
 
 
 def quantised(model: Model, roles: tuple[RoleRow, ...]) -> Quantised | None:
-    q = model.quantization
+    quantization = model.quantization
     size = sum(r.bytes - r.plain_bytes for r in roles)
     count = sum(r.parameters - r.plain_parameters for r in roles)
-    if q is None or not size or not count:
+    if quantization is None or not size or not count:
         return None
     width = size * 8 / count
     forms: Counter[str] = Counter()
-    for r in roles:
-        forms.update({form: n for form, n in r.stored_as.items() if form not in _PLAIN})
-    main = forms.most_common(1)[0][0] if forms else q.method
-    if q.method == "gguf":
+    for role in roles:
+        forms.update({form: n for form, n in role.stored_as.items() if form not in _PLAIN})
+    main = forms.most_common(1)[0][0] if forms else quantization.method
+    if quantization.method == "gguf":
         whole = round(width)
         name = f"GGUF, {width:.2f} bits a weight, mostly {main}"
     else:
         whole = int("".join(filter(str.isdigit, main)) or round(width))
-        name = f"{whole}-bit ({_WRITERS.get(q.method, main)})"
-    return Quantised(q.method, name, whole, count, size, q.kv_cache, _cost(model, roles, whole, width))
+        name = f"{whole}-bit ({_WRITERS.get(quantization.method, main)})"
+    return Quantised(
+        quantization.method, name, whole, count, size, quantization.kv_cache, _cost(model, roles, whole, width)
+    )
 
 
 def _cost(model: Model, roles: tuple[RoleRow, ...], whole: int, width: float) -> str:
     """What is left in 16 bits, and what the largest part of it would take like the rest."""
     from oomph.units import gib
 
-    plain = sorted((r for r in roles if r.plain_bytes), key=lambda r: -r.plain_bytes)
+    plain = sorted((r for r in roles if r.plain_bytes), key=lambda role: -role.plain_bytes)
     left = sum(r.plain_bytes for r in plain)
     if not plain or left * 10 < model.nbytes:
         return ""

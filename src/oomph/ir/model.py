@@ -47,8 +47,8 @@ class Tensor(Struct, frozen=True):
     @property
     def elements(self) -> int:
         n = 1
-        for d in self.shape:
-            n *= d
+        for size in self.shape:
+            n *= size
         return n
 
 

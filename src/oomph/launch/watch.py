@@ -55,5 +55,5 @@ class Watch:
             return
         predicted = self.plan.ranks[0].terms[term].bytes if self.plan is not None and self.plan.ranks else 0
         self.seen[kind] = Seen(term, predicted, int(value))
-        said = f", predicted {gib(predicted)}" if predicted else ""
-        self.say(f"{label}: {gib(int(value))}{said}")
+        figure = f", predicted {gib(predicted)}" if predicted else ""
+        self.say(f"{label}: {gib(int(value))}{figure}")

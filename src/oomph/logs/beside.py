@@ -38,7 +38,7 @@ Found = tuple[int, int, str]  # first line, last line, the command
 def command(lines: Sequence[Line], observations: Sequence[Observation]) -> tuple[str, str]:
     """(command, model named in the prose); "" where there is none."""
     index = {line.number: i for i, line in enumerate(lines)}
-    found: list[Found] = []
+    lists: list[Found] = []
     for number in [observation.line for observation in observations if observation.kind in ("command", "docker_run")][
         :MOST
     ]:
@@ -47,27 +47,27 @@ def command(lines: Sequence[Line], observations: Sequence[Observation]) -> tuple
             text, used = _continued(_begin(lines[i].text[:LONG]), lines[i + 1 : i + 60])
             ours = not _DOCKER.search(text) or image_engine(text)
             if ours and (_FLAG.search(text) or _BARE.match(text)):
-                found.append((number, number + used, text))
-    found += _flag_lists(lines)
-    found += [] if found else _python_calls(lines)
-    if not found:
+                lists.append((number, number + used, text))
+    lists += _flag_lists(lines)
+    lists += [] if lists else _python_calls(lines)
+    if not lists:
         return "", named(lines)
     anchors = [observation.line for observation in observations if observation.kind in ANCHORS]
-    near = anchors[0] if anchors else found[0][0]
+    near = anchors[0] if anchors else lists[0][0]
     # a command's flags are also found as a list: of two that overlap the one that begins first
-    best = min(found, key=lambda f: (min(abs(f[0] - near), abs(f[1] - near)), f[0]))
-    whole = min((f for f in found if f[0] <= best[0] <= f[1]), key=lambda f: f[0])
+    best = min(lists, key=lambda f: (min(abs(f[0] - near), abs(f[1] - near)), f[0]))
+    whole = min((f for f in lists if f[0] <= best[0] <= f[1]), key=lambda f: f[0])
     return whole[2], named(lines)
 
 
 def _begin(text: str) -> str:
-    if found := _DOCKER.search(text):
-        return text[found.start() :]
-    if found := _LISTED.search(text):
-        words = re.findall(r"[\"']([^\"']{0,400})[\"']", text[found.start() :])
-        return shlex.join(words if found["whole"] else ["vllm", "serve", *words])
-    found = _COMMAND.search(text)
-    text = text[found.start() :] if found else text.strip()
+    if match := _DOCKER.search(text):
+        return text[match.start() :]
+    if match := _LISTED.search(text):
+        words = re.findall(r"[\"']([^\"']{0,400})[\"']", text[match.start() :])
+        return shlex.join(words if match["whole"] else ["vllm", "serve", *words])
+    match = _COMMAND.search(text)
+    text = text[match.start() :] if match else text.strip()
     return text.partition("`")[0]  # the end of inline code
 
 
@@ -100,7 +100,7 @@ def _flag_lists(lines: Sequence[Line]) -> list[Found]:
                 runs.append([i])
         elif near and _VALUE.match(line.text) and re.match(r"\s*- ", lines[i - 1].text):
             runs[-1].append(i)
-    found = []
+    lists = []
     for run in runs:
         if len(run) < 2:
             continue
@@ -108,8 +108,8 @@ def _flag_lists(lines: Sequence[Line]) -> list[Found]:
         above = lines[run[0] - 1].text.strip() if run[0] else ""
         model = above if re.fullmatch(r"/?[\w.-]+(?:/[\w.-]+){1,6}", above) else ""
         text = " ".join(_word(lines[i].text) for i in run)
-        found.append((lines[run[0]].number, lines[run[-1]].number, f"vllm serve {model} {text}".replace("  ", " ")))
-    return found
+        lists.append((lines[run[0]].number, lines[run[-1]].number, f"vllm serve {model} {text}".replace("  ", " ")))
+    return lists
 
 
 def _word(text: str) -> str:
@@ -125,26 +125,26 @@ def _word(text: str) -> str:
 
 def _python_calls(lines: Sequence[Line]) -> list[Found]:
     """LLM(model="org/name", max_model_len=4096): its keywords are the flags."""
-    found: list[Found] = []
+    lists: list[Found] = []
     for i, line in enumerate(lines[:20_000]):
         begun = _PYTHON.search(line.text) if "(" in line.text and not line.file else None
-        if begun is None or len(found) >= MOST:
+        if begun is None or len(lists) >= MOST:
             continue
         text, last = line.text[begun.end() :], i
         while text.count(")") <= text.count("(") and last + 1 < len(lines) and last - i < 40 and len(text) < LONG:
             last += 1
             text += "\n" + lines[last].text
-        given = dict(_KEYWORD.findall(text[:LONG]))
-        if "model" not in given:
+        keywords = dict(_KEYWORD.findall(text[:LONG]))
+        if "model" not in keywords:
             continue
-        words = ["vllm", "serve", given.pop("model").strip("\"'")]
-        for name, value in given.items():
+        words = ["vllm", "serve", keywords.pop("model").strip("\"'")]
+        for name, value in keywords.items():
             flag = "--" + name.replace("_", "-")
             if value == "False":
                 continue
             words += [flag] if value == "True" else [flag, value.strip("\"'").replace("_", "")]
-        found.append((line.number, lines[last].number, shlex.join(words)))
-    return found
+        lists.append((line.number, lines[last].number, shlex.join(words)))
+    return lists
 
 
 def named(lines: Sequence[Line]) -> str:

@@ -177,17 +177,17 @@ def unfold(raw: tuple[RawLine, ...]) -> Iterator[RawLine]:
     if not width:
         yield from raw
         return
-    held: RawLine | None = None
+    waiting: RawLine | None = None
     for line in raw:
         text = line.text.rstrip("\r")
-        joined = RawLine(held.number, held.text + text) if held else RawLine(line.number, text)
+        joined = RawLine(waiting.number, waiting.text + text) if waiting else RawLine(line.number, text)
         if len(text) == width and len(joined.text) < 64 << 10:
-            held = joined
+            waiting = joined
         else:
-            held = None
+            waiting = None
             yield joined
-    if held:
-        yield held
+    if waiting:
+        yield waiting
 
 
 def _fold_width(raw: tuple[RawLine, ...]) -> int:

@@ -64,17 +64,17 @@ def rebuild(lines: Sequence[Line], observations: Sequence[Observation]) -> Rebui
     command, model = beside.command(lines, observations)
     environment: dict[str, str] = {}
     if command:
-        given, named, environment = _flags_of(command)
+        flags_there, named, environment = _flags_of(command)
         model = named or model
-        _merge(flags, sources, given, "the command in the log")
+        _merge(flags, sources, flags_there, "the command in the log")
     complete = False
     for observation in observations:
         if observation.kind == "args":
-            given = _literal(observation)
-            if given:
+            flags_there = _literal(observation)
+            if flags_there:
                 complete = True
-                model = str(given.get("model_tag") or given.get("model") or model)
-                _merge(flags, sources, given, f"log line {observation.line}")
+                model = str(flags_there.get("model_tag") or flags_there.get("model") or model)
+                _merge(flags, sources, flags_there, f"log line {observation.line}")
         elif observation.kind == "engine_config":
             read = config_values(str(observation.values.get("config", "")))
             model = model or str(read.pop("model", ""))
@@ -99,9 +99,9 @@ def rebuild(lines: Sequence[Line], observations: Sequence[Observation]) -> Rebui
     return Rebuilt(engine, version, version_from, model, flags, resolved, sources, command, complete, environment)
 
 
-def _merge(flags: dict[str, Any], sources: dict[str, str], given: dict[str, Any], source: str) -> None:
-    flags.update(given)
-    sources.update(dict.fromkeys(given, source))
+def _merge(flags: dict[str, Any], sources: dict[str, str], others: dict[str, Any], source: str) -> None:
+    flags.update(others)
+    sources.update(dict.fromkeys(others, source))
 
 
 def _literal(observation: Observation) -> dict[str, Any]:
@@ -120,23 +120,23 @@ def _literal(observation: Observation) -> dict[str, Any]:
 
 def _pairs(text: str) -> dict[str, Any]:
     """What can be saved of a dict that is no literal any more: its plain values."""
-    found = re.findall(r"'(\w{1,60})': ('[^']{0,300}'|-?[\d.]+|True|False|None)(?=[,}])", text[: 64 << 10])
-    return {name: value_of(value.strip("'")) for name, value in found}
+    pairs = re.findall(r"'(\w{1,60})': ('[^']{0,300}'|-?[\d.]+|True|False|None)(?=[,}])", text[: 64 << 10])
+    return {name: value_of(value.strip("'")) for name, value in pairs}
 
 
 def _namespace(text: str) -> dict[str, Any]:
-    found = re.findall(r"\b(\w{1,60})=('[^']{0,300}'|-?[\d.]+|True|False|None)(?=[,)])", text[: 64 << 10])
+    pairs = re.findall(r"\b(\w{1,60})=('[^']{0,300}'|-?[\d.]+|True|False|None)(?=[,)])", text[: 64 << 10])
     keep = {"model", "max_model_len", "gpu_memory_utilization", "tensor_parallel_size", "max_num_seqs", "enforce_eager",
             "max_num_batched_tokens", "quantization", "kv_cache_dtype", "pipeline_parallel_size", "dtype"}  # fmt: skip
-    values = {name: value_of(value.strip("'")) for name, value in found if name in keep}
+    values = {name: value_of(value.strip("'")) for name, value in pairs if name in keep}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def config_values(text: str) -> dict[str, Any]:
     """The fields of the engine config line that memory depends on."""
-    found = re.findall(r"\b(\w{1,40})=('[^']{0,300}'|\[[^\]]{0,600}\]|[^,()\s]{1,120})(?=,|\)|$)", text[: 64 << 10])
+    pairs = re.findall(r"\b(\w{1,40})=('[^']{0,300}'|\[[^\]]{0,600}\]|[^,()\s]{1,120})(?=,|\)|$)", text[: 64 << 10])
     values: dict[str, Any] = {}
-    for name, value in found:
+    for name, value in pairs:
         key = "model" if name == "model" else RESOLVED.get(name)
         if key and key not in values:
             values[key] = value_of(value.strip("'").removeprefix("torch."))

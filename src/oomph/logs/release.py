@@ -30,10 +30,10 @@ def release(observations: Sequence[Observation]) -> tuple[str, str]:
         for observation in observations
         if observation.kind in ("engine_config", "version") and observation.values.get("version")
     ]
-    for o in sorted(stated, key=lambda observation: observation.kind != "engine_config"):
-        version = str(o.values["version"]).strip().lstrip("v")
+    for observation in sorted(stated, key=lambda entry: entry.kind != "engine_config"):
+        version = str(observation.values["version"]).strip().lstrip("v")
         if _known(version):
-            return version, f"log line {o.line}"
+            return version, f"log line {observation.line}"
     beside = _beside(observations, "version_beside")
     releases, line = _by_position(observations)
     if releases:
@@ -50,13 +50,13 @@ def release(observations: Sequence[Observation]) -> tuple[str, str]:
 
 def _beside(observations: Sequence[Observation], kind: str) -> tuple[str, str] | None:
     """pip, an image's tag, a wheel's name; only where they name one release, not two to compare."""
-    found = [
+    releases = [
         observation
         for observation in observations
         if observation.kind == kind and _known(str(observation.values.get("version", "")))
     ]
-    names = {str(o.values["version"]) for o in found}
-    return (names.pop(), f"line {found[0].line}, beside the log") if len(names) == 1 else None
+    names = {str(observation.values["version"]) for observation in releases}
+    return (names.pop(), f"line {releases[0].line}, beside the log") if len(names) == 1 else None
 
 
 def bounds(observations: Sequence[Observation]) -> tuple[str, ...]:

@@ -125,30 +125,30 @@ def legend(parts: Iterable[str], style: Style, *, free: bool) -> str:
 def bar(parts: Sequence[tuple[str, int]], total: int, style: Style, width: int, what: str = "") -> str:
     """[+|####weights 15.1####|-|====KV 5.2====|....] 21.1 of 23.5 GiB"""
     used = sum(n for _, n in parts)
-    said = f" {gib(used).removesuffix(' GiB')} of {gib(total)}{what}"
+    text = f" {gib(used).removesuffix(' GiB')} of {gib(total)}{what}"
     end = "!!" if used > total else ""
-    room = max(16, width - len(said) - len(end) - 2)
+    room = max(16, width - len(text) - len(end) - 2)
     scale = room / max(used, total)
     ends = [round(sum(n for _, n in parts[: i + 1]) * scale) for i in range(len(parts))]  # no rounding adds up
     cells = "".join(
         _cell(name, n, end - begin, style) for (name, n), begin, end in zip(parts, [0, *ends], ends, strict=False)
     )
     free = max(0, room - length(cells)) if used <= total else 0
-    return f"[{cells}{'.' * free}]{style.bad(end)}{said}"
+    return f"[{cells}{'.' * free}]{style.bad(end)}{text}"
 
 
 def bar_of_parts(parts: Sequence[tuple[str, int]], total: int, style: Style, width: int) -> str:
     """A bar of parts that have names of their own: services beside each other, their signs in turn."""
     signs = ("#", "=", "~", "+", "-")
-    said = f" {gib(sum(n for _, n in parts)).removesuffix(' GiB')} of {gib(total)}"
-    room = max(16, width - len(said) - 2)
+    figures = f" {gib(sum(n for _, n in parts)).removesuffix(' GiB')} of {gib(total)}"
+    room = max(16, width - len(figures) - 2)
     cells = ""
     for index, (name, n) in enumerate(parts):
         wide = max(1, round(n / max(total, 1) * room))
         text = f"{name} {n / (1 << 30):.1f}"
         text = text if wide >= len(text) + 2 else ""
         cells += text.center(wide - 1, signs[index % len(signs)]) + "|"
-    return f"[{cells}{'.' * max(0, room - len(cells))}]{said}"
+    return f"[{cells}{'.' * max(0, room - len(cells))}]{figures}"
 
 
 def _cell(part: str, n: int, width: int, style: Style) -> str:

@@ -12,10 +12,10 @@ from oomph.search.cards import Card, Cards
 
 
 def cards_json(result: Cards) -> dict[str, Any]:
-    asked = AskedOutput(result.want.context, result.want.users)
+    wish = AskedOutput(result.want.context, result.want.users)
     known = result.prices
     output = CardsOutput(
-        schema=SCHEMA, model=result.model, asked=asked, cards=[_card(c) for c in result.cards], more=result.more,
+        schema=SCHEMA, model=result.model, asked=wish, cards=[_card(c) for c in result.cards], more=result.more,
         plans=result.plans, sort=result.sort,
         prices=PricesOutput(known.date, known.source, known.unit) if known is not None else None,
         against_api=result.against, interrupted=result.interrupted,

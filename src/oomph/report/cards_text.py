@@ -11,51 +11,51 @@ from oomph.search.prices import Against
 from oomph.units import gib
 
 
-def print_cards(found: Cards, out: TextIO | None = None) -> None:
+def print_cards(cards: Cards, out: TextIO | None = None) -> None:
     stream = out or sys.stdout
-    stream.write(render(found, Style(stream)) + "\n")
+    stream.write(render(cards, Style(stream)) + "\n")
 
 
 def cards_text(cards: Cards, *, width: int, everything: bool) -> str:
     return render(cards, Style(), width=width)
 
 
-def render(found: Cards, style: Style, *, width: int = 0) -> str:
+def render(cards: Cards, style: Style, *, width: int = 0) -> str:
     width = width or columns()
-    want = found.want
+    want = cards.want
     people = f"{want.users} user{'s' if want.users > 1 else ''}"
-    lines = ["", f"  {style.bold(found.model)}   {want.context:,} tokens of context, {people} at once", ""]
-    if not found.cards:
-        lines.append(f"  {style.bad('NOTHING FITS')}   no card up to eight together, of {found.looked_at} looked at")
+    lines = ["", f"  {style.bold(cards.model)}   {want.context:,} tokens of context, {people} at once", ""]
+    if not cards.cards:
+        lines.append(f"  {style.bad('NOTHING FITS')}   no card up to eight together, of {cards.looked_at} looked at")
         return "\n".join(lines) + "\n"
-    price = any(c.price is not None for c in found.cards)
+    price = any(c.price is not None for c in cards.cards)
     head = f"  {'price':>9}" if price else f"  {'memory':>9}"
-    widest = max(len(_name(c)) for c in found.cards) + 1
+    widest = max(len(_name(c)) for c in cards.cards) + 1
     title = f"{head}  {'cards':<{widest}}{'tok/s':>7}{'users':>7}{'longest':>9}{'free':>10}  checkpoint"
     lines.append(style.bold(title))
-    for card in found.cards:
+    for card in cards.cards:
         lines += _line(card, price, widest, width, style)
-    if found.more:
+    if cards.more:
         lines.append(style.dim("  there are further ones: --all, also legacy and modified cards"))
-    if found.interrupted:
+    if cards.interrupted:
         lines.append("  The search was stopped: these are the cards so far.")
-    if found.against is not None:
-        lines += ["", *wrap(_beside_api(found.against, _name(found.cards[0])), width, "  ", " " * 4)]
-    lines += ["", *(style.dim(line) for line in wrap(_basis(found), width, "  ", "  "))]
+    if cards.against is not None:
+        lines += ["", *wrap(_beside_api(cards.against, _name(cards.cards[0])), width, "  ", " " * 4)]
+    lines += ["", *(style.dim(line) for line in wrap(_basis(cards), width, "  ", "  "))]
     return "\n".join(lines) + "\n"
 
 
-def _basis(found: Cards) -> str:
+def _basis(cards: Cards) -> str:
     order = {
         "price": "Cheapest first.", "speed": "Fastest first.",
         "memory": "Fewest cards first, then by memory (no prices given: --prices FILE).",
     }  # fmt: skip
-    text = order[found.sort]
-    if found.prices is not None:
-        unit = "an hour of each card" if found.prices.rented else "each card"
-        source = f", {found.prices.source}" if found.prices.source else ""
-        text += f" Prices of {unit}, {found.prices.date or 'without a date'}{source}."
-    factors = [c.speed.factor for c in found.cards if c.speed is not None]
+    text = order[cards.sort]
+    if cards.prices is not None:
+        unit = "an hour of each card" if cards.prices.rented else "each card"
+        source = f", {cards.prices.source}" if cards.prices.source else ""
+        text += f" Prices of {unit}, {cards.prices.date or 'without a date'}{source}."
+    factors = [c.speed.factor for c in cards.cards if c.speed is not None]
     if factors:
         text += f" tok/s: of all users, prompts of 2,048 tokens; nine of ten were within {max(factors):.1f} times."
     return (

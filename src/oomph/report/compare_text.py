@@ -12,29 +12,31 @@ from oomph.report.terminal import Style, columns, wrap
 from oomph.units import gib
 
 
-def print_comparison(made: Comparison, out: TextIO | None = None) -> None:
+def print_comparison(comparison: Comparison, out: TextIO | None = None) -> None:
     stream = out or sys.stdout
-    stream.write(render(made, Style(stream)))
+    stream.write(render(comparison, Style(stream)))
 
 
 def comparison_text(comparison: Comparison, *, width: int, everything: bool) -> str:
     return render(comparison, Style(), width=width)
 
 
-def render(made: Comparison, style: Style, *, width: int = 0) -> str:
+def render(comparison: Comparison, style: Style, *, width: int = 0) -> str:
     width = width or columns()
-    gpus = " + ".join(f"{n} x {name}" if n > 1 else name for name, n in Counter(made.gpus).items())
-    lines = ["", f"  {style.bold(made.model)} on {gpus}, {made.context:,} tokens of context", ""]
+    gpus = " + ".join(f"{n} x {name}" if n > 1 else name for name, n in Counter(comparison.gpus).items())
+    lines = ["", f"  {style.bold(comparison.model)} on {gpus}, {comparison.context:,} tokens of context", ""]
     lines.append(f"  {'':<13}{'fits':<8}{'users':>6}{'on GPUs':>10}{'on CPU':>10}{'bits':>6}  checkpoint")
-    for r in made.rows:
+    for row in comparison.rows:
         # the commands below have the whole name
-        name = r.checkpoint if 55 + len(r.checkpoint) <= width else r.checkpoint.rpartition("/")[2]
-        lines.append(f"  {style.bold(f'{engine_named(r.engine).title:<13}')}{_verdict(r, style)}{_figures(r)}  {name}")
-        if r.why:
-            short = f", {gib(r.short_bytes)} short" if r.short_bytes else ""
-            lines.append(f"  {'':<13}{style.dim(r.why + short)}")
-    lines += ["", *wrap(f"{style.bold('Take')}     {made.advice}", width, "  ", " " * 11), ""]
-    lines += [f"  {engine_named(r.engine).title:<13}{r.command}" for r in made.rows if r.fits and r.command]
+        name = row.checkpoint if 55 + len(row.checkpoint) <= width else row.checkpoint.rpartition("/")[2]
+        lines.append(
+            f"  {style.bold(f'{engine_named(row.engine).title:<13}')}{_verdict(row, style)}{_figures(row)}  {name}"
+        )
+        if row.why:
+            short = f", {gib(row.short_bytes)} short" if row.short_bytes else ""
+            lines.append(f"  {'':<13}{style.dim(row.why + short)}")
+    lines += ["", *wrap(f"{style.bold('Take')}     {comparison.advice}", width, "  ", " " * 11), ""]
+    lines += [f"  {engine_named(r.engine).title:<13}{r.command}" for r in comparison.rows if r.fits and r.command]
     lines += ["", f"  {style.dim('users: requests of the whole context at once; bits: a weight, on average')}"]
     return "\n".join(lines).rstrip() + "\n\n"
 

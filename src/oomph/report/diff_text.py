@@ -36,12 +36,12 @@ def diff_text(difference: Diff, *, width: int, everything: bool) -> str:
 
 
 def render(difference: Diff, style: Style, *, width: int = 0) -> str:
-    a, b = difference.before, difference.after
+    before, after = difference.before, difference.after
     width = width or columns()
-    lines = ["", *title([style.bold(_name(a)), "->", style.bold(_other(a, b))], width), ""]
-    lines += [f"  {'':<30}  {_side(a):>22}  {_side(b):>22}"]
+    lines = ["", *title([style.bold(_name(before)), "->", style.bold(_other(before, after))], width), ""]
+    lines += [f"  {'':<30}  {_side(before):>22}  {_side(after):>22}"]
     if difference.flags:
-        lines += ["", f"  {style.bad('WILL NOT START')}   no such flag in {_release(b)}:"]
+        lines += ["", f"  {style.bad('WILL NOT START')}   no such flag in {_release(after)}:"]
         lines += [folded(f"           {sentence}", width) for sentence in difference.flags]
         lines += ["", "  Without these flags:"]
     for change in difference.changes:
@@ -61,8 +61,11 @@ def render(difference: Diff, style: Style, *, width: int = 0) -> str:
             lines += [f"  {release if i == 0 else '':<8} {_short(c)}" for i, c in enumerate(moved[:6])]
     if not difference.changes:
         lines.append("  nothing moves")
-    if not b.fits and b.verdict.message and not difference.flags:
-        lines += ["", folded(f"  {engine_of(b.deployment).title:<9}{' '.join(b.verdict.message.split())}", width)]
+    if not after.fits and after.verdict.message and not difference.flags:
+        lines += [
+            "",
+            folded(f"  {engine_of(after.deployment).title:<9}{' '.join(after.verdict.message.split())}", width),
+        ]
     return "\n".join(lines) + "\n\n"
 
 
@@ -74,15 +77,15 @@ def _release(plan: Any) -> str:
     return f"{engine_of(plan.deployment).title} {plan.deployment.engine.version}"
 
 
-def _other(a: Any, b: Any) -> str:
+def _other(before: Any, after: Any) -> str:
     """The second side: what differs of model, release, GPUs and flags."""
-    if a.deployment.gpus != b.deployment.gpus:
-        return f"{_name(b)}, {gpus_line(b.deployment.gpus)}"
-    if _name(a) != _name(b):
-        return _name(b)
-    changed = {k: v for k, v in b.deployment.flags.items() if a.deployment.flags.get(k) != v}
+    if before.deployment.gpus != after.deployment.gpus:
+        return f"{_name(after)}, {gpus_line(after.deployment.gpus)}"
+    if _name(before) != _name(after):
+        return _name(after)
+    changed = {k: v for k, v in after.deployment.flags.items() if before.deployment.flags.get(k) != v}
     words = " ".join(f"--{k.replace('_', '-')}" + ("" if v is True else f" {v}") for k, v in changed.items())
-    return f"with {clean(words)[:200]}" if words else _name(b)
+    return f"with {clean(words)[:200]}" if words else _name(after)
 
 
 def _side(plan: Any) -> str:

@@ -22,23 +22,22 @@ def explanation_text(explanation: Explanation, *, width: int, everything: bool) 
 
 
 def text(explanation: Explanation, *, width: int = 100, everything: bool = False) -> str:
-    e = explanation
-    parts = ["", "  " + _head(e), "", *_wrap(_verdict(e), width, "  ", "  "), ""]
-    parts += _block("Why", e.cause.text, width)
-    if e.inferred_reason:
-        parts += _block("Inferred", e.inferred_reason, width)
-    parts += _ledger(e, width)
-    parts += _remedies(e, width, everything)
-    parts += _rejected(e, width, everything)
-    if e.candidates and (not e.cause.sure or everything):
-        also = "; ".join(f"{c.title} ({c.id})" for c in e.candidates)
+    parts = ["", "  " + _head(explanation), "", *_wrap(_verdict(explanation), width, "  ", "  "), ""]
+    parts += _block("Why", explanation.cause.text, width)
+    if explanation.inferred_reason:
+        parts += _block("Inferred", explanation.inferred_reason, width)
+    parts += _ledger(explanation, width)
+    parts += _remedies(explanation, width, everything)
+    parts += _rejected(explanation, width, everything)
+    if explanation.candidates and (not explanation.cause.sure or everything):
+        also = "; ".join(f"{c.title} ({c.id})" for c in explanation.candidates)
         parts += _block("Or", also, width)
-    if e.settle:
-        parts += _block("Settle", e.settle, width)
-    parts += _lines(e, width)
-    if e.cause.tier not in ("", "remark"):
-        parts += _block("Rule", f"{e.cause.id}", width)
-    for note in e.notes:
+    if explanation.settle:
+        parts += _block("Settle", explanation.settle, width)
+    parts += _lines(explanation, width)
+    if explanation.cause.tier not in ("", "remark"):
+        parts += _block("Rule", f"{explanation.cause.id}", width)
+    for note in explanation.notes:
         parts += _block("Note", note, width)
     return "\n".join(parts).rstrip() + "\n"
 

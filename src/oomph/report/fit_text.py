@@ -18,36 +18,36 @@ from oomph.units import human
 _ROWS = 8
 
 
-def print_fit(found: Fit, *, everything: bool = False, out: TextIO | None = None) -> None:
+def print_fit(fit: Fit, *, everything: bool = False, out: TextIO | None = None) -> None:
     stream = out or sys.stdout
-    stream.write(render(found, Style(stream), everything=everything) + "\n")
+    stream.write(render(fit, Style(stream), everything=everything) + "\n")
 
 
 def fit_text(fit: Fit, *, width: int, everything: bool) -> str:
     return render(fit, Style(), everything=everything, width=width)
 
 
-def render(found: Fit, style: Style, *, everything: bool = False, width: int = 0) -> str:
+def render(fit: Fit, style: Style, *, everything: bool = False, width: int = 0) -> str:
     width = width or columns()
-    lines = ["", *title([style.bold(clean(found.model)), _engine(found), gpus_line(found.gpus)], width), ""]
-    lines += _wrapped(_verdict(found, style), width, "  ", " " * 11)
-    if found.pick is not None:
-        lines += ["", *_command(found.pick, width), "", *_gives(found.pick, style, width)]
-    front = found.front or found.nearest
+    lines = ["", *title([style.bold(clean(fit.model)), _engine(fit), gpus_line(fit.gpus)], width), ""]
+    lines += _wrapped(_verdict(fit, style), width, "  ", " " * 11)
+    if fit.pick is not None:
+        lines += ["", *_command(fit.pick, width), "", *_gives(fit.pick, style, width)]
+    front = fit.front or fit.nearest
     if len(front) > 1:
-        lines += ["", *_front(found, front if everything else shown(front, found.pick), style, width)]
+        lines += ["", *_front(fit, front if everything else shown(front, fit.pick), style, width)]
         if not everything and len(front) > _ROWS:
             lines.append(style.dim(f"  {len(front) - _ROWS} more with --all"))
-    if found.neighbours:
+    if fit.neighbours:
         lines += ["", f"  {style.bold('One step further')}"]
-        for n in found.neighbours:
+        for n in fit.neighbours:
             lines += _beside(n.change, _first(n.why), width)
-    if found.refused:
+    if fit.refused:
         lines += ["", f"  {style.bold('Not chosen')}"]
-        for r in found.refused:
-            lines += _beside(r.checkpoint, _first(r.why), width)
-    lines += [line for note in found.notes for line in _wrapped(f"note     {note}", width, "  ", " " * 11)]
-    lines += ["", *_basis(found, style, width)]
+        for refusal in fit.refused:
+            lines += _beside(refusal.checkpoint, _first(refusal.why), width)
+    lines += [line for note in fit.notes for line in _wrapped(f"note     {note}", width, "  ", " " * 11)]
+    lines += ["", *_basis(fit, style, width)]
     return "\n".join(lines) + "\n"
 
 
@@ -65,22 +65,22 @@ def _first(text: str) -> str:
 
 def shown(front: Sequence[Answer], pick: Answer | None) -> list[Answer]:
     """The pick, the best of each goal, then the rest in order."""
-    best = [max(front, key=lambda a, g=goal: a.point.goals[g]) for goal in range(4)]  # type: ignore[misc]
+    best = [max(front, key=lambda answer, g=goal: answer.point.goals[g]) for goal in range(4)]  # type: ignore[misc]
     order = dict.fromkeys(id(a) for a in [*([pick] if pick else []), *best, *front])
-    kept = set(list(order)[:_ROWS])
-    return [a for a in front if id(a) in kept]
+    shown = set(list(order)[:_ROWS])
+    return [a for a in front if id(a) in shown]
 
 
-def _engine(found: Fit) -> str:
-    if found.pick is None:
-        return found.engine
-    e = found.pick.plan.deployment.engine
-    source = f" ({e.version_from})" if e.version_from and e.version_from != "--engine" else ""
-    return f"{found.engine} {e.version}{source}"
+def _engine(fit: Fit) -> str:
+    if fit.pick is None:
+        return fit.engine
+    engine = fit.pick.plan.deployment.engine
+    source = f" ({engine.version_from})" if engine.version_from and engine.version_from != "--engine" else ""
+    return f"{fit.engine} {engine.version}{source}"
 
 
-def asked(found: Fit) -> str:
-    want = found.want
+def asked(fit: Fit) -> str:
+    want = fit.want
     parts = []
     if want.context:
         parts.append(f"{want.context:,} tokens of context")
@@ -89,14 +89,14 @@ def asked(found: Fit) -> str:
     return " for ".join(parts)
 
 
-def _verdict(found: Fit, style: Style) -> str:
-    if found.pick is None:
+def _verdict(fit: Fit, style: Style) -> str:
+    if fit.pick is None:
         return style.bad("NOTHING FITS") + "   no checkpoint, layout or flag starts here, not with 2,048 tokens"
-    p = found.pick.point
-    got = f"{p.context:,} tokens of context for {p.users} user{'s' if p.users > 1 else ''} at once"
-    if not found.met:
-        why = "is too close to call" if found.close else "does not fit"
-        return style.bad("NOT MET") + f"   {asked(found)} {why}. The nearest that fits for certain: {got}"
+    point = fit.pick.point
+    got = f"{point.context:,} tokens of context for {point.users} user{'s' if point.users > 1 else ''} at once"
+    if not fit.met:
+        why = "is too close to call" if fit.close else "does not fit"
+        return style.bad("NOT MET") + f"   {asked(fit)} {why}. The nearest that fits for certain: {got}"
     return style.good("FITS") + f"   {got}"
 
 
@@ -122,12 +122,12 @@ def command_lines(words: Sequence[str], width: int) -> list[str]:
 
 
 def _gives(answer: Answer, style: Style, width: int) -> list[str]:
-    plan, p = answer.plan, answer.point
+    plan, point = answer.plan, answer.point
     kv = plan.kv
     assert kv is not None
     lines = [
         f"  {style.bold('Gives')}    {kv.logged_tokens:,} tokens of KV cache, {kv.max_concurrency:.2f} requests of "
-        f"{p.context:,} tokens at once; {p.concurrency:.2f} if every uncertain term is at its worst",
+        f"{point.context:,} tokens at once; {point.concurrency:.2f} if every uncertain term is at its worst",
         f"  {style.bold('Tightest')} {tightest_stage(plan)}; one request takes {human(kv.need_bytes)} of KV cache",
     ]
     if answer.gives_up:
@@ -139,24 +139,28 @@ def tightest_stage(plan: Plan) -> str:
     """The stage with the least room at the unfavourable end of every interval."""
     slack = []
     for rank in plan.ranks:
-        for s in rank.stages:
-            room = rank.total_bytes - s.peak_high - (rank.requested_bytes if s.name == "startup_free_memory" else 0)
-            slack.append((room, s.name))
+        for stage in rank.stages:
+            room = (
+                rank.total_bytes
+                - stage.peak_high
+                - (rank.requested_bytes if stage.name == "startup_free_memory" else 0)
+            )
+            slack.append((room, stage.name))
     room, name = min(slack)
     return f"{human(max(0, room))} per GPU left in the worst case, {STAGE_WORDS[name][1]}"
 
 
-def _front(found: Fit, answers: Sequence[Answer], style: Style, width: int) -> Iterable[str]:
+def _front(fit: Fit, answers: Sequence[Answer], style: Style, width: int) -> Iterable[str]:
     yield style.bold(f"  {'':2}{'context':>9}{'users':>7}{'quality':>12}{'tok/s':>7}  checkpoint and flags")
-    for a in answers:
-        p = a.point
-        mark = ">" if a is found.pick else " "
-        quality = f"{a.precision} -{p.quality:.1f}" if p.quality else a.precision
+    for answer in answers:
+        point = answer.point
+        mark = ">" if answer is fit.pick else " "
+        quality = f"{answer.precision} -{point.quality:.1f}" if point.quality else answer.precision
         # the command above has the whole name; a narrow screen has room for its last part
-        name = p.arm.model if 41 + len(p.arm.model) <= width else p.arm.model.rpartition("/")[2]
-        yield f"  {mark} {p.context:>9,}{p.users:>7}{quality:>12}{_rate(a):>7}  {name}"
-        if a.note:
-            yield from (style.dim(line) for line in _wrapped(a.note, width, " " * 41))
+        name = point.arm.model if 41 + len(point.arm.model) <= width else point.arm.model.rpartition("/")[2]
+        yield f"  {mark} {point.context:>9,}{point.users:>7}{quality:>12}{_rate(answer):>7}  {name}"
+        if answer.note:
+            yield from (style.dim(line) for line in _wrapped(answer.note, width, " " * 41))
 
 
 def _rate(answer: Answer) -> str:
@@ -164,11 +168,11 @@ def _rate(answer: Answer) -> str:
     return f"{answer.speed.one_user:,.0f}" if answer.speed is not None else f"{answer.relative_speed:.0%}"
 
 
-def _basis(found: Fit, style: Style, width: int) -> list[str]:
+def _basis(fit: Fit, style: Style, width: int) -> list[str]:
     text = (
-        f"{found.plans} plans. Each row was planned and fits with the unfavourable end of every interval. "
+        f"{fit.plans} plans. Each row was planned and fits with the unfavourable end of every interval. "
         "Users are requests of the whole context at once. Quality is an order only: what keeps more bits loses less. "
-        f"{_speed_basis(found)}"
+        f"{_speed_basis(fit)}"
     )
     return [style.dim(line) for line in _wrapped(text, width, "  ")]
 

@@ -29,27 +29,27 @@ KINDS = {
 }
 
 
-def print_inspection(found: Inspection, out: TextIO) -> None:
+def print_inspection(inspection: Inspection, out: TextIO) -> None:
     colour = out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    out.write(render(found, colour=colour, mark=getattr(out, "paint_mark", "")))
+    out.write(render(inspection, colour=colour, mark=getattr(out, "paint_mark", "")))
 
 
 def inspection_text(inspection: Inspection, *, width: int, everything: bool) -> str:
     return render(inspection)
 
 
-def render(found: Inspection, *, colour: bool = False, mark: str = "") -> str:
+def render(inspection: Inspection, *, colour: bool = False, mark: str = "") -> str:
     bold = (f"\033{mark}[1m", f"\033{mark}[0m") if colour else ("", "")
     dim = (f"\033{mark}[2m", f"\033{mark}[0m") if colour else ("", "")
-    lines = ["", f"  {bold[0]}{_clip(_safe(found.model), WIDTH - 4)}{bold[1]}", f"  {_headline(found)}"]
-    lines += [f"  {dim[0]}{line}{dim[1]}" for line in _wrap(_origin(found))]
-    if found.quantization is not None and found.quantization.sentence:
-        sentence = found.quantization.sentence
+    lines = ["", f"  {bold[0]}{_clip(_safe(inspection.model), WIDTH - 4)}{bold[1]}", f"  {_headline(inspection)}"]
+    lines += [f"  {dim[0]}{line}{dim[1]}" for line in _wrap(_origin(inspection))]
+    if inspection.quantization is not None and inspection.quantization.sentence:
+        sentence = inspection.quantization.sentence
         lines += ["", *(f"  {line}" for line in _wrap(sentence[0].upper() + sentence[1:] + "."))]
-    lines += ["", *_weights(found, bold, dim), "", *_layers(found, bold)]
-    lines += _further(found, bold)
-    if found.warnings:
-        lines += ["", *(f"  {dim[0]}{line}{dim[1]}" for w in found.warnings for line in _wrap(f"Note: {w}"))]
+    lines += ["", *_weights(inspection, bold, dim), "", *_layers(inspection, bold)]
+    lines += _further(inspection, bold)
+    if inspection.warnings:
+        lines += ["", *(f"  {dim[0]}{line}{dim[1]}" for w in inspection.warnings for line in _wrap(f"Note: {w}"))]
     return "\n".join(lines) + "\n\n"
 
 
@@ -73,11 +73,11 @@ def _origin(inspection: Inspection) -> str:
 def _weights(inspection: Inspection, bold: tuple[str, str], dim: tuple[str, str]) -> Iterable[str]:
     yield f"  {bold[0]}{'Weights':<18}{'GiB':>8}{'share':>8}{'parameters':>12}  stored as{bold[1]}"
     small: list[RoleRow] = []
-    for r in inspection.by_role:
-        if r.bytes * 200 < inspection.bytes:
-            small.append(r)
+    for row in inspection.by_role:
+        if row.bytes * 200 < inspection.bytes:
+            small.append(row)
             continue
-        yield _weight_row(r.name, r.bytes, inspection.bytes, r.parameters, _forms(r))
+        yield _weight_row(row.name, row.bytes, inspection.bytes, row.parameters, _forms(row))
     if small:
         size, parameters = sum(r.bytes for r in small), sum(r.parameters for r in small)
         names = " and ".join(filter(None, (", ".join(r.name for r in small[:-1]), small[-1].name)))
@@ -108,11 +108,11 @@ def _layers(inspection: Inspection, bold: tuple[str, str]) -> Iterable[str]:
         else f"Layers ({inspection.experts[0]} experts, {inspection.experts[1]} per token)"
     )
     yield f"  {bold[0]}{head:<54}{'cache, ' + _kv_dtype(inspection):>22}{bold[1]}"
-    for r in inspection.layers:
-        window = f" {r.window:,}" if r.window else ""
-        name = f"{r.layers:>5} x {KINDS.get(r.kind, r.kind)}{window}"
-        cache = _cache(r)
-        yield f"{_clip(f'{name:<31} {r.text}', WIDTH - 3 - len(cache)):<{WIDTH - 2 - len(cache)}}{cache}"
+    for row in inspection.layers:
+        window = f" {row.window:,}" if row.window else ""
+        name = f"{row.layers:>5} x {KINDS.get(row.kind, row.kind)}{window}"
+        cache = _cache(row)
+        yield f"{_clip(f'{name:<31} {row.text}', WIDTH - 3 - len(cache)):<{WIDTH - 2 - len(cache)}}{cache}"
     if any(r.window for r in inspection.layers) and inspection.kv_bytes_per_token:
         yield f"  {'each token beyond every window':<54}{human(inspection.kv_bytes_per_token):>22}"
     if not inspection.kv_known:
@@ -157,12 +157,14 @@ def _further(inspection: Inspection, bold: tuple[str, str]) -> list[str]:
                 f"hidden size {inspection.hidden_size:,}",
             )
         )
-    for d in inspection.drafts:
-        layers = "layer" if d.layers == 1 else "layers"
-        rows.append(("Draft", f"{d.layers} MTP {layers}, {human(d.bytes)}, loaded only for speculative decoding"))
-    for t in inspection.towers:
-        layers = f"{t.layers} layers, " if t.layers else ""
-        rows.append((t.name.capitalize(), f"{layers}{human(t.bytes)}"))
+    for draft in inspection.drafts:
+        layers = "layer" if draft.layers == 1 else "layers"
+        rows.append(
+            ("Draft", f"{draft.layers} MTP {layers}, {human(draft.bytes)}, loaded only for speculative decoding")
+        )
+    for tower in inspection.towers:
+        layers = f"{tower.layers} layers, " if tower.layers else ""
+        rows.append((tower.name.capitalize(), f"{layers}{human(tower.bytes)}"))
     return ["", *(_clip(f"  {bold[0]}{name:<9}{bold[1]}{text}", WIDTH + 8) for name, text in rows)] if rows else []
 
 

@@ -13,19 +13,20 @@ def ledger(plan: Plan, style: Style, width: int) -> list[str]:
     kernels = plan.resolved.get("expert_kernels", [])
     if kernels:
         lines.append(f"  The experts run with vLLM's {' and '.join(kernels)} kernel{'s' if len(kernels) > 1 else ''}.")
-    for r, count in alike(plan):
-        name = f"GPU {r.rank}" + (f"-{r.rank + count - 1}, each" if count > 1 else "")
-        lines.append(f"  {name}: {r.gpu}, {r.total_bytes:,} bytes; the budget is {r.requested_bytes:,}")
-        for t in r.terms.values():
-            span = "" if t.low == t.bytes == t.high else f"  {human(t.low)} to {human(t.high)}"
-            lines.append(f"    {t.name:<18}{t.bytes:>18,}  {style.dim(t.basis)}{span}")
-            if t.why:
-                lines.append(style.dim(f"      {t.why}"))
-            if len(t.parts) > 1:
-                lines += [f"      {k:<24}{v:>16,}" for k, v in sorted(t.parts.items(), key=lambda x: -abs(x[1])) if v]
+    for rank, count in alike(plan):
+        name = f"GPU {rank.rank}" + (f"-{rank.rank + count - 1}, each" if count > 1 else "")
+        lines.append(f"  {name}: {rank.gpu}, {rank.total_bytes:,} bytes; the budget is {rank.requested_bytes:,}")
+        for term in rank.terms.values():
+            span = "" if term.low == term.bytes == term.high else f"  {human(term.low)} to {human(term.high)}"
+            lines.append(f"    {term.name:<18}{term.bytes:>18,}  {style.dim(term.basis)}{span}")
+            if term.why:
+                lines.append(style.dim(f"      {term.why}"))
+            if len(term.parts) > 1:
+                parts = sorted(term.parts.items(), key=lambda part: -abs(part[1]))
+                lines += [f"      {name:<24}{size:>16,}" for name, size in parts if size]
         lines += ["", f"    {'stage':<20}{'resident':>12}{'peak':>12}"]
-        for s in r.stages:
-            start = f"    {s.name:<20}{human(s.resident_bytes):>12}{human(s.peak_bytes):>12}"
-            lines += wrap(style.dim(s.note), width, start + "  ", " " * 50) if s.note else [start]
+        for stage in rank.stages:
+            start = f"    {stage.name:<20}{human(stage.resident_bytes):>12}{human(stage.peak_bytes):>12}"
+            lines += wrap(style.dim(stage.note), width, start + "  ", " " * 50) if stage.note else [start]
         lines.append("")
     return lines

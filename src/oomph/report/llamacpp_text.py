@@ -18,8 +18,8 @@ from oomph.units import MIB, gib, human
 
 def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0) -> str:
     width = width or columns()
-    e = plan.deployment.engine
-    title_words = f"{engine_of(plan.deployment).title} {e.version}"
+    engine = plan.deployment.engine
+    title_words = f"{engine_of(plan.deployment).title} {engine.version}"
     head = [style.bold(clean(plan.model)), title_words, gpus_line(plan.deployment.gpus)]
     lines = ["", *title(head, width), "", f"  {verdict(plan, style)}", ""]
     if plan.ranks:
@@ -33,38 +33,40 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
 
 
 def verdict(plan: Plan, style: Style) -> str:
-    r = plan.resolved
+    resolved = plan.resolved
     if plan.verdict.stage == "other" or not plan.fits or plan.verdict.outcome in ("close", "at_risk"):
         return headline(plan, style, runs="", title="llama.cpp")
-    on_cpu = r["layers"] - r["offloaded"]
-    slots = f"{r['n_seq_max']} slots" if r["n_seq_max"] > 1 else "1 slot"
-    context = f"{slots} {'sharing' if r['kv_unified'] and r['n_seq_max'] > 1 else 'of'} {r['n_ctx_seq']:,} tokens"
+    on_cpu = resolved["layers"] - resolved["offloaded"]
+    slots = f"{resolved['n_seq_max']} slots" if resolved["n_seq_max"] > 1 else "1 slot"
+    shared = resolved["kv_unified"] and resolved["n_seq_max"] > 1
+    context = f"{slots} {'sharing' if shared else 'of'} {resolved['n_ctx_seq']:,} tokens"
     if on_cpu:
-        return style.paint("RUNS, SLOWLY", "1;33") + f"   {on_cpu} of {r['layers']} layers on the CPU; {context}"
-    if r["host"]["parts"].get("experts"):
-        experts = gib(r["host"]["parts"]["experts"])
+        return style.paint("RUNS, SLOWLY", "1;33") + f"   {on_cpu} of {resolved['layers']} layers on the CPU; {context}"
+    if resolved["host"]["parts"].get("experts"):
+        experts = gib(resolved["host"]["parts"]["experts"])
         return style.paint("RUNS, SLOWER", "1;33") + f"   {experts} of experts on the CPU; {context}"
     where = "the GPUs" if len(plan.ranks) > 1 else "the GPU"
-    return headline(plan, style, runs=f"all {r['layers']} layers on {where}; {context}", title="llama.cpp")
+    return headline(plan, style, runs=f"all {resolved['layers']} layers on {where}; {context}", title="llama.cpp")
 
 
 def _what(plan: Plan, style: Style) -> list[str]:
-    r, kv = plan.resolved, plan.kv
-    host: dict[str, Any] = r["host"]
+    resolved, kv = plan.resolved, plan.kv
+    host: dict[str, Any] = resolved["host"]
     weights = sum(x.terms["weights"].bytes for x in plan.ranks)
-    split = ", ".join(str(n) for n in r["layers_per_gpu"])
-    lines = [f"  {style.bold('Weights')}  {gib(weights)} on the GPUs ({split} of {r['layers']} layers), "
+    split = ", ".join(str(n) for n in resolved["layers_per_gpu"])
+    lines = [f"  {style.bold('Weights')}  {gib(weights)} on the GPUs ({split} of {resolved['layers']} layers), "
              f"{gib(host['weights'])} in host memory"]  # fmt: skip
     if kv is not None:
         groups = "; ".join(_group(group) for group in kv.groups)
-        streams = 1 if r["kv_unified"] else r["n_seq_max"]
+        streams = 1 if resolved["kv_unified"] else resolved["n_seq_max"]
         times = f", {streams} times" if streams > 1 else ""
-        lines.append(
-            f"  {style.bold('KV')}       {human(kv.available_bytes)}: {groups}{times} ({r['type_k']}/{r['type_v']})"
-        )
-    fa = "flash attention" if r["flash_attn"] else "no flash attention"
+        types = f"{resolved['type_k']}/{resolved['type_v']}"
+        lines.append(f"  {style.bold('KV')}       {human(kv.available_bytes)}: {groups}{times} ({types})")
+    fa = "flash attention" if resolved["flash_attn"] else "no flash attention"
     most, there = max(x.terms["compute"].bytes for x in plan.ranks), host["compute"] + host["output"]
-    lines.append(f"  {style.bold('Compute')}  {human(most)} for {r['n_ubatch']} tokens, {fa}; host {human(there)}")
+    lines.append(
+        f"  {style.bold('Compute')}  {human(most)} for {resolved['n_ubatch']} tokens, {fa}; host {human(there)}"
+    )
     return lines
 
 
@@ -79,12 +81,12 @@ def _identity(plan: Plan, style: Style) -> list[str]:
     """llama.cpp's memory breakdown: total = free + self (model + context + compute) + unaccounted."""
     lines = [f"  {style.bold('MiB')}      total = free + (self = model + context + compute) + unaccounted"]
     for rank in plan.ranks:
-        t = {k: round(v.bytes / MIB) for k, v in rank.terms.items()}
-        context = t["kv_cache"] + t["state"]
-        own = t["weights"] + context + t["compute"]
-        total, other = round(rank.total_bytes / MIB), t["context"] + round(rank.used_by_others_bytes / MIB)
+        mib_of = {k: round(v.bytes / MIB) for k, v in rank.terms.items()}
+        context = mib_of["kv_cache"] + mib_of["state"]
+        own = mib_of["weights"] + context + mib_of["compute"]
+        total, other = round(rank.total_bytes / MIB), mib_of["context"] + round(rank.used_by_others_bytes / MIB)
         free = total - own - other
-        parts = f"{own} = {t['weights']} + {context} + {t['compute']}"
+        parts = f"{own} = {mib_of['weights']} + {context} + {mib_of['compute']}"
         lines.append(f"  {'GPU ' + str(rank.rank):<9}{total} = {free} + ({parts}) + {other}")
     return lines
 

@@ -18,10 +18,10 @@ def notes(plan: Plan, style: Style, *, everything: bool = False) -> list[str]:
 
 def gpus_line(gpus: tuple[Device, ...]) -> str:
     names: dict[str, int] = {}
-    for g in gpus:
-        about = "about " if g.used_before.low != g.used_before.high else ""
-        used = f", {about}{gib(g.used_bytes)} in use" if g.used_bytes else ""
-        label = f"{clean(g.name)} ({gib(g.total_bytes)}{used})"
+    for gpu in gpus:
+        about = "about " if gpu.used_before.low != gpu.used_before.high else ""
+        used = f", {about}{gib(gpu.used_bytes)} in use" if gpu.used_bytes else ""
+        label = f"{clean(gpu.name)} ({gib(gpu.total_bytes)}{used})"
         names[label] = names.get(label, 0) + 1
     line = " + ".join(f"{n} x {label}" if n > 1 else label for label, n in names.items())
     nodes = len({g.node for g in gpus})

@@ -87,8 +87,8 @@ def _panel(
     width = WIDTH - LEFT - 20
     base = y0 + HEIGHT
 
-    def place(x: float, y: float) -> str:
-        return f"{LEFT + width * x / last:.1f},{base - HEIGHT * min(1.0, y / (top or 1.0)):.1f}"
+    def place(across: float, up: float) -> str:
+        return f"{LEFT + width * across / last:.1f},{base - HEIGHT * min(1.0, up / (top or 1.0)):.1f}"
 
     path = " ".join(place(x, y) for x, y in [(0.0, points[0][1] if points else 0.0), *points])
     return (

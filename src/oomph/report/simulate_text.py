@@ -44,11 +44,11 @@ def lines(answer: Any, style: Style, picture: bool = True) -> list[str]:
 
 
 def _head(setup: Setup, load: Load, style: Style) -> list[str]:
-    d = setup.deployment
-    gpu = f"{len(d.gpus)} x {d.gpus[0].name}" if len(d.gpus) > 1 else d.gpus[0].name
+    deployment = setup.deployment
+    gpu = f"{len(deployment.gpus)} x {deployment.gpus[0].name}" if len(deployment.gpus) > 1 else deployment.gpus[0].name
     return [
         "",
-        f"  {style.bold(d.model)}   {engine_of(d).title} {d.engine.version}   {gpu}",
+        f"  {style.bold(deployment.model)}   {engine_of(deployment).title} {deployment.engine.version}   {gpu}",
         f"  {describe_load(load)}",
         "",
     ]
@@ -58,48 +58,48 @@ def describe_load(load: Load) -> str:
     """The load in words."""
     if load.trace:
         return f"trace {load.trace}"
-    s, a = load.shape, load.arrivals
-    about = "about " if s.prompt_sigma else ""
-    words = f"{about}{s.prompt:,} tokens in, {about}{s.output:,} out"
-    if s.turns > 1:
-        words += f", conversations of {s.turns} turns"
-    if s.shared:
-        words += f", {s.shared:,} tokens of prefix shared by all"
-    if a.rate:
-        words += f"; {a.rate:g} requests/s" + (f" in bursts of {a.burst}" if a.burst > 1 else "")
-    if a.at_once:
+    shape, arrivals = load.shape, load.arrivals
+    about = "about " if shape.prompt_sigma else ""
+    words = f"{about}{shape.prompt:,} tokens in, {about}{shape.output:,} out"
+    if shape.turns > 1:
+        words += f", conversations of {shape.turns} turns"
+    if shape.shared:
+        words += f", {shape.shared:,} tokens of prefix shared by all"
+    if arrivals.rate:
+        words += f"; {arrivals.rate:g} requests/s" + (f" in bursts of {arrivals.burst}" if arrivals.burst > 1 else "")
+    if arrivals.at_once:
         words += "; all at once"
-    if a.pause:
-        words += f"; {a.pause:g} s between requests"
+    if arrivals.pause:
+        words += f"; {arrivals.pause:g} s between requests"
     return words
 
 
-def _held(held: Held, style: Style, picture: bool) -> list[str]:
-    t = held.target
-    promise = promise_words(t)
+def _held(largest: Held, style: Style, picture: bool) -> list[str]:
+    target = largest.target
+    promise = promise_words(target)
     out = []
-    if held.users:
-        paused = held.load.arrivals.pause or held.load.shape.turn_pause
+    if largest.users:
+        paused = largest.load.arrivals.pause or largest.load.shape.turn_pause
         again = " at a time" if paused else " asking without a pause"
-        out.append(f"  {style.good(f'{held.users:,} USERS')}{again}   ({promise})")
-        out += _people(held)
+        out.append(f"  {style.good(f'{largest.users:,} USERS')}{again}   ({promise})")
+        out += _people(largest)
     else:
         out.append(f"  {style.bad('NOT ONE USER')}   ({promise})")
-    if held.breaks:
-        out.append(f"  The next one breaks it: {held.breaks}.")
-    elif held.users:
+    if largest.breaks:
+        out.append(f"  The next one breaks it: {largest.breaks}.")
+    elif largest.users:
         out.append("  More were not tried.")
-    if held.high:
-        same = held.low == held.high
-        users = f"{held.low:,} to {held.high:,} users" if not same else "the same number"
-        unsure = held.setup.built.error.nine_of_ten
+    if largest.high:
+        same = largest.low == largest.high
+        users = f"{largest.low:,} to {largest.high:,} users" if not same else "the same number"
+        unsure = largest.setup.built.error.nine_of_ten
         out.append(f"  If every step takes {unsure:g} times longer or shorter: {users}.")
-    printed = held.setup.plan.kv
-    if printed is not None and held.result is not None:
-        logged = held.setup.built.max_concurrency
-        length = held.setup.built.config.max_model_len
+    printed = largest.setup.plan.kv
+    if printed is not None and largest.result is not None:
+        logged = largest.setup.built.max_concurrency
+        length = largest.setup.built.config.max_model_len
         out.append(f'  The log will say "{logged:.2f}x": that counts requests of {length:,} tokens, not these users.')
-    result = held.result or held.beyond
+    result = largest.result or largest.beyond
     return [*out, "", *_figures(result), "", *(_picture(result) if picture else ()), ""] if result is not None else out
 
 
@@ -108,35 +108,41 @@ def promise_words(target: Target) -> str:
     return f"P95 first token within {target.ttft:g} s{tokens}, no preemption"
 
 
-def _people(held: Held) -> list[str]:
+def _people(largest: Held) -> list[str]:
     """The same load as people make it: who reads for half a minute asks that much less often."""
-    r, load = held.result, held.load
-    if r is None or not held.setup.timed or load.arrivals.pause or load.shape.turn_pause or not r.latency.mean:
+    result, load = largest.result, largest.load
+    if (
+        result is None
+        or not largest.setup.timed
+        or load.arrivals.pause
+        or load.shape.turn_pause
+        or not result.latency.mean
+    ):
         return []
-    people = held.users * (1 + PEOPLE / r.latency.mean)
+    people = largest.users * (1 + PEOPLE / result.latency.mean)
     digits = max(0, len(str(int(people))) - 2)
     return [f"  About {round(people, -digits):,.0f} people who read {PEOPLE} s between questions (--think {PEOPLE})."]
 
 
 def _run(sim: Simulation, style: Style, picture: bool) -> list[str]:
-    r = sim.result
+    result = sim.result
     out = []
     if sim.load.arrivals.users:
         out.append(f"  {style.bold(f'{sim.load.arrivals.users:,} users')}")
-    if sim.target is not None and not r.rejected and not r.never:
-        why = breach(r, sim.target)
+    if sim.target is not None and not result.rejected and not result.never:
+        why = breach(result, sim.target)
         if why:
             out += [f"  {style.bad('TOO MUCH')}   ({promise_words(sim.target)})", f"  {why[0].upper()}{why[1:]}."]
             out += _would_hold(sim)
         else:
             out.append(f"  {style.good('HELD')}   ({promise_words(sim.target)})")
-    if r.rejected:
-        out += [f"  {style.bad(f'{r.rejected:,} requests are refused')}: {r.rejection}"]
-    if r.never:
-        text = f"{r.never:,} requests never start"
+    if result.rejected:
+        out += [f"  {style.bad(f'{result.rejected:,} requests are refused')}: {result.rejection}"]
+    if result.never:
+        text = f"{result.never:,} requests never start"
         out.append(f"  {style.bad(text)}: the engine gives no error, they wait for ever and so does all behind them.")
         out.append("  They were taken out so that the rest could be simulated.")
-    return [*out, "", *_figures(r), "", *(_picture(r) if picture else ()), ""]
+    return [*out, "", *_figures(result), "", *(_picture(result) if picture else ()), ""]
 
 
 def _would_hold(sim: Simulation) -> list[str]:
@@ -221,21 +227,22 @@ def _sweep(rows: Sequence[tuple[int, Result]], target: Target, style: Style) -> 
         )
     )  # fmt: skip
     out = [f"  {heads}  waits for"]
-    for n, r in rows:
-        waits = SHORT[max(r.binds, key=lambda k: r.binds[k])] if r.binds else ""
+    for n, result in rows:
+        waits = SHORT[max(result.binds, key=lambda k: result.binds[k])] if result.binds else ""
         line = (
-            f"  {n:>6,}{duration(r.ttft.p95):>13}{duration(r.tpot.p95):>10}{r.output_tokens_per_second:>10,.0f}"
-            f"{r.mean_running:>9.1f}{r.kv_peak:>6.0%}{r.preemptions:>11,}  {waits}"
+            f"  {n:>6,}{duration(result.ttft.p95):>13}{duration(result.tpot.p95):>10}"
+            f"{result.output_tokens_per_second:>10,.0f}{result.mean_running:>9.1f}"
+            f"{result.kv_peak:>6.0%}{result.preemptions:>11,}  {waits}"
         )
-        out.append(style.bad(line) if breach(r, target) else line)
+        out.append(style.bad(line) if breach(result, target) else line)
     top = max((r.output_tokens_per_second for _, r in rows), default=0.0)
     out += ["", "  tokens/s out"]
-    for n, r in rows:
-        bar = "█" * max(1, round(50 * r.output_tokens_per_second / top)) if top else ""
-        out.append(f"  {n:>6,} {bar} {r.output_tokens_per_second:,.0f}")
+    for n, result in rows:
+        bar = "█" * max(1, round(50 * result.output_tokens_per_second / top)) if top else ""
+        out.append(f"  {n:>6,} {bar} {result.output_tokens_per_second:,.0f}")
     good = [n for n, r in rows if not breach(r, target)]
-    held = f"{max(good):,}" if good else "none"
-    return [*out, "", f"  Held of these (P95 first token within {target.ttft:g} s, no preemption): {held}", ""]
+    most = f"{max(good):,}" if good else "none"
+    return [*out, "", f"  Held of these (P95 first token within {target.ttft:g} s, no preemption): {most}", ""]
 
 
 def _compare(pair: TwoReleases, style: Style, picture: bool) -> list[str]:
@@ -245,9 +252,9 @@ def _compare(pair: TwoReleases, style: Style, picture: bool) -> list[str]:
     if isinstance(first, Held) and isinstance(second, Held):
         out.append(f"  {style.bold(f'{first.users:,} users on {names[0]}, {second.users:,} on {names[1]}')}")
     elif isinstance(first, Simulation) and isinstance(second, Simulation):
-        a, b = first.result, second.result
-        ratio = f" ({a.seconds / b.seconds:.2f} times)" if b.seconds else ""
-        text = f"{duration(a.seconds)} on {names[0]}, {duration(b.seconds)} on {names[1]}{ratio}"
+        before, after = first.result, second.result
+        ratio = f" ({before.seconds / after.seconds:.2f} times)" if after.seconds else ""
+        text = f"{duration(before.seconds)} on {names[0]}, {duration(after.seconds)} on {names[1]}{ratio}"
         out.append(f"  {style.bold(text)}")
     return [*out, ""]
 

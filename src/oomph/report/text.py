@@ -54,9 +54,9 @@ def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0
 
 
 def engine_line(plan: Plan) -> str:
-    e = plan.deployment.engine
-    source = f" ({e.version_from})" if e.version_from and e.version_from != "--engine" else ""
-    return f"{engine_of(plan.deployment).title} {e.version}{source}"
+    engine = plan.deployment.engine
+    source = f" ({engine.version_from})" if engine.version_from and engine.version_from != "--engine" else ""
+    return f"{engine_of(plan.deployment).title} {engine.version}{source}"
 
 
 def verdict_line(plan: Plan, style: Style) -> str:
@@ -90,16 +90,16 @@ def requests_words(number: float) -> str:
 
 
 def _figures(plan: Plan, style: Style) -> list[str]:
-    r = plan.ranks[0]
-    parts = r.terms["weights"].parts
+    rank = plan.ranks[0]
+    parts = rank.terms["weights"].parts
     largest = sorted(parts.items(), key=lambda x: -x[1])[:4]
     weights = ", ".join(f"{role_words(k)} {human(v)}" for k, v in largest)
     if "kept in host memory" in parts:
         weights += f"; {human(-parts['kept in host memory'])} of it stay in host memory"
-    lines = [f"  {style.bold('Weights')}  {gib(r.terms['weights'].bytes)} per GPU: {weights}", *_kv(plan, style)]
-    act = r.terms["activation_peak"]
-    where = activation_words(r.terms)
-    graphs, context = human(r.terms["cudagraph"].bytes), human(r.terms["context"].bytes)
+    lines = [f"  {style.bold('Weights')}  {gib(rank.terms['weights'].bytes)} per GPU: {weights}", *_kv(plan, style)]
+    act = rank.terms["activation_peak"]
+    where = activation_words(rank.terms)
+    graphs, context = human(rank.terms["cudagraph"].bytes), human(rank.terms["context"].bytes)
     peak = f"activations {human(act.bytes)} ({where}), graphs {graphs}, context {context}"
     return [*lines, f"  {style.bold('Peak')}     {peak}"]
 

@@ -45,8 +45,8 @@ def close_words(verdict: Verdict) -> str:
     margin = verdict.margin or Margin(0, 0, 0)
     stage: StageName = verdict.stage or verdict.first_to_break or "other"  # type: ignore[assignment]
     if verdict.sure:
-        low, asked = gib(max(0, margin.low)), gib(verdict.asked_bytes)
-        return f"{gib(margin.expected)} of room {STAGE_WORDS[stage][1]}, {low} at worst; {asked} was asked for"
+        low, wanted = gib(max(0, margin.low)), gib(verdict.asked_bytes)
+        return f"{gib(margin.expected)} of room {STAGE_WORDS[stage][1]}, {low} at worst; {wanted} was asked for"
     if stage == "host_ram" and margin.expected < 0:
         return f"the host is {gib(-margin.expected)} short, give or take {gib((margin.high - margin.low) / 2)}"
     room = f"{gib(margin.expected)} of room" if margin.expected >= 0 else f"{gib(-margin.expected)} short"

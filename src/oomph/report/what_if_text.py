@@ -24,18 +24,18 @@ _HEADS = {
 }
 
 
-def print_what_if(found: WhatIf, out: TextIO | None = None) -> None:
+def print_what_if(answer: WhatIf, out: TextIO | None = None) -> None:
     stream = out or sys.stdout
-    stream.write(render(found, Style(stream)) + "\n")
+    stream.write(render(answer, Style(stream)) + "\n")
 
 
 def what_if_text(table: WhatIf, *, width: int, everything: bool) -> str:
     return render(table, Style(), width=width)
 
 
-def render(found: WhatIf, style: Style, *, width: int = 0) -> str:
+def render(answer: WhatIf, style: Style, *, width: int = 0) -> str:
     width = width or columns()
-    plan = found.plan
+    plan = answer.plan
     deployment = plan.deployment
     engine = f"{engine_of(deployment).title} {deployment.engine.version}"
     lines = ["", *title([style.bold(clean(plan.model)), engine, gpus_line(deployment.gpus)], width), ""]
@@ -43,7 +43,7 @@ def render(found: WhatIf, style: Style, *, width: int = 0) -> str:
     what = "the KV cache" if plan.fits else f"the room {STAGE_WORDS[plan.verdict.stage or 'other'][1]}"
     explanation = f"Each change alone, planned, and what it does to {what}. * = what guides advise"
     lines += [*(style.dim(line) for line in wrap(explanation, width, "  ", "  ")), ""]
-    rows = _merged(found.rows)
+    rows = _merged(answer.rows)
     widest = max((len(row.label) for row in rows if len(row.label) <= 34), default=0)
     lines.append(style.dim(f"{'tokens':>17}" if plan.fits else f"{'room':>11}{'tokens':>11}"))
     head = ""

@@ -37,32 +37,33 @@ class BlockPool(BlockQueue):
     # --- allocate_slots
 
     def admit(self, req: Live, cached: int, new: int, spare: int) -> bool:
-        c, hits, room = self.c, self.hits, self.free - spare
-        if any(h and h[-1].key in self.this_step for h in hits) and c.same_step_waits:
+        config, hits, room = self.c, self.hits, self.free - spare
+        if any(h and h[-1].key in self.this_step for h in hits) and config.same_step_waits:
             return False
         skips = [group.skipped(cached) if h else 0 for group, h in zip(self.groups, hits)]
         self.prefill_end = max(req.job.prompt, req.tokens - 1)
         gate = 0
-        if c.gate != "chunk":
-            total = min(req.tokens, c.max_model_len)
-            for group, h, s in zip(self.groups, hits, skips):
-                gate += self._fresh(group, total, cached, total, h, s, self.capped)
+        if config.gate != "chunk":
+            total = min(req.tokens, config.max_model_len)
+            for group, hit, skip in zip(self.groups, hits, skips):
+                gate += self._fresh(group, total, cached, total, hit, skip, self.capped)
             if gate > room:
                 return False
         main = cached + new
-        slots = min(main + (c.lookahead if c.lookahead_first else 0), c.max_model_len)
+        slots = min(main + (config.lookahead if config.lookahead_first else 0), config.max_model_len)
         need = sum(
-            self._fresh(group, slots, cached, main, h, s, False) for group, h, s in zip(self.groups, hits, skips)
+            self._fresh(group, slots, cached, main, hit, skip, False)
+            for group, hit, skip in zip(self.groups, hits, skips)
         )
         evictable = 0
-        for group, h, s in zip(self.groups, hits, skips):
-            evictable += sum(b.ref == 0 and b is not self.null for b in (h if group.kind == "align" else h[s:]))
+        for group, hit, skip in zip(self.groups, hits, skips):
+            evictable += sum(b.ref == 0 and b is not self.null for b in (hit if group.kind == "align" else hit[skip:]))
         if max(need, gate) + evictable > room:
             return False
         req.blocks = []
-        for h, s in zip(hits, skips):
-            self.touch(h[s:])
-            req.blocks.append([self.null] * s + h[s:])
+        for hit, skip in zip(hits, skips):
+            self.touch(hit[skip:])
+            req.blocks.append([self.null] * skip + hit[skip:])
         req.keyed = [len(b) for b in req.blocks]
         req.last_state, req.retired = [-1] * len(hits), [0] * len(hits)
         req.checkpoints = self._inner_states(req, cached, main, [0] * len(hits))
@@ -89,11 +90,11 @@ class BlockPool(BlockQueue):
         return max(required - max(skipped, len(hit)), 0)
 
     def extend(self, req: Live, new: int) -> bool:
-        c = self.c
+        config = self.c
         main = req.computed + new
-        slots = min(main + c.lookahead, c.max_model_len)
-        past = req.processed(c)
-        if slots <= req.next_slots and past < req.next_skip and not c.spec_tokens and not req.checkpoints:
+        slots = min(main + config.lookahead, config.max_model_len)
+        past = req.processed(config)
+        if slots <= req.next_slots and past < req.next_skip and not config.spec_tokens and not req.checkpoints:
             if req.tails or main >= req.next_key:
                 self.remember(req, min(main, req.tokens))
             return True
@@ -128,20 +129,20 @@ class BlockPool(BlockQueue):
                 inner[i] = self.c.checkpoint_position(main), place
         return inner
 
-    def _grow(self, req: Live, i: int, slots: int, main: int, held: bool) -> None:
-        g, mine = self.groups[i], req.blocks[i]
-        if g.kind != "align":
-            mine += self.take(max(0, g.required(slots) - len(mine)))
+    def _grow(self, req: Live, i: int, slots: int, main: int, running: bool) -> None:
+        group, mine = self.groups[i], req.blocks[i]
+        if group.kind != "align":
+            mine += self.take(max(0, group.required(slots) - len(mine)))
             return
-        before, required = len(mine), cdiv(main, g.block_size) + g.drafts
+        before, required = len(mine), cdiv(main, group.block_size) + group.drafts
         if required <= before:
             return
-        if held or before:
-            req.last_state[i] = before - 1 - (g.drafts if held else 0)
-        skipped = required - g.drafts - 1 - (i in req.checkpoints)
+        if running or before:
+            req.last_state[i] = before - 1 - (group.drafts if running else 0)
+        skipped = required - group.drafts - 1 - (i in req.checkpoints)
         mine += [self.null] * (skipped - before)
-        if held:
-            for j in range(before - g.drafts, min(before, skipped)):  # drafts' states move along
+        if running:
+            for j in range(before - group.drafts, min(before, skipped)):  # drafts' states move along
                 mine.append(mine[j])
                 mine[j] = self.null
         mine += self.take(required - len(mine))
@@ -197,20 +198,24 @@ class BlockPool(BlockQueue):
                 if req.blocks[i][j] is not self.null:
                     self.this_step.add(key)
             return
-        c, edge = self.c, 1 << 60
+        config, edge = self.c, 1 << 60
         req.tails = []
         for i, group in enumerate(self.groups):
-            sure = cacheable(c, self.block, group, tokens, self.hybrid)
+            sure = cacheable(config, self.block, group, tokens, self.hybrid)
             first, last = req.keyed[i], sure // group.block_size
             if first < last:
-                mask = kept(c, self.block, group, first, last, req.job.prompt, req.junction)
+                mask = kept(config, self.block, group, first, last, req.job.prompt, req.junction)
                 for j in range(first, last):
                     if mask is None or mask[j - first]:
                         self._hash(req, i, j)
                 req.keyed[i] = last
             if i in req.checkpoints:
                 self._hash_inner_state(req, i, *req.checkpoints[i])
-            elif c.split == "resend" and group.kind == "align" and sure == replayed(c, self.block, req.job.prompt) > 0:
+            elif (
+                config.split == "resend"
+                and group.kind == "align"
+                and sure == replayed(config, self.block, req.job.prompt) > 0
+            ):
                 self._hash(req, i, last - 1)
                 if self.hybrid:  # alone, it does so only in the step that ends there
                     req.tails.append((i, last - 1, (i, request_keys(req, group.block_size)[last - 1])))
@@ -233,11 +238,11 @@ class BlockPool(BlockQueue):
         block = req.blocks[i][j]
         if block is self.null:
             return
-        g = self.groups[i]
-        key = (i, request_keys(req, g.block_size)[j])
+        group = self.groups[i]
+        key = (i, request_keys(req, group.block_size)[j])
         if block.key != key:
             self.hash(block, key)
-        if self.recurrent and g.kind in ("align", "all"):
+        if self.recurrent and group.kind in ("align", "all"):
             self.this_step.add(key)
 
     def release(self, req: Live) -> None:

@@ -116,12 +116,12 @@ class Loop(Scheduler):
         ticks, groups, decoding = 0, self.c.groups, self.decoding
         if steady:
             ticks = sum(rate * read for rate, read in zip(decoding, self.steady.read()))
-        for e in batch:
-            tokens += e.new
-            if e.new != 1:
-                ticks += self.time.chunk(groups, e.req.computed - e.new, e.new)
+        for entry in batch:
+            tokens += entry.new
+            if entry.new != 1:
+                ticks += self.time.chunk(groups, entry.req.computed - entry.new, entry.new)
                 continue
-            total = e.req.computed
+            total = entry.req.computed
             for group, rate in zip(groups, decoding):
                 ticks += rate * (
                     total if group.kind == "full" else 1 if group.kind in RECURRENT else min(total, group.span)

@@ -114,42 +114,42 @@ class CountPool:
 
     def _give_states(self, req: Live, i: int, known: int) -> None:
         """What of a recurrent state's table is no longer read (MambaManager.remove_skipped_blocks)."""
-        g, real, last = self.groups[i], req.real[i], req.last_state[i]
-        known = max(0, known - g.drafts) if self.margin else known
-        until = g.skipped(known)
+        group, real, last = self.groups[i], req.real[i], req.last_state[i]
+        known = max(0, known - group.drafts) if self.margin else known
+        until = group.skipped(known)
         gone = [p for p in real if p < until]
         if self.c.align_frees != "range":  # from the right, up to the first place without a block
             gone = [p for p in gone if all(q in real for q in range(p, until))]
-        if last in real and last not in gone and last < cdiv(known, g.block_size) - 1:
+        if last in real and last not in gone and last < cdiv(known, group.block_size) - 1:
             gone.append(last)
         if gone:
             req.real[i] = [p for p in real if p not in gone]
-            self.free += g.count * len(gone)
+            self.free += group.count * len(gone)
 
     def _keeps_inside(self, req: Live, i: int, main: int) -> int:
-        g = self.groups[i]
-        place = cdiv(main, g.block_size) - 2
-        if place in req.real[i] and place < req.lens[i] - g.drafts:
+        group = self.groups[i]
+        place = cdiv(main, group.block_size) - 2
+        if place in req.real[i] and place < req.lens[i] - group.drafts:
             return 0
-        return self.c.inner_state(g, req.computed, main, max(req.job.prompt, req.tokens - 1))
+        return self.c.inner_state(group, req.computed, main, max(req.job.prompt, req.tokens - 1))
 
     def _take_states(self, req: Live, i: int, required: int, inner: int) -> None:
-        g, real, before = self.groups[i], req.real[i], req.lens[i]
+        group, real, before = self.groups[i], req.real[i], req.lens[i]
         if required <= before:
             return
-        req.last_state[i] = before - 1 - g.drafts
-        skipped = required - g.drafts - 1 - inner
+        req.last_state[i] = before - 1 - group.drafts
+        skipped = required - group.drafts - 1 - inner
         length = max(before, skipped)
-        for p in range(before - g.drafts, before):  # drafts' states move along
-            if p >= skipped:
+        for position in range(before - group.drafts, before):  # drafts' states move along
+            if position >= skipped:
                 break
-            real.remove(p)
+            real.remove(position)
             real.append(length)
             length += 1
         real.extend(range(length, required))
-        self.free -= g.count * (required - length)
+        self.free -= group.count * (required - length)
 
     def release(self, req: Live) -> None:
-        for i, (group, n, s) in enumerate(zip(self.groups, req.lens, req.skips)):
-            self.free += group.count * (len(req.real[i]) if group.kind == "align" else n - s)
+        for i, (group, n, skip) in enumerate(zip(self.groups, req.lens, req.skips)):
+            self.free += group.count * (len(req.real[i]) if group.kind == "align" else n - skip)
         req.lens = req.skips = []

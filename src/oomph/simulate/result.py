@@ -27,10 +27,10 @@ class Sketch:
         self.n += 1
         self.total += value
 
-    def quantile(self, q: float) -> float:
+    def quantile(self, share: float) -> float:
         if not self.n:
             return 0.0
-        rank, seen = q * (self.n - 1), 0
+        rank, seen = share * (self.n - 1), 0
         for key in sorted(self.counts):
             seen += self.counts[key]
             if seen > rank:
@@ -130,22 +130,22 @@ class Collector:
         self.slices: list[list[int]] = []
         self.width = 0
 
-    def record(self, r: Record) -> None:
-        self.outcomes[r.outcome] += 1
-        self.preemptions += r.preemptions
-        self.preempted += r.preemptions > 0
-        if r.outcome == "rejected" and self.first_rejected is None:
-            self.first_rejected = r
-        if r.outcome != "done":
+    def record(self, row: Record) -> None:
+        self.outcomes[row.outcome] += 1
+        self.preemptions += row.preemptions
+        self.preempted += row.preemptions > 0
+        if row.outcome == "rejected" and self.first_rejected is None:
+            self.first_rejected = row
+        if row.outcome != "done":
             return
-        self.output += r.output
-        self.prompt += r.job.prompt
-        self.cached += r.cached
-        self.ttft.add((r.first_token - r.job.at) / SECOND)
-        self.latency.add((r.finished - r.job.at) / SECOND)
-        self.queue.add((r.started - r.job.at) / SECOND)
-        if r.output > 1:
-            self.tpot.add((r.finished - r.first_token) / (r.output - 1) / SECOND)
+        self.output += row.output
+        self.prompt += row.job.prompt
+        self.cached += row.cached
+        self.ttft.add((row.first_token - row.job.at) / SECOND)
+        self.latency.add((row.finished - row.job.at) / SECOND)
+        self.queue.add((row.started - row.job.at) / SECOND)
+        if row.output > 1:
+            self.tpot.add((row.finished - row.first_token) / (row.output - 1) / SECOND)
 
     def step(self, now: int, ticks: int, running: int, waiting: int, used: int, binds: str, preemptions: int) -> None:
         if running > self.max_running:
@@ -176,14 +176,14 @@ class Collector:
     def _merge(self) -> None:
         self.width = max(2 * self.width, 2 * self.busy // self.points, 1)
         merged: list[list[int]] = []
-        for s in self.slices:
-            if merged and merged[-1][1] + s[1] <= self.width:
-                m = merged[-1]
-                m[0], m[5] = s[0], s[5]
+        for piece in self.slices:
+            if merged and merged[-1][1] + piece[1] <= self.width:
+                last = merged[-1]
+                last[0], last[5] = piece[0], piece[5]
                 for i in range(1, 5):
-                    m[i] += s[i]
+                    last[i] += piece[i]
             else:
-                merged.append(s)
+                merged.append(piece)
         self.slices = merged
 
     def result(self, steps: int, rejection: str = "") -> Result:
@@ -215,10 +215,12 @@ class Collector:
             rejection=rejection,
         )
 
-    def _point(self, s: list[int], before: int) -> Point:
+    def _point(self, piece: list[int], before: int) -> Point:
         """`before`: the preemptions until its beginning."""
-        ticks = max(1, s[1])
-        return Point(s[0] / SECOND, s[2] / ticks, s[3] / ticks, s[4] / ticks / self.usable, s[5] - before)
+        ticks = max(1, piece[1])
+        return Point(
+            piece[0] / SECOND, piece[2] / ticks, piece[3] / ticks, piece[4] / ticks / self.usable, piece[5] - before
+        )
 
 
 def _spread(sketch: Sketch) -> Spread:

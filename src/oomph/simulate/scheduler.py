@@ -56,14 +56,14 @@ class Scheduler:
     # --- schedule()
 
     def schedule(self) -> list[Entry]:
-        c = self.c
+        config = self.c
         self.pool.begin()
         self.calls += 1
-        alone = c.alone_unthrottled and len(self.tail) + len(self.waiting) <= 1
-        self.threshold = 0 if alone else c.long_prefill_threshold
+        alone = config.alone_unthrottled and len(self.tail) + len(self.waiting) <= 1
+        self.threshold = 0 if alone else config.long_prefill_threshold
         if self.steady.size:
             self._decode_steady()
-        self.budget, self.room = c.budget - self.steady.size, c.max_num_batched_tokens - self.steady.size
+        self.budget, self.room = config.budget - self.steady.size, config.max_num_batched_tokens - self.steady.size
         self.preempted = []
         batch = self._schedule_running()
         if not self.preempted:
@@ -73,18 +73,18 @@ class Scheduler:
             self.binds = "blocks"
         if self.preempted and not self.tail and not self.steady.size and not self.ending:
             self._give_up(self.preempted[-1])
-        for e in batch:
-            req = e.req
-            req.computed += e.new
-            req.in_flight += e.new
+        for entry in batch:
+            req = entry.req
+            req.computed += entry.new
+            req.in_flight += entry.new
             req.chunking = req.computed < req.tokens + req.placeholders
             if not req.chunking:
-                e.samples = True
+                entry.samples = True
                 req.warm += 1
-                if c.lag:
-                    req.placeholders += 1 + e.drafts
-                    req.eligible = self.calls + c.decode_stagger
-                req.drafts = c.spec_tokens
+                if config.lag:
+                    req.placeholders += 1 + entry.drafts
+                    req.eligible = self.calls + config.decode_stagger
+                req.drafts = config.spec_tokens
         return batch
 
     def _decode_steady(self) -> None:
@@ -98,14 +98,14 @@ class Scheduler:
         self.pool.free += self.steady.freed(1) - self.steady.taken(1)
 
     def _schedule_running(self) -> list[Entry]:
-        c, tail, slots, extend = self.c, self.tail, self.c.draft_slots, self.pool.extend
-        threshold, last = self.threshold, c.max_model_len - 1
+        config, tail, slots, extend = self.c, self.tail, self.c.draft_slots, self.pool.extend
+        threshold, last = self.threshold, config.max_model_len - 1
         batch: list[Entry] = []
         index = 0
         while index < len(tail) and self.budget > 0 and self.room > slots:
             req = tail[index]
             computed, placeholders = req.computed, req.placeholders
-            if placeholders and computed + 2 - placeholders >= req.total and c.known_end:
+            if placeholders and computed + 2 - placeholders >= req.total and config.known_end:
                 index += 1  # its last token is in flight
                 continue
             if self.calls < req.eligible:
@@ -119,8 +119,8 @@ class Scheduler:
             if new > last - computed:
                 new = last - computed
             if self.aligned:
-                junction = 0 if c.split == "common" else req.junction
-                new = aligned_chunk(c, self.block, computed, new, req.job.prompt, req.tokens, junction)
+                junction = 0 if config.split == "common" else req.junction
+                new = aligned_chunk(config, self.block, computed, new, req.job.prompt, req.tokens, junction)
             if new <= 0:
                 index += 1
                 continue
@@ -149,11 +149,11 @@ class Scheduler:
         place = self.tail.index(victim)
         del self.tail[place]
         moved = place < index if self.c.victim_by_place else False
-        for e in batch:
-            if e.req is victim:
-                batch.remove(e)
-                self.budget += e.new
-                self.room += e.new + self.c.draft_slots
+        for entry in batch:
+            if entry.req is victim:
+                batch.remove(entry)
+                self.budget += entry.new
+                self.room += entry.new + self.c.draft_slots
                 moved = True
                 break
         return victim, index - moved
@@ -190,11 +190,11 @@ class Scheduler:
     # --- waiting -> running
 
     def _admit(self, batch: list[Entry]) -> None:
-        c, slots = self.c, self.c.draft_slots
+        config, slots = self.c, self.c.draft_slots
         running = len(batch)
         skipped: list[Live] = []
         while self.waiting:
-            if self.steady.size + len(self.ending) + len(self.tail) >= c.max_num_seqs:
+            if self.steady.size + len(self.ending) + len(self.tail) >= config.max_num_seqs:
                 self.binds = "max_num_seqs"
                 break
             if self.budget <= 0 or self.room <= slots:
@@ -206,8 +206,8 @@ class Scheduler:
                 skipped.append(self.waiting.popleft())
                 continue
             cached = self.pool.lookup(req)
-            new, drafts = self._first_chunk(req, cached, batch[:running] if c.pad_drafts != "no" else batch)
-            spare = c.watermark_blocks if self.tail or self.ending or self.steady.size else 0
+            new, drafts = self._first_chunk(req, cached, batch[:running] if config.pad_drafts != "no" else batch)
+            spare = config.watermark_blocks if self.tail or self.ending or self.steady.size else 0
             if not new or not self.pool.admit(req, cached, new, spare):
                 break
             self.waiting.popleft()
@@ -227,20 +227,20 @@ class Scheduler:
 
     def _first_chunk(self, req: Live, cached: int, running: list[Entry]) -> tuple[int, int]:
         """(tokens, drafts among them) of its first step; 0: it does not start now."""
-        c = self.c
-        new, drafts, room = req.tokens - cached, 0, min(self.budget, self.room - c.draft_slots)
-        if new == 1 and c.spec_tokens and c.pad_drafts != "no" and self._pads(running, cached):
-            padded, tight = 1 + c.spec_tokens, c.pad_drafts == "any"
-            if not tight or cached + padded + 1 <= c.max_model_len:
-                if padded > room or (not tight and cached + padded > c.max_model_len):
+        config = self.c
+        new, drafts, room = req.tokens - cached, 0, min(self.budget, self.room - config.draft_slots)
+        if new == 1 and config.spec_tokens and config.pad_drafts != "no" and self._pads(running, cached):
+            padded, tight = 1 + config.spec_tokens, config.pad_drafts == "any"
+            if not tight or cached + padded + 1 <= config.max_model_len:
+                if padded > room or (not tight and cached + padded > config.max_model_len):
                     return 0, 0
-                new, drafts = padded, c.spec_tokens
+                new, drafts = padded, config.spec_tokens
         if 0 < self.threshold < new:
             new = self.threshold
         new = min(new, room)
         if self.aligned:
-            cut = aligned_chunk(c, self.block, cached, new, req.job.prompt, req.tokens, req.junction)
-            if cut and cut != new and drafts and c.pad_drafts == "any":
+            cut = aligned_chunk(config, self.block, cached, new, req.job.prompt, req.tokens, req.junction)
+            if cut and cut != new and drafts and config.pad_drafts == "any":
                 return 1, 0
             new = cut
         return new, drafts
@@ -255,23 +255,23 @@ class Scheduler:
     # --- update_from_output()
 
     def process(self, finished: list[Live], batch: list[Entry], at: int) -> None:
-        c, caching = self.c, self.pool.caching and self.c.lag
+        config, caching = self.c, self.pool.caching and self.c.lag
         for req in finished:
             self._finish(req, at)
-        for e in batch:
-            req = e.req
-            req.in_flight -= e.new
+        for entry in batch:
+            req = entry.req
+            req.in_flight -= entry.new
             stale = req.stale > 0
             if stale:
-                req.stale -= e.new
-            if not e.samples or req.gone:
+                req.stale -= entry.new
+            if not entry.samples or req.gone:
                 continue
-            accepted = self._accept(req, e.drafts) if e.drafts else 0
+            accepted = self._accept(req, entry.drafts) if entry.drafts else 0
             if not stale:
                 if req.computed:
-                    req.computed -= e.drafts - accepted
-                if c.lag:
-                    req.placeholders -= 1 + e.drafts
+                    req.computed -= entry.drafts - accepted
+                if config.lag:
+                    req.placeholders -= 1 + entry.drafts
             fresh = min(1 + accepted, req.total - req.tokens)
             req.tokens += fresh
             if req.first_token < 0:
@@ -337,4 +337,4 @@ class Scheduler:
                 entry = Entry(req, 1)
                 entry.samples = True
                 self.pending.append(entry)
-            self.pending.sort(key=lambda e: e.req.order)
+            self.pending.sort(key=lambda entry: entry.req.order)

@@ -70,8 +70,8 @@ class Sweep(Printed, frozen=True):
     rows: tuple[tuple[int, Result], ...]  # (users, what they see)
 
     def in_short(self) -> str:
-        held = max((users for users, result in self.rows if not breach(result, self.target)), default=0)
-        return f"{self.setup.deployment.model}: {len(self.rows)} loads, {held:,} users held"
+        most = max((users for users, result in self.rows if not breach(result, self.target)), default=0)
+        return f"{self.setup.deployment.model}: {len(self.rows)} loads, {most:,} users held"
 
 
 Answer = Simulation | Held | Sweep
@@ -122,15 +122,15 @@ def judge(setup: Setup, load: Load, target: Target) -> Simulation:
 
 def search(setup: Setup, load: Load, target: Target) -> Held:
     """The most users that keep the target; and how many if steps take as much longer or shorter as was measured."""
-    held = _search(setup, load, target, MOST_USERS, within=0.02)
-    if not setup.timed or setup.calibrated or not held.users:
-        return held
+    most = _search(setup, load, target, MOST_USERS, within=0.02)
+    if not setup.timed or setup.calibrated or not most.users:
+        return most
     unsure = setup.built.error.nine_of_ten
-    low = _search(scaled(setup, unsure), load, target, held.users, held.users, 0.05).users
-    high = held.users
-    if held.beyond is not None and held.beyond.preemptions <= target.preemptions:  # else memory is what ends it
-        high = _search(scaled(setup, 1 / unsure), load, target, MOST_USERS, held.users, 0.05).users
-    return replace(held, low=min(low, held.users), high=max(high, held.users))
+    low = _search(scaled(setup, unsure), load, target, most.users, most.users, 0.05).users
+    high = most.users
+    if most.beyond is not None and most.beyond.preemptions <= target.preemptions:  # else memory is what ends it
+        high = _search(scaled(setup, 1 / unsure), load, target, MOST_USERS, most.users, 0.05).users
+    return replace(most, low=min(low, most.users), high=max(high, most.users))
 
 
 def _search(setup: Setup, load: Load, target: Target, most: int, first: int = 1, within: float = 0.0) -> Held:

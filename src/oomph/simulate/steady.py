@@ -30,7 +30,8 @@ class Steady:
         ]  # a state is read by one token
         self.period = [group.span if group.kind == "chunk" else group.block_size for group in self.groups]
         self.freeing = [
-            [0] * p if group.kind not in ("full", "state") else [0] for p, group in zip(self.period, self.groups)
+            [0] * period if group.kind not in ("full", "state") else [0]
+            for period, group in zip(self.period, self.groups)
         ]
         self.has_frees = any(group.kind not in ("full", "state") for group in self.groups)
         # decode steps after which frees and growth are regular; a window that waits for known tokens needs one more
@@ -57,9 +58,9 @@ class Steady:
         self.size += 1
         self.k0_sum += k0
         req.frees = req.grows = 0
-        for i, g in self.rates:
-            self.taking[i][k0 % g.block_size] += 1
-            if g.kind == "full":
+        for i, group in self.rates:
+            self.taking[i][k0 % group.block_size] += 1
+            if group.kind == "full":
                 continue
             span = self.spans[i]
             if req.computed + 1 < span:
@@ -67,7 +68,7 @@ class Steady:
                 self.growing[i] += 1
                 self.growing_k0[i] += k0
                 heapq.heappush(self.events, (k0 + span - 1, req.order, i, 1, req))
-            starts = self.k if g.kind == "chunk" else k0 + self.late + span
+            starts = self.k if group.kind == "chunk" else k0 + self.late + span
             if starts <= self.k:
                 self._frees(req, i, 1)
             else:
@@ -79,8 +80,8 @@ class Steady:
         self.finishes[req.finish].append(req)
 
     def _frees(self, req: Live, i: int, sign: int) -> None:
-        g = self.groups[i]
-        offset = req.k0 + self.late + (0 if g.kind == "chunk" else self.spans[i] - 1)
+        group = self.groups[i]
+        offset = req.k0 + self.late + (0 if group.kind == "chunk" else self.spans[i] - 1)
         self.freeing[i][offset % self.period[i]] += sign
         req.frees ^= 1 << i
 
@@ -137,22 +138,22 @@ class Steady:
 
     def taken(self, n: int) -> int:
         total = 0
-        for i, g in self.rates:
+        for i, group in self.rates:
             if n == 1:
-                total += g.count * self.taking[i][self.k % g.block_size]
+                total += group.count * self.taking[i][self.k % group.block_size]
             else:
-                total += g.count * _sum(self.taking[i], self.k, n)
+                total += group.count * _sum(self.taking[i], self.k, n)
         return total
 
     def freed(self, n: int) -> int:
         if not self.has_frees:
             return 0
         total = 0
-        for i, g in self.rates:
-            if g.kind == "chunk":
-                total += g.count * (g.span // g.block_size) * _sum(self.freeing[i], self.k, n)
-            elif g.kind != "full":
-                total += g.count * _sum(self.freeing[i], self.k, n)
+        for i, group in self.rates:
+            if group.kind == "chunk":
+                total += group.count * (group.span // group.block_size) * _sum(self.freeing[i], self.k, n)
+            elif group.kind != "full":
+                total += group.count * _sum(self.freeing[i], self.k, n)
         return total
 
     def read(self) -> list[int]:

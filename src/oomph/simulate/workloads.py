@@ -98,23 +98,23 @@ class Drawn:
         return max(1, min(n, self.longest))
 
     def _first(self, user: int, at: int) -> Job:
-        s = self.shape
-        own = self._draw(s.prompt, s.prompt_sigma)
-        output = self._draw(s.output, s.output_sigma)
+        shape = self.shape
+        own = self._draw(shape.prompt, shape.prompt_sigma)
+        output = self._draw(shape.output, shape.output_sigma)
         chain: tuple[tuple[int, int], ...] = ()
         if self.shared:
-            chain = ((SYSTEM, s.shared),) if s.shared else ()
-            if s.turns > 1:
+            chain = ((SYSTEM, shape.shared),) if shape.shared else ()
+            if shape.turns > 1:
                 chain = (*chain, self._segment(own), self._segment(output))
-        return self._job(user, at, s.shared + own, output, chain, 0)
+        return self._job(user, at, shape.shared + own, output, chain, 0)
 
     def _next(self, job: Job, chain: tuple[tuple[int, int], ...], turn: int, at: int) -> Job | None:
-        s = self.shape
-        own = self._draw(s.turn_prompt or s.prompt, s.prompt_sigma)
-        output = self._draw(s.output, s.output_sigma)
+        shape = self.shape
+        own = self._draw(shape.turn_prompt or shape.prompt, shape.prompt_sigma)
+        output = self._draw(shape.output, shape.output_sigma)
         prompt = sum(n for _, n in chain) + own
         chain = (*chain, self._segment(own), self._segment(output))
-        return self._job(job.user, at + max(1, round(s.turn_pause * SECOND)), prompt, output, chain, turn)
+        return self._job(job.user, at + max(1, round(shape.turn_pause * SECOND)), prompt, output, chain, turn)
 
     def _segment(self, tokens: int) -> tuple[int, int]:
         self.segments += 1

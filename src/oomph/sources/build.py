@@ -61,8 +61,8 @@ def build_model(
     quant = read_quant(quant_raw, hf_quant_config)
     if tensors is not None:
         names = frozenset(tensor.name for tensor in tensors)
-    made = make(Builder(config, text, quant, dtype, names, told))
-    blocks = len(made.layers) + len(made.drafts)
+    model = make(Builder(config, text, quant, dtype, names, told))
+    blocks = len(model.layers) + len(model.drafts)
     if blocks > MOST_LAYERS:
         raise ConfigError(f"config.json: it has {blocks:,} layers, more than the {MOST_LAYERS:,} that are planned")
     return Model(
@@ -71,28 +71,28 @@ def build_model(
         dtype,
         text.integer("hidden_size"),
         text.integer("vocab_size"),
-        made.max_position or context_length(text),
-        made.layers,
-        made.root,
-        stored(made.layers, made.root, made.drafts, made.draft_root, made.towers)
+        model.max_position or context_length(text),
+        model.layers,
+        model.root,
+        stored(model.layers, model.root, model.drafts, model.draft_root, model.towers)
         if tensors is None
         else by_role(tensors),
-        made.drafts,
-        made.draft_root,
-        made.towers,
-        made.modalities,
+        model.drafts,
+        model.draft_root,
+        model.towers,
+        model.modalities,
         quant.facts if quant else None,
         config.text("model_type"),
         source,
         "config" if tensors is None else "headers",
-        tied=any(isinstance(module, Vocab) and module.tied for module in made.root.modules),
+        tied=any(isinstance(module, Vocab) and module.tied for module in model.root.modules),
         num_heads=text.integer("num_attention_heads", default=0, low=0),
         num_kv_heads=text.integer("num_key_value_heads", default=0, low=0),
         intermediate_size=text.integer("intermediate_size", default=0, low=0),
-        pooling=made.pooling,
-        attention_free=not any(isinstance(m, Attention) for layer in made.layers for m in layer.mixers),
-        params=(*made.params, *engine_params(config, text)),
-        warnings=made.warnings if tensors is None else (),
+        pooling=model.pooling,
+        attention_free=not any(isinstance(m, Attention) for layer in model.layers for m in layer.mixers),
+        params=(*model.params, *engine_params(config, text)),
+        warnings=model.warnings if tensors is None else (),
     )
 
 

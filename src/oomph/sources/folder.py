@@ -48,19 +48,19 @@ def read_folder(folder: Path) -> Model:
         return _without_config(folder)
     config = read_object(folder / CONFIG)
     quant = folder / QUANT_CONFIG
-    told = read_object(quant) if quant.is_file() else None
+    quantization = read_object(quant) if quant.is_file() else None
     index = safetensors.find_index(folder)
     tensors = safetensors.read_folder(folder)
     model = build_model(
         folder.resolve().name or str(folder),
         config,
-        hf_quant_config=told,
+        hf_quant_config=quantization,
         tensors=tensors,
         names=index.weight_map.keys() if index is not None else None,
         source=str(folder),
         told={} if (folder / POOLING).is_file() else {POOLING: False},
     )
-    model = replace(model, quantization=model.quantization and as_filed(model.quantization, config, told))
+    model = replace(model, quantization=model.quantization and as_filed(model.quantization, config, quantization))
     if index is None or index.total_size is None or tensors is not None or index.total_size == model.nbytes:
         return model
     return _warn(model, f"its index says {index.total_size:,} bytes, from its config.json it is {model.nbytes:,}")
@@ -86,12 +86,12 @@ def read_gguf(path: Path) -> Model:
 
 
 def _without_config(folder: Path) -> Model:
-    found = _gguf_models(folder)
-    if len(found) == 1:
-        return read_gguf(folder / found[0])
-    if found:
+    models = _gguf_models(folder)
+    if len(models) == 1:
+        return read_gguf(folder / models[0])
+    if models:
         raise InputError(
-            f"{folder} holds {len(found)} GGUF models: {', '.join(found[:6])}", hint="give one of the files"
+            f"{folder} holds {len(models)} GGUF models: {', '.join(models[:6])}", hint="give one of the files"
         )
     if (folder / PARAMS).is_file():
         config = config_of(read_object(folder / PARAMS), f"{folder}/{PARAMS}")

@@ -86,7 +86,7 @@ def read(source: str | os.PathLike[str] | Ranges, *, arrays: Collection[str] = (
     return first
 
 
-def _read_split(file: Ranges, given: GGUF, count: int, arrays: Collection[str]) -> GGUF:
+def _read_split(file: Ranges, first: GGUF, count: int, arrays: Collection[str]) -> GGUF:
     name = re.split(r"[/\\]", file.name)[-1]
     match = _SPLIT_NAME.fullmatch(name)
     if match is None or int(match[3]) != count or count > MAX_SPLITS:
@@ -94,14 +94,14 @@ def _read_split(file: Ranges, given: GGUF, count: int, arrays: Collection[str]) 
     parts: list[GGUF] = []
     for number in range(1, count + 1):
         if number == int(match[2]):
-            parts.append(given)
+            parts.append(first)
             continue
         parts.append(_read_one(file.sibling(f"{match[1]}-{number:05}-of-{match[3]}.gguf"), arrays))
     tensors = {tensor.name: tensor for part in parts for tensor in part.tensors}
     total = sum(len(part.tensors) for part in parts)
-    said = parts[0].metadata.get("split.tensors.count", total)
-    if len(tensors) != total or said != total:
-        raise HeaderError(f"{file.name}: its {count} files hold {len(tensors):,} tensors, not {said!r} as it says")
+    stated = parts[0].metadata.get("split.tensors.count", total)
+    if len(tensors) != total or stated != total:
+        raise HeaderError(f"{file.name}: its {count} files hold {len(tensors):,} tensors, not {stated!r} as it says")
     return GGUF(
         version=parts[0].version,
         metadata=parts[0].metadata,

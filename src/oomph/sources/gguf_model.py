@@ -166,15 +166,15 @@ class _Facts:
         return table.shape[1] if table is not None and len(table.shape) > 1 else self.integer("vocab_size", 0)
 
 
-def _mixers(f: _Facts, arch: GgufArch, count: int, main: int) -> list[tuple[Mixer, ...]]:
-    heads = f.per_layer("attention.head_count", count, 0)
-    kv = f.per_layer("attention.head_count_kv", count, 0)
-    if f.get("attention.head_count_kv") is None:
+def _mixers(facts: _Facts, arch: GgufArch, count: int, main: int) -> list[tuple[Mixer, ...]]:
+    heads = facts.per_layer("attention.head_count", count, 0)
+    kv = facts.per_layer("attention.head_count_kv", count, 0)
+    if facts.get("attention.head_count_kv") is None:
         kv = heads
-    ff = f.per_layer("feed_forward_length", count, 1)
-    windowed = _windowed(f, arch, count)
-    shared_from = _shared_from(f, arch, main)
-    listed = f.get("attention.recurrent_layers")  # newer files say it themselves
+    ff = facts.per_layer("feed_forward_length", count, 1)
+    windowed = _windowed(facts, arch, count)
+    shared_from = _shared_from(facts, arch, main)
+    listed = facts.get("attention.recurrent_layers")  # newer files say it themselves
     out: list[tuple[Mixer, ...]] = []
     for i in range(count):
         recurrent = {
@@ -183,39 +183,41 @@ def _mixers(f: _Facts, arch: GgufArch, count: int, main: int) -> list[tuple[Mixe
             "both": True,
             "no_kv_heads": kv[i] == 0,
             "no_kv_heads_no_ff": kv[i] == 0 and ff[i] == 0,
-            "interval": i < main and (i + 1) % max(f.integer("full_attention_interval", 4), 1) != 0,
+            "interval": i < main and (i + 1) % max(facts.integer("full_attention_interval", 4), 1) != 0,
         }[arch.recurrent]
         if isinstance(listed, tuple) and arch.state and len(listed) >= count:
             recurrent = bool(listed[i])
-        made: list[Mixer] = []
+        mixers: list[Mixer] = []
         if kv[i] and (not recurrent or arch.recurrent == "both"):
             shares = next((j for j in reversed(range(shared_from)) if windowed[j] == windowed[i]), None)
-            made.append(_attention(f, arch, heads[i], kv[i], windowed[i], shares if shared_from <= i < main else None))
+            mixers.append(
+                _attention(facts, arch, heads[i], kv[i], windowed[i], shares if shared_from <= i < main else None)
+            )
         if recurrent:
-            made.append(_state(f, arch, heads[i]))
-        out.append(tuple(made))
+            mixers.append(_state(facts, arch, heads[i]))
+        out.append(tuple(mixers))
     return out
 
 
-def _shared_from(f: _Facts, arch: GgufArch, main: int) -> int:
-    shared = f.integer("attention.shared_kv_layers", 0, high=MAX_LAYERS)
+def _shared_from(facts: _Facts, arch: GgufArch, main: int) -> int:
+    shared = facts.integer("attention.shared_kv_layers", 0, high=MAX_LAYERS)
     return max(main - shared, 0) if shared else arch.shared_kv_from or main
 
 
-def _window(f: _Facts, arch: GgufArch) -> int:
-    window = f.integer("attention.sliding_window", arch.window)
+def _window(facts: _Facts, arch: GgufArch) -> int:
+    window = facts.integer("attention.sliding_window", arch.window)
     return (arch.fixed_window or window) if window else 0
 
 
-def _windowed(f: _Facts, arch: GgufArch, count: int) -> list[bool]:
-    if not _window(f, arch) or arch.windowed_layers not in (0, count):
+def _windowed(facts: _Facts, arch: GgufArch, count: int) -> list[bool]:
+    if not _window(facts, arch) or arch.windowed_layers not in (0, count):
         return [False] * count
-    pattern = f.get("attention.sliding_window_pattern")
+    pattern = facts.get("attention.sliding_window_pattern")
     if isinstance(pattern, tuple):
         if len(pattern) < count:
-            f.refuse("attention.sliding_window_pattern", f"a list of {len(pattern)} for {count} layers")
+            facts.refuse("attention.sliding_window_pattern", f"a list of {len(pattern)} for {count} layers")
         return [bool(v) for v in pattern[:count]]
-    period = f.integer("attention.sliding_window_pattern", arch.period, high=MAX_LAYERS)
+    period = facts.integer("attention.sliding_window_pattern", arch.period, high=MAX_LAYERS)
     if not period:
         return [False] * count
     if arch.dense_first:
@@ -223,41 +225,41 @@ def _windowed(f: _Facts, arch: GgufArch, count: int) -> list[bool]:
     return [i % period < period - 1 for i in range(count)]
 
 
-def _attention(f: _Facts, arch: GgufArch, heads: int, kv: int, windowed: bool, shares: int | None) -> Attention:
-    rank = f.integer("attention.kv_lora_rank", 0)
-    if rank and f.get("attention.key_length_mla") is not None:
-        rotary = f.integer("rope.dimension_count")
-        nope = max(f.integer("attention.key_length_mla") - rotary, 0)
-        value = f.integer("attention.value_length_mla", rank)
+def _attention(facts: _Facts, arch: GgufArch, heads: int, kv: int, windowed: bool, shares: int | None) -> Attention:
+    rank = facts.integer("attention.kv_lora_rank", 0)
+    if rank and facts.get("attention.key_length_mla") is not None:
+        rotary = facts.integer("rope.dimension_count")
+        nope = max(facts.integer("attention.key_length_mla") - rotary, 0)
+        value = facts.integer("attention.value_length_mla", rank)
         return Attention(
             "mla", heads, 1, rank + rotary, value, kv_lora_rank=rank, qk_rope_head_dim=rotary, qk_nope_head_dim=nope
         )
-    usual = f.integer("embedding_length") // max(heads, 1)
-    key, value = f.integer("attention.key_length", usual), f.integer("attention.value_length", usual)
+    usual = facts.integer("embedding_length") // max(heads, 1)
+    key, value = facts.integer("attention.key_length", usual), facts.integer("attention.value_length", usual)
     if windowed:
-        key = f.integer("attention.key_length_swa", key)
-        value = f.integer("attention.value_length_swa", value)
+        key = facts.integer("attention.key_length_swa", key)
+        value = facts.integer("attention.value_length_swa", value)
     if not arch.cached:
         return Attention("encoder_only", heads, kv, key, value)
-    window = _window(f, arch) if windowed else 0
+    window = _window(facts, arch) if windowed else 0
     if arch.chunked and windowed:
         return Attention("chunked_local", heads, kv, key, value, chunk=window)
     kind = "sliding_window" if windowed else "full"
     return Attention(kind, heads, kv, key, value, window=window, shares_cache_of=shares)  # type: ignore[arg-type]
 
 
-def _state(f: _Facts, arch: GgufArch, heads: int) -> State:
+def _state(facts: _Facts, arch: GgufArch, heads: int) -> State:
     """llama-hparams.cpp n_embd_r, n_embd_s; the state is always F32."""
     if arch.state == "short_conv":
-        width = f.integer("embedding_length")
-        return State("short_conv", f.integer("shortconv.l_cache"), intermediate=width, dtype="F32")
-    kernel = f.integer("ssm.conv_kernel", low=1)
+        width = facts.integer("embedding_length")
+        return State("short_conv", facts.integer("shortconv.l_cache"), intermediate=width, dtype="F32")
+    kernel = facts.integer("ssm.conv_kernel", low=1)
     if arch.state == "kda":
-        width = f.integer("kda.head_dim", low=1)
-        heads = heads or f.integer("attention.head_count", low=1)
+        width = facts.integer("kda.head_dim", low=1)
+        heads = heads or facts.integer("attention.head_count", low=1)
         return State("kda", kernel, num_heads=heads, head_dim=width, groups=heads, key_dim=width, dtype="F32")
-    inner, state = f.integer("ssm.inner_size", low=1), f.integer("ssm.state_size", low=1)
-    rank, groups = f.integer("ssm.time_step_rank", 1, low=1), f.integer("ssm.group_count", 0)
+    inner, state = facts.integer("ssm.inner_size", low=1), facts.integer("ssm.state_size", low=1)
+    rank, groups = facts.integer("ssm.time_step_rank", 1, low=1), facts.integer("ssm.group_count", 0)
     if arch.state == "gdn":  # qwen3next.cpp: state_size is a key head's width, time_step_rank the value heads
         return State(
             "gdn", kernel, num_heads=rank, head_dim=inner // rank, groups=groups or rank, key_dim=state, dtype="F32"
@@ -290,9 +292,9 @@ def _blocks(
 
 def _stored(roles: Iterable[tuple[Role, Tensor]]) -> tuple[Stored, ...]:
     total: dict[tuple[Role, str], list[int]] = {}
-    for role, t in roles:
-        row = total.setdefault((role, t.dtype), [0, 0, 0])
+    for role, tensor in roles:
+        row = total.setdefault((role, tensor.dtype), [0, 0, 0])
         row[0] += 1
-        row[1] += t.elements
-        row[2] += t.nbytes
+        row[1] += tensor.elements
+        row[2] += tensor.nbytes
     return tuple(Stored(role, dtype, *row) for (role, dtype), row in sorted(total.items()))

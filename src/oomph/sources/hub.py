@@ -127,8 +127,8 @@ def open_file(repo_id: str, filename: str, revision: str | None = None) -> Range
     if hub.offline:
         raise HubError(f"{filename} of {repo} is not in the cache ({hub.cache}), and HF_HUB_OFFLINE forbids asking")
     url = _url(hub, repo, revision, filename)
-    asked = Asked(repo, revision, filename, hub.token is not None, hub.endpoint)
-    return RemoteFile(hub.transport(), url, f"{repo}/{filename}", asked)
+    request = Asked(repo, revision, filename, hub.token is not None, hub.endpoint)
+    return RemoteFile(hub.transport(), url, f"{repo}/{filename}", request)
 
 
 def open_url(url: str) -> Ranges:
@@ -157,18 +157,20 @@ class _Listing(Struct):
     id: str = ""
 
 
-def _from_hub(asked: _Repository, documents: Iterable[str]) -> HubSnapshot:
+def _from_hub(repository: _Repository, documents: Iterable[str]) -> HubSnapshot:
     # Nearly every repository has a config.json: asking for it together with the listing saves a round trip.
-    listing, config = in_parallel(lambda name: asked.document(name) if name else asked.listing(), ("", CONFIG), 2)
+    listing, config = in_parallel(
+        lambda name: repository.document(name) if name else repository.listing(), ("", CONFIG), 2
+    )
     assert isinstance(listing, _Listing)
     assert isinstance(config, Reply)
     files = {s.rfilename: s.size or 0 for s in listing.siblings}
-    repo = asked.at(listing)
+    repo = repository.at(listing)
     beside = [n for n in files if safetensors.is_plain_name(n)]
-    found: dict[str, bytes] = {}
+    texts: dict[str, bytes] = {}
     if config.status == 200 and config.headers.get("x-repo-commit", listing.sha) == listing.sha:
-        found[CONFIG] = config.body
-    wanted = [n for n in dict.fromkeys((safetensors.INDEX, *documents)) if n in files and n not in found]
+        texts[CONFIG] = config.body
+    wanted = [n for n in dict.fromkeys((safetensors.INDEX, *documents)) if n in files and n not in texts]
     shards = safetensors.weight_files(beside, None)
     repo.expect(shards, files)
     headers: dict[str, tuple[Tensor, ...]] = {}
@@ -177,14 +179,14 @@ def _from_hub(asked: _Repository, documents: Iterable[str]) -> HubSnapshot:
         if name in files and name.endswith(".safetensors"):
             headers[name] = repo.header(name)
         else:
-            found[name] = repo.text(name)
+            texts[name] = repo.text(name)
 
     in_parallel(read, (*wanted, *shards), WORKERS)
-    raw = found.pop(safetensors.INDEX, None)
+    raw = texts.pop(safetensors.INDEX, None)
     index = None if raw is None else safetensors.parse_index(raw, f"{repo.name}/{safetensors.INDEX}")
     tensors = _merge(repo.name, headers, safetensors.weight_files(shards, index)) if headers else None
-    notes = () if repo.name.lower() == asked.name.lower() else (f"{asked.name} is now called {repo.name}",)
-    return HubSnapshot(repo.name, repo.revision, files, found, tensors, index, "", notes)
+    notes = () if repo.name.lower() == repository.name.lower() else (f"{repository.name} is now called {repo.name}",)
+    return HubSnapshot(repo.name, repo.revision, files, texts, tensors, index, "", notes)
 
 
 def _merge(repo: str, headers: dict[str, tuple[Tensor, ...]], wanted: Iterable[str]) -> tuple[Tensor, ...]:
@@ -264,8 +266,8 @@ class _Repository:
         return reply
 
     def _refuse(self, reply: Reply, file: str = "") -> NoReturn:
-        asked = Asked(self.name, self.revision, file, self._hub.token is not None, self._hub.endpoint)
-        refuse(reply, asked, f"{self.name}/{file}" if file else self.name)
+        request = Asked(self.name, self.revision, file, self._hub.token is not None, self._hub.endpoint)
+        refuse(reply, request, f"{self.name}/{file}" if file else self.name)
 
 
 def _from_cache(hub: Hub, repo: str, revision: str, documents: Iterable[str]) -> HubSnapshot | None:
@@ -280,10 +282,10 @@ def _from_cache(hub: Hub, repo: str, revision: str, documents: Iterable[str]) ->
         return None
     if CONFIG not in files and not any(name.endswith(".gguf") for name in files):
         return None
-    found = {n: read_file(folder / n, limit=MAX_CONFIG_BYTES) for n in documents if n in files}
+    texts = {n: read_file(folder / n, limit=MAX_CONFIG_BYTES) for n in documents if n in files}
     try:
         tensors = safetensors.read_folder(folder)
         index = safetensors.find_index(folder)
     except HeaderError:
         tensors, index = None, None
-    return HubSnapshot(repo, folder.name, files, found, tensors, index, str(folder))
+    return HubSnapshot(repo, folder.name, files, texts, tensors, index, str(folder))

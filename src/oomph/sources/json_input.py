@@ -32,8 +32,8 @@ def read_file(path: str | os.PathLike[str], *, limit: int, error: type[InputErro
             if size > limit:
                 raise error(f"{where} has {size:,} bytes, more than the {limit:,} that such a file can have")
             raw = fd.read(limit + 1)
-    except OSError as e:
-        raise error(f"{where} cannot be read: {reason(e)}") from None
+    except OSError as cause:
+        raise error(f"{where} cannot be read: {reason(cause)}") from None
     if len(raw) > limit:
         raise error(f"{where} grew beyond {limit:,} bytes while it was read")
     return raw
@@ -64,8 +64,8 @@ def parse_object(raw: bytes, where: str | Path, *, error: type[InputError] = Con
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     try:
         value = _decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as e:
-        value = _parse_python(raw, where, error) if b"Infinity" in raw else _refuse(raw, where, e, error)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as cause:
+        value = _parse_python(raw, where, error) if b"Infinity" in raw else _refuse(raw, where, cause, error)
     except RecursionError:
         raise error(f"{where} is nested more than {MAX_DEPTH} levels deep") from None
     if not isinstance(value, dict):
@@ -87,19 +87,19 @@ def _parse_python(raw: bytes, where: str | Path, error: type[InputError]) -> Any
         msgspec.json.encode(value)  # refuses half characters ("\ud800"), which nothing could print
     except RecursionError:
         raise error(f"{where} is nested more than {MAX_DEPTH} levels deep") from None
-    except (ValueError, msgspec.MsgspecError) as e:
-        raise error(f"{where} is not JSON: {_one_line(e)}") from None
+    except (ValueError, msgspec.MsgspecError) as cause:
+        raise error(f"{where} is not JSON: {_one_line(cause)}") from None
     return value
 
 
-def _refuse(raw: bytes, where: str | Path, e: Exception, error: type[InputError]) -> NoReturn:
+def _refuse(raw: bytes, where: str | Path, cause: Exception, error: type[InputError]) -> NoReturn:
     if not raw.strip():
         raise error(f"{where} is empty") from None
     if raw.startswith(b"version https://git-lfs"):
         raise error(f"{where} is a Git LFS pointer, not the file itself", hint="git lfs pull") from None
-    if b"NaN" in raw and not isinstance(e, UnicodeDecodeError):
+    if b"NaN" in raw and not isinstance(cause, UnicodeDecodeError):
         raise error(f"{where} contains NaN, which is not a number that can be meant") from None
-    raise error(f"{where} is not JSON: {_one_line(e)}") from None
+    raise error(f"{where} is not JSON: {_one_line(cause)}") from None
 
 
 def _one_line(error: Exception) -> str:

@@ -78,9 +78,9 @@ def _from_elsewhere(name: str, *, fresh: bool = False, revision: str = "") -> Mo
     if not fresh:
         from oomph import catalog
 
-        found = catalog.find(name)
-        if found is not None:
-            return _from_catalog(found)
+        entry = catalog.find(name)
+        if entry is not None:
+            return _from_catalog(entry)
     if "/" not in name and not fresh:
         raise UnknownModel(f"no folder, file or catalogue entry is called {_shown(name)}", hint=_did_you_mean(name))
     return _from_hub(name, "")

@@ -71,15 +71,15 @@ def _set_windows(text: dict[str, Any], where: str) -> None:
         text["sliding_window"] = next((w for w in window if w), None)
 
 
-def _quantization(told: object, where: str) -> dict[str, Any] | None:
-    if not isinstance(told, Mapping) or not told:
+def _quantization(table: object, where: str) -> dict[str, Any] | None:
+    if not isinstance(table, Mapping) or not table:
         return None
-    if told.get("qformat_weight") == "fp8_e4m3":
-        scheme = "dynamic" if told.get("qscheme_act") == "NO_SCALES" else "static"
+    if table.get("qformat_weight") == "fp8_e4m3":
+        scheme = "dynamic" if table.get("qscheme_act") == "NO_SCALES" else "static"
         return {"quant_method": "fp8", "activation_scheme": scheme}
-    method = str(told.get("quant_method", "")).lower().replace("_", "-")
+    method = str(table.get("quant_method", "")).lower().replace("_", "-")
     if method == "compressed-tensors":
-        return {**told, "quant_method": method}
+        return {**table, "quant_method": method}
     raise ConfigError(f"{where}: a quantisation of this kind is not known")
 
 

@@ -40,14 +40,14 @@ def live_gpus() -> tuple[Device, ...]:
     except pynvml.NVMLError as error:
         raise CannotPlan(_no_driver(pynvml, error), hint=_GIVE) from None
     try:
-        found = list(_enumerate(pynvml))
+        devices = list(_enumerate(pynvml))
     except pynvml.NVMLError as error:
         raise CannotPlan(f"the NVIDIA driver does not describe its GPUs: {_said(error)}", hint=_GIVE) from None
     finally:
         _ask(pynvml, "nvmlShutdown")
-    if not found:
+    if not devices:
         raise CannotPlan("the NVIDIA driver is loaded but has no GPU", hint=_GIVE)
-    return _visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return _visible(devices, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def _said(error: Exception) -> str:
@@ -185,17 +185,17 @@ def _is_wsl() -> bool:
     return os.path.exists("/dev/dxg")
 
 
-def _visible(found: list[_Found], setting: str | None) -> tuple[Device, ...]:
+def _visible(devices: list[_Found], setting: str | None) -> tuple[Device, ...]:
     """CUDA_VISIBLE_DEVICES as CUDA reads it: numbers or starts of UUIDs; the first that fits nothing ends the list."""
     if setting is None:
-        return tuple(each.device for each in found)
+        return tuple(each.device for each in devices)
     shown: list[Device] = []
     for entry in setting.split(","):
         entry = entry.strip()
         if entry.isdecimal():
-            match = [each for each in found if each.number == int(entry[:9])]
+            match = [each for each in devices if each.number == int(entry[:9])]
         else:
-            match = [each for each in found if len(entry) > 4 and each.uuid.startswith(entry)]
+            match = [each for each in devices if len(entry) > 4 and each.uuid.startswith(entry)]
         if not match:
             break
         shown.append(match[0].device)

@@ -19,7 +19,9 @@ _LENGTH_KEYS = (
 def engine_params(config: Config, text: Config) -> Params:
     out: dict[str, int | float | str] = {}
     lengths = [
-        (v, key) for key in _LENGTH_KEYS if isinstance(v := text.get(key), int) and not isinstance(v, bool) and v > 0
+        (size, key)
+        for key in _LENGTH_KEYS
+        if isinstance(size := text.get(key), int) and not isinstance(size, bool) and size > 0
     ]
     if lengths:
         length, key = min(lengths, key=lambda pair: pair[0])
@@ -66,11 +68,11 @@ def engine_params(config: Config, text: Config) -> Params:
 
 
 def _ropes(text: Config) -> Iterable[Mapping[str, Any]]:
-    given = text.get("rope_parameters", "rope_scaling")
-    if not isinstance(given, Mapping):
+    rope = text.get("rope_parameters", "rope_scaling")
+    if not isinstance(rope, Mapping):
         return
-    nested = [v for v in given.values() if isinstance(v, Mapping)]
-    yield from nested or [given]
+    nested = [v for v in rope.values() if isinstance(v, Mapping)]
+    yield from nested or [rope]
 
 
 def _number(out: dict[str, int | float | str], name: str, value: Any) -> None:

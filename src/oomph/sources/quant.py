@@ -29,17 +29,17 @@ def as_filed(facts: Quantization, config: Mapping[str, Any], hf_quant_config: Ma
     """With what vLLM makes of files that do not name their method: it takes the method from `quant_method`, or where
     ModelOpt signed as the producer from the algorithm, and else sees no quantisation at all."""
     own = config.get("quantization_config")
-    said = own if isinstance(own, Mapping) else hf_quant_config
-    if not said:
+    table = own if isinstance(own, Mapping) else hf_quant_config
+    if not table:
         return facts
-    producer, inner = said.get("producer"), said.get("quantization")
+    producer, inner = table.get("producer"), table.get("quantization")
     signed = isinstance(producer, Mapping) and producer.get("name") == "modelopt"
     algorithm = inner.get("quant_algo") if isinstance(inner, Mapping) else None
     if signed and algorithm is not None:
         if str(algorithm).upper() in _FILE_ALGORITHMS:
             return facts
         return replace(facts, refused=f"Unknown ModelOpt quant algo: {algorithm}")
-    return facts if said.get("quant_method") else replace(facts, ignored=True)
+    return facts if table.get("quant_method") else replace(facts, ignored=True)
 
 
 def read_quant(config: Mapping[str, Any] | None, hf_quant_config: Mapping[str, Any] | None) -> Quant | None:
@@ -170,8 +170,8 @@ def _fp8(config: Mapping[str, Any]) -> Quant:
 def _made_anew(layers: Mapping[str, Any]) -> dict[str, Scheme | None]:
     from oomph.sources.quant_modelopt import scheme_of
 
-    made = {str(k): scheme_of(str(v.get("quant_algo", "")), v) for k, v in layers.items() if isinstance(v, Mapping)}
-    return {name: scheme and replace(scheme, format=EXPERTS_MADE_ANEW) for name, scheme in made.items()}
+    schemes = {str(k): scheme_of(str(v.get("quant_algo", "")), v) for k, v in layers.items() if isinstance(v, Mapping)}
+    return {name: scheme and replace(scheme, format=EXPERTS_MADE_ANEW) for name, scheme in schemes.items()}
 
 
 def _parent_listed(name: str, whole: frozenset[str]) -> bool:
@@ -215,8 +215,8 @@ def _file(name: str) -> Callable[[Mapping[str, Any]], Quant]:
     """A method with a file of its own, imported when a checkpoint has it."""
 
     def read(config: Mapping[str, Any]) -> Quant:
-        made: Quant = import_module(f"oomph.sources.{name}").read(config)
-        return made
+        quant: Quant = import_module(f"oomph.sources.{name}").read(config)
+        return quant
 
     return read
 

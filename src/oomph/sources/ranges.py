@@ -80,16 +80,16 @@ class Cursor:
             return
         if self.left < length:
             self.refuse(f"cut off inside its header, at byte {min(self.position, self.source.size):,}")
-        kept = self.buffer[self.at :]
-        begin = self.position + len(kept)
-        more = min(max(self.window, length - len(kept)), self.source.size - begin)
+        rest = self.buffer[self.at :]
+        begin = self.position + len(rest)
+        more = min(max(self.window, length - len(rest)), self.source.size - begin)
         self.fetched += more
         if self.fetched > MAX_HEADER_BYTES:
             self.refuse(f"its header does not end within {MAX_HEADER_BYTES >> 20} MiB")
         read = self.source.read(begin, more)
         if len(read) < more:
             self.refuse(f"ends at byte {begin + len(read):,} of {self.source.size:,}")
-        self.base, self.at, self.buffer = self.position, 0, kept + read
+        self.base, self.at, self.buffer = self.position, 0, rest + read
         self.window = min(self.window * 2, self.MAX_WINDOW)
 
     def u32(self) -> int:

@@ -247,9 +247,9 @@ def weight_files(names: Iterable[str], index: Index | None) -> tuple[str, ...]:
     of which Mistral's consolidated copies count only where there is nothing else."""
     if index is not None:
         return index.shards
-    found = sorted(n for n in names if n.endswith(".safetensors"))
-    others = tuple(n for n in found if not n.startswith("consolidated"))
-    return others or tuple(found)
+    files = sorted(n for n in names if n.endswith(".safetensors"))
+    others = tuple(n for n in files if not n.startswith("consolidated"))
+    return others or tuple(files)
 
 
 def merge(parts: Iterable[tuple[str, tuple[Tensor, ...]]]) -> tuple[Tensor, ...]:

@@ -455,5 +455,5 @@ def _own_words(error: BaseException) -> str:
         error = error.args[-1]
     if type(error).__name__ in ("BadStatusLine", "UnknownProtocol"):
         return "no status line"
-    said = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
-    return " ".join(said.rpartition("] ")[2].rstrip("')").split()).lower()[:160]
+    message = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
+    return " ".join(message.rpartition("] ")[2].rstrip("')").split()).lower()[:160]

@@ -26,8 +26,8 @@ from oomph.units import GIB, gib
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("free_short")
-    if o is None:
+    observation = case.first("free_short")
+    if observation is None:
         return _unbalanced(case) or _beside(case) or _taken(case)
     free, total = case.value("free_short", "free"), case.value("free_short", "total")
     if free is None or not total:
@@ -35,18 +35,18 @@ def match(case: Case) -> Candidate | None:
         return Candidate(
             Tier.COMPUTED,
             text,
-            (o.line,),
+            (observation.line,),
             (advice.host("end the process that holds the card, or choose another GPU"),),
             useless(case),
             settle="nvidia-smi shows who holds the card",
         )
-    held = total - free
+    in_use = total - free
     requested = case.value("free_short", "requested") or round(case.util * total)
     text = (
         f"{gib(free)} of {gib(total)} were free, {case.util:g} x {gib(total)} = {gib(requested)} were asked for: "
-        f"{gib(requested - free)} too little, before any weight was loaded. {gib(held)} are held"
+        f"{gib(requested - free)} too little, before any weight was loaded. {gib(in_use)} are held"
     )
-    if held < 1.5 * GIB:
+    if in_use < 1.5 * GIB:
         text += ", not more than a CUDA context, its communicators and a desktop: the share asked for is too high."
     else:
         text += " by something else than this engine (its own context is about half a GiB of it)."
@@ -57,7 +57,7 @@ def match(case: Case) -> Candidate | None:
     weights = case.account.get("weights") or round(case.params * SMALLEST)
     if free - 0.2 * GIB > max(weights + GIB, total // 10):
         remedies.append(fits)  # a share that holds the model
-    if held > 4 * GIB:
+    if in_use > 4 * GIB:
         remedies.append(
             advice.host(
                 "if an engine was just stopped: wait until its memory is returned, then start again",
@@ -67,7 +67,7 @@ def match(case: Case) -> Candidate | None:
         )
     tier = Tier.LIKELY if case.unified else Tier.COMPUTED
     settle = "nvidia-smi shows who holds the card"
-    return Candidate(tier, text, (o.line,), tuple(remedies), useless(case), settle=settle)
+    return Candidate(tier, text, (observation.line,), tuple(remedies), useless(case), settle=settle)
 
 
 def _unbalanced(case: Case) -> Candidate | None:

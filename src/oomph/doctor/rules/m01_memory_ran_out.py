@@ -56,24 +56,28 @@ VLLM: dict[str, Callable[[Case], tuple[Remedy, ...]]] = {
 
 
 def match(case: Case) -> Candidate | None:
-    o = next((observation for observation in case.all("memory_short") if observation.line == case.death.line), None)
-    if not case.failed or not (o is not None or case.memory or case.death.basis == "plan"):
+    line = next((observation for observation in case.all("memory_short") if observation.line == case.death.line), None)
+    if not case.failed or not (line is not None or case.memory or case.death.basis == "plan"):
         return None
-    if o is None and case.stage == "other" and case.has("secondary"):
+    if line is None and case.stage == "other" and case.has("secondary"):
         return None  # a parent's report below a title: nothing is known (R13)
     text = "Memory ran out; the words of this line belong to no rule, so its stage and its figures are what is known."
-    if o is None:
+    if line is None:
         text = "Memory ran out, and what is left of the log does not say what was being allocated."
         if case.death.basis == "plan":
             text = "The log does not say what failed; by the plan this command does not fit on this card."
     quote = " ".join(case.death.quote.split())[:200].rstrip(". ")
     text += f' It says: "{quote}".' if quote else ""
     figures = {
-        name: n for name, n in (o.values.items() if o else ()) if isinstance(n, int) and not name.endswith("_half")
+        name: n
+        for name, n in (line.values.items() if line else ())
+        if isinstance(n, int) and not name.endswith("_half")
     }
     shown = [f"{name.replace('_', ' ')} {gib(n)}" for name, n in figures.items()]
     text += f" Its figures: {', '.join(shown)}." if shown else ""
-    tier = Tier.LIKELY if o is not None and case.death.basis in ("message", "traceback", "milestone") else Tier.POSSIBLE
+    tier = (
+        Tier.LIKELY if line is not None and case.death.basis in ("message", "traceback", "milestone") else Tier.POSSIBLE
+    )
     settle = "the traceback above the error, or the lines of the worker that failed first"
     return Candidate(tier, text, (case.death.line,), _remedies(case), useless(case), settle=settle)
 

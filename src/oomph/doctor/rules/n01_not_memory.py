@@ -43,12 +43,13 @@ _PASSED = re.compile(r"Worker failed with error %s.{1,120}?, \"(?P<what>[^\"]{3,
 def match(case: Case) -> Candidate | None:
     if not case.failed or case.memory or case.death.kind not in WEAK:
         return None
-    found = next(((observation, said) for observation in case.all("exception") if (said := _said(observation))), None)
-    if found is None:
+    worded = ((observation, _said(observation)) for observation in case.all("exception"))
+    observation, message = next((pair for pair in worded if pair[1]), (None, ""))
+    if observation is None:
         return None
-    o, said = found
-    text = f"What ended this run is {said[:300].rstrip('. ')}. No line of this log speaks of a lack of memory."
-    return Candidate(Tier.SAID, text, (o.line,), _ways(case), (reject("gpu_flags", "memory is not what it failed of"),))
+    text = f"What ended this run is {message[:300].rstrip('. ')}. No line of this log speaks of a lack of memory."
+    useless = (reject("gpu_flags", "memory is not what it failed of"),)
+    return Candidate(Tier.SAID, text, (observation.line,), _ways(case), useless)
 
 
 def _ways(case: Case) -> tuple[Remedy, ...]:

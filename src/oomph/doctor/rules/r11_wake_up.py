@@ -33,10 +33,10 @@ def match(case: Case) -> Candidate | None:
         return Candidate(Tier.SAID, text, case.line("sg_resume_oom"), remedies)
     if not case.has("cumem_oom") and not (case.failed and case.in_traceback("wake_up", "create_and_map")):
         return None
-    freed, kept = case.value("slept", "freed"), case.value("slept", "kept")
+    freed, rest = case.value("slept", "freed"), case.value("slept", "kept")
     text = "The engine slept, and its memory was taken by something else before it woke up."
     if freed is not None:
-        text += f" It had given back {gib(freed)}" + (f" and kept {gib(kept)}." if kept is not None else ".")
+        text += f" It had given back {gib(freed)}" + (f" and kept {gib(rest)}." if rest is not None else ".")
     return Candidate(
         Tier.SAID,
         text,

@@ -30,10 +30,10 @@ SIZE = 1024 * MIB
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("workspace_small")
-    if o is None or not case.failed:
+    observation = case.first("workspace_small")
+    if observation is None or not case.failed:
         return None
-    tried = int(o.values.get("tried", 0))
+    tried = int(observation.values.get("tried", 0))
     text = "FlashInfer's workspace, which is allocated once and has a fixed size, is too small for this batch"
     text += f": {human(tried)} more were needed in it." if tried else "."
     size = max(SIZE, 2 * tried)
@@ -43,7 +43,7 @@ def match(case: Case) -> Candidate | None:
     smaller = levers(case, "chunk", "requests") or (advice.smaller_batch(case),)
     remedies = (larger, *smaller, backend)
     why = "the workspace has a size of its own: room on the card does not enlarge it"
-    return Candidate(Tier.SAID, text, (o.line,), remedies, (reject("gpu_flags", why),))
+    return Candidate(Tier.SAID, text, (observation.line,), remedies, (reject("gpu_flags", why),))
 
 
 RULE = Rule(

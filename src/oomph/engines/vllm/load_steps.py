@@ -80,7 +80,7 @@ def _online(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Seq
     d = nbytes(build.dtype, 1)
     if isinstance(of, Experts):
         c = experts_case(of, build, setting)
-        sizes = {f"{name}_weight": c.e * n * k for name, n, k in c.rows}
+        sizes = {f"{name}_weight": c.experts * n * k for name, n, k in c.rows}
     elif isinstance(of, Linear):
         tp = linear_ranks(of, build.layout, build.habits)
         sizes = {"weight": sum(outs(of, tp, build.habits)) * in_features(of, tp, build.habits)}
@@ -129,7 +129,7 @@ def pieces(tensor: Created, build: Build) -> Iterator[tuple[str, int]]:
         yield from (("w13_scale", w13), ("w2_scale", w2))
     elif isinstance(of, Experts) and name == "g_idx":
         case = experts_case(of, build)
-        w13, w2 = 4 * case.e * case.hidden, 4 * case.e * case.inter
+        w13, w2 = 4 * case.experts * case.hidden, 4 * case.experts * case.inter
         yield from (("w13_g_idx", w13), ("w2_g_idx", w2), ("w13_sort", w13), ("w2_sort", w2))
     elif isinstance(of, Experts) and name in ("weight_global_scales", "input_scales", "qzeros", "weight_shapes"):
         yield from ((name, size // 2), (name, size - size // 2))

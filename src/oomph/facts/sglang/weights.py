@@ -76,26 +76,26 @@ class Weights(Facts):
 def nvfp4_experts(shape: Shape) -> Params:
     """modelopt_quant.py:2550: the block scales a second time, in the order that the kernels read (rows of 128, columns
     of 4)."""
-    group = shape.s.group_size or 16
+    group = shape.scheme.group_size or 16
     rows, columns = shape.shards * shape.inter, shape.hidden // group
     params: Params = [
-        ("w13_weight", shape.e * rows * (shape.hidden // 2)),
-        ("w2_weight", shape.e * shape.hidden * (shape.inter // 2)),
-        ("weight_scales", shape.e * (rows * columns + shape.hidden * (shape.inter // group))),
-        ("weight_global_scales", shape.e * (shape.shards + 1) * 4),
+        ("w13_weight", shape.experts * rows * (shape.hidden // 2)),
+        ("w2_weight", shape.experts * shape.hidden * (shape.inter // 2)),
+        ("weight_scales", shape.experts * (rows * columns + shape.hidden * (shape.inter // group))),
+        ("weight_global_scales", shape.experts * (shape.shards + 1) * 4),
         ("input_scales", shape.e_all * (shape.shards + 1) * 4),
     ]
     again = round_up(rows, 128) * round_up(columns, 4) + round_up(shape.hidden, 128) * round_up(shape.inter // group, 4)
-    return [*params, ("blockscale_swizzled", shape.e * again)]
+    return [*params, ("blockscale_swizzled", shape.experts * again)]
 
 
 def mxfp4_experts_in_fp8(shape: Shape) -> Params:
     """DeepSeek-V4's experts under its FP8 config: float32 scales for groups of 32 (fp8.py, is_fp4_experts)."""
     return [
-        ("w13_weight", shape.e * shape.shards * shape.inter * (shape.hidden // 2)),
-        ("w13_weight_scale_inv", shape.e * shape.shards * shape.inter * (shape.hidden // 32) * 4),
-        ("w2_weight", shape.e * shape.hidden * (shape.inter // 2)),
-        ("w2_weight_scale_inv", shape.e * shape.hidden * (shape.inter // 32) * 4),
+        ("w13_weight", shape.experts * shape.shards * shape.inter * (shape.hidden // 2)),
+        ("w13_weight_scale_inv", shape.experts * shape.shards * shape.inter * (shape.hidden // 32) * 4),
+        ("w2_weight", shape.experts * shape.hidden * (shape.inter // 2)),
+        ("w2_weight_scale_inv", shape.experts * shape.hidden * (shape.inter // 32) * 4),
     ]
 
 

@@ -21,41 +21,41 @@ from oomph.units import cdiv
 class Shape(Struct, frozen=True):
     """One layer's experts on one rank."""
 
-    s: Scheme
-    e: int  # experts here
+    scheme: Scheme
+    experts: int  # experts here
     e_all: int  # experts over all ranks
     hidden: int
     inter: int  # intermediate features here
     inter_full: int  # over all ranks
-    d: int  # bytes of the model's dtype
+    dtype_bytes: int  # bytes of the model's dtype
     shards: int  # 2 for gate and up, 1 for experts without a gate
 
     @property
     def w13(self) -> int:
         """Elements of gate and up."""
-        return self.e * self.shards * self.inter * self.hidden
+        return self.experts * self.shards * self.inter * self.hidden
 
     @property
     def w2(self) -> int:
-        return self.e * self.hidden * self.inter
+        return self.experts * self.hidden * self.inter
 
     @property
     def pack(self) -> int:
         """Values in a 32-bit word."""
-        return 32 // self.s.bits
+        return 32 // self.scheme.bits
 
     @property
     def groups(self) -> tuple[int, int]:
         """Scale groups along the inputs of w13 and of w2; with activation order w2's are whole on every rank."""
-        size = self.s.group_size
+        size = self.scheme.group_size
         if size <= 0:
             return 1, 1
-        return self.hidden // size, (self.inter_full if self.s.desc_act else self.inter) // size
+        return self.hidden // size, (self.inter_full if self.scheme.desc_act else self.inter) // size
 
     def by_group(self, unit: int) -> int:
         """Values that go with each scale group and output feature, `unit` of them to a word."""
         g13, g2 = self.groups
-        return self.e * (g13 * (self.shards * self.inter // unit) + g2 * (self.hidden // unit))
+        return self.experts * (g13 * (self.shards * self.inter // unit) + g2 * (self.hidden // unit))
 
 
 ExpertsRow = Callable[[Shape], Params]
@@ -63,51 +63,52 @@ ExpertsRow = Callable[[Shape], Params]
 
 def _fp8_experts(shape: Shape) -> Params:
     """fp8.py Fp8MoEMethod, compressed_tensors_moe_w8a8_fp8.py, modelopt.py ModelOptFp8MoEMethod."""
-    if shape.s.strategy == "block":
-        bn, bk = shape.s.block[0] or 128, shape.s.block[1] or 128
+    if shape.scheme.strategy == "block":
+        bn, bk = shape.scheme.block[0] or 128, shape.scheme.block[1] or 128
         scales = (
-            shape.e
+            shape.experts
             * (
                 shape.shards * cdiv(shape.inter, bn) * cdiv(shape.hidden, bk)
                 + cdiv(shape.hidden, bn) * cdiv(shape.inter, bk)
             )
             * 4
         )
-    elif shape.s.strategy == "channel":
-        scales = shape.e * (shape.shards * shape.inter + shape.hidden) * 4
+    elif shape.scheme.strategy == "channel":
+        scales = shape.experts * (shape.shards * shape.inter + shape.hidden) * 4
     else:
-        scales = shape.e * (shape.shards + 1) * 4
+        scales = shape.experts * (shape.shards + 1) * 4
     params = [("w13_weight", shape.w13), ("w2_weight", shape.w2), ("weight_scales", scales)]
-    return [*params, ("input_scales", shape.e * 2 * 4)] if shape.s.activation == "static" else params
+    return [*params, ("input_scales", shape.experts * 2 * 4)] if shape.scheme.activation == "static" else params
 
 
 def _refined_fp8_experts(shape: Shape) -> Params:
     """oracle/fp8.py:272 (0.29.0) refine_fp8_moe_block_shape: smaller blocks where this rank's share cuts one."""
-    if shape.s.strategy == "block" and shape.s.block[0] and shape.inter % shape.s.block[0]:
-        side = gcd(*shape.s.block, shape.inter, shape.hidden)
-        shape = replace(shape, s=replace(shape.s, block=(side, side)))
+    if shape.scheme.strategy == "block" and shape.scheme.block[0] and shape.inter % shape.scheme.block[0]:
+        side = gcd(*shape.scheme.block, shape.inter, shape.hidden)
+        shape = replace(shape, s=replace(shape.scheme, block=(side, side)))
     return _fp8_experts(shape)
 
 
 def _nvfp4_experts(shape: Shape) -> Params:
     """modelopt.py ModelOptNvFp4FusedMoE. FlashInfer's kernels (Blackwell) keep the input scales of all experts
     (oracle/nvfp4.py:68)."""
-    g = shape.s.group_size or 16
+    group = shape.scheme.group_size or 16
     return [
-        ("w13_weight", shape.e * shape.shards * shape.inter * (shape.hidden // 2)),
-        ("w2_weight", shape.e * shape.hidden * (shape.inter // 2)),
+        ("w13_weight", shape.experts * shape.shards * shape.inter * (shape.hidden // 2)),
+        ("w2_weight", shape.experts * shape.hidden * (shape.inter // 2)),
         (
             "weight_scales",
-            shape.e * (shape.shards * shape.inter * (shape.hidden // g) + shape.hidden * (shape.inter // g)),
+            shape.experts
+            * (shape.shards * shape.inter * (shape.hidden // group) + shape.hidden * (shape.inter // group)),
         ),
-        ("weight_global_scales", shape.e * (shape.shards + 1) * 4),
+        ("weight_global_scales", shape.experts * (shape.shards + 1) * 4),
         ("input_scales", shape.e_all * (shape.shards + 1) * 4),
     ]
 
 
 def _ct_nvfp4_experts(shape: Shape) -> Params:
     """compressed_tensors_moe_w4a4_nvfp4.py: the input scales of this rank's experts only."""
-    return _nvfp4_experts(replace(shape, e_all=shape.e))
+    return _nvfp4_experts(replace(shape, e_all=shape.experts))
 
 
 def _int8_experts(shape: Shape) -> Params:
@@ -115,7 +116,7 @@ def _int8_experts(shape: Shape) -> Params:
     return [
         ("w13_weight", shape.w13),
         ("w2_weight", shape.w2),
-        ("weight_scales", shape.e * (shape.shards * shape.inter + shape.hidden) * 4),
+        ("weight_scales", shape.experts * (shape.shards * shape.inter + shape.hidden) * 4),
     ]
 
 
@@ -126,17 +127,17 @@ def _mxfp8_experts(shape: Shape) -> Params:
 
 def _bitsandbytes_experts(shape: Shape) -> Params:
     """bitsandbytes.py:508: packed as the linear layers are; the absmax states come with the load."""
-    pack = 2 if shape.s.bits == 4 else 1
+    pack = 2 if shape.scheme.bits == 4 else 1
     return [("w13_weight", shape.w13 // pack), ("w2_weight", shape.w2 // pack)]
 
 
 def _mxfp4_experts(shape: Shape) -> Params:
     """mxfp4.py; hidden and inter come rounded up for the backend."""
     return [
-        ("w13_weight", shape.e * shape.shards * shape.inter * (shape.hidden // 2)),
-        ("w13_weight_scale", shape.e * shape.shards * shape.inter * (shape.hidden // 32)),
-        ("w2_weight", shape.e * shape.hidden * (shape.inter // 2)),
-        ("w2_weight_scale", shape.e * shape.hidden * (shape.inter // 32)),
+        ("w13_weight", shape.experts * shape.shards * shape.inter * (shape.hidden // 2)),
+        ("w13_weight_scale", shape.experts * shape.shards * shape.inter * (shape.hidden // 32)),
+        ("w2_weight", shape.experts * shape.hidden * (shape.inter // 2)),
+        ("w2_weight_scale", shape.experts * shape.hidden * (shape.inter // 32)),
     ]
 
 
@@ -145,16 +146,16 @@ def _wna16_experts(shape: Shape) -> Params:
     return [
         ("w13_weight_packed", shape.w13 // shape.pack * 4),
         ("w2_weight_packed", shape.w2 // shape.pack * 4),
-        ("weight_scales", shape.by_group(1) * shape.d),
-        ("weight_shapes", 2 * shape.e * 2 * shape.d),
-        ("g_idx", 2 * shape.e * (shape.hidden + shape.inter) * 4),
+        ("weight_scales", shape.by_group(1) * shape.dtype_bytes),
+        ("weight_shapes", 2 * shape.experts * 2 * shape.dtype_bytes),
+        ("g_idx", 2 * shape.experts * (shape.hidden + shape.inter) * 4),
     ]
 
 
 def _wna16_experts_zeros(shape: Shape) -> Params:
     """compressed_tensors_moe_wna16_marlin.py (0.24.0): zero points of asymmetric checkpoints, packed as the weights."""
     params = _wna16_experts(shape)
-    if shape.s.symmetric:
+    if shape.scheme.symmetric:
         return params
     return [*params, ("zero_points", replace(shape, inter_full=shape.inter).by_group(shape.pack) * 4)]
 
@@ -170,20 +171,20 @@ def _gptq_experts(shape: Shape) -> Params:
     return [
         ("w13_qweight", shape.w13 // shape.pack * 4),
         ("w2_qweight", shape.w2 // shape.pack * 4),
-        ("scales", shape.by_group(1) * shape.d),
-        ("qzeros", shape.by_group(shape.pack) * shape.d),
-        ("g_idx", 2 * shape.e * (shape.hidden + shape.inter) * 4),
+        ("scales", shape.by_group(1) * shape.dtype_bytes),
+        ("qzeros", shape.by_group(shape.pack) * shape.dtype_bytes),
+        ("g_idx", 2 * shape.experts * (shape.hidden + shape.inter) * 4),
     ]
 
 
 def _gptq_experts_biased(shape: Shape) -> Params:
     """auto_gptq.py (0.27.0): zero points in int32, and biases whether the checkpoint has them or not."""
     sizes = dict(_gptq_experts(shape))
-    sizes["qzeros"] = sizes["qzeros"] // shape.d * 4
+    sizes["qzeros"] = sizes["qzeros"] // shape.dtype_bytes * 4
     return [
         *sizes.items(),
-        ("w13_bias", shape.e * shape.shards * shape.inter * shape.d),
-        ("w2_bias", shape.e * shape.hidden * shape.d),
+        ("w13_bias", shape.experts * shape.shards * shape.inter * shape.dtype_bytes),
+        ("w2_bias", shape.experts * shape.hidden * shape.dtype_bytes),
     ]
 
 
@@ -198,7 +199,7 @@ def _awq_experts(shape: Shape) -> Params:
     return [
         ("w13_qweight", shape.w13 // shape.pack * 4),
         ("w2_qweight", shape.w2 // shape.pack * 4),
-        ("scales", shape.by_group(1) * shape.d),
+        ("scales", shape.by_group(1) * shape.dtype_bytes),
         ("qzeros", shape.by_group(shape.pack) * 4),
     ]
 
@@ -217,15 +218,15 @@ def without_marlin(scheme: Scheme, hidden: int, inter: int, tile: int) -> Scheme
 MOE_WNA16 = "moe_wna16"
 
 
-def _moe_wna16(m: Shape) -> Params:
+def _moe_wna16(built: Shape) -> Params:
     """moe_wna16.py:271: bytes, not words; zero points only where there are any."""
-    shape = replace(m, shards=2)
+    shape = replace(built, shards=2)
     params = [
-        ("w13_qweight", shape.w13 * m.s.bits // 8),
-        ("w2_qweight", m.w2 * m.s.bits // 8),
-        ("scales", shape.by_group(1) * m.d),
+        ("w13_qweight", shape.w13 * built.scheme.bits // 8),
+        ("w2_qweight", built.w2 * built.scheme.bits // 8),
+        ("scales", shape.by_group(1) * built.dtype_bytes),
     ]
-    return params if m.s.symmetric else [*params, ("qzeros", shape.by_group(8 // m.s.bits))]
+    return params if built.scheme.symmetric else [*params, ("qzeros", shape.by_group(8 // built.scheme.bits))]
 
 
 EXPERTS: dict[tuple[str, str], Dated[ExpertsRow | None]] = {

@@ -27,34 +27,34 @@ def _groups(scheme: Scheme, k: int, k_full: int) -> int:
     return (k_full if repeat else k) // size
 
 
-def _awq(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+def _awq(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     """awq_marlin.py:386; int32 words hold 32/bits values of the output dimension."""
     out, size = sum(n), scheme.group_size if scheme.group_size > 0 else k_full
     pack = 32 // scheme.bits
     return [
         ("qweight", k * (out // pack) * 4),
         ("qzeros", (k // size) * (out // pack) * 4),
-        ("scales", (k // size) * out * d),
+        ("scales", (k // size) * out * dtype_bytes),
     ]
 
 
-def _gptq(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+def _gptq(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     """gptq_marlin.py:356. g_idx is created whatever desc_act says."""
-    out, pack, g = sum(n), 32 // scheme.bits, _groups(scheme, k, k_full)
+    out, pack, groups = sum(n), 32 // scheme.bits, _groups(scheme, k, k_full)
     return [
         ("qweight", (k // pack) * out * 4),
         ("g_idx", k * 4),
-        ("scales", g * out * d),
-        ("qzeros", g * (out // pack) * 4),
+        ("scales", groups * out * dtype_bytes),
+        ("qzeros", groups * (out // pack) * 4),
     ]
 
 
-def _gptq_static(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+def _gptq_static(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     """auto_gptq.py (0.30.0): activation order is refused, so there is no g_idx."""
-    return [p for p in _gptq(scheme, n, k, k_full, d) if p[0] != "g_idx"]
+    return [p for p in _gptq(scheme, n, k, k_full, dtype_bytes) if p[0] != "g_idx"]
 
 
-def _fp8(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+def _fp8(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     """fp8.py Fp8LinearMethod, compressed_tensors_w8a8_fp8.py, utils/fp8_utils.py:1193: scales are float32."""
     out = sum(n)
     if scheme.strategy == "block":
@@ -69,12 +69,12 @@ def _fp8(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Param
     return [*params, ("input_scale", 4 * len(n))] if scheme.activation == "static" else params
 
 
-def _fbgemm_fp8(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+def _fbgemm_fp8(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     """fbgemm_fp8.py:133: a float32 scale for each output feature and one upper bound."""
     return [("weight", sum(n) * k), ("weight_scale", 4 * sum(n)), ("input_scale_ub", 4)]
 
 
-def _modelopt_fp8(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+def _modelopt_fp8(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     """modelopt.py: per-tensor FP8 always has an input scale; the other two strategies never."""
     out = sum(n)
     if scheme.strategy == "block":
@@ -84,7 +84,7 @@ def _modelopt_fp8(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int)
     return [("weight", out * k), ("weight_scale", 4 * len(n)), ("input_scale", 4 * len(n))]
 
 
-def _nvfp4(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+def _nvfp4(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     """modelopt.py ModelOptNvFp4LinearMethod, compressed_tensors_w4a4_nvfp4.py: two global scales a part."""
     out = sum(n)
     globals_ = 4 * len(n)
@@ -96,48 +96,53 @@ def _nvfp4(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Par
     return [*params, ("input_scale", globals_)] if scheme.activation != "none" else params
 
 
-def _nvfp4_modelopt(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+def _nvfp4_modelopt(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     """modelopt.py: ModelOpt layers always have an input scale."""
-    weight_only = [p for p in _nvfp4(scheme, n, k, k_full, d) if p[0] != "input_scale"]
+    weight_only = [p for p in _nvfp4(scheme, n, k, k_full, dtype_bytes) if p[0] != "input_scale"]
     return [*weight_only, ("input_scale", 4 * len(n))]
 
 
-def _nvfp4_w4a16(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+def _nvfp4_w4a16(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     """modelopt.py:2496 (0.32.0): a config without input activations means weight-only; the input scale is then a
     placeholder in the model's dtype."""
-    params = _nvfp4_modelopt(scheme, n, k, k_full, d)
+    params = _nvfp4_modelopt(scheme, n, k, k_full, dtype_bytes)
     return [
-        (name, d * len(n) if name == "input_scale" and scheme.activation == "none" else size) for name, size in params
+        (name, dtype_bytes * len(n) if name == "input_scale" and scheme.activation == "none" else size)
+        for name, size in params
     ]
 
 
-def _wna16(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+def _wna16(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     """compressed_tensors_wNa16.py:84."""
-    out, pack, g = sum(n), 32 // scheme.bits, _groups(scheme, k, k_full)
-    params = [("weight_packed", out * (k // pack) * 4), ("weight_scale", out * g * d), ("weight_shape", 16)]
+    out, pack, groups = sum(n), 32 // scheme.bits, _groups(scheme, k, k_full)
+    params = [
+        ("weight_packed", out * (k // pack) * 4),
+        ("weight_scale", out * groups * dtype_bytes),
+        ("weight_shape", 16),
+    ]
     if not scheme.symmetric:
-        params.append(("weight_zero_point", (out // pack) * g * 4))
+        params.append(("weight_zero_point", (out // pack) * groups * 4))
     if scheme.desc_act:
         params.append(("weight_g_idx", k * 4))
     return params
 
 
-def _int8(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+def _int8(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     """compressed_tensors_w8a8_int8.py."""
     out = sum(n)
     params = [("weight", out * k), ("weight_scale", 4 * (out if scheme.strategy == "channel" else len(n)))]
     return [*params, ("input_scale", 4)] if scheme.activation == "static" else params
 
 
-def _mxfp4_linear(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+def _mxfp4_linear(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     return [("weight_packed", sum(n) * (k // 2)), ("weight_scale", sum(n) * (k // 32))]
 
 
-def _mxfp8(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+def _mxfp8(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     return [("weight", sum(n) * k), ("weight_scale", sum(n) * (k // 32))]
 
 
-def _bitsandbytes(scheme: Scheme, n: Sequence[int], k: int, k_full: int, d: int) -> Params:
+def _bitsandbytes(scheme: Scheme, n: Sequence[int], k: int, k_full: int, dtype_bytes: int) -> Params:
     """bitsandbytes.py: a 4-bit weight is created packed; its absmax states come with the load."""
     return [("weight", sum(n) * k // (2 if scheme.bits == 4 else 1))]
 

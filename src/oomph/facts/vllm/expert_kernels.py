@@ -291,12 +291,12 @@ class ExpertKernels(Facts):
 
     def _asked_last(self, query: Query) -> list[tuple[str, ...]]:
         return [
-            d.names
-            for d in self.demotions
+            demotion.names
+            for demotion in self.demotions
             if query.family == "plain"
-            and any(low <= query.sm < high for low, high in d.sm)
-            and (not d.activation or d.activation == query.activation)
-            and (not d.dp or query.dp > 1)
+            and any(low <= query.sm < high for low, high in demotion.sm)
+            and (not demotion.activation or demotion.activation == query.activation)
+            and (not demotion.dp or query.dp > 1)
         ]
 
     def multiples(self, family: str, kernel: str) -> tuple[int, int]:

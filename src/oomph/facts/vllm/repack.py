@@ -27,7 +27,7 @@ class Case(Struct, frozen=True):
     k: int  # input features
     k_full: int  # over all ranks
     parts: tuple[int, ...]  # output features of the fused layers
-    d: int  # bytes of the model's dtype
+    dtype_bytes: int  # bytes of the model's dtype
     sm: int
     sms: int  # multiprocessors
     bias: bool = False
@@ -59,14 +59,14 @@ def drop(*names: str) -> Steps:
 
 def _is_machete(case: Case) -> bool:
     """mixed_precision/machete.py can_implement: Hopper only."""
-    s = case.scheme
+    scheme = case.scheme
     return (
         case.sm == 90
-        and s.bits in (4, 8)
-        and s.group_size in (-1, 64, 128)
+        and scheme.bits in (4, 8)
+        and scheme.group_size in (-1, 64, 128)
         and case.k % 64 == 0
         and case.n % 128 == 0
-        and not (s.desc_act and case.k != case.k_full)
+        and not (scheme.desc_act and case.k != case.k_full)
     )
 
 
@@ -79,7 +79,7 @@ def _zeros_to_machete(case: Case, zeros: str) -> Steps:
     packed, wide, half = (
         case.groups * case.n * case.scheme.bits // 8,
         4 * case.groups * case.n,
-        case.d * case.groups * case.n,
+        case.dtype_bytes * case.groups * case.n,
     )
     return [
         ("u", wide), ("shift", packed), ("mask", packed), *drop("shift", "mask"),
@@ -96,14 +96,14 @@ def _zeros_to_marlin(case: Case, zeros: str) -> Steps:
     ]  # fmt: skip
 
 
-def _packed(case: Case, q: str, s: str, zeros: str, *, q_copy: bool, s_copy: bool, has_zeros: bool) -> Steps:
+def _packed(case: Case, packed: str, scales: str, zeros: str, *, q_copy: bool, s_copy: bool, has_zeros: bool) -> Steps:
     """MacheteLinearKernel or MarlinLinearKernel. `q_copy`, `s_copy`: the layout at hand has to be made contiguous."""
-    qb, sb = case.n * case.k * case.scheme.bits // 8, case.groups * case.n * case.d
+    qb, sb = case.n * case.k * case.scheme.bits // 8, case.groups * case.n * case.dtype_bytes
     if _is_machete(case):
         copy_q: Steps = [("contiguous", qb)] if q_copy else []
-        steps = [*copy_q, (f"{q}'", qb), *drop(*(["contiguous"] if q_copy else []), q)]
+        steps = [*copy_q, (f"{packed}'", qb), *drop(*(["contiguous"] if q_copy else []), packed)]
         if s_copy:
-            steps += [(f"{s}'", sb), (s, 0)]
+            steps += [(f"{scales}'", sb), (scales, 0)]
         return steps + (_zeros_to_machete(case, zeros) if has_zeros else [])
     steps = _marlin_workspace(case)
     if has_zeros:
@@ -111,8 +111,13 @@ def _packed(case: Case, q: str, s: str, zeros: str, *, q_copy: bool, s_copy: boo
     # a transposed weight is contiguous for Machete and not for Marlin, and the other way round
     copy_m = not q_copy
     steps += [("contiguous", qb)] if copy_m else []
-    steps += [(f"{q}'", qb), *drop(*(["contiguous"] if copy_m else []), q)]
-    return [*steps, *([("contiguous", sb)] if s_copy else []), (f"{s}'", sb), *drop(*["contiguous"] * s_copy, s)]
+    steps += [(f"{packed}'", qb), *drop(*(["contiguous"] if copy_m else []), packed)]
+    return [
+        *steps,
+        *([("contiguous", sb)] if s_copy else []),
+        (f"{scales}'", sb),
+        *drop(*["contiguous"] * s_copy, scales),
+    ]
 
 
 def _awq_via_standard(case: Case) -> Steps:
@@ -130,7 +135,7 @@ def _awq_via_standard(case: Case) -> Steps:
 
 def _awq_marlin(case: Case) -> Steps:
     """awq_marlin.py before 0.19: awq_marlin_repack, no other kernel."""
-    qb, sb = case.n * case.k * case.scheme.bits // 8, case.groups * case.n * case.d
+    qb, sb = case.n * case.k * case.scheme.bits // 8, case.groups * case.n * case.dtype_bytes
     steps = [*_marlin_workspace(case), ("q", qb), ("qweight", 0), ("s", sb), ("scales", 0)]
     return steps + _zeros_to_marlin(case, "qzeros")
 
@@ -158,24 +163,26 @@ def _wna16(case: Case) -> Steps:
 
 
 def _fp8(case: Case) -> Steps:
-    s = case.scheme
+    scheme = case.scheme
     weight = case.n * case.k
     if case.sm and case.sm < 89:  # marlin_utils_fp8.py prepare_fp8_layer_for_marlin
-        scales = case.d * case.n * (case.k // (s.block[1] or 128) if s.strategy == "block" else 1)
-        copies: Steps = [("packed", weight), ("contiguous", weight)] if s.strategy == "block" else [("packed", weight)]
+        scales = case.dtype_bytes * case.n * (case.k // (scheme.block[1] or 128) if scheme.strategy == "block" else 1)
+        copies: Steps = (
+            [("packed", weight), ("contiguous", weight)] if scheme.strategy == "block" else [("packed", weight)]
+        )
         names = [name for name, _ in copies]
         return [
             *_marlin_workspace(case), *copies, ("w", weight), ("weight", 0), ("repeated", scales), ("s", scales),
-            *drop("repeated", "weight_scale", *names, *(["input_scale"] if s.activation == "static" else [])),
+            *drop("repeated", "weight_scale", *names, *(["input_scale"] if scheme.activation == "static" else [])),
         ]  # fmt: skip
-    if s.strategy == "block" and 100 <= case.sm < 110 and case.n % 64 == 0 and case.k % 128 == 0:
+    if scheme.strategy == "block" and 100 <= case.sm < 110 and case.n % 64 == 0 and case.k % 128 == 0:
         # fp8_utils.py deepgemm_post_process_fp8_weight_block: powers of two as scales, four to an int32 for every row
         packed = round_up(case.n, 4) * cdiv(case.k, 512) * 4
         return [
             ("float", 4 * weight), ("expanded", 4 * weight), ("scaled", 4 * weight), *drop("float", "expanded"),
             ("again", 4 * weight), *drop("again", "scaled"), ("s", packed), ("weight_scale", 0),
         ]  # fmt: skip
-    if s.strategy == "tensor" and len(case.parts) > 1:
+    if scheme.strategy == "tensor" and len(case.parts) > 1:
         # w8a8_utils.py requantize_with_max_scale: each part is taken back to 16 bits and quantised with one scale
         part = max(case.parts) * case.k
         return [
@@ -203,16 +210,16 @@ def _global_scales(case: Case) -> Steps:
 
 def _nvfp4_marlin(case: Case) -> Steps:
     """marlin_utils_fp4.py prepare_fp4_layer_for_marlin, with nvfp4_marlin_process_scales."""
-    q, s = case.n * case.k // 2, case.n * (case.k // 16)
+    packed, scales = case.n * case.k // 2, case.n * (case.k // 16)
     return [
         *_global_scales(case), *_marlin_workspace(case),
-        ("qweight", q), ("w", q), ("weight", 0),
-        ("t", s), ("wide", 2 * s), ("t", 0), ("permuted", 2 * s), ("wide", 0),
-        ("sign", s), ("sign", 0), ("half", 2 * s), ("ordered", 2 * s), ("half", 0),
-        ("float", 4 * s), ("scaled", 4 * s), ("float", 0), ("mask", s), *drop("scaled", "mask"),
-        ("float", 4 * s), ("scaled", 4 * s), ("float", 0), ("half", 2 * s), *drop("scaled", "ordered"),
-        ("times", 2 * s), ("half", 0), ("mask", s), ("mask", 0), ("shifted", 2 * s), ("times", 0),
-        ("s", s), *drop("shifted", "permuted", "weight_scale"),
+        ("qweight", packed), ("w", packed), ("weight", 0),
+        ("t", scales), ("wide", 2 * scales), ("t", 0), ("permuted", 2 * scales), ("wide", 0),
+        ("sign", scales), ("sign", 0), ("half", 2 * scales), ("ordered", 2 * scales), ("half", 0),
+        ("float", 4 * scales), ("scaled", 4 * scales), ("float", 0), ("mask", scales), *drop("scaled", "mask"),
+        ("float", 4 * scales), ("scaled", 4 * scales), ("float", 0), ("half", 2 * scales), *drop("scaled", "ordered"),
+        ("times", 2 * scales), ("half", 0), ("mask", scales), ("mask", 0), ("shifted", 2 * scales), ("times", 0),
+        ("s", scales), *drop("shifted", "permuted", "weight_scale"),
         ("g", 4), ("weight_global_scale", 0), ("qweight", 0),
     ]  # fmt: skip
 
@@ -236,7 +243,7 @@ def _bitsandbytes(case: Case) -> Steps:
     """bitsandbytes_loader.py:434: each tensor is quantised on the GPU; a float32 maximum for every 64 values stays."""
     part = max(case.parts) * case.k
     return [
-        ("half", case.d * part), ("quantised", part // 2), *drop("half", "quantised"),
+        ("half", case.dtype_bytes * part), ("quantised", part // 2), *drop("half", "quantised"),
         ("absmax", case.n * case.k // 64 * 4),
     ]  # fmt: skip
 

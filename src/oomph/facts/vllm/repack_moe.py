@@ -22,11 +22,11 @@ class ExpertsCase(Struct, frozen=True):
     """One layer's experts on one rank; hidden and inter as the kernels pad them."""
 
     scheme: Scheme | None
-    e: int
+    experts: int
     hidden: int
     inter: int
     shards: int  # 2: gate and up; 1: no gate
-    d: int
+    dtype_bytes: int
     sm: int
     sms: int
     bias: bool = False
@@ -40,15 +40,15 @@ class ExpertsCase(Struct, frozen=True):
 
 def scale_sizes(case: ExpertsCase, total: int) -> tuple[int, int]:
     """How the scales that create_weights.py sums are divided between the two weights."""
-    s = case.scheme
-    assert s is not None
-    if s.strategy == "block":
-        bn, bk = s.block[0] or 128, s.block[1] or 128
+    scheme = case.scheme
+    assert scheme is not None
+    if scheme.strategy == "block":
+        bn, bk = scheme.block[0] or 128, scheme.block[1] or 128
         first, second = (
             case.shards * cdiv(case.inter, bn) * cdiv(case.hidden, bk),
             cdiv(case.hidden, bn) * cdiv(case.inter, bk),
         )
-    elif s.strategy == "channel" or s.group_size == -1:
+    elif scheme.strategy == "channel" or scheme.group_size == -1:
         first, second = case.shards * case.inter, case.hidden
     else:
         first, second = case.shards, 1
@@ -71,7 +71,7 @@ def _plain(case: ExpertsCase) -> list[Step]:
         return _plain_trtllm(case)
     if case.kernel != FI_CUTLASS or case.shards == 1:
         return []
-    return _replace({"w13_weight": case.e * case.shards * case.inter * case.hidden * case.d})
+    return _replace({"w13_weight": case.experts * case.shards * case.inter * case.hidden * case.dtype_bytes})
 
 
 def _plain_trtllm(case: ExpertsCase) -> list[Step]:
@@ -79,12 +79,12 @@ def _plain_trtllm(case: ExpertsCase) -> list[Step]:
     each expert is shuffled into a copy, and the copies are stacked."""
     steps: list[Step] = []
     for name, n, k in case.rows:
-        size = n * k * case.d
+        size = n * k * case.dtype_bytes
         if name == "w13" and case.shards == 2:
-            steps += [("swapped", case.e * size)]
-        steps += [(f"{name}x", size, case.e)]
+            steps += [("swapped", case.experts * size)]
+        steps += [(f"{name}x", size, case.experts)]
     for name, n, k in case.rows:
-        steps += [(f"{name}'", case.e * n * k * case.d), (f"{name}x", 0)]
+        steps += [(f"{name}'", case.experts * n * k * case.dtype_bytes), (f"{name}x", 0)]
     return [*steps, *_drop("swapped", "w13_weight", "w2_weight")]
 
 
@@ -94,7 +94,10 @@ def _plain_aligned(case: ExpertsCase) -> list[Step]:
     if case.kernel != TRTLLM:
         return _plain(case)
     inter = round_up(case.inter, 128)
-    w13, w2 = case.e * case.shards * inter * case.hidden * case.d, case.e * case.hidden * inter * case.d
+    w13, w2 = (
+        case.experts * case.shards * inter * case.hidden * case.dtype_bytes,
+        case.experts * case.hidden * inter * case.dtype_bytes,
+    )
     padded: list[Step] = [("padded13", w13), ("padded2", w2)] if inter != case.inter else []
     return [*padded, ("w13'", w13), ("w2'", w2), *_drop("padded13", "padded2", "w13_weight", "w2_weight")]
 
@@ -103,7 +106,7 @@ def _plain_in_place(case: ExpertsCase) -> list[Step]:
     """oracle/unquantized.py (0.32.0): the TRT-LLM layout is written back expert by expert; CUTLASS as before."""
     if case.kernel == TRTLLM:
         (_, n, k), _ = case.rows
-        return [("shuffled", n * k * case.d), ("shuffled", 0)]
+        return [("shuffled", n * k * case.dtype_bytes), ("shuffled", 0)]
     return _plain(case)
 
 
@@ -113,64 +116,77 @@ def _untouched(case: ExpertsCase) -> list[Step]:
 
 def _fp8(case: ExpertsCase) -> list[Step]:
     """oracle/fp8.py:424: kernels for Hopper and later take the weights as they are; Marlin (Ampere) repacks them."""
-    s = case.scheme
-    assert s is not None
+    scheme = case.scheme
+    assert scheme is not None
     if case.kernel == TRTLLM:  # flashinfer_utils.py prepare_fp8_moe_layer_for_fi: shuffled copies
-        return _replace({f"{name}_weight": case.e * n * k for name, n, k in case.rows})
+        return _replace({f"{name}_weight": case.experts * n * k for name, n, k in case.rows})
     if case.kernel == FI_CUTLASS and case.shards == 2:  # the same function: the halves of w13 are swapped
-        return _replace({"w13_weight": case.e * case.shards * case.inter * case.hidden})
+        return _replace({"w13_weight": case.experts * case.shards * case.inter * case.hidden})
     if case.kernel != MARLIN:
         return []
     steps: list[Step] = [("workspace", 16 * case.sms)]
     for name, n, k in case.rows:
-        steps += [("packed", n * k), ("contiguous", n * k), (f"{name}x", n * k, case.e), *_drop("packed", "contiguous")]
-        steps += [(f"{name}'", case.e * n * k), *_drop(f"{name}x")]
+        steps += [
+            ("packed", n * k),
+            ("contiguous", n * k),
+            (f"{name}x", n * k, case.experts),
+            *_drop("packed", "contiguous"),
+        ]
+        steps += [(f"{name}'", case.experts * n * k), *_drop(f"{name}x")]
     for name, n, k in case.rows:
-        scales = n * case.d * (k // (s.block[1] or 128) if s.strategy == "block" else 1)
-        steps += [("wide", case.e * scales), ("x", scales, case.e), (f"{name}s", case.e * scales), *_drop("x", "wide")]
+        scales = n * case.dtype_bytes * (k // (scheme.block[1] or 128) if scheme.strategy == "block" else 1)
+        steps += [
+            ("wide", case.experts * scales),
+            ("x", scales, case.experts),
+            (f"{name}s", case.experts * scales),
+            *_drop("x", "wide"),
+        ]
     return [*steps, *_drop("w13_weight", "w2_weight", "w13_scale", "w2_scale")]
 
 
 def _fp8_aligned(case: ExpertsCase) -> list[Step]:
     """flashinfer_utils.py:337 (0.17.1): experts with static per-tensor scales, which FlashInfer runs on Hopper and
     later, are padded to 16 inner features, without a gate to 128."""
-    s = case.scheme
-    assert s is not None
+    scheme = case.scheme
+    assert scheme is not None
     inter = round_up(case.inter, 16 if case.shards == 2 else 128)
-    if case.kernel not in (TRTLLM, FI_CUTLASS) or s.strategy not in ("", "tensor") or inter == case.inter:
+    if case.kernel not in (TRTLLM, FI_CUTLASS) or scheme.strategy not in ("", "tensor") or inter == case.inter:
         return _fp8(case)
     return _replace(
-        {"w13_weight": case.e * case.shards * inter * case.hidden, "w2_weight": case.e * case.hidden * inter}
+        {
+            "w13_weight": case.experts * case.shards * inter * case.hidden,
+            "w2_weight": case.experts * case.hidden * inter,
+        }
     )
 
 
 def _wna16(case: ExpertsCase) -> list[Step]:
     """compressed_tensors_moe_wna16_marlin.py: Marlin on every GPU; without act-order the indices become empty."""
-    s = case.scheme
-    assert s is not None
-    steps: list[Step] = [] if s.desc_act else _drop("w13_g_idx", "w2_g_idx", "w13_sort", "w2_sort")
+    scheme = case.scheme
+    assert scheme is not None
+    steps: list[Step] = [] if scheme.desc_act else _drop("w13_g_idx", "w2_g_idx", "w13_sort", "w2_sort")
     for name, n, k in case.rows:
-        q = n * k * s.bits // 8
-        steps += [(f"{name}'", case.e * q), ("x", q), ("x", 0), (f"{name}_weight_packed", 0)]
+        packed = n * k * scheme.bits // 8
+        steps += [(f"{name}'", case.experts * packed), ("x", packed), ("x", 0), (f"{name}_weight_packed", 0)]
     for name, n, k in case.rows:
-        size = case.e * n * (k // s.group_size if s.group_size > 0 else 1) * case.d
+        size = case.experts * n * (k // scheme.group_size if scheme.group_size > 0 else 1) * case.dtype_bytes
         steps += [(f"{name}s", size), (f"{name}_scale", 0)]
     return [*steps, ("workspace", 16 * case.sms)]  # marlin_make_workspace_new(device, 4)
 
 
 def _packed_marlin(case: ExpertsCase) -> list[Step]:
     """awq_marlin.py:640, gptq_marlin.py: weights and scales anew; zero points and indices keep their size or go."""
-    s = case.scheme
-    assert s is not None
+    scheme = case.scheme
+    assert scheme is not None
     steps: list[Step] = []
-    if s.method == "gptq" and not s.desc_act:
+    if scheme.method == "gptq" and not scheme.desc_act:
         steps += _drop("w13_g_idx", "w2_g_idx", "w13_sort", "w2_sort")
     for name, n, k in case.rows:
-        steps += [(f"{name}'", case.e * n * k * s.bits // 8), (f"{name}_qweight", 0)]
+        steps += [(f"{name}'", case.experts * n * k * scheme.bits // 8), (f"{name}_qweight", 0)]
     for name, n, k in case.rows:
-        size = case.e * n * (k // s.group_size if s.group_size > 0 else 1) * case.d
+        size = case.experts * n * (k // scheme.group_size if scheme.group_size > 0 else 1) * case.dtype_bytes
         steps += [(f"{name}s", size), (f"{name}_scale", 0)]
-    return steps if s.method == "awq" else [*steps, ("workspace", 16 * case.sms)]
+    return steps if scheme.method == "awq" else [*steps, ("workspace", 16 * case.sms)]
 
 
 def _nvfp4(case: ExpertsCase) -> list[Step]:
@@ -178,23 +194,42 @@ def _nvfp4(case: ExpertsCase) -> list[Step]:
     steps: list[Step] = []
     if case.kernel != MARLIN:  # flashinfer_fp4_moe.py prepare_nvfp4_moe_layer_for_fi_or_cutlass
         (_, n, k), (_, n2, k2) = case.rows
-        w13, w2 = case.e * n * k // 2, case.e * n2 * k2 // 2
-        s13, s2 = case.e * round_up(n, 128) * round_up(k // 16, 4), case.e * round_up(n2, 128) * round_up(k2 // 16, 4)
-        steps += [("w13r", w13), ("s13r", case.e * n * (k // 16)), ("s13p", s13), ("s13", s13), ("s13p", 0)]
+        w13, w2 = case.experts * n * k // 2, case.experts * n2 * k2 // 2
+        s13, s2 = (
+            case.experts * round_up(n, 128) * round_up(k // 16, 4),
+            case.experts * round_up(n2, 128) * round_up(k2 // 16, 4),
+        )
+        steps += [("w13r", w13), ("s13r", case.experts * n * (k // 16)), ("s13p", s13), ("s13", s13), ("s13p", 0)]
         steps += [("s2p", s2), ("s2", s2), ("s2p", 0)]
         if case.kernel == TRTLLM:  # w2 is shuffled too
             steps += [("w13'", w13), ("w2'", w2), *_drop("w13r", "w2_weight")]
         return [*steps, *_drop("w13_weight", "s13r", "w13_scale", "w2_scale")]
     steps += [("workspace", 16 * case.sms)]
     for name, n, k in case.rows:
-        q = n * k // 2
-        steps += [("t", q), (f"{name}x", q, case.e), ("t", 0), (f"{name}'", case.e * q), *_drop(f"{name}x")]
+        packed = n * k // 2
+        steps += [
+            ("t", packed),
+            (f"{name}x", packed, case.experts),
+            ("t", 0),
+            (f"{name}'", case.experts * packed),
+            *_drop(f"{name}x"),
+        ]
     for name, n, k in case.rows:
-        s = n * (k // 16)
-        steps += [("wide", 2 * case.e * s), ("float", 4 * case.e * s), ("scaled", 4 * case.e * s), ("float", 0)]
-        steps += [("mask", case.e * s), *_drop("scaled", "mask"), (f"{name}y", s, case.e), (f"{name}s", case.e * s)]
+        scales = n * (k // 16)
+        steps += [
+            ("wide", 2 * case.experts * scales),
+            ("float", 4 * case.experts * scales),
+            ("scaled", 4 * case.experts * scales),
+            ("float", 0),
+        ]
+        steps += [
+            ("mask", case.experts * scales),
+            *_drop("scaled", "mask"),
+            (f"{name}y", scales, case.experts),
+            (f"{name}s", case.experts * scales),
+        ]
         steps += _drop("wide", f"{name}y")
-    steps += [("global13", 4 * case.e), ("global2", 4 * case.e)]
+    steps += [("global13", 4 * case.experts), ("global2", 4 * case.experts)]
     return [*steps, *_drop("w13_weight", "w2_weight", "w13_scale", "w2_scale", "weight_global_scales", "input_scales")]
 
 
@@ -230,20 +265,26 @@ def _mxfp4_marlin(case: ExpertsCase) -> list[Step]:
     """marlin_utils_fp4.py prepare_moe_mxfp4_layer_for_marlin."""
     steps: list[Step] = []
     for name, n, k in case.rows:
-        q = n * k // 2
-        steps += [("t", q), (f"{name}x", q, case.e), ("t", 0), (f"{name}'", case.e * q), *_drop(f"{name}x")]
-    for name, n, k in case.rows:
-        s = n * (k // 32)
+        packed = n * k // 2
         steps += [
-            ("wide", case.d * case.e * s),
-            (f"{name}y", s, case.e),
-            (f"{name}s", case.e * s),
+            ("t", packed),
+            (f"{name}x", packed, case.experts),
+            ("t", 0),
+            (f"{name}'", case.experts * packed),
+            *_drop(f"{name}x"),
+        ]
+    for name, n, k in case.rows:
+        scales = n * (k // 32)
+        steps += [
+            ("wide", case.dtype_bytes * case.experts * scales),
+            (f"{name}y", scales, case.experts),
+            (f"{name}s", case.experts * scales),
             *_drop("wide", f"{name}y"),
         ]
     if case.bias:
         steps += [
-            ("w13b", case.e * case.rows[0][1] * case.d),
-            ("w2b", case.e * case.rows[1][1] * case.d),
+            ("w13b", case.experts * case.rows[0][1] * case.dtype_bytes),
+            ("w2b", case.experts * case.rows[1][1] * case.dtype_bytes),
             *_drop("w13_bias", "w2_bias"),
         ]
     return [*steps, *_drop("w13_weight", "w2_weight", "w13_weight_scale", "w2_weight_scale")]
@@ -253,20 +294,20 @@ def _mxfp4_trtllm(case: ExpertsCase) -> list[Step]:
     """oracle/mxfp4.py:660: shuffled expert by expert; biases in float32."""
     steps: list[Step] = []
     if case.bias:
-        steps += [("w13b", 4 * case.e * case.rows[0][1]), ("w2b", 4 * case.e * case.rows[1][1])]
+        steps += [("w13b", 4 * case.experts * case.rows[0][1]), ("w2b", 4 * case.experts * case.rows[1][1])]
     (_, n, k), (_, n2, k2) = case.rows
-    steps += [("swapped_s", case.e * n * (k // 32)), ("swapped", case.e * n * k // 2)]
+    steps += [("swapped_s", case.experts * n * (k // 32)), ("swapped", case.experts * n * k // 2)]
     steps += [
-        ("x13", n * k // 2, case.e),
-        ("y13", n * (k // 32), case.e),
-        ("x2", n2 * k2 // 2, case.e),
-        ("y2", n2 * k2 // 32, case.e),
+        ("x13", n * k // 2, case.experts),
+        ("y13", n * (k // 32), case.experts),
+        ("x2", n2 * k2 // 2, case.experts),
+        ("y2", n2 * k2 // 32, case.experts),
     ]
     steps += [
-        ("w13'", case.e * n * k // 2),
-        ("w13s", case.e * n * (k // 32)),
-        ("w2'", case.e * n2 * k2 // 2),
-        ("w2s", case.e * n2 * k2 // 32),
+        ("w13'", case.experts * n * k // 2),
+        ("w13s", case.experts * n * (k // 32)),
+        ("w2'", case.experts * n2 * k2 // 2),
+        ("w2s", case.experts * n2 * k2 // 32),
     ]
     steps += _drop("x13", "y13", "x2", "y2", "swapped", "swapped_s", "w13_weight", "w2_weight")
     return [*steps, *_drop("w13_weight_scale", "w2_weight_scale", *(["w13_bias", "w2_bias"] if case.bias else []))]
@@ -280,17 +321,26 @@ def _mxfp4_triton(case: ExpertsCase, tile: tuple[int, int], doubled: bool) -> li
     """
     steps: list[Step] = []
     if case.bias:
-        steps += [(f"{name}b", 4 * case.e * n) for name, n, _ in case.rows]
+        steps += [(f"{name}b", 4 * case.experts * n) for name, n, _ in case.rows]
     for name, n, k in case.rows:
-        v = case.e * round_up(n, tile[0]) * round_up(k // 2, tile[1])
-        steps += [("pad", v), ("clone", v), ("pad", 0)] if doubled else [("clone", v)]
-        steps += [("moved", v), ("clone", 0)]
+        packed = case.experts * round_up(n, tile[0]) * round_up(k // 2, tile[1])
+        steps += [("pad", packed), ("clone", packed), ("pad", 0)] if doubled else [("clone", packed)]
+        steps += [("moved", packed), ("clone", 0)]
         for quarter in ("first", "second", "third", "fourth"):
-            steps += _pack_nibbles(quarter, v)
-        steps += [("s2", v), ("m2", v), ("s2", 0), ("or1", v), ("m2", 0), ("s3", v), ("m3", v), ("s3", 0)]
-        steps += [("or2", v), *_drop("m3", "or1"), (f"{name}'", v), ("or2", 0)]
+            steps += _pack_nibbles(quarter, packed)
+        steps += [
+            ("s2", packed),
+            ("m2", packed),
+            ("s2", 0),
+            ("or1", packed),
+            ("m2", 0),
+            ("s3", packed),
+            ("m3", packed),
+            ("s3", 0),
+        ]
+        steps += [("or2", packed), *_drop("m3", "or1"), (f"{name}'", packed), ("or2", 0)]
         steps += _drop("first", "second", "third", "fourth", "moved")
-        scale, padded = case.e * n * (k // 32), case.e * round_up(n, 256) * round_up(k // 32, 2)
+        scale, padded = case.experts * n * (k // 32), case.experts * round_up(n, 256) * round_up(k // 32, 2)
         steps += [
             ("c", scale),
             ("t", scale),
@@ -303,24 +353,24 @@ def _mxfp4_triton(case: ExpertsCase, tile: tuple[int, int], doubled: bool) -> li
     return [*steps, *_drop("w13_weight", "w2_weight", *(["w13_bias", "w2_bias"] if case.bias else []))]
 
 
-def _pack_nibbles(name: str, v: int) -> list[Step]:
+def _pack_nibbles(name: str, size: int) -> list[Step]:
     """hopper_value.py _compress_fp4(x) | (_compress_fp4(x >> 4) << 16): a quarter of the values, as int32."""
     low: list[Step] = [
-        ("x", v),
-        ("a", v),
-        ("b", v),
+        ("x", size),
+        ("a", size),
+        ("b", size),
         ("a", 0),
-        ("a", v),
-        ("c", v),
+        ("a", size),
+        ("c", size),
         ("a", 0),
-        ("low", v),
+        ("low", size),
         *_drop("b", "c", "x"),
     ]
     high: list[Step] = [
-        ("nibble", v // 4), ("x", v), ("a", v), ("b", v), ("a", 0), ("a", v), ("c", v), ("a", 0), ("high", v),
-        *_drop("b", "c", "x", "nibble"), ("shifted", v), ("high", 0),
+        ("nibble", size // 4), ("x", size), ("a", size), ("b", size), ("a", 0), ("a", size), ("c", size), ("a", 0),
+        ("high", size), *_drop("b", "c", "x", "nibble"), ("shifted", size), ("high", 0),
     ]  # fmt: skip
-    return [*low, *high, (name, v), *_drop("low", "shifted")]
+    return [*low, *high, (name, size), *_drop("low", "shifted")]
 
 
 REPACK_EXPERTS: dict[tuple[str, str], Dated[Callable[[ExpertsCase], list[Step]] | None]] = {

@@ -86,8 +86,8 @@ class Builder:
 
     def block(self, modules: Sequence[Module]) -> Block:
         """Equal blocks become one object."""
-        made = Block(tuple(modules))
-        return self._blocks.setdefault(made, made)
+        block = Block(tuple(modules))
+        return self._blocks.setdefault(block, block)
 
     def scheme(self, names: Sequence[str], kind: Kind = "linear", *, encoder: bool = False) -> Scheme | None:
         """The scheme of a (fused) module: quantised only if every part is. `encoder`: no GPTQ writer quantises one."""
@@ -96,18 +96,18 @@ class Builder:
         schemes = [self.quant.scheme(name, kind) for name in names]
         if any(s is None for s in schemes):
             return None
-        found = schemes[0]
-        assert found is not None
-        if found.method in ("awq", "gptq"):
+        scheme = schemes[0]
+        assert scheme is not None
+        if scheme.method in ("awq", "gptq"):
             # vLLM reads from the safetensors headers which layers an AWQ or GPTQ checkpoint really quantised
             # (auto_awq.py, gptq.py: maybe_update_config)
             suffix = ".0.down_proj.qweight" if kind == "experts" else ".qweight"
-            default = not (encoder and found.method == "gptq")
+            default = not (encoder and scheme.method == "gptq")
             if not any(self.stores(n + suffix, default) for n in names):
                 return None
-        if found.strategy == "block" and self.scale_dtype and not found.scale_dtype:
-            return replace(found, scale_dtype=self.scale_dtype)
-        return found
+        if scheme.strategy == "block" and self.scale_dtype and not scheme.scale_dtype:
+            return replace(scheme, scale_dtype=self.scale_dtype)
+        return scheme
 
     def stores(self, name: str, default: bool) -> bool:
         """Whether the checkpoint has this tensor (a name that ends in a dot: any below it); `default` where there
@@ -184,13 +184,13 @@ class Site:
         quantised: bool = True,
     ) -> Linear:
         """`parts`: (checkpoint name, output features[, heads]) of each linear layer fused into this one."""
-        made = tuple(p if isinstance(p, Part) else Part(*p) for p in parts)
-        names = [f"{self.prefix}.{p.name}".lstrip(".") for p in made]
+        units = tuple(p if isinstance(p, Part) else Part(*p) for p in parts)
+        names = [f"{self.prefix}.{p.name}".lstrip(".") for p in units]
         scheme = self.b.scheme(names, encoder=role == "multimodal") if quantised else None
         whole = self.b.shared_whole_by if role == "shared_experts" and shard != "replicated" else ""
         return Linear(
             name,
-            made,
+            units,
             in_features,
             shard,
             role,
@@ -229,11 +229,11 @@ class Site:
         names: tuple[str, str, str] = ("q_proj", "k_proj", "v_proj"),
         role: Role = "attention",
     ) -> Linear:
-        q, k, v = names
+        query, k, value = names
         parts = [
-            (f"{at}.{q}", heads * head_dim, heads),
+            (f"{at}.{query}", heads * head_dim, heads),
             (f"{at}.{k}", kv_heads * head_dim, kv_heads),
-            (f"{at}.{v}", kv_heads * (head_dim_v or head_dim), kv_heads),
+            (f"{at}.{value}", kv_heads * (head_dim_v or head_dim), kv_heads),
         ]
         return self.linear(f"{at}.qkv_proj", parts, hidden, "column", role, bias=bias)
 

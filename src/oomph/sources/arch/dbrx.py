@@ -43,21 +43,21 @@ def build(builder: Builder) -> Skeleton:
 
 def _attention(site: Site, hidden: int, attention: Attention) -> list[Module]:
     at = "norm_attn_norm"
-    name, q, kv = (
+    name, query, kv = (
         f"{at}.attn.Wqkv",
         attention.num_heads * attention.head_dim,
         attention.num_kv_heads * attention.head_dim,
     )
     parts = (
-        Part(name, q + 2 * kv, created=False),
-        Part(f"{name}.q", q, attention.num_heads, stored=False),
+        Part(name, query + 2 * kv, created=False),
+        Part(f"{name}.q", query, attention.num_heads, stored=False),
         Part(f"{name}.k", kv, attention.num_kv_heads, stored=False),
         Part(f"{name}.v", kv, attention.num_kv_heads, stored=False),
     )
     scheme = site.b.scheme([f"{site.prefix}.{name}"])
     return [
         Linear(name, parts, hidden, "column", "attention", site.b.dtype, scheme=scheme),
-        site.row(f"{at}.attn.out_proj", hidden, q, "attention"),
+        site.row(f"{at}.attn.out_proj", hidden, query, "attention"),
         site.norm(f"{at}.norm_1", hidden),
         site.norm(f"{at}.norm_2", hidden),
     ]

@@ -193,16 +193,16 @@ def decoder_layers(
     make_mlp = mlp or dense_mlp(builder, style)
     table = None if callable(rope) else rope or rope_of(text, head_dim)
     kinds = {
-        w: Attention(
-            "sliding_window" if w else "full",
+        window: Attention(
+            "sliding_window" if window else "full",
             heads,
             kv,
             head_dim,
             head_dim,
-            window=w,
-            rope=rope(w) if callable(rope) else table,
+            window=window,
+            rope=rope(window) if callable(rope) else table,
         )
-        for w in set(windows(text, style))
+        for window in set(windows(text, style))
     }
     layers = []
     for i, window in enumerate(windows(text, style)):

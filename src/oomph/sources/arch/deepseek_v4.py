@@ -80,11 +80,11 @@ def _hyper(net: _Net) -> list[Module]:
     """Hyper-connections: how the `hc_mult` residual streams mix around attention and MLP."""
     mult = net.b.text.integer("hc_mult", default=4)
     rows = (2 + mult) * mult
-    made: list[Module] = []
+    modules: list[Module] = []
     for place in ("attn", "ffn"):
         for n, shape in (("fn", (rows, mult * net.hidden)), ("base", (rows,)), ("scale", (3,))):
-            made.append(Param(f"hc_{place}_{n}", shape, "F32", "other", created_dtype="F32"))
-    return made
+            modules.append(Param(f"hc_{place}_{n}", shape, "F32", "other", created_dtype="F32"))
+    return modules
 
 
 def _layer(net: _Net, prefix: str, index: int, draft: bool = False) -> Layer:

@@ -243,8 +243,8 @@ def build(builder: Builder) -> Skeleton:
     after = _xielu(builder) if builder.architecture == "ApertusForCausalLM" else None
     layers = decoder_layers(builder, style, prefix, rope=table, after=after)
     root = decoder_root(builder, style, prefix, head, head_bias=builder.architecture == "PhiForCausalLM")
-    kept = frequencies(builder, layers) if builder.architecture in TRANSFORMERS else []
-    return Skeleton(layers, builder.block([*root.modules, *kept]))
+    inverse = frequencies(builder, layers) if builder.architecture in TRANSFORMERS else []
+    return Skeleton(layers, builder.block([*root.modules, *inverse]))
 
 
 def _xielu(builder: Builder) -> Callable[[list[Module]], list[Module]]:

@@ -73,12 +73,12 @@ def build(builder: Builder) -> Skeleton:
 
 def _embedding(builder: Builder) -> Skeleton:
     """EmbeddingGemma: no head; where attention looks both ways there is no cache (gemma3.py:184, 0.21.0)."""
-    made = _text(builder, 3, "", "lm_head")
-    layers = made.layers
+    model = _text(builder, 3, "", "lm_head")
+    layers = model.layers
     if builder.text.flag("use_bidirectional_attention"):
         layers = tuple(replace(x, mixers=tuple(_both_ways(m) for m in x.mixers)) for x in layers)
-    kept = [module for module in made.root.modules if not (isinstance(module, Vocab) and module.role == "lm_head")]
-    return Skeleton(layers, builder.block(kept), pooling=True)
+    modules = [module for module in model.root.modules if not (isinstance(module, Vocab) and module.role == "lm_head")]
+    return Skeleton(layers, builder.block(modules), pooling=True)
 
 
 def _both_ways(mixer: Mixer) -> Mixer:
@@ -167,11 +167,11 @@ def layer_rope(text: Config, kind: str, head_dim: int) -> Rope:
 
 
 def _gemma3_mm(builder: Builder) -> Skeleton:
-    v = builder.config.sub("vision_config")
+    config = builder.config.sub("vision_config")
     prefix = builder.root("language_model.model", "model.language_model")
     outer = "model." if prefix.startswith("model.") else ""
-    tower = siglip(builder, f"{outer}vision_tower.vision_model", v)
-    vision, hidden = v.integer("hidden_size"), builder.text.integer("hidden_size")
+    tower = siglip(builder, f"{outer}vision_tower.vision_model", config)
+    vision, hidden = config.integer("hidden_size"), builder.text.integer("hidden_size")
     projector = [
         Param("mm_input_projection_weight", (vision, hidden), builder.dtype, "multimodal"),
         Param("mm_soft_emb_norm.weight", (vision,), builder.dtype, "multimodal"),

@@ -62,7 +62,7 @@ def _mixers(text: Config, types: list[str]) -> list[Attention]:
         text.integer("head_dim"),
     )
     window = text.integer("sliding_window")
-    made = {
+    modules = {
         "full_attention": Attention("full", heads, kv, width, width, rope=layer_rope(text, "full_attention", width)),
         "sliding_attention": Attention(
             "sliding_window", heads, kv, width, width, window=window, rope=layer_rope(text, "sliding_attention", width)
@@ -71,10 +71,10 @@ def _mixers(text: Config, types: list[str]) -> list[Attention]:
     first = len(types) - text.integer("num_kv_shared_layers", low=0, high=max(0, len(types) - 2))
     out = []
     for i, kind in enumerate(types):
-        if kind not in made:
+        if kind not in modules:
             raise ConfigError(f"{text.where}: layer_types has {kind!r}, which is not known")
         owner = first - (2 if kind == "sliding_attention" else 1)
-        out.append(made[kind] if i < first else replace(made[kind], shares_cache_of=owner))
+        out.append(modules[kind] if i < first else replace(modules[kind], shares_cache_of=owner))
     return out
 
 

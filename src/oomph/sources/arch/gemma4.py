@@ -95,9 +95,9 @@ def _rope(text: Config, full: bool) -> Rope:
         if full
         else {"rope_type": "default", "rope_theta": 1e4}
     )
-    given = text.table("rope_parameters").get("full_attention" if full else "sliding_attention")
+    rope = text.table("rope_parameters").get("full_attention" if full else "sliding_attention")
     head_dim = text.integer("global_head_dim" if full else "head_dim")
-    return rope_of(text, head_dim, params=given if isinstance(given, dict) else defaults)
+    return rope_of(text, head_dim, params=rope if isinstance(rope, dict) else defaults)
 
 
 def _layer(builder: Builder, prefix: str, index: int, kind: str, mixer: Attention, count: int) -> Layer:

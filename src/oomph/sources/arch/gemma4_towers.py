@@ -26,7 +26,7 @@ def unified_embedders(builder: Builder, hidden: int) -> list[Module]:
     vision.fill(patch_size=16, pooling_kernel_size=3, mm_embed_dim=3840, mm_posemb_size=1120, output_proj_dims=3840)
     width, at = vision.integer("mm_embed_dim"), "model.vision_embedder"
     patch = 3 * (vision.integer("patch_size") * vision.integer("pooling_kernel_size")) ** 2
-    made: list[Module] = [
+    modules: list[Module] = [
         *[_param(builder, f"{at}.patch_ln1.{n}", patch) for n in ("weight", "bias")],
         site.column(f"{at}.patch_dense", width, patch, "multimodal", bias=True),
         *[_param(builder, f"{at}.{norm}.{n}", width) for norm in ("patch_ln2", "pos_norm") for n in ("weight", "bias")],
@@ -36,10 +36,10 @@ def unified_embedders(builder: Builder, hidden: int) -> list[Module]:
     if builder.config.has("audio_config"):
         ins.append(("audio", audio.integer("audio_embed_dim", default=640)))
     for name, wide in ins:
-        made.append(
+        modules.append(
             site.replicated(f"model.embed_{name}.embedding_projection", hidden, wide, "multimodal", quantised=False)
         )
-    return made
+    return modules
 
 
 def vision_tower(builder: Builder, prefix: str, vision: Config) -> Tower:
@@ -140,10 +140,10 @@ def _conformer(site: Site, hidden: int, head_dim: int, kernel: int, clipped: boo
 
 def _linear(site: Site, name: str, out: int, inputs: int, clipped: bool) -> list[Module]:
     """Gemma4ClippableLinear: a linear layer and, where clipped, the four bounds as scalars."""
-    made: list[Module] = [_plain(site, f"{name}.linear", out, inputs)]
+    modules: list[Module] = [_plain(site, f"{name}.linear", out, inputs)]
     if clipped:
-        made += [_param(site.b, f"{name}.{n}") for n in ("input_min", "input_max", "output_min", "output_max")]
-    return made
+        modules += [_param(site.b, f"{name}.{n}") for n in ("input_min", "input_max", "output_min", "output_max")]
+    return modules
 
 
 def _plain(site: Site, name: str, out: int, inputs: int, *, bias: bool = False) -> Linear:
@@ -154,8 +154,8 @@ def _plain(site: Site, name: str, out: int, inputs: int, *, bias: bool = False) 
         and vision.integer("intermediate_size", default=3072) % 64 == 0
     )
     fits = even or method in ("bitsandbytes", "compressed-tensors")
-    made = site.replicated(name, out, inputs, "multimodal", bias=bias, quantised=fits)
-    return replace(made, quantised_by="Gemma 4's encoders quantised") if fits else made
+    modules = site.replicated(name, out, inputs, "multimodal", bias=bias, quantised=fits)
+    return replace(modules, quantised_by="Gemma 4's encoders quantised") if fits else modules
 
 
 def _param(builder: Builder, name: str, *shape: int) -> Param:

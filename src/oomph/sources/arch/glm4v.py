@@ -21,10 +21,10 @@ def build(builder: Builder) -> Skeleton:
     outer = "model." if prefix.startswith("model.") else ""
     head = "lm_head" if outer else "language_model.lm_head"
     moe = builder.architecture == "Glm4vMoeForConditionalGeneration"
-    made = glm4_moe.language_model(builder, prefix, head) if moe else dense_text(builder, prefix, head)
+    language = glm4_moe.language_model(builder, prefix, head) if moe else dense_text(builder, prefix, head)
     towers = (_vision(builder, f"{outer}visual", builder.config.sub("vision_config")),)
     modalities = (Modality("image", IMAGE_TOKENS), Modality("video", 2 * IMAGE_TOKENS))
-    return Skeleton(made.layers, made.root, made.drafts, made.draft_root, towers, modalities)
+    return Skeleton(language.layers, language.root, language.drafts, language.draft_root, towers, modalities)
 
 
 def dense_text(builder: Builder, prefix: str, head: str) -> Skeleton:

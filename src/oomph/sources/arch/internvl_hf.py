@@ -68,8 +68,8 @@ def _vision(builder: Builder, prefix: str, vision: Config) -> Tower:
         first.append(Param("embeddings.mask_token", (1, 1, hidden), builder.dtype, "multimodal"))
     at, bias, rms = "encoder.layer.0", vision.flag("attention_bias"), vision.text("norm_type") == "rms_norm"
     layer: list[Module] = [
-        site.replicated(f"{at}.attention.{q}_proj", hidden, hidden, "multimodal", bias=bias, quantised=False)
-        for q in "qkv"
+        site.replicated(f"{at}.attention.{letter}_proj", hidden, hidden, "multimodal", bias=bias, quantised=False)
+        for letter in "qkv"
     ]
     if vision.flag("use_qk_norm"):
         layer += [Param(f"{at}.attention.{q}_norm.weight", (hidden,), builder.dtype, "multimodal") for q in "qk"]

@@ -33,8 +33,10 @@ def _kimi_vl(builder: Builder, vision: Config) -> Skeleton:
     """models/kimi_vl.py, moonvit.py: the same tower under other keys, without time."""
     own = Config(
         {
-            f"vt_{k}" if k in ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers") else k: x
-            for k, x in vision.raw.items()
+            f"vt_{k}"
+            if k in ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers")
+            else k: value
+            for k, value in vision.raw.items()
         }
         | {"mm_hidden_size": vision.get("hidden_size"), "init_pos_emb_time": 0},
         vision.where,

@@ -85,22 +85,22 @@ def build(builder: Builder) -> Skeleton:
 
 def _relics(builder: Builder, modules: list[Module], head_dim: int) -> list[Module]:
     """What old writers left in checkpoints and engines do not create."""
-    found: list[Module] = []
+    inner: list[Module] = []
     quant = builder.config.table("quantization_config")
     if (
         quant.get("quant_method") == "gptq"
         and builder.architecture in _ZERO_BIASES
         and not quant.keys() & {"meta", "dynamic"}
     ):
-        found += [
-            Param(f"{p.name}.bias", (p.out_features,), "F16", module.role, created=False)
+        inner += [
+            Param(f"{part.name}.bias", (part.out_features,), "F16", module.role, created=False)
             for module in modules
             if isinstance(module, Linear) and module.scheme is not None and not module.bias
-            for p in module.parts
+            for part in module.parts
         ]
     if builder.architecture == "LlamaForCausalLM" and _keeps_inv_freq(builder.config):
-        found.append(Param("self_attn.rotary_emb.inv_freq", (head_dim // 2,), "F32", "attention", created=False))
-    return found
+        inner.append(Param("self_attn.rotary_emb.inv_freq", (head_dim // 2,), "F32", "attention", created=False))
+    return inner
 
 
 def _keeps_inv_freq(config: Config) -> bool:

@@ -121,8 +121,8 @@ def clip(builder: Builder, prefix: str, vision: Config) -> Tower:
     return Tower("vision_tower", "vision", prefix, blocks, count, hidden, inner, heads)
 
 
-def _projector(builder: Builder, prefix: str, v: Config) -> Tower:
-    vision, hidden = v.integer("hidden_size"), builder.text.integer("hidden_size")
+def _projector(builder: Builder, prefix: str, config: Config) -> Tower:
+    vision, hidden = config.integer("hidden_size"), builder.text.integer("hidden_size")
     bias = builder.config.flag("multimodal_projector_bias", default=True)
     site = builder.site(prefix)
     modules: list[Module] = [

@@ -52,10 +52,10 @@ def _indexer(config: Config) -> Indexer:
 
 
 def _switches(config: Config, key: str, count: int) -> list[bool]:
-    given = config.integers(key)
-    if given and len(given) < count:
+    numbers = config.integers(key)
+    if numbers and len(numbers) < count:
         raise ConfigError(f"{config.where}: {key} does not name {count} layers")
-    return [bool(x) for x in given[:count]] if given else [True] * count
+    return [bool(x) for x in numbers[:count]] if numbers else [True] * count
 
 
 def _drafts(builder: Builder, prefix: str, sparse: Attention) -> tuple[Layer, ...]:

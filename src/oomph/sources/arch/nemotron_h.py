@@ -47,16 +47,16 @@ def build(builder: Builder) -> Skeleton:
     return Skeleton(tuple(layers), root, drafts=drafts, draft_root=draft_root)
 
 
-def _kinds(t: Config, pattern: str, types: str) -> list[str]:
-    listed = [_WORDS.get(kind, kind) if isinstance(kind, str) else kind for kind in t.items(types)]
+def _kinds(config: Config, pattern: str, types: str) -> list[str]:
+    listed = [_WORDS.get(kind, kind) if isinstance(kind, str) else kind for kind in config.items(types)]
     if listed:
         names = set(_LETTERS.values())
         if not all(isinstance(k, str) and k in names for k in listed):
-            raise ConfigError(f"{t.where}: {types} holds something else than {', '.join(sorted(names))}")
+            raise ConfigError(f"{config.where}: {types} holds something else than {', '.join(sorted(names))}")
         return [str(k) for k in listed]
-    text = t.text(pattern)
+    text = config.text(pattern)
     if any(c not in _LETTERS for c in text):
-        raise ConfigError(f"{t.where}: {pattern} is not made of M, *, - and E")
+        raise ConfigError(f"{config.where}: {pattern} is not made of M, *, - and E")
     return [_LETTERS[c] for c in text]
 
 

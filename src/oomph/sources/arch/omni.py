@@ -29,10 +29,10 @@ _NAMES = MergerNames("ln_q", "mlp.0", "mlp.2", "merger_list")
 def build(builder: Builder) -> Skeleton:
     fill(builder, QWEN3_MOE)
     thinker = thinker_of(builder)
-    v = thinker.sub("vision_config")
-    v.fill(deepstack_visual_indexes=[8, 16, 24])
-    vision, modalities = qwen3_vision(builder, "thinker.visual", v, _NAMES)
-    levels = len(v.items("deepstack_visual_indexes"))
+    tower = thinker.sub("vision_config")
+    tower.fill(deepstack_visual_indexes=[8, 16, 24])
+    vision, modalities = qwen3_vision(builder, "thinker.visual", tower, _NAMES)
+    levels = len(tower.items("deepstack_visual_indexes"))
     return Skeleton(
         decoder_layers(builder, QWEN3_MOE, "thinker.model", qwen_moe_mlp(builder, QWEN3_MOE)),
         decoder_root(

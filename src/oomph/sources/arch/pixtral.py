@@ -84,8 +84,8 @@ def _table(name: str, shape: tuple[int, ...], only: str) -> Param:
     return Param(name, shape, "F32", "multimodal", stored=False, created_dtype="F32", only=only)
 
 
-def _projector(builder: Builder, prefix: str, v: Config) -> Tower:
-    vision, hidden = v.integer("hidden_size"), builder.text.integer("hidden_size")
+def _projector(builder: Builder, prefix: str, config: Config) -> Tower:
+    vision, hidden = config.integer("hidden_size"), builder.text.integer("hidden_size")
     merge = builder.config.integer("spatial_merge_size")
     bias = builder.config.flag("multimodal_projector_bias")
     site = builder.site(prefix)

@@ -35,8 +35,8 @@ def _tower(builder: Builder, vision: Config) -> Tower:
         Param("patch_conv.weight", (hidden, vision.integer("num_channels"), patch, patch), builder.dtype, "multimodal"),
         Param("ln_pre.weight", (hidden,), builder.dtype, "multimodal"),
     ]
-    q, k, w = (f"{at}.attention.{name}" for name in ("wq", "wk", "wv"))
-    qkv = [(name, hidden, heads) for name in (q, k, w)]
+    query, k, value = (f"{at}.attention.{name}" for name in ("wq", "wk", "wv"))
+    qkv = [(name, hidden, heads) for name in (query, k, value)]
     ffn = f"{at}.feed_forward"
     # the class gives its encoder no quantisation config
     layer: list[Module] = [
@@ -58,20 +58,20 @@ def _tower(builder: Builder, vision: Config) -> Tower:
     return Tower("vision_encoder", "vision", site.prefix, blocks, count, hidden, inner, heads)
 
 
-def _adapter(builder: Builder, v: Config, merge: int) -> Tower:
+def _adapter(builder: Builder, config: Config, merge: int) -> Tower:
     vision, hidden, bias = (
-        v.integer("hidden_size"),
+        config.integer("hidden_size"),
         builder.text.integer("hidden_size"),
-        v.flag("adapter_bias", default=True),
+        config.flag("adapter_bias", default=True),
     )
     site = builder.site("vision_language_adapter")
     modules: list[Module] = [
         site.replicated("w_in", hidden, vision, "multimodal", bias=bias, quantised=False),
         site.replicated("w_out", hidden, hidden, "multimodal", bias=bias, quantised=False),
     ]
-    if v.flag("add_pre_mm_projector_layer_norm"):
+    if config.flag("add_pre_mm_projector_layer_norm"):
         modules.append(Param("pre_mm_projector_norm.weight", (vision,), builder.dtype, "multimodal"))
-    if v.text("mm_projector_id") == "patch_merge":
+    if config.text("mm_projector_id") == "patch_merge":
         wide = vision * merge * merge
         modules.append(site.replicated("patch_merger.merging_layer", vision, wide, "multimodal", quantised=False))
     return Tower("vision_language_adapter", "vision", site.prefix, ((1, builder.block(modules)),))

@@ -65,8 +65,8 @@ def _decoder(builder: Builder, style: Style, prefix: str, head: tuple[str, ...])
 
 def _head(builder: Builder, name: str, out: int, width: int, *, bias: bool) -> list[Module]:
     """A pooling model's head is float32 (config/model.py _get_head_dtype)."""
-    found: list[Module] = [Param(f"{name}.weight", (out, width), builder.dtype, "lm_head", created_dtype="F32")]
-    return [*found, Param(f"{name}.bias", (out,), builder.dtype, "lm_head", created_dtype="F32")] if bias else found
+    modules: list[Module] = [Param(f"{name}.weight", (out, width), builder.dtype, "lm_head", created_dtype="F32")]
+    return [*modules, Param(f"{name}.bias", (out,), builder.dtype, "lm_head", created_dtype="F32")] if bias else modules
 
 
 def _encoder(builder: Builder, at: str) -> Skeleton:

@@ -176,11 +176,11 @@ def _ba(net: _Net, site: Site) -> list[Module]:
     names = ("linear_attn.in_proj_b", "linear_attn.in_proj_a")
     marlin = site.b.quant is not None and site.b.quant.facts.method in ("awq", "gptq", "auto-round")
     split = [Part(n, net.v_heads, only="in_proj_ba split under Marlin" if marlin else "") for n in names]
-    found: list[Module] = [site.linear("linear_attn.in_proj_ba", split, net.hidden, "column", "linear_attn")]
+    modules: list[Module] = [site.linear("linear_attn.in_proj_ba", split, net.hidden, "column", "linear_attn")]
     if marlin:
         whole = [Part(n, net.v_heads, stored=False, only="in_proj_ba whole under Marlin") for n in names]
-        found.append(site.linear("linear_attn.in_proj_ba", whole, net.hidden, "replicated", "linear_attn"))
-    return found
+        modules.append(site.linear("linear_attn.in_proj_ba", whole, net.hidden, "replicated", "linear_attn"))
+    return modules
 
 
 def _mlp(net: _Net, site: Site, index: int) -> list[Module]:

@@ -39,20 +39,20 @@ _DENSE = 3  # layers before the first with experts
 
 
 def build(builder: Builder) -> Skeleton:
-    t = builder.config.sub("text_config")
-    t.fill(**_TEXT)
+    text = builder.config.sub("text_config")
+    text.fill(**_TEXT)
     vision = builder.config.sub("vision_config")
     vision.fill(**_VISION)
-    kinds = layer_kinds(t, Style())
-    sparse = [k == "sparse" for k in t.items("mlp_layer_types")]
+    kinds = layer_kinds(text, Style())
+    sparse = [k == "sparse" for k in text.items("mlp_layer_types")]
     if len(sparse) < len(kinds):
         sparse = [i >= _DENSE for i in range(len(kinds))]
-    layers = tuple(_layer(builder, t, i, kind, sparse[i]) for i, kind in enumerate(kinds))
+    layers = tuple(_layer(builder, text, i, kind, sparse[i]) for i, kind in enumerate(kinds))
     side = vision.integer("image_size") // vision.integer("patch_size") // 4
     return Skeleton(
         layers,
-        _root(builder, t),
-        towers=(_vision(builder, vision), _projector(builder, t, vision)),
+        _root(builder, text),
+        towers=(_vision(builder, vision), _projector(builder, text, vision)),
         modalities=(Modality("image", side * side),),
     )
 

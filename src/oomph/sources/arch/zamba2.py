@@ -126,15 +126,15 @@ def _norm(site: Site, name: str, dim: int) -> Module:
 def _adapters(site: Site, text: Config, at: str, attention: Attention, place: int) -> list[Module]:
     hidden, inter, rank = text.integer("hidden_size"), text.integer("intermediate_size"), text.integer("adapter_rank")
     name = f"{at}.feed_forward.gate_up_proj_adapter_list.{place}"
-    made: list[Module] = [
+    modules: list[Module] = [
         site.column(f"{name}.0", rank, hidden, "other"),
         _gate_up(site, f"{name}.1", inter, rank, "other"),
     ]
     if text.flag("use_shared_attention_adapter"):
         for letter in "qkv":
             name = f"{at}.self_attn.linear_{letter}_adapter_list.{place}"
-            made += [
+            modules += [
                 site.column(f"{name}.0", rank, 2 * hidden, "other"),
                 site.column(f"{name}.1", attention.num_heads * attention.head_dim, rank, "other"),
             ]
-    return made
+    return modules
