@@ -95,6 +95,8 @@ class Admission:
         if request.has_started and not request.decodes:
             return [0] * len(self.windows)
         if request.decodes:
+            if not self.capacity.drafts and len(self.windows) == 1 and request.tokens % self.windows[0].block:
+                return [0]  # the block of its last token has room
             return [needed_for_step(request.as_seen_by(self.capacity, window), window) for window in self.windows]
         shared = self._shared(request, with_free=False)
         slack = request.max_new if self.capacity.slack == "new tokens" else self.capacity.max_num_tokens

@@ -42,8 +42,8 @@ class Live:
     """A request inside the engine."""
 
     __slots__ = (
-        "blocks", "cached", "computed", "cut", "earlier", "first_token", "ids", "job", "max_new", "new", "pauses",
-        "prompt", "started", "steps", "tokens", "total",
+        "blocks", "cached", "computed", "cut", "earlier", "first_token", "ids", "job", "keys", "max_new", "new",
+        "pauses", "prompt", "started", "steps", "tokens", "total",
     )  # fmt: skip
 
     def __init__(self, job: Job, total: int, max_new: int) -> None:
@@ -56,6 +56,7 @@ class Live:
         self.blocks: list[int] = []  # in each pool, all beams together
         self.cut: list[int] = []  # in each pool: blocks that have left the window
         self.ids: list[int] = []  # the blocks themselves, where prompts are reused
+        self.keys: list[int] | None = None  # what each full block of its prompt and its answer holds
         self.cached = -1  # tokens that were found in the cache when it first started
         self.started = self.first_token = -1
         self.pauses = 0

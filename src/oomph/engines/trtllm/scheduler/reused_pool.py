@@ -41,7 +41,7 @@ class ReusedPool:
         size, beams = self.window.block, self.capacity.beams
         whole = cdiv(request.prompt, size)
         shareable = whole if beams == 1 else whole - 1
-        known = self._known(block_keys(request.job, size, request.prompt - 1)[:shareable])
+        known = self._known(self._keys(request, request.prompt - 1)[:shareable])
         request.ids, request.tokens = [], request.prompt
         for block in known:
             self.queue.pop(block, None)
@@ -84,15 +84,21 @@ class ReusedPool:
 
     def shared_blocks(self, request: Live, *, with_free: bool = False) -> int:
         """countReusableBlocks: full blocks of its prompt that are in the tree, and in use by somebody."""
-        known = self._known(block_keys(request.job, self.window.block, request.prompt))
+        known = self._known(self._keys(request, request.prompt))
         return len(known) if with_free else sum(self.users[block] > 0 for block in known)
 
     def new_block(self, request: Live) -> int | None:
         """findNewContextBlock: the first full block of its prompt that the tree does not have."""
-        for key in block_keys(request.job, self.window.block, request.prompt):
+        for key in self._keys(request, request.prompt):
             if key not in self.blocks:
                 return key
         return None
+
+    def _keys(self, request: Live, tokens: int) -> list[int]:
+        """Of the full blocks of its first tokens. A key says all that comes before it: they are computed once."""
+        if request.keys is None:
+            request.keys = block_keys(request.job, self.window.block, request.job.prompt + request.total)
+        return request.keys[: tokens // self.window.block]
 
     def _known(self, keys: list[int]) -> list[int]:
         known = []
@@ -115,7 +121,7 @@ class ReusedPool:
 
     def _store(self, request: Live, tokens: int) -> None:
         parent = _ROOT
-        for index, key in enumerate(block_keys(request.job, self.window.block, tokens)):
+        for index, key in enumerate(self._keys(request, tokens)):
             if key not in self.blocks:
                 block = self._first_beam(request, index)
                 self.blocks[key], self.keys[block], self.parents[key] = block, key, parent
