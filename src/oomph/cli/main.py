@@ -141,6 +141,7 @@ def _run(args: list[str]) -> int:
 
 
 def _call(name: str, rest: list[str]) -> int:
+    _begin_lightly()
     from oomph.cli.plain import read_plainly
 
     if (options := read_plainly(name, rest)) is not None:
@@ -149,6 +150,24 @@ def _call(name: str, rest: list[str]) -> int:
         result: int = getattr(answers, f"answer_{_file(name)}")(**options)
         return result
     return _call_click(name, rest)
+
+
+def _begin_lightly() -> None:
+    """Two things that take a tenth of a plan's time and give it nothing.
+
+    msgspec asks typing_extensions for two names that `typing` has as well, and takes those where it is not there: its
+    import, with `inspect` and `ast` behind it, takes as long as the plan itself. And the collector of cycles, which
+    looks at every object of every module again and again, waits for more of them.
+    """
+    import gc
+
+    gc.set_threshold(50_000)
+    if "msgspec" not in sys.modules and "typing_extensions" not in sys.modules:
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+        try:
+            import msgspec  # noqa: F401
+        finally:
+            del sys.modules["typing_extensions"]
 
 
 def _call_click(name: str, rest: list[str]) -> int:
