@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from oomph.commands import parse_text
@@ -70,3 +72,17 @@ def test_an_examples_own_word_is_a_question(start: str, model: str) -> None:
 @pytest.mark.parametrize(("text", "card"), [("3. GPU: H20 4. started so", "H20"), ("这张 4090 就够了", "RTX 4090")])
 def test_cards_that_posts_name(text: str, card: str) -> None:
     assert mentioned(text) == card
+
+
+@pytest.mark.parametrize("kind", ["docker", "compose"])
+def test_a_mounted_folder_is_read_where_it_is(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    texts = {
+        "docker": f"docker run --gpus all -v {tmp_path}:/models:ro vllm/vllm-openai:v0.21.0 --model /models/mine\n",
+        "compose": "services:\n  llm:\n    image: vllm/vllm-openai:v0.21.0\n    command: --model=/models/mine\n"
+        f"    volumes: ['{tmp_path}:/models']\n",
+    }
+    (deployment,) = parse_text(texts[kind], name={"docker": "run.sh", "compose": "docker-compose.yml"}[kind]).values()
+    assert deployment.model == f"{tmp_path}/mine"
+    (elsewhere,) = parse_text(texts["docker"].replace("/models/mine", "/models/other"), name="run.sh").values()
+    assert elsewhere.model == "/models/other"

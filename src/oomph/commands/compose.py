@@ -56,6 +56,7 @@ def _call(service: Mapping[str, Any], environment: Mapping[str, str], where: str
     if not image:
         image = f"{DEFAULT} (built)"  # `build:`: nothing says which release
     call = container_call(docker.container(image, command, inside, entrypoint=entrypoint, gpu_count=count, notes=notes))
+    call = replace(call, mounts=_mounts(service.get("volumes"), environment, where))
     return replace(call, memory_limit=memory_limit.of_service(service))
 
 
@@ -106,6 +107,15 @@ def _fill(text: str, environment: Mapping[str, str], where: str, *, strict: bool
         return ""
 
     return _VARIABLE.sub(replaced, text)
+
+
+def _mounts(volumes: Any, environment: Mapping[str, str], where: str) -> dict[str, str]:
+    texts = []
+    for volume in volumes if isinstance(volumes, list) else []:
+        if isinstance(volume, dict):
+            volume = f"{volume.get('source', '')}:{volume.get('target', '')}"
+        texts.append(_fill(str(volume), environment, where, strict=False))
+    return docker.mounts_of(texts)
 
 
 def _gpus(service: Mapping[str, Any]) -> int:

@@ -235,6 +235,7 @@ def _entries(key: str, call: Call, engine: Engine | str | None) -> list[Entry]:
 
 
 def _deployments(call: Call, release: Engine | str | None) -> list[Deployment]:
+    call = _on_this_machine(call)
     deployments = engine_of_call(call).read_command(call, release)
     for deployment in deployments:
         if _PLACEHOLDER.fullmatch(deployment.model):
@@ -247,6 +248,21 @@ def _deployments(call: Call, release: Engine | str | None) -> list[Deployment]:
         return deployments
     known = {"gpu_name": call.gpu_name, "memory_limit": call.memory_limit, "gpu_memory": call.gpu_memory}
     return [replace(deployment, **known) for deployment in deployments]
+
+
+def _on_this_machine(call: Call) -> Call:
+    """A container's path where this machine has it: with -v /srv/models:/models, /models/x is /srv/models/x."""
+    words, notes = list(call.words), []
+    for i, word in enumerate(words):
+        flag, sign, path = word.partition("=") if word.startswith("--") else ("", "", word)
+        for there, here in call.mounts.items():
+            host = os.path.expanduser(here) + path[len(there) :]
+            if path != there and not path.startswith(there + "/"):
+                continue
+            if not boundary.exists(path) and boundary.exists(host):
+                words[i] = f"{flag}{sign}{host}"
+                notes.append(f"{short(path)} in the container is {short(host)} on this machine")
+    return replace(call, words=tuple(words), notes=(*call.notes, *notes)) if notes else call
 
 
 def _with_lines(entries: list[Entry], text: str) -> list[Entry]:

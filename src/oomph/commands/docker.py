@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -60,6 +60,7 @@ def run(words: Sequence[str], environment: Mapping[str, str]) -> Call:
     entrypoint = [value for name, value in options if name == "--entrypoint"]
     count, notes = _gpus(options, inside)
     call = container(rest[0], rest[1:], inside, entrypoint=entrypoint[-1:], gpu_count=count, notes=notes)
+    call = replace(call, mounts=mounts_of(value for name, value in options if name in ("-v", "--volume", "--mount")))
     limits = [docker_bytes(value) for name, value in options if name in ("-m", "--memory")]
     return replace(call, memory_limit=limits[-1]) if limits else call
 
@@ -79,6 +80,20 @@ def container(
         words, more = _with_entrypoint(image, words)
         notes = [*notes, *more]
     return Call(tuple(words), dict(environment), image=image, gpu_count=gpu_count, notes=tuple(notes))
+
+
+def mounts_of(values: Iterable[str]) -> dict[str, str]:
+    """-v HERE:THERE:ro and --mount type=bind,source=HERE,target=THERE: there -> here; a named volume is no path."""
+    mounts: dict[str, str] = {}
+    for value in values:
+        pairs = dict(part.split("=", 1) for part in value.split(",") if "=" in part)
+        here, _, rest = value.partition(":")
+        there = rest.partition(":")[0]
+        if "target" in pairs or "dst" in pairs:
+            here, there = pairs.get("source") or pairs.get("src", ""), pairs.get("target") or pairs.get("dst", "")
+        if there.startswith("/") and here.startswith(("/", ".", "~")):
+            mounts[there.rstrip("/")] = here.rstrip("/")
+    return mounts
 
 
 def _with_entrypoint(image: str, words: list[str]) -> tuple[list[str], list[str]]:

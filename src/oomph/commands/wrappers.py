@@ -161,6 +161,9 @@ def _within(call: Call, depth: int) -> Call:
         image=call.image or inside.image,
         gpu_count=call.gpu_count or inside.gpu_count,
         gpu_name=call.gpu_name or inside.gpu_name,
+        gpu_memory=call.gpu_memory or inside.gpu_memory,
+        memory_limit=call.memory_limit or inside.memory_limit,
+        mounts={**inside.mounts, **call.mounts},
         notes=call.notes + inside.notes,
     )
 
