@@ -1,0 +1,54 @@
+"""Decisions of the doctor that no other test noticed when one was turned round (`make mutants`)."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.doctor.explain import explain
+from oomph.doctor.failure import _wraps
+from oomph.doctor.inferred_vllm import EXTREME
+from oomph.doctor.remedies import can_be_planned
+from oomph.doctor.rule import Remedy
+from oomph.ir.observation import Observation
+
+CONFIG = """\
+(APIServer pid=1) INFO 04-19 12:18:53 [utils.py:233] non-default args: {{'model': 'org/model', \
+'gpu_memory_utilization': {share}}}
+(APIServer pid=1) INFO 04-19 12:18:53 [model.py:1685] Using max model len 262144
+"""
+
+
+@pytest.mark.parametrize(
+    ("remedy", "planned"),
+    [
+        (Remedy("a", "--b", flags={"b": 1}), True),
+        (Remedy("a", "B=1", environment={"B": "1"}), True),
+        (Remedy("a", "another", model="o/m"), True),
+        (Remedy("a", "newer", version="0.32.0"), True),
+        (Remedy("a", "--b", "host", flags={"b": 1}), False),
+        (Remedy("a", "--b", "none", flags={"b": 1}), False),
+        (Remedy("a", "restart the driver"), False),
+    ],
+)
+def test_a_remedy_is_planned_where_it_changes_the_command(remedy: Remedy, planned: bool) -> None:
+    assert can_be_planned(remedy) == planned
+
+
+@pytest.mark.parametrize(
+    ("observation", "wraps"),
+    [
+        (Observation(1, "x_nccl", text="torch.distributed.DistBackendError: NCCL error"), True),
+        (Observation(1, "x_nccl", text="NCCL WARN Cuda failure"), False),
+        (Observation(1, "x_mismatch", text="torch.distributed.DistBackendError"), False),
+        (Observation(1, "x_crash", text=""), True),
+        (Observation(1, "x_setting", text=""), True),
+    ],
+)
+def test_a_wrapper_hands_on_what_another_line_says(observation: Observation, wraps: bool) -> None:
+    assert _wraps(observation) == wraps
+
+
+@pytest.mark.parametrize(("share", "named"), [(EXTREME - 0.001, False), (EXTREME, True), (EXTREME + 0.001, True)])
+def test_a_share_is_extreme_from_its_bound_on(share: float, named: bool) -> None:
+    reason = explain(CONFIG.format(share=share), plan=False).inferred_reason
+    assert ("Utilization" in reason) == named
