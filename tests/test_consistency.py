@@ -68,3 +68,10 @@ def test_a_failing_plan_shows_the_peak_that_kills_it() -> None:
         out = io.StringIO()
         print_plan(plan(command, gpu=gpu, engine="vllm==0.21.0", advise=False), out=out)
         assert "WILL NOT START" in out.getvalue() and "]!!" in out.getvalue(), command
+
+
+def test_what_is_allocated_beside_the_cache_is_counted_once() -> None:
+    """SGLang's table of requests takes 7.8 GiB for a model of 512k tokens, and has a term of its own."""
+    answer = plan("sglang serve jinaai/ReaderLM-v2 --kv-cache-dtype fp8_e4m3 --mem-fraction-static 0.8", gpu="H100")
+    rank = answer.ranks[0]
+    assert answer.fits and sum(size for _, size in sizes(rank, answer)) <= rank.total_bytes

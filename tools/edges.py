@@ -85,7 +85,10 @@ def problems(planned: Callable[[int], Plan], edge: Edge, draw: random.Random) ->
     for steps in sorted({edge.sure_fit, edge.sure_fit + 1, edge.close, edge.close + 1, *inside, *middle}):
         answer = planned(steps)
         expected = "fits" if steps <= edge.sure_fit else "close" if steps <= edge.close else "fails"
-        if answer.verdict.outcome != expected:
+        starts_at_risk = (
+            expected == "close" and answer.verdict.outcome == "at_risk"
+        )  # nothing sure is said there either
+        if answer.verdict.outcome != expected and not starts_at_risk:
             yield f"{steps * STEP} tokens: {answer.verdict.outcome}, not {expected}"
         yield from (f"{steps * STEP} tokens: {text}" for text in contradictions(answer))
 

@@ -77,6 +77,8 @@ def _ready(rank: RankPlan, early: list[tuple[str, int]], terms: dict[str, int]) 
     if "kv_alloc" in stages:
         before = stages["kv_check"].resident_bytes if "kv_check" in stages else stages["weights_load"].resident_bytes
         pool = stages["kv_alloc"].resident_bytes - before
+        if "available_kv" in terms:  # what is allocated beside the cache has a term of its own
+            pool = min(pool, terms["available_kv"])
     graphs = terms.get("cudagraph", 0) if "cudagraph_capture" in stages else 0
     used = max(stage.peak_bytes for stage in rank.stages[-3:]) if rank.stages else 0
     return _filled([*early, ("graphs", graphs), ("KV", max(0, pool))], "buffers", used)
