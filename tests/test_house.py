@@ -170,3 +170,25 @@ def test_circles_are_found(graph: dict[str, set[str]], expected: list[list[str]]
 def test_nothing_imports_in_a_circle() -> None:
     known = modules()
     assert circles({name: imports(path, known) for name, path in known.items()}) == []
+
+
+def test_replace_names_fields_that_exist() -> None:
+    """A type checker does not look into msgspec's `replace`: a field that was renamed would be missed until it runs."""
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in modules().values()}
+    fields = {
+        line.target.id
+        for tree in trees.values()
+        for owner in ast.walk(tree)
+        if isinstance(owner, ast.ClassDef)
+        for line in owner.body
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+    }
+    wrong = [
+        f"{path.name}:{call.lineno}: {keyword.arg}"
+        for path, tree in trees.items()
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("replace", "structs.replace")
+        for keyword in call.keywords
+        if keyword.arg is not None and keyword.arg not in fields
+    ]
+    assert wrong == []

@@ -137,7 +137,6 @@ class _Form:
     def __init__(self, place: Placed, build: Build) -> None:
         self.steps: list[tuple[str, int, int, Created | None]] = []
         self.modules: list[_ModuleForm] = []
-        self.has_weights = False
         module: _ModuleForm | None = None
         for tensor in place.tensors:
             if tensor.rope is not None:
@@ -154,7 +153,9 @@ class _Form:
             for name, size in pieces(tensor, build):
                 self.steps.append((tensor.module, size, small_size(size), None))
                 module.tensors.append(name)
-        self.has_weights = any(form.is_listed for form in self.modules)
+        self.listed = [at for at, form in enumerate(self.modules) if form.is_listed]
+        self.late = [at for at in self.listed if _is_late(self.modules[at])]
+        self.has_weights = bool(self.listed)
 
 
 class _Built(Struct):
@@ -179,16 +180,16 @@ class _Built(Struct):
 
     @property
     def listed(self) -> list[_Module]:
-        return [module for module, form in zip(self.modules, self.form.modules, strict=True) if form.is_listed]
+        modules = self.modules
+        return [modules[at] for at in self.form.listed]
 
     @property
     def late(self) -> list[_Module]:
         """Those to which something happens after every layer is repacked."""
-        names = [form for form in self.form.modules if form.is_listed and _is_late(form)]
-        return [module for module in self.listed if _is_late(module)] if names else []
+        return [self.modules[at] for at in self.form.late] if self.form.late else []
 
 
-def _is_late(module: _Module | _ModuleForm) -> bool:
+def _is_late(module: _ModuleForm) -> bool:
     return (module.of is None and "scales" in module.tensors) or module.name.endswith("kv_b_proj")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -103,7 +104,7 @@ def _weights(of: _Load) -> WeightsPlan:
     # every kernel's repacking is read from its source; Hopper's was also measured, to the byte
     slack = round(_UNMEASURED * load.loaded) if setting.online or (load.changed and setting.sm != 90) else 0
     return WeightsPlan(
-        created_bytes=sum(place.nbytes for place in registered),
+        created_bytes=_created_bytes(registered),
         loaded_bytes=load.loaded,
         low=load.loaded - slack,
         high=load.loaded + slack,
@@ -115,6 +116,11 @@ def _weights(of: _Load) -> WeightsPlan:
         after_load_bytes=load.pool if setting.offload.group else 0,
         host_bytes=load.offloaded,
     )
+
+
+def _created_bytes(places: Sequence[Placed]) -> int:
+    sizes = {id(place.tensors): place.nbytes for place in {id(place.tensors): place for place in places}.values()}
+    return sum(sizes[id(place.tensors)] for place in places)
 
 
 @lru_cache(maxsize=64)
@@ -184,12 +190,14 @@ def _parts(places: tuple[Placed, ...], build: Build, load: Load, setting: Settin
     """What was created, by role, and where `loaded` differs from it."""
     parts: dict[str, int] = {}
     retied = 0
-    for place in places:
+    alike = {id(place.tensors): place for place in places}  # layers of one kind share their tensors
+    times = Counter(id(place.tensors) for place in places)
+    for kind, place in alike.items():
         for tensor in place.tensors:
             if tensor.of is not None and is_retied(tensor.of, build):
-                retied += tensor.nbytes
+                retied += times[kind] * tensor.nbytes
             elif not (isinstance(tensor.of, Linear) and tensor.of.alias):
-                parts[tensor.part] = parts.get(tensor.part, 0) + tensor.nbytes
+                parts[tensor.part] = parts.get(tensor.part, 0) + times[kind] * tensor.nbytes
     beside = sum(size for _, size in setting.buffers)
     rounding = load.built - sum(parts.values()) - retied - setting.mla_workspace - beside
     if load.offloaded:

@@ -85,7 +85,7 @@ def _refined_fp8_experts(shape: Shape) -> Params:
     """oracle/fp8.py:272 (0.29.0) refine_fp8_moe_block_shape: smaller blocks where this rank's share cuts one."""
     if shape.scheme.strategy == "block" and shape.scheme.block[0] and shape.inter % shape.scheme.block[0]:
         side = gcd(*shape.scheme.block, shape.inter, shape.hidden)
-        shape = replace(shape, s=replace(shape.scheme, block=(side, side)))
+        shape = replace(shape, scheme=replace(shape.scheme, block=(side, side)))
     return _fp8_experts(shape)
 
 
