@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from oomph.engines.sglang.planner import plan_sglang
+from oomph.errors import CannotPlan
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
+from oomph.plan import parse, run
 from oomph.sources.build import build_model
+from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB
 
 TRUTH = Path(__file__).parents[2] / "truth"
@@ -110,3 +114,33 @@ def test_a_refusal_that_the_second_round_found() -> None:
     verdict = plan_sglang(build_model(row["model"], MODELS[row["model"]]), deployment).verdict
     assert not verdict.fits
     assert verdict.message[:60] in row["error"].replace("AssertionError('", "AssertionError: ")
+
+
+def test_graphs_as_they_were_captured() -> None:
+    """Those marked aside were judged once, after the constants were chosen from the others."""
+    rows = [row for row in SECOND if not row["error"] and "graphs" in row["in_use"]]
+    assert len(rows) == 6
+    for row in rows:
+        stages = {stage.name: stage for stage in planned(row, weights=False, free=False).ranks[0].stages}
+        assert stages["cudagraph_capture"].peak_bytes == pytest.approx(row["in_use"]["graphs"], abs=0.004 * TOTAL)
+        served = max(load["in_use_bytes"] for load in row["loads"] if not load["error"])
+        assert stages["runtime_request"].peak_low <= served <= stages["runtime_request"].peak_high
+
+
+def test_weights_in_host_memory() -> None:
+    """--cpu-offload-gb moves whole parameters of the decoder layers: what they leave goes to the pools."""
+    (row,) = [row for row in SECOND if row["id"] == "s3_qwen3-8b"]
+    here = planned(row, weights=False)
+    there = planned({**row, "flags": {**row["flags"], "cpu_offload_gb": 4}}, weights=False)
+    moved = -there.ranks[0].terms["weights"].parts["kept in host memory"]
+    assert 4 * GIB <= moved < 4.2 * GIB
+    assert here.ranks[0].terms["weights"].bytes - there.ranks[0].terms["weights"].bytes == moved
+    assert there.kv is not None and here.kv is not None
+    assert there.kv.logged_tokens > here.kv.logged_tokens
+
+
+def test_another_draft_model_is_refused_in_a_sentence() -> None:
+    words = "python -m sglang.launch_server --model-path Qwen/Qwen3-8B --speculative-draft-model-path some/eagle3-head"
+    deployment = replace(parse(words.split(), "sglang==0.5.17"), gpus=parse_gpus("H200"))
+    with pytest.raises(CannotPlan, match="draft model some/eagle3-head is not planned"):
+        run(deployment)

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from oomph.search.space import Arm
 
 FEW_GRAPHS = 8  # decode graphs for small batches only
-# Flags that an arm may ask for and a plan does not follow: drafts, and weights in host memory.
-UNPLANNED = frozenset(("speculative_algorithm", "cpu_offload_gb"))
+# Flags that an arm may ask for and a plan does not follow: drafts.
+UNPLANNED = frozenset(("speculative_algorithm",))
 
 
 def arm_flags(arm: Arm) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def host_plan(plan: Plan, model: Model | None = None, nodes: int = 0) -> HostPla
     processes = 2 + ranks
     low, usual, high = (processes * n for n in PROCESS)
     why = f"for {processes} processes (tokenizer, detokenizer and a scheduler for each GPU)"
-    parts = [HostPart("processes", usual, low, high, why), *_hierarchical_cache(plan, ranks)]
+    parts = [HostPart("processes", usual, low, high, why), *_hierarchical_cache(plan, ranks), *_offloaded(plan)]
     shm = 0
     if len(plan.ranks) > 1:
         shm = NCCL_SHM
@@ -58,6 +58,12 @@ def _hierarchical_cache(plan: Plan, ranks: int) -> list[HostPart]:
     own = round(size * 1e9) if isinstance(size, (int, float)) and size > 0 else round(float(ratio or 2.0) * pool)
     why = f"for the KV cache in host memory, {ranks} x {own / GIB:.1f} GiB (--enable-hierarchical-cache)"
     return [HostPart("KV cache in host memory", own * ranks, own * ranks, round(1.05 * own * ranks), why)]
+
+
+def _offloaded(plan: Plan) -> list[HostPart]:
+    own = sum(-rank.terms["weights"].parts.get("kept in host memory", 0) for rank in plan.ranks)
+    why = "for weights in host memory (--cpu-offload-gb)"
+    return [HostPart("weights in host memory", own, own, own, why)] if own else []
 
 
 def host_needs(plan: Plan, nodes: int = 1) -> Host:

@@ -125,6 +125,7 @@ class SgLang(EngineProtocol):
         from oomph.sources.load import load_once
 
         check(deployment.flags)
+        _refuse_other_drafts(deployment)
         loaded = model or load_once(deployment.model)
         if loaded.opaque or not loaded.layers:
             raise CannotPlan(
@@ -227,3 +228,14 @@ class SgLang(EngineProtocol):
 
 
 ENGINE = SgLang()
+
+
+def _refuse_other_drafts(deployment: Deployment) -> None:
+    """A drafter that comes as a checkpoint of its own has weights, a cache and graphs that no plan counts yet."""
+    name = deployment.flags.get("speculative_draft_model_path")
+    if isinstance(name, str) and name and name != deployment.model:
+        raise CannotPlan(
+            f"SGLang with the draft model {name} is not planned: its weights, cache and graphs would be missing",
+            hint="leave the --speculative flags out to plan the model alone, or compare with vLLM, whose drafts are "
+            "planned",
+        )
