@@ -66,10 +66,10 @@ def rank_terms(
     )
 
 
-def offloaded_bytes(created: Sequence[Placed], asked: object) -> int:
+def offloaded_bytes(created: Sequence[Placed], gibibytes: object) -> int:
     """utils/offloader.py OffloaderV1: parameters of the decoder layers go to pinned host memory in build order, until
     --cpu-offload-gb GiB are there; the last one goes as a whole."""
-    limit = round(asked * GIB) if isinstance(asked, (int, float)) and not isinstance(asked, bool) else 0
+    limit = round(gibibytes * GIB) if isinstance(gibibytes, (int, float)) else 0
     total = 0
     for tensor in (tensor for place in created if place.layer >= 0 for tensor in place.tensors):
         if total >= limit:
@@ -188,8 +188,12 @@ def _layer_bytes(model: Model, settings: Settings, tokens: int) -> int:
 def _attention_bytes(model: Model, settings: Settings, tokens: int) -> int:
     """A graph ends before every attention and begins again behind it: what goes in and what comes out is kept, twice
     (1.17 GiB of tensors for Qwen3-8B, 1.32 for Gemma 2 9B, 0.44 for Qwen3-0.6B: within 11 %)."""
-    mixers = [m for layer in model.layers for m in layer.mixers if isinstance(m, Attention) and m.kind != "mla"]
-    widths = [m.num_heads * (m.head_dim + m.head_dim_v) + m.num_kv_heads * (m.head_dim + m.head_dim_v) for m in mixers]
+    mixers = [mixer for layer in model.layers for mixer in layer.mixers if isinstance(mixer, Attention)]
+    widths = [
+        (mixer.num_heads + mixer.num_kv_heads) * (mixer.head_dim + mixer.head_dim_v)
+        for mixer in mixers
+        if mixer.kind != "mla"
+    ]
     return nbytes(settings.dtype, 2 * tokens * max(widths, default=0) // settings.attn_tp_size)
 
 
