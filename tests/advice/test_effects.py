@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from oomph.advice.combine import smallest_combination
+from oomph.advice.combine import MOST_FLAGS, smallest_combination
 from oomph.advice.gain import gain, is_earlier, tokens
 from oomph.advice.judge import LEAST_GAIN, Judge
 from oomph.errors import InputError
@@ -102,3 +102,15 @@ def test_what_if_counts_the_tokens_beyond_those_of_now() -> None:
     assert rows
     for row in rows:
         assert row.tokens_change is None or row.tokens_change == row.judged.tokens - tokens(fitting())
+
+
+@pytest.mark.parametrize("needed", [2, MOST_FLAGS, MOST_FLAGS + 1])
+def test_a_set_has_at_most_three_flags(needed: int) -> None:
+    names = [f"flag_{number}" for number in range(needed)]
+
+    def planner(deployment: Deployment) -> Plan:
+        return fitting() if all(name in deployment.flags for name in names) else failing()
+
+    levers = [Lever(name, (Change(name, name, flags={name: 1}),)) for name in names]
+    answers = list(smallest_combination(Judge(failing(), planner, lambda deployment: ""), levers))
+    assert [set(answer.change.flags) for answer in answers] == ([set(names)] if needed <= MOST_FLAGS else [])

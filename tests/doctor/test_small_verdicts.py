@@ -6,6 +6,7 @@ import pytest
 
 from oomph.doctor.explain import explain
 from oomph.doctor.failure import _wraps
+from oomph.doctor.guesses import STARTS, starting
 from oomph.doctor.inferred_vllm import EXTREME
 from oomph.doctor.remedies import can_be_planned
 from oomph.doctor.rule import Remedy
@@ -52,3 +53,29 @@ def test_a_wrapper_hands_on_what_another_line_says(observation: Observation, wra
 def test_a_share_is_extreme_from_its_bound_on(share: float, named: bool) -> None:
     reason = explain(CONFIG.format(share=share), plan=False).inferred_reason
     assert ("Utilization" in reason) == named
+
+
+@pytest.mark.parametrize(
+    ("source", "starts"),
+    [
+        (f"engine.py:{STARTS}", True),
+        (f"engine.py:{STARTS - 1}", False),
+        ("core.py:1510", True),  # vLLM 0.32.0
+        ("core.py:1515", True),
+        ("core.py:1516", False),
+        ("other.py:1510", False),
+        ("core.py", False),
+    ],
+)
+def test_where_a_failed_start_is_printed(source: str, starts: bool) -> None:
+    assert starting(Observation(1, "engine_failed", {"source": source})) == starts
+
+
+def test_layers_that_stay_on_the_host_are_counted() -> None:
+    log = (
+        "load_tensors: offloading 20 repeating layers to GPU\n"
+        "load_tensors: offloaded 20/33 layers to GPU\n"
+        "load_tensors:          CPU model buffer size =  9000.00 MiB\n"
+        "load_tensors:        CUDA0 model buffer size =  9000.00 MiB\n"
+    )
+    assert "(13 of 33 layers)" in explain(log, plan=False).inferred_reason

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from oomph.facts.gpus import rows
 from oomph.plan import plan
+from oomph.search.candidates import Filters
 from oomph.search.cards import _candidates
-from oomph.search.models import Pick, _displaces
+from oomph.search.models import SEARCHED, Ask, Pick, Search, _displaces
 from oomph.search.neighbours import _without
 from oomph.search.quality import Quality
 from oomph.search.space import Arm
@@ -63,3 +66,34 @@ def test_cards_begin_with_those_that_have_just_enough() -> None:
     enough = list(_candidates({}, ("RTX 4090",), card.total_bytes, (7, 0), False))
     short = list(_candidates({}, ("RTX 4090",), card.total_bytes + 1, (7, 0), False))
     assert (enough[0][2], short[0][2]) == (1, 2)
+
+
+def search(**options: Any) -> Search:
+    return Search(pick(1).plan.deployment.gpus, Ask(**options))
+
+
+def test_only_the_engines_that_are_named_are_searched_in_the_release_that_is_named() -> None:
+    some = search(filters=Filters(engines=("llamacpp", "vllm==0.21.0")))
+    assert some.engines == ("vllm", "llamacpp") and some.trial.releases == {"vllm": "vllm==0.21.0"}
+    assert search().engines == SEARCHED and not search().trial.releases
+
+
+def candidate(value: float = 20.0, recovery: float = 1.0, read: int = 10) -> Any:
+    quality = Quality(value, value, value, True, "B", "another source", (recovery, recovery))
+    return SimpleNamespace(quality=quality, read=read)
+
+
+@pytest.mark.parametrize(("prefer", "least"), [("context", 0.97), ("users", 0.97), ("speed", 0.95)])
+def test_a_variant_is_tried_where_it_keeps_enough_of_the_quality(prefer: str, least: float) -> None:
+    looked = search(prefer=prefer)
+    assert looked._may_displace(pick(1), 11, candidate(recovery=least))
+    assert not looked._may_displace(pick(1), 11, candidate(recovery=least - 0.001))
+
+
+def test_the_search_ends_where_no_further_model_can_be_shown() -> None:
+    """One line is shown, of the best of two: a model between them cannot change it, a better one can."""
+    ranks = [replace(pick(1), quality=replace(pick(1).quality, value=value)) for value in (10.0, 60.0)]
+    one = search(limit=1)
+    assert one._enough(ranks, [candidate(30.0)])
+    assert not one._enough(ranks, [candidate(61.0)])
+    assert not search(limit=3)._enough(ranks, [candidate(30.0)])
