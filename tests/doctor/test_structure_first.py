@@ -95,6 +95,17 @@ TEXTS: dict[str, tuple[str, str, bool | None, str | None, set[str]]] = {
     "people name the moment": (
         "# vLLM OOMs during CUDA initialization\ntorch.cuda.OutOfMemoryError: CUDA out of memory.\nTried to allocate 23.04"
         " GiB (GPU 0; 23.52 GiB total; 0 bytes free)", "vllm", True, "startup_free_memory", {"D01", "D07", "M01"}),
+    "a traceback that ends where NCCL joins the ranks": (
+        FRAME.format(path="vllm/distributed/device_communicators/pynccl_wrapper.py", function="ncclCommInitRank",
+                     code="self.check("), "vllm", True, "other", {"N12"}),
+    "NCCL's failure while ranks are joined, before any memory is read": (
+        "RuntimeError: NCCL error: unhandled cuda error\n"
+        + FRAME.format(path="vllm/v1/worker/gpu_worker.py", function="init_device",
+                       code="init_worker_distributed_environment("), "vllm", True, "other", {"N12"}),
+    "a title over the loader's first lines": (
+        "# Vulkan backend unable to allocate memory for larger models\n"
+        "llama_model_loader: loaded meta data with 27 key-value pairs and 723 tensors from a.gguf (version GGUF V3)",
+        "llamacpp", True, "weights_load", {"B01", "M01"}),
     "a setting, by its name alone": (
         "ValueError: LoRA rank 64 is greater than max_lora_rank 16.", "vllm", True, "other", {"N19"}),
 }  # fmt: skip

@@ -68,6 +68,7 @@ def find_failure(observations: Sequence[Observation]) -> Observation | None:
 # what shows that there is a log, or at least a start, that a sentence may be about
 _STARTED: Final[frozenset[LogKind]] = frozenset(MILESTONES) | {
     "frame", "command", "docker_run", "args", "engine_config", "engine_line", "version", "tr_line", "traceback",
+    "lc_line",
 }  # fmt: skip
 
 

@@ -58,6 +58,12 @@ def said(observations: Sequence[Observation]) -> StageName | None:
     return None
 
 
+def _reading_a_file(observations: Sequence[Observation]) -> bool:
+    """llama.cpp describes the file before it loads a tensor (llama-model-loader.cpp, llama-model.cpp: print_info)."""
+    last = next((o for o in reversed(observations) if o.kind.startswith(("lc_", "ol_"))), None)
+    return last is not None and ("llama_model_loader: " in last.text or "print_info: " in last.text)
+
+
 def guess(failure: Observation, observations: Sequence[Observation]) -> StageName:
     """A bare PyTorch line. Graph pools exist only after capture; a buffer of a whole card is sized by context."""
     values = failure.values
@@ -74,6 +80,8 @@ def guess(failure: Observation, observations: Sequence[Observation]) -> StageNam
         few = UNUSED if allocated >= total * FULL else UNUSED / 3
         if cached is not None and cached < total * few:
             return "weights_load"
+    if failure.kind == "memory_short" and _reading_a_file(observations):
+        return "weights_load"
     if failure.kind == "tr_oom":
         return "kv_alloc"  # the C++ runtime's buffers and pools: an engine that is too large has words of its own
     if failure.kind == "torch_oom":

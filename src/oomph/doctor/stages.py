@@ -16,7 +16,7 @@ from oomph.doctor import stages_llamacpp
 from oomph.doctor.failure import find_doubt, find_failure, last_ready
 from oomph.doctor.guesses import STARTS, guess, said, starting
 from oomph.doctor.meanings import AFTER_COMPONENTS, COMPONENTS, FAILURES, MILESTONES, ORDER, TROUBLES
-from oomph.doctor.tracebacks import behind, frame_stage, traceback
+from oomph.doctor.tracebacks import behind, frame_stage, joins_ranks, traceback
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
@@ -127,6 +127,8 @@ def _stage(
     from_frames = frame_stage(functions, files)
     if not from_frames:
         from_frames = frame_stage(_method(failure, everything))
+    if from_frames == "startup_free_memory" and (failure.kind == "x_nccl" or joins_ranks(failure.kind, files)):
+        return "other", "traceback"  # v1/worker/gpu_worker.py:263, 282 (0.20.0): ranks are joined before memory is read
     if from_frames:
         return from_frames, "traceback"
     reached = milestone(before)

@@ -72,7 +72,8 @@ def _from_json(values: Sequence[Any]) -> Thread | None:
         elif isinstance(value, dict):
             issue = issue or value
             more = value.get("comments")
-            comments += more if isinstance(more, list) else more.get("nodes") or [] if isinstance(more, dict) else []
+            more = more.get("nodes") if isinstance(more, dict) else more
+            comments += more if isinstance(more, list) else []
     items = [item for item in ([issue] if issue else []) + comments if isinstance(item, dict)]
     if not items or not any(isinstance(item.get("body"), str) for item in items):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
 
@@ -80,6 +81,12 @@ def frame_stage(functions: Sequence[str], files: Sequence[str] = ()) -> StageNam
             inside_profile = names & {"profile_run", "determine_available_memory"}
             return "profile_run" if stage == "sampler_warmup" and inside_profile else stage
     return None
+
+
+def joins_ranks(kind: LogKind | None, files: Sequence[str]) -> bool:
+    """A cut traceback that ends where NCCL joins the ranks (distributed/device_communicators/pynccl.py)."""
+    cut = kind in ("frame", "engine_failed", "secondary")
+    return cut and bool(files) and "/device_communicators/pynccl" in files[-1]
 
 
 def _constructor(function: str, path: str) -> bool:

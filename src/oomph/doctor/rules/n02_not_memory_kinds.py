@@ -9,6 +9,7 @@ from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.not_memory import GGUF, PYTHON, ROWS, Trouble
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.tracebacks import joins_ranks
 from oomph.ir.timeline import STAGES
 
 # a kind that another kind's row answers
@@ -19,10 +20,8 @@ ENGINES = (*PYTHON, *GGUF)
 def matcher(trouble: Trouble) -> Callable[[Case], Candidate | None]:
     def match(case: Case) -> Candidate | None:
         kind = case.death.kind
-        if trouble.kind == "x_compiler" and _compiling(case):
-            text = "The traceback ends inside of torch.compile, before the line that says why. " + filled(
-                trouble.text, {}
-            )
+        if place := _cut_inside(trouble, case):
+            text = f"The traceback ends inside of {place}, before the line that says why. " + filled(trouble.text, {})
             ways = remedies(trouble, case.rebuilt.engine or "vllm", {})
             return Candidate(Tier.LIKELY, text, (case.death.line,), ways)
         if kind is None or not case.failed or not answers(trouble.kind, kind):
@@ -43,6 +42,14 @@ def matcher(trouble: Trouble) -> Callable[[Case], Candidate | None]:
 
 
 _COMPILERS = ("/torch/_dynamo/", "/torch/_inductor/", "/triton/compiler/", "/triton/backends/")
+
+
+def _cut_inside(trouble: Trouble, case: Case) -> str:
+    """What a cut traceback ends in, where that alone says which kind of trouble it is."""
+    if trouble.kind == "x_compiler" and _compiling(case):
+        return "torch.compile"
+    joining = bool(case.failed) and not case.memory and joins_ranks(case.death.kind, case.death.files)
+    return "NCCL's set-up" if trouble.kind == "x_nccl" and joining else ""
 
 
 def _compiling(case: Case) -> bool:
