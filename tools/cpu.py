@@ -39,6 +39,8 @@ DEPLOYMENTS: tuple[tuple[str, str, str, bool], ...] = (
 )
 # Catalogue models and cards whose fit opens the most arms; the last is a typical question.
 FITS: tuple[tuple[str, str, tuple[str, ...], float], ...] = (
+    ("Qwen/Qwen3.6-35B-A3B", "8x RTX 3090", ("--context", "16k"), FIT_SECONDS),
+    ("Qwen/Qwen3-235B-A22B", "8x H100", ("--context", "16k"), FIT_SECONDS),
     ("Qwen/Qwen3.6-27B", "RTX 5090", ("--context", "16k"), FIT_SECONDS),
     ("google/gemma-4-31B-it", "2x RTX 5070 Ti", ("--context", "8k"), FIT_SECONDS),
     ("meta-llama/Llama-3.1-8B-Instruct", "4x L4", ("--context", "32k", "--users", "8"), FIT_SECONDS),
