@@ -117,7 +117,7 @@ def _inputs(run: Run, ranks: Sequence[Rank]) -> list[RankInput]:
     return out
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _shared_input(alike: Alike, rank: Rank) -> RankInput:
     """The same for every share of the GPU: the share is read where the budget is computed from these terms."""
     return rank_input(alike.run, rank)

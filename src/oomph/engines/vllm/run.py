@@ -83,7 +83,7 @@ class Run:
         return self.settings.tensor_parallel_size * self.settings.pipeline_parallel_size > 1
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _settings_of(alike: Alike) -> Resolved:
     run = alike.run
     return resolve(run.model, alike.deployment, run.draft.model if run.draft else None)
