@@ -111,7 +111,7 @@ def play(engine: type, seed: int, policy: str, kind: str) -> tuple[object, Keepe
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_schedulers_agree(policy: str, kind: str) -> None:
     compared = 0
-    for seed in range(20 if policy == "STATIC_BATCH" else 40):
+    for seed in range(6 if policy == "STATIC_BATCH" else 20):
         loop, ours, broke = play(CapacityLoop, seed, policy, kind)
         literal, theirs, literally_broke = play(LiteralEngine, seed, policy, kind)
         assert broke == literally_broke, seed
@@ -121,13 +121,13 @@ def test_both_schedulers_agree(policy: str, kind: str) -> None:
         assert loop.steps == literal.steps, seed  # type: ignore[attr-defined]
         assert loop.free == [blocks for _, blocks in loop.capacity.windows]  # type: ignore[attr-defined]
         compared += len(ours.records)
-    assert compared >= 1000
+    assert compared >= (300 if policy == "STATIC_BATCH" else 1000)
 
 
 def test_the_loads_put_both_policies_to_the_test() -> None:
     """Requests are paused, wait for blocks, find prompts again and break the engine in these loads."""
     pauses = waits = found = 0
-    for seed in range(40):
+    for seed in range(15):
         for policy in ("GUARANTEED_NO_EVICT", "MAX_UTILIZATION"):
             for kind in KINDS:
                 loop, keeper, _ = play(CapacityLoop, seed, policy, kind)
@@ -135,7 +135,7 @@ def test_the_loads_put_both_policies_to_the_test() -> None:
                 waits += sum(r.started > r.job.at + 2000 for r in keeper.records)
                 found += sum(r.cached > 0 for r in keeper.records)
                 assert policy == "MAX_UTILIZATION" or not loop.preemptions  # type: ignore[attr-defined]
-    assert pauses > 300 and waits > 3000 and found > 500
+    assert pauses > 100 and waits > 1000 and found > 200
 
 
 def test_a_large_max_tokens_limits_who_runs_not_the_answer() -> None:
