@@ -115,7 +115,7 @@ def test_releases_are_ordered_with_their_candidates() -> None:
     assert nearest("1.2.0rc6.post3")[0] == "1.2.0rc6"
     assert nearest("1.3.0rc28") == (
         "1.3.0rc17",
-        "TensorRT-LLM 1.3.0rc28 is newer than any release that was read: planned as 1.3.0rc17",
+        "TensorRT-LLM 1.3.0rc28 is newer than any known release: planned as 1.3.0rc17",
     )
     with pytest.raises(CommandError):
         parse("newest")

@@ -6,6 +6,7 @@ import re
 
 from oomph.errors import CommandError
 from oomph.facts.changes import Release
+from oomph.facts.nearest import nearest_release
 from oomph.late import late_pattern
 
 RELEASES = (
@@ -31,21 +32,12 @@ def parse(text: str) -> Release:
     return major, minor, patch, post
 
 
-_PARSED = tuple(parse(release) for release in RELEASES)
+_PARSED = tuple((release, parse(release)) for release in RELEASES)
 
 
 def nearest(text: str) -> tuple[str, str]:
     """The known release whose facts stand for `text`, and a note where the two differ ("" = they do not)."""
-    at, stripped = parse(text), text.strip()
-    below = [release for release, parsed in zip(RELEASES, _PARSED, strict=True) if parsed <= at]
-    if not below:
-        return RELEASES[0], f"SGLang {stripped} is older than any known release: planned as {RELEASES[0]}"
-    known = below[-1]
-    if at > _PARSED[-1]:
-        return known, f"SGLang {stripped} is newer than any known release: planned as {known}"
-    if at != parse(known):
-        return known, f"SGLang {stripped} is no release: planned as {known}"
-    return known, ""
+    return nearest_release("SGLang", text.strip(), parse(text), _PARSED)
 
 
 def image_release(tag: str) -> str:

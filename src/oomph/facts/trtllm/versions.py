@@ -11,6 +11,7 @@ import re
 
 from oomph.errors import CommandError
 from oomph.facts.changes import Release
+from oomph.facts.nearest import nearest_release
 from oomph.late import late_pattern
 
 FINAL = 1000
@@ -50,21 +51,12 @@ def dated(release: str) -> str:
     return ".".join(map(str, parse(release)))
 
 
-_PARSED = tuple(parse(release) for release in RELEASES)
+_PARSED = tuple((release, parse(release)) for release in RELEASES)
 
 
 def nearest(text: str) -> tuple[str, str]:
     """The known release whose facts stand for `text`, and a note where the two differ ("" = they do not)."""
-    at, stripped = parse(text), text.strip()
-    below = [release for release, parsed in zip(RELEASES, _PARSED, strict=True) if parsed <= at]
-    if not below:
-        return RELEASES[0], f"TensorRT-LLM {stripped} is older than any known release: planned as {RELEASES[0]}"
-    known = below[-1]
-    if at > _PARSED[-1]:
-        return known, f"TensorRT-LLM {stripped} is newer than any release that was read: planned as {known}"
-    if at != parse(known):
-        return known, f"TensorRT-LLM {stripped} was not read: planned as {known}"
-    return known, ""
+    return nearest_release("TensorRT-LLM", text.strip(), parse(text), _PARSED, "was not read")
 
 
 def image_release(tag: str) -> str:
