@@ -87,5 +87,5 @@ def test_replicas_are_one_plan(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 
 def test_what_is_about_one_plan_asks_for_its_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = compose(tmp_path, a=FITS, b=FAILS)
-    code, _, err = call(capsys, "plan", "--gpu", "RTX 4090", "--html", str(tmp_path / "x.html"), path)
+    code, _, err = call(capsys, "plan", "--gpu", "RTX 4090", "--given", "weights=1GiB", path)
     assert code == 2 and "holds 2 deployments" in err and f"{path}:a" in err
