@@ -45,7 +45,10 @@ def judge_of(before: Plan, after: Plan | None) -> Judge:
     return Judge(before, planner, lambda deployment: "")
 
 
-@pytest.mark.parametrize(("more", "effect"), [(LEAST_GAIN - 1, "nothing"), (LEAST_GAIN, "helps")])
+@pytest.mark.parametrize(
+    ("more", "effect"),
+    [(LEAST_GAIN - 1, "nothing"), (LEAST_GAIN, "helps"), (1 - LEAST_GAIN, "nothing"), (-LEAST_GAIN, "worse")],
+)
 def test_a_mebibyte_is_the_least_that_counts(more: int, effect: str) -> None:
     judged = judge_of(fitting(), with_kv(fitting(), more)).judge(ONE)
     assert (judged.effect, judged.gain_bytes) == (effect, more)
