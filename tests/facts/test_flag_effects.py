@@ -15,7 +15,10 @@ from oomph.facts.sglang.versions import RELEASES
 from oomph.plan import plan
 
 ENGINES = Path(__file__).parents[2] / "src" / "oomph" / "engines"
-OTHERS = {"arm", "emit", "engine", "host", "lever_words", "levers", "offer", "python_call", "reasons"}
+OTHERS = {
+    "arm", "emit", "engine", "failed", "host", "host_levers", "lever_words", "levers", "offer", "python_call",
+    "reasons",
+}  # fmt: skip
 
 
 def read_by_a_plan(engine: str) -> set[str]:

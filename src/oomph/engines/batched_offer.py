@@ -41,6 +41,11 @@ def best_offer(
     return Offer(plan, words, _users(plan))
 
 
+def weights_on_host(plan: Plan) -> int:
+    """What --cpu-offload-gb and its like keep in host memory, of all ranks."""
+    return sum(-rank.terms["weights"].parts.get("kept in host memory", 0) for rank in plan.ranks)
+
+
 def _weights(plan: Plan) -> int:
     return sum(rank.terms["weights"].bytes for rank in plan.ranks)
 

@@ -183,6 +183,7 @@ class SgLang(EngineProtocol):
         from msgspec.structs import replace
 
         from oomph.commands import to_command
+        from oomph.engines.batched_offer import weights_on_host
         from oomph.engines.sglang.offer import offer
         from oomph.search.fit import fit
 
@@ -191,7 +192,8 @@ class SgLang(EngineProtocol):
             return offer(model, gpus, context, self.plan)
         chosen = found.pick.plan.deployment
         plan = self.plan(replace(chosen, flags={**chosen.flags, "context_length": context}))
-        return Offer(plan, tuple(to_command(plan.deployment)), plan.kv.max_concurrency if plan.kv else 0.0)
+        users = plan.kv.max_concurrency if plan.kv else 0.0
+        return Offer(plan, tuple(to_command(plan.deployment)), users, weights_on_host(plan))
 
     def serve_command(self, model: str) -> list[str]:
         return ["python", "-m", "sglang.launch_server", "--model-path", model]

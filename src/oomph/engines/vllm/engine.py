@@ -223,9 +223,9 @@ class Vllm(EngineProtocol):
         from msgspec.structs import replace
 
         from oomph.commands import to_command
+        from oomph.engines.batched_offer import weights_on_host
         from oomph.engines.vllm.offer import offer
         from oomph.search.fit import fit
-        from oomph.units import GIB
 
         found = fit(model, gpus, context=context, users=1)
         if not found.met or found.pick is None:
@@ -233,8 +233,7 @@ class Vllm(EngineProtocol):
         chosen = found.pick.plan.deployment
         plan = self.plan(replace(chosen, flags={**chosen.flags, "max_model_len": context}))
         users = plan.kv.max_concurrency if plan.kv else 0.0
-        offloaded = int(chosen.flags.get("cpu_offload_gb") or 0) * GIB * len(plan.ranks)
-        return Offer(plan, tuple(to_command(plan.deployment)), users, offloaded)
+        return Offer(plan, tuple(to_command(plan.deployment)), users, weights_on_host(plan))
 
     def at_release(self, deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
         from oomph.engines.vllm.command import at_release
