@@ -120,11 +120,12 @@ def _forward(
         _send(child, number)
 
     def stop(number: int, _: FrameType | None) -> None:
-        """Ctrl-Z: the child first, which has a session of its own and heard nothing; then we, until both go on."""
+        """Ctrl-Z: the child first, which has a session of its own and heard nothing; then we, until both go on.
+
+        SIGSTOP, for the kernel drops SIGTSTP in a process group that no shell looks after.
+        """
         _send(child, signal.SIGSTOP)
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTSTP)  # here we are stopped
-        signal.signal(signal.SIGTSTP, stop)
+        os.kill(os.getpid(), signal.SIGSTOP)  # here we are stopped
         _send(child, signal.SIGCONT)
 
     restore = {}
