@@ -17,7 +17,7 @@ def answer_plan(
     *,
     gpu: str | None = None,
     engine: str = "",
-    given: tuple[str, ...] = (),
+    pins: tuple[str, ...] = (),
     compile_cache: str | None = None,
     margin: str = "",
     ram: str = "",
@@ -40,7 +40,7 @@ def answer_plan(
     gpu, words = late_gpu(gpu, words)
     deployments, where = entries(words, engine)
     if len(deployments) > 1:
-        if given:
+        if pins:
             first = deployments[0].name
             raise CommandError(
                 f"{where} holds {len(deployments)} deployments: --given is about one",
@@ -53,7 +53,7 @@ def answer_plan(
     answer = plan(
         only_one(deployments, where),
         gpu=gpu,
-        given=given_sizes(given),
+        given=pinned_sizes(pins),
         compile_cache=compile_cache or "",
         margin=margin,
         ram=ram,
@@ -161,7 +161,7 @@ def _several(
     return check.exit_code
 
 
-def given_sizes(pairs: tuple[str, ...]) -> dict[str, int | str]:
+def pinned_sizes(pairs: tuple[str, ...]) -> dict[str, int | str]:
     out: dict[str, int | str] = {}
     for pair in pairs:
         name, equals, size = pair.partition("=")

@@ -14,7 +14,7 @@ _COMMON = {"--gpu": ("gpu", "value"), "--engine": ("engine", "value"), "--json":
 PLAIN: dict[str, dict[str, tuple[str, str]]] = {
     "plan": {
         **_COMMON,
-        "--given": ("given", "values"),
+        "--given": ("pins", "values"),
         "--margin": ("margin", "value"),
         "--ram": ("ram", "value"),
         "--no-advice": ("no_advice", "nothing"),

@@ -14,7 +14,11 @@ from oomph.cli.options import html_option
 @click.option("--gpu", metavar="GPUS", help='The GPUs: "2x RTX 5070 Ti", "RTX 3090 used 1.2GiB", auto (default).')
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release: vllm==0.21.0.")
 @click.option(
-    "--given", metavar="TERM=SIZE", multiple=True, help="Pin a term to an observed value: available_kv=11.54GiB."
+    "--given",
+    "pins",
+    metavar="TERM=SIZE",
+    multiple=True,
+    help="Pin a term to an observed value: available_kv=11.54GiB.",
 )
 @click.option(
     "--compile-cache", type=click.Choice(["cold", "warm"]), help="Is torch.compile's cache empty? Default cold."

@@ -106,7 +106,7 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _setup(api: Any, words: Any, engine: str, options: dict[str, Any]) -> Any:
-    from oomph.cli.answers import given_sizes
+    from oomph.cli.answers import pinned_sizes
     from oomph.simulate.build import Factors
 
     shares: dict[str, float] = {}
@@ -122,7 +122,7 @@ def _setup(api: Any, words: Any, engine: str, options: dict[str, Any]) -> Any:
     if options["overhead"] is not None:
         shares["overhead_ms"] = options["overhead"]
     return api.prepare(
-        words, gpu=options["gpu"], engine=engine, given=given_sizes(options["given"]), accepted=options["accepted"],
+        words, gpu=options["gpu"], engine=engine, given=pinned_sizes(options["given"]), accepted=options["accepted"],
         timed=not options["in_steps"], factors=Factors(**shares),
     )  # fmt: skip
 

@@ -47,11 +47,11 @@ def unit_devices(count: int, settings: Settings, free: Sequence[int]) -> tuple[i
 
 
 def _shares(settings: Settings, free: Sequence[int]) -> list[float]:
-    given = list(settings.tensor_split)
-    if len(given) > len(free) and any(given[len(free) :]):
-        raise CommandError(f"--tensor-split has {len(given)} values for {len(free)} GPUs")
-    given = (given + [0.0] * len(free))[: len(free)]
-    parts = list(given) if any(given) else [float(f) for f in free]
+    split = list(settings.tensor_split)
+    if len(split) > len(free) and any(split[len(free) :]):
+        raise CommandError(f"--tensor-split has {len(split)} values for {len(free)} GPUs")
+    split = (split + [0.0] * len(free))[: len(free)]
+    parts = split if any(split) else [float(size) for size in free]
     total = sum(parts) or 1.0
     return [x / total for x in accumulate(parts)]
 

@@ -154,10 +154,10 @@ def _is_final(module: Module) -> bool:
 
 
 def _block(block: Block, build: Build, cache: dict[object, tuple[Created, ...]]) -> tuple[Created, ...]:
-    found = cache.get(id(block))
-    if found is None:
-        found = cache[id(block)] = tuple(t for module in block.modules for t in _module(module, build))
-    return found
+    tensors = cache.get(id(block))
+    if tensors is None:
+        tensors = cache[id(block)] = tuple(t for module in block.modules for t in _module(module, build))
+    return tensors
 
 
 def _module(module: Module, build: Build) -> Iterator[Created]:

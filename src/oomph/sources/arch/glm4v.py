@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from oomph.ir.model import Attention, Layer, Linear, Modality, Module, Param, Part, Tower
 from oomph.sources.arch import glm4_moe
-from oomph.sources.arch.base import Builder, Skeleton, heads_of
+from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of
 from oomph.sources.arch.rope import rope_of
 from oomph.sources.arch.siglip import layer_norm
 from oomph.sources.config import Config
@@ -72,11 +72,7 @@ def _vision(builder: Builder, prefix: str, vision: Config) -> Tower:
     vision.fill(depth=24, hidden_size=1536, num_heads=12, in_channels=3, image_size=336, patch_size=14)
     vision.fill(out_hidden_size=4096, intermediate_size=13696, spatial_merge_size=2, temporal_patch_size=2)
     hidden, heads, out = vision.integer("hidden_size"), vision.integer("num_heads"), vision.integer("out_hidden_size")
-    count, patch, merge = (
-        vision.integer("depth", high=10_000),
-        vision.integer("patch_size"),
-        vision.integer("spatial_merge_size"),
-    )
+    count, patch = vision.integer("depth", high=10_000), vision.integer("patch_size")
     inter, frames = vision.integer("intermediate_size"), vision.integer("temporal_patch_size")
     positions = (vision.integer("image_size") // patch) ** 2
     site, at = builder.site(prefix), "blocks.0"
@@ -101,13 +97,24 @@ def _vision(builder: Builder, prefix: str, vision: Config) -> Tower:
         site.row(f"{at}.attn.proj", hidden, hidden, "multimodal"),
         *site.gated_mlp(hidden, out, at=f"{at}.mlp", role="multimodal"),
     ]
-    last: list[Module] = [
+    last = merger(builder, site, vision, inter)
+    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
+    return Tower("visual", "vision", prefix, blocks, count, hidden, out, heads)
+
+
+def merger(builder: Builder, site: Site, vision: Config, inner: int) -> list[Module]:
+    """What makes an encoder's patches the language model's tokens: Glm4vPatchMerger, and the norm before it."""
+    hidden, out = vision.integer("hidden_size"), vision.integer("out_hidden_size")
+    merge = vision.integer("spatial_merge_size")
+
+    def param(name: str, *shape: int) -> Param:
+        return Param(name, shape, builder.dtype, "multimodal")
+
+    return [
         site.column("merger.proj", out, out, "multimodal"),
         *layer_norm(site, "merger.post_projection_norm", out),
-        *site.gated_mlp(out, inter, at="merger", role="multimodal"),
+        *site.gated_mlp(out, inner, at="merger", role="multimodal"),
         param("downsample.weight", out, hidden, merge, merge),
         param("downsample.bias", out),
         param("post_layernorm.weight", hidden),
     ]
-    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
-    return Tower("visual", "vision", prefix, blocks, count, hidden, out, heads)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from oomph.ir.model import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
-from oomph.sources.arch.glm4v import IMAGE_TOKENS, dense_text
-from oomph.sources.arch.siglip import layer_norm
+from oomph.sources.arch.glm4v import IMAGE_TOKENS, dense_text, merger
 from oomph.sources.config import Config
 
 
@@ -27,9 +26,9 @@ def _vision(builder: Builder, prefix: str, vision: Config) -> Tower:
     # GlmOcrVisionConfig
     vision.fill(depth=24, hidden_size=1024, num_heads=16, in_channels=3, patch_size=14, out_hidden_size=1536)
     vision.fill(intermediate_size=4096, spatial_merge_size=2, temporal_patch_size=2)
-    hidden, heads, out = vision.integer("hidden_size"), vision.integer("num_heads"), vision.integer("out_hidden_size")
+    hidden, heads = vision.integer("hidden_size"), vision.integer("num_heads")
     count, patch = vision.integer("depth", high=10_000), vision.integer("patch_size")
-    inner, merge = vision.integer("intermediate_size"), vision.integer("spatial_merge_size")
+    inner = vision.integer("intermediate_size")
     width, site, at = hidden // heads, builder.site(prefix), "blocks.0"
 
     def param(name: str, *shape: int) -> Param:
@@ -49,13 +48,6 @@ def _vision(builder: Builder, prefix: str, vision: Config) -> Tower:
         *site.gated_mlp(hidden, inner, at=f"{at}.mlp", bias=True, role="multimodal"),
     ]
     # the merger is as wide as the language model's MLP
-    last: list[Module] = [
-        site.column("merger.proj", out, out, "multimodal"),
-        *layer_norm(site, "merger.post_projection_norm", out),
-        *site.gated_mlp(out, builder.text.integer("intermediate_size"), at="merger", role="multimodal"),
-        param("downsample.weight", out, hidden, merge, merge),
-        param("downsample.bias", out),
-        param("post_layernorm.weight", hidden),
-    ]
+    last = merger(builder, site, vision, builder.text.integer("intermediate_size"))
     blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
     return Tower("visual", "vision", prefix, blocks, count, hidden, inner, heads)

@@ -103,13 +103,13 @@ def _at_run_time(case: Case) -> Candidate:
 
 def _metal(case: Case, lines: tuple[int, ...]) -> Candidate:
     """Metal allocates lazily: buffers above the recommended working set fail when they are first used."""
-    held = sum(
+    buffers = sum(
         int(observation.values.get("size", 0))
         for kind in ("lc_weights", "lc_kv", "lc_compute")
         for observation in case.all(kind)
     )
     text = "The Mac's memory ran out while the GPU worked: Metal takes buffers first and finds room when they are used."
-    text += f" The log shows {gib(held)} of them." if held else ""
+    text += f" The log shows {gib(buffers)} of them." if buffers else ""
     remedies = (
         *levers(case, "context", "quant", "kv_dtype"),
         advice.host("sudo sysctl iogpu.wired_limit_mb=N", "less is left for macOS itself", rank=4),

@@ -46,10 +46,10 @@ def match(case: Case) -> Candidate | None:
 
 def other_reason(case: Case) -> str:
     """What capture failed with, where that is not memory: SGLang prints its memory advice under every such error."""
-    said = [
+    reasons = [
         str(observation.values["why"]) for observation in case.all("sg_capture_failed") if "why" in observation.values
     ]
-    return said[0].strip() if said and not case.memory and "memory" not in said[0].lower() else ""
+    return reasons[0].strip() if reasons and not case.memory and "memory" not in reasons[0].lower() else ""
 
 
 RULE = Rule(
