@@ -30,7 +30,7 @@ def _show(name: str, group: list[dict[str, Any]], every: bool) -> None:
             grades["refused"] += 1
             print(f"  {row['id']}: {refused.message[:90]}")
             continue
-        grades[grade(row, foreseen)] += 1
+        grades[grade(row, foreseen) or "not about memory"] += 1
         within = kv_inside(row, foreseen)
         inside += [within] if within is not None else []
         if every:
