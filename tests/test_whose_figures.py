@@ -72,6 +72,18 @@ def test_a_refusal_has_only_the_settings_that_were_settled() -> None:
         ),
         ("--load-format nosuch", "Load format `nosuch` is not supported", "without --load-format nosuch"),
         ("--tokenizer-mode nosuch", "No tokenizer registered for tokenizer_mode='nosuch'.", "without --tokenizer-mode"),
+        ("--reasoning-parser nosuch", "Reasoning parser 'nosuch' not found. Available", "without --reasoning-parser"),
+        (
+            "--enable-auto-tool-choice --tool-call-parser nosuch",
+            "invalid tool call parser: nosuch (chose from { apertus,",
+            "without --tool-call-parser nosuch",
+        ),
+        (
+            "--enable-auto-tool-choice --tool-call-parser qwen3-coder",
+            "invalid tool call parser: qwen3-coder",
+            "--tool-call-parser qwen3_coder",
+        ),
+        ("--enable-auto-tool-choice", "Error: --enable-auto-tool-choice requires --tool-call-parser", "without"),
         ("--max-model-len 131072", "is greater than the derived max_model_len", "--max-model-len 40960"),
     ],
 )
@@ -80,6 +92,14 @@ def test_what_vllm_refuses_is_refused_in_its_words_and_something_works(flags: st
     assert answer.verdict.outcome == "fails" and words in answer.verdict.message
     assert answer.advice is not None and answer.advice.fixes[0].change.label.startswith(fix)
     assert answer.advice.fixes[0].change.label in screen(answer)
+
+
+def test_a_parser_of_a_plug_in_or_of_a_newer_release_is_known_there() -> None:
+    assert planned("--enable-auto-tool-choice --tool-call-parser mine --tool-parser-plugin mine.py").fits
+    assert planned("--tool-call-parser mine").fits  # without automatic tool calls nobody asks for it
+    older = planned("--reasoning-parser kimi_k3", engine="vllm==0.21.0", advise=True)
+    assert not older.fits and older.advice is not None
+    assert [fix.change.label for fix in older.advice.fixes] == ["without --reasoning-parser kimi_k3", "vLLM 0.32.0"]
 
 
 @pytest.mark.parametrize(("release", "refused"), [("0.27.1", False), ("0.28.0", True)])

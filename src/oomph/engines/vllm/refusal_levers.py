@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from oomph.facts.vllm.flag_values import UNKNOWN_VALUE
+from oomph.facts.vllm.facts import at
+from oomph.facts.vllm.flag_values import NO_TOOL_PARSER, UNKNOWN_VALUE
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.advice import Change, Lever
 from oomph.ir.plan import Plan
@@ -17,6 +18,11 @@ from oomph.ir.plan import Plan
 _LENGTH = re.compile(r"max_model_len \((\d+)\) is greater than the derived max_model_len \(\w+=(\d+)")
 _WORLD = re.compile(r"World size \((\d+)\) is larger than the number of available GPUs \((\d+)\)")
 _TOO_SMALL = re.compile(r"max_num_batched_tokens \(\d+\) is smaller than max_model_len \((\d+)\)")
+# What is lost without the flag.
+_PARSERS = {
+    "tool_call_parser": "no automatic tool calls",
+    "reasoning_parser": "reasoning is not split from the answer",
+}
 
 
 def refusal_levers(plan: Plan) -> Iterator[Lever]:
@@ -34,7 +40,9 @@ def refusal_levers(plan: Plan) -> Iterator[Lever]:
     elif "FP8 KV cache is not supported" in message or "kv_cache_dtype" in message:
         yield _flag("kv_cache_dtype", "auto" if "kv_cache_dtype" in flags else "float16", "twice the KV memory")
     else:
-        yield from (_without(field, flags[field]) for field in UNKNOWN_VALUE if _is_named(field, flags, message))
+        yield from _parsers(plan)
+        others = (field for field in UNKNOWN_VALUE if field not in _PARSERS and _is_named(field, flags, message))
+        yield from (_without(f"--{field.replace('_', '-')} {flags[field]}", field) for field in others)
 
 
 def _length(flags: Mapping[str, Any], wanted: int, longest: int) -> Iterator[Lever]:
@@ -64,9 +72,29 @@ def _flag(field: str, value: Any, cost: str) -> Lever:
     return Lever(field, (Change(field, f"--{field.replace('_', '-')} {value}", flags={field: value}, cost=cost),))
 
 
-def _without(field: str, value: Any) -> Lever:
-    label = f"without --{field.replace('_', '-')} {value}"
-    return Lever(field, (Change(field, label, flags={field: None}, cost="vLLM chooses"),))
+def _parsers(plan: Plan) -> Iterator[Lever]:
+    """A name of a parser that the release lacks: the name that was meant, a release that has it, or none."""
+    flags, version = plan.deployment.flags, plan.deployment.engine.version
+    for field, cost in _PARSERS.items():
+        name = str(flags.get(field) or "")
+        known, newest = (getattr(at(release).values, field) for release in (version, NEWEST))
+        if not name or name in known:
+            continue
+        if name in newest:
+            yield Lever("release", (Change("release", f"vLLM {NEWEST}", "release", version=NEWEST, cost="an upgrade"),))
+        else:
+            from difflib import get_close_matches  # 2 ms to import, and only for a name that does not exist
+
+            yield from (_flag(field, close, "as vLLM spells it") for close in get_close_matches(name, known, 1, 0.75))
+        with_it = ("enable_auto_tool_choice",) if field == "tool_call_parser" else ()
+        yield _without(f"--{field.replace('_', '-')} {name}", field, *with_it, cost=cost)
+    if plan.verdict.message == NO_TOOL_PARSER[1]:
+        yield _without("--enable-auto-tool-choice", "enable_auto_tool_choice", cost=_PARSERS["tool_call_parser"])
+
+
+def _without(words: str, *fields: str, cost: str = "vLLM chooses") -> Lever:
+    change = Change(fields[0], f"without {words}", flags=dict.fromkeys(fields), cost=cost)
+    return Lever(fields[0], (change,))
 
 
 def _is_named(field: str, flags: Mapping[str, Any], message: str) -> bool:

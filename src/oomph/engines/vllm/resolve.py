@@ -69,6 +69,7 @@ from oomph.engines.vllm.resolve_verify import (
     verify_caches,
     verify_dtype,
     verify_parallel,
+    verify_parsers,
     verify_sizes,
     verify_sparse_dcp,
     verify_values,
@@ -162,6 +163,7 @@ def resolve(model: Model, deployment: Deployment, draft: Model | None = None) ->
 
 def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Resolved:
     flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
+    verify_parsers(flags, facts.values)
     verify_config(model, facts.support)
     tp, pp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("pipeline_parallel_size", 1))
     dtype = resolve_dtype(model, str(flags.get("dtype", "auto")), gpu.sm)

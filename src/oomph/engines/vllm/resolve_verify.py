@@ -9,7 +9,7 @@ from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm.caches import ALIGN_NEEDS_CHUNKS, ALIGN_NEEDS_MM_CHUNKS, CacheDtypes
 from oomph.facts.vllm.facts import Facts
-from oomph.facts.vllm.flag_values import Values, unknown_value
+from oomph.facts.vllm.flag_values import NO_TOOL_PARSER, Values, unknown_value
 from oomph.facts.vllm.known import NO_PIPELINE, NO_PIPELINE_REFUSAL
 from oomph.facts.vllm.refusals import Refusals
 from oomph.ir.hardware import Device
@@ -52,6 +52,17 @@ def verify_values(flags: Mapping[str, Any], values: Values) -> None:
     verify_value("tokenizer_mode", str(flags.get("tokenizer_mode") or ""), values.tokenizer_mode)
     encoder = str(flags.get("mm_encoder_attn_backend") or "").upper()
     verify_value("mm_encoder_attn_backend", encoder, values.attention_backend)
+
+
+def verify_parsers(flags: Mapping[str, Any], values: Values) -> None:
+    """The names of parsers of tools and of reasoning; a plug-in may register any."""
+    tools, reasoning = str(flags.get("tool_call_parser") or ""), str(flags.get("reasoning_parser") or "")
+    if flags.get("enable_auto_tool_choice") and not flags.get("tool_parser_plugin"):
+        if not tools:
+            raise Refused(*NO_TOOL_PARSER)
+        verify_value("tool_call_parser", tools, values.tool_call_parser)
+    if not flags.get("reasoning_parser_plugin"):
+        verify_value("reasoning_parser", reasoning, values.reasoning_parser)
 
 
 def unknown_dtype(flag: str) -> Refused:

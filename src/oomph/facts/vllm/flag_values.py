@@ -2,7 +2,8 @@
 
 A word holds for the releases of its range, as in `flag_rows`. Read from the wheels of 0.8.5 to 0.32.0: the methods of
 `model_executor/layers/quantization`, the loaders of `model_executor/model_loader`, the members of
-`AttentionBackendEnum` (`_Backend` before 0.11.1) and the tokenizers of `tokenizers/registry.py`.
+`AttentionBackendEnum` (`_Backend` before 0.11.1), the tokenizers of `tokenizers/registry.py` and the names that
+`tool_parsers` and `reasoning` register, which vLLM lists in alphabetical order.
 """
 
 from __future__ import annotations
@@ -61,6 +62,28 @@ _TOKENIZERS = (
     "grok2>=0.14.0<0.25.0 deepseek_v41>=0.30.0 hf kimi_audio>=0.18.0 kimi_k3>=0.27.0 mistral "
     "qwen_vl>=0.17.0<0.24.0 inkling>=0.26.0"
 )
+_TOOL_PARSERS = (
+    "apertus>=0.22.0 cohere_command3>=0.21.0 cohere_command4>=0.21.0 deepseek_v3>=0.9.0 "
+    "deepseek_v31>=0.10.2 deepseek_v32>=0.13.0 deepseek_v4>=0.20.0 deepseek_v41>=0.30.0 dots>=0.28.0 "
+    "ernie45>=0.11.1 functiongemma>=0.14.0 gemma4>=0.19.0 gigachat3>=0.13.0 glm45>=0.10.1 glm47>=0.14.0 "
+    "glm4_moe>=0.10.0<0.10.1 granite granite-20b-fc granite4>=0.18.0 hermes hf>=0.32.0 "
+    "hunyuan_a13b>=0.10.0 hy_v3>=0.20.0 hy_v4>=0.29.0 inkling>=0.26.0 internlm jamba k2_horizon>=0.30.0 "
+    "kimi_k2>=0.10.0 kimi_k3>=0.27.0 lfm2>=0.21.0 ling3>=0.28.0 llama3_json llama4_json "
+    "llama4_pythonic>=0.9.0 longcat>=0.11.0 mimo>=0.20.0 minicpm5>=0.23.0 minimax>=0.9.2<0.24.0 "
+    "minimax_m2>=0.11.1 minimax_m3>=0.24.0 mistral muse_glimmer>=0.28.0 olmo3>=0.11.1 openai>=0.10.2 "
+    "phi4_mini_json plamo3>=0.32.0 poolside_v1>=0.21.0 pythonic qwen3_coder>=0.10.0 qwen3_json>=0.32.0 "
+    "qwen3_xml>=0.11.0 seed_oss>=0.10.2 step3>=0.10.1 step3p5>=0.16.0 xlam>=0.9.2"
+)
+_REASONING_PARSERS = (
+    "GptOss>=0.10.1<0.10.2 cohere_command3>=0.21.0 cohere_command4>=0.21.0 deepseek_r1 "
+    "deepseek_v3>=0.11.1 deepseek_v4>=0.20.0 deepseek_v41>=0.30.0 ernie45>=0.11.1 gemma4>=0.19.0 "
+    "glm45>=0.10.1 glm47>=0.24.0 glm4_moe>=0.10.0<0.10.1 granite granite_thinking_parser>=0.31.0 "
+    "hf>=0.32.0 holo2>=0.13.0 hunyuan_a13b>=0.10.0 hy_v3>=0.20.0 hy_v4>=0.29.0 inkling>=0.26.0 "
+    "k2_horizon>=0.30.0 kimi_k2>=0.11.1 kimi_k3>=0.27.0 ling3>=0.28.0 mimo>=0.20.0 minicpmv>=0.32.0 "
+    "minimax_m2>=0.11.1 minimax_m2_append_think>=0.11.1 minimax_m3>=0.24.0 mistral>=0.10.0 "
+    "muse_glimmer>=0.28.0 nemotron_v3>=0.18.0 olmo3>=0.11.1 openai_gptoss>=0.10.2 plamo3>=0.32.0 "
+    "poolside_v1>=0.21.0 qwen3>=0.9.0 seed_oss>=0.11.0 step3>=0.10.1 step3p5>=0.16.0"
+)
 
 
 # Methods of a checkpoint that a later release does not have. Not in it: auto-round, which inc reads since, and gguf,
@@ -75,6 +98,8 @@ class Values(Facts):
     load_format = _in_force(_LOAD_FORMATS)
     attention_backend = _in_force(_ATTENTION)
     tokenizer_mode = _in_force(_TOKENIZERS)
+    tool_call_parser = _in_force(_TOOL_PARSERS)
+    reasoning_parser = _in_force(_REASONING_PARSERS)
 
 
 _BACKEND = ("ValueError", "Unknown attention backend: '{value}'. Valid options are: {names}")
@@ -89,10 +114,16 @@ UNKNOWN_VALUE: dict[str, tuple[str, str]] = {
     "mm_encoder_attn_backend": _BACKEND,
     # tokenizers/registry.py load_tokenizer_cls
     "tokenizer_mode": ("ValueError", "No tokenizer registered for tokenizer_mode='{value}'."),
+    # entrypoints/launchers/launcher.py validate_api_server_args
+    "tool_call_parser": ("KeyError", "invalid tool call parser: {value} (chose from {{ {commas} }})"),
+    # reasoning/abs_reasoning_parsers.py get_reasoning_parser, asked by the engine core; shorter before 0.13.0
+    "reasoning_parser": ("KeyError", "Reasoning parser '{value}' not found. Available parsers: {names}"),
 }
+# entrypoints/launchers/cli_args.py validate_parsed_serve_args
+NO_TOOL_PARSER = ("TypeError", "Error: --enable-auto-tool-choice requires --tool-call-parser")
 
 
 def unknown_value(field: str, value: str, known: tuple[str, ...]) -> tuple[str, str]:
     """The type and the text of vLLM's refusal."""
     kind, text = UNKNOWN_VALUE[field]
-    return kind, text.format(value=value, known=list(known), names=", ".join(known))
+    return kind, text.format(value=value, known=list(known), names=", ".join(known), commas=",".join(known))
