@@ -57,11 +57,8 @@ def packed(model: Model, tp: int) -> dict[int, str]:
 
 
 def _linears(model: Model) -> Iterator[Linear]:
-    seen = set()
-    for layer in model.layers:
-        if id(layer.block) not in seen:
-            seen.add(id(layer.block))
-            yield from (module for module in layer.block.modules if isinstance(module, Linear))
+    for block in dict.fromkeys(layer.block for layer in model.layers):
+        yield from (module for module in block.modules if isinstance(module, Linear))
 
 
 def with_plan(case: Case, explanation: Explanation, plan: Any) -> Explanation:

@@ -55,13 +55,9 @@ class Quantised(Struct, frozen=True):
 
 
 def blocks(model: Model) -> Iterator[tuple[int, Block]]:
-    """(how many, block): equal layers share one block object."""
-    counts: Counter[int] = Counter()
-    by_id: dict[int, Block] = {}
-    for block in (model.root, model.draft_root, *(x.block for x in (*model.layers, *model.drafts))):
-        counts[id(block)] += 1
-        by_id[id(block)] = block
-    yield from ((n, by_id[i]) for i, n in counts.items())
+    """(how many, block): each kind of layer once."""
+    counts = Counter((model.root, model.draft_root, *(x.block for x in (*model.layers, *model.drafts))))
+    yield from ((times, block) for block, times in counts.items())
     for tower in model.towers:
         yield from tower.blocks
 

@@ -190,7 +190,9 @@ class Param(Struct, frozen=True):
 Module = Linear | Experts | Vocab | Param
 
 
-class Block(Struct, frozen=True):
+class Block(Struct, frozen=True, cache_hash=True):
+    """The modules of a layer. Layers of one kind share one block, so that it may be the key of a cache."""
+
     modules: tuple[Module, ...] = ()
 
 
@@ -303,7 +305,7 @@ class Quantization(Struct, frozen=True):
     kv_cache_beside: str = ""  # the KV dtype of hf_quant_config.json, where config.json is quantised and silent
 
 
-class Model(Struct, frozen=True):
+class Model(Struct, frozen=True, cache_hash=True):
     name: str
     architecture: str
     dtype: str

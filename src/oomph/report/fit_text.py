@@ -66,9 +66,9 @@ def _first(text: str) -> str:
 def shown(front: Sequence[Answer], pick: Answer | None) -> list[Answer]:
     """The pick, the best of each goal, then the rest in order."""
     best = [max(front, key=lambda answer, g=goal: answer.point.goals[g]) for goal in range(4)]  # type: ignore[misc]
-    order = dict.fromkeys(id(a) for a in [*([pick] if pick else []), *best, *front])
-    shown = set(list(order)[:_ROWS])
-    return [a for a in front if id(a) in shown]
+    order = dict.fromkeys(answer.point for answer in [*([pick] if pick else []), *best, *front])
+    first = set(list(order)[:_ROWS])
+    return [answer for answer in front if answer.point in first]
 
 
 def _engine(fit: Fit) -> str:

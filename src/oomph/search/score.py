@@ -8,6 +8,7 @@ model on one machine.
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from oomph.facts import gpus
 from oomph.ir.hardware import Device
@@ -51,7 +52,7 @@ def scheme_loss(scheme: Scheme | None) -> float:
 def quality_loss(model: Model, arm: Arm) -> float:
     """The mean over the weights of the layers, as the checkpoint has them, and a little for an 8-bit KV cache."""
     total = lost = 0.0
-    for block, times in _blocks(model):
+    for block, times in _blocks(model).items():
         for module in block.modules:
             if isinstance(module, Experts):
                 n = module.count * module.hidden * module.intermediate * (3 if module.gated else 2)
@@ -65,12 +66,9 @@ def quality_loss(model: Model, arm: Arm) -> float:
     return round(lost / total if total else 0.0, 1) + (KV_FP8_LOSS if kv else 0.0)
 
 
-def _blocks(model: Model) -> list[tuple[Block, int]]:
+def _blocks(model: Model) -> Counter[Block]:
     """Each kind of layer once, with how often it is there."""
-    seen: dict[int, tuple[Block, int]] = {}
-    for layer in model.layers:
-        seen[id(layer.block)] = (layer.block, seen.get(id(layer.block), (layer.block, 0))[1] + 1)
-    return list(seen.values())
+    return Counter(layer.block for layer in model.layers)
 
 
 def precision(model: Model) -> str:
@@ -145,7 +143,7 @@ def kv_read(plan: Plan) -> int:
 
 def _active_parameters(model: Model) -> int:
     n = 0
-    for block, times in _blocks(model):
+    for block, times in _blocks(model).items():
         for module in block.modules:
             if isinstance(module, Experts):
                 n += times * module.top_k * module.hidden * module.intermediate * (3 if module.gated else 2)

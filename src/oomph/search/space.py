@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import Any
 
 from msgspec import Struct
 
@@ -13,6 +14,7 @@ from oomph.ir.model import Experts, Model, State
 FEWER_TOKENS = 2048
 # One draft token: what a checkpoint's own multi-token-prediction layer is trained for.
 DRAFT_TOKENS = 1
+FEW_GRAPHS = 8  # CUDA graphs for small batches only: the largest of them
 _FINE, _COARSE, _FINE_UNTIL = 256, 1024, 8192
 
 
@@ -41,12 +43,27 @@ class Arm(Struct, frozen=True):
     offload_gib: int = 0
 
     @property
+    def wishes(self) -> dict[str, Any]:
+        """What it asks for beyond an engine's defaults; each engine spells these as its own flags."""
+        wanted = {
+            "tp": self.layout.tp if self.layout.tp > 1 else 0,
+            "pp": self.layout.pp if self.layout.pp > 1 else 0,
+            "ep": self.layout.tp if self.layout.ep else 0,
+            "kv_dtype": self.kv_dtype if self.kv_dtype != "auto" else "",
+            "eager": self.eager,
+            "few_graphs": FEW_GRAPHS if self.few_graphs else 0,
+            "text_only": self.text_only,
+            "drafts": self.drafts,
+            "prefix_off": self.prefix_off,
+            "tokens": self.tokens,
+            "offload_gib": self.offload_gib,
+        }
+        return {name: wish for name, wish in wanted.items() if wish}
+
+    @property
     def changes(self) -> int:
         """How many flags it takes: of two equal answers the shorter command is the better one."""
-        return sum(
-            (self.kv_dtype != "auto", self.eager, self.few_graphs, self.text_only, self.drafts > 0, self.prefix_off,
-             self.tokens > 0, self.offload_gib > 0, self.layout.ep, self.layout.pp > 1)
-        )  # fmt: skip
+        return len(self.wishes.keys() - {"tp"})
 
 
 class Space(Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from math import prod
 
 from oomph.facts.dtypes import nbytes
@@ -80,12 +81,10 @@ def stored(
 ) -> tuple[Stored, ...]:
     """All tensors summed by role and dtype; a block's sum is computed once however many layers share it."""
     total: dict[tuple[Role, str], list[int]] = {}
-    sums: dict[int, dict[tuple[Role, str], list[int]]] = {}
+    sum_of = cache(_sum)
 
     def add(block: Block, times: int = 1) -> None:
-        if id(block) not in sums:
-            sums[id(block)] = _sum(block)
-        for key, (tensors, elements) in sums[id(block)].items():
+        for key, (tensors, elements) in sum_of(block).items():
             row = total.setdefault(key, [0, 0, 0])
             row[0] += tensors * times
             row[1] += elements * times

@@ -7,34 +7,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from oomph.search.space import Arm
 
-FEW_GRAPHS = 8  # decode graphs for small batches only
 # Flags that an arm may ask for and a plan does not follow: drafts.
 UNPLANNED = frozenset(("speculative_algorithm",))
+FIELDS = {
+    "tp": "tp_size",
+    "pp": "pp_size",
+    "ep": "ep_size",
+    "kv_dtype": "kv_cache_dtype",
+    "eager": "disable_cuda_graph",
+    "few_graphs": "cuda_graph_max_bs_decode",
+    "text_only": "language_model_only",
+    "drafts": "speculative_algorithm",
+    "prefix_off": "disable_radix_cache",
+    "tokens": "chunked_prefill_size",
+    "offload_gib": "cpu_offload_gb",
+}
 
 
 def arm_flags(arm: Arm) -> dict[str, Any]:
-    """By SGLang's own names, only those that differ from its defaults."""
-    flags: dict[str, Any] = {}
-    if arm.layout.tp > 1:
-        flags["tp_size"] = arm.layout.tp
-    if arm.layout.pp > 1:
-        flags["pp_size"] = arm.layout.pp
-    if arm.layout.ep:
-        flags["ep_size"] = arm.layout.tp
-    if arm.kv_dtype != "auto":
-        flags["kv_cache_dtype"] = "fp8_e4m3" if arm.kv_dtype == "fp8" else arm.kv_dtype
-    if arm.eager:
-        flags["disable_cuda_graph"] = True
-    if arm.few_graphs:
-        flags["cuda_graph_max_bs_decode"] = FEW_GRAPHS
-    if arm.text_only:
-        flags["language_model_only"] = True
-    if arm.drafts:
-        flags["speculative_algorithm"] = "NEXTN"
-    if arm.prefix_off:
-        flags["disable_radix_cache"] = True
-    if arm.tokens:
-        flags["chunked_prefill_size"] = arm.tokens
-    if arm.offload_gib:
-        flags["cpu_offload_gb"] = arm.offload_gib
-    return flags
+    values = {"drafts": "NEXTN", "kv_dtype": "fp8_e4m3" if arm.kv_dtype == "fp8" else arm.kv_dtype}
+    return {FIELDS[name]: values.get(name, wish) for name, wish in arm.wishes.items()}

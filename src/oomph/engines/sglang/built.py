@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from msgspec.structs import replace
 
 from oomph.engines.sglang.model_shape import ModelShape
@@ -12,12 +14,7 @@ from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Mixer, Mode
 def as_built(model: Model, shape: ModelShape, facts: Facts) -> Model:
     """Layers that share a block keep sharing one."""
     ropes = _Ropes(model, facts)
-    blocks: dict[int, Block] = {}
-
-    def block_of(block: Block) -> Block:
-        if id(block) not in blocks:
-            blocks[id(block)] = _block(block, model, facts)
-        return blocks[id(block)]
+    block_of = cache(lambda block: _block(block, model, facts))
 
     def layer_of(layer: Layer) -> Layer:
         return replace(layer, mixers=tuple(map(ropes.mixer, layer.mixers)), block=block_of(layer.block))

@@ -89,7 +89,7 @@ def _heads(model: Model, settings: Settings) -> str:
 
 def _blocks(model: Model, settings: Settings) -> str:
     """layers/quantization/fp8.py: a rank's share of block-quantised weights is whole blocks."""
-    for block in {id(layer.block): layer.block for layer in model.layers}.values():
+    for block in dict.fromkeys(layer.block for layer in model.layers):
         for module in block.modules:
             if isinstance(module, Experts) and (text := _expert_blocks(module, settings)):
                 return text

@@ -181,7 +181,7 @@ def _activation(model: Model, settings: Settings) -> Term:
 
 def _layer_bytes(model: Model, settings: Settings, tokens: int) -> int:
     """The widest layer's tensors for so many tokens, beside the hidden states."""
-    width = max((_width(block, settings) for block in {id(x.block): x.block for x in model.layers}.values()), default=0)
+    width = max((_width(block, settings) for block in dict.fromkeys(x.block for x in model.layers)), default=0)
     return nbytes(settings.dtype, tokens * (width + 4 * model.hidden_size))
 
 

@@ -6,20 +6,19 @@ What SGLang divides otherwise is taken from a second walk: attention by its own 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.other_walks import choose_parts, with_experts
 from oomph.engines.sglang.built import as_built, shape_is_v4
 from oomph.engines.sglang.model_shape import ModelShape
 from oomph.engines.sglang.repack import repacked_for_triton
 from oomph.engines.sglang.settings import Settings
 from oomph.engines.vllm.shard import Layout, stage_layers
-from oomph.engines.vllm.weights import Build, Created, Placed, created
+from oomph.engines.vllm.weights import Build, Placed, created
 from oomph.facts.sglang.facts import Facts
 from oomph.facts.sglang.weights import HABITS, MXFP4_TRITON, creation
-from oomph.ir.model import Block, Experts, Model
+from oomph.ir.model import Experts, Model
 from oomph.units import round_up
 
 _ATTENTION = ("attention", "linear_attn")
@@ -37,15 +36,15 @@ def created_weights(
     built = as_built(model, shape, facts)
     expert_ranks = max(1, settings.tp_size // settings.ep_size)
     multiples = facts.weights.mxfp4_blackwell if 100 <= place.sm < 130 else MXFP4_TRITON
-    built = _with_experts(built, lambda experts: _padded(experts, multiples, expert_ranks))
+    built = with_experts(built, lambda experts: _padded(experts, multiples, expert_ranks))
     whole = _walk(built, settings, facts, place, settings.tp_size)
     if settings.attn_dp_size > 1:
         groups = _walk(built, settings, facts, place, settings.attn_tp_size)
-        whole = _choose(whole, groups, _ATTENTION)
-        whole = _choose(whole, _walk(built, settings, facts, place, 1), ("embed",))
+        whole = choose_parts(whole, groups, _ATTENTION)
+        whole = choose_parts(whole, _walk(built, settings, facts, place, 1), ("embed",))
     if settings.ep_size > 1:
-        share = _with_experts(built, lambda experts: replace(experts, count=experts.count // settings.ep_size))
-        whole = _choose(whole, _walk(share, settings, facts, place, expert_ranks), ("experts",))
+        share = with_experts(built, lambda experts: replace(experts, count=experts.count // settings.ep_size))
+        whole = choose_parts(whole, _walk(share, settings, facts, place, expert_ranks), ("experts",))
     return whole
 
 
@@ -83,31 +82,6 @@ def _walk(model: Model, settings: Settings, facts: Facts, place: RankPlace, rank
         head_quantised=model.quantization is not None and model.quantization.method in facts.weights.quantised_heads,
     )
     return created(model, build)
-
-
-def _choose(places: tuple[Placed, ...], others: tuple[Placed, ...], parts: tuple[str, ...]) -> tuple[Placed, ...]:
-    """The same places, with the tensors of some parts as another walk has them."""
-    return tuple(
-        replace(place, tensors=tuple(_either(a, b, parts) for a, b in zip(place.tensors, other.tensors, strict=True)))
-        for place, other in zip(places, others, strict=True)
-    )
-
-
-def _either(tensor: Created, other: Created, parts: tuple[str, ...]) -> Created:
-    return other if tensor.part in parts else tensor
-
-
-def _with_experts(model: Model, change: Callable[[Experts], Experts]) -> Model:
-    blocks: dict[int, Block] = {}
-
-    def changed(block: Block) -> Block:
-        if id(block) not in blocks:
-            blocks[id(block)] = Block(
-                tuple(change(module) if isinstance(module, Experts) else module for module in block.modules)
-            )
-        return blocks[id(block)]
-
-    return replace(model, layers=tuple(replace(layer, block=changed(layer.block)) for layer in model.layers))
 
 
 def _padded(experts: Experts, multiples: tuple[int, int], ranks: int) -> Experts:

@@ -158,12 +158,12 @@ class TensorRtLlm(EngineProtocol):
 
     def fit_knobs(self, version: str) -> FitKnobs:
         """A higher fraction leaves less for run time, and under the newest rule makes the temporary pool larger too."""
-        from oomph.engines.trtllm.arm import FIELDS
+        from oomph.engines.trtllm.arm import PLANNED
         from oomph.engines.trtllm.levers import FRACTION
         from oomph.facts.trtllm.memory import FREE_FRACTION
 
         stages = ("profile_run", "kv_alloc", "cudagraph_capture", "runtime_request")
-        return FitKnobs("max_seq_len", "max_batch_size", FRACTION, FREE_FRACTION, FIELDS, stages)
+        return FitKnobs("max_seq_len", "max_batch_size", FRACTION, FREE_FRACTION, PLANNED, stages)
 
     def arm_flags(self, arm: Arm) -> dict[str, Any]:
         from oomph.engines.trtllm.arm import arm_flags

@@ -179,7 +179,7 @@ def _load_peak(weights: Term, model: Model, device: Device) -> Term:
 
 
 def _largest_linear(model: Model) -> int:
-    blocks = {id(layer.block): layer.block for layer in model.layers}.values()
+    blocks = dict.fromkeys(layer.block for layer in model.layers)
     sizes = [
         module.out_features * module.in_features for b in blocks for module in b.modules if isinstance(module, Linear)
     ]
@@ -210,7 +210,7 @@ def _non_torch(model: Model, settings: Settings, device: Device) -> Term:
 def _activation(model: Model, settings: Settings) -> Term:
     """The widest layer of one batch of max_num_tokens, beside the hidden states, and the logits of the last tokens."""
     tokens = settings.max_num_tokens
-    blocks = {id(layer.block): layer.block for layer in model.layers}.values()
+    blocks = dict.fromkeys(layer.block for layer in model.layers)
     width = max((_width(block.modules, settings) for block in blocks), default=0)
     n = nbytes(settings.dtype, tokens * (width + 4 * model.hidden_size)) + 6 * model.vocab_size
     n = max(n, outside.LEAST_ACTIVATION)

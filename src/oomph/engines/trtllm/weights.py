@@ -7,31 +7,30 @@ whole on every rank under attention data parallelism.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec.structs import replace
 
+from oomph.engines.other_walks import choose_parts, with_experts
 from oomph.engines.trtllm.cells import stage_layers
 from oomph.engines.trtllm.settings import Settings
 from oomph.engines.vllm.shard import Layout
-from oomph.engines.vllm.weights import Build, Created, Placed, created
+from oomph.engines.vllm.weights import Build, Placed, created
 from oomph.facts.dtypes import nbytes
 from oomph.facts.trtllm import weights as facts
-from oomph.ir.model import Attention, Block, Experts, Model, Vocab
+from oomph.ir.model import Attention, Experts, Model, Vocab
 from oomph.units import round_up
 
 
 def created_weights(model: Model, settings: Settings, pp_rank: int = 0) -> tuple[Placed, ...]:
     ranks, experts = settings.tp_size, ("experts",)
-    model = _with_experts(model, lambda module: _padded(module, settings, facts.MXFP4_ALIGNMENT))
+    model = with_experts(model, lambda module: _padded(module, settings, facts.MXFP4_ALIGNMENT))
     places = _walk(model, settings, pp_rank, 1 if settings.enable_attention_dp else ranks)
     if settings.enable_attention_dp and settings.lm_head_tp:
-        places = _choose(places, _walk(model, settings, pp_rank, ranks), ("lm_head",))
+        places = choose_parts(places, _walk(model, settings, pp_rank, ranks), ("lm_head",))
     elif not settings.enable_attention_dp and model.architecture in facts.WHOLE_EMBEDDINGS and ranks > 1:
-        places = _choose(places, _walk(model, settings, pp_rank, 1), ("embed",))
+        places = choose_parts(places, _walk(model, settings, pp_rank, 1), ("embed",))
     if settings.ep_size > 1 or settings.enable_attention_dp:
-        share = _with_experts(model, lambda module: replace(module, count=-(-module.count // settings.ep_size)))
-        places = _choose(places, _walk(share, settings, pp_rank, settings.moe_tp), experts)
+        share = with_experts(model, lambda module: replace(module, count=-(-module.count // settings.ep_size)))
+        places = choose_parts(places, _walk(share, settings, pp_rank, settings.moe_tp), experts)
     return tuple(_without_shared(place) for place in places)
 
 
@@ -94,7 +93,7 @@ def widened_inputs(model: Model, settings: Settings) -> int:
         return 0
     sizes = []
     for alignment in (facts.MXFP4_ALIGNMENT, wide):
-        padded = _with_experts(model, lambda module, a=alignment: _padded(module, settings, a))  # type: ignore[misc]
+        padded = with_experts(model, lambda module, a=alignment: _padded(module, settings, a))  # type: ignore[misc]
         places = _walk(padded, settings, 0, settings.tp_size)
         sizes.append(
             sum(
@@ -113,32 +112,3 @@ def _padded(experts: Experts, settings: Settings, alignment: int) -> Experts:
         return experts
     share = round_up(-(-experts.intermediate // settings.moe_tp), facts.MXFP4_ALIGNMENT)
     return replace(experts, hidden=round_up(experts.hidden, alignment), intermediate=share * settings.moe_tp)
-
-
-def _choose(places: tuple[Placed, ...], others: tuple[Placed, ...], parts: tuple[str, ...]) -> tuple[Placed, ...]:
-    """The same places, with the tensors of some parts as another walk has them."""
-    return tuple(
-        replace(place, tensors=tuple(_either(a, b, parts) for a, b in zip(place.tensors, other.tensors, strict=True)))
-        for place, other in zip(places, others, strict=True)
-    )
-
-
-def _either(tensor: Created, other: Created, parts: tuple[str, ...]) -> Created:
-    return other if tensor.part in parts else tensor
-
-
-def _with_experts(model: Model, change: Callable[[Experts], Experts]) -> Model:
-    blocks: dict[int, Block] = {}
-
-    def changed(block: Block) -> Block:
-        if id(block) not in blocks:
-            blocks[id(block)] = Block(
-                tuple(change(module) if isinstance(module, Experts) else module for module in block.modules)
-            )
-        return blocks[id(block)]
-
-    return replace(
-        model,
-        layers=tuple(replace(layer, block=changed(layer.block)) for layer in model.layers),
-        drafts=tuple(replace(layer, block=changed(layer.block)) for layer in model.drafts),
-    )

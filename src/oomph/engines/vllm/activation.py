@@ -21,7 +21,7 @@ from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import activation as facts
 from oomph.facts.vllm import serving as sampling
 from oomph.ir.ledger import Term
-from oomph.ir.model import Layer, Linear, Mixer, Model
+from oomph.ir.model import Block, Layer, Linear, Mixer, Model
 from oomph.units import round_up
 
 
@@ -132,9 +132,9 @@ _Kinds = list[tuple[Layer, int]]
 @lru_cache(maxsize=256)
 def _structure(traits: Traits) -> tuple[_Kinds, int]:
     """Each kind of layer once, with the index of its last occurrence; and the first layer that has experts."""
-    kinds: dict[tuple[int, tuple[Mixer, ...]], tuple[Layer, int]] = {}
+    kinds: dict[tuple[Block, tuple[Mixer, ...]], tuple[Layer, int]] = {}
     for layer in traits.model.layers:
-        key = (id(layer.block), layer.mixers)
+        key = (layer.block, layer.mixers)
         kinds[key] = (kinds[key][0] if key in kinds else layer, layer.index)
     first = min((x.index for x, _ in kinds.values() if has_experts(x)), default=len(traits.model.layers))
     return list(kinds.values()), first

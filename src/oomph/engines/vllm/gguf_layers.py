@@ -8,6 +8,7 @@ widest. Norms and biases are in the model's dtype.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from msgspec.structs import replace
 
@@ -20,13 +21,10 @@ _COLUMNS = frozenset(("attn_output.weight", "ffn_down.weight"))
 
 
 def as_created(model: Model) -> Model:
-    blocks: dict[int, Block] = {}
-
+    @cache
     def block(one: Block) -> Block:
-        if id(one) not in blocks:
-            modules = tuple(map(_created, one.modules))
-            blocks[id(one)] = Block((*modules, *_padding(modules)))
-        return blocks[id(one)]
+        modules = tuple(map(_created, one.modules))
+        return Block((*modules, *_padding(modules)))
 
     def layers(of: tuple[Layer, ...]) -> tuple[Layer, ...]:
         return tuple(replace(layer, block=block(layer.block)) for layer in of)

@@ -208,13 +208,13 @@ class _Player:
         self.doing, self.where, self.layer = "building", "", -1
         self.records: list[Record] = []
         self.places: list[_Built] = []
-        self.forms: dict[int, _Form] = {}
+        self.forms: dict[tuple[Created, ...], _Form] = {}
         self.workspace = setting.mla_workspace
         self.built = 0
         self.gone = 0
         self.pool: dict[tuple[str, int], int] = {}
         self.index = -1  # of the decoder layer within the stage
-        self._steps: dict[tuple[int, int], list[Step]] = {}
+        self._steps: dict[tuple[Linear | Experts | Vocab, Build], list[Step]] = {}
 
     @property
     def held(self) -> int:
@@ -254,9 +254,9 @@ class _Player:
 
     def place(self, place: Placed, build: Build) -> Place:
         self.where, self.layer = where, layer = place.where, place.layer
-        form = self.forms.get(id(place.tensors))
+        form = self.forms.get(place.tensors)
         if form is None:
-            form = self.forms[id(place.tensors)] = _Form(place, build)
+            form = self.forms[place.tensors] = _Form(place, build)
         memory, records, doing, blocks = self.memory, self.records, self.doing, []
         expandable, small = memory.expandable, memory.small
         for module, size, counted, tensor in form.steps:
@@ -324,7 +324,7 @@ class _Player:
         skips = not self.setting.offload.active
         for _, group in groupby(self.places, key=lambda built: built.where):
             members = list(group)
-            key = tuple((id(built.form), *(block.size for block in built.blocks)) for built in members)
+            key = tuple((built.form, *(block.size for block in built.blocks)) for built in members)
             before, steady = seen.get(key, (None, False))
             if skips and steady and before is not None:
                 self.repeat(before, members[0])
@@ -382,8 +382,7 @@ class _Player:
         return any(self._steps.values())
 
     def steps(self, of: Linear | Experts | Vocab, build: Build) -> list[Step]:
-        key = (id(of), id(build))
-        found = self._steps.get(key)
-        if found is None:
-            found = self._steps[key] = list(steps_of(of, build, self.setting))
-        return found
+        steps = self._steps.get((of, build))
+        if steps is None:
+            steps = self._steps[of, build] = list(steps_of(of, build, self.setting))
+        return steps

@@ -119,8 +119,12 @@ def _weights(of: _Load) -> WeightsPlan:
 
 
 def _created_bytes(places: Sequence[Placed]) -> int:
-    sizes = {id(place.tensors): place.nbytes for place in {id(place.tensors): place for place in places}.values()}
-    return sum(sizes[id(place.tensors)] for place in places)
+    return sum(times * tensor.nbytes for tensors, times in _kinds(places).items() for tensor in tensors)
+
+
+def _kinds(places: Sequence[Placed]) -> Counter[tuple[Created, ...]]:
+    """Layers of one kind share their tensors: each kind's once, with how many places have them."""
+    return Counter(place.tensors for place in places)
 
 
 @lru_cache(maxsize=64)
@@ -190,14 +194,12 @@ def _parts(places: tuple[Placed, ...], build: Build, load: Load, setting: Settin
     """What was created, by role, and where `loaded` differs from it."""
     parts: dict[str, int] = {}
     retied = 0
-    alike = {id(place.tensors): place for place in places}  # layers of one kind share their tensors
-    times = Counter(id(place.tensors) for place in places)
-    for kind, place in alike.items():
-        for tensor in place.tensors:
+    for tensors, times in _kinds(places).items():
+        for tensor in tensors:
             if tensor.of is not None and is_retied(tensor.of, build):
-                retied += times[kind] * tensor.nbytes
+                retied += times * tensor.nbytes
             elif not (isinstance(tensor.of, Linear) and tensor.of.alias):
-                parts[tensor.part] = parts.get(tensor.part, 0) + times[kind] * tensor.nbytes
+                parts[tensor.part] = parts.get(tensor.part, 0) + times * tensor.nbytes
     beside = sum(size for _, size in setting.buffers)
     rounding = load.built - sum(parts.values()) - retied - setting.mla_workspace - beside
     if load.offloaded:

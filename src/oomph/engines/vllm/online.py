@@ -28,9 +28,9 @@ def online_scheme(model: Model, quantization: str | None) -> Scheme | None:
 @lru_cache(maxsize=64)
 def quantised(traits: Traits, scheme: Scheme, habits: frozenset[str]) -> Model:
     """The model with every linear layer and expert of its decoder layers in `scheme`."""
-    model, blocks = traits.model, dict[int, Block]()
-    layers = tuple(replace(layer, block=_block(layer.block, scheme, habits, blocks)) for layer in model.layers)
-    drafts = tuple(replace(layer, block=_block(layer.block, scheme, habits, blocks)) for layer in model.drafts)
+    model = traits.model
+    layers = tuple(replace(layer, block=_block(layer.block, scheme, habits)) for layer in model.layers)
+    drafts = tuple(replace(layer, block=_block(layer.block, scheme, habits)) for layer in model.drafts)
     return replace(model, layers=layers, drafts=drafts)
 
 
@@ -52,13 +52,12 @@ def is_quantised_online(module: Module, habits: frozenset[str], *, encoder: bool
     )
 
 
-def _block(block: Block, scheme: Scheme, habits: frozenset[str], blocks: dict[int, Block]) -> Block:
-    if id(block) not in blocks:
-        modules = tuple(
-            replace(module, scheme=scheme)
-            if isinstance(module, Linear | Experts) and is_quantised_online(module, habits)
-            else module
-            for module in block.modules
-        )
-        blocks[id(block)] = replace(block, modules=modules)
-    return blocks[id(block)]
+@lru_cache(maxsize=64)
+def _block(block: Block, scheme: Scheme, habits: frozenset[str]) -> Block:
+    modules = tuple(
+        replace(module, scheme=scheme)
+        if isinstance(module, Linear | Experts) and is_quantised_online(module, habits)
+        else module
+        for module in block.modules
+    )
+    return replace(block, modules=modules)

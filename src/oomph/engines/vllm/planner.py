@@ -112,7 +112,8 @@ def _inputs(run: Run, ranks: Sequence[Rank]) -> list[RankInput]:
         key = (rank.pp_rank, rank.device, experts)
         if key not in distinct:
             alike = run.alike
-            distinct[key] = rank_input(run, rank) if alike is None else _shared_input(alike, rank)
+            terms = rank_input(run, rank) if alike is None else _shared_input(alike, rank)
+            distinct[key] = replace(terms, like=rank.index)
         out.append(replace(distinct[key], index=rank.index, resolved=run.settings))
     return out
 
@@ -125,8 +126,11 @@ def _shared_input(alike: Alike, rank: Rank) -> RankInput:
 
 def _budgets(inputs: Sequence[RankInput]) -> list[Term]:
     """Ranks that are alike share their terms, and so what is left of them."""
-    distinct = {id(terms): available_kv(i) for terms, i in {id(i.terms): (i.terms, i) for i in inputs}.values()}
-    return [distinct[id(i.terms)] for i in inputs]
+    distinct: dict[int, Term] = {}
+    for one in inputs:
+        if one.like not in distinct:
+            distinct[one.like] = available_kv(one)
+    return [distinct[one.like] for one in inputs]
 
 
 def _cache(resolved: Resolved, ranks: Sequence[Rank], budgets: Sequence[Term]) -> KvPlan:
@@ -145,9 +149,9 @@ def _rank_plans(
     distinct: dict[int, RankPlan] = {}
     plans = []
     for i, rank, budget in zip(inputs, ranks, budgets, strict=True):
-        first = distinct.get(id(i.terms))
+        first = distinct.get(i.like)
         if first is None:
-            first = distinct[id(i.terms)] = _rank_plan(i, rank, budget, cache)
+            first = distinct[i.like] = _rank_plan(i, rank, budget, cache)
             plans.append(first)
         else:
             plans.append(replace(first, rank=rank.index, verdict=replace(first.verdict, rank=rank.index)))

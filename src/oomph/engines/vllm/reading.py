@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from msgspec.structs import replace
 
@@ -51,14 +51,12 @@ def _changed(model: Model, facts: Facts, sm: int) -> Model:
 
 def _each(model: Model, change: Callable[[Module], Module]) -> Model:
     """Blocks that do not change stay the same objects; the model too where none does."""
-    blocks: dict[int, Block] = {}
 
+    @cache
     def block(b: Block) -> Block:
-        if id(b) not in blocks:
-            modules = tuple(change(module) for module in b.modules)
-            same = all(new is old for new, old in zip(modules, b.modules, strict=True))
-            blocks[id(b)] = b if same else replace(b, modules=modules)
-        return blocks[id(b)]
+        modules = tuple(change(module) for module in b.modules)
+        same = all(new is old for new, old in zip(modules, b.modules, strict=True))
+        return b if same else replace(b, modules=modules)
 
     def layers(of: tuple[Layer, ...]) -> tuple[Layer, ...]:
         changed = tuple(x if block(x.block) is x.block else replace(x, block=block(x.block)) for x in of)

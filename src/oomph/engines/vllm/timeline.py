@@ -58,6 +58,7 @@ class RankInput(Struct, frozen=True):
     graph_share: float = 0.0  # Gaudi: of the usable memory what is kept for graphs
     restart_bytes: int = 0  # what the KV cache gains at the next start, which finds torch.compile's cache filled
     judged: bool = True  # False: the observed KV memory is more than the plan can explain; later stages are not judged
+    like: int = 0  # the first rank that has the same terms
 
 
 def requested(device: Device, resolved: Resolved) -> int:

@@ -11,8 +11,7 @@ from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Mixer, Mode
 
 
 class Traits:
-    """A model with what follows from it. Compared by identity, so that it may be the key of a cache: hashing a model
-    costs more than a plan."""
+    """A model with what follows from it. Compared by identity, so that it may be the key of a cache."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -140,9 +139,9 @@ class Traits:
     @cached_property
     def packed(self) -> tuple[tuple[int, Linear], ...]:
         """The same for packed integer weights, with the first layer that has each."""
-        first: dict[int, Layer] = {}
+        first: dict[Block, Layer] = {}
         for layer in self.model.layers:
-            first.setdefault(id(layer.block), layer)
+            first.setdefault(layer.block, layer)
         shapes: dict[tuple[object, ...], tuple[int, Linear]] = {}
         for layer in first.values():
             for module in layer.block.modules:
@@ -158,7 +157,7 @@ class Traits:
     def expert_counts(self) -> tuple[int, ...]:
         """How many experts the layers have, the drafts' among them: each number once."""
         layers = (*self.model.layers, *self.model.drafts)
-        blocks = {id(layer.block): layer.block for layer in layers}.values()
+        blocks = dict.fromkeys(layer.block for layer in layers)
         counts = (module.count for block in blocks for module in block.modules if isinstance(module, Experts))
         return tuple(dict.fromkeys(counts))
 
@@ -174,17 +173,10 @@ class Traits:
                 yield from ((tower, module) for module in block.modules if isinstance(module, Linear))
 
 
-_TRAITS: dict[int, Traits] = {}  # by the model's id; the traits keep the model alive
-
-
+@lru_cache(maxsize=256)
 def traits_of(model: Model) -> Traits:
-    """The same object for the same model: the one cache by identity, on which all others rest."""
-    traits = _TRAITS.get(id(model))
-    if traits is None or traits.model is not model:
-        if len(_TRAITS) >= 256:
-            _TRAITS.clear()
-        traits = _TRAITS[id(model)] = Traits(model)
-    return traits
+    """The same object for the same model: the cache on which all others rest."""
+    return Traits(model)
 
 
 @lru_cache(maxsize=64)

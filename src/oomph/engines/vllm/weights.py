@@ -30,7 +30,7 @@ from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Model, Modu
 from oomph.units import round_up
 
 
-class Created(Struct, frozen=True):
+class Created(Struct, frozen=True, cache_hash=True):
     """One tensor on the GPU."""
 
     module: str
@@ -42,7 +42,7 @@ class Created(Struct, frozen=True):
     of: Linear | Experts | Vocab | None = None
 
 
-class Build(Struct, frozen=True):
+class Build(Struct, frozen=True, cache_hash=True):
     """What, besides the model, decides the created weights."""
 
     table: create_weights.Creation
@@ -154,9 +154,9 @@ def _is_final(module: Module) -> bool:
 
 
 def _block(block: Block, build: Build, cache: dict[object, tuple[Created, ...]]) -> tuple[Created, ...]:
-    tensors = cache.get(id(block))
+    tensors = cache.get(block)
     if tensors is None:
-        tensors = cache[id(block)] = tuple(t for module in block.modules for t in _module(module, build))
+        tensors = cache[block] = tuple(t for module in block.modules for t in _module(module, build))
     return tensors
 
 
@@ -242,7 +242,7 @@ def _layer(
     ropes = tuple(_ropes(layer, build, seen))
     buffers = tuple(_attention(layer, build))
     if not ropes:
-        key = (id(layer.block), *((tensor.name, tensor.nbytes) for tensor in buffers))
+        key = (layer.block, *((tensor.name, tensor.nbytes) for tensor in buffers))
         return cache.setdefault(key, (*tensors, *buffers))
     at = 1 + max((i for i, tensor in enumerate(tensors) if tensor.part == "attention"), default=-1)
     return (*tensors[:at], *ropes, *tensors[at:], *buffers)

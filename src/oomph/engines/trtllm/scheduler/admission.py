@@ -19,7 +19,7 @@ class Admission:
     def __init__(self, capacity: Capacity, pools: CountedPools | ReusedPool) -> None:
         self.capacity, self.pools = capacity, pools
         self.windows = [window for window, _ in capacity.windows]
-        self.free_tokens: dict[int, int] = {}  # request -> tokens of its prompt that its step need not compute
+        self.free_tokens: dict[Live, int] = {}  # request -> tokens of its prompt that its step need not compute
 
     def choose(self, active: list[Live]) -> tuple[list[Live], list[Live], bool]:
         """(who may run, who is paused, whether somebody waits for blocks)."""
@@ -112,7 +112,7 @@ class Admission:
         shared = self.pools.shared_blocks(request)
         block = self.windows[0].block
         known = self.pools.shared_blocks(request, with_free=True) if with_free else shared
-        self.free_tokens[id(request)] = min(known, request.prompt // block) * block
+        self.free_tokens[request] = min(known, request.prompt // block) * block
         return shared
 
     # ---- waiting for a block that another request computes -----------------------------------------------------------
@@ -171,4 +171,4 @@ class Admission:
         return batch
 
     def _free_of(self, request: Live) -> int:
-        return 0 if request.has_started else self.free_tokens.get(id(request), 0)
+        return 0 if request.has_started else self.free_tokens.get(request, 0)
