@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Any
 
 from msgspec import Struct
 
@@ -14,7 +16,7 @@ from oomph.commands.running import running_version
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, name_of
 from oomph.errors import CommandError, OomphError
-from oomph.ir.deployment import Engine
+from oomph.ir.deployment import Deployment, Engine, Usage
 from oomph.late import late_pattern
 
 # of everything that a shell exports, what the libraries below an engine read for memory; nothing that may be a secret
@@ -29,6 +31,8 @@ PROGRAM = late_pattern(r"\b(?:" + "|".join(w for one in all_engines() for w in (
 SERVER = late_pattern("|".join((*(words for one in all_engines() for words in one.launches), r"\bdocker\s+run\b")))
 _SECRET = late_pattern(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL")
 _OTHER_PROJECTS = frozenset(("lmcache", "llm-d", "kserve", "ai-dynamo"))  # owners whose image tags are their own
+# what a shell or a template would have put something else in place of
+UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.*\)|<.*>|\{\{.*\}\}", re.DOTALL)
 _NAME = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -47,6 +51,27 @@ class Call(Struct, frozen=True):
     mounts: dict[str, str] = {}  # path in the container -> the path of this machine that stands there
     pinned: dict[str, str] = {}  # package -> the one release that a `pip install` beside the command names
 
+    def choose_release(self, engine: EngineProtocol, request: Engine | str | None) -> tuple[Engine, tuple[str, ...]]:
+        """The release to plan with, and notes about it: see `choose_release`."""
+        program = "" if self.source else self.words[0]
+        return choose_release(engine, request, image=self.image, program=program, pinned=self.pinned)
+
+    def starts(
+        self, engine: Engine, model: str, flags: dict[str, Any], notes: Iterable[str] = (), usage: Usage = "serve"
+    ) -> Deployment:
+        """What it starts, as an engine reads it: without GPUs, with the notes that the report should have."""
+        environment = memory_variables(self.environment)
+        return Deployment(
+            engine=engine,
+            model=model,
+            flags=flags,
+            gpus=(),
+            environment=environment,
+            usage=usage,
+            gpu_count=self.gpu_count or visible_devices(environment),
+            notes=tuple(dict.fromkeys((*self.notes, *notes))),
+        )
+
 
 def memory_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that a plan may look at."""
@@ -58,6 +83,14 @@ def assignment(word: str) -> tuple[str, str] | None:
     """K=V in front of a command."""
     key, sign, value = word.partition("=")
     return (key, value) if sign and _NAME.fullmatch(key) else None
+
+
+def finite(text: str) -> float:
+    """A flag's number; ValueError for what is none, infinity among them."""
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def program(word: str) -> str:

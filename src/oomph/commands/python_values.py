@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from oomph.errors import CommandError
@@ -74,6 +74,17 @@ class Scope:
                 mapping[key] = self.value(value)
             except Unknown:
                 mapping.pop(key, None)
+
+    def keywords(self, call: ast.Call, values: dict[str, Any], notes: list[str]) -> Iterator[tuple[str, ast.expr]]:
+        """The named arguments in their order; what is known of a ** argument is put into `values` on the way."""
+        for keyword in call.keywords:
+            if keyword.arg is not None:
+                yield keyword.arg, keyword.value
+                continue
+            known, whole = self.mapping(keyword.value)
+            values.update(known)
+            if not whole:
+                notes.append(f"line {call.lineno}: of a ** argument only what is a literal was read")
 
     def mapping(self, node: ast.expr) -> tuple[dict[str, Any], bool]:
         """What is known of a dictionary, and whether that is all of it."""
@@ -169,6 +180,24 @@ class Scope:
             if isinstance(value, str | int | float) and len(str(value)) < 400:
                 return {"str": str, "int": int, "float": float}[name](value)
         return _unknown()
+
+
+def engine_calls(
+    tree: ast.Module, package: str, names: Collection[str], modules: Collection[str] = ()
+) -> Iterator[ast.Call]:
+    """package.Name(...), or Name(...) where the name comes from the package; `modules` are its usual aliases."""
+    ours, modules = set(), {package, *modules}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == package:
+            ours |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            modules |= {alias.asname or alias.name for alias in node.names if alias.name.split(".")[0] == package}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or called(node) not in names:
+            continue
+        base = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if (isinstance(base, ast.Name) and base.id in modules) or (base is None and called(node) in ours):
+            yield node
 
 
 def _unknown() -> Any:

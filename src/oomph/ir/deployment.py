@@ -24,13 +24,16 @@ class Measured(Struct, frozen=True):
     starts: int  # how many of them
 
 
+Usage = Literal["serve", "llm"]
+
+
 class Deployment(Struct, frozen=True):
     engine: Engine
     model: str  # as the command names it
     flags: dict[str, Any]  # by the engine's own field name (max_model_len), only those given; values parsed
     gpus: tuple[Device, ...]
     environment: dict[str, str] = {}
-    usage: Literal["serve", "llm"] = "serve"  # vLLM's defaults differ between `vllm serve` and LLM(...)
+    usage: Usage = "serve"  # vLLM's defaults differ between `vllm serve` and LLM(...)
     compile_cache: Literal["cold", "warm"] = "cold"
     given: dict[str, int] = {}  # terms pinned to an observed value, in bytes
     measured: dict[str, Measured] = {}  # the same from earlier starts on this machine (learn/)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from oomph import boundary
-from oomph.errors import HubError, InputError, UnknownModel
+from oomph.errors import CannotPlan, HubError, InputError, UnknownModel
 from oomph.ir.model import Model
 
 if TYPE_CHECKING:
@@ -34,6 +34,16 @@ _FOLDERS = frozenset(
 @lru_cache(maxsize=1024)  # a batch may name the whole catalogue in any order
 def load_once(name: str) -> Model:
     return load_model(name)
+
+
+def require_layers(model: Model) -> Model:
+    """The model, unless its architecture is not known: then no engine can plan it."""
+    if model.opaque or not model.layers:
+        raise CannotPlan(
+            f"the architecture {model.architecture or 'of ' + model.name} is not known: its caches would be a guess",
+            hint="oomph inspect shows its weights",
+        )
+    return model
 
 
 @lru_cache(maxsize=256)

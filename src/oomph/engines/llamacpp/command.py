@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from oomph.commands.call import Call, memory_variables, program, visible_devices
+from oomph.commands.call import Call, program
 from oomph.commands.shown import short
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.llamacpp.flags import BY_NAME, EXPERTS, MLP, ROWS, SWITCHED, SWITCHES, VALUED, Flag
@@ -22,23 +22,13 @@ def deployment(call: Call, release: Engine) -> Deployment:
     name = program(call.words[0])
     if name not in ("llama-server", "llama-cli", "llama", "server", "main"):  # the last two until mid-2024
         raise CannotPlan(f"{short(name)} commands are not read: llama-server's and llama-cli's are")
-    environment = memory_variables(call.environment)
     flags, notes = parse(call.words[1:])
     for row in ROWS:
         text = call.environment.get(row.environment) if row.environment else None
         if text is not None and row.field not in flags:
             _set(flags, row, row.environment, text)
     flags["program"] = "cli" if name in ("llama-cli", "main") else "server"
-    model = model_of(flags)
-    return Deployment(
-        engine=release,
-        model=model,
-        flags=flags,
-        gpus=(),
-        environment=environment,
-        gpu_count=call.gpu_count or visible_devices(environment),
-        notes=tuple(dict.fromkeys((*call.notes, *notes))),
-    )
+    return call.starts(release, model_of(flags), flags, notes)
 
 
 def model_of(flags: Mapping[str, Any]) -> str:

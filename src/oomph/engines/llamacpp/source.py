@@ -36,15 +36,13 @@ _TAG = late_pattern(r"[-._](?:UD-)?((?:I?Q\d\w*|BF16|F16|F32|MXFP4(?:_MOE)?))$",
 
 
 def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
+    from oomph.sources.load import require_layers
+
     flags = deployment.flags
     loaded, projector = (model, 0) if model is not None else gguf_for(deployment.model)
     if loaded.quantization is None or loaded.quantization.method != "gguf":
         loaded = to_gguf(loaded, "Q4_K_M")
-    if loaded.opaque or not loaded.layers:
-        raise CannotPlan(
-            f"the architecture {loaded.architecture or 'of ' + loaded.name} is not known: its caches would be a guess",
-            hint="oomph inspect shows its weights",
-        )
+    require_layers(loaded)
     projectors, note = _projector(flags, projector)
     if note:
         loaded = replace(loaded, warnings=(*loaded.warnings, note))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from oomph.commands.call import Call, memory_variables, visible_devices
+from oomph.commands.call import Call, memory_variables
 from oomph.commands.shown import short
 from oomph.errors import CommandError
 from oomph.ir.deployment import Deployment, Engine
@@ -31,20 +31,11 @@ def deployment(call: Call, release: Engine) -> Deployment:
     what = words.pop(0) if words else ""
     if what in _OTHERS or what.startswith("-"):
         raise CommandError(f"ollama {short(what)} loads no model", hint="oomph plan -- ollama run qwen3:8b")
-    environment = memory_variables(call.environment)
-    flags = from_environment(environment)
+    flags = from_environment(memory_variables(call.environment))
     model, options = _arguments(words if what in ("run", "serve", "start", "launch") else [what, *words])
     if not model:
         raise CommandError(f"ollama {what or 'run'} names no model", hint="oomph plan -- ollama run qwen3:8b")
-    return Deployment(
-        engine=release,
-        model=model,
-        flags={**flags, **options},
-        gpus=(),
-        environment=environment,
-        gpu_count=call.gpu_count or visible_devices(environment),
-        notes=call.notes,
-    )
+    return call.starts(release, model, {**flags, **options})
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from oomph.commands.call import Call, memory_variables, program, visible_devices
+from oomph.commands.call import UNSET, Call, finite, program
 from oomph.commands.shown import short
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.sglang.flag_effects import EFFECTS
@@ -17,7 +17,6 @@ from oomph.ir.deployment import Deployment, Engine
 from oomph.late import late_pattern
 
 _NEGATIVE = late_pattern(r"-\d+|-\d*\.\d+")
-_UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.*\)|<.*>|\{\{.*\}\}", re.DOTALL)
 _HUMAN = {"k": 1000, "m": 10**6, "g": 10**9, "K": 1024, "M": 1024**2, "G": 1024**3}
 _SERVERS = ("launch_server", "srt.entrypoints.http_server", "bench_one_batch", "bench_offline_throughput")
 # fields that nothing of memory depends on, and that two servers of the same kind differ in
@@ -27,21 +26,12 @@ FRONTEND = ("host", "port", "served_model_name", "api_key", "admin_api_key", "lo
 def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deployment:
     words = _arguments(call.words)
     release, older = _release_of_flags(words, release)
-    flags, said = parse(words, options_of(release.version))
+    flags, remarks = parse(words, options_of(release.version))
     model = flags.pop("model_path", None)
     if not isinstance(model, str) or not model:
         raise CommandError("no model is named: SGLang takes --model-path ORG/NAME or a folder")
-    environment = memory_variables(call.environment)
     effects = EFFECTS.sentences(flags, {field: "--" + field.replace("_", "-") for field in flags})
-    return Deployment(
-        engine=release,
-        model=model,
-        flags=flags,
-        gpus=(),
-        environment=environment,
-        gpu_count=call.gpu_count or visible_devices(environment),
-        notes=tuple(dict.fromkeys((*call.notes, *notes, *older, *said, *effects))),
-    )
+    return call.starts(release, model, flags, (*notes, *older, *remarks, *effects))
 
 
 def _release_of_flags(words: Sequence[str], release: Engine) -> tuple[Engine, tuple[str, ...]]:
@@ -111,7 +101,7 @@ def _put(flags: dict[str, Any], notes: list[str], flag: Flag, name: str, values:
         raise CommandError(
             f"argument {name}: expected {'at least one' if flag.kind.startswith('list') else 'one'} argument"
         )
-    if any(_UNSET.fullmatch(value) for value in values) and flag.kind != "str":
+    if any(UNSET.fullmatch(value) for value in values) and flag.kind != "str":
         notes.append(f"{name} is {short(values[0])}, which nothing sets: left out")
         return
     if flag.kind.startswith("list"):
@@ -166,10 +156,7 @@ def _value(flag: Flag, name: str, text: str) -> Any:
         if flag.kind == "human":
             return _human(text)
         if flag.kind == "float":
-            number = float(text)
-            if number != number or abs(number) == float("inf"):
-                raise ValueError
-            return number
+            return finite(text)
     except (ValueError, OverflowError):
         kind = {"list[int]": "int", "human": "int"}.get(flag.kind, flag.kind)
         raise CommandError(f"argument {name}: invalid {kind} value: {short(repr(text))}") from None

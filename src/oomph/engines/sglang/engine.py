@@ -79,11 +79,9 @@ class SgLang(EngineProtocol):
         return is_known(flag)
 
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
-        from oomph.commands.call import choose_release
         from oomph.engines.sglang import command, python_call
 
-        program = "" if call.source else call.words[0]
-        chosen, notes = choose_release(self, release, image=call.image, program=program, pinned=call.pinned)
+        chosen, notes = call.choose_release(self, release)
         if call.source:
             return python_call.deployments(call, chosen, notes)
         return [command.deployment(call, chosen, notes)]
@@ -122,18 +120,11 @@ class SgLang(EngineProtocol):
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
         from oomph.engines.sglang.command import check
         from oomph.engines.sglang.planner import plan_sglang
-        from oomph.sources.load import load_once
+        from oomph.sources.load import load_once, require_layers
 
         check(deployment.flags)
         _refuse_other_drafts(deployment)
-        loaded = model or load_once(deployment.model)
-        if loaded.opaque or not loaded.layers:
-            raise CannotPlan(
-                f"the architecture {loaded.architecture or 'of ' + loaded.name} is not known: its caches would be a "
-                f"guess",
-                hint="oomph inspect shows its weights",
-            )
-        return plan_sglang(loaded, deployment)
+        return plan_sglang(require_layers(model or load_once(deployment.model)), deployment)
 
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.sglang.levers import levers
@@ -179,21 +170,9 @@ class SgLang(EngineProtocol):
         return timing(plan, model)
 
     def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
-        """What `fit` picks for one user of this context: compare and fit say the same."""
-        from msgspec.structs import replace
+        from oomph.search.offer import best_offer
 
-        from oomph.commands import to_command
-        from oomph.engines.batched_offer import weights_on_host
-        from oomph.engines.sglang.offer import offer
-        from oomph.search.fit import fit
-
-        found = fit(model, gpus, context=context, users=1, engine=self.name)
-        if not found.met or found.pick is None:
-            return offer(model, gpus, context, self.plan)
-        chosen = found.pick.plan.deployment
-        plan = self.plan(replace(chosen, flags={**chosen.flags, "context_length": context}))
-        users = plan.kv.max_concurrency if plan.kv else 0.0
-        return Offer(plan, tuple(to_command(plan.deployment)), users, weights_on_host(plan))
+        return best_offer(self, model, gpus, context, ("--context-length", str(context)))
 
     def serve_command(self, model: str) -> list[str]:
         return ["python", "-m", "sglang.launch_server", "--model-path", model]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from oomph.commands.call import Call, memory_variables, visible_devices
-from oomph.commands.python_values import Scope, called, parse
+from oomph.commands.call import Call
+from oomph.commands.python_values import Scope, engine_calls, parse
 from oomph.commands.shown import short
 from oomph.errors import CommandError
 from oomph.facts.sglang.flag_effects import EFFECTS
@@ -19,55 +19,19 @@ _MODULES = ("sglang", "sgl")
 
 
 def calls_engine(source: str) -> bool:
-    return any(_calls(parse(source)))
-
-
-def _calls(tree: ast.Module) -> Iterator[ast.Call]:
-    """sgl.Engine(...), or Engine(...) where sglang is what the name comes from."""
-    ours = {
-        alias.asname or alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sglang"
-        for alias in node.names
-    }
-    modules = {
-        alias.asname or alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import)
-        for alias in node.names
-        if alias.name.split(".")[0] == "sglang"
-    }
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or called(node) not in _NAMES:
-            continue
-        base = node.func.value if isinstance(node.func, ast.Attribute) else None
-        if (isinstance(base, ast.Name) and base.id in modules | set(_MODULES)) or (
-            base is None and called(node) in ours
-        ):
-            yield node
+    return any(engine_calls(parse(source), "sglang", _NAMES, _MODULES))
 
 
 def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[Deployment]:
     tree = parse(call.source)
     scope = Scope(tree, call.environment)
-    environment = memory_variables(call.environment)
     out = []
-    for node in _calls(tree):
-        flags, said = _keywords(node, scope, options_of(release.version))
+    for node in engine_calls(tree, "sglang", _NAMES, _MODULES):
+        flags, remarks = _keywords(node, scope, options_of(release.version))
         model = flags.pop("model_path", None)
         if not isinstance(model, str) or not model:
             raise CommandError(f"line {node.lineno}: no model_path is given")
-        out.append(
-            Deployment(
-                engine=release,
-                model=model,
-                flags=flags,
-                gpus=(),
-                environment=environment,
-                gpu_count=call.gpu_count or visible_devices(environment),
-                notes=(*call.notes, *notes, *said),
-            )
-        )
+        out.append(call.starts(release, model, flags, (*notes, *remarks)))
     return out
 
 
@@ -75,17 +39,11 @@ def _keywords(node: ast.Call, scope: Scope, options: Options) -> tuple[dict[str,
     flags: dict[str, Any] = {}
     notes: list[str] = []
     known = options.by_field
-    for keyword in node.keywords:
-        if keyword.arg is None:
-            value, whole = scope.mapping(keyword.value)
-            flags.update(value)
-            if not whole:
-                notes.append(f"line {node.lineno}: of a ** argument only what is a literal was read")
-            continue
+    for name, argument in scope.keywords(node, flags, notes):
         try:
-            flags[keyword.arg] = scope.value(keyword.value)
+            flags[name] = scope.value(argument)
         except ValueError:
-            notes.append(f"line {node.lineno}: {keyword.arg} is not a literal: left out")
+            notes.append(f"line {node.lineno}: {name} is not a literal: left out")
     for name in flags:
         if name not in known:
             raise CommandError(f"line {node.lineno}: unexpected keyword argument {short(repr(name))}")

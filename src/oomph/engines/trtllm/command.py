@@ -6,11 +6,10 @@ Settings that only the options file can hold come back as a file that bash write
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from oomph.commands.call import Call, memory_variables, visible_devices
+from oomph.commands.call import UNSET, Call, finite
 from oomph.commands.shown import short
 from oomph.engines.trtllm import options_file
 from oomph.errors import CannotPlan, CommandError
@@ -19,9 +18,7 @@ from oomph.facts.trtllm.facts import at as facts_at
 from oomph.facts.trtllm.flag_effects import EFFECTS
 from oomph.facts.trtllm.flags import BY_FIELD, BY_NAME, FILE_NAMES, KV_DTYPE, Option
 from oomph.ir.deployment import Deployment, Engine
-from oomph.late import late_pattern
 
-_UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.*\)|<.*>|\{\{.*\}\}", re.DOTALL)
 _OTHER_COMMANDS = ("disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "grpc", "embeddings")
 _CACHE = "kv_cache_config."
 
@@ -35,21 +32,12 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
         options, more = _options(path, call.files)
         fields, lost = _over(fields, options, facts_at(release.version))
         remarks += [*more, *lost]
-    environment = memory_variables(call.environment)
-    return Deployment(
-        engine=release,
-        model=model,
-        flags=fields,
-        gpus=(),
-        environment=environment,
-        gpu_count=call.gpu_count or visible_devices(environment),
-        notes=tuple(dict.fromkeys((*call.notes, *notes, *remarks, *EFFECTS.sentences(fields, {})))),
-    )
+    return call.starts(release, model, fields, (*notes, *remarks, *EFFECTS.sentences(fields, {})))
 
 
 def _options(path: str, written: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     """`written`: files of the script around the command; mounted into a container they have another folder."""
-    if _UNSET.fullmatch(path):
+    if UNSET.fullmatch(path):
         return {}, [f"the options file is {short(path)}, which nothing sets: not read"]
     if path.lstrip().startswith("{"):  # a file that bash writes on the fly, with its text in place of its name
         return options_file.read_text(path, "the options"), []
@@ -113,7 +101,7 @@ def parse(words: Sequence[str], facts: Facts) -> tuple[str, dict[str, Any], str 
             fields[option.field] = True
             continue
         value = explicit if equals else _next(queue, name)
-        if _UNSET.fullmatch(value) and option.kind != "str":
+        if UNSET.fullmatch(value) and option.kind != "str":
             notes.append(f"{name} is {short(value)}, which nothing sets: left out")
             continue
         fields[option.field] = _value(option, name, value)
@@ -153,10 +141,7 @@ def _value(option: Option, name: str, text: str) -> Any:
         if option.kind == "int":
             return int(text)
         if option.kind == "float":
-            number = float(text)
-            if number != number or abs(number) == float("inf"):
-                raise ValueError
-            return number
+            return finite(text)
     except (ValueError, OverflowError):
         kind = {"int": "integer", "float": "float"}[option.kind]
         raise CommandError(f"Invalid value for '{name}': {short(repr(text))} is not a valid {kind}.") from None

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, LeverWords, Offer, Words
-from oomph.errors import CannotPlan
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
@@ -90,11 +89,9 @@ class TensorRtLlm(EngineProtocol):
         return flag in BY_NAME or flag in FILE_NAMES or flag in KV_DTYPE.names
 
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
-        from oomph.commands.call import choose_release
         from oomph.engines.trtllm import command, python_call
 
-        program = "" if call.source else call.words[0]
-        chosen, notes = choose_release(self, release, image=call.image, program=program, pinned=call.pinned)
+        chosen, notes = call.choose_release(self, release)
         if call.source:
             return python_call.deployments(call, chosen, notes)
         return [command.deployment(call, chosen, notes)]
@@ -127,18 +124,11 @@ class TensorRtLlm(EngineProtocol):
         from oomph.engines.trtllm.command import check
         from oomph.engines.trtllm.draft import with_draft_model
         from oomph.engines.trtllm.planner import plan_trtllm
-        from oomph.sources.load import load_once
+        from oomph.sources.load import load_once, require_layers
 
         check(deployment.flags)
-        loaded = model or load_once(deployment.model)
-        deployment, draft = with_draft_model(deployment)
-        if loaded.opaque or not loaded.layers:
-            raise CannotPlan(
-                f"the architecture {loaded.architecture or 'of ' + loaded.name} is not known: its caches would be a "
-                f"guess",
-                hint="oomph inspect shows its weights",
-            )
-        return plan_trtllm(loaded, deployment, draft)
+        loaded = require_layers(model or load_once(deployment.model))
+        return plan_trtllm(loaded, *with_draft_model(deployment))
 
     def controls(self) -> tuple[Control, ...]:
         from oomph.engines.trtllm.controls import CONTROLS
@@ -171,19 +161,9 @@ class TensorRtLlm(EngineProtocol):
         return arm_flags(arm)
 
     def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
-        """What `fit` picks for one user of this context: compare and fit say the same."""
-        from msgspec.structs import replace
+        from oomph.search.offer import best_offer
 
-        from oomph.commands import to_command
-        from oomph.engines.trtllm.offer import offer
-        from oomph.search.fit import fit
-
-        search = fit(model, gpus, context=context, users=1, engine=self.name)
-        if not search.met or search.pick is None:
-            return offer(model, gpus, context, self.plan)
-        chosen = search.pick.plan.deployment
-        plan = self.plan(replace(chosen, flags={**chosen.flags, "max_seq_len": context}))
-        return Offer(plan, tuple(to_command(plan.deployment)), plan.kv.max_concurrency if plan.kv else 0.0)
+        return best_offer(self, model, gpus, context, ("--max_seq_len", str(context), "--max_batch_size", "64"))
 
     def timing(self, plan: Plan, model: Model) -> Timing | None:
         from oomph.engines.trtllm.timing import timing

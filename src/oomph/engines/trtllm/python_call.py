@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from oomph.commands.call import Call, memory_variables, visible_devices
-from oomph.commands.python_values import Scope, called, parse
+from oomph.commands.call import Call
+from oomph.commands.python_values import Scope, called, engine_calls, parse
 from oomph.engines.trtllm.options_file import fields_of
 from oomph.errors import CommandError
 from oomph.facts.trtllm.flag_effects import EFFECTS
@@ -19,49 +19,21 @@ _POSITIONAL = ("model", "tokenizer")
 
 
 def calls_engine(source: str) -> bool:
-    return any(_calls(parse(source)))
-
-
-def _calls(tree: ast.Module) -> Iterator[ast.Call]:
-    """tensorrt_llm.LLM(...), or LLM(...) where tensorrt_llm is what the name comes from."""
-    ours, modules = set(), {_PACKAGE}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == _PACKAGE:
-            ours |= {alias.asname or alias.name for alias in node.names}
-        elif isinstance(node, ast.Import):
-            modules |= {alias.asname or alias.name for alias in node.names if alias.name.split(".")[0] == _PACKAGE}
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or called(node) not in _NAMES:
-            continue
-        base = node.func.value if isinstance(node.func, ast.Attribute) else None
-        if (isinstance(base, ast.Name) and base.id in modules) or (base is None and called(node) in ours):
-            yield node
+    return any(engine_calls(parse(source), _PACKAGE, _NAMES))
 
 
 def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[Deployment]:
     tree = parse(call.source)
     scope = Scope(tree, call.environment)
     assigned = _configs(tree)
-    environment = memory_variables(call.environment)
     built = []
-    for node in _calls(tree):
+    for node in engine_calls(tree, _PACKAGE, _NAMES):
         options, remarks = _options(node, scope, assigned)
         model = options.pop("model", None)
         if not isinstance(model, str) or not model:
             raise CommandError(f"line {node.lineno}: no model is named")
         fields = fields_of(options, f"line {node.lineno}")
-        built.append(
-            Deployment(
-                engine=release,
-                model=model,
-                flags=fields,
-                gpus=(),
-                environment=environment,
-                usage="llm",
-                gpu_count=call.gpu_count or visible_devices(environment),
-                notes=(*call.notes, *notes, *remarks, *EFFECTS.sentences(fields, {})),
-            )
-        )
+        built.append(call.starts(release, model, fields, (*notes, *remarks, *EFFECTS.sentences(fields, {})), "llm"))
     return built
 
 
@@ -83,14 +55,8 @@ def _options(node: ast.Call, scope: Scope, assigned: dict[str, ast.Call]) -> tup
     notes: list[str] = []
     for name, argument in zip(_POSITIONAL, node.args, strict=False):
         _put(options, notes, name, argument, scope, assigned)
-    for keyword in node.keywords:
-        if keyword.arg is None:
-            known, whole = scope.mapping(keyword.value)
-            options.update(known)
-            if not whole:
-                notes.append(f"line {node.lineno}: of a ** argument only what is a literal was read")
-        else:
-            _put(options, notes, keyword.arg, keyword.value, scope, assigned)
+    for name, argument in scope.keywords(node, options, notes):
+        _put(options, notes, name, argument, scope, assigned)
     return options, notes
 
 

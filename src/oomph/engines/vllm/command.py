@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph import boundary
-from oomph.commands.call import Call, memory_variables, program, visible_devices
+from oomph.commands.call import Call, memory_variables, program
 from oomph.commands.shown import short, shown
 from oomph.engines.vllm import arguments
 from oomph.engines.vllm.values import refuse, render
@@ -58,26 +58,17 @@ def deployment(call: Call, release: Engine, notes: Sequence[str] = ()) -> Deploy
         note = f"{GGUF_NOTE.partition(', and')[0]}; nobody names a release, so this is planned as {older.version}"
         return deployment(call, older, (*notes, note))
     _merge_speculative(flags, options)
-    environment = memory_variables(call.environment)
     extra_notes = [f"{shown(word)} is set nowhere: left out" for word in extra]
-    all_notes = [*call.notes, *notes, *config_notes, *parsed.notes, *extra_notes]
-    all_notes += variables.check(environment, release.version)
+    all_notes = [*notes, *config_notes, *parsed.notes, *extra_notes]
+    all_notes += variables.check(memory_variables(call.environment), release.version)
     idle = {field: why for field in flags if (why := options.idle(field))}
     all_notes += [
         f"{_name(field, options)} has no effect in vLLM {options.release}: {why}" for field, why in idle.items()
     ]
     others = {field: value for field, value in flags.items() if field not in idle}
     all_notes += EFFECTS.sentences(others, {field: _name(field, options) for field in others})
-    listed = flags.get("device_ids")
-    return Deployment(
-        engine=release,
-        model=model,
-        flags=flags,
-        gpus=(),
-        environment=environment,
-        gpu_count=call.gpu_count or visible_devices(environment) or (len(listed) if listed else 0),
-        notes=tuple(dict.fromkeys(all_notes)),
-    )
+    started = call.starts(release, model, flags, all_notes)
+    return replace(started, gpu_count=started.gpu_count or len(flags.get("device_ids") or ()))
 
 
 def last_release_with(error: arguments.NoSuchFlag, release: Engine) -> tuple[Engine, str] | None:

@@ -78,12 +78,10 @@ class Vllm(EngineProtocol):
         return options_of(self.newest()).status(flag).state != "unknown"
 
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
-        from oomph.commands.call import choose_release
         from oomph.engines.vllm import command
         from oomph.engines.vllm.arguments import NoSuchFlag
 
-        program = "" if call.source else call.words[0]
-        chosen, notes = choose_release(self, release, image=call.image, program=program, pinned=call.pinned)
+        chosen, notes = call.choose_release(self, release)
         while True:  # each turn has an older release
             try:
                 if call.source:
@@ -219,21 +217,9 @@ class Vllm(EngineProtocol):
         return timing(plan, model)
 
     def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
-        """What `fit` picks for one user of this context: compare and fit say the same."""
-        from msgspec.structs import replace
+        from oomph.search.offer import best_offer
 
-        from oomph.commands import to_command
-        from oomph.engines.batched_offer import weights_on_host
-        from oomph.engines.vllm.offer import offer
-        from oomph.search.fit import fit
-
-        found = fit(model, gpus, context=context, users=1)
-        if not found.met or found.pick is None:
-            return offer(model, gpus, context)
-        chosen = found.pick.plan.deployment
-        plan = self.plan(replace(chosen, flags={**chosen.flags, "max_model_len": context}))
-        users = plan.kv.max_concurrency if plan.kv else 0.0
-        return Offer(plan, tuple(to_command(plan.deployment)), users, weights_on_host(plan))
+        return best_offer(self, model, gpus, context, ("--max-model-len", str(context)))
 
     def at_release(self, deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
         from oomph.engines.vllm.command import at_release

@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from oomph.commands.call import Call, memory_variables, visible_devices
+from msgspec.structs import replace
+
+from oomph.commands.call import Call, memory_variables
 from oomph.commands.python_values import Scope, called, parse
 from oomph.commands.shown import short, shown
 from oomph.engines.vllm.arguments import NoSuchFlag
@@ -15,7 +17,7 @@ from oomph.errors import CommandError
 from oomph.facts.vllm import environment as variables
 from oomph.facts.vllm.flag_effects import EFFECTS
 from oomph.facts.vllm.flags import Options, options_of
-from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.deployment import Deployment, Engine, Usage
 
 _NAMES = ("LLM", "EngineArgs", "AsyncEngineArgs")
 _MODULES = ("vllm", "engine_args", "arg_utils")  # vllm.LLM is ours, openai.LLM is not
@@ -25,7 +27,7 @@ def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[
     """One for each LLM(...) or EngineArgs(...) call of the source. `notes` are about the release."""
     tree = parse(call.source)
     known = Scope(tree, call.environment)
-    environment = memory_variables({**call.environment, **_environment(tree)})
+    call = replace(call, environment={**call.environment, **_environment(tree)})
     options = options_of(release.version)
     out = []
     for node in _engine_calls(tree):
@@ -33,19 +35,9 @@ def deployments(call: Call, release: Engine, notes: Sequence[str] = ()) -> list[
         model = flags.pop("model", None) or str(options.by_field["model"].default)
         if not isinstance(model, str) or model.startswith("-"):
             raise CommandError(f"line {node.lineno}: {short(str(model))} is not a model")
-        checked = variables.check(environment, release.version)
-        out.append(
-            Deployment(
-                engine=release,
-                model=model,
-                flags=flags,
-                gpus=(),
-                environment=environment,
-                usage="llm" if called(node) == "LLM" else "serve",
-                gpu_count=call.gpu_count or visible_devices(environment),
-                notes=(*call.notes, *notes, *call_notes, *checked),
-            )
-        )
+        checked = variables.check(memory_variables(call.environment), release.version)
+        usage: Usage = "llm" if called(node) == "LLM" else "serve"
+        out.append(call.starts(release, model, flags, (*notes, *call_notes, *checked), usage))
     return out
 
 

@@ -15,7 +15,7 @@ from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import Verdict
 from oomph.sources.arch import family
-from oomph.sources.load import load_once, load_overridden
+from oomph.sources.load import load_once, load_overridden, require_layers
 
 MOST_GPUS = 1024  # a larger number is a slip of the keyboard
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")
@@ -31,13 +31,7 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     deployment = _with_every_replica(deployment)
     overrides = config_overrides(deployment)
     checkpoint = load_overridden(deployment.model, overrides) if overrides else model or load_once(deployment.model)
-    if checkpoint.opaque or not checkpoint.layers:
-        architecture = checkpoint.architecture or f"of {checkpoint.name}"
-        raise CannotPlan(
-            f"the architecture {architecture} is not known: its caches would be a guess",
-            hint="oomph inspect shows its weights",
-        )
-    return plan_vllm(checkpoint, *with_draft(deployment))
+    return plan_vllm(require_layers(checkpoint), *with_draft(deployment))
 
 
 def config_overrides(deployment: Deployment) -> str:

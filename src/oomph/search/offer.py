@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec.structs import replace
 
 from oomph import catalog
-from oomph.commands import parse_command
-from oomph.engines.protocol import Offer
+from oomph.commands import parse_command, to_command
+from oomph.engines.protocol import EngineProtocol, Offer
 from oomph.errors import OomphError
-from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
+from oomph.search.fit import fit
 
 
 def best_offer(
-    model: str,
-    gpus: tuple[Device, ...],
-    words_for: Callable[[str], tuple[str, ...]],
-    planner: Callable[[Deployment], Plan],
+    engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int, flags: tuple[str, ...]
 ) -> Offer:
-    """`words_for`: the command that serves one checkpoint."""
+    """What `fit` picks for one user of this context, so that compare and fit say the same; `flags` are tried where fit
+    finds nothing."""
+    search = fit(model, gpus, context=context, users=1, engine=engine.name)
+    if not search.met or search.pick is None:
+        return _most_exact(engine, model, gpus, flags)
+    chosen = search.pick.plan.deployment
+    knobs = engine.fit_knobs(chosen.engine.version)
+    assert knobs is not None  # fit has searched with them
+    plan = engine.plan(replace(chosen, flags={**chosen.flags, knobs.context: context}))
+    return Offer(plan, tuple(to_command(plan.deployment)), _users(plan), _weights_on_host(plan))
+
+
+def _most_exact(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], flags: tuple[str, ...]) -> Offer:
+    """The most exact checkpoint that starts with these flags on all the GPUs."""
+    parallel = (engine.words.parallel_flag, str(len(gpus))) if len(gpus) > 1 else ()
     planned: list[tuple[Plan, tuple[str, ...]]] = []
     for checkpoint in dict.fromkeys((model, *catalog.variants(model))):
-        words = words_for(checkpoint)
+        words = (*engine.serve_command(checkpoint), *flags, *parallel)
         try:
-            plan = planner(replace(parse_command(words), gpus=gpus))
+            plan = engine.plan(replace(parse_command(words), gpus=gpus))
         except OomphError:
             continue
         if plan.verdict.stage != "other":
@@ -41,7 +50,7 @@ def best_offer(
     return Offer(plan, words, _users(plan))
 
 
-def weights_on_host(plan: Plan) -> int:
+def _weights_on_host(plan: Plan) -> int:
     """What --cpu-offload-gb and its like keep in host memory, of all ranks."""
     return sum(-rank.terms["weights"].parts.get("kept in host memory", 0) for rank in plan.ranks)
 
