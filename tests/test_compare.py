@@ -5,14 +5,17 @@ from __future__ import annotations
 from io import StringIO
 
 import pytest
+from msgspec.structs import replace
 
 from oomph.compare import compare
 from oomph.engines.ollama.offer import library_name
+from oomph.engines.registry import engine_named
 from oomph.errors import CommandError
 from oomph.plan import plan
 from oomph.report.compare_text import render
 from oomph.report.text import Style
 from oomph.search.fit import fit
+from oomph.search.request import knobs_of
 
 
 def test_compare_says_what_fit_says() -> None:
@@ -35,6 +38,31 @@ def test_when_it_is() -> None:
     made = compare("Qwen/Qwen3-8B", gpu="RTX 4090", context=8192)
     assert all(r.fits and r.on_gpu for r in made.rows) and "serves it" in made.advice
     assert made.rows[0].bits == pytest.approx(16, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu"), [("openai/gpt-oss-20b", "RTX 4060 Ti 16GB"), ("Qwen/Qwen3-8B", "H200"), ("Qwen/Qwen3-8B", "T4")]
+)
+def test_the_command_lets_as_many_run_as_the_row_says(model: str, gpu: str) -> None:
+    table = compare(model, gpu=gpu, context=8192)
+    for row in table.rows:
+        if not row.fits:
+            assert row.why, row.engine
+            continue
+        again = plan(row.command, gpu=gpu)
+        assert again.verdict.outcome == "fits"
+        if engine_named(row.engine).layout == "ranks":
+            knob = knobs_of(again.deployment).users
+            allowed = again.deployment.flags[knob]
+            assert again.kv is not None and row.users == pytest.approx(min(allowed, again.kv.max_concurrency))
+            more = replace(again.deployment, flags={**again.deployment.flags, knob: allowed + 1})
+            wider = engine_named(row.engine).plan(more)
+            assert wider.verdict.outcome != "fits" or (wider.kv and wider.kv.max_concurrency < allowed + 1)
+
+
+def test_bits_count_the_weights_and_not_the_packed_bytes() -> None:
+    vllm, llama = compare("openai/gpt-oss-20b", gpu="RTX 4090", engines=["vllm", "llamacpp"]).rows
+    assert 4.25 < llama.bits < vllm.bits < 6.5
 
 
 @pytest.mark.parametrize(

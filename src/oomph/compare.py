@@ -1,4 +1,4 @@
-"""compare(): the same job on several engines, side by side, each planned at its best (engines/NAME/offer.py)."""
+"""compare(): the same job on several engines, side by side, each planned at its best."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from msgspec import Struct
 from oomph.commands.shell import quote
 from oomph.engines.protocol import EngineProtocol, Offer, fills
 from oomph.engines.registry import all_engines, engine_named
-from oomph.errors import CommandError, OomphError
+from oomph.errors import CommandError
+from oomph.inspection.weights import by_role
 from oomph.ir.hardware import Device
+from oomph.ir.model import Model
 from oomph.ir.printed import Printed
 from oomph.plan import load
+from oomph.search.offer import batched_offer
 
 
 class Row(Struct, frozen=True):
@@ -45,7 +48,7 @@ class Comparison(Printed, frozen=True):
 
 
 def comparable() -> tuple[str, ...]:
-    return tuple(engine.name for engine in all_engines() if fills(engine, "offer"))
+    return tuple(engine.name for engine in all_engines() if fills(engine, "offer") or fills(engine, "fit_knobs"))
 
 
 def compare(model: str, *, gpu: object = None, context: int = 0, engines: Sequence[str] = ()) -> Comparison:
@@ -55,13 +58,13 @@ def compare(model: str, *, gpu: object = None, context: int = 0, engines: Sequen
     length = min(context or 8192, base.max_position or context or 8192)
     if context < 0:
         raise CommandError(f"--context {context}: it is a number of tokens")
-    parameters = _parameters(base.name)
+    parameters = _parameters(base)
     rows = []
     for name in engines or comparable():
         if name not in comparable():
             raise CommandError(f"{name[:40]!r} is not one of {', '.join(comparable())}")
         engine = engine_named(name)
-        rows.append(_row(engine, engine.offer(base.name, gpus, length), length, parameters))
+        rows.append(_row(engine, _offer(engine, base.name, gpus, length), length, parameters))
     return Comparison(base.name, tuple(device.name for device in gpus), length, tuple(rows), _advice(rows, length))
 
 
@@ -73,14 +76,15 @@ def _devices(gpu: object) -> tuple[Device, ...]:
     return from_json(gpu)
 
 
-def _parameters(name: str) -> int:
-    """Of the language model as BF16 would hold it: half its bytes."""
-    from oomph.engines.llamacpp.source import gguf_for
+def _parameters(model: Model) -> int:
+    """Of the language model."""
+    return sum(row.parameters for row in by_role(model) if row.role not in ("multimodal", "other"))
 
-    try:
-        return gguf_for(f"{name}:BF16")[0].nbytes // 2
-    except OomphError:
-        return 0
+
+def _offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
+    if engine.layout == "ranks":
+        return batched_offer(engine, model, gpus, context)
+    return engine.offer(model, gpus, context)
 
 
 def _row(engine: EngineProtocol, offer: Offer, context: int, parameters: int) -> Row:
@@ -116,7 +120,7 @@ def _advice(rows: Sequence[Row], context: int) -> str:
         if whole is not None and best.users < 1:
             other = engine_named(whole.engine).title
             return f"{title} starts, but cannot hold one request of {context:,} tokens: {other} can"
-        return f"{title} serves it: {best.users:.1f} requests of {context:,} tokens at once, batched"
+        return f"{title} serves it: {best.users:.4g} requests of {context:,} tokens at once, batched"
     if whole is not None:
         servers = " or ".join(engine_named(row.engine).title for row in rows if row not in placed)
         refused = f"no known checkpoint of it starts on {servers}; " if servers else ""

@@ -323,7 +323,8 @@ class EngineProtocol:
         raise CannotPlan(f"{self.title} does not serve GGUF files")
 
     def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
-        """The most exact checkpoint of a model that this engine can serve on these GPUs, planned."""
+        """The most exact checkpoint of a model that this engine can serve on these GPUs, planned. Engines that batch
+        requests are asked through `fit` (search.offer.py)."""
         raise CannotPlan(f"{self.title} cannot be compared yet")
 
     # ---- a scheduler for simulate ------------------------------------------------------------------------------------

@@ -50,4 +50,5 @@ def _figures(row: Row) -> str:
     users = f"{row.users:.1f}" if row.fits and row.users % 1 else f"{row.users:.0f}" if row.fits else "-"
     host = gib(row.host_bytes) if row.host_bytes else "-"
     bits = f"{row.bits:.1f}" if row.bits else "-"
-    return f"{users:>6}{gib(row.weights_bytes):>10}{host:>10}{bits:>6}"
+    weights = gib(row.weights_bytes) if row.weights_bytes else "-"
+    return f"{users:>6}{weights:>10}{host:>10}{bits:>6}"

@@ -1,63 +1,81 @@
-"""What an engine that batches requests can do for a model on some GPUs: the most exact checkpoint of it that starts."""
+"""What an engine that batches requests can do for a model on some GPUs, for `compare`.
+
+It is what `fit` picks for one user of the context, opened for as many requests at once as its cache holds; where `fit`
+finds nothing, the checkpoint that misses by the least, and where it dies.
+"""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from oomph import catalog
-from oomph.commands import parse_command, to_command
+from oomph.commands import to_command
 from oomph.engines.protocol import EngineProtocol, Offer
+from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
+from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
+from oomph.ir.timeline import STAGE_WORDS
 from oomph.search.fit import fit
+from oomph.search.request import base_of, knobs_of, parallel_flag
 
 
-def best_offer(
-    engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int, flags: tuple[str, ...]
-) -> Offer:
-    """What `fit` picks for one user of this context, so that compare and fit say the same; `flags` are tried where fit
-    finds nothing."""
+def batched_offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
     search = fit(model, gpus, context=context, users=1, engine=engine.name)
     if not search.met or search.pick is None:
-        return _most_exact(engine, model, gpus, flags)
+        return _nearest(engine, model, gpus, context)
     chosen = search.pick.plan.deployment
-    knobs = engine.fit_knobs(chosen.engine.version)
-    assert knobs is not None  # fit has searched with them
-    plan = engine.plan(replace(chosen, flags={**chosen.flags, knobs.context: context}))
-    return Offer(plan, tuple(to_command(plan.deployment)), _users(plan), _weights_on_host(plan))
+    plan = _opened(replace(chosen, flags={**chosen.flags, knobs_of(chosen).context: context}))
+    return Offer(plan, tuple(to_command(plan.deployment)), _users(plan), weights_on_host(plan))
 
 
-def _most_exact(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], flags: tuple[str, ...]) -> Offer:
-    """The most exact checkpoint that starts with these flags on all the GPUs."""
-    parallel = (engine.words.parallel_flag, str(len(gpus))) if len(gpus) > 1 else ()
-    planned: list[tuple[Plan, tuple[str, ...]]] = []
-    for checkpoint in dict.fromkeys((model, *catalog.variants(model))):
-        words = (*engine.serve_command(checkpoint), *flags, *parallel)
-        try:
-            plan = engine.plan(replace(parse_command(words), gpus=gpus))
-        except OomphError:
-            continue
-        if plan.verdict.stage != "other":
-            planned.append((plan, words))
-    if not planned:
-        return Offer(None, why="no checkpoint of it can be planned", checkpoint=model)
-    fitting = [pair for pair in planned if pair[0].fits]
-    if not fitting:
-        plan, words = min(planned, key=lambda pair: pair[0].verdict.short_bytes)
-        return Offer(plan, words, why=f"out of memory at {(plan.verdict.stage or '').replace('_', ' ')}")
-    plan, words = max(fitting, key=lambda pair: (_weights(pair[0]), _users(pair[0])))
-    return Offer(plan, words, _users(plan))
+def _opened(deployment: Deployment) -> Plan:
+    """A search for one user lets one request run at a time: the same for as many as the cache holds, if that fits."""
+    engine, knobs = engine_of(deployment), knobs_of(deployment)
+    plan = engine.plan(deployment)
+    low, high = deployment.flags.get(knobs.users) or 1, int(plan.kv.max_concurrency) if plan.kv else 1
+    users = high  # first all of them, then halfway
+    while low < high:
+        wider = engine.plan(replace(deployment, flags={**deployment.flags, knobs.users: users}))
+        if wider.verdict.outcome == "fits":
+            plan, low = wider, users
+        else:
+            high = users - 1
+        users = (low + high + 1) // 2
+    return plan
 
 
-def _weights_on_host(plan: Plan) -> int:
+def _users(plan: Plan) -> float:
+    """Requests of the whole context at once: what the cache holds, and no more than the engine lets run."""
+    capacity = plan.kv.max_concurrency if plan.kv else 0.0
+    allowed = plan.deployment.flags.get(knobs_of(plan.deployment).users)
+    return min(capacity, float(allowed)) if allowed else capacity
+
+
+def weights_on_host(plan: Plan) -> int:
     """What --cpu-offload-gb and its like keep in host memory, of all ranks."""
     return sum(-rank.terms["weights"].parts.get("kept in host memory", 0) for rank in plan.ranks)
 
 
-def _weights(plan: Plan) -> int:
-    return sum(rank.terms["weights"].bytes for rank in plan.ranks)
-
-
-def _users(plan: Plan) -> float:
-    return plan.kv.max_concurrency if plan.kv else 0.0
+def _nearest(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
+    plans = []
+    for checkpoint in dict.fromkeys((model, *catalog.variants(model))):
+        base, _ = base_of(checkpoint, gpus, engine.name)
+        knobs = knobs_of(base)
+        flags = {**base.flags, knobs.context: context, knobs.users: 1}
+        if len(gpus) > 1:
+            flags[parallel_flag(knobs)] = len(gpus)
+        try:
+            plans.append(engine.plan(replace(base, flags=flags)))
+        except OomphError:
+            continue
+    refusals = [plan.verdict.message for plan in plans if plan.verdict.stage == "other"]
+    plans = [plan for plan in plans if plan.verdict.stage != "other"]
+    if not plans:
+        why = refusals[0].partition("\n")[0] if refusals else "no checkpoint of it can be planned"
+        return Offer(None, why=why, checkpoint=model)
+    plan = min(plans, key=lambda each: each.verdict.short_bytes)
+    stage = plan.verdict.stage
+    why = f"out of memory {STAGE_WORDS[stage][1]}" if stage else "too close to call"
+    return Offer(plan, tuple(to_command(plan.deployment)), why=why)

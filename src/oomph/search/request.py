@@ -117,6 +117,11 @@ def knobs_of(deployment: Deployment) -> FitKnobs:
     return knobs
 
 
+def parallel_flag(knobs: FitKnobs) -> str:
+    """The flag for the GPUs that share a layer, by its field name."""
+    return "tp_size" if "tp_size" in knobs.known_flags else "tensor_parallel_size"
+
+
 def models_of(base: Deployment, only: bool, also: Sequence[str]) -> tuple[dict[str, Model], list[Refused]]:
     from oomph import catalog
     from oomph.plan import load

@@ -15,7 +15,7 @@ from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.search.candidates import Candidate
-from oomph.search.request import knobs_of
+from oomph.search.request import knobs_of, parallel_flag
 from oomph.search.solve import judge
 from oomph.search.space import context_grid
 from oomph.sources.load import load_once
@@ -65,7 +65,7 @@ class Trial:
         for parallel in self._layouts():
             flags: dict[str, Any] = {knobs.users: self.users}
             if parallel > 1:
-                flags["tp_size" if "tp_size" in knobs.known_flags else "tensor_parallel_size"] = parallel
+                flags[parallel_flag(knobs)] = parallel
             gpus = self.gpus[:parallel]
             shares = (None, HIGHER_SHARE) if knobs.default_share and knobs.default_share < HIGHER_SHARE else (None,)
             for share in shares:

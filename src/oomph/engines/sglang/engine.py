@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, LeverWords, Offer, Words
+from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, LeverWords, Words
 from oomph.errors import CannotPlan
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from oomph.doctor.case import Case
     from oomph.emit.resources import Host
     from oomph.facts.loglines import LogRow
-    from oomph.ir.hardware import Device
     from oomph.ir.timeline import StageName
     from oomph.search.space import Arm
     from oomph.simulate.speed import Timing
@@ -168,11 +167,6 @@ class SgLang(EngineProtocol):
         from oomph.engines.sglang.timing import timing
 
         return timing(plan, model)
-
-    def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
-        from oomph.search.offer import best_offer
-
-        return best_offer(self, model, gpus, context, ("--context-length", str(context)))
 
     def serve_command(self, model: str) -> list[str]:
         return ["python", "-m", "sglang.launch_server", "--model-path", model]

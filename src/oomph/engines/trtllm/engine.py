@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, LeverWords, Offer, Words
+from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, LeverWords, Words
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from oomph.doctor.case import Case
     from oomph.emit.resources import Host
     from oomph.facts.loglines import LogRow
-    from oomph.ir.hardware import Device
     from oomph.ir.host import HostPlan
     from oomph.ir.observation import Observation
     from oomph.search.space import Arm
@@ -159,11 +158,6 @@ class TensorRtLlm(EngineProtocol):
         from oomph.engines.trtllm.arm import arm_flags
 
         return arm_flags(arm)
-
-    def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
-        from oomph.search.offer import best_offer
-
-        return best_offer(self, model, gpus, context, ("--max_seq_len", str(context), "--max_batch_size", "64"))
 
     def timing(self, plan: Plan, model: Model) -> Timing | None:
         from oomph.engines.trtllm.timing import timing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, Offer, Words
+from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, Words
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.host import HostPlan
@@ -215,11 +215,6 @@ class Vllm(EngineProtocol):
         from oomph.engines.vllm.timing import timing
 
         return timing(plan, model)
-
-    def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
-        from oomph.search.offer import best_offer
-
-        return best_offer(self, model, gpus, context, ("--max-model-len", str(context)))
 
     def at_release(self, deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
         from oomph.engines.vllm.command import at_release
