@@ -25,7 +25,7 @@ from oomph.simulate.timing import StepTime, unit
 from oomph.units import cdiv
 
 if TYPE_CHECKING:
-    from oomph.simulate.loop import Observer, Workload
+    from oomph.simulate.clients import Observer, Workload
 
 
 class Engine(Protocol):

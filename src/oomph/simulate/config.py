@@ -178,11 +178,14 @@ class Job(Struct, frozen=True):
     user: int = -1
 
 
+Outcome = Literal["done", "rejected", "never"]
+
+
 class Record(Struct, frozen=True):
     """What happened to one request; times are ticks."""
 
     job: Job
-    outcome: Literal["done", "rejected", "never"]
+    outcome: Outcome
     started: int = -1  # first scheduled
     first_token: int = -1
     finished: int = -1

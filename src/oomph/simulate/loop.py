@@ -4,11 +4,8 @@ taken many at once."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator
-from typing import Protocol
-
-from oomph.simulate.config import Config, Job, Record
+from oomph.simulate.clients import Clients, Observer, Workload
+from oomph.simulate.config import Config, Job, Outcome
 from oomph.simulate.live import Live
 from oomph.simulate.pools import CountPool
 from oomph.simulate.scheduler import Entry, Scheduler
@@ -17,33 +14,15 @@ from oomph.simulate.timing import RECURRENT, StepTime
 FAR = 1 << 120  # ticks are femtoseconds: an hour is more than 64 bits hold
 
 
-class Workload(Protocol):
-    def jobs(self) -> Iterator[Job]:
-        """In the order of arrival."""
-
-    def done(self, job: Job, at: int) -> Job | None:
-        """What the same user asks next (closed loops)."""
-
-
-class Observer(Protocol):
-    def record(self, record: Record) -> None: ...
-
-    def step(self, now: int, ticks: int, running: int, waiting: int, used: int, binds: str, preemptions: int) -> None:
-        """`preemptions`: since the beginning."""
-
-
 class Loop(Scheduler):
     def __init__(self, config: Config, time: StepTime, workload: Workload, observer: Observer, shared: bool) -> None:
         super().__init__(config, shared)
-        self.time, self.workload, self.observer = time, workload, observer
-        self.source = iter(workload.jobs())
-        self.upcoming = next(self.source, None)
-        self.replies: list[tuple[int, int, Job]] = []
+        self.time, self.observer = time, observer
+        self.clients = Clients(workload, time, observer)
         self.steps = self.tokens = 0
         self.work = 0  # decodes and chunks that were played one by one
         self.pending_start = 0
         self.decoding = time.decoding()
-        self.server_end = 0  # when the server is done with the requests that it has read
 
     def run(self, max_steps: int = FAR) -> bool:
         """True: `max_steps` are reached and there is more to do."""
@@ -104,7 +83,7 @@ class Loop(Scheduler):
         if self.waiting:  # the engine is empty and still does not let it in
             self.leave(self.waiting.popleft(), "never", self.now, 0)
             return True
-        arrival = self._next_arrival()
+        arrival = self.clients.arrival
         if arrival is None:
             return False
         self.now = max(self.now, arrival[0])
@@ -155,7 +134,7 @@ class Loop(Scheduler):
             while n > 1 and need <= self.pool.free + self.steady.freed(n):
                 n //= 2
         elif open_:
-            arrival = self._next_arrival()
+            arrival = self.clients.arrival
             if arrival is not None:
                 n = self._steps_before(arrival[0], n)
         return n
@@ -189,22 +168,8 @@ class Loop(Scheduler):
 
     # --- arrivals and departures
 
-    def _next_arrival(self) -> tuple[int, Job] | None:
-        """When the engine sees the next request, and which it is. The server reads them one after the other."""
-        job, reply = self.upcoming, self.replies[0] if self.replies else None
-        if reply is not None and (job is None or reply[:2] < (job.at, job.id)):
-            job = reply[2]
-        if job is None:
-            return None
-        return max(self.server_end, job.at) + self.time.request + self.time.prompt_token * job.prompt, job
-
     def _receive(self, seen: int) -> None:
-        while (arrival := self._next_arrival()) is not None and arrival[0] <= seen:
-            self.server_end, job = arrival
-            if job is self.upcoming:
-                self.upcoming = next(self.source, None)
-            else:
-                heapq.heappop(self.replies)
+        for job in self.clients.arrivals(seen):
             self._enqueue(job)
 
     def _enqueue(self, job: Job) -> None:
@@ -218,13 +183,6 @@ class Loop(Scheduler):
             self.waiting.append(req)
             self.sort()
 
-    def leave(self, req: Live, outcome: str, at: int, output: int) -> None:
+    def leave(self, req: Live, outcome: Outcome, at: int, output: int) -> None:
         req.gone = True
-        response = self.time.response if outcome == "done" else 0
-        first, at = req.first_token + response if req.first_token >= 0 else -1, at + response
-        self.observer.record(
-            Record(req.job, outcome, req.started, first, at, req.preemptions, req.cached, output)  # type: ignore[arg-type]
-        )
-        reply = self.workload.done(req.job, at)
-        if reply is not None:
-            heapq.heappush(self.replies, (reply.at, reply.id, reply))
+        self.clients.answer(req, outcome, at, output)

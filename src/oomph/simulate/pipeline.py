@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 
+from oomph.simulate.clients import Observer, Workload
 from oomph.simulate.config import Config
-from oomph.simulate.loop import FAR, Loop, Observer, Workload
+from oomph.simulate.loop import FAR, Loop
 from oomph.simulate.scheduler import Entry
 from oomph.simulate.timing import StepTime
 

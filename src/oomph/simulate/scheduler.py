@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 
 from oomph.simulate.blocks import BlockPool
-from oomph.simulate.config import Config
+from oomph.simulate.config import Config, Outcome
 from oomph.simulate.live import Live
 from oomph.simulate.pools import CountPool
 from oomph.simulate.rules import PATIENCE, aligned_chunk
@@ -49,7 +49,7 @@ class Scheduler:
         self.binds = ""
         self.aligned, self.block = config.aligned, config.block
 
-    def leave(self, req: Live, outcome: str, at: int, output: int) -> None:
+    def leave(self, req: Live, outcome: Outcome, at: int, output: int) -> None:
         """It is gone, and its user may ask again (loop.py)."""
         raise NotImplementedError
 

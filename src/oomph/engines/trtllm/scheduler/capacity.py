@@ -43,7 +43,7 @@ class Live:
 
     __slots__ = (
         "blocks", "cached", "computed", "cut", "earlier", "first_token", "ids", "job", "keys", "max_new", "new",
-        "pauses", "prompt", "started", "steps", "tokens", "total",
+        "preemptions", "prompt", "started", "steps", "tokens", "total",
     )  # fmt: skip
 
     def __init__(self, job: Job, total: int, max_new: int) -> None:
@@ -59,7 +59,7 @@ class Live:
         self.keys: list[int] | None = None  # what each full block of its prompt and its answer holds
         self.cached = -1  # tokens that were found in the cache when it first started
         self.started = self.first_token = -1
-        self.pauses = 0
+        self.preemptions = 0
 
     @property
     def decodes(self) -> bool:

@@ -7,10 +7,7 @@ one on real blocks.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from oomph.engines.trtllm.blocks import needed_to_finish
 from oomph.engines.trtllm.scheduler.admission import Admission
@@ -18,12 +15,10 @@ from oomph.engines.trtllm.scheduler.capacity import Capacity, Live
 from oomph.engines.trtllm.scheduler.counted_pool import CountedPools
 from oomph.engines.trtllm.scheduler.decode_time import DecodeTime
 from oomph.engines.trtllm.scheduler.reused_pool import ReusedPool
-from oomph.simulate.config import Config, Job, Record
+from oomph.simulate.clients import Clients, Observer, Workload
+from oomph.simulate.config import Config, Job
 from oomph.simulate.timing import StepTime
 from oomph.units import cdiv
-
-if TYPE_CHECKING:
-    from oomph.simulate.loop import Observer, Workload
 
 _FAR = 1 << 120
 
@@ -35,16 +30,14 @@ class CapacityLoop:
         self, capacity: Capacity, config: Config, time: StepTime, workload: Workload, observer: Observer
     ) -> None:
         self.capacity, self.time = capacity, time
-        self.workload, self.observer = workload, observer
+        self.observer = observer
         self.pools = _pools(capacity, workload)
         self.admission = Admission(capacity, self.pools)
         self.decode_time = DecodeTime(time, config.groups, capacity.beams)
-        self.source: Iterator[Job] = iter(workload.jobs())
-        self.upcoming = next(self.source, None)
-        self.replies: list[tuple[int, int, Job]] = []
+        self.clients = Clients(workload, time, observer)
         self.waiting: deque[Live] = deque()
         self.active: list[Live] = []  # in the order in which they were fetched
-        self.now = self.steps = self.tokens = self.work = self.preemptions = self.server_end = 0
+        self.now = self.steps = self.tokens = self.work = self.preemptions = 0
         self.binds = ""
 
     @property
@@ -54,7 +47,8 @@ class CapacityLoop:
     def run(self, max_steps: int = _FAR) -> bool:
         """True: `max_steps` are reached and there is more to do."""
         while self.steps < max_steps:
-            self._receive()
+            for job in self.clients.arrivals(self.now):
+                self._enqueue(job)
             while self.waiting and len(self.active) < self.capacity.max_batch_size:
                 self.active.append(self.waiting.popleft())
             batch = self._schedule()
@@ -86,7 +80,7 @@ class CapacityLoop:
         request.max_new -= request.new
         request.earlier += request.new
         request.new = request.computed = request.tokens = 0
-        request.pauses += 1
+        request.preemptions += 1
         self.preemptions += 1
 
     # ---- steps -------------------------------------------------------------------------------------------------------
@@ -150,7 +144,7 @@ class CapacityLoop:
     def _finish(self, request: Live) -> None:
         self.pools.release(request)
         self.active.remove(request)
-        self._leave(request, "done", self.now, request.total)
+        self.clients.answer(request, "done", self.now, request.total)
 
     def _take_steps(self, requests: list[Live], count: int) -> None:
         """So many steps in which the same requests decode: their attention is an arithmetic series."""
@@ -194,7 +188,7 @@ class CapacityLoop:
         return True
 
     def _steps_before_arrival(self, requests: list[Live], count: int) -> int:
-        arrival = self._next_arrival()
+        arrival = self.clients.arrival
         if arrival is None or count <= 1:
             return count
         rows = len(requests) * self.capacity.beams
@@ -225,23 +219,6 @@ class CapacityLoop:
 
     # ---- arrivals and departures -------------------------------------------------------------------------------------
 
-    def _next_arrival(self) -> tuple[int, Job] | None:
-        job, reply = self.upcoming, self.replies[0] if self.replies else None
-        if reply is not None and (job is None or reply[:2] < (job.at, job.id)):
-            job = reply[2]
-        if job is None:
-            return None
-        return max(self.server_end, job.at) + self.time.request + self.time.prompt_token * job.prompt, job
-
-    def _receive(self) -> None:
-        while (arrival := self._next_arrival()) is not None and arrival[0] <= self.now:
-            self.server_end, job = arrival
-            if job is self.upcoming:
-                self.upcoming = next(self.source, None)
-            else:
-                heapq.heappop(self.replies)
-            self._enqueue(job)
-
     def _enqueue(self, job: Job) -> None:
         capacity = self.capacity
         room = capacity.max_seq_len - job.prompt
@@ -249,11 +226,11 @@ class CapacityLoop:
         request = Live(job, total, max(total, min(capacity.max_tokens, room)))
         too_long = job.prompt < 1 or room < 1 or (job.prompt > capacity.max_num_tokens and not capacity.chunked)
         if too_long:
-            self._leave(request, "rejected", job.at, 0)
+            self.clients.answer(request, "rejected", job.at, 0)
         elif self._fits_alone(request):
             self.waiting.append(request)
         else:
-            self._leave(request, "never", job.at, 0)
+            self.clients.answer(request, "never", job.at, 0)
 
     def _fits_alone(self, request: Live) -> bool:
         return all(
@@ -262,22 +239,11 @@ class CapacityLoop:
         )
 
     def _idle(self) -> bool:
-        arrival = self._next_arrival()
+        arrival = self.clients.arrival
         if arrival is None:
             return False
         self.now = max(self.now, arrival[0])
         return True
-
-    def _leave(self, request: Live, outcome: str, at: int, output: int) -> None:
-        response = self.time.response if outcome == "done" else 0
-        first = request.first_token + response if request.first_token >= 0 else -1
-        cached = max(0, request.cached)
-        self.observer.record(
-            Record(request.job, outcome, request.started, first, at + response, request.pauses, cached, output)  # type: ignore[arg-type]
-        )
-        reply = self.workload.done(request.job, at + response)
-        if reply is not None:
-            heapq.heappush(self.replies, (reply.at, reply.id, reply))
 
 
 def _pools(capacity: Capacity, workload: Workload) -> CountedPools | ReusedPool:
