@@ -265,6 +265,25 @@ def sglang_kept() -> Iterator[Sample]:
         yield Sample("SGLang 0.5.23", "created weights", name, ours, truth)
 
 
+def sglang_posted() -> Iterator[Sample]:
+    """SGLang start-ups that strangers posted: tokens within 1 % (tests/truth/sglang-posts.jsonl)"""
+    import posted_starts as posted
+
+    known = [row for row in posted.ROWS if not row.get("outside") and "tokens" in row]
+    inferred = [row["id"] for row in known if row["inferred"]]
+    print(f"\n   {len(known)} start-ups; something was inferred in {len(inferred)}:", end="")
+    for row in known:
+        if row["inferred"]:
+            print(f"\n      {row['id']}: {'; '.join(row['inferred'])}", end="")
+        for pinned in (True, False):
+            if (not pinned and row["id"] in posted.NOT_WITHOUT_READINGS) or (pinned and not posted.readings(row)):
+                continue
+            how = "with the log's readings" if pinned else "from the command alone"
+            for term, ours, truth in posted.figures(row, posted.planned(row, pinned=pinned)):
+                near = abs(ours - truth) <= max(0.01 * truth, 1 if term in ("slots", "requests") else 0)
+                yield Sample("SGLang, posted: within 1 %", f"{term}, {how}", row["id"], near, True)
+
+
 def served_kept() -> Iterator[Sample]:
     """vLLM 0.26.0 and SGLang 0.5.17 on an H200, under load (tests/truth/h200-served.jsonl, h200-sglang.jsonl)."""
     import test_served as served
@@ -317,6 +336,7 @@ def main() -> None:
         traced_kept,
         field_kept,
         sglang_kept,
+        sglang_posted,
         trtllm_kept,
     ]
     runs.append(partial(logs, TRUTH))

@@ -20,6 +20,10 @@ _USED_LEAST = (600 * MIB, 1200 * MIB, 2500 * MIB)
 # most kernels, 8 to 9 GiB on 6.17.0-1031 (both GB10), as shares of the memory.
 CONTEXT = (0.021, 0.044, 0.074)
 
+# What SGLang reads as free before it loads (the system's available memory, caches of files included): 109.98, 111.73,
+# 111.97, 112.23, 112.74, 112.86 and 113.93 of 121.69 GiB in seven posted logs of GB10s.
+FREE_BEFORE_SGLANG = (0.90, 0.921, 0.937)
+
 # What grows outside PyTorch from the first look to the end of profiling is read off the whole machine's available
 # memory, so that compilers and loaders of the host are charged to the KV cache: 5.4 GiB for activations and this at
 # 73.97 GiB of weights. Two cold starts lie outside: 30 GiB in one, less than nothing in the other. On Strix Halo with

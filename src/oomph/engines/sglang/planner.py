@@ -16,6 +16,7 @@ from oomph.engines.sglang.timeline import RankState, steps, verdict_of
 from oomph.engines.vllm.shard import Layout, stage_layers
 from oomph.facts.sglang.facts import Facts
 from oomph.facts.sglang.facts import at as facts_at
+from oomph.facts.sglang.outside import after_load
 from oomph.ir.deployment import Deployment
 from oomph.ir.gate import quadrature, worst
 from oomph.ir.ledger import Term
@@ -41,7 +42,11 @@ def plan_sglang(model: Model, deployment: Deployment) -> Plan:
     states = []
     for rank, own, sized in zip(ranks, terms, pools, strict=True):
         buffers = buffers_of(model, shape, settings, facts, sized, rank.device.sm_count or DEFAULT_MULTIPROCESSORS)
-        states.append(RankState(rank, settings, own, sized, buffers, _workspace(settings, buffers), observed))
+        states.append(
+            RankState(
+                rank, settings, own, sized, buffers, _workspace(settings, buffers, after_load(rank.device.sm)), observed
+            )
+        )
     plans = tuple(_rank_plan(state) for state in states)
     tightest = min(pools, key=lambda p: (not p.refusal, p.tokens))
     return Plan(
@@ -56,9 +61,10 @@ def plan_sglang(model: Model, deployment: Deployment) -> Plan:
     )
 
 
-def _workspace(settings: Settings, buffers: Buffers) -> Term:
+def _workspace(settings: Settings, buffers: Buffers, libraries: int) -> Term:
     fixed = fixed_workspace(settings)
-    total, parts = fixed + sum(buffers.parts.values()), {**buffers.parts, "kernels' own": fixed}
+    parts = {**buffers.parts, "libraries after the load": libraries, "kernels' own": fixed}
+    total = sum(parts.values())
     why = "buffers by the settings; what kernels take from posted start-ups"
     return Term(
         "non_torch", total, total - round(0.3 * fixed), total + round(0.3 * fixed) + total // 50, "formula", parts, why
@@ -99,7 +105,7 @@ def _pools(
     """Both readings of free memory are the smallest of all ranks (get_available_gpu_memory, distributed), and the
     stages agree on the smallest number of tokens."""
     before = min(t.free_before_load.bytes for t in terms)
-    after = min(t.free_before_load.bytes - t.weights.bytes for t in terms)
+    after = min(t.free_before_load.bytes - t.weights.bytes for t in terms) - after_load(ranks[0].device.sm)
     pinned = deployment.given.get("available_kv")
     if pinned is not None:  # what a log says of the pools: the weights are what is left of the share
         after = round(pinned + before * (1 - settings.mem_fraction_static) + (settings.image_cache_mib << 20))

@@ -15,6 +15,7 @@ from oomph.engines.sglang.buffers import Buffers
 from oomph.engines.sglang.pools import Pools
 from oomph.engines.sglang.settings import Settings
 from oomph.engines.sglang.terms import Rank, Terms
+from oomph.facts.sglang.outside import after_load
 from oomph.ir.gate import Gate, Slack, judge, quadrature, released, spread
 from oomph.ir.ledger import Term
 from oomph.ir.timeline import Stage, StageName, Verdict
@@ -62,9 +63,10 @@ def steps(state: RankState) -> list[Step]:
     if pools.refusal:
         return found
     # the pools follow the free memory: what the weights take more, they get less
-    filled = loaded + pools.allocated + state.buffers.table
+    pooled = loaded + pools.allocated
+    filled = pooled + after_load(state.rank.device.sm) + state.buffers.table
     found.append(_step("kv_alloc", filled, filled, (), oom))
-    captured = filled - state.buffers.table + state.workspace.bytes + t.cudagraph.bytes
+    captured = pooled + state.workspace.bytes + t.cudagraph.bytes
     graphs = CAPTURE_FAILED if state.settings.cuda_graph_bs or state.settings.prefill_graph_sizes else oom
     found.append(_step("cudagraph_capture", captured, captured, (state.workspace, t.cudagraph), graphs))
     serving = captured + t.activation.bytes
