@@ -11,7 +11,7 @@ import pytest
 from oomph.ir.plan import Plan
 from oomph.plan import plan
 from oomph.report.bars import sizes
-from oomph.report.text import print_plan
+from oomph.report.views import print_answer
 
 ROOT = Path(__file__).parents[1]
 _spec = importlib.util.spec_from_file_location("replay", ROOT / "tools" / "replay.py")
@@ -66,7 +66,7 @@ def test_a_failing_plan_shows_the_peak_that_kills_it() -> None:
         ("vllm serve Qwen/Qwen3-32B", "RTX 4090"),
     ):
         out = io.StringIO()
-        print_plan(plan(command, gpu=gpu, engine="vllm==0.21.0", advise=False), out=out)
+        print_answer(plan(command, gpu=gpu, engine="vllm==0.21.0", advise=False), out=out)
         assert "WILL NOT START" in out.getvalue() and "]!!" in out.getvalue(), command
 
 

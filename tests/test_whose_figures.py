@@ -10,7 +10,6 @@ from oomph.engines.registry import engine_of
 from oomph.ir.plan import Plan
 from oomph.plan import parse, plan, with_gpus
 from oomph.report.plan_json import plan_json
-from oomph.report.text import plan_text
 
 QWEN = "vllm serve Qwen/Qwen3-8B"
 
@@ -20,7 +19,7 @@ def planned(flags: str = "", gpu: str = "H100", engine: str = "vllm==0.32.0", *,
 
 
 def screen(of: Plan) -> str:
-    return " ".join(plan_text(of, width=110, everything=False).split())
+    return " ".join(of.text(width=110).split())
 
 
 def test_replicas_are_counted_one_by_one_and_together() -> None:

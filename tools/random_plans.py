@@ -28,7 +28,6 @@ from oomph.ir.plan import Plan
 from oomph.plan import plan
 from oomph.report.bars import sizes
 from oomph.report.plan_json import plan_json
-from oomph.report.text import plan_text
 
 HEADLINES = {
     "fits": ("FITS", "RUNS"),
@@ -80,7 +79,7 @@ def contradictions(of: Plan) -> Iterator[str]:
         yield from _in_terms(rank)
         yield from _in_stages(rank, outcome)
     yield from _in_pictures(of)
-    text = plan_text(of, width=110, everything=False)
+    text = of.text(width=110)
     if not any(re.search(rf"^  {re.escape(word)}\b", text, re.MULTILINE) for word in HEADLINES[outcome]):
         yield f"the text does not say {outcome}"
     if outcome == "fits" and "!!" in text:

@@ -11,7 +11,7 @@ from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.advice import Advice, Judged
 from oomph.ir.plan import Plan
 from oomph.plan import plan, try_changes
-from oomph.report.text import print_plan
+from oomph.report.views import print_answer
 
 
 def planned(command: str, gpu: str, engine: str = "vllm==0.21.0") -> Plan:
@@ -29,7 +29,7 @@ def tried(of: Plan) -> dict[str, Judged]:
 
 def screen(of: Plan) -> str:
     out = io.StringIO()
-    print_plan(of, out=out)
+    print_answer(of, out=out)
     return out.getvalue()
 
 

@@ -13,7 +13,7 @@ import pytest
 import making
 import oomph
 from oomph import catalog
-from oomph.report.inspect_text import print_inspection, render
+from oomph.report.views import print_answer
 
 NVFP4 = "nvidia/Gemma-4-31B-IT-NVFP4"
 
@@ -23,7 +23,7 @@ def run(*args: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_screen() -> None:
-    text = render(oomph.inspect(NVFP4))
+    text = oomph.inspect(NVFP4).text()
     assert "31.3B parameters, 4-bit (NVFP4): 30.4 GiB of weights" in text
     words = " ".join(text.split())
     assert "Your 4-bit checkpoint is 30.4 GiB because attention is still BF16: 15.8 GiB" in words
@@ -36,7 +36,7 @@ def test_the_screen() -> None:
 @pytest.mark.parametrize("model_id", catalog.ids()[::7])
 def test_fits_80_columns_and_adds_up(model_id: str) -> None:
     found = oomph.inspect(model_id)
-    text = render(found)
+    text = found.text()
     assert max(map(len, text.splitlines())) <= 80
     assert "\033" not in text
     assert sum(r.bytes for r in found.by_role) == found.bytes == sum(d.bytes for d in found.by_dtype)
@@ -114,9 +114,9 @@ def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     out = Terminal()
-    print_inspection(oomph.inspect(NVFP4), out)
+    print_answer(oomph.inspect(NVFP4), out)
     assert "\033[1m" in out.getvalue()
     monkeypatch.setenv("NO_COLOR", "1")
     out = Terminal()
-    print_inspection(oomph.inspect(NVFP4), out)
+    print_answer(oomph.inspect(NVFP4), out)
     assert "\033" not in out.getvalue()

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from oomph.cli.show import show
 from oomph.errors import CommandError
 
 if TYPE_CHECKING:
@@ -67,12 +68,7 @@ def answer_plan(
 
         sys.stdout.write(emit(answer, form))
         return exit_code(answer.verdict)
-    if as_json:
-        print(answer.to_json(indent=1))
-    else:
-        from oomph.report.text import print_plan
-
-        print_plan(answer, everything=show_all)
+    show(answer, as_json=as_json, everything=show_all)
     _write_html(html, "plan", answer, f"oomph plan: {answer.model}")
     return exit_code(answer.verdict)
 
@@ -92,12 +88,7 @@ def answer_what_if(
 
     gpu, words = late_gpu(gpu, words)
     table = what_if(deployment(words, engine), gpu=gpu)
-    if as_json:
-        print(table.to_json(indent=2))
-    else:
-        from oomph.report.what_if_text import print_what_if
-
-        print_what_if(table)
+    show(table, as_json=as_json, indent=2)
     _write_html(html, "what_if", table)
     return exit_code(table.plan.verdict)
 
@@ -154,9 +145,9 @@ def _several(
 
         sys.stdout.write(dumps(check_json(check, where=where)) + "\n")
     else:
-        from oomph.report.check_text import print_check
+        from oomph.report.views import print_answer
 
-        print_check(check, where=where)
+        print_answer(check, where=where)
     _write_html(html, "check", check)
     return check.exit_code
 

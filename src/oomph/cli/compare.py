@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from oomph.cli.options import html_option, write_html
+from oomph.cli.show import show
 
 
 @click.command()
@@ -28,11 +29,6 @@ def command(gpu: str | None, context: str, engines: str, as_json: bool, html: st
     words = filter(None, map(str.strip, engines.split(",")))
     chosen = [name_of(word) or word for word in words]
     comparison = compare(model, gpu=gpu, context=parse_count(context, what="--context"), engines=chosen)
-    if as_json:
-        print(comparison.to_json(indent=1))
-    else:
-        from oomph.report.compare_text import print_comparison
-
-        print_comparison(comparison)
+    show(comparison, as_json=as_json)
     write_html(html, "compare", comparison)
     return 0 if any(r.fits for r in comparison.rows) else 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from oomph.cli.options import html_option, write_html
+from oomph.cli.show import show
 from oomph.errors import CommandError
 
 
@@ -54,11 +55,6 @@ def command(
         to_model=to_model,
         users=load or "",
     )
-    if as_json:
-        print(difference.to_json(indent=1))
-    else:
-        from oomph.report.diff_text import print_diff
-
-        print_diff(difference)
+    show(difference, as_json=as_json)
     write_html(html, "diff", difference)
     return exit_code(difference.after.verdict)

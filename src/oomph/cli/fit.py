@@ -7,6 +7,7 @@ import sys
 import click
 
 from oomph.cli.options import html_option, write_html
+from oomph.cli.show import show
 from oomph.errors import CommandError
 
 
@@ -76,12 +77,8 @@ def command(
         from oomph.emit import emit as write
 
         sys.stdout.write(write(result.pick.plan, emit, per_node=gpus_per_node))
-    elif as_json:
-        print(result.to_json(indent=2))
     else:
-        from oomph.report.fit_text import print_fit
-
-        print_fit(result, everything=show_all)
+        show(result, as_json=as_json, indent=2, everything=show_all)
     write_html(html, "fit", result)
     return 0 if result.met else 1
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oomph.cli.options import html_option, write_html
+from oomph.cli.show import show
 from oomph.errors import CommandError, InputError
 
 if TYPE_CHECKING:
@@ -83,12 +84,7 @@ def _for_model(model: str, options: dict[str, Any], as_json: bool) -> int:
             api=parse_api(options["api_price"]) if options["api_price"] else None,
             load=Load(options["prompt"], options["output"], options["hours"]), progress=step,
         )  # fmt: skip
-    if as_json:
-        print(result.to_json(indent=2))
-    else:
-        from oomph.report.cards_text import print_cards
-
-        print_cards(result)
+    show(result, as_json=as_json, indent=2)
     write_html(options["html"], "cards", result, "oomph gpus")
     return 0 if result.cards else 1
 

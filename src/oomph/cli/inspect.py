@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from oomph.cli.options import html_option, write_html
+from oomph.cli.show import show
 
 
 @click.command()
@@ -29,9 +28,4 @@ def command(model: tuple[str, ...], as_json: bool, html: str | None, fresh: bool
 
     inspection = inspect(load_model(" ".join(model), fresh=fresh))
     write_html(html, "inspect", inspection)
-    if as_json:
-        print(inspection.to_json(indent=2))
-        return
-    from oomph.report.inspect_text import print_inspection
-
-    print_inspection(inspection, sys.stdout)
+    show(inspection, as_json=as_json, indent=2)

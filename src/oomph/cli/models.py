@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from oomph.cli.options import html_option, write_html
+from oomph.cli.show import show
 from oomph.errors import CommandError
 
 
@@ -55,11 +56,6 @@ def run(words: tuple[str, ...], gpu: str, context: str, options: dict[str, Any])
             since=options["since"], largest=options["largest"], smallest=options["smallest"],
             limit=options["limit"], progress=step,
         )  # fmt: skip
-    if options["as_json"]:
-        print(answer.to_json(indent=2))
-    else:
-        from oomph.report.models_text import print_models
-
-        print_models(answer)
+    show(answer, as_json=options["as_json"], indent=2)
     write_html(options["html"], "models", answer)
     return 0 if answer.picks else 1

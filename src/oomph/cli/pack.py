@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
+from oomph.cli.show import show
 from oomph.errors import CommandError
 
 
@@ -36,13 +35,7 @@ def command(
 
     memory = ram or (_own_memory() if gpu is None else 0)
     packed = pack(words, gpu=gpu or "auto", engine=engine, ram=memory, asleep=asleep, solver=solver or "")
-    if as_json:
-        print(packed.to_json(indent=1))
-    else:
-        from oomph.report.pack_text import render
-        from oomph.report.terminal import Style, columns
-
-        sys.stdout.write(render(packed, Style(sys.stdout), width=columns()))
+    show(packed, as_json=as_json)
     return {"fits": 0, "fails": 1}.get(packed.outcome, 4)
 
 

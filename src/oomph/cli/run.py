@@ -27,9 +27,9 @@ def command(gpu: str | None, engine: str, force: bool, retry: bool, words: tuple
     plan = _plan(list(words), gpu, engine)
     if plan is not None and not plan.fits:
         if not force:
-            from oomph.report.text import print_plan
+            from oomph.report.views import print_answer
 
-            print_plan(plan, out=sys.stderr)
+            print_answer(plan, sys.stderr)
             _say("not started; --force starts it all the same")
             return 1
         from oomph.ir.timeline import STAGE_WORDS

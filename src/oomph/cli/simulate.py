@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from oomph.cli.show import show
 from oomph.errors import CommandError
 
 
@@ -138,12 +139,7 @@ def _upgraded(api: Any, setup: Any, options: dict[str, Any]) -> Any:
 
 
 def _print(answer: Any, options: dict[str, Any]) -> None:
-    if options["as_json"]:
-        print(answer.to_json(indent=1))
-    else:
-        from oomph.report.simulate_text import print_any
-
-        print_any(answer)
+    show(answer, as_json=options["as_json"])
     if options["svg"]:
         from oomph.report.simulate_svg import write
 

@@ -9,9 +9,10 @@ from oomph.redaction import Secrets
 from oomph.report.contract import SCHEMA
 from oomph.report.explain_json import explanation_json
 from oomph.report.plan_json import plan_json
+from oomph.report.terminal import Style
 
 
-def bundle_text(bundle: Bundle, *, width: int, everything: bool) -> str:
+def render(bundle: Bundle, style: Style, *, width: int = 0, everything: bool = False) -> str:
     parts = ["# oomph report", _table(bundle)]
     if bundle.problems:
         parts.append("\n".join(f"- {problem}" for problem in bundle.problems))

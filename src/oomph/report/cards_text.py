@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TextIO
-
 from oomph.report.terminal import Style, columns, wrap
 from oomph.search.cards import Card, Cards
 from oomph.search.prices import Against
 from oomph.units import gib
 
 
-def print_cards(cards: Cards, out: TextIO | None = None) -> None:
-    stream = out or sys.stdout
-    stream.write(render(cards, Style(stream)) + "\n")
-
-
-def cards_text(cards: Cards, *, width: int, everything: bool) -> str:
-    return render(cards, Style(), width=width)
-
-
-def render(cards: Cards, style: Style, *, width: int = 0) -> str:
+def render(cards: Cards, style: Style, *, width: int = 0, everything: bool = False) -> str:
     width = width or columns()
     want = cards.want
     people = f"{want.users} user{'s' if want.users > 1 else ''}"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
-from typing import TextIO
 
 from oomph.check import Check, Item, Outcome
 from oomph.engines.registry import engine_of
@@ -27,16 +25,7 @@ _PAINT = {"fits": "1;32", "fails": "1;31", "unread": "1;31"}
 _WIDEST_NAME = 40
 
 
-def print_check(check: Check, *, where: str = "", out: TextIO | None = None) -> None:
-    stream = out or sys.stdout
-    stream.write(render(check, Style(stream), where=where))
-
-
-def check_text(check: Check, *, width: int, everything: bool) -> str:
-    return render(check, Style(), width=width)
-
-
-def render(check: Check, style: Style, *, where: str = "", width: int = 0) -> str:
+def render(check: Check, style: Style, *, width: int = 0, everything: bool = False, where: str = "") -> str:
     """`where`: the one file that all of them are from; "" = each line names its file."""
     width = width or columns()
     if not check.items:

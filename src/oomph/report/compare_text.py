@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from typing import TextIO
 
 from oomph.compare import Comparison, Row
 from oomph.engines.registry import engine_named
@@ -12,16 +10,7 @@ from oomph.report.terminal import Style, columns, wrap
 from oomph.units import gib
 
 
-def print_comparison(comparison: Comparison, out: TextIO | None = None) -> None:
-    stream = out or sys.stdout
-    stream.write(render(comparison, Style(stream)))
-
-
-def comparison_text(comparison: Comparison, *, width: int, everything: bool) -> str:
-    return render(comparison, Style(), width=width)
-
-
-def render(comparison: Comparison, style: Style, *, width: int = 0) -> str:
+def render(comparison: Comparison, style: Style, *, width: int = 0, everything: bool = False) -> str:
     width = width or columns()
     gpus = " + ".join(f"{n} x {name}" if n > 1 else name for name, n in Counter(comparison.gpus).items())
     lines = ["", f"  {style.bold(comparison.model)} on {gpus}, {comparison.context:,} tokens of context", ""]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any, TextIO
+from typing import Any
 
 from oomph.diff import Change, Diff
 from oomph.engines.registry import engine_of
@@ -26,16 +25,7 @@ _NAMES = {
 }
 
 
-def print_diff(difference: Diff, out: TextIO | None = None) -> None:
-    stream = out or sys.stdout
-    stream.write(render(difference, Style(stream)))
-
-
-def diff_text(difference: Diff, *, width: int, everything: bool) -> str:
-    return render(difference, Style(), width=width)
-
-
-def render(difference: Diff, style: Style, *, width: int = 0) -> str:
+def render(difference: Diff, style: Style, *, width: int = 0, everything: bool = False) -> str:
     before, after = difference.before, difference.after
     width = width or columns()
     lines = ["", *title([style.bold(_name(before)), "->", style.bold(_other(before, after))], width), ""]

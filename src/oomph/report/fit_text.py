@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
-from typing import TextIO
 
 from oomph.commands import to_command
 from oomph.commands.shell import quote
@@ -16,15 +14,6 @@ from oomph.search.fit import Answer, Fit
 from oomph.units import human
 
 _ROWS = 8
-
-
-def print_fit(fit: Fit, *, everything: bool = False, out: TextIO | None = None) -> None:
-    stream = out or sys.stdout
-    stream.write(render(fit, Style(stream), everything=everything) + "\n")
-
-
-def fit_text(fit: Fit, *, width: int, everything: bool) -> str:
-    return render(fit, Style(), everything=everything, width=width)
 
 
 def render(fit: Fit, style: Style, *, everything: bool = False, width: int = 0) -> str:

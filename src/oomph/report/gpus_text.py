@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from oomph.ir.hardware import Device, GpuList
+from oomph.report.terminal import Style
 from oomph.units import GIB
 
 
-def gpus_text(known: GpuList, *, width: int, everything: bool) -> str:
+def render(known: GpuList, style: Style, *, width: int = 0, everything: bool = False) -> str:
     head = f"  {'':<25}{'GiB':>8}{'in use':>8}{'compute':>9}{'GB/s':>7}  total is"
     return "\n".join((head, *_lines(known.gpus))) + "\n"
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Iterable
-from typing import TextIO
 
 from oomph.inspection import Inspection, LayerRow, RoleRow
+from oomph.report.terminal import Style
 from oomph.units import GIB, count, gib, human
 
 WIDTH = 80
@@ -29,27 +28,16 @@ KINDS = {
 }
 
 
-def print_inspection(inspection: Inspection, out: TextIO) -> None:
-    colour = out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    out.write(render(inspection, colour=colour, mark=getattr(out, "paint_mark", "")))
-
-
-def inspection_text(inspection: Inspection, *, width: int, everything: bool) -> str:
-    return render(inspection)
-
-
-def render(inspection: Inspection, *, colour: bool = False, mark: str = "") -> str:
-    bold = (f"\033{mark}[1m", f"\033{mark}[0m") if colour else ("", "")
-    dim = (f"\033{mark}[2m", f"\033{mark}[0m") if colour else ("", "")
-    lines = ["", f"  {bold[0]}{_clip(_safe(inspection.model), WIDTH - 4)}{bold[1]}", f"  {_headline(inspection)}"]
-    lines += [f"  {dim[0]}{line}{dim[1]}" for line in _wrap(_origin(inspection))]
+def render(inspection: Inspection, style: Style, *, width: int = 0, everything: bool = False) -> str:
+    lines = ["", f"  {style.bold(_clip(_safe(inspection.model), WIDTH - 4))}", f"  {_headline(inspection)}"]
+    lines += [f"  {style.dim(line)}" for line in _wrap(_origin(inspection))]
     if inspection.quantization is not None and inspection.quantization.sentence:
         sentence = inspection.quantization.sentence
         lines += ["", *(f"  {line}" for line in _wrap(sentence[0].upper() + sentence[1:] + "."))]
-    lines += ["", *_weights(inspection, bold, dim), "", *_layers(inspection, bold)]
-    lines += _further(inspection, bold)
+    lines += ["", *_weights(inspection, style), "", *_layers(inspection, style)]
+    lines += _further(inspection, style)
     if inspection.warnings:
-        lines += ["", *(f"  {dim[0]}{line}{dim[1]}" for w in inspection.warnings for line in _wrap(f"Note: {w}"))]
+        lines += ["", *(f"  {style.dim(line)}" for w in inspection.warnings for line in _wrap(f"Note: {w}"))]
     return "\n".join(lines) + "\n\n"
 
 
@@ -70,8 +58,9 @@ def _origin(inspection: Inspection) -> str:
     return f"{inspection.architecture or 'no architecture'}; {basis}; source: {inspection.source or 'config'}"
 
 
-def _weights(inspection: Inspection, bold: tuple[str, str], dim: tuple[str, str]) -> Iterable[str]:
-    yield f"  {bold[0]}{'Weights':<18}{'GiB':>8}{'share':>8}{'parameters':>12}  stored as{bold[1]}"
+def _weights(inspection: Inspection, style: Style) -> Iterable[str]:
+    head = f"{'Weights':<18}{'GiB':>8}{'share':>8}{'parameters':>12}  stored as"
+    yield f"  {style.bold(head)}"
     small: list[RoleRow] = []
     for row in inspection.by_role:
         if row.bytes * 200 < inspection.bytes:
@@ -83,7 +72,7 @@ def _weights(inspection: Inspection, bold: tuple[str, str], dim: tuple[str, str]
         names = " and ".join(filter(None, (", ".join(r.name for r in small[:-1]), small[-1].name)))
         yield _weight_row("the rest", size, inspection.bytes, parameters, names)
     dtypes = ", ".join(f"{d.dtype} {gib(d.bytes)}" for d in inspection.by_dtype if d.bytes * 200 >= inspection.bytes)
-    yield from (f"  {dim[0]}{line}{dim[1]}" for line in _wrap(f"By dtype: {dtypes}"))
+    yield from (f"  {style.dim(line)}" for line in _wrap(f"By dtype: {dtypes}"))
 
 
 def _weight_row(name: str, size: int, whole: int, parameters: int, forms: str) -> str:
@@ -98,7 +87,7 @@ def _forms(role_row: RoleRow) -> str:
     return ", ".join(f"{form} {human(n)}" for form, n in shown[:3])
 
 
-def _layers(inspection: Inspection, bold: tuple[str, str]) -> Iterable[str]:
+def _layers(inspection: Inspection, style: Style) -> Iterable[str]:
     if inspection.opaque:
         yield "  Layers and caches are not known for this architecture, and are not guessed."
         return
@@ -107,7 +96,8 @@ def _layers(inspection: Inspection, bold: tuple[str, str]) -> Iterable[str]:
         if not inspection.experts[0]
         else f"Layers ({inspection.experts[0]} experts, {inspection.experts[1]} per token)"
     )
-    yield f"  {bold[0]}{head:<54}{'cache, ' + _kv_dtype(inspection):>22}{bold[1]}"
+    title = f"{head:<54}{'cache, ' + _kv_dtype(inspection):>22}"
+    yield f"  {style.bold(title)}"
     for row in inspection.layers:
         window = f" {row.window:,}" if row.window else ""
         name = f"{row.layers:>5} x {KINDS.get(row.kind, row.kind)}{window}"
@@ -119,7 +109,7 @@ def _layers(inspection: Inspection, bold: tuple[str, str]) -> Iterable[str]:
         yield from (f"  {x}" for x in _wrap("Its compressed caches have a form of each engine's own: see oomph plan."))
         return
     if inspection.kv_bytes(1):
-        yield from _sequences(inspection, bold)
+        yield from _sequences(inspection, style)
 
 
 def _kv_dtype(inspection: Inspection) -> str:
@@ -134,7 +124,7 @@ def _cache(layer_row: LayerRow) -> str:
     return "shared" if layer_row.shared else "none" if layer_row.kind in ("none", "encoder_only") else "its own form"
 
 
-def _sequences(inspection: Inspection, bold: tuple[str, str]) -> Iterable[str]:
+def _sequences(inspection: Inspection, style: Style) -> Iterable[str]:
     lengths = [n for n in (8192, 32768) if not inspection.context_length or n < inspection.context_length]
     lengths += [inspection.context_length] if inspection.context_length else []
     ggml = inspection.quantization is not None and inspection.quantization.method == "gguf"
@@ -143,11 +133,11 @@ def _sequences(inspection: Inspection, bold: tuple[str, str]) -> Iterable[str]:
     asks = inspection.quantization.kv_cache if inspection.quantization else ""
     fp8 = f"; the checkpoint asks for {asks.upper()}" if asks else fp8
     yield ""
-    yield f"  {bold[0]}KV cache of one sequence{bold[1]} ({_kv_dtype(inspection)}{fp8})"
+    yield f"  {style.bold('KV cache of one sequence')} ({_kv_dtype(inspection)}{fp8})"
     yield "  " + "   ".join(f"{n:,} tokens {human(inspection.kv_bytes(n))}" for n in lengths)
 
 
-def _further(inspection: Inspection, bold: tuple[str, str]) -> list[str]:
+def _further(inspection: Inspection, style: Style) -> list[str]:
     rows = []
     if inspection.context_length:
         rows.append(
@@ -165,7 +155,7 @@ def _further(inspection: Inspection, bold: tuple[str, str]) -> list[str]:
     for tower in inspection.towers:
         layers = f"{tower.layers} layers, " if tower.layers else ""
         rows.append((tower.name.capitalize(), f"{layers}{human(tower.bytes)}"))
-    return ["", *(_clip(f"  {bold[0]}{name:<9}{bold[1]}{text}", WIDTH + 8) for name, text in rows)] if rows else []
+    return ["", *(_clip(f"  {style.bold(format(name, '<9'))}{text}", WIDTH + 8) for name, text in rows)] if rows else []
 
 
 def _gib(n: int) -> str:

@@ -7,13 +7,13 @@ from datetime import datetime
 
 from oomph.ir.ledger import TERM_WORDS
 from oomph.learn.start import OVERHEAD, Figure, Start
-from oomph.report.terminal import clean
+from oomph.report.terminal import Style, clean
 from oomph.units import human
 
 _WORDS = {**TERM_WORDS, OVERHEAD: "activations and memory outside PyTorch"}
 
 
-def start_text(start: Start, *, width: int, everything: bool) -> str:
+def render(start: Start, style: Style, *, width: int = 0, everything: bool = False) -> str:
     return "\n".join(start_lines(start)) + "\n"
 
 

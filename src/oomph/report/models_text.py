@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TextIO
-
 from oomph.engines.registry import engine_named
 from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, columns, wrap
@@ -12,16 +9,7 @@ from oomph.search.models import Models, Pick
 from oomph.units import human
 
 
-def print_models(answer: Models, out: TextIO | None = None) -> None:
-    stream = out or sys.stdout
-    stream.write(render(answer, Style(stream)) + "\n")
-
-
-def models_text(models: Models, *, width: int, everything: bool) -> str:
-    return render(models, Style(), width=width)
-
-
-def render(answer: Models, style: Style, *, width: int = 0) -> str:
+def render(answer: Models, style: Style, *, width: int = 0, everything: bool = False) -> str:
     width = width or columns()
     people = f"{answer.users} user{'s' if answer.users > 1 else ''} at once"
     least = "" if answer.context_asked else "at least "

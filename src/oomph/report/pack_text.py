@@ -10,7 +10,7 @@ from oomph.report.bars import bar_of_parts
 from oomph.report.contract import SCHEMA
 from oomph.report.fit_text import command_lines
 from oomph.report.plan_lines import gpus_line
-from oomph.report.terminal import INDENT, Style, clean, folded, title
+from oomph.report.terminal import INDENT, Style, clean, columns, folded, title
 from oomph.units import gib
 
 _HEADLINES = {
@@ -19,11 +19,8 @@ _HEADLINES = {
 }  # fmt: skip
 
 
-def pack_text(packed: Packed, *, width: int, everything: bool) -> str:
-    return render(packed, Style(), width=width)
-
-
-def render(packed: Packed, style: Style, *, width: int) -> str:
+def render(packed: Packed, style: Style, *, width: int = 0, everything: bool = False) -> str:
+    width = width or columns()
     word, colour = _HEADLINES[packed.outcome]
     count = len(packed.placed)
     head = f"{count} services" if count else "several services"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from oomph.engines.registry import engine_of
 from oomph.report.terminal import Style, columns
@@ -22,13 +21,8 @@ PEOPLE = 30  # seconds that a reader takes before the next question, for the num
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
-def print_any(answer: Any, out: TextIO | None = None) -> None:
-    stream = out or sys.stdout
-    stream.write("\n".join(lines(answer, Style(stream))) + "\n")
-
-
-def simulation_text(answer: Any, *, width: int, everything: bool) -> str:
-    return "\n".join(lines(answer, Style())) + "\n"
+def render(answer: Any, style: Style, *, width: int = 0, everything: bool = False) -> str:
+    return "\n".join(lines(answer, style)) + "\n"
 
 
 def lines(answer: Any, style: Style, picture: bool = True) -> list[str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from typing import TextIO
 
 from oomph.engines.registry import engine_of
 from oomph.ir.ledger import Term
@@ -19,19 +17,10 @@ from oomph.report.terminal import Style, clean, columns, folded, title
 from oomph.report.verdict_text import headline, settling_words
 from oomph.units import gib, human
 
-__all__ = ["Style", "folded", "gpus_line", "print_plan", "render", "verdict_line"]
+__all__ = ["Style", "folded", "gpus_line", "render", "verdict_line"]
 
 # kinds of cache as people call them
 KINDS = {"full": "full attention", "mla": "MLA", "mamba": "recurrent", "cross": "cross attention"}
-
-
-def print_plan(plan: Plan, *, everything: bool = False, out: TextIO | None = None) -> None:
-    stream = out or sys.stdout
-    stream.write(render(plan, Style(stream), everything=everything) + "\n")
-
-
-def plan_text(plan: Plan, *, width: int, everything: bool) -> str:
-    return render(plan, Style(), everything=everything, width=width)
 
 
 def render(plan: Plan, style: Style, *, everything: bool = False, width: int = 0) -> str:

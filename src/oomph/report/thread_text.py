@@ -12,12 +12,13 @@ from oomph.redaction import hide_secrets
 from oomph.report.contract import SCHEMA
 from oomph.report.explain_json import explanation_json
 from oomph.report.explain_text import STAGE_WORDS
-from oomph.report.terminal import INDENT, clean, wrap
+from oomph.report.terminal import INDENT, Style, clean, columns, wrap
 
 _SHOWN = 12
 
 
-def thread_text(thread: ThreadExplanation, *, width: int, everything: bool) -> str:
+def render(thread: ThreadExplanation, style: Style, *, width: int = 0, everything: bool = False) -> str:
+    width = width or columns()
     shown = None if everything else _SHOWN
     state = f", {thread.state}" if thread.state else ""
     lines = ["", f"  {clean(thread.title) or 'A thread'}", f"  {thread.posts} posts{state}", ""]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TextIO
-
 from msgspec.structs import replace
 
 from oomph.advice.what_if import Row, WhatIf
@@ -24,16 +21,7 @@ _HEADS = {
 }
 
 
-def print_what_if(answer: WhatIf, out: TextIO | None = None) -> None:
-    stream = out or sys.stdout
-    stream.write(render(answer, Style(stream)) + "\n")
-
-
-def what_if_text(table: WhatIf, *, width: int, everything: bool) -> str:
-    return render(table, Style(), width=width)
-
-
-def render(answer: WhatIf, style: Style, *, width: int = 0) -> str:
+def render(answer: WhatIf, style: Style, *, width: int = 0, everything: bool = False) -> str:
     width = width or columns()
     plan = answer.plan
     deployment = plan.deployment
