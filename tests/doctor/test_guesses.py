@@ -38,9 +38,13 @@ def test_a_sentence_beside_a_bare_message(sentence: str, stage: str) -> None:
     assert told(f"{TITLE}{sentence}\n\n{BARE}") == (stage, "said")
 
 
-@pytest.mark.parametrize("sentence", ["OOM when loading a small model", "fails when serving it", "it fails at start"])
-def test_what_is_said_of_any_start_says_nothing(sentence: str) -> None:
-    assert told(f"{TITLE}{sentence}\n\n{BARE}")[1] == "guess"
+@pytest.mark.parametrize("sentence", ["OOM when loading a small model", "it fails at start", "cannot start the server"])
+def test_what_is_said_of_any_start_says_that_it_was_not_up(sentence: str) -> None:
+    assert told(f"{TITLE}{sentence}\n\n{BARE}") == ("profile_run", "said")
+
+
+def test_a_sentence_about_nothing_says_nothing() -> None:
+    assert told(f"{TITLE}fails with my own fork of it\n\n{BARE}")[1] == "guess"
 
 
 def test_the_log_is_before_the_sentence() -> None:

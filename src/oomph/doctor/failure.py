@@ -7,6 +7,7 @@ went wrong behind it, or there is no sign of an error anywhere.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -42,7 +43,7 @@ def find_failure(observations: Sequence[Observation]) -> Observation | None:
     up = last_ready(observations)
     memory, recovered = _memory(observations, kinds)
     trouble = _trouble(observations, up)
-    if memory is not None and not (trouble and memory.kind in ENDS and trouble.line <= memory.line):
+    if memory is not None and not (trouble and _yields(memory, trouble)):
         return memory
     if trouble is not None:
         return trouble
@@ -64,6 +65,21 @@ def find_failure(observations: Sequence[Observation]) -> Observation | None:
     ended = (observation for observation in observations if observation.line > up and _ended_badly(observation))
     return recovered or next(ended, None) or _said_by_people(observations, up)
 
+
+# said of a load or a runner that ended, of whatever it was
+OF_ANYTHING: Final[frozenset[LogKind]] = frozenset({"lc_load_failed", "lc_no_context", "ol_runner_died", "ol_stopped"})
+
+
+def _yields(memory: Observation, trouble: Observation) -> bool:
+    """A line that may be about memory gives way to one that says what it was: a kill behind it, "error loading model:
+    unknown model architecture"."""
+    if memory.kind in ENDS:
+        return trouble.line <= memory.line
+    worded = trouble.kind not in WRAPPERS and not _LACK.search(memory.text)
+    return memory.kind in OF_ANYTHING and worded and -NEAR <= trouble.line - memory.line <= 0
+
+
+_LACK: Final = re.compile(r"(?i)out of memory|alloc|memory")
 
 # what shows that there is a log, or at least a start, that a sentence may be about
 _STARTED: Final[frozenset[LogKind]] = frozenset(MILESTONES) | {
@@ -140,6 +156,8 @@ def _memory(observations: Sequence[Observation], kinds: set[LogKind]) -> tuple[O
                 return observation, recovered
             recovered = recovered or observation
         if observation.kind == "available_kv" and _negative(observation):
+            return observation, recovered
+        if observation.kind == "tr_budget" and _negative(observation):
             return observation, recovered
         if observation.kind == "sg_profiled" and _no_tokens(observation, kinds):
             return observation, recovered

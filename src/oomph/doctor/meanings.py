@@ -41,7 +41,8 @@ MILESTONES: Final[dict[LogKind, StageName]] = {
     "tr_engine": "weights_load", "tr_context": "kv_alloc", "tr_weights": "profile_run", "tr_activation": "kv_check",
     "tr_features": "weights_load", "tr_created": "weights_load", "tr_loaded": "profile_run",
     "tr_budget": "kv_alloc", "tr_estimate": "kv_alloc", "tr_cap": "runtime_request",
-    "tr_available": "kv_alloc", "tr_too_long": "runtime_request",
+    "tr_available": "kv_alloc", "tr_too_long": "runtime_request", "tr_forward": "runtime_request",
+    "ol_running": "runtime_request", "ol_waiting": "weights_load", "sg_init": "startup_free_memory",
 }  # fmt: skip
 
 # Lines that are the failure itself, and the stage they belong to (None = where the log had got to).
@@ -86,6 +87,34 @@ AFTER_COMPONENTS: Final[dict[str, StageName]] = {
     "spec_resource_manager": "profile_run", "model_extra": "kv_alloc", "kv_cache": "cudagraph_capture",
     "executor_extra": "runtime_request",
 }  # fmt: skip
+# What the words of a bar that is being drawn say; the first that applies.
+BARS: Final[tuple[tuple[str, StageName], ...]] = (
+    (r"(?i)download|fetch", "other"),
+    (r"(?i)captur|cuda ?graph|warm|tuning", "cudagraph_capture"),
+    (r"(?i)shard|weight|checkpoint|tensor|load", "weights_load"),
+    (r"(?i)compil", "profile_run"),
+    (r"(?i)prompt|request|generat|infer|sampl|decod", "runtime_request"),
+)
+# TensorRT-LLM's C++ functions (cpp/tensorrt_llm), of the innermost frame that has a row: a step of the loop, the pools
+# and buffers of a start, an engine that is being read. A constructor is named like its class.
+NATIVE: Final[tuple[tuple[str, StageName], ...]] = (
+    (
+        r"forwardAsync|forwardSync|::forward|executionLoop|execution_loop|decoderStep|setFromInputs|prepareStep|reshape|"
+        r"execute(?:Step|Context|Batch)|generateBatched|::generate|enqueue|::step$|run(?:Gemm|Moe)|Runner::run",
+        "runtime_request",
+    ),
+    (r"ipcUtils|IpcMemory|NcclCommunicator|setupNccl|CustomAllReduce\w{0,20}Buffers", "startup_free_memory"),
+    (
+        r"allocatePools|[Kk][Vv]CacheManager|BlockManager|createBuffers|RuntimeBuffers|createContexts|addContext|createDecoder|"
+        r"DecoderBuffers|::setup|createKvCache|ExecutionContext|DecoderState|createRuntime\w{0,20}Buffers",
+        "kv_alloc",
+    ),
+    (
+        r"TllmRuntime::TllmRuntime|deserialize|loadEngine|Plugin::(?:init|\w{1,40}Plugin)|GemmPlugin|RawEngine|ManagedWeights|"
+        r"loadModel",
+        "weights_load",
+    ),
+)
 # They name the failure but not its kind: used only when nothing above was printed.
 WEAK: Final[tuple[LogKind, ...]] = (
     "engine_failed",

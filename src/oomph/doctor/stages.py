@@ -15,8 +15,11 @@ from msgspec import Struct
 from oomph.doctor import stages_llamacpp
 from oomph.doctor.failure import find_doubt, find_failure, last_ready
 from oomph.doctor.guesses import STARTS, guess, said, starting
-from oomph.doctor.meanings import AFTER_COMPONENTS, COMPONENTS, FAILURES, MILESTONES, ORDER, TROUBLES
+from oomph.doctor.meanings import AFTER_COMPONENTS, BARS, COMPONENTS, FAILURES, MILESTONES, NATIVE, ORDER, TROUBLES
+from oomph.doctor.places import compiles, place_stage
+from oomph.doctor.prose import activity
 from oomph.doctor.tracebacks import behind, frame_stage, joins_ranks, traceback
+from oomph.facts.loglines import compiled
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
@@ -70,8 +73,8 @@ def death(observations: Sequence[Observation], lines: Sequence[Line] = ()) -> De
         failed = not stages_llamacpp.recovered(observations, index)
         return Death(failed, stage, "message", failure.line, failure.kind, completed=completed, quote=failure.text)
     stage, basis = _stage(failure, functions, files, observations[:index], observations)
-    if basis == "guess" and (by_code := frame_stage(code_names(lines, failure.line))):
-        stage, basis = by_code, "traceback"
+    if basis == "guess":
+        stage, basis = _weakest(failure, stage, functions, files, observations, lines)
     return Death(True, stage, basis, failure.line, failure.kind, functions, files, completed, quote=failure.text)
 
 
@@ -84,6 +87,39 @@ def code_names(lines: Sequence[Line], failing: int) -> list[str]:
     near = [line.text[:400] for line in lines if 0 <= abs(failing - line.number) <= _NEAR]
     names = [name for text in near if not text.startswith(("INFO", "DEBUG")) for name in _CALLED.findall(text)]
     return [*names, "capture_begin"] if any("torch.cuda.graph(" in text for text in near) else names
+
+
+def _weakest(
+    failure: Observation,
+    guessed: StageName,
+    functions: Sequence[str],
+    files: Sequence[str],
+    everything: Sequence[Observation],
+    lines: Sequence[Line],
+) -> tuple[StageName, str]:
+    """Nothing of the log says it: the code of a traceback that lost its frames, then what its owner tells."""
+    names = code_names(lines, failure.line)
+    if by_code := frame_stage(names) or place_stage(names, ()):
+        return by_code, "traceback"
+    if compiles(files):
+        return "profile_run", "traceback"
+    started = not did_not_start(everything) and not STARTING.intersection(functions)
+    doing = activity(lines, failure.line)
+    if doing == "loading" and failure.kind not in TROUBLES:
+        return "weights_load", "said"
+    if doing == "serving" and started:
+        return "runtime_request", "said"
+    if doing == "starting" and guessed == "runtime_request":
+        return (_while_starting(failure) if failure.kind not in TROUBLES else "other"), "said"
+    return guessed, "guess"
+
+
+def _native(failure: Observation, everything: Sequence[Observation]) -> StageName | None:
+    """The innermost C++ frame near the failure that has a row."""
+    near = (o for o in everything if o.kind == "tr_line" and abs(o.line - failure.line) <= _NEAR)
+    names = (str(o.values["function"]) for o in near if "function" in o.values)
+    rows = (stage for name in names for pattern, stage in NATIVE if compiled(pattern).search(name))
+    return next(rows, None)
 
 
 def _llama(failure: Observation, observations: Sequence[Observation]) -> bool:
@@ -110,14 +146,14 @@ def _stage(
     everything: Sequence[Observation],
 ) -> tuple[StageName, str]:
     stated = FAILURES.get(failure.kind) or TROUBLES.get(failure.kind)
-    if failure.kind in ("available_kv", "v0_terms", "v0_results", "sg_profiled"):
+    if failure.kind in ("available_kv", "v0_terms", "v0_results", "sg_profiled", "tr_budget"):
         return "kv_check", "message"
     if failure.kind == "tr_component":
         component, _, purpose = str(failure.values.get("component", "")).partition(" (")
         return ("profile_run" if "temporary" in purpose else COMPONENTS.get(component, "other")), "message"
     if stated == "other" and failure.kind in TROUBLES:
         reached = milestone(before)
-        if frame_stage(functions, files) == "runtime_request":
+        if (frame_stage(functions, files) or place_stage(functions, files)) == "runtime_request":
             return "runtime_request", "traceback"
         return (reached if reached and ORDER.index(reached) >= ORDER.index("weights_load") else stated), "message"
     if stated is not None:
@@ -129,9 +165,16 @@ def _stage(
         from_frames = frame_stage(_method(failure, everything))
     if from_frames == "startup_free_memory" and (failure.kind == "x_nccl" or joins_ranks(failure.kind, files)):
         return "other", "traceback"  # v1/worker/gpu_worker.py:263, 282 (0.20.0): ranks are joined before memory is read
+    from_frames = from_frames or place_stage(functions, files)
     if from_frames:
         return from_frames, "traceback"
-    reached = milestone(before)
+    reached = milestone((*before, *(o for o in everything if o.line == failure.line and o.kind in MILESTONES)))
+    native = _native(failure, everything)
+    if native is not None and reached != "runtime_request":
+        joined = native == "startup_free_memory" and failure.kind in TROUBLES
+        return ("other" if joined else native), "traceback"
+    if failure.kind in TROUBLES and reached == "startup_free_memory":
+        return "other", "milestone"  # the ranks are joined there; nothing of the model is on a GPU
     about = failure.values.get("about")
     if about is not None and reached != "runtime_request":
         return next(stage for stage in ORDER if stage == about), "message"
@@ -240,6 +283,13 @@ def milestone(observations: Sequence[Observation]) -> StageName | None:
             stage = "profile_run" if later & {"tr_weights", "tr_activation", "tr_budget"} else "cudagraph_capture"
         elif observation.kind == "tr_step":
             stage = AFTER_COMPONENTS.get(str(observation.values.get("component", "")))
+        elif observation.kind == "bar":
+            what = str(observation.values.get("what", ""))
+            stage = next((name for pattern, name in BARS if compiled(pattern).search(what)), None)
+        elif observation.kind == "placed":
+            stage = next(name for name in ORDER if name == observation.values.get("stage"))
+        elif observation.kind == "lc_phase":
+            stage = stages_llamacpp.of_function(str(observation.values.get("function", "")))
         if stage and (best is None or ORDER.index(stage) >= ORDER.index(best)):
             best = stage
     return best

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from oomph.facts.loglines import compiled
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
 
@@ -27,6 +28,15 @@ _FUNCTIONS: tuple[tuple[str, StageName], ...] = (
     ("set_device", "startup_free_memory"), ("ggml_backend_cuda_device", "startup_free_memory"),
     ("set_tensor", "weights_load"), ("buffer_clear", "kv_alloc"), ("host_malloc", "host_ram"),
 )  # fmt: skip
+# who printed a line: the function before its first colon (llama.cpp's own names, old and new)
+_PRINTERS: tuple[tuple[str, StageName], ...] = (
+    (r"^llama_(?:decode|encode|perf_)|^process_ubatch|^update_slots|^params_from_|^log_server_r|^operator|^send_error|^common_perf_",
+     "runtime_request"),
+    (r"^llama_(?:kv_cache|context|new_context|init_from_model|memory_)|_reserve$|compute_meta$|^clip_|^mtmd_|^mllama_|"
+     r"^common_init_from_params", "kv_alloc"),
+    (r"^load_tensors|^llm_load_|^llama_(?:model_load|load_model)|^print_info|^create_tensor|^load_all_data|getting_tensors",
+     "weights_load"),
+)  # fmt: skip
 # kinds that a run can recover from, if what stands behind them says so
 RECOVERABLE = frozenset(
     {"lc_malloc", "lc_cpu_malloc", "lc_alloc_weights", "lc_alloc_compute", "lc_no_compute", "lc_no_kv", "lc_no_weights",
@@ -34,6 +44,10 @@ RECOVERABLE = frozenset(
 )  # fmt: skip
 _WENT_ON = frozenset({"lc_serving", "ol_started", "lc_pipeline_retry", "lc_request", "lc_slots"})
 _ENDED = frozenset({"ol_runner_died", "ol_layout", "ol_panic", "ol_host_refused", "ol_timeout", "lc_late"})
+
+
+def of_function(name: str) -> StageName | None:
+    return next((stage for pattern, stage in _PRINTERS if compiled(pattern).search(name)), None)
 
 
 def recovered(observations: Sequence[Observation], index: int) -> bool:
@@ -67,6 +81,11 @@ def phase(observations: Sequence[Observation], index: int, reached: StageName | 
     for kind, stage in _NAMED:
         if kind in kinds:
             return stage
+    blamed = next((o for o in window if o.kind == "lc_phase" and _FAILED.search(o.text)), None)
+    if blamed is not None and (stage_of := of_function(str(blamed.values.get("function", "")))):
+        return stage_of
+    if projector(observations[:index]):
+        return "kv_alloc"
     if "lc_alloc_compute" in kinds:
         return "runtime_request" if reached == "runtime_request" else "kv_alloc"
     if "lc_alloc_weights" in kinds:
@@ -78,6 +97,17 @@ def phase(observations: Sequence[Observation], index: int, reached: StageName | 
     if failure.kind == "lc_cublas":
         return "runtime_request"
     return reached or ("weights_load" if failure.kind == "lc_malloc" else None)
+
+
+_FAILED = re.compile(r"fail|error|unable")
+
+
+def projector(before: Sequence[Observation]) -> bool:
+    """The last that was printed is the image tower's loader, which runs behind the context's buffers."""
+    last = next(
+        (o for o in reversed(before) if o.kind.startswith("lc_") and o.kind not in ("lc_line", "lc_where")), None
+    )
+    return last is not None and str(last.values.get("function", "")).startswith(("clip_", "mtmd_", "mllama_", "alloc_"))
 
 
 def _failing(observation: Observation) -> bool:

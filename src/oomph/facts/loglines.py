@@ -105,6 +105,8 @@ GENERIC = (
     LogRow("engine_named", "Ollama", r"\b(?P<engine>Ollama)\b"),
     LogRow("engine_named", "ollama", r"\b(?P<engine>ollama)\b"),
     LogRow("engine_named", "llama.cpp", r"\b(?P<engine>llama\.cpp)\b"),
+    # a bar that was being drawn: what its words say is what was going on
+    LogRow("bar", "%|", r"(?P<what>[A-Za-z][^|%\[\]]{2,80}?):? {0,6}\d{1,3}%\|"),
     LogRow("chained", "exception", r"^(?:The above exception was the direct cause|During handling of the above exception)"),
     LogRow("command", "vllm", r"(?P<command>vllm (?:serve|run) .*|python3? -m vllm\.entrypoints\.\S+ .*)"),
     LogRow("command", "serve", r"(?P<command>[\"']vllm[\"'], ?[\"']serve[\"'],.*)"),  # a manifest's list
@@ -123,11 +125,12 @@ GENERIC = (
     LogRow("host_kill", "oom_reaper", r"oom_reaper: reaped process (?P<pid__int>\d+)"),
     LogRow("container_kill", "OOMKilled", r"OOMKilled(?!\W{1,3}false)"),
     LogRow("container_kill", "137", r"(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode|code)\W{0,3}137\b"),
-    LogRow("sigkill", "-9", r"(?:exit ?code|exitcode|returncode)\W{0,3}-9\b"),
+    LogRow("sigkill", "-9", r"(?:[Ee]xit ?code|exitcode|returncode)\W{0,3}-9\b"),
     LogRow("sigkill", "signal 9", r"signal 9\b"),
     LogRow("sigkill", "SIGKILL", r"SIGKILL"),
     LogRow("sigkill", "signal: killed", r"signal: killed"),
     LogRow("sigkill", "Killed", r"^Killed\s{0,4}$"),  # the shell's word
+    LogRow("sigkill", "Killed", r"(?:\bline \d{1,6}:|^\[\d{1,4}\][+-]?)\s{1,8}(?:\d{1,8} )?Killed\b"),  # of a script, of a job
     LogRow("sigkill", "-9", r"died(?:, exit code:)? \(?-9\b"),
     LogRow("ray_kill", "running low on memory", r"killed due to the node running low on memory",
            more=(r"was (?P<used__GB>[\d.]+)GB / (?P<total__GB>[\d.]+)GB",)),

@@ -30,7 +30,7 @@ SglangKind = Literal[
     "sg_args", "sg_load_begin", "sg_weights", "sg_kv", "sg_swa", "sg_mamba", "sg_pool", "sg_capture_begin",
     "sg_capture_end", "sg_ready", "sg_serving", "sg_no_pool", "sg_capture_failed", "sg_retract", "sg_pool_full",
     "sg_no_slots", "sg_no_state", "sg_stats", "sg_available", "sg_profiled", "sg_exception", "sg_resume_oom",
-    "sg_unbalanced",
+    "sg_unbalanced", "sg_init",
 ]  # fmt: skip
 TrtllmKind = Literal[
     "tr_version", "tr_weights", "tr_engine", "tr_context", "tr_non_torch", "tr_activation", "tr_budget",
@@ -38,14 +38,14 @@ TrtllmKind = Literal[
     "tr_total", "tr_free", "tr_step", "tr_no_engine", "tr_late", "tr_oom", "tr_load_oom", "tr_line", "tr_outside",
     "tr_blocks", "tr_limits", "tr_both", "tr_cap", "tr_available", "tr_buffers", "tr_graphs", "tr_pool_full",
     "tr_too_long", "tr_no_graphs", "tr_args", "tr_created", "tr_features", "tr_loaded",
-    "tr_over_budget", "tr_contexts",
+    "tr_over_budget", "tr_contexts", "tr_forward",
 ]  # fmt: skip
 OllamaKind = Literal[
     "ol_progress", "ol_path",
     "ol_server", "ol_runner", "ol_default_context", "ol_offload", "ol_fits", "ol_weights", "ol_kv", "ol_graph",
     "ol_total", "ol_system", "ol_gpu", "ol_request", "ol_host_refused", "ol_layout", "ol_panic", "ol_backoff",
     "ol_runner_died", "ol_stopped", "ol_timeout", "ol_started", "ol_retry_context", "ol_evict", "ol_parallel",
-    "ol_line",
+    "ol_line", "ol_running", "ol_waiting",
 ]  # fmt: skip
 LlamaCppKind = Literal[
     "lc_device", "lc_host", "lc_free", "lc_file", "lc_loading", "lc_layers",
@@ -56,6 +56,7 @@ LlamaCppKind = Literal[
     "lc_no_kv", "lc_no_context", "lc_no_weights", "cuda_error_oom", "lc_cublas", "lc_crash", "lc_guard",
     "lc_where", "lc_no_output", "lc_load_failed", "lc_kv_full", "lc_bad_flag", "lc_line", "lc_build",
     "lc_studio", "lc_slots", "lc_prompt_cache", "lc_serving", "lc_request", "lc_breakdown",
+    "lc_phase",
 ]  # fmt: skip
 TroubleKind = Literal[
     "x_port", "x_gated", "x_no_model", "x_network", "x_broken_file", "x_driver", "x_no_gpu", "x_dtype_card",
@@ -71,5 +72,6 @@ SharedKind = Literal[
     "container_kill", "sigkill", "ray_kill", "stage_said", "util_given", "eager_given", "oom_mentioned",
     "mmap_failed", "driver_oom", "shm_full", "shm_small", "bus_error", "rss", "cgroup", "orphan", "mig",
     "triton_oom", "fp8e4nv", "nccl_oom", "workspace_small", "cuda_busy", "torch_oom", "memory_short", "said_oom",
+    "bar", "placed",
 ]  # fmt: skip
 LogKind = VllmKind | SglangKind | TrtllmKind | OllamaKind | LlamaCppKind | TroubleKind | SignKind | SharedKind

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+import msgspec
 from msgspec import Struct
 
 from oomph.logs.reader import RawLine
@@ -98,9 +99,32 @@ def clean(raw: RawLine) -> Line:
         text = _ESCAPED.sub(r"\1", text)
     if "**" in text:
         text = _DUNDER.sub(r"__\1__", text)
+    if text[:1] == "{" and text.endswith("}"):
+        text = _logged_as_json(text)
     if text.startswith('time="') and (match := _LOGRUS.match(text)):
         text = match["message"].replace('\\"', '"')
     return _peel(raw.number, text)
+
+
+# where Docker, Fluent Bit, journald, Google's and other loggers put the line
+_MESSAGES = ("log", "message", "msg", "MESSAGE", "text", "line", "textPayload", "body")
+
+
+def _logged_as_json(text: str) -> str:
+    """The line that a logger wrapped into an object, or the text as it is."""
+    if len(text) > LONGEST_OBJECT:
+        return text
+    try:
+        wrapped = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    if not isinstance(wrapped, dict):
+        return text
+    inside = next((wrapped[key] for key in _MESSAGES if isinstance(wrapped.get(key), str)), None)
+    return visible(inside.rstrip("\r\n")).replace("\n", " ") if inside is not None else text
+
+
+LONGEST_OBJECT = 64 << 10
 
 
 def _peel(number: int, text: str) -> Line:
@@ -145,7 +169,22 @@ def _rank(tags: str, rank: str | None, before: int | None) -> int | None:
 
 
 def lines(raw: Iterable[RawLine]) -> tuple[Line, ...]:
-    return tuple(clean(part) for line in unfold(tuple(raw)) for part in _split(line))
+    return tuple(clean(part) for line in unfold(_dedent(tuple(raw))) for part in _split(line))
+
+
+def _dedent(raw: tuple[RawLine, ...]) -> tuple[RawLine, ...]:
+    """A paste inside of a list or a manifest is indented as a whole."""
+    margin = LONGEST_MARGIN
+    for line in raw:
+        text = line.text
+        if text[:1] not in ("", " ", "\r"):
+            return raw
+        if text.strip():
+            margin = min(margin, len(text) - len(text.lstrip(" ")))
+    return tuple(RawLine(line.number, line.text[margin:]) for line in raw) if 0 < margin < LONGEST_MARGIN else raw
+
+
+LONGEST_MARGIN = 80
 
 
 # a logger's own header in the middle of a line: a forum or a shell has eaten the line breaks before it

@@ -10,6 +10,7 @@ from oomph.engines.registry import all_engines, name_of
 from oomph.facts.loglines import GENERIC, TORCH_OOM, TORCH_OOM_NEW, TORCH_PROCESS, LogRow, convert
 from oomph.facts.troubles import ROWS as TROUBLES
 from oomph.facts.troubles import SIGNS
+from oomph.facts.vllm.files import FILES
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
@@ -45,7 +46,7 @@ SHORTAGES: frozenset[LogKind] = frozenset(
 # what a line may tell beside its level: it says nothing of an error
 SILENT: frozenset[LogKind] = frozenset(
     {"engine_config", "args", "version", "version_beside", "version_said", "engine_named", "engine_line", "command",
-     "util_given", "eager_given", "max_model_len", "tr_line"}
+     "util_given", "eager_given", "max_model_len", "tr_line", "placed", "bar"}
 )  # fmt: skip
 # of a run, whatever figures its line would have had
 ENDS: frozenset[LogKind] = frozenset({"engine_failed", "engine_dead", "secondary", "sg_exception", "kv_none"})
@@ -76,6 +77,9 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
             if values.get("type") == "AssertionError" and "message" not in values:
                 values |= _asserted(lines, index)
             _keep(by_kind, line, row.kind, values, short)
+        if not seen and line.file in FILES:
+            seen.add("placed")
+            _keep(by_kind, line, "placed", {"stage": FILES[line.file]}, short)
         if not seen and line.process in printers:
             printers.remove(line.process)
             seen.add("engine_line")

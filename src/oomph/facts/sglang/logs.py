@@ -25,7 +25,7 @@ ROWS = (
     LogRow("sg_no_pool", "increase --mem-fraction-static", r"Not enough memory\. Please try to increase --mem-fraction-static"),
     LogRow("sg_no_pool", "leave no GPU memory", r"Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=(?P<fraction__float>[\d.]*\d)",
            more=(r"Raise --mem-fraction-static above (?P<above__float>[\d.]*\d)",)),
-    LogRow("sg_capture_failed", "Capture cuda graph failed", r"Capture (?:cuda|CUDA) graph failed(?:: (?P<why>.{1,300}))?"),
+    LogRow("sg_capture_failed", "graph failed", r"Capture (?:cuda|CUDA) graph failed(?:: (?P<why>.{1,300}))?"),
     LogRow("sg_capture_failed", "set --mem-fraction-static to a smaller value", r"set --mem-fraction-static to a smaller value"),
     LogRow("sg_retract", "Retract requests", r"KV cache pool is full\. Retract requests", more=(r"#retracted_reqs: (?P<requests__int>\d+)",)),
     LogRow("sg_pool_full", "Try to lower your batch size", r"(?P<phase>Prefill|Decode|)\s?[Oo]ut of memory\. Try to lower your batch size"),
@@ -38,6 +38,9 @@ ROWS = (
     LogRow("sg_available", "available memory for KV cache", r"The available memory for KV cache is (?P<available__GB>-?[\d.]+) GB"),
     LogRow("sg_profiled", "larger than the profiled value",
            r"max_total_tokens=(?P<asked__int>\d+) is larger than the profiled value (?P<tokens__int>-?\d+)"),
+    LogRow("sg_capture_begin", "Capturing ", r"Capturing (?:batches|num tokens) \((?:bs|num_tokens|avail_mem)"),  # its bar
+    LogRow("sg_init", "Init torch distributed", r"Init torch distributed (?:begin|ends)\."),
+    LogRow("sg_exception", "cheduler", r"Rank \d+ scheduler (?:is dead|died)"),
     LogRow("sg_exception", "hit an exception", r"(?:Scheduler|TpModelWorkerClient|DetokenizerManager) hit an exception"),
     LogRow("sg_resume_oom", "torch_memory_saver", r"torch_memory_saver\.cpp\].{0,80}out of memory.{0,80}func=resume"),
     LogRow("sg_no_pool", "Not enough memory to allocate KV cache", r"Not enough memory to allocate KV cache"),

@@ -37,11 +37,11 @@ ROWS = (
     LogRow("tr_outside", "Memory used outside torch", r"Memory used outside torch.{0,80}: (?P<outside__GiB>[\d.]+) GiB"),
     LogRow("tr_activation", "dynamically allocated during inference", r"during inference \(inside torch\).{0,40}?: (?P<activation__GiB>[\d.]+) GiB"),
     LogRow("tr_budget", "Peak memory during memory usage profiling",
-           r"\(torch \+ non-torch\): (?P<peak__GiB>[\d.]+) GiB, available KV cache memory when calculating max tokens: (?P<available__GiB>[\d.]+) GiB",
+           r"\(torch \+ non-torch\): (?P<peak__GiB>[\d.]+) GiB, available KV cache memory when calculating max tokens: (?P<available__GiB>-?[\d.]+) GiB",
            more=(r"fraction is set (?P<fraction__float>[\d.]*\d)", r"kv size(?: per token)? is (?P<per_token__int>\d+)",
                  r"device total memory (?P<total__GiB>[\d.]+) GiB",
                  r"(?:temporary kv cache memory during profiling|tmp kv_mem) (?P<temporary__GiB>[\d.]+) GiB")),
-    LogRow("tr_budget", "KV cache:", r"Peak memory: (?P<peak__GiB>[\d.]+) GiB, KV cache: (?P<available__GiB>[\d.]+) GiB \(fraction=(?P<fraction__float>[\d.]+)\)"),  # a trimmed log's
+    LogRow("tr_budget", "KV cache:", r"Peak memory: (?P<peak__GiB>[\d.]+) GiB, KV cache: (?P<available__GiB>-?[\d.]+) GiB \(fraction=(?P<fraction__float>[\d.]+)\)"),  # a trimmed log's
     LogRow("tr_estimate", "Estimated max memory in KV cache", r"Estimated max memory in KV cache : (?P<kv__GiB>[\d.]+) GiB"),
     LogRow("tr_estimate", "Estimated max tokens in KV cache", r"Estimated max tokens in KV cache : (?P<tokens__int>\d+)"),
     # divided by 2^32 where no unit stands behind it
@@ -64,9 +64,7 @@ ROWS = (
     # trtGptModelInflightBatching.cpp (0.5 to 0.7): the same check of built engines
     LogRow("tr_no_sequence", "maxTokensInPagedKvCache must be", r"maxTokensInPagedKvCache must be large enough to process at least 1 sequence"),
     # the second KV cache manager: states of every slot before the first token; also as people retell it
-    LogRow("tr_over_budget", "KV budget", r"(?:states?|slots?|fixed cost).{0,200}\bexceed(?:s|ed|ing)? the (?:whole |entire )?KV (?:cache )?(?:budget|quota)"),
-    LogRow("tr_over_budget", "KV cache budget", r"(?:states?|slots?|fixed cost).{0,200}\bexceed(?:s|ed|ing)? the (?:whole |entire )?KV (?:cache )?(?:budget|quota)"),
-    LogRow("tr_over_budget", "KV cache quota", r"(?:states?|slots?|fixed cost).{0,200}\bexceed(?:s|ed|ing)? the (?:whole |entire )?KV (?:cache )?(?:budget|quota)"),
+    LogRow("tr_over_budget", "exceed", r"(?:states?|slots?|fixed cost).{0,200}\bexceed(?:s|ed|ing)? the (?:whole |entire )?KV (?:cache )?(?:budget|quota)"),
     LogRow("tr_contexts", "on gpu 0", r"\beach (?:rank|process|worker|trtllm)\b.{0,40}\ballocates? (?P<each__size>[\d.]+ ?[MG]i?B) on gpu 0"),
     LogRow("tr_contexts", "on GPU 0", r"\beach (?:rank|process|worker|trtllm)\b.{0,40}\ballocates? (?P<each__size>[\d.]+ ?[MG]i?B) on GPU 0"),
     LogRow("tr_cap", "Setting PyTorch memory fraction", r"Setting PyTorch memory fraction to (?P<share__float>[\d.]+) \((?P<cap__GiB>[\d.]+) GiB\)"),
@@ -102,6 +100,10 @@ ROWS = (
     LogRow("tr_oom", "[TensorRT-LLM][ERROR]", r"\[TensorRT-LLM\]\[ERROR\].{0,200}[Oo]ut of memory"),
     LogRow("exception", "Assertion failed", r"\[TensorRT-LLM\]\[ERROR\] (?P<type>Assertion failed): (?P<message>.{1,600})",
            more=(r"/cpp/tensorrt_llm/(?P<place>\w{1,40})/",)),
-    LogRow("tr_line", "tensorrt_llm", r"\btensorrt_llm::|libtensorrt_llm|/tensorrt_llm/libs/"),  # its C++ frames
+    # the executor's loop: a step that failed, a request that was refused
+    LogRow("tr_forward", "Encountered an error", r"Encountered an error (?:in (?:forward\w{0,10}|\w{1,40} step) function|when fetching new request)"),
+    LogRow("tr_line", "tensorrt_llm", r"\btensorrt_llm::(?P<function>[\w:~]{3,200})"),  # its C++ frames, innermost first
+    LogRow("tr_line", "tensorrt_llm", r"libtensorrt_llm|/tensorrt_llm/libs/"),
+    LogRow("tr_line", "tensorrt_llm", r"\bimport tensorrt_llm\b|\btensorrt_llm\.\w"),
     LogRow("tr_line", "RT-LLM", r"\[TRT-LLM\]|\[TensorRT-LLM\]|\[TRT-LLM AUTO-DEPLOY\]"),
 )  # fmt: skip

@@ -15,7 +15,7 @@ _NUM = r"-?[\d.]*\d"
 START = (
     LogRow("version", "version", r"[█▄▀]\s+version (?P<version>v?\d[\w.+-]*)"),  # entrypoints/utils.py, since about 0.13
     LogRow("version", "version", r"vLLM (?:API server |engine )?version:? (?P<version>v?\d[\w.+-]*)"),
-    LogRow("version", "vLLM", r"^\W{0,4}(?:vLLM|vllm)(?: Version|:|==| ) ?:? ?v?(?P<version>0\.\d{1,4}\.\d{1,4}[\w.+-]{0,40})\s{0,4}$"),
+    *(LogRow("version", name, rf"^\W{{0,4}}{name}(?: Version|:|==| ) ?:? ?v?(?P<version>0\.\d{{1,4}}\.\d{{1,4}}[\w.+-]{{0,40}})\s{{0,4}}$") for name in ("vLLM", "vllm")),
     # beside the log: what was installed or pulled, and what the sentences around it say
     LogRow("version_beside", "vllm==", r"\bvllm==v?(?P<version>0\.\d{1,2}\.\d{1,2}[\w.+]{0,40})"),
     LogRow("version_beside", "vllm ", r"^\W{0,6}vllm\s{2,60}(?P<version>0\.\d{1,2}\.\d{1,2}[\w.+]{0,40})\s*$"),  # pip list
@@ -71,7 +71,7 @@ WEIGHTS = (
     LogRow("load_oom", "Failed to create unquantized", r"Failed to create unquantized linear weights: CUDA out of memory", since="0.11.0", until="0.11.1"),
     LogRow("offloaded", "Total CPU offloaded", r"Total CPU offloaded parameters: (?P<offloaded__GiB>[\d.]+)"),
     LogRow("heads_divide", "must be divisible by tensor parallel size",
-           r"Total number of attention heads \((?P<heads__int>\d+)\) must be divisible by tensor parallel size \((?P<tp__int>\d+)\)"),
+           r"(?:[Nn]umber of|num) (?:attention|key/value|kv)[ _]heads\W{1,4}(?P<heads__int>\d+)\)? must be divisible by tensor parallel size \((?P<tp__int>\d+)\)"),
     LogRow("shape_divide", "is not divisible by", r"Weight (?P<what>\w+_size_per_partition) ?=? ?(?P<size__int>\d+).{0,40}is not divisible by"),
     LogRow("shape_divide", "is not divisible by", r"\b(?P<size__int>\d{1,9}) is not divisible by (?P<by__int>\d+)"),
 )  # fmt: skip
@@ -181,7 +181,7 @@ CAPTURE = (
     LogRow("graph_pool", "CUDA graph pool memory",
            r"CUDA graph pool memory: (?P<actual__GiB>-?[\d.]+) GiB \(actual\), (?P<estimate__GiB>-?[\d.]+) GiB \(estimated\)", since="0.18.0"),
     LogRow("autotune", "utotun", r"flashinfer.{0,20}\[Autotuner\]|Autotuning process starts"),
-    LogRow("kernel_warmup", "warmup", r"DeepGEMM warmup|Warming up DeepGEMM"),
+    LogRow("kernel_warmup", "DeepGEMM", r"DeepGEMM warmup|Warming up DeepGEMM"),
     LogRow("ledger", "Free memory on device",  # gpu_worker.py:664 (0.21.0): DEBUG 0.11 to 0.26, INFO 0.10.2 and since 0.27
            r"Free memory on device \((?P<free__GiB>[\d.]+)/(?P<total__GiB>[\d.]+) GiB\) on startup\.", since="0.10.2",
            more=(r"Desired GPU memory utilization is \((?P<util__float>[\d.]+), (?P<requested__GiB>[\d.]+) GiB\)",

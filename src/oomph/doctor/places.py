@@ -1,0 +1,98 @@
+# ruff: noqa: E501 - a row is a line
+"""The stage of a frame by its place: the file of an engine's sources that it is in, and what its function is called.
+
+tracebacks.py knows the functions that open a stage. A pasted traceback often holds none of them, only the innermost
+frames: a loader's helper, a scheduler's method, an endpoint. The rows were read in the sources of vLLM 0.8.5 to 0.32,
+SGLang 0.5.7 to 0.5.23 and TensorRT-LLM 1.x, and checked with tools/frame_stages.py, which derives from the call graph
+which functions only one stage reaches. What several stages run (a layer's forward) has no row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from oomph.facts.loglines import compiled
+from oomph.ir.timeline import StageName
+
+
+class Place(Struct, frozen=True):
+    stage: StageName
+    path: str = ""  # what the path contains, as a pattern; "" = any
+    function: str = ""  # what the function's name contains, as a pattern; "" = any but a constructor
+
+
+_BEGIN = r"(?:^|_)"
+PLACES: Final[tuple[Place, ...]] = (
+    Place("weights_load", r"/model_loader/|/weight_utils\.py|/lora/(?:models|lora_model|peft_helper)\.py"),
+    Place("weights_load", "", rf"{_BEGIN}(?:load_(?:weights?|w\d|w13|w2|experts?|module|shards?|checkpoint|tensors?|qkv|"
+                              rf"per_tensor|merged|model_weight|single_value|\w{{0,40}}_weights?)|"
+                              rf"weight_loader|weights?_iterator|load_w\d{{1,2}}|process_weights|create_weights)"),
+    Place("weights_load", r"/quantization/|/fused_moe/|/quant/",
+          rf"repack|shuffle|swizzle|requant|{_BEGIN}(?:prepare|convert|pad|permute|interleave)_(?:\w{{1,60}}_)?"
+          rf"(?:weights?|layer|layout|marlin|format|scales?|experts?)"),
+    Place("weights_load", r"/safetensors/|/fastsafetensors/|/runai_model_streamer/"),
+    Place("kv_check", r"/v1/core/kv_cache_utils\.py", r"kv_cache_config|enough|estimate|max_model_len|spec"),
+    Place("kv_alloc", r"/worker/cache_engine\.py|/mem_cache/memory_pool(?:_host)?\.py",
+          r"^(?:__init__|_?create_\w{1,40}|_?allocate\w{0,40}|<listcomp>|_clear_buffers)$"),
+    Place("cudagraph_capture", r"/cuda_graph_(?:runner|backend)\w{0,40}\.py|/cudagraph_utils\.py|/cuda_graph\.py",
+          r"captur|__init__|warm"),
+    Place("cudagraph_capture", "", r"warm_?up|autotune|graph_captur|captur\w{0,4}_(?:graph|model|one|cuda)|cuda_?graph_captur"),
+    Place("runtime_request", r"/v1/core/sched/|/v1/core/(?:kv_cache_manager|block_pool|single_type_kv_cache_manager|"
+                             r"kv_cache_coordinator|encoder_cache_manager)\.py|/vllm/core/(?:scheduler|block)"),
+    Place("runtime_request", r"/entrypoints/openai/(?:serving|chat|completion|responses|generate|engine/serving|pooling)|"
+                             r"/entrypoints/(?:serve|pooling)/|/srt/entrypoints/openai/|/serve/(?:openai_server|postprocess)"),
+    Place("runtime_request", r"/v1/engine/(?:output_processor|detokenizer|logprobs|parallel_sampling)\.py|/engine/output_processor/|"
+                             r"/v1/structured_output/|/guided_decoding/"),
+    Place("runtime_request", r"/srt/managers/(?:schedule_batch|schedule_policy|scheduler_output_processor_mixin|"
+                             r"scheduler_components|tokenizer_manager|detokenizer_manager|session_controller)"),
+    Place("runtime_request", r"/srt/mem_cache/(?:radix_cache|hiradix_cache|chunk_cache|allocator|common|swa_radix_cache|"
+                             r"mamba_radix_cache)"),
+    Place("runtime_request", r"/cuda_graph_(?:runner|backend)\w{0,40}\.py|/cudagraph_utils\.py", r"replay"),
+    Place("runtime_request", r"/pyexecutor/(?:scheduler|llm_request|request_utils|handle_\w{1,40})"),
+    Place("runtime_request", r"/resource_manager\.py|/kv_cache_manager\w{0,10}\.py",
+          r"prepare_resources|add_(?:token|sequence)|update_resources|try_allocate"),
+    Place("runtime_request", r"/(?:starlette|fastapi|uvicorn/protocols|aiohttp/web\w{0,20})[/.]"),
+    Place("runtime_request", "", r"^_?(?:process_batch_result\w{0,20}|handle_(?:generate|batch|embedding|loop)\w{0,20}|"
+                                 r"generate_request|process_input_requests|run_batch|update_from_output|allocate_slots|"
+                                 r"_update_states|_prepare_inputs|_gather_mm_embeddings|_bookkeeping_sync|"
+                                 r"propose\w{0,30}|forward_(?:decode|split_prefill|batch_generation)|"
+                                 r"_forward_step\w{0,20}|_sample_async|_process_\w{0,20}requests?|create_chat_completion|"
+                                 r"create_completion|\w{1,30}_stream_generator|_run_workers_async|dump_engine_exception)$"),
+    Place("other", r"/(?:arg_utils|server_args|llm_args|argparse)\.py|/vllm/config|/transformers_utils/|/huggingface_hub/|"
+                   r"/transformers/(?:configuration|models/auto|tokenization|utils/hub|dynamic_module)|/vllm/platforms/|"
+                   r"/tokenizers?/|/hf_transformers_utils\.py|/srt/configs/|/placement_group|/ray_utils\.py"),
+)  # fmt: skip
+# Compilation: while the model is profiled, which is when it is compiled first, unless the log had got further.
+COMPILED: Final = re.compile(
+    r"/torch/_(?:inductor|dynamo|functorch)/|/vllm/compilation/(?!cuda_graph)|/triton/compiler/"
+)
+
+
+def place_stage(functions: Sequence[str], files: Sequence[str]) -> StageName | None:
+    """Of the innermost frame that has a row. `functions` may be longer than `files`: what the last lines of code call."""
+    for index in reversed(range(min(len(functions), 400))):
+        path = files[index] if index < len(files) else ""
+        stage = _one(functions[index], path)
+        if stage is not None:
+            return stage
+    return None
+
+
+def _one(function: str, path: str) -> StageName | None:
+    for place in PLACES:
+        if place.path and not compiled(place.path).search(path):
+            continue
+        if place.function:
+            if compiled(place.function).search(function):
+                return place.stage
+        elif function.strip("_") != "init":
+            return place.stage
+    return None
+
+
+def compiles(files: Sequence[str]) -> bool:
+    return any(COMPILED.search(path) for path in files)
