@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Mapping
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,8 @@ def planned(row: Mapping[str, Any], name: str, loaded: Model | None = None) -> d
     """The plan's JSON for one row."""
     card, sm, total = row["gpu"]
     flags = row["flags"]
-    count = flags.get("tensor_parallel_size", 1) * flags.get("pipeline_parallel_size", 1)
+    sizes = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")
+    count = prod(flags.get(size, 1) for size in sizes)
     gpu = {"name": card, "count": count, "total_bytes": total, "compute_capability": f"{sm // 10}.{sm % 10}"}
     command = words(name, flags, row.get("usage", "serve"))
     made = plan(command, gpu=gpu, engine=f"vllm=={row['vllm']}", given={"available_kv": row["kv_bytes"]}, model=loaded)

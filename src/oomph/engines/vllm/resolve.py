@@ -52,6 +52,7 @@ from oomph.engines.vllm.resolve_limits import (
     resolve_dtype,
     resolve_length,
     resolve_quantization,
+    verify_quantization,
 )
 from oomph.engines.vllm.resolve_modes import (
     async_scheduling,
@@ -61,13 +62,16 @@ from oomph.engines.vllm.resolve_modes import (
     model_runner,
     speculation,
     verify_draft,
+    verify_draft_model,
 )
+from oomph.engines.vllm.resolve_pooling import with_pooling
 from oomph.engines.vllm.resolve_verify import (
     verified_utilization,
     verify_balancing,
     verify_batch,
     verify_caches,
     verify_dtype,
+    verify_flags,
     verify_parallel,
     verify_parsers,
     verify_sizes,
@@ -78,6 +82,7 @@ from oomph.engines.vllm.shard import Layout
 from oomph.engines.vllm.traits import Traits, traits_of, with_drafts
 from oomph.engines.vllm.windows import without_windows
 from oomph.facts.vllm.facts import Facts, at
+from oomph.facts.vllm.flag_checks import FlagSet
 from oomph.facts.vllm.known import STRICT_WINDOW_REFUSAL
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Model, State
@@ -146,13 +151,12 @@ def resolve(model: Model, deployment: Deployment, draft: Model | None = None) ->
     `draft`: the model that --speculative-config names, where it is another one; its layers have caches too.
     """
     facts = at(deployment.engine.version)
-    if not model.pooling and _pools(deployment.flags):
-        model = replace(model, pooling=True)
+    model = with_pooling(traits_of(model), deployment.flags).model
     if deployment.flags.get("disable_sliding_window"):
         model = without_windows(model)
     base = Resolved(facts, model.architecture, model.max_position, 0, 0, facts.limits.utilization)
     try:
-        settled = _settings(model, deployment, facts, base)
+        settled = _settings(model, deployment, facts, base, draft)
     except Refused as error:
         return replace(base, refusal=Refusal("engine_config", error.type, error.message))
     try:
@@ -161,7 +165,7 @@ def resolve(model: Model, deployment: Deployment, draft: Model | None = None) ->
         return replace(settled, refusal=Refusal("model_build", error.type, error.message))
 
 
-def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Resolved:
+def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved, draft: Model | None) -> Resolved:
     flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
     verify_parsers(flags, facts.values)
     verify_config(model, facts.support)
@@ -171,24 +175,37 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Re
     length = resolve_length(model, length_flag, dep.environment, facts)
     if flags.get("disable_sliding_window") and model.architecture in facts.support.strict_windows:
         raise Refused("StrictDataclassFieldValidationError", STRICT_WINDOW_REFUSAL)
+    quantization = resolve_quantization(model, str(flags.get("quantization") or ""), facts, gpu.sm)
+    words = FlagSet(flags, model.pooling and not _generates(model), traits.is_mla, quantization.name or "", length)
+    verify_flags(facts.checks.model, words)
     encoder_decoder = "cross" in traits.kinds
     prefix, chunked = _prefix_and_chunks(model, traits, flags, facts)
     kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), facts, gpu.sm)
-    verify_backend(flags, facts.values)
-    verify_values(flags, facts.values)
     utilization = verified_utilization(flags, facts)
+    verify_sizes(flags, facts)
+    verify_flags(facts.checks.parallel, words)
     verify_balancing(flags, facts.refusals)
+    verify_flags(facts.checks.parallel_end, words)
     spec = speculation(model, dep)
+    words = replace(words, method=spec.method, drafts=spec.tokens, target_vocab=model.vocab_size)
     verify_draft(model, flags, facts, spec)
+    verify_flags(facts.checks.speculative, words)
+    if draft is not None and spec.method:
+        verify_draft_model(draft, words, facts.checks)
     item = largest_item(model, flags)
     tokens, seqs = batch_limits(flags, facts, gpu, dep.usage, length=length, chunked=chunked, one_item=item)
+    words = replace(words, tokens=tokens, seqs=seqs, queries_per_kv=traits.queries_per_kv)
     verify_batch(tokens, seqs, length, chunked)
-    verify_sizes(flags, facts)
+    verify_flags(facts.checks.scheduler, words)
+    verify_flags(facts.checks.lora, words)
+    verify_backend(flags, facts.values)
+    verify_values(flags, facts.values)
     verify_parallel(model, traits, flags, facts.refusals)
-    quantization = resolve_quantization(model, str(flags.get("quantization") or ""), facts, gpu.sm, dtype)
+    verify_flags(facts.checks.whole, words)
+    verify_quantization(quantization, gpu.sm, dtype)
     mode, prefix = mamba_mode(model, traits, flags, facts, prefix, spec)
     verify_caches(traits, flags, mode, kv_dtype, facts.cache_dtypes, length=length, chunked=chunked, prefix=prefix)
-    runner = model_runner(model, traits, dep, facts, spec, mode, quantized=quantization is not None)
+    runner = model_runner(model, traits, dep, facts, spec, mode, quantized=quantization.name is not None)
     asynchronous = async_scheduling(model, flags, facts.async_scheduling, spec, runner, pp, mode)
     graphs = cudagraph_mode(flags, facts.capture, pooling=model.pooling, encoder_decoder=encoder_decoder)
     sizes: tuple[int, ...] = ()
@@ -202,6 +219,7 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Re
             tokens=tokens,
             drafts=spec.tokens,
         )
+    verify_flags(facts.checks.whole_end, words)
     off, why = hybrid_off(traits, dep, facts, spec)
     return replace(
         base,
@@ -219,7 +237,7 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Re
         model_runner=runner,
         dtype=dtype,
         kv_cache_dtype=kv_dtype,
-        quantization=quantization,
+        quantization=quantization.name,
         block_size=int(flags.get("block_size") or 16),
         mamba_cache_mode=mode,
         disable_hybrid_kv_cache_manager=off,
@@ -241,6 +259,11 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved) -> Re
         encoder_tokens=tokens,
         flags=plain_flags(model, flags),
     )
+
+
+def _generates(model: Model) -> bool:
+    """Whether the class of a pooling model generates too: Sentence Transformers' files make it pool."""
+    return model.architecture.endswith(("ForCausalLM", "ForConditionalGeneration"))
 
 
 def _prefix_and_chunks(model: Model, traits: Traits, flags: Mapping[str, Any], facts: Facts) -> tuple[bool, bool]:
@@ -319,6 +342,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
         verify_tower_kernels(traits, facts.linear_kernels, build_habits, tp=tp, sm=gpu.sm, dtype=resolved.dtype)
     verify_chunked_turboquant(model, resolved.kv_cache_dtype, setup.skip_layers)
     layout = lay_out(model, traits, setup, facts)
+    verify_flags(facts.checks.blocks, FlagSet(flags, block_size=layout.block_size))
     verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
     experts = expert_setting(facts, gpu.sm, resolved.flags, dep.environment)
     refusal = _refusal_of_modules(
@@ -372,12 +396,6 @@ def _as_built(traits: Traits, quantization: str | None, habits: frozenset[str]) 
     """The model with its layers in the scheme that quantising on the fly gives them."""
     scheme = online_scheme(traits.model, quantization)
     return quantised(traits, scheme, habits) if scheme is not None else traits.model
-
-
-def _pools(flags: Mapping[str, Any]) -> bool:
-    """--runner and --convert, --task of older releases: a generative model served for its hidden states."""
-    tasks = ("embed", "embedding", "classify", "score", "reward", "encode")
-    return flags.get("runner") == "pooling" or flags.get("convert") in tasks or flags.get("task") in tasks
 
 
 def _cache_layout(own: str, flags: Mapping[str, Any], *, mla: bool) -> str:

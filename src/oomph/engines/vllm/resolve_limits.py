@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_verify import invalid, outside, unknown_dtype, verify_value
 from oomph.facts.vllm.facts import Facts
 from oomph.facts.vllm.flag_values import METHODS_THAT_LEFT
-from oomph.facts.vllm.known import DESC_ACT_REFUSED, RENAMED, Method, Support
-from oomph.facts.vllm.refusals import WANTS_CONFIG_FILE
+from oomph.facts.vllm.known import DECIDING_NAMES, DESC_ACT_REFUSED, RENAMED, Method
+from oomph.facts.vllm.refusals import WANTS_CONFIG_FILE, Refusals
 from oomph.facts.vllm.running import BATCHED_DP_TOKENS
 from oomph.ir.hardware import Device
 from oomph.ir.model import Attention, Linear, Model
@@ -57,8 +58,16 @@ def resolve_dtype(model: Model, flag: str, sm: int) -> str:
     return own if own in supported else preferred
 
 
-def resolve_quantization(model: Model, flag: str, facts: Facts, sm: int, dtype: str) -> str | None:
-    """The name after overrides; raises the refusals of config/model.py and config/vllm.py."""
+class Quantised(Struct, frozen=True):
+    """The method's name after overrides, and what it asks of the card and of the activations."""
+
+    name: str | None = None
+    method: Method | None = None
+    refusal: tuple[str, str] | None = None  # of its config class: the type of the error and its words
+
+
+def resolve_quantization(model: Model, flag: str, facts: Facts, sm: int) -> Quantised:
+    """config/model.py ModelConfig._verify_quantization."""
     support, known = facts.support, facts.values.quantization
     own = (
         model.quantization.method.lower().replace("compressed_tensors", "compressed-tensors")
@@ -67,43 +76,52 @@ def resolve_quantization(model: Model, flag: str, facts: Facts, sm: int, dtype: 
     )
     if not own:
         verify_value("quantization", flag, known)
-        return _online_quantization(flag, support, sm, dtype) if flag else None
+        # a method for a checkpoint that is not quantised (weight_utils.py get_quant_config)
+        return (
+            Quantised(flag, support.methods.get(flag), _without_config(flag, facts.refusals)) if flag else Quantised()
+        )
     row = support.methods.get(own)
-    if row and row.fallback and 0 < sm < row.fallback_below:
+    if row and row.fallback and (0 < sm < row.fallback_below or flag == row.fallback):
         row = replace(row, name=row.fallback, min_sm=row.fallback_min, dtypes=("float16",))
     name = row.name if row else own
+    renamed = ""
     if support.renames_methods:
-        name = RENAMED.get((model.architecture, own), name)
         scheme = model.quantization.scheme if model.quantization else None
-        name = RENAMED.get((model.architecture, scheme.format), name) if scheme else name
-    if row and not row.desc_act and _desc_act(model):
-        raise Refused("ValidationError", DESC_ACT_REFUSED)
-    if flag and flag not in (name, own, "marlin"):
+        renamed = RENAMED.get((model.architecture, scheme.format if scheme else ""), "")
+        renamed = renamed or RENAMED.get((model.architecture, own), "")
+        name = renamed or name
+    words = row.words if row else ()
+    decides = renamed in DECIDING_NAMES or (row is not None and row.decides)
+    if flag and not decides and flag not in (name, own, *words):
         raise Refused(
             "ValidationError",
-            f"Quantization method specified in the model config ({own}) does not match the quantization method "
-            f"specified in the `quantization` argument ({flag}).",
+            f"Quantization method specified in the model config ({name if renamed else own}) does not match the "
+            f"quantization method specified in the `quantization` argument ({flag}).",
         )
     if name in METHODS_THAT_LEFT:
         verify_value("quantization", name, known)
-    if row:
-        renamed = support.methods.get(name) if name in RENAMED.values() else None
-        _check_method(renamed or row, name, sm, dtype)
-    return name
+    taken = support.methods.get(name) if name in RENAMED.values() else None
+    reordered = row is not None and not row.desc_act and _desc_act(model)
+    refusal = ("ValidationError", DESC_ACT_REFUSED) if reordered else None
+    return Quantised(name, (taken or row) if row else None, refusal)
 
 
-def _online_quantization(flag: str, support: Support, sm: int, dtype: str) -> str:
-    """A method for a checkpoint that is not quantised (weight_utils.py get_quant_config)."""
-    row = support.methods.get(flag)
-    if row:
-        _check_method(row, flag, sm, dtype)
-    if flag in WANTS_CONFIG_FILE:
-        raise Refused("ValidationError", f"Cannot find the config file for {flag}")
-    return flag
+def _without_config(method: str, refusals: Refusals) -> tuple[str, str] | None:
+    if method in WANTS_CONFIG_FILE:
+        return "ValidationError", f"Cannot find the config file for {method}"
+    missing = refusals.wants_arguments.get(method)
+    return None if missing is None else ("TypeError", missing)
+
+
+def verify_quantization(quantised: Quantised, sm: int, dtype: str) -> None:
+    """config/vllm.py _get_quantization_config."""
+    if quantised.refusal is not None:
+        raise Refused(*quantised.refusal)
+    if quantised.method is not None and quantised.name:
+        _check_method(quantised.method, quantised.name, sm, dtype)
 
 
 def _check_method(row: Method, name: str, sm: int, dtype: str) -> None:
-    """config/vllm.py _get_quantization_config."""
     if 0 < sm < row.min_sm:
         raise Refused(
             "ValidationError",

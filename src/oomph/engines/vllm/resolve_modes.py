@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.resolve_verify import invalid, one_of, outside
+from oomph.engines.vllm.resolve_verify import HEADS_REFUSED, invalid, one_of, outside, verify_flags
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm.caches import MAMBA_ALL
 from oomph.facts.vllm.facts import Facts
+from oomph.facts.vllm.flag_checks import FlagChecks, FlagSet
 from oomph.facts.vllm.known import DRAFTS_WITH_PIPELINE, NO_PIPELINE_REFUSAL
 from oomph.facts.vllm.refusals import NO_MTP
 from oomph.facts.vllm.running import EAGLE_METHODS, HMA_CONNECTORS, AsyncScheduling
@@ -69,6 +71,15 @@ def verify_draft(model: Model, flags: Mapping[str, Any], facts: Facts, spec: Spe
     able = spec.method == "mtp" and model.architecture.startswith(DRAFTS_WITH_PIPELINE)
     if facts.support.drafts_need_pipeline and head and not able and int(flags.get("pipeline_parallel_size", 1)) > 1:
         raise Refused("NotImplementedError", NO_PIPELINE_REFUSAL)
+
+
+def verify_draft_model(draft: Model, words: FlagSet, checks: FlagChecks) -> None:
+    """SpeculativeConfig._verify_args: the draft's own layout, which has no data parallelism, and its vocabulary."""
+    tp = words.draft_tp or words.tp
+    if draft.num_heads and draft.num_heads % tp:
+        raise Refused("ValidationError", HEADS_REFUSED.format(heads=draft.num_heads, tp=tp))
+    known = replace(words, draft_vocab=draft.vocab_size)
+    verify_flags(checks.vocabularies, known)
 
 
 def _method(method: str, named: str) -> str:

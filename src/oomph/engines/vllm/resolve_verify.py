@@ -9,6 +9,7 @@ from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm.caches import ALIGN_NEEDS_CHUNKS, ALIGN_NEEDS_MM_CHUNKS, CacheDtypes
 from oomph.facts.vllm.facts import Facts
+from oomph.facts.vllm.flag_checks import Check, FlagSet
 from oomph.facts.vllm.flag_values import NO_TOOL_PARSER, Values, unknown_value
 from oomph.facts.vllm.known import NO_PIPELINE, NO_PIPELINE_REFUSAL
 from oomph.facts.vllm.refusals import Refusals
@@ -20,6 +21,7 @@ _BOUNDS = {
     "greater_than_equal": "Input should be greater than or equal to {bound}",
     "less_than_equal": "Input should be less than or equal to {bound}",
 }
+HEADS_REFUSED = "Total number of attention heads ({heads}) must be divisible by tensor parallel size ({tp})."
 _DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 
 
@@ -124,15 +126,10 @@ def verify_balancing(flags: Mapping[str, Any], refusals: Refusals) -> None:
 
 
 def verify_parallel(model: Model, traits: Traits, flags: Mapping[str, Any], refusals: Refusals) -> None:
-    """ParallelConfig and ModelConfig.verify_with_parallel_config."""
+    """ModelConfig.verify_with_parallel_config."""
     tp, dcp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("decode_context_parallel_size", 1))
-    if dcp > 1 and tp % dcp and flags.get("prefill_context_parallel_size", 1) == 1:
-        _refuse(refusals.dcp_divides, tp=tp, dcp=dcp)
     if tp < 1 or (model.num_heads and model.num_heads % tp):
-        raise Refused(
-            "ValidationError",
-            f"Total number of attention heads ({model.num_heads}) must be divisible by tensor parallel size ({tp}).",
-        )
+        raise Refused("ValidationError", HEADS_REFUSED.format(heads=model.num_heads, tp=tp))
     if flags.get("enable_expert_parallel") and not traits.is_moe:
         raise Refused(
             "ValidationError",
@@ -148,6 +145,24 @@ def verify_parallel(model: Model, traits: Traits, flags: Mapping[str, Any], refu
             _refuse(refusals.dcp_few_ranks, tp=tp, kv=heads)
         elif dcp > tp // heads:
             _refuse(refusals.dcp_too_wide, tp=tp, kv=heads, dcp=dcp, most=tp // heads)
+
+
+class _Values(dict[str, Any]):
+    """What a text of facts/vllm/flag_checks.py names: a property of the FlagSet, or a flag."""
+
+    def __init__(self, flag_set: FlagSet) -> None:
+        super().__init__()
+        self.flag_set = flag_set
+
+    def __missing__(self, name: str) -> Any:
+        value = getattr(self.flag_set, name, None)
+        return self.flag_set.flags.get(name, 1) if value is None else value
+
+
+def verify_flags(checks: tuple[Check, ...], flag_set: FlagSet) -> None:
+    for check in checks:
+        if check.refuses(flag_set):
+            raise Refused(check.type, check.text.format_map(_Values(flag_set)))
 
 
 def _refuse(text: str, **values: int) -> None:

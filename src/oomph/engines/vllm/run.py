@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.reading import as_read
 from oomph.engines.vllm.resolve import Resolved, resolve, share_apart
+from oomph.engines.vllm.resolve_pooling import with_pooling
 from oomph.engines.vllm.traits import traits_of
 from oomph.facts.vllm.facts import at
 from oomph.ir.deployment import Deployment
@@ -51,7 +52,8 @@ class Run:
         self.deployment = deployment
         self.device = deployment.gpus[0]
         self.facts = at(deployment.engine.version)
-        self.traits = as_read(traits_of(model), self.facts, self.device.sm)
+        served = with_pooling(traits_of(model), deployment.flags)
+        self.traits = as_read(served, self.facts, self.device.sm)
         self.draft = None if draft is None else as_read(traits_of(draft), self.facts, self.device.sm)
 
     @property

@@ -113,6 +113,12 @@ class Traits:
         return self.model.num_kv_heads or (self.attention[0].num_kv_heads if self.attention else 0)
 
     @cached_property
+    def queries_per_kv(self) -> int:
+        """0 with latent attention, and where there is none."""
+        heads = self.num_kv_heads
+        return 0 if self.is_mla or not heads else self.model.num_heads // heads
+
+    @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """The distinct ones of the layers."""
         return tuple(dict.fromkeys(layer.block for layer in self.model.layers))

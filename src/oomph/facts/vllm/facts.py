@@ -12,6 +12,7 @@ from oomph.facts.vllm.caches import BackendChoice, Blocks, CacheDtypes, Deepseek
 from oomph.facts.vllm.command_line import CommandLine
 from oomph.facts.vllm.create_weights import Creation
 from oomph.facts.vllm.expert_kernels import ExpertKernels
+from oomph.facts.vllm.flag_checks import FlagChecks
 from oomph.facts.vllm.flag_values import Values
 from oomph.facts.vllm.host import Queues
 from oomph.facts.vllm.kernels import LinearKernels
@@ -43,6 +44,7 @@ class Facts(changes.Facts):
     runner = group(Runner)
     support = group(Support)
     refusals = group(Refusals)
+    checks = group(FlagChecks)
     states = group(States)
     blocks = group(Blocks)
     cache_dtypes = group(CacheDtypes)

@@ -20,6 +20,9 @@ class Method(Struct, frozen=True, kw_only=True):
     fallback_below: int = 75
     fallback_min: int = 0
     dtypes: tuple[str, ...] = ("bfloat16", "float16")  # get_supported_act_dtypes, in its order
+    # override_quantization_method: the words of --quantization that mean this method, and whether any word does
+    words: tuple[str, ...] = ("marlin",)
+    decides: bool = False
 
 
 DESC_ACT_REFUSED = (
@@ -29,12 +32,13 @@ DESC_ACT_REFUSED = (
 _HALF_FIRST = ("float16", "bfloat16")
 _ALL_FLOATS = ("float32", "float16", "bfloat16")
 _FP4 = ("bfloat16", "float16", "float8_e4m3fn")
-_GPTQ = Method(name="auto_gptq", min_sm=60, dtypes=_HALF_FIRST)
+_GPTQ = Method(name="auto_gptq", min_sm=60, dtypes=_HALF_FIRST, words=("gptq", "gptq_marlin", "marlin"))
+_AWQ = Method(name="auto_awq", min_sm=75, dtypes=_HALF_FIRST, words=("awq", "awq_marlin", "marlin"))
 METHODS: dict[str, Dated[Method]] = {
     "awq": changes(
         Method(name="awq_marlin", min_sm=80, fallback="awq", fallback_below=80, fallback_min=75, dtypes=_HALF_FIRST),
         ("0.14.0", Method(name="awq_marlin", min_sm=75, fallback="awq", fallback_min=75, dtypes=_HALF_FIRST)),
-        ("0.24.0", Method(name="auto_awq", min_sm=75, dtypes=_HALF_FIRST)),
+        ("0.24.0", _AWQ),
     ),
     "gptq": changes(
         Method(name="gptq_marlin", min_sm=80, fallback="gptq", fallback_below=80, fallback_min=60, dtypes=_HALF_FIRST),
@@ -44,13 +48,21 @@ METHODS: dict[str, Dated[Method]] = {
     ),
     "fp8": changes(Method(name="fp8", min_sm=80), ("0.14.0", Method(name="fp8", min_sm=75))),
     "compressed-tensors": changes(Method(name="compressed-tensors", min_sm=70, dtypes=_ALL_FLOATS)),
-    "modelopt": changes(Method(name="modelopt", min_sm=89), ("0.27.0", Method(name="modelopt", min_sm=80))),
+    # modelopt.py:413 (0.21.0): the checkpoint's algorithm decides, whatever the flag says; 0.19.0 does the same
+    "modelopt": changes(
+        Method(name="modelopt", min_sm=89),
+        ("0.19.0", Method(name="modelopt", min_sm=89, decides=True)),
+        ("0.27.0", Method(name="modelopt", min_sm=80, decides=True)),
+    ),
     "modelopt_fp4": changes(
         Method(name="modelopt_fp4", min_sm=80, dtypes=_FP4),
         ("0.14.0", Method(name="modelopt_fp4", min_sm=75, dtypes=_FP4)),
+        ("0.19.0", Method(name="modelopt_fp4", min_sm=75, dtypes=_FP4, decides=True)),
     ),
     "modelopt_mixed": changes(
-        Method(name="modelopt_mixed", min_sm=89), ("0.24.0", Method(name="modelopt_mixed", min_sm=75))
+        Method(name="modelopt_mixed", min_sm=89),
+        ("0.19.0", Method(name="modelopt_mixed", min_sm=89, decides=True)),
+        ("0.24.0", Method(name="modelopt_mixed", min_sm=75, decides=True)),
     ),
     "mxfp4": changes(Method(name="mxfp4", min_sm=80, dtypes=("bfloat16",))),
     "bitsandbytes": changes(Method(name="bitsandbytes", min_sm=70, dtypes=_ALL_FLOATS)),
@@ -66,6 +78,8 @@ RENAMED = {
     ("DeepseekV4ForCausalLM", "fp8"): "deepseek_v4_fp8",
     ("KimiK3ForConditionalGeneration", "mxfp4-pack-quantized"): "mxfp4",
 }
+# mxfp4.py:117 and deepseek_v4.py:184 (0.21.0) override_quantization_method: of these models, whatever the flag says
+DECIDING_NAMES = frozenset({"gpt_oss_mxfp4", "deepseek_v4_fp8"})
 PP_REFUSAL = "No model architectures are specified"
 NO_FP8_MOE = "No FP8 MoE backend supports the deployment configuration."
 # interfaces.py SupportsPP: classes without it, in all releases
@@ -238,7 +252,7 @@ class Support(Facts):
     strict_windows = changes(
         (),
         (
-            "0.32.0",
+            "0.21.0",
             names(
                 "Gemma4ForCausalLM Gemma4ForConditionalGeneration Gemma4UnifiedForConditionalGeneration CwmForCausalLM "
                 "Gemma3nForCausalLM Gemma3nForConditionalGeneration ExaoneMoEForCausalLM ExaoneMoeForCausalLM "

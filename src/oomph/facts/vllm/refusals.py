@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from oomph.facts.changes import Facts, changes
+from oomph.facts.changes import Facts, changes, table
+
+
+def _missing(name: str, count: str, arguments: str) -> str:
+    """Python's own words."""
+    plural = "" if count == "1" else "s"
+    return f"{name}Config.__init__() missing {count} required positional argument{plural}: {arguments}"
 
 
 class Refusals(Facts):
     """An empty text: the release does not check."""
 
-    # config/parallel.py; the missing space is vLLM's
-    dcp_divides = changes(
-        "",
-        ("0.16.0", "tp_size={tp} must be divisible bydcp_size={dcp}."),
-        ("0.26.0", "tp_size={tp} must be divisible by dcp_size={dcp}."),
+    # The same, of methods whose class cannot be made without what a checkpoint says
+    wants_arguments = table(
+        {
+            "fbgemm_fp8": changes(_missing("FBGEMMFp8", "2", "'ignore_list' and 'input_scale_ub'")),
+            "quark": changes(_missing("Quark", "1", "'quant_config'")),
+            "torchao": changes(_missing("TorchAO", "1", "'torchao_config'")),
+            "compressed-tensors": changes(
+                _missing(
+                    "CompressedTensors",
+                    "5",
+                    "'target_scheme_map', 'ignore', 'quant_format', 'sparsity_scheme_map', and 'sparsity_ignore_list'",
+                ),
+                ("0.22.0", _missing("CompressedTensors", "3", "'target_scheme_map', 'ignore', and 'quant_format'")),
+            ),
+        }
     )
     # v1/attention/backends/mla/flashmla_sparse.py
     dcp_sparse = changes(
@@ -62,8 +78,12 @@ UNNAMED_ATTENTION = frozenset({"FalconH1ForCausalLM", "Plamo2ForCausalLM", "Zamb
 UNNAMED_REFUSAL = (
     "TurboQuant KV cache requires identifiable full-attention layers, but none were found in the hybrid model config."
 )
-# --quantization of a checkpoint without a quantisation config, where the method wants a file of its own
-WANTS_CONFIG_FILE = ("awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "modelopt", "modelopt_fp4")
+# weight_utils.py get_quant_config: --quantization of a checkpoint without a quantisation config, where the method wants
+# a file of its own
+WANTS_CONFIG_FILE = (
+    "awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "modelopt", "modelopt_fp4", "modelopt_mxfp8",
+    "modelopt_mixed", "moe_wna16", "inc", "cpu_awq",
+)  # fmt: skip
 # model types without draft layers: hf_config_override (config/speculative.py) leaves them as they are
 NO_MTP = (
     "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen3", "qwen3_moe", "qwen3_vl",

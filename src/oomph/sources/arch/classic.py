@@ -74,7 +74,8 @@ _BLOOM = Style(
     own_head_dim=False,
     everywhere=ALL_STAGES,
     names=_MEGATRON_NAMES,
-    defaults=(("tie_word_embeddings", True), ("seq_length", 2048)),
+    # transformers' BloomConfig has no length of its own: vLLM takes whatever --max-model-len says
+    defaults=(("tie_word_embeddings", True),),
     aliases=_MEGATRON_ALIASES,
 )
 _GPTJ = Style(

@@ -19,7 +19,13 @@ def build(builder: Builder) -> Skeleton:
     mamba = granite_mamba2(text, inner, norm=text.flag("mamba_rms_norm"))
     # falcon_h1.py:200 (0.21.0): register_buffer("mup_vector"), as wide as in_proj on this rank
     scales = Linear(
-        "mamba.mup_vector", tuple(mamba2_parts(mamba, "mamba")[0]), 1, "column", "linear_attn", builder.dtype
+        "mamba.mup_vector",
+        tuple(mamba2_parts(mamba, "mamba")[0]),
+        1,
+        "column",
+        "linear_attn",
+        builder.dtype,
+        quantisable=False,
     )
     bias = text.flag("attention_bias")
     layers = []

@@ -108,6 +108,7 @@ def mamba2_modules(site: Site, mamba2: Mamba2, at: str) -> list[Module]:
             "linear_attn",
             dtype,
             alias=True,
+            quantisable=False,
         ),
         Param(f"{at}.A_log", (mamba2.heads,), dtype, "linear_attn", shard_dim=0, created_dtype="F32"),
         Param(f"{at}.D", (mamba2.heads,), dtype, "linear_attn", shard_dim=0),
