@@ -61,6 +61,8 @@ def words(name: str, flags: Mapping[str, Any], usage: str = "serve") -> list[str
         flag = "--" + key.replace("_", "-")
         if isinstance(value, bool):
             out.append(flag if value else "--no-" + flag[2:])
+        elif isinstance(value, list):
+            out += [flag, *map(str, value)]
         else:
             out += [flag, json.dumps(value) if isinstance(value, dict) else str(value)]
     return out

@@ -63,6 +63,8 @@ def lay_out(model: Model, traits: Traits, setup: Setup, facts: Facts) -> Layout:
         elif not is_v4(model):
             chosen[i] = choose(q, setup.attention_backend)
             _check_fp8(chosen[i], q, setup, facts)
+            if m.shares_cache_of is not None and chosen[i].name == "FLEX_ATTENTION":  # flex_attention.py:1195 (0.32.0)
+                raise Refused("NotImplementedError", "FlexAttention does not support kv sharing yet.")
             if numbers and (facts.cache_dtypes.skips_mla_layers or not q.mla):
                 unquantised = replace(q, kv_dtype="auto")
                 plain[i] = unquantised, choose(unquantised, setup.attention_backend)

@@ -64,7 +64,7 @@ from oomph.engines.vllm.resolve_modes import (
     verify_draft,
     verify_draft_model,
 )
-from oomph.engines.vllm.resolve_pooling import with_pooling
+from oomph.engines.vllm.resolve_pooling import verify_convert, with_pooling
 from oomph.engines.vllm.resolve_verify import (
     verified_utilization,
     verify_balancing,
@@ -151,7 +151,7 @@ def resolve(model: Model, deployment: Deployment, draft: Model | None = None) ->
     `draft`: the model that --speculative-config names, where it is another one; its layers have caches too.
     """
     facts = at(deployment.engine.version)
-    model = with_pooling(traits_of(model), deployment.flags).model
+    model = with_pooling(traits_of(model), deployment.flags, facts).model
     if deployment.flags.get("disable_sliding_window"):
         model = without_windows(model)
     base = Resolved(facts, model.architecture, model.max_position, 0, 0, facts.limits.utilization)
@@ -300,6 +300,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
     verify_dtype(resolved.dtype, gpu)
     verify_build(model, facts.support, resolved.stages)
+    verify_convert(model, flags)
     mm_prefix = mm_prefix_lm(model, flags, facts.backend_choice)
     backend, fa = forced_backend(model, traits, flags, gpu.sm, resolved.kv_cache_dtype, facts)
     conv, ssm = _state_dtypes(model, traits, flags, facts, resolved.dtype)
@@ -342,7 +343,8 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
         verify_tower_kernels(traits, facts.linear_kernels, build_habits, tp=tp, sm=gpu.sm, dtype=resolved.dtype)
     verify_chunked_turboquant(model, resolved.kv_cache_dtype, setup.skip_layers)
     layout = lay_out(model, traits, setup, facts)
-    verify_flags(facts.checks.blocks, FlagSet(flags, block_size=layout.block_size))
+    words = FlagSet(flags, mla=traits.is_mla, block_size=layout.block_size)
+    verify_flags((*facts.checks.latent, *facts.checks.blocks), words)
     verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
     experts = expert_setting(facts, gpu.sm, resolved.flags, dep.environment)
     refusal = _refusal_of_modules(

@@ -8,19 +8,30 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.traits import Traits, traits_of
+from oomph.facts.vllm.facts import Facts
 from oomph.ir.model import Model, Module, Param, Vocab
 
 _TASKS = ("embed", "embedding", "classify", "score", "reward", "encode")
 _LABELS = 2  # transformers: num_labels of a config that names none
 
 
-def with_pooling(traits: Traits, flags: Mapping[str, Any]) -> Traits:
+def with_pooling(traits: Traits, flags: Mapping[str, Any], facts: Facts) -> Traits:
     """--runner, --convert and --task of older releases. A model that pools by its class stays as it is."""
-    words = (flags.get("convert"), flags.get("task"))
-    if traits.model.pooling or not (flags.get("runner") == "pooling" or any(word in _TASKS for word in words)):
+    if traits.model.pooling:
         return traits
-    return _without_head(traits, classifies="classify" in words or "score" in words)
+    convert, task = flags.get("convert"), flags.get("task")
+    converts = convert in _TASKS and facts.support.convert_pools and flags.get("runner") in (None, "auto")
+    if flags.get("runner") != "pooling" and task not in _TASKS and not converts:
+        return traits
+    return _without_head(traits, classifies="classify" in (convert, task) or task == "score")
+
+
+def verify_convert(model: Model, flags: Mapping[str, Any]) -> None:
+    """adapters.py:255 (0.21.0) _init_pooler: a bare assert where a converted class is to generate."""
+    if flags.get("convert") in _TASKS and not model.pooling:
+        raise Refused("AssertionError", "")
 
 
 @lru_cache(maxsize=64)

@@ -52,7 +52,7 @@ class Run:
         self.deployment = deployment
         self.device = deployment.gpus[0]
         self.facts = at(deployment.engine.version)
-        served = with_pooling(traits_of(model), deployment.flags)
+        served = with_pooling(traits_of(model), deployment.flags, self.facts)
         self.traits = as_read(served, self.facts, self.device.sm)
         self.draft = None if draft is None else as_read(traits_of(draft), self.facts, self.device.sm)
 

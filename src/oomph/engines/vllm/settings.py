@@ -24,11 +24,11 @@ def layout_of(run: Run, rank: Rank) -> Layout:
         pp=settings.pipeline_parallel_size,
         dp=settings.data_parallel_size,
         expert_parallel=settings.enable_expert_parallel,
-        # config/parallel.py use_sequence_parallel_moe; every all2all backend but "naive" and "pplx" does so
+        pcp=settings.prefill_context_parallel_size,
         sequence_parallel_moe=settings.enable_expert_parallel
         and settings.tensor_parallel_size > 1
         and settings.data_parallel_size > 1
-        and settings.flags.all2all_backend not in ("naive", "pplx"),
+        and (settings.flags.all2all_backend or "allgather_reducescatter") in run.facts.weights.sequence_parallel,
         tp_rank=rank.tp_rank,
         pp_rank=rank.pp_rank,
         redundant_experts=settings.flags.balancing.spare_experts if settings.flags.balancing else 0,

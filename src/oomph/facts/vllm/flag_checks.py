@@ -330,6 +330,15 @@ class FlagChecks(Facts):
             since="0.24.0",
         ),
     )
+    # model_executor/layers/attention/mla_attention.py, where each layer is built
+    latent = rows(
+        Check(
+            "MLAAttention does not support PCP+DCP.",
+            lambda words: words.mla and words.pcp > 1 and words.dcp > 1,
+            "NotImplementedError",
+            since="0.30.0",
+        )
+    )
     # VllmConfig.validate_block_size, when the block size is final
     blocks = rows(
         Check(

@@ -248,6 +248,7 @@ class Support(Facts):
     # interfaces.py _mark_tower_model: encoders that no prompt may use are built all the same, on the meta device, and
     # what their constructors refuse is refused. In 0.19.0 already, the oldest that was read.
     unused_towers_built = since("0.19.0")
+    convert_pools = since("0.22.0")  # config/model.py _get_runner_type: --convert alone means --runner pooling
     # config/model.py:904 sets sliding_window to None, which these classes of transformers 5.16 do not take
     strict_windows = changes(
         (),

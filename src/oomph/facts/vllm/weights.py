@@ -13,6 +13,16 @@ class WeightFacts(Facts):
         ("0.23.0", frozenset({"gptq", "modelopt_fp4", "modelopt_mixed"})),  # modelopt.py:186, 2387
         ("0.29.0", frozenset({"awq", "gptq", "modelopt_fp4", "modelopt_mixed", "compressed-tensors"})),
     )
+    # config/parallel.py use_sequence_parallel_moe: all2all backends with which shared experts are whole on every rank
+    sequence_parallel = members(
+        "allgather_reducescatter deepep_high_throughput deepep_low_latency nixl_ep mori",
+        since={
+            "0.23.0": "mori_high_throughput mori_low_latency",
+            "0.29.0": "flashinfer_nvlink_one_sided",
+            "0.31.0": "deepep_v2",
+            "0.32.0": "passthrough",
+        },
+    )
     # architectures whose class builds its attention without the quantisation config: no loadable KV scales
     unscaled = members(
         "BailingMoeForCausalLM BailingMoeV2ForCausalLM BambaForCausalLM JambaForCausalLM Lfm2ForCausalLM "
