@@ -9,6 +9,8 @@ counts as the whole block. Freed blocks stay cached, so the order of what comes 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterator
+from functools import lru_cache
 
 from oomph.units import MIB, round_up
 
@@ -19,7 +21,7 @@ MIN_LARGE = 10 * MIB  # kMinLargeAlloc
 ROUND_LARGE = 2 * MIB
 ROUND = 512  # kMinBlockSize
 NO_LIMIT = 1 << 62
-_SMALL_ORDER = (0, 0)
+_SMALL_ORDER, _WHOLE_ORDER = (0, 0), (-1, 0)
 
 
 def request_size(nbytes: int) -> int:
@@ -30,27 +32,35 @@ def request_size(nbytes: int) -> int:
     return LARGE_BUFFER if size < MIN_LARGE else round_up(size, ROUND_LARGE)
 
 
-def small_size(nbytes: int) -> int:
-    """The bytes as which a small tensor counts; 0 where it is no small one."""
-    return max(ROUND, round_up(nbytes, ROUND)) if nbytes <= SMALL else 0
-
-
 class Block:
-    """A piece of a segment; `order` stands for its address, `asked` is the tensor's own size."""
+    """A piece of a segment; `order` stands for its address, `asked` is the tensor's own size. Where the address plays
+    no part, one block stands for all tensors of a size: small ones, and those that are a whole segment for good."""
 
-    __slots__ = ("asked", "free", "next", "order", "prev", "size")
+    __slots__ = ("asked", "free", "is_split", "is_whole", "next", "order", "prev", "size")
 
-    def __init__(self, size: int, order: tuple[int, int]) -> None:
+    def __init__(self, size: int, order: tuple[int, int], asked: int = 0) -> None:
         self.size = size
-        self.asked = size
+        self.asked = asked or size
         self.order = order
         self.free = False
+        self.is_split, self.is_whole = order[0] > 0, order[0] < 0
         self.prev: Block | None = None
         self.next: Block | None = None
 
 
+@lru_cache(maxsize=4096)
+def small_block(nbytes: int) -> Block:
+    """The block that stands for all small tensors of a size."""
+    return Block(max(ROUND, round_up(nbytes, ROUND)), _SMALL_ORDER, nbytes)
+
+
 class Allocator:
-    """Large blocks one by one, small ones as a sum. Not a value: a load is played through one of these."""
+    """Blocks of segments that are split one by one, whole segments by their number, small tensors as a sum. Not a
+    value: a load is played through one of these.
+
+    Requests of `max_split` and more take a whole segment, and the others never take a free one of that size: what is
+    split and what is whole do not meet, but for segments of 20 MiB that are free again (`max_split` is 20 MiB or none).
+    """
 
     def __init__(self, max_split: int = NO_LIMIT, *, expandable: bool = False) -> None:
         self.max_split = max_split
@@ -60,30 +70,55 @@ class Allocator:
         self.peak = 0
         self._segments = 0
         self._cached: list[tuple[int, tuple[int, int], Block]] = []
-        self._small: dict[int, Block] = {}  # small tensors of one size share a block: only their sum counts
+        self._whole: dict[tuple[int, int], Block] = {}
+        self.free_whole: dict[int, int] = {}  # how many whole segments of each size are free
+        self._free_sizes: list[int] = []  # those sizes, in order
         self.moved: dict[int, int] = {}  # how many more cached blocks of each size there are since it was emptied
 
     def alloc(self, nbytes: int) -> Block:
         if nbytes <= SMALL or self.expandable:
-            block = self.small(nbytes)
+            block = small_block(nbytes)
         else:
             size = -(-nbytes // ROUND) * ROUND
-            block = self._find(size) or self._segment(size)
-            if size < self.max_split and block.size - size > SMALL:
-                self._split(block, size)
-            block.asked = nbytes
+            if size >= self.max_split:
+                block = self._take_whole(size, nbytes)
+            else:
+                block = self._find(size) or self._segment(size)
+                if block.size - size > SMALL:
+                    self._split(block, size)
+                block.asked = nbytes
         self.allocated += block.size
         if self.allocated > self.peak:
             self.peak = self.allocated
         return block
 
+    def is_whole(self, nbytes: int) -> bool:
+        """Whether a tensor takes a whole segment for good."""
+        return nbytes > self.max_split - ROUND and not self.expandable
+
     def alloc_many(self, nbytes: int, count: int) -> list[Block]:
+        """Tensors that come and go together. Those that lie side by side are one block."""
         if nbytes > SMALL and not self.expandable:
-            return [self.alloc(nbytes) for _ in range(count)]
-        many = Block(count * max(ROUND, round_up(nbytes, ROUND)), _SMALL_ORDER)
-        self.allocated += many.size
+            size = -(-nbytes // ROUND) * ROUND
+            if size >= self.max_split:
+                return [self.alloc(nbytes) for _ in range(count)]
+            blocks = list(self._rows(size, count))
+            self.allocated += sum(block.size for block in blocks)
+        else:
+            blocks = [Block(count * max(ROUND, round_up(nbytes, ROUND)), _SMALL_ORDER)]
+            self.allocated += blocks[0].size
         self.peak = max(self.peak, self.allocated)
-        return [many]
+        return blocks
+
+    def _rows(self, size: int, count: int) -> Iterator[Block]:
+        """What a block has left of one tensor is the best fit for the next, as long as it is large enough."""
+        while count:
+            block = self._find(size) or self._segment(size)
+            number = min(count, block.size // size)
+            if block.size - number * size > SMALL:
+                self._split(block, number * size)
+            count -= number
+            yield block
 
     def leave(self, nbytes: int) -> None:
         """What a buffer made before, without a limit on splitting, has left of its segment."""
@@ -93,7 +128,9 @@ class Allocator:
 
     def free(self, block: Block) -> None:
         self.allocated -= block.size
-        if block.order is _SMALL_ORDER:
+        if not block.is_split:
+            if block.is_whole:
+                self.add_whole(block.size, 1)
             return
         block.free = True
         if block.next is not None and block.next.free:
@@ -112,14 +149,32 @@ class Allocator:
         for size, _, block in whole:
             self._uncache(block)
             self.reserved -= size
+        for size, count in list(self.free_whole.items()):
+            self.add_whole(size, -count)
+            self.reserved -= count * size
 
-    def small(self, nbytes: int) -> Block:
-        """The block that stands for all small tensors of a size."""
-        return self._small.get(nbytes) or self._make_small(nbytes)
+    def add_whole(self, size: int, count: int) -> None:
+        """So many more free segments of a size."""
+        self.moved[size] = self.moved.get(size, 0) + count
+        left = self.free_whole.get(size, 0) + count
+        if left == count:
+            insort(self._free_sizes, size)
+        if left:
+            self.free_whole[size] = left
+        else:
+            del self.free_whole[size], self._free_sizes[bisect_left(self._free_sizes, size)]
 
-    def _make_small(self, nbytes: int) -> Block:
-        block = self._small[nbytes] = Block(max(ROUND, round_up(nbytes, ROUND)), _SMALL_ORDER)
-        block.asked = nbytes
+    def _take_whole(self, size: int, nbytes: int) -> Block:
+        at = bisect_left(self._free_sizes, size)
+        if at < len(self._free_sizes) and self._free_sizes[at] < size + LARGE_BUFFER:
+            segment = self._free_sizes[at]
+            self.add_whole(segment, -1)
+        else:
+            segment = request_size(size)
+            self.reserved += segment
+        block = self._whole.get((segment, nbytes))
+        if block is None:
+            block = self._whole[segment, nbytes] = Block(segment, _WHOLE_ORDER, nbytes)
         return block
 
     def _find(self, size: int) -> Block | None:
@@ -127,8 +182,6 @@ class Allocator:
         if at == len(self._cached):
             return None
         found = self._cached[at][2]
-        if size < self.max_split <= found.size or (size >= self.max_split and found.size >= size + LARGE_BUFFER):
-            return None
         del self._cached[at]
         self.moved[found.size] = self.moved.get(found.size, 0) - 1
         found.free = False
@@ -156,6 +209,9 @@ class Allocator:
             after.next.prev = block
 
     def _cache(self, block: Block) -> None:
+        if block.size >= self.max_split:
+            self.add_whole(block.size, 1)
+            return
         insort(self._cached, (block.size, block.order, block))
         self.moved[block.size] = self.moved.get(block.size, 0) + 1
 

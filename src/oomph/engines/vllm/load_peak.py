@@ -9,14 +9,16 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from oomph.engines.vllm.allocator import NO_LIMIT, Allocator, Block, request_size, small_size
-from oomph.engines.vllm.load_steps import Setting, is_fp8, is_retied, latent_copies, pieces, steps_of
+from oomph.engines.vllm.allocator import LARGE_BUFFER, NO_LIMIT, Allocator, Block, request_size
+from oomph.engines.vllm.load_forms import Built, Form, Module
+from oomph.engines.vllm.load_program import Program, Recorder
+from oomph.engines.vllm.load_steps import Setting, is_fp8, latent_copies
 from oomph.engines.vllm.model_buffers import Buffers
 from oomph.engines.vllm.online import is_quantised_online
-from oomph.engines.vllm.weights import Build, Created, Placed
+from oomph.engines.vllm.weights import Build, Placed
 from oomph.facts.vllm.repack import rope_steps
 from oomph.facts.vllm.repack_moe import Step
-from oomph.ir.model import Experts, Linear, Vocab
+from oomph.ir.model import Linear
 
 
 class Point(Struct, frozen=True):
@@ -108,89 +110,13 @@ def play(
         drafts=drafted - lora,
         balancing=player.held - drafted,
         offloaded=player.gone,
-        changed=player.changed,
+        changed=player.is_changed,
         pool=setting.offload.step * sum(player.pool.values()),
         records=tuple(player.records),
     )
 
 
-class _Module(Struct):
-    where: str
-    layer: int
-    name: str
-    of: Linear | Experts | Vocab | None
-    tensors: dict[str, list[Block]]
-    offloaded: bool = False
-
-
-class _ModuleForm(Struct):
-    name: str
-    of: Linear | Experts | Vocab | None
-    is_listed: bool  # it has weights to repack, or scales to replace
-    tensors: list[str]  # a name for each block
-
-
-class _Form:
-    """What building places of one kind does: the layers of a model share a few of these. `steps` are (module, size,
-    bytes that a small tensor counts as; 0: it comes from a large block), and what else happens in between."""
-
-    def __init__(self, place: Placed, build: Build) -> None:
-        self.steps: list[tuple[str, int, int, Created | None]] = []
-        self.modules: list[_ModuleForm] = []
-        module: _ModuleForm | None = None
-        for tensor in place.tensors:
-            if tensor.rope is not None:
-                self.steps.append(("rotary_emb", 0, 0, tensor))
-                continue
-            if isinstance(tensor.of, Linear) and tensor.of.alias:
-                continue
-            if module is None or tensor.of is not module.of or tensor.of is None:
-                is_listed = tensor.of is not None or tensor.module == "attn"
-                module = _ModuleForm(tensor.module, tensor.of, is_listed, [])
-                self.modules.append(module)
-            if tensor.module == "attn":
-                self.steps.append(("attn", 0, 0, None))
-            for name, size in pieces(tensor, build):
-                self.steps.append((tensor.module, size, small_size(size), None))
-                module.tensors.append(name)
-        self.listed = [at for at, form in enumerate(self.modules) if form.is_listed]
-        self.late = [at for at in self.listed if _is_late(self.modules[at])]
-        self.has_weights = bool(self.listed)
-
-
-class _Built(Struct):
-    """One place once it is built. Its modules are listed where something happens to them one by one."""
-
-    where: str
-    layer: int
-    form: _Form
-    blocks: list[Block]
-    _modules: list[_Module] = []
-
-    @property
-    def modules(self) -> list[_Module]:
-        if not self._modules:
-            blocks = iter(self.blocks)
-            for form in self.form.modules:
-                tensors: dict[str, list[Block]] = {}
-                for name in form.tensors:
-                    tensors.setdefault(name, []).append(next(blocks))
-                self._modules.append(_Module(self.where, self.layer, form.name, form.of, tensors))
-        return self._modules
-
-    @property
-    def listed(self) -> list[_Module]:
-        modules = self.modules
-        return [modules[at] for at in self.form.listed]
-
-    @property
-    def late(self) -> list[_Module]:
-        """Those to which something happens after every layer is repacked."""
-        return [self.modules[at] for at in self.form.late] if self.form.late else []
-
-
-def _is_late(module: _ModuleForm) -> bool:
-    return (module.of is None and "scales" in module.tensors) or module.name.endswith("kv_b_proj")
+Job = tuple[Built, int, Sequence[Step]]  # a place, one of its modules, what repacking it does
 
 
 class _Repacked(Struct, frozen=True):
@@ -207,14 +133,15 @@ class _Player:
         self.memory = Allocator(setting.max_split or NO_LIMIT, expandable=setting.expandable)
         self.doing, self.where, self.layer = "building", "", -1
         self.records: list[Record] = []
-        self.places: list[_Built] = []
-        self.forms: dict[tuple[Created, ...], _Form] = {}
+        self.places: list[Built] = []
+        self.forms: dict[int, Form] = {}
+        self.is_changed = False  # some module was repacked
         self.workspace = setting.mla_workspace
         self.built = 0
         self.gone = 0
         self.pool: dict[tuple[str, int], int] = {}
         self.index = -1  # of the decoder layer within the stage
-        self._steps: dict[tuple[Linear | Experts | Vocab, Build], list[Step]] = {}
+        self._programs: dict[tuple[object, ...], Program] = {}
 
     @property
     def held(self) -> int:
@@ -254,43 +181,46 @@ class _Player:
 
     def place(self, place: Placed, build: Build) -> Place:
         self.where, self.layer = where, layer = place.where, place.layer
-        form = self.forms.get(place.tensors)
+        form = self.forms.get(id(place.tensors))
         if form is None:
-            form = self.forms[place.tensors] = _Form(place, build)
-        memory, records, doing, blocks = self.memory, self.records, self.doing, []
-        expandable, small = memory.expandable, memory.small
-        for module, size, counted, tensor in form.steps:
-            if counted or (size and expandable):
-                block = small(size)
-                memory.allocated += block.size
-                if memory.allocated > memory.peak:
-                    memory.peak = memory.allocated
-                    records.append((where, layer, module, size, memory.allocated, doing))
-                blocks.append(block)
-            elif size:
-                blocks.append(self.new(module, size))
-            elif tensor is not None and tensor.rope is not None:
-                self.run("rotary_emb", rope_steps(tensor.rope, tensor.rows, tensor.nbytes), {})
-            elif self.workspace:
+            form = self.forms[id(place.tensors)] = Form(place, build, self.setting)
+        memory, records, doing = self.memory, self.records, self.doing
+        blocks: list[Block] = []
+        for step in form.steps:
+            if step.rises:
+                level = memory.allocated
+                if level + step.rises[-1][2] > memory.peak:
+                    for module, size, above in step.rises:
+                        if level + above > memory.peak:
+                            records.append((where, layer, module, size, level + above, doing))
+                    memory.peak = level + step.rises[-1][2]
+                memory.allocated = level + step.rises[-1][2]
+                blocks += step.blocks
+            if step.size:
+                blocks.append(self.new(step.module, step.size))
+            elif step.rope is not None:
+                self.run("rotary_emb", rope_steps(step.rope.rope, step.rope.rows, step.rope.nbytes), {})
+            elif self.workspace and step.module:
                 self.new("attention workspace", self.workspace)
                 self.workspace = 0
-        built = _Built(where, layer, form, blocks)
+        built = Built(where, layer, form, blocks)
         if form.has_weights:
+            self.is_changed = self.is_changed or form.is_changed
             self.places.append(built)
         if layer >= 0 and self.setting.offload.active:
             self.index += 1
             self.offload(built.modules)
         return Place(where, layer, self.held)
 
-    def offload(self, made: list[_Module]) -> None:
+    def offload(self, modules: list[Module]) -> None:
         """uva.py _maybe_offload_to_cpu, prefetch.py wrap_modules: parameter by parameter; buffers stay."""
-        for module in made:
+        for module in modules:
             if module.name == "attn":
                 continue
             for name, blocks in list(module.tensors.items()):
                 parameter = f"{module.name}.{name}"
                 if self.setting.offload.takes(self.index, self.gone, parameter):
-                    module.offloaded = True
+                    module.is_offloaded = True
                     for block in module.tensors.pop(name):
                         self.memory.free(block)
                         self.gone += block.asked
@@ -316,7 +246,7 @@ class _Player:
                         size = block.asked
                         self.run(module.name, [("half", 2 * size), ("cast", size), ("half", 0), ("cast", 0)], {})
 
-    def modules(self) -> list[_Module]:
+    def modules(self) -> list[Module]:
         return [module for built in self.places for module in built.listed]
 
     def repack(self, build: Build) -> None:
@@ -324,12 +254,15 @@ class _Player:
         skips = not self.setting.offload.active
         for _, group in groupby(self.places, key=lambda built: built.where):
             members = list(group)
-            key = tuple((built.form, *(block.size for block in built.blocks)) for built in members)
+            jobs = [(built, at, steps) for built in members for at, steps in built.form.repacks]
+            if not jobs:
+                continue
+            key = tuple((id(built.form), *(block.size for block in built.blocks)) for built in members)
             before, steady = seen.get(key, (None, False))
             if skips and steady and before is not None:
                 self.repeat(before, members[0])
             else:
-                now = self.repack_place([module for built in members for module in built.listed], build)
+                now = self.repack_place(members, jobs)
                 seen[key] = now, now == before
         if self.setting.online == "held":
             for module in self.modules():
@@ -343,31 +276,101 @@ class _Player:
                 # kv_cache.py:56: the loadable scales go; three range constants stay on the GPU
                 self.run(module.name, [("scales", 0), ("ranges", 4, 3)], module.tensors)
 
-    def repack_place(self, modules: list[_Module], build: Build) -> _Repacked:
+    def repack_place(self, members: Sequence[Built], jobs: Sequence[Job]) -> _Repacked:
         """Its own peaks are counted from where it begins, so that a place of the same kind can repeat them."""
         memory, records = self.memory, self.records
         start, highest = memory.allocated, memory.peak
         memory.peak, self.records, memory.moved = start, [], {}
-        for module in modules:
-            if module.of is not None:
-                self.where, self.layer = module.where, module.layer
-                self.repack_module(module, module.of, build)
+        self.where, self.layer = members[0].where, members[0].layer
+        key: tuple[object, ...] = tuple(id(built.form) for built in members)
+        key += tuple(block.size for built in members for block in built.blocks if block.is_whole)
+        if self.setting.offload.active:
+            modules = [built.module(at) for built, at, _ in jobs]
+            key += tuple((module.is_offloaded, *module.tensors) for module in modules)
+        program = self._programs.get(key)
+        if program is not None and program.is_valid(memory.free_whole):
+            self.follow(program, jobs)
+        else:
+            recorder = Recorder(memory.free_whole)
+            for number, (built, at, steps) in enumerate(jobs):
+                self.layer = built.layer
+                self.repack_module(built.module(at), steps, number, recorder)
+            program = recorder.program() if memory.max_split == LARGE_BUFFER else None
+            if program is not None and self.setting.online != "held":
+                self._programs[key] = program
         peaks = tuple((record[2], record[3], record[4] - start) for record in self.records)
         records += [record for record in self.records if record[4] > highest]
         self.records = records
         memory.peak = max(memory.peak, highest)
         return _Repacked(memory.allocated - start, peaks, {size: n for size, n in memory.moved.items() if n})
 
-    def repack_module(self, module: _Module, of: Linear | Experts | Vocab, build: Build) -> None:
-        if is_retied(of, build):
-            self.run(module.name, [(name, 0) for name in module.tensors], module.tensors)
-            return
-        before = set(module.tensors)
-        self.run(module.name, self.steps(of, build), module.tensors)
-        if module.offloaded:  # model_loader/utils.py device_loading_context: what was made anew goes back
-            self.run(module.name, [(name, 0) for name in module.tensors.keys() - before], module.tensors)
+    def repack_module(self, module: Module, steps: Sequence[Step], number: int, recorder: Recorder) -> None:
+        tensors = module.tensors
+        before = set(tensors) if module.is_offloaded else ()
+        for step in steps:
+            self.repack_step(module.name, tensors, step, number, recorder)
+        if module.is_offloaded:  # model_loader/utils.py device_loading_context: what was made anew goes back
+            for name in list(tensors.keys() - before):
+                self.repack_step(module.name, tensors, (name, 0), number, recorder)
 
-    def repeat(self, like: _Repacked, first: _Built) -> None:
+    def repack_step(
+        self, module: str, tensors: dict[str, list[Block]], step: Step, number: int, recorder: Recorder
+    ) -> None:
+        memory, name, size = self.memory, step[0], step[1]
+        if not size:
+            blocks = tensors.pop(name, ())
+            for block in blocks:
+                memory.free(block)
+                if not block.is_split:
+                    recorder.give(block)
+            if any(block.is_split for block in blocks):
+                recorder.split(number, name)
+            return
+        count = step[2] if len(step) > 2 else 1
+        if memory.is_whole(size):
+            tensors[name] = []
+            for left in reversed(range(count)):
+                reserved = memory.reserved
+                block = memory.alloc(size) if left else self.new(module, size)
+                recorder.take(size, block, is_new=memory.reserved > reserved)
+                tensors[name].append(block)
+            recorder.rise(module, size)
+            return
+        tensors[name] = blocks = self.new_many(module, size, count)
+        if blocks[0].is_split:
+            recorder.split(number, name, size, count)
+        else:
+            for block in blocks:
+                recorder.take(size, block, is_new=True)
+            recorder.rise(module, size)
+
+    def follow(self, program: Program, jobs: Sequence[Job]) -> None:
+        """The place as the one before it; only what is split is allocated and freed."""
+        memory = self.memory
+        split: dict[tuple[int, str], list[Block]] = {}
+        for part in program.parts:
+            level = memory.allocated
+            if part.rises and level + part.rises[-1][2] > memory.peak:
+                for module, size, above in part.rises:
+                    if level + above > memory.peak:
+                        memory.peak = level + above
+                        self.records.append((self.where, self.layer, module, size, memory.peak, self.doing))
+            memory.allocated = level + part.change
+            if not part.tensor:
+                break
+            built, at, _ = jobs[part.job]
+            if part.size:
+                module = built.form.modules[at].name
+                split[part.job, part.tensor] = self.new_many(module, part.size, part.count)
+                continue
+            blocks = split.pop((part.job, part.tensor), None) or built.module(at).tensors[part.tensor]
+            for block in blocks:
+                if block.is_split:
+                    memory.free(block)
+        for size, count in program.added.items():
+            memory.add_whole(size, count)
+
+    def repeat(self, like: _Repacked, first: Built) -> None:
         """One more layer like the two before it."""
         memory = self.memory
         for module, size, above in like.peaks:
@@ -375,14 +378,3 @@ class _Player:
                 memory.peak = memory.allocated + above
                 self.records.append((first.where, first.layer, module, size, memory.peak, self.doing))
         memory.allocated += like.delta
-
-    @property
-    def changed(self) -> bool:
-        """Some module was repacked."""
-        return any(self._steps.values())
-
-    def steps(self, of: Linear | Experts | Vocab, build: Build) -> list[Step]:
-        steps = self._steps.get((of, build))
-        if steps is None:
-            steps = self._steps[of, build] = list(steps_of(of, build, self.setting))
-        return steps

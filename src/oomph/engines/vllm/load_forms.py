@@ -1,0 +1,134 @@
+"""What building and repacking the places of one kind does: the layers of a model share a few of these forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from oomph.engines.vllm.allocator import SMALL, Block, small_block
+from oomph.engines.vllm.load_program import Rise
+from oomph.engines.vllm.load_steps import Setting, is_retied, pieces, steps_of
+from oomph.engines.vllm.weights import Build, Created, Placed
+from oomph.facts.vllm.repack_moe import Step as RepackStep
+from oomph.ir.model import Experts, Linear, Vocab
+
+
+class Module(Struct):
+    """One module of one place, with its tensors' blocks by name."""
+
+    where: str
+    layer: int
+    name: str
+    of: Linear | Experts | Vocab | None
+    tensors: dict[str, list[Block]]
+    is_offloaded: bool = False
+
+
+class ModuleForm(Struct):
+    name: str
+    of: Linear | Experts | Vocab | None
+    is_listed: bool  # it has weights to repack, or scales to replace
+    first: int  # of the place's blocks
+    tensors: list[str]  # a name for each block
+
+    @property
+    def is_late(self) -> bool:
+        return (self.of is None and "scales" in self.tensors) or self.name.endswith("kv_b_proj")
+
+
+class Step(Struct):
+    """Small tensors, then one thing more: a large tensor of `size`, a rotary table, the workspace of attention."""
+
+    rises: list[Rise]
+    blocks: list[Block]
+    module: str = ""
+    size: int = 0
+    rope: Created | None = None
+
+
+class Form:
+    """`steps` build a place; `repacks` are the modules that are repacked, by their place in `modules`, and how."""
+
+    def __init__(self, place: Placed, build: Build, setting: Setting) -> None:
+        self.steps = [Step([], [])]
+        self.modules: list[ModuleForm] = []
+        module: ModuleForm | None = None
+        blocks = 0
+        for tensor in place.tensors:
+            if tensor.rope is not None:
+                self._end_step("rotary_emb", rope=tensor)
+                continue
+            if isinstance(tensor.of, Linear) and tensor.of.alias:
+                continue
+            if module is None or tensor.of is not module.of or tensor.of is None:
+                is_listed = tensor.of is not None or tensor.module == "attn"
+                module = ModuleForm(tensor.module, tensor.of, is_listed, blocks, [])
+                self.modules.append(module)
+            if tensor.module == "attn" and setting.mla_workspace:
+                self._end_step("attn")
+            for name, size in pieces(tensor, build):
+                module.tensors.append(name)
+                blocks += 1
+                if size > SMALL and not setting.expandable:
+                    self._end_step(tensor.module, size)
+                else:
+                    self._add_small(tensor.module, size)
+        self.listed = [at for at, form in enumerate(self.modules) if form.is_listed]
+        self.late = [at for at in self.listed if self.modules[at].is_late]
+        self.has_weights = bool(self.listed)
+        self.is_changed = False  # some module is repacked, not only tied again
+        self.repacks = list(self._repacks(build, setting))
+
+    def _end_step(self, module: str, size: int = 0, rope: Created | None = None) -> None:
+        step = self.steps[-1]
+        step.module, step.size, step.rope = module, size, rope
+        self.steps.append(Step([], []))
+
+    def _add_small(self, module: str, size: int) -> None:
+        step, block = self.steps[-1], small_block(size)
+        step.rises.append((module, size, block.size + (step.rises[-1][2] if step.rises else 0)))
+        step.blocks.append(block)
+
+    def _repacks(self, build: Build, setting: Setting) -> Iterator[tuple[int, Sequence[RepackStep]]]:
+        for at in self.listed:
+            module = self.modules[at]
+            if module.of is None:
+                continue
+            if is_retied(module.of, build):
+                yield at, [(name, 0) for name in dict.fromkeys(module.tensors)]
+            elif steps := list(steps_of(module.of, build, setting)):
+                self.is_changed = True
+                yield at, steps
+
+
+class Built(Struct):
+    """One place once it is built. Its modules are listed where something happens to them one by one."""
+
+    where: str
+    layer: int
+    form: Form
+    blocks: list[Block]
+    _modules: dict[int, Module] = {}
+
+    def module(self, at: int) -> Module:
+        module = self._modules.get(at)
+        if module is None:
+            form, tensors = self.form.modules[at], dict[str, list[Block]]()
+            for at_block, name in enumerate(form.tensors, form.first):
+                tensors.setdefault(name, []).append(self.blocks[at_block])
+            module = self._modules[at] = Module(self.where, self.layer, form.name, form.of, tensors)
+        return module
+
+    @property
+    def modules(self) -> list[Module]:
+        return [self.module(at) for at in range(len(self.form.modules))]
+
+    @property
+    def listed(self) -> list[Module]:
+        return [self.module(at) for at in self.form.listed]
+
+    @property
+    def late(self) -> list[Module]:
+        """Those to which something happens after every layer is repacked."""
+        return [self.module(at) for at in self.form.late]

@@ -1,0 +1,102 @@
+"""What repacking one place did, so that it can be done again for the next place of its kind without every allocation.
+
+Which whole segments a place takes depends on those that are free, and on nothing that is split: where the same ones are
+free, or more of those of which there were always some left, it takes the same again. What happens in between to blocks
+that are split depends on their addresses and is done anew.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from oomph.engines.vllm.allocator import LARGE_BUFFER, Block
+
+Rise = tuple[str, int, int]  # module, size, bytes above the start: each higher than the one before
+
+
+class Part(Struct):
+    """A stretch without split blocks, then one step that has some: without a size it frees them, without a name of a
+    tensor the place is done."""
+
+    rises: list[Rise]
+    change: int
+    job: int = 0
+    tensor: str = ""
+    size: int = 0
+    count: int = 1
+
+
+class Program(Struct):
+    parts: list[Part]
+    start: dict[int, int]  # free whole segments of each size, to begin with
+    lowest: dict[int, int]  # the fewest of them on the way
+    added: dict[int, int]  # how many more there are at the end
+    need: int  # split segments become ones of 20 MiB when they are free, at any time: so many have to be there
+
+    def is_valid(self, free: dict[int, int]) -> bool:
+        """Whether the place would take the same segments again."""
+        start, lowest = self.start, self.lowest
+        for size, count in free.items():
+            more = count - start.get(size, 0)
+            if more and size != LARGE_BUFFER and min(lowest.get(size, 0), lowest.get(size, 0) + more) < 1:
+                return False
+        return self.need <= free.get(LARGE_BUFFER, 0) and all(size in free for size in start if size != LARGE_BUFFER)
+
+
+class Recorder:
+    """Writes the program of a place while it is repacked."""
+
+    def __init__(self, free: dict[int, int]) -> None:
+        self._start, self._level, self._lowest = dict(free), dict(free), dict(free)
+        self._parts: list[Part] = []
+        self._rises: list[Rise] = []
+        self._change = self._top = self._taken = self._need = 0
+        self._is_exact = True  # no request of 20 MiB got a larger segment
+
+    def take(self, size: int, block: Block, *, is_new: bool) -> None:
+        """A block that is not split. `is_new`: its segment was not among the free ones."""
+        self._change += block.size
+        if block.is_whole:
+            if block.size == LARGE_BUFFER:
+                self._taken += 1
+                self._need = max(self._need, self._taken)
+            elif size <= LARGE_BUFFER:
+                self._is_exact = False
+            if block.size == LARGE_BUFFER or not is_new:
+                self._move(block.size, -1)
+
+    def rise(self, module: str, size: int) -> None:
+        """After what was taken last."""
+        if self._change > self._top:
+            self._top = self._change
+            self._rises.append((module, size, self._change))
+
+    def give(self, block: Block) -> None:
+        self._change -= block.size
+        if block.is_whole:
+            self._taken -= block.size == LARGE_BUFFER
+            self._move(block.size, 1)
+
+    def split(self, job: int, tensor: str, size: int = 0, count: int = 1) -> None:
+        """A step with split blocks."""
+        self._parts.append(Part(self._rises, self._change, job, tensor, size, count))
+        self._rises, self._change, self._top = [], 0, 0
+
+    def program(self) -> Program | None:
+        """None where it cannot be done again by these rules."""
+        if not self._is_exact:
+            return None
+        self._parts.append(Part(self._rises, self._change))
+        added = {size: count - self._start.get(size, 0) for size, count in self._level.items()}
+        return Program(
+            self._parts,
+            self._start,
+            self._lowest,
+            {size: count for size, count in added.items() if count},
+            self._need,
+        )
+
+    def _move(self, size: int, count: int) -> None:
+        level = self._level[size] = self._level.get(size, 0) + count
+        if level < self._lowest.get(size, 0):
+            self._lowest[size] = level
