@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -74,11 +74,12 @@ class Form:
                     self._end_step(tensor.module, size)
                 else:
                     self._add_small(tensor.module, size)
+        self.sizes = tuple((step.size, *step.rises) for step in self.steps)
         self.listed = [at for at, form in enumerate(self.modules) if form.is_listed]
         self.late = [at for at in self.listed if self.modules[at].is_late]
         self.has_weights = bool(self.listed)
         self.is_changed = False  # some module is repacked, not only tied again
-        self.repacks = list(self._repacks(build, setting))
+        self.repacks = tuple(self._repacks(build, setting))
 
     def _end_step(self, module: str, size: int = 0, rope: Created | None = None) -> None:
         step = self.steps[-1]
@@ -90,16 +91,42 @@ class Form:
         step.rises.append((module, size, block.size + (step.rises[-1][2] if step.rises else 0)))
         step.blocks.append(block)
 
-    def _repacks(self, build: Build, setting: Setting) -> Iterator[tuple[int, Sequence[RepackStep]]]:
+    def _repacks(self, build: Build, setting: Setting) -> Iterator[tuple[int, tuple[RepackStep, ...]]]:
         for at in self.listed:
             module = self.modules[at]
             if module.of is None:
                 continue
             if is_retied(module.of, build):
-                yield at, [(name, 0) for name in dict.fromkeys(module.tensors)]
-            elif steps := list(steps_of(module.of, build, setting)):
+                yield at, tuple((name, 0) for name in dict.fromkeys(module.tensors))
+            elif steps := tuple(steps_of(module.of, build, setting)):
                 self.is_changed = True
                 yield at, steps
+
+
+class Forms:
+    """The forms of a network's places under one setting: places of one kind share the tuple of their tensors."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._forms: dict[tuple[int, int], Form] = {}
+
+    def of(self, place: Placed, build: Build) -> Form:
+        key = (id(place.tensors), id(build))
+        form = self._forms.get(key)
+        if form is None:
+            form = self._forms[key] = Form(place, build, self._setting)
+        return form
+
+    def outline(self, places: Iterable[Placed], build: Build) -> tuple[object, ...]:
+        """Of which kind each place is, and what is built and repacked in places of each kind."""
+        kinds: dict[int, tuple[int, Form]] = {}
+        numbers = []
+        for place in places:
+            number, _ = kinds.get(id(place.tensors)) or kinds.setdefault(
+                id(place.tensors), (len(kinds), self.of(place, build))
+            )
+            numbers.append(number)
+        return tuple(numbers), tuple((form.sizes, form.repacks) for _, form in kinds.values())
 
 
 class Built(Struct):

@@ -10,7 +10,7 @@ from itertools import groupby
 from msgspec import Struct
 
 from oomph.engines.vllm.allocator import LARGE_BUFFER, NO_LIMIT, Allocator, Block, request_size
-from oomph.engines.vllm.load_forms import Built, Form, Module
+from oomph.engines.vllm.load_forms import Built, Forms, Module
 from oomph.engines.vllm.load_program import Program, Recorder
 from oomph.engines.vllm.load_steps import Setting, is_fp8, latent_copies
 from oomph.engines.vllm.model_buffers import Buffers
@@ -75,10 +75,15 @@ class Draft(Struct, frozen=True):
 
 
 def play(
-    places: Sequence[Placed], build: Build, setting: Setting, drafts: Sequence[Draft] = (), after: Buffers = ()
+    places: Sequence[Placed],
+    build: Build,
+    setting: Setting,
+    forms: Forms,
+    drafts: Sequence[Draft] = (),
+    after: Buffers = (),
 ) -> Load:
     """gpu_model_runner.py:4850 (0.21.0): the model, its LoRA slots, the drafters, then what balances the experts."""
-    player = _Player(setting)
+    player = _Player(setting, forms)
     if setting.before:
         player.memory.leave(setting.before)
     for name, size in setting.buffers:
@@ -128,13 +133,12 @@ class _Repacked(Struct, frozen=True):
 
 
 class _Player:
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
+    def __init__(self, setting: Setting, forms: Forms) -> None:
+        self.setting, self.forms = setting, forms
         self.memory = Allocator(setting.max_split or NO_LIMIT, expandable=setting.expandable)
         self.doing, self.where, self.layer = "building", "", -1
         self.records: list[Record] = []
         self.places: list[Built] = []
-        self.forms: dict[int, Form] = {}
         self.is_changed = False  # some module was repacked
         self.workspace = setting.mla_workspace
         self.built = 0
@@ -164,7 +168,7 @@ class _Player:
         return [*rest, self.new(module, size)]
 
     def load(self, places: Sequence[Placed], build: Build, building: str, repacking: str) -> tuple[Place, ...]:
-        self.doing, self.places, self.forms = building, [], {}
+        self.doing, self.places = building, []
         done = tuple(self.place(place, build) for place in places)
         if self.workspace:  # releases whose latent attention has no tensors of its own
             self.new("attention workspace", self.workspace)
@@ -181,9 +185,7 @@ class _Player:
 
     def place(self, place: Placed, build: Build) -> Place:
         self.where, self.layer = where, layer = place.where, place.layer
-        form = self.forms.get(id(place.tensors))
-        if form is None:
-            form = self.forms[id(place.tensors)] = Form(place, build, self.setting)
+        form = self.forms.of(place, build)
         memory, records, doing = self.memory, self.records, self.doing
         blocks: list[Block] = []
         for step in form.steps:

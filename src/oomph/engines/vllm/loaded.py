@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.allocator import SMALL, request_size
 from oomph.engines.vllm.expert_kernel import ExpertSetting
+from oomph.engines.vllm.load_forms import Forms
 from oomph.engines.vllm.load_peak import Draft, Load, Place, Point, play
 from oomph.engines.vllm.load_steps import Setting, is_retied
 from oomph.engines.vllm.lora import slots
@@ -71,6 +72,8 @@ class _Load(Struct, frozen=True):
 
 def _load_of(run: Run, rank: Rank) -> _Load:
     settings, build = run.settings, build_for(run, rank)
+    if not any(traits.expert_counts for traits in (run.traits, run.draft) if traits is not None):
+        build = replace(build, experts=ExpertSetting())
     return _Load(
         run.traits,
         run.draft,
@@ -83,17 +86,56 @@ def _load_of(run: Run, rank: Rank) -> _Load:
     )
 
 
-@lru_cache(maxsize=64)  # a load of many layers has thousands of records
+class _Network:
+    """What a rank builds, whatever happens to it then: many loads of one deployment share it, and the forms of its
+    places."""
+
+    def __init__(self, places: tuple[Placed, ...], drafts: tuple[Draft, ...]) -> None:
+        self.places, self.drafts = places, drafts
+        self._forms: dict[tuple[object, ...], Forms] = {}
+
+    def forms(self, setting: Setting) -> Forms:
+        key = (setting.sm, setting.sms, setting.online, setting.expandable, setting.mla_workspace > 0)
+        return self._forms.setdefault(key, Forms(setting))
+
+
+class _Alike:
+    """A load by what happens in it: cards whose kernels repack alike share one."""
+
+    __slots__ = ("key", "load", "network")
+
+    def __init__(self, load: _Load) -> None:
+        self.load, self.network = load, _network(load)
+        forms, drafts = self.network.forms(load.setting), self.network.drafts
+        network = forms.outline(self.network.places, load.build)
+        drafted = tuple(forms.outline(draft.places, draft.build) for draft in drafts)
+        setting = replace(load.setting, sm=0, sms=0)
+        plain = replace(load, build=replace(load.build, experts=ExpertSetting()), setting=setting)
+        self.key = (plain, network, drafted)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Alike) and self.key == other.key
+
+
+@lru_cache(maxsize=64)
 def _played(load: _Load) -> Load:
-    places, drafts = _places(load)
-    return play(places, load.build, load.setting, drafts, balancing_buffers(places, load.build, load.balancing))
+    return _played_alike(_Alike(load))
+
+
+@lru_cache(maxsize=64)  # a load of many layers has thousands of records
+def _played_alike(alike: _Alike) -> Load:
+    load, network = alike.load, alike.network
+    after = balancing_buffers(network.places, load.build, load.balancing)
+    return play(network.places, load.build, load.setting, network.forms(load.setting), network.drafts, after)
 
 
 @lru_cache(maxsize=4096)
 def _weights(of: _Load) -> WeightsPlan:
     build, setting = of.build, of.setting
-    places, _ = _places(of)
-    load = _played(of)
+    places, load = _network(of).places, _played(of)
     # quantised while loading: the layers' own parameters are still the checkpoint's 16-bit ones
     online = online_scheme(of.traits.model, of.quantization)
     registered = places
@@ -127,8 +169,14 @@ def _kinds(places: Sequence[Placed]) -> Counter[tuple[Created, ...]]:
     return Counter(place.tensors for place in places)
 
 
+def _network(load: _Load) -> _Network:
+    setting = load.setting
+    plain = Setting(setting.repacking, setting.rules, 0, 0, 0, dummy=setting.dummy)
+    return _built_network(replace(load, setting=plain, balancing=None))
+
+
 @lru_cache(maxsize=64)
-def _places(load: _Load) -> tuple[tuple[Placed, ...], tuple[Draft, ...]]:
+def _built_network(load: _Load) -> _Network:
     """The model's places, and the drafters'. A drafter builds an embedding and a head of its own before it gets the
     model's; across pipeline stages it keeps its own."""
     model, build = load.traits.model, load.build
@@ -157,7 +205,7 @@ def _places(load: _Load) -> tuple[tuple[Placed, ...], tuple[Draft, ...]]:
         ropes = {tensor.rope for place in places for tensor in place.tensors if tensor.rope is not None}
         drafter = (own_tables(_without_ropes(place, ropes)) for place in created(load.draft.model, whole))
         drafts.append(Draft(tuple(drafter), whole))
-    return places, tuple(drafts)
+    return _Network(places, tuple(drafts))
 
 
 def _tables(model: Model, build: Build) -> Iterator[Placed]:
