@@ -83,9 +83,7 @@ class Allocator:
             if size >= self.max_split:
                 block = self._take_whole(size, nbytes)
             else:
-                block = self._find(size) or self._segment(size)
-                if block.size - size > SMALL:
-                    self._split(block, size)
+                block = self._carve(size, size)
                 block.asked = nbytes
         self.allocated += block.size
         if self.allocated > self.peak:
@@ -113,11 +111,8 @@ class Allocator:
     def _rows(self, size: int, count: int) -> Iterator[Block]:
         """What a block has left of one tensor is the best fit for the next, as long as it is large enough."""
         while count:
-            block = self._find(size) or self._segment(size)
-            number = min(count, block.size // size)
-            if block.size - number * size > SMALL:
-                self._split(block, number * size)
-            count -= number
+            block = self._carve(size, count * size)
+            count -= block.size // size
             yield block
 
     def leave(self, nbytes: int) -> None:
@@ -133,11 +128,11 @@ class Allocator:
                 self.add_whole(block.size, 1)
             return
         block.free = True
-        if block.next is not None and block.next.free:
-            self._uncache(block.next)
-            self._join(block, block.next)
-        if block.prev is not None and block.prev.free:
-            before = block.prev
+        after, before = block.next, block.prev
+        if after is not None and after.free:
+            self._uncache(after)
+            self._join(block, after)
+        if before is not None and before.free:
             self._uncache(before)
             self._join(before, block)
             block = before
@@ -177,15 +172,20 @@ class Allocator:
             block = self._whole[segment, nbytes] = Block(segment, _WHOLE_ORDER, nbytes)
         return block
 
-    def _find(self, size: int) -> Block | None:
-        at = bisect_left(self._cached, (size,))
-        if at == len(self._cached):
-            return None
-        found = self._cached[at][2]
-        del self._cached[at]
-        self.moved[found.size] = self.moved.get(found.size, 0) - 1
-        found.free = False
-        return found
+    def _carve(self, size: int, most: int) -> Block:
+        """The best fitting free block, or a new segment, cut to as many tensors of a size as it has room for."""
+        cached, moved = self._cached, self.moved
+        at = bisect_left(cached, (size,))
+        if at < len(cached):
+            block = cached.pop(at)[2]
+            block.free = False
+            moved[block.size] = moved.get(block.size, 0) - 1
+        else:
+            block = self._segment(size)
+        wanted = min(most, block.size // size * size)
+        if block.size - wanted > SMALL:
+            self._split(block, wanted)
+        return block
 
     def _segment(self, size: int) -> Block:
         self._segments += 1
@@ -194,6 +194,7 @@ class Allocator:
         return segment
 
     def _split(self, block: Block, size: int) -> None:
+        """The rest of a block becomes a free one."""
         rest = Block(block.size - size, (block.order[0], block.order[1] + size))
         block.size = size
         rest.prev, rest.next, rest.free = block, block.next, True

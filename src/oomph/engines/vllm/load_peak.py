@@ -164,8 +164,9 @@ class _Player:
         return block
 
     def new_many(self, module: str, size: int, count: int) -> list[Block]:
-        rest = self.memory.alloc_many(size, count - 1) if count > 1 else []
-        return [*rest, self.new(module, size)]
+        if count == 1:
+            return [self.new(module, size)]
+        return [*self.memory.alloc_many(size, count - 1), self.new(module, size)]
 
     def load(self, places: Sequence[Placed], build: Build, building: str, repacking: str) -> tuple[Place, ...]:
         self.doing, self.places = building, []
@@ -209,9 +210,11 @@ class _Player:
         if form.has_weights:
             self.is_changed = self.is_changed or form.is_changed
             self.places.append(built)
-        if layer >= 0 and self.setting.offload.active:
+        offload = self.setting.offload
+        if layer >= 0 and offload.active:
             self.index += 1
-            self.offload(built.modules)
+            if offload.group or self.gone < offload.budget:
+                self.offload(built.modules)
         return Place(where, layer, self.held)
 
     def offload(self, modules: list[Module]) -> None:
