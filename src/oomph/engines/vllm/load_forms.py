@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -103,30 +103,29 @@ class Form:
                 yield at, steps
 
 
-class Forms:
-    """The forms of a network's places under one setting: places of one kind share the tuple of their tensors."""
+class Network:
+    """Places in the order in which they are built, each with the number of its kind. Its forms are kept by what they
+    depend on, so that many loads of one deployment share them."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        self._forms: dict[tuple[int, int], Form] = {}
+    def __init__(self, places: Sequence[Placed], build: Build) -> None:
+        self.places, self.build = tuple(places), build
+        numbers: dict[tuple[Created, ...], int] = {}
+        self.kinds = tuple(numbers.setdefault(place.tensors, len(numbers)) for place in places)
+        self._forms: dict[tuple[object, ...], list[Form]] = {}
 
-    def of(self, place: Placed, build: Build) -> Form:
-        key = (id(place.tensors), id(build))
-        form = self._forms.get(key)
-        if form is None:
-            form = self._forms[key] = Form(place, build, self._setting)
-        return form
+    def forms(self, setting: Setting) -> list[Form]:
+        """One of each kind."""
+        key = (setting.sm, setting.sms, setting.online, setting.expandable, setting.mla_workspace > 0)
+        forms = self._forms.get(key)
+        if forms is None:
+            firsts = dict(zip(reversed(self.kinds), reversed(self.places), strict=True))
+            forms = [Form(firsts[kind], self.build, setting) for kind in range(len(firsts))]
+            self._forms[key] = forms
+        return forms
 
-    def outline(self, places: Iterable[Placed], build: Build) -> tuple[object, ...]:
+    def outline(self, setting: Setting) -> tuple[object, ...]:
         """Of which kind each place is, and what is built and repacked in places of each kind."""
-        kinds: dict[int, tuple[int, Form]] = {}
-        numbers = []
-        for place in places:
-            number, _ = kinds.get(id(place.tensors)) or kinds.setdefault(
-                id(place.tensors), (len(kinds), self.of(place, build))
-            )
-            numbers.append(number)
-        return tuple(numbers), tuple((form.sizes, form.repacks) for _, form in kinds.values())
+        return self.kinds, tuple((form.sizes, form.repacks) for form in self.forms(setting))
 
 
 class Built(Struct):

@@ -10,7 +10,7 @@ from itertools import groupby
 from msgspec import Struct
 
 from oomph.engines.vllm.allocator import LARGE_BUFFER, NO_LIMIT, Allocator, Block, request_size
-from oomph.engines.vllm.load_forms import Built, Forms, Module
+from oomph.engines.vllm.load_forms import Built, Form, Module, Network
 from oomph.engines.vllm.load_program import Program, Recorder
 from oomph.engines.vllm.load_steps import Setting, is_fp8, latent_copies
 from oomph.engines.vllm.model_buffers import Buffers
@@ -68,27 +68,19 @@ class Load(Struct, frozen=True):
 class Draft(Struct, frozen=True):
     """A drafter, built and loaded after the model. `shared`: built too, then replaced by the model's own."""
 
-    places: tuple[Placed, ...]
-    build: Build
+    network: Network
     shared: tuple[tuple[str, int], ...] = ()
     buffers: Buffers = ()
 
 
-def play(
-    places: Sequence[Placed],
-    build: Build,
-    setting: Setting,
-    forms: Forms,
-    drafts: Sequence[Draft] = (),
-    after: Buffers = (),
-) -> Load:
+def play(network: Network, setting: Setting, drafts: Sequence[Draft] = (), after: Buffers = ()) -> Load:
     """gpu_model_runner.py:4850 (0.21.0): the model, its LoRA slots, the drafters, then what balances the experts."""
-    player = _Player(setting, forms)
+    player = _Player(setting)
     if setting.before:
         player.memory.leave(setting.before)
     for name, size in setting.buffers:
         player.new(name, size)
-    done = player.load(places, build, "building", "repacking")
+    done = player.load(network, "building", "repacking")
     repacked = player.held
     player.doing, player.where, player.layer = "LoRA slots", "", -1
     for name, size in setting.lora:
@@ -99,7 +91,7 @@ def play(
         for name, size in draft.buffers:
             player.new(name, size)
         shared = [player.new(name, size) for name, size in draft.shared]
-        done += player.load(draft.places, draft.build, "draft model", "draft model")
+        done += player.load(draft.network, "draft model", "draft model")
         for block in shared:  # llm_base_proposer.py _maybe_share_embeddings
             player.memory.free(block)
     drafted = player.held
@@ -133,8 +125,8 @@ class _Repacked(Struct, frozen=True):
 
 
 class _Player:
-    def __init__(self, setting: Setting, forms: Forms) -> None:
-        self.setting, self.forms = setting, forms
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
         self.memory = Allocator(setting.max_split or NO_LIMIT, expandable=setting.expandable)
         self.doing, self.where, self.layer = "building", "", -1
         self.records: list[Record] = []
@@ -168,9 +160,10 @@ class _Player:
             return [self.new(module, size)]
         return [*self.memory.alloc_many(size, count - 1), self.new(module, size)]
 
-    def load(self, places: Sequence[Placed], build: Build, building: str, repacking: str) -> tuple[Place, ...]:
+    def load(self, network: Network, building: str, repacking: str) -> tuple[Place, ...]:
         self.doing, self.places = building, []
-        done = tuple(self.place(place, build) for place in places)
+        forms = network.forms(self.setting)
+        done = tuple(self.place(place, forms[kind]) for place, kind in zip(network.places, network.kinds, strict=True))
         if self.workspace:  # releases whose latent attention has no tensors of its own
             self.new("attention workspace", self.workspace)
             self.workspace = 0
@@ -181,12 +174,11 @@ class _Player:
         if self.setting.file_bytes:
             self.run("fastsafetensors", [("file", self.setting.file_bytes), ("file", 0)], {})
         self.doing = repacking
-        self.repack(build)
+        self.repack(network.build)
         return done
 
-    def place(self, place: Placed, build: Build) -> Place:
+    def place(self, place: Placed, form: Form) -> Place:
         self.where, self.layer = where, layer = place.where, place.layer
-        form = self.forms.of(place, build)
         memory, records, doing = self.memory, self.records, self.doing
         blocks: list[Block] = []
         for step in form.steps:
@@ -262,7 +254,7 @@ class _Player:
             jobs = [(built, at, steps) for built in members for at, steps in built.form.repacks]
             if not jobs:
                 continue
-            key = tuple((id(built.form), *(block.size for block in built.blocks)) for built in members)
+            key = tuple((built.form, *(block.size for block in built.blocks)) for built in members)
             before, steady = seen.get(key, (None, False))
             if skips and steady and before is not None:
                 self.repeat(before, members[0])
@@ -287,7 +279,7 @@ class _Player:
         start, highest = memory.allocated, memory.peak
         memory.peak, self.records, memory.moved = start, [], {}
         self.where, self.layer = members[0].where, members[0].layer
-        key: tuple[object, ...] = tuple(id(built.form) for built in members)
+        key: tuple[object, ...] = tuple(built.form for built in members)
         key += tuple(block.size for built in members for block in built.blocks if block.is_whole)
         if self.setting.offload.active:
             modules = [built.module(at) for built, at, _ in jobs]

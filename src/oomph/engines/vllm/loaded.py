@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.allocator import SMALL, request_size
 from oomph.engines.vllm.expert_kernel import ExpertSetting
-from oomph.engines.vllm.load_forms import Forms
+from oomph.engines.vllm.load_forms import Network
 from oomph.engines.vllm.load_peak import Draft, Load, Place, Point, play
 from oomph.engines.vllm.load_steps import Setting, is_retied
 from oomph.engines.vllm.lora import slots
@@ -86,32 +86,20 @@ def _load_of(run: Run, rank: Rank) -> _Load:
     )
 
 
-class _Network:
-    """What a rank builds, whatever happens to it then: many loads of one deployment share it, and the forms of its
-    places."""
-
-    def __init__(self, places: tuple[Placed, ...], drafts: tuple[Draft, ...]) -> None:
-        self.places, self.drafts = places, drafts
-        self._forms: dict[tuple[object, ...], Forms] = {}
-
-    def forms(self, setting: Setting) -> Forms:
-        key = (setting.sm, setting.sms, setting.online, setting.expandable, setting.mla_workspace > 0)
-        return self._forms.setdefault(key, Forms(setting))
-
-
 class _Alike:
     """A load by what happens in it: cards whose kernels repack alike share one."""
 
-    __slots__ = ("key", "load", "network")
+    __slots__ = ("drafts", "key", "load", "network")
 
     def __init__(self, load: _Load) -> None:
-        self.load, self.network = load, _network(load)
-        forms, drafts = self.network.forms(load.setting), self.network.drafts
-        network = forms.outline(self.network.places, load.build)
-        drafted = tuple(forms.outline(draft.places, draft.build) for draft in drafts)
+        self.load = load
+        self.network, self.drafts = _networks(load)
+        outlines = tuple(
+            network.outline(load.setting) for network in (self.network, *(draft.network for draft in self.drafts))
+        )
         setting = replace(load.setting, sm=0, sms=0)
         plain = replace(load, build=replace(load.build, experts=ExpertSetting()), setting=setting)
-        self.key = (plain, network, drafted)
+        self.key = (plain, outlines)
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -127,15 +115,15 @@ def _played(load: _Load) -> Load:
 
 @lru_cache(maxsize=64)  # a load of many layers has thousands of records
 def _played_alike(alike: _Alike) -> Load:
-    load, network = alike.load, alike.network
-    after = balancing_buffers(network.places, load.build, load.balancing)
-    return play(network.places, load.build, load.setting, network.forms(load.setting), network.drafts, after)
+    load = alike.load
+    after = balancing_buffers(alike.network.places, load.build, load.balancing)
+    return play(alike.network, load.setting, alike.drafts, after)
 
 
 @lru_cache(maxsize=4096)
 def _weights(of: _Load) -> WeightsPlan:
     build, setting = of.build, of.setting
-    places, load = _network(of).places, _played(of)
+    places, load = _networks(of)[0].places, _played(of)
     # quantised while loading: the layers' own parameters are still the checkpoint's 16-bit ones
     online = online_scheme(of.traits.model, of.quantization)
     registered = places
@@ -169,15 +157,16 @@ def _kinds(places: Sequence[Placed]) -> Counter[tuple[Created, ...]]:
     return Counter(place.tensors for place in places)
 
 
-def _network(load: _Load) -> _Network:
+def _networks(load: _Load) -> tuple[Network, tuple[Draft, ...]]:
+    """The model's places, and the drafters': the same for every load that differs in its setting only."""
     setting = load.setting
     plain = Setting(setting.repacking, setting.rules, 0, 0, 0, dummy=setting.dummy)
-    return _built_network(replace(load, setting=plain, balancing=None))
+    return _built_networks(replace(load, setting=plain, balancing=None))
 
 
 @lru_cache(maxsize=64)
-def _built_network(load: _Load) -> _Network:
-    """The model's places, and the drafters'. A drafter builds an embedding and a head of its own before it gets the
+def _built_networks(load: _Load) -> tuple[Network, tuple[Draft, ...]]:
+    """A drafter builds an embedding and a head of its own before it gets the
     model's; across pipeline stages it keeps its own."""
     model, build = load.traits.model, load.build
     scheme = online_scheme(model, load.quantization)
@@ -196,7 +185,8 @@ def _built_network(load: _Load) -> _Network:
         )
         embeddings = () if build.layout.pp == 1 else tuple(_tables(model, build))
         buffers = draft_buffers(model.drafts, load.tokens)
-        drafts.append(Draft((*embeddings, *(_without_tables(p) for p in own)), build, tables, buffers))
+        network = Network((*embeddings, *(_without_tables(p) for p in own)), build)
+        drafts.append(Draft(network, tables, buffers))
     if load.draft is not None:
         whole = replace(build, drafts=False, towers=False)
         # a dummy load reads no file that would have tables of its own (llm_base_proposer.py _maybe_share_embeddings)
@@ -204,8 +194,8 @@ def _built_network(load: _Load) -> _Network:
         own_tables = _without_tables if shared else _own_tables
         ropes = {tensor.rope for place in places for tensor in place.tensors if tensor.rope is not None}
         drafter = (own_tables(_without_ropes(place, ropes)) for place in created(load.draft.model, whole))
-        drafts.append(Draft(tuple(drafter), whole))
-    return _Network(places, tuple(drafts))
+        drafts.append(Draft(Network(tuple(drafter), whole)))
+    return Network(places, build), tuple(drafts)
 
 
 def _tables(model: Model, build: Build) -> Iterator[Placed]:
