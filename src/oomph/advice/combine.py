@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
+from oomph.advice.bound import is_out_of_reach
+from oomph.advice.gain import is_earlier
 from oomph.advice.judge import Judge, together
 from oomph.ir.advice import Change, Judged, Lever
+from oomph.ir.plan import Plan
 
 MOST_FLAGS = 3  # a longer list is what `oomph fit` is for
 MOST_PLANS = 48  # of one search; the sets come in the order of their price, so that what is left out is dear
@@ -21,15 +24,28 @@ def smallest_combination(
     fewest = 1 if start else 2
     if len(movers) < fewest:
         return
-    if most > 1 and not judge.may_fix(together([*start, *_strongest_of_each_flag(movers)])):
+    now = judge.plan(base) if base is not None else judge.before
+    if isinstance(now, str) or (most > 1 and not _may_pass(judge, now, start, movers)):
         return
     sets = (group for size in range(fewest, most + 1) for group in combinations(movers, size))
     affordable = sorted(sets, key=lambda group: (len(group), sum(lever.changes[-1].rank for lever in group)))
     for group in affordable[:MOST_PLANS]:
         strongest = [lever.changes[-1] for lever in group]
-        if judge.fixes(together([*start, *strongest])):
+        if not is_out_of_reach(now, group) and judge.fixes(together([*start, *strongest])):
             yield judge.judge(together([*start, *_relaxed(judge, start, group)]))
             return
+
+
+def _may_pass(judge: Judge, now: Plan, start: Sequence[Change], movers: Sequence[Lever]) -> bool:
+    """Whether all of them together lead past the stage at which the start dies. Those that the engine has not read by
+    then play no part in that, and the rest may have been planned before."""
+    stage = now.verdict.stage
+    read = [lever for lever in movers if stage not in lever.not_read]
+    if now.verdict.outcome == "fails" and len(read) < len(movers):
+        after = judge.plan(together([*start, *_strongest_of_each_flag(read)])) if read else now
+        if isinstance(after, str) or (after.verdict.outcome == "fails" and not is_earlier(stage, after.verdict.stage)):
+            return False
+    return judge.may_fix(together([*start, *_strongest_of_each_flag(movers)]))
 
 
 def _may_matter(judge: Judge, lever: Lever, base: Change | None) -> bool:

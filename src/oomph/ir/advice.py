@@ -43,6 +43,9 @@ class Lever(Struct, frozen=True):
     idle: str = ""  # the engine never does anything with it: why
     refused: str = ""  # this release does not take it: its words
     popular: bool = False  # one of the fixes that guides list, whatever the failure
+    # What it can give to the KV cache at most: terms, parts of terms ("weights.multimodal"), or what the engine's
+    # budget leaves out ("beyond the budget"). None: it may lower what a request needs, or no bound is known.
+    frees: tuple[str, ...] | None = None
     two_sided: bool = False  # too much of it fails as too little does: the settings between the ends are tried too
 
 

@@ -27,6 +27,8 @@ NotRead = dict[StageName, str]
 Setting = tuple[Any, str, int]  # a flag's value, what it costs the user in words, and as a rank
 
 _BEFORE_LOAD = "the check compares free memory with the budget before anything of the model is known"
+# What a batch leaves beside the terms of its own: the runner's buffers, and what the allocator rounds up around them.
+_BUFFERS = ("runner", "weights.allocator rounding", "weights.batch buffers", "weights.buffers")
 _LENGTHS = (262144, 196608, 131072, 98304, 65536, 49152, 40960, 32768, 24576, 16384, 12288, 8192, 4096, 2048, 1024)
 
 
@@ -55,7 +57,7 @@ def _all(plan: Plan, model: Model) -> Iterator[Lever]:
 
 def _flag(
     plan: Plan, field: str, settings: Iterable[Setting], moves: tuple[str, ...], not_read: NotRead,
-    *, name: str = "", kind: Kind = "flag", popular: bool = False,
+    *, name: str = "", kind: Kind = "flag", popular: bool = False, frees: tuple[str, ...] | None = None,
 ) -> Iterator[Lever]:  # fmt: skip
     lever = name or field
     changes = tuple(
@@ -64,7 +66,7 @@ def _flag(
         if plan.deployment.flags.get(field) != value
     )
     if changes:
-        yield Lever(lever, changes, not_read, popular=popular)
+        yield Lever(lever, changes, not_read, popular=popular, frees=frees)
 
 
 def spell(field: str, value: Any) -> str:
@@ -102,14 +104,17 @@ def _budget(plan: Plan) -> Iterator[Lever]:
     higher = [value for value in (0.9, 0.92, ceiling) if now < value <= ceiling]
     if "kv_cache_memory_bytes" not in plan.deployment.flags:
         settings = [(value, "less room for peaks while serving", 1) for value in dict.fromkeys(higher)]
-        yield from _flag(plan, field, settings, (), not_read, name="gpu_memory_utilization_up", popular=True)
+        yield from _flag(
+            plan, field, settings, (), not_read, name="gpu_memory_utilization_up", popular=True,
+            frees=("beyond the budget",),
+        )  # fmt: skip
     is_shared = any(device.unified for device in plan.deployment.gpus)
     if stage == "startup_free_memory":
         lower = [_free_share(plan), *(_below(_free_share(plan)) if is_shared else ())]
     else:  # the host lives in the same memory: what is free for it counts in fives
         lower = _below(now) if is_shared else [value for value in (0.9, 0.85, 0.8, 0.7) if value < now]
     smaller = [(value, "a smaller KV cache", 1) for value in lower if 0.1 <= value < now]
-    for lever in _flag(plan, field, smaller, (), not_read, name="gpu_memory_utilization_down", popular=True):
+    for lever in _flag(plan, field, smaller, (), not_read, name="gpu_memory_utilization_down", popular=True, frees=()):
         yield replace(lever, two_sided=is_shared)
 
 
@@ -151,7 +156,8 @@ def _batch(plan: Plan) -> Iterator[Lever]:
         "weights_load": "the number of sequences is not read before the weights are loaded",
     }
     fewer = [setting for setting in people if setting[0] < sequences]
-    yield from _flag(plan, "max_num_seqs", fewer, ("activation_peak", "cudagraph"), not_read, popular=True)
+    moves = ("activation_peak", "cudagraph")
+    yield from _flag(plan, "max_num_seqs", fewer, moves, not_read, popular=True, frees=(*moves, *_BUFFERS))
     chunked = flags.get("enable_chunked_prefill", True)
     sizes = [n for n in (8192, 4096, 2048, 1024) if sequences <= n < batch and (n >= length or chunked)]
     slower = [(n, "long prompts take more steps", 2) for n in sizes]
@@ -159,7 +165,8 @@ def _batch(plan: Plan) -> Iterator[Lever]:
         "startup_free_memory": _BEFORE_LOAD,
         "weights_load": "the size of a batch is not read before the weights are loaded",
     }
-    yield from _flag(plan, "max_num_batched_tokens", slower, ("activation_peak",), not_read, popular=True)
+    frees = ("activation_peak", "cudagraph", *_BUFFERS)
+    yield from _flag(plan, "max_num_batched_tokens", slower, moves[:1], not_read, popular=True, frees=frees)
 
 
 def _shorter(plan: Plan, length: int) -> list[int]:
@@ -187,10 +194,10 @@ def _graphs(plan: Plan) -> Iterator[Lever]:
     if "cudagraph_capture_sizes" not in plan.deployment.flags:
         ladder = ((256, 1), (64, 1), (32, 2), (8, 3))
         sizes = [(n, f"batches above {n} tokens run without graphs", rank) for n, rank in ladder if n < largest]
-        yield from _flag(plan, "max_cudagraph_capture_size", sizes, ("cudagraph",), early)
+        yield from _flag(plan, "max_cudagraph_capture_size", sizes, ("cudagraph",), early, frees=("cudagraph",))
     eager = [(True, "no CUDA graphs: slower decoding", 5)]
     moves = ("cudagraph", "activation_peak", "non_torch")
-    yield from _flag(plan, "enforce_eager", eager, moves, early, popular=True)
+    yield from _flag(plan, "enforce_eager", eager, moves, early, popular=True, frees=(*moves, *_BUFFERS))
 
 
 # ---- the cache -------------------------------------------------------------------------------------------------------
@@ -230,7 +237,10 @@ def _inputs(plan: Plan, model: Model) -> Iterator[Lever]:
     moves = ("weights", "load_peak", "activation_peak")
     if model.towers and not flags.get("language_model_only"):
         text = [(True, "no images, video or audio", 3)]
-        yield from _flag(plan, "language_model_only", text, moves, {"startup_free_memory": _BEFORE_LOAD})
+        yield from _flag(
+            plan, "language_model_only", text, moves, {"startup_free_memory": _BEFORE_LOAD},
+            frees=("weights.multimodal", "activation_peak", "cudagraph", *_BUFFERS),
+        )  # fmt: skip
     if flags.get("enable_lora"):
         yield from _flag(plan, "enable_lora", [(None, "no adapters", 5)], moves, {})
     if str(plan.resolved.get("dtype")) == "float32":
