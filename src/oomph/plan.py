@@ -77,7 +77,22 @@ def with_advice(plan: Plan, model: Model | None = None, planner: Planner | None 
         levers = tuple(engine.refusal_levers(plan))
         return replace(plan, advice=give_advice(_judge(plan, model, planner), levers, ()) if levers else Advice())
     levers, why = tuple(engine.levers(plan, model)), engine.reasons(plan, model)
-    return replace(plan, advice=give_advice(_judge(plan, model, planner), levers, why, next_step(plan)))
+    judge = _judge(plan, model, planner)
+    advice = give_advice(judge, levers, why, next_step(plan))
+    if advice.next_step and planner is None and plan.verdict.outcome != "fits":
+        advice = _with_fits_answer(judge, advice)
+    return replace(plan, advice=advice)
+
+
+def _with_fits_answer(judge: Judge, advice: Advice) -> Advice:
+    """Where only other hardware or slower steps would do: what fit finds on the same GPUs, beside its command."""
+    from oomph.advice.advise import price
+    from oomph.search.same_card import change_by_fit
+
+    change = change_by_fit(judge.before)
+    if change is None or (judged := judge.judge(change)).effect != "fixes":
+        return advice
+    return replace(advice, fixes=tuple(sorted((*advice.fixes, judged), key=price)))
 
 
 def try_changes(plan: Plan, model: Model | None = None) -> WhatIf:

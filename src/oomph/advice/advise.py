@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from oomph.advice.combine import mildest, smallest_combination
+from oomph.advice.combine import around_a_middle, mildest, smallest_combination
 from oomph.advice.judge import Judge
 from oomph.ir.advice import KINDS, Advice, Judged, Kind, Lever
 from oomph.ir.plan import Plan
@@ -27,7 +27,7 @@ def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step:
         return _for_a_fitting_plan(judged, why)
     if not any(fix.change.rank < _DEAR for fix in _fixes(judged)):
         flags = [lever for kind in ("flag", "environment") for lever in by_kind[kind]]
-        judged += smallest_combination(judge, flags)
+        judged += list(smallest_combination(judge, flags)) or around_a_middle(judge, flags)
     if len(_fixes(judged)) < _ENOUGH:
         judged += [judge_lever(judge, lever) for kind in ("release", "checkpoint") for lever in by_kind[kind]]
     if not _fixes(judged):

@@ -36,6 +36,23 @@ def smallest_combination(
             return
 
 
+def around_a_middle(judge: Judge, levers: Sequence[Lever]) -> Iterator[Judged]:
+    """At most one answer: a setting between the two ends of a two-sided lever, with one or two flags more. Its own ends
+    fail, whatever comes with them."""
+    answers: list[Judged] = []
+    for lever in levers:
+        if not lever.two_sided:
+            continue
+        field = next(iter(lever.changes[-1].flags), "")
+        others = [other for other in levers if _is_flag(other) and field not in other.changes[-1].flags]
+        everything = _strongest_of_each_flag(others)
+        for change in lever.changes:
+            if judge.may_fix(change) and judge.fixes(together([change, *everything])):
+                answers += smallest_combination(judge, others, change, MOST_FLAGS - 1)
+    answers.sort(key=lambda judged: (len(judged.change.flags), judged.change.rank))
+    yield from answers[:1]
+
+
 def _may_pass(judge: Judge, now: Plan, start: Sequence[Change], movers: Sequence[Lever]) -> bool:
     """Whether all of them together lead past the stage at which the start dies. Those that the engine has not read by
     then play no part in that, and the rest may have been planned before."""
@@ -50,13 +67,17 @@ def _may_pass(judge: Judge, now: Plan, start: Sequence[Change], movers: Sequence
 
 def _may_matter(judge: Judge, lever: Lever, base: Change | None) -> bool:
     """A lever that does nothing alone may decide once another change lets the start get further."""
-    if lever.refused or len(lever.changes[-1].flags) != 1:
+    if not _is_flag(lever):
         return False
     if base is not None:
         after = judge.plan(base)
         return not isinstance(after, str) and after.verdict.stage not in lever.not_read
     # What fixes the plan alone needs no company: a set with it in is never the better answer.
     return judge.judge(lever.changes[-1], lever).effect not in ("refused", "worse", "fixes")
+
+
+def _is_flag(lever: Lever) -> bool:
+    return not lever.refused and len(lever.changes[-1].flags) == 1
 
 
 def _strongest_of_each_flag(levers: Sequence[Lever]) -> list[Change]:

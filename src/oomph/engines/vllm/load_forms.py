@@ -10,6 +10,7 @@ from oomph.engines.vllm.allocator import SMALL, Block, small_block
 from oomph.engines.vllm.load_program import Rise
 from oomph.engines.vllm.load_steps import Setting, is_retied, pieces, steps_of
 from oomph.engines.vllm.weights import Build, Created, Placed
+from oomph.facts.vllm.repack import rope_steps
 from oomph.facts.vllm.repack_moe import Step as RepackStep
 from oomph.ir.model import Experts, Linear, Vocab
 
@@ -44,7 +45,7 @@ class Step(Struct):
     blocks: list[Block]
     module: str = ""
     size: int = 0
-    rope: Created | None = None
+    rope: Sequence[RepackStep] = ()
 
 
 class Form:
@@ -57,7 +58,7 @@ class Form:
         blocks = 0
         for tensor in place.tensors:
             if tensor.rope is not None:
-                self._end_step("rotary_emb", rope=tensor)
+                self._end_step("rotary_emb", rope=rope_steps(tensor.rope, tensor.rows, tensor.nbytes))
                 continue
             if isinstance(tensor.of, Linear) and tensor.of.alias:
                 continue
@@ -81,7 +82,7 @@ class Form:
         self.is_changed = False  # some module is repacked, not only tied again
         self.repacks = tuple(self._repacks(build, setting))
 
-    def _end_step(self, module: str, size: int = 0, rope: Created | None = None) -> None:
+    def _end_step(self, module: str, size: int = 0, rope: Sequence[RepackStep] = ()) -> None:
         step = self.steps[-1]
         step.module, step.size, step.rope = module, size, rope
         self.steps.append(Step([], []))

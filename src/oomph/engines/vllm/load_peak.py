@@ -16,7 +16,6 @@ from oomph.engines.vllm.load_steps import Setting, is_fp8, latent_copies
 from oomph.engines.vllm.model_buffers import Buffers
 from oomph.engines.vllm.online import is_quantised_online
 from oomph.engines.vllm.weights import Build, Placed
-from oomph.facts.vllm.repack import rope_steps
 from oomph.facts.vllm.repack_moe import Step
 from oomph.ir.model import Linear
 
@@ -193,8 +192,8 @@ class _Player:
                 blocks += step.blocks
             if step.size:
                 blocks.append(self.new(step.module, step.size))
-            elif step.rope is not None:
-                self.run("rotary_emb", rope_steps(step.rope.rope, step.rope.rows, step.rope.nbytes), {})
+            elif step.rope:
+                self.run("rotary_emb", step.rope, {})
             elif self.workspace and step.module:
                 self.new("attention workspace", self.workspace)
                 self.workspace = 0
