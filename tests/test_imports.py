@@ -30,6 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "bundle",
         "inspection",
         "plan",
+        "planning",
         "levers",
         "check",
         "compare",

@@ -20,7 +20,7 @@ MOST: dict[str, tuple[int, int]] = {
     "engines": (81, 136),
     "facts": (1, 5),
     "ir": (1, 0),
-    "plan": (2, 0),
+    "plan": (1, 0),
     "report": (5, 0),
     "simulate": (2, 0),
     "sources": (2, 1),

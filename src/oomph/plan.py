@@ -7,7 +7,6 @@ plan(deployment, model=model)         with a model that is loaded already
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -17,21 +16,19 @@ from msgspec.structs import replace
 from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, engine_of
 from oomph.errors import CommandError
-from oomph.host import parse_ram, with_host, with_ram
+from oomph.host import parse_ram, with_ram
 from oomph.ir.advice import Advice
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
-from oomph.sources.load import load_once
-from oomph.units import parse_size
+from oomph.planning import capability_notes, load, parse, parse_given, run, with_gpus, with_margin
 
 if TYPE_CHECKING:
     from oomph.advice import Judge
     from oomph.advice.what_if import WhatIf
 
 Planner = Callable[[Deployment], Plan]
-MOST_GPUS = 1024  # a larger number is a slip of the keyboard
 
 
 def plan(
@@ -123,109 +120,4 @@ def next_step(plan: Plan) -> str:
     return f"oomph fit {model} --gpu {quote(gpus)}{engine}, or oomph gpus {model}{engine}"
 
 
-def with_margin(plan: Plan, margin: int | str) -> Plan:
-    """The plan judged with so much room to be left."""
-    rank = next((r for r in plan.ranks if r.rank == plan.verdict.rank), None)
-    if isinstance(margin, int):
-        room = margin
-    elif (percent := re.fullmatch(r"\s*(\d{1,2}(?:\.\d+)?)\s*%\s*", margin)) is not None:
-        room = round(float(percent[1]) / 100 * (rank.total_bytes if rank is not None else 0))
-    else:
-        room = parse_size(margin, what="--margin")
-    return replace(plan, verdict=replace(plan.verdict, asked_bytes=room))
-
-
-def run(deployment: Deployment, model: Model | None = None) -> Plan:
-    """Host memory that the command or the card itself names counts for every command that plans."""
-    deployment = deployment if deployment.ram_bytes else with_ram(deployment)
-    return with_host(engine_of(deployment).plan(deployment, model), model)
-
-
-def load(name: str) -> Model:
-    return load_once(name)
-
-
-def parse(command: str | Sequence[str], engine: str = "") -> Deployment:
-    from oomph.commands import parse_command
-
-    words = [command] if isinstance(command, str) else list(command)
-    return parse_command(words, engine=engine or None)
-
-
-def parse_given(given: Mapping[str, int | str], terms: Sequence[str]) -> dict[str, int]:
-    """`terms`: what the engine lets a user pin."""
-    out = {}
-    for name, value in given.items():
-        if name not in terms:
-            known = f"the terms are {', '.join(terms)}" if terms else "this engine's plan has no term that can be given"
-            raise CommandError(f"--given {name}: {known}")
-        if isinstance(value, bool) or (isinstance(value, int) and value < 0):
-            raise CommandError(f"--given {name}: {value} is not a number of bytes")
-        out[name] = value if isinstance(value, int) else parse_size(value, what=f"--given {name}")
-    return out
-
-
-def with_gpus(deployment: Deployment, gpu: object) -> Deployment:
-    """One card named without a number stands for as many as the command needs; the report says so."""
-    from oomph.sources.gpu import from_json, limited_to, live_gpu_here, parse_gpus
-
-    source: tuple[str, ...] = ()
-    if gpu is None and deployment.gpu_name:
-        gpu, source = deployment.gpu_name, (f"the GPUs are those that the text names: {deployment.gpu_name}",)
-    if gpu is None and deployment.gpu_mention and not live_gpu_here():
-        gpu, source = deployment.gpu_mention, (f"the GPUs are those that the text speaks of: {deployment.gpu_mention}",)
-    gpus = parse_gpus("auto") if gpu is None else parse_gpus(gpu) if isinstance(gpu, str) else from_json(gpu)
-    need = engine_of(deployment).gpus_needed(deployment)
-    notes = (*deployment.notes, *source)
-    if len(gpus) == 1 and 1 < need <= MOST_GPUS and gpu is not None and not _says_one(gpu):
-        notes = (*notes, f"one {gpus[0].name} was named, the command needs {need}: taken as {need} of them")
-        gpus = gpus * need
-    if 1 < len(gpus) < need <= MOST_GPUS and need % len(gpus) == 0 and _spans_nodes(deployment, gpus):
-        nodes = need // len(gpus)
-        notes = (
-            *notes,
-            f"{len(gpus)} x {gpus[0].name} were named, the command needs {need}: taken as {nodes} such nodes",
-        )
-        gpus = tuple(replace(device, node=node) for node in range(nodes) for device in gpus)
-    notes = (*notes, *capability_notes(gpus))
-    if deployment.gpu_memory:
-        gpus = tuple(limited_to(device, deployment.gpu_memory) for device in gpus)
-        notes = (
-            *notes,
-            f"the manifest lets it use {deployment.gpu_memory} of each card: to the engine that is the card",
-        )
-    seen = _visible(deployment, gpus)
-    if len(seen) < len(gpus):
-        notes = (*notes, f"the command is given {len(seen)} of the {len(gpus)} GPUs")
-    return replace(deployment, gpus=seen, notes=notes)
-
-
-def _spans_nodes(deployment: Deployment, gpus: tuple[Device, ...]) -> bool:
-    """Ray takes the GPUs of every node of its cluster; what was named is then one node."""
-    one = len({device.node for device in gpus}) == 1
-    return one and deployment.flags.get("distributed_executor_backend") == "ray"
-
-
-def capability_notes(gpus: tuple[Device, ...]) -> tuple[str, ...]:
-    unknown = next((gpu for gpu in gpus if gpu.is_capability_assumed), None)
-    if unknown is None:
-        return ()
-    usual = ".".join(map(str, unknown.capability))
-    return (f"the compute capability of a {unknown.name} is not known: planned as {usual}; name the card to be exact",)
-
-
-def _visible(deployment: Deployment, gpus: tuple[Device, ...]) -> tuple[Device, ...]:
-    """The GPUs that CUDA_VISIBLE_DEVICES, docker or a manifest leave to the command, by number where it has numbers."""
-    listed = deployment.environment.get("CUDA_VISIBLE_DEVICES", "").replace(" ", "").split(",")
-    if listed != [""] and all(part.isascii() and part.isdigit() and int(part[:6]) < len(gpus) for part in listed):
-        return tuple(gpus[int(part)] for part in dict.fromkeys(listed))
-    return gpus[: deployment.gpu_count] if deployment.gpu_count else gpus
-
-
-def _says_one(gpu: object) -> bool:
-    if isinstance(gpu, str):
-        return re.search(r"(?:^|\s)1\s*[x×]|[x×]\s*1\s*$", gpu) is not None or gpu.strip() == "auto"
-    return not isinstance(gpu, Mapping) or "count" in gpu
-
-
-__all__ = ["Device", "Engine", "Plan", "plan"]
+__all__ = ["Device", "Engine", "Plan", "capability_notes", "load", "parse", "plan", "run", "with_gpus"]

@@ -259,7 +259,7 @@ def _candidates(
 def _card(
     name: str, models: dict[str, Model], row: GpuRow, count: int, price: float | None, want: Want, engine: str
 ) -> tuple[Card | None, int]:
-    from oomph.plan import run
+    from oomph.planning import run
 
     gpus = (row.device(),) * count
     base, _ = base_of(name, gpus, engine)

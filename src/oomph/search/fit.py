@@ -105,7 +105,7 @@ def fit(
     """`gpu` (or `gpus`): as --gpu takes them, or Devices. `want`, or its parts. `only`: this checkpoint and no other of
     the same model; `also`: further checkpoints, from catalogue, hub or folder. `progress` is told what is tried; with
     it, Ctrl-C ends the search with the best so far."""
-    from oomph.plan import run
+    from oomph.planning import run
     from oomph.sources.gpu import parse_gpus
 
     gpus = gpus or gpu

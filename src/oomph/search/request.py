@@ -94,7 +94,7 @@ def _least(model: Model) -> int:
 
 
 def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployment, tuple[str, ...]]:
-    from oomph.plan import capability_notes, parse
+    from oomph.planning import capability_notes, parse
 
     base = parse(engine_named(engine_name(engine)).serve_command(model), engine)
     if len({device.node for device in gpus}) > 1 and base.engine.name == DEFAULT:
@@ -124,7 +124,7 @@ def parallel_flag(knobs: FitKnobs) -> str:
 
 def models_of(base: Deployment, only: bool, also: Sequence[str]) -> tuple[dict[str, Model], list[Refused]]:
     from oomph import catalog
-    from oomph.plan import load
+    from oomph.planning import load
     from oomph.sources.load import is_local
 
     first = load(base.model)

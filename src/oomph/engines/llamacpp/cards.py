@@ -13,7 +13,7 @@ from oomph.facts.gpus import GpuRow
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
-from oomph.plan import run
+from oomph.planning import run
 from oomph.search.cards import Card, Search, headroom
 from oomph.search.request import Want
 from oomph.search.space import context_grid, user_levels
