@@ -32,6 +32,11 @@ def request_size(nbytes: int) -> int:
     return LARGE_BUFFER if size < MIN_LARGE else round_up(size, ROUND_LARGE)
 
 
+def small_size(nbytes: int) -> int:
+    """The bytes as which a small tensor counts; 0 where it is no small one."""
+    return max(ROUND, round_up(nbytes, ROUND)) if nbytes <= SMALL else 0
+
+
 class Block:
     """A piece of a segment; `order` stands for its address, `asked` is the tensor's own size. Where the address plays
     no part, one block stands for all tensors of a size: small ones, and those that are a whole segment for good."""
