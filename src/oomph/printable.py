@@ -32,6 +32,11 @@ def printable(text: str, *, lines: bool = True) -> str:
     )
 
 
+def quoted(text: str, most: int = 120) -> str:
+    """In quotes, with every odd character spelt out, at most so long."""
+    return repr(text if len(text) <= most else text[: most - 3] + "...")
+
+
 def visible(text: str) -> str:
     """One line of a log: its escape sequences and whatever else is not seen taken out, so that what is left is what a
     person sees. Sequences that only appear once others are taken out go too."""

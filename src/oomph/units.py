@@ -85,5 +85,10 @@ def cdiv(number: int, step: int) -> int:
     return -(-number // step)
 
 
+def power_of_two(number: int) -> int:
+    """The least power of two that is not below a number."""
+    return 1 << max(0, number - 1).bit_length()
+
+
 def round_up(number: int, step: int) -> int:
     return cdiv(number, step) * step

@@ -375,10 +375,6 @@ def without_secrets(answer: Any) -> dict[str, Any]:
     return plain
 
 
-def hidden(text: str) -> str:
-    return Secrets().hide(text)
-
-
 def _gpus(names: list[str]) -> str:
     counted = dict.fromkeys(names)
     return " + ".join(f"{names.count(name)} x {name}" if names.count(name) > 1 else name for name in counted)

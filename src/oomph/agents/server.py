@@ -19,6 +19,7 @@ from pydantic import Field
 from oomph import boundary
 from oomph.agents import answers
 from oomph.errors import CommandError, InputError, OomphError
+from oomph.redaction import hide_secrets
 
 INSTRUCTIONS = """\
 oomph foresees and explains GPU memory in LLM serving (vLLM, SGLang, llama.cpp, Ollama, TensorRT-LLM). Use `plan`
@@ -181,7 +182,7 @@ async def _answer(work: Callable[[], Any]) -> CallToolResult:
         fields = await to_thread.run_sync(lambda: answers.without_secrets(work()))
     except OomphError as refused:
         hint = f" Hint: {refused.hint}" if refused.hint else ""
-        raise ToolError(answers.hidden(f"{refused.kind}: {refused.message}.{hint}")) from None
+        raise ToolError(hide_secrets(f"{refused.kind}: {refused.message}.{hint}")) from None
     except (RecursionError, MemoryError):
         raise ToolError("input_error: this input is too deep or too large to read") from None
     import json

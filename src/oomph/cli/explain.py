@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from oomph.cli.options import html_option, write_html
+from oomph.cli.options import BesideCommand, html_option, write_html
 from oomph.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,18 +18,7 @@ if TYPE_CHECKING:
 _LARGEST_THREAD = 16 << 20
 
 
-class _Command(click.Command):
-    """Everything behind `--` is the serve command, not a log."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta["oomph.command"] = args[at + 1 :]
-            args = args[:at]
-        return super().parse_args(ctx, args)
-
-
-@click.command("explain", cls=_Command, short_help="Why did it die? What really fixes it?")
+@click.command("explain", cls=BesideCommand, short_help="Why did it die? What really fixes it?")
 @click.argument("logs", nargs=-1, metavar="LOG...")
 @click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON.")
 @click.option("--gpu", help='The GPUs, if the log does not tell: "2x RTX 5070 Ti".')

@@ -6,6 +6,18 @@ from importlib import import_module
 
 import click
 
+
+class BesideCommand(click.Command):
+    """Everything behind `--` is the serve command, not a log."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta["oomph.command"] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
 html_option = click.option("--html", "html", metavar="FILE", help="Write one self-contained page.")
 
 

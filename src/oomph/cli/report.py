@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import click
 
+from oomph.cli.options import BesideCommand
 from oomph.errors import InputError
 
 
-class _Command(click.Command):
-    """Everything behind `--` is the serve command."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta["oomph.command"] = args[at + 1 :]
-            args = args[:at]
-        return super().parse_args(ctx, args)
-
-
-@click.command(cls=_Command)
+@click.command(cls=BesideCommand)
 @click.option("--log", "logs", metavar="LOG", multiple=True, help="The log of the run; may be repeated.")
 @click.option("--gpu", metavar="GPUS", help="The GPUs; those of this machine by default.")
 @click.option("--engine", metavar="NAME==VERSION", default="", help="The engine's release, if it cannot be seen.")

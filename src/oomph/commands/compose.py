@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from oomph.commands import docker, memory_limit, shell
 from oomph.commands.call import PROGRAM, Call
+from oomph.commands.container_fields import yaml_word
 from oomph.commands.shown import short, shown
 from oomph.commands.wrappers import container_call
 from oomph.commands.yaml_text import load
@@ -64,21 +65,17 @@ def _words(value: Any, environment: Mapping[str, str], where: str) -> list[str]:
     if value is None:
         return []
     if isinstance(value, list):
-        return [_fill(_text(item), environment, where) for item in value]
-    commands = shell.commands(_fill(_text(value), environment, where).replace("\n", " "), environment)
+        return [_fill(yaml_word(item), environment, where) for item in value]
+    commands = shell.commands(_fill(yaml_word(value), environment, where).replace("\n", " "), environment)
     return [word for command in commands for word in command.words]
-
-
-def _text(value: Any) -> str:
-    return "true" if value is True else "false" if value is False else str(value)
 
 
 def _environment(value: Any, outer: Mapping[str, str], where: str) -> dict[str, str]:
     out: dict[str, str] = {}
     if isinstance(value, dict):
-        pairs = [(str(k), None if v is None else _text(v)) for k, v in value.items()]
+        pairs = [(str(k), None if v is None else yaml_word(v)) for k, v in value.items()]
     elif isinstance(value, list):
-        split = [_text(item).partition("=") for item in value]
+        split = [yaml_word(item).partition("=") for item in value]
         pairs = [(k, v if sign else None) for k, sign, v in split]
     else:
         return out

@@ -24,10 +24,10 @@ def words_of(value: Any, environment: Mapping[str, str], where: str) -> list[str
     def filled(match: re.Match[str]) -> str:
         return environment.get(match[1], _LEADER_WORKER_SET.get(match[1], match[0])) if match[1] else "$"
 
-    return [_REFERENCE.sub(filled, _text(item)) for item in value]
+    return [_REFERENCE.sub(filled, yaml_word(item)) for item in value]
 
 
-def _text(value: Any) -> str:
+def yaml_word(value: Any) -> str:
     return "true" if value is True else "false" if value is False else str(value)
 
 
@@ -37,7 +37,7 @@ def environment_of(value: Any) -> tuple[dict[str, str], list[str]]:
     for item in value if isinstance(value, list) else []:
         if isinstance(item, dict) and isinstance(item.get("name"), str):
             if "value" in item and item["value"] is not None:
-                known[item["name"]] = _text(item["value"])
+                known[item["name"]] = yaml_word(item["value"])
             else:
                 unknown.append(item["name"])
     return known, unknown

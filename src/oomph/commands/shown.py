@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from oomph.printable import quoted
+
 
 def short(text: str) -> str:
     """Quoted, printable, at most 60 characters."""
-    return repr(text if len(text) <= 60 else text[:57] + "...")
+    return quoted(text, 60)
 
 
 def shown(text: str) -> str:

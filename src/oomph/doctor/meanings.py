@@ -149,10 +149,6 @@ READY: Final[frozenset[LogKind]] = frozenset(
     {"serving", "engine_ready", "ledger", "stats", "graph_pool", "slept", "sg_ready", "sg_serving", "sg_stats",
      "tr_cap", "dumped_step", "lc_serving", "lc_request", "lc_prompt_cache", "ol_started", "sign_served"}
 )  # fmt: skip
-# ... and this says that it answers requests.
-ALIVE: Final[frozenset[LogKind]] = frozenset(
-    {"serving", "stats", "sg_serving", "sg_stats", "lc_request", "sign_served"}
-)
 # Something went wrong, and nothing says what: no all-clear with one of these at the end.
 SIGNS: Final[frozenset[LogKind]] = frozenset(
     {"sign_exit", "sign_signal", "sign_error", "sign_level", "sign_backoff", "exception", "oom_mentioned", "secondary",

@@ -237,8 +237,10 @@ class EngineProtocol:
 
     def uncounted_share(self, plan: Plan) -> float:
         """Where CPU and GPU share one memory: the share of it that compilers, tuning and loading may take beyond what
-        the plan counts (facts/unified.py)."""
-        return 0.03
+        the plan counts."""
+        from oomph.facts.unified import UNCOUNTED_PLAIN
+
+        return UNCOUNTED_PLAIN
 
     def controls(self) -> tuple[Control, ...]:
         """What the page lets people move, the most used first."""

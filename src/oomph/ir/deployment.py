@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from oomph.ir.hardware import Device
+from oomph.ir.ledger import Term, term
 
 
 class Engine(Struct, frozen=True):
@@ -46,3 +47,13 @@ class Deployment(Struct, frozen=True):
     ram_available: int = 0  # of it, not in use by others
     ram_from: str = ""  # "--ram", "this machine", "the container's limit"
     gpu_mention: str = ""  # the one card that the prose around a command speaks of; counts where there is no GPU at all
+
+    def pin(self, own: Term) -> Term:
+        """The term as the user or an earlier start on this machine saw it."""
+        if own.name in self.given:
+            return term(own.name, self.given[own.name], "given", why="given")
+        seen = self.measured.get(own.name)
+        if seen is None:
+            return own
+        why = f"as measured here on {seen.starts} starts"
+        return Term(own.name, seen.bytes, seen.low, seen.high, "measured", {}, why)

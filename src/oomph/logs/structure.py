@@ -30,13 +30,6 @@ class Raised(Struct, frozen=True):
     cause: int = 0  # line of the exception that it names as its cause
 
 
-class Exit(Struct, frozen=True):
-    line: int
-    status: int | None = None
-    signal: str = ""
-    text: str = ""
-
-
 def runs(
     observations: Sequence[Observation], went_further: Callable[[Sequence[Observation]], bool]
 ) -> list[Sequence[Observation]]:
@@ -85,29 +78,3 @@ def exceptions(observations: Sequence[Observation]) -> tuple[Raised, ...]:
             )
             last[who] = observation.line
     return tuple(raised)
-
-
-def exits(observations: Sequence[Observation]) -> tuple[Exit, ...]:
-    """Exit statuses and signals. -11 and 139 are both SIGSEGV."""
-    ended = []
-    for observation in observations:
-        if observation.kind == "sign_exit":
-            status = observation.values.get("status")
-            number = status if isinstance(status, int) else None
-            ended.append(Exit(observation.line, number, signal_of(number), observation.text[:200]))
-        elif observation.kind == "sign_signal":
-            ended.append(
-                Exit(observation.line, None, str(observation.values.get("signal", "")), observation.text[:200])
-            )
-    return tuple(ended)
-
-
-_SIGNALS = {1: "SIGHUP", 2: "SIGINT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV",
-            15: "SIGTERM"}  # fmt: skip
-
-
-def signal_of(status: int | None) -> str:
-    """The signal behind an exit status: Python says -11, a shell 139."""
-    if status is None:
-        return ""
-    return _SIGNALS.get(-status if status < 0 else status - 128 if 128 < status < 192 else 0, "")

@@ -122,7 +122,7 @@ class Collector:
         self.outcomes = {"done": 0, "rejected": 0, "never": 0}
         self.output = self.prompt = self.cached = self.preempted = self.preemptions = 0
         self.max_running = self.max_waiting = self.peak = 0
-        self.busy = self.run_area = self.wait_area = self.used_area = 0
+        self.busy = self.run_area = self.used_area = 0
         self.end = 0
         self.binds: dict[str, int] = {}
         self.first_rejected: Record | None = None

@@ -28,8 +28,6 @@ from oomph.ir.plan import Plan
 from oomph.simulate.config import Group
 from oomph.simulate.timing import RECURRENT, SECOND, StepTime
 
-US = SECOND // 10**6
-
 
 class Shares(Struct, frozen=True):
     """Of a card's peak FLOP/s, by the generation of its tensor cores. An A100 runs large products at three quarters of

@@ -20,6 +20,7 @@ from msgspec import Struct
 from oomph.errors import HeaderError
 from oomph.facts.dtypes import BLOCKS, GGML, GGML_REMOVED
 from oomph.ir.model import Tensor
+from oomph.printable import quoted
 from oomph.sources.ranges import Cursor, LocalFile, Ranges
 from oomph.units import round_up
 
@@ -162,13 +163,13 @@ def _read_key(cursor: Cursor, metadata: dict[str, Value], arrays: Collection[str
     if not key:
         cursor.refuse("a metadata key has no name" if key == "" else "a metadata key's name is longer than 16 KiB")
     if key in metadata:
-        cursor.refuse(f"the metadata key {_short(key)} is there twice")
+        cursor.refuse(f"the metadata key {quoted(key)} is there twice")
     kind = cursor.u32()
     if kind == _ARRAY:
         metadata[key] = _read_array(cursor, key, key in arrays)
     elif kind == _STRING:
         at = cursor.position
-        text = cursor.string(KEEP_STRING_BYTES, f"the metadata key {_short(key)}")
+        text = cursor.string(KEEP_STRING_BYTES, f"the metadata key {quoted(key)}")
         metadata[key] = Array("STRING", cursor.position - at - 8) if text is None else text
     else:
         metadata[key] = _numbers(cursor, _type(cursor, kind, key), 1)[0]
@@ -178,7 +179,7 @@ def _read_key(cursor: Cursor, metadata: dict[str, Value], arrays: Collection[str
 
 def _type(cursor: Cursor, kind: int, key: str) -> int:
     if kind >= len(_NAMES):
-        cursor.refuse(f"the metadata key {_short(key)} has the type {kind}, which GGUF has not")
+        cursor.refuse(f"the metadata key {quoted(key)} has the type {kind}, which GGUF has not")
     return kind
 
 
@@ -186,10 +187,10 @@ def _read_array(cursor: Cursor, key: str, wanted: bool) -> Value:
     kind = _type(cursor, cursor.u32(), key)
     count = cursor.u64()
     if kind == _ARRAY:
-        cursor.refuse(f"the metadata key {_short(key)} is an array of arrays, which engines do not load")
+        cursor.refuse(f"the metadata key {quoted(key)} is an array of arrays, which engines do not load")
     width = 8 if kind == _STRING else _WIDTHS[kind]
     if count * width > cursor.left:
-        cursor.refuse(f"the metadata key {_short(key)} claims {count:,} values, with {cursor.left:,} bytes left")
+        cursor.refuse(f"the metadata key {quoted(key)} claims {count:,} values, with {cursor.left:,} bytes left")
     if kind != _STRING:
         if wanted or count <= KEEP_NUMBERS:
             return _numbers(cursor, kind, count)
@@ -197,9 +198,9 @@ def _read_array(cursor: Cursor, key: str, wanted: bool) -> Value:
         return Array(_NAMES[kind], count)
     cursor.strings += count
     if cursor.strings > MAX_STRINGS:
-        cursor.refuse(f"the metadata key {_short(key)} claims {count:,} strings, more than any vocabulary has")
+        cursor.refuse(f"the metadata key {quoted(key)} claims {count:,} strings, more than any vocabulary has")
     if wanted or count <= KEEP_STRINGS:
-        what = f"the metadata key {_short(key)}"
+        what = f"the metadata key {quoted(key)}"
         return tuple(cursor.string(KEEP_STRING_BYTES, what) or "" for _ in range(count))
     cursor.step_over_strings(count)
     return Array("STRING", count)
@@ -223,10 +224,10 @@ def _read_infos(cursor: Cursor, count: int) -> dict[str, Info]:
         if name is None:
             cursor.refuse(f"the name of tensor {len(infos)} has {MAX_NAME} characters or more")
         if name in infos:
-            cursor.refuse(f"tensor {_short(name)} is there twice")
+            cursor.refuse(f"tensor {quoted(name)} is there twice")
         dims = cursor.u32()
         if dims > MAX_DIMS:
-            cursor.refuse(f"tensor {_short(name)} has {dims:,} dimensions, more than the {MAX_DIMS} that ggml has")
+            cursor.refuse(f"tensor {quoted(name)} has {dims:,} dimensions, more than the {MAX_DIMS} that ggml has")
         cursor.need(dims * 8 + 12)
         shape = struct.unpack_from(f"<{dims}q", cursor.buffer, cursor.at)
         kind, offset = _type_and_offset(cursor.buffer, cursor.at + dims * 8)
@@ -239,19 +240,19 @@ def _size(cursor: Cursor, name: str, shape: tuple[int, ...], kind: int) -> tuple
     dtype = GGML.get(kind)
     if dtype is None:
         if kind in GGML_REMOVED:
-            cursor.refuse(f"tensor {_short(name)} is {GGML_REMOVED[kind]}, which engines no longer load")
-        cursor.refuse(f"tensor {_short(name)} has the ggml type {kind}, which is not known")
+            cursor.refuse(f"tensor {quoted(name)} is {GGML_REMOVED[kind]}, which engines no longer load")
+        cursor.refuse(f"tensor {quoted(name)} has the ggml type {kind}, which is not known")
     elements = 1
     for dim in shape:
         if dim < 0:
-            cursor.refuse(f"tensor {_short(name)} has a dimension of {dim:,}")
+            cursor.refuse(f"tensor {quoted(name)} has a dimension of {dim:,}")
         elements *= dim
     if elements >= 1 << 63:
-        cursor.refuse(f"tensor {_short(name)} of shape {list(shape)} has more values than 64 bits can count")
+        cursor.refuse(f"tensor {quoted(name)} of shape {list(shape)} has more values than 64 bits can count")
     block, size = BLOCKS[dtype]
     row = shape[0] if shape else 1
     if row % block:
-        cursor.refuse(f"tensor {_short(name)} has rows of {row:,} values, which do not fill {dtype} blocks of {block}")
+        cursor.refuse(f"tensor {quoted(name)} has rows of {row:,} values, which do not fill {dtype} blocks of {block}")
     return dtype, elements // block * size
 
 
@@ -264,7 +265,7 @@ def _place(
     end = expected = 0
     for name, shape, dtype, size, offset in infos.values():
         if offset != expected:
-            cursor.refuse(f"tensor {_short(name)} is at byte {offset:,} of the data where {expected:,} is due")
+            cursor.refuse(f"tensor {quoted(name)} is at byte {offset:,} of the data where {expected:,} is due")
         end = offset + size
         expected = round_up(end, alignment)
         tensors.append(Tensor(name, shape, dtype, size))
@@ -272,7 +273,3 @@ def _place(
     if data_offset + end > cursor.source.size and tensors:
         cursor.refuse(f"is cut off: its tensors end at byte {data_offset + end:,}, the file at {cursor.source.size:,}")
     return tuple(tensors), tuple(offsets)
-
-
-def _short(name: str) -> str:
-    return repr(name if len(name) <= 120 else name[:117] + "...")

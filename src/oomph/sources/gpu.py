@@ -29,6 +29,7 @@ from oomph.errors import CommandError, InputError, OomphError
 from oomph.facts import clouds, gpus, slices
 from oomph.ir.hardware import Device
 from oomph.late import late_pattern
+from oomph.printable import quoted
 from oomph.sources.shared_gpu import shared_gpu
 from oomph.units import GIB, MIB, parse_size
 
@@ -59,10 +60,10 @@ def _named_gpus(text: str) -> tuple[Device, ...]:
     for part in re.split(r",|(?<![Mm][Aa][Xx])\+", text):
         if not part.strip() or len(part) > _MAX_ENTRY:
             what = f"an entry of more than {_MAX_ENTRY} characters" if part.strip() else "an empty entry"
-            raise CommandError(f"--gpu {_shown(text)} has {what}")
+            raise CommandError(f"--gpu {quoted(text, 60)} has {what}")
         count, device = _entry(part.strip())
         if len(devices) + count > MAX_GPUS:
-            raise CommandError(f"--gpu {_shown(text)} asks for more than {MAX_GPUS} GPUs")
+            raise CommandError(f"--gpu {quoted(text, 60)} asks for more than {MAX_GPUS} GPUs")
         devices += [device] * count
     return tuple(devices)
 
@@ -75,7 +76,7 @@ _NODES = late_pattern(
 
 def _on_nodes(nodes: int, devices: tuple[Device, ...], text: str) -> tuple[Device, ...]:
     if nodes * len(devices) > MAX_GPUS:
-        raise CommandError(f"--gpu {_shown(text)} asks for more than {MAX_GPUS} GPUs")
+        raise CommandError(f"--gpu {quoted(text, 60)} asks for more than {MAX_GPUS} GPUs")
     return tuple(structs.replace(device, node=node) for node in range(nodes) for device in devices)
 
 
@@ -133,7 +134,7 @@ def _times(count: int, name: str, used: int | None) -> tuple[int, Device]:
         return count * instance[1], gpus.find(instance[0]).device(used_bytes=used)
     if clouds.looks_like(name):
         raise CommandError(
-            f"the instance {_shown(name)} is not in the table: name its GPUs, such as 4x A10G", hint="oomph gpus"
+            f"the instance {quoted(name, 60)} is not in the table: name its GPUs, such as 4x A10G", hint="oomph gpus"
         )
     if shared := shared_gpu(name, used):
         return count, shared
@@ -146,7 +147,7 @@ def _times(count: int, name: str, used: int | None) -> tuple[int, Device]:
         return count, _one(name, used)
     except CommandError:
         if re.fullmatch(r"[0-9]{1,3}", name.strip()):
-            raise CommandError(f"GPU {_shown(name)}: a number alone is no card; did you mean {name}GiB?") from None
+            raise CommandError(f"GPU {quoted(name, 60)}: a number alone is no card; did you mean {name}GiB?") from None
         if row := _plural(name):
             return count, row.device(used_bytes=used)
         raise
@@ -155,7 +156,7 @@ def _times(count: int, name: str, used: int | None) -> tuple[int, Device]:
 def _limited(device: Device, limit: int, used: int | None, name: str) -> Device:
     """HAMi and vGPU software answer cudaMemGetInfo with the limit: to a process it is the whole card."""
     if not 64 * MIB <= limit <= device.total_bytes:
-        raise CommandError(f"GPU {_shown(name)}: the limit is more than the card has")
+        raise CommandError(f"GPU {quoted(name, 60)}: the limit is more than the card has")
     name = f"{device.name} limited to {limit / GIB:g} GiB"
     return structs.replace(device, name=name, total_bytes=limit, used_bytes=used or 0, total_basis="exact", system=None)
 
@@ -185,7 +186,7 @@ def _row_or_none(name: str, *, near: int = 0) -> gpus.GpuRow | None:
 
 def _count(digits: str, part: str) -> int:
     if len(digits) > 6 or not 1 <= int(digits) <= MAX_GPUS:
-        raise CommandError(f"{_shown(part)} asks for {digits[:12]} GPUs; 1 to {MAX_GPUS} can be meant")
+        raise CommandError(f"{quoted(part, 60)} asks for {digits[:12]} GPUs; 1 to {MAX_GPUS} can be meant")
     return int(digits)
 
 
@@ -207,7 +208,7 @@ def _one(name: str, used: int | None) -> Device:
         chips = total // 10**9 * GIB
         total = chips - gpus.reserve(chips)
     if not 64 * MIB <= total <= _MAX_BYTES:
-        raise CommandError(f"a GPU with {_shown(name)} of memory cannot be meant")
+        raise CommandError(f"a GPU with {quoted(name, 60)} of memory cannot be meant")
     return Device(
         name=f"{name.strip()} GPU",
         total_bytes=total,
@@ -220,15 +221,11 @@ def _one(name: str, used: int | None) -> Device:
 
 def _size(text: str, *, what: str) -> int:
     if len(text) > 40:
-        raise CommandError(f"{what} {_shown(text)} is not a size such as 1.2GiB")
+        raise CommandError(f"{what} {quoted(text, 60)} is not a size such as 1.2GiB")
     try:
         return parse_size(text, what=what)
     except InputError as error:
         raise CommandError(error.message) from None
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 _KEYS = {"name", "count", "total_bytes", "compute_capability", "used_bytes"}
@@ -257,7 +254,7 @@ def from_json(value: object) -> tuple[Device, ...]:
 
 def _from_object(value: dict[Any, Any]) -> tuple[Device, ...]:
     if unknown := [key for key in value if key not in _KEYS]:
-        raise CommandError(f"a GPU in JSON has no key {_shown(str(unknown[0]))}; it has {', '.join(sorted(_KEYS))}")
+        raise CommandError(f"a GPU in JSON has no key {quoted(str(unknown[0]), 60)}; it has {', '.join(sorted(_KEYS))}")
     count = _integer(value, "count", 1, 1, MAX_GPUS)
     total = _integer(value, "total_bytes", 0, 0, _MAX_BYTES)
     used = _integer(value, "used_bytes", 0, 0, _MAX_BYTES) if value.get("used_bytes") is not None else None

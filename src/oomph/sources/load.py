@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from oomph import boundary
 from oomph.errors import CannotPlan, HubError, InputError, UnknownModel
 from oomph.ir.model import Model
+from oomph.printable import quoted
 
 if TYPE_CHECKING:
     from oomph.catalog import Entry
@@ -70,7 +71,7 @@ def load_model(text: str, *, fresh: bool = False, revision: str = "") -> Model:
     if name.startswith(("http://", "https://", "hf.co/", "huggingface.co/")):
         return _from_address(name)
     if "://" in name:
-        raise InputError(f"{_shown(name)}: models are read from this machine, the hub and https addresses only")
+        raise InputError(f"{quoted(name)}: models are read from this machine, the hub and https addresses only")
     local = _local(os.path.expanduser(name), name)
     if local is not None:
         return local
@@ -92,7 +93,7 @@ def _from_elsewhere(name: str, *, fresh: bool = False, revision: str = "") -> Mo
         if entry is not None:
             return _from_catalog(entry)
     if "/" not in name and not fresh:
-        raise UnknownModel(f"no folder, file or catalogue entry is called {_shown(name)}", hint=_did_you_mean(name))
+        raise UnknownModel(f"no folder, file or catalogue entry is called {quoted(name)}", hint=_did_you_mean(name))
     return _from_hub(name, "")
 
 
@@ -118,7 +119,7 @@ def _local(path: str, name: str) -> Model | None:
     if os.path.isabs(name) and (model := _mounted(path, name)) is not None:
         return model
     if not plain or "\\" in name or name.lower().endswith((".json", ".safetensors")):
-        raise InputError(f"there is no file or folder {_shown(name)}")
+        raise InputError(f"there is no file or folder {quoted(name)}")
     return None
 
 
@@ -150,7 +151,7 @@ def _mounted(path: str, name: str) -> Model | None:
         return None
     model = _from_catalog(entry)
     return replace(
-        model, warnings=(*model.warnings, f"{_shown(name)} is not here: planned as {model.name}, by its name")
+        model, warnings=(*model.warnings, f"{quoted(name)} is not here: planned as {model.name}, by its name")
     )
 
 
@@ -168,9 +169,9 @@ def _keep_here(name: str, *, fresh: bool) -> None:
         return
     hint = f"the hub's model of that name: hf.co/{name}" if slash else ""
     if not present:
-        raise InputError(f"there is no file or folder {_shown(name)}", hint=hint)
+        raise InputError(f"there is no file or folder {quoted(name)}", hint=hint)
     missing = "no config.json and no GGUF file" if present == name else "no such file"
-    raise InputError(f"{_shown(present)} is a folder on this machine, and {missing} is in it", hint=hint)
+    raise InputError(f"{quoted(present)} is a folder on this machine, and {missing} is in it", hint=hint)
 
 
 def _from_hub(repo: str, revision: str) -> Model:
@@ -220,16 +221,16 @@ def _gguf_of_hub(name: str) -> Model:
         org, _, rest = name.partition("/")
         repo, _, file = rest.partition("/")
         if not file:
-            raise InputError(f"there is no file {_shown(name)}")
+            raise InputError(f"there is no file {quoted(name)}")
         return _gguf_file(f"{org}/{repo}", file, "")
     snapshot = hub.fetch(repo)
     fits = models_among([n for n in snapshot.gguf_files if tag.lower() in n.lower()])
     exact = [n for n in fits if _tag(n).lower() == tag.lower()]
     if not fits:
-        raise InputError(f"{repo} has no GGUF file with {_shown(tag)} in its name")
+        raise InputError(f"{repo} has no GGUF file with {quoted(tag)} in its name")
     if len(exact or fits) > 1:
         raise InputError(
-            f"{repo} has {len(exact or fits)} GGUF files with {_shown(tag)} in their name: {', '.join(fits[:6])}"
+            f"{repo} has {len(exact or fits)} GGUF files with {quoted(tag)} in their name: {', '.join(fits[:6])}"
         )
     return _gguf_file(snapshot.repo, (exact or fits)[0], snapshot.revision)
 
@@ -254,7 +255,7 @@ def _from_address(url: str) -> Model:
     if host.removeprefix("www.") in ("huggingface.co", "hf.co") and len(parts) >= 2:
         revision = parts[3] if len(parts) > 3 and parts[2] in ("tree", "blob", "resolve") else ""
         return _from_elsewhere("/".join(parts[:2]), revision=revision)
-    raise InputError(f"{_shown(url)} is neither a GGUF file nor a model's page on the hub")
+    raise InputError(f"{quoted(url)} is neither a GGUF file nor a model's page on the hub")
 
 
 def _tag(file: str) -> str:
@@ -268,7 +269,3 @@ def _did_you_mean(name: str) -> str:
 
     near = catalog.suggest(name)
     return f"did you mean {' or '.join(near)}?" if near else ""
-
-
-def _shown(name: str) -> str:
-    return repr(name if len(name) <= 120 else name[:117] + "...")

@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from oomph.errors import HeaderError, InputError
 from oomph.facts.dtypes import BITS
 from oomph.ir.model import Tensor
+from oomph.printable import quoted
 from oomph.sources.json_input import open_regular, read_file, reason
 
 MAX_HEADER_BYTES = 100_000_000  # tensor.rs, MAX_HEADER_SIZE
@@ -110,7 +111,7 @@ def _tensors(infos: dict[str, _Info], data_bytes: int, where: str) -> Iterator[T
             bits *= dim
         if bits != (stop - begin) * 8:
             raise HeaderError(
-                f"{where}: tensor {_short(name)} has {stop - begin:,} bytes, but {info.dtype} of shape "
+                f"{where}: tensor {quoted(name)} has {stop - begin:,} bytes, but {info.dtype} of shape "
                 f"{_shape(shape)} is {_size(bits)}"
             )
         end = stop
@@ -124,21 +125,21 @@ def _tensors(infos: dict[str, _Info], data_bytes: int, where: str) -> Iterator[T
 def _bad_offsets(name: str, info: _Info, expected: int, where: str) -> NoReturn:
     begin, stop = info.data_offsets
     if stop == -1 and begin == 0:
-        raise HeaderError(f"{where}: tensor {_short(name)} has no data_offsets")
+        raise HeaderError(f"{where}: tensor {quoted(name)} has no data_offsets")
     if stop < begin:
-        raise HeaderError(f"{where}: tensor {_short(name)} ends at byte {stop:,}, before it begins at {begin:,}")
+        raise HeaderError(f"{where}: tensor {quoted(name)} ends at byte {stop:,}, before it begins at {begin:,}")
     what = "overlaps the tensor before it" if begin < expected else "leaves a gap before it"
-    raise HeaderError(f"{where}: tensor {_short(name)} begins at byte {begin:,} and {what}, which ends at {expected:,}")
+    raise HeaderError(f"{where}: tensor {quoted(name)} begins at byte {begin:,} and {what}, which ends at {expected:,}")
 
 
 def _bad_entry(name: str, info: _Info, where: str) -> NoReturn:
     if info.shape is None:
-        raise HeaderError(f"{where}: tensor {_short(name)} has no shape")
+        raise HeaderError(f"{where}: tensor {quoted(name)} has no shape")
     if len(info.shape) > MAX_DIMENSIONS:
-        raise HeaderError(f"{where}: tensor {_short(name)} has {len(info.shape):,} dimensions")
+        raise HeaderError(f"{where}: tensor {quoted(name)} has {len(info.shape):,} dimensions")
     if not info.dtype:
-        raise HeaderError(f"{where}: tensor {_short(name)} has no dtype")
-    raise HeaderError(f"{where}: tensor {_short(name)} has the dtype {_short(info.dtype)}, which safetensors has not")
+        raise HeaderError(f"{where}: tensor {quoted(name)} has no dtype")
+    raise HeaderError(f"{where}: tensor {quoted(name)} has the dtype {quoted(info.dtype)}, which safetensors has not")
 
 
 def _decode_one_by_one(raw: bytes, where: str) -> dict[str, _Info]:
@@ -155,7 +156,7 @@ def _decode_one_by_one(raw: bytes, where: str) -> dict[str, _Info]:
         try:
             infos[name] = _info.decode(entry)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise HeaderError(f"{where}: tensor {_short(name)}: {_readable(error)}") from None
+            raise HeaderError(f"{where}: tensor {quoted(name)}: {_readable(error)}") from None
     return infos
 
 
@@ -169,7 +170,7 @@ def _check_duplicates(raw: bytes, tensors: int, where: str) -> None:
     except (ValueError, RecursionError) as error:
         _not_json(where, error)
     if repeated:
-        raise HeaderError(f"{where}: tensor {_short(repeated[0])} is there twice")
+        raise HeaderError(f"{where}: tensor {quoted(repeated[0])} is there twice")
 
 
 def _repeated(raw: bytes) -> list[str]:
@@ -193,10 +194,6 @@ def _not_json(where: str, error: Exception) -> NoReturn:
 
 def _readable(error: Exception) -> str:
     return str(error).removeprefix("JSON is malformed: ").split("\n")[0].split(";")[0].replace("`", "")
-
-
-def _short(name: str) -> str:
-    return repr(name if len(name) <= 120 else name[:117] + "...")
 
 
 def _shape(shape: tuple[int, ...]) -> str:
@@ -225,7 +222,7 @@ def parse_index(raw: bytes, where: str) -> Index:
         raise HeaderError(f"{where} is not an index of shards: {_readable(error)}") from None
     for shard in set(file.weight_map.values()):
         if not is_plain_name(shard):
-            raise HeaderError(f"{where} names the shard {_short(shard)}, which is not a file beside it")
+            raise HeaderError(f"{where} names the shard {quoted(shard)}, which is not a file beside it")
     total = file.metadata.get("total_size")
     # Some writers put a float there (transformers sums half bytes of packed dtypes).
     whole = int(total) if isinstance(total, (int, float)) and 0 < total < MAX_BYTES else None
@@ -259,7 +256,7 @@ def merge(parts: Iterable[tuple[str, tuple[Tensor, ...]]]) -> tuple[Tensor, ...]
         for tensor in tensors:
             first = seen.setdefault(tensor.name, (where, tensor))
             if first[1] is not tensor and first[1] != tensor:
-                raise HeaderError(f"tensor {_short(tensor.name)} differs between {first[0]} and {where}")
+                raise HeaderError(f"tensor {quoted(tensor.name)} differs between {first[0]} and {where}")
     return tuple(tensor for _, tensor in seen.values())
 
 

@@ -14,7 +14,7 @@ from oomph.facts.sglang import buffers as facts
 from oomph.facts.sglang import outside
 from oomph.facts.sglang.facts import Facts
 from oomph.ir.model import Attention, Model
-from oomph.units import MIB, cdiv
+from oomph.units import MIB, cdiv, power_of_two
 
 _FLOAT, _INT, _LONG = 4, 4, 8
 
@@ -80,14 +80,10 @@ def _triton(model: Model, shape: ModelShape, settings: Settings, facts_: Facts, 
     splits = facts.KV_SPLITS
     if shape.is_latent and facts_.buffers.latent_splits:
         blocks = cdiv(settings.context_length, facts.LATENT_BLOCK)
-        splits = max(splits, min(_power_of_2(multiprocessors), _power_of_2(blocks)))
+        splits = max(splits, min(power_of_two(multiprocessors), power_of_two(blocks)))
     partial = rows * heads * splits * (width + 1) * _FLOAT
     windows = [m.window for m in mixers if m.kind == "sliding_window" and m.window]
     return partial + rows * (settings.context_length + max(windows, default=0)) * _LONG
-
-
-def _power_of_2(number: int) -> int:
-    return 1 << max(0, number - 1).bit_length()
 
 
 def fixed_workspace(settings: Settings) -> int:

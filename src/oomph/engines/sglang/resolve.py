@@ -236,7 +236,7 @@ def _window_ratio(settings: Settings, shape: ModelShape, facts: Facts, flags: Ma
     asked = flags.get("swa_full_tokens_ratio")
     default = facts.pools.v4_ratio if shape.is_v4 else facts.pools.window_ratio
     ratio = default if asked is None else float(asked)
-    return replace(settings, swa_full_tokens_ratio=ratio, window_ratio_asked=asked is not None)
+    return replace(settings, swa_full_tokens_ratio=ratio)
 
 
 def _image_cache(shape: ModelShape, facts: Facts, deployment: Deployment, card: Device) -> int:

@@ -35,7 +35,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_total_tokens: int | None = None
     max_mamba_cache_size: int | None = None
     swa_full_tokens_ratio: float = 0.8
-    window_ratio_asked: bool = False
     mamba_full_memory_ratio: float = 0.9
     mamba_ssm_dtype: str = ""
     mamba_radix_cache_strategy: str = ""

@@ -47,7 +47,7 @@ def rank_terms(
     model: Model, shape: ModelShape, settings: Settings, facts: Facts, deployment: Deployment, rank: Rank
 ) -> Terms:
     device = rank.device
-    context = _pinned(_context(device, settings.tp_size * settings.pp_size), deployment)
+    context = deployment.pin(_context(device, settings.tp_size * settings.pp_size))
     place = RankPlace(rank.pp_rank, device.sm)
     created = created_weights(model, shape, settings, facts, place)
     growth = repacked_growth(model, settings, place)
@@ -55,14 +55,14 @@ def rank_terms(
     created_bytes = sum(place.nbytes for place in created)
     held = held_bytes(created, repacked=bool(growth))
     weights = _in_host_memory(_weights(model, shape, settings, held, growth, by_part(created)), host)
-    weights = _pinned(weights, deployment)
-    peak = _pinned(_load_peak(weights), deployment)
+    weights = deployment.pin(weights)
+    peak = deployment.pin(_load_peak(weights))
     return Terms(
         context=context,
         weights=weights,
         load_peak=peak,
-        cudagraph=_pinned(_graphs(model, settings), deployment),
-        activation=_pinned(_beside_layer(_activation(model, settings), created, host), deployment),
+        cudagraph=deployment.pin(_graphs(model, settings)),
+        activation=deployment.pin(_beside_layer(_activation(model, settings), created, host)),
         created_bytes=created_bytes,
         free_before_load=_free(device, context, deployment),
     )
@@ -93,16 +93,6 @@ def _beside_layer(activation: Term, created: Sequence[Placed], host: int) -> Ter
     return replace(
         activation, bytes=activation.bytes + layer, low=activation.low + layer, high=activation.high + 2 * layer
     )
-
-
-def _pinned(term: Term, deployment: Deployment) -> Term:
-    n = deployment.given.get(term.name)
-    if n is not None:
-        return Term(term.name, n, n, n, "given", {}, "given")
-    seen = deployment.measured.get(term.name)
-    if seen is None:
-        return term
-    return Term(term.name, seen.bytes, seen.low, seen.high, "measured", {}, f"as measured here on {seen.starts} starts")
 
 
 def _spread(name: str, n: int, spread: float, basis: Basis, why: str) -> Term:

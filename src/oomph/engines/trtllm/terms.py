@@ -54,8 +54,8 @@ def rank_terms(
     weights, printed = _weights(model, settings, rank)
     if draft is not None:
         weights = _with_draft(weights, draft, settings, rank)
-    weights = pinned(weights, deployment)
-    context = pinned(interval("context", outside.BEFORE_LOADING, "CUDA context and libraries"), deployment)
+    weights = deployment.pin(weights)
+    context = deployment.pin(interval("context", outside.BEFORE_LOADING, "CUDA context and libraries"))
     non_torch = _non_torch(model, settings, rank.device)
     if settings.lora_share:
         free = rank.device.total_bytes - rank.device.used_bytes - context.bytes - weights.bytes
@@ -63,10 +63,10 @@ def rank_terms(
     return Terms(
         context=context,
         weights=weights,
-        load_peak=pinned(_load_peak(weights, model, rank.device), deployment),
+        load_peak=deployment.pin(_load_peak(weights, model, rank.device)),
         runner=_runner(model, settings),
-        non_torch=pinned(non_torch, deployment),
-        activation=pinned(_activation(model, settings), deployment),
+        non_torch=deployment.pin(non_torch),
+        activation=deployment.pin(_activation(model, settings)),
         cudagraph=Term("cudagraph", 0, 0, 0, "formula", {}, "in the buffers and the memory outside PyTorch"),
         decode_logits=_decode_logits(model, settings),
         printed_weights=printed,
@@ -90,16 +90,6 @@ def _with_adapters(term: Term, size: int) -> Term:
     many adapters need, which their ranks decide: the interval is wide."""
     named = {**term.parts, "LoRA cache": size}
     return Term(term.name, term.bytes + size, term.low, term.high + 3 * size, term.basis, named, term.why)
-
-
-def pinned(term: Term, deployment: Deployment) -> Term:
-    n = deployment.given.get(term.name)
-    if n is not None:
-        return Term(term.name, n, n, n, "given", {}, "given")
-    seen = deployment.measured.get(term.name)
-    if seen is None:
-        return term
-    return Term(term.name, seen.bytes, seen.low, seen.high, "measured", {}, f"as measured here on {seen.starts} starts")
 
 
 def interval(name: str, values: outside.Interval, why: str) -> Term:

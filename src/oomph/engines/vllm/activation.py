@@ -22,7 +22,7 @@ from oomph.facts.vllm import activation as facts
 from oomph.facts.vllm import serving as sampling
 from oomph.ir.ledger import Term
 from oomph.ir.model import Block, Layer, Linear, Mixer, Model
-from oomph.units import round_up
+from oomph.units import power_of_two, round_up
 
 
 def activation(traits: Traits, batch: Batch) -> Activation:
@@ -163,13 +163,9 @@ def _sampler(model: Model, batch: Batch, width: int) -> Phase:
         return Phase("sampler", t * h * width + s * v * copies + s * h * width, "sampler")
     if batch.rules.sampler_passes == "old":
         return Phase("sampler", t * h * width + round(facts.OLD_SAMPLER_COPIES * 4 * s * v), "sampler")
-    buffer = 4 * v * min(_power_of_2(min(s, batch.sm_count)), batch.sm_count)
+    buffer = 4 * v * min(power_of_two(min(s, batch.sm_count)), batch.sm_count)
     each = sampling.v1_drafted(width, 1) if batch.drafts else width + sampling.V1_SAMPLING
     return Phase("sampler", t * h * width + s * v * each + buffer + 2 * s * h * width, "sampler")
-
-
-def _power_of_2(n: int) -> int:
-    return 1 << max(0, n - 1).bit_length()
 
 
 def _cold_embedding(model: Model, batch: Batch, width: int) -> Phase:

@@ -24,7 +24,7 @@ from oomph.ir.host import HostPart, HostPlan
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.sources.load import load_once
-from oomph.units import GIB, MIB, cdiv
+from oomph.units import GIB, MIB, cdiv, power_of_two
 
 
 def host_plan(plan: Plan, model: Model | None = None, nodes: int = 0) -> HostPlan:
@@ -116,10 +116,6 @@ def _offload_pool(plan: Plan, pool: int, workers: int) -> HostPart:
         return HostPart("KV cache in host memory", own, own, round(own * 1.05), why)
     rounded = min(workers, ranks) * power_of_two(pool // ranks)
     return HostPart("KV cache in host memory", rounded, own, 2 * own, f"{why}, rounded up to a power of two per rank")
-
-
-def power_of_two(n: int) -> int:
-    return 1 << max(0, n - 1).bit_length()
 
 
 def _pinned(name: str, n: int, why: str) -> HostPart:

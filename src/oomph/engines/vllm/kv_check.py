@@ -55,11 +55,6 @@ class KvPlan(Struct, frozen=True):
     check_room: int | None = None  # what the check of one request leaves, the null block taken off; negative: short
 
     @property
-    def allocated_bytes(self) -> int:
-        """What a worker of the widest stage allocates."""
-        return self.bytes_per_block * self.num_blocks
-
-    @property
     def blocks_per_request(self) -> tuple[int, ...]:
         return tuple(group.blocks_per_request for group in self.groups)
 

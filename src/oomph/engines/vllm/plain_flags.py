@@ -69,7 +69,6 @@ class PlainFlags(Struct, frozen=True):
     all2all_backend: str = ""
     gdn_prefill_backend: str = ""
     fuses_all_reduce: bool = True
-    data_parallel_size_local: int = 0  # 0: all replicas
 
 
 def plain_flags(model: Model, flags: Mapping[str, Any]) -> PlainFlags:
@@ -83,7 +82,6 @@ def plain_flags(model: Model, flags: Mapping[str, Any]) -> PlainFlags:
         str(flags.get("all2all_backend") or ""),
         str(flags.get("gdn_prefill_backend") or ""),
         _mapping(_mapping(flags.get("compilation_config")).get("pass_config")).get("fuse_allreduce_rms") is not False,
-        int(flags.get("data_parallel_size_local") or 0),
     )
 
 

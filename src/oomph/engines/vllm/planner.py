@@ -14,7 +14,7 @@ from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.run import Alike, Rank, Run
 from oomph.engines.vllm.settings import layout_of
 from oomph.engines.vllm.shard import local_experts
-from oomph.engines.vllm.terms import given_term, rank_input
+from oomph.engines.vllm.terms import rank_input
 from oomph.engines.vllm.timeline import (
     RankInput,
     available_kv,
@@ -26,7 +26,7 @@ from oomph.engines.vllm.timeline import (
 )
 from oomph.ir.deployment import Deployment
 from oomph.ir.gate import worst
-from oomph.ir.ledger import Term
+from oomph.ir.ledger import Term, term
 from oomph.ir.model import Model
 from oomph.ir.plan import KvSummary, Plan, RankPlan
 from oomph.ir.timeline import STAGES, Verdict
@@ -52,7 +52,7 @@ def plan_vllm(model: Model, deployment: Deployment, draft: Model | None = None) 
         inputs = [replace(i, observed=True, judged=pinned <= b.high) for i, b in zip(inputs, budgets, strict=True)]
         if not all(i.judged for i in inputs):
             notes = (*notes, "the given KV memory is more than this plan can explain: what follows it is not judged")
-        budgets = [given_term("available_kv", pinned) for _ in inputs]
+        budgets = [term("available_kv", pinned, "given", why="given") for _ in inputs]
     cache = _cache(resolved, ranks, budgets)
     if pinned is not None and (few := few_states_text(inputs[0], cache)):
         notes = (*notes, f"with this KV memory vLLM then stops: {few}")

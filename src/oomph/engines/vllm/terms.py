@@ -48,7 +48,7 @@ def is_measured(device: Device) -> bool:
 
 
 def rank_input(run: Run, rank: Rank) -> RankInput:
-    settings, model, device = run.settings, run.model, rank.device
+    settings, model, device, pin = run.settings, run.model, rank.device, run.deployment.pin
     weights, load_peak, loaded = _weights(run, rank)
     graphs = _graphs(settings)
     encoded = encoder(run)
@@ -57,15 +57,15 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
     layers = stage_layers(len(model.layers), batch.layout)
     known = is_measured(device) and settings.model_runner != "v2"
     capture = _capture(run, batch, sum(1 for layer in model.layers[layers.start : layers.stop] if layer.mixers))
-    graph_estimate = _pin(_on_shared_memory(estimate(model, graphs, capture, known=known), device), run)
+    graph_estimate = pin(_on_shared_memory(estimate(model, graphs, capture, known=known), device))
     terms = Terms(
-        _pin(weights, run),
-        _pin(load_peak, run),
-        _pin(_context(run, rank), run),
+        pin(weights),
+        pin(load_peak),
+        pin(_context(run, rank)),
         _runner(run, batch, loaded),
-        _pin(peak.term, run),
+        pin(peak.term),
         _persistent(model, batch, peak.term),
-        _pin(_non_torch(run, rank), run),
+        pin(_non_torch(run, rank)),
         graph_estimate,
         captured(graph_estimate, graphs, batch),
         warm_up(run.traits, batch, run.facts.after_start, graphs),
@@ -257,22 +257,8 @@ def _runner(run: Run, batch: Batch, loaded: WeightsPlan) -> Term:
     return term("runner", n, "formula", spread=0.05, why="buffers of one batch")
 
 
-def given_term(name: str, n: int) -> Term:
-    return term(name, n, "given", why="given")
-
-
 def _is_pinned(name: str, run: Run) -> bool:
     return name in run.deployment.given or name in run.deployment.measured
-
-
-def _pin(own: Term, run: Run) -> Term:
-    """The term as the user or an earlier start on this machine saw it."""
-    if own.name in run.deployment.given:
-        return given_term(own.name, run.deployment.given[own.name])
-    seen = run.deployment.measured.get(own.name)
-    if seen is None:
-        return own
-    return Term(own.name, seen.bytes, seen.low, seen.high, "measured", {}, f"as measured here on {seen.starts} starts")
 
 
 def _weights(run: Run, rank: Rank) -> tuple[Term, Term, WeightsPlan]:

@@ -6,12 +6,7 @@ Origins: `model_executor/model_runner_kv_cache_mixin.py` (to 0.5.15), `mem_cache
 
 from __future__ import annotations
 
-from typing import Literal
-
 from oomph.facts.changes import Facts, changes, since
-
-WindowPools = Literal["tokens per layer", "cell"]
-StatePool = Literal["no spare slot", "one spare slot"]
 
 
 class Pools(Facts):

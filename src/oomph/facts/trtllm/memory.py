@@ -7,12 +7,8 @@ main when a change landed there; a finished release may differ from that by one 
 
 from __future__ import annotations
 
-from typing import Literal
-
 from oomph.facts.changes import Facts, changes, since, until
 from oomph.facts.trtllm.versions import dated
-
-Rounding = Literal["ceil", "floor"]
 
 
 class Memory(Facts):
@@ -68,5 +64,4 @@ TOKENS_PER_BLOCK, FLASH_MLA_BLOCK = 32, 64
 LORA_SHARE = 0.02  # llm_args.py PeftCacheConfig.device_cache_percent; 1 GiB of host memory beside it
 MAX_UTIL_FOR_RESUME = 0.95  # llm_args.py KvCacheConfig.max_util_for_resume
 GRAPH_LIMIT = 128  # CudaGraphConfig.max_batch_size where nothing is set
-MAMBA_INTERVAL = 256  # mamba_state_cache_interval: tokens between two states that are kept for reuse
 TORCH_SPARED = 32 << 20  # _adjust_torch_mem_fraction leaves so much outside of its cap

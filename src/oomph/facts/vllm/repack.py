@@ -12,11 +12,11 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from oomph.facts.changes import Dated, Facts, changes, table
-from oomph.facts.vllm.repack_moe import REPACK_EXPERTS, ExpertsCase, Step
+from oomph.facts.vllm.repack_moe import REPACK_EXPERTS, ExpertsCase, Step, drop
 from oomph.ir.model import Rope, Scheme
 from oomph.units import cdiv, round_up
 
-Steps = list[tuple[str, int]]
+Steps = list[Step]
 
 
 class Case(Struct, frozen=True):
@@ -41,17 +41,13 @@ class Case(Struct, frozen=True):
 def rope_steps(rope: Rope, rows: int, nbytes: int) -> Steps:
     """rotary_embedding/base.py:79 (0.21.0): float32 angles, cosines and sines, their concatenation, then the cast."""
     half = rows * (rope.dim // 2) * 4
-    steps = [("inv_freq", rope.dim // 2 * 4), ("t", rows * 4), ("freqs", half)]
+    steps: Steps = [("inv_freq", rope.dim // 2 * 4), ("t", rows * 4), ("freqs", half)]
     if "yarn" in rope.kind:  # yarn_scaling_rope.py: freqs.cos() * mscale
         steps += [("plain", half), ("cos", half), ("plain", 0), ("plain", half), ("sin", half), ("plain", 0)]
     else:
         steps += [("cos", half), ("sin", half)]
     steps += [("cat", 2 * half), ("inv_freq", 0), ("t", 0), ("freqs", 0), ("cos", 0), ("sin", 0)]
     return steps if nbytes == 2 * half else [*steps, ("cache", nbytes), ("cat", 0)]
-
-
-def drop(*names: str) -> Steps:
-    return [(name, 0) for name in names]
 
 
 # --- 4- and 8-bit integers: AWQ, GPTQ, compressed-tensors pack-quantized ---------------------------------------------
@@ -167,12 +163,10 @@ def _fp8(case: Case) -> Steps:
     weight = case.n * case.k
     if case.sm and case.sm < 89:  # marlin_utils_fp8.py prepare_fp8_layer_for_marlin
         scales = case.dtype_bytes * case.n * (case.k // (scheme.block[1] or 128) if scheme.strategy == "block" else 1)
-        copies: Steps = (
-            [("packed", weight), ("contiguous", weight)] if scheme.strategy == "block" else [("packed", weight)]
-        )
-        names = [name for name, _ in copies]
+        names = ("packed", "contiguous") if scheme.strategy == "block" else ("packed",)
         return [
-            *_marlin_workspace(case), *copies, ("w", weight), ("weight", 0), ("repeated", scales), ("s", scales),
+            *_marlin_workspace(case),
+            *((name, weight) for name in names), ("w", weight), ("weight", 0), ("repeated", scales), ("s", scales),
             *drop("repeated", "weight_scale", *names, *(["input_scale"] if scheme.activation == "static" else [])),
         ]  # fmt: skip
     if scheme.strategy == "block" and 100 <= case.sm < 110 and case.n % 64 == 0 and case.k % 128 == 0:

@@ -56,7 +56,7 @@ def scale_sizes(case: ExpertsCase, total: int) -> tuple[int, int]:
     return w13, total - w13
 
 
-def _drop(*names: str) -> list[Step]:
+def drop(*names: str) -> list[Step]:
     return [(name, 0) for name in names]
 
 
@@ -85,7 +85,7 @@ def _plain_trtllm(case: ExpertsCase) -> list[Step]:
         steps += [(f"{name}x", size, case.experts)]
     for name, n, k in case.rows:
         steps += [(f"{name}'", case.experts * n * k * case.dtype_bytes), (f"{name}x", 0)]
-    return [*steps, *_drop("swapped", "w13_weight", "w2_weight")]
+    return [*steps, *drop("swapped", "w13_weight", "w2_weight")]
 
 
 def _plain_aligned(case: ExpertsCase) -> list[Step]:
@@ -99,7 +99,7 @@ def _plain_aligned(case: ExpertsCase) -> list[Step]:
         case.experts * case.hidden * inter * case.dtype_bytes,
     )
     padded: list[Step] = [("padded13", w13), ("padded2", w2)] if inter != case.inter else []
-    return [*padded, ("w13'", w13), ("w2'", w2), *_drop("padded13", "padded2", "w13_weight", "w2_weight")]
+    return [*padded, ("w13'", w13), ("w2'", w2), *drop("padded13", "padded2", "w13_weight", "w2_weight")]
 
 
 def _plain_in_place(case: ExpertsCase) -> list[Step]:
@@ -130,18 +130,18 @@ def _fp8(case: ExpertsCase) -> list[Step]:
             ("packed", n * k),
             ("contiguous", n * k),
             (f"{name}x", n * k, case.experts),
-            *_drop("packed", "contiguous"),
+            *drop("packed", "contiguous"),
         ]
-        steps += [(f"{name}'", case.experts * n * k), *_drop(f"{name}x")]
+        steps += [(f"{name}'", case.experts * n * k), *drop(f"{name}x")]
     for name, n, k in case.rows:
         scales = n * case.dtype_bytes * (k // (scheme.block[1] or 128) if scheme.strategy == "block" else 1)
         steps += [
             ("wide", case.experts * scales),
             ("x", scales, case.experts),
             (f"{name}s", case.experts * scales),
-            *_drop("x", "wide"),
+            *drop("x", "wide"),
         ]
-    return [*steps, *_drop("w13_weight", "w2_weight", "w13_scale", "w2_scale")]
+    return [*steps, *drop("w13_weight", "w2_weight", "w13_scale", "w2_scale")]
 
 
 def _fp8_aligned(case: ExpertsCase) -> list[Step]:
@@ -164,7 +164,7 @@ def _wna16(case: ExpertsCase) -> list[Step]:
     """compressed_tensors_moe_wna16_marlin.py: Marlin on every GPU; without act-order the indices become empty."""
     scheme = case.scheme
     assert scheme is not None
-    steps: list[Step] = [] if scheme.desc_act else _drop("w13_g_idx", "w2_g_idx", "w13_sort", "w2_sort")
+    steps: list[Step] = [] if scheme.desc_act else drop("w13_g_idx", "w2_g_idx", "w13_sort", "w2_sort")
     for name, n, k in case.rows:
         packed = n * k * scheme.bits // 8
         steps += [(f"{name}'", case.experts * packed), ("x", packed), ("x", 0), (f"{name}_weight_packed", 0)]
@@ -180,7 +180,7 @@ def _packed_marlin(case: ExpertsCase) -> list[Step]:
     assert scheme is not None
     steps: list[Step] = []
     if scheme.method == "gptq" and not scheme.desc_act:
-        steps += _drop("w13_g_idx", "w2_g_idx", "w13_sort", "w2_sort")
+        steps += drop("w13_g_idx", "w2_g_idx", "w13_sort", "w2_sort")
     for name, n, k in case.rows:
         steps += [(f"{name}'", case.experts * n * k * scheme.bits // 8), (f"{name}_qweight", 0)]
     for name, n, k in case.rows:
@@ -202,8 +202,8 @@ def _nvfp4(case: ExpertsCase) -> list[Step]:
         steps += [("w13r", w13), ("s13r", case.experts * n * (k // 16)), ("s13p", s13), ("s13", s13), ("s13p", 0)]
         steps += [("s2p", s2), ("s2", s2), ("s2p", 0)]
         if case.kernel == TRTLLM:  # w2 is shuffled too
-            steps += [("w13'", w13), ("w2'", w2), *_drop("w13r", "w2_weight")]
-        return [*steps, *_drop("w13_weight", "s13r", "w13_scale", "w2_scale")]
+            steps += [("w13'", w13), ("w2'", w2), *drop("w13r", "w2_weight")]
+        return [*steps, *drop("w13_weight", "s13r", "w13_scale", "w2_scale")]
     steps += [("workspace", 16 * case.sms)]
     for name, n, k in case.rows:
         packed = n * k // 2
@@ -212,7 +212,7 @@ def _nvfp4(case: ExpertsCase) -> list[Step]:
             (f"{name}x", packed, case.experts),
             ("t", 0),
             (f"{name}'", case.experts * packed),
-            *_drop(f"{name}x"),
+            *drop(f"{name}x"),
         ]
     for name, n, k in case.rows:
         scales = n * (k // 16)
@@ -224,18 +224,18 @@ def _nvfp4(case: ExpertsCase) -> list[Step]:
         ]
         steps += [
             ("mask", case.experts * scales),
-            *_drop("scaled", "mask"),
+            *drop("scaled", "mask"),
             (f"{name}y", scales, case.experts),
             (f"{name}s", case.experts * scales),
         ]
-        steps += _drop("wide", f"{name}y")
+        steps += drop("wide", f"{name}y")
     steps += [("global13", 4 * case.experts), ("global2", 4 * case.experts)]
-    return [*steps, *_drop("w13_weight", "w2_weight", "w13_scale", "w2_scale", "weight_global_scales", "input_scales")]
+    return [*steps, *drop("w13_weight", "w2_weight", "w13_scale", "w2_scale", "weight_global_scales", "input_scales")]
 
 
 def _mxfp4(case: ExpertsCase) -> list[Step]:
     """triton_kernels' hopper_value.py: tiles of 16 x 32 bytes; oracle/mxfp4.py (0.25.0) drops the scales it copied."""
-    return [*_mxfp4_on(case, (16, 32), doubled=False), *_drop("w13_weight_scale", "w2_weight_scale")]
+    return [*_mxfp4_on(case, (16, 32), doubled=False), *drop("w13_weight_scale", "w2_weight_scale")]
 
 
 def _mxfp4_kept(case: ExpertsCase) -> list[Step]:
@@ -271,7 +271,7 @@ def _mxfp4_marlin(case: ExpertsCase) -> list[Step]:
             (f"{name}x", packed, case.experts),
             ("t", 0),
             (f"{name}'", case.experts * packed),
-            *_drop(f"{name}x"),
+            *drop(f"{name}x"),
         ]
     for name, n, k in case.rows:
         scales = n * (k // 32)
@@ -279,15 +279,15 @@ def _mxfp4_marlin(case: ExpertsCase) -> list[Step]:
             ("wide", case.dtype_bytes * case.experts * scales),
             (f"{name}y", scales, case.experts),
             (f"{name}s", case.experts * scales),
-            *_drop("wide", f"{name}y"),
+            *drop("wide", f"{name}y"),
         ]
     if case.bias:
         steps += [
             ("w13b", case.experts * case.rows[0][1] * case.dtype_bytes),
             ("w2b", case.experts * case.rows[1][1] * case.dtype_bytes),
-            *_drop("w13_bias", "w2_bias"),
+            *drop("w13_bias", "w2_bias"),
         ]
-    return [*steps, *_drop("w13_weight", "w2_weight", "w13_weight_scale", "w2_weight_scale")]
+    return [*steps, *drop("w13_weight", "w2_weight", "w13_weight_scale", "w2_weight_scale")]
 
 
 def _mxfp4_trtllm(case: ExpertsCase) -> list[Step]:
@@ -309,8 +309,8 @@ def _mxfp4_trtllm(case: ExpertsCase) -> list[Step]:
         ("w2'", case.experts * n2 * k2 // 2),
         ("w2s", case.experts * n2 * k2 // 32),
     ]
-    steps += _drop("x13", "y13", "x2", "y2", "swapped", "swapped_s", "w13_weight", "w2_weight")
-    return [*steps, *_drop("w13_weight_scale", "w2_weight_scale", *(["w13_bias", "w2_bias"] if case.bias else []))]
+    steps += drop("x13", "y13", "x2", "y2", "swapped", "swapped_s", "w13_weight", "w2_weight")
+    return [*steps, *drop("w13_weight_scale", "w2_weight_scale", *(["w13_bias", "w2_bias"] if case.bias else []))]
 
 
 def _mxfp4_triton(case: ExpertsCase, tile: tuple[int, int], doubled: bool) -> list[Step]:
@@ -338,8 +338,8 @@ def _mxfp4_triton(case: ExpertsCase, tile: tuple[int, int], doubled: bool) -> li
             ("m3", packed),
             ("s3", 0),
         ]
-        steps += [("or2", packed), *_drop("m3", "or1"), (f"{name}'", packed), ("or2", 0)]
-        steps += _drop("first", "second", "third", "fourth", "moved")
+        steps += [("or2", packed), *drop("m3", "or1"), (f"{name}'", packed), ("or2", 0)]
+        steps += drop("first", "second", "third", "fourth", "moved")
         scale, padded = case.experts * n * (k // 32), case.experts * round_up(n, 256) * round_up(k // 32, 2)
         steps += [
             ("c", scale),
@@ -350,7 +350,7 @@ def _mxfp4_triton(case: ExpertsCase, tile: tuple[int, int], doubled: bool) -> li
             (f"{name}s", padded),
             ("padded", 0),
         ]
-    return [*steps, *_drop("w13_weight", "w2_weight", *(["w13_bias", "w2_bias"] if case.bias else []))]
+    return [*steps, *drop("w13_weight", "w2_weight", *(["w13_bias", "w2_bias"] if case.bias else []))]
 
 
 def _pack_nibbles(name: str, size: int) -> list[Step]:
@@ -364,13 +364,13 @@ def _pack_nibbles(name: str, size: int) -> list[Step]:
         ("c", size),
         ("a", 0),
         ("low", size),
-        *_drop("b", "c", "x"),
+        *drop("b", "c", "x"),
     ]
     high: list[Step] = [
         ("nibble", size // 4), ("x", size), ("a", size), ("b", size), ("a", 0), ("a", size), ("c", size), ("a", 0),
-        ("high", size), *_drop("b", "c", "x", "nibble"), ("shifted", size), ("high", 0),
+        ("high", size), *drop("b", "c", "x", "nibble"), ("shifted", size), ("high", 0),
     ]  # fmt: skip
-    return [*low, *high, (name, size), *_drop("low", "shifted")]
+    return [*low, *high, (name, size), *drop("low", "shifted")]
 
 
 REPACK_EXPERTS: dict[tuple[str, str], Dated[Callable[[ExpertsCase], list[Step]] | None]] = {
