@@ -106,3 +106,29 @@ def test_every_text_can_be_written() -> None:
         for name in (name for name in vars(FlagChecks) if not name.startswith("_")):
             for check in getattr(checks, name):
                 assert "{" not in check.text.format_map(_Values(FlagSet({})))
+
+
+def test_packed_experts_and_their_backends() -> None:
+    """oracle/int_wna16.py: a choice of its own, by the card and by the checkpoint's layout."""
+    command = "Qwen/Qwen3-30B-A3B-GPTQ-Int4 --moe-backend"
+    assert "kernel does not support current device" in message(f"{command} flashinfer_trtllm", gpu="A100 80GB")
+    assert "moe_backend='deep_gemm' is not supported for WNA16 MoE." in message(f"{command} deep_gemm")
+    assert not message(f"{command} marlin")
+
+
+def test_gpt_oss_has_no_repeated_kv_heads() -> None:
+    assert message("openai/gpt-oss-120b -tp 16", gpu="16x H100") == "integer modulo by zero"
+    assert not message("openai/gpt-oss-120b -tp 8")
+
+
+def test_an_encoder_is_whole_only_where_its_class_says_so() -> None:
+    """--mm-encoder-tp-mode data: InternVL of transformers falls back to cutting it, Qwen's does not."""
+
+    def created(model: str, mode: str) -> int:
+        command = f"vllm serve {model} -tp 4 --mm-encoder-tp-mode {mode}"
+        answer = plan(command, gpu="4x H100", engine="vllm==0.32.0")
+        return int(plan_json(answer)["ranks"][0]["terms"]["weights"]["created_bytes"])
+
+    qwen, mistral = "Qwen/Qwen2.5-VL-7B-Instruct", "mistralai/Mistral-Small-3.2-24B-Instruct-2506"
+    assert created(qwen, "data") > created(qwen, "weights")
+    assert created(mistral, "data") == created(mistral, "weights")

@@ -141,10 +141,19 @@ def kernel_refusal(model: Model, layout: Layout, setting: ExpertSetting) -> str:
                 continue
             asked.add((module.name, module.scheme))
             family = scheme_family(module.scheme)
-            text = setting.facts.refusal(_query(module, module.scheme, family, layout, setting)) if family else ""
+            if family:
+                text = setting.facts.refusal(_query(module, module.scheme, family, layout, setting))
+            else:
+                text = _packed_refusal(module.scheme, setting)
             if text:
                 return text
     return ""
+
+
+def _packed_refusal(scheme: Scheme | None, setting: ExpertSetting) -> str:
+    if setting.facts is None or scheme is None or scheme.kind == "float" or scheme.format == "int-quantized":
+        return ""
+    return setting.facts.packed_refusal(setting.backend, setting.sm, scheme.method, zeros=not scheme.symmetric)
 
 
 def padded_sizes(

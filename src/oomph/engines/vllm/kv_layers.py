@@ -23,6 +23,7 @@ from oomph.engines.vllm.traits import Traits, head_size
 from oomph.errors import UnknownCache
 from oomph.facts.vllm.attention import Backend
 from oomph.facts.vllm.facts import Facts
+from oomph.facts.vllm.known import NO_REPEATED_HEADS
 from oomph.ir.model import Attention, Indexer, Layer, Mixer, Model, State
 
 STATE_BACKENDS = {
@@ -57,7 +58,7 @@ def lay_out(model: Model, traits: Traits, setup: Setup, facts: Facts) -> Layout:
         assert isinstance(m, Attention)
         if not _used(i, traits, setup):
             continue
-        _check_heads(m, setup.tp)
+        _check_heads(m, setup.tp, model.architecture)
         if _differs(m, facts):
             chosen[i] = choose_diff_kv(q, facts.layer_caches.unequal_widths)
         elif not is_v4(model):
@@ -119,10 +120,12 @@ def _counted(model: Model, traits: Traits, setup: Setup) -> Iterator[tuple[int, 
                 yield index, layer, [int(n == last) for n in range(last + 1)]
 
 
-def _check_heads(attention: Attention, tp: int) -> None:
+def _check_heads(attention: Attention, tp: int, architecture: str) -> None:
     """KV heads divide the ranks or the ranks divide them (QKVParallelLinear): a bare assert."""
     if attention.kind == "mla":
         return
+    if architecture in NO_REPEATED_HEADS and tp > attention.num_kv_heads:
+        raise Refused("ZeroDivisionError", "integer modulo by zero")
     ok = tp % attention.num_kv_heads == 0 if tp > attention.num_kv_heads else attention.num_kv_heads % tp == 0
     if not ok:
         raise Refused("AssertionError", "")

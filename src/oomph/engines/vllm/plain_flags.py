@@ -71,9 +71,10 @@ class PlainFlags(Struct, frozen=True):
     fuses_all_reduce: bool = True
 
 
-def plain_flags(model: Model, flags: Mapping[str, Any]) -> PlainFlags:
+def plain_flags(model: Model, flags: Mapping[str, Any], whole_encoders: frozenset[str]) -> PlainFlags:
+    """`whole_encoders`: the architectures whose class takes --mm-encoder-tp-mode data."""
     return PlainFlags(
-        _multimodal(model, flags),
+        _multimodal(model, flags, model.architecture in whole_encoders),
         _lora(flags) if flags.get("enable_lora") else None,
         _offload(flags),
         _balancing(flags) if flags.get("enable_eplb") else None,
@@ -98,11 +99,12 @@ def _is_allowed(flags: Mapping[str, Any], modality: str) -> bool:
     return (limit.get("count") if isinstance(limit, Mapping) else limit) != 0
 
 
-def _multimodal(model: Model, flags: Mapping[str, Any]) -> Multimodal:
+def _multimodal(model: Model, flags: Mapping[str, Any], has_whole_encoder: bool) -> Multimodal:
+    asks = flags.get("mm_encoder_tp_mode") == "data" or bool(flags.get("enable_multimodal_encoder_data_parallel"))
     return Multimodal(
         text_only(model, flags),
         frozenset(m.name for m in model.modalities if _is_allowed(flags, m.name)),
-        flags.get("mm_encoder_tp_mode") == "data" or bool(flags.get("enable_multimodal_encoder_data_parallel")),
+        asks and has_whole_encoder,
         not flags.get("skip_mm_profiling"),
         round(float(flags.get("mm_ipc_gpu_memory_gb") or 0) * GIB),
         _max_pixels(_mapping(flags.get("mm_processor_kwargs"))),

@@ -257,7 +257,7 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved, draft
         uses_drafts=spec.own_drafts and bool(model.drafts),
         reserve_full_isl=bool(flags.get("scheduler_reserve_full_isl", True)),
         encoder_tokens=tokens,
-        flags=plain_flags(model, flags),
+        flags=plain_flags(model, flags, facts.support.whole_encoders),
     )
 
 

@@ -8,6 +8,7 @@ from oomph.engines.vllm.shard import Layout
 from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm.create_weights import mla_kv_scales
+from oomph.facts.vllm.weights import EMBEDDING_METHODS
 from oomph.ir.model import Attention, Model
 
 
@@ -76,4 +77,6 @@ def build_for(run: Run, rank: Rank) -> Build:
         head_quantised=method in facts.weights.quantised_heads,
         experts=expert_setting(facts, sm, settings.flags, run.deployment.environment, "" if method else online),
         context=settings.max_model_len if run.traits.caps_rotary_tables else 0,
+        embeds_last=settings.speculative_method in EMBEDDING_METHODS
+        and model.architecture in facts.weights.embeds_for_drafts,
     )

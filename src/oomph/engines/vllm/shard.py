@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from oomph.errors import CannotPlan
+from oomph.facts.vllm.structure import WHOLE_ON_ONE_STAGE
 from oomph.ir.model import Experts, Linear, Module, Param, Part, Tower
 from oomph.units import round_up
 
@@ -83,7 +84,8 @@ def part_out(part: Part, linear: Linear, tp: int) -> int:
 def linear_ranks(linear: Linear, layout: Layout, habits: frozenset[str]) -> int:
     """Ranks that share one linear layer: with sequence-parallel experts each rank has its own tokens, so that some
     classes give each of them the shared experts whole (deepseek_v2.py DeepseekV2MLP, disable_tp)."""
-    return 1 if layout.sequence_parallel_moe and linear.whole_by in habits else layout.tp
+    whole = layout.sequence_parallel_moe and linear.whole_by in habits
+    return 1 if whole and (layout.pp == 1 or linear.whole_by not in WHOLE_ON_ONE_STAGE) else layout.tp
 
 
 def experts_share(experts: Experts, layout: Layout, habits: frozenset[str]) -> int:

@@ -59,6 +59,7 @@ class Build(Struct, frozen=True, cache_hash=True):
     head_quantised: bool = False
     experts: ExpertSetting = ExpertSetting()
     context: int = 0  # the longest sequence that is served; 0 = as long as the model allows
+    embeds_last: bool = False  # the last pipeline stage has the embedding too, for the drafts
 
 
 class Placed(Struct, frozen=True):
@@ -137,7 +138,7 @@ def _root(block: Block, build: Build, first: bool, last: bool, borrowed: bool) -
             shared = is_head and tied and not (build.separate_tied_head and module.stored and not module.assumed)
             if is_head and (not (last or everywhere) or (shared and embedded)):
                 continue
-            if not is_head and not (first or everywhere):
+            if not is_head and not (first or everywhere or (last and build.embeds_last)):
                 continue
             yield from _vocab(module, build)
         elif last or (first and not _is_final(module)) or _kept(module, borrowed):

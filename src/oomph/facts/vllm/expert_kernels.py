@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.facts.changes import Facts, Span, changes, rows, since, until
+from oomph.facts.changes import Facts, Span, changes, members, rows, since, until
 
 Capabilities = tuple[tuple[int, int], ...]  # compute capabilities, from and to (exclusive)
 HOPPER: Capabilities = ((90, 91),)
@@ -255,6 +255,17 @@ class ExpertKernels(Facts):
     online_block = changes(1, ("0.27.0", 128))
     asks_about_lora = since("0.20.0")  # modular_kernel.py is_supported_config
 
+    # oracle/int_wna16.py map_wna16_backend
+    packed_backends = members(
+        "",
+        since={
+            "0.25.0": "marlin humming flashinfer_trtllm",
+            "0.26.0": "emulation",
+            "0.27.0": "triton",
+            "0.30.0": "rdna3",
+        },
+    )
+
     def kernel(self, query: Query) -> str:
         """The kernel's name; "" where no row takes the layer."""
         wanted = BACKENDS.get(query.family.split("_")[0], {}).get(query.backend, "")
@@ -286,6 +297,22 @@ class ExpertKernels(Facts):
             return ""
         name = SPELT.get(wanted, wanted) if kind == "plain" else f"'{wanted}'" if kind in ("nvfp4", "mxfp4") else wanted
         return f"{WORDS[kind]} MoE backend {name} does not support the deployment configuration"
+
+    def packed_refusal(self, backend: str, sm: int, method: str, *, zeros: bool) -> str:
+        """The same of packed integers, which have a choice of their own (oracle/int_wna16.py)."""
+        if backend == "auto" or not self.packed_backends:
+            return ""
+        if backend not in self.packed_backends:
+            return f"moe_backend='{backend}' is not supported for WNA16 MoE."
+        reason = ""
+        if backend == "flashinfer_trtllm":
+            blackwell = any(low <= sm < high for low, high in BLACKWELL)
+            reason = "" if blackwell else "kernel does not support current device cuda"
+            reason = "zero points and bias are not supported" if zeros else reason
+        elif backend == "triton" and method == "awq":
+            reason = "the AutoAWQ weight layout is not supported"
+        words = f"WNA16 MoE backend '{backend.upper()}' does not support the deployment configuration since {reason}."
+        return words if reason else ""
 
     def _asked_last(self, query: Query) -> list[tuple[str, ...]]:
         return [

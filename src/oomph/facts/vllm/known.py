@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.facts.changes import Dated, Facts, changes, names, since, table, until
+from oomph.facts.changes import Dated, Facts, changes, members, names, since, table, until
 
 
 class Method(Struct, frozen=True, kw_only=True):
@@ -80,6 +80,8 @@ RENAMED = {
 }
 # mxfp4.py:117 and deepseek_v4.py:184 (0.21.0) override_quantization_method: of these models, whatever the flag says
 DECIDING_NAMES = frozenset({"gpt_oss_mxfp4", "deepseek_v4_fp8"})
+# gpt_oss.py:133 (0.21.0), hrm_text.py: num_key_value_heads // tp_size, where others have one head at least
+NO_REPEATED_HEADS = frozenset({"GptOssForCausalLM", "HrmTextForCausalLM"})
 PP_REFUSAL = "No model architectures are specified"
 NO_FP8_MOE = "No FP8 MoE backend supports the deployment configuration."
 # interfaces.py SupportsPP: classes without it, in all releases
@@ -244,6 +246,29 @@ GGUF_NOTE = (
 
 class Support(Facts):
     """What a release can build."""
+
+    # interfaces.py supports_encoder_tp_data: other classes fall back to --mm-encoder-tp-mode weights. Read off the
+    # registries of 0.21.0, 0.27.0 and 0.32.0.
+    whole_encoders = members(
+        "ColQwen3 ColQwen3_5 DotsOCRForCausalLM Eagle2_5_VLForConditionalGeneration Glm4vForConditionalGeneration "
+        "Glm4vMoeForConditionalGeneration GlmOcrForConditionalGeneration H2OVLChatModel "
+        "InternS1ProForConditionalGeneration InternVLChatModel IsaacForConditionalGeneration JinaVLForRanking "
+        "KimiK25ForConditionalGeneration KimiVLForConditionalGeneration Llama4ForConditionalGeneration MiniCPMO "
+        "MiniCPMV NVLM_D OpenCUAForConditionalGeneration OpsColQwen3Model QianfanOCRForConditionalGeneration "
+        "Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration Qwen3VLForConditionalGeneration "
+        "Qwen3VLMoeForConditionalGeneration Qwen3VLNemotronEmbedModel Qwen3_5ForConditionalGeneration "
+        "Qwen3_5MoeForConditionalGeneration Step3VLForConditionalGeneration StepVLForConditionalGeneration",
+        since={
+            "0.27.0": "Cosmos3EdgeForConditionalGeneration Cosmos3ForConditionalGeneration "
+            "Exaone4_5_ForConditionalGeneration InternS2PreviewForConditionalGeneration "
+            "KimiK3ForConditionalGeneration MiniCPMV4_6ForConditionalGeneration "
+            "MiniMaxM3SparseForConditionalGeneration Step3p7ForConditionalGeneration",
+            "0.32.0": "CohereCompassForConditionalGeneration DeepseekV41ForCausalLM Dots3NoteForCausalLM "
+            "Glm5NextForConditionalGeneration InternS2MobiusForConditionalGeneration "
+            "MiniCPMV4_7ForConditionalGeneration Qwen4ExpForConditionalGeneration",
+        },
+        until={"0.32.0": "HunYuanVLForConditionalGeneration", "0.27.0": "Tarsier2ForConditionalGeneration"},
+    )
 
     # interfaces.py _mark_tower_model: encoders that no prompt may use are built all the same, on the meta device, and
     # what their constructors refuse is refused. In 0.19.0 already, the oldest that was read.

@@ -9,6 +9,9 @@ from functools import lru_cache
 
 from oomph.facts.changes import Facts, Span, rows
 
+# classes that cut nothing in sequence parallelism do so where there is one pipeline stage only
+WHOLE_ON_ONE_STAGE = frozenset({"dense layers whole in sequence parallelism", "Kimi Linear as K3"})
+
 
 class Habit(Span, frozen=True):
     name: str
@@ -38,6 +41,8 @@ HABITS: tuple[Habit, ...] = (
     # deepseek_v2.py DeepseekV2MLP and others, disable_tp=is_sequence_parallel: with experts over tensor and data
     # parallel ranks each rank has its own tokens. In 0.19.0 already, the oldest that was read.
     Habit("shared experts whole in sequence parallelism"),
+    # models/deepseek_v32/nvidia/model.py:114 (0.29.0): the first, dense layers of these models too
+    Habit("dense layers whole in sequence parallelism", since="0.29.0"),
     # qwen2_moe.py Qwen2MoeMLP, which Qwen3-Next and Qwen3.5 use
     Habit("Qwen's shared experts whole in sequence parallelism", since="0.20.0"),
     # short_conv.py (0.27.0) takes a quantisation config

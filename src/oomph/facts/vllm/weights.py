@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from oomph.facts.changes import Facts, changes, members, since, until
+from oomph.facts.changes import Facts, changes, members, names, since, until
+
+EMBEDDING_METHODS = ("eagle", "eagle3", "dflash", "dspark")  # utils.py:863 (0.32.0) spec_decode_needs_target_embed
 
 
 class WeightFacts(Facts):
+    # the architectures whose class asks it: llama.py and qwen2.py, and those that inherit from them
+    embeds_for_drafts = changes(
+        names(""),
+        (
+            "0.30.0",
+            names(
+                "LlamaForCausalLM MistralForCausalLM Qwen2ForCausalLM Qwen3ForCausalLM Phi3ForCausalLM "
+                "Ernie4_5ForCausalLM Glm4ForCausalLM MiMoForCausalLM TeleChat2ForCausalLM TeleFLMForCausalLM"
+            ),
+        ),
+    )
     separate_tied_head = since("0.29.0")  # a tied checkpoint that stores an lm_head gets one built for it
     # quantisation methods that quantise lm_head where the checkpoint did
     quantised_heads = changes(

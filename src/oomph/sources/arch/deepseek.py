@@ -6,7 +6,9 @@ vLLM: models/deepseek_v2.py, deepseek_mtp.py.
 
 from __future__ import annotations
 
-from oomph.ir.model import Attention, Layer, Modality, Module, Tower
+from msgspec.structs import replace
+
+from oomph.ir.model import Attention, Layer, Linear, Modality, Module, Tower
 from oomph.sources.arch.base import SHARED_WHOLE, Builder, Site, Skeleton, heads_of
 from oomph.sources.arch.mla import indexer_modules, indexer_of, mla_mixer, mla_modules, nextn_modules, routed_mlp
 from oomph.sources.arch.rope import rope_of
@@ -111,7 +113,10 @@ def _mlp(site: Site, text: Config, index: int) -> list[Module]:
         and index % text.integer("moe_layer_freq", default=1) == 0
     )
     if not sparse:
-        return site.gated_mlp(text.integer("hidden_size"), text.integer("intermediate_size"))
+        dense = site.gated_mlp(text.integer("hidden_size"), text.integer("intermediate_size"))
+        whole = "dense layers whole in sequence parallelism"
+        sparse_attention = site.b.architecture in ("DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM")
+        return [replace(m, whole_by=whole) if sparse_attention and isinstance(m, Linear) else m for m in dense]
     lite = site.b.architecture == "Glm4MoeLiteForCausalLM"  # glm4_moe_lite.py: as GLM-4.5, a float32 router
     site.b.shared_whole_by = SHARED_WHOLE
     return routed_mlp(site, text, correction=text.text("topk_method") == "noaux_tc", gate_dtype="F32" if lite else "")

@@ -178,10 +178,11 @@ def _per_layer_root(builder: Builder, prefix: str, hidden: int, width: int, ple:
             width,
             builder.dtype,
             "embed",
+            everywhere=True,
         ),
         project,
-        Param(f"{prefix}.per_layer_projection_norm.weight", (ple,), builder.dtype, "norm"),
-        *(Param(f"{prefix}.{n}", (), builder.dtype, "other", stored=False) for n in scales),
+        Param(f"{prefix}.per_layer_projection_norm.weight", (ple,), builder.dtype, "norm", everywhere=True),
+        *(Param(f"{prefix}.{n}", (), builder.dtype, "other", stored=False, everywhere=True) for n in scales),
     ]
 
 
