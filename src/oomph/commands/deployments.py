@@ -240,7 +240,8 @@ def _deployments(call: Call, release: Engine | str | None) -> list[Deployment]:
     for deployment in deployments:
         if _PLACEHOLDER.fullmatch(deployment.model):
             raise CommandError(f"the model is {short(deployment.model)}: put its name in its place")
-        if _UNSET.fullmatch(deployment.model):
+        # $MODELS/x.gguf has a name, $MODELS/$FILE and Qwen/Qwen3-${SIZE}B have none
+        if _UNSET.fullmatch(deployment.model) or _UNSET.search(deployment.model.rpartition("/")[2]):
             raise CommandError(
                 f"the model is {short(deployment.model)}, which nothing in the command sets: put its name in its place"
             )

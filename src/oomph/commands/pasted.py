@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from oomph.commands.call import SERVER
+from oomph.engines.registry import all_engines
 
 _QUOTES = str.maketrans("“”„‘’\u00a0", '"""\'\' ', "\u200b\ufeff")
 _LONG_DASH = re.compile(r"(?<!\S)[—–−‑]+(-?)(?=[A-Za-z])([A-Za-z][\w-]*)?")
@@ -20,6 +21,11 @@ _SET = re.compile(r"^[ \t]*set[ \t]+\"?(\w+)=([^\"\n]*?)\"?[ \t]*$", re.MULTILIN
 _ENV = re.compile(r"^[ \t]*\$env:(\w+)[ \t]*=[ \t]*", re.MULTILINE | re.IGNORECASE)
 _POWER = re.compile(r"^[ \t]*\$(\w+)[ \t]*=[ \t]*(?=['\"\w])", re.MULTILINE)
 _REMARK = re.compile(r"^[ \t]*(?:@?rem\b.*|::.*|<#.*?#>|@echo off.*)$", re.MULTILINE | re.IGNORECASE)
+
+# `sglang.launch_server --model-path X`: a module that a text names without `python -m`
+_MODULE = re.compile(
+    "^(?=(?:" + "|".join(re.escape(module) for one in all_engines() for module in one.modules) + r")\.\w)"
+)
 
 WINDOWS_FILES = (".bat", ".cmd", ".ps1")
 
@@ -51,6 +57,12 @@ def from_windows(text: str, name: str = "") -> str:
 
 
 def inline_code(text: str) -> list[str]:
-    """What stands between backticks and starts a server, over several lines where they are continued."""
-    spans = re.findall(r"(`{1,3})((?:[^`\n]|\\[ \t]*\n){1,4000})\1", text)
-    return [code.strip() for _, code in spans if SERVER.search(code)]
+    """What stands between backticks and starts a server; a line end inside is a space, as Markdown has it."""
+    spans = re.findall(r"(`{1,3})((?:[^`\n]|\\[ \t]*\n|\n(?![ \t]*\n)){1,4000})\1", text)
+    codes = [_MODULE.sub("python -m ", re.sub(r"\\?[ \t]*\n", " ", code).strip()) for _, code in spans]
+    return [code for code in codes if SERVER.search(code)]
+
+
+def rejoined(text: str) -> str:
+    """A command of several lines that was copied as one: the backslashes of its line ends stand between its words."""
+    return re.sub(r"(?<=\s)\\[ \t]+(?=\S)", "", text)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from oomph.commands import files, shell
 from oomph.commands.call import Call, pinned_releases
 from oomph.commands.expansion import LIMIT, Around
-from oomph.commands.pasted import from_windows
+from oomph.commands.pasted import from_windows, rejoined
 from oomph.commands.shown import short, shown
 from oomph.commands.wrappers import script_calls, starts
 from oomph.engines.registry import all_engines
@@ -33,10 +33,22 @@ def calls(
     around = around or Around()
     if depth > _DEEPEST:
         return {}
-    here = _calls(text, name, dict(environment), around, depth)
-    here = {key: call for key, call in here.items() if starts(call)} or here
+    described = _described(text, name, environment)
+    try:
+        here = _calls(text, name, dict(environment), around, depth)
+    except CommandError:
+        if not described:
+            raise
+        here = {}
+    here = {key: call for key, call in here.items() if starts(call)} or described or here
     pinned = pinned_releases(text) if not depth else {}
     return {key: replace(call, pinned={**pinned, **call.pinned}) for key, call in here.items()} if pinned else here
+
+
+def _described(text: str, name: str, environment: Mapping[str, str]) -> dict[str, Call]:
+    """What a text says in an engine's own form instead of a command: a Modelfile, a container's variables."""
+    words = [one.described_in(text, name) for one in all_engines()]
+    return {str(i): Call(each, dict(environment)) for i, each in enumerate(filter(None, words), 1)}
 
 
 def _calls(text: str, name: str, environment: dict[str, str], around: Around, depth: int) -> dict[str, Call]:
@@ -73,7 +85,7 @@ def _calls(text: str, name: str, environment: dict[str, str], around: Around, de
             return calls_here
     if sort == "unit":
         text = files.unit_script(text)
-    return _shell(from_windows(text, name), environment, around, depth)
+    return _shell(from_windows(rejoined(text), name), environment, around, depth)
 
 
 def _recipes(scripts: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, Call]:
@@ -106,7 +118,8 @@ def _fenced(text: str, environment: dict[str, str], around: Around, depth: int) 
     by_name: dict[str, Call] = {}
     for language, block in fenced_blocks(text):
         name = _ENDINGS.get(language.lower(), "")
-        if files.sort_of(block, name) == "shell" and not name.endswith(".ps1"):
+        plain_shell = files.sort_of(block, name) == "shell" and not name.endswith(".ps1")
+        if plain_shell and not _described(block, name, environment):
             script.append(block)
             continue
         try:
@@ -116,7 +129,7 @@ def _fenced(text: str, environment: dict[str, str], around: Around, depth: int) 
         by_name |= {key if key not in by_name else f"{key} {len(by_name) + 1}": call for key, call in inner.items()}
     if script:
         try:
-            inner = _shell(from_windows("\n".join(script)), environment, around, depth + 1)
+            inner = _shell(from_windows(rejoined("\n".join(script))), environment, around, depth + 1)
         except CommandError:
             inner = {}
         by_name |= {key if key not in by_name else f"{key} {len(by_name) + 1}": call for key, call in inner.items()}

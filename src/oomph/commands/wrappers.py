@@ -203,14 +203,29 @@ def script_calls(
     """Every serve command of a script, in order."""
     from oomph.commands.pasted import inline_code, plain  # its patterns take a while to compile
 
+    commands: Sequence[shell.Command] = ()
     try:
-        calls = _calls(shell.script(text, environment, around).commands, text, depth)
+        commands = shell.script(text, environment, around).commands
+        calls = _calls(commands, text, depth)
     except CommandError:
         calls = []
         if not _BLOCK.search(plain(text)):
             raise
     # no shell text as a whole (a post with prose around it): code inside its lines, else the lines that start a server
-    for block in () if calls else inline_code(text) or [*_BLOCK.findall(plain(text)), *_LISTED.findall(plain(text))]:
+    started = sum(starts(call) for call in calls)
+    if not started:
+        blocks = inline_code(text)
+    elif any(command.run for command in commands):  # what a shell takes for `...` may be code in prose, but no remark
+        blocks = inline_code(re.sub(r"^[ \t]*#[^\n]*$", "", text, flags=re.MULTILINE))
+    else:
+        blocks = []
+    if len(blocks) > started:
+        calls = []
+    elif calls:
+        blocks = []
+    else:
+        blocks = [*_BLOCK.findall(plain(text)), *_LISTED.findall(plain(text))]
+    for block in blocks:
         calls += _calls(shell.script(_sentence(block), environment, around).commands, text, depth)
     return _with_server([call for call in calls if starts(call)] or _implied(calls), calls) or calls
 

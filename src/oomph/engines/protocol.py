@@ -177,6 +177,11 @@ class EngineProtocol:
         """The start that preparing words announce: `ollama pull NAME` beside a server means `ollama run NAME`."""
         return ()
 
+    def described_in(self, text: str, name: str) -> tuple[str, ...]:
+        """The command that a file of this engine's own kind stands for (a Modelfile), or its variables in another file;
+        `name` is the file's, "" = not known."""
+        return ()
+
     def calls_in(self, source: str) -> bool:
         """Whether Python source builds this engine itself, as `vllm.LLM(...)` does."""
         return False

@@ -55,6 +55,13 @@ class Ollama(EngineProtocol):
         names = [word for word in words[2:] if not word.startswith("-")]
         return (words[0], "run", names[0]) if tuple(words[1:2]) == ("pull",) and names else ()
 
+    def described_in(self, text: str, name: str) -> tuple[str, ...]:
+        if "FROM" not in text.upper():
+            return ()
+        from oomph.engines.ollama.modelfile import modelfile_words
+
+        return modelfile_words(text, name)
+
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
         from oomph.commands.call import choose_release
         from oomph.engines.ollama.command import deployment

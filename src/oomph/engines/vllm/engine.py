@@ -54,6 +54,11 @@ class Vllm(EngineProtocol):
         """v0.21.0 and the like; 25.09-py3 numbers the container, not the vLLM inside."""
         return tag if tag.removeprefix("v")[:2] == "0." and tag.removeprefix("v")[2:3].isdigit() else ""
 
+    def described_in(self, text: str, name: str) -> tuple[str, ...]:
+        from oomph.engines.vllm.sagemaker import sagemaker_words
+
+        return sagemaker_words(text)
+
     def recognises(self, program: str, words: Sequence[str]) -> bool:
         """`uv run --with vllm vllm serve`: the first is an argument."""
         if program not in self.programs:
