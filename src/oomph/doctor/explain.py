@@ -15,6 +15,7 @@ from oomph.doctor.explanation import Explanation as Explanation
 from oomph.doctor.meanings import FAILURES, TROUBLES
 from oomph.engines.registry import all_engines
 from oomph.errors import InputError
+from oomph.facts.loglines import SETTINGS
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.log_kinds import LogKind
@@ -24,6 +25,7 @@ from oomph.logs.clean import lines as clean_lines
 from oomph.logs.deployment import Rebuilt
 from oomph.logs.parse import engine_of, observe
 from oomph.logs.reader import RawLog, read_paths, read_text
+from oomph.printable import visible
 
 ENGINE_NAMES = "vLLM, SGLang, llama.cpp, Ollama or TensorRT-LLM"
 # lines that no engine prints and that are worth an answer all the same
@@ -137,7 +139,8 @@ def case_of(
     """`observed`: of the same log, where it has been looked at already."""
     lines, observations = observed or observe_raw(raw)
     if deployment is None or not deployment.engine.name:
-        _refuse_other(raw, [observation.kind for observation in observations], engine_of(observations))
+        own = [o for o in observations if o.kind != "engine_named" or o.values.get("engine") not in SETTINGS]
+        _refuse_other(raw, [observation.kind for observation in own], engine_of(own))
     devices = gpus or (deployment.gpus if deployment else ())
     case = build(lines, observations, devices)
     notes = (*raw.notes, *case.notes)
@@ -155,7 +158,7 @@ def case_of(
 
 
 def _refuse_other(raw: RawLog, kinds: Sequence[LogKind], engine: str) -> None:
-    if engine or not ALONE.isdisjoint(kinds) or any(VLLM_HEADER.search(line.text[:400]) for line in raw.lines):
+    if engine or not ALONE.isdisjoint(kinds) or any(VLLM_HEADER.search(visible(line.text[:400])) for line in raw.lines):
         return
     if "exception" in kinds and any(_names_setting(line.text[:2000]) for line in raw.lines[:200]):
         return

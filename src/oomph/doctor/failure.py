@@ -57,7 +57,8 @@ def find_failure(observations: Sequence[Observation]) -> Observation | None:
     )
     if unworded is not None:
         return unworded
-    if not any(k.startswith(("lc_", "ol_")) for k in kinds):
+    # a C++ program goes on behind its errors; an exception with frames is Python's, and ends it
+    if "frame" in kinds or not any(k.startswith(("lc_", "ol_")) for k in kinds):
         for kind in WEAK:
             for observation in observations:
                 if observation.kind == kind and not _aside(observation, kinds):

@@ -82,6 +82,8 @@ def guess(failure: Observation, observations: Sequence[Observation]) -> StageNam
             return "weights_load"
     if failure.kind == "memory_short" and _reading_a_file(observations):
         return "weights_load"
+    if failure.kind == "tr_oom" and "[TRT]" in failure.text:
+        return "weights_load"  # TensorRT itself, which builds or reads an engine; the executor's lines say TensorRT-LLM
     if failure.kind == "tr_oom":
         return "kv_alloc"  # the C++ runtime's buffers and pools: an engine that is too large has words of its own
     if failure.kind == "torch_oom":

@@ -43,6 +43,7 @@ MILESTONES: Final[dict[LogKind, StageName]] = {
     "tr_budget": "kv_alloc", "tr_estimate": "kv_alloc", "tr_cap": "runtime_request",
     "tr_available": "kv_alloc", "tr_too_long": "runtime_request", "tr_forward": "runtime_request",
     "ol_running": "runtime_request", "ol_waiting": "weights_load", "sg_init": "startup_free_memory",
+    "sg_watchdog": "runtime_request",
 }  # fmt: skip
 
 # Lines that are the failure itself, and the stage they belong to (None = where the log had got to).
@@ -66,7 +67,7 @@ FAILURES: Final[dict[LogKind, StageName | None]] = {
     "lc_malloc": None, "lc_cpu_malloc": "host_ram", "lc_no_output": "host_ram", "lc_late": "runtime_request",
     "lc_cublas": None, "lc_no_context": "kv_alloc", "lc_load_failed": "weights_load",
     "ol_host_refused": "host_ram", "ol_layout": "weights_load", "ol_runner_died": None, "ol_panic": None,
-    "ol_stopped": "runtime_request", "lc_crash": "other", "lc_guard": "startup_free_memory",
+    "ol_stopped": "runtime_request", "lc_crash": None, "lc_guard": "startup_free_memory",
     "lc_bad_flag": "other",
     "tr_late": "runtime_request", "tr_no_engine": "weights_load", "tr_load_oom": "weights_load",
     "tr_component": None, "tr_oom": None, "tr_no_sequence": "kv_check", "tr_pool_full": None,

@@ -34,6 +34,8 @@ PLACES: Final[tuple[Place, ...]] = (
     Place("weights_load", r"/quantization/|/fused_moe/|/quant/",
           rf"repack|shuffle|swizzle|requant|{_BEGIN}(?:prepare|convert|pad|permute|interleave)_(?:\w{{1,60}}_)?"
           rf"(?:weights?|layer|layout|marlin|format|scales?|experts?)"),
+    # TensorRT-LLM: an engine is built, a checkpoint converted
+    Place("weights_load", r"/commands/build\.py|/builder\.py|convert_checkpoint\.py|/examples/quantization/|/convert_utils\.py"),
     Place("weights_load", r"/safetensors/|/fastsafetensors/|/runai_model_streamer/"),
     Place("kv_check", r"/v1/core/kv_cache_utils\.py", r"kv_cache_config|enough|estimate|max_model_len|spec"),
     Place("kv_alloc", r"/worker/cache_engine\.py|/mem_cache/memory_pool(?:_host)?\.py",

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from oomph.logs.clean import Line
 
-Activity = Literal["serving", "starting", "loading"]
+Activity = Literal["serving", "starting", "loading", "capturing", "profiling"]
 
 _COUNTED = r"(?:hours?|hrs?|minutes?|mins?|days?|weeks?|requests?|turns?|messages?|prompts?|iterations?|calls?|rounds?)"
 _SERVING: Final = re.compile(
@@ -27,7 +27,7 @@ _SERVING: Final = re.compile(
     r"|(?:many|multiple|concurrent|parallel|simultaneous|several|\d{1,6}) (?:concurrent |parallel |simultaneous )?"
     r"(?:requests|users|clients|connections|sessions|queries)|concurren(?:t|cy|tly)"
     r"|long(?:er)?[ -](?:prompts?|inputs?|sequences?|documents?|texts?|requests?|conversations?)"
-    r"|(?:starts?|started|launch(?:es|ed)|loads?|loaded|deploy(?:s|ed)|boots?|running|runs|ran|works?|worked) "
+    r"|(?:starts?|started|launch(?:es|ed)|deploy(?:s|ed)|boots?|running|runs|ran|works?|worked) "
     r"(?:up )?(?:fine|successfully|normally|ok|okay|correctly|well)\b|deployment was successful"
     r"|(?:during|at|in|for|while) (?:the |my |our |offline |batch |model )?(?:inference|inferencing|generation|decoding|prefill\w{0,4}|serving requests|"
     r"runtime|benchmark\w{0,4}|evaluation|streaming|rollout\w{0,2})\b"
@@ -36,6 +36,10 @@ _SERVING: Final = re.compile(
     r"|with (?:one|a single|multiple|several|more than one|two) (?:requests?|prompts?|images?)|first (?:request|prompt|message|inference|generation)|service calls"
     r")|llm\.(?:generate|chat)\(|推理|请求|并发|压测|压力测试|运行一段时间|小时后|长文本|对话|调用接口"
 )
+_CAPTURING: Final = re.compile(
+    r"(?i)(?<!disable )(?<!without )(?<!after )(?<!skip )(?:\bgraph captur\w{0,3}|captur\w{0,3} (?:the |of )?(?:cuda ?)?graphs?)\b(?! (?:finish|succe|complete|is done))"
+)
+_PROFILING: Final = re.compile(r"(?i)\b(?:in|during|at|while) (?:the )?(?:memory )?(?:profil(?:e run|ing)|dummy run)")
 _LOADING: Final = re.compile(
     r"(?i)\b(?:while|when|during|on|at|in|to|for|after) (?:the )?(?:re)?load(?:ing|s)? (?:of )?(?:the |model |model's |safetensors |checkpoint |all ){0,3}"
     r"(?:weights?|shards?|checkpoints?|tensors?)\b|\b(?:weights?|shards?|checkpoint)[ -]load|加载权重"
@@ -54,7 +58,7 @@ _STARTING: Final = re.compile(
 _WORD: Final = re.compile(r"[A-Za-z']{2,20}")
 _CODE: Final = re.compile(
     r"^\s{4,}\S|^\s{0,8}(?:File \"|at |Traceback|raise |return |import |from \w+ import|def |class |with |self\.|\$ |> |#!)|"
-    r"\w\(\w{0,40}=|[;{}]\s*$|^\W{0,3}[\w.]{1,60}(?:Error|Exception)\b|^\W{0,4}(?:[A-Z_]{4,40}=\S{1,80} )*(?:vllm serve|python3?|docker|trtllm-\w|llama-|sglang|\./|sudo|mpirun|ollama (?:run|serve)|kubectl|curl)\b|^\s{0,4}[\w.-]{1,40}=\S|\bpid=\d|0x[0-9a-f]{6}|"
+    r"\w\(\w{0,40}=|[;{}]\s*$|^\W{0,3}[\w.]{1,60}(?:Error|Exception)\b|^\W{0,4}(?:[A-Z_]{4,40}=\S{1,80} )*(?:vllm serve|python3?|docker|trtllm-\w|llama-\w|sglang (?:serve|launch)|\./|sudo|mpirun|ollama (?:run|serve)|kubectl|curl)\b|^\s{0,4}[\w.-]{1,40}=\S|\bpid=\d|0x[0-9a-f]{6}|"
     r"^\[?\d{4}[-/]\d\d|^\w{1,40}: \w{1,40}=|%\||it/s"
 )
 FEWEST: Final = 4  # words of a sentence
@@ -78,7 +82,9 @@ def activity(lines: Sequence[Line], failing: int) -> Activity | None:
     started is said of both, so it counts last."""
     texts = list(sentences(lines, failing))
     rows: tuple[tuple[Activity, re.Pattern[str]], ...] = (
+        ("capturing", _CAPTURING),
         ("loading", _LOADING),
+        ("profiling", _PROFILING),
         ("serving", _SERVING),
         ("starting", _STARTING),
     )

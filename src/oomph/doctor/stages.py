@@ -69,9 +69,13 @@ def death(observations: Sequence[Observation], lines: Sequence[Line] = ()) -> De
     if failure.kind == "engine_failed" and frame_stage(functions, files) is None:
         functions, files = behind(observations, index)  # the workers' tracebacks stand above it, its own below
     if _llama(failure, observations):
-        stage = stages_llamacpp.phase(observations, index, milestone(before)) or guess(failure, observations)
+        by_lines = stages_llamacpp.phase(observations, index, milestone(before))
+        stage, basis = by_lines or guess(failure, observations), "message"
+        if by_lines is None or stages_llamacpp.alone(observations, index):
+            weakest, how = _weakest(failure, stage, (), (), observations, lines)
+            stage, basis = (weakest, how) if how == "said" else (stage, basis)
         failed = not stages_llamacpp.recovered(observations, index)
-        return Death(failed, stage, "message", failure.line, failure.kind, completed=completed, quote=failure.text)
+        return Death(failed, stage, basis, failure.line, failure.kind, completed=completed, quote=failure.text)
     stage, basis = _stage(failure, functions, files, observations[:index], observations)
     if basis == "guess":
         stage, basis = _weakest(failure, stage, functions, files, observations, lines)
@@ -100,11 +104,13 @@ def _weakest(
     """Nothing of the log says it: the code of a traceback that lost its frames, then what its owner tells."""
     names = code_names(lines, failure.line)
     if by_code := frame_stage(names) or place_stage(names, ()):
-        return by_code, "traceback"
+        return ("other" if by_code == "startup_free_memory" and failure.kind in TROUBLES else by_code), "traceback"
     if compiles(files):
         return "profile_run", "traceback"
     started = not did_not_start(everything) and not STARTING.intersection(functions)
     doing = activity(lines, failure.line)
+    if doing in ("capturing", "profiling") and failure.kind not in TROUBLES:
+        return ("cudagraph_capture" if doing == "capturing" else "profile_run"), "said"
     if doing == "loading" and failure.kind not in TROUBLES:
         return "weights_load", "said"
     if doing == "serving" and started:
@@ -151,6 +157,8 @@ def _stage(
     if failure.kind == "tr_component":
         component, _, purpose = str(failure.values.get("component", "")).partition(" (")
         return ("profile_run" if "temporary" in purpose else COMPONENTS.get(component, "other")), "message"
+    if failure.kind == "x_mismatch" and (_IN_CONFIG.search(failure.text) or _validated(failure, everything)):
+        return "other", "message"  # found while the settings are read
     if stated == "other" and failure.kind in TROUBLES:
         reached = milestone(before)
         if (frame_stage(functions, files) or place_stage(functions, files)) == "runtime_request":
@@ -185,6 +193,8 @@ def _stage(
         return ("profile_run" if reached == "profile_run" else "sampler_warmup"), "message"
     if reached == "runtime_request" or _serving(failure) or failure.kind == "engine_dead":
         return "runtime_request", "milestone"  # the server was up
+    if any(o.kind == "engine_dead" for o in everything) and not did_not_start(everything):
+        return "runtime_request", "message"  # said of an engine that had started
     if failure.values.get("who") == "Engine core" and milestone(everything) is None:
         return "runtime_request", "message"  # core_client.py:541 (0.11.0): watched from its ready message on
     if failure.kind in ("engine_failed", "secondary"):
@@ -195,8 +205,6 @@ def _stage(
         return "runtime_request", "message"
     if reached is None and not failure.process and "source" not in failure.values:
         reached = milestone(everything)  # a title or a sentence above the log, not a line of it
-        if reached is None and any(o.kind == "engine_dead" for o in everything):
-            reached = "runtime_request"  # said of an engine that had started
     if reached is None and failure.kind == "tr_pool_full":
         return "runtime_request", "message"  # requests take blocks; the dummy batches of a start print lines before it
     if reached:
@@ -216,6 +224,16 @@ def _stage(
     if guessed == "runtime_request" and (did_not_start(everything) or STARTING.intersection(functions)):
         guessed = _while_starting(failure)
     return guessed, "guess"
+
+
+_IN_CONFIG = re.compile(r"[Qq]uantization method|rope_scaling|[Tt]okenizer|chat template|config file")
+
+
+def _validated(failure: Observation, everything: Sequence[Observation]) -> bool:
+    """Inside of a validator's message, which is about settings."""
+    return any(
+        observation.kind == "x_setting" and 0 <= failure.line - observation.line <= 3 for observation in everything
+    )
 
 
 # folders of TensorRT-LLM's C++ sources whose assertions are about a batch that runs

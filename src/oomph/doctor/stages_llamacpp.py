@@ -30,6 +30,7 @@ _FUNCTIONS: tuple[tuple[str, StageName], ...] = (
 )  # fmt: skip
 # who printed a line: the function before its first colon (llama.cpp's own names, old and new)
 _PRINTERS: tuple[tuple[str, StageName], ...] = (
+    (r"^clip_image_\w{0,10}encode|^clip_image_batch|^mtmd_encode|^mtmd_helper_\w{0,10}eval", "runtime_request"),
     (r"^llama_(?:decode|encode|perf_)|^process_ubatch|^update_slots|^params_from_|^log_server_r|^operator|^send_error|^common_perf_",
      "runtime_request"),
     (r"^llama_(?:kv_cache|context|new_context|init_from_model|memory_)|_reserve$|compute_meta$|^clip_|^mtmd_|^mllama_|"
@@ -89,7 +90,11 @@ def phase(observations: Sequence[Observation], index: int, reached: StageName | 
     if "lc_alloc_compute" in kinds:
         return "runtime_request" if reached == "runtime_request" else "kv_alloc"
     if "lc_alloc_weights" in kinds:
-        return "kv_alloc" if reached in ("kv_alloc", "runtime_request") else "weights_load"
+        return (
+            "kv_alloc"
+            if reached in ("kv_alloc", "runtime_request") and not loading(observations[:index])
+            else "weights_load"
+        )
     where = next((o for o in window if o.kind == "lc_where"), None)
     if where is not None:
         function = str(where.values.get("function", ""))
@@ -97,6 +102,27 @@ def phase(observations: Sequence[Observation], index: int, reached: StageName | 
     if failure.kind == "lc_cublas":
         return "runtime_request"
     return reached or ("weights_load" if failure.kind == "lc_malloc" else None)
+
+
+def loading(before: Sequence[Observation]) -> bool:
+    """The last line of the load itself is about tensors: no context was begun behind it."""
+    last = next((o for o in reversed(before) if o.kind in _LOADED or o.kind in _CONTEXT or o.kind == "lc_phase"), None)
+    if last is None or last.kind in _CONTEXT:
+        return False
+    return last.kind in _LOADED or of_function(str(last.values.get("function", ""))) == "weights_load"
+
+
+_LOADED = frozenset({"lc_weights", "lc_layers", "lc_file", "lc_loading"})
+_CONTEXT = frozenset(
+    {"lc_param", "lc_kv", "lc_kv_total", "lc_kv_cells", "lc_state", "lc_output", "lc_compute", "lc_serving"}
+)
+
+
+def alone(observations: Sequence[Observation], index: int) -> bool:
+    """No other line of llama.cpp's says what was going on: an allocation that failed, and its echo."""
+    echo = {"lc_malloc", "lc_line", "lc_pinned", "lc_device", "lc_free", "lc_where"}
+    others = {observation.kind for observation in observations} - echo
+    return observations[index].kind == "lc_malloc" and not any(kind.startswith(("lc_", "ol_")) for kind in others)
 
 
 _FAILED = re.compile(r"fail|error|unable")

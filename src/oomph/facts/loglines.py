@@ -84,6 +84,14 @@ def convert(group: str, text: str) -> dict[str, float | int | str]:
         return {}
 
 
+# a setting that one engine alone has -> the engine
+SETTINGS = {
+    "gpu_memory_utilization": "vllm", "gpu-memory-utilization": "vllm", "max_num_seqs": "vllm", "max-num-seqs": "vllm",
+    "mem-fraction-static": "sglang", "mem_fraction_static": "sglang", "chunked-prefill-size": "sglang",
+    "free_gpu_memory_fraction": "trtllm", "kv_cache_free_gpu_mem_fraction": "trtllm", "max_beam_width": "trtllm",
+    "sgl_kernel": "sglang", "sgl-kernel": "sglang", "n-gpu-layers": "llamacpp", "n_gpu_layers": "llamacpp", "num_ctx": "ollama", "num_gpu": "ollama",
+}  # fmt: skip
+
 _FAILS = r"(?<![A-Za-z0-9_])(?:OOM(?:s|ed)?|[Oo]ut[- ]of[- ][Mm]emory|OutOfMemoryError|[Cc]rash(?:es|ed)?|[Ff]ail(?:s|ed|ure)?|[Dd]ie[sd])(?![A-Za-z0-9_])"
 _UTIL = r"gpu[_-]memory[_-]utilization[\"']?[ =:]{1,3}[\"']?(?P<util__float>[01]?\.\d{1,4})"
 
@@ -104,6 +112,9 @@ GENERIC = (
     LogRow("engine_named", "tensorrt", r"\b(?P<engine>tensorrt-llm)\b"),
     LogRow("engine_named", "Ollama", r"\b(?P<engine>Ollama)\b"),
     LogRow("engine_named", "ollama", r"\b(?P<engine>ollama)\b"),
+    LogRow("engine_named", "llama-", r"\b(?P<engine>llama-(?:server|cli|bench))\b"),
+    # a setting that one engine alone has
+    *(LogRow("engine_named", setting, rf"\b(?P<engine>{setting})\b") for setting in SETTINGS),
     LogRow("engine_named", "llama.cpp", r"\b(?P<engine>llama\.cpp)\b"),
     # a bar that was being drawn: what its words say is what was going on
     LogRow("bar", "%|", r"(?P<what>[A-Za-z][^|%\[\]]{2,80}?):? {0,6}\d{1,3}%\|"),

@@ -156,6 +156,7 @@ ROWS = (
     LogRow("x_import", "Symbol not found", r"Symbol not found: (?P<what>\w{1,120})"),  # macOS
     LogRow("x_import", "cannot import name", r"ImportError: cannot import name '?(?P<what>\w{1,80})"),
     LogRow("x_import", "cannot open shared object file", r"ImportError: (?P<what>lib[\w.+-]{1,80}): cannot open shared object file"),
+    LogRow("x_import", "ImportError: ", r"^(?:\S{1,60} )?ImportError: (?P<what>.{1,80})"),
     LogRow("x_import", "error while loading shared libraries", r"error while loading shared libraries: (?P<what>[\w.+-]{1,80})"),
     LogRow("x_import", "DLL load failed", r"ImportError: DLL load failed"),
     LogRow("x_import", "GLIBC", r"version `GLIBC\w{0,4}_[\d.]{1,10}' not found"),
@@ -201,6 +202,7 @@ SIGNS = (
     LogRow("sign_error", "FATAL", r"\bFATAL\b"),
     LogRow("sign_error", "[E]", r"\[[\w-]{2,20}\] (?:\[[\w ]{1,20}\] )?\[E\] "),  # TensorRT-LLM's level, behind who says it
     LogRow("sign_error", "[TensorRT-LLM][ERROR]", r"\[TensorRT-LLM\]\[ERROR\]"),
+    LogRow("sign_error", " error", r"\.(?:cu|cpp|cuh):\d{1,6}: (?:CUDA|ROCm|MUSA) error\s*$"),
     LogRow("sign_error", "Assertion failed", r"\bAssertion failed\b"),
     LogRow("sign_error", "panic: ", r"^panic: "),
     LogRow("sign_error", "level=ERROR", r"level=ERROR"),

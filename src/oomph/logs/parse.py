@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from oomph.engines.registry import all_engines, name_of
-from oomph.facts.loglines import GENERIC, TORCH_OOM, TORCH_OOM_NEW, TORCH_PROCESS, LogRow, convert
+from oomph.facts.loglines import GENERIC, SETTINGS, TORCH_OOM, TORCH_OOM_NEW, TORCH_PROCESS, LogRow, convert
 from oomph.facts.troubles import ROWS as TROUBLES
 from oomph.facts.troubles import SIGNS
 from oomph.facts.vllm.files import FILES
@@ -231,16 +231,11 @@ def engine_of(observations: Sequence[Observation]) -> str:
         if engine.runs and (counts[engine.name] or around):
             return engine.name
     if not counts:
-        return name_of(
-            next(
-                (
-                    str(observation.values["engine"])
-                    for observation in observations
-                    if observation.kind == "engine_named"
-                ),
-                "",
-            )
-        )
+        named = [
+            str(observation.values["engine"]) for observation in observations if observation.kind == "engine_named"
+        ]
+        plain = next((name for name in named if name not in SETTINGS), "")
+        return name_of(plain) if plain else SETTINGS.get(named[0], "") if named else ""
     return max(counts, key=lambda name: counts[name])
 
 

@@ -36,6 +36,7 @@ class LlamaCpp(EngineProtocol):
 
     programs = ("llama-server", "llama-cli", "llama-bench")
     modules = ("llama_cpp",)
+    frame_paths = ("/llama_cpp/",)
     images = ("llama.cpp", "llama-cpp")
     variables = ("GGML_", "LLAMA_ARG_", "UR_L0_")
     launches = (r"\bllama-server\b",)

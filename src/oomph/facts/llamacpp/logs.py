@@ -86,6 +86,9 @@ ROWS = (
         "mllama_model_load", "common_init_from_params", "llama_decode", "llama_encode", "process_ubatch", "llama_perf_", "common_perf_",
     )),
     LogRow("lc_phase", "srv ", r"^srv +(?P<function>update_slots|params_from_|log_server_r|operator\(\)|send_error): "),
+    LogRow("lc_phase", "llama_decode returned", r"(?P<function>llama_decode) returned -?\d"),  # llama-cpp-python
+    LogRow("lc_load_failed", "unable to load model: ", r"unable to load model: \S{0,200}blobs"),
+    LogRow("lc_load_failed", "Error loading model.", r"Error loading model\. \(Exit code"),  # LM Studio
     LogRow("lc_load_failed", "Failed to load model from file", r"Failed to load model from file"),  # llama-cpp-python
     LogRow("lc_no_context", "Failed to create llama_context", r"Failed to create llama_context"),
     LogRow("lc_no_context", "unable to create llama context", r"unable to create llama context"),

@@ -22,7 +22,7 @@ ROWS = (
            more=(r"chunked_prefill_size=(?P<chunk__int>\d+)", r"max_running_requests=(?P<requests__int>\d+)",
                  r"context_len=(?P<context__int>\d+)", r"available_gpu_mem=(?P<avail__GB>[\d.]+) GB")),
     LogRow("sg_serving", "The server is fired up", r"The server is fired up and ready to roll"),
-    LogRow("sg_no_pool", "increase --mem-fraction-static", r"Not enough memory\. Please try to increase --mem-fraction-static"),
+    LogRow("sg_no_pool", "--mem-fraction-static", r"Not enough memory\. Please try (?:to increase|increasing) --mem-fraction-static"),
     LogRow("sg_no_pool", "leave no GPU memory", r"Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=(?P<fraction__float>[\d.]*\d)",
            more=(r"Raise --mem-fraction-static above (?P<above__float>[\d.]*\d)",)),
     LogRow("sg_capture_failed", "graph failed", r"Capture (?:cuda|CUDA) graph failed(?:: (?P<why>.{1,300}))?"),
@@ -39,6 +39,7 @@ ROWS = (
     LogRow("sg_profiled", "larger than the profiled value",
            r"max_total_tokens=(?P<asked__int>\d+) is larger than the profiled value (?P<tokens__int>-?\d+)"),
     LogRow("sg_capture_begin", "Capturing ", r"Capturing (?:batches|num tokens) \((?:bs|num_tokens|avail_mem)"),  # its bar
+    LogRow("sg_watchdog", "watchdog", r"self\.watchdog_(?:last_forward_ct|timeout)|Scheduler watchdog timeout"),
     LogRow("sg_init", "Init torch distributed", r"Init torch distributed (?:begin|ends)\."),
     LogRow("sg_exception", "cheduler", r"Rank \d+ scheduler (?:is dead|died)"),
     LogRow("sg_exception", "hit an exception", r"(?:Scheduler|TpModelWorkerClient|DetokenizerManager) hit an exception"),

@@ -103,6 +103,7 @@ ROWS = (
     # the executor's loop: a step that failed, a request that was refused
     LogRow("tr_forward", "Encountered an error", r"Encountered an error (?:in (?:forward\w{0,10}|\w{1,40} step) function|when fetching new request)"),
     LogRow("tr_line", "tensorrt_llm", r"\btensorrt_llm::(?P<function>[\w:~]{3,200})"),  # its C++ frames, innermost first
+    LogRow("tr_line", "convert_checkpoint.py", r"convert_checkpoint\.py"),  # its examples'
     LogRow("tr_line", "tensorrt_llm", r"libtensorrt_llm|/tensorrt_llm/libs/"),
     LogRow("tr_line", "tensorrt_llm", r"\bimport tensorrt_llm\b|\btensorrt_llm\.\w"),
     LogRow("tr_line", "RT-LLM", r"\[TRT-LLM\]|\[TensorRT-LLM\]|\[TRT-LLM AUTO-DEPLOY\]"),
