@@ -11,8 +11,8 @@ from oomph.engines.registry import NAMES
 SRC = Path(__file__).parent.parent / "src" / "oomph"
 
 # Files of an engine that fill in for one of the packages below, with its types.
-PARTS = ("engines.*.arm", "engines.*.cards", "engines.*.emit", "engines.*.rules", "engines.*.timing",
-         "engines.*.simulation", "engines.*.scheduler")  # fmt: skip
+PARTS = ("engines.*.arm", "engines.*.cards", "engines.*.emit", "engines.*.failed", "engines.*.rules",
+         "engines.*.timing", "engines.*.simulation", "engines.*.scheduler")  # fmt: skip
 # A module may import from its own line and the lines above it. The longest name that fits counts; * is one folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("units", "errors", "late", "printable", "redaction", "boundary"),

@@ -10,9 +10,9 @@ import pytest
 
 from oomph.commands import parse_command
 from oomph.doctor.explain import explain, read_case
-from oomph.doctor.rebuild import deployment_of
 from oomph.doctor.remedies import Run
 from oomph.doctor.verify import observed_pool, planned
+from oomph.engines.vllm.failed import failed_deployment
 from oomph.errors import OomphError
 from oomph.plan import load, run
 
@@ -54,7 +54,7 @@ def test_what_is_verified_fits_as_it_is_printed(log: Path) -> None:
     """The printed command, read again, with the log's figures pinned and its card: it must plan to fit."""
     case = read_case([log])
     result = explain([log])
-    base = deployment_of(case)
+    base = failed_deployment(case)
     if result.advice is None or base is None:
         return
     base = msgspec.structs.replace(base, model=_known(base.model, result.model))

@@ -10,8 +10,9 @@ from test_explain import GEMMA, QWEN, TOKENS, levers
 
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import explain_case, read_case
-from oomph.doctor.rebuild import devices, gpu_row, observed
+from oomph.doctor.rebuild import devices, gpu_row
 from oomph.doctor.verify import planned
+from oomph.engines.vllm.failed import observed
 from oomph.errors import CannotPlan, UnknownModel
 from oomph.ir.timeline import Verdict
 from oomph.plan import load

@@ -136,13 +136,13 @@ DOCTOR = """
 import json, sys
 from pathlib import Path
 from oomph.doctor.explain import read_case
-from oomph.doctor.rebuild import deployment_of
+from oomph.engines.vllm.failed import failed_deployment
 from oomph.facts.vllm.flags import options_of
 from oomph.plan import load, run
 from oomph.sources.gpu import parse_gpus
 
 case = read_case([Path(sys.stdin.read())], gpus=parse_gpus("RTX 4090"))
-deployment = deployment_of(case)
+deployment = failed_deployment(case)
 plan = run(deployment, load(deployment.model))
 flag = options_of(case.version).by_field["gpu_memory_utilization"]
 json.dump([case.version, case.util, plan.resolved["gpu_memory_utilization"], flag.default], sys.stdout)

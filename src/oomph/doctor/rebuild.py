@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
-from typing import Any
-
 from oomph.doctor.case import Case
 from oomph.engines.protocol import EngineProtocol
 from oomph.errors import OomphError
 from oomph.facts.gpus import GpuRow, rows
 from oomph.facts.vllm.outside import context_bytes, nccl_bytes
-from oomph.facts.vllm.versions import LAST_WITH_V0, NEWEST, nearest
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.log_kinds import LogKind
-from oomph.logs.deployment import render
 from oomph.units import GIB
 
 # lines that say what was free on the card before the engine took anything
@@ -22,20 +17,6 @@ STARTED_WITH: tuple[LogKind, ...] = ("free_short", "ledger", "requested", "manua
 MOST_GPUS = 64  # of one command
 SHORTEST_NAME = 3  # characters: "x" and "." stand for a model that people did not want to name
 ROUNDING = GIB // 80  # totals are printed in hundredths of a GiB
-
-
-def deployment_of(case: Case) -> Deployment | None:
-    rebuilt = case.rebuilt
-    gpus = devices(case)
-    if not rebuilt.model or not gpus:
-        return None
-    try:
-        version, _ = nearest(rebuilt.version or (LAST_WITH_V0 if case.has("kv_need_v0") else NEWEST))
-    except OomphError:
-        return None
-    engine = Engine("vllm", version, rebuilt.version_from or "newest known")
-    flags = readable(rebuilt.flags, version)
-    return Deployment(engine, rebuilt.model, flags, gpus, rebuilt.environment, given=observed(case))
 
 
 def started(case: Case, engine: EngineProtocol, printed: tuple[Device, ...] = ()) -> Deployment | None:
@@ -82,20 +63,6 @@ def _release(case: Case, engine: EngineProtocol) -> str | None:
     return f"{engine.name}=={engine.nearest(case.version)[0]}" if case.version and engine.releases() else None
 
 
-def readable(flags: dict[str, Any], version: str) -> dict[str, Any]:
-    """The flags that this release reads, typed as it types them; what a paste has garbled is left out."""
-    from oomph.engines.vllm.arguments import parse
-    from oomph.facts.vllm.flags import options_of
-
-    known: dict[str, Any] = {}
-    for name, value in flags.items():
-        try:
-            known |= dict(parse(shlex.split(render("", {name: value}))[3:], options_of(version)).flags)
-        except (OomphError, ValueError):
-            continue
-    return known
-
-
 def devices(case: Case) -> tuple[Device, ...]:
     """As given, else one GPU per rank with the total that the log prints, else the GPU that the text names."""
     count = case.tp * max(1, case.whole("pipeline_parallel_size") or 1)
@@ -132,18 +99,3 @@ def gpu_row(total: int, capability: str = "", named: str = "") -> GpuRow | None:
     same = [row for row in close if capability and "{}.{}".format(*row.capability) == capability]
     name = by_name or same or close
     return min(name, key=lambda row: abs(row.total_bytes - total)) if name else None
-
-
-def observed(case: Case) -> dict[str, int]:
-    """Terms as the log has them: what the loaded weights really took, what is on the card outside of PyTorch."""
-    pinned = {}
-    if weights := case.value("weights", "weights"):
-        pinned["weights"] = weights
-    outside = case.account.get("context")
-    if case.oom is not None and outside is not None:
-        own = own_context(case, gpu_row(case.account.total, case.capability, case.named_gpu))
-        if case.stage == "weights_load":
-            pinned["context"] = outside
-        elif case.before("weights") and outside > 2 * own:
-            pinned["non_torch"] = outside - own
-    return pinned

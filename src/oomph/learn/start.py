@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.registry import engine_of
+from oomph.engines.registry import DEFAULT, engine_named, engine_of
 from oomph.errors import CannotPlan
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
@@ -110,9 +110,7 @@ def read_start(text: str, gpus: tuple[Device, ...], deployment: Deployment | Non
         what = "the start failed" if case.failed else "no line shows that the server was up"
         raise CannotPlan(f"{what}: only a start that worked is learnt from")
     if deployment is None:
-        from oomph.doctor.rebuild import deployment_of
-
-        deployment = deployment_of(case)
+        deployment = engine_named(case.rebuilt.engine or DEFAULT).failed_deployment(case)
         if deployment is None:
             raise CannotPlan("the log does not say what was started", hint="oomph learn LOG -- vllm serve MODEL ...")
         deployment = replace(deployment, given={})

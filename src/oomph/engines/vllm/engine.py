@@ -177,9 +177,9 @@ class Vllm(EngineProtocol):
         return inferred(case)
 
     def failed_deployment(self, case: Case) -> Deployment | None:
-        from oomph.doctor.rebuild import deployment_of
+        from oomph.engines.vllm.failed import failed_deployment
 
-        return deployment_of(case)
+        return failed_deployment(case)
 
     def fit_knobs(self, version: str) -> FitKnobs:
         from oomph.facts.vllm.facts import at
