@@ -26,12 +26,12 @@ def build(builder: Builder) -> Skeleton:
     return Skeleton(
         decoder_layers(builder, QWEN2, "language_model.model"),
         tied_outside(builder, root, head, default=False),
-        towers=(_encoder(builder, audio), _projector(builder, audio)),
+        towers=(whisper_encoder(builder, audio), _projector(builder, audio)),
         modalities=(Modality("audio", _TOKENS),),
     )
 
 
-def _encoder(builder: Builder, audio: Config) -> Tower:
+def whisper_encoder(builder: Builder, audio: Config) -> Tower:
     """Whole on every rank, and never quantised."""
     dim, inner, heads = (
         audio.integer("d_model"),
