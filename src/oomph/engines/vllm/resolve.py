@@ -70,6 +70,7 @@ from oomph.engines.vllm.resolve_verify import (
     verify_balancing,
     verify_batch,
     verify_caches,
+    verify_chunks,
     verify_dtype,
     verify_flags,
     verify_parallel,
@@ -200,11 +201,12 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved, draft
     verify_flags(facts.checks.lora, words)
     verify_backend(flags, facts.values)
     verify_values(flags, facts.values)
+    mode, prefix = mamba_mode(model, traits, flags, facts, prefix, spec)
+    verify_chunks(mode, chunked)
     verify_parallel(model, traits, flags, facts.refusals)
     verify_flags(facts.checks.whole, words)
     verify_quantization(quantization, gpu.sm, dtype)
-    mode, prefix = mamba_mode(model, traits, flags, facts, prefix, spec)
-    verify_caches(traits, flags, mode, kv_dtype, facts.cache_dtypes, length=length, chunked=chunked, prefix=prefix)
+    verify_caches(traits, flags, mode, kv_dtype, facts.cache_dtypes, length=length, prefix=prefix)
     runner = model_runner(model, traits, dep, facts, spec, mode, quantized=quantization.name is not None)
     asynchronous = async_scheduling(model, flags, facts.async_scheduling, spec, runner, pp, mode)
     graphs = cudagraph_mode(flags, facts.capture, pooling=model.pooling, encoder_decoder=encoder_decoder)

@@ -178,6 +178,12 @@ def verify_sparse_dcp(backends: Iterable[tuple[str, int]], kv_dtype: str, dcp: i
         raise Refused("NotImplementedError", refusals.dcp_sparse)
 
 
+def verify_chunks(mamba_mode: str, chunked: bool) -> None:
+    """models/config.py MambaModelConfig, which is asked before the layout is."""
+    if mamba_mode == "align" and not chunked:
+        raise Refused("ValidationError", f"Assertion failed, {ALIGN_NEEDS_CHUNKS}")
+
+
 def verify_caches(
     traits: Traits,
     flags: Mapping[str, Any],
@@ -186,12 +192,9 @@ def verify_caches(
     dtypes: CacheDtypes,
     *,
     length: int,
-    chunked: bool,
     prefix: bool,
 ) -> None:
-    """models/config.py MambaModelConfig, config/vllm.py validate_block_size, validate_nvfp4_kv_cache_with_mla."""
-    if mamba_mode == "align" and not chunked:
-        raise Refused("ValidationError", f"Assertion failed, {ALIGN_NEEDS_CHUNKS}")
+    """config/vllm.py validate_block_size, validate_nvfp4_kv_cache_with_mla."""
     block = flags.get("mamba_block_size")
     if block is not None and block != length and not prefix:  # config/vllm.py validate_mamba_block_size
         raise Refused("ValidationError", "--mamba-block-size can only be set with --enable-prefix-caching")
