@@ -13,7 +13,7 @@ from oomph.commands.call import Call
 from oomph.commands.container_fields import environment_of, gpus_of, words_of
 from oomph.commands.docker import image_engine
 from oomph.commands.yaml_text import load
-from oomph.engines.registry import engine_named
+from oomph.engines.registry import DEFAULT, engine_named
 from oomph.errors import CommandError, OomphError
 
 # flags of KServe's huggingfaceserver itself (python/huggingfaceserver/__main__.py); the others are vLLM's
@@ -48,7 +48,7 @@ def calls(document: Mapping[str, Any], title: str, where: str) -> Started:
 
 
 def _vllm(model: str, words: Sequence[str]) -> tuple[str, ...]:
-    return (*engine_named("vllm").serve_command(model), *words)
+    return (*engine_named(DEFAULT).serve_command(model), *words)
 
 
 def _from_uri(uri: str) -> str:
@@ -125,7 +125,7 @@ def _vllm_runtime(spec: Mapping[str, Any], title: str) -> Started:
 
 def camel_flags(config: Mapping[str, Any]) -> list[str]:
     """maxModelLen: 8192 -> --max-model-len 8192, for the flags that vLLM has."""
-    vllm = engine_named("vllm")
+    vllm = engine_named(DEFAULT)
     words: list[str] = []
     for key, value in config.items():
         flag = "--" + re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", str(key)).lower()

@@ -11,6 +11,7 @@ from oomph.ir.deployment import Deployment
 
 NAMES = ("vllm", "sglang", "llamacpp", "ollama", "trtllm")  # in the order in which screens list them
 DEFAULT = NAMES[0]  # whose flags are meant where nothing names an engine
+FILES = "llamacpp"  # with which a GGUF file is served where nothing names an engine
 
 
 @cache

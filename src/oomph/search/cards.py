@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from oomph import catalog
 from oomph.catalog.facts import facts as catalogue_facts
 from oomph.commands import to_shell
-from oomph.engines.registry import engine_named, engine_of
+from oomph.engines.registry import FILES, engine_named, engine_of
 from oomph.errors import CommandError, InputError
 from oomph.facts import clouds, market
 from oomph.facts.gpus import GpuRow, find, rows
@@ -304,7 +304,7 @@ def gguf_group(name: str) -> list[Candidate]:
     """The GGUF files of a model of the catalogue, for cards that hold none of its checkpoints."""
     for place, facts in enumerate(catalogue_facts().models):
         if name.lower() == facts.plain.lower() or name in catalog.variants(facts.plain):
-            files = candidates_of([(place, facts)], (), 0, 0, ("llamacpp",), room=1 << 62)
+            files = candidates_of([(place, facts)], (), 0, 0, (FILES,), room=1 << 62)
             return [one for one in files.get(place, []) if one.quality.recovery[0] >= LEAST_RECOVERY]
     return []
 
@@ -319,15 +319,16 @@ def file_card(
     for candidate in files:
         if candidate.weights > room:
             continue
-        served = trial.serve(candidate, "llamacpp", want.context, longest=False)
+        served = trial.serve(candidate, FILES, want.context, longest=False)
         if served is None:
             continue
-        longest = trial.serve(candidate, "llamacpp", want.context, longest=True) or served
+        longest = trial.serve(candidate, FILES, want.context, longest=True) or served
         plan = served.plan
         return Card(
             name=row.name, count=count, memory_bytes=row.total_bytes * count, nominal_gb=row.nominal_gb * count,
-            price=price, checkpoint=plan.deployment.model, note="llama.cpp", command=to_shell(plan.deployment),
-            plan=plan, headroom_bytes=headroom(plan), users=served.users, longest=longest.context, engine="llamacpp",
+            price=price, checkpoint=plan.deployment.model, note=engine_of(plan.deployment).title,
+            command=to_shell(plan.deployment), plan=plan, headroom_bytes=headroom(plan), users=served.users,
+            longest=longest.context, engine=plan.deployment.engine.name,
             speed=plan_speed(plan, load_once(candidate.checkpoint), want.users),
         ), trial.plans  # fmt: skip
     return None, trial.plans

@@ -10,6 +10,7 @@ from oomph.doctor.case import Case
 from oomph.doctor.not_memory import GGUF, PYTHON, ROWS, Trouble
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.doctor.tracebacks import joins_ranks
+from oomph.engines.registry import DEFAULT
 from oomph.ir.timeline import STAGES
 
 # a kind that another kind's row answers
@@ -22,7 +23,7 @@ def matcher(trouble: Trouble) -> Callable[[Case], Candidate | None]:
         kind = case.death.kind
         if place := _cut_inside(trouble, case):
             text = f"The traceback ends inside of {place}, before the line that says why. " + filled(trouble.text, {})
-            ways = remedies(trouble, case.rebuilt.engine or "vllm", {})
+            ways = remedies(trouble, case.rebuilt.engine or DEFAULT, {})
             return Candidate(Tier.LIKELY, text, (case.death.line,), ways)
         if kind is None or not case.failed or not answers(trouble.kind, kind):
             return None
@@ -34,7 +35,7 @@ def matcher(trouble: Trouble) -> Callable[[Case], Candidate | None]:
             Tier.SAID,
             f'{text} The line that says so: "{quote}".',
             (evidence.line,),
-            remedies(trouble, case.rebuilt.engine or "vllm", values),
+            remedies(trouble, case.rebuilt.engine or DEFAULT, values),
             (reject("gpu_flags", "memory is not what it failed of"),),
         )
 
