@@ -13,7 +13,7 @@ from oomph.doctor.meanings import WEAK
 from oomph.doctor.rank import Ranked, candidates, undecided
 from oomph.doctor.rule import SURE, Rejected, Remedy, Tier
 from oomph.doctor.serving import summary
-from oomph.doctor.words import foreign, table, translated
+from oomph.doctor.words import foreign, plain, plain_advice, table, translated
 from oomph.engines.registry import DEFAULT, engine_named
 from oomph.ir.log_kinds import LogKind
 from oomph.logs.deployment import Rebuilt, render
@@ -32,7 +32,8 @@ def explain_case(case: Case) -> Explanation:
     near = [pair for pair in ranked[1:5] if best and _near(best, pair)]
     notes = list(case.notes)
     if not case.rebuilt.engine:
-        notes.append(f"no line names the engine; taken for {engine_named(engine).title}")
+        title = engine_named(engine).title
+        notes.append(f"no line names the engine; taken for {title}. --engine says whose it is, and prints its flags")
     guess = inferred(case) if case.failed or cause.id == "none" else Inferred()  # a rule has said what it is about
     likely = None if case.failed else guess.stage  # said to be inferred by stage_basis, and never a failure
     return Explanation(
@@ -157,8 +158,8 @@ def _advice(case: Case, ranked: Sequence[Ranked]) -> tuple[tuple[Remedy, ...], t
         if undecided(ranked[0], other):
             seen = {r.change for r in remedies}
             remedies += [r for r in other[1].remedies if r.change not in seen and r.lever not in levers]
-    remedies = [_with_command(case, r) for r in translated(case, remedies)]
-    rejected = [r for r in rejected if not foreign(case, r.advice)]
+    remedies = [_with_command(case, r) for r in plain(case, translated(case, remedies))]
+    rejected = plain_advice(case, [r for r in rejected if not foreign(case, r.advice)])
     ordered = sorted(remedies, key=lambda r: r.rank)
     if _unsaid(case, ranked[0][1].tier) and not any(remedy.rank <= 0 for remedy in ordered):
         ordered.insert(0, WHOLE_LOG)  # what it died of decides which of the others it is

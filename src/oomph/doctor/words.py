@@ -6,10 +6,13 @@ nobody gets another engine's flag.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from oomph.doctor.case import Case
-from oomph.doctor.rule import Kind, Remedy
+from oomph.doctor.rule import Kind, Rejected, Remedy
 from oomph.engines.protocol import LeverWords
 from oomph.engines.registry import DEFAULT, engine_named
 
@@ -36,6 +39,46 @@ def translated(case: Case, remedies: Sequence[Remedy]) -> list[Remedy]:
         foreign = any(flag in remedy.change for flag in _VLLM_ONLY)
         remedies_here += levers(case, *_SHARED.get(remedy.lever, ())) if foreign else [remedy]
     return remedies_here
+
+
+# the levers in plain words, for a text in which no line says whose it is: nobody gets another engine's flag
+_PLAIN = {
+    "util_down": "a smaller share of the card for the engine", "util_up": "a larger share of the card for the engine",
+    "fraction_down": "a smaller share of the card for the engine",
+    "fraction_up": "a larger share of the card for the engine",
+    "max_model_len": "a shorter context", "context": "a shorter context", "requests": "fewer requests at the same time",
+    "max_num_seqs": "fewer requests at the same time", "batched_tokens": "fewer tokens in one batch",
+    "chunk": "fewer tokens in one batch", "kv_dtype": "the KV cache in FP8", "eager": "no CUDA graphs",
+    "capture": "CUDA graphs for fewer batch sizes", "tp_up": "more GPUs (tensor parallelism)",
+    "offload": "a part of the weights in host memory", "no_spec": "no speculative decoding",
+    "block_size": "another block size", "quantize_flag": "quantising a checkpoint that is quantised",
+    "images": "fewer or smaller images in a request", "mm_limit": "fewer or smaller images in a request",
+}  # fmt: skip
+_A_FLAG = re.compile(r"(?:^|[\s(`])--?[a-z][a-z0-9-]+|\b(?:VLLM|SGLANG|OLLAMA|TLLM|TRTLLM)_[A-Z_]+")
+
+
+def plain(case: Case, remedies: Sequence[Remedy]) -> list[Remedy]:
+    """Where no line says whose log it is: the levers in words, and none that only a flag could name."""
+    if case.rebuilt.engine:
+        return list(remedies)
+    worded: list[Remedy] = []
+    for remedy in remedies:
+        if not _A_FLAG.search(remedy.change):
+            worded.append(remedy)
+        elif remedy.lever in _PLAIN and _PLAIN[remedy.lever] not in {one.change for one in worded}:
+            worded.append(replace(remedy, change=_PLAIN[remedy.lever], flags={}))
+    return worded
+
+
+def plain_advice(case: Case, rejected: Sequence[Rejected]) -> list[Rejected]:
+    """The same of what would not help."""
+    if case.rebuilt.engine:
+        return list(rejected)
+    return [
+        one if not _A_FLAG.search(one.advice) else replace(one, advice=_PLAIN[one.lever])
+        for one in rejected
+        if not _A_FLAG.search(one.why) and (one.lever in _PLAIN or not _A_FLAG.search(one.advice))
+    ]
 
 
 def foreign(case: Case, advice: str) -> bool:
