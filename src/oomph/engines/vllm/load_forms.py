@@ -138,6 +138,11 @@ class Built(Struct):
     blocks: list[Block]
     _modules: dict[int, Module] = {}
 
+    @property
+    def parameters_left(self) -> tuple[tuple[str, ...], ...]:
+        """The parameters of each module that something was taken from; none where all are on the GPU."""
+        return tuple((str(at), *module.tensors) for at, module in self._modules.items() if module.is_offloaded)
+
     def module(self, at: int) -> Module:
         module = self._modules.get(at)
         if module is None:

@@ -247,19 +247,22 @@ class _Player:
 
     def repack(self, build: Build) -> None:
         seen: dict[tuple[object, ...], tuple[_Repacked, bool]] = {}  # with whether it did the same twice
-        skips = not self.setting.offload.active
         for _, group in groupby(self.places, key=lambda built: built.where):
             members = list(group)
             jobs = [(built, at, steps) for built in members for at, steps in built.form.repacks]
             if not jobs:
                 continue
-            key = tuple((built.form, *(block.size for block in built.blocks)) for built in members)
+            key = tuple(
+                (built.form, built.parameters_left, *(block.size for block in built.blocks)) for built in members
+            )
             before, steady = seen.get(key, (None, False))
-            if skips and steady and before is not None:
+            if steady and before is not None:
                 self.repeat(before, members[0])
             else:
                 now = self.repack_place(members, jobs)
-                seen[key] = now, now == before
+                # where weights leave the GPU, what is free must also not become less
+                grows = not self.setting.offload.active or all(count > 0 for count in now.cached.values())
+                seen[key] = now, now == before and grows
         if self.setting.online == "held":
             for module in self.modules():
                 if module.of is not None and is_quantised_online(module.of, build.habits):
@@ -278,11 +281,8 @@ class _Player:
         start, highest = memory.allocated, memory.peak
         memory.peak, self.records, memory.moved = start, [], {}
         self.where, self.layer = members[0].where, members[0].layer
-        key: tuple[object, ...] = tuple(built.form for built in members)
+        key: tuple[object, ...] = tuple((built.form, built.parameters_left) for built in members)
         key += tuple(block.size for built in members for block in built.blocks if block.is_whole)
-        if self.setting.offload.active:
-            modules = [built.module(at) for built, at, _ in jobs]
-            key += tuple((module.is_offloaded, *module.tensors) for module in modules)
         program = self._programs.get(key)
         if program is not None and program.is_valid(memory.free_whole):
             self.follow(program, jobs)
