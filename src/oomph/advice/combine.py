@@ -77,7 +77,8 @@ def _may_matter(judge: Judge, lever: Lever, base: Change | None) -> bool:
 
 
 def _is_flag(lever: Lever) -> bool:
-    return not lever.refused and len(lever.changes[-1].flags) == 1
+    """One flag that the engine takes and acts on."""
+    return not lever.refused and not lever.idle and len(lever.changes[-1].flags) == 1
 
 
 def _strongest_of_each_flag(levers: Sequence[Lever]) -> list[Change]:

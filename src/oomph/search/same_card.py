@@ -43,7 +43,8 @@ def change_by_fit(plan: Plan) -> Change | None:
     flags: dict[str, Any] = {
         name: value for name, value in answer.plan.deployment.flags.items() if deployment.flags.get(name) != value
     }
-    flags |= {name: None for name in _LAYOUT if name in deployment.flags and name not in answer.plan.deployment.flags}
+    divided = [name for name in _LAYOUT if deployment.flags.get(name, 1) != 1]
+    flags |= {name: None for name in divided if name not in answer.plan.deployment.flags}
     moves = tuple(term for term in engine_terms if term != "context")
     kind: Kind = "offload" if any("offload" in name for name in flags) else "flag"
     return Change(

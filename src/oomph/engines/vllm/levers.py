@@ -47,7 +47,7 @@ def levers(plan: Plan, model: Model) -> Iterator[Lever]:
 def _all(plan: Plan, model: Model) -> Iterator[Lever]:
     yield from host_levers(plan)
     yield from _budget(plan)
-    yield from _batch(plan)
+    yield from _batch(plan, model)
     yield from _graphs(plan)
     yield from _cache(plan, model)
     yield from _inputs(plan, model)
@@ -134,7 +134,7 @@ def _free_share(plan: Plan) -> float:
 # ---- batch and context -----------------------------------------------------------------------------------------------
 
 
-def _batch(plan: Plan) -> Iterator[Lever]:
+def _batch(plan: Plan, model: Model) -> Iterator[Lever]:
     resolved, flags = plan.resolved, plan.deployment.flags
     sequences, batch = int(resolved["max_num_seqs"]), int(resolved["max_num_batched_tokens"])
     length = int(resolved["max_model_len"])
@@ -148,6 +148,8 @@ def _batch(plan: Plan) -> Iterator[Lever]:
         "cudagraph_capture": "the pool keeps its size, whatever the context length",
         "sampler_warmup": "the pool keeps its size, whatever the context length",
     }
+    if model.towers and not flags.get("language_model_only"):
+        del not_read["profile_run"]  # how large a profiled image may be follows from the context length
     yield from _flag(plan, "max_model_len", settings, (), not_read, popular=True)
     ladder = ((256, 1), (64, 2), (16, 3), (8, 4), (1, 6))
     people = [(n, f"at most {n} requests at once" if n > 1 else "one request at a time", rank) for n, rank in ladder]
