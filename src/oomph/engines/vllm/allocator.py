@@ -187,7 +187,7 @@ class Allocator:
             moved[block.size] = moved.get(block.size, 0) - 1
         else:
             block = self._segment(size)
-        wanted = min(most, block.size // size * size)
+        wanted = most if most <= block.size else block.size // size * size
         if block.size - wanted > SMALL:
             self._split(block, wanted)
         return block

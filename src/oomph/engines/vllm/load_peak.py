@@ -320,7 +320,7 @@ class _Player:
                 if not block.is_split:
                     recorder.give(block)
             if any(block.is_split for block in blocks):
-                recorder.split(number, name)
+                recorder.split(number, name, module)
             return
         count = step[2] if len(step) > 2 else 1
         if memory.is_whole(size):
@@ -334,7 +334,7 @@ class _Player:
             return
         tensors[name] = blocks = self.new_many(module, size, count)
         if blocks[0].is_split:
-            recorder.split(number, name, size, count)
+            recorder.split(number, name, module, size, count)
         else:
             for block in blocks:
                 recorder.take(size, block, is_new=True)
@@ -342,7 +342,7 @@ class _Player:
 
     def follow(self, program: Program, jobs: Sequence[Job]) -> None:
         """The place as the one before it; only what is split is allocated and freed."""
-        memory = self.memory
+        memory, free = self.memory, self.memory.free
         split: dict[tuple[int, str], list[Block]] = {}
         for part in program.parts:
             level = memory.allocated
@@ -354,15 +354,17 @@ class _Player:
             memory.allocated = level + part.change
             if not part.tensor:
                 break
-            built, at, _ = jobs[part.job]
+            key = (part.job, part.tensor)
             if part.size:
-                module = built.form.modules[at].name
-                split[part.job, part.tensor] = self.new_many(module, part.size, part.count)
+                split[key] = self.new_many(part.module, part.size, part.count)
                 continue
-            blocks = split.pop((part.job, part.tensor), None) or built.module(at).tensors[part.tensor]
+            blocks = split.pop(key, None)
+            if blocks is None:
+                built, at, _ = jobs[part.job]
+                blocks = built.module(at).tensors[part.tensor]
             for block in blocks:
                 if block.is_split:
-                    memory.free(block)
+                    free(block)
         for size, count in program.added.items():
             memory.add_whole(size, count)
 

@@ -22,6 +22,7 @@ class Part(Struct):
     change: int
     job: int = 0
     tensor: str = ""
+    module: str = ""
     size: int = 0
     count: int = 1
 
@@ -77,9 +78,9 @@ class Recorder:
             self._taken -= block.size == LARGE_BUFFER
             self._move(block.size, 1)
 
-    def split(self, job: int, tensor: str, size: int = 0, count: int = 1) -> None:
+    def split(self, job: int, tensor: str, module: str, size: int = 0, count: int = 1) -> None:
         """A step with split blocks."""
-        self._parts.append(Part(self._rises, self._change, job, tensor, size, count))
+        self._parts.append(Part(self._rises, self._change, job, tensor, module, size, count))
         self._rises, self._change, self._top = [], 0, 0
 
     def program(self) -> Program | None:
