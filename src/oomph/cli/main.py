@@ -167,7 +167,7 @@ def _begin_lightly() -> None:
     """
     import gc
 
-    gc.set_threshold(50_000)
+    gc.set_threshold(200_000)
     if "msgspec" not in sys.modules and "typing_extensions" not in sys.modules:
         sys.modules["typing_extensions"] = None  # type: ignore[assignment]
         try:

@@ -136,12 +136,8 @@ class Built(Struct):
     layer: int
     form: Form
     blocks: list[Block]
+    left: tuple[tuple[str, ...], ...] = ()  # where parameters went to the host: those that each module still has
     _modules: dict[int, Module] = {}
-
-    @property
-    def parameters_left(self) -> tuple[tuple[str, ...], ...]:
-        """The parameters of each module that something was taken from; none where all are on the GPU."""
-        return tuple((str(at), *module.tensors) for at, module in self._modules.items() if module.is_offloaded)
 
     def module(self, at: int) -> Module:
         module = self._modules.get(at)

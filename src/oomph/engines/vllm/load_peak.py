@@ -206,6 +206,7 @@ class _Player:
             self.index += 1
             if offload.group or self.gone < offload.budget:
                 self.offload(built.modules)
+                built.left = tuple(tuple(module.tensors) for module in built.modules)
         return Place(where, layer, self.held)
 
     def offload(self, modules: list[Module]) -> None:
@@ -252,9 +253,7 @@ class _Player:
             jobs = [(built, at, steps) for built in members for at, steps in built.form.repacks]
             if not jobs:
                 continue
-            key = tuple(
-                (built.form, built.parameters_left, *(block.size for block in built.blocks)) for built in members
-            )
+            key = tuple((built.form, built.left, *(block.size for block in built.blocks)) for built in members)
             before, steady = seen.get(key, (None, False))
             if steady and before is not None:
                 self.repeat(before, members[0])
@@ -281,7 +280,7 @@ class _Player:
         start, highest = memory.allocated, memory.peak
         memory.peak, self.records, memory.moved = start, [], {}
         self.where, self.layer = members[0].where, members[0].layer
-        key: tuple[object, ...] = tuple((built.form, built.parameters_left) for built in members)
+        key: tuple[object, ...] = tuple((built.form, built.left) for built in members)
         key += tuple(block.size for built in members for block in built.blocks if block.is_whole)
         program = self._programs.get(key)
         if program is not None and program.is_valid(memory.free_whole):
