@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct
@@ -74,7 +75,7 @@ class KvPlan(Struct, frozen=True):
         return _search(self.max_model_len, lambda n: sum(self.blocks_for(n)) <= free)
 
 
-class Context(Struct, frozen=True):
+class Context(Struct, frozen=True, dict=True):
     """Everything the arithmetic needs besides memory; one value serves any number of memory sizes."""
 
     grouping: Grouping
@@ -84,6 +85,18 @@ class Context(Struct, frozen=True):
     block_outermost: bool
     raw: tuple[Layers, ...]  # before grouping
     reserve_full: bool = True
+
+    @cached_property
+    def _units(self) -> dict[tuple[str, int | None], int]:
+        return {}
+
+    def bytes_per_block(self, rule: str, stage: int | None) -> int:
+        """The same for every length and every memory: each is computed once."""
+        unit = self._units.get((rule, stage))
+        if unit is None:
+            unit = bytes_per_block(self.grouping.groups, rule, stage, block_outermost=self.block_outermost)
+            self._units[rule, stage] = unit
+        return unit
 
 
 class KvInput(Struct, frozen=True):
@@ -195,9 +208,7 @@ def _workers(context: Context, checked: Sequence[int]) -> list[tuple[int | None,
 def _block_bytes(context: Context, stage: int | None) -> int:
     if not context.rules.project_uniform and any(group.uniform for group in context.grouping.groups):
         stage = None
-    return bytes_per_block(
-        context.grouping.groups, context.rules.block_bytes, stage, block_outermost=context.block_outermost
-    )
+    return context.bytes_per_block(context.rules.block_bytes, stage)
 
 
 def _group_blocks(group: Group, request: Request, row: KvRules) -> int:
@@ -216,7 +227,7 @@ def need_bytes(context: Context, stage: int | None, length: int) -> int:
             for m in context.raw
         )
     groups = context.grouping.groups
-    unit = bytes_per_block(groups, row.need_unit, stage, block_outermost=context.block_outermost)
+    unit = context.bytes_per_block(row.need_unit, stage)
     if row.need == "first_group":
         return unit * _group_blocks(groups[0], request, row)
     return unit * sum(_group_blocks(group, request, row) for group in groups)

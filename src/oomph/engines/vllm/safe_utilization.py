@@ -31,7 +31,9 @@ def safe_utilization(plan: Plan) -> SafeUtilization:
     """The tightest rank's. What follows the cache rises byte for byte with the utilisation, since the cache takes what
     is left of the budget: one plan tells the figure for all."""
     util = float(plan.resolved.get("gpu_memory_utilization") or UNPLANNED)
-    found = [_of_rank(rank, util) for rank in plan.ranks]
+    # ranks that are alike share the list of their stages
+    ranks = [rank for at, rank in enumerate(plan.ranks) if not at or rank.stages is not plan.ranks[at - 1].stages]
+    found = [_of_rank(rank, util) for rank in ranks]
     if any(device.unified for device in plan.deployment.gpus):
         found.append(SafeUtilization(SHARED_MEMORY, "the operating system lives in the same memory"))
         found += _by_host(plan, util)

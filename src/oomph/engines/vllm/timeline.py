@@ -259,7 +259,7 @@ def _gates(rank_input: RankInput, kv: KvPlan | None, steps: list[Step]) -> Itera
     before = [s for s in steps[1:] if s.stage.name in _BEFORE_KV]
     if not rank_input.observed:
         if not is_gaudi(rank_input.device.name):
-            text = free_memory_text(rank_input, free, want)
+            text = free_memory_text(rank_input, free, want) if free < want else ""
             yield Gate("startup_free_memory", free - want, text, steps[0].slacks, rank_input.index)
         yield from (_memory_gate(rank_input, step) for step in before)
     if kv is not None:
@@ -279,8 +279,10 @@ _AFTER_KV = ("kv_alloc", "cudagraph_capture", "sampler_warmup", "runtime_request
 
 
 def _memory_gate(rank_input: RankInput, step: Step) -> Gate:
-    text = out_of_memory_text(rank_input, step)
-    if step.failure:
+    """Its message is written where it is not passed: most are, thousands of times in a search."""
+    room = rank_input.device.total_bytes - (step.needed or step.stage.peak_bytes)
+    text = out_of_memory_text(rank_input, step) if room < 0 else ""
+    if step.failure and room < 0:
         text = step.failure.replace("{original}", text)
     risk = ""
     if step.stage.name == "runtime_request":
@@ -289,7 +291,6 @@ def _memory_gate(rank_input: RankInput, step: Step) -> Gate:
             rank_input.resolved.max_num_batched_tokens,
             rank_input.resolved.max_num_seqs,
         )
-    room = rank_input.device.total_bytes - (step.needed or step.stage.peak_bytes)
     return Gate(step.stage.name, room, text, step.slacks, rank_input.index, risk)
 
 
