@@ -1,4 +1,5 @@
-"""What a plan costs, counted instead of timed: the modules that it imports, and the plans that its advice makes.
+"""What a plan costs, counted instead of timed: the modules that it imports, the plans that its advice and `what-if`
+make, the loads that they play through PyTorch's allocator, and the blocks that are asked for in them.
 
 tools/cpu.py measures the time.
 """
@@ -9,11 +10,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import oomph
 from oomph.advice import Judge
+from oomph.engines.vllm import loaded, planner
+from oomph.engines.vllm.allocator import Allocator
+from oomph.plan import try_changes, with_advice
 
 PLAN = [
     "plan",
@@ -45,7 +50,7 @@ NOT_FOR_A_PLAN = {
     "oomph.simulate", "oomph.sources.folder", "oomph.sources.hub", "oomph.web", "oomph.engines.sglang.command",
     "oomph.engines.llamacpp.planner", "oomph.engines.trtllm.planner", "oomph.facts.vllm.logs",
 }  # fmt: skip
-MOST_MODULES = 192  # of oomph's own; 188 when this was written
+MOST_MODULES = 198  # of oomph's own; 196 when this was written
 
 
 def _imported(words: list[str], cache: Path) -> set[str]:
@@ -66,23 +71,89 @@ def test_help_imports_next_to_nothing(tmp_path: Path) -> None:
     assert not modules & {"click", "msgspec", "oomph.plan", "oomph.ir.plan"}
 
 
+class Counts:
+    """Of one question: the plans beside the first, the loads played for them, the blocks that these ask for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.loads = self.blocks = 0
+        self._judges: list[Judge] = []
+        play, alloc, begin = loaded.play, Allocator.alloc, Judge.__init__
+
+        def counted_play(*arguments: Any) -> Any:
+            self.loads += 1
+            return play(*arguments)
+
+        def counted_alloc(memory: Allocator, nbytes: int) -> Any:
+            self.blocks += 1
+            return alloc(memory, nbytes)
+
+        def remember(judge: Judge, *arguments: Any) -> None:
+            begin(judge, *arguments)
+            self._judges.append(judge)
+
+        monkeypatch.setattr(loaded, "play", counted_play)
+        monkeypatch.setattr(Allocator, "alloc", counted_alloc)
+        monkeypatch.setattr(Judge, "__init__", remember)
+        for known in (loaded._played, loaded._played_alike, loaded._weights, planner._shared_input):
+            known.cache_clear()
+
+    @property
+    def plans(self) -> int:
+        return sum(len(judge._plans) for judge in self._judges)
+
+
+GEMMA = ("vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2", "2x RTX 5070 Ti")
+AWQ = ("vllm serve Qwen/Qwen3-32B-AWQ", "RTX 4090")
+DEEPSEEK = ("vllm serve deepseek-ai/DeepSeek-V3.1 -tp 8", "8x H100")
+GPT_OSS = ("vllm serve openai/gpt-oss-120b", "H100")
+
+
 @pytest.mark.parametrize(
-    ("command", "gpu", "most"),
+    ("command", "gpu", "plans", "loads", "blocks"),
     [
-        ("vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2", "2x RTX 5070 Ti", 60),
-        ("vllm serve Qwen/Qwen3-32B-AWQ", "RTX 4090", 40),
-        ("vllm serve deepseek-ai/DeepSeek-V3.1 -tp 8", "8x H100", 12),
+        (*GEMMA, 22, 9, 13_000),
+        (*AWQ, 22, 1, 1_250),
+        (*DEEPSEEK, 5, 3, 2_500),
+        ("vllm serve openai/gpt-oss-120b", "DGX Spark", 50, 3, 800),
     ],
 )
-def test_advice_makes_few_plans(command: str, gpu: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    judges: list[Judge] = []
-    begin = Judge.__init__
-
-    def remember(judge: Judge, *arguments: object) -> None:
-        begin(judge, *arguments)  # type: ignore[arg-type]
-        judges.append(judge)
-
-    monkeypatch.setattr(Judge, "__init__", remember)
-    advice = oomph.plan(command, gpu=gpu).advice
+def test_advice_plans_what_can_matter(
+    command: str, gpu: str, plans: int, loads: int, blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = oomph.plan(command, gpu=gpu, advise=False)
+    counts = Counts(monkeypatch)
+    advice = with_advice(plan).advice
     assert advice is not None and advice.fixes
-    assert 0 < sum(len(judge._plans) for judge in judges) <= most
+    assert 0 < counts.plans <= plans
+    assert counts.loads <= loads
+    assert counts.blocks <= blocks
+
+
+@pytest.mark.parametrize(
+    ("command", "gpu", "plans", "loads", "blocks"),
+    [
+        (*GEMMA, 22, 16, 19_000),
+        (*AWQ, 40, 12, 12_500),
+        (*DEEPSEEK, 18, 13, 11_500),
+        (*GPT_OSS, 48, 15, 11_500),
+    ],
+)
+def test_what_if_plays_few_loads(
+    command: str, gpu: str, plans: int, loads: int, blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = oomph.plan(command, gpu=gpu, advise=False)
+    counts = Counts(monkeypatch)
+    assert try_changes(plan).rows
+    assert 0 < counts.plans <= plans
+    assert 0 < counts.loads <= loads
+    assert 0 < counts.blocks <= blocks
+
+
+def test_the_command_leaves_without_taking_its_modules_apart(tmp_path: Path) -> None:
+    """A hook of the interpreter's end is not called; what was printed is there."""
+    hook = "import sys; sys.addaudithook(lambda event, _: event == 'cpython._PySys_ClearAuditHooks' and print('END'))"
+    program = f"{hook}; from oomph.cli.main import main; sys.argv[1:] = {PLAN!r}; main()"
+    environment = os.environ | {"OOMPH_CACHE": str(tmp_path), "NO_COLOR": "1"}
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert answer.returncode == 1
+    assert "WILL NOT START" in answer.stdout and "END" not in answer.stdout
