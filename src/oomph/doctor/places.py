@@ -40,6 +40,7 @@ PLACES: Final[tuple[Place, ...]] = (
     Place("kv_check", r"/v1/core/kv_cache_utils\.py", r"kv_cache_config|enough|estimate|max_model_len|spec"),
     Place("kv_alloc", r"/worker/cache_engine\.py|/mem_cache/memory_pool(?:_host)?\.py",
           r"^(?:__init__|_?create_\w{1,40}|_?allocate\w{0,40}|<listcomp>|_clear_buffers)$"),
+    Place("kv_alloc", "", r"^(?!_initialize_kv_caches$)_?(?:initialize|init|allocate|reshape|create)_(?:\w{1,20}_)?kv_caches?(?:_tensors?)?(?:_views)?$"),
     Place("cudagraph_capture", r"/cuda_graph_(?:runner|backend)\w{0,40}\.py|/cudagraph_utils\.py|/cuda_graph\.py",
           r"captur|__init__|warm"),
     Place("cudagraph_capture", "", r"warm_?up|autotune|graph_captur|captur\w{0,4}_(?:graph|model|one|cuda)|cuda_?graph_captur"),

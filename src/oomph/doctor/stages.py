@@ -277,7 +277,7 @@ def _method(failure: Observation, observations: Sequence[Observation]) -> list[s
     own = (
         observation.values.get("method")
         for observation in observations
-        if observation.kind == "engine_failed" and observation.line == failure.line
+        if observation.kind in ("engine_failed", "x_slow_start") and observation.line == failure.line
     )
     return [str(name) for name in own if name]
 

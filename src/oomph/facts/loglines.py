@@ -88,6 +88,7 @@ def convert(group: str, text: str) -> dict[str, float | int | str]:
 SETTINGS = {
     "gpu_memory_utilization": "vllm", "gpu-memory-utilization": "vllm", "max_num_seqs": "vllm", "max-num-seqs": "vllm",
     "mem-fraction-static": "sglang", "mem_fraction_static": "sglang", "chunked-prefill-size": "sglang",
+    "trtllm-build": "trtllm", "tensorrt_llm": "trtllm",
     "free_gpu_memory_fraction": "trtllm", "kv_cache_free_gpu_mem_fraction": "trtllm", "max_beam_width": "trtllm",
     "sgl_kernel": "sglang", "sgl-kernel": "sglang", "n-gpu-layers": "llamacpp", "n_gpu_layers": "llamacpp", "num_ctx": "ollama", "num_gpu": "ollama",
 }  # fmt: skip

@@ -88,6 +88,7 @@ ROWS = (
     LogRow("lc_phase", "srv ", r"^srv +(?P<function>update_slots|params_from_|log_server_r|operator\(\)|send_error): "),
     LogRow("lc_phase", "llama_decode returned", r"(?P<function>llama_decode) returned -?\d"),  # llama-cpp-python
     LogRow("lc_load_failed", "unable to load model: ", r"unable to load model: \S{0,200}blobs"),
+    LogRow("lc_load_failed", "failed to load model", r"(?:common_init_\w{1,20}|load_model|llama_init\w{0,20}): (?:error: )?failed to load model"),
     LogRow("lc_load_failed", "Error loading model.", r"Error loading model\. \(Exit code"),  # LM Studio
     LogRow("lc_load_failed", "Failed to load model from file", r"Failed to load model from file"),  # llama-cpp-python
     LogRow("lc_no_context", "Failed to create llama_context", r"Failed to create llama_context"),

@@ -41,6 +41,7 @@ ROWS = (
     LogRow("sg_capture_begin", "Capturing ", r"Capturing (?:batches|num tokens) \((?:bs|num_tokens|avail_mem)"),  # its bar
     LogRow("sg_watchdog", "watchdog", r"self\.watchdog_(?:last_forward_ct|timeout)|Scheduler watchdog timeout"),
     LogRow("sg_init", "Init torch distributed", r"Init torch distributed (?:begin|ends)\."),
+    LogRow("sg_exception", "child process", r"Received sigquit from a child process"),
     LogRow("sg_exception", "cheduler", r"Rank \d+ scheduler (?:is dead|died)"),
     LogRow("sg_exception", "hit an exception", r"(?:Scheduler|TpModelWorkerClient|DetokenizerManager) hit an exception"),
     LogRow("sg_resume_oom", "torch_memory_saver", r"torch_memory_saver\.cpp\].{0,80}out of memory.{0,80}func=resume"),
