@@ -1,9 +1,10 @@
-"""How far the simulated times are from published speeds: python tools/accuracy_speed.py [--judge] [--all] [--only TEXT]
+"""How far the simulated times are from published speeds: tools/accuracy_speed.py [--judge|--all|--fresh] [--only TEXT]
 
 tests/truth/speeds.jsonl has a published figure a row: GPUs, release, command, load, and what was measured (output
 tokens per second, mean milliseconds to the first token and per token). The halves have no deployment in common: of each
 kind, the deployments in alphabetical order go to one and the other in turn. The factors of simulate/step_costs.py were
 set on the first half; --judge looks at the other, and its figures stand in simulate/accuracy.py and on every screen.
+speeds-fresh.jsonl (--fresh) was found after that: nothing was set on it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from oomph.simulate.setup import prepare
 from oomph.simulate.workloads import SHAPES, Arrivals, Shape
 
 SPEEDS = Path(__file__).parent.parent / "tests" / "truth" / "speeds.jsonl"
+FRESH = SPEEDS.with_name("speeds-fresh.jsonl")
 
 
 class Published(Struct, frozen=True):
@@ -41,7 +43,8 @@ class Published(Struct, frozen=True):
     ttft_ms: float | None = None
     tpot_ms: float | None = None
     note: str = ""
-    half: str = "kept"  # build: the factors were set on it; kept: they are judged by it
+    half: str = "kept"  # build: the factors were set on it; kept: they are judged by it; fresh: predicted once
+    rate: float = 0.0  # requests a second, where they are not sent by users
 
 
 class Ratio(Struct, frozen=True):
@@ -57,6 +60,8 @@ def load_of(row: Published) -> Load:
     if row.shape == "chat":  # the medians of a log-normal distribution with these means
         chat = SHAPES["chat"]
         shape = Shape(round(row.prompt * 0.487), round(row.output * 0.637), chat.prompt_sigma, chat.output_sigma)
+    if row.rate:
+        return Load(shape, Arrivals(rate=row.rate), row.requests)
     return Load(shape, Arrivals(users=row.users or row.requests, at_once=True), row.requests)
 
 
@@ -71,8 +76,8 @@ def ratio(row: Published, factors: Factors | None = None) -> Ratio:
     return Ratio(row, speed, result.ttft.mean * 1000 / row.ttft_ms if row.ttft_ms else None)
 
 
-def published() -> list[Published]:
-    return [msgspec.json.decode(line, type=Published) for line in SPEEDS.read_bytes().splitlines()]
+def published(file: Path = SPEEDS) -> list[Published]:
+    return [msgspec.json.decode(line, type=Published) for line in file.read_bytes().splitlines()]
 
 
 def within(ratios: list[float], share: float) -> float:
@@ -103,11 +108,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--judge", action="store_true", help="the half that nothing was set on")
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--fresh", action="store_true", help="speeds that were found later and predicted once")
     parser.add_argument("--only", default="", help="rows whose GPU, command or kind contains this")
     arguments = parser.parse_args()
     ratios = []
-    for row in published():
-        if not arguments.all and row.half != ("kept" if arguments.judge else "build"):
+    for row in published(FRESH if arguments.fresh else SPEEDS):
+        if not (arguments.all or arguments.fresh) and row.half != ("kept" if arguments.judge else "build"):
             continue
         if arguments.only not in f"{row.gpu} {row.command} {row.kind}":
             continue

@@ -9,6 +9,7 @@ the other, each in a forked child, grouped by GPU. See README for what is real a
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import sys
@@ -98,7 +99,10 @@ def build(case: dict, out: dict) -> None:
         pass
     pp = parallel.pipeline_parallel_size
     specs_by_stage, weights = [], []
+    untouched = copy.copy(config.cache_config)
     for stage in range(pp):
+        if stage:  # every worker process aligns its own blocks (v1/executor/multiproc_executor.py:701)
+            config.cache_config = copy.copy(untouched)
         if pp > 1:
             config.compilation_config.static_forward_context.clear()
             getattr(config.compilation_config, "static_all_moe_layers", []).clear()
@@ -106,8 +110,8 @@ def build(case: dict, out: dict) -> None:
         with set_current_vllm_config(config, check_compile=False):
             model, draft = construct(config)
         weights.append(weigh(model, draft))
+        current_platform.update_block_size_for_backend(config)
         if stage == 0:
-            current_platform.update_block_size_for_backend(config)
             out["kernels"] = sorted(kernels_seen)
         with set_current_vllm_config(config, check_compile=False):
             specs_by_stage.append(kv_specs(config))

@@ -331,7 +331,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
         ssm_dtype=ssm,
         uses_drafts=resolved.uses_drafts or external,
         stages=resolved.stages,
-        kv_method=has_kv_method(model, facts),
+        kv_method=has_kv_method(model, facts, resolved.quantization),
         mla_rope=_mla_rope(model, facts),
         gpu_name=gpu.driver_name or gpu.name,
     )

@@ -40,11 +40,11 @@ def _checkpoint_dtype(model: Model, facts: Facts, sm: int) -> str:
     return "auto"
 
 
-def has_kv_method(model: Model, facts: Facts) -> bool:
-    """Whether get_quant_method gives the attention layers a BaseKVCacheMethod."""
+def has_kv_method(model: Model, facts: Facts, quantization: str | None) -> bool:
+    """Whether get_quant_method gives the attention layers a BaseKVCacheMethod: fp8.py does so on the fly too."""
     q = model.quantization
     if q is None:
-        return False
+        return quantization == "fp8" and model.architecture not in facts.weights.unscaled
     if q.method == "compressed-tensors":
         return bool(q.kv_cache) or not facts.cache_dtypes.e5m2_without_scheme
     if q.method == "modelopt_mixed":  # modelopt.py:2406 (0.27.0)
