@@ -8,7 +8,7 @@ with atheris.instrument_imports(include=["oomph"]):
     from oomph.sources import hub, hub_home
     from oomph.sources.build import build_model
     from oomph.sources.json_input import parse_object
-    from oomph.sources.transport import Reply
+    from oomph.sources.reply import Reply
 
 from common import mutate_json, run
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from oomph.errors import HubError
 from oomph.sources import transport
+from oomph.sources.reply import Reply
 
 
 class RawServer:
@@ -55,7 +56,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
 
 
-def get(server: RawServer, answer: bytes, **options: int) -> transport.Reply:
+def get(server: RawServer, answer: bytes, **options: int) -> Reply:
     server.answer = answer
     client = transport.Transport(timeout=2)
     try:

@@ -23,7 +23,8 @@ from oomph.sources.hub_home import Hub
 from oomph.sources.json_input import MAX_CONFIG_BYTES, read_file
 from oomph.sources.ranges import LocalFile, Ranges
 from oomph.sources.remote import Asked, RemoteFile, refuse
-from oomph.sources.transport import Reply, Transport, Unreachable, in_parallel
+from oomph.sources.reply import Reply
+from oomph.sources.transport import Transport, Unreachable, in_parallel
 
 CONFIG = "config.json"
 QUANT_CONFIG = "hf_quant_config.json"  # ModelOpt's, beside a config.json without quantization_config

@@ -8,7 +8,8 @@ from urllib.parse import quote
 from msgspec import Struct, structs
 
 from oomph.errors import HubError
-from oomph.sources.transport import Reply, Transport
+from oomph.sources.reply import Reply
+from oomph.sources.transport import Transport
 
 FIRST_READ = 1 << 20
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from msgspec import Struct
-
 from oomph.errors import HubError
+from oomph.sources.failures import BadAnswer, Cut, OutOfTime, http_error, is_final, reason
+from oomph.sources.reply import Reply, receive
 
 if TYPE_CHECKING:
     import urllib3
@@ -26,11 +25,8 @@ if TYPE_CHECKING:
 BACKOFF = (0.2, 0.6, 1.8)  # seconds before each further attempt, where the server does not say
 MAX_RETRY_AFTER = 8.0  # a longer wait is the user's to decide
 MAX_REDIRECTS = 5
-MAX_ERROR_BYTES = 1 << 16
-MAX_SKIP_BYTES = 64 << 20  # how far to read on when a server ignores the range it was asked for
 ANSWER_SECONDS = 10.0  # to the first byte of an answer
 QUESTION_SECONDS = 60.0  # for all of a question, retries included; --timeout
-_CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,19})-(\d{1,19})|\*)/(\d{1,19}|\*)")
 _RETRY = frozenset({408, 429, 500, 502, 503, 504})
 _REDIRECT = frozenset({301, 302, 303, 307, 308})
 _CONNECTIONS = 16  # kept for one host
@@ -41,29 +37,6 @@ R = TypeVar("R")
 
 class Unreachable(HubError):
     """Nobody answered, or not to the end: a cached copy may do instead."""
-
-
-class Reply(Struct, frozen=True):
-    status: int
-    headers: dict[str, str]  # names in lower case
-    body: bytes
-    url: str  # after redirects
-    total: int | None = None  # bytes of the whole file, where the server says it
-
-
-class Cut(Exception):
-    """The body ended before its length."""
-
-
-class BadAnswer(Exception):
-    """What came is not HTTP."""
-
-
-class OutOfTime(Exception):
-    """The question's time is over; `first`: without any answer."""
-
-    def __init__(self, seconds: float, *, first: bool) -> None:
-        self.seconds, self.first = seconds, first
 
 
 class Patience:
@@ -109,9 +82,9 @@ class Transport:
                 if delay > min(MAX_RETRY_AFTER, self._patience.left()):
                     return reply
                 time.sleep(delay)
-            except (OSError, Cut, BadAnswer, OutOfTime, ValueError, _http_error()) as error:
-                if delay is None or _is_final(error):
-                    raise Unreachable(f"{_host(url)} {_reason(error)}") from None
+            except (OSError, Cut, BadAnswer, OutOfTime, ValueError, http_error()) as error:
+                if delay is None or is_final(error):
+                    raise Unreachable(f"{_host(url)} {reason(error)}") from None
                 if delay < self._patience.left():
                     time.sleep(delay)
         raise AssertionError
@@ -162,7 +135,7 @@ class Transport:
             exchange.answer = answer
             exchange.answered.set()
             try:
-                return _receive(answer, parts, start, length, limit)
+                return receive(answer, parts, start, length, limit)
             except ValueError as wrong:  # of http.client: a chunk of -5 bytes
                 answer.close()
                 raise BadAnswer(str(wrong)) from None
@@ -288,71 +261,6 @@ def _tls() -> Any:
     return context
 
 
-def _receive(answer: Any, parts: SplitResult, start: int, length: int | None, limit: int) -> Reply:
-    headers = {name.lower(): value for name, value in answer.headers.items()}
-    status, url = answer.status, parts.geturl()
-    if not 200 <= status < 300:
-        _read(answer, MAX_ERROR_BYTES)  # so that the connection can be used again
-        return Reply(status, headers, b"", url, _content_range(headers)[1])
-    declared = _declared(headers)
-    if length is None:
-        if (declared or 0) > limit:
-            where = _without_query(url)
-            raise HubError(f"{where} has {declared:,} bytes, more than the {limit:,} that such a file can have")
-        body = _read(answer, limit + 1)
-        if len(body) > limit:
-            raise HubError(f"{_without_query(url)} has more than the {limit:,} bytes that such a file can have")
-        return Reply(status, headers, body, url, len(body))
-    skip, total = 0, declared
-    if status == 206:
-        first, total = _content_range(headers)
-        if first != start:
-            raise HubError(f"{_without_query(url)} answers with other bytes than it was asked for")
-    else:  # the server ignores ranges: read as far as needed, then hang up
-        skip = start
-        if skip > MAX_SKIP_BYTES:
-            raise HubError(f"{_without_query(url)} cannot be read in parts: its server ignores ranges")
-    body = _read(answer, skip + length)[skip:]
-    if total is not None and len(body) < min(length, total - start):
-        raise Cut
-    return Reply(status, headers, body, url, total)
-
-
-def _read(answer: Any, length: int) -> bytes:
-    """At most `length` bytes, in whatever pieces they come. A connection with more to say is not used again."""
-    pieces: list[bytes] = []
-    while length > 0:
-        piece = answer.read(min(length, 1 << 20), decode_content=False)
-        if not piece:
-            answer.release_conn()
-            return b"".join(pieces)
-        pieces.append(piece)
-        length -= len(piece)
-    if answer.length_remaining == 0:
-        answer.read(decode_content=False)
-        answer.release_conn()
-    else:
-        answer.close()
-    return b"".join(pieces)
-
-
-def _declared(headers: dict[str, str]) -> int | None:
-    """The body's length, where it is declared and not chunked."""
-    value = headers.get("content-length", "").strip()
-    if "transfer-encoding" in headers or not value:
-        return None
-    if not (value.isascii() and value.isdigit() and len(value) < 19):
-        raise BadAnswer("a length that is no number")
-    return int(value)
-
-
-def _content_range(headers: dict[str, str]) -> tuple[int | None, int | None]:
-    match = _CONTENT_RANGE.fullmatch(headers.get("content-range", "").strip())
-    if match is None:
-        return None, None
-    return int(match[1]) if match[1] else None, int(match[3]) if match[3] != "*" else None
-
-
 def _retry_after(reply: Reply) -> float | None:
     value = reply.headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit() and len(value) < 10:
@@ -397,63 +305,3 @@ def _host(url: str) -> str:
         return urlsplit(url).netloc.rpartition("@")[2] or repr(url[:100])
     except ValueError:
         return repr(url[:100])
-
-
-def _without_query(url: str) -> str:
-    """As it is shown: a signed address has its secret behind the question mark."""
-    return url.partition("?")[0]
-
-
-def _http_error() -> type[Exception]:
-    from urllib3.exceptions import HTTPError
-
-    return HTTPError
-
-
-def _is_final(error: BaseException) -> bool:
-    """Trying again would not help: an unknown name, a refused certificate, an address that is none, no time left."""
-    from urllib3 import exceptions
-
-    if isinstance(error, OutOfTime):
-        return True
-    if isinstance(error, exceptions.SSLError):
-        return "certificate" in str(error).lower()
-    return isinstance(error, (exceptions.NameResolutionError, exceptions.LocationValueError, ValueError))
-
-
-def _reason(error: BaseException) -> str:
-    from urllib3 import exceptions
-
-    if isinstance(error, OutOfTime):
-        if error.first:
-            return f"does not answer within {error.seconds:.0f} s"
-        return f"does not answer to the end within {error.seconds:.0f} s (--timeout SECONDS waits longer)"
-    if isinstance(error, Cut | exceptions.IncompleteRead | ConnectionError):
-        return "ends its answer before it is complete"
-    if isinstance(error, exceptions.NameResolutionError):
-        return "cannot be found: there is no network, or no host of that name"
-    if isinstance(error, exceptions.ProxyError):
-        return f"cannot be reached through its proxy: {_own_words(error)}"
-    if isinstance(error, exceptions.NewConnectionError | exceptions.SSLError):
-        return f"cannot be reached: {_own_words(error)}"
-    if isinstance(error, exceptions.TimeoutError | TimeoutError):
-        return "does not answer in time"
-    if isinstance(error, exceptions.ProtocolError | BadAnswer):
-        inner = error.args[-1] if error.args else error
-        cut = isinstance(inner, ConnectionError) or type(inner).__name__ in ("IncompleteRead", "InvalidChunkLength")
-        if cut and type(inner).__name__ != "BadStatusLine":
-            return "ends its answer before it is complete"
-        return f"does not answer as HTTP: {_own_words(error)}"
-    if isinstance(error, exceptions.LocationValueError | ValueError):
-        return "is not an address that can be asked"
-    return f"cannot be reached: {_own_words(error)}"
-
-
-def _own_words(error: BaseException) -> str:
-    """What went wrong, without the names of a library's objects around it."""
-    while error.args and isinstance(error.args[-1], BaseException):
-        error = error.args[-1]
-    if type(error).__name__ in ("BadStatusLine", "UnknownProtocol"):
-        return "no status line"
-    message = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
-    return " ".join(message.rpartition("] ")[2].rstrip("')").split()).lower()[:160]
