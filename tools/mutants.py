@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import compileall
 import json
 import os
+import py_compile
 import random
 import shutil
 import subprocess
@@ -43,8 +45,10 @@ TESTS = (
     "tests/cli/test_plan_command.py", "tests/cli/test_words.py", "tests/test_plan.py", "tests/test_outcomes.py",
     "tests/test_compare.py", "tests/test_truth.py", "tests/test_field_plans.py", "tests/test_consistency.py",
     "tests/test_host.py", "tests/test_calibration.py", "tests/test_whose_figures.py", "tests/test_public_api.py",
+    "tests/test_frozen.py",
 )  # fmt: skip
-SHARE = 16  # seconds that the tests of one change may take when nothing else runs, and the answers a quarter of it
+EVERYWHERE = ("tests/test_frozen.py",)  # of what runs on import: these look at every module
+SHARE = 16  # seconds that the tests of one change may take when nothing else runs, and the answers as long again
 FIRST = 3  # tests of each file that go before all the others
 
 COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
@@ -176,17 +180,31 @@ def statement(tree: ast.AST, line: int) -> range | None:
 def choice(mutant: Mutant, executed: Executed) -> Choice:
     """The stored answers and tests for one change: all that run its line, as far as their time allows."""
     tree = ast.parse((ROOT / mutant.path).read_text())
-    names = executed.of_lines(mutant.path, statement(tree, mutant.line))
-    answers = [name for name in names if name.startswith(REPLAY)]
+    lines = statement(tree, mutant.line)
+    names = executed.of_lines(mutant.path, lines)
+    if lines is None:
+        names += [name for name in executed.seconds if name.startswith(EVERYWHERE) and name not in names]
+    answers = _interleaved([name for name in names if name.startswith(REPLAY)], str(mutant))
     tests = sorted((name for name in names if not name.startswith(REPLAY)), key=executed.seconds.__getitem__)
     seen: Counter[str] = Counter()
     ranks: dict[str, bool] = {}
     for name in tests:
         seen[name.split("::")[0]] += 1
         ranks[name] = seen[name.split("::")[0]] > FIRST
-    spread = answers[:: max(len(answers) // 100, 1)]  # from all releases and cards
     in_order = sorted(tests, key=lambda name: (ranks[name], executed.seconds[name]))
-    return Choice(_within(spread, SHARE / 4, executed), _within(in_order, SHARE, executed))
+    return Choice(_within(answers, SHARE, executed), _within(in_order, SHARE, executed))
+
+
+def _interleaved(answers: Sequence[str], seed: str) -> list[str]:
+    """One of each kind in turn, drawn at random: from all releases, cards and logs."""
+    drawn = random.Random(seed).sample(answers, len(answers))
+    turns: Counter[str] = Counter()
+    places: dict[str, int] = {}
+    for name in drawn:
+        kind = name.split(":")[1]
+        turns[kind] += 1
+        places[name] = turns[kind]
+    return sorted(drawn, key=places.__getitem__)
 
 
 def _within(names: Sequence[str], seconds: float, executed: Executed) -> list[str]:
@@ -204,6 +222,8 @@ class Copy:
             if name and (ROOT / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, folder / name)
+        # Compiled once; the hash of the source is looked at, so that a changed file is compiled anew.
+        compileall.compile_dir(folder / "src", quiet=2, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
 
     def notices(self, mutant: Mutant, chosen: Choice, limit: float) -> str:
         """What notices a change: a stored answer, a test, the time limit, or "" for nothing."""

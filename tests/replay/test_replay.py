@@ -14,7 +14,10 @@ assert _spec is not None and _spec.loader is not None
 replay = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(replay)
 
-LEAST = {"plan": 2000, "whole_plan": 400, "explain": 200, "fit": 60, "simulate": 40, "inspect": 100}
+LEAST = {
+    "plan": 2000, "whole_plan": 800, "explain": 400, "rules": 400, "fit": 60, "simulate": 40, "inspect": 100,
+    "advice": 100, "what-if": 20, "levers": 50, "models": 10, "gpus": 20,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", replay.KINDS)
@@ -40,3 +43,24 @@ def test_a_changed_figure_is_named() -> None:
     assert replay.digest({**fields, "kv": {"num_blocks": 4}}, known)["kv"] != before["kv"]
     assert replay.digest({**fields, "verdict": {"fits": True, "why": "another"}}, known) == before
     assert replay.digest({**fields, "added": 1}, known) == before
+
+
+def test_of_a_sentence_its_figures_and_flags_count() -> None:
+    """Prose may change freely; a figure in it, a flag, or a sentence more or less is a change."""
+    fields = {"notes": ["12.5 GiB are left", "use --max-model-len 4096"], "cost": "", "version_from": "--engine"}
+    known = frozenset(("notes.*", "cost", "version_from"))
+    before = replay.digest(fields, known, True)
+    assert replay.digest({**fields, "notes": ["12.5 GiB remain", "take --max-model-len 4096"]}, known, True) == before
+    for notes in (["12.6 GiB are left", fields["notes"][1]], fields["notes"][:1], ["12.5 GiB are left", "use 4096"]):
+        assert replay.digest({**fields, "notes": notes}, known, True) != before
+    assert replay.digest({**fields, "cost": "a sentence"}, known, True) != before
+    assert replay.digest({**fields, "version_from": "log"}, known, True) != before
+
+
+def test_a_log_is_changed_line_by_line() -> None:
+    text = "one 1.50 GiB\ntwo 2\nthree"
+    assert replay.edited(text, "") == "one 1.50 GiB\ntwo 2\nthree\n"
+    assert replay.edited(text, "-2") == "one 1.50 GiB\nthree\n"
+    assert replay.edited(text, "<1") == "one 1.50 GiB\n"
+    assert replay.edited(text, "*1") == "one 3.00 GiB\ntwo 2\nthree\n"
+    assert replay.edited(text, "/2") == "one 1.50 GiB\ntwo 1\nthree\n"

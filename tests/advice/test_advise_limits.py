@@ -1,0 +1,124 @@
+"""How far the advice looks: when another checkpoint is tried, which settings, how many sets (`make mutants`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import combinations
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oomph.advice.advise import _enough_host_memory, advise, judge_lever
+from oomph.advice.combine import MOST_PLANS, smallest_combination
+from oomph.advice.judge import Judge, together
+from oomph.ir.advice import KINDS, Change, Kind, Lever
+from oomph.ir.deployment import Deployment
+from oomph.ir.plan import Plan
+from oomph.plan import plan
+
+SMALL = Change("checkpoint", "a/small", "checkpoint", model="a/small")
+
+
+@cache
+def fitting() -> Plan:
+    return plan("vllm serve Qwen/Qwen3-8B --max-model-len 8192", gpu="RTX 4090", engine="vllm==0.21.0", advise=False)
+
+
+@cache
+def failing() -> Plan:
+    return plan("vllm serve Qwen/Qwen3-8B", gpu="RTX 4070", engine="vllm==0.21.0", advise=False)
+
+
+def judge_by(fits: Callable[[Deployment], bool]) -> Judge:
+    return Judge(failing(), lambda deployment: fitting() if fits(deployment) else failing(), lambda deployment: "")
+
+
+def flag(name: str, *values: int, rank: int = 0, two_sided: bool = False) -> Lever:
+    changes = tuple(Change(name, f"--{name} {value}", flags={name: value}, rank=rank) for value in values)
+    return Lever(name, changes, two_sided=two_sided)
+
+
+@pytest.mark.parametrize(("flags", "is_tried"), [(0, True), (2, True), (3, False), (4, False)])
+def test_another_checkpoint_is_tried_where_fewer_than_three_flags_help(flags: int, is_tried: bool) -> None:
+    judge = judge_by(lambda deployment: True)
+    levers = [*(flag(f"flag_{number}", 1) for number in range(flags)), Lever("checkpoint", (SMALL,))]
+    fixes = advise(judge, levers, ()).fixes
+    assert len(fixes) == flags + is_tried
+    assert any(fix.change.model for fix in fixes) is is_tried
+
+
+@pytest.mark.parametrize(("low", "is_named"), [(-1, True), (0, False), (1, False)])
+def test_host_memory_is_named_where_the_worst_does_not_fit(low: int, is_named: bool) -> None:
+    host = SimpleNamespace(margin=SimpleNamespace(low=low), available_bytes=1 << 30, ram_from="--ram")
+    verdict = SimpleNamespace(first_to_break="host_ram")
+    gpus: tuple[Any, ...]
+    for gpus in ((), (SimpleNamespace(system=None),)):
+        named: Any = SimpleNamespace(host=host, verdict=verdict, deployment=SimpleNamespace(gpus=gpus))
+        assert bool(_enough_host_memory(named)) is is_named
+    shared: Any = SimpleNamespace(
+        host=host, verdict=verdict, deployment=SimpleNamespace(gpus=(SimpleNamespace(system=1),))
+    )
+    assert not _enough_host_memory(shared)
+
+
+@pytest.mark.parametrize(
+    ("works", "two_sided", "value"),
+    [
+        ({1, 2, 3}, False, 1), ({2, 3}, False, 2), ({3}, False, 3), ({1}, False, 1), ({2}, False, 3), ({2}, True, 2),
+        ({1, 2}, True, 1), (set(), True, 3),
+    ],
+)  # fmt: skip
+def test_which_setting_of_a_lever_is_shown(works: set[int], two_sided: bool, value: int) -> None:
+    judge = judge_by(lambda deployment: deployment.flags.get("flag") in works)
+    assert judge_lever(judge, flag("flag", 1, 2, 3, two_sided=two_sided)).change.flags == {"flag": value}
+
+
+def test_two_flags_beside_the_smallest_checkpoint_where_one_is_not_enough() -> None:
+    judge = judge_by(lambda deployment: deployment.model == "a/small" and {"one", "two"} <= set(deployment.flags))
+    levers = [flag("one", 1), flag("two", 1), Lever("checkpoint", (SMALL,))]
+    (fix,) = advise(judge, levers, ()).fixes
+    assert fix.change.model == "a/small" and set(fix.change.flags) == {"one", "two"}
+    judge = judge_by(lambda deployment: deployment.model == "a/small" and "two" in deployment.flags)
+    (fix,) = advise(judge, levers, ()).fixes
+    assert fix.change.model == "a/small" and set(fix.change.flags) == {"two"}
+
+
+@pytest.mark.parametrize("number", [0, 27, 28, MOST_PLANS - 1, MOST_PLANS])
+def test_so_many_sets_are_planned_and_no_more(number: int) -> None:
+    names = [f"flag_{number}" for number in range(8)]
+    sets = [{*group} for size in (2, 3) for group in combinations(names, size)]
+    every = {*names}
+    judge = judge_by(lambda deployment: {*deployment.flags} & every in (sets[number], every))
+    answers = list(smallest_combination(judge, [flag(name, 1) for name in names]))
+    assert [set(answer.change.flags) for answer in answers] == ([sets[number]] if number < MOST_PLANS else [])
+
+
+def test_the_cheapest_set_comes_first_and_its_dearest_flag_is_as_mild_as_it_may_be() -> None:
+    dear, cheap = flag("dear", 1, 2, 3, rank=4), flag("cheap", 1, 2, 3, rank=1)
+
+    def fits(deployment: Deployment) -> bool:
+        return sum(int(deployment.flags.get(name, 0)) for name in ("dear", "cheap", "other")) >= 5
+
+    (answer,) = smallest_combination(judge_by(fits), [dear, cheap, flag("other", 1, 2, 3, rank=2)])
+    assert answer.change.flags == {"other": 2, "cheap": 3}
+    (answer,) = smallest_combination(judge_by(fits), [dear, cheap])
+    assert answer.change.flags == {"dear": 2, "cheap": 3}
+
+
+def test_a_flag_that_is_not_read_where_the_changed_plan_dies_is_not_tried() -> None:
+    judge = judge_by(lambda deployment: deployment.model == "a/small" and "late" in deployment.flags)
+    stage = failing().verdict.stage
+    assert stage is not None
+    late = Lever("late", flag("late", 1).changes, not_read={stage: "it is read later"})
+    assert not list(smallest_combination(judge, [late], SMALL, most=1))
+    assert len(list(smallest_combination(judge, [flag("late", 1)], SMALL, most=1))) == 1
+
+
+@pytest.mark.parametrize("kinds", [KINDS[:1], KINDS[:2], KINDS[2:5], KINDS])
+def test_several_changes_cost_what_they_cost_together(kinds: tuple[Kind, ...]) -> None:
+    changes = [Change(kind, kind, kind, cost=kind, rank=number, moves=(kind,)) for number, kind in enumerate(kinds)]
+    whole = together(changes)
+    assert whole.rank == sum(range(len(kinds))) + 2 * (len(kinds) - 1)
+    assert (whole.kind, whole.moves, whole.cost) == (kinds[-1], kinds, "; ".join(kinds))
