@@ -192,8 +192,8 @@ ROWS = (
 
 # Signs that something went wrong or well, without a word of what.
 SIGNS = (
-    LogRow("sign_exit", "code", r"return ?code\W{0,3}(?P<status__int>-?[1-9]\d{0,9})\b"),
-    LogRow("sign_exit", "xit", r"(?:[Ee]xit(?:ed)?(?: with)?(?: code| status)?|exitcode)\W{0,3}(?P<status__int>-?[1-9]\d{0,9})\b"),
+    LogRow("sign_exit", "code", r"return ?code\W{0,3}?(?P<status__int>-?[1-9]\d{0,9})\b"),
+    LogRow("sign_exit", "xit", r"(?:[Ee]xit(?:ed)?(?: with)?(?: code| status)?|exitcode)\W{0,3}?(?P<status__int>-?[1-9]\d{0,9})\b"),
     LogRow("sign_exit", "died", r"\bdied, exit code: (?P<status__int>-?\d{1,5})"),
     LogRow("sign_signal", "signal", r"(?:[Kk]illed by signal|terminated by signal|received signal|signal:) ?(?P<signal>[A-Z]{3,10}|\d{1,2}|[a-z ]{5,24})"),
     LogRow("sign_signal", "SIG", r"\b(?P<signal>SIG(?:ABRT|BUS|FPE|ILL|TRAP))\b"),

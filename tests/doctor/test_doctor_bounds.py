@@ -1,0 +1,91 @@
+"""The doctor's bounds: how much of a thread, of a name, of a service's restarts it looks at (`make mutants`)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from oomph.doctor.beside import read_gpus
+from oomph.doctor.enrich import names
+from oomph.doctor.explain import explain
+from oomph.doctor.runs import MOST_RUNS, explain_raw_runs
+from oomph.doctor.thread_posts import LONGEST_POST, MOST_POSTS, read_thread
+from oomph.logs.reader import read_text
+from oomph.units import GIB
+
+START = """INFO 05-30 01:45:01 [api_server.py:1287] vLLM API server version 0.21.0
+INFO 05-30 01:45:33 [gpu_model_runner.py:4820] Model loading took 15.27 GiB memory and 10.99 seconds
+"""
+DEATH = "ERROR 05-30 01:45:34 [core.py:1140] ValueError: No available memory for the cache blocks.\n"
+
+
+@pytest.mark.parametrize("status", [-15, 143, -2, 130])
+def test_who_stops_a_server_is_no_failure(status: int) -> None:
+    assert explain(f"{START}server exited with exit code {status}\n", plan=False).cause.id in ("none", "unclear")
+
+
+@pytest.mark.parametrize("status", [-9, 137, 1, 2, -16, 144, -3, 131])
+def test_any_other_status_is_a_sign_of_one(status: int) -> None:
+    other = explain(f"{START}server exited with exit code {status}\n", plan=False)
+    stopped = explain(f"{START}server exited with exit code 143\n", plan=False)
+    assert (other.failed, other.settle, other.notes) != (stopped.failed, stopped.settle, stopped.notes)
+
+
+@pytest.mark.parametrize("restarts", [1, 2, MOST_RUNS, MOST_RUNS + 1, MOST_RUNS + 4])
+def test_of_a_service_that_was_restarted_the_last_eight_runs(restarts: int) -> None:
+    runs = explain_raw_runs(read_text((START + DEATH) * restarts), plan=False)
+    assert len(runs) == min(restarts, MOST_RUNS) and MOST_RUNS == 8
+    length = len((START + DEATH).splitlines())
+    assert (runs[-1].first_line, runs[-1].last_line) == (length * (restarts - 1) + 1, length * restarts)
+
+
+def issue(posts: int, body: str = "no log", title: str = "A title") -> str:
+    comments = [{"user": {"login": "x" * 70}, "created_at": "2026" + "0" * 50, "body": body} for _ in range(posts - 1)]
+    first = {"title": title, "state": "open", "body": "no log", "user": {"login": "asker"}}
+    return json.dumps({"issue": first, "comments": comments})
+
+
+def test_how_much_of_a_thread_is_read() -> None:
+    thread = read_thread([issue(MOST_POSTS + 3)])
+    assert thread is not None and len(thread.posts) == MOST_POSTS == 500
+    assert (len(thread.posts[1].author), len(thread.posts[1].at)) == (60, 40)
+    long = read_thread([issue(2, "y" * (LONGEST_POST + 3))])
+    assert long is not None and len(long.posts[1].body) == LONGEST_POST == 1 << 18
+    posts = "asker\nopened on May 30, 2026\n\nIt dies.\n\nanother commented on May 31, 2026\n\nNo."
+    page = read_thread([f"{'t' * 300}\nOpen\n\n{posts}"])
+    assert page is not None and (len(page.title), page.state, len(page.posts)) == (200, "open", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "size"),
+    [
+        ("3x my own card 24GB", 3, 24), ("my own card 24GB x 2", 2, 24), ("100x my own card 24GB", 64, 24),
+        ("my own card 24GB", 1, 24), ("my own card 12.5 GiB, another 16GB", 2, 12.5),
+    ],
+)  # fmt: skip
+def test_cards_that_nobody_knows(text: str, count: int, size: float) -> None:
+    devices, notes = read_gpus(text)
+    assert (len(devices), devices[0].total_bytes) == (count, round(size * GIB)) and len(notes) == 1
+
+
+def test_a_card_is_the_one_whose_memory_the_log_shows() -> None:
+    (device,), _ = read_gpus("A100 of ours", 40 * GIB)
+    assert device.total_bytes == 40 * GIB
+    (known,), _ = read_gpus("80GB A100 with a fan", round(79.25 * GIB))
+    assert known.total_bytes == round(79.25 * GIB)
+    long, _ = read_gpus(f"{'w' * 80} 24GB")
+    assert len(long[0].name) == 60
+
+
+@pytest.mark.parametrize(
+    ("model", "looked_up"),
+    [
+        ("/models/org/name", ("/models/org/name", "org/name", "name")), ("/name", ("/name", "name")),
+        ("~/name", ("~/name", "name")), ("./org/name", ("./org/name", "org/name", "name")), ("/", ("/",)),
+        ("org/name", ("org/name", "name")), ("name", ("name",)), ("a/b/c", ("a/b/c",)),
+        ("/c/models--org--name/s", ("/c/models--org--name/s", "models--org--name/s", "s", "org/name")),
+    ],
+)  # fmt: skip
+def test_a_path_in_a_container_is_looked_up_by_its_last_parts(model: str, looked_up: tuple[str, ...]) -> None:
+    assert names(model) == looked_up
