@@ -1,6 +1,7 @@
 """Which tests and stored answers run which line of the source, and the run of those that tools/mutants.py picks.
 
-    python tools/executed.py MAP TESTS...   add to the folder MAP what these tests run; `replay` = the stored answers
+    python tools/executed.py MAP TESTS...   add to the folder MAP what these tests run; `replay` = the stored answers,
+                                            `replay:fit` = those of one kind
     python tools/executed.py judge          run the answers and tests named on standard input; exit code 1 and a name
                                             where an answer differs or a test fails
 
@@ -85,9 +86,8 @@ def record(folder: Path, tests: Sequence[str]) -> int:
     recorder = Recorder(coverage)
     coverage.start()
     code = 0
-    if REPLAY in tests:
-        recorder.seconds.update(_recorded_answers(coverage))
-    if paths := [test for test in tests if test != REPLAY]:
+    recorder.seconds.update(_recorded_answers(coverage, tests))
+    if paths := [test for test in tests if not test.startswith(REPLAY)]:
         code = int(pytest.main([*paths, "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line"], [recorder]))
     coverage.stop()
     coverage.save()
@@ -95,12 +95,14 @@ def record(folder: Path, tests: Sequence[str]) -> int:
     return code
 
 
-def _recorded_answers(coverage: Any) -> Iterator[tuple[str, float]]:
+def _recorded_answers(coverage: Any, tests: Sequence[str]) -> Iterator[tuple[str, float]]:
     import time
 
     import replay
 
     for kind in replay.KINDS:
+        if REPLAY not in tests and f"{REPLAY}:{kind}" not in tests:
+            continue
         empty_caches()
         for number, (_, _, arguments) in enumerate(replay.load(kind)):
             name = f"{REPLAY}:{kind}:{number}"
