@@ -153,5 +153,5 @@ READY: Final[frozenset[LogKind]] = frozenset(
 # Something went wrong, and nothing says what: no all-clear with one of these at the end.
 SIGNS: Final[frozenset[LogKind]] = frozenset(
     {"sign_exit", "sign_signal", "sign_error", "sign_level", "sign_backoff", "exception", "oom_mentioned", "secondary",
-     "traceback"}
+     "traceback", "chained"}
 )  # fmt: skip

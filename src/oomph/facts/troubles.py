@@ -181,6 +181,7 @@ ROWS = (
     LogRow("x_crash", "terminate called", r"terminate called (?:after throwing an instance of|without an active exception)"),
     LogRow("x_crash", "failed assertion", r"failed assertion [`'\"](?P<what>[^`'\"]{1,160})"),  # Metal
     LogRow("x_crash", "GGML_ASSERT", r"GGML_ASSERT\((?P<what>.{1,120}?)\) failed"),
+    LogRow("x_crash", "GGML_ASSERT: ", r"GGML_ASSERT: \S{1,200}:\d{1,6}: (?P<what>.{1,80})"),  # 2023
     LogRow("x_crash", "signal arrived during cgo execution", r"signal arrived during cgo execution"),
     LogRow("x_fork", "re-initialize CUDA in forked", r"Cannot re-initialize CUDA in forked subprocess"),
     LogRow("x_fork", "finished its bootstrapping phase", r"before the\s{0,20}(?:current process has )?finished its bootstrapping phase|finished its bootstrapping phase"),
@@ -205,6 +206,7 @@ SIGNS = (
     LogRow("sign_error", "[TensorRT-LLM][ERROR]", r"\[TensorRT-LLM\]\[ERROR\]"),
     LogRow("sign_error", " error", r"\.(?:cu|cpp|cuh):\d{1,6}: (?:CUDA|ROCm|MUSA) error\s*$"),
     LogRow("sign_error", "ailed to ", r"\b[Ff]ailed to (?:load (?:the )?model|create context|initialize the|import)\b"),
+    LogRow("sign_error", "failed", r"^[a-z]\w{3,60}: (?!.{0,80}(?:pinned|retrying|falling back)).{0,80}\bfailed\b"),  # llama.cpp's functions
     LogRow("sign_error", "exiting due to", r"\bexiting due to .{0,40}error"),
     LogRow("sign_error", "Assertion failed", r"\bAssertion failed\b"),
     LogRow("sign_error", "panic: ", r"^panic: "),

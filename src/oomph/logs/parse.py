@@ -90,7 +90,7 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
             and (figures := shortage(short)) is not None
         ):
             _keep(by_kind, line, "memory_short", figures, short)
-        elif line.level in ("ERROR", "CRITICAL") and short[:1].strip() and seen <= SILENT:
+        elif line.level in ("ERROR", "CRITICAL") and short.strip() and seen <= SILENT:
             _keep(by_kind, line, "sign_level", {}, short)
     _keep_cut_end(by_kind, lines)
     return tuple(sorted((o for group in by_kind.values() for o in group), key=lambda observation: observation.line))
