@@ -1,8 +1,7 @@
 """schemas.py [--check]: JSON Schema for everything that oomph prints as JSON, in docs/schema/.
 
-The schemas are made from the types (report/contract.py, contract_answers.py, and those that are printed as they are
-kept); the comment behind a field is its description. `--check` ends in exit code 1 where a file is not what would be
-written.
+The schemas are made from the types (report/contract*.py, and those that are printed as they are kept); the comment
+behind a field is its description. `--check` ends in exit code 1 where a file is not what would be written.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import msgspec
 from oomph.compare import Comparison
 from oomph.inspection import Inspection
 from oomph.ir.hardware import GpuList
-from oomph.report import contract, contract_answers
+from oomph.report import contract, contract_answers, contract_searches
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "schema"
@@ -34,11 +33,11 @@ OUTPUTS: dict[str, tuple[Any, str]] = {
     "explain": (contract_answers.ExplanationOutput, "oomph explain --json"),
     "thread": (contract_answers.ThreadOutput, "oomph explain --json of a saved issue"),
     "inspect": (Inspection, "oomph inspect --json"),
-    "fit": (contract_answers.FitOutput, "oomph fit --json"),
-    "models": (contract_answers.ModelsOutput, "oomph models --json"),
-    "gpus": (contract_answers.CardsOutput, "oomph gpus MODEL --json"),
+    "fit": (contract_searches.FitOutput, "oomph fit --json"),
+    "models": (contract_searches.ModelsOutput, "oomph models --json"),
+    "gpus": (contract_searches.CardsOutput, "oomph gpus MODEL --json"),
     "gpu-list": (GpuList, "oomph gpus --json"),
-    "what-if": (contract_answers.WhatIfOutput, "oomph what-if --json"),
+    "what-if": (contract_searches.WhatIfOutput, "oomph what-if --json"),
     "diff": (contract_answers.DiffOutput, "oomph diff --json"),
     "compare": (Comparison, "oomph compare --json"),
     "pack": (contract_answers.PackOutput, "oomph pack --json"),

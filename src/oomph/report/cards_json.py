@@ -1,4 +1,4 @@
-"""Cards as JSON (report/contract_answers.py)."""
+"""Cards as JSON (report/contract_searches.py)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from oomph.report.contract import SCHEMA
-from oomph.report.contract_answers import AskedOutput, CardOutput, CardsOutput, PricesOutput
+from oomph.report.contract_searches import AskedOutput, CardOutput, CardsOutput, PricesOutput
 from oomph.search.cards import Card, Cards
 
 

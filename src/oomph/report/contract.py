@@ -1,6 +1,6 @@
 """The shape of a plan and of an error in JSON. Additions are fine, renames are not.
 
-`docs/schema/` is made from these classes and those of contract_answers.py (tools/schemas.py): the comment behind a
+`docs/schema/` is made from these classes and those of contract_*.py (tools/schemas.py): the comment behind a
 field is its description there.
 """
 

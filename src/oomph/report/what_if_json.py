@@ -1,4 +1,4 @@
-"""A what-if as JSON (report/contract_answers.py): the judged changes, one row each."""
+"""A what-if as JSON (report/contract_searches.py): the judged changes, one row each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import structs, to_builtins
 
 from oomph.advice.what_if import WhatIf
 from oomph.report.contract import SCHEMA
-from oomph.report.contract_answers import WhatIfOutput, WhatIfRowOutput
+from oomph.report.contract_searches import WhatIfOutput, WhatIfRowOutput
 from oomph.report.plan_json import judged_output, plan_output
 
 
