@@ -16,7 +16,7 @@ import pytest
 
 import oomph
 from oomph.advice import Judge
-from oomph.engines.vllm import loaded, planner
+from oomph.engines.vllm import load_peak, loaded, planner
 from oomph.engines.vllm.allocator import Allocator
 from oomph.plan import try_changes, with_advice
 
@@ -77,7 +77,7 @@ class Counts:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.loads = self.blocks = 0
         self._judges: list[Judge] = []
-        play, alloc, begin = loaded.play, Allocator.alloc, Judge.__init__
+        play, alloc, begin = load_peak.play, Allocator.alloc, Judge.__init__
 
         def counted_play(*arguments: Any) -> Any:
             self.loads += 1

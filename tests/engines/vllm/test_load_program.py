@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oomph
-from oomph.engines.vllm import loaded, planner
+from oomph.engines.vllm import load_peak, loaded, planner
 from oomph.engines.vllm.allocator import LARGE_BUFFER, Allocator
 from oomph.engines.vllm.load_program import Program
 from oomph.units import MIB
@@ -28,7 +28,7 @@ def test_a_program_does_what_each_allocation_does(
     model: str, gpu: str, flags: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loads = []
-    play = loaded.play
+    play = load_peak.play
 
     def remember(*arguments: object) -> object:
         loads.append(play(*arguments))  # type: ignore[arg-type]
