@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oomph.errors import CannotPlan, CommandError, OomphError
 from oomph.facts import gpus
 from oomph.ir.hardware import Device
-from oomph.sources import nvml
+from oomph.sources import gpu, nvml
 from oomph.sources.gpu import MAX_GPUS, from_json, parse_gpus
 from oomph.units import GIB, MIB
 
@@ -464,3 +464,15 @@ def test_live_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     with pytest.raises(CannotPlan, match="nvidia-ml-py"):
         parse_gpus("auto")
+
+
+def test_a_plain_name_is_read_as_every_other() -> None:
+    """A name as the table has it takes a shorter way to the same devices."""
+    plain = 0
+    for row in gpus.rows():
+        for name in (row.name, *filter(None, row.also.split(","))):
+            for text in (name, f"1x {name}", f"4x {name}"):
+                if devices := gpu._plainly_named(text):
+                    plain += 1
+                    assert devices == gpu._read_gpus(text), text
+    assert plain > 300

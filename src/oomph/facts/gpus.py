@@ -430,8 +430,25 @@ def _index() -> tuple[dict[str, GpuRow], dict[str, list[GpuRow]]]:
     return own, shared
 
 
+@lru_cache(1)
+def _by_name() -> dict[str, tuple[Any, ...]]:
+    names: dict[str, tuple[Any, ...]] = {}
+    for row in _ROWS:
+        for name in (row[0], *filter(None, row[-1].split(","))):
+            names.setdefault(name, row)
+    return names
+
+
+def named(text: str) -> GpuRow | None:
+    """The card that is called exactly so. Most are: it takes no index of every spelling."""
+    row = _by_name().get(text)
+    return None if row is None else _decode(*row)
+
+
 def find(text: str, *, near: int = 0) -> GpuRow:
     """The card people mean by `text`. `near`, its total in bytes where known, tells an 8 GB from a 16 GB variant."""
+    if not near and (row := named(text)) is not None:
+        return row
     key = _key(text[:200])
     own, shared = _index()
     same = shared.get(key, [])

@@ -26,11 +26,10 @@ from typing import Any
 from msgspec import structs
 
 from oomph.errors import CommandError, InputError, OomphError
-from oomph.facts import clouds, gpus, slices
+from oomph.facts import gpus
 from oomph.ir.hardware import Device
 from oomph.late import late_pattern
 from oomph.printable import quoted
-from oomph.sources.shared_gpu import shared_gpu
 from oomph.units import GIB, MIB, parse_size
 
 MAX_GPUS = 1024
@@ -53,6 +52,19 @@ def parse_gpus(text: str) -> tuple[Device, ...]:
 
 @lru_cache(maxsize=256)  # a batch names the same cards again and again
 def _named_gpus(text: str) -> tuple[Device, ...]:
+    return _plainly_named(text) or _read_gpus(text)
+
+
+def _plainly_named(text: str) -> tuple[Device, ...]:
+    """ "RTX 4090", "2x RTX 5070 Ti": a name as the table has it, which takes none of the patterns below."""
+    count, times, name = text.partition("x ")
+    if not times or not (count.isascii() and count.isdigit()):
+        count, name = "1", text
+    row = gpus.named(name)
+    return () if row is None or row.unified else (row.device(),) * _count(count, text)
+
+
+def _read_gpus(text: str) -> tuple[Device, ...]:
     if match := _NODES.fullmatch(text.strip()):
         return _on_nodes(_count(match[1], text), parse_gpus(match[2] or match[3] or match[4]), text)
     devices: list[Device] = []
@@ -130,6 +142,9 @@ def _entry(part: str) -> tuple[int, Device]:
 
 def _times(count: int, name: str, used: int | None) -> tuple[int, Device]:
     """So many of a card, or so many instances with all their cards."""
+    from oomph.facts import clouds, slices
+    from oomph.sources.shared_gpu import shared_gpu
+
     if instance := clouds.find(name):
         return count * instance[1], gpus.find(instance[0]).device(used_bytes=used)
     if clouds.looks_like(name):
