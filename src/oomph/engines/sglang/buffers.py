@@ -73,17 +73,28 @@ def _attention(
 
 
 def _triton(model: Model, shape: ModelShape, settings: Settings, facts_: Facts, rows: int, multiprocessors: int) -> int:
-    """triton_backend.py:962: partial outputs of every split in float32, and where all tokens of all requests lie."""
-    mixers = [m for layer in model.layers for m in layer.mixers if isinstance(m, Attention)]
+    """triton_backend.py:962: partial outputs, and where all tokens of all requests lie."""
+    windows = [m.window for m in _mixers(model) if m.kind == "sliding_window" and m.window]
+    partial = partial_outputs(model, shape, settings, facts_, rows, multiprocessors)
+    return partial + rows * (settings.context_length + max(windows, default=0)) * _LONG
+
+
+def partial_outputs(
+    model: Model, shape: ModelShape, settings: Settings, facts_: Facts, rows: int, multiprocessors: int
+) -> int:
+    """Triton's decoding attention: what every split of every head has, in float32."""
+    mixers = _mixers(model)
     heads = max((m.num_heads for m in mixers), default=0) // settings.attn_tp_size
     width = max((m.kv_lora_rank if m.kind == "mla" else m.head_dim_v for m in mixers), default=0)
     splits = facts.KV_SPLITS
     if shape.is_latent and facts_.buffers.latent_splits:
         blocks = cdiv(settings.context_length, facts.LATENT_BLOCK)
         splits = max(splits, min(power_of_two(multiprocessors), power_of_two(blocks)))
-    partial = rows * heads * splits * (width + 1) * _FLOAT
-    windows = [m.window for m in mixers if m.kind == "sliding_window" and m.window]
-    return partial + rows * (settings.context_length + max(windows, default=0)) * _LONG
+    return rows * heads * splits * (width + 1) * _FLOAT
+
+
+def _mixers(model: Model) -> list[Attention]:
+    return [mixer for layer in model.layers for mixer in layer.mixers if isinstance(mixer, Attention)]
 
 
 def fixed_workspace(settings: Settings) -> int:

@@ -158,6 +158,12 @@ class SgLang(EngineProtocol):
         flags = frozenset(options_of(version).by_field) - UNPLANNED
         return FitKnobs("context_length", "max_running_requests", "mem_fraction_static", 0.0, flags, stages)
 
+    def safe_share(self, plan: Plan) -> tuple[float, str]:
+        from oomph.engines.sglang.safe_fraction import safe_fraction
+
+        safe = safe_fraction(plan)
+        return safe.value, safe.reason
+
     def arm_flags(self, arm: Arm) -> dict[str, Any]:
         from oomph.engines.sglang.arm import arm_flags
 

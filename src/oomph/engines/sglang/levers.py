@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from oomph.engines.sglang.safe_fraction import safe_fraction
 from oomph.facts.sglang.flags import options_of
 from oomph.ir.advice import Change, Kind, Lever
 from oomph.ir.model import Model, State
@@ -75,11 +76,13 @@ def spell(field: str, value: Any, plan: Plan) -> str:
 def _share(plan: Plan) -> Iterator[Lever]:
     now = float(plan.resolved["mem_fraction_static"])
     least = _least_share(plan)
-    higher = sorted({value for value in (*_SHARES, least) if now < value <= 0.95})
+    safe = safe_fraction(plan).value
+    ceiling = safe if plan.fits else _SHARES[-1]  # a plan without pools does not know what follows them
+    higher = sorted({value for value in (*_SHARES, least, safe) if now < value <= ceiling})
     not_read: NotRead = {"weights_load": _NOT_BEFORE_POOLS}
     raised = [(value, "less room for activations and graphs") for value in higher]
     yield from _lever(plan, "mem_fraction_static", raised, 1, (), not_read, name="mem_fraction_static_up", popular=True)
-    lower = [value for value in reversed(_SHARES) if value < now - 0.005]
+    lower = sorted({value for value in (*_SHARES, safe) if 0.3 <= value < now - 0.005}, reverse=True)
     lowered = [(value, "a smaller pool: fewer tokens") for value in lower]
     yield from _lever(
         plan, "mem_fraction_static", lowered, 1, (), not_read, name="mem_fraction_static_down", popular=True

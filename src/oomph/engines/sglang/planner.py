@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from oomph.engines.sglang.buffers import Buffers, buffers_of, fixed_workspace
 from oomph.engines.sglang.model_shape import ModelShape, is_window
 from oomph.engines.sglang.pools import Pools, Stage, size_pools
 from oomph.engines.sglang.refusals import refusal_before_load
 from oomph.engines.sglang.resolve import resolve
+from oomph.engines.sglang.running import decoding_without_graph
+from oomph.engines.sglang.safe_fraction import safe_fraction
 from oomph.engines.sglang.settings import Settings
 from oomph.engines.sglang.terms import DEFAULT_MULTIPROCESSORS, Rank, Terms, rank_terms
 from oomph.engines.sglang.timeline import RankState, steps, verdict_of
@@ -39,17 +43,13 @@ def plan_sglang(model: Model, deployment: Deployment) -> Plan:
     terms = _every_rank(ranks, terms)
     pools = _pools(model, shape, settings, facts, ranks, terms, deployment)
     observed = "free_before_load" in deployment.given and "weights" in deployment.given
-    states = []
-    for rank, own, sized in zip(ranks, terms, pools, strict=True):
-        buffers = buffers_of(model, shape, settings, facts, sized, rank.device.sm_count or DEFAULT_MULTIPROCESSORS)
-        states.append(
-            RankState(
-                rank, settings, own, sized, buffers, _workspace(settings, buffers, after_load(rank.device.sm)), observed
-            )
-        )
+    states = [
+        _rank_state(model, shape, settings, facts, rank, own, sized, observed=observed)
+        for rank, own, sized in zip(ranks, terms, pools, strict=True)
+    ]
     plans = tuple(_rank_plan(state) for state in states)
     tightest = min(pools, key=lambda p: (not p.refusal, p.tokens))
-    return Plan(
+    plan = Plan(
         deployment,
         model.name,
         worst([p.verdict for p in plans], STAGES),
@@ -59,6 +59,36 @@ def plan_sglang(model: Model, deployment: Deployment) -> Plan:
         _assumptions(deployment),
         (*notes, *_notes(model, shape, settings, tightest)),
     )
+    return replace(plan, warnings=(*plan.warnings, *_share_notes(plan)))
+
+
+def _share_notes(plan: Plan) -> tuple[str, ...]:
+    """A start that fits, with less room for what follows it than is safe."""
+    share = plan.deployment.flags.get("mem_fraction_static")
+    if plan.verdict.outcome != "fits" or share is None:
+        return ()
+    safe = safe_fraction(plan)
+    if float(share) <= safe.value:
+        return ()
+    return (f"--mem-fraction-static {share:g} is above {safe.value:.2f}, the highest safe here: {safe.reason}",)
+
+
+def _rank_state(
+    model: Model,
+    shape: ModelShape,
+    settings: Settings,
+    facts: Facts,
+    rank: Rank,
+    terms: Terms,
+    pools: Pools,
+    *,
+    observed: bool,
+) -> RankState:
+    multiprocessors = rank.device.sm_count or DEFAULT_MULTIPROCESSORS
+    buffers = buffers_of(model, shape, settings, facts, pools, multiprocessors)
+    workspace = _workspace(settings, buffers, after_load(rank.device.sm))
+    decoding = decoding_without_graph(model, shape, settings, facts, pools, multiprocessors)
+    return RankState(rank, settings, terms, pools, buffers, workspace, decoding, observed)
 
 
 def _workspace(settings: Settings, buffers: Buffers, libraries: int) -> Term:

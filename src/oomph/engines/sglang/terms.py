@@ -176,7 +176,7 @@ def _graphs(model: Model, settings: Settings) -> Term:
     decode = len(settings.cuda_graph_bs) * max(outside.LEAST_DECODE_GRAPH, layers * outside.DECODE_GRAPH_LAYER)
     prefill = len(settings.prefill_graph_sizes) * outside.PER_PREFILL_GRAPH
     largest = max((*settings.cuda_graph_bs, *settings.prefill_graph_sizes), default=0)
-    pool = _layer_bytes(model, settings, largest) + _attention_bytes(model, settings, largest)
+    pool = layer_bytes(model, settings, largest) + _attention_bytes(model, settings, largest)
     term = _spread("cudagraph", decode + prefill + pool, outside.OFF_GRAPHS, "measured", "from start-ups of one H200")
     parts = {"decode graphs": decode, "prefill graphs": prefill, "tensors of the largest": pool}
     return replace(term, parts={name: n for name, n in parts.items() if n})
@@ -187,12 +187,12 @@ def _activation(model: Model, settings: Settings) -> Term:
     requests that end in it (computed for last tokens only, in float32 once more)."""
     tokens = settings.chunked_prefill_size if settings.chunked_prefill_size > 0 else settings.max_prefill_tokens
     logits = 128 * model.vocab_size * 6
-    n = _layer_bytes(model, settings, tokens) + logits
+    n = layer_bytes(model, settings, tokens) + logits
     # nobody has measured it: a plan that is to hold assumes twice as much
     return Term("activation_peak", n, n // 2, 2 * n, "formula", {}, f"one prefill chunk of {tokens:,} tokens")
 
 
-def _layer_bytes(model: Model, settings: Settings, tokens: int) -> int:
+def layer_bytes(model: Model, settings: Settings, tokens: int) -> int:
     """The widest layer's tensors for so many tokens, beside the hidden states."""
     width = max((_width(block, settings) for block in dict.fromkeys(x.block for x in model.layers)), default=0)
     return nbytes(settings.dtype, tokens * (width + 4 * model.hidden_size))

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from oomph.engines.sglang.buffers import Buffers
 from oomph.engines.sglang.pools import Pools
+from oomph.engines.sglang.running import EAGER_DECODING, Decoding
 from oomph.engines.sglang.settings import Settings
 from oomph.engines.sglang.terms import Rank, Terms
 from oomph.facts.sglang.outside import after_load
@@ -38,6 +39,7 @@ class RankState(Struct, frozen=True):
     pools: Pools
     buffers: Buffers
     workspace: Term  # buffers, and what kernels take when they are first used
+    decoding: Decoding = Decoding()  # without a graph
     observed: bool = False  # the free memory and the weights are a log's: the load was passed
 
     @property
@@ -69,19 +71,30 @@ def steps(state: RankState) -> list[Step]:
     captured = pooled + state.workspace.bytes + t.cudagraph.bytes
     graphs = CAPTURE_FAILED if state.settings.cuda_graph_bs or state.settings.prefill_graph_sizes else oom
     found.append(_step("cudagraph_capture", captured, captured, (state.workspace, t.cudagraph), graphs))
-    serving = captured + t.activation.bytes
-    chunk = state.settings.chunked_prefill_size
-    load = f"a prompt chunk of {chunk:,} tokens" if chunk > 0 else "a long prompt"
-    found.append(
-        _step("runtime_request", captured, serving, (state.workspace, t.cudagraph, t.activation), oom, risk=load)
-    )
+    busiest, load = _busiest(state, state.rank.device.total_bytes - captured)
+    serving = captured + busiest.bytes
+    note = EAGER_DECODING if busiest is not t.activation else ""
+    terms = (state.workspace, t.cudagraph, busiest)
+    found.append(_step("runtime_request", captured, serving, terms, oom, load, note))
     return found
 
 
-def _step(name: StageName, resident: int, peak: int, terms: tuple[Term, ...], message: str, risk: str = "") -> Step:
+def _busiest(state: RankState, room: int) -> tuple[Term, str]:
+    """What a full server needs most at once, and what it does then: a chunk of a prompt, or a batch without a graph."""
+    prefill, decoding, chunk = state.terms.activation, state.decoding, state.settings.chunked_prefill_size
+    if decoding.nbytes > prefill.bytes and prefill.basis != "given":
+        n = decoding.nbytes
+        term = Term("activation_peak", n, n - n // 10, n + n // 10, "formula", {}, EAGER_DECODING)
+        return term, decoding.load_beyond(room)
+    return prefill, f"a prompt chunk of {chunk:,} tokens" if chunk > 0 else "a long prompt"
+
+
+def _step(
+    name: StageName, resident: int, peak: int, terms: tuple[Term, ...], message: str, risk: str = "", note: str = ""
+) -> Step:
     slacks = spread(*terms)
     down, up = quadrature(s.down for s in slacks), quadrature(s.up for s in slacks)
-    stage = Stage(name, resident, peak, max(0, peak - up), peak + down)
+    stage = Stage(name, resident, peak, max(0, peak - up), peak + down, note)
     return Step(stage, message, slacks, risk)
 
 
