@@ -21,6 +21,7 @@ SETTINGS = {
     "prefill_graph": "prefill_graph",
     "disable_radix_cache": "disable_radix_cache",
 }
+DRAFTS = {"draft_tokens": "speculative_num_draft_tokens", "draft_layers": "draft_layers"}
 POOLS = {
     "max_total_num_tokens": "tokens",
     "swa_tokens": "window_tokens",
@@ -36,6 +37,8 @@ def converted(answer: dict[str, Any]) -> dict[str, Any]:
     if "oracle_error" in answer:
         return row | {"refusal": answer["oracle_error"]}
     row["settings"] = {ours: answer[theirs] for theirs, ours in SETTINGS.items()}
+    if answer.get("spec"):
+        row["settings"] |= {ours: answer.get(theirs) or 0 for theirs, ours in DRAFTS.items()}
     row["settings"]["kernels"] = answer["kernels"]
     if "error" in answer:
         return row | {"error": answer["error"]}

@@ -55,6 +55,7 @@ def engine_params(config: Config, text: Config) -> Params:
     bidirectional = text.get("use_bidirectional_attention")
     if isinstance(bidirectional, str):
         out["use_bidirectional_attention"] = bidirectional
+    _number(out, "num_nextn_predict_layers", text.get("num_nextn_predict_layers"))
     if text is not config:
         out["nested_text"] = 1
     if not text.get("dtype", "torch_dtype") and not config.get("dtype", "torch_dtype"):

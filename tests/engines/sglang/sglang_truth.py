@@ -1,4 +1,4 @@
-"""What SGLang's own Python answered (tests/truth/sglang-answers.jsonl.gz), and what oomph makes of the same questions.
+"""What SGLang's own Python answered (tests/truth/sglang-*answers.jsonl.gz), and what oomph makes of the same questions.
 
 The answers were made without a GPU: the settings, the pool configurators and their error texts are SGLang's; the two
 readings of free memory (`before`, and less the `weights`, in GiB) were given.
@@ -22,6 +22,7 @@ from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 from oomph.plan import load
+from oomph.sources.build import build_model
 from oomph.units import MIB
 
 TRUTH = Path(__file__).parent.parent.parent / "truth"
@@ -29,8 +30,21 @@ TRUTH = Path(__file__).parent.parent.parent / "truth"
 
 @lru_cache(1)
 def rows() -> tuple[dict[str, Any], ...]:
-    text = gzip.decompress((TRUTH / "sglang-answers.jsonl.gz").read_bytes()).decode()
-    return tuple(json.loads(line) for line in text.splitlines())
+    files = sorted(TRUTH.glob("sglang-*answers.jsonl.gz"))
+    return tuple(json.loads(line) for file in files for line in gzip.decompress(file.read_bytes()).splitlines())
+
+
+@lru_cache(1)
+def heads() -> dict[str, Any]:
+    """Configurations of EAGLE-3 heads, by the names that the answers have for them."""
+    return dict(json.loads((TRUTH / "sglang-drafts.json").read_text()))
+
+
+def drafter(row: dict[str, Any]) -> Model | None:
+    name = row["flags"].get("speculative_draft_model_path")
+    if name is None:
+        return None
+    return build_model(name, heads()[name]) if name in heads() else load(name)
 
 
 def deployment(row: dict[str, Any]) -> Deployment:
@@ -44,7 +58,7 @@ def figures(row: dict[str, Any], model: Model | None = None) -> Iterator[tuple[s
     """(term, ours, SGLang's) of one answer."""
     model = model or load(row["model"])
     question = deployment(row)
-    settings, shape = resolve(model, question)
+    settings, shape = resolve(model, question, drafter(row))
     facts = at(row["sglang"])
     built = refusal_before_load(model, shape, settings, facts, question)
     refusal = settings.refusal or (built if "language_model_only" in row["flags"] else "")

@@ -9,16 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from oomph.engines.sglang.planner import plan_sglang
-from oomph.errors import CannotPlan
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
-from oomph.plan import parse, run
 from oomph.sources.build import build_model
-from oomph.sources.gpu import parse_gpus
 from oomph.units import GIB
 
 TRUTH = Path(__file__).parents[2] / "truth"
@@ -159,10 +155,3 @@ def test_weights_in_host_memory() -> None:
     assert here.ranks[0].terms["weights"].bytes - there.ranks[0].terms["weights"].bytes == moved
     assert there.kv is not None and here.kv is not None
     assert there.kv.logged_tokens > here.kv.logged_tokens
-
-
-def test_another_draft_model_is_refused_in_a_sentence() -> None:
-    words = "python -m sglang.launch_server --model-path Qwen/Qwen3-8B --speculative-draft-model-path some/eagle3-head"
-    deployment = replace(parse(words.split(), "sglang==0.5.17"), gpus=parse_gpus("H200"))
-    with pytest.raises(CannotPlan, match="draft model some/eagle3-head is not planned"):
-        run(deployment)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from oomph.search.space import Arm
 
-# Flags that an arm may ask for and a plan does not follow: drafts.
+# Flags that an arm may ask for and no speed is known with: drafts.
 UNPLANNED = frozenset(("speculative_algorithm",))
 FIELDS = {
     "tp": "tp_size",

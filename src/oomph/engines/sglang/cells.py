@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.engines.sglang.model_shape import ModelShape, is_window
 from oomph.engines.sglang.settings import Settings
@@ -34,7 +35,8 @@ def cells_of(model: Model, shape: ModelShape, settings: Settings, facts: Facts, 
         fulls = [layer for layer in layers if not is_window(layer, shape)]
         per_window = _row(shape.window, settings)
         per_full = _row(shape.full, settings) if shape.full is not None else 0
-        return Cells(per_full * len(fulls), per_window * len(windows), len(fulls), len(windows))
+        both = Cells(per_full * len(fulls), per_window * len(windows), len(fulls), len(windows))
+        return _with_window_drafts(both, shape, settings, facts)
     if shape.full is None:
         return Cells(0)
     # with states only the layers with attention count; else every layer, whether or not it has any (ModelLayerInfo)
@@ -89,12 +91,17 @@ def _sparse_index(layers: list[Layer], settings: Settings) -> int:
     return sum(nbytes(settings.dtype, indexer.head_dim) for indexer in indexers)
 
 
+def _with_window_drafts(cells: Cells, shape: ModelShape, settings: Settings, facts: Facts) -> Cells:
+    """Drafters' layers keep every token, in rows as the target's."""
+    if not settings.draft_layers or not facts.drafts.windows_counted or shape.full is None:
+        return cells
+    return replace(cells, full=cells.full + _row(shape.full, settings) * settings.draft_layers)
+
+
 def _with_drafts(cells: Cells, settings: Settings) -> Cells:
     """Draft layers that share the target's geometry (EAGLE, NEXTN): their part of every token."""
     if not settings.draft_layers or not cells.full_layers:
         return cells
-    from msgspec.structs import replace
-
     own = cells.full - cells.index
     per_index = cells.index // cells.full_layers
     drafts = own * settings.draft_layers // cells.full_layers + per_index * settings.draft_layers

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, LeverWords, Words
 from oomph.errors import CannotPlan
+from oomph.facts.sglang.drafts import FAMILY
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.host import HostPlan
@@ -122,8 +123,8 @@ class SgLang(EngineProtocol):
         from oomph.sources.load import load_once, require_layers
 
         check(deployment.flags)
-        _refuse_other_drafts(deployment)
-        return plan_sglang(require_layers(model or load_once(deployment.model)), deployment)
+        target = require_layers(model or load_once(deployment.model))
+        return plan_sglang(target, deployment, _drafter(deployment))
 
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.sglang.levers import levers
@@ -211,12 +212,20 @@ class SgLang(EngineProtocol):
 ENGINE = SgLang()
 
 
-def _refuse_other_drafts(deployment: Deployment) -> None:
-    """A drafter that comes as a checkpoint of its own has weights, a cache and graphs that no plan counts yet."""
+def _drafter(deployment: Deployment) -> Model | None:
+    """The model that drafts, where it is a checkpoint of its own."""
+    from oomph.sources.load import load_once
+
     name = deployment.flags.get("speculative_draft_model_path")
-    if isinstance(name, str) and name and name != deployment.model:
+    if not isinstance(name, str) or not name or name == deployment.model:
+        return None
+    algorithm = str(deployment.flags.get("speculative_algorithm") or "").upper()
+    if not algorithm:  # nothing drafts without one
+        return None
+    if algorithm not in FAMILY | {"NEXTN"}:
         raise CannotPlan(
-            f"SGLang with the draft model {name} is not planned: its weights, cache and graphs would be missing",
-            hint="leave the --speculative flags out to plan the model alone, or compare with vLLM, whose drafts are "
-            "planned",
+            f"SGLang's {algorithm} with the draft model {name} is not planned: its weights, cache and graphs would be "
+            f"missing",
+            hint="EAGLE, EAGLE3, NEXTN, STANDALONE and NGRAM are planned",
         )
+    return load_once(name)

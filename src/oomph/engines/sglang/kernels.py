@@ -38,10 +38,10 @@ def choose_kernels(
     elif shape.is_sparse:
         attention, page = (attention or ("dsa" if unset else "")), 64
     elif not attention:
-        attention, page = _preferred(shape, facts, device, page, spare_states, unset)
+        attention, page = _preferred(shape, facts, flags, device, page, spare_states, unset)
     if unset and _decodes_with_flashinfer(model, shape, facts, device):
         decode = "flashinfer"
-    attention = attention or _default(shape, facts, device)
+    attention = attention or _default(shape, facts, flags, device)
     if attention == "fa3" and flags.get("kv_cache_dtype") == "fp8_e5m2":
         attention = "triton"
     page = _page(page, {attention, prefill, decode}, shape, device)
@@ -53,13 +53,34 @@ def _flag(flags: Mapping[str, Any], name: str) -> str:
     return str(flags.get(name) or "")
 
 
+def _one_draft_at_a_time(flags: Mapping[str, Any]) -> bool:
+    """utils/common.py is_no_spec_infer_or_topk_one: what the flags say, before defaults are chosen."""
+    breadth = flags.get("speculative_eagle_topk")
+    return breadth is None or (breadth == 1 and flags.get("page_size") in (None, 1))
+
+
+def _tensorrt_drafts(flags: Mapping[str, Any]) -> bool:
+    drafts, breadth = flags.get("speculative_algorithm"), flags.get("speculative_eagle_topk")
+    return _one_draft_at_a_time(flags) and (not drafts or breadth is not None)
+
+
 def _preferred(
-    shape: ModelShape, facts: Facts, device: Device, page: int, spare_states: bool, unset: bool
+    shape: ModelShape,
+    facts: Facts,
+    flags: Mapping[str, Any],
+    device: Device,
+    page: int,
+    spare_states: bool,
+    unset: bool,
 ) -> tuple[str, int]:
     """What the architecture's own rule says; "" = nothing."""
     major = device.capability[0]
     if shape.architecture in facts.kernels.linear_attention_hybrids and major == 10:
-        return ("trtllm_mha", 64) if spare_states else ("triton", 1)
+        return ("trtllm_mha", 64) if spare_states and _tensorrt_drafts(flags) else ("triton", 1)
+    nemotron = facts.kernels.nemotron_drafts and shape.architecture.startswith("NemotronH")
+    if nemotron and major >= 10 and flags.get("speculative_algorithm") and unset:
+        chain = flags.get("speculative_eagle_topk") in (None, 1)
+        return ("trtllm_mha", page or 64) if major == 10 and chain else ("triton", page)
     for row in facts.kernels.preferred:
         if shape.architecture in row.architectures.split():
             attention = row.on(major)
@@ -74,16 +95,16 @@ def _decodes_with_flashinfer(model: Model, shape: ModelShape, facts: Facts, devi
     return hopper and shape.is_multimodal and model.model_type in facts.kernels.vision_decode
 
 
-def _default(shape: ModelShape, facts: Facts, device: Device) -> str:
+def _default(shape: ModelShape, facts: Facts, flags: Mapping[str, Any], device: Device) -> str:
     """model_override_base.py:277 get_default_attn_backend (0.5.23)."""
     major = device.capability[0]
     if shape.architecture == "WhisperForConditionalGeneration":
         return "flashinfer"
     if shape.is_latent:
         return {9: "fa3", 10: "flashinfer"}.get(major, "triton")
-    if major == 9:
+    if major == 9 and _one_draft_at_a_time(flags):
         return "fa3"
-    if major == 10:
+    if major == 10 and _tensorrt_drafts(flags):
         return "fa4" if facts.kernels.wide_keys and shape.unequal_widths else "trtllm_mha"
     return "triton" if facts.kernels.sinks and shape.has_sinks else "flashinfer"
 

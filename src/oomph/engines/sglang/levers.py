@@ -43,6 +43,7 @@ def _all(plan: Plan, model: Model) -> Iterator[Lever]:
     yield from _requests(plan)
     yield from _cache(plan, model)
     yield from _states(plan, model)
+    yield from _drafts(plan)
     yield from _layout(plan)
 
 
@@ -205,6 +206,21 @@ def balancing_ratio(plan: Plan) -> float | None:
     tokens = length * kv.bytes_per_block / kv.block_size
     states = slots * int(resolved["mamba_bytes_per_slot"])
     return round(min(9.0, max(0.05, states / tokens)), 2) if tokens else None
+
+
+# ---- drafts ----------------------------------------------------------------------------------------------------------
+
+
+def _drafts(plan: Plan) -> Iterator[Lever]:
+    """A drafter's weights, its rows of every token, and the states that verification keeps."""
+    asked = {field: None for field in plan.deployment.flags if field.startswith("speculative_")}
+    if "speculative_algorithm" not in asked:
+        return
+    change = Change(
+        "drafts", spell("speculative_algorithm", None, plan), "flag", asked, cost="no speculative decoding: slower",
+        rank=4, moves=("weights", "cudagraph"),
+    )  # fmt: skip
+    yield Lever("drafts", (change,))
 
 
 # ---- the layout ------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.engines.sglang.buffers import Buffers, buffers_of, fixed_workspace
+from oomph.engines.sglang.drafts import drafter_row
 from oomph.engines.sglang.model_shape import ModelShape, is_window
 from oomph.engines.sglang.pools import Pools, Stage, size_pools
 from oomph.engines.sglang.refusals import refusal_before_load
@@ -30,21 +31,22 @@ from oomph.ir.timeline import STAGES, Verdict
 from oomph.units import GIB, MIB, cdiv
 
 
-def plan_sglang(model: Model, deployment: Deployment) -> Plan:
+def plan_sglang(model: Model, deployment: Deployment, draft: Model | None = None) -> Plan:
+    """`draft`: the model that --speculative-draft-model-path names, where it is another one."""
     facts = facts_at(deployment.engine.version)
-    settings, shape = resolve(model, deployment)
+    settings, shape = resolve(model, deployment, draft)
     notes = (*deployment.notes, *model.warnings)
     refusal = settings.refusal or refusal_before_load(model, shape, settings, facts, deployment)
     if refusal:
         resolved = settings.summary() | {"max_num_seqs": settings.max_running_requests or 0}
         return Plan(deployment, model.name, Verdict(False, "other", 0, refusal), resolved=resolved, warnings=notes)
     ranks = _ranks(settings, deployment)
-    terms = [rank_terms(model, shape, settings, facts, deployment, rank) for rank in _distinct(ranks)]
+    terms = [rank_terms(model, shape, settings, facts, deployment, rank, draft) for rank in _distinct(ranks)]
     terms = _every_rank(ranks, terms)
     pools = _pools(model, shape, settings, facts, ranks, terms, deployment)
     observed = "free_before_load" in deployment.given and "weights" in deployment.given
     states = [
-        _rank_state(model, shape, settings, facts, rank, own, sized, observed=observed)
+        _rank_state(model, shape, settings, facts, rank, own, sized, draft, observed=observed)
         for rank, own, sized in zip(ranks, terms, pools, strict=True)
     ]
     plans = tuple(_rank_plan(state) for state in states)
@@ -81,19 +83,24 @@ def _rank_state(
     rank: Rank,
     terms: Terms,
     pools: Pools,
+    draft: Model | None,
     *,
     observed: bool,
 ) -> RankState:
     multiprocessors = rank.device.sm_count or DEFAULT_MULTIPROCESSORS
     buffers = buffers_of(model, shape, settings, facts, pools, multiprocessors)
-    workspace = _workspace(settings, buffers, after_load(rank.device.sm))
+    beside = {"libraries after the load": after_load(rank.device.sm)}
+    if settings.drafts and not facts.drafts.counted:  # both come after the pools, out of the unreserved rest
+        row = drafter_row(model, draft, settings, pools.cells.full // max(1, pools.cells.full_layers))
+        beside |= {"drafter": terms.drafter_bytes, "drafter's cache": row * (pools.tokens + settings.page_size)}
+    workspace = _workspace(settings, buffers, beside)
     decoding = decoding_without_graph(model, shape, settings, facts, pools, multiprocessors)
     return RankState(rank, settings, terms, pools, buffers, workspace, decoding, observed)
 
 
-def _workspace(settings: Settings, buffers: Buffers, libraries: int) -> Term:
+def _workspace(settings: Settings, buffers: Buffers, beside: dict[str, int]) -> Term:
     fixed = fixed_workspace(settings)
-    parts = {**buffers.parts, "libraries after the load": libraries, "kernels' own": fixed}
+    parts = {**buffers.parts, **{name: size for name, size in beside.items() if size}, "kernels' own": fixed}
     total = sum(parts.values())
     why = "buffers by the settings; what kernels take from posted start-ups"
     return Term(

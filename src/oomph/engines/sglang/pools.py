@@ -121,8 +121,9 @@ def _state_pool(
         running = min(max(1, (asked or 1) // groups), slots // steps)
     else:
         slots, running = int((budget - spare * slot) // slot), 0
-    rest -= slot * (running + spare) * drafts / GIB if drafts else 0.0
-    pools = replace(pools, state_slots=slots, state_bytes=slot)
+    verified = slot * max(0, running + spare) * drafts  # the states after each draft, until it is verified
+    rest -= verified / GIB
+    pools = replace(pools, state_slots=slots, state_bytes=slot, fixed_bytes=verified)
     if slots <= 0 and rules.states_checked:
         text = (
             f"RuntimeError: Not enough GPU memory for hybrid (mamba/linear-attention) state cache. Computed "

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.engines.sglang.card import smi_mib
+from oomph.engines.sglang.drafts import draft_refusal, with_drafts
 from oomph.engines.sglang.graphs import (
     attention_groups,
     decode_batches,
@@ -35,31 +36,34 @@ KV_DTYPES = {
     "fp4_e2m1": "F4", "nvfp4": "F4", "fp4_mx_block16": "F4",
 }  # fmt: skip
 _TOO_LONG = (
-    "ValueError: Warning: User-specified context_length ({asked}) is greater than the derived context_length "
+    "ValueError: Warning: {whose} context_length ({asked}) is greater than the derived context_length "
     "({derived}). This may lead to incorrect model outputs or CUDA errors. Note that the derived context_length may "
     "differ from max_position_embeddings in the model's config. To allow overriding this maximum, set the env var "
     "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1"
 )
 
 
-def resolve(model: Model, deployment: Deployment) -> tuple[Settings, ModelShape]:
+def resolve(model: Model, deployment: Deployment, draft: Model | None = None) -> tuple[Settings, ModelShape]:
+    """`draft`: the model that --speculative-draft-model-path names, where it is another one."""
     facts, flags = facts_at(deployment.engine.version), deployment.flags
     shape = shape_of(model, facts, flags)
     card = min(deployment.gpus, key=smi_mib)  # get_nvgpu_memory_capacity: the smallest of all
     settings = _memory(_parallel(deployment, model), model, shape, facts, flags, card)
+    settings = with_drafts(settings, model, shape, draft, facts, flags)
     settings = _states(settings, shape, facts, flags)
     settings = _attention(settings, model, shape, facts, flags, deployment.gpus[0])
     settings = _cache_dtype(settings, model, shape, facts, flags, deployment.gpus[0])
     settings = _window_ratio(settings, shape, facts, flags)
     settings = replace(settings, image_cache_mib=_image_cache(shape, facts, deployment, card))
     settings = replace(settings, refusal=settings.refusal or _strategy_refusal(settings, shape, facts, flags))
-    return replace(settings, refusal=_refusal(settings, model, deployment)), shape
+    settings = replace(settings, refusal=settings.refusal or draft_refusal(settings, shape, flags))
+    return replace(settings, refusal=_refusal(settings, model, draft, deployment)), shape
 
 
 def _parallel(deployment: Deployment, model: Model) -> Settings:
     flags = deployment.flags
     groups = attention_groups(flags)
-    drafts = str(flags.get("speculative_algorithm") or "")
+    drafts = str(flags.get("speculative_algorithm") or "").upper()
     return Settings(
         tp_size=_int(flags, "tp_size", 1),
         pp_size=_int(flags, "pp_size", 1),
@@ -267,11 +271,13 @@ def _mib(environment: Mapping[str, str], name: str, default: int) -> int:
     return int(text) if text.isascii() and text.isdigit() else default
 
 
-def _refusal(settings: Settings, model: Model, deployment: Deployment) -> str:
+def _refusal(settings: Settings, model: Model, draft: Model | None, deployment: Deployment) -> str:
     asked, derived = deployment.flags.get("context_length"), context_length(model)
     allowed = deployment.environment.get("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "").lower() in ("1", "true")
     if asked is not None and int(asked) > derived and not allowed:
-        return _TOO_LONG.format(asked=asked, derived=derived)
+        return _TOO_LONG.format(whose="User-specified", asked=asked, derived=derived)
+    if asked is not None and draft is not None and int(asked) > context_length(draft) and not allowed:
+        return _TOO_LONG.format(whose="Target model's", asked=asked, derived=context_length(draft))
     return settings.refusal
 
 

@@ -43,7 +43,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     disable_overlap_schedule: bool = False
     speculative_algorithm: str = ""
     speculative_num_draft_tokens: int = 0
-    draft_layers: int = 0
+    speculative_eagle_topk: int = 0
+    draft_layers: int = 0  # those of a drafter that a token's cells count
+    builds_drafts: bool = False  # the checkpoint's own draft layers are built too
     image_cache_mib: int = 0  # out of the KV budget, for what images leave behind
     disaggregation_mode: str = "null"
     moe_a2a_backend: str = "none"
@@ -66,7 +68,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             "page_size", "dtype", "kv_cache_dtype", "quantization", "tp_size", "pp_size", "dp_size", "attn_dp_size",
             "ep_size", "disable_radix_cache", "disable_overlap_schedule", "prefill_attention_backend",
             "decode_attention_backend", "prefill_graph", "swa_full_tokens_ratio", "mamba_full_memory_ratio",
-            "mamba_radix_cache_strategy", "speculative_algorithm",
+            "mamba_radix_cache_strategy", "speculative_algorithm", "speculative_num_draft_tokens",
         )  # fmt: skip
         out = {name: getattr(self, name) for name in names}
         out["cuda_graph_bs"] = list(self.cuda_graph_bs)

@@ -7,21 +7,22 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.sglang.drafts import drafter_bytes
 from oomph.engines.sglang.model_shape import ModelShape
 from oomph.engines.sglang.settings import Settings
-from oomph.engines.sglang.weights import RankPlace, created_weights, repacked_growth
-from oomph.engines.vllm.allocator import SMALL, SMALL_BUFFER, Allocator, small_size
+from oomph.engines.sglang.weights import RankPlace, created_weights, held_bytes, repacked_growth
 from oomph.engines.vllm.weights import Placed, by_part
 from oomph.facts import unified
 from oomph.facts.dtypes import nbytes
 from oomph.facts.sglang import outside
+from oomph.facts.sglang.drafts import FAMILY
 from oomph.facts.sglang.facts import Facts
 from oomph.ir.deployment import Deployment
 from oomph.ir.gate import quadrature
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Basis, Term
 from oomph.ir.model import Attention, Experts, Linear, Model
-from oomph.units import GIB, round_up
+from oomph.units import GIB
 
 DEFAULT_MULTIPROCESSORS = 132  # an H100's, where a card's multiprocessors are not known
 
@@ -41,10 +42,17 @@ class Terms(Struct, frozen=True):
     activation: Term
     created_bytes: int
     free_before_load: Term
+    drafter_bytes: int = 0  # its weights
 
 
 def rank_terms(
-    model: Model, shape: ModelShape, settings: Settings, facts: Facts, deployment: Deployment, rank: Rank
+    model: Model,
+    shape: ModelShape,
+    settings: Settings,
+    facts: Facts,
+    deployment: Deployment,
+    rank: Rank,
+    draft: Model | None = None,
 ) -> Terms:
     device = rank.device
     context = deployment.pin(_context(device, settings.tp_size * settings.pp_size))
@@ -54,8 +62,9 @@ def rank_terms(
     host = offloaded_bytes(created, deployment.flags.get("cpu_offload_gb"))
     created_bytes = sum(place.nbytes for place in created)
     held = held_bytes(created, repacked=bool(growth))
+    drafter = drafter_bytes(model, draft, shape, settings, facts, place) if settings.drafts else 0
     weights = _in_host_memory(_weights(model, shape, settings, held, growth, by_part(created)), host)
-    weights = deployment.pin(weights)
+    weights = deployment.pin(_with_drafter(weights, drafter if facts.drafts.counted else 0))
     peak = deployment.pin(_load_peak(weights))
     return Terms(
         context=context,
@@ -65,7 +74,17 @@ def rank_terms(
         activation=deployment.pin(_beside_layer(_activation(model, settings), created, host)),
         created_bytes=created_bytes,
         free_before_load=_free(device, context, deployment),
+        drafter_bytes=drafter,
     )
+
+
+def _with_drafter(weights: Term, drafter: int) -> Term:
+    """From 0.5.14 on a drafter is loaded before the pools are sized."""
+    if not drafter:
+        return weights
+    parts = {**weights.parts, "drafter": drafter}
+    low, high = weights.low + drafter - drafter // 20, weights.high + drafter + drafter // 20
+    return replace(weights, bytes=weights.bytes + drafter, low=low, high=high, parts=parts)
 
 
 def offloaded_bytes(created: Sequence[Placed], gibibytes: object) -> int:
@@ -123,23 +142,6 @@ def _free(device: Device, context: Term, deployment: Deployment) -> Term:
     return Term("free_before_load", n, low, high, "formula", {}, "total - others - context")
 
 
-def held_bytes(created: Sequence[Placed], *, repacked: bool = False) -> int:
-    """What PyTorch's allocator asks the driver for, tensor after tensor: "mem usage" of a load is the driver's figure.
-
-    Posted: 15.50 GiB for 15.28 of Qwen3-32B on each of four GPUs, 14.30 for 14.20 of Qwen2.5-7B, 15.28 for 15.28 of
-    Qwen3-8B. `repacked`: the experts are played on their own (repack.py).
-    """
-    memory, small, experts = Allocator(), 0, 0
-    for tensor in (tensor for place in created for tensor in place.tensors if tensor.nbytes):
-        if repacked and tensor.part == "experts":
-            experts += tensor.nbytes
-        elif tensor.nbytes <= SMALL:
-            small += small_size(tensor.nbytes)
-        else:
-            memory.alloc(tensor.nbytes)
-    return memory.reserved + round_up(small, SMALL_BUFFER) + experts
-
-
 def _weights(
     model: Model, shape: ModelShape, settings: Settings, held: int, growth: int, parts: dict[str, int]
 ) -> Term:
@@ -174,6 +176,8 @@ def _graphs(model: Model, settings: Settings) -> Term:
     """The driver's part of every graph, and one pool for all of them: it holds the tensors of the largest."""
     layers = len(model.layers) // settings.pp_size
     decode = len(settings.cuda_graph_bs) * max(outside.LEAST_DECODE_GRAPH, layers * outside.DECODE_GRAPH_LAYER)
+    if settings.speculative_algorithm in FAMILY:  # the drafter's own graphs: its steps, and the tokens it is given
+        decode += 2 * len(settings.cuda_graph_bs) * outside.LEAST_DECODE_GRAPH
     prefill = len(settings.prefill_graph_sizes) * outside.PER_PREFILL_GRAPH
     largest = max((*settings.cuda_graph_bs, *settings.prefill_graph_sizes), default=0)
     pool = layer_bytes(model, settings, largest) + _attention_bytes(model, settings, largest)

@@ -6,6 +6,8 @@ What SGLang divides otherwise is taken from a second walk: attention by its own 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -14,6 +16,7 @@ from oomph.engines.sglang.built import as_built, shape_is_v4
 from oomph.engines.sglang.model_shape import ModelShape
 from oomph.engines.sglang.repack import repacked_for_triton
 from oomph.engines.sglang.settings import Settings
+from oomph.engines.vllm.allocator import SMALL, SMALL_BUFFER, Allocator, small_size
 from oomph.engines.vllm.shard import Layout, stage_layers
 from oomph.engines.vllm.weights import Build, Placed, created
 from oomph.facts.sglang.facts import Facts
@@ -48,6 +51,23 @@ def created_weights(
     return whole
 
 
+def held_bytes(created: Sequence[Placed], *, repacked: bool = False) -> int:
+    """What PyTorch's allocator asks the driver for, tensor after tensor: "mem usage" of a load is the driver's figure.
+
+    Posted: 15.50 GiB for 15.28 of Qwen3-32B on each of four GPUs, 14.30 for 14.20 of Qwen2.5-7B, 15.28 for 15.28 of
+    Qwen3-8B. `repacked`: the experts are played on their own (repack.py).
+    """
+    memory, small, experts = Allocator(), 0, 0
+    for tensor in (tensor for place in created for tensor in place.tensors if tensor.nbytes):
+        if repacked and tensor.part == "experts":
+            experts += tensor.nbytes
+        elif tensor.nbytes <= SMALL:
+            small += small_size(tensor.nbytes)
+        else:
+            memory.alloc(tensor.nbytes)
+    return memory.reserved + round_up(small, SMALL_BUFFER) + experts
+
+
 def repacked_growth(model: Model, settings: Settings, place: RankPlace) -> int:
     """Bytes by which MXFP4 experts grow when Hopper's kernels have them in their order; 0 = they are read as they
     are."""
@@ -77,7 +97,7 @@ def _walk(model: Model, settings: Settings, facts: Facts, place: RankPlace, rank
         creation(place.sm),
         layout,
         settings.dtype,
-        drafts=settings.draft_layers > 0,
+        drafts=settings.builds_drafts,
         habits=HABITS,
         head_quantised=model.quantization is not None and model.quantization.method in facts.weights.quantised_heads,
     )

@@ -89,6 +89,7 @@ class Kernels(Facts):
     vision_decode = changes(frozenset[str](), ("0.5.20", frozenset({"qwen3_vl", "qwen3_vl_moe"})))
     # models with learned sinks: FlashInfer's kernels have none
     sinks = since("0.5.12")
+    nemotron_drafts = since("0.5.19")  # a rule for Blackwell where drafts are verified
     wide_keys = since("0.5.23")  # K and V rows of unequal width on data-centre Blackwell get fa4
 
     accepted = rows(

@@ -9,6 +9,7 @@ from oomph.facts.changes import group
 from oomph.facts.sglang.architectures import Architectures
 from oomph.facts.sglang.attention import Kernels
 from oomph.facts.sglang.buffers import Buffers
+from oomph.facts.sglang.drafts import Drafts
 from oomph.facts.sglang.graphs import PrefillGraphs
 from oomph.facts.sglang.memory import Memory
 from oomph.facts.sglang.models import Models
@@ -20,6 +21,7 @@ from oomph.facts.sglang.weights import Weights
 class Facts(changes.Facts):
     architectures = group(Architectures)
     buffers = group(Buffers)
+    drafts = group(Drafts)
     kernels = group(Kernels)
     prefill_graphs = group(PrefillGraphs)
     memory = group(Memory)
