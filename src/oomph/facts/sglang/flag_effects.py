@@ -127,14 +127,14 @@ _NOT_PLANNED = {
         speculative_adaptive_config speculative_attention_mode speculative_dflash_block_size
         speculative_dflash_draft_window_size speculative_domino_candidate_pool_size
         speculative_draft_attention_backend speculative_draft_kv_cache_dtype speculative_draft_load_format
-        speculative_draft_model_path speculative_draft_model_quantization speculative_draft_model_revision
+        speculative_draft_model_quantization speculative_draft_model_revision
         speculative_draft_sink_size speculative_draft_window_size
         speculative_dspark_align_verify_tokens_to_graph_tier speculative_dspark_block_size
-        speculative_eagle_topk speculative_enable_w4a4_mxfp4_megamoe speculative_moe_a2a_backend
+        speculative_enable_w4a4_mxfp4_megamoe speculative_moe_a2a_backend
         speculative_moe_runner_backend speculative_ngram_branch_length speculative_ngram_capacity
-        speculative_ngram_max_bfs_breadth speculative_ngram_max_match_window_size
+        speculative_ngram_max_match_window_size
         speculative_ngram_max_trie_depth speculative_ngram_min_bfs_breadth
-        speculative_ngram_min_match_window_size speculative_num_steps speculative_token_map""",
+        speculative_ngram_min_match_window_size speculative_token_map""",
     "how many experts a rank holds, and their buffers": """
         deepep_config deepep_dispatcher_output_dtype deepep_mode deepep_v2_mode disable_shared_experts_fusion
         dwdp_size elastic_ep_backend elastic_ep_initial_size elastic_ep_rejoin elastic_ep_scale_timeout
