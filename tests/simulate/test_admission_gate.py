@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from oomph.facts.vllm.facts import at
@@ -60,6 +62,7 @@ def test_watermark_and_settled_tokens_by_release() -> None:
 
 # SCBench Code.RepoQA as PR 39866 ran it: four sessions at a time, five turns on a context of about 65,000 tokens. It
 # gives neither the size of its cache nor of its answers; SCBench lets RepoQA answer with up to 1,024 tokens.
+@cache
 def sessions(version: str, cache: str, answer: int) -> Result:
     load = Load(Shape(65000, answer, turns=5, turn_prompt=100), Arrivals(users=4, spread=0.001), 20)
     return simulate(setup(version, blocks=cache), load)

@@ -1,4 +1,4 @@
-"""The fast simulator and the literal one agree to the tick on every request of 1,000 random workloads.
+"""The fast simulator and the literal one agree to the tick on every request of 500 random workloads.
 
 OOMPH_SIMULATE_CASES=20000 makes it more; tools/bench_simulate.py --agree does the same outside of pytest.
 """
@@ -14,8 +14,8 @@ from reference import Reference
 from oomph.simulate.config import Record
 from oomph.simulate.loop import Loop
 
-CASES = int(os.environ.get("OOMPH_SIMULATE_CASES", "1000"))
-CHUNK = 100
+CASES = int(os.environ.get("OOMPH_SIMULATE_CASES", "500"))
+CHUNK = 50
 
 
 class Kept:

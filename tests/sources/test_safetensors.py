@@ -186,7 +186,7 @@ def test_anything_is_tensors_or_a_header_error(value: object, size: int) -> None
 
 
 def test_many_tensors_are_fast() -> None:
-    count = 200_000
+    count = 50_000
     written = [
         Tensor(f"model.layers.{i // 3000}.mlp.experts.{i % 3000}.up_proj.weight", (8, 16), "BF16", 256)
         for i in range(count)
@@ -194,7 +194,7 @@ def test_many_tensors_are_fast() -> None:
     raw = header(written)
     begin = time.perf_counter()
     assert len(safetensors.parse_header(raw, 8 + len(raw) + 256 * count, "x")) == count
-    assert time.perf_counter() - begin < 3  # 0.3 s on an idle machine
+    assert time.perf_counter() - begin < 1.5  # 0.08 s on an idle machine
 
 
 def test_the_worst_header_stays_in_bounded_memory(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_addresses_with_odd_characters() -> None:
     st.binary(max_size=200),
     st.sampled_from([b"", OK, OK + b"Transfer-Encoding: chunked\r\n\r\n", b"HTTP/1.1 206 x\r\n"]),
 )
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes(server: RawServer, raw: bytes, start: bytes) -> None:
     for options in ({}, {"start": 0, "length": 50}):
         try:
