@@ -88,7 +88,7 @@ class Allocator:
             if size >= self.max_split:
                 block = self._take_whole(size, nbytes)
             else:
-                block = self._carve(size, size)
+                block = self.carve(size, size)
                 block.asked = nbytes
         self.allocated += block.size
         if self.allocated > self.peak:
@@ -116,7 +116,7 @@ class Allocator:
     def _rows(self, size: int, count: int) -> Iterator[Block]:
         """What a block has left of one tensor is the best fit for the next, as long as it is large enough."""
         while count:
-            block = self._carve(size, count * size)
+            block = self.carve(size, count * size)
             count -= block.size // size
             yield block
 
@@ -136,10 +136,16 @@ class Allocator:
         after, before = block.next, block.prev
         if after is not None and after.free:
             self._uncache(after)
-            self._join(block, after)
+            block.size += after.size
+            block.next = after.next
+            if after.next is not None:
+                after.next.prev = block
         if before is not None and before.free:
             self._uncache(before)
-            self._join(before, block)
+            before.size += block.size
+            before.next = block.next
+            if block.next is not None:
+                block.next.prev = before
             block = before
         self._cache(block)
 
@@ -177,7 +183,7 @@ class Allocator:
             block = self._whole[segment, nbytes] = Block(segment, _WHOLE_ORDER, nbytes)
         return block
 
-    def _carve(self, size: int, most: int) -> Block:
+    def carve(self, size: int, most: int) -> Block:
         """The best fitting free block, or a new segment, cut to as many tensors of a size as it has room for."""
         cached, moved = self._cached, self.moved
         at = bisect_left(cached, (size,))
@@ -207,12 +213,6 @@ class Allocator:
             block.next.prev = rest
         block.next = rest
         self._cache(rest)
-
-    def _join(self, block: Block, after: Block) -> None:
-        block.size += after.size
-        block.next = after.next
-        if after.next is not None:
-            after.next.prev = block
 
     def _cache(self, block: Block) -> None:
         if block.size >= self.max_split:

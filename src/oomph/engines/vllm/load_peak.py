@@ -341,7 +341,8 @@ class _Player:
 
     def follow(self, program: Program, jobs: Sequence[Job]) -> None:
         """The place as the one before it; only what is split is allocated and freed."""
-        memory, free = self.memory, self.memory.free
+        memory, free, carve, records = self.memory, self.memory.free, self.memory.carve, self.records
+        where, layer, doing = self.where, self.layer, self.doing
         split: dict[tuple[int, str], list[Block]] = {}
         for part in program.parts:
             level = memory.allocated
@@ -349,13 +350,21 @@ class _Player:
                 for module, size, above in part.rises:
                     if level + above > memory.peak:
                         memory.peak = level + above
-                        self.records.append((self.where, self.layer, module, size, memory.peak, self.doing))
+                        records.append((where, layer, module, size, memory.peak, doing))
             memory.allocated = level + part.change
             if not part.tensor:
                 break
             key = (part.job, part.tensor)
-            if part.size:
+            if part.size and part.count > 1:
                 split[key] = self.new_many(part.module, part.size, part.count)
+                continue
+            if part.size:
+                block = carve(part.rounded, part.rounded)
+                split[key] = [block]
+                memory.allocated += block.size
+                if memory.allocated > memory.peak:
+                    memory.peak = memory.allocated
+                    records.append((where, layer, part.module, part.size, memory.peak, doing))
                 continue
             blocks = split.pop(key, None)
             if blocks is None:

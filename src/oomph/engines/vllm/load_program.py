@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from oomph.engines.vllm.allocator import LARGE_BUFFER, Block
+from oomph.engines.vllm.allocator import LARGE_BUFFER, ROUND, Block
+from oomph.units import round_up
 
 Rise = tuple[str, int, int]  # module, size, bytes above the start: each higher than the one before
 
@@ -25,6 +26,7 @@ class Part(Struct):
     module: str = ""
     size: int = 0
     count: int = 1
+    rounded: int = 0  # the size of its block
 
 
 class Program(Struct):
@@ -80,7 +82,7 @@ class Recorder:
 
     def split(self, job: int, tensor: str, module: str, size: int = 0, count: int = 1) -> None:
         """A step with split blocks."""
-        self._parts.append(Part(self._rises, self._change, job, tensor, module, size, count))
+        self._parts.append(Part(self._rises, self._change, job, tensor, module, size, count, round_up(size, ROUND)))
         self._rises, self._change, self._top = [], 0, 0
 
     def program(self) -> Program | None:
