@@ -112,7 +112,7 @@ GPT_OSS = ("vllm serve openai/gpt-oss-120b", "H100")
     ("command", "gpu", "plans", "loads", "blocks"),
     [
         (*GEMMA, 22, 9, 13_000),
-        (*AWQ, 22, 1, 1_250),
+        (*AWQ, 23, 2, 1_700),
         (*DEEPSEEK, 5, 3, 2_500),
         ("vllm serve openai/gpt-oss-120b", "DGX Spark", 50, 3, 800),
     ],
@@ -133,7 +133,7 @@ def test_advice_plans_what_can_matter(
     ("command", "gpu", "plans", "loads", "blocks"),
     [
         (*GEMMA, 22, 16, 19_000),
-        (*AWQ, 40, 12, 12_500),
+        (*AWQ, 40, 13, 13_000),
         (*DEEPSEEK, 18, 13, 11_500),
         (*GPT_OSS, 48, 15, 11_500),
     ],
