@@ -37,6 +37,7 @@ class Batch(Struct, frozen=True):
     l2_bytes: int = 0
 
 
+Widths = tuple[int, ...]  # of tensors that are alive at once: elements of the model's dtype for one token
 PhaseKind = Literal["layer", "sampler", "pooler", "encoder", "embedding"]
 
 
@@ -45,3 +46,5 @@ class Phase(Struct, frozen=True):
     bytes: int
     kind: PhaseKind = "layer"
     before_experts: bool = False  # within a layer, it runs ahead of the layer's own experts
+    widths: Widths = ()
+    extra: int = 0  # bytes beside them

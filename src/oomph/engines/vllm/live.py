@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from oomph.engines.vllm.batch import Batch, Phase
+from oomph.engines.vllm.batch import Batch, Phase, Widths
 from oomph.engines.vllm.live_experts import expert_inputs, quantises_input, unshared
 from oomph.engines.vllm.shard import in_features, outs
 from oomph.facts.dtypes import nbytes
@@ -44,46 +44,47 @@ class _Layer(Struct, frozen=True):
     # --- eager -----------------------------------------------------------------------------------------------------
 
     def eager(self) -> Iterator[Phase]:
-        h, held, block = self.model.hidden_size, self.held, self.layer.block
+        h, held, block = (self.model.hidden_size,), self.held, self.layer.block
         for mixer in self.layer.mixers:
             if isinstance(mixer, State):
-                yield self._phase("recurrent layer", self._state(mixer) + held.state * h, self._tuning(mixer), True)
+                yield self._phase("recurrent layer", held.state * h + self._state(mixer), self._tuning(mixer), True)
                 if held.splits_qkvz:
-                    yield self._phase("recurrent layer", self._split(mixer) + held.state * h, 0, True)
+                    yield self._phase("recurrent layer", held.state * h + self._split(mixer), 0, True)
             elif mixer.kind == "mla":
-                wide = self._mla(mixer) + mixer.kv_lora_rank + self._out(mixer) + (held.attention - 1) * h
+                wide = (*(held.attention - 1) * h, *self._mla(mixer), mixer.kv_lora_rank, self._out(mixer))
                 yield self._phase("attention", wide, self._mla_workspace(mixer), True)
             else:
                 quant = self._requantised("attention")
-                yield self._phase("attention", self._attention(mixer) + held.attention * h + self._sum(), quant, True)
+                wide = (*held.attention * h, *self._attention(mixer), self._sum())
+                yield self._phase("attention", wide, quant, True)
                 if held.float_norm is not None:
                     yield self._phase("attention", self._float_norm(mixer, held.float_norm), 0, True)
-        kept = held.keeps_qkv * self._qkv()
+        kept = held.keeps_qkv * (self._qkv(),)
         role = self._dense()
         if role:
             extra, reduced = (self._requantised(role), self._sum()) if held.keeps_gate_up else (0, 0)
-            yield self._phase("mlp", self._mlp(role) + held.mlp * h + kept + reduced, extra)
+            yield self._phase("mlp", (*held.mlp * h, *self._mlp(role), *kept, reduced), extra)
             yield self._reduced(role, held.mlp * h + kept)
         if has_experts(self.layer):
             shared = self._mlp("shared_experts")
             alive = held.experts * h + kept
-            if shared:
-                yield self._phase("shared experts", shared + alive + held.keeps_gate_up * h, 0, True)
-            yield from self._experts(block, alive, shared=bool(shared))
+            if any(shared):
+                yield self._phase("shared experts", alive + shared + held.keeps_gate_up * h, 0, True)
+            yield from self._experts(block, alive, shared=any(shared))
 
     # --- compiled --------------------------------------------------------------------------------------------------
 
     def compiled(self) -> Iterator[Phase]:
-        h, held, block = self.model.hidden_size, self.held, self.layer.block
-        given = max((self._given(m) for m in self.layer.mixers), default=0)
+        h, held, block = (self.model.hidden_size,), self.held, self.layer.block
+        given = max((self._given(m) for m in self.layer.mixers), default=(), key=sum)
         for mixer in self.layer.mixers:
             if isinstance(mixer, State):
                 yield self._recurrent_compiled(mixer)
             elif mixer.kind == "mla":
-                yield self._phase("attention", self._mla(mixer) + 2 * h, self._mla_workspace(mixer), True)
+                yield self._phase("attention", 2 * h + self._mla(mixer), self._mla_workspace(mixer), True)
             else:
-                yield self._phase("attention", self._attention_compiled(mixer) + held.compiled * h, 0, True)
-        alive = given + held.compiled * h
+                yield self._phase("attention", held.compiled * h + self._attention_compiled(mixer), 0, True)
+        alive = held.compiled * h + given
         role = self._dense()
         if role:
             yield self._mlp_compiled(role, alive)
@@ -91,75 +92,75 @@ class _Layer(Struct, frozen=True):
         if has_experts(self.layer):
             shared = self._mlp("shared_experts")
             alive += h + held.compiled_experts * h
-            if shared:  # inside one custom operation: as in eager mode
-                yield self._phase("shared experts", shared + alive + held.keeps_gate_up * h, 0, True)
-            yield from self._experts(block, alive, shared=bool(shared))
+            if any(shared):  # inside one custom operation: as in eager mode
+                yield self._phase("shared experts", alive + shared + held.keeps_gate_up * h, 0, True)
+            yield from self._experts(block, alive, shared=any(shared))
 
-    def _attention_compiled(self, attention: Attention) -> int:
+    def _attention_compiled(self, attention: Attention) -> Widths:
         """The last attention's output, the new projection (unless V is normalised out of it too), its rotated query and
         key, room for the new output."""
         q, k = self._heads(attention)
         last = max((self._out(x) for x in self.before.mixers if isinstance(x, Attention)), default=0)
         if self.model.architecture in facts.NORMALISES_V:
-            return 2 * q + 2 * k + last
-        return self._qkv() + 2 * q + k + last
+            return q, k, q, k, last
+        return last, self._qkv(), q, k, q
 
-    def _mlp_compiled(self, role: str, alive: int) -> Phase:
+    def _mlp_compiled(self, role: str, alive: Widths) -> Phase:
         """gate_up and its activation, or, without a gate, the activation written over its input and the output."""
         up, down = self._widths(role)
         flush = self.batch.l2_bytes if self.batch.cold and self.held.tuned else 0
         scheme = next((x.scheme for x in self._linears(role) if x.shard == "row"), None)
         if up < 2 * down:
-            return self._phase("mlp", down + alive + self.model.hidden_size, 0)
+            return self._phase("mlp", (*alive, down, self.model.hidden_size), 0)
         if quantises_input(scheme, self.batch.sm) and scheme is not None:
             # one kernel activates and quantises groups of 128; else the activation is there too
             quant = self._requantised(role)
             if not self.held.tuned:
-                return self._phase("mlp", up + down + alive, quant)
+                return self._phase("mlp", (*alive, up, down), quant)
             if scheme.strategy == "block" or self.batch.rules.fuses_quantisation:
-                return self._phase("mlp", up + alive, quant)
-            return self._phase("mlp", up + down + 2 * self.model.hidden_size, quant)
-        return self._phase("mlp", up + down + alive, flush)
+                return self._phase("mlp", (*alive, up), quant)
+            return self._phase("mlp", (*2 * (self.model.hidden_size,), up, down), quant)
+        return self._phase("mlp", (*alive, up, down), flush)
 
     def _recurrent_compiled(self, state: State) -> Phase:
         """The last layer's projection and scan output, this layer's, and the residuals; or one operation with all of it
         inside, as in eager mode."""
         if state.kind == "kda":  # kimi_linear.py: q, k, v, gates and output of this layer and the last, by a trace
-            wide = 9 * state.num_heads * state.head_dim // self.batch.layout.tp
-            return self._phase("recurrent layer", wide + 4 * self.model.hidden_size, 0, True)
+            inner = 9 * state.num_heads * state.head_dim // self.batch.layout.tp
+            return self._phase("recurrent layer", (*4 * (self.model.hidden_size,), inner), 0, True)
         if state.kind not in ("mamba2", "gdn"):
-            return self._phase("recurrent layer", self._state(state) + 3 * self.model.hidden_size, 0, True)
+            return self._phase("recurrent layer", 3 * (self.model.hidden_size,) + self._state(state), 0, True)
         inner = state.intermediate if state.kind == "mamba2" else state.num_heads * state.head_dim
-        once = self._projection() + max(1, inner // self.batch.layout.tp)
+        once = self._projection(), max(1, inner // self.batch.layout.tp)
         quantised = any(x.scheme is not None for x in self._linears("linear_attn"))
-        return self._phase("recurrent layer", 2 * once + (2 if quantised else 3) * self.model.hidden_size,
-                           self._tuning(state), True)  # fmt: skip
+        wide = (2 if quantised else 3) * (self.model.hidden_size,) + 2 * once
+        return self._phase("recurrent layer", wide, self._tuning(state), True)
 
-    def _given(self, attention: Attention | State) -> int:
+    def _given(self, attention: Attention | State) -> Widths:
         """What the piece after a mixer was called with."""
         if isinstance(attention, Attention):
-            return self._out(attention)
-        tp = self.batch.layout.tp
+            return (self._out(attention),)
+        tp, h = self.batch.layout.tp, self.model.hidden_size
         if attention.kind in ("gdn", "kda"):
-            return self._projection() + attention.num_heads * attention.head_dim // tp + 2 * self.model.hidden_size
+            return self._projection(), attention.num_heads * attention.head_dim // tp, h, h
         if attention.kind == "mamba2":
-            return self._projection() + max(1, attention.intermediate // tp)
-        return self.model.hidden_size  # the operation ends with its output projection
+            return self._projection(), max(1, attention.intermediate // tp)
+        return (h,)  # the operation ends with its output projection
 
     # --- parts -----------------------------------------------------------------------------------------------------
 
-    def _phase(self, name: str, elements: int, extra: int, before_experts: bool = False) -> Phase:
-        size = self.batch.tokens * elements * self.width + extra
-        return Phase(name, size, before_experts=before_experts)
+    def _phase(self, name: str, widths: Widths, extra: int, before_experts: bool = False) -> Phase:
+        size = self.batch.tokens * sum(widths) * self.width + extra
+        return Phase(name, size, before_experts=before_experts, widths=widths, extra=extra)
 
     def _sum(self) -> int:
         """pynccl.py:171 (0.21.0): what the ranks sum goes into a new tensor."""
         return self.model.hidden_size if self.batch.layout.tp > 1 else 0
 
-    def _reduced(self, role: str, alive: int) -> Phase:
+    def _reduced(self, role: str, alive: Widths) -> Phase:
         """The down projection's input, and with several ranks its output and their sum."""
         _, down = self._widths(role)
-        return self._phase("mlp", down + alive + 2 * self._sum(), 0)
+        return self._phase("mlp", (*alive, down, *2 * (self._sum(),)), 0)
 
     def _linears(self, role: str) -> list[Linear]:
         return [module for module in self.layer.block.modules if isinstance(module, Linear) and module.role == role]
@@ -177,28 +178,28 @@ class _Layer(Struct, frozen=True):
         projections = [x for x in self._linears("attention") if x.shard != "row"]
         return max((sum(outs(x, self.batch.layout.tp)) for x in projections), default=0)
 
-    def _attention(self, attention: Attention) -> int:
+    def _attention(self, attention: Attention) -> Widths:
         """qkv, the normalised copies of q, k (and v), and the attention's output (twice where a gate scales it)."""
         q, k = self._heads(attention)
         names = {x.name for x in self.layer.block.modules if isinstance(x, Param)}
-        normalised = 0
+        normalised: Widths = ()
         if any("q_norm" in n for n in names) and self.held.float_norm is None:
-            normalised += q + k
+            normalised = q, k
             if self.model.architecture in facts.NORMALISES_V:
-                normalised += max(1, attention.num_kv_heads // self.batch.layout.tp) * attention.head_dim_v
-        return self._qkv() + normalised + self.held.outputs * self._out(attention)
+                normalised += (max(1, attention.num_kv_heads // self.batch.layout.tp) * attention.head_dim_v,)
+        return (self._qkv(), *normalised, *self.held.outputs * (self._out(attention),))
 
-    def _float_norm(self, attention: Attention, norm: facts.FloatNorm) -> int:
+    def _float_norm(self, attention: Attention, norm: facts.FloatNorm) -> Widths:
         q, k = self._heads(attention)
-        wide = 2 * norm.query * q + norm.copies * q + (2 * k if norm.key else 0)
-        return self._qkv() + wide + norm.alive * self.model.hidden_size
+        alive = norm.alive * (self.model.hidden_size,)
+        return (*alive, self._qkv(), *norm.query * (2 * q,), *norm.copies * (q,), 2 * k if norm.key else 0)
 
-    def _mla(self, attention: Attention) -> int:
+    def _mla(self, attention: Attention) -> Widths:
         """deepseek_v2.py: the down projection, the query heads and the latent key-value state."""
         tp = self.batch.layout.tp
         query = max(1, attention.num_heads // tp) * (attention.qk_nope_head_dim + attention.qk_rope_head_dim)
         down = sum(sum(outs(x, tp)) for x in self._linears("attention") if x.shard == "replicated")
-        return query + down
+        return down, query
 
     def _mla_workspace(self, attention: Attention) -> int:
         """mla_attention.py:632 (0.21.0): room for the keys and values of chunked context, allocated while profiling."""
@@ -225,10 +226,10 @@ class _Layer(Struct, frozen=True):
             return "mlp"
         return "" if has_experts(self.layer) or not self._widths("shared_experts")[0] else "shared_experts"
 
-    def _mlp(self, role: str) -> int:
+    def _mlp(self, role: str) -> Widths:
         """gate_up and its activation; an MLP without a gate may hold more, the square say."""
         up, down = self._widths(role)
-        return up + down + (round(self.held.inner * down) if up < 2 * down else 0)
+        return up, down, round(self.held.inner * down) if up < 2 * down else 0
 
     def _requantised(self, role: str) -> int:
         """The row projection's input once more in one byte, with a float32 scale for every 128 or every token."""
@@ -243,22 +244,23 @@ class _Layer(Struct, frozen=True):
         linears = [x for x in self._linears("linear_attn") if x.shard != "row"]
         return max((sum(outs(x, self.batch.layout.tp)) for x in linears), default=0)
 
-    def _state(self, state: State) -> int:
+    def _state(self, state: State) -> Widths:
         """mamba_mixer2.py: the input projection (and a scaled copy beside an attention mixer), the scan's output and
         its gated norm, which is in float32 and twice there where the state has groups (:100)."""
         tp, inner = self.batch.layout.tp, max(1, state.intermediate // self.batch.layout.tp)
         if state.kind in ("gdn", "kda"):
             # gdn_linear_attn.py:737: qkvz, a copy of z, b and a twice, the attention's output
-            return self._projection() + 2 * (state.num_heads * state.head_dim // tp) + 4 * (state.num_heads // tp)
+            value = state.num_heads * state.head_dim // tp
+            return self._projection(), value, value, 4 * (state.num_heads // tp)
         if state.kind == "mamba2" and state.groups > 1:
-            return self._projection() + 5 * inner - self.model.hidden_size
-        return self._projection() * (2 if len(self.layer.mixers) > 1 else 1) + 2 * inner
+            return self._projection(), inner, 2 * inner, 2 * inner - self.model.hidden_size
+        return (2 if len(self.layer.mixers) > 1 else 1) * (self._projection(),) + (inner, inner)
 
-    def _split(self, state: State) -> int:
+    def _split(self, state: State) -> Widths:
         """gdn_linear_attn.py:748: qkvz, the parts copied out of it (q, k and v also joined), output and its norm."""
         tp = self.batch.layout.tp
         key, value = state.groups * state.key_dim // tp, state.num_heads * state.head_dim // tp
-        return self._projection() + 2 * (2 * key + value) + 3 * value
+        return self._projection(), 2 * key + value, 2 * key + value, value, value, value
 
     def _tuning(self, state: State) -> int:
         tuned = state.kind == "gdn" and self.batch.rules.tunes_gdn and self.batch.triton_gdn
@@ -266,11 +268,11 @@ class _Layer(Struct, frozen=True):
 
     # --- experts ---------------------------------------------------------------------------------------------------
 
-    def _experts(self, block: Block, alive: int, *, shared: bool) -> Iterator[Phase]:
+    def _experts(self, block: Block, alive: Widths, *, shared: bool) -> Iterator[Phase]:
         """The experts' kernels, then (moe_runner.py:679) the sum with the shared experts' output."""
-        h = self.model.hidden_size
+        h = (self.model.hidden_size,)
         e = next(module for module in block.modules if isinstance(module, Experts))
         out = alive + (2 if shared else 1) * h
-        yield self._phase("experts", out + unshared(e, self.batch), expert_inputs(e, self.batch))
+        yield self._phase("experts", (*out, unshared(e, self.batch)), expert_inputs(e, self.batch))
         if shared:
-            yield self._phase("experts", out + h + self._sum(), 0)
+            yield self._phase("experts", (*out, *h, self._sum()), 0)
