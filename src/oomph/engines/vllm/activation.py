@@ -41,6 +41,18 @@ def forward_bytes(traits: Traits, batch: Batch) -> int:
     return _forward_bytes(traits, batch if traits.is_mla else replace(batch, length=0))
 
 
+def forward_tensors(traits: Traits, batch: Batch) -> tuple[tuple[int, ...], ...]:
+    """The tensors of each phase of a pass, in its order."""
+    return _forward_tensors(traits, batch if traits.is_mla else replace(batch, length=0))
+
+
+@lru_cache(maxsize=4096)
+def _forward_tensors(traits: Traits, batch: Batch) -> tuple[tuple[int, ...], ...]:
+    width = batch.tokens * nbytes(batch.dtype, 1)
+    phases = (phase for phase, _ in _forward_phases(traits, batch))
+    return tuple((*(wide * width for wide in phase.widths), phase.extra) for phase in phases)
+
+
 @lru_cache(maxsize=4096)
 def _forward_bytes(traits: Traits, batch: Batch) -> int:
     return max((phase.bytes for phase, _ in _forward_phases(traits, batch)), default=0)
@@ -61,10 +73,12 @@ def _forward_phases(traits: Traits, batch: Batch) -> Iterator[tuple[Phase, int]]
                 yield phase, last
 
 
-def draft_pass_bytes(model: Model, layers: Sequence[Layer], batch: Batch, states: int) -> int:
+def draft_tensors(model: Model, layers: Sequence[Layer], batch: Batch, states: int) -> tuple[int, ...]:
     """The drafter's widest layer beside what the model's pass left for it: `states` tensors of hidden states."""
-    phases = [phase.bytes for layer in layers for phase in layer_phases(model, layer, layer, batch)]
-    return max(phases, default=0) + states * batch.tokens * model.hidden_size * nbytes(batch.dtype, 1)
+    phases = [phase for layer in layers for phase in layer_phases(model, layer, layer, batch)]
+    top = max(phases, key=lambda phase: phase.bytes, default=Phase("draft model", 0))
+    one = batch.tokens * nbytes(batch.dtype, 1)
+    return (*(wide * one for wide in states * (model.hidden_size,) + top.widths), top.extra)
 
 
 class _Peak(Struct, frozen=True):
@@ -110,7 +124,7 @@ def _peaks(traits: Traits, batch: Batch) -> Iterator[_Peak]:
     if batch.last_stage:
         yield _Peak(_sampler(model, batch, width), workspace, cublas, outputs)
     if batch.last_stage and batch.draft_pass:
-        yield _Peak(Phase("draft model", batch.draft_pass), workspace, cublas, outputs)
+        yield _Peak(Phase("draft model", sum(batch.draft_pass)), workspace, cublas, outputs)
     if batch.compiled and batch.cold and batch.first_stage and not batch.embeds:
         yield _Peak(_cold_embedding(model, batch, width), 0, 0)  # compiled before the experts' workspace is there
     if batch.encoder_bytes:

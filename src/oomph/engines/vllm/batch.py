@@ -25,7 +25,7 @@ class Batch(Struct, frozen=True):
     cold: bool
     runner: str = "v1"
     drafts: int = 0
-    draft_pass: int = 0  # bytes of the drafter's own pass, which reads the model's hidden states
+    draft_pass: tuple[int, ...] = ()  # tensors of the drafter's own pass, which reads the model's hidden states
     last_stage: bool = True
     first_stage: bool = True
     encoder_bytes: int = 0
@@ -35,6 +35,7 @@ class Batch(Struct, frozen=True):
     triton_gdn: bool = True  # gated delta nets prefill with Triton kernels (FlashInfer's on Hopper unless told so)
     block_size: int = 16  # tokens of a block of the attention layers' cache
     l2_bytes: int = 0
+    profiling: bool = True  # kernels are timed in the first pass alone
 
 
 Widths = tuple[int, ...]  # of tensors that are alive at once: elements of the model's dtype for one token

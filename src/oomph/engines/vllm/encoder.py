@@ -13,6 +13,8 @@ from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm.encoders import DEFAULT, MASK_MULTIPLE, PATCHES, Patches
 from oomph.ir.model import Linear, Param, Tower
 
+Sizes = tuple[int, ...]
+
 
 class Encoder(Struct, frozen=True):
     peak: int = 0
@@ -22,7 +24,12 @@ class Encoder(Struct, frozen=True):
     skipped: bool = False  # --skip-mm-profiling: images come all the same
     embeds: bool = False  # the compiled model is given embeddings: their table is outside the graph
     traced: bool = False
-    served: int = 0  # the peak of the largest batch of items that requests may bring
+    profiled: tuple[Sizes, ...] = ()  # tensors of a block, half by half, while profiling
+    served: tuple[Sizes, ...] = ()  # the same for the largest batch of items that requests may bring
+
+    @property
+    def served_bytes(self) -> int:
+        return max(map(sum, self.served), default=0)
 
 
 _SIDE = 14
@@ -52,10 +59,16 @@ def encoder(run: Run) -> Encoder:
     profiled = _whole_items(item, budget, settings.max_num_seqs)
     # a request whose image alone is longer than the context is refused
     served = _whole_items(min(item, settings.max_model_len), budget, settings.max_num_seqs)
-    resident = seen.pixels(profiled) + seen.outputs(profiled)
     return Encoder(
-        seen.peak(profiled), resident, seen.outputs(profiled), not flags.profiled, True, shape.traced, seen.peak(served)
-    )  # fmt: skip
+        peak=seen.peak(profiled),
+        resident=seen.pixels(profiled) + seen.outputs(profiled),
+        outputs=seen.outputs(profiled),
+        skipped=not flags.profiled,
+        embeds=True,
+        traced=shape.traced,
+        profiled=seen.halves(profiled),
+        served=seen.halves(served),
+    )
 
 
 def _whole_items(item: int, budget: int, most: int) -> int:
@@ -73,8 +86,9 @@ class _Tower:
         self.hidden = model.hidden_size
         self.patch = _pixels(tower)
         tp = 1 if settings.flags.multimodal.encoder_per_rank else settings.tensor_parallel_size
-        mlp = (3 if _gated(tower) else 2) * tower.intermediate // tp + self.shape.beside_mlp * tower.hidden
-        self.mlp, self.attention = mlp, self.shape.attention * tower.hidden
+        inner = tower.intermediate // tp
+        self.mlp = (2 * inner if _gated(tower) else inner, inner, *self.shape.beside_mlp * (tower.hidden,))
+        self.attention = tuple(count * tower.hidden for count in self.shape.attention)
 
     def patches(self, tokens: int) -> int:
         return tokens * self.shape.per_token
@@ -86,12 +100,18 @@ class _Tower:
         return tokens * self.hidden * (1 + self.levels) * self.width
 
     def peak(self, tokens: int) -> int:
+        return max(map(sum, self.halves(tokens)))
+
+    def halves(self, tokens: int) -> tuple[Sizes, Sizes]:
+        """Alive at once in a block: in its attention (the projection of all three, and what is made of it), then in its
+        MLP."""
         patches = self.patches(tokens)
         mask = patches**2 * self.width if self.shape.mask else 0
         copy = mask if patches % MASK_MULTIPLE else 0
         deep = self.outputs(tokens) * self.levels // (1 + self.levels)
-        block = max(patches * self.mlp * self.width, patches * self.attention * self.width + copy)
-        return self.pixels(tokens) + mask + block + deep
+        attention, mlp = (tuple(patches * wide * self.width for wide in half) for half in (self.attention, self.mlp))
+        beside = self.pixels(tokens), mask, deep
+        return (*beside, *attention, copy), beside + mlp
 
 
 def _most_image_tokens(tower: Tower, shape: Patches, max_pixels: int) -> int:

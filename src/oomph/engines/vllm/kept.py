@@ -1,9 +1,11 @@
-"""What the V1 runner's sampler leaves reserved, played through PyTorch's allocator.
+"""What the V1 runner's passes leave reserved, played through PyTorch's allocator.
 
 A server does not begin with a full batch: prompts come in as the batch limit lets them, so that the sampler runs for
 more sequences from step to step. Tensors that grow fit into no segment that was there before, and every size stays. The
 order of the tensors is that of a trace (vLLM 0.26.0, an H200): 3.04 GiB of growth for 512 sequences at 2,048 tokens per
-step, to the segment. Prompts of 256 tokens are played first, then short ones that ask for every sampling option.
+step, to the segment. Prompts of 256 tokens are played first, then short ones that ask for every sampling option, then
+images. A pass is played as the tensors of its phases: a phase ends before the next begins, and what it frees is there
+for the next.
 """
 
 from __future__ import annotations
@@ -14,46 +16,64 @@ from functools import lru_cache
 from msgspec import Struct
 
 from oomph.engines.vllm.allocator import Allocator, Block
-from oomph.units import MIB, cdiv
+from oomph.units import cdiv
 
-_PROMPT, _SHORT_PROMPT = 256, 16
+PROMPT, SHORT_PROMPT = 256, 16
 _FLOAT, _COUNT = 4, 8
 _MOST_STEPS = 40  # a longer ramp is played in strides
-# The tensors of a forward pass by their share of its peak; together they leave 1.3 of it. Chosen, not derived: a gated
-# MLP's projection is about half of the peak and its activation a quarter.
-_FORWARD = (0.5, 0.25, 0.25, 0.15, 0.15)
+Sizes = tuple[int, ...]
 
 
 class Passes(Struct, frozen=True):
     """What the passes of a server need."""
 
-    forward: int  # a batch of max_num_batched_tokens
-    scan: int  # of recurrent layers, beside it, when prompts are real
-    encoder: int
+    profiled: tuple[Sizes, ...]  # the passes of profiling, phase by phase
+    forward: tuple[Sizes, ...]  # a batch of max_num_batched_tokens
+    scan: Sizes  # of a recurrent layer, when a batch of prompts is read
+    short_scan: Sizes  # the same where every sequence's prompt is short
+    encoder: tuple[Sizes, ...]
     tokens: int
     sequences: int
     vocabulary: int
     width: int  # bytes of a logit
     drafts: int = 0
     warmed_by_forward: bool = False  # kernels are tuned on a whole batch before the first request
+    v2: bool = False
+    programs: int = 0  # of the top-k and top-p kernel: its buffer has a float32 row for each
+
+
+class Kept(Struct, frozen=True):
+    """Bytes that are reserved beyond what is allocated for good."""
+
+    profiled: int
+    warmed: int
+    loaded: int
 
 
 @lru_cache(maxsize=4096)
-def kept_after_load(passes: Passes) -> int:
-    """Bytes that stay reserved after both loads."""
+def play(passes: Passes) -> Kept:
+    """The buffer of the top-k and top-p kernel is made while profiling and stays: it lies in a block of a larger pass,
+    whose segment cannot be given back. The rest of that segment serves later passes."""
     sampler = _Sampler(passes)
     rows = min(passes.sequences, passes.tokens)
+    sampler.run(*passes.profiled)
+    if not passes.v2:
+        sampler.profile(rows, min(1, passes.drafts), passes.programs)
+    sampler.memory.empty_cache()
+    profiled = sampler.cached
     if passes.warmed_by_forward:
-        sampler.forward(passes.forward)
-    sampler.sample(rows, min(1, passes.drafts))
-    sampler.forward(passes.forward + passes.scan)
-    for rows in _growing(passes, _PROMPT):
+        sampler.run(*passes.forward)
+    warm_rows = min(rows, max(1, passes.tokens // (2 + passes.drafts))) if passes.v2 else rows
+    sampler.sample(warm_rows, min(1, passes.drafts))
+    warmed = sampler.cached
+    sampler.run(*passes.forward, passes.scan)
+    for rows in _growing(passes, PROMPT):
         sampler.sample(rows, passes.drafts)
-    for rows in _growing(passes, _SHORT_PROMPT):
+    sampler.run(passes.short_scan)
+    for rows in () if passes.v2 else _growing(passes, SHORT_PROMPT):
         sampler.sample_with_options(rows, passes.drafts)
-    if passes.encoder:
-        sampler.forward(passes.encoder)
-    return sampler.memory.reserved
+    sampler.run(*passes.encoder)
+    return Kept(profiled, warmed, sampler.cached)
 
 
 def _growing(passes: Passes, prompt: int) -> list[int]:
@@ -69,10 +89,23 @@ def _growing(passes: Passes, prompt: int) -> list[int]:
 class _Sampler:
     def __init__(self, passes: Passes) -> None:
         self.memory = Allocator()
-        self.vocabulary, self.width = passes.vocabulary, passes.width
+        self.vocabulary, self.width, self.v2 = passes.vocabulary, passes.width, passes.v2
 
-    def forward(self, size: int) -> None:
-        self._drop(*[self.memory.alloc(max(2 * MIB, round(share * size))) for share in _FORWARD])
+    def run(self, *phases: Sizes) -> None:
+        for phase in phases:
+            self._drop(*[self.memory.alloc(size) for size in phase if size > 0])
+
+    @property
+    def cached(self) -> int:
+        return self.memory.reserved - self.memory.allocated
+
+    def profile(self, rows: int, drafts: int, programs: int) -> None:
+        """As `sample`, with the kernel's buffer after the logits and their float32 copy."""
+        first, second, *others = self._sampled(rows, drafts)
+        blocks = [self._take(first), self._take(second)]
+        if programs:
+            self._take(programs * _FLOAT)
+        self._drop(*blocks, *map(self._take, others))
 
     def sample(self, rows: int, drafts: int) -> None:
         """Logits, a float32 copy, probabilities and noise; with drafts rejection_sampler.py: the logits of every
@@ -80,6 +113,10 @@ class _Sampler:
         self._drop(*map(self._take, self._sampled(rows, drafts)))
 
     def _sampled(self, rows: int, drafts: int) -> Iterator[int]:
+        if self.v2:
+            yield from ((1 + drafts) * rows * self.width, (1 + drafts) * rows * self.width)
+            yield from (rows * _FLOAT, rows * _FLOAT, rows * _FLOAT)
+            return
         yield (1 + drafts) * rows * self.width
         if drafts:
             yield rows * self.width

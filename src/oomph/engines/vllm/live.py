@@ -31,6 +31,13 @@ def has_experts(layer: Layer) -> bool:
     return any(isinstance(module, Experts) for module in layer.block.modules)
 
 
+def mixer_widths(model: Model, layer: Layer, batch: Batch) -> Widths:
+    """A recurrent layer's input projection and the output of its scan, elements for one token."""
+    live = _Layer(model, layer, layer, facts.Holding(), batch, nbytes(batch.dtype, 1))
+    state = next(mixer for mixer in layer.mixers if isinstance(mixer, State))
+    return live.projected(state)
+
+
 class _Layer(Struct, frozen=True):
     """One kind of layer; widths are elements of the model's dtype for one token."""
 
@@ -130,19 +137,23 @@ class _Layer(Struct, frozen=True):
             return self._phase("recurrent layer", (*4 * (self.model.hidden_size,), inner), 0, True)
         if state.kind not in ("mamba2", "gdn"):
             return self._phase("recurrent layer", 3 * (self.model.hidden_size,) + self._state(state), 0, True)
-        inner = state.intermediate if state.kind == "mamba2" else state.num_heads * state.head_dim
-        once = self._projection(), max(1, inner // self.batch.layout.tp)
+        once = self.projected(state)
         quantised = any(x.scheme is not None for x in self._linears("linear_attn"))
         wide = (2 if quantised else 3) * (self.model.hidden_size,) + 2 * once
         return self._phase("recurrent layer", wide, self._tuning(state), True)
+
+    def projected(self, state: State) -> Widths:
+        inner = state.intermediate if state.kind == "mamba2" else state.num_heads * state.head_dim
+        return self._projection(), max(1, inner // self.batch.layout.tp)
 
     def _given(self, attention: Attention | State) -> Widths:
         """What the piece after a mixer was called with."""
         if isinstance(attention, Attention):
             return (self._out(attention),)
         tp, h = self.batch.layout.tp, self.model.hidden_size
-        if attention.kind in ("gdn", "kda"):
-            return self._projection(), attention.num_heads * attention.head_dim // tp, h, h
+        if attention.kind in ("gdn", "kda"):  # and the next layer's output: zeros that wait for nothing
+            value = attention.num_heads * attention.head_dim // tp
+            return self._projection(), value, value
         if attention.kind == "mamba2":
             return self._projection(), max(1, attention.intermediate // tp)
         return (h,)  # the operation ends with its output projection
@@ -263,7 +274,7 @@ class _Layer(Struct, frozen=True):
         return self._projection(), 2 * key + value, 2 * key + value, value, value, value
 
     def _tuning(self, state: State) -> int:
-        tuned = state.kind == "gdn" and self.batch.rules.tunes_gdn and self.batch.triton_gdn
+        tuned = state.kind == "gdn" and self.batch.rules.tunes_gdn and self.batch.triton_gdn and self.batch.profiling
         return facts.TRITON_FLUSH_BYTES if tuned else 0
 
     # --- experts ---------------------------------------------------------------------------------------------------

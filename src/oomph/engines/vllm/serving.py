@@ -11,16 +11,17 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.activation import forward_bytes
+from oomph.engines.vllm.activation import forward_bytes, forward_tensors
 from oomph.engines.vllm.batch import Batch
 from oomph.engines.vllm.encoder import Encoder
 from oomph.engines.vllm.graphs import Graphs
-from oomph.engines.vllm.kept import Passes, kept_after_load
+from oomph.engines.vllm.kept import PROMPT, SHORT_PROMPT, Kept, Passes, play
+from oomph.engines.vllm.scan import scan_tensors
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import serving as facts
 from oomph.ir.ledger import Term
-from oomph.ir.model import Linear, Model, State
+from oomph.ir.model import Linear, Model
 from oomph.units import GIB, MIB, cdiv
 
 # Chosen from 27 start-ups. What a pass needs beyond its tensors: rounding, pieces that do not fit together. What it
@@ -29,6 +30,9 @@ from oomph.units import GIB, MIB, cdiv
 _ROUNDING = 0.05
 _FORWARD_KEPT, _QUANTISED_KEPT, _SAMPLING_KEPT = 1.3, 1.7, 1.08
 _OTHERS_V1, _OTHERS_V2 = 0.6, 0.35
+# What is in use beside the played passes: kernels loaded after profiling, and in the V1 runner a segment that a buffer
+# made while profiling keeps from being given back. Measured: the median of 30 and of 31 start-ups.
+_BESIDE_V1, _BESIDE_V2 = 150 * MIB, 60 * MIB
 _CAPTURE_V1, _V2_FURTHER = 1.25, 1.1  # actual over estimated, in the same start-ups
 _CAPTURE_OFF = 0.35
 
@@ -65,45 +69,68 @@ def captured(estimate: Term, graphs: Graphs, batch: Batch) -> Term:
     return Term("captured", n, n - slack, n + slack, "measured", {}, "CUDA graphs as captured")
 
 
-def warm_up(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs) -> Working:
+def warm_up(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs, seen: Encoder) -> Working:
     """Everything between the KV cache and the first request."""
+    batch = replace(batch, cold=False, profiling=False)
     passes = [_warm_sampling(traits.model, batch, rules)]
-    tuned = rules.tunes_kernels and batch.sm >= 90
-    if tuned and not graphs.largest:  # capture empties the cache
+    if _is_tuned(batch, rules, graphs):
         passes.append(Load("a batch of max_num_batched_tokens", forward_bytes(traits, batch), _forward_kept(traits)))
-    return _working("warm_up", passes, batch)
+    working = _working("warm_up", passes, batch)
+    played = _played(traits, batch, rules, graphs, seen)
+    return Working(working.needed, _as_played(working.kept, played.warmed, batch)) if played else working
 
 
-def serving(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encoder) -> Working:
+def serving(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs, seen: Encoder) -> Working:
     """A full batch: prompts at the batch limit, every sequence decoding, images. What it keeps and the worst case
-    count penalties and log-probabilities in every request."""
+    count penalties and log-probabilities in every request; the V2 runner warms up with the very passes that requests
+    run."""
+    batch = replace(batch, cold=False, profiling=False)
     prompts, decoding, images, options, *_ = loads(traits, batch, seen)
-    if batch.runner == "v2":  # it warms up with the very passes that requests run
-        return _working("serving", [prompts, decoding, images], batch, seen.outputs)
     ordinary = _working("serving", [prompts, decoding, images], batch, seen.outputs)
+    played = _played(traits, batch, rules, graphs, seen)
+    total = played.loaded + seen.outputs if played else 0
+    if batch.runner == "v2":
+        return Working(ordinary.needed, _as_played(ordinary.kept, total, batch)) if played else ordinary
     warmed = _warm_sampling(traits.model, batch, rules)
     full = _working("serving", [warmed, prompts, options, images], batch, seen.outputs)
-    return Working(ordinary.needed, _kept(traits, batch, rules, seen, full.kept), full.needed.high)
+    kept = _as_played(full.kept, total, batch) if played else full.kept
+    return Working(ordinary.needed, kept, full.needed.high)
 
 
-def _kept(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encoder, kept: Term) -> Term:
-    """As played, where logits are sampled; the interval is that of the passes' sum."""
+def _is_tuned(batch: Batch, rules: facts.AfterStart, graphs: Graphs) -> bool:
+    """Is the cache left by a whole batch? Capture empties it."""
+    return rules.tunes_kernels and batch.sm >= 90 and not graphs.largest
+
+
+def _as_played(kept: Term, total: int, batch: Batch) -> Term:
+    """The interval is that of the passes' sum."""
+    total += _BESIDE_V2 if batch.runner == "v2" else _BESIDE_V1
+    return replace(kept, bytes=total, low=min(kept.low, round(0.9 * total)), high=max(kept.high, round(1.1 * total)))
+
+
+def _played(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs, seen: Encoder) -> Kept | None:
+    """What the passes leave, where logits are sampled."""
     model = traits.model
     if model.pooling or not batch.last_stage:
-        return kept
+        return None
+    short = min(batch.seqs, max(1, batch.tokens // SHORT_PROMPT))
+    forward, v2 = forward_tensors(traits, batch), batch.runner == "v2"
     passes = Passes(
-        forward_bytes(traits, batch),
-        scan_bytes(traits, batch),
-        seen.served,
-        batch.tokens,
-        min(batch.seqs, batch.tokens // (1 + batch.drafts)),
-        model.vocab_size,
-        nbytes(batch.dtype, 1),
-        batch.drafts,
-        rules.tunes_kernels and batch.sm >= 90 and not batch.compiled,
+        profiled=(() if v2 else seen.profiled) + forward_tensors(traits, replace(batch, profiling=True)),
+        forward=(*forward, batch.draft_pass),
+        scan=scan_tensors(traits, batch, batch.tokens, min(batch.seqs, cdiv(batch.tokens, PROMPT))),
+        short_scan=scan_tensors(traits, batch, min(batch.tokens, short * SHORT_PROMPT), short),
+        encoder=seen.served,
+        tokens=batch.tokens,
+        sequences=min(batch.seqs, batch.tokens // (1 + batch.drafts)),
+        vocabulary=model.vocab_size,
+        width=nbytes(batch.dtype, 1),
+        drafts=batch.drafts,
+        warmed_by_forward=_is_tuned(batch, rules, graphs),
+        v2=v2,
+        programs=min(batch.seqs, batch.sm_count),
     )
-    total = kept_after_load(passes) + seen.outputs
-    return replace(kept, bytes=total, low=min(kept.low, total), high=max(kept.high, round(1.1 * total)))
+    return play(passes)
 
 
 def loads(traits: Traits, batch: Batch, seen: Encoder) -> list[Load]:
@@ -114,7 +141,8 @@ def loads(traits: Traits, batch: Batch, seen: Encoder) -> list[Load]:
     samples = batch.last_stage and not model.pooling
     rows = min(batch.seqs, batch.tokens // (1 + batch.drafts)) * samples
     decoding = _sampling(model, batch, rows, batch.drafts)
-    prompts = forward_bytes(traits, batch) + scan_bytes(traits, batch)
+    scanned = sum(scan_tensors(traits, batch, batch.tokens, batch.seqs))
+    prompts = max(forward_bytes(traits, batch), scanned)
     every = facts.v1_drafted_every_option(width, batch.drafts) if batch.drafts else width + facts.V1_EVERY_OPTION
     options = rows * model.vocab_size * every if v1 else decoding
     chunk = batch.tokens if v1 else min(batch.tokens, facts.V2_PROMPT_CHUNK)
@@ -122,31 +150,10 @@ def loads(traits: Traits, batch: Batch, seen: Encoder) -> list[Load]:
     return [
         Load("prompts at the batch limit", prompts, _forward_kept(traits)),
         Load("every sequence decoding", decoding),
-        Load("images at the encoder's limit", seen.served, _FORWARD_KEPT),
+        Load("images at the encoder's limit", seen.served_bytes, _FORWARD_KEPT),
         Load("every sequence decoding with penalties and log-probabilities", options),
         Load("prompt log-probabilities", chunk * model.vocab_size * each * samples),
     ]
-
-
-def scan_bytes(traits: Traits, batch: Batch) -> int:
-    """Recurrent layers, while prompts are read: states at every chunk's end. Profiling runs no scan, so the budget does
-    not know them. Mamba-2 (ssd_combined.py, traced): two float32 tensors of states and the chunks' own products; a
-    sequence begins a chunk of its own. Gated delta nets (fla/ops/chunk_delta_h.py, read): states in the model's dtype,
-    and every sequence's first and last state in float32."""
-    best = 0
-    width = nbytes(batch.dtype, 1)
-    for m in (m for m in traits.mixers if isinstance(m, State)):
-        heads = max(1, m.num_heads // batch.layout.tp)
-        if m.kind == "mamba2":
-            size = m.chunk_size or 256
-            chunks = cdiv(batch.tokens, size) + min(batch.seqs, batch.tokens)
-            state = heads * m.head_dim * m.state_size * 4
-            best = max(best, chunks * (2 * state + max(1, m.groups // batch.layout.tp) * size * size * 4))
-        elif m.kind in ("gdn", "kda"):
-            state = heads * m.head_dim * (m.key_dim or m.head_dim)
-            chunks = cdiv(batch.tokens, 64) + min(batch.seqs, batch.tokens)
-            best = max(best, chunks * state * width + 2 * min(batch.seqs, batch.tokens) * state * 4)
-    return best
 
 
 def _sampling(model: Model, batch: Batch, rows: int, drafts: int) -> int:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from oomph.engines.vllm.activation import activation, draft_pass_bytes
+from oomph.engines.vllm.activation import activation, draft_tensors
 from oomph.engines.vllm.batch import Batch
 from oomph.engines.vllm.encoder import Encoder, encoder
 from oomph.engines.vllm.expert_kernel import layer_kernels
@@ -68,8 +68,8 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
         pin(_non_torch(run, rank)),
         graph_estimate,
         captured(graph_estimate, graphs, batch),
-        warm_up(run.traits, batch, run.facts.after_start, graphs),
-        serving(run.traits, batch, run.facts.after_start, encoded),
+        warm_up(run.traits, batch, run.facts.after_start, graphs, encoded),
+        serving(run.traits, batch, run.facts.after_start, graphs, encoded),
     )
     ranks = settings.tensor_parallel_size * settings.pipeline_parallel_size
     restart_bytes = _restart_bytes(run, batch, peak.term)
@@ -161,16 +161,16 @@ def _batch(run: Run, rank: Rank, encoded: Encoder) -> Batch:
     return replace(batch, draft_pass=_draft_pass(run, batch)) if batch.drafts else batch
 
 
-def _draft_pass(run: Run, batch: Batch) -> int:
+def _draft_pass(run: Run, batch: Batch) -> tuple[int, ...]:
     """Profiling runs the drafter on the same batch (gpu_model_runner.py _dummy_run). An EAGLE-3 head finds the states
     that it reads; the V2 runner has the last ones too. A layer of the model's own finds the last ones, which are its
     input once it is compiled."""
     if run.draft is not None and is_eagle_head(run.draft.model.architecture):
         states = facts.EAGLE3_STATES + (batch.runner == "v2")
-        return draft_pass_bytes(run.draft.model, run.draft.model.layers, batch, states)
+        return draft_tensors(run.draft.model, run.draft.model.layers, batch, states)
     if run.draft is None and run.model.drafts and run.settings.uses_drafts:
-        return draft_pass_bytes(run.model, run.model.drafts, batch, 0 if batch.compiled else 1)
-    return 0
+        return draft_tensors(run.model, run.model.drafts, batch, 0 if batch.compiled else 1)
+    return ()
 
 
 def _context(run: Run, rank: Rank) -> Term:

@@ -41,6 +41,7 @@ class Holding(Struct, frozen=True):
     attention: int = 3  # hidden state and residual of the loop, the projection's output
     mlp: int = 4  # hidden state and residual of the loop, the MLP's input, the down projection's output
     state: int = 3  # the same for a recurrent layer
+    scan: int = 2  # hidden state and residual beside a recurrent layer's scan (nemotron_h.py, counted under load)
     experts: int = 3  # hidden state and residual of the loop, the experts' input
     keeps_gate_up: bool = True  # False: `x = self.gate_up_proj(x)` lets it go before the down projection
     keeps_qkv: int = 0  # projections that are kept as views of K and V
@@ -70,7 +71,7 @@ _DEEPSEEK = Holding(mlp=5, compiled_experts=1)  # deepseek_v2.py:1163: the resid
 # llama4.py:293: the query is made contiguous, then normalised
 _LLAMA_4 = Holding(mlp=3, keeps_gate_up=False, float_norm=FloatNorm(2, 2, copies=1))
 # qwen3_next.py:299: query and gate are copied out of the projection; Gemma-style norms
-_QWEN_NEXT = Holding(float_norm=FloatNorm(3, 5, copies=2))
+_QWEN_NEXT = Holding(float_norm=FloatNorm(3, 5, copies=2), scan=4)
 # hunyuan_v1.py hands K and V, views of the projection, from layer to layer
 _KEEPS_KV = Holding(keeps_qkv=2)
 
@@ -130,7 +131,7 @@ HOLDING: dict[str, Holding] = {
     "HunYuanMoEV1ForCausalLM": _KEEPS_KV,
     # minimax_m2.py:247: query and key normalised together, in float32
     "MiniMaxM2ForCausalLM": Holding(float_norm=FloatNorm(3, 2, key=True)),
-    "Qwen3NextForCausalLM": Holding(float_norm=FloatNorm(3, 5, copies=2), splits_qkvz=True, state=6),
+    "Qwen3NextForCausalLM": Holding(float_norm=FloatNorm(3, 5, copies=2), splits_qkvz=True, state=6, scan=4),
     "Qwen3_5ForConditionalGeneration": _QWEN_NEXT,
     "Qwen3_5MoeForConditionalGeneration": _QWEN_NEXT,
     "Qwen3_5ForCausalLM": _QWEN_NEXT,

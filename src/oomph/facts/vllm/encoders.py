@@ -12,26 +12,30 @@ from msgspec import Struct
 
 class Patches(Struct, frozen=True):
     per_token: int = 4  # a 2 x 2 merge
-    attention: int = 0  # tensors of the tower's width alive in attention; 0: the MLP has the peak
+    # tensors alive in attention, in the tower's width; by default the projection of all three, and two more, so that
+    # the MLP has the peak
+    attention: tuple[int, ...] = (3, 1, 1)
     beside_mlp: int = 2  # the same beside the MLP's widest pair
     mask: bool = False  # every patch against every other (transformers' generate_block_attention_mask)
     traced: bool = False
     scaled_by_pixels: bool = False  # the processor takes max_pixels (qwen2_vl.py _get_vision_info)
 
 
-# the projection, query and key joined, both turned, and what lives beside them (qwen3_vl.py:454, qwen2_5_vl.py:425)
-_QWEN = Patches(attention=12, traced=True, scaled_by_pixels=True)
+# what lives beside them, the projection, query and key joined and turned, both in float32 (qwen3_vl.py:454,
+# qwen2_5_vl.py:425)
+_TURNED = (1, 3, 4, 4)
+_QWEN = Patches(attention=_TURNED, traced=True, scaled_by_pixels=True)
 # Attention reads a mask whose rows are whole multiples of eight; it copies one that is not (PyTorch's
 # transformers/attention.cpp pad_bias). 12,100 patches took 0.796 GiB, 24,200 took 1.969, 60,500 took 14.87.
 MASK_MULTIPLE = 8
-_PIXTRAL = Patches(attention=10, beside_mlp=5, mask=True, traced=True)
+_PIXTRAL = Patches(attention=(3, 1, 1, 1, 1, 1, 1, 1), beside_mlp=5, mask=True, traced=True)
 
 PATCHES: dict[str, Patches] = {
     "Qwen3VLForConditionalGeneration": _QWEN,
     "Qwen3VLMoeForConditionalGeneration": _QWEN,
-    "Qwen2_5_VLForConditionalGeneration": Patches(attention=12, scaled_by_pixels=True),
-    "Qwen3_5ForConditionalGeneration": Patches(attention=12, scaled_by_pixels=True),
-    "Qwen3_5MoeForConditionalGeneration": Patches(attention=12, scaled_by_pixels=True),
+    "Qwen2_5_VLForConditionalGeneration": Patches(attention=_TURNED, scaled_by_pixels=True),
+    "Qwen3_5ForConditionalGeneration": Patches(attention=_TURNED, scaled_by_pixels=True),
+    "Qwen3_5MoeForConditionalGeneration": Patches(attention=_TURNED, scaled_by_pixels=True),
     # siglip.py:469: 4,096 patches are pooled to 256 tokens
     "Gemma3ForConditionalGeneration": Patches(per_token=16, beside_mlp=4, traced=True),
     # 3 x 3 patches are pooled; its tower stayed below the language model's own pass
@@ -39,6 +43,6 @@ PATCHES: dict[str, Patches] = {
     "Mistral3ForConditionalGeneration": _PIXTRAL,
     "PixtralForConditionalGeneration": Patches(beside_mlp=5),
     # llama4_vision_rope.py turns query and key in float32
-    "Llama4ForConditionalGeneration": Patches(attention=16, traced=True),
+    "Llama4ForConditionalGeneration": Patches(attention=(1, 3, 4, 4, 4), traced=True),
 }
 DEFAULT = Patches()
