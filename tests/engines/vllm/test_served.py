@@ -1,6 +1,6 @@
-"""Whole plans against start-ups of vLLM 0.26.0 on one H200 that then served heavy loads (tests/truth/h200-served.jsonl,
-by tools/convert_served.py). Some were traced to find the laws; the others were predicted first, in two rounds, and
-h200-served-predicted*.jsonl have what was written down before they ran."""
+"""Whole plans against start-ups of vLLM 0.24.0 to 0.26.0 on one H200 that then served heavy loads
+(tests/truth/h200-served.jsonl, by tools/convert_served.py). Some were traced to find the laws; the others were predicted
+first, in four rounds, and h200-served-predicted*.jsonl have what was written down before they ran."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def predictions(name: str) -> dict[str, Any]:
 PREDICTED = predictions("h200-served-predicted.jsonl")
 PREDICTED_LATER = predictions("h200-served-predicted-2.jsonl")
 PREDICTED_LAST = predictions("h200-served-predicted-3.jsonl")
+PREDICTED_FOURTH = predictions("h200-served-predicted-4.jsonl")
 MODELS = json.loads((TRUTH / "h200-served-models.json").read_text())
 CARD = 0.004  # of the card: what "right" means for memory in use
 TOTAL = ROWS[0]["total_bytes"]
@@ -87,8 +88,6 @@ NEAR = 6 << 20
 FURTHER_OFF = {
     # 48 MiB measured: the drafter shares its embedding with the target in this release, which the plan does not know
     "draft": 60 << 20,
-    # 13.1 MiB measured: 560 KiB in each of 24 layers with MXFP4 experts (as in gptoss8, which has 8) are not derived
-    "pick2_gptoss20_speed": 14 << 20,
 }
 
 
@@ -204,10 +203,37 @@ def test_what_was_written_down_before_the_third_round() -> None:
     assert (sum(served), len(served)) == (10, 15)
 
 
+def test_what_was_written_down_before_the_fourth_round() -> None:
+    """Twenty-eight start-ups of 0.24.0, 0.25.0 and 0.26.0, with the tensors of every pass played through the allocator.
+    Missed: the estimate of Gemma 2's and Nemotron 3's graphs (26 and 28 % off), and the loads of a model that drafts
+    for itself and of Gemma 3's images. Three were stopped by the clock before the whole load."""
+    rows = [row for row in ROWS if row["id"] in PREDICTED_FOURTH]
+    pairs = [(PREDICTED_FOURTH[row["id"]], row) for row in rows]
+    activation = [abs(guess["activation_peak"][0] / row["activation_peak_bytes"] - 1) <= 0.03 for guess, row in pairs]
+    graphs = [
+        abs(guess["cudagraph"][0] / row["cudagraph_bytes"] - 1) <= 0.25
+        for guess, row in pairs
+        if row["cudagraph_bytes"]
+    ]
+    ready = [(guess["sampler_warmup"], row["ready_bytes"]) for guess, row in pairs if row["ready_bytes"]]
+    loaded = [
+        (guess["runtime_request"], served_bytes(row))
+        for guess, row in pairs
+        if row["ready_bytes"] and not row.get("light_load")
+    ]
+    warm, served = ([abs(guess[0] - seen) <= CARD * TOTAL for guess, seen in some] for some in (ready, loaded))
+    inside = [guess[1] <= seen <= guess[2] for guess, seen in ready + loaded]
+    assert (sum(activation), len(activation)) == (28, 28)
+    assert (sum(graphs), len(graphs)) == (6, 8)
+    assert (sum(warm), len(warm)) == (27, 27)
+    assert (sum(served), len(served)) == (22, 24)
+    assert (sum(inside), len(inside)) == (50, 51)
+
+
 def test_the_profiler_estimates_graphs_as_it_says() -> None:
     """First capture and every further graph, by mode: what the lines of the profiler add up to is the estimate."""
     rows = [row for row in ROWS if row.get("estimates")]
-    assert len(rows) == 6
+    assert len(rows) == 14
     for row in rows:
         first = max(mode[0] for mode in row["estimates"].values())
         further = sum((count - 1) * each for _, count, each in row["estimates"].values())

@@ -8,7 +8,7 @@ from oomph.engines.vllm.plain_flags import Lora
 from oomph.engines.vllm.shard import in_features, local_experts, outs, stage_layers
 from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
-from oomph.facts.vllm.lora import LoraFacts
+from oomph.facts.vllm.lora import HEAD_IS_EMBEDDING, LoraFacts
 from oomph.ir.model import Experts, Linear, Model, Module, Vocab
 
 
@@ -44,6 +44,9 @@ def _slots(
     if has_vocabulary and last and _is_wanted("lm_head", lora):
         head = next((m for m in vocabularies if m.role == "lm_head"), vocabularies[0] if vocabularies else None)
         if head is not None:  # logits_processor.py
+            if head.tied and model.architecture in HEAD_IS_EMBEDDING:
+                yield "lm_head", unit * (head.rows + extra) * rank
+                yield "lm_head", unit * head.dim * rank
             yield "logits_processor", unit * rank * model.hidden_size
             yield "logits_processor", unit * (head.rows + extra) * rank
 

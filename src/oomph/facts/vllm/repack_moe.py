@@ -238,6 +238,12 @@ def _mxfp4(case: ExpertsCase) -> list[Step]:
     return [*_mxfp4_on(case, (16, 32), doubled=False), *drop("w13_weight_scale", "w2_weight_scale")]
 
 
+def _mxfp4_fours(case: ExpertsCase) -> list[Step]:
+    """mxfp4_utils.py (0.26.0): the groups of scales are padded to whole fours first; 560 KiB a layer of gpt-oss-20b."""
+    steps = _mxfp4_on(case, (16, 32), doubled=False, groups=4)
+    return [*steps, *drop("w13_weight_scale", "w2_weight_scale")]
+
+
 def _mxfp4_kept(case: ExpertsCase) -> list[Step]:
     return _mxfp4_on(case, (16, 32), doubled=False)
 
@@ -247,9 +253,9 @@ def _mxfp4_padded(case: ExpertsCase) -> list[Step]:
     return _mxfp4_on(case, (64, 64), doubled=True)
 
 
-def _mxfp4_on(case: ExpertsCase, tile: tuple[int, int], *, doubled: bool) -> list[Step]:
+def _mxfp4_on(case: ExpertsCase, tile: tuple[int, int], *, doubled: bool, groups: int = 2) -> list[Step]:
     if case.kernel == TRITON:
-        return _mxfp4_triton(case, tile, doubled)
+        return _mxfp4_triton(case, tile, doubled, groups)
     if case.kernel in (MXFP4_TRTLLM, MXFP4_TRTLLM_8):
         return _mxfp4_trtllm(case)
     return _mxfp4_marlin(case)
@@ -313,7 +319,7 @@ def _mxfp4_trtllm(case: ExpertsCase) -> list[Step]:
     return [*steps, *drop("w13_weight_scale", "w2_weight_scale", *(["w13_bias", "w2_bias"] if case.bias else []))]
 
 
-def _mxfp4_triton(case: ExpertsCase, tile: tuple[int, int], doubled: bool) -> list[Step]:
+def _mxfp4_triton(case: ExpertsCase, tile: tuple[int, int], doubled: bool, groups: int) -> list[Step]:
     """mxfp4_utils.py _swizzle_mxfp4 on Hopper, triton_kernels' HopperMXValueLayout and HopperMXScaleLayout.
 
     Values are padded to whole tiles and packed through int32; the scales are padded to 256 rows and copied, and the
@@ -340,7 +346,7 @@ def _mxfp4_triton(case: ExpertsCase, tile: tuple[int, int], doubled: bool) -> li
         ]
         steps += [("or2", packed), *drop("m3", "or1"), (f"{name}'", packed), ("or2", 0)]
         steps += drop("first", "second", "third", "fourth", "moved")
-        scale, padded = case.experts * n * (k // 32), case.experts * round_up(n, 256) * round_up(k // 32, 2)
+        scale, padded = case.experts * n * (k // 32), case.experts * round_up(n, 256) * round_up(k // 32, groups)
         steps += [
             ("c", scale),
             ("t", scale),
@@ -383,7 +389,12 @@ REPACK_EXPERTS: dict[tuple[str, str], Dated[Callable[[ExpertsCase], list[Step]] 
     ("modelopt", ""): changes(_fp8, ("0.17.0", _fp8_aligned)),
     ("modelopt_fp4", ""): changes(_nvfp4),
     ("mxfp4", ""): changes(
-        _mxfp4_early, ("0.12.0", _mxfp4_kept), ("0.17.0", _mxfp4_padded), ("0.22.0", _mxfp4_kept), ("0.25.0", _mxfp4)
+        _mxfp4_early,
+        ("0.12.0", _mxfp4_kept),
+        ("0.17.0", _mxfp4_padded),
+        ("0.22.0", _mxfp4_kept),
+        ("0.25.0", _mxfp4),
+        ("0.26.0", _mxfp4_fours),
     ),
     ("compressed-tensors", "pack-quantized"): changes(_wna16),
     ("compressed-tensors", "float-quantized"): changes(_fp8),
