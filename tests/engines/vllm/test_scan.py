@@ -1,4 +1,4 @@
-"""A recurrent layer's scan against the allocator's own peak while an H200 read prompts (tests/truth/h200-served.jsonl)."""
+"""A recurrent layer's scan against the allocator's peak while an H200 read prompts (tests/truth/h200-served.jsonl)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Whole plans against start-ups of vLLM 0.24.0 to 0.26.0 on one H200 that then served heavy loads
-(tests/truth/h200-served.jsonl, by tools/convert_served.py). Some were traced to find the laws; the others were predicted
-first, in four rounds, and h200-served-predicted*.jsonl have what was written down before they ran."""
+(tests/truth/h200-served.jsonl, by tools/convert_served.py). Some were traced to find the laws; the others were
+predicted first, in four rounds, and h200-served-predicted*.jsonl have what was written down before they ran."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from oomph.ir.ledger import Term
-from oomph.ir.model import Attention, Experts, Model, State
+from oomph.ir.model import Attention, Experts, Linear, Model, State
 from oomph.units import MIB, round_up
 
 # The profiler captures the two largest graphs of each mode and takes the second's size for all that follow, at least
@@ -14,19 +14,20 @@ from oomph.units import MIB, round_up
 #   segments of 2 and 20 MiB (CUDACachingAllocator.cpp kSmallBuffer, kLargeBuffer)
 # - FlashAttention 3 cuts every sequence into as many parts as there may ever be, and holds a float32 output of each
 #   (flash_attn.py:376, 0.21.0); to the byte in four traced captures on an H200
-# - the driver takes 2 MiB at a time for the executable graphs. Chosen so that start-ups come out, not derived: eleven
-#   on an H200 (tests/truth/h200.jsonl) for 174 KiB a layer's graph, more where the experts are MXFP4; what posted
-#   start-ups printed (docs/field.md) for latent attention, for Ada cards, and for full graphs of deep models.
+# - a second stream brings a cuBLAS workspace and a pool of its own: shared experts run on one beside the routed ones,
+#   and a drafter is captured after the model (60 MiB in five of five estimates whose lines were kept)
+# - the driver takes 2 MiB at a time for the executable graphs, piecewise and full. Chosen so that start-ups come out,
+#   not derived: twenty-five on an H200 (tests/truth/h200.jsonl, h200-served.jsonl) for 142 KiB a piece, more
+#   where the experts are MXFP4 or LoRA adds kernels; what posted start-ups printed (docs/field.md) for latent attention
+#   and for Ada cards.
 #   Gated delta nets with experts: 1.54 GiB for Qwen3.5-35B-A3B (0.24.0) and 0.26 for eight of its layers (0.26.0).
 #   One 2 MiB step more or less is a tenth of the whole estimate.
 _SPLITS = 32
 _SMALL_POOLS, _LARGE_POOL = 8 * MIB, 28 * MIB
-_STEP_BYTES, _GRAPH_BYTES, _MLA_GRAPH_BYTES, _ADA_GRAPH_BYTES, _GDN_GRAPH_BYTES = (
-    2 * MIB, 174 * 1024, 400 * 1024, 280 * 1024, 640 * 1024,
-)  # fmt: skip
-_FREE_GRAPHS = 4.3
+_STEP_BYTES, _GRAPH_BYTES, _MLA_GRAPH_BYTES, _ADA_GRAPH_BYTES = 2 * MIB, 142 * 1024, 360 * 1024, 245 * 1024
+_GDN_GRAPH_BYTES, _GDN_EXPERTS_GRAPH_BYTES, _LORA_GRAPH_BYTES = 165 * 1024, 557 * 1024, 190 * 1024
 _LEAST_BYTES = MIB
-_FULL_BYTES, _FULL_LAYER_BYTES = 3 * MIB // 2, 62 * 1024  # at least between the floor and one step
+_FULL_LAYER_BYTES = 66 * 1024
 
 # How far off: of nine estimates in tests/truth/activation.jsonl (H200) eight within a quarter; twice that elsewhere.
 _OFF_WHERE_MEASURED, _OFF_ELSEWHERE = 0.25, 0.5
@@ -64,6 +65,8 @@ class Capture(Struct, frozen=True):
     split_width: int = 0  # attention output of one token where FlashAttention 3 splits sequences, else 0
     sm: int = 90
     mxfp4_bytes: int = 0  # of a layer's piecewise graph where the experts are MXFP4
+    drafts: bool = False  # a drafter is captured too
+    lora: bool = False
 
 
 def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> Term:
@@ -73,9 +76,11 @@ def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> 
     live = graphs.largest * capture.bytes_per_token
     pools = max(2 * live, _LARGE_POOL if live > MIB else _SMALL_POOLS)
     splits = _SPLITS * graphs.largest_full * capture.split_width * 4
-    first = max(capture.cublas_bytes + pools, splits) + _STEP_BYTES
+    stream = capture.cublas_bytes + _LARGE_POOL
+    beside = stream if _has_shared_experts(model) else 0
+    first = max(capture.cublas_bytes + pools + beside, splits) + (stream if capture.drafts else 0) + _STEP_BYTES
     piece = max(_LEAST_BYTES, _driver_bytes(model, capture))
-    whole = max(_FULL_BYTES, _FULL_LAYER_BYTES * capture.layers)
+    whole = max(_LEAST_BYTES, _FULL_LAYER_BYTES * capture.layers // _STEP_BYTES * _STEP_BYTES)
     total = first + max(0, graphs.piecewise - 1) * piece + max(0, graphs.full - 1) * whole
     spread = _OFF_WHERE_MEASURED if known else _OFF_ELSEWHERE
     parts = {"first capture": first, "further graphs": total - first}
@@ -85,14 +90,24 @@ def estimate(model: Model, graphs: Graphs, capture: Capture, *, known: bool) -> 
 
 
 def _driver_bytes(model: Model, capture: Capture) -> int:
-    """Piecewise, every layer is a graph of its own."""
+    """Piecewise, a graph ends at every mixer, and one follows the last."""
     schemes = [module.scheme for x in model.layers[-1:] for module in x.block.modules if isinstance(module, Experts)]
     latent = any(isinstance(m, Attention) and m.kind == "mla" for x in model.layers[-1:] for m in x.mixers)
     one = capture.mxfp4_bytes if any(s is not None and s.method == "mxfp4" for s in schemes) else _GRAPH_BYTES
-    gated = bool(schemes) and any(isinstance(m, State) and m.kind == "gdn" for x in model.layers for m in x.mixers)
+    gated = any(isinstance(m, State) and m.kind == "gdn" for x in model.layers for m in x.mixers)
+    one = max(one, _LORA_GRAPH_BYTES if capture.lora else 0)
     one = max(one, _MLA_GRAPH_BYTES if latent else 0, _ADA_GRAPH_BYTES if capture.sm == 89 else 0)
-    one = max(one, _GDN_GRAPH_BYTES if gated else 0)
-    return int(max(0.0, capture.layers - _FREE_GRAPHS) * one) // _STEP_BYTES * _STEP_BYTES
+    if gated:
+        one = max(one, _GDN_EXPERTS_GRAPH_BYTES if schemes else _GDN_GRAPH_BYTES)
+    return (capture.layers + 1) * one // _STEP_BYTES * _STEP_BYTES
+
+
+def _has_shared_experts(model: Model) -> bool:
+    return any(
+        isinstance(module, Linear) and module.role == "shared_experts"
+        for layer in model.layers[-1:]
+        for module in layer.block.modules
+    )
 
 
 def throwaway_blocks(graphs: Graphs, seqs: int, *, per_sequence: bool) -> int:

@@ -307,4 +307,13 @@ def _capture(run: Run, batch: Batch, layers: int) -> Capture:
     wide = max((m.num_heads * (m.kv_lora_rank or m.head_dim_v) for m in heads), default=0) // batch.layout.tp
     cublas = facts.cublas_workspace(batch.sm)
     mxfp4 = run.settings.facts.capture.mxfp4_graph_bytes
-    return Capture((large - small) // 4096, layers, cublas, wide if splits else 0, batch.sm, mxfp4)
+    return Capture(
+        (large - small) // 4096,
+        layers,
+        cublas,
+        wide if splits else 0,
+        batch.sm,
+        mxfp4,
+        drafts=bool(batch.draft_pass),
+        lora=run.settings.flags.lora is not None,
+    )

@@ -68,7 +68,7 @@ class Capture(Facts):
     mode_encoder_decoder = changes("PIECEWISE", ("0.13.0", "FULL_DECODE_ONLY"))
     # What the driver takes for a layer's piecewise graph with MXFP4 experts, on an H200: 6 MiB per graph with 0.21.0,
     # 4 MiB with 0.24.0 and 0.26.0, whose experts run in one operation (OAITritonMxfp4ExpertsMonolithic).
-    mxfp4_graph_bytes = changes(315 * 1024, ("0.24.0", 266 * 1024))
+    mxfp4_graph_bytes = changes(248 * 1024, ("0.24.0", 210 * 1024))
     # "Decode context parallel (DCP) is enabled, which is incompatible with full CUDA graphs"
     piecewise_with_dcp = changes(False, ("0.11.1", True), ("0.13.0", False))
 
