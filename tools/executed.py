@@ -104,12 +104,12 @@ def _recorded_answers(coverage: Any, tests: Sequence[str]) -> Iterator[tuple[str
         if REPLAY not in tests and f"{REPLAY}:{kind}" not in tests:
             continue
         empty_caches()
-        for number, (_, _, arguments) in enumerate(replay.load(kind)):
+        for number in range(len(replay.load(kind))):
             name = f"{REPLAY}:{kind}:{number}"
             coverage.switch_context(name)
             began = time.monotonic()
-            list(replay.answers(kind, [arguments]))
-            yield name, round(time.monotonic() - began, 3)
+            if not list(replay.differences(kind, [number])):  # one that differs already would notice every change
+                yield name, round(time.monotonic() - began, 3)
 
 
 class Only:

@@ -260,6 +260,7 @@ def summary(kind: str, fields: Fields) -> str:
     return "refused" if is_refused else "answered"
 
 
+@functools.cache
 def load(kind: str) -> list[tuple[str, str, list[str]]]:
     """(summary, digests, arguments) of every stored case."""
     rows = []
@@ -274,6 +275,7 @@ def store(kind: str, rows: Sequence[tuple[str, str, Sequence[str]]]) -> None:
     (STORE / f"{kind}.txt").write_text("".join(lines))
 
 
+@functools.cache
 def known_fields(kind: str) -> tuple[frozenset[str], list[str]]:
     """(the fields that count, the sections in the order of a line's digests)."""
     listed = json.loads((STORE / "fields.json").read_text())[kind]
