@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from oomph.doctor.beside import read_gpus
 from oomph.doctor.enrich import names
 from oomph.doctor.explain import explain
+from oomph.doctor.inferred_vllm import OUTSIDE, TIGHT, _graphs_not_counted
 from oomph.doctor.runs import MOST_RUNS, explain_raw_runs
 from oomph.doctor.thread_posts import LONGEST_POST, MOST_POSTS, read_thread
 from oomph.logs.reader import read_text
-from oomph.units import GIB
+from oomph.units import GIB, gib
 
 START = """INFO 05-30 01:45:01 [api_server.py:1287] vLLM API server version 0.21.0
 INFO 05-30 01:45:33 [gpu_model_runner.py:4820] Model loading took 15.27 GiB memory and 10.99 seconds
@@ -89,3 +92,27 @@ def test_a_card_is_the_one_whose_memory_the_log_shows() -> None:
 )  # fmt: skip
 def test_a_path_in_a_container_is_looked_up_by_its_last_parts(model: str, looked_up: tuple[str, ...]) -> None:
     assert names(model) == looked_up
+
+
+def _case(util: float, estimate: int, total: int) -> Any:
+    off = SimpleNamespace(values={"util": util})
+    return SimpleNamespace(
+        first=lambda kind: off, has=lambda *kinds: False, util=util, total=total, value=lambda kind, name: estimate
+    )
+
+
+@pytest.mark.parametrize(
+    ("util", "total", "more", "is_told"),
+    [
+        (TIGHT, 0, 0, True), (TIGHT - 0.001, 0, 0, False), (0.9, 40 * GIB, 0, False), (0.9, 40 * GIB, 1, True),
+        (0.9, 40 * GIB, -1, False), (0.99, 40 * GIB, 0, False), (0.99, 40 * GIB, 1, True),
+    ],
+)  # fmt: skip
+def test_graphs_that_are_not_counted_need_a_gibibyte_more_than_they_take(
+    util: float, total: int, more: int, is_told: bool
+) -> None:
+    room = round((1 - util) * total) - OUTSIDE if total else 2 * GIB
+    answer = _graphs_not_counted(_case(util, room - GIB + more, total))
+    assert (answer is not None) is is_told
+    if answer is not None and total:
+        assert f"{gib(max(0, room))} are left" in answer[1]
