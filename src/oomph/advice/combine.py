@@ -11,7 +11,10 @@ from oomph.advice.judge import Judge, together
 from oomph.ir.advice import Change, Judged, Lever
 from oomph.ir.plan import Plan
 
+Group = tuple[Lever, ...]
+
 MOST_FLAGS = 3  # a longer list is what `oomph fit` is for
+_FEW = 8  # sets that are planned without asking first whether all flags together would be enough
 MOST_PLANS = 48  # of one search; the sets come in the order of their price, so that what is left out is dear
 
 
@@ -25,15 +28,27 @@ def smallest_combination(
     if len(movers) < fewest:
         return
     now = judge.plan(base) if base is not None else judge.before
-    if isinstance(now, str) or (most > 1 and not _may_pass(judge, now, start, movers)):
+    if isinstance(now, str):
         return
     sets = (group for size in range(fewest, most + 1) for group in combinations(movers, size))
     affordable = sorted(sets, key=lambda group: (len(group), sum(lever.changes[-1].rank for lever in group)))
-    for group in affordable[:MOST_PLANS]:
-        strongest = [lever.changes[-1] for lever in group]
-        if not is_out_of_reach(now, group) and judge.fixes(together([*start, *strongest])):
+    groups = [group for group in affordable[:MOST_PLANS] if not is_out_of_reach(now, group)]
+    small = [group for group in groups if len(group) < MOST_FLAGS]
+    at_once = small if len(small) <= _FEW else []
+    for group in _in_turn(judge, now, start, movers, at_once, groups[len(at_once) :], most):
+        if judge.fixes(together([*start, *(lever.changes[-1] for lever in group)])):
             yield judge.judge(together([*start, *_relaxed(judge, start, group)]))
             return
+
+
+def _in_turn(
+    judge: Judge, now: Plan, start: Sequence[Change], movers: Sequence[Lever],
+    at_once: Sequence[Group], later: Sequence[Group], most: int,
+) -> Iterator[Group]:  # fmt: skip
+    """Many sets are worth a look only where all flags together would do."""
+    yield from at_once
+    if later and (most == 1 or _may_pass(judge, now, start, movers)):
+        yield from later
 
 
 def around_a_middle(judge: Judge, levers: Sequence[Lever]) -> Iterator[Judged]:
