@@ -49,6 +49,11 @@ def engine_line(plan: Plan) -> str:
 
 
 def verdict_line(plan: Plan, style: Style) -> str:
+    """The first line of every screen about a plan, of whatever engine."""
+    if engine_of(plan.deployment).layout == "placed":
+        from oomph.report import llamacpp_text
+
+        return llamacpp_text.verdict(plan, style)
     return headline(plan, style, runs=_users(plan), detail=_failing_layer(plan), title=engine_of(plan.deployment).title)
 
 

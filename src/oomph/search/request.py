@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.protocol import FitKnobs
+from oomph.engines.protocol import FitKnobs, fills
 from oomph.engines.registry import DEFAULT, engine_named, engine_of
 from oomph.errors import CannotPlan, OomphError
 from oomph.ir.deployment import Deployment
@@ -96,7 +96,14 @@ def _least(model: Model) -> int:
 def base_of(model: str, gpus: tuple[Device, ...], engine: str) -> tuple[Deployment, tuple[str, ...]]:
     from oomph.planning import capability_notes, parse
 
-    base = parse(engine_named(engine_name(engine)).serve_command(model), engine)
+    chosen = engine_named(engine_name(engine))
+    if not fills(chosen, "fit_knobs"):
+        where = f"--gpu '{len(gpus)}x {gpus[0].name}'" if len(gpus) > 1 else f"--gpu '{gpus[0].name}'" if gpus else ""
+        raise CannotPlan(
+            f"fit searches no flags of {chosen.title}, which moves layers to the CPU instead",
+            hint=f"oomph compare {model} {where} --engines {chosen.name} finds its file and slots",
+        )
+    base = parse(chosen.serve_command(model), engine)
     if len({device.node for device in gpus}) > 1 and base.engine.name == DEFAULT:
         base = replace(base, flags={**base.flags, "distributed_executor_backend": "ray"})
     return replace(base, gpus=gpus), (*base.notes, *capability_notes(gpus))

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever
 from oomph.engines.sglang.safe_fraction import safe_fraction
 from oomph.facts.sglang.flags import options_of
 from oomph.ir.advice import Change, Kind, Lever
@@ -45,6 +46,7 @@ def _all(plan: Plan, model: Model) -> Iterator[Lever]:
     yield from _states(plan, model)
     yield from _drafts(plan)
     yield from _layout(plan)
+    yield from _others(plan, model)
 
 
 def _lever(
@@ -240,6 +242,15 @@ def _layout(plan: Plan) -> Iterator[Lever]:
             moves=moves,
         )  # fmt: skip
         yield Lever("dp_attention", (change,))
+
+
+def _others(plan: Plan, model: Model) -> Iterator[Lever]:
+    """Other checkpoints and other cards: everything that a log may have pinned is planned again."""
+    moves = ("free_before_load", "weights", "load_peak", "activation_peak", "cudagraph", "available_kv")
+    world = int(plan.resolved["tp_size"]) * int(plan.resolved["pp_size"])
+    yield from checkpoint_levers(plan, model, moves, dropped=("quantization", "load_format", "dtype"))
+    yield from more_cards_lever(plan, "tp_size", lambda field, value: spell(field, value, plan), world, moves)
+    yield from larger_cards_lever(plan, moves)
 
 
 def _is_latent(plan: Plan) -> bool:

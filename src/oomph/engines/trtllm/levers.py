@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever
 from oomph.engines.trtllm.options_file import GRAPHS, OFF
 from oomph.facts.trtllm.flags import BY_FIELD
 from oomph.ir.advice import Change, Kind, Lever
@@ -25,6 +26,8 @@ _TOKENS = (4096, 2048, 1024, 512)
 _LENGTHS = (262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048)
 _AFTER_LOAD = "it is read after the model is created"
 _NO_POOL_YET = "the KV cache is sized after the dummy run"
+# What another layout, card or checkpoint changes: a figure of a log is planned again.
+_WHOLE = ("weights", "load_peak", "peak", "temporary_kv", "available_kv", "non_torch", "activation_peak")
 _POOL_FOLLOWS = "the KV cache takes its share of whatever is left"
 
 
@@ -38,6 +41,10 @@ def levers(plan: Plan, model: Model) -> Iterator[Lever]:
     yield from _graphs(plan)
     yield from _cache(plan, model)
     yield from _layout(plan)
+    yield from checkpoint_levers(plan, model, _WHOLE)
+    world = int(plan.resolved["tp_size"]) * int(plan.resolved["pp_size"])
+    yield from more_cards_lever(plan, "tensor_parallel_size", spell, world, _WHOLE)
+    yield from larger_cards_lever(plan, _WHOLE)
 
 
 def _lever(
@@ -140,11 +147,10 @@ def _model_windows(model: Model, length: int) -> list[int]:
 def _layout(plan: Plan) -> Iterator[Lever]:
     resolved, gpus = plan.resolved, len(plan.deployment.gpus)
     tp, pp = int(resolved["tp_size"]), int(resolved["pp_size"])
-    moves = ("weights", "load_peak", "peak", "temporary_kv", "available_kv", "non_torch", "activation_peak")
     if 2 * tp * pp <= gpus:
         settings = [(2 * tp, f"{2 * tp} GPUs")]
-        yield from _lever(plan, "tensor_parallel_size", settings, 2, moves, {}, kind="layout", popular=True)
+        yield from _lever(plan, "tensor_parallel_size", settings, 2, _WHOLE, {}, kind="layout", popular=True)
     latent = plan.kv is not None and any(group.kind == "mla" for group in plan.kv.groups)
     if tp > 1 and latent and not resolved["enable_attention_dp"]:
         cost = "every GPU has all of the attention's weights; each keeps the cache of its own requests"
-        yield from _lever(plan, "enable_attention_dp", [(True, cost)], 3, moves, {}, kind="layout")
+        yield from _lever(plan, "enable_attention_dp", [(True, cost)], 3, _WHOLE, {}, kind="layout")

@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever
 from oomph.engines.vllm.host_levers import host_levers
 from oomph.engines.vllm.safe_utilization import safe_utilization
-from oomph.facts.gpus import find as find_card
 from oomph.facts.vllm.flags import options_of
 from oomph.facts.vllm.outside import FUSED
 from oomph.ir.advice import Change, Kind, Lever
@@ -52,7 +52,7 @@ def _all(plan: Plan, model: Model) -> Iterator[Lever]:
     yield from _cache(plan, model)
     yield from _inputs(plan, model)
     yield from _machine(plan)
-    yield from _checkpoints(plan, model)
+    yield from checkpoint_levers(plan, model, _WHOLE, dropped=("quantization", "load_format", "dtype"))
 
 
 def _flag(
@@ -305,47 +305,11 @@ def _wider(plan: Plan) -> Iterator[Lever]:
         )
         if changes:
             yield Lever(field, changes, popular=field == "tensor_parallel_size")
-    yield from _more_cards(plan, world)
-    yield from _larger_cards(plan)
+    yield from more_cards_lever(plan, "tensor_parallel_size", spell, world, _WHOLE)
+    yield from larger_cards_lever(plan, _WHOLE)
 
 
 _WHOLE = ("weights", "load_peak", "activation_peak", "non_torch", "cudagraph")
-_MOST_GPUS = 32
-
-
-def _more_cards(plan: Plan, world: int) -> Iterator[Lever]:
-    field, gpus = "tensor_parallel_size", plan.deployment.gpus
-    size = int(plan.resolved[field])
-    changes = tuple(
-        Change(
-            field, spell(field, size * times), "hardware", {field: size * times}, gpus=gpus[:1] * (world * times),
-            cost=f"{world * times} x {gpus[0].name} instead of {len(gpus)}", rank=2, moves=_WHOLE,
-        )
-        for times in (2, 4, 8)
-        if len(gpus) < world * times <= _MOST_GPUS
-    )  # fmt: skip
-    if changes:
-        yield Lever("more_gpus", changes, popular=True)
-
-
-# Cards that people buy or rent when theirs is too small, by memory.
-_LARGER = (
-    "RTX 3060 12GB", "RTX 5060 Ti 16GB", "RTX 4090", "RTX 5090", "L40S", "A100 80GB", "RTX PRO 6000", "H200", "B200",
-    "B300",
-)  # fmt: skip
-
-
-def _larger_cards(plan: Plan) -> Iterator[Lever]:
-    gpus = plan.deployment.gpus
-    cards = [card for card in (find_card(name).device() for name in _LARGER) if card.total_bytes > gpus[0].total_bytes]
-    if len({device.name for device in gpus}) > 1 or not cards:
-        return
-    count = f"{len(gpus)} x " if len(gpus) > 1 else ""
-    yield Lever("larger_gpu", tuple(
-        Change("larger_gpu", f"on {count}{card.name}", "hardware", gpus=(card,) * len(gpus),
-               cost=f"instead of {count}{gpus[0].name}", rank=3, moves=(*_WHOLE, "context"))
-        for card in sorted(cards, key=lambda card: card.total_bytes)
-    ))  # fmt: skip
 
 
 def _environment(plan: Plan) -> Iterator[Lever]:
@@ -358,30 +322,3 @@ def _environment(plan: Plan) -> Iterator[Lever]:
     )  # fmt: skip
     # It moves the KV check too: what the load leaves reserved and unused counts as weights there.
     yield Lever("expandable_segments", (change,), popular=True)
-
-
-# ---- other checkpoints -----------------------------------------------------------------------------------------------
-
-
-_MOST_CHECKPOINTS = 5
-
-
-def _checkpoints(plan: Plan, model: Model) -> Iterator[Lever]:
-    """Other checkpoints of the same model, the least quantised first."""
-    from oomph import catalog
-
-    if plan.verdict.stage == "startup_free_memory":
-        return
-    entries = [catalog.find(name) for name in catalog.variants(model.name) if name != model.name]
-    room = sum(device.total_bytes for device in plan.deployment.gpus)
-    most = min(room, model.nbytes) if model.nbytes else room
-    smaller = sorted((entry for entry in entries if entry and entry.bytes < most), key=lambda entry: -entry.bytes)
-    flags: dict[str, Any] = {
-        name: None for name in ("quantization", "load_format", "dtype") if name in plan.deployment.flags
-    }
-    for entry in smaller[:_MOST_CHECKPOINTS]:
-        download = f"a download of {gib(entry.bytes)}" if entry.bytes else "another download"
-        change = Change(
-            "checkpoint", entry.id, "checkpoint", dict(flags), model=entry.id, cost=download, moves=_WHOLE,
-        )  # fmt: skip
-        yield Lever("checkpoint", (change,))

@@ -8,7 +8,6 @@ from oomph.commands import to_shell, without_secrets
 from oomph.engines.registry import engine_of
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import STAGE_WORDS, Margin
-from oomph.report import llamacpp_text
 from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style
 from oomph.report.text import activation_words, engine_line, verdict_line
@@ -54,8 +53,7 @@ def heading(plan: Plan) -> Html:
 
 
 def verdict(plan: Plan) -> Html:
-    say = verdict_line if engine_of(plan.deployment).layout == "ranks" else llamacpp_text.verdict
-    word, _, rest = say(plan, Style(io.StringIO())).partition("   ")
+    word, _, rest = verdict_line(plan, Style(io.StringIO())).partition("   ")
     message = plan.verdict.message if plan.verdict.stage != "other" else ""
     settling = settling_words(plan.verdict)
     return el(

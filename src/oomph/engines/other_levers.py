@@ -1,0 +1,69 @@
+"""What helps with any engine that batches requests: another checkpoint, more of the same cards, larger ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from oomph.facts.gpus import find as find_card
+from oomph.ir.advice import Change, Lever
+from oomph.ir.model import Model
+from oomph.ir.plan import Plan
+from oomph.units import gib
+
+_MOST_CHECKPOINTS = 5
+_MOST_GPUS = 32
+# Cards that people buy or rent when theirs is too small, by memory.
+_LARGER = (
+    "RTX 3060 12GB", "RTX 5060 Ti 16GB", "RTX 4090", "RTX 5090", "L40S", "A100 80GB", "RTX PRO 6000", "H200", "B200",
+    "B300",
+)  # fmt: skip
+
+
+def checkpoint_levers(plan: Plan, model: Model, moves: tuple[str, ...], dropped: Sequence[str] = ()) -> Iterator[Lever]:
+    """Other checkpoints of the same model, the least quantised first. `dropped`: flags that were for the old one."""
+    from oomph import catalog
+
+    if plan.verdict.stage == "startup_free_memory":
+        return
+    entries = [catalog.find(name) for name in catalog.variants(model.name) if name != model.name]
+    room = sum(device.total_bytes for device in plan.deployment.gpus)
+    most = min(room, model.nbytes) if model.nbytes else room
+    smaller = sorted((entry for entry in entries if entry and entry.bytes < most), key=lambda entry: -entry.bytes)
+    flags: dict[str, Any] = {name: None for name in dropped if name in plan.deployment.flags}
+    for entry in smaller[:_MOST_CHECKPOINTS]:
+        download = f"a download of {gib(entry.bytes)}" if entry.bytes else "another download"
+        change = Change(
+            "checkpoint", entry.id, "checkpoint", dict(flags), model=entry.id, cost=download, moves=moves,
+        )  # fmt: skip
+        yield Lever("checkpoint", (change,))
+
+
+def more_cards_lever(
+    plan: Plan, field: str, spell: Callable[[str, int], str], world: int, moves: tuple[str, ...]
+) -> Iterator[Lever]:
+    """As many more of the same cards as make twice, four and eight times the GPUs in use share the model."""
+    gpus, size = plan.deployment.gpus, int(plan.resolved[field])
+    changes = tuple(
+        Change(
+            field, spell(field, size * times), "hardware", {field: size * times}, gpus=gpus[:1] * (world * times),
+            cost=f"{world * times} x {gpus[0].name} instead of {len(gpus)}", rank=2, moves=moves,
+        )
+        for times in (2, 4, 8)
+        if len(gpus) < world * times <= _MOST_GPUS
+    )  # fmt: skip
+    if changes:
+        yield Lever("more_gpus", changes, popular=True)
+
+
+def larger_cards_lever(plan: Plan, moves: tuple[str, ...]) -> Iterator[Lever]:
+    gpus = plan.deployment.gpus
+    cards = [card for card in (find_card(name).device() for name in _LARGER) if card.total_bytes > gpus[0].total_bytes]
+    if len({device.name for device in gpus}) > 1 or not cards:
+        return
+    count = f"{len(gpus)} x " if len(gpus) > 1 else ""
+    yield Lever("larger_gpu", tuple(
+        Change("larger_gpu", f"on {count}{card.name}", "hardware", gpus=(card,) * len(gpus),
+               cost=f"instead of {count}{gpus[0].name}", rank=3, moves=(*moves, "context"))
+        for card in sorted(cards, key=lambda card: card.total_bytes)
+    ))  # fmt: skip
