@@ -28,9 +28,13 @@ def _too_slow(place: Place) -> str:
     for _, line in scouts[:2]:
         head = next((n for n in range(len(line)) if line[n : n + 24] == line[n + 24 : n + 48]), 0)
         unit = line[head : head + 24]
+        seconds = MOST_LONG
         for size, most in ((SHORT, MOST_SHORT), (LONG, MOST_LONG)):
+            if seconds * (LONG / SHORT) ** 2 <= MOST_LONG:
+                break  # so fast on the short line that even the square of its length is not too slow on the long one
             longer = (line[:head] + unit * (size // len(unit) + 1))[:size] if head else line * (size // len(line))
-            if place.slowest([longer])[0] > most and (seconds := place.slowest([longer])[0]) > most:  # not by accident
+            seconds = place.slowest([longer])[0]
+            if seconds > most and (seconds := place.slowest([longer])[0]) > most:  # not by accident
                 return f"{place.where}: {place.pattern.pattern[:99]!r} takes {seconds:.2f} s on {size} x {line[:40]!r}"
     return ""
 

@@ -13,6 +13,7 @@ import secrets60
 
 from oomph.cli.main import main
 from oomph.redaction import Secrets, hide_secrets
+from oomph.sources import transport
 
 FILLED = secrets60.filled()
 FLAGS, ENVIRONMENT, DOCKER = FILLED[:6], FILLED[6:18], FILLED[18:24]
@@ -89,6 +90,7 @@ def test_names_with_credentials(
     capsys: pytest.CaptureFixture[str], words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", f"http://me:{secrets60.mark(4)}@127.0.0.1:1")
+    monkeypatch.setattr(transport, "BACKOFF", (0.0,))  # nobody listens there: once more is enough
     for address in ("http://me:{}@127.0.0.1:1/x.gguf", "https://me:{}@huggingface.co/foo/bar", "http://127.0.0.1:1/x.gguf?token={}",
                     "hf_{}AbCdEfGh/model"):  # fmt: skip
         text = call(capsys, *words, address.format(secrets60.mark(5)))
