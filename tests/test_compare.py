@@ -12,6 +12,7 @@ from oomph.engines.ollama.offer import library_name
 from oomph.engines.registry import engine_named
 from oomph.errors import CommandError
 from oomph.plan import plan
+from oomph.planning import run
 from oomph.report.compare_text import render
 from oomph.report.text import Style
 from oomph.search.fit import fit
@@ -41,7 +42,13 @@ def test_when_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "gpu"), [("openai/gpt-oss-20b", "RTX 4060 Ti 16GB"), ("Qwen/Qwen3-8B", "H200"), ("Qwen/Qwen3-8B", "T4")]
+    ("model", "gpu"),
+    [
+        ("openai/gpt-oss-20b", "RTX 4060 Ti 16GB"),
+        ("Qwen/Qwen3-8B", "H200"),
+        ("Qwen/Qwen3-8B", "T4"),
+        ("Qwen/Qwen2.5-VL-3B-Instruct", "Jetson Orin Nano 8GB"),
+    ],
 )
 def test_the_command_lets_as_many_run_as_the_row_says(model: str, gpu: str) -> None:
     table = compare(model, gpu=gpu, context=8192)
@@ -56,7 +63,7 @@ def test_the_command_lets_as_many_run_as_the_row_says(model: str, gpu: str) -> N
             allowed = again.deployment.flags[knob]
             assert again.kv is not None and row.users == pytest.approx(min(allowed, again.kv.max_concurrency))
             more = replace(again.deployment, flags={**again.deployment.flags, knob: allowed + 1})
-            wider = engine_named(row.engine).plan(more)
+            wider = run(more)
             assert wider.verdict.outcome != "fits" or (wider.kv and wider.kv.max_concurrency < allowed + 1)
 
 

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from oomph import catalog
 from oomph.commands import to_command
 from oomph.engines.protocol import EngineProtocol, Offer
-from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import STAGE_WORDS
+from oomph.planning import run
 from oomph.search.fit import fit
 from oomph.search.request import base_of, knobs_of, parallel_flag
 
@@ -32,12 +32,12 @@ def batched_offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], 
 
 def _opened(deployment: Deployment) -> Plan:
     """A search for one user lets one request run at a time: the same for as many as the cache holds, if that fits."""
-    engine, knobs = engine_of(deployment), knobs_of(deployment)
-    plan = engine.plan(deployment)
+    knobs = knobs_of(deployment)
+    plan = run(deployment)
     low, high = deployment.flags.get(knobs.users) or 1, int(plan.kv.max_concurrency) if plan.kv else 1
     users = high  # first all of them, then halfway
     while low < high:
-        wider = engine.plan(replace(deployment, flags={**deployment.flags, knobs.users: users}))
+        wider = run(replace(deployment, flags={**deployment.flags, knobs.users: users}))
         if wider.verdict.outcome == "fits":
             plan, low = wider, users
         else:
@@ -67,7 +67,7 @@ def _nearest(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], conte
         if len(gpus) > 1:
             flags[parallel_flag(knobs)] = len(gpus)
         try:
-            plans.append(engine.plan(replace(base, flags=flags)))
+            plans.append(run(replace(base, flags=flags)))
         except OomphError:
             continue
     refusals = [plan.verdict.message for plan in plans if plan.verdict.stage == "other"]
