@@ -16,7 +16,8 @@ from oomph.cli.fit import command as fit_command
 from oomph.cli.models import command
 from oomph.errors import CommandError, InputError
 from oomph.search import candidates
-from oomph.search.models import Models, Pick, ranked
+from oomph.search.models import Models
+from oomph.search.picks import Pick, ranked
 from oomph.search.quality import Quality, decides, quality_of
 from oomph.simulate.speed import Speed
 

@@ -26,6 +26,7 @@ from oomph.ir.model import Scheme
 from oomph.ir.plan import Plan
 from oomph.plan import load, plan
 from oomph.search import cards, fit, models, neighbours, prices, quality, request, score, solve, space
+from oomph.search import picks as picks_module
 from oomph.search.candidates import PURPOSES, Filters, candidates, check_date, wanted
 from oomph.simulate.speed import Speed
 from oomph.sources.gpu import parse_gpus
@@ -212,18 +213,18 @@ def catalogue() -> Iterator[Row]:
             yield f"room {least} {room}", len(candidates([(place, model)], (), 0, 1, ("vllm",), room).get(place, ()))
 
 
-def pick(draw: random.Random, number: int) -> models.Pick:
+def pick(draw: random.Random, number: int) -> picks_module.Pick:
     one = draw.choice((0.0, 10.0, 12.5, 20.0, 25.0, 40.0))
     speed = Speed(one, one, 1, 0.1, 100, 1.2, 0) if one else None
     context, capacity = draw.choice((4096, 8192)), draw.choice((1, 2, 4))
     planned = served(NAMES[0], "RTX 4090")
-    return models.Pick(
+    return picks_module.Pick(
         f"m{number}", "a/b", draw.choice(("FP8", "Q4_K_M")), "vllm", context, 1, capacity, speed,
         draw.choice(qualities()), 0, "", planned, 8, 8, "", "",
     )  # fmt: skip
 
 
-def short(one: models.Pick) -> tuple[Any, ...]:
+def short(one: picks_module.Pick) -> tuple[Any, ...]:
     return one.model, one.traded
 
 
@@ -232,10 +233,10 @@ def orders() -> Iterator[Row]:
         draw = random.Random(seed)
         picks = [pick(draw, number) for number in range(draw.choice((2, 3, 6)))]
         for prefer in ("", "speed", "context", "users"):
-            yield f"ranked {seed} {prefer}", [short(one) for one in models.ranked(picks, prefer)]
-            yield f"better {seed} {prefer}", short(models._better(picks[:2], prefer))
-            yield f"displaces {seed} {prefer}", models._displaces(picks[0], picks[1], prefer)
-        yield f"beats {seed}", (models._beats(picks[0], picks[1]), models._trade(picks[0], picks[1]))
+            yield f"ranked {seed} {prefer}", [short(one) for one in picks_module.ranked(picks, prefer)]
+            yield f"better {seed} {prefer}", short(picks_module.better(picks[:2], prefer))
+            yield f"displaces {seed} {prefer}", picks_module.displaces(picks[0], picks[1], prefer)
+        yield f"beats {seed}", (picks_module.beats(picks[0], picks[1]), picks_module.trade(picks[0], picks[1]))
 
 
 def lines() -> Iterator[Row]:

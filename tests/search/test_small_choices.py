@@ -13,8 +13,9 @@ from oomph.facts.gpus import rows
 from oomph.plan import plan
 from oomph.search.candidates import Filters
 from oomph.search.cards import _candidates
-from oomph.search.models import SEARCHED, Ask, Pick, Search, _displaces
+from oomph.search.models import SEARCHED, Ask, Search
 from oomph.search.neighbours import _without
+from oomph.search.picks import Pick, displaces
 from oomph.search.quality import Quality
 from oomph.search.space import Arm
 from oomph.simulate.speed import Speed
@@ -56,9 +57,9 @@ def pick(rate: float, context: int = 8192, capacity: int = 1) -> Pick:
 )
 def test_a_variant_displaces_another_by_what_is_preferred_alone(prefer: str, better: Pick) -> None:
     plain = pick(10)
-    assert _displaces(better, plain, prefer)
-    assert not _displaces(plain, better, prefer)
-    assert not _displaces(plain, plain, prefer)  # of equals the first stays
+    assert displaces(better, plain, prefer)
+    assert not displaces(plain, better, prefer)
+    assert not displaces(plain, plain, prefer)  # of equals the first stays
 
 
 def test_cards_begin_with_those_that_have_just_enough() -> None:

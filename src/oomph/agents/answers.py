@@ -19,7 +19,8 @@ from oomph.ir.plan import Plan
 from oomph.ir.timeline import STAGE_WORDS
 from oomph.redaction import Secrets
 from oomph.search.fit import Answer, Fit
-from oomph.search.models import Models, Pick
+from oomph.search.models import Models
+from oomph.search.picks import Pick
 from oomph.units import human
 
 REMEDIES, OTHERS = 4, 3

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from oomph.report.contract import JudgedOutput, PlanOutput
-from oomph.search.models import Other
+from oomph.search.picks import Other
 from oomph.search.prices import Against
 
 

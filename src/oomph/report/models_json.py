@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from oomph.commands import to_command
-from oomph.search.models import Models, Pick
+from oomph.search.models import Models
+from oomph.search.picks import Pick
 
 
 def models_json(answer: Models) -> dict[str, Any]:

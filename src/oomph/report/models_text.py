@@ -5,7 +5,8 @@ from __future__ import annotations
 from oomph.engines.registry import engine_named
 from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, columns, wrap
-from oomph.search.models import Models, Pick
+from oomph.search.models import Models
+from oomph.search.picks import Pick
 from oomph.units import human
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from oomph.engines.registry import engine_named
 from oomph.report.models_text import basis
 from oomph.report.plan_lines import gpus_line
-from oomph.search.models import Models, Pick
+from oomph.search.models import Models
+from oomph.search.picks import Pick
 from oomph.units import human
 from oomph.web.markup import Html, el
 from oomph.web.views.scatter import Dot, doublings, scatter, tens
