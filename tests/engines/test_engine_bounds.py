@@ -1,0 +1,82 @@
+"""Bounds of the engines that no other test noticed when one was moved (`make mutants`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from oomph import plan
+from oomph.engines.llamacpp.command import _integer
+from oomph.engines.llamacpp.settings import resolve
+from oomph.engines.ollama.planner import choose
+from oomph.engines.registry import engine_of
+from oomph.engines.trtllm.options_file import _LIMIT, read_file
+from oomph.engines.vllm.resolve_attention import largest_item
+from oomph.errors import OomphError
+from oomph.plan import load
+from oomph.sources.gpu import parse_gpus
+from oomph.units import GIB
+
+GPUS = parse_gpus("2x RTX 4070")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_number"),
+    [("0", True), ("-1", True), (str(1 << 31), True), (str((1 << 31) + 1), False), (str(-(1 << 31) - 1), False)],
+)
+def test_a_whole_number_of_llamacpp_has_32_bits(text: str, is_number: bool) -> None:
+    if is_number:
+        assert _integer("-ngl", text) == int(text)
+    else:
+        with pytest.raises(OomphError):
+            _integer("-ngl", text)
+
+
+@pytest.mark.parametrize("busy", [0, 1])
+def test_ollama_takes_the_gpu_with_more_free_memory(busy: int) -> None:
+    cards = [replace(card, used_bytes=4 * GIB if number == busy else 0) for number, card in enumerate(GPUS)]
+    assert choose(load("Qwen/Qwen3-4B"), {"num_ctx": 4096}, cards, vision=False).gpus == (1 - busy,)
+
+
+def test_what_ollama_leaves_free_is_not_there() -> None:
+    """OLLAMA_GPU_OVERHEAD is taken off each GPU: the prediction no longer fits one, and the default context shrinks."""
+    model = load("Qwen/Qwen3-4B")
+    assert len(choose(model, {"num_ctx": 4096}, GPUS, vision=False).gpus) == 1
+    left = choose(model, {"num_ctx": 4096, "gpu_overhead": 11 * GIB}, GPUS, vision=False)
+    assert len(left.gpus) == 2
+    large = parse_gpus("RTX 5090")
+    contexts = [choose(model, {"gpu_overhead": size * GIB}, large, vision=False).num_ctx for size in (0, 20)]
+    assert contexts[0] > contexts[1]
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_an_options_file_has_at_most_a_mebibyte(more: int, tmp_path: Path) -> None:
+    file = tmp_path / "options.yaml"
+    file.write_text("#" * (_LIMIT + more))
+    if more <= 0:
+        assert read_file(str(file)) == {}
+    else:
+        with pytest.raises(OomphError, match="is over"):
+            read_file(str(file))
+
+
+def test_a_model_whose_images_are_seen_whole_needs_a_batch_for_the_largest() -> None:
+    model = load("google/gemma-3-27b-it")
+    assert largest_item(model, {}) == max(one.max_tokens for one in model.modalities) > 0
+    assert largest_item(replace(model, model_type="qwen3_vl"), {}) == 0
+
+
+def test_llamacpp_leaves_a_gibibyte_free_unless_it_is_told() -> None:
+    assert resolve({}, 40960).fit_target == (1024,)
+    assert resolve({"fit_target": (512, 256)}, 40960).fit_target == (512, 256)
+
+
+@pytest.mark.parametrize(("now", "smaller"), [("Q8_0", "Q6_K"), ("Q4_K_M", "IQ4_XS"), ("IQ3_XS", "")])
+def test_llamacpp_offers_the_quantisations_below_the_one_at_hand(now: str, smaller: str) -> None:
+    answer = plan(f"llama-server -m Qwen3-32B-{now}.gguf -c 8192", gpu="RTX 3060 12GB", advise=False)
+    tables = [lever for lever in engine_of(answer.deployment).levers(answer) if lever.name == "checkpoint"]
+    labels = [change.label for lever in tables for change in lever.changes]
+    assert labels[:1] == ([f"{smaller} instead of {now}"] if smaller else [])
+    assert not any(label.startswith(f"{now} ") for label in labels)
