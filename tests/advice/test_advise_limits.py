@@ -9,13 +9,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from oomph.advice.advise import _enough_host_memory, advise, judge_lever
-from oomph.advice.combine import MOST_PLANS, smallest_combination
+from oomph.advice.bound import is_out_of_reach
+from oomph.advice.combine import MOST_PLANS, around_a_middle, smallest_combination
+from oomph.advice.gain import is_earlier
 from oomph.advice.judge import Judge, together
 from oomph.ir.advice import KINDS, Change, Kind, Lever
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
+from oomph.ir.timeline import STAGES
 from oomph.plan import plan
 
 SMALL = Change("checkpoint", "a/small", "checkpoint", model="a/small")
@@ -122,3 +126,62 @@ def test_several_changes_cost_what_they_cost_together(kinds: tuple[Kind, ...]) -
     whole = together(changes)
     assert whole.rank == sum(range(len(kinds))) + 2 * (len(kinds) - 1)
     assert (whole.kind, whole.moves, whole.cost) == (kinds[-1], kinds, "; ".join(kinds))
+
+
+def _short_of(lack: int, rank: int = 0) -> Any:
+    terms = {"cudagraph": SimpleNamespace(bytes=5, parts={"full": 2})}
+    ranks = [SimpleNamespace(total_bytes=100 + number, requested_bytes=90, terms=terms) for number in (0, 7)]
+    verdict = SimpleNamespace(
+        stage="kv_check", outcome="fails", margin=SimpleNamespace(expected=-lack), rank=rank, short_bytes=lack
+    )
+    return SimpleNamespace(verdict=verdict, ranks=ranks)
+
+
+@pytest.mark.parametrize(
+    ("frees", "rank", "most"),
+    [
+        ((), 0, 0), (("cudagraph",), 0, 5), (("cudagraph.full",), 0, 2), (("cudagraph.none",), 0, 0),
+        (("beyond the budget",), 0, 10), (("beyond the budget",), 1, 17), (("beyond the budget",), 5, 17),
+        (("beyond the budget", "cudagraph"), 1, 22), (("no such term",), 0, 0),
+    ],
+)  # fmt: skip
+def test_what_levers_could_free_at_the_most(frees: tuple[str, ...], rank: int, most: int) -> None:
+    """And 256 MiB for what is cut otherwise."""
+    lever = Lever("flag", flag("flag", 1).changes, frees=frees)
+    assert not is_out_of_reach(_short_of(most + (256 << 20), rank), [lever])
+    assert is_out_of_reach(_short_of(most + (256 << 20) + 1, rank), [lever])
+    assert not is_out_of_reach(_short_of(1 << 40, rank), [lever, flag("other", 1)])
+
+
+def test_a_flag_that_is_read_later_fixes_what_an_earlier_one_lets_the_start_reach() -> None:
+    """The first flag leads past the stage at which the plan dies; the second is read behind it."""
+    before = failing()
+    stage, later = before.verdict.stage, STAGES[-2]
+    assert stage is not None and is_earlier(stage, later)
+    further = replace(before, verdict=replace(before.verdict, stage=later))
+
+    def planner(deployment: Deployment) -> Plan:
+        if "first" not in deployment.flags:
+            return before
+        return fitting() if "second" in deployment.flags else further
+
+    second = Lever("second", flag("second", 1).changes, not_read={stage: "it is read later"})
+    judge = Judge(before, planner, lambda deployment: "")
+    (answer,) = smallest_combination(judge, [flag("first", 1), second])
+    assert set(answer.change.flags) == {"first", "second"}
+
+
+@pytest.mark.parametrize("settings", [(1,), (1, 2)])
+def test_a_middle_setting_with_one_flag_more(settings: tuple[int, ...]) -> None:
+    """Both ends of a two-sided flag fail; a setting between them fits with another flag, whatever settings it has."""
+    close = replace(failing(), verdict=replace(failing().verdict, fits=True, stage=None))
+
+    def planner(deployment: Deployment) -> Plan:
+        if deployment.flags.get("share") != 2:
+            return failing()
+        return fitting() if "other" in deployment.flags else close
+
+    judge = Judge(failing(), planner, lambda deployment: "")
+    share = flag("share", 1, 2, 3, two_sided=True)
+    answers = list(around_a_middle(judge, [share, flag("other", *settings)]))
+    assert [answer.change.flags for answer in answers] == [{"share": 2, "other": 1}]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -12,6 +14,7 @@ from oomph.engines.llamacpp.command import _integer
 from oomph.engines.llamacpp.settings import resolve
 from oomph.engines.ollama.planner import choose
 from oomph.engines.registry import engine_of
+from oomph.engines.sglang.kernels import _decodes_with_flashinfer
 from oomph.engines.trtllm.options_file import _LIMIT, read_file
 from oomph.engines.vllm.resolve_attention import largest_item
 from oomph.errors import OomphError
@@ -80,3 +83,20 @@ def test_llamacpp_offers_the_quantisations_below_the_one_at_hand(now: str, small
     labels = [change.label for lever in tables for change in lever.changes]
     assert labels[:1] == ([f"{smaller} instead of {now}"] if smaller else [])
     assert not any(label.startswith(f"{now} ") for label in labels)
+
+
+@pytest.mark.parametrize(
+    ("major", "size", "kind", "decodes"),
+    [
+        (9, 80 * GIB, "a_vision_model", True), (9, 60 * GIB, "a_vision_model", True), (9, 80 * GIB, "another", False),
+        (9, 60 * GIB - 1, "a_vision_model", False), (10, 80 * GIB, "a_vision_model", False),
+        (8, 80 * GIB, "a_vision_model", False),
+    ],
+)  # fmt: skip
+def test_sglang_decodes_with_flashinfer_on_a_large_hopper(major: int, size: int, kind: str, decodes: bool) -> None:
+    model: Any = SimpleNamespace(model_type=kind)
+    facts: Any = SimpleNamespace(kernels=SimpleNamespace(vision_decode=("a_vision_model",)))
+    device: Any = SimpleNamespace(capability=(major, 0), total_bytes=size)
+    for sees in (True, False):
+        shape: Any = SimpleNamespace(is_multimodal=sees)
+        assert _decodes_with_flashinfer(model, shape, facts, device) is (decodes and sees)

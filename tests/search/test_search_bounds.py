@@ -1,0 +1,43 @@
+"""Bounds of the searches that no other test noticed when one was moved (`make mutants`)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from msgspec.structs import replace
+
+from oomph.engines.vllm.backend_query import kernel_blocks
+from oomph.plan import load, plan
+from oomph.search.same_card import change_by_fit
+from oomph.search.score import request_seconds
+from oomph.search.space import Arm, Layout
+
+
+def test_each_pipeline_stage_runs_on_its_own_gpu() -> None:
+    model = load("Qwen/Qwen3-8B")
+    answer = plan("vllm serve Qwen/Qwen3-8B -pp 2 --max-model-len 8192", gpu="2x RTX 3090", advise=False)
+    arm = Arm("Qwen/Qwen3-8B", Layout(1, 2))
+    first, second = answer.deployment.gpus
+    slow = replace(second, bandwidth=second.bandwidth // 2)
+    seconds = [
+        request_seconds(model, arm, replace(answer, deployment=replace(answer.deployment, gpus=gpus)))
+        for gpus in ((first, second), (first, slow), (slow, second), (slow, slow))
+    ]
+    assert seconds[0] < min(seconds[1:3]) <= max(seconds[1:3]) < seconds[3]
+
+
+def test_flashinfer_reads_pages_that_are_powers_of_two_on_blackwell() -> None:
+    backend: Any = SimpleNamespace(name="FLASHINFER", blocks=(16, 32, 64))
+    attention = SimpleNamespace(large_pages=True)
+    query: Any = SimpleNamespace(num_kv_heads=8, num_heads=32, major=10, attention=attention)
+    assert kernel_blocks(backend, query) == tuple(1 << exponent for exponent in range(4, 11))
+    assert kernel_blocks(backend, SimpleNamespace(**{**vars(query), "major": 9})) == (16, 32, 64)  # type: ignore[arg-type]
+    assert kernel_blocks(backend, SimpleNamespace(**{**vars(query), "num_heads": 8})) == (16, 32, 64)  # type: ignore[arg-type]
+
+
+def test_what_fit_finds_is_a_change_of_flags_unless_weights_are_offloaded() -> None:
+    failing = plan("vllm serve Qwen/Qwen3-8B-FP8", gpu="RTX 3060 12GB", engine="vllm==0.21.0", advise=False)
+    change = change_by_fit(failing)
+    assert change is not None and change.kind == "flag"
+    assert not any("offload" in name for name in change.flags)
