@@ -109,22 +109,26 @@ class _Sampler:
 
     def sample(self, rows: int, drafts: int) -> None:
         """Logits, a float32 copy, probabilities and noise; with drafts rejection_sampler.py: the logits of every
-        drafted token, the last one's, the drafted ones' copy, its float32 form and probabilities."""
-        self._drop(*map(self._take, self._sampled(rows, drafts)))
+        drafted token; the last one's, sampled; of the drafted ones a copy, two float32 ones and the probabilities."""
+        if not drafts or self.v2:
+            self._drop(*map(self._take, self._sampled(rows, drafts)))
+            return
+        logits = [self._take((1 + drafts) * rows * self.width), self._take(rows * self.width)]
+        last = self._take(rows * _FLOAT)
+        self._drop(self._take(rows * _FLOAT), self._take(rows * _FLOAT))
+        copy = self._take(drafts * rows * self.width)
+        verified = [self._take(drafts * rows * _FLOAT)]
+        self._drop(copy)
+        verified += [self._take(drafts * rows * _FLOAT), self._take(drafts * rows * _FLOAT)]
+        self._drop(*logits, last, *verified, self._take(rows * _FLOAT))
 
     def _sampled(self, rows: int, drafts: int) -> Iterator[int]:
         if self.v2:
             yield from ((1 + drafts) * rows * self.width, (1 + drafts) * rows * self.width)
             yield from (rows * _FLOAT, rows * _FLOAT, rows * _FLOAT)
             return
-        yield (1 + drafts) * rows * self.width
-        if drafts:
-            yield rows * self.width
-        yield rows * _FLOAT
-        if drafts:
-            yield drafts * rows * self.width
-            yield from (drafts * rows * _FLOAT, drafts * rows * _FLOAT)
-        yield from (rows * _FLOAT, rows * _FLOAT)
+        yield rows * self.width
+        yield from (rows * _FLOAT, rows * _FLOAT, rows * _FLOAT)
 
     def sample_with_options(self, rows: int, drafts: int) -> None:
         """Log-probabilities, then penalties: two counts of every word in int64, with masks (v1/utils.py)."""
