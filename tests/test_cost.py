@@ -116,10 +116,10 @@ GPT_OSS = ("vllm serve openai/gpt-oss-120b", "H100")
 @pytest.mark.parametrize(
     ("command", "gpu", "plans", "loads", "blocks"),
     [
-        (*GEMMA, 20, 8, 9_500),
-        (*AWQ, 22, 2, 1_200),
-        (*DEEPSEEK, 5, 3, 2_500),
-        ("vllm serve openai/gpt-oss-120b", "DGX Spark", 48, 3, 1_850),
+        (*GEMMA, 20, 8, 10_500),
+        (*AWQ, 22, 2, 1_800),
+        (*DEEPSEEK, 5, 3, 2_800),
+        ("vllm serve openai/gpt-oss-120b", "DGX Spark", 48, 3, 2_800),
     ],
 )
 def test_advice_plans_what_can_matter(
@@ -137,10 +137,10 @@ def test_advice_plans_what_can_matter(
 @pytest.mark.parametrize(
     ("command", "gpu", "plans", "loads", "blocks"),
     [
-        (*GEMMA, 22, 16, 18_500),
-        (*AWQ, 40, 13, 13_000),
-        (*DEEPSEEK, 18, 13, 18_000),
-        (*GPT_OSS, 48, 15, 16_500),
+        (*GEMMA, 22, 16, 21_000),
+        (*AWQ, 40, 13, 14_500),
+        (*DEEPSEEK, 18, 13, 19_000),
+        (*GPT_OSS, 48, 15, 19_000),
     ],
 )
 def test_what_if_plays_few_loads(
