@@ -37,6 +37,9 @@ ARTEFACTS = (
     "is not subscriptable", "unhashable", "PreTrainedConfig", "PretrainedConfig", "not compiled with CUDA",
     "can't allocate memory", "Can't load image processor", "Can't load the configuration", "Found unknown kwargs",
     "Can't load feature extractor", "Unrecognized processing class", "Can't load video processor",
+    # packages that are not installed there, and remote code that the folders lack
+    "Failed to import Ray", "Arctic Inference is required", "' is not defined", "Install a FlashInfer build",
+    "but Transformers does not recognize this architecture",
     # transformers newer than the release, and layers cut off a model
     "per-layer attribute and may vary", "does not support non-default RoPE", "'full_attention' is not in list",
 )  # fmt: skip
