@@ -14,7 +14,7 @@ from oomph.inspection.weights import by_role
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 from oomph.ir.printed import Printed
-from oomph.plan import load
+from oomph.planning import load, run
 from oomph.search.offer import batched_offer
 
 
@@ -84,7 +84,7 @@ def _parameters(model: Model) -> int:
 def _offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
     if engine.layout == "ranks":
         return batched_offer(engine, model, gpus, context)
-    return engine.offer(model, gpus, context)
+    return engine.offer(model, gpus, context, run)
 
 
 def _row(engine: EngineProtocol, offer: Offer, context: int, parameters: int) -> Row:

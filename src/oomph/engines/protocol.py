@@ -24,7 +24,7 @@ is only recognised, so that its logs can be explained, leaves `read_command` and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -329,9 +329,9 @@ class EngineProtocol:
         `name` is REPOSITORY:QUANTISATION."""
         raise CannotPlan(f"{self.title} does not serve GGUF files")
 
-    def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
-        """The most exact checkpoint of a model that this engine can serve on these GPUs, planned. Engines that batch
-        requests are asked through `fit` (search.offer.py)."""
+    def offer(self, model: str, gpus: tuple[Device, ...], context: int, planner: Callable[[Deployment], Plan]) -> Offer:
+        """The most exact checkpoint of a model that this engine can serve on these GPUs, by `planner`.
+        Engines that batch requests are asked through `fit` (search/offer.py)."""
         raise CannotPlan(f"{self.title} cannot be compared yet")
 
     # ---- a scheduler for simulate ------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oomph.engines.protocol import Control, EngineProtocol, LeverWords, Offer, Words
@@ -122,10 +122,10 @@ class LlamaCpp(EngineProtocol):
 
         return timing(plan, model)
 
-    def offer(self, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
+    def offer(self, model: str, gpus: tuple[Device, ...], context: int, planner: Callable[[Deployment], Plan]) -> Offer:
         from oomph.engines.llamacpp.offer import offer
 
-        return offer(model, gpus, context)
+        return offer(model, gpus, context, planner)
 
     def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
         from oomph.engines.llamacpp.lever_words import FLAGS, SLIDERS

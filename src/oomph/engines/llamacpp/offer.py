@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from oomph.commands import parse_command
 from oomph.engines.protocol import Offer
-from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
+from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
 
@@ -18,44 +18,47 @@ QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M")
 USUAL = "Q4_K_M"
 SLOTS = (32, 16, 8, 4, 2, 1)
 
+Planner = Callable[[Deployment], Plan]
 Command = Callable[[str, int], tuple[str, ...]]  # (quantisation, slots) -> the words that serve it
 
 
-def offer(model: str, gpus: tuple[Device, ...], context: int) -> Offer:
+def offer(model: str, gpus: tuple[Device, ...], context: int, planner: Planner) -> Offer:
     def command(quant: str, slots: int) -> tuple[str, ...]:
         file = f"{model.rpartition('/')[2]}-{quant}.gguf"
         return ("llama-server", "-m", file, "-c", str(context * slots), "-np", str(slots))
 
-    return best(command, gpus, QUANTS)
+    return best(command, gpus, QUANTS, planner)
 
 
-def best(command: Command, gpus: tuple[Device, ...], quants: Sequence[str]) -> Offer:
+def best(command: Command, gpus: tuple[Device, ...], quants: Sequence[str], planner: Planner) -> Offer:
+    def plan_of(quant: str, slots: int) -> Plan:
+        return planner(replace(parse_command(command(quant, slots)), gpus=gpus))
+
     refused = ""
     for quant in quants:
         try:
-            plan = _plan(command(quant, 1), gpus)
+            plan = plan_of(quant, 1)
         except OomphError as error:
             refused = error.message
             continue
-        if plan.fits and _on_gpu(plan):
-            users = next((slots for slots in SLOTS[:-1] if _holds(command(quant, slots), gpus, slots)), 1)
+        if _holds(plan):
+            users = next((slots for slots in SLOTS[:-1] if _holds(plan_of(quant, slots), slots)), 1)
             return Offer(plan, command(quant, users), float(users))
     if refused:
         return Offer(None, why=refused)
-    plan = _plan(command(USUAL, 1), gpus)
+    plan = plan_of(USUAL, 1)
     layers = plan.resolved["layers"] - plan.resolved["offloaded"]
-    why = f"{layers} of {plan.resolved['layers']} layers on the CPU" if layers else "experts on the CPU"
-    return Offer(plan, command(USUAL, 1), 1.0 if plan.fits else 0.0, plan.resolved["host"]["weights"], why)
+    if layers:
+        why = f"{layers} of {plan.resolved['layers']} layers on the CPU"
+    else:
+        why = plan.verdict.risk or ("too close to call" if _on_gpu(plan) else "experts on the CPU")
+    served = float(plan.verdict.outcome == "fits")
+    return Offer(plan, command(USUAL, 1), served, plan.resolved["host"]["weights"], why)
 
 
-def _plan(words: Sequence[str], gpus: tuple[Device, ...]) -> Plan:
-    deployment = replace(parse_command(words), gpus=gpus)
-    return engine_of(deployment).plan(deployment)
-
-
-def _holds(words: Sequence[str], gpus: tuple[Device, ...], slots: int) -> bool:
-    plan = _plan(words, gpus)
-    return plan.fits and _on_gpu(plan) and plan.resolved.get("num_parallel", plan.resolved.get("n_seq_max")) == slots
+def _holds(plan: Plan, slots: int = 1) -> bool:
+    present = plan.resolved.get("num_parallel", plan.resolved.get("n_seq_max"))
+    return plan.verdict.outcome == "fits" and _on_gpu(plan) and (slots == 1 or present == slots)
 
 
 def _on_gpu(plan: Plan) -> bool:

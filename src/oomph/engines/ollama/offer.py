@@ -6,19 +6,19 @@ import re
 
 from msgspec.structs import replace
 
-from oomph.engines.llamacpp.offer import USUAL, best
+from oomph.engines.llamacpp.offer import USUAL, Planner, best
 from oomph.engines.protocol import Offer
 from oomph.errors import OomphError
 from oomph.facts.ollama.library import LATEST, MODELS
 from oomph.ir.hardware import Device
 
 
-def offer(model: str, gpus: tuple[Device, ...], context: int) -> Offer:
+def offer(model: str, gpus: tuple[Device, ...], context: int, planner: Planner) -> Offer:
     def command(quant: str, slots: int) -> tuple[str, ...]:
         settings = (f"OLLAMA_NUM_PARALLEL={slots}", f"OLLAMA_CONTEXT_LENGTH={context}")
         return (*settings, "ollama", "run", f"hf.co/{model}:{quant}")
 
-    planned = best(command, gpus, (USUAL,))
+    planned = best(command, gpus, (USUAL,), planner)
     if not planned.words:
         return planned
     name = library_name(model) or f"hf.co/REPOSITORY-WITH-ITS-GGUF:{USUAL}"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, LeverWords, Words
 from oomph.errors import CannotPlan
-from oomph.facts.sglang.drafts import FAMILY
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.host import HostPlan
@@ -214,6 +213,7 @@ ENGINE = SgLang()
 
 def _drafter(deployment: Deployment) -> Model | None:
     """The model that drafts, where it is a checkpoint of its own."""
+    from oomph.facts.sglang.drafts import FAMILY
     from oomph.sources.load import load_once
 
     name = deployment.flags.get("speculative_draft_model_path")
