@@ -5,10 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from oomph.engines.vllm.backend_query import kernel_blocks
+from oomph.errors import OomphError
 from oomph.plan import load, plan
+from oomph.search.candidates import check_date
+from oomph.search.models import models
 from oomph.search.same_card import change_by_fit
 from oomph.search.score import request_seconds
 from oomph.search.space import Arm, Layout
@@ -41,3 +45,13 @@ def test_what_fit_finds_is_a_change_of_flags_unless_weights_are_offloaded() -> N
     change = change_by_fit(failing)
     assert change is not None and change.kind == "flag"
     assert not any("offload" in name for name in change.flags)
+
+
+@pytest.mark.parametrize("length", [39, 40, 41, 80])
+def test_a_refusal_quotes_forty_characters_of_what_was_typed(length: int) -> None:
+    typed, quoted = "x" * length, f"'{'x' * min(length, 40)}'"
+    with pytest.raises(OomphError, match=quoted):
+        check_date(typed)
+    for options in ({"engines": (typed,)}, {"purpose": typed}, {"prefer": typed}):
+        with pytest.raises(OomphError, match=quoted):
+            models(gpu="RTX 4090", **options)  # type: ignore[arg-type]
