@@ -146,7 +146,7 @@ def answer_plans(kind: str, cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
 
 def answer_levers(cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
     """The engine's table of changes for a plan: their order, ranks, what they move and when they are not read."""
-    from msgspec import to_builtins
+    from msgspec.json import encode
 
     from oomph.engines.registry import engine_of
     from oomph.errors import OomphError
@@ -159,14 +159,15 @@ def answer_levers(cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
             before = plan(arguments[at + 1 :], gpu=named["--gpu"], engine=named.get("--engine", ""), advise=False)
             engine = engine_of(before.deployment)
             table = engine.levers(before) if before.ranks else engine.refusal_levers(before)
-            yield {"levers": to_builtins(tuple(table))}
+            rows = json.loads(encode(tuple(table)))
+            yield {"levers": [{**row, "frees": sorted(row["frees"] or ())} for row in rows]}  # it has no order
         except OomphError:
             yield {"refused_input": True}
 
 
 def answer_rules(cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
     """Every rule that speaks on a log, with all that it says: an explanation shows the best one. And the log's runs."""
-    from msgspec import to_builtins
+    from msgspec.json import encode
 
     from oomph.doctor.explain import read_raw
     from oomph.doctor.rank import candidates
@@ -185,9 +186,9 @@ def answer_rules(cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
             yield {"refused_input": True, "error": refused.message.replace(folder, "")}
             continue
         yield {
-            "rules": [{"id": rule.id, **to_builtins(candidate)} for rule, candidate in speaking],
+            "rules": [{"id": rule.id, **json.loads(encode(candidate))} for rule, candidate in speaking],
             "runs": [{"lines": [run.first_line, run.last_line], **run.explanation.to_dict()} for run in runs[:-1]],
-            "death": {**to_builtins(case.death), "completed": sorted(case.death.completed)},
+            "death": {**json.loads(encode(case.death)), "completed": sorted(case.death.completed)},
         }
 
 
