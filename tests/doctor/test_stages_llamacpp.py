@@ -56,7 +56,7 @@ CASES = {
                         "ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 838447104\n"),
     "stopped at a request": ("runtime_request", "unknown", "Error: 500 Internal Server Error: model runner has unexpectedly "
                              "stopped, this may be due to resource limitations or an internal error\n"),
-    "another CUDA error": ("runtime_request", "unknown", "CUDA error: an illegal memory access was encountered\n  current device: 0, "
+    "another CUDA error": ("runtime_request", "N11", "CUDA error: an illegal memory access was encountered\n  current device: 0, "
                            "in function launch_mul_mat_q at mmq.cuh:2700\n"),
     "systemd": ("host_ram", "H03", "load_tensors:          CPU model buffer size =  4977.62 MiB\nollama.service: A process "
                 "of this unit has been killed by the OOM killer.\n"),

@@ -66,7 +66,7 @@ TEXTS: dict[str, tuple[str, str, bool | None, str | None, set[str]]] = {
     "a watchdog that hands on an error": (
         "terminate called after throwing an instance of 'c10::DistBackendError'\n  what():  Process group watchdog thread"
         " terminated with exception: CUDA error: an illegal memory access was encountered",
-        "vllm", True, "other", {"N11"}),
+        "vllm", True, "runtime_request", {"N11"}),
     "an assertion without a message": (
         FRAME.format(path="vllm/model_executor/layers/linear.py", function="weight_loader",
                      code="assert param_data.shape == loaded_weight.shape") + "AssertionError",

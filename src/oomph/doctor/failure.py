@@ -25,6 +25,7 @@ AT_START: Final[frozenset[LogKind]] = frozenset(kind for kind, stage in TROUBLES
     "x_mismatch"
 }
 WRAPPERS: Final[frozenset[LogKind]] = frozenset({"x_setting", "x_crash"})
+FAR: Final = 40  # lines between a server's report and its runner's own words
 NEAR: Final = 8  # lines between a wrapper's line and what it wraps
 STOPPED: Final = frozenset({-15, 143, -2, 130})  # SIGTERM and SIGINT: somebody stopped it
 
@@ -68,7 +69,9 @@ def find_failure(observations: Sequence[Observation]) -> Observation | None:
 
 
 # said of a load or a runner that ended, of whatever it was
-OF_ANYTHING: Final[frozenset[LogKind]] = frozenset({"lc_load_failed", "lc_no_context", "ol_runner_died", "ol_stopped"})
+OF_ANYTHING: Final[frozenset[LogKind]] = frozenset(
+    {"lc_load_failed", "lc_no_context", "ol_runner_died", "ol_stopped", "lc_crash"}
+)
 
 
 def _yields(memory: Observation, trouble: Observation) -> bool:
@@ -77,10 +80,11 @@ def _yields(memory: Observation, trouble: Observation) -> bool:
     if memory.kind in ENDS:
         return trouble.line <= memory.line
     worded = trouble.kind not in WRAPPERS and not _LACK.search(memory.text)
-    return memory.kind in OF_ANYTHING and worded and -NEAR <= trouble.line - memory.line <= 0
+    far = FAR if memory.kind.startswith("ol_") else 0  # the server's report may stand above the runner's own lines
+    return memory.kind in OF_ANYTHING and worded and -max(NEAR, far) <= trouble.line - memory.line <= far
 
 
-_LACK: Final = re.compile(r"(?i)out of memory|alloc|memory")
+_LACK: Final = re.compile(r"(?i)out of memory|alloc|(?:enough|insufficient) .{0,20}memory")
 
 # what shows that there is a log, or at least a start, that a sentence may be about
 _STARTED: Final[frozenset[LogKind]] = frozenset(MILESTONES) | {
@@ -232,12 +236,17 @@ def _aside(observation: Observation, kinds: set[LogKind]) -> bool:
     )
 
 
+RAYS_LIST: Final = "causes"  # Ray lists what may have ended a worker, the kernel first: a guess, not a report
+
+
 def _harmless(observation: Observation, kinds: set[LogKind]) -> bool:
     # raised while the model is built or compiled: a run that printed its concurrency is another run than this line's
     if observation.kind in ("fp8e4nv", "e5m2_refused") and "concurrency" in kinds:
         return True
     if observation.kind == "kv_need_part":
         return "kv_need" in kinds or "kv_len_part" not in kinds
+    if observation.kind == "sigkill" and RAYS_LIST in observation.text:
+        return bool(kinds & {"bus_error", "torch_oom", "cuda_error_oom", "x_nccl", "x_bad_address"})
     if observation.kind == "sigkill" and (observation.text.strip() == "Killed" or "using SIGKILL" in observation.text):
         # a parent that clears up after an error
         return bool(kinds & {"exception", "engine_failed", "engine_dead", "secondary"})

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oomph.doctor.tracebacks import frame_stage
+from oomph.engines.registry import all_engines, name_of
 from oomph.facts.loglines import compiled
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.versions import NEWEST, RELEASES
@@ -64,6 +65,14 @@ def _reading_a_file(observations: Sequence[Observation]) -> bool:
     return last is not None and ("llama_model_loader: " in last.text or "print_info: " in last.text)
 
 
+def _of_llama(observation: Observation) -> bool:
+    """llama.cpp's line, or its name, or that of a program around it."""
+    if observation.kind != "engine_named":
+        return observation.kind.startswith(("lc_", "ol_"))
+    around = {name for engine in all_engines() if engine.runs for name in (engine.name, engine.runs)}
+    return name_of(str(observation.values.get("engine", ""))) in around
+
+
 def guess(failure: Observation, observations: Sequence[Observation]) -> StageName:
     """A bare PyTorch line. Graph pools exist only after capture; a buffer of a whole card is sized by context."""
     values = failure.values
@@ -81,6 +90,10 @@ def guess(failure: Observation, observations: Sequence[Observation]) -> StageNam
         if cached is not None and cached < total * few:
             return "weights_load"
     if failure.kind == "memory_short" and _reading_a_file(observations):
+        return "weights_load"
+    if failure.kind == "x_bad_address":
+        return "runtime_request"  # a kernel that ran: of one that runs at a start other lines tell
+    if failure.kind == "memory_short" and any(_of_llama(observation) for observation in observations):
         return "weights_load"
     if failure.kind == "tr_oom" and "[TRT]" in failure.text:
         return "weights_load"  # TensorRT itself, which builds or reads an engine; the executor's lines say TensorRT-LLM

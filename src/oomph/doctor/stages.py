@@ -157,12 +157,18 @@ def _stage(
     if failure.kind == "tr_component":
         component, _, purpose = str(failure.values.get("component", "")).partition(" (")
         return ("profile_run" if "temporary" in purpose else COMPONENTS.get(component, "other")), "message"
+    if "wake_up" in failure.text and failure.kind not in TROUBLES:
+        return "runtime_request", "message"  # only an engine that was up is woken
+    if failure.kind == "x_architecture":
+        return "other", "message"
     if failure.kind == "x_mismatch" and (_IN_CONFIG.search(failure.text) or _validated(failure, everything)):
         return "other", "message"  # found while the settings are read
     if stated == "other" and failure.kind in TROUBLES:
         reached = milestone(before)
         if (frame_stage(functions, files) or place_stage(functions, files)) == "runtime_request":
             return "runtime_request", "traceback"
+        if reached is None and _ran(functions, files):
+            return "profile_run", "traceback"  # a layer is run for the first time while profiling
         return (reached if reached and ORDER.index(reached) >= ORDER.index("weights_load") else stated), "message"
     if stated is not None:
         return stated, "message"
@@ -207,6 +213,8 @@ def _stage(
         reached = milestone(everything)  # a title or a sentence above the log, not a line of it
     if reached is None and failure.kind == "tr_pool_full":
         return "runtime_request", "message"  # requests take blocks; the dummy batches of a start print lines before it
+    if reached == "kv_alloc" and _no_room_for_tokens(failure, everything):
+        return "kv_check", "milestone"
     if reached:
         stage, beside = _after(reached, failure, everything), said(everything)
         later = beside is not None and stage == "kv_alloc" and ORDER.index(beside) > ORDER.index(stage)
@@ -224,6 +232,22 @@ def _stage(
     if guessed == "runtime_request" and (did_not_start(everything) or STARTING.intersection(functions)):
         guessed = _while_starting(failure)
     return guessed, "guess"
+
+
+def _no_room_for_tokens(failure: Observation, everything: Sequence[Observation]) -> bool:
+    """SGLang behind its load: the check's own words, or less memory left than a tenth of what was free before, which
+    is the least that --mem-fraction-static keeps back (model_runner.py profile_max_num_token)."""
+    if not any(observation.kind == "sg_weights" for observation in everything):
+        return False
+    if failure.kind == "memory_short" and "Not enough memory" in failure.text:
+        return True
+    before, left = _least(everything, ("sg_load_begin", "sg_init")), _least(everything, ("sg_weights",))
+    return failure.kind != "torch_oom" and before is not None and left is not None and left < before / 10
+
+
+def _least(observations: Sequence[Observation], kinds: tuple[LogKind, ...]) -> int | None:
+    free = [observation.values.get("avail") for observation in observations if observation.kind in kinds]
+    return min((size for size in free if isinstance(size, int)), default=None)
 
 
 _IN_CONFIG = re.compile(r"[Qq]uantization method|rope_scaling|[Tt]okenizer|chat template|config file")
@@ -264,6 +288,13 @@ def _while_starting(failure: Observation) -> StageName:
     allocated, total = failure.values.get("allocated"), failure.values.get("total")
     little = isinstance(allocated, int) and isinstance(total, int) and allocated < total * 0.3
     return "weights_load" if little else "profile_run"
+
+
+def _ran(functions: Sequence[str], files: Sequence[str]) -> bool:
+    """A layer's or a model's forward is among the frames."""
+    return any(
+        function.startswith("forward") and "/model_executor/" in path for function, path in zip(functions, files)
+    )
 
 
 def _vision(functions: Sequence[str], files: Sequence[str]) -> bool:

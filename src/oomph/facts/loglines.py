@@ -118,7 +118,7 @@ GENERIC = (
     *(LogRow("engine_named", setting, rf"\b(?P<engine>{setting})\b") for setting in SETTINGS),
     LogRow("engine_named", "llama.cpp", r"\b(?P<engine>llama\.cpp)\b"),
     # a bar that was being drawn: what its words say is what was going on
-    LogRow("bar", "%|", r"(?P<what>[A-Za-z][^|%\[\]]{2,80}?):? {0,6}\d{1,3}%\|"),
+    LogRow("bar", "%|", r"(?<![\w.])(?P<what>[A-Za-z][^|%\[\]]{2,48}?):? {0,6}\d{1,3}%\|"),
     LogRow("chained", "exception", r"^(?:The above exception was the direct cause|During handling of the above exception)"),
     LogRow("command", "vllm", r"(?P<command>vllm (?:serve|run) .*|python3? -m vllm\.entrypoints\.\S+ .*)"),
     LogRow("command", "serve", r"(?P<command>[\"']vllm[\"'], ?[\"']serve[\"'],.*)"),  # a manifest's list
@@ -140,6 +140,9 @@ GENERIC = (
     LogRow("sigkill", "-9", r"(?:[Ee]xit ?code|exitcode|returncode)\W{0,3}-9\b"),
     LogRow("sigkill", "signal 9", r"signal 9\b"),
     LogRow("sigkill", "SIGKILL", r"SIGKILL"),
+    # Ray lists what may have been the cause, the kernel's OOM killer first
+    LogRow("sigkill", "worker died or was killed", r"worker died or was killed while executing a task by an unexpected system error"),
+    LogRow("bus_error", "SIGBUS", r"SIGBUS received|signal 7\b.{0,20}SIGBUS"),
     LogRow("sigkill", "signal: killed", r"signal: killed"),
     LogRow("sigkill", "Killed", r"^Killed\s{0,4}$"),  # the shell's word
     LogRow("sigkill", "Killed", r"(?:\bline \d{1,6}:|^\[\d{1,4}\][+-]?)\s{1,8}(?:\d{1,8} )?Killed\b"),  # of a script, of a job

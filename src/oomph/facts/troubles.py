@@ -79,7 +79,8 @@ ROWS = (
     LogRow("x_no_kernel", "ptxas fatal", r"ptxas fatal"),
     LogRow("x_no_kernel", "PTXASError", r"PTXASError"),
     LogRow("x_no_kernel", "gpu-name", r"Value 'sm_\w{2,6}' is not defined for option 'gpu-name'"),
-    LogRow("x_bad_address", "illegal memory access", r"an illegal memory access was encountered"),
+    LogRow("x_bad_address", "illegal memory access", r"\ban illegal memory access\b"),
+    LogRow("x_bad_address", "thread: [", r"block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] Assertion"),  # of a kernel
     LogRow("x_bad_address", "device-side assert", r"device-side assert triggered"),
     LogRow("x_bad_address", "misaligned address", r"CUDA error: misaligned address"),
     LogRow("x_bad_address", "unspecified launch failure", r"unspecified launch failure"),
@@ -139,6 +140,7 @@ ROWS = (
     LogRow("x_mismatch", "Cannot find the config file for", r"Cannot find the config file for (?P<what>\w{1,30})"),
     LogRow("x_mismatch", "Unknown quantization method", r"Unknown quantization method:? ?(?P<what>[\w-]{0,40})"),
     LogRow("x_mismatch", "wrong number of tensors", r"wrong number of tensors"),
+    LogRow("x_mismatch", "check_tensor_dims", r"check_tensor_dims: tensor '(?P<what>[^']{1,120})'"),
     LogRow("x_mismatch", "missing tensor", r"missing tensor '(?P<what>[^']{1,120})'"),
     LogRow("x_mismatch", "chat template", r"(?:does not (?:have|define)|no) (?:a )?chat template|default chat template is no longer allowed"),
     LogRow("x_too_long", "derived max_model_len",

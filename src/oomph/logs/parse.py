@@ -228,6 +228,7 @@ def engine_of(observations: Sequence[Observation]) -> str:
     counts = Counter(name for name in map(_printed_by, observations) if name)
     for engine in all_engines():  # one that runs another prints the other's lines too
         around = counts[engine.runs] and any(observation.process == engine.name for observation in observations)
+        around = around or (counts[engine.runs] and _names(observations) == {engine.name})
         if engine.runs and (counts[engine.name] or around):
             return engine.name
     if not counts:
@@ -237,6 +238,12 @@ def engine_of(observations: Sequence[Observation]) -> str:
         plain = next((name for name in named if name not in SETTINGS), "")
         return name_of(plain) if plain else SETTINGS.get(named[0], "") if named else ""
     return max(counts, key=lambda name: counts[name])
+
+
+def _names(observations: Sequence[Observation]) -> set[str]:
+    """The engines that are named in words."""
+    words = {str(o.values["engine"]) for o in observations if o.kind == "engine_named"} - SETTINGS.keys()
+    return {name_of(word) for word in words} - {""}
 
 
 def _printed_by(observation: Observation) -> str:

@@ -50,7 +50,8 @@ class RawLog(Struct, frozen=True):
 
 
 def read_text(text: str, source: str = "the text") -> RawLog:
-    return _read(iter([text.encode("utf-8", "surrogatepass")]), source)
+    whole = text.encode("utf-8", "surrogatepass")
+    return _read((whole[start : start + CHUNK] for start in range(0, len(whole), CHUNK)), source)
 
 
 def read_paths(paths: Iterable[str]) -> RawLog:
@@ -152,6 +153,7 @@ class _Window:
         self.tail: deque[RawLine] = deque()
         self.tail_bytes = 0
         self.skipped = False
+        self.unlike = 0  # blocks that are searched as they are, because their lines did not repeat
 
     def keep(self, block: bytes, number: int) -> None:
         for offset, raw in enumerate(block.split(b"\n")):
@@ -220,6 +222,9 @@ def _sift(window: _Window, block: bytes, number: int, total: int) -> None:
     if window.kept > KEPT + HEAD:
         window.pass_by(block, number)
         return
+    if _says_nothing(window, block):
+        window.pass_by(block, number)
+        return
     at, done = 0, 0
     hits = [(block.find(t), t) for t in TRIGGERS]
     while done < len(block):
@@ -239,6 +244,24 @@ def _sift(window: _Window, block: bytes, number: int, total: int) -> None:
         hits = [(place if place >= done else block.find(t, done), t) for place, t in hits]
     if done < len(block):
         window.pass_by(block[done:], number + at)
+
+
+_DIGITS = b"0123456789"
+_REPEATED = 4  # times that lines must repeat themselves, but for figures, so that telling them apart is worth it
+_UNTRIED = 32  # blocks after which it is tried again
+
+
+def _says_nothing(window: _Window, block: bytes) -> bool:
+    """No trigger is in this block. A server's lines repeat themselves with other figures: without digits few are left,
+    and those are searched instead of all. No trigger has a digit, so that one which is in a line is in what is left."""
+    if window.unlike:
+        window.unlike -= 1
+        return False
+    kinds = b"\n".join(set(block.translate(None, _DIGITS).split(b"\n")))
+    if len(kinds) * _REPEATED > len(block):
+        window.unlike = _UNTRIED
+        return False
+    return not any(trigger in kinds for trigger in TRIGGERS)
 
 
 def _text(raw: bytes) -> str:

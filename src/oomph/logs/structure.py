@@ -14,7 +14,17 @@ from oomph.ir.observation import Observation
 # one before had got further.
 STARTS: Final[frozenset[LogKind]] = frozenset({"args", "sg_args", "lc_build"})
 SOFT_STARTS: Final[frozenset[LogKind]] = frozenset(
-    {"engine_config", "load_begin", "sg_load_begin", "ol_server", "ol_runner", "tr_version", "lc_file", "version"}
+    {
+        "engine_config",
+        "load_begin",
+        "sg_init",
+        "sg_load_begin",
+        "ol_server",
+        "ol_runner",
+        "tr_version",
+        "lc_file",
+        "version",
+    }
 )
 
 

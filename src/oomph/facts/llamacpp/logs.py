@@ -52,7 +52,7 @@ ROWS = (
     LogRow("lc_cpu_malloc", "bad_alloc", r"std::bad_alloc"),
     LogRow("lc_cpu_malloc", "bad allocation", r"error loading model: bad allocation"),
     LogRow("lc_cpu_malloc", "mmap failed", r"mmap failed: Cannot allocate memory"),
-    LogRow("lc_alloc_weights", "alloc_tensor_range: failed", r"alloc_tensor_range: failed to allocate (?P<buffer>[\w.:\[\]-]+) buffer of size (?P<tried__B>\d+)"),
+    LogRow("lc_alloc_weights", "alloc_tensor_range: failed", r"alloc_tensor_range: failed to allocate (?P<buffer>[\w.:\[\]-]+) buffer(?: of size (?P<tried__B>\d+))?"),
     LogRow("lc_alloc_compute", "ggml_gallocr_reserve_n",
            r"ggml_gallocr_reserve_n\w{0,12}: failed to allocate (?P<buffer>[\w.:\[\]-]+) buffer of size (?P<tried__B>\d+)"),
     LogRow("lc_late", "failed to allocate compute buffers", r"(?:kv_cache_update\w*|kv_self_update|memory_update): failed to allocate compute buffers"),
@@ -68,7 +68,8 @@ ROWS = (
     LogRow("lc_cublas", "CUBLAS_STATUS_ALLOC_FAILED", r"CUBLAS_STATUS_ALLOC_FAILED"),
     LogRow("lc_cublas", "resource allocation failed", r"CUDA error: the resource allocation failed"),
     LogRow("lc_crash", " error: ", r"^(?:CUDA|ROCm|MUSA) error: (?P<what>(?!out of memory|the resource allocation failed|CUDA-capable)[a-z].{3,80})$"),
-    LogRow("lc_guard", "insufficient system resources", r"requires approximately (?P<need__size>[\d.]+ [KMGT]B) of memory"),  # LM Studio
+    LogRow("lc_guard", "insufficient system resources", r"stopped due to insufficient system resources",
+           more=(r"requires approximately (?P<need__size>[\d.]+ [KMGT]B) of memory",)),  # LM Studio
     LogRow("lc_where", "current device:", r"current device: (?P<device__int>-?\d+), in function (?P<function>\w{1,80})"),
     LogRow("lc_no_output", "failed to allocate output buffer", r"failed to allocate output buffer of size (?P<tried__MiB>[\d.]+) MiB"),
     LogRow("lc_load_failed", "error loading model", r"llama_model_load\w{0,20}: error loading model"),

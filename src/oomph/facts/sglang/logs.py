@@ -7,8 +7,8 @@ from oomph.facts.loglines import LogRow
 
 ROWS = (
     LogRow("sg_args", "server_args=", r"server_args=ServerArgs\((?P<args>.*)"),
-    LogRow("sg_load_begin", "Load weight begin", r"Load weight begin\. avail mem=(?P<avail__GB>[\d.]+) GB"),
-    LogRow("sg_weights", "Load weight end", r"Load weight end\.", more=(r"avail mem=(?P<avail__GB>[\d.]+) GB", r"mem usage=(?P<weights__GB>[\d.]+) GB")),
+    LogRow("sg_load_begin", "Load weight begin", r"Load weight begin\.", more=(r"[Aa]vail mem=(?P<avail__GB>[\d.]+) GB",)),
+    LogRow("sg_weights", "Load weight end", r"Load weight end\.", more=(r"[Aa]vail mem=(?P<avail__GB>[\d.]+) GB", r"mem usage=(?P<weights__GB>[\d.]+) GB")),
     LogRow("sg_kv", "KV Cache is allocated", r"KV Cache is allocated\.",
            more=(r"#tokens: (?P<tokens__int>\d+)", r"K size: (?P<k__GB>[\d.]+) GB", r"V size: (?P<v__GB>[\d.]+) GB", r"KV size: (?P<kv__GB>[\d.]+) GB")),
     LogRow("sg_swa", "sliding window memory pool", r"full_layer_tokens=(?P<full__int>\d+), swa_layer_tokens=(?P<swa__int>\d+)"),
@@ -40,7 +40,7 @@ ROWS = (
            r"max_total_tokens=(?P<asked__int>\d+) is larger than the profiled value (?P<tokens__int>-?\d+)"),
     LogRow("sg_capture_begin", "Capturing ", r"Capturing (?:batches|num tokens) \((?:bs|num_tokens|avail_mem)"),  # its bar
     LogRow("sg_watchdog", "watchdog", r"self\.watchdog_(?:last_forward_ct|timeout)|Scheduler watchdog timeout"),
-    LogRow("sg_init", "Init torch distributed", r"Init torch distributed (?:begin|ends)\."),
+    LogRow("sg_init", "Init torch ", r"Init torch (?:distributed )?(?:begin|ends?)\.", more=(r"[Aa]vail mem=(?P<avail__GB>[\d.]+) GB",)),
     LogRow("sg_exception", "child process", r"Received sigquit from a child process"),
     LogRow("sg_exception", "cheduler", r"Rank \d+ scheduler (?:is dead|died)"),
     LogRow("sg_exception", "hit an exception", r"(?:Scheduler|TpModelWorkerClient|DetokenizerManager) hit an exception"),

@@ -25,10 +25,11 @@ from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
-    need = case.value("lc_guard", "need")
-    if need is None or not case.failed:
+    if not case.has("lc_guard") or not case.failed:
         return None
-    text = f"LM Studio estimated {gib(need)} for this model and these settings, and loaded nothing."
+    need = case.value("lc_guard", "need")
+    estimate = gib(need) if need is not None else "more than the machine has"
+    text = f"LM Studio estimated {estimate} for this model and these settings, and loaded nothing."
     remedies = levers(case, "context", "kv_dtype", "quant", "guardrail")
     rejected = (Rejected("reload", "loading it again", "the estimate stays the same"),)
     return Candidate(Tier.SAID, text, case.line("lc_guard"), remedies, rejected)

@@ -25,10 +25,12 @@ from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("sg_no_pool")
-    if o is None and case.death.kind == "sg_profiled":
-        o = case.first("sg_profiled")
-    if o is None:
+    shown = case.first("sg_no_pool")
+    if shown is None and case.death.kind == "sg_profiled":
+        shown = case.first("sg_profiled")
+    if shown is None and case.stage == "kv_check" and case.death.basis == "milestone":
+        shown = case.first("sg_weights")  # its words are not in the text; what is left of the card behind the load is
+    if shown is None:
         return None
     weights, left = case.value("sg_weights", "weights"), case.value("sg_weights", "avail")
     fraction = case.real("sg_no_pool", "fraction") or case.flag("mem_fraction_static")
@@ -45,7 +47,7 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.SAID,
         text,
-        (o.line, *case.line("sg_weights")),
+        (shown.line, *case.line("sg_weights")),
         remedies,
         (reject("fraction_down", "it makes the share that is already full smaller"),),
     )
