@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from oomph.commands import parse_command, parse_text, to_command
 from oomph.errors import CommandError
 from oomph.facts.sglang.flags import options_of
 from oomph.facts.sglang.versions import RELEASES
+from oomph.plan import parse, run
+from oomph.sources.gpu import parse_gpus
 
 SERVER = "python -m sglang.launch_server --model-path Qwen/Qwen3-8B"
 
@@ -76,3 +79,11 @@ def test_every_release_has_the_flags_that_matter(release: str) -> None:
     for name in ("--model-path", "--tp-size", "--mem-fraction-static", "--chunked-prefill-size", "--kv-cache-dtype"):
         assert name in names
     assert ("--cuda-graph-max-bs" in names) == (RELEASES.index(release) < RELEASES.index("0.5.20"))
+
+
+def test_a_parser_that_the_release_does_not_know_is_refused() -> None:
+    words = "sglang serve --model-path Qwen/Qwen3-8B --tool-call-parser kimi_k3"
+    old = run(replace(parse(words.split(), "sglang==0.5.16"), gpus=parse_gpus("H100")))
+    assert not old.verdict.fits
+    assert "argument --tool-call-parser: invalid choice: 'kimi_k3' (choose from 'apertus2509'" in old.verdict.message
+    assert run(replace(parse(words.split(), "sglang==0.5.17"), gpus=parse_gpus("H100"))).verdict.fits

@@ -35,6 +35,8 @@ def test_there_are_enough_answers(compared: tuple[Counter[str], list[Any]]) -> N
     assert asked["0.5.23 mem_fraction_static"] >= 480
     assert asked["0.5.23 tokens"] >= 370
     assert asked["0.5.17 tokens"] >= 100
+    assert asked["0.5.20 tokens"] >= 110  # between the two, drawn with a seed of its own
+    assert asked["0.5.23 speculative_num_draft_tokens"] >= 70
 
 
 def test_settings_and_pools_are_sglangs(compared: tuple[Counter[str], list[Any]]) -> None:

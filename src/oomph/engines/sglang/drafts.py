@@ -11,8 +11,10 @@ from oomph.engines.sglang.model_shape import ModelShape
 from oomph.engines.sglang.settings import Settings
 from oomph.engines.sglang.weights import RankPlace, created_weights, held_bytes
 from oomph.engines.vllm.weights import Placed
+from oomph.errors import CannotPlan
 from oomph.facts.sglang.drafts import CHAIN, FAMILY, TREE, Choice
 from oomph.facts.sglang.facts import Facts
+from oomph.ir.deployment import Deployment
 from oomph.ir.model import Attention, Model
 
 _NGRAM_TOKENS = 12  # _handle_ngram
@@ -21,6 +23,25 @@ _NO_GROUPS = {
     "NGRAM": "ValueError: Currently ngram speculative decoding does not support dp attention.",
 }
 _PAGED_TREES = ("flashinfer", "fa3", "triton")
+
+
+def load_drafter(deployment: Deployment) -> Model | None:
+    """The model that drafts, where it is a checkpoint of its own."""
+    from oomph.sources.load import load_once
+
+    name = deployment.flags.get("speculative_draft_model_path")
+    if not isinstance(name, str) or not name or name == deployment.model:
+        return None
+    algorithm = str(deployment.flags.get("speculative_algorithm") or "").upper()
+    if not algorithm:  # nothing drafts without one
+        return None
+    if algorithm not in FAMILY | {"NEXTN"}:
+        raise CannotPlan(
+            f"SGLang's {algorithm} with the draft model {name} is not planned: its weights, cache and graphs would be "
+            f"missing",
+            hint="EAGLE, EAGLE3, NEXTN, STANDALONE and NGRAM are planned",
+        )
+    return load_once(name)
 
 
 def with_drafts(

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, LeverWords, Words
-from oomph.errors import CannotPlan
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.host import HostPlan
@@ -118,12 +117,13 @@ class SgLang(EngineProtocol):
 
     def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
         from oomph.engines.sglang.command import check
+        from oomph.engines.sglang.drafts import load_drafter
         from oomph.engines.sglang.planner import plan_sglang
         from oomph.sources.load import load_once, require_layers
 
         check(deployment.flags)
         target = require_layers(model or load_once(deployment.model))
-        return plan_sglang(target, deployment, _drafter(deployment))
+        return plan_sglang(target, deployment, load_drafter(deployment))
 
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.sglang.levers import levers
@@ -209,23 +209,3 @@ class SgLang(EngineProtocol):
 
 
 ENGINE = SgLang()
-
-
-def _drafter(deployment: Deployment) -> Model | None:
-    """The model that drafts, where it is a checkpoint of its own."""
-    from oomph.facts.sglang.drafts import FAMILY
-    from oomph.sources.load import load_once
-
-    name = deployment.flags.get("speculative_draft_model_path")
-    if not isinstance(name, str) or not name or name == deployment.model:
-        return None
-    algorithm = str(deployment.flags.get("speculative_algorithm") or "").upper()
-    if not algorithm:  # nothing drafts without one
-        return None
-    if algorithm not in FAMILY | {"NEXTN"}:
-        raise CannotPlan(
-            f"SGLang's {algorithm} with the draft model {name} is not planned: its weights, cache and graphs would be "
-            f"missing",
-            hint="EAGLE, EAGLE3, NEXTN, STANDALONE and NGRAM are planned",
-        )
-    return load_once(name)

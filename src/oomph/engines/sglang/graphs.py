@@ -21,7 +21,9 @@ def prefill_backend(shape: ModelShape, facts: Facts, flags: Mapping[str, Any]) -
         return "tc_piecewise" if flags.get("enable_piecewise_cuda_graph") else "disabled"
     if flags.get("enforce_piecewise_cuda_graph"):
         return "tc_piecewise"
-    validated = shape.is_multimodal and shape.architecture in facts.architectures.multimodal_piecewise
+    lists, both = facts.architectures, rules.breakable_for_images
+    validated = shape.is_multimodal and shape.architecture in lists.multimodal_piecewise
+    validated = validated and not (both and shape.architecture in lists.multimodal_breakable)
     if backend == "breakable" and rules.piecewise_for_images and validated:
         backend = "tc_piecewise"
     true = frozenset(_statements(shape, facts, flags))

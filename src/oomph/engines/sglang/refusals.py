@@ -20,6 +20,7 @@ def refusal_before_load(
 def _refusals(
     model: Model, shape: ModelShape, settings: Settings, facts: Facts, deployment: Deployment
 ) -> Iterator[str]:
+    yield _unknown_parser(facts, deployment)
     yield _text_only(model, facts, deployment)
     yield _groups(settings)
     yield _too_few(settings, deployment)
@@ -27,6 +28,18 @@ def _refusals(
     yield _old_card(model, facts, deployment)
     yield _heads(model, settings)
     yield _blocks(model, settings)
+
+
+def _unknown_parser(facts: Facts, deployment: Deployment) -> str:
+    """argparse's own words: the names are choices of the command line."""
+    known = {"tool_call_parser": facts.parsers.tool_call_parser, "reasoning_parser": facts.parsers.reasoning_parser}
+    for field, names in known.items():
+        asked = deployment.flags.get(field)
+        if isinstance(asked, str) and asked not in names:
+            choices = ", ".join(repr(name) for name in sorted(names))
+            option = "--" + field.replace("_", "-")
+            return f"launch_server.py: error: argument {option}: invalid choice: {asked!r} (choose from {choices})"
+    return ""
 
 
 def _text_only(model: Model, facts: Facts, deployment: Deployment) -> str:

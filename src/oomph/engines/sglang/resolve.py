@@ -57,6 +57,9 @@ def resolve(model: Model, deployment: Deployment, draft: Model | None = None) ->
     settings = replace(settings, image_cache_mib=_image_cache(shape, facts, deployment, card))
     settings = replace(settings, refusal=settings.refusal or _strategy_refusal(settings, shape, facts, flags))
     settings = replace(settings, refusal=settings.refusal or draft_refusal(settings, shape, flags))
+    if shape.is_v4 and settings.kv_cache_dtype not in facts.pools.v4_cache_dtypes:  # deepseek_v4_hook.py
+        text = f"AssertionError: {settings.kv_cache_dtype} is not supported for {shape.architecture}"
+        settings = replace(settings, refusal=settings.refusal or text)
     return replace(settings, refusal=_refusal(settings, model, draft, deployment)), shape
 
 
@@ -284,7 +287,8 @@ def _refusal(settings: Settings, model: Model, draft: Model | None, deployment: 
 def _strategy_refusal(settings: Settings, shape: ModelShape, facts: Facts, flags: Mapping[str, Any]) -> str:
     """arg_groups/mamba_hook.py validate_mamba_no_buffer and validate_mamba_extra_buffer (0.5.23)."""
     strategy = settings.mamba_radix_cache_strategy
-    if not shape.states or not strategy or not facts.pools.strategy_by_model:
+    known = shape.architecture in facts.models.classes  # another class is refused when it is built
+    if not shape.states or not strategy or not known or not facts.pools.strategy_by_model:
         return ""
     if strategy.startswith("extra_buffer") and shape.architecture not in facts.architectures.state_spares:
         return f"AssertionError: extra_buffer is not supported for {shape.architecture}; use no_buffer."

@@ -13,6 +13,7 @@ from oomph.facts.sglang.drafts import Drafts
 from oomph.facts.sglang.graphs import PrefillGraphs
 from oomph.facts.sglang.memory import Memory
 from oomph.facts.sglang.models import Models
+from oomph.facts.sglang.parsers import Parsers
 from oomph.facts.sglang.pools import Pools
 from oomph.facts.sglang.versions import nearest, parse
 from oomph.facts.sglang.weights import Weights
@@ -26,6 +27,7 @@ class Facts(changes.Facts):
     prefill_graphs = group(PrefillGraphs)
     memory = group(Memory)
     models = group(Models)
+    parsers = group(Parsers)
     pools = group(Pools)
     weights = group(Weights)
 

@@ -24,8 +24,8 @@ _NO_MEMORY = {
         chat_template completion_template constrained_json_disable_any_whitespace
         constrained_json_max_whitespace_cnt constrained_json_whitespace_pattern default_chat_template_kwargs
         disable_outlines_disk_cache enable_strict_thinking grammar_backend hf_chat_template_name
-        preferred_sampling_params random_seed reasoning_parser sampling_backend sampling_defaults
-        tool_call_parser trust_mm_content_hashes trust_request_chat_template""",
+        preferred_sampling_params random_seed sampling_backend sampling_defaults
+        trust_mm_content_hashes trust_request_chat_template""",
     "how the HTTP server listens, answers and keeps others out": """
         admin_api_key allow_auto_truncate allowed_media_domains api_key asr_max_buffer_seconds
         asr_max_concurrent_sessions batch_notify_size crash_dump_folder custom_sigquit_handler

@@ -21,6 +21,7 @@ class PrefillGraphs(Facts):
     # "asked for": only with --enable-piecewise-cuda-graph
     default = changes("asked for", ("0.5.10", "tc_piecewise"), ("0.5.15", "breakable"))
     piecewise_for_images = changes(False, ("0.5.16", True), ("0.5.22", False))  # validated multimodal models
+    breakable_for_images = since("0.5.18")  # those that are validated for both keep breakable graphs
 
     piecewise_off = rows(
         Off("listed model"),
@@ -56,7 +57,7 @@ class PrefillGraphs(Facts):
         Off("images without breakable"),
     )
     # after the kernels are known: a captured prefill would leave TensorRT-LLM's latent attention
-    off_with_trtllm_mla = since("0.5.21")
+    off_with_trtllm_mla = since("0.5.16")
     # cuda_graph_hook.py apply_muse_glimmer_prefill_cuda_graph_max_bs_default
     small_graphs = evolving("", ("0.5.18", "+MuseGlimmerForCausalLM +MuseGlimmerForConditionalGeneration"))
     small_graph_tokens = changes(512)

@@ -76,8 +76,13 @@ class Memory(Facts):
 
 
 # num_hidden_layers and hidden_size of vision configs that leave them to their class or call them otherwise
-# (transformers: Gemma3nVisionConfig; configs/kimi_k25.py, whose files say vt_num_hidden_layers and vt_hidden_size)
-ENCODER_SIZES = {"Gemma3nForConditionalGeneration": (24, 2048), "KimiK25ForConditionalGeneration": (27, 1152)}
+# (transformers: Gemma3nVisionConfig; configs/kimi_k25.py and kimi_k3.py, whose files say vt_num_hidden_layers and
+# vt_hidden_size)
+ENCODER_SIZES = {
+    "Gemma3nForConditionalGeneration": (24, 2048),
+    "KimiK25ForConditionalGeneration": (27, 1152),
+    "KimiK3ForConditionalGeneration": (27, 1024),
+}
 VIT_LARGE = (24, 1024)
 
 

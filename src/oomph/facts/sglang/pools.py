@@ -39,4 +39,5 @@ class Pools(Facts):
     v4_rings_by_request = since("0.5.15")  # the states of ratio 128 follow the requests, not the window pool
     v4_requests = changes(256)  # deepseek_v4_hook.py: max_running_requests where nobody says it
     v4_ratio = changes(0.1)
+    v4_cache_dtypes = changes(frozenset(("fp8_e4m3",)), ("0.5.14", frozenset(("fp8_e4m3", "bfloat16"))))
     v4_page = changes(256)
