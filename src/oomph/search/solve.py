@@ -165,6 +165,9 @@ class Solver:
             if not top:
                 return None
             outcome = self.outcome(arm, context, users, top)
+        if outcome.kind == "short" and top < self.default <= space.utilisations[-1]:
+            # A shorter context may leave a little less room behind the cache, whose blocks it divides otherwise.
+            top, outcome = self.default, self.outcome(arm, context, users, self.default)
         return (top, outcome) if outcome.kind == "ok" and outcome.concurrency >= users else None
 
     def most_users(self, arm: Arm, context: int, space: Space) -> int:
