@@ -80,10 +80,18 @@ def test_one_service_of_several(tmp_path):
     [
         ("services:\n  - x\n", "has no services"),
         ("services:\n  a:\n    image: nginx\n", "no serve command"),
-        ("services:\n a:\n  image: vllm/vllm-openai\n  command: --model ${MODEL}\n", r"\$MODEL is not set"),
+        ("services:\n a:\n  image: vllm/vllm-openai\n  command: --model ${MODEL}\n", r"\$MODEL"),
         ("services:\n\ta: 1\n", "is not YAML at line 2"),
     ],
 )
 def test_refusals(text, sentence):
     with pytest.raises(CommandError, match=sentence):
         parse_text(text)
+
+
+def test_an_open_key_is_of_no_account_and_an_open_length_is_a_question() -> None:
+    text = "services:\n a:\n  image: vllm/vllm-openai\n  command: --model Qwen/Qwen3-8B {}\n"
+    (only,) = parse_text(text.format("--api-key ${KEY} --max-model-len 8192")).values()
+    assert only.model == "Qwen/Qwen3-8B" and only.flags["max_model_len"] == 8192
+    with pytest.raises(CommandError, match=r"--max-model-len is .*which nothing sets"):
+        parse_text(text.format("--max-model-len ${LENGTH}"))

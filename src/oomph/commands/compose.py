@@ -100,7 +100,7 @@ def _fill(text: str, environment: Mapping[str, str], where: str, *, strict: bool
         if match[2] == "-":
             return match[3]
         if strict and match[2] != "+":
-            raise CommandError(f"{where}: ${name} is not set: put its value in its place, or set it")
+            return f"${{{name}}}"  # a model that is left open is a question, a key is of no account
         return ""
 
     return _VARIABLE.sub(replaced, text)
