@@ -12,7 +12,8 @@ import msgspec
 import oomph
 
 FOLDERS = ("ir", "engines", "doctor", "advice", "search")
-SCRATCH = frozenset(("_Module", "_ModuleForm", "_Built"))  # of one function; no other module sees it
+# What the player of a load fills in while it builds its tables (engines/vllm/load_forms.py and load_program.py).
+SCRATCH = frozenset(("Module", "ModuleForm", "Step", "Built", "Part", "Program"))
 
 
 def values() -> Iterator[type]:

@@ -40,7 +40,7 @@ def test_a_row_makes_sense(row: gpus.GpuRow) -> None:
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row.name)
 def test_a_row_is_found_by_its_names(row: gpus.GpuRow) -> None:
     for name in (row.name, row.name.lower().replace(" ", ""), row.name.upper(), *filter(None, row.also.split(","))):
-        assert find(name) is row
+        assert find(name) == row
     same = [other for other in rows() if other.driver_name == row.driver_name]
     by_driver = find(row.driver_name, near=row.total_bytes)
     assert by_driver in same

@@ -74,7 +74,7 @@ WITNESSES: dict[str, tuple[str, str, str, str]] = {
     "enable_multimodal_encoder_data_parallel": (
         "2x H200",
         "0.11.0",
-        f"{SLIDING} -tp 2",
+        "Qwen/Qwen2.5-VL-7B-Instruct -tp 2",
         "--enable-multimodal-encoder-data-parallel",
     ),
     "enable_prefix_caching": ("H200", "0.32.0", QWEN, "--no-enable-prefix-caching"),
