@@ -2,9 +2,10 @@
 """The stage of a frame by its place: the file of an engine's sources that it is in, and what its function is called.
 
 tracebacks.py knows the functions that open a stage. A pasted traceback often holds none of them, only the innermost
-frames: a loader's helper, a scheduler's method, an endpoint. The rows were read in the sources of vLLM 0.8.5 to 0.32,
-SGLang 0.5.7 to 0.5.23 and TensorRT-LLM 1.x, and checked with tools/frame_stages.py, which derives from the call graph
-which functions only one stage reaches. What several stages run (a layer's forward) has no row.
+frames: a loader's helper, a scheduler's method, an endpoint. The rows of vLLM and SGLang are checked against the
+sources of 0.32.0 and 0.5.23 with tools/frame_stages.py, which derives from the call graph which functions only one
+stage reaches (1,165 agree and 37 differ, 983 and 22); those of TensorRT-LLM are from memory and not checked. What
+several stages run (a layer's forward) has no row.
 """
 
 from __future__ import annotations
