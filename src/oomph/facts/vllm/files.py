@@ -1,7 +1,8 @@
 """Files of vLLM whose log lines are printed in one stage only: the place of a line says how far a start had got.
 
-The names are those of the wheels, listed in four of them between 0.8.5 and 0.32.0. A file that prints in several stages (gpu_model_runner.py, core.py) has no
-row; the weaker word is that of the stage which has begun, as for the milestones of doctor/meanings.py.
+The names are those of the wheels, listed in four of them between 0.8.5 and 0.32.0. A file that prints in several stages
+(gpu_model_runner.py, core.py) has no row; the weaker word is that of the stage which has begun, as for the milestones
+of doctor/meanings.py.
 """
 
 from __future__ import annotations
