@@ -133,6 +133,10 @@ def test_a_reader_that_goes_away_is_quiet() -> None:
     assert process.wait() == 141
 
 
+def hear_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_is_130(tmp_path: Path) -> None:
     """A hub that never answers: a listening socket that nobody accepts from."""
     import socket
@@ -140,7 +144,10 @@ def test_ctrl_c_is_130(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
         env |= {"HF_ENDPOINT": f"http://127.0.0.1:{server.getsockname()[1]}", "HF_HOME": str(tmp_path)}
-        process = subprocess.Popen([*BIN, "inspect", "some/model"], env=env, stderr=subprocess.PIPE)
+        # A shell without job control lets what it starts behind & ignore the signal, and children inherit that.
+        process = subprocess.Popen(
+            [*BIN, "inspect", "some/model"], env=env, stderr=subprocess.PIPE, preexec_fn=hear_interrupts
+        )
         server.settimeout(30)
         server.accept()
         time.sleep(0.2)

@@ -228,7 +228,11 @@ def test_an_interrupt_is_heard_at_once() -> None:
         "from oomph.sources.transport import Transport\n"
         f"print('asking', flush=True)\nTransport().get({server.url!r}, limit=10)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    # What a shell starts behind & ignores the signal, and children inherit that.
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
     assert process.stdout is not None and process.stdout.readline()
     time.sleep(1)
     begin = time.monotonic()
