@@ -1,7 +1,7 @@
 """What an engine that batches requests can do for a model on some GPUs, for `compare`.
 
 It is what `fit` picks for one user of the context, opened for as many requests at once as its cache holds; where `fit`
-finds nothing, the checkpoint that misses by the least, and where it dies.
+finds nothing, the checkpoint that misses by the least (or starts without fit's margin), and where it dies.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def batched_offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], 
         return _nearest(engine, model, gpus, context)
     chosen = search.pick.plan.deployment
     plan = _opened(replace(chosen, flags={**chosen.flags, knobs_of(chosen).context: context}))
-    return Offer(plan, tuple(to_command(plan.deployment)), _users(plan), weights_on_host(plan))
+    return Offer(plan, tuple(to_command(plan.deployment)), _users(plan), _weights_on_host(plan))
 
 
 def _opened(deployment: Deployment) -> Plan:
@@ -53,7 +53,7 @@ def _users(plan: Plan) -> float:
     return min(capacity, float(allowed)) if allowed else capacity
 
 
-def weights_on_host(plan: Plan) -> int:
+def _weights_on_host(plan: Plan) -> int:
     """What --cpu-offload-gb and its like keep in host memory, of all ranks."""
     return sum(-rank.terms["weights"].parts.get("kept in host memory", 0) for rank in plan.ranks)
 
@@ -75,7 +75,9 @@ def _nearest(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], conte
     if not plans:
         why = refusals[0].partition("\n")[0] if refusals else "no checkpoint of it can be planned"
         return Offer(None, why=why, checkpoint=model)
-    plan = min(plans, key=lambda each: each.verdict.short_bytes)
+    plan = min(plans, key=lambda each: (each.verdict.outcome != "fits", each.verdict.short_bytes))
+    if plan.verdict.outcome == "fits":  # fit wants a margin besides
+        return Offer(plan, tuple(to_command(plan.deployment)), _users(plan), _weights_on_host(plan))
     stage = plan.verdict.stage
     why = f"out of memory {STAGE_WORDS[stage][1]}" if stage else "too close to call"
     return Offer(plan, tuple(to_command(plan.deployment)), why=why)

@@ -215,11 +215,11 @@ def balancing_ratio(plan: Plan) -> float | None:
 
 def _drafts(plan: Plan) -> Iterator[Lever]:
     """A drafter's weights, its rows of every token, and the states that verification keeps."""
-    asked = {field: None for field in plan.deployment.flags if field.startswith("speculative_")}
-    if "speculative_algorithm" not in asked:
+    without = {field: None for field in plan.deployment.flags if field.startswith("speculative_")}
+    if "speculative_algorithm" not in without:
         return
     change = Change(
-        "drafts", spell("speculative_algorithm", None, plan), "flag", asked, cost="no speculative decoding: slower",
+        "drafts", spell("speculative_algorithm", None, plan), "flag", without, cost="no speculative decoding: slower",
         rank=4, moves=("weights", "cudagraph"),
     )  # fmt: skip
     yield Lever("drafts", (change,))

@@ -34,11 +34,11 @@ def _unknown_parser(facts: Facts, deployment: Deployment) -> str:
     """argparse's own words: the names are choices of the command line."""
     known = {"tool_call_parser": facts.parsers.tool_call_parser, "reasoning_parser": facts.parsers.reasoning_parser}
     for field, names in known.items():
-        asked = deployment.flags.get(field)
-        if isinstance(asked, str) and asked not in names:
-            choices = ", ".join(repr(name) for name in sorted(names))
+        name = deployment.flags.get(field)
+        if isinstance(name, str) and name not in names:
+            choices = ", ".join(repr(known_name) for known_name in sorted(names))
             option = "--" + field.replace("_", "-")
-            return f"launch_server.py: error: argument {option}: invalid choice: {asked!r} (choose from {choices})"
+            return f"launch_server.py: error: argument {option}: invalid choice: {name!r} (choose from {choices})"
     return ""
 
 

@@ -61,9 +61,9 @@ def rank_terms(
     growth = repacked_growth(model, settings, place)
     host = offloaded_bytes(created, deployment.flags.get("cpu_offload_gb"))
     created_bytes = sum(place.nbytes for place in created)
-    held = held_bytes(created, repacked=bool(growth))
+    loaded = held_bytes(created, repacked=bool(growth))
     drafter = drafter_bytes(model, draft, shape, settings, facts, place) if settings.drafts else 0
-    weights = _in_host_memory(_weights(model, shape, settings, held, growth, by_part(created)), host)
+    weights = _in_host_memory(_weights(model, shape, settings, loaded, growth, by_part(created)), host)
     weights = deployment.pin(_with_drafter(weights, drafter if facts.drafts.counted else 0))
     peak = deployment.pin(_load_peak(weights))
     return Terms(
@@ -143,14 +143,14 @@ def _free(device: Device, context: Term, deployment: Deployment) -> Term:
 
 
 def _weights(
-    model: Model, shape: ModelShape, settings: Settings, held: int, growth: int, parts: dict[str, int]
+    model: Model, shape: ModelShape, settings: Settings, loaded: int, growth: int, parts: dict[str, int]
 ) -> Term:
     absorbed = _absorbed(model, shape, settings)
     created = sum(parts.values())
     over = min(round(created * outside.LOAD_SHARE), outside.LOAD_MOST)
-    n = held + growth + absorbed
+    n = loaded + growth + absorbed
     beside = {"absorbed projections": absorbed, "experts repacked": growth}
-    beside["allocator rounding"] = held - created
+    beside["allocator rounding"] = loaded - created
     parts = {**parts, **{name: size for name, size in beside.items() if size}}
     quantised = model.quantization is not None
     low, high = created - (created // 20 if quantised else 0), n + over + (created // 25 if quantised else 0)

@@ -38,14 +38,14 @@ def small_size(nbytes: int) -> int:
 
 
 class Block:
-    """A piece of a segment; `order` stands for its address, `asked` is the tensor's own size. Where the address plays
+    """A piece of a segment; `order` stands for its address, `request` is the tensor's own size. Where the address plays
     no part, one block stands for all tensors of a size: small ones, and those that are a whole segment for good."""
 
-    __slots__ = ("asked", "free", "is_split", "is_whole", "next", "order", "prev", "size")
+    __slots__ = ("free", "is_split", "is_whole", "next", "order", "prev", "request", "size")
 
-    def __init__(self, size: int, order: tuple[int, int], asked: int = 0) -> None:
+    def __init__(self, size: int, order: tuple[int, int], request: int = 0) -> None:
         self.size = size
-        self.asked = asked or size
+        self.request = request or size
         self.order = order
         self.free = False
         self.is_split, self.is_whole = order[0] > 0, order[0] < 0
@@ -89,7 +89,7 @@ class Allocator:
                 block = self._take_whole(size, nbytes)
             else:
                 block = self.carve(size, size)
-                block.asked = nbytes
+                block.request = nbytes
         self.allocated += block.size
         if self.allocated > self.peak:
             self.peak = self.allocated

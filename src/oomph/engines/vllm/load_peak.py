@@ -220,8 +220,8 @@ class _Player:
                     module.is_offloaded = True
                     for block in module.tensors.pop(name):
                         self.memory.free(block)
-                        self.gone += block.asked
-                    self.pool[parameter, blocks[0].asked] = sum(b.asked for b in blocks)
+                        self.gone += block.request
+                    self.pool[parameter, blocks[0].request] = sum(b.request for b in blocks)
 
     def run(self, module: str, steps: Iterable[Step], tensors: dict[str, list[Block]]) -> None:
         free = self.memory.free
@@ -240,7 +240,7 @@ class _Player:
                 if is_fp8(module.of, name):
                     self.where, self.layer = module.where, module.layer
                     for block in blocks:
-                        size = block.asked
+                        size = block.request
                         self.run(module.name, [("half", 2 * size), ("cast", size), ("half", 0), ("cast", 0)], {})
 
     def modules(self) -> list[Module]:
