@@ -16,7 +16,7 @@ from oomph.cli.show import show
 @html_option
 @click.argument("model")
 def command(gpu: str | None, context: str, engines: str, as_json: bool, html: str | None, model: str) -> int:
-    """Which engine for this model here? vLLM, SGLang, llama.cpp and Ollama side by side.
+    """Which engine for this model here? vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama.
 
     \b
     oomph compare google/gemma-4-31B-it --gpu "2x RTX 5070 Ti" --context 32k
