@@ -97,6 +97,30 @@ def test_gpt_oss_on_a_dgx_spark_needs_no_other_card() -> None:
 @pytest.mark.parametrize(
     ("command", "gpu"),
     [
+        ("vllm serve Qwen/Qwen3-32B-AWQ", "RTX 4090"),
+        ("vllm serve Qwen/Qwen3-32B", "RTX 4090"),
+        ("vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2", "2x RTX 5070 Ti"),
+    ],
+)
+def test_a_fix_that_keeps_more_of_the_context_stands_beside_one_that_cuts_it(command: str, gpu: str) -> None:
+    answer = plan(command, gpu=gpu, engine="vllm==0.32.0")
+    assert answer.advice is not None
+    lengths = [fix.change.flags.get("max_model_len", answer.resolved["max_model_len"]) for fix in answer.advice.fixes]
+    assert max(lengths) >= 2 * lengths[0] and 4 * lengths[0] < answer.resolved["max_model_len"]
+    for fix in answer.advice.fixes:
+        assert len(fix.change.flags) <= combine.MOST_FLAGS
+        assert_fits(fix.command, gpu)
+
+
+def test_a_context_that_stays_long_needs_no_further_line() -> None:
+    advice = plan("vllm serve Qwen/Qwen3-8B --max-model-len 40960", gpu="RTX 4090", engine="vllm==0.32.0").advice
+    assert advice is not None
+    assert all(" + " not in fix.change.lever for fix in advice.fixes)
+
+
+@pytest.mark.parametrize(
+    ("command", "gpu"),
+    [
         ("vllm serve Qwen/Qwen2.5-32B", "DGX Spark"),
         ("vllm serve RedHatAI/Qwen3-14B-NVFP4 --gpu-memory-utilization 0.8", "RTX 3060 12GB"),
     ],

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from oomph.advice.combine import around_a_middle, mildest, smallest_combination
 from oomph.advice.judge import Judge
+from oomph.advice.longer import longer_context
 from oomph.ir.advice import KINDS, Advice, Judged, Kind, Lever
 from oomph.ir.plan import Plan
 from oomph.units import gib
@@ -38,6 +39,7 @@ def advise(judge: Judge, levers: Sequence[Lever], why: Sequence[str], next_step:
     for kind in _DEAREST:
         if not _fixes(judged):
             judged += [j for lever in by_kind[kind] for j in smallest_combination(judge, flags, lever.changes[-1])]
+    judged += longer_context(judge, by_kind["flag"], by_kind["checkpoint"], _fixes(judged), _DEAR)
     fixes = sorted(_fixes(judged), key=price)
     return Advice(
         tuple(why),

@@ -59,7 +59,7 @@ def around_a_middle(judge: Judge, levers: Sequence[Lever]) -> Iterator[Judged]:
         if not lever.two_sided:
             continue
         field = next(iter(lever.changes[-1].flags), "")
-        others = [other for other in levers if _is_flag(other) and field not in other.changes[-1].flags]
+        others = [other for other in levers if is_flag(other) and field not in other.changes[-1].flags]
         everything = _strongest_of_each_flag(others)
         for change in lever.changes:
             if judge.may_fix(change) and judge.fixes(together([change, *everything])):
@@ -82,7 +82,7 @@ def _may_pass(judge: Judge, now: Plan, start: Sequence[Change], movers: Sequence
 
 def _may_matter(judge: Judge, lever: Lever, base: Change | None) -> bool:
     """A lever that does nothing alone may decide once another change lets the start get further."""
-    if not _is_flag(lever):
+    if not is_flag(lever):
         return False
     if base is not None:
         after = judge.plan(base)
@@ -91,7 +91,7 @@ def _may_matter(judge: Judge, lever: Lever, base: Change | None) -> bool:
     return judge.judge(lever.changes[-1], lever).effect not in ("refused", "worse", "fixes")
 
 
-def _is_flag(lever: Lever) -> bool:
+def is_flag(lever: Lever) -> bool:
     """One flag that the engine takes and acts on."""
     return not lever.refused and not lever.idle and len(lever.changes[-1].flags) == 1
 
