@@ -83,10 +83,9 @@ hostile: .venv/.dev
 	$(BIN)/python tests/strangers/hostile.py page 300
 	$(BIN)/python tests/strangers/siege.py 100000
 
-# COUNT=100 [SEED=text] [JOBS=2]: changes of the source that no test notices
+# COUNT=100 [SEED=text] [MAP=folder] [PART=1/8]: changes of the source that no test notices
 mutants: .venv/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check coverage
-	$(BIN)/python tools/mutants.py --count $(or $(COUNT),100) --jobs $(or $(JOBS),1) $(if $(SEED),--seed $(SEED)) $(if $(MAP),--map $(MAP)) $(if $(PART),--part $(PART))
+	$(BIN)/python tools/mutants.py --count $(or $(COUNT),100) $(if $(SEED),--seed $(SEED)) $(if $(MAP),--map $(MAP)) $(if $(PART),--part $(PART))
 
 clean:
 	rm -rf .venv

@@ -1,42 +1,47 @@
 """Change random lines of the source, one at a time, and list the changes that no test notices.
 
     python tools/mutants.py [--count 100] [--seed TEXT] [--map FOLDER] [--part 1/8] [--limit SECONDS] [FOLDER...]
+    python tools/mutants.py --map FOLDER --record TESTS... [--seed TEXT]    the first step of it, in pieces
 
 FOLDER is one of engines, doctor, advice, search (default: all, with an equal share of the changes). A change is a
 number, a truth value, a comparison, an `and` or `or`, or a sign. The seed is the commit's hash unless another is named,
-and it is printed: the same seed on the same commit makes the same changes. Each change is made in a copy of the tree,
-so that nothing here is touched, and the stored answers and tests that run the changed line run against it, the quickest
-first (tools/executed.py records once which those are; --map keeps the record). What fails must pass again without the
-change. A change that runs longer than the limit counts as noticed.
+and it is printed: the same seed on the same commit makes the same changes. Nothing here is touched: the changes stand
+in the imported code behind switches (tools/switches.py). All stored answers and tests run once and note which changes
+would have mattered to them (--map keeps that); then each change is switched on, in a process of its own, for those, one
+of each kind and file first, until one fails, which must pass without the change. A change that runs longer than the
+limit counts as noticed.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import compileall
+import functools
+import gc
+import hashlib
 import json
 import os
-import py_compile
 import random
-import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from queue import SimpleQueue
 from typing import NamedTuple
 
-from executed import REPLAY, Choice, Executed
+import pytest
+import switches
+from changes_of_code import ROOT, Mutant, mutants
+from switches import State
 
-ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "oomph"
 FOLDERS = ("engines", "doctor", "advice", "search")
-LIMIT = 240  # seconds for the tests of one change
+LIMIT = 120  # seconds for the answers and tests of one change
+REPLAY = "replay"
 
 # Tests that run oomph's own code in this process; those of the page, the documents and the commands start others.
 TESTS = (
@@ -47,108 +52,9 @@ TESTS = (
     "tests/test_host.py", "tests/test_calibration.py", "tests/test_whose_figures.py", "tests/test_public_api.py",
     "tests/test_frozen.py",
 )  # fmt: skip
-EVERYWHERE = ("tests/test_frozen.py",)  # of what runs on import: these look at every module
 SHARE = 16  # seconds that the tests of one change may take when nothing else runs, and the answers as long again
 FIRST = 3  # tests of each file that go before all the others
-
-COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
-    ast.Eq: ("==", "!="),
-    ast.NotEq: ("!=", "=="),
-    ast.Lt: ("<", "<="),
-    ast.LtE: ("<=", "<"),
-    ast.Gt: (">", ">="),
-    ast.GtE: (">=", ">"),
-    ast.In: ("in", "not in"),
-    ast.NotIn: ("not in", "in"),
-    ast.Is: ("is", "is not"),
-    ast.IsNot: ("is not", "is"),
-}
-SIGNS: dict[type[ast.operator], tuple[str, str]] = {ast.Add: ("+", "-"), ast.Sub: ("-", "+")}
-
-
-class Mutant(NamedTuple):
-    path: Path  # below the root
-    begin: int  # characters of the file
-    end: int
-    line: int
-    before: str
-    after: str
-    text: str  # the whole line
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}  {self.before} -> {self.after}"
-
-
-class Lines:
-    """Where a node's position is in the text."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.starts = [0]
-        for line in text.splitlines(keepends=True):
-            self.starts.append(self.starts[-1] + len(line.encode()))
-        self.data = text.encode()
-
-    def between(self, first: ast.expr, second: ast.expr, word: str) -> tuple[int, int] | None:
-        """The place of an operator between two operands; None where a comment or a string hides it."""
-        begin = self.starts[(first.end_lineno or 1) - 1] + (first.end_col_offset or 0)
-        end = self.starts[second.lineno - 1] + second.col_offset
-        at = self.data[begin:end].find(word.encode())
-        return (begin + at, begin + at + len(word)) if at >= 0 and b"#" not in self.data[begin:end] else None
-
-    def of(self, node: ast.expr) -> tuple[int, int]:
-        begin = self.starts[node.lineno - 1] + node.col_offset
-        return begin, self.starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
-
-
-def mutants(path: Path) -> Iterator[Mutant]:
-    """Every change of one file."""
-    lines = Lines((ROOT / path).read_text())
-    tree = ast.parse(lines.text)
-    for node in _running(tree):
-        for place, before, after in _changes(node, lines):
-            if place is not None:
-                line = lines.data[: place[0]].count(b"\n")
-                yield Mutant(path, *place, line + 1, before, after, lines.text.splitlines()[line].strip())
-
-
-def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but annotations, which change nothing at run time, and what only a type checker reads."""
-    for name, value in ast.iter_fields(tree):
-        if name in ("annotation", "returns", "decorator_list"):
-            continue
-        for node in value if isinstance(value, list) else [value]:
-            if not isinstance(node, ast.AST) or _for_types(node):
-                continue
-            yield node
-            yield from _running(node)
-
-
-def _for_types(node: ast.AST) -> bool:
-    checked = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-    return checked or (
-        isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "Literal"
-    )
-
-
-def _changes(node: ast.AST, lines: Lines) -> Iterator[tuple[tuple[int, int] | None, str, str]]:
-    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        yield lines.of(node), str(node.value), str(not node.value)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        changed = node.value + 1 if isinstance(node.value, int) else round(node.value * 1.5 + 0.01, 6)
-        begin, end = lines.of(node)
-        yield (begin, end), lines.data[begin:end].decode(), str(changed)
-    elif isinstance(node, ast.Compare):
-        operands = [node.left, *node.comparators]
-        for at, operator in enumerate(node.ops):
-            before, after = COMPARISONS[type(operator)]
-            yield lines.between(operands[at], operands[at + 1], before), before, after
-    elif isinstance(node, ast.BoolOp):
-        before, after = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
-        yield lines.between(node.values[0], node.values[1], before), before, after
-    elif isinstance(node, ast.BinOp) and type(node.op) in SIGNS:
-        before, after = SIGNS[type(node.op)]
-        yield lines.between(node.left, node.right, before), before, after
+QUIET = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no")
 
 
 def choose(folders: Sequence[str], count: int, seed: str) -> list[Mutant]:
@@ -162,37 +68,128 @@ def choose(folders: Sequence[str], count: int, seed: str) -> list[Mutant]:
     return chosen
 
 
-def statement(tree: ast.AST, line: int) -> range | None:
-    """The lines of the statement of a function that a line belongs to; None: it runs on import."""
-    lines: range | None = None
-    for function in ast.walk(tree):
-        if not isinstance(function, ast.FunctionDef):
-            continue
-        for node in ast.walk(function):
-            inner = getattr(node, "body", None)
-            if isinstance(node, ast.stmt) and node is not function:
-                last = inner[0].lineno - 1 if isinstance(inner, list) else node.end_lineno or line
-                if node.lineno <= line <= max(last, node.lineno):
-                    lines = range(node.lineno, max(last, node.lineno) + 1)
-    return lines
+def part_of(chosen: Sequence[Mutant], part: str) -> list[int]:
+    number, parts = map(int, part.split("/"))
+    return list(range(len(chosen)))[number - 1 :: parts]
 
 
-def choice(mutant: Mutant, executed: Executed) -> Choice:
-    """The stored answers and tests for one change: all that run its line, as far as their time allows."""
-    tree = ast.parse((ROOT / mutant.path).read_text())
-    lines = statement(tree, mutant.line)
-    names = executed.of_lines(mutant.path, lines)
-    if lines is None:
-        names += [name for name in executed.seconds if name.startswith(EVERYWHERE) and name not in names]
+class Notes:
+    """What the folder MAP holds: how long each test and answer takes, and the changes that would matter to it."""
+
+    def __init__(self, folder: Path, chosen: Sequence[Mutant]) -> None:
+        self.folder = folder
+        self.chosen = hashlib.sha256("\n".join(map(str, chosen)).encode()).hexdigest()
+        self.seconds: dict[str, float] = {}
+        self.noted: dict[str, list[int]] = {}
+        self.on_import: set[int] = set()
+        for path in sorted(folder.glob("*.json")):
+            piece = json.loads(path.read_text())
+            if piece["chosen"] == self.chosen:
+                self.seconds |= piece["seconds"]
+                self.noted |= piece["noted"]
+                self.on_import |= set(piece["on_import"])
+
+    def add(self, recorder: Recorder, name: str) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        piece = {
+            "chosen": self.chosen, "seconds": recorder.seconds, "noted": recorder.noted,
+            "on_import": sorted(recorder.on_import),
+        }  # fmt: skip
+        digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+        (self.folder / f"{self.chosen[:8]}-{digest}.json").write_text(json.dumps(piece))
+
+    @functools.cached_property
+    def by_change(self) -> dict[int, list[str]]:
+        names: dict[int, list[str]] = {}
+        for name, numbers in self.noted.items():
+            if name in self.seconds:
+                for number in numbers:
+                    names.setdefault(number, []).append(name)
+        return names
+
+
+class Recorder:
+    """A plugin of pytest that notes for each test that passes how long it takes and which changes matter to it."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.noted: dict[str, list[int]] = {}
+        self.on_import: set[int] = set()
+
+    def pytest_runtest_setup(self) -> None:
+        empty_caches()
+        State.noted.clear()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            self.seconds[report.nodeid] = round(report.duration, 3)
+            self.noted[report.nodeid] = sorted(State.noted)
+
+    def record_answers(self, kinds: Sequence[str]) -> None:
+        import replay
+
+        for kind in kinds:
+            for number in range(len(replay.load(kind))):
+                empty_caches()
+                State.noted.clear()
+                name = f"{REPLAY}:{kind}:{number}"
+                began = time.process_time()
+                if not list(replay.differences(kind, [number])):  # one that differs already would notice every change
+                    self.seconds[name] = round(time.process_time() - began, 3)
+                    self.noted[name] = sorted(State.noted)
+
+
+@functools.cache
+def caches() -> list[Callable[[], None]]:
+    """Those of the folders that are changed: an answer out of a cache runs few lines."""
+    return [
+        value.cache_clear
+        for value in gc.get_objects()
+        if isinstance(value, functools._lru_cache_wrapper) and str(value.__module__).startswith(TRACED)
+    ]
+
+
+TRACED = tuple(f"oomph.{folder}" for folder in FOLDERS)
+
+
+def empty_caches() -> None:
+    for clear in caches():
+        clear()
+
+
+def record(notes: Notes, tests: Sequence[str]) -> str:
+    """Runs in a process of its own, which then holds every module with all its changes switched off."""
+    import replay
+
+    recorder = Recorder()
+    State.noted.clear()
+    switches.import_all()
+    recorder.on_import = set(State.noted)
+    kinds = [kind for kind in replay.KINDS if REPLAY in tests or f"{REPLAY}:{kind}" in tests]
+    recorder.record_answers(kinds)
+    if paths := [test for test in tests if not test.startswith(REPLAY)]:
+        pytest.main([*paths, *QUIET], [recorder])
+    notes.add(recorder, " ".join(tests))
+    return ""
+
+
+class Choice(NamedTuple):
+    answers: list[str]
+    tests: list[str]
+
+
+def choice(mutant: Mutant, number: int, notes: Notes) -> Choice:
+    """The stored answers and tests for one change: all to which it matters, as far as their time allows."""
+    names = notes.by_change.get(number, [])
     answers = _interleaved([name for name in names if name.startswith(REPLAY)], str(mutant))
-    tests = sorted((name for name in names if not name.startswith(REPLAY)), key=executed.seconds.__getitem__)
+    tests = sorted((name for name in names if not name.startswith(REPLAY)), key=notes.seconds.__getitem__)
     seen: Counter[str] = Counter()
     ranks: dict[str, bool] = {}
     for name in tests:
         seen[name.split("::")[0]] += 1
         ranks[name] = seen[name.split("::")[0]] > FIRST
-    in_order = sorted(tests, key=lambda name: (ranks[name], executed.seconds[name]))
-    return Choice(_within(answers, SHARE, executed), _within(in_order, SHARE, executed))
+    in_order = sorted(tests, key=lambda name: (ranks[name], notes.seconds[name]))
+    return Choice(_within(answers, notes), _within(in_order, notes))
 
 
 def _interleaved(answers: Sequence[str], seed: str) -> list[str]:
@@ -207,105 +204,136 @@ def _interleaved(answers: Sequence[str], seed: str) -> list[str]:
     return sorted(drawn, key=places.__getitem__)
 
 
-def _within(names: Sequence[str], seconds: float, executed: Executed) -> list[str]:
-    sums = accumulate(executed.seconds[name] for name in names)
-    return [name for name, total in zip(names, sums, strict=True) if total <= seconds]
+def _within(names: Sequence[str], notes: Notes) -> list[str]:
+    sums = accumulate(notes.seconds[name] for name in names)
+    return [name for name, total in zip(names, sums, strict=True) if total <= SHARE]
 
 
-class Copy:
-    """The tree in a folder of its own."""
+class Only:
+    """A plugin of pytest: the tests of a list, in its order."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        tracked = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        for name in subprocess.run(tracked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0"):
-            if name and (ROOT / name).is_file():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, folder / name)
-        # Compiled once; the hash of the source is looked at, so that a changed file is compiled anew.
-        compileall.compile_dir(folder / "src", quiet=2, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
+    def __init__(self, names: Sequence[str]) -> None:
+        self.order = {name: number for number, name in enumerate(names)}
+        self.failed = ""
 
-    def notices(self, mutant: Mutant, chosen: Choice, limit: float) -> str:
-        """What notices a change: a stored answer, a test, the time limit, or "" for nothing."""
-        path = self.folder / mutant.path
-        data = path.read_bytes()
-        while True:
-            path.write_bytes(data[: mutant.begin] + mutant.after.encode() + data[mutant.end :])
-            try:
-                failed = self.judge(chosen, limit)
-            finally:
-                path.write_bytes(data)
-            again = chosen if failed.startswith("pytest") else Choice([], [failed])
-            if not failed or " limit" in failed or failed.startswith(REPLAY) or not self.judge(again, limit):
-                return failed
-            if again is chosen:
-                raise SystemExit(f"{failed}, without any change")
-            chosen = chosen._replace(tests=[test for test in chosen.tests if test != failed])  # it fails anyway
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = sorted((item for item in items if item.nodeid in self.order), key=lambda i: self.order[i.nodeid])
 
-    def judge(self, chosen: Choice, limit: float) -> str:
-        environment = {**os.environ, "PYTHONPATH": str(self.folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "tools/executed.py", "judge"]
+    def pytest_runtest_setup(self) -> None:
+        empty_caches()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.failed:
+            self.failed = report.nodeid
+
+
+def judge(number: int, chosen: Choice) -> str:
+    """The first stored answer that differs or test that fails with one change on; "" = none."""
+    switches.turn(number)
+    try:
+        switches.import_all()
+        import replay
+
+        for name in chosen.answers:
+            empty_caches()
+            _, kind, case = name.split(":")
+            if list(replay.differences(kind, [int(case)])):
+                return name
+    except Exception as error:  # a change may break anything
+        return f"{type(error).__name__}: {error}"[:100]
+    if not chosen.tests:
+        return ""
+    only = Only(chosen.tests)
+    code = pytest.main([*sorted({name.split("::")[0] for name in chosen.tests}), "-x", *QUIET], [only])
+    return only.failed or ("" if code in (0, 5) else f"pytest itself ({code})")
+
+
+def in_a_process(work: Callable[[], str], limit: float) -> str:
+    """What the work answers in a forked process, whose output goes nowhere."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        answer = "a crash"
         try:
-            done = subprocess.run(
-                command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=limit,
-                input=json.dumps(chosen._asdict()),
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return "the time limit"
-        return done.stdout.rpartition("JUDGED ")[2].strip() if "JUDGED " in done.stdout else "an error on import"
+            os.setsid()
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(nowhere, stream)
+            signal.alarm(int(limit))
+            answer = work()
+        except BaseException as error:
+            answer = f"{type(error).__name__}: {error}"[:100]
+        finally:
+            os.write(writing, answer.encode()[:4000])
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        answered = pipe.read().decode()
+    _, status = os.waitpid(child, 0)
+    return "the time limit" if os.WIFSIGNALED(status) else answered
 
 
-def part_of(chosen: list[Mutant], part: str) -> list[Mutant]:
-    number, parts = map(int, part.split("/"))
-    return chosen[number - 1 :: parts]
+def verdict(number: int, chosen: Choice, limit: float) -> str:
+    """What notices a change: a stored answer, a test, an error, the time limit, or "" for nothing."""
+    failed = in_a_process(partial(judge, number, chosen), limit)
+    if "::" not in failed or not in_a_process(partial(judge, -1, Choice([], [failed])), limit):
+        return failed
+    others = [test for test in chosen.tests if test != failed]  # it fails anyway
+    return verdict(number, chosen._replace(tests=others), limit)
 
 
-def main() -> int:
+def judge_all(
+    chosen: Sequence[Mutant], numbers: Sequence[int], notes: Notes, limit: float
+) -> Iterator[tuple[int, str]]:
+    """Changes of what runs on import come first: their processes are forked before anything is imported."""
+    later = [number for number in numbers if number not in notes.on_import]
+    for number in (*(number for number in numbers if number in notes.on_import), *later):
+        if later[:1] == [number]:
+            switches.import_all()
+            gc.freeze()
+        picked = choice(chosen[number], number, notes)
+        noticed = verdict(number, picked, limit)
+        by = f"by {noticed}" if noticed else f"{len(picked.answers)} answers, {len(picked.tests)} tests"
+        print(f"{'noticed ' if noticed else 'SURVIVED'}  {number:3}  {chosen[number]}  {by}", flush=True)
+        yield number, noticed
+
+
+def options_of(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", metavar="FOLDER", default=FOLDERS)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", default="")
     parser.add_argument("--map", type=Path)
+    parser.add_argument("--record", nargs="+", metavar="TESTS", default=())
     parser.add_argument("--part", default="1/1")
     parser.add_argument("--limit", type=float, default=LIMIT)
-    parser.add_argument("--jobs", type=int, default=1)
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     if unknown := set(options.folders) - set(FOLDERS):
         parser.error(f"{unknown.pop()!r} is not one of {', '.join(FOLDERS)}")
+    return options
+
+
+def main() -> int:
+    options = options_of()
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     seed = options.seed or commit.stdout.strip()
-    chosen = part_of(choose(options.folders, options.count, seed), options.part)
-    print(f"{len(chosen)} changes of {', '.join(options.folders)}; seed {seed}, part {options.part}", flush=True)
+    chosen = choose(options.folders, options.count, seed)
+    numbers = part_of(chosen, options.part)
+    switches.install(chosen)
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
-        folder = options.map or Path(scratch) / "map"
-        if not (folder / "seconds.json").exists():
-            subprocess.run([sys.executable, str(ROOT / "tools" / "executed.py"), str(folder), *TESTS], cwd=ROOT)
-        verdicts = judge_all(chosen, Executed(folder), Path(scratch), options.limit, options.jobs)
-    survivors = [mutant for mutant, noticed in zip(chosen, verdicts, strict=True) if not noticed]
-    print(f"\n{len(chosen) - len(survivors)} of {len(chosen)} noticed; survivors:")
+        folder = options.map or Path(scratch)
+        if options.record:
+            record(Notes(folder, chosen), options.record)
+            return 0
+        print(f"{len(numbers)} changes of {', '.join(options.folders)}; seed {seed}, part {options.part}", flush=True)
+        if not Notes(folder, chosen).seconds:
+            in_a_process(partial(record, Notes(folder, chosen), TESTS), 3600)
+        verdicts = dict(judge_all(chosen, numbers, Notes(folder, chosen), options.limit))
+    survivors = [chosen[number] for number in numbers if not verdicts[number]]
+    print(f"\n{len(numbers) - len(survivors)} of {len(numbers)} noticed; survivors:")
     for mutant in survivors:
         print(f"  {mutant}    {mutant.text[:110]}")
     return 0
-
-
-def judge_all(chosen: list[Mutant], executed: Executed, scratch: Path, limit: float, jobs: int) -> list[str]:
-    copies: SimpleQueue[Copy] = SimpleQueue()
-    for number in range(jobs):
-        copies.put(Copy(scratch / str(number)))
-
-    def one(mutant: Mutant) -> str:
-        copy = copies.get()
-        chosen = choice(mutant, executed)
-        try:
-            noticed = copy.notices(mutant, chosen, limit)
-        finally:
-            copies.put(copy)
-        by = f"by {noticed}" if noticed else f"{len(chosen.answers)} answers, {len(chosen.tests)} tests"
-        print(f"{'noticed ' if noticed else 'SURVIVED'}  {mutant}  {by}", flush=True)
-        return noticed
-
-    with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(one, chosen))
 
 
 if __name__ == "__main__":
