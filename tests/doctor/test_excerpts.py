@@ -4,15 +4,12 @@ stands around its lines (a container's prefix, colours, quotation marks, a secon
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from oomph.doctor.explain import explain, explain_case, read_case
-from oomph.engines.registry import all_engines, engine_named
-from oomph.facts.loglines import SETTINGS
+from oomph.doctor.explain import explain_case, read_case
 
 ROWS = [
     json.loads(line) for line in (Path(__file__).parent / "excerpts.jsonl").read_text(encoding="utf-8").splitlines()
@@ -68,26 +65,3 @@ def test_lines_behind_the_failure_change_nothing() -> None:
     warning = "/usr/lib/python3.12/multiprocessing/resource_tracker.py:279: UserWarning: leaked semaphore objects"
     tail = f"\n{warning}\n\nroot@gpu:~# "
     assert [row["text"][:80] for row in ROWS if judged(row["text"] + tail) != (True, row["stage"])] == []
-
-
-# programs around an engine, whose flags are nobody's
-_AROUND = re.compile(r"docker|nvidia-smi|py-spy|hf |ss -|lsof|journalctl|kubectl|ray |df -|pip|--shm-size|--ipc|--help")
-_FLAG = re.compile(r"(?<![\w-])--?[a-z][a-z0-9_-]+")
-
-
-@pytest.mark.parametrize("number", range(len(ROWS)), ids=lambda n: f"{n}-{ROWS[n]['engine']}-{ROWS[n]['stage']}")
-def test_nobody_gets_the_flags_of_another_engine(number: int) -> None:
-    result = explain(ROWS[number]["text"] + "\n")
-    named = not any("no line names the engine" in note for note in result.notes)
-    own = engine_named(result.engine.name)
-    assert not named or own.name == ROWS[number]["engine"]
-    others = [engine for engine in all_engines() if engine.name != own.name]
-    texts = [one.change for one in result.remedies] + [one.advice for one in result.rejected]
-    for text in (text for text in texts if not _AROUND.search(text)):
-        flags = _FLAG.findall(text)
-        assert named or not flags, text
-        assert own.name != "ollama" or not flags, text
-        for flag in flags:
-            assert own.knows_flag(flag) or not any(other.knows_flag(flag) for other in others), (flag, text)
-        for setting, engine in SETTINGS.items():
-            assert engine == own.name or setting not in text, (setting, text)

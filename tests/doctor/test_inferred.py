@@ -59,7 +59,7 @@ def test_the_figures_name_the_next_stage(log: str, flags: dict[str, object], sta
 
 def test_without_figures_it_says_where_the_log_ends() -> None:
     result = told(LOADED)
-    assert (result.failed, result.inferred_stage, result.stage) == (False, None, "profile_run")
+    assert (result.failed, result.inferred_stage, result.stage) == (None, None, "profile_run")
     assert "it ends in the profiling run" in result.inferred_reason
 
 

@@ -89,7 +89,7 @@ def test_a_shortened_name_is_planned_and_another_attempt_s_error_is_no_doubt() -
         "Error Message\n"
         "ValueError: fp8_e5m2 kv-cache is not supported with fp8 checkpoints\n"
     )
-    assert explain(healthy, plan=False).failed is False
+    assert explain(healthy, plan=False).failed is None
 
 
 def test_planned_is_what_explain_does() -> None:

@@ -39,7 +39,7 @@ def test_each_has_the_answer_that_was_expected(
     name: str, cause: str, stage: str | None, helps: str, useless: str
 ) -> None:
     answer = explain(ROOT / "tests" / "seeds" / f"{name}.txt")
-    assert (answer.cause.id, answer.failed) == (cause, cause != "K05")
+    assert (answer.cause.id, answer.failed) == (cause, None if cause == "K05" else True)
     assert stage is None or answer.stage == stage
     assert any(helps in remedy.change for remedy in answer.remedies)
     assert any(useless in rejected.advice for rejected in answer.rejected)

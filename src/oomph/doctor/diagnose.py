@@ -9,7 +9,7 @@ import msgspec
 from oomph.doctor.case import Case
 from oomph.doctor.explanation import Cause, EngineInfo, Evidence, Explanation, Possible
 from oomph.doctor.inferred import Inferred, inferred
-from oomph.doctor.meanings import WEAK
+from oomph.doctor.meanings import UNFINISHED, WEAK
 from oomph.doctor.rank import Ranked, candidates, undecided
 from oomph.doctor.rule import SURE, Rejected, Remedy, Tier
 from oomph.doctor.serving import summary
@@ -86,6 +86,8 @@ def _cause(case: Case, best: Ranked | None) -> Cause:
     if case.failed:
         text = f"Something failed, but what is in this log does not say why.{_quoted(case)}"
         return Cause("unknown", "The cause is not in this log", text, False)
+    if case.death.settle == UNFINISHED:
+        return Cause("none", "No error in this log", _healthy(case), False)
     if case.failed is None:
         text = f"There is a sign of an error, and nothing that says whether the run went on.{_quoted(case)}"
         if not case.death.line:
@@ -100,11 +102,16 @@ def _quoted(case: Case) -> str:
 
 
 def _healthy(case: Case) -> str:
-    """Where the memory went in a run that did not fail."""
+    """Where the memory went in a run that did not fail, or not yet."""
     from oomph.units import gib
 
     known = [f"{e.term} {gib(e.bytes)}" for e in case.account.entries if e.bytes]
-    text = f"Nothing failed in this log. It shows {', '.join(known)}." if known else "Nothing failed in this log."
+    text = (
+        "Nothing failed in this log."
+        if case.failed is False
+        else "There is no error in this log, and no running server."
+    )
+    text += f" It shows {', '.join(known)}." if known else ""
     text += summary(case)
     tokens, times = case.value("kv_tokens", "tokens"), case.real("concurrency", "concurrency")
     length = case.value("concurrency", "max_model_len")

@@ -17,6 +17,7 @@ from oomph.doctor import stages_llamacpp
 from oomph.doctor.meanings import FAILURES, MILESTONES, NOT_FATAL, READY, SIGNS, TROUBLES, WEAK
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
+from oomph.logs.clean import Line
 
 # How a run was ended by somebody else: behind another error only the clearing up.
 ENDS: Final[frozenset[LogKind]] = frozenset({"sigkill", "container_kill", "bus_error"})
@@ -123,8 +124,39 @@ def find_doubt(observations: Sequence[Observation]) -> Doubt | None:
             continue
         if observation.kind == "sign_exit" and observation.values.get("status") in STOPPED:
             continue
-        behind = "a line behind it that shows the server answering requests, or the process's exit status"
-        return Doubt(observation.line, observation.text, f"{behind} (docker inspect, kubectl describe pod, echo $?)")
+        return Doubt(observation.line, observation.text, SETTLES)
+    return None
+
+
+SETTLES: Final = (
+    "a line behind it that shows the server answering requests, or the process's exit status"
+    " (docker inspect, kubectl describe pod, echo $?)"
+)
+# words of an end that no row has; said of other things in a healthy log ("0 failed", "error rate", "if it fails")
+_BAD_END: Final = re.compile(
+    r"(?i)(?<![\w-])(?:died|dead|killed|crash(?:ed|es|ing)?|abort(?:ed|ing)|terminated|unreachable|unhealthy|evicted|hung|"
+    r"stuck|fatal|panic|exited|failed|fails|failure|failing|dumped|system_error|unrecoverable|corrupt(?:ed|ion)?|"
+    r"unresponsive|OOM(?:s|ed)?|out of memory|exception|error)(?![\w-])"
+)
+_NOT_BAD: Final = re.compile(
+    r"(?i)\b(?:0|no|zero|without|ignor\w{1,3}|not an?|any|if|may|might|could|avoid\w{0,3}|prevent\w{0,3}|warn\w{0,4})"
+    r" (?:\w{1,12} ){0,2}(?:error|fail|exception|crash|OOM|out of memory|unhealthy)|"
+    r"(?:error|failure|exception|OOM)s?[ _-](?:rate|handler|handling|count|page|code 0)|"
+    r"(?:errors?|failed|failures?)\W{1,3}0\b|deprecat|fall\w{0,3} back"
+)
+LAST: Final = 6  # lines at the end of a text in which such a word counts
+
+
+def unworded_doubt(lines: Sequence[Line], up: int) -> Doubt | None:
+    """A bad end in words that no row has: in the last lines behind the last one of a running server, or in the title
+    that people put over a log."""
+    ends = [line for line in lines if line.text.strip()][-LAST:]
+    for line in (*(line for line in lines[:3] if line.text.startswith("# ")), *(e for e in ends if e.number > up)):
+        text = line.text[:1000]
+        if line.level in ("INFO", "DEBUG") and not line.text.startswith("# "):
+            continue
+        if _BAD_END.search(text) and not _NOT_BAD.search(text):
+            return Doubt(line.number, text, SETTLES)
     return None
 
 

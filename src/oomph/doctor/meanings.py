@@ -155,3 +155,5 @@ SIGNS: Final[frozenset[LogKind]] = frozenset(
     {"sign_exit", "sign_signal", "sign_error", "sign_level", "sign_backoff", "exception", "oom_mentioned", "secondary",
      "traceback", "chained"}
 )  # fmt: skip
+# what settles a log that ends before the server is up and has no error in it
+UNFINISHED: Final = "whether it came up: the lines behind the last one say so, or the error does"

@@ -13,9 +13,19 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from oomph.doctor import stages_llamacpp
-from oomph.doctor.failure import find_doubt, find_failure, last_ready
+from oomph.doctor.failure import find_doubt, find_failure, last_ready, unworded_doubt
 from oomph.doctor.guesses import STARTS, guess, said, starting
-from oomph.doctor.meanings import AFTER_COMPONENTS, BARS, COMPONENTS, FAILURES, MILESTONES, NATIVE, ORDER, TROUBLES
+from oomph.doctor.meanings import (
+    AFTER_COMPONENTS,
+    BARS,
+    COMPONENTS,
+    FAILURES,
+    MILESTONES,
+    NATIVE,
+    ORDER,
+    TROUBLES,
+    UNFINISHED,
+)
 from oomph.doctor.places import compiles, place_stage
 from oomph.doctor.prose import activity
 from oomph.doctor.tracebacks import behind, frame_stage, joins_ranks, traceback
@@ -61,7 +71,7 @@ def chosen_run(observations: Sequence[Observation]) -> tuple[Sequence[Observatio
 def death(observations: Sequence[Observation], lines: Sequence[Line] = ()) -> Death:
     failure = find_failure(observations)
     if failure is None:
-        return _ended(observations)
+        return _ended(observations, lines)
     index = next(i for i, observation in enumerate(observations) if observation is failure)
     before = observations[:index]
     completed = frozenset(o.kind for o in before)
@@ -384,9 +394,11 @@ BESIDE: frozenset[LogKind] = frozenset(
 )  # fmt: skip
 
 
-def _ended(observations: Sequence[Observation]) -> Death:
+def _ended(observations: Sequence[Observation], lines: Sequence[Line]) -> Death:
+    """No failure is in the text. That nothing failed is said only of a server that was up: a start that is cut off has
+    not failed yet, and nobody knows what came next."""
     completed = frozenset(observation.kind for observation in observations)
-    doubt = find_doubt(observations)
+    doubt = find_doubt(observations) or unworded_doubt(lines, last_ready(observations))
     if doubt is not None:
         return Death(None, milestone(observations), "the log ends here", doubt.line, completed=completed,
                      settle=doubt.settle, quote=doubt.text)  # fmt: skip
@@ -394,4 +406,5 @@ def _ended(observations: Sequence[Observation]) -> Death:
         return Death(
             None, None, "the log ends here", completed=completed, settle="the engine's own output, from its first line"
         )
-    return Death(False, milestone(observations), "the log ends here", completed=completed)
+    failed, settle = (False, "") if last_ready(observations) else (None, UNFINISHED)
+    return Death(failed, milestone(observations), "the log ends here", completed=completed, settle=settle)

@@ -208,7 +208,7 @@ SIGNS = (
     LogRow("sign_error", "[TensorRT-LLM][ERROR]", r"\[TensorRT-LLM\]\[ERROR\]"),
     LogRow("sign_error", " error", r"\.(?:cu|cpp|cuh):\d{1,6}: (?:CUDA|ROCm|MUSA) error\s*$"),
     LogRow("sign_error", "ailed to ", r"\b[Ff]ailed to (?:load (?:the )?model|create context|initialize the|import)\b"),
-    LogRow("sign_error", "failed", r"^[a-z]\w{3,60}: (?!.{0,80}(?:pinned|retrying|falling back)).{0,80}\bfailed\b"),  # llama.cpp's functions
+    LogRow("sign_error", "failed", r"^[a-z]\w{3,60}: (?!.{0,80}(?:pinned|retrying|falling back|failed\W{1,3}0\b)).{0,80}\bfailed\b"),  # llama.cpp's functions
     LogRow("sign_error", "exiting due to", r"\bexiting due to .{0,40}error"),
     LogRow("sign_error", "Assertion failed", r"\bAssertion failed\b"),
     LogRow("sign_error", "panic: ", r"^panic: "),

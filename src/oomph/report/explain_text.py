@@ -6,6 +6,7 @@ import re
 import textwrap
 
 from oomph.doctor.explanation import Explanation
+from oomph.doctor.meanings import UNFINISHED
 from oomph.doctor.rule import Remedy
 from oomph.engines.registry import engine_named
 from oomph.ir import timeline
@@ -50,11 +51,14 @@ def _head(explanation: Explanation) -> str:
 
 
 def _verdict(explanation: Explanation) -> str:
+    open_end = explanation.settle == UNFINISHED
+    if not explanation.failed and explanation.cause.id == "none" and (explanation.inferred_reason or open_end):
+        return f"NO ERROR IN THIS LOG   {_likely(explanation)}"
+    if open_end:
+        return f"NO ERROR IN THIS LOG   {explanation.cause.title}"
     if explanation.failed is None:
         about = f"   {explanation.cause.title}" if explanation.cause.tier else ""
         return f"CANNOT TELL whether it failed{about}"
-    if not explanation.failed and explanation.inferred_reason and explanation.cause.id == "none":
-        return f"NO ERROR IN THIS LOG   {_likely(explanation)}"
     if not explanation.failed:
         return f"DID NOT FAIL   {explanation.cause.title}"
     where = STAGE_WORDS.get(explanation.stage or "", "")

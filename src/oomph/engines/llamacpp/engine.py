@@ -57,6 +57,11 @@ class LlamaCpp(EngineProtocol):
             return any(word.endswith(".gguf") for word in words)
         return super().recognises(program, words)
 
+    def knows_flag(self, flag: str) -> bool:
+        from oomph.facts.llamacpp.flags import is_known
+
+        return is_known(flag)
+
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
         from oomph.commands.call import choose_release
         from oomph.engines.llamacpp.command import deployment

@@ -62,6 +62,12 @@ class Ollama(EngineProtocol):
 
         return modelfile_words(text, name)
 
+    def knows_flag(self, flag: str) -> bool:
+        """`ollama run` has none that moves memory; oomph's own for the PARAMETERs of a Modelfile stand in commands."""
+        from oomph.engines.ollama.command import OPTIONS
+
+        return flag.removeprefix("--").replace("-", "_") in OPTIONS
+
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
         from oomph.commands.call import choose_release
         from oomph.engines.ollama.command import deployment

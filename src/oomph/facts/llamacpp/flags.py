@@ -132,6 +132,11 @@ SWITCHED: Final = frozenset(
 
 BY_NAME: Final = {name: row for row in ROWS for name in row.names}
 
+
+def is_known(flag: str) -> bool:
+    return flag in BY_NAME or flag in SWITCHES or flag in SWITCHED or flag in VALUED
+
+
 # common/common.h: --cpu-moe, and with "blk\\.N" before it --n-cpu-moe; the dense MLPs of --n-cpu-ffn
 MLP: Final = r"\.ffn_(up|down|gate)\."
 EXPERTS: Final = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"

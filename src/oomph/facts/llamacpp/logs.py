@@ -104,6 +104,7 @@ ROWS = (
     LogRow("lc_build", "build: ", r"^(?:main: )?build: \d{1,6} \([0-9a-f]{7,}\) with "),
     LogRow("lc_studio", "Studio", r"\[LMStudio\]|LM Studio"),
     *(LogRow("lc_studio", word, word) for word in ("lmstudio", "lm-studio")),
+    LogRow("lc_studio", "lms ", r"(?<![\w/.-])lms (?:load|server|ps|ls|get|import|log|runtime) ?"),  # its command line
     LogRow("lc_line", "main: build = ", r"main: build = \d+ \([0-9a-f]{7,}\)"),
     LogRow("lc_slots", "n_slots", r"n_slots = (?P<slots__int>\d+)"),
     LogRow("lc_prompt_cache", "cache state", r"cache state: (?P<prompts__int>\d+) prompts, (?P<size__MiB>[\d.]+) MiB"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oomph.doctor.explanation import Explanation
+from oomph.doctor.meanings import UNFINISHED
 from oomph.doctor.rule import Remedy
 from oomph.doctor.runs import Run
 from oomph.engines.registry import engine_named
@@ -65,13 +66,16 @@ def short_words(result: Explanation) -> str:
 
 
 def _verdict(result: Explanation) -> Html:
-    cut = not result.failed and result.inferred_reason and result.cause.id == "none"
+    open_end = result.settle == UNFINISHED
+    cut = not result.failed and (open_end or bool(result.inferred_reason)) and result.cause.id == "none"
     if result.failed:
         word, kind = "FAILED", "fails"
+    elif cut or open_end:
+        word, kind = "NO ERROR IN THIS LOG", "close"
     elif result.failed is None:
         word, kind = "CANNOT TELL", "close"
     else:
-        word, kind = ("NO ERROR IN THIS LOG", "close") if cut else ("DID NOT FAIL", "fits")
+        word, kind = "DID NOT FAIL", "fits"
     where = STAGE_WORDS.get(result.stage or "", "") if result.failed else ""
     sure = "" if result.cause.sure else "probably: "
     title = "" if cut else f"{sure}{result.cause.title}"
