@@ -14,6 +14,9 @@ _LENGTH_KEYS = (
     "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
     "max_sequence_length", "max_seq_length", "seq_len",
 )  # fmt: skip
+# `layer_types` that every Transformers release that checks them knows, of models that are many; others are kept, so
+# that an engine can ask its release
+_EVERYDAY_TYPES = frozenset({"full_attention", "sliding_attention", "chunked_attention", "linear_attention", "conv"})
 
 
 def engine_params(config: Config, text: Config) -> Params:
@@ -46,8 +49,7 @@ def engine_params(config: Config, text: Config) -> Params:
     if config.get("is_mm_prefix_lm"):
         out["is_mm_prefix_lm"] = 1
     types = text.get("layer_types")
-    # of all models' types the one that some releases do not know
-    if isinstance(types, list) and "deepseek_sparse_attention" in types and all(isinstance(t, str) for t in types):
+    if isinstance(types, list) and all(isinstance(t, str) for t in types) and not _EVERYDAY_TYPES.issuperset(types):
         out["layer_types"] = " ".join(types)
     quant = config.get("quantization_config")
     if isinstance(quant, Mapping) and "scale_fmt" not in quant:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.vllm.by_transformers import with_transformers
 from oomph.engines.vllm.reading import as_read
 from oomph.engines.vllm.resolve import Resolved, resolve, share_apart
 from oomph.engines.vllm.resolve_pooling import with_pooling
@@ -52,7 +53,8 @@ class Run:
         self.deployment = deployment
         self.device = deployment.gpus[0]
         self.facts = at(deployment.engine.version)
-        served = with_pooling(traits_of(model), deployment.flags, self.facts)
+        built = with_transformers(traits_of(model), deployment.flags)
+        served = with_pooling(built, deployment.flags, self.facts)
         self.traits = as_read(served, self.facts, self.device.sm)
         self.draft = None if draft is None else as_read(traits_of(draft), self.facts, self.device.sm)
 

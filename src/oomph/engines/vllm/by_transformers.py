@@ -1,0 +1,46 @@
+"""--model-impl transformers: a model that transformers' own code builds, with vLLM's layers put in place of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from msgspec.structs import replace
+
+from oomph.engines.vllm.traits import Traits, traits_of
+from oomph.ir.model import Attention, Layer, Mixer, Module, Param, Rope
+
+
+def with_transformers(traits: Traits, flags: Mapping[str, Any]) -> Traits:
+    """Decoders of attention layers only: what becomes of encoders, latent attention and states is not known."""
+    model = traits.model
+    plain = all(isinstance(m, Attention) and not m.kv_lora_rank for layer in model.layers for m in layer.mixers)
+    if flags.get("model_impl") != "transformers" or model.towers or not plain:
+        return traits
+    return _without_tables(traits)
+
+
+@lru_cache(maxsize=64)
+def _without_tables(traits: Traits) -> Traits:
+    """transformers/base.py (0.27.0) replaces linear layers, norms and the embedding; positions stay transformers' own,
+    which keeps inv_freq and a copy of it, in float32, where vLLM's classes keep a table of all positions."""
+    model = traits.model
+    ropes: dict[Rope, None] = {}
+
+    def without_table(mixer: Mixer) -> Mixer:
+        if not isinstance(mixer, Attention) or mixer.rope is None:
+            return mixer
+        ropes[mixer.rope] = None
+        return replace(mixer, rope=None)
+
+    def layer(of: Layer) -> Layer:
+        return replace(of, mixers=tuple(without_table(mixer) for mixer in of.mixers))
+
+    layers = tuple(layer(of) for of in model.layers)
+    named = "rotary_emb.inv_freq"
+    modules: list[Module] = [m for m in model.root.modules if not (isinstance(m, Param) and m.name.startswith(named))]
+    for index, rope in enumerate(ropes):
+        frequencies = Param(f"{named}.{index}", (rope.dim,), "F32", "other", stored=False, created_dtype="F32")
+        modules.append(replace(frequencies, everywhere=True))
+    return traits_of(replace(model, layers=layers, root=replace(model.root, modules=tuple(modules))))
