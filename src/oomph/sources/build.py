@@ -98,9 +98,9 @@ def build_model(
 
 def text_of(config: Config) -> Config:
     """The language model's part of a config: under the name that its writers gave it, or all of it."""
-    for key in ("text_config", "llm_config", "language_config", "thinker_config"):
+    for key in ("text_config", "llm_config", "language_config", "thinker_config", "vlm_config"):
         if isinstance(config.raw.get(key), Mapping):
-            return text_of(config.sub(key)) if key == "thinker_config" else config.sub(key)
+            return text_of(config.sub(key)) if key in ("thinker_config", "vlm_config") else config.sub(key)
     return config
 
 

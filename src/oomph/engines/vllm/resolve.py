@@ -271,8 +271,9 @@ def _generates(model: Model) -> bool:
 def _prefix_and_chunks(model: Model, traits: Traits, flags: Mapping[str, Any], facts: Facts) -> tuple[bool, bool]:
     """enable_prefix_caching and enable_chunked_prefill. config/vllm.py, scheduler.py: an encoder's output is needed
     whole, and is no part of a prefix; config/model.py is_chunked_prefill_supported: not where every token sees all
-    others."""
-    encoder_decoder, encoder_only = "cross" in traits.kinds, "encoder_only" in traits.kinds
+    others, nor where the first token or the mean of all is taken."""
+    encoder_decoder = "cross" in traits.kinds
+    encoder_only = "encoder_only" in traits.kinds or bool(model.param("pools_first"))
     prefix = flags.get("enable_prefix_caching")
     if prefix is None:
         usual = facts.states.cached_by_default if traits.is_hybrid else not traits.has_state

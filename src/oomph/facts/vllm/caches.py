@@ -15,6 +15,7 @@ StateModes = Literal["never", "all_only", "all_or_align", "all_or_align_spec", "
 MAMBA_ALL = frozenset(
     {
         "MambaForCausalLM", "Mamba2ForCausalLM", "FalconMambaForCausalLM", "JambaForCausalLM", "BambaForCausalLM",
+        "JambaForSequenceClassification",
         "FalconH1ForCausalLM", "GraniteMoeHybridForCausalLM", "NemotronHForCausalLM", "NemotronHPuzzleForCausalLM",
         "Zamba2ForCausalLM",
     }

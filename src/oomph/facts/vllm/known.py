@@ -86,6 +86,8 @@ PP_REFUSAL = "No model architectures are specified"
 NO_FP8_MOE = "No FP8 MoE backend supports the deployment configuration."
 # interfaces.py SupportsPP: classes without it, in all releases
 NO_PIPELINE = frozenset({
+    "AriaForConditionalGeneration", "CLIPModel", "DiffusionGemmaForBlockDiffusion", "GPT2ForSequenceClassification",
+    "HrmTextForCausalLM",
     "BertForSequenceClassification", "BertModel", "Gemma3TextModel", "Gemma3nForCausalLM",
     "Gemma3nForConditionalGeneration", "Idefics3ForConditionalGeneration", "Mamba2ForCausalLM",
     "MiniMaxForCausalLM", "MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM", "ModernBertForSequenceClassification",
@@ -153,6 +155,13 @@ NOT_YET: dict[str, Dated[Absent | None]] = {
     "MiniCPMV4_6ForConditionalGeneration": changes(_UNKNOWN, ("0.22.0", None)),
     "MellumForCausalLM": changes(_UNKNOWN, ("0.23.0", None)),
     "VaultGemmaForCausalLM": changes(_unsupported("VaultGemmaForCausalLM"), ("0.27.0", None)),
+    "GraniteSpeechPlusForConditionalGeneration": changes(_UNKNOWN, ("0.23.0", None)),
+    "DiffusionGemmaForBlockDiffusion": changes(_UNKNOWN, ("0.24.0", None)),
+    "HrmTextForCausalLM": changes(_UNKNOWN, ("0.24.0", None)),
+    "Cosmos3EdgeForConditionalGeneration": changes(_UNKNOWN, ("0.26.0", None)),
+    "InklingForCausalLM": changes(_UNKNOWN, ("0.26.0", None)),
+    "InklingForConditionalGeneration": changes(_UNKNOWN, ("0.26.0", None)),
+    "HYV4ForCausalLM": changes(_UNKNOWN, ("0.29.0", None)),
     "MuseGlimmerForCausalLM": changes(_UNKNOWN, ("0.28.0", None)),
     "GraniteMoeSWAForCausalLM": changes(_UNKNOWN, ("0.29.0", None)),
     "GraniteSWAForCausalLM": changes(_UNKNOWN, ("0.29.0", None)),
@@ -295,7 +304,8 @@ class Support(Facts):
     layer_types = changes((), ("0.20.0", _LAYER_TYPES), ("0.29.0", ()))
     # Models whose text part is built from a config without architectures: refused with pipeline parallelism.
     pipeline_refused = changes(
-        names("Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration"), ("0.30.0", ())
+        names("Cosmos3EdgeForConditionalGeneration Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration"),
+        ("0.30.0", ()),
     )
     drafts_need_pipeline = until("0.30.0")
     # config/speculative.py:554 (0.28.0) hf_config_override: before, only the multimodal Qwen3.5 had its drafts

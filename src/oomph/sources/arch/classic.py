@@ -23,6 +23,7 @@ from oomph.sources.arch.decoder import (
     norm,
     packed,
 )
+from oomph.sources.arch.pooling import head, labels
 
 _NEOX = Style(
     mlp_bias=True,
@@ -134,9 +135,9 @@ def build(builder: Builder) -> Skeleton:
         return _bloom(builder)
     if builder.architecture == "GPTJForCausalLM":
         return _gptj(builder)
-    if builder.architecture == "GPT2LMHeadModel":
+    if builder.architecture.startswith("GPT2"):
         return _gpt2(builder)
-    return _opt(builder) if builder.architecture == "OPTForCausalLM" else _falcon(builder)
+    return Skeleton(*opt(builder)) if builder.architecture == "OPTForCausalLM" else _falcon(builder)
 
 
 def _neox(builder: Builder) -> Skeleton:
@@ -207,7 +208,8 @@ def _falcon(builder: Builder) -> Skeleton:
 _TWO = ("post_attention_layernorm", "input_layernorm")
 
 
-def _opt(builder: Builder) -> Skeleton:
+def opt(builder: Builder, prefix: str = "") -> tuple[tuple[Layer, ...], Block]:
+    """`prefix`: of an OPT inside another model, with its dot."""
     text = builder.text
     text.fill(hidden_size=768, ffn_dim=3072, num_hidden_layers=12, num_attention_heads=12, vocab_size=50272)
     text.fill(max_position_embeddings=2048)
@@ -216,7 +218,7 @@ def _opt(builder: Builder) -> Skeleton:
     attention = Attention("full", heads, heads, hidden // heads, hidden // heads)
     layers = []
     for i in range(text.integer("num_hidden_layers", high=10_000)):
-        site = builder.site(f"model.decoder.layers.{i}")
+        site = builder.site(f"{prefix}model.decoder.layers.{i}")
         modules: list[Module] = [
             site.qkv(hidden, heads, heads, hidden // heads, bias=bias),
             site.row("self_attn.out_proj", hidden, hidden, "attention", bias=bias),
@@ -226,12 +228,12 @@ def _opt(builder: Builder) -> Skeleton:
             *norm(site, "final_layer_norm", hidden, True),
         ]
         layers.append(builder.layer(i, site.prefix, [attention], modules))
-    return Skeleton(tuple(layers), _opt_root(builder, hidden))
+    return tuple(layers), _opt_root(builder, hidden, prefix)
 
 
-def _opt_root(builder: Builder, hidden: int) -> Block:
+def _opt_root(builder: Builder, hidden: int, prefix: str) -> Block:
     """The table of positions has two rows more than it has positions; a narrower embedding is projected in and out."""
-    text, at = builder.text, "model.decoder"
+    text, at = builder.text, f"{prefix}model.decoder"
     rows, width = text.integer("vocab_size"), text.integer("word_embed_proj_dim", default=hidden)
     modules: list[Module] = [
         Vocab(f"{at}.embed_tokens", rows, width, builder.dtype, "embed", everywhere=True),
@@ -244,9 +246,10 @@ def _opt_root(builder: Builder, hidden: int) -> Block:
         for part in ("weight", "bias"):
             modules.append(Param(f"{at}.final_layer_norm.{part}", (hidden,), builder.dtype, "norm", everywhere=True))
     tied = text.flag("tie_word_embeddings", default=True)
-    stored = builder.stores("lm_head.weight", not tied)
+    name = f"{prefix}lm_head"
+    stored = builder.stores(f"{name}.weight", not tied)
     return builder.block(
-        [*modules, Vocab("lm_head", rows, width, builder.dtype, "lm_head", tied=tied, stored=stored, everywhere=True)]
+        [*modules, Vocab(name, rows, width, builder.dtype, "lm_head", tied=tied, stored=stored, everywhere=True)]
     )
 
 
@@ -268,19 +271,20 @@ def _gpt2(builder: Builder) -> Skeleton:
         for i in range(text.integer("n_layer", high=10_000))
     )
     rows, tied = text.integer("vocab_size"), text.flag("tie_word_embeddings", default=True)
-    stored = builder.stores("lm_head.weight", not tied)
-    root = builder.block(
-        [
-            Vocab(f"{at}wte", rows, hidden, builder.dtype, "embed", everywhere=True),
-            _everywhere(builder, f"{at}wpe.weight", positions, hidden),
-            *(
-                Param(f"{at}ln_f.{part}", (hidden,), builder.dtype, "norm", everywhere=True)
-                for part in ("weight", "bias")
-            ),
-            Vocab("lm_head", rows, hidden, builder.dtype, "lm_head", tied=tied, stored=stored, everywhere=True),
-        ]
-    )
-    return Skeleton(layers, root, max_position=positions)
+    modules: list[Module] = [
+        Vocab(f"{at}wte", rows, hidden, builder.dtype, "embed", everywhere=True),
+        _everywhere(builder, f"{at}wpe.weight", positions, hidden),
+        *(Param(f"{at}ln_f.{part}", (hidden,), builder.dtype, "norm", everywhere=True) for part in ("weight", "bias")),
+    ]
+    classifies = builder.architecture == "GPT2ForSequenceClassification"
+    if classifies:
+        modules += head(builder, "score", labels(text), hidden, bias=False)
+    else:
+        stored = builder.stores("lm_head.weight", not tied)
+        modules.append(
+            Vocab("lm_head", rows, hidden, builder.dtype, "lm_head", tied=tied, stored=stored, everywhere=True)
+        )
+    return Skeleton(layers, builder.block(modules), max_position=positions, pooling=classifies)
 
 
 def _gpt2_layer(site: Site, index: int, attention: Attention, inner: int, positions: int) -> Layer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Mixer, Modality, Module, Param, Rope, Tower, Vocab
+from oomph.ir.model import Attention, Block, Mixer, Modality, Module, Param, Rope, Tower, Vocab
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.siglip import patches, siglip
 from oomph.sources.config import Config
@@ -51,6 +51,7 @@ _DEFAULTS: dict[int, dict[str, object]] = {
 _GENERATION = {
     "GemmaForCausalLM": 1,
     "Gemma2ForCausalLM": 2,
+    "Gemma2Model": 2,
     "Gemma3ForCausalLM": 3,
     "Gemma3ForConditionalGeneration": 3,
     "Gemma3TextModel": 3,
@@ -63,11 +64,15 @@ def build(builder: Builder) -> Skeleton:
     text = builder.text
     text.fill(**_SHARED | _DEFAULTS[generation])
     if arch == "PaliGemmaForConditionalGeneration":
-        return _paligemma(builder, generation)
+        return _paligemma(builder, generation, builder.config.sub("vision_config"))
     if arch == "Gemma3ForConditionalGeneration":
         return _gemma3_mm(builder)
+    if arch == "ColPaliForRetrieval":
+        return _colpali(builder, generation)
     if arch == "Gemma3TextModel":
         return _embedding(builder)
+    if arch == "Gemma2Model":
+        return _gemma2_model(builder)
     return _text(builder, generation, "model", "lm_head")
 
 
@@ -77,8 +82,19 @@ def _embedding(builder: Builder) -> Skeleton:
     layers = model.layers
     if builder.text.flag("use_bidirectional_attention"):
         layers = tuple(replace(x, mixers=tuple(_both_ways(m) for m in x.mixers)) for x in layers)
-    modules = [module for module in model.root.modules if not (isinstance(module, Vocab) and module.role == "lm_head")]
-    return Skeleton(layers, builder.block(modules), pooling=True)
+    return Skeleton(layers, _headless(builder, model.root), pooling=True)
+
+
+def _gemma2_model(builder: Builder) -> Skeleton:
+    """config/model.py:1270 (0.32.0): without Sentence Transformers' files the class is the one that generates."""
+    model = _text(builder, 2, "", "lm_head")
+    if not builder.told.get("modules.json", True):
+        return model
+    return Skeleton(model.layers, _headless(builder, model.root), pooling=True)
+
+
+def _headless(builder: Builder, root: Block) -> Block:
+    return builder.block([m for m in root.modules if not (isinstance(m, Vocab) and m.role == "lm_head")])
 
 
 def _both_ways(mixer: Mixer) -> Mixer:
@@ -185,9 +201,23 @@ def _gemma3_mm(builder: Builder) -> Skeleton:
     return _text(builder, 3, prefix, head, towers, modalities)
 
 
-def _paligemma(builder: Builder, generation: int) -> Skeleton:
+def _colpali(builder: Builder, generation: int) -> Skeleton:
+    """colpali.py: PaliGemma, whose config may be nested as vlm_config, and a narrow projection of every token."""
+    config = builder.config
+    nested = config.sub("vlm_config")
+    vision = config.sub("vision_config") if config.has("vision_config") else nested.sub("vision_config")
+    model = _paligemma(builder, generation, vision)
+    wide = config.integer("hidden_size", default=nested.integer("hidden_size", default=2048))
+    narrow = config.integer("embedding_dim", "embed_dim", "dim", "colbert_dim", default=128)
+    # a pooling model's head is float32
+    shape = (narrow, wide)
+    project = Param("custom_text_proj.weight", shape, builder.dtype, "lm_head", created_dtype="F32", everywhere=True)
+    root = builder.block([*model.root.modules, project])
+    return replace(model, root=root, pooling=True, params=(("pools_first", 1),))  # default_pooling_type("CLS")
+
+
+def _paligemma(builder: Builder, generation: int, vision: Config) -> Skeleton:
     """paligemma.py: the encoder without its last norm where layers are dropped; one linear projector."""
-    vision = builder.config.sub("vision_config")
     prefix = builder.root("language_model.model", "model.language_model")
     outer = "model." if prefix.startswith("model.") else ""
     tower = siglip(builder, f"{outer}vision_tower.vision_model", vision)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from oomph.ir.model import Attention, Mixer, Module, Routing
 from oomph.sources.arch.base import Builder, Skeleton, heads_of
 from oomph.sources.arch.mamba import Mamba1, mamba1_modules
+from oomph.sources.arch.pooling import head, labels
 from oomph.units import cdiv
 
 
@@ -59,4 +60,7 @@ def build(builder: Builder) -> Skeleton:
         tied=False,  # jamba.py:426 (0.32.0) builds its head apart whatever the config says
         everywhere=True,
     )
-    return Skeleton(tuple(layers), root)
+    if builder.architecture != "JambaForSequenceClassification":
+        return Skeleton(tuple(layers), root)
+    score = head(builder, "score", labels(text), hidden, bias=text.flag("score_bias"))
+    return Skeleton(tuple(layers), builder.block([*root.modules, *score]), pooling=True)

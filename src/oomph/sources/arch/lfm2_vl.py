@@ -19,11 +19,11 @@ def build(builder: Builder) -> Skeleton:
     outer = "model." if prefix.startswith("model.") else ""
     language = language_model(builder, prefix, "lm_head" if outer else "language_model.lm_head")
     tokens = config.integer("max_image_tokens", default=256) * (config.integer("max_tiles", default=_MOST_TILES) + 1)
-    towers = (_vision(builder, f"{outer}vision_tower.vision_model", vision), _projector(builder, outer, vision))
+    towers = (siglip2(builder, f"{outer}vision_tower.vision_model", vision), _projector(builder, outer, vision))
     return Skeleton(language.layers, language.root, towers=towers, modalities=(Modality("image", tokens),))
 
 
-def _vision(builder: Builder, prefix: str, vision: Config) -> Tower:
+def siglip2(builder: Builder, prefix: str, vision: Config) -> Tower:
     hidden, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
     heads, count = vision.integer("num_attention_heads"), vision.integer("num_hidden_layers", high=10_000)
     pixels = vision.integer("num_channels") * vision.integer("patch_size") ** 2

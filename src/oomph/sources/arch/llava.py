@@ -75,6 +75,12 @@ def up_to(tower: Tower, wanted: int, at: int) -> Tower:
     return replace(tower, blocks=(*tower.blocks[:at], *cut, *tail))
 
 
+def without(tower: Tower, at: int) -> Tower:
+    """The tower with one of its blocks stored but not created."""
+    blocks = [(times, _skipped(block)) if i == at else (times, block) for i, (times, block) in enumerate(tower.blocks)]
+    return replace(tower, blocks=tuple(blocks))
+
+
 def _skipped(block: Block) -> Block:
     def skip(module: Module) -> Module:
         if isinstance(module, Linear):

@@ -38,7 +38,7 @@ def build(builder: Builder) -> Skeleton:
     return _encoder(builder, _ENCODERS[builder.architecture])
 
 
-def _labels(text: Config) -> int:
+def labels(text: Config) -> int:
     """transformers: num_labels, or as many as id2label names, or two."""
     named = text.table("id2label")
     return text.integer("num_labels", default=len(named) or 2)
@@ -54,8 +54,8 @@ def _decoder(builder: Builder, style: Style, prefix: str, head: tuple[str, ...])
         Param(f"{at}norm.weight", (hidden,), builder.dtype, "norm"),
     ]
     for n, name in enumerate(head):
-        out = _labels(text) if n == len(head) - 1 else hidden
-        root += _head(builder, name, out, hidden, bias=len(head) > 1)
+        out = labels(text) if n == len(head) - 1 else hidden
+        root += head(builder, name, out, hidden, bias=len(head) > 1)
     if not head and not builder.told.get("modules.json", True):
         # config/model.py:1270 (0.32.0): without Sentence Transformers' files the class is the one that generates
         generates = decoder_root(builder, style, prefix)
@@ -63,7 +63,7 @@ def _decoder(builder: Builder, style: Style, prefix: str, head: tuple[str, ...])
     return Skeleton(decoder_layers(builder, style, prefix), builder.block(root), pooling=True)
 
 
-def _head(builder: Builder, name: str, out: int, width: int, *, bias: bool) -> list[Module]:
+def head(builder: Builder, name: str, out: int, width: int, *, bias: bool) -> list[Module]:
     """A pooling model's head is float32 (config/model.py _get_head_dtype)."""
     modules: list[Module] = [Param(f"{name}.weight", (out, width), builder.dtype, "lm_head", created_dtype="F32")]
     return [*modules, Param(f"{name}.bias", (out,), builder.dtype, "lm_head", created_dtype="F32")] if bias else modules
@@ -134,7 +134,7 @@ def _encoder_head(builder: Builder, at: str, roberta: bool) -> list[Module]:
         pooler = (("weight", (hidden, hidden)), ("bias", (hidden,)))
         return [Param(f"pooler.dense.{n}", shape, builder.dtype, "lm_head", created=False) for n, shape in pooler]
     if roberta:
-        dense = _head(builder, "classifier.dense", hidden, hidden, bias=True)
-        return [*dense, *_head(builder, "classifier.out_proj", _labels(builder.text), hidden, bias=True)]
-    pooled = _head(builder, "bert.pooler.dense", hidden, hidden, bias=True)
-    return [*pooled, *_head(builder, "classifier", _labels(builder.text), hidden, bias=True)]
+        dense = head(builder, "classifier.dense", hidden, hidden, bias=True)
+        return [*dense, *head(builder, "classifier.out_proj", labels(builder.text), hidden, bias=True)]
+    pooled = head(builder, "bert.pooler.dense", hidden, hidden, bias=True)
+    return [*pooled, *head(builder, "classifier", labels(builder.text), hidden, bias=True)]
