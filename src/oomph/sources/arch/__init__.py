@@ -99,6 +99,7 @@ FAMILIES: dict[str, str] = {
     "Grok1ForCausalLM": "grok1",
     "Grok1ModelForCausalLM": "grok1",
     "HYV3ForCausalLM": "hunyuan_v3",
+    "HYV4ForCausalLM": "hy_v4",
     "HrmTextForCausalLM": "hrm_text",
     "HunYuanDenseV1ForCausalLM": "dense",
     "HunYuanMoEV1ForCausalLM": "sparse",

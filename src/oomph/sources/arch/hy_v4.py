@@ -1,0 +1,101 @@
+"""Hunyuan 4: gated latent attention with sinks and a sparse indexer, hyper-connections, experts.
+
+vLLM: models/hy_v4/nvidia/ (0.32.0). Its multi-token-prediction layer is not planned.
+"""
+
+from __future__ import annotations
+
+from oomph.errors import ConfigError
+from oomph.ir.model import Indexer, Linear, Module, Param, Part, Routing
+from oomph.sources.arch.base import Builder, Site, Skeleton
+from oomph.sources.arch.mla import indexer_modules, mla_mixer, mla_modules
+from oomph.sources.config import Config
+
+_SPARSE = ("indexed_attention", "deepseek_sparse_attention", "sparse_attention", "sparse")
+
+
+def build(builder: Builder) -> Skeleton:
+    text = builder.text
+    # HYV4Config
+    text.fill(vocab_size=120832, hidden_size=2816, intermediate_size=6912, moe_intermediate_size=768)
+    text.fill(num_hidden_layers=34, num_attention_heads=32, max_position_embeddings=262144, n_routed_experts=256)
+    text.fill(n_shared_experts=1, num_experts_per_tok=8, q_lora_rank=1536, kv_lora_rank=512, qk_nope_head_dim=192)
+    text.fill(qk_rope_head_dim=64, v_head_dim=256, index_topk=2048, index_head_dim=128, index_n_heads=16)
+    text.fill(hc_mult=4, gating_type="elementwise")
+    count, hidden = text.integer("num_hidden_layers", high=10_000), text.integer("hidden_size")
+    kinds = {key: _listed(text, key, count) for key in ("layer_types", "indexer_types", "mlp_layer_types")}
+    layers = []
+    for i in range(count):
+        site = builder.site(f"model.layers.{i}")
+        chooses = kinds["indexer_types"][i] == "full" if kinds["indexer_types"] else i == 0 or (i - 1) % 4 == 0
+        sparse = bool(kinds["layer_types"]) and kinds["layer_types"][i] in _SPARSE and chooses
+        indexer = _indexer(text) if sparse else None
+        dense = kinds["mlp_layer_types"][i] == "dense" if kinds["mlp_layer_types"] else i == 0
+        modules = [*mla_modules(site, text), *(indexer_modules(site, text, indexer) if indexer else [])]
+        modules += [*_gate(site, text), *_sinks(text)]
+        modules += site.gated_mlp(hidden, text.integer("intermediate_size")) if dense else _experts(site, text)
+        modules += [site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
+        modules += [*_connection("hc_attn_layer", text), *_connection("hc_mlp_layer", text)]
+        layers.append(builder.layer(i, site.prefix, [mla_mixer(text, indexer=indexer)], modules))
+    root = builder.head(
+        text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings"), extra=_head(text, hidden)
+    )
+    return Skeleton(tuple(layers), root, params=(("index_topk", text.integer("index_topk")),))
+
+
+def _listed(text: Config, key: str, count: int) -> list[str]:
+    values = [str(value) for value in text.items(key)]
+    if values and len(values) < count:
+        raise ConfigError(f"{text.where}: {key} does not name {count} layers")
+    return values
+
+
+def _indexer(text: Config) -> Indexer:
+    """Both rotary tables interleave: they are one."""
+    return Indexer(text.integer("index_n_heads"), text.integer("index_head_dim"), text.integer("index_topk"))
+
+
+def _gate(site: Site, text: Config) -> list[Module]:
+    if not text.flag("gated_mla", default=True):
+        return []
+    heads, name = text.integer("num_attention_heads"), "self_attn.linear_gate"
+    wide = 1 if text.text("gating_type") == "headwise" else text.integer("v_head_dim")
+    return [site.linear(name, [(name, heads * wide, heads)], text.integer("hidden_size"), "column", "attention")]
+
+
+def _sinks(text: Config) -> list[Module]:
+    if not text.flag("learnable_sink", default=True):
+        return []
+    name, heads = "self_attn.learnable_sink_param", text.integer("num_attention_heads")
+    return [Param(name, (heads,), "F32", "attention", created_dtype="F32", shard_dim=0)]
+
+
+def _experts(site: Site, text: Config) -> list[Module]:
+    hidden, inner, count = (text.integer(k) for k in ("hidden_size", "moe_intermediate_size", "n_routed_experts"))
+    shared = inner * text.integer("n_shared_experts", low=0)
+    routing = Routing("sigmoid", text.flag("norm_topk_prob", default=True), 1, biased=True)
+    return [
+        Linear("mlp.gate", (Part("mlp.gate", count),), hidden, "replicated", "router", "F32", created_dtype="F32"),
+        *(site.gated_mlp(hidden, shared, at="mlp.shared_experts", role="shared_experts") if shared else []),
+        Param("mlp.gate.e_score_correction_bias", (count,), "F32", "router", created_dtype="F32"),
+        site.experts(count, hidden, inner, text.integer("num_experts_per_tok"), routing=routing),
+    ]
+
+
+def _connection(at: str, text: Config) -> list[Module]:
+    """hc.py HYV4HCPreLayer: how the residual channels mix before and after a sub-block."""
+    if not text.flag("enable_ihc", default=True):
+        return []
+    channels = text.integer("hc_mult")
+    shapes = {"hc_fn": (2 * channels, channels * text.integer("hidden_size")), "hc_scale": (2,)}
+    shapes["hc_base"] = (2 * channels,)
+    return [Param(f"{at}.hc_pre.{n}", shape, "F32", "other", created_dtype="F32") for n, shape in shapes.items()]
+
+
+def _head(text: Config, hidden: int) -> list[Module]:
+    if not text.flag("enable_ihc", default=True):
+        return []
+    channels, at = text.integer("hc_mult"), "model.hc_head"
+    shapes = {"hc_head_fn": (channels, channels * hidden), "hc_head_base": (channels,), "hc_head_scale": (1,)}
+    # the role of the last norm: on the last stage
+    return [Param(f"{at}.{n}", shape, "F32", "norm", created_dtype="F32") for n, shape in shapes.items()]
