@@ -46,7 +46,7 @@ from oomph.engines.vllm.resolve_build import (
     verify_towers,
 )
 from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode
-from oomph.engines.vllm.resolve_kernels import verify_kernels, verify_tower_kernels
+from oomph.engines.vllm.resolve_kernels import kernel_order, verify_kernels, verify_tower_kernels
 from oomph.engines.vllm.resolve_limits import (
     batch_limits,
     resolve_dtype,
@@ -54,6 +54,7 @@ from oomph.engines.vllm.resolve_limits import (
     resolve_quantization,
     verify_quantization,
 )
+from oomph.engines.vllm.resolve_linear_backend import verify_linear_backend
 from oomph.engines.vllm.resolve_modes import (
     async_scheduling,
     hybrid_off,
@@ -65,6 +66,7 @@ from oomph.engines.vllm.resolve_modes import (
     verify_draft_model,
 )
 from oomph.engines.vllm.resolve_pooling import verify_convert, with_pooling
+from oomph.engines.vllm.resolve_transformers import verify_transformers_build, verify_transformers_config
 from oomph.engines.vllm.resolve_verify import (
     verified_utilization,
     verify_balancing,
@@ -170,6 +172,7 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved, draft
     flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
     verify_parsers(flags, facts.values)
     verify_config(model, facts.support)
+    verify_transformers_config(model, flags)
     tp, pp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("pipeline_parallel_size", 1))
     dtype = resolve_dtype(model, str(flags.get("dtype", "auto")), gpu.sm)
     length_flag = flags.get("max_model_len")
@@ -303,6 +306,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
     verify_dtype(resolved.dtype, gpu)
     verify_build(model, facts.support, resolved.stages)
+    verify_transformers_build(model, flags)
     verify_convert(model, flags)
     mm_prefix = mm_prefix_lm(model, flags, facts.backend_choice)
     backend, fa = forced_backend(model, traits, flags, gpu.sm, resolved.kv_cache_dtype, facts)
@@ -350,8 +354,9 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     verify_flags((*facts.checks.latent, *facts.checks.blocks), words)
     verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
     experts = expert_setting(facts, gpu.sm, resolved.flags, dep.environment)
+    linear_backend = str(flags.get("linear_backend", "auto"))
     refusal = _refusal_of_modules(
-        traits, facts, tp, dp, ep, gpu.sm, resolved.dtype, towers, resolved.quantization, experts
+        traits, facts, tp, dp, ep, gpu.sm, resolved.dtype, towers, resolved.quantization, experts, linear_backend
     )
     if refusal is not None:
         raise Refused(refusal.type, refusal.message)
@@ -378,19 +383,22 @@ def _refusal_of_modules(
     towers: bool,
     quantization: str | None,
     experts: ExpertSetting,
+    linear_backend: str,
 ) -> Refused | None:
     """What the constructors of the layers refuse. Lengths, requests and shares play no part in it."""
     habits = facts.structure.habits(sm)
     try:
         verify_states(traits, facts.support, tp=tp, quantised=quantization is not None)
         verify_layers(traits, habits, tp=tp, dp=dp, ep=ep)
-        verify_blocks(traits, facts.support, habits, tp=tp, dp=dp, ep=ep, sm=sm, towers=towers)
         built = _as_built(traits, quantization, habits)
+        verify_linear_backend(built, linear_backend, facts.linear_backends, sm)
+        verify_blocks(traits, facts.support, habits, tp=tp, dp=dp, ep=ep, sm=sm, towers=towers)
         verify_mxfp8(built, habits, tp=tp, dp=dp, ep=ep, towers=towers)
         refused = kernel_refusal(built, Layout(tp=tp, dp=dp, expert_parallel=ep), experts)
         if refused:
             raise Refused("ValueError", refused)
-        verify_kernels(traits, facts.linear_kernels, traits.model.architecture, tp=tp, sm=sm, dtype=dtype)
+        order = kernel_order(facts.linear_kernels.order, linear_backend)
+        verify_kernels(traits, facts.linear_kernels, order, tp=tp, sm=sm, dtype=dtype)
         verify_groups(traits, facts.support, tp=tp, dp=dp, ep=ep)
     except Refused as refusal:
         return refusal

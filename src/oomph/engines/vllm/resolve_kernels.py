@@ -14,6 +14,7 @@ from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.shard import in_features, outs, tower_module_ranks, tower_parts
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm.kernels import CAPABILITY, CUT_GROUP, LinearKernels
+from oomph.facts.vllm.linear_backends import PACKED
 from oomph.ir.model import Linear, Scheme
 
 _MARLIN_N, _MARLIN_K = 64, 128  # marlin_utils.py GPTQ_MARLIN_MIN_THREAD_N, _K
@@ -60,13 +61,21 @@ def verify_tower_kernels(
             _ask(case, kernels.order)
 
 
-def verify_kernels(traits: Traits, kernels: LinearKernels, architecture: str, *, tp: int, sm: int, dtype: str) -> None:
+def kernel_order(names: tuple[str, ...], backend: str) -> tuple[str, ...]:
+    """The kernels that --linear-backend leaves; all of them where it has none."""
+    return tuple(name for name in names if PACKED.get(backend) in (name, None)) or names
+
+
+def verify_kernels(
+    traits: Traits, kernels: LinearKernels, order: tuple[str, ...], *, tp: int, sm: int, dtype: str
+) -> None:
+    architecture = traits.model.architecture
     for index, linear in traits.packed if sm >= 60 else ():
         case = _case(linear, tp, frozenset(), dtype, sm, kernels.marlin_pads)
         if case.n:
             inner = "language_model.model" if architecture.endswith("ForConditionalGeneration") else "model"
             _verify_groups(case, kernels.names_cut_layers, f"{inner}.layers.{index}.{linear.name}")
-            _ask(case, kernels.order)
+            _ask(case, order)
 
 
 def _verify_groups(case: Case, named: bool, layer: str) -> None:

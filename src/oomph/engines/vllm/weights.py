@@ -141,12 +141,14 @@ def _root(block: Block, build: Build, first: bool, last: bool, borrowed: bool) -
             if not is_head and not (first or everywhere or (last and build.embeds_last)):
                 continue
             yield from _vocab(module, build)
-        elif last or (first and not _is_final(module)) or _kept(module, borrowed):
+        elif last or (first and not _is_final(module)) or _kept(module, borrowed, embedded):
             yield from _module(module, build)
 
 
-def _kept(module: Module, borrowed: bool) -> bool:
-    """On every stage, whoever needs it there."""
+def _kept(module: Module, borrowed: bool, embedded: bool) -> bool:
+    """On every stage, whoever needs it there; a projection of embeddings is where they are (gemma4.py:1039, 0.32.0)."""
+    if isinstance(module, Linear):
+        return embedded and not borrowed
     return isinstance(module, Param) and module.everywhere and not (borrowed and _is_final(module))
 
 

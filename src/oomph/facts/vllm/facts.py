@@ -18,6 +18,7 @@ from oomph.facts.vllm.host import Queues
 from oomph.facts.vllm.kernels import LinearKernels
 from oomph.facts.vllm.known import Support
 from oomph.facts.vllm.kv import KvRules
+from oomph.facts.vllm.linear_backends import LinearBackends
 from oomph.facts.vllm.load import Loading
 from oomph.facts.vllm.lora import LoraFacts
 from oomph.facts.vllm.outside import Budget, Outside
@@ -53,6 +54,7 @@ class Facts(changes.Facts):
     backend_choice = group(BackendChoice)
     attention = group(AttentionFacts)
     linear_kernels = group(LinearKernels)
+    linear_backends = group(LinearBackends)
     readings = group(Readings)
     structure = group(Structure)
     weights = group(WeightFacts)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from oomph.facts.changes import Facts, Span, rows
+from oomph.facts.changes import Facts, Span, names, rows
 
 # classes that cut nothing in sequence parallelism do so where there is one pipeline stage only
 WHOLE_ON_ONE_STAGE = frozenset({"dense layers whole in sequence parallelism", "Kimi Linear as K3"})
@@ -37,7 +37,7 @@ HABITS: tuple[Habit, ...] = (
     Habit("attention scales as buffers", since="0.14.0"),
     # compressed_tensors_moe.py:36 (0.32.0) ckpt_gate_proj_name: targets are asked for w1, w2 and w3 where those are the
     # checkpoint's names; before, for gate_proj, up_proj and down_proj in every case
-    Habit("experts by the checkpoint's names", since="0.32.0"),
+    Habit("experts by gate, up and down", until="0.32.0"),
     # deepseek_v2.py DeepseekV2MLP and others, disable_tp=is_sequence_parallel: with experts over tensor and data
     # parallel ranks each rank has its own tokens. In 0.19.0 already, the oldest that was read.
     Habit("shared experts whole in sequence parallelism"),
@@ -124,6 +124,32 @@ TRANSFORMERS_SINCE: dict[str, str] = {
     "SmolLM3ForCausalLM": "",
     "Starcoder2ForCausalLM": "0.25.0",
     "VaultGemmaForCausalLM": "",
+}
+# of the architectures that are planned, those that transformers/models/auto/modeling_auto.py (5.19) has no class for
+NOT_IN_TRANSFORMERS = frozenset(
+    names("""
+    AquilaForCausalLM BaiChuanForCausalLM BaichuanForCausalLM BailingMoeForCausalLM BailingMoeV2ForCausalLM
+    ChatGLMForConditionalGeneration ChatGLMModel DeciLMForCausalLM DeepseekForCausalLM DeepseekOCRForCausalLM
+    ExaoneForCausalLM ExaoneMoEForCausalLM Grok1ForCausalLM Grok1ModelForCausalLM IQuestCoderForCausalLM
+    InternLM2ForCausalLM InternLM3ForCausalLM InternVLChatModel KimiK25ForConditionalGeneration
+    KimiK3ForConditionalGeneration KimiVLForConditionalGeneration MPTForCausalLM MiMoForCausalLM MiMoV2ForCausalLM
+    MiniCPMForCausalLM MiniCPMV MiniMaxM1ForCausalLM MiniMaxM3ForCausalLM MiniMaxM3SparseForCausalLM
+    MiniMaxText01ForCausalLM OrionForCausalLM Phi3VForCausalLM PhiMoEForCausalLM Plamo2ForCausalLM Plamo3ForCausalLM
+    RWForCausalLM SolarForCausalLM Step3TextForCausalLM Step3p5ForCausalLM TeleChat2ForCausalLM TeleChat3ForCausalLM
+    TeleFLMForCausalLM XverseForCausalLM
+    """)
+)
+NOT_IN_TRANSFORMERS_REFUSAL = (
+    "Cannot find model module. '{architecture}' is not a registered model in the Transformers library (only relevant "
+    "if the model is meant to be in Transformers) and 'AutoModel' is not present in the model config's 'auto_map' "
+    "(relevant if the model is custom)."
+)
+# decoders of Transformers whose forward takes no positions
+WITHOUT_POSITIONS = {
+    "BloomForCausalLM": "bloom.modeling_bloom.BloomModel",
+    "FalconMambaForCausalLM": "falcon_mamba.modeling_falcon_mamba.FalconMambaModel",
+    "Mamba2ForCausalLM": "mamba2.modeling_mamba2.Mamba2Model",
+    "MambaForCausalLM": "mamba.modeling_mamba.MambaModel",
 }
 _BACKENDS = (
     *(Habit(f"{name} by vLLM", until=v) for name, v in TRANSFORMERS_SINCE.items() if v),

@@ -23,7 +23,7 @@ from oomph.sources.arch.decoder import (
     norm,
     packed,
 )
-from oomph.sources.arch.pooling import head, labels
+from oomph.sources.arch.pooling import float32_head, labels
 
 _NEOX = Style(
     mlp_bias=True,
@@ -278,7 +278,7 @@ def _gpt2(builder: Builder) -> Skeleton:
     ]
     classifies = builder.architecture == "GPT2ForSequenceClassification"
     if classifies:
-        modules += head(builder, "score", labels(text), hidden, bias=False)
+        modules += float32_head(builder, "score", labels(text), hidden, bias=False)
     else:
         stored = builder.stores("lm_head.weight", not tied)
         modules.append(

@@ -214,7 +214,9 @@ def _experts_as_stored(net: _Net, experts: Experts, site: Site) -> Experts:
     quant = net.b.quant
     if quant is not None and quant.facts.method == "compressed-tensors":
         named = [f"{site.prefix}.ffn.experts.0.{p}" for p in ("gate_proj", "up_proj", "down_proj")]
-        return replace(experts, only="experts by the checkpoint's names", other=net.b.scheme(named, "experts"))
+        # what the checkpoint has is what its config's targets mean; releases that ask for w1, w2 and w3 miss them
+        scheme = net.b.scheme(named, "experts")
+        return replace(experts, scheme=scheme, only="experts by gate, up and down", other=experts.scheme)
     scheme = experts.scheme
     if scheme is not None and scheme.method == "fp8" and net.b.text.text("expert_dtype") == "fp4":
         return replace(experts, scheme=Scheme("mxfp4", 4, "float", "group", 32))

@@ -28,7 +28,8 @@ def build(builder: Builder) -> Skeleton:
     prefix = builder.root("model.language_model", "language_model.model") if wrapped else "model"
     types = layer_types(text, 5)
     mixers = _mixers(text, types)
-    layers = tuple(_layer(builder, prefix, i, mixer) for i, mixer in enumerate(mixers))
+    first = _first_shared(text, types)
+    layers = tuple(_layer(builder, prefix, i, mixer, shares=i >= first) for i, mixer in enumerate(mixers))
     root = _root(builder, prefix)
     if not wrapped:
         return Skeleton(layers, root)
@@ -68,17 +69,23 @@ def _mixers(text: Config, types: list[str]) -> list[Attention]:
             "sliding_window", heads, kv, width, width, window=window, rope=layer_rope(text, "sliding_attention", width)
         ),
     }
-    first = len(types) - text.integer("num_kv_shared_layers", low=0, high=max(0, len(types) - 2))
+    first = _first_shared(text, types)
     out = []
     for i, kind in enumerate(types):
         if kind not in modules:
             raise ConfigError(f"{text.where}: layer_types has {kind!r}, which is not known")
         owner = first - (2 if kind == "sliding_attention" else 1)
-        out.append(modules[kind] if i < first else replace(modules[kind], shares_cache_of=owner))
+        # a layer that has no layer to read from keeps a cache of its own
+        out.append(modules[kind] if i < first or owner < 0 else replace(modules[kind], shares_cache_of=owner))
     return out
 
 
-def _layer(builder: Builder, prefix: str, index: int, mixer: Attention) -> Layer:
+def _first_shared(text: Config, types: list[str]) -> int:
+    """The first layer without keys and values of its own; negative where all are to share."""
+    return len(types) - text.integer("num_kv_shared_layers", low=0, high=10_000)
+
+
+def _layer(builder: Builder, prefix: str, index: int, mixer: Attention, *, shares: bool) -> Layer:
     text = builder.text
     hidden, streams = text.integer("hidden_size"), text.integer("altup_num_inputs")
     ple, rank = text.integer("hidden_size_per_layer_input"), text.integer("laurel_rank")
@@ -91,7 +98,7 @@ def _layer(builder: Builder, prefix: str, index: int, mixer: Attention) -> Layer
         site.replicated("altup.modality_router", streams, hidden, "other"),
         site.norm("altup.router_norm", hidden),
         _scalar(builder, "altup.router_input_scale"),
-        *_attention(site, mixer, hidden, text.flag("attention_bias")),
+        *_attention(site, mixer, hidden, text.flag("attention_bias"), SHARED if shares else ""),
         *site.gated_mlp(hidden, _inner(text, index)),
         site.column("laurel.linear_left", rank, hidden, "other"),
         site.row("laurel.linear_right", hidden, rank, "other"),
@@ -109,9 +116,8 @@ def _scalar(builder: Builder, name: str) -> Param:
     return Param(name, (), builder.dtype, "other", stored=False, only="Gemma 3n scalars as buffers", everywhere=True)
 
 
-def _attention(site: Site, mixer: Attention, hidden: int, bias: bool) -> list[Module]:
+def _attention(site: Site, mixer: Attention, hidden: int, bias: bool, only: str) -> list[Module]:
     heads, kv, width = mixer.num_heads, mixer.num_kv_heads, mixer.head_dim
-    only = SHARED if mixer.shares_cache_of is not None else ""
     parts = [
         Part("self_attn.q_proj", heads * width, heads),
         Part("self_attn.k_proj", kv * width, kv, only=only),

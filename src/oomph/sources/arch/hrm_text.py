@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.model import Attention, Module, Param
+from oomph.ir.model import Attention, Layer, Module, Param
 from oomph.sources.arch.base import Builder, Skeleton, rope_of
 from oomph.sources.arch.decoder import packed
 
@@ -16,7 +16,7 @@ def build(builder: Builder) -> Skeleton:
     slow, fast = text.integer("H_cycles", high=1000), text.integer("L_cycles", high=1000)
     each, wide, bias = text.integer("num_layers_per_stack", high=1000), heads * width, text.flag("attention_bias")
     mlp_bias = text.flag("mlp_bias")
-    layers = []
+    layers: list[Layer] = []
     for stack, times in (("L", slow * fast), ("H", slow)):
         for i in range(each):
             site = builder.site(f"model.{stack}_module.layers.{i}")

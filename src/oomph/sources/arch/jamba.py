@@ -5,7 +5,7 @@ from __future__ import annotations
 from oomph.ir.model import Attention, Mixer, Module, Routing
 from oomph.sources.arch.base import Builder, Skeleton, heads_of
 from oomph.sources.arch.mamba import Mamba1, mamba1_modules
-from oomph.sources.arch.pooling import head, labels
+from oomph.sources.arch.pooling import float32_head, labels
 from oomph.units import cdiv
 
 
@@ -62,5 +62,5 @@ def build(builder: Builder) -> Skeleton:
     )
     if builder.architecture != "JambaForSequenceClassification":
         return Skeleton(tuple(layers), root)
-    score = head(builder, "score", labels(text), hidden, bias=text.flag("score_bias"))
+    score = float32_head(builder, "score", labels(text), hidden, bias=text.flag("score_bias"))
     return Skeleton(tuple(layers), builder.block([*root.modules, *score]), pooling=True)

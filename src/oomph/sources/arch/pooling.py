@@ -55,7 +55,7 @@ def _decoder(builder: Builder, style: Style, prefix: str, head: tuple[str, ...])
     ]
     for n, name in enumerate(head):
         out = labels(text) if n == len(head) - 1 else hidden
-        root += head(builder, name, out, hidden, bias=len(head) > 1)
+        root += float32_head(builder, name, out, hidden, bias=len(head) > 1)
     if not head and not builder.told.get("modules.json", True):
         # config/model.py:1270 (0.32.0): without Sentence Transformers' files the class is the one that generates
         generates = decoder_root(builder, style, prefix)
@@ -63,7 +63,7 @@ def _decoder(builder: Builder, style: Style, prefix: str, head: tuple[str, ...])
     return Skeleton(decoder_layers(builder, style, prefix), builder.block(root), pooling=True)
 
 
-def head(builder: Builder, name: str, out: int, width: int, *, bias: bool) -> list[Module]:
+def float32_head(builder: Builder, name: str, out: int, width: int, *, bias: bool) -> list[Module]:
     """A pooling model's head is float32 (config/model.py _get_head_dtype)."""
     modules: list[Module] = [Param(f"{name}.weight", (out, width), builder.dtype, "lm_head", created_dtype="F32")]
     return [*modules, Param(f"{name}.bias", (out,), builder.dtype, "lm_head", created_dtype="F32")] if bias else modules
@@ -134,7 +134,7 @@ def _encoder_head(builder: Builder, at: str, roberta: bool) -> list[Module]:
         pooler = (("weight", (hidden, hidden)), ("bias", (hidden,)))
         return [Param(f"pooler.dense.{n}", shape, builder.dtype, "lm_head", created=False) for n, shape in pooler]
     if roberta:
-        dense = head(builder, "classifier.dense", hidden, hidden, bias=True)
-        return [*dense, *head(builder, "classifier.out_proj", labels(builder.text), hidden, bias=True)]
-    pooled = head(builder, "bert.pooler.dense", hidden, hidden, bias=True)
-    return [*pooled, *head(builder, "classifier", labels(builder.text), hidden, bias=True)]
+        dense = float32_head(builder, "classifier.dense", hidden, hidden, bias=True)
+        return [*dense, *float32_head(builder, "classifier.out_proj", labels(builder.text), hidden, bias=True)]
+    pooled = float32_head(builder, "bert.pooler.dense", hidden, hidden, bias=True)
+    return [*pooled, *float32_head(builder, "classifier", labels(builder.text), hidden, bias=True)]

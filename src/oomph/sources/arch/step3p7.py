@@ -5,8 +5,8 @@ vLLM: models/step3p7.py, step3p5.py, step_vl.py (0.32.0).
 
 from __future__ import annotations
 
-from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Modality, Module, Param, Part, Tower, Vocab
-from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
+from oomph.ir.model import Attention, Block, Layer, Linear, Modality, Module, Param, Part, Tower, Vocab
+from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of, sigmoid_routing
 from oomph.sources.arch.decoder import Style, layer_kinds
 from oomph.sources.arch.siglip import layer_norm
 from oomph.sources.config import Config
@@ -98,7 +98,7 @@ def _layer(builder: Builder, text: Config, index: int, kind: str, sparse: bool) 
 
 
 def _experts(site: Site, text: Config) -> list[Module]:
-    """The router is built in float32. The FP8 release keeps the experts, one tensor a projection, in BF16."""
+    """step3p5.py:366 (0.32.0): the router is built in float32; experts are quantised as the config says."""
     hidden, count, inner = (
         text.integer("hidden_size"),
         text.integer("n_routed_experts"),
@@ -109,7 +109,7 @@ def _experts(site: Site, text: Config) -> list[Module]:
         Linear("moe.gate", (Part("moe.gate", count),), hidden, "replicated", "router", dtype, created_dtype="F32"),
         Param("moe.router_bias", (count,), dtype, "router", created_dtype="F32"),
         *site.gated_mlp(hidden, text.integer("share_expert_dim"), at="share_expert", role="shared_experts"),
-        Experts("moe", count, hidden, inner, top_k, dtype, layout="stacked"),
+        site.experts(count, hidden, inner, top_k, at="moe", layout="stacked", routing=sigmoid_routing(text)),
     ]
 
 

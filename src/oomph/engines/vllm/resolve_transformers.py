@@ -8,8 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.traits import Traits, traits_of
-from oomph.ir.model import Attention, Layer, Mixer, Module, Param, Rope
+from oomph.facts.vllm.structure import NOT_IN_TRANSFORMERS, NOT_IN_TRANSFORMERS_REFUSAL, WITHOUT_POSITIONS
+from oomph.ir.model import Attention, Layer, Mixer, Model, Module, Param, Rope
 
 
 def with_transformers(traits: Traits, flags: Mapping[str, Any]) -> Traits:
@@ -19,6 +21,21 @@ def with_transformers(traits: Traits, flags: Mapping[str, Any]) -> Traits:
     if flags.get("model_impl") != "transformers" or model.towers or not plain:
         return traits
     return _without_tables(traits)
+
+
+def verify_transformers_config(model: Model, flags: Mapping[str, Any]) -> None:
+    """registry.py:1273 (0.32.0): neither a class of Transformers nor one beside the weights."""
+    served = flags.get("model_impl") == "transformers" and not flags.get("trust_remote_code")
+    if served and model.architecture in NOT_IN_TRANSFORMERS:
+        raise Refused("ValidationError", NOT_IN_TRANSFORMERS_REFUSAL.format(architecture=model.architecture))
+
+
+def verify_transformers_build(model: Model, flags: Mapping[str, Any]) -> None:
+    """compilation/decorators.py: the arguments that vary from batch to batch must exist."""
+    if flags.get("model_impl") == "transformers" and model.architecture in WITHOUT_POSITIONS:
+        where = WITHOUT_POSITIONS[model.architecture]
+        text = f"Argument position_ids not found in the forward method of <class 'transformers.models.{where}'>"
+        raise Refused("ValueError", text)
 
 
 @lru_cache(maxsize=64)
