@@ -15,12 +15,15 @@ limit counts as noticed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import gc
 import hashlib
+import io
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -40,7 +43,8 @@ from switches import State
 
 SOURCE = ROOT / "src" / "oomph"
 FOLDERS = ("engines", "doctor", "advice", "search")
-LIMIT = 120  # seconds for the answers and tests of one change
+LIMIT = 10  # seconds of the processor for one change, beside five times what its answers and tests take
+MOST_MEMORY = 6 << 30  # of one process, for a loop that never stops adding
 REPLAY = "replay"
 
 # Tests that run oomph's own code in this process; those of the page, the documents and the commands start others.
@@ -54,7 +58,7 @@ TESTS = (
 )  # fmt: skip
 SHARE = 16  # seconds that the tests of one change may take when nothing else runs, and the answers as long again
 FIRST = 3  # tests of each file that go before all the others
-QUIET = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no")
+QUIET = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no", "-W", "ignore")
 
 
 def choose(folders: Sequence[str], count: int, seed: str) -> list[Mutant]:
@@ -259,7 +263,9 @@ def in_a_process(work: Callable[[], str], limit: float) -> str:
             nowhere = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(nowhere, stream)
-            signal.alarm(int(limit))
+            resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 5))
+            resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+            signal.alarm(int(limit) * 8)  # a wait that never ends
             answer = work()
         except BaseException as error:
             answer = f"{type(error).__name__}: {error}"[:100]
@@ -289,13 +295,22 @@ def judge_all(
     later = [number for number in numbers if number not in notes.on_import]
     for number in (*(number for number in numbers if number in notes.on_import), *later):
         if later[:1] == [number]:
-            switches.import_all()
-            gc.freeze()
+            prepare(sorted({test.split("::")[0] for each in later for test in choice(chosen[each], each, notes).tests}))
         picked = choice(chosen[number], number, notes)
-        noticed = verdict(number, picked, limit)
+        seconds = sum(notes.seconds[name] for name in (*picked.answers, *picked.tests))
+        noticed = verdict(number, picked, limit + 5 * seconds)
         by = f"by {noticed}" if noticed else f"{len(picked.answers)} answers, {len(picked.tests)} tests"
         print(f"{'noticed ' if noticed else 'SURVIVED'}  {number:3}  {chosen[number]}  {by}", flush=True)
         yield number, noticed
+
+
+def prepare(paths: Sequence[str]) -> None:
+    """What every later process would do first: import oomph and the tests, and look for caches."""
+    switches.import_all()
+    with contextlib.redirect_stdout(io.StringIO()):
+        pytest.main([*paths, "--collect-only", *QUIET])
+    caches()
+    gc.freeze()
 
 
 def options_of(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -306,7 +321,7 @@ def options_of(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--map", type=Path)
     parser.add_argument("--record", nargs="+", metavar="TESTS", default=())
     parser.add_argument("--part", default="1/1")
-    parser.add_argument("--limit", type=float, default=LIMIT)
+    parser.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS")
     options = parser.parse_args(words)
     if unknown := set(options.folders) - set(FOLDERS):
         parser.error(f"{unknown.pop()!r} is not one of {', '.join(FOLDERS)}")

@@ -24,6 +24,7 @@ import functools
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import os
 import re
@@ -59,7 +60,7 @@ OPEN = frozenset(("parts", "flags", "kv_bytes", "experts", "not_read", "environm
 WHOLE = "the answer"
 DRAWN = {"plan": 5000, "simulate": 40, "inspect": 110}
 
-LOG = re.compile(r"(?P<source>log:\d+|\w+\.log|thread\.txt)(?P<edit>[-<*/]\d+)?")
+LOG = re.compile(r"(?P<source>log:\d+|\w+\.log|thread\.txt)(?P<edit>[-<*/]\d+|=\d+\.\d+:[\d.]+)?")
 FIGURE = re.compile(r"\d+(\.\d+)?")
 FIGURES = re.compile(r"--[a-z][\w-]+|\d+(?:[.,]\d+)*")
 
@@ -118,15 +119,27 @@ def logs() -> list[str]:
 
 
 def edited(text: str, edit: str) -> str:
-    """`-3` leaves the third line out, `<3` ends with it, `*3` doubles its figures and `/3` halves them."""
+    """`-3` leaves the third line out, `<3` ends with it, `*3` doubles its figures and `/3` halves them; `=3.2:0.5`: its
+    second figure is 0.5."""
     if not edit:
         return f"{text.rstrip()}\n"
+    if edit[0] == "=":
+        return _with_figure(text, edit[1:])
     lines, at = text.splitlines(), int(edit[1:])
     if edit[0] == "<":
         return "\n".join(lines[:at]) + "\n"
     factor = {"*": 2.0, "/": 0.5, "-": 0.0}[edit[0]]
     line = FIGURE.sub(lambda figure: f"{float(figure[0]) * factor:.{len(figure[1] or '.') - 1}f}", lines[at - 1])
     return "\n".join([*lines[: at - 1], *([line] if factor else []), *lines[at:]]) + "\n"
+
+
+def _with_figure(text: str, edit: str) -> str:
+    place, _, value = edit.partition(":")
+    at, which = map(int, place.split("."))
+    lines = text.splitlines()
+    numbers = itertools.count(1)
+    lines[at - 1] = FIGURE.sub(lambda figure: value if next(numbers) == which else figure[0], lines[at - 1])
+    return "\n".join(lines) + "\n"
 
 
 def answer_plans(kind: str, cases: Sequence[Sequence[str]]) -> Iterator[Fields]:

@@ -63,4 +63,5 @@ def test_a_log_is_changed_line_by_line() -> None:
     assert replay.edited(text, "-2") == "one 1.50 GiB\nthree\n"
     assert replay.edited(text, "<1") == "one 1.50 GiB\n"
     assert replay.edited(text, "*1") == "one 3.00 GiB\ntwo 2\nthree\n"
+    assert replay.edited(text, "=1.1:0.9") == "one 0.9 GiB\ntwo 2\nthree\n"
     assert replay.edited(text, "/2") == "one 1.50 GiB\ntwo 1\nthree\n"
