@@ -67,6 +67,24 @@ def test_the_command_lets_as_many_run_as_the_row_says(model: str, gpu: str) -> N
             assert wider.verdict.outcome != "fits" or (wider.kv and wider.kv.max_concurrency < allowed + 1)
 
 
+@pytest.mark.parametrize("users", [3, 60])
+def test_every_row_that_fits_holds_the_users_that_are_wanted(users: int) -> None:
+    table = compare("Qwen/Qwen3-8B", gpu="RTX 3060", context=8000, users=users, engines=["vllm", "llamacpp", "ollama"])
+    assert table.users == users
+    for row in table.rows:
+        assert row.users >= users if row.fits else row.why
+        if row.fits and engine_named(row.engine).layout == "ranks":
+            again = plan(row.command, gpu="RTX 3060")
+            assert again.verdict.outcome == "fits" and again.kv is not None and again.kv.max_concurrency >= users
+    assert table.rows[0].fits == (users == 3)
+    assert f"for {users} users at once" in render(table, Style(StringIO()))
+
+
+def test_a_number_of_users_that_is_none_is_refused() -> None:
+    with pytest.raises(CommandError, match="--users 0"):
+        compare("Qwen/Qwen3-8B", gpu="RTX 4090", users=0)
+
+
 def test_bits_count_the_weights_and_not_the_packed_bytes() -> None:
     vllm, llama = compare("openai/gpt-oss-20b", gpu="RTX 4090", engines=["vllm", "llamacpp"]).rows
     assert 4.25 < llama.bits < vllm.bits < 6.5

@@ -22,7 +22,7 @@ class Row(Struct, frozen=True):
     engine: str
     version: str
     checkpoint: str
-    fits: bool  # it starts
+    fits: bool  # it starts, and holds the users that are wanted
     on_gpu: bool  # and nothing of it is on the CPU
     context: int
     users: float  # requests of that context at once
@@ -40,6 +40,7 @@ class Comparison(Printed, frozen=True):
     model: str
     gpus: tuple[str, ...]
     context: int
+    users: int  # requests of that context at once that are wanted
     rows: tuple[Row, ...]
     advice: str
 
@@ -51,21 +52,27 @@ def comparable() -> tuple[str, ...]:
     return tuple(engine.name for engine in all_engines() if fills(engine, "offer") or fills(engine, "fit_knobs"))
 
 
-def compare(model: str, *, gpu: object = None, context: int = 0, engines: Sequence[str] = ()) -> Comparison:
-    """`engines`: names of engines, all that can be compared where none is given."""
+def compare(
+    model: str, *, gpu: object = None, context: int = 0, users: int = 1, engines: Sequence[str] = ()
+) -> Comparison:
+    """`users`: requests of the context that must be held at once; `engines`: names of engines, all that can be compared
+    where none is given."""
     base = load(model)
     gpus = _devices(gpu)
     length = min(context or 8192, base.max_position or context or 8192)
     if context < 0:
         raise CommandError(f"--context {context}: it is a number of tokens")
+    if not 1 <= users <= 4096:
+        raise CommandError(f"--users {users}: it is a number from 1 to 4096")
     parameters = _parameters(base)
     rows = []
     for name in engines or comparable():
         if name not in comparable():
             raise CommandError(f"{name[:40]!r} is not one of {', '.join(comparable())}")
         engine = engine_named(name)
-        rows.append(_row(engine, _offer(engine, base.name, gpus, length), length, parameters))
-    return Comparison(base.name, tuple(device.name for device in gpus), length, tuple(rows), _advice(rows, length))
+        rows.append(_row(engine, _offer(engine, base.name, gpus, length, users), length, users, parameters))
+    names = tuple(device.name for device in gpus)
+    return Comparison(base.name, names, length, users, tuple(rows), _advice(rows, length))
 
 
 def _devices(gpu: object) -> tuple[Device, ...]:
@@ -81,23 +88,24 @@ def _parameters(model: Model) -> int:
     return sum(row.parameters for row in by_role(model) if row.role not in ("multimodal", "other"))
 
 
-def _offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
+def _offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int, users: int) -> Offer:
     if engine.layout == "ranks":
-        return batched_offer(engine, model, gpus, context)
-    return engine.offer(model, gpus, context, run)
+        return batched_offer(engine, model, gpus, context, users)
+    return engine.offer(model, gpus, context, users, run)
 
 
-def _row(engine: EngineProtocol, offer: Offer, context: int, parameters: int) -> Row:
+def _row(engine: EngineProtocol, offer: Offer, context: int, users: int, parameters: int) -> Row:
     plan = offer.plan
     if plan is None:
         return Row(engine.name, "", offer.checkpoint, False, False, context, 0, 0, 0, 0, 0, offer.why, "")
     weights = sum(rank.terms["weights"].bytes for rank in plan.ranks)
+    fits = plan.verdict.outcome == "fits" and (users == 1 or offer.users >= users)
     return Row(
         engine=engine.name,
         version=plan.deployment.engine.version,
         checkpoint=plan.model,
-        fits=plan.verdict.outcome == "fits",
-        on_gpu=plan.verdict.outcome == "fits" and not offer.host_bytes,
+        fits=fits,
+        on_gpu=fits and not offer.host_bytes,
         context=context,
         users=offer.users,
         weights_bytes=weights,

@@ -109,12 +109,14 @@ def _add_searches(server: MCPServer[Any]) -> None:
 
     @server.tool(title="Which engine?", annotations=_READS)
     async def compare(
-        model: Model, gpu: Gpu, context: Context = 8192
+        model: Model, gpu: Gpu, context: Context = 8192, users: Users = 1
     ) -> Annotated[CallToolResult, answers.CompareAnswer]:
         """The same model on vLLM, SGLang, llama.cpp and Ollama. Takes seconds."""
         from oomph.compare import compare as compare_engines
 
-        return await _answer(lambda: answers.compare_answer(compare_engines(model, gpu=gpu or None, context=context)))
+        return await _answer(
+            lambda: answers.compare_answer(compare_engines(model, gpu=gpu or None, context=context, users=users or 1))
+        )
 
     @server.tool(title="What should I run?", annotations=_READS)
     async def models(

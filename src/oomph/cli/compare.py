@@ -1,4 +1,4 @@
-"""`oomph compare MODEL --gpu GPUS [--context N]`: the same job on every engine that can be planned."""
+"""`oomph compare MODEL --gpu GPUS [--context N] [--users N]`: the same job on every engine that can be planned."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from oomph.cli.show import show
 @click.command()
 @click.option("--gpu", metavar="GPUS", help='The GPUs: "2x RTX 5070 Ti", auto (default).')
 @click.option("--context", metavar="TOKENS", default="8192", help="Context of one request. Default 8192.")
+@click.option(
+    "--users", type=click.IntRange(1, 4096), default=1, metavar="N", help="Requests of that context at once. Default 1."
+)
 @click.option("--engines", metavar="LIST", default="", help="Which engines to compare: vllm,llamacpp.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @html_option
 @click.argument("model")
-def command(gpu: str | None, context: str, engines: str, as_json: bool, html: str | None, model: str) -> int:
+def command(
+    gpu: str | None, context: str, users: int, engines: str, as_json: bool, html: str | None, model: str
+) -> int:
     """Which engine for this model here? vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama.
 
     \b
     oomph compare google/gemma-4-31B-it --gpu "2x RTX 5070 Ti" --context 32k
-    oomph compare Qwen/Qwen3-30B-A3B --gpu "RTX 4090"
+    oomph compare Qwen/Qwen3-30B-A3B --gpu "RTX 4090" --users 4
     """
     from oomph.compare import compare
     from oomph.engines.registry import name_of
@@ -28,7 +33,8 @@ def command(gpu: str | None, context: str, engines: str, as_json: bool, html: st
 
     words = filter(None, map(str.strip, engines.split(",")))
     chosen = [name_of(word) or word for word in words]
-    comparison = compare(model, gpu=gpu, context=parse_count(context, what="--context"), engines=chosen)
+    tokens = parse_count(context, what="--context")
+    comparison = compare(model, gpu=gpu, context=tokens, users=users, engines=chosen)
     show(comparison, as_json=as_json)
     write_html(html, "compare", comparison)
     return 0 if any(r.fits for r in comparison.rows) else 1

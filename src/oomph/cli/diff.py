@@ -10,7 +10,9 @@ from oomph.errors import CommandError
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--from", "before", metavar="NAME==VERSION", default="", help="The release now: vllm==0.21.0.")
+@click.option(
+    "--from", "--engine", "before", metavar="NAME==VERSION", default="", help="The release now: vllm==0.21.0."
+)
 @click.option("--to", "after", metavar="NAME==VERSION", default="", help="The release to go to: vllm==0.32.0.")
 @click.option("--gpu", metavar="GPUS", help="The GPUs.")
 @click.option("--to-gpu", metavar="GPUS", help="The GPUs to go to.")

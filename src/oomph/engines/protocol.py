@@ -329,8 +329,10 @@ class EngineProtocol:
         `name` is REPOSITORY:QUANTISATION."""
         raise CannotPlan(f"{self.title} does not serve GGUF files")
 
-    def offer(self, model: str, gpus: tuple[Device, ...], context: int, planner: Callable[[Deployment], Plan]) -> Offer:
-        """The most exact checkpoint of a model that this engine can serve on these GPUs, by `planner`.
+    def offer(
+        self, model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Callable[[Deployment], Plan]
+    ) -> Offer:
+        """The most exact checkpoint of a model that this engine can serve to so many users on these GPUs, by `planner`.
         Engines that batch requests are asked through `fit` (search/offer.py)."""
         raise CannotPlan(f"{self.title} cannot be compared yet")
 

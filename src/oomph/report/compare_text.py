@@ -13,7 +13,8 @@ from oomph.units import gib
 def render(comparison: Comparison, style: Style, *, width: int = 0, everything: bool = False) -> str:
     width = width or columns()
     gpus = " + ".join(f"{n} x {name}" if n > 1 else name for name, n in Counter(comparison.gpus).items())
-    lines = ["", f"  {style.bold(comparison.model)} on {gpus}, {comparison.context:,} tokens of context", ""]
+    wanted = f" for {comparison.users} users at once" if comparison.users > 1 else ""
+    lines = ["", f"  {style.bold(comparison.model)} on {gpus}, {comparison.context:,} tokens of context{wanted}", ""]
     lines.append(f"  {'':<13}{'fits':<8}{'users':>6}{'on GPUs':>10}{'on CPU':>10}{'bits':>6}  checkpoint")
     for row in comparison.rows:
         # the commands below have the whole name

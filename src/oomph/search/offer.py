@@ -1,7 +1,8 @@
 """What an engine that batches requests can do for a model on some GPUs, for `compare`.
 
-It is what `fit` picks for one user of the context, opened for as many requests at once as its cache holds; where `fit`
-finds nothing, the checkpoint that misses by the least (or starts without fit's margin), and where it dies.
+It is what `fit` picks for so many users of the context, opened for as many requests at once as its cache holds; where
+`fit` finds nothing, the checkpoint that misses by the least (or starts without fit's margin, or with fewer requests),
+and where it dies.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from oomph.search.fit import fit
 from oomph.search.request import base_of, knobs_of, parallel_flag
 
 
-def batched_offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
-    search = fit(model, gpus, context=context, users=1, engine=engine.name)
+def batched_offer(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int, users: int) -> Offer:
+    search = fit(model, gpus, context=context, users=users, engine=engine.name)
     if not search.met or search.pick is None:
-        return _nearest(engine, model, gpus, context)
+        return _nearest(engine, model, gpus, context, users)
     chosen = search.pick.plan.deployment
     plan = _opened(replace(chosen, flags={**chosen.flags, knobs_of(chosen).context: context}))
     return Offer(plan, tuple(to_command(plan.deployment)), _users(plan), _weights_on_host(plan))
@@ -58,12 +59,12 @@ def _weights_on_host(plan: Plan) -> int:
     return sum(-rank.terms["weights"].parts.get("kept in host memory", 0) for rank in plan.ranks)
 
 
-def _nearest(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int) -> Offer:
+def _nearest(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], context: int, users: int) -> Offer:
     plans = []
     for checkpoint in dict.fromkeys((model, *catalog.variants(model))):
         base, _ = base_of(checkpoint, gpus, engine.name)
         knobs = knobs_of(base)
-        flags = {**base.flags, knobs.context: context, knobs.users: 1}
+        flags = {**base.flags, knobs.context: context, knobs.users: users}
         if len(gpus) > 1:
             flags[parallel_flag(knobs)] = len(gpus)
         try:
@@ -75,9 +76,13 @@ def _nearest(engine: EngineProtocol, model: str, gpus: tuple[Device, ...], conte
     if not plans:
         why = refusals[0].partition("\n")[0] if refusals else "no checkpoint of it can be planned"
         return Offer(None, why=why, checkpoint=model)
-    plan = min(plans, key=lambda each: (each.verdict.outcome != "fits", each.verdict.short_bytes))
-    if plan.verdict.outcome == "fits":  # fit wants a margin besides
-        return Offer(plan, tuple(to_command(plan.deployment)), _users(plan), _weights_on_host(plan))
+    plan = min(
+        plans, key=lambda p: (p.verdict.outcome != "fits", p.verdict.short_bytes, -int(_users(p)) if users > 1 else 0)
+    )
+    if plan.verdict.outcome == "fits":  # fit wants a margin besides, or room for more requests
+        capacity = _users(plan)
+        why = f"it starts and holds {capacity:.1f} of the {users} requests at once" if 1 < users > capacity else ""
+        return Offer(plan, tuple(to_command(plan.deployment)), capacity, _weights_on_host(plan), why)
     stage = plan.verdict.stage
     why = f"out of memory {STAGE_WORDS[stage][1]}" if stage else "too close to call"
     return Offer(plan, tuple(to_command(plan.deployment)), why=why)

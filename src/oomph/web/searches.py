@@ -109,7 +109,10 @@ def answer_compare(case: Case) -> Answer:
     from oomph.web.views.compare import compare_view
 
     with field("text"):
-        comparison = compare(model_of(case), gpu=text(case, "gpu") or None, context=tokens(case, "context"))
+        comparison = compare(
+            model_of(case), gpu=text(case, "gpu") or None, context=tokens(case, "context"),
+            users=count(case, "users", 0, 4096, 0) or 1,
+        )  # fmt: skip
     return {"html": compare_view(comparison), "advice": comparison.advice}
 
 

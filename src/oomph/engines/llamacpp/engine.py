@@ -127,10 +127,12 @@ class LlamaCpp(EngineProtocol):
 
         return timing(plan, model)
 
-    def offer(self, model: str, gpus: tuple[Device, ...], context: int, planner: Callable[[Deployment], Plan]) -> Offer:
+    def offer(
+        self, model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Callable[[Deployment], Plan]
+    ) -> Offer:
         from oomph.engines.llamacpp.offer import offer
 
-        return offer(model, gpus, context, planner)
+        return offer(model, gpus, context, users, planner)
 
     def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
         from oomph.engines.llamacpp.lever_words import FLAGS, SLIDERS

@@ -22,43 +22,50 @@ Planner = Callable[[Deployment], Plan]
 Command = Callable[[str, int], tuple[str, ...]]  # (quantisation, slots) -> the words that serve it
 
 
-def offer(model: str, gpus: tuple[Device, ...], context: int, planner: Planner) -> Offer:
+def offer(model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Planner) -> Offer:
     def command(quant: str, slots: int) -> tuple[str, ...]:
         file = f"{model.rpartition('/')[2]}-{quant}.gguf"
         return ("llama-server", "-m", file, "-c", str(context * slots), "-np", str(slots))
 
-    return best(command, gpus, QUANTS, planner)
+    return best(command, gpus, QUANTS, users, planner)
 
 
-def best(command: Command, gpus: tuple[Device, ...], quants: Sequence[str], planner: Planner) -> Offer:
+def best(command: Command, gpus: tuple[Device, ...], quants: Sequence[str], users: int, planner: Planner) -> Offer:
+    """For at least so many users: the first of the quantisations that holds them, and then as many as it can."""
+
     def plan_of(quant: str, slots: int) -> Plan:
         return planner(replace(parse_command(command(quant, slots)), gpus=gpus))
 
     refused = ""
     for quant in quants:
         try:
-            plan = plan_of(quant, 1)
+            plan = plan_of(quant, users)
         except OomphError as error:
             refused = error.message
             continue
-        if _holds(plan):
-            users = next((slots for slots in SLOTS[:-1] if _holds(plan_of(quant, slots), slots)), 1)
-            return Offer(plan, command(quant, users), float(users))
+        if _holds(plan, users):
+            more = (slots for slots in SLOTS if slots > users and _holds(plan_of(quant, slots), slots))
+            most = next(more, users)
+            return Offer(plan, command(quant, most), float(most))
     if refused:
         return Offer(None, why=refused)
-    plan = plan_of(USUAL, 1)
+    plan = plan_of(USUAL, users)
     layers = plan.resolved["layers"] - plan.resolved["offloaded"]
     if layers:
         why = f"{layers} of {plan.resolved['layers']} layers on the CPU"
     else:
         why = plan.verdict.risk or ("too close to call" if _on_gpu(plan) else "experts on the CPU")
-    served = float(plan.verdict.outcome == "fits")
-    return Offer(plan, command(USUAL, 1), served, plan.resolved["host"]["weights"], why)
+    served = float(users if plan.verdict.outcome == "fits" and _has_slots(plan, users) else 0)
+    return Offer(plan, command(USUAL, users), served, plan.resolved["host"]["weights"], why)
 
 
-def _holds(plan: Plan, slots: int = 1) -> bool:
-    present = plan.resolved.get("num_parallel", plan.resolved.get("n_seq_max"))
-    return plan.verdict.outcome == "fits" and _on_gpu(plan) and (slots == 1 or present == slots)
+def _holds(plan: Plan, slots: int) -> bool:
+    return plan.verdict.outcome == "fits" and _on_gpu(plan) and _has_slots(plan, slots)
+
+
+def _has_slots(plan: Plan, slots: int) -> bool:
+    """Ollama lowers the number where memory is short."""
+    return slots == 1 or bool(plan.resolved.get("num_parallel", plan.resolved.get("n_seq_max")) == slots)
 
 
 def _on_gpu(plan: Plan) -> bool:

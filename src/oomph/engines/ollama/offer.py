@@ -13,12 +13,12 @@ from oomph.facts.ollama.library import LATEST, MODELS
 from oomph.ir.hardware import Device
 
 
-def offer(model: str, gpus: tuple[Device, ...], context: int, planner: Planner) -> Offer:
+def offer(model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Planner) -> Offer:
     def command(quant: str, slots: int) -> tuple[str, ...]:
         settings = (f"OLLAMA_NUM_PARALLEL={slots}", f"OLLAMA_CONTEXT_LENGTH={context}")
         return (*settings, "ollama", "run", f"hf.co/{model}:{quant}")
 
-    planned = best(command, gpus, (USUAL,), planner)
+    planned = best(command, gpus, (USUAL,), users, planner)
     if not planned.words:
         return planned
     name = library_name(model) or f"hf.co/REPOSITORY-WITH-ITS-GGUF:{USUAL}"

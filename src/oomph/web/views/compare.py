@@ -15,10 +15,11 @@ from oomph.web.views.shared import apply_button, section, soft, table
 def compare_view(answer: Comparison) -> Html:
     gpus = " + ".join(f"{n} x {name}" if n > 1 else name for name, n in Counter(answer.gpus).items())
     most = max((row.weights_bytes + row.host_bytes for row in answer.rows), default=0)
+    wanted = f" of context for {answer.users} users at once" if answer.users > 1 else " of context"
     works = any(row.fits for row in answer.rows)
     return el(
         "article",
-        el("header", el("h1", answer.model), soft(f"{answer.context:,} tokens of context on {gpus}"), cls="heading"),
+        el("header", el("h1", answer.model), soft(f"{answer.context:,} tokens{wanted} on {gpus}"), cls="heading"),
         el("div", el("p", el("strong", "TAKE" if works else "NONE"), " ", answer.advice, cls="says"),
            cls=f"verdict {'fits' if works else 'fails'}"),
         section("Engines", table(["engine", "fits", "#users", "weights", "#bits", "checkpoint", ""],
