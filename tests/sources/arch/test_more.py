@@ -73,7 +73,11 @@ COUNTS: list[tuple[str, int, dict[str, Any]]] = [
             },
         },
     ),
-    ("Glm4vForConditionalGeneration", 10_292_777_472, {"text_config": {}, "vision_config": {}}),
+    (
+        "Glm4vForConditionalGeneration",
+        10_292_777_472,
+        {"text_config": {"attention_bias": True}, "vision_config": {}},
+    ),
     (
         "Glm4vMoeForConditionalGeneration",
         107_710_933_120,

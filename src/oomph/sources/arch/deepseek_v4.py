@@ -37,7 +37,7 @@ def build(builder: Builder) -> Skeleton:
     ratios = text.integers("compress_ratios") or [0] * count
     if len(ratios) < count or min(ratios) < 0:
         raise ConfigError(f"{text.where}: compress_ratios does not name a ratio for each of {count} layers")
-    ratios += [0] * (count + nextn - len(ratios))
+    ratios = ratios[:count] + [0] * nextn  # attention.py:232 (0.32.0): drafts are never compressed
     rotary = text.integer("qk_rope_head_dim", default=64)
     indexer = Indexer(text.integer("index_n_heads"), text.integer("index_head_dim"), text.integer("index_topk"))
     net = _Net(

@@ -33,7 +33,7 @@ def dense_text(builder: Builder, prefix: str, head: str) -> Skeleton:
     text.fill(
         vocab_size=151552, hidden_size=4096, intermediate_size=13696, num_hidden_layers=40, num_attention_heads=32
     )
-    text.fill(num_key_value_heads=2, max_position_embeddings=32768, attention_bias=True)
+    text.fill(num_key_value_heads=2, max_position_embeddings=32768, partial_rotary_factor=0.5)  # glm4.py:88 (0.32.0)
     heads, kv, width = heads_of(text)
     attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
     count = text.integer("num_hidden_layers", high=10_000)
