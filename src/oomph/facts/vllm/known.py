@@ -88,7 +88,8 @@ NO_FP8_MOE = "No FP8 MoE backend supports the deployment configuration."
 NO_PIPELINE = frozenset({
     "AriaForConditionalGeneration", "CLIPModel", "DiffusionGemmaForBlockDiffusion", "GPT2ForSequenceClassification",
     "HrmTextForCausalLM",
-    "BertForSequenceClassification", "BertModel", "Gemma3TextModel", "Gemma3nForCausalLM",
+    "BertForSequenceClassification", "BertForTokenClassification", "BertModel", "ModernBertForTokenClassification",
+    "RobertaForTokenClassification", "XLMRobertaForTokenClassification", "Gemma3TextModel", "Gemma3nForCausalLM",
     "Gemma3nForConditionalGeneration", "Idefics3ForConditionalGeneration", "Mamba2ForCausalLM",
     "MiniMaxForCausalLM", "MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM", "ModernBertForSequenceClassification",
     "ModernBertModel", "NomicBertModel", "PaddleOCRVLForConditionalGeneration",

@@ -86,7 +86,11 @@ def _modern_root(builder: Builder, at: str, hidden: int, classifies: bool) -> Bl
         shapes += [("head.dense.bias", (hidden,))] if text.flag("classifier_bias") else []
         shapes += [("head.norm.bias", (hidden,))] if bias else []
         shapes += [("classifier.weight", (labels, hidden)), ("classifier.bias", (labels,))]
-        modules += [Param(name, shape, builder.dtype, "lm_head", created_dtype="F32") for name, shape in shapes]
+        # the head of token classification is built in the model's dtype, all but its last layer
+        tokens = builder.architecture == "ModernBertForTokenClassification"
+        for name, shape in shapes:
+            dtype = "" if tokens and name.startswith("head.") else "F32"
+            modules.append(Param(name, shape, builder.dtype, "lm_head", created_dtype=dtype))
     return builder.block(modules)
 
 

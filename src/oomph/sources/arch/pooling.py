@@ -14,10 +14,13 @@ from oomph.sources.config import Config
 _ENCODERS = {
     "BertModel": "",
     "BertForSequenceClassification": "bert.",
+    "BertForTokenClassification": "bert.",
     "RobertaModel": "",
     "RobertaForSequenceClassification": "roberta.",
+    "RobertaForTokenClassification": "roberta.",
     "XLMRobertaModel": "",
     "XLMRobertaForSequenceClassification": "roberta.",
+    "XLMRobertaForTokenClassification": "roberta.",
 }
 # (style, prefix of the checkpoint's names, head in the order of its linear layers: rows of "hidden" or "labels")
 _DECODERS: dict[str, tuple[Style, str, tuple[str, ...]]] = {
@@ -133,6 +136,8 @@ def _encoder_head(builder: Builder, at: str, roberta: bool) -> list[Module]:
     if not at:  # an embedding model takes a token's state; the checkpoint's own pooler is not used
         pooler = (("weight", (hidden, hidden)), ("bias", (hidden,)))
         return [Param(f"pooler.dense.{n}", shape, builder.dtype, "lm_head", created=False) for n, shape in pooler]
+    if builder.architecture.endswith("ForTokenClassification"):
+        return float32_head(builder, "classifier", labels(builder.text), hidden, bias=True)
     if roberta:
         dense = float32_head(builder, "classifier.dense", hidden, hidden, bias=True)
         return [*dense, *float32_head(builder, "classifier.out_proj", labels(builder.text), hidden, bias=True)]
