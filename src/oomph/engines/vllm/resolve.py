@@ -172,7 +172,7 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved, draft
     flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
     verify_parsers(flags, facts.values)
     verify_config(model, facts.support)
-    verify_transformers_config(model, flags)
+    verify_transformers_config(model, flags, facts.structure)
     tp, pp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("pipeline_parallel_size", 1))
     dtype = resolve_dtype(model, str(flags.get("dtype", "auto")), gpu.sm)
     length_flag = flags.get("max_model_len")

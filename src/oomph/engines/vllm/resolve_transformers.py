@@ -10,8 +10,15 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.traits import Traits, traits_of
-from oomph.facts.vllm.structure import NOT_IN_TRANSFORMERS, NOT_IN_TRANSFORMERS_REFUSAL, WITHOUT_POSITIONS
-from oomph.ir.model import Attention, Layer, Mixer, Model, Module, Param, Rope
+from oomph.facts.vllm.structure import (
+    INCOMPATIBLE_REFUSAL,
+    NOT_DISPATCHED,
+    NOT_IN_TRANSFORMERS,
+    NOT_IN_TRANSFORMERS_REFUSAL,
+    WITHOUT_POSITIONS,
+    Structure,
+)
+from oomph.ir.model import Attention, Layer, Mixer, Model, Module, Param, Rope, State
 
 
 def with_transformers(traits: Traits, flags: Mapping[str, Any]) -> Traits:
@@ -23,19 +30,29 @@ def with_transformers(traits: Traits, flags: Mapping[str, Any]) -> Traits:
     return _without_tables(traits)
 
 
-def verify_transformers_config(model: Model, flags: Mapping[str, Any]) -> None:
-    """registry.py:1273 (0.32.0): neither a class of Transformers nor one beside the weights."""
-    served = flags.get("model_impl") == "transformers" and not flags.get("trust_remote_code")
-    if served and model.architecture in NOT_IN_TRANSFORMERS:
-        raise Refused("ValidationError", NOT_IN_TRANSFORMERS_REFUSAL.format(architecture=model.architecture))
+def verify_transformers_config(model: Model, flags: Mapping[str, Any], structure: Structure) -> None:
+    """registry.py:1273 (0.32.0): neither a class of Transformers nor one beside the weights, or one that vLLM cannot
+    give its own attention."""
+    if flags.get("model_impl") != "transformers":
+        return
+    name = model.architecture
+    if name in NOT_IN_TRANSFORMERS and not flags.get("trust_remote_code"):
+        raise Refused("ValidationError", NOT_IN_TRANSFORMERS_REFUSAL.format(architecture=name))
+    if name in structure.incompatible:
+        raise Refused("ValidationError", INCOMPATIBLE_REFUSAL.format(architecture=name))
 
 
 def verify_transformers_build(model: Model, flags: Mapping[str, Any]) -> None:
     """compilation/decorators.py: the arguments that vary from batch to batch must exist."""
-    if flags.get("model_impl") == "transformers" and model.architecture in WITHOUT_POSITIONS:
-        where = WITHOUT_POSITIONS[model.architecture]
+    if flags.get("model_impl") != "transformers":
+        return
+    where = WITHOUT_POSITIONS.get(model.architecture)
+    if where is not None:
         text = f"Argument position_ids not found in the forward method of <class 'transformers.models.{where}'>"
         raise Refused("ValueError", text)
+    states = [layer.index for layer in model.layers if any(isinstance(mixer, State) for mixer in layer.mixers)]
+    if states:
+        raise Refused("ValueError", NOT_DISPATCHED.format(layer=states[0]))
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from oomph.facts.changes import Facts, Span, names, rows
+from oomph.facts.changes import Facts, Span, changes, names, rows
 
 # classes that cut nothing in sequence parallelism do so where there is one pipeline stage only
 WHOLE_ON_ONE_STAGE = frozenset({"dense layers whole in sequence parallelism", "Kimi Linear as K3"})
@@ -144,9 +144,23 @@ NOT_IN_TRANSFORMERS_REFUSAL = (
     "if the model is meant to be in Transformers) and 'AutoModel' is not present in the model config's 'auto_map' "
     "(relevant if the model is custom)."
 )
+# PreTrainedModel.is_backend_compatible of transformers 5.8 and 5.10, and since 0.30.0 _can_set_attn_implementation too
+_INCOMPATIBLE = names("""
+    BambaForCausalLM BloomForCausalLM ColPaliForRetrieval FalconForCausalLM FalconH1ForCausalLM FalconMambaForCausalLM
+    GPTBigCodeForCausalLM GPTJForCausalLM JambaForCausalLM JambaForSequenceClassification Mamba2ForCausalLM
+    MambaForCausalLM MiniCPMV4_6ForConditionalGeneration NemotronForCausalLM NemotronHForCausalLM OlmoHybridForCausalLM
+    Qwen2AudioForConditionalGeneration Qwen3NextForCausalLM Qwen3_5ForCausalLM Qwen3_5ForConditionalGeneration
+    Qwen3_5MoeForCausalLM Qwen3_5MoeForConditionalGeneration StableLmForCausalLM WhisperForConditionalGeneration
+    Zamba2ForCausalLM
+""")
+INCOMPATIBLE_REFUSAL = "The Transformers implementation of '{architecture}' is not compatible with vLLM."
+# transformers/base.py create_attention_instances (0.30.0), of the first layer that keeps a state
+NOT_DISPATCHED = (
+    "Layer {layer} (linear_attention) does not dispatch through the Transformers attention interface and vLLM has no "
+    "other way to handle it."
+)
 # decoders of Transformers whose forward takes no positions
 WITHOUT_POSITIONS = {
-    "BloomForCausalLM": "bloom.modeling_bloom.BloomModel",
     "FalconMambaForCausalLM": "falcon_mamba.modeling_falcon_mamba.FalconMambaModel",
     "Mamba2ForCausalLM": "mamba2.modeling_mamba2.Mamba2Model",
     "MambaForCausalLM": "mamba.modeling_mamba.MambaModel",
@@ -159,6 +173,7 @@ _BACKENDS = (
 
 class Structure(Facts):
     habits_of_all_gpus = rows(*HABITS, *_BACKENDS)
+    incompatible = changes(_INCOMPATIBLE, ("0.30.0", names("BloomForCausalLM FalconForCausalLM GPTJForCausalLM")))
 
     @lru_cache(maxsize=256)  # noqa: B019 there is one object per release
     def habits(self, sm: int) -> frozenset[str]:

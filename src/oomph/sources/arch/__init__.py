@@ -185,6 +185,7 @@ FAMILIES: dict[str, str] = {
     "Plamo3ForCausalLM": "plamo3",
     "Qwen2AudioForConditionalGeneration": "qwen2_audio",
     "Qwen2ForCausalLM": "llama",
+    "Qwen2ForProcessRewardModel": "pooling",
     "Qwen2ForRewardModel": "pooling",
     "Qwen2ForSequenceClassification": "pooling",
     "Qwen2Model": "pooling",

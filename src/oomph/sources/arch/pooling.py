@@ -27,6 +27,7 @@ _DECODERS: dict[str, tuple[Style, str, tuple[str, ...]]] = {
     "LlamaForSequenceClassification": (LLAMA, "model", ("score",)),
     "LlamaModel": (LLAMA, "", ()),
     "MistralModel": (MISTRAL, "", ()),
+    "Qwen2ForProcessRewardModel": (QWEN2, "model", ("score.0", "score.2")),
     "Qwen2ForRewardModel": (QWEN2, "model", ("score.0", "score.2")),
     "Qwen2ForSequenceClassification": (QWEN2, "model", ("score",)),
     "Qwen2Model": (QWEN2, "", ()),
