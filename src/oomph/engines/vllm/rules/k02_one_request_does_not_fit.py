@@ -19,11 +19,14 @@ Evidence: kv_cache_utils.py:715 (0.21.0).
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
-from oomph.units import gib
+from oomph.engines.vllm.safe_utilization import UNPLANNED
+from oomph.units import GIB, gib
 
 
 def match(case: Case) -> Candidate | None:
@@ -58,7 +61,7 @@ def match(case: Case) -> Candidate | None:
     if need and total and (target := case.util + (need - have) / total + 0.005) <= 0.96:
         remedies.append(advice.utilization(case, target + 0.01))
     elif need and not total and case.util <= 0.9:
-        remedies.append(advice.utilization(case, case.util + 0.05))
+        remedies += _higher_share(case, need - have, have)
     remedies.append(advice.tensor_parallel(case))
     return Candidate(
         Tier.COMPUTED,
@@ -67,6 +70,19 @@ def match(case: Case) -> Candidate | None:
         tuple(remedies),
         useless(case, reject("max_num_seqs", "the check asks for one request only")),
     )
+
+
+_BESIDE = 16 * GIB  # chosen: more than activations, graphs and a context ever took beside weights and KV cache
+
+
+def _higher_share(case: Case, missing: int, have: int) -> list[Remedy]:
+    """Whose card is not known: the size from which a higher share is enough, unless the log's weights rule it out."""
+    enough = round(missing / (UNPLANNED - case.util))
+    weights = case.value("weights", "weights")
+    if weights and (weights + have + _BESIDE) / case.util < enough:
+        return []
+    remedy = advice.utilization(case, UNPLANNED, f"enough on a GPU of {gib(enough)} or more")
+    return [replace(remedy, rank=3)]  # after a shorter context, which the log proves
 
 
 def _both(length: int) -> Remedy:
