@@ -76,8 +76,9 @@ def planned(row: Mapping[str, Any], name: str, loaded: Model | None = None) -> d
     count = prod(flags.get(size, 1) for size in sizes)
     gpu = {"name": card, "count": count, "total_bytes": total, "compute_capability": f"{sm // 10}.{sm % 10}"}
     command = words(name, flags, row.get("usage", "serve"))
-    made = plan(command, gpu=gpu, engine=f"vllm=={row['vllm']}", given={"available_kv": row["kv_bytes"]}, model=loaded)
-    return plan_json(made)
+    pool = {"available_kv": row["kv_bytes"]}
+    answer = plan(command, gpu=gpu, engine=f"vllm=={row['vllm']}", given=pool, model=loaded, advise=False)
+    return plan_json(answer)
 
 
 def figures(row: Mapping[str, Any], got: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 CHROMIUM = next(
     (p for p in ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome") if os.path.exists(p)), ""
 )
@@ -35,27 +37,62 @@ def served() -> Iterator[str]:
     thread.join(10)
 
 
+class Watched(msgspec.Struct):
+    """A page, and what it said on its console and whom it asked since it was opened."""
+
+    page: Any
+    console: list[str]
+    requests: list[str]
+
+
 @contextmanager
-def opened(browser: Any, address: str, width: int = 1366, height: int = 768, scheme: str = "light") -> Iterator[Any]:
-    """A new page. It says nothing on its console but the refusals that are part of the work, and asks nobody else."""
-    context = browser.new_context(
-        viewport={"width": width, "height": height},
-        color_scheme=scheme,
-        permissions=["clipboard-read", "clipboard-write"],
-    )
-    page = context.new_page()
-    said: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
-    page.on("pageerror", lambda e: said.append(str(e)))
-    page.on("request", lambda r: asked.append(r.url))
+def launched(chromium: Any) -> Iterator[Any]:
+    browser = chromium.launch(executable_path=CHROMIUM, args=ARGS)
+    yield browser
+    browser.close()
+
+
+def watched(browser: Any) -> Watched:
+    """One page for all tests of a file: a new one costs three times what opening the address again does."""
+    page = browser.new_context(permissions=["clipboard-read", "clipboard-write"]).new_page()
+    tab = Watched(page, [], [])
+    page.on("console", lambda m: tab.console.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda e: tab.console.append(str(e)))
+    page.on("request", lambda r: tab.requests.append(r.url))
+    return tab
+
+
+@contextmanager
+def opened(tab: Watched, address: str) -> Iterator[Any]:
+    """The page as at first. It says nothing on its console but the refusals that are part of the work, and asks nobody
+    else."""
+    page = tab.page
+    page.goto("about:blank")
+    tab.console.clear()
+    tab.requests.clear()
+    page.set_viewport_size({"width": 1366, "height": 768})
+    page.emulate_media(color_scheme="light")
     page.goto(address)
-    page.wait_for_function("() => document.getElementById('gpu').value !== ''")
+    wait(page, "() => document.getElementById('gpu').value !== ''")
     yield page
-    assert [text for text in said if "400" not in text] == []
+    assert [text for text in tab.console if "400" not in text] == []
     host = address.split("/?")[0]
-    assert [url for url in asked if not url.startswith((host, "blob:", "data:"))] == []
-    context.close()
+    assert [url for url in tab.requests if not url.startswith((host, "blob:", "data:", "about:"))] == []
+
+
+def wait(page: Any, condition: str, argument: Any = None, timeout: int = 30_000) -> None:
+    """Until it holds. It is asked 20 times a second: to ask for every frame makes the browser paint each of them."""
+    page.wait_for_function(condition, arg=argument, timeout=timeout, polling=50)
+
+
+def faults(page: Any, rules: dict[str, Any] | None = None) -> list[tuple[str, str]]:
+    """What axe finds; its script stays in the page."""
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    if not page.evaluate("() => !!window.axe"):
+        page.evaluate(AXE_SCRIPT)
+    found = page.evaluate("o => axe.run(o).then(r => r.violations)", {"resultTypes": ["violations"], **(rules or {})})
+    return [(fault["id"], fault["nodes"][0]["html"][:200]) for fault in found]
 
 
 def paste(page: Any, text: str) -> None:
@@ -85,9 +122,7 @@ def set_gpu(page: Any, gpu: str) -> None:
 
 def settled(page: Any, words: str, timeout: int = 20_000) -> None:
     """Until the verdict says so."""
-    page.wait_for_function(
-        "w => document.querySelector('#view:not(.stale) .verdict')?.textContent.includes(w)", arg=words, timeout=timeout
-    )
+    wait(page, "w => document.querySelector('#view:not(.stale) .verdict')?.textContent.includes(w)", words, timeout)
 
 
 def show(page: Any, view: str) -> None:

@@ -1,17 +1,18 @@
 """The one-file report: it says what the plan says, asks nobody for anything, and runs nothing."""
 
-import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from browser import CHROMIUM, Watched, faults, launched, watched
 
 from oomph.errors import InputError
 from oomph.plan import plan
 from oomph.web.document import document, write_document
 from oomph.web.views.plan import plan_view
 
-CHROMIUM = next((p for p in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if os.path.exists(p)), "")
 COMMANDS = {
     "fits": ("vllm serve Qwen/Qwen3-8B --api-key hunter2", "H100"),
     "short": ("vllm serve Qwen/Qwen3-32B -tp 2", "2x RTX 3090"),
@@ -90,47 +91,45 @@ def test_every_command_writes_its_view(name: str, tmp_path: Path, capsys: pytest
         assert text.count('class="view plan"') == 2 and "What works" in text
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine")
-def test_a_browser_shows_it_under_its_policy_and_axe_finds_nothing(made, tmp_path: Path):
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Watched]:
     playwright = pytest.importorskip("playwright.sync_api")
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    pytest.importorskip("axe_playwright_python")
+    if not CHROMIUM:
+        pytest.skip("no Chromium on this machine")
+    with playwright.sync_playwright() as p, launched(p.chromium) as browser:
+        yield watched(browser)
+
+
+def shown(tab: Watched, path: Path) -> Any:
+    """The file in a browser; it says nothing and asks nobody."""
+    tab.console.clear()
+    tab.requests.clear()
+    tab.page.set_viewport_size({"width": 400, "height": 800})
+    tab.page.emulate_media(color_scheme="dark")
+    tab.page.goto(path.as_uri())
+    return tab.page
+
+
+def test_a_browser_shows_it_under_its_policy_and_axe_finds_nothing(made, tmp_path: Path, tab: Watched):
     path = tmp_path / "plan.html"
     path.write_text(made)
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        shown = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme="dark")
-        said, asked = [], []
-        shown.on("console", lambda message: said.append(message.text))
-        shown.on("request", lambda request: asked.append(request.url))
-        shown.goto(path.as_uri())
-        assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 24, 28)"
-        assert shown.evaluate("document.documentElement.scrollWidth") <= 400
-        assert said == [] and asked == [path.as_uri()]
-        found = axe.Axe().run(shown).response["violations"]
-        browser.close()
-    assert [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in ("serious", "critical")] == []
+    page = shown(tab, path)
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 24, 28)"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert tab.console == [] and tab.requests == [path.as_uri()]
+    assert faults(page) == []
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine")
-def test_a_simulation_in_a_file_draws_its_charts_under_its_policy(tmp_path: Path):
+def test_a_simulation_in_a_file_draws_its_charts_under_its_policy(tmp_path: Path, tab: Watched):
     from oomph.simulate import api
     from oomph.simulate.workloads import Arrivals, Shape
     from oomph.web.views.simulate import any_simulation_view
 
-    playwright = pytest.importorskip("playwright.sync_api")
     setup = api.prepare("vllm serve Qwen/Qwen3-0.6B", gpu="H100")
     load = api.Load(Shape(200, 50), Arrivals(users=8))
     path = tmp_path / "load.html"
     write_document(any_simulation_view(api.judge(setup, api.spread(setup, load), api.Target())), "a load", str(path))
     assert "unsafe" not in path.read_text().split("<style>")[0]
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        shown = browser.new_page()
-        said, asked = [], []
-        shown.on("console", lambda message: said.append(message.text))
-        shown.on("pageerror", lambda error: said.append(str(error)))
-        shown.on("request", lambda request: asked.append(request.url))
-        shown.goto(path.as_uri())
-        shown.wait_for_selector("canvas")
-        assert said == [] and asked == [path.as_uri()]
-        browser.close()
+    shown(tab, path).wait_for_selector("canvas")
+    assert tab.console == [] and tab.requests == [path.as_uri()]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import ARGS, CHROMIUM, drop, opened, paste, served, set_gpu, settled, show
+from browser import CHROMIUM, Watched, drop, launched, opened, paste, served, set_gpu, settled, show, wait, watched
 
 from three_logs import GEMMA, QWEN, TOKENS
 
@@ -24,15 +24,18 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+    with playwright.sync_playwright() as p, launched(p.chromium) as browser:
         yield browser
-        browser.close()
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Any) -> Watched:
+    return watched(browser)
 
 
 @pytest.fixture
-def page(browser: Any, address: str) -> Iterator[Any]:
-    with opened(browser, address) as page:
+def page(tab: Watched, address: str) -> Iterator[Any]:
+    with opened(tab, address) as page:
         yield page
 
 
@@ -54,7 +57,7 @@ def test_the_slider_turns_the_verdict_red_and_edits_the_command(page: Any) -> No
     assert "To serve at least one request" in page.inner_text(".message")
     assert "--max-model-len 40960" in page.input_value("#text")
     page.locator("[name=enforce_eager]").check()
-    page.wait_for_function("() => document.getElementById('text').value.includes('--enforce-eager')")
+    wait(page, "() => document.getElementById('text').value.includes('--enforce-eager')")
 
 
 def test_an_edited_command_moves_the_controls(page: Any) -> None:
@@ -62,7 +65,7 @@ def test_an_edited_command_moves_the_controls(page: Any) -> None:
     settled(page, "FITS")
     page.fill("#text", f"{FITS} --kv-cache-dtype fp8 --enforce-eager")
     page.press("#text", "Enter")
-    page.wait_for_function("() => document.querySelector('[name=kv_cache_dtype]').value === 'fp8'")
+    wait(page, "() => document.querySelector('[name=kv_cache_dtype]').value === 'fp8'")
     assert page.is_checked("[name=enforce_eager]")
 
 
@@ -147,7 +150,7 @@ def test_runs_of_a_log_are_tabs(page: Any) -> None:
     assert tabs.count() == 2
     lines = page.inner_text(".evidence mark >> nth=0")
     tabs.nth(0).click()
-    page.wait_for_function("l => document.querySelector('.evidence mark').innerText !== l", arg=lines)
+    wait(page, "l => document.querySelector('.evidence mark').innerText !== l", lines)
 
 
 def test_apply_a_remedy_of_a_log_and_see_it_fit(page: Any) -> None:
@@ -177,7 +180,7 @@ def test_what_if_sorts_and_keeps_what_is_applied(page: Any) -> None:
     assert tokens == sorted(tokens, reverse=True)
     page.locator("tr", has_text="--kv-cache-dtype fp8").first.get_by_role("button", name="Apply").click()
     page.wait_for_selector("#applied button")
-    page.wait_for_function("() => document.getElementById('text').value.includes('--kv-cache-dtype fp8')")
+    wait(page, "() => document.getElementById('text').value.includes('--kv-cache-dtype fp8')")
     page.wait_for_selector(".what-if table")
 
 
@@ -188,7 +191,7 @@ def test_fit_is_a_front_whose_points_load_their_command(page: Any) -> None:
     page.wait_for_selector(".scatter .point", timeout=60_000)
     point = page.locator(".scatter .point").last
     point.hover()
-    page.wait_for_function("() => !document.getElementById('tip').hidden")
+    wait(page, "() => !document.getElementById('tip').hidden")
     command = point.get_attribute("data-command")
     point.focus()
     page.keyboard.press("Enter")
@@ -208,7 +211,7 @@ def test_engines_releases_and_cards(page: Any) -> None:
     show(page, "diff")
     page.select_option("[data-form=diff] [name=engine]", "vllm==0.21.0")
     page.click("[data-form=diff] button")
-    page.wait_for_function("() => document.querySelector('.diff .heading')?.textContent.includes('0.21.0')")
+    wait(page, "() => document.querySelector('.diff .heading')?.textContent.includes('0.21.0')")
     assert "model_runner" in page.inner_text(".diff")
     show(page, "cards")
     page.wait_for_selector(".cards .scatter", timeout=100_000)
@@ -223,18 +226,18 @@ def test_simulate_draws_charts_with_a_cursor(page: Any) -> None:
     plot = page.locator(".plot .u-over").first
     plot.scroll_into_view_if_needed()
     plot.hover()
-    page.wait_for_function("() => document.querySelector('.u-legend .u-value').textContent.trim() !== '--'")
+    wait(page, "() => document.querySelector('.u-legend .u-value').textContent.trim() !== '--'")
 
 
 def test_an_error_is_a_sentence_beside_its_field(page: Any) -> None:
     set_gpu(page, "RTX 9")
     paste(page, FITS)
-    page.wait_for_function("() => document.getElementById('error-gpu').textContent !== ''")
+    wait(page, "() => document.getElementById('error-gpu').textContent !== ''")
     assert page.inner_text("#error-text") == ""
     set_gpu(page, "H100")
     page.fill("#text", "this is\nno command")
     page.press("#text", "Control+Enter")
-    page.wait_for_function("() => document.getElementById('error-text').textContent !== ''")
+    wait(page, "() => document.getElementById('error-text').textContent !== ''")
     assert page.inner_text("#error-gpu") == ""
 
 
