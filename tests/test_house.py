@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-SRC = Path(__file__).parent.parent / "src" / "oomph"
+from source_trees import SRC, files, walk
+
 ENGINES = sorted((SRC / "engines").glob("**/*.py"))
 # The doors: they take the release that a user names and give the rest of the engine its facts.
 DOORS = {"protocol.py", "engine.py"}
 
 
 def nodes(path: Path, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
-    return (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds))
+    return (node for node in walk(path) if isinstance(node, kinds))
 
 
 def where(path: Path, node: ast.AST) -> str:
@@ -50,7 +51,7 @@ def test_no_sentence_decides() -> None:
     """`"not" in term.why`, `why != "..."`: a better sentence must not change a plan."""
     wrong = [
         where(path, node)
-        for path in sorted(SRC.glob("**/*.py"))
+        for path in files()
         for node in nodes(path, ast.Compare)
         if any(
             isinstance(side, ast.Attribute) and side.attr == "why"
@@ -90,22 +91,20 @@ def test_flags_are_typed_behind_resolve() -> None:
 
 def modules() -> dict[str, Path]:
     return {
-        ".".join(path.relative_to(SRC.parent).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in SRC.rglob("*.py")
+        ".".join(path.relative_to(SRC.parent).with_suffix("").parts).removesuffix(".__init__"): path for path in files()
     }
 
 
 def imports(path: Path, known: dict[str, Path]) -> set[str]:
     """The modules that a file imports when it is loaded or when a function of it runs; not those of annotations."""
-    tree = ast.parse(path.read_text())
     typing = {
         id(inner)
-        for node in ast.walk(tree)
+        for node in walk(path)
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for inner in ast.walk(node)
     }
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in walk(path):
         if id(node) in typing:
             continue
         if isinstance(node, ast.Import):
@@ -174,20 +173,18 @@ def test_nothing_imports_in_a_circle() -> None:
 
 def test_replace_names_fields_that_exist() -> None:
     """A type checker does not look into msgspec's `replace`: a field that was renamed would be missed until it runs."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in modules().values()}
     fields = {
         line.target.id
-        for tree in trees.values()
-        for owner in ast.walk(tree)
-        if isinstance(owner, ast.ClassDef)
+        for path in files()
+        for owner in nodes(path, ast.ClassDef)
         for line in owner.body
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
     }
     wrong = [
         f"{path.name}:{call.lineno}: {keyword.arg}"
-        for path, tree in trees.items()
-        for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("replace", "structs.replace")
+        for path in files()
+        for call in nodes(path, ast.Call)
+        if ast.unparse(call.func) in ("replace", "structs.replace")
         for keyword in call.keywords
         if keyword.arg is not None and keyword.arg not in fields
     ]
@@ -199,7 +196,7 @@ def test_nothing_is_remembered_by_its_id() -> None:
     unhashable = {"commands/yaml_text.py"}  # which of a document's own lists and dictionaries are the same
     wrong = [
         where(path, node)
-        for path in sorted(SRC.glob("**/*.py"))
+        for path in files()
         if str(path.relative_to(SRC)) not in unhashable
         for node in nodes(path, ast.Call)
         if isinstance(node.func, ast.Name) and node.func.id == "id"  # type: ignore[attr-defined]

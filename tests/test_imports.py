@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import source_trees
 from oomph.engines.registry import NAMES
-
-SRC = Path(__file__).parent.parent / "src" / "oomph"
+from source_trees import SRC, tree, walk
 
 # Files of an engine that fill in for one of the packages below, with its types.
 PARTS = ("engines.*.arm", "engines.*.cards", "engines.*.emit", "engines.*.failed", "engines.*.rules",
@@ -67,7 +67,7 @@ HEAVY = (
 
 
 def files() -> Iterator[Path]:
-    yield from (p for p in sorted(SRC.rglob("*.py")) if p != SRC / "__init__.py")
+    yield from (p for p in source_trees.files() if p != SRC / "__init__.py")
 
 
 def name(path: Path) -> str:
@@ -86,9 +86,9 @@ def level(module: str) -> int | None:
     raise AssertionError(f"{module} has no place in the list of layers")
 
 
-def runtime(tree: ast.AST) -> Iterator[ast.AST]:
+def runtime(root: ast.AST) -> Iterator[ast.AST]:
     """All nodes but those below `if TYPE_CHECKING`, which import nothing."""
-    for node in ast.iter_child_nodes(tree):
+    for node in ast.iter_child_nodes(root):
         if not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
             yield node
             yield from runtime(node)
@@ -108,9 +108,8 @@ def test_arrows_point_up() -> None:
     wrong = []
     for path in files():
         here = level(name(path))
-        tree = ast.parse(path.read_text())
         protocol = path == SRC / "engines" / "protocol.py"  # names the types of its callers in annotations
-        for module in imported(runtime(tree) if protocol else ast.walk(tree)):
+        for module in imported(runtime(tree(path)) if protocol else walk(path)):
             there = level(module)
             if here is not None and there is not None and there > here:
                 wrong.append(f"{path.relative_to(SRC)} imports {module}")
@@ -122,17 +121,17 @@ def test_heavy_imports_are_late() -> None:
     for path in files():
         if path.is_relative_to(SRC / "web") or path == SRC / "agents" / "server.py":
             continue  # the servers are themselves imported late
-        body = [node for node in ast.parse(path.read_text()).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        body = [node for node in tree(path).body if isinstance(node, (ast.Import, ast.ImportFrom))]
         heavy = [m for m in imported(body) if m.split(".")[0] in HEAVY]
         wrong += [f"{path.relative_to(SRC)} imports {module} at its top" for module in heavy]
     assert not wrong
 
 
-def compared_names(tree: ast.AST) -> list[int]:
+def compared_names(nodes: Iterable[ast.AST]) -> list[int]:
     """The lines that compare something with the name of an engine, choose by it, or fall back on it. A rule of the
     doctor says by `engines=` whose logs it reads."""
     lines = []
-    for node in ast.walk(tree):
+    for node in nodes:
         texts: list[ast.expr] = []
         if isinstance(node, ast.Compare):
             texts = [node.left, *node.comparators]
@@ -158,9 +157,9 @@ def test_nothing_outside_an_engines_folders_compares_its_name() -> None:
     own = {folder / name for folder in (SRC / "engines", SRC / "facts") for name in NAMES}
     headers = SRC / "logs" / "clean.py"  # tells lines apart by what each engine prints before them
     wrong = []
-    for path in sorted(SRC.rglob("*.py")):
+    for path in source_trees.files():
         if own.isdisjoint(path.parents) and path != headers:
-            wrong += [f"{path.relative_to(SRC)}:{line}" for line in compared_names(ast.parse(path.read_text()))]
+            wrong += [f"{path.relative_to(SRC)}:{line}" for line in compared_names(walk(path))]
     assert not wrong
 
 
@@ -175,4 +174,4 @@ name.startswith("trtllm") or table.get("vllm")
 rule = Rule("D01", engines=("vllm", "sglang"))
 row = LogRow("command", "vllm", pattern)
 """
-    assert sorted(compared_names(ast.parse(code))) == [2, 2, 2, 2, 5, 5, 6, 7, 7]
+    assert sorted(compared_names(ast.walk(ast.parse(code)))) == [2, 2, 2, 2, 5, 5, 6, 7, 7]

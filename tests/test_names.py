@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "oomph"
+from source_trees import SRC, files, tree
+
 PARTICIPLES = frozenset(("made", "found", "given", "asked", "said", "told", "kept", "held"))
 INDICES = frozenset("ijkn_")  # a position, a number of things, nothing
 # folder or module -> the most participles and single letters that it may bind; none where it is not listed
@@ -25,9 +25,9 @@ MOST: dict[str, tuple[int, int]] = {
 }
 
 
-def bound(tree: ast.AST) -> Iterator[str]:
+def bound(root: ast.AST) -> Iterator[str]:
     """Names that statements and parameters bind; a comprehension of one line may use what it likes."""
-    for node in ast.iter_child_nodes(tree):
+    for node in ast.iter_child_nodes(root):
         short = isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda)
         if (short and node.lineno == node.end_lineno) or _type_variable(node):
             continue
@@ -49,9 +49,9 @@ def _type_variable(node: ast.AST) -> bool:
 def counted() -> dict[str, tuple[int, int]]:
     participles: Counter[str] = Counter()
     letters: Counter[str] = Counter()
-    for path in SOURCE.rglob("*.py"):
-        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        for name in bound(ast.parse(path.read_text())):
+    for path in files():
+        room = path.relative_to(SRC).parts[0].removesuffix(".py")
+        for name in bound(tree(path)):
             participles[room] += name in PARTICIPLES
             letters[room] += len(name) == 1 and name not in INDICES
     return {room: (participles[room], letters[room]) for room in participles}

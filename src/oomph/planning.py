@@ -11,13 +11,11 @@ from oomph.engines.registry import engine_of
 from oomph.errors import CommandError
 from oomph.host import with_host, with_ram
 from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
+from oomph.ir.hardware import MOST_GPUS, Device
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.sources.load import load_once
 from oomph.units import parse_size
-
-MOST_GPUS = 1024  # a larger number is a slip of the keyboard
 
 
 def with_margin(plan: Plan, margin: int | str) -> Plan:

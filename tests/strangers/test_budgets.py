@@ -41,6 +41,28 @@ def test_a_line_of_digits_is_read_in_time() -> None:
     assert time.process_time() - begin < 5
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vllm serve Qwen/Qwen3-8B -tp 1000000000",
+        "vllm serve Qwen/Qwen3-8B -dp 1000000000",
+        "python -m sglang.launch_server --model-path Qwen/Qwen3-8B --tp 1000000000",
+        "trtllm-serve Qwen/Qwen3-8B --tp_size 1000000000",
+    ],
+)
+def test_a_billion_gpus_are_not_laid_out(command: str) -> None:
+    begin = time.process_time()
+    try:
+        plan(command, gpu="H100")
+    except OomphError as refused:
+        assert "\n" not in refused.message
+    args = (
+        "INFO 11-15 10:00:00 [api_server.py:10] non-default args: {'model': 'a/b', 'tensor_parallel_size': 1000000000}"
+    )
+    explain(f"{args}\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
+    assert time.process_time() - begin < 2
+
+
 BASE = {
     "architectures": ["Qwen3ForCausalLM"], "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80,
     "num_attention_heads": 64, "num_key_value_heads": 8, "vocab_size": 512, "dtype": "bfloat16",

@@ -184,9 +184,7 @@ def test_faults_are_noticed(tab: Watched, address: str) -> None:
     with opened(tab, address) as page:
         page.evaluate("() => document.body.append(document.createElement('img'))")
         assert "image-alt" in [name for name, _ in faults(page, PLACES)]
-        page.evaluate(
-            "() => { document.querySelector('label').style.color = getComputedStyle(document.body).backgroundColor; }"
-        )
+        page.evaluate("() => { document.body.style.color = getComputedStyle(document.body).backgroundColor; }")
         assert [name for name, _ in faults(page, COLOURS)] == ["color-contrast"]
 
 

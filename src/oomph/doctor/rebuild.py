@@ -8,13 +8,13 @@ from oomph.errors import OomphError
 from oomph.facts.gpus import GpuRow, rows
 from oomph.facts.vllm.outside import context_bytes, nccl_bytes
 from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.hardware import Device
+from oomph.ir.hardware import MOST_GPUS, Device
 from oomph.ir.log_kinds import LogKind
 from oomph.units import GIB
 
 # lines that say what was free on the card before the engine took anything
 STARTED_WITH: tuple[LogKind, ...] = ("free_short", "ledger", "requested", "manual_kv")
-MOST_GPUS = 64  # of one command
+MOST_CARDS = 64  # of one command
 SHORTEST_NAME = 3  # characters: "x" and "." stand for a model that people did not want to name
 ROUNDING = GIB // 80  # totals are printed in hundredths of a GiB
 
@@ -39,7 +39,7 @@ def started(case: Case, engine: EngineProtocol, printed: tuple[Device, ...] = ()
 
 
 def _as_many(gpus: tuple[Device, ...], needed: int) -> tuple[Device, ...]:
-    return gpus[:1] * needed if len(gpus) < needed <= MOST_GPUS else gpus
+    return gpus[:1] * needed if len(gpus) < needed <= MOST_CARDS else gpus
 
 
 def _command_in_text(case: Case, engine: EngineProtocol) -> Deployment | None:
@@ -65,7 +65,7 @@ def _release(case: Case, engine: EngineProtocol) -> str | None:
 
 def devices(case: Case) -> tuple[Device, ...]:
     """As given, else one GPU per rank with the total that the log prints, else the GPU that the text names."""
-    count = case.tp * max(1, case.whole("pipeline_parallel_size") or 1)
+    count = min(case.tp * max(1, case.whole("pipeline_parallel_size") or 1), MOST_GPUS)
     if case.gpus:
         return case.gpus if len(case.gpus) >= count else case.gpus[:1] * count
     total = case.account.total

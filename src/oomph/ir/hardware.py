@@ -24,6 +24,7 @@ class SystemMemory(Struct, frozen=True):
         return self.used_low != self.used_high
 
 
+MOST_GPUS = 1024  # of a command; a larger number is a slip of the keyboard
 Vendor = Literal["nvidia", "amd", "intel", "apple"]
 
 

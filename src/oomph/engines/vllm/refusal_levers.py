@@ -13,6 +13,7 @@ from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flag_values import NO_TOOL_PARSER, UNKNOWN_VALUE
 from oomph.facts.vllm.versions import NEWEST
 from oomph.ir.advice import Change, Lever
+from oomph.ir.hardware import MOST_GPUS
 from oomph.ir.plan import Plan
 
 _LENGTH = re.compile(r"max_model_len \((\d+)\) is greater than the derived max_model_len \(\w+=(\d+)")
@@ -62,7 +63,7 @@ def _world(plan: Plan, needed: int, present: int) -> Iterator[Lever]:
         return
     if present and not plan.deployment.flags.get("pipeline_parallel_size"):
         yield _flag("tensor_parallel_size", present, f"on the {present} GPU{'s' * (present > 1)} there are")
-    if present:
+    if present and needed <= MOST_GPUS:
         gpus = (plan.deployment.gpus * needed)[:needed]
         label = f"on {needed} x {gpus[0].name}"
         yield Lever("gpus", (Change("gpus", label, "hardware", gpus=gpus, cost=f"instead of {present}"),))

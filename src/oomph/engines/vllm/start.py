@@ -11,13 +11,13 @@ from oomph.engines.vllm.planner import plan_vllm
 from oomph.errors import CannotPlan, OomphError
 from oomph.facts.vllm.running import as_eagle_head
 from oomph.ir.deployment import Deployment
+from oomph.ir.hardware import MOST_GPUS
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import Verdict
 from oomph.sources.arch import family
 from oomph.sources.load import load_once, load_overridden, require_layers
 
-MOST_GPUS = 1024  # a larger number is a slip of the keyboard
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")
 
 
