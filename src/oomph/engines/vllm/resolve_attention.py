@@ -55,7 +55,7 @@ def has_kv_method(model: Model, facts: Facts, quantization: str | None) -> bool:
 def layer_dtype(model: Model, resolved: str, facts: Facts) -> str:
     """The dtype the layers end up with: compressed-tensors' kv_cache_scheme acts in the layer (attention.py)."""
     q = model.quantization
-    if facts.cache_dtypes.ignored_by and model.architecture.startswith(facts.cache_dtypes.ignored_by):
+    if model.architecture.startswith(facts.cache_dtypes.ignored_by):
         return "auto"
     if q is None or q.method != "compressed-tensors" or not q.kv_cache or not facts.cache_dtypes.scheme_applies:
         return resolved
