@@ -54,11 +54,6 @@ def test_transformers_keeps_frequencies_instead_of_a_table() -> None:
 @pytest.mark.parametrize(
     ("model", "release", "refusal"),
     [
-        (
-            "openai/whisper-large-v3",
-            "0.27.0",
-            "The Transformers implementation of 'WhisperForConditionalGeneration' is",
-        ),
         ("tiiuae/Falcon-H1-7B-Instruct", "0.27.0", "is not compatible with vLLM"),
         ("tiiuae/Falcon-H1-7B-Instruct", "0.32.0", "does not dispatch through the Transformers attention interface"),
         ("internlm/internlm2_5-7b-chat", "0.32.0", "Cannot find model module. 'InternLM2ForCausalLM'"),
