@@ -77,7 +77,7 @@ class Counts:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.loads = self.blocks = 0
         self._judges: list[Judge] = []
-        play, carve, take, begin = load_peak.play, Allocator.carve, Allocator._take_whole, Judge.__init__
+        play, carve, take, begin = load_peak.play, Allocator.carve, Allocator.take_whole, Judge.__init__
 
         def counted_play(*arguments: Any) -> Any:
             self.loads += 1
@@ -97,7 +97,7 @@ class Counts:
 
         monkeypatch.setattr(loaded, "play", counted_play)
         monkeypatch.setattr(Allocator, "carve", counted_carve)
-        monkeypatch.setattr(Allocator, "_take_whole", counted_take)
+        monkeypatch.setattr(Allocator, "take_whole", counted_take)
         monkeypatch.setattr(Judge, "__init__", remember)
         for known in (loaded._played, loaded._played_alike, loaded._weights, planner._shared_input):
             known.cache_clear()

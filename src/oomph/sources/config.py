@@ -28,9 +28,11 @@ class Config:
         self.keys_read: set[str] = set()
         self._subs: dict[str, Config] = {}
         self._defaults: dict[str, Any] = {}
+        self.derived: dict[object, Any] = {}  # what was computed from it, so that every layer need not do it again
 
     def fill(self, **defaults: Any) -> None:
         """The config class's own defaults, for keys that the file leaves out."""
+        self.derived.clear()
         self._defaults.update({k: v for k, v in defaults.items() if k not in self.raw})
 
     def get(self, *names: str, default: Any = None) -> Any:

@@ -123,12 +123,25 @@ def contains_any(parts: Sequence[str], allowance: Allowance) -> Callable[[str], 
     if not parts:
         return lambda name: False
 
+    numbered: dict[str, list[str]] = {}  # a part with ".17." in it is in no name without that number
+    for part in parts:
+        numbered.setdefault(_number(part), []).append(part)
+
     @cache
     def contains(name: str) -> bool:
         allowance.compare(len(parts))
-        return any(part in name for part in parts)
+        for component in ("", *name.split(".")):
+            for part in numbered.get(component, ()):
+                if part in name:
+                    return True
+        return False
 
     return contains
+
+
+def _number(part: str) -> str:
+    """The first number that stands between two points; "" = none."""
+    return next((component for component in part.split(".")[1:-1] if component.isdigit()), "")
 
 
 def _shown(text: str) -> str:

@@ -9,7 +9,7 @@ counts as the whole block. Freed blocks stay cached, so the order of what comes 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from oomph.units import MIB, round_up
@@ -21,15 +21,14 @@ MIN_LARGE = 10 * MIB  # kMinLargeAlloc
 ROUND_LARGE = 2 * MIB
 ROUND = 512  # kMinBlockSize
 NO_LIMIT = 1 << 62
-_SMALL_ORDER, _WHOLE_ORDER = (0, 0), (-1, 0)
+_NOWHERE = (0, 0)
 
 
 def request_size(nbytes: int) -> int:
     """What "Tried to allocate ..." names: the segment that a request of this size asks the driver for."""
-    size = max(ROUND, round_up(nbytes, ROUND))
-    if size <= SMALL:
-        return SMALL_BUFFER
-    return LARGE_BUFFER if size < MIN_LARGE else round_up(size, ROUND_LARGE)
+    if nbytes > MIN_LARGE - ROUND:
+        return -(-nbytes // ROUND_LARGE) * ROUND_LARGE
+    return LARGE_BUFFER if nbytes > SMALL else SMALL_BUFFER
 
 
 def small_size(nbytes: int) -> int:
@@ -37,26 +36,49 @@ def small_size(nbytes: int) -> int:
     return max(ROUND, round_up(nbytes, ROUND)) if nbytes <= SMALL else 0
 
 
-class Block:
-    """A piece of a segment; `order` stands for its address, `request` is the tensor's own size. Where the address plays
-    no part, one block stands for all tensors of a size: small ones, and those that are a whole segment for good."""
+def filled(nbytes: int) -> int:
+    """Of a segment of 20 MiB, what counts as allocated once it has as many tensors of a size as go into it."""
+    size = -(-nbytes // ROUND) * ROUND
+    left = LARGE_BUFFER % size
+    return LARGE_BUFFER - left if left > SMALL else LARGE_BUFFER
 
-    __slots__ = ("free", "is_split", "is_whole", "next", "order", "prev", "request", "size")
+
+class Block:
+    """A piece of a segment; `order` stands for its address, `request` is the tensor's own size."""
+
+    __slots__ = ("free", "next", "order", "prev", "request", "size")
+
+    is_split, is_whole = True, False
 
     def __init__(self, size: int, order: tuple[int, int], request: int = 0) -> None:
         self.size = size
         self.request = request or size
         self.order = order
         self.free = False
-        self.is_split, self.is_whole = order[0] > 0, order[0] < 0
         self.prev: Block | None = None
         self.next: Block | None = None
+
+
+class SmallBlock(Block):
+    """Its address plays no part: one block stands for all small tensors of a size."""
+
+    __slots__ = ()
+
+    is_split = False
+
+
+class WholeBlock(Block):
+    """A whole segment for good: one block stands for all tensors of a size in segments of a size."""
+
+    __slots__ = ()
+
+    is_split, is_whole = False, True
 
 
 @lru_cache(maxsize=4096)
 def small_block(nbytes: int) -> Block:
     """The block that stands for all small tensors of a size."""
-    return Block(max(ROUND, round_up(nbytes, ROUND)), _SMALL_ORDER, nbytes)
+    return SmallBlock(max(ROUND, round_up(nbytes, ROUND)), _NOWHERE, nbytes)
 
 
 class Allocator:
@@ -78,7 +100,6 @@ class Allocator:
         self._whole: dict[tuple[int, int], Block] = {}
         self.free_whole: dict[int, int] = {}  # how many whole segments of each size are free
         self._free_sizes: list[int] = []  # those sizes, in order
-        self.moved: dict[int, int] = {}  # how many more cached blocks of each size there are since it was emptied
 
     def alloc(self, nbytes: int) -> Block:
         if nbytes <= SMALL or self.expandable:
@@ -86,7 +107,7 @@ class Allocator:
         else:
             size = -(-nbytes // ROUND) * ROUND
             if size >= self.max_split:
-                block = self._take_whole(size, nbytes)
+                block = self.take_whole(size, nbytes)
             else:
                 block = self.carve(size, size)
                 block.request = nbytes
@@ -108,10 +129,34 @@ class Allocator:
             blocks = list(self._rows(size, count))
             self.allocated += sum(block.size for block in blocks)
         else:
-            blocks = [Block(count * max(ROUND, round_up(nbytes, ROUND)), _SMALL_ORDER)]
+            blocks = [SmallBlock(count * max(ROUND, round_up(nbytes, ROUND)), _NOWHERE)]
             self.allocated += blocks[0].size
         self.peak = max(self.peak, self.allocated)
         return blocks
+
+    def alloc_rows(self, nbytes: int, count: int) -> tuple[list[Block], int]:
+        """As `alloc_many`, for tensors below 10 MiB where what they leave of a new segment is taken by none of those
+        that come before they go: segments that they fill alone are counted, not listed. Returns the blocks, and how
+        many such segments there are besides."""
+        size = -(-nbytes // ROUND) * ROUND
+        each = LARGE_BUFFER // size
+        blocks: list[Block] = []
+        while count and bisect_left(self._cached, (size,)) < len(self._cached):
+            blocks.append(self.carve(size, count * size))
+            count -= blocks[-1].size // size
+        segments = count // each
+        self._segments += segments
+        self.reserved += segments * LARGE_BUFFER
+        blocks += self._rows(size, count - segments * each)
+        self.allocated += sum(block.size for block in blocks) + segments * filled(nbytes)
+        self.peak = max(self.peak, self.allocated)
+        return blocks, segments
+
+    def free_rows(self, nbytes: int, segments: int) -> None:
+        """The segments that `alloc_rows` counted."""
+        self.allocated -= segments * filled(nbytes)
+        if segments:
+            self.add_whole(LARGE_BUFFER, segments)
 
     def _rows(self, size: int, count: int) -> Iterator[Block]:
         """What a block has left of one tensor is the best fit for the next, as long as it is large enough."""
@@ -119,6 +164,32 @@ class Allocator:
             block = self.carve(size, count * size)
             count -= block.size // size
             yield block
+
+    def pass_through(self, sizes: Iterable[int]) -> None:
+        """Tensors that come one after the other and go together, where splitting has no limit: what was free is free
+        again afterwards, and so are the segments that had to be added for them."""
+        free = self.cached_sizes
+        added: list[int] = []
+        total = 0
+        for nbytes in sizes:
+            size = -(-nbytes // ROUND) * ROUND or ROUND
+            if nbytes > SMALL:
+                at = bisect_left(free, size)
+                if at < len(free):
+                    block = free.pop(at)
+                else:
+                    block = request_size(size)
+                    added.append(block)
+                if block - size > SMALL:
+                    insort(free, block - size)
+                else:
+                    size = block
+            total += size
+        self.peak = max(self.peak, self.allocated + total)
+        for size in added:
+            segment = self._segment(size)
+            segment.free = True
+            insort(self._cached, (segment.size, segment.order, segment))
 
     def leave(self, nbytes: int) -> None:
         """What a buffer made before, without a limit on splitting, has left of its segment."""
@@ -133,64 +204,68 @@ class Allocator:
                 self.add_whole(block.size, 1)
             return
         block.free = True
+        cached = self._cached
         after, before = block.next, block.prev
         if after is not None and after.free:
-            self._uncache(after)
+            del cached[bisect_left(cached, (after.size, after.order))]
             block.size += after.size
-            block.next = after.next
-            if after.next is not None:
-                after.next.prev = block
+            block.next = after = after.next
+            if after is not None:
+                after.prev = block
         if before is not None and before.free:
-            self._uncache(before)
+            del cached[bisect_left(cached, (before.size, before.order))]
             before.size += block.size
-            before.next = block.next
-            if block.next is not None:
-                block.next.prev = before
+            before.next = after
+            if after is not None:
+                after.prev = before
             block = before
-        self._cache(block)
+        if block.size >= self.max_split:
+            self.add_whole(block.size, 1)
+        else:
+            insort(cached, (block.size, block.order, block))
 
     def empty_cache(self) -> None:
         """Segments that are free as a whole go back to the driver."""
-        whole = [entry for entry in self._cached if entry[2].prev is None and entry[2].next is None]
-        for size, _, block in whole:
-            self._uncache(block)
-            self.reserved -= size
+        segments = [entry for entry in self._cached if entry[2].prev is None and entry[2].next is None]
+        for entry in segments:
+            self._cached.remove(entry)
+            self.reserved -= entry[0]
         for size, count in list(self.free_whole.items()):
             self.add_whole(size, -count)
             self.reserved -= count * size
 
     def add_whole(self, size: int, count: int) -> None:
         """So many more free segments of a size."""
-        self.moved[size] = self.moved.get(size, 0) + count
-        left = self.free_whole.get(size, 0) + count
-        if left == count:
+        before = self.free_whole.get(size, 0)
+        if not before:
             insort(self._free_sizes, size)
-        if left:
-            self.free_whole[size] = left
+        if before + count:
+            self.free_whole[size] = before + count
         else:
             del self.free_whole[size], self._free_sizes[bisect_left(self._free_sizes, size)]
 
-    def _take_whole(self, size: int, nbytes: int) -> Block:
-        at = bisect_left(self._free_sizes, size)
-        if at < len(self._free_sizes) and self._free_sizes[at] < size + LARGE_BUFFER:
-            segment = self._free_sizes[at]
+    def take_whole(self, size: int, nbytes: int) -> Block:
+        """The best fitting free segment, or a new one, for a tensor of `nbytes` whose size is rounded already."""
+        free = self._free_sizes
+        at = bisect_left(free, size) if free else 0
+        if at < len(free) and free[at] < size + LARGE_BUFFER:
+            segment = free[at]
             self.add_whole(segment, -1)
         else:
             segment = request_size(size)
             self.reserved += segment
         block = self._whole.get((segment, nbytes))
         if block is None:
-            block = self._whole[segment, nbytes] = Block(segment, _WHOLE_ORDER, nbytes)
+            block = self._whole[segment, nbytes] = WholeBlock(segment, _NOWHERE, nbytes)
         return block
 
     def carve(self, size: int, most: int) -> Block:
         """The best fitting free block, or a new segment, cut to as many tensors of a size as it has room for."""
-        cached, moved = self._cached, self.moved
+        cached = self._cached
         at = bisect_left(cached, (size,))
         if at < len(cached):
             block = cached.pop(at)[2]
             block.free = False
-            moved[block.size] = moved.get(block.size, 0) - 1
         else:
             block = self._segment(size)
         wanted = most if most <= block.size else block.size // size * size
@@ -206,21 +281,20 @@ class Allocator:
 
     def _split(self, block: Block, size: int) -> None:
         """The rest of a block becomes a free one."""
-        rest = Block(block.size - size, (block.order[0], block.order[1] + size))
+        segment, at = block.order
+        left, after = block.size - size, block.next
+        rest = Block(left, (segment, at + size))
         block.size = size
-        rest.prev, rest.next, rest.free = block, block.next, True
-        if block.next is not None:
-            block.next.prev = rest
+        rest.prev, rest.next, rest.free = block, after, True
+        if after is not None:
+            after.prev = rest
         block.next = rest
-        self._cache(rest)
+        if left >= self.max_split:  # of a buffer made before there was a limit
+            self.add_whole(left, 1)
+        else:
+            insort(self._cached, (left, rest.order, rest))
 
-    def _cache(self, block: Block) -> None:
-        if block.size >= self.max_split:
-            self.add_whole(block.size, 1)
-            return
-        insort(self._cached, (block.size, block.order, block))
-        self.moved[block.size] = self.moved.get(block.size, 0) + 1
-
-    def _uncache(self, block: Block) -> None:
-        self.moved[block.size] = self.moved.get(block.size, 0) - 1
-        del self._cached[bisect_left(self._cached, (block.size, block.order))]
+    @property
+    def cached_sizes(self) -> list[int]:
+        """Of the free blocks that may be split, in order."""
+        return [entry[0] for entry in self._cached]

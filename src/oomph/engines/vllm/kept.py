@@ -93,7 +93,7 @@ class _Sampler:
 
     def run(self, *phases: Sizes) -> None:
         for phase in phases:
-            self._drop(*[self.memory.alloc(size) for size in phase if size > 0])
+            self.memory.pass_through(size for size in phase if size > 0)
 
     @property
     def cached(self) -> int:
@@ -111,7 +111,7 @@ class _Sampler:
         """Logits, a float32 copy, probabilities and noise; with drafts rejection_sampler.py: the logits of every
         drafted token; the last one's, sampled; of the drafted ones a copy, two float32 ones and the probabilities."""
         if not drafts or self.v2:
-            self._drop(*map(self._take, self._sampled(rows, drafts)))
+            self.memory.pass_through(size * self.vocabulary for size in self._sampled(rows, drafts))
             return
         logits = [self._take((1 + drafts) * rows * self.width), self._take(rows * self.width)]
         last = self._take(rows * _FLOAT)

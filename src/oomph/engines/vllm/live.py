@@ -10,6 +10,7 @@ on an H200 (tests/truth/activation.jsonl).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -36,6 +37,25 @@ def mixer_widths(model: Model, layer: Layer, batch: Batch) -> Widths:
     live = _Layer(model, layer, layer, facts.Holding(), batch, nbytes(batch.dtype, 1))
     state = next(mixer for mixer in layer.mixers if isinstance(mixer, State))
     return live.projected(state)
+
+
+@lru_cache(maxsize=4096)
+def _linears_of(block: Block, role: str) -> tuple[Linear, ...]:
+    return tuple(module for module in block.modules if isinstance(module, Linear) and module.role == role)
+
+
+@lru_cache(maxsize=4096)
+def _widest_of(block: Block, role: str, tp: int) -> int:
+    """The widest output of the role's projections, but for those that sum over the ranks."""
+    return max((sum(outs(x, tp)) for x in _linears_of(block, role) if x.shard != "row"), default=0)
+
+
+@lru_cache(maxsize=4096)
+def _widths_of(block: Block, role: str, tp: int) -> tuple[int, int]:
+    """The output of the role's up projection and the input of its down projection."""
+    ups = [sum(outs(x, tp)) for x in _linears_of(block, role) if x.shard == "column"]
+    downs = [in_features(x, tp) for x in _linears_of(block, role) if x.shard == "row"]
+    return (max(ups), max(downs)) if ups and downs else (0, 0)
 
 
 class _Layer(Struct, frozen=True):
@@ -173,8 +193,8 @@ class _Layer(Struct, frozen=True):
         _, down = self._widths(role)
         return self._phase("mlp", (*alive, down, *2 * (self._sum(),)), 0)
 
-    def _linears(self, role: str) -> list[Linear]:
-        return [module for module in self.layer.block.modules if isinstance(module, Linear) and module.role == role]
+    def _linears(self, role: str) -> tuple[Linear, ...]:
+        return _linears_of(self.layer.block, role)
 
     def _heads(self, attention: Attention) -> tuple[int, int]:
         tp = self.batch.layout.tp
@@ -186,8 +206,7 @@ class _Layer(Struct, frozen=True):
         return max(1, attention.num_heads // self.batch.layout.tp) * attention.head_dim_v
 
     def _qkv(self) -> int:
-        projections = [x for x in self._linears("attention") if x.shard != "row"]
-        return max((sum(outs(x, self.batch.layout.tp)) for x in projections), default=0)
+        return _widest_of(self.layer.block, "attention", self.batch.layout.tp)
 
     def _attention(self, attention: Attention) -> Widths:
         """qkv, the normalised copies of q, k (and v), and the attention's output (twice where a gate scales it)."""
@@ -226,10 +245,7 @@ class _Layer(Struct, frozen=True):
         )
 
     def _widths(self, role: str) -> tuple[int, int]:
-        tp = self.batch.layout.tp
-        ups = [sum(outs(x, tp)) for x in self._linears(role) if x.shard == "column"]
-        downs = [in_features(x, tp) for x in self._linears(role) if x.shard == "row"]
-        return (max(ups), max(downs)) if ups and downs else (0, 0)
+        return _widths_of(self.layer.block, role, self.batch.layout.tp)
 
     def _dense(self) -> str:
         """The role of the layer's MLP; Granite's hybrids without experts call theirs shared."""
@@ -252,8 +268,7 @@ class _Layer(Struct, frozen=True):
         return total
 
     def _projection(self) -> int:
-        linears = [x for x in self._linears("linear_attn") if x.shard != "row"]
-        return max((sum(outs(x, self.batch.layout.tp)) for x in linears), default=0)
+        return _widest_of(self.layer.block, "linear_attn", self.batch.layout.tp)
 
     def _state(self, state: State) -> Widths:
         """mamba_mixer2.py: the input projection (and a scaled copy beside an attention mixer), the scan's output and

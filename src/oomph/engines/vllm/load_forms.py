@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from oomph.engines.vllm.allocator import SMALL, Block, small_block
-from oomph.engines.vllm.load_program import Rise
+from oomph.engines.vllm.load_program import Programs, Rise
 from oomph.engines.vllm.load_steps import Setting, is_retied, pieces, steps_of
 from oomph.engines.vllm.weights import Build, Created, Placed
 from oomph.facts.vllm.repack import rope_steps
@@ -112,17 +112,23 @@ class Network:
         self.places, self.build = tuple(places), build
         numbers: dict[tuple[Created, ...], int] = {}
         self.kinds = tuple(numbers.setdefault(place.tensors, len(numbers)) for place in places)
-        self._forms: dict[tuple[object, ...], list[Form]] = {}
+        self._forms: dict[tuple[object, ...], tuple[list[Form], Programs]] = {}
 
     def forms(self, setting: Setting) -> list[Form]:
         """One of each kind."""
+        return self._formed(setting)[0]
+
+    def programs(self, setting: Setting) -> Programs:
+        """Of places of these forms."""
+        return self._formed(setting)[1]
+
+    def _formed(self, setting: Setting) -> tuple[list[Form], Programs]:
         key = (setting.sm, setting.sms, setting.online, setting.expandable, setting.mla_workspace > 0)
-        forms = self._forms.get(key)
-        if forms is None:
+        if key not in self._forms:
             firsts = dict(zip(reversed(self.kinds), reversed(self.places), strict=True))
             forms = [Form(firsts[kind], self.build, setting) for kind in range(len(firsts))]
-            self._forms[key] = forms
-        return forms
+            self._forms[key] = forms, Programs()
+        return self._forms[key]
 
     def outline(self, setting: Setting) -> tuple[object, ...]:
         """Of which kind each place is, and what is built and repacked in places of each kind."""

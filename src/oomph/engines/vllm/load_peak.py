@@ -9,13 +9,13 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from oomph.engines.vllm.allocator import LARGE_BUFFER, NO_LIMIT, Allocator, Block, request_size
+from oomph.engines.vllm.allocator import LARGE_BUFFER, NO_LIMIT, ROUND, Allocator, Block, request_size
 from oomph.engines.vllm.load_forms import Built, Form, Module, Network
-from oomph.engines.vllm.load_program import Program, Recorder
+from oomph.engines.vllm.load_program import Program, Programs, Recorder
 from oomph.engines.vllm.load_steps import Setting, is_fp8, latent_copies
 from oomph.engines.vllm.model_buffers import Buffers
 from oomph.engines.vllm.online import is_quantised_online
-from oomph.engines.vllm.weights import Build, Placed
+from oomph.engines.vllm.weights import Placed
 from oomph.facts.vllm.repack_moe import Step
 from oomph.ir.model import Linear
 
@@ -120,7 +120,27 @@ class _Repacked(Struct, frozen=True):
 
     delta: int
     peaks: tuple[tuple[str, int, int], ...]  # new heights: module, size, bytes above the start
-    cached: dict[int, int]  # how many more cached blocks of each size there are
+    before: tuple[list[int], dict[int, int]]  # free blocks that may be split, and whole segments, when it began
+    after: tuple[list[int], dict[int, int]]  # and when it was done
+
+    def does_as(self, other: _Repacked | None) -> bool:
+        if other is None or self.delta != other.delta or self.peaks != other.peaks:
+            return False
+        return self.grown() == other.grown() and self.moved() == other.moved()
+
+    def grown(self) -> tuple[int, int]:
+        """How many more free blocks that may be split there are, and how many more bytes: equal where `moved` is."""
+        return len(self.after[0]) - len(self.before[0]), sum(self.after[0]) - sum(self.before[0])
+
+    def moved(self) -> dict[int, int]:
+        """How many more free blocks of each size there are."""
+        counts: dict[int, int] = {}
+        for sign, (sizes, segments) in ((1, self.after), (-1, self.before)):
+            for size in sizes:
+                counts[size] = counts.get(size, 0) + sign
+            for size, count in segments.items():
+                counts[size] = counts.get(size, 0) + sign * count
+        return {size: count for size, count in counts.items() if count}
 
 
 class _Player:
@@ -136,7 +156,6 @@ class _Player:
         self.gone = 0
         self.pool: dict[tuple[str, int], int] = {}
         self.index = -1  # of the decoder layer within the stage
-        self._programs: dict[tuple[object, ...], Program] = {}
 
     @property
     def held(self) -> int:
@@ -173,12 +192,13 @@ class _Player:
         if self.setting.file_bytes:
             self.run("fastsafetensors", [("file", self.setting.file_bytes), ("file", 0)], {})
         self.doing = repacking
-        self.repack(network.build)
+        self.repack(network)
         return done
 
     def place(self, place: Placed, form: Form) -> Place:
         self.where, self.layer = where, layer = place.where, place.layer
         memory, records, doing = self.memory, self.records, self.doing
+        carve, take_whole, max_split = memory.carve, memory.take_whole, memory.max_split
         blocks: list[Block] = []
         for step in form.steps:
             if step.rises:
@@ -190,8 +210,19 @@ class _Player:
                     memory.peak = level + step.rises[-1][2]
                 memory.allocated = level + step.rises[-1][2]
                 blocks += step.blocks
-            if step.size:
-                blocks.append(self.new(step.module, step.size))
+            size = step.size
+            if size:  # what Allocator.alloc does, thousands of times
+                rounded = -(-size // ROUND) * ROUND
+                if rounded >= max_split:
+                    block = take_whole(rounded, size)
+                else:
+                    block = carve(rounded, rounded)
+                    block.request = size
+                blocks.append(block)
+                memory.allocated = level = memory.allocated + block.size
+                if level > memory.peak:
+                    memory.peak = level
+                    records.append((where, layer, step.module, size, level, doing))
             elif step.rope:
                 self.run("rotary_emb", step.rope, {})
             elif self.workspace and step.module:
@@ -246,7 +277,8 @@ class _Player:
     def modules(self) -> list[Module]:
         return [module for built in self.places for module in built.listed]
 
-    def repack(self, build: Build) -> None:
+    def repack(self, network: Network) -> None:
+        build, programs = network.build, network.programs(self.setting)
         seen: dict[tuple[object, ...], tuple[_Repacked, bool]] = {}  # with whether it did the same twice
         for _, group in groupby(self.places, key=lambda built: built.where):
             members = list(group)
@@ -258,10 +290,10 @@ class _Player:
             if steady and before is not None:
                 self.repeat(before, members[0])
             else:
-                now = self.repack_place(members, jobs)
+                now = self.repack_place(members, jobs, programs)
                 # where weights leave the GPU, what is free must also not become less
-                grows = not self.setting.offload.active or all(count > 0 for count in now.cached.values())
-                seen[key] = now, now == before and grows
+                grows = not self.setting.offload.active or all(count > 0 for count in now.moved().values())
+                seen[key] = now, now.does_as(before) and grows
         if self.setting.online == "held":
             for module in self.modules():
                 if module.of is not None and is_quantised_online(module.of, build.habits):
@@ -274,30 +306,32 @@ class _Player:
                 # kv_cache.py:56: the loadable scales go; three range constants stay on the GPU
                 self.run(module.name, [("scales", 0), ("ranges", 4, 3)], module.tensors)
 
-    def repack_place(self, members: Sequence[Built], jobs: Sequence[Job]) -> _Repacked:
+    def repack_place(self, members: Sequence[Built], jobs: Sequence[Job], programs: Programs) -> _Repacked:
         """Its own peaks are counted from where it begins, so that a place of the same kind can repeat them."""
         memory, records = self.memory, self.records
         start, highest = memory.allocated, memory.peak
-        memory.peak, self.records, memory.moved = start, [], {}
+        memory.peak, self.records = start, []
+        before = memory.cached_sizes, dict(memory.free_whole)
         self.where, self.layer = members[0].where, members[0].layer
         key: tuple[object, ...] = tuple((built.form, built.left) for built in members)
         key += tuple(block.size for built in members for block in built.blocks if block.is_whole)
-        program = self._programs.get(key)
-        if program is not None and program.is_valid(memory.free_whole):
+        is_limited = memory.max_split == LARGE_BUFFER
+        program = programs.valid(key, memory.free_whole) if is_limited else None
+        if program is not None:
             self.follow(program, jobs)
         else:
             recorder = Recorder(memory.free_whole)
             for number, (built, at, steps) in enumerate(jobs):
                 self.layer = built.layer
                 self.repack_module(built.module(at), steps, number, recorder)
-            program = recorder.program() if memory.max_split == LARGE_BUFFER else None
-            if program is not None and self.setting.online != "held":
-                self._programs[key] = program
+            if is_limited and self.setting.online != "held":
+                programs.add(key, recorder.program())
         peaks = tuple((record[2], record[3], record[4] - start) for record in self.records)
         records += [record for record in self.records if record[4] > highest]
         self.records = records
         memory.peak = max(memory.peak, highest)
-        return _Repacked(memory.allocated - start, peaks, {size: n for size, n in memory.moved.items() if n})
+        after = memory.cached_sizes, dict(memory.free_whole)
+        return _Repacked(memory.allocated - start, peaks, before, after)
 
     def repack_module(self, module: Module, steps: Sequence[Step], number: int, recorder: Recorder) -> None:
         tensors = module.tensors
@@ -344,35 +378,41 @@ class _Player:
         memory, free, carve, records = self.memory, self.memory.free, self.memory.carve, self.records
         where, layer, doing = self.where, self.layer, self.doing
         split: dict[tuple[int, str], list[Block]] = {}
+        rows: dict[tuple[int, str], tuple[int, int]] = {}  # segments full of tensors that nobody else touches
         for part in program.parts:
-            level = memory.allocated
-            if part.rises and level + part.rises[-1][2] > memory.peak:
+            if part.rises and memory.allocated + part.rises[-1][2] > memory.peak:
+                level = memory.allocated
                 for module, size, above in part.rises:
                     if level + above > memory.peak:
                         memory.peak = level + above
                         records.append((where, layer, module, size, memory.peak, doing))
-            memory.allocated = level + part.change
+            memory.allocated += part.change
             if not part.tensor:
                 break
             key = (part.job, part.tensor)
-            if part.size and part.count > 1:
+            if part.is_alone:
+                split[key], count = memory.alloc_rows(part.size, part.count - 1)
+                split[key].append(self.new(part.module, part.size))
+                rows[key] = part.size, count
+            elif part.size and part.count > 1:
                 split[key] = self.new_many(part.module, part.size, part.count)
-                continue
-            if part.size:
+            elif part.size:
                 block = carve(part.rounded, part.rounded)
                 split[key] = [block]
-                memory.allocated += block.size
-                if memory.allocated > memory.peak:
-                    memory.peak = memory.allocated
-                    records.append((where, layer, part.module, part.size, memory.peak, doing))
-                continue
-            blocks = split.pop(key, None)
-            if blocks is None:
-                built, at, _ = jobs[part.job]
-                blocks = built.module(at).tensors[part.tensor]
-            for block in blocks:
-                if block.is_split:
-                    free(block)
+                memory.allocated = level = memory.allocated + block.size
+                if level > memory.peak:
+                    memory.peak = level
+                    records.append((where, layer, part.module, part.size, level, doing))
+            else:
+                blocks = split.pop(key, None)
+                if blocks is None:
+                    built, at, _ = jobs[part.job]
+                    blocks = built.module(at).tensors[part.tensor]
+                for block in blocks:
+                    if block.is_split:
+                        free(block)
+                if key in rows:
+                    memory.free_rows(*rows.pop(key))
         for size, count in program.added.items():
             memory.add_whole(size, count)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from oomph.engines.vllm.allocator import LARGE_BUFFER, ROUND, Block
+from oomph.engines.vllm.allocator import LARGE_BUFFER, MIN_LARGE, ROUND, SMALL, Block
 from oomph.units import round_up
 
 Rise = tuple[str, int, int]  # module, size, bytes above the start: each higher than the one before
@@ -27,6 +27,7 @@ class Part(Struct):
     size: int = 0
     count: int = 1
     rounded: int = 0  # the size of its block
+    is_alone: bool = False  # many tensors, and none that come before they go would take what they leave of a segment
 
 
 class Program(Struct):
@@ -44,6 +45,26 @@ class Program(Struct):
             if more and size != LARGE_BUFFER and min(lowest.get(size, 0), lowest.get(size, 0) + more) < 1:
                 return False
         return self.need <= free.get(LARGE_BUFFER, 0) and all(size in free for size in start if size != LARGE_BUFFER)
+
+
+_MOST_STARTS = 4  # of one place: none free, those of a few places, steady
+
+
+class Programs:
+    """Those of the places of one network: what they do does not depend on the load in which they were written."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, list[Program]] = {}
+
+    def valid(self, key: object, free: dict[int, int]) -> Program | None:
+        """The latest that does the same where these whole segments are free."""
+        return next((program for program in reversed(self._known.get(key, ())) if program.is_valid(free)), None)
+
+    def add(self, key: object, program: Program | None) -> None:
+        if program is not None:
+            programs = self._known.setdefault(key, [])
+            programs.append(program)
+            del programs[:-_MOST_STARTS]
 
 
 class Recorder:
@@ -90,6 +111,8 @@ class Recorder:
         if not self._is_exact:
             return None
         self._parts.append(Part(self._rises, self._change))
+        for at, part in enumerate(self._parts):
+            part.is_alone = part.count > 1 and SMALL < part.size <= MIN_LARGE - ROUND and self._leaves_alone(at)
         added = {size: count - self._start.get(size, 0) for size, count in self._level.items()}
         return Program(
             self._parts,
@@ -98,6 +121,16 @@ class Recorder:
             {size: count for size, count in added.items() if count},
             self._need,
         )
+
+    def _leaves_alone(self, at: int) -> bool:
+        """Whether tensors that come before those of a part go are too large for what these leave of a segment."""
+        many = self._parts[at]
+        for part in self._parts[at + 1 :]:
+            if (part.job, part.tensor) == (many.job, many.tensor):
+                return not part.size
+            if part.size and part.rounded <= LARGE_BUFFER % many.rounded:
+                return False
+        return False
 
     def _move(self, size: int, count: int) -> None:
         level = self._level[size] = self._level.get(size, 0) + count

@@ -24,23 +24,22 @@ _FLOAT = 4
 Sizes = tuple[int, ...]
 
 
-@lru_cache(maxsize=4096)
 def scan_tensors(traits: Traits, batch: Batch, tokens: int, sequences: int) -> Sizes:
     """Bytes of the tensors alive at once in the widest recurrent layer while `sequences` prompts of `tokens` tokens
     together are read; () where no layer scans."""
+    return _scan_tensors(traits, batch, tokens, sequences) if traits.has_state else ()
+
+
+@lru_cache(maxsize=4096)
+def _scan_tensors(traits: Traits, batch: Batch, tokens: int, sequences: int) -> Sizes:
     candidates = [
         one
-        for layer in _recurrent_layers(traits.model)
+        for layer in traits.recurrent_layers
         for state in layer.mixers
         if isinstance(state, State)
         for one in _alive(traits.model, layer, state, batch, tokens, max(1, min(sequences, tokens)))
     ]
     return max(candidates, key=sum, default=())
-
-
-def _recurrent_layers(model: Model) -> list[Layer]:
-    recurrent = [layer for layer in model.layers if any(isinstance(mixer, State) for mixer in layer.mixers)]
-    return list({(layer.block, layer.mixers): layer for layer in recurrent}.values())
 
 
 def _alive(model: Model, layer: Layer, state: State, batch: Batch, tokens: int, sequences: int) -> list[Sizes]:

@@ -21,7 +21,7 @@ from oomph.engines.vllm.traits import Traits
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import serving as facts
 from oomph.ir.ledger import Term
-from oomph.ir.model import Linear, Model
+from oomph.ir.model import Model
 from oomph.units import GIB, MIB, cdiv
 
 # Chosen from 27 start-ups. What a pass needs beyond its tensors: rounding, pieces that do not fit together. What it
@@ -69,25 +69,30 @@ def captured(estimate: Term, graphs: Graphs, batch: Batch) -> Term:
     return Term("captured", n, n - slack, n + slack, "measured", {}, "CUDA graphs as captured")
 
 
-def warm_up(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs, seen: Encoder) -> Working:
-    """Everything between the KV cache and the first request."""
+def after_start(
+    traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs, seen: Encoder
+) -> tuple[Working, Working]:
+    """Of warm-up and of a full batch of requests."""
     batch = replace(batch, cold=False, profiling=False)
+    played = _played(traits, batch, rules, graphs, seen)
+    return _warm_up(traits, batch, rules, graphs, played), _serving(traits, batch, rules, seen, played)
+
+
+def _warm_up(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs, played: Kept | None) -> Working:
+    """Everything between the KV cache and the first request."""
     passes = [_warm_sampling(traits.model, batch, rules)]
     if _is_tuned(batch, rules, graphs):
         passes.append(Load("a batch of max_num_batched_tokens", forward_bytes(traits, batch), _forward_kept(traits)))
     working = _working("warm_up", passes, batch)
-    played = _played(traits, batch, rules, graphs, seen)
     return Working(working.needed, _as_played(working.kept, played.warmed, batch)) if played else working
 
 
-def serving(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs, seen: Encoder) -> Working:
+def _serving(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encoder, played: Kept | None) -> Working:
     """A full batch: prompts at the batch limit, every sequence decoding, images. What it keeps and the worst case
     count penalties and log-probabilities in every request; the V2 runner warms up with the very passes that requests
     run."""
-    batch = replace(batch, cold=False, profiling=False)
     prompts, decoding, images, options, *_ = loads(traits, batch, seen)
     ordinary = _working("serving", [prompts, decoding, images], batch, seen.outputs)
-    played = _played(traits, batch, rules, graphs, seen)
     total = played.loaded + seen.outputs if played else 0
     if batch.runner == "v2":
         return Working(ordinary.needed, _as_played(ordinary.kept, total, batch)) if played else ordinary
@@ -180,13 +185,7 @@ def _warm_sampling(model: Model, batch: Batch, rules: facts.AfterStart) -> Load:
 
 
 def _forward_kept(traits: Traits) -> float:
-    linears = [
-        module
-        for block in traits.blocks
-        for module in block.modules
-        if isinstance(module, Linear) and module.scheme is not None
-    ]
-    return _QUANTISED_KEPT if any(m.scheme and m.scheme.input_bits == 8 for m in linears) else _FORWARD_KEPT
+    return _QUANTISED_KEPT if traits.has_eight_bit_inputs else _FORWARD_KEPT
 
 
 def _working(name: str, passes: list[Load], batch: Batch, cached_outputs: int = 0) -> Working:

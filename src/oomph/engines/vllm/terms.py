@@ -16,7 +16,7 @@ from oomph.engines.vllm.loaded import WeightsPlan, first_failing_allocation, wei
 from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.run import Rank, Run
-from oomph.engines.vllm.serving import captured, serving, warm_up
+from oomph.engines.vllm.serving import after_start, captured
 from oomph.engines.vllm.settings import build_for, layout_of
 from oomph.engines.vllm.shard import stage_layers
 from oomph.engines.vllm.timeline import RankInput, Terms
@@ -68,8 +68,7 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
         pin(_non_torch(run, rank)),
         graph_estimate,
         captured(graph_estimate, graphs, batch),
-        warm_up(run.traits, batch, run.facts.after_start, graphs, encoded),
-        serving(run.traits, batch, run.facts.after_start, graphs, encoded),
+        *after_start(run.traits, batch, run.facts.after_start, graphs, encoded),
     )
     ranks = settings.tensor_parallel_size * settings.pipeline_parallel_size
     restart_bytes = _restart_bytes(run, batch, peak.term)

@@ -67,6 +67,18 @@ class Traits:
         return any(layers and isinstance(m, State) for m, layers in pairs)
 
     @cached_property
+    def recurrent_layers(self) -> tuple[Layer, ...]:
+        """One of each kind."""
+        recurrent = [layer for layer in self.model.layers if any(isinstance(mixer, State) for mixer in layer.mixers)]
+        return tuple({(layer.block, layer.mixers): layer for layer in recurrent}.values())
+
+    @cached_property
+    def has_eight_bit_inputs(self) -> bool:
+        """Whether the inputs of some projection are quantised to 8 bits."""
+        modules = (module for block in self.blocks for module in block.modules if isinstance(module, Linear))
+        return any(module.scheme is not None and module.scheme.input_bits == 8 for module in modules)
+
+    @cached_property
     def is_hybrid(self) -> bool:
         return self.has_state and bool(self.attention)
 

@@ -35,6 +35,19 @@ def rope_of(
     """The rotary table vLLM builds for these rope parameters (model_executor/layers/rotary_embedding/__init__.py).
     `positions`: the class's own max_position, where it is not max_position_embeddings; `bounded`: a multimodal class
     whose positions stay below the number of tokens."""
+    key = (head_dim, theta, positions, dtype, bounded)
+    if params is None and key in text.derived:
+        known: Rope = text.derived[key]
+        return known
+    table = _rope(text, head_dim, theta, params, positions, dtype, bounded)
+    if params is None:
+        text.derived[key] = table
+    return table
+
+
+def _rope(
+    text: Config, head_dim: int, theta: float, params: object, positions: int, dtype: str, bounded: bool
+) -> Rope:
     rope = dict(params) if isinstance(params, dict) else dict(text.table("rope_parameters", "rope_scaling"))
     scaling = Config(rope, f"{text.where}, rope parameters")
     kind = scaling.text("rope_type", "type", default="default")
