@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from oomph.engines.vllm.allocator import SMALL, Block, small_block
+from oomph.engines.vllm.allocator import LARGE_BUFFER, ROUND, SMALL, Block, WholeBlock, request_size, small_block
 from oomph.engines.vllm.load_program import Programs, Rise
 from oomph.engines.vllm.load_steps import Setting, is_retied, pieces, steps_of
 from oomph.engines.vllm.weights import Build, Created, Placed
@@ -46,6 +46,7 @@ class Step(Struct):
     module: str = ""
     size: int = 0
     rope: Sequence[RepackStep] = ()
+    segments: int = 0  # bytes of whole segments among the blocks
 
 
 class Form:
@@ -77,10 +78,23 @@ class Form:
                     self._add_small(tensor.module, size)
         self.sizes = tuple((step.size, *step.rises) for step in self.steps)
         self.listed = [at for at, form in enumerate(self.modules) if form.is_listed]
-        self.late = [at for at in self.listed if self.modules[at].is_late]
+        self.late = [at for at in self.listed if self.modules[at].is_late]  # something happens after all is repacked
         self.has_weights = bool(self.listed)
         self.is_changed = False  # some module is repacked, not only tied again
         self.repacks = tuple(self._repacks(build, setting))
+        self._joined: dict[int, tuple[list[Step], tuple[int, ...]]] = {}
+
+    def joined(self, max_split: int, free: Iterable[int]) -> list[Step]:
+        """The steps, where tensors that take whole segments are part of the stretch that they stand in. Not where a
+        rotary table comes and goes, or one of the free segments would be taken."""
+        if max_split not in self._joined:
+            self._joined[max_split] = _join(self.steps, max_split)
+        steps, whole = self._joined[max_split]
+        for segment in free:
+            for size in whole:
+                if size <= segment < size + LARGE_BUFFER:
+                    return self.steps
+        return steps
 
     def _end_step(self, module: str, size: int = 0, rope: Sequence[RepackStep] = ()) -> None:
         step = self.steps[-1]
@@ -102,6 +116,28 @@ class Form:
             elif steps := tuple(steps_of(module.of, build, setting)):
                 self.is_changed = True
                 yield at, steps
+
+
+def _join(steps: Sequence[Step], max_split: int) -> tuple[list[Step], tuple[int, ...]]:
+    """With the sizes of the tensors that take whole segments."""
+    if any(step.rope for step in steps):
+        return list(steps), ()
+    joined, whole = [Step([], [])], set[int]()
+    for step in steps:
+        last, start = joined[-1], joined[-1].rises[-1][2] if joined[-1].rises else 0
+        last.rises += [(module, size, start + above) for module, size, above in step.rises]
+        last.blocks += step.blocks
+        rounded = -(-step.size // ROUND) * ROUND
+        if step.size and rounded >= max_split:
+            segment = request_size(rounded)
+            whole.add(rounded)
+            last.rises.append((step.module, step.size, segment + (last.rises[-1][2] if last.rises else 0)))
+            last.blocks.append(WholeBlock(segment, (0, 0), step.size))
+            last.segments += segment
+        elif step.module:
+            last.module, last.size = step.module, step.size
+            joined.append(Step([], []))
+    return joined, tuple(whole)
 
 
 class Network:
@@ -154,6 +190,13 @@ class Built(Struct):
             module = self._modules[at] = Module(self.where, self.layer, form.name, form.of, tensors)
         return module
 
+    def tensor(self, at: int, name: str) -> list[Block]:
+        """The blocks of a module's tensor."""
+        if at in self._modules:
+            return self._modules[at].tensors[name]
+        form = self.form.modules[at]
+        return [self.blocks[block] for block, one in enumerate(form.tensors, form.first) if one == name]
+
     @property
     def modules(self) -> list[Module]:
         return [self.module(at) for at in range(len(self.form.modules))]
@@ -161,8 +204,3 @@ class Built(Struct):
     @property
     def listed(self) -> list[Module]:
         return [self.module(at) for at in self.form.listed]
-
-    @property
-    def late(self) -> list[Module]:
-        """Those to which something happens after every layer is repacked."""
-        return [self.module(at) for at in self.form.late]

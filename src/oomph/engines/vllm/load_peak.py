@@ -3,15 +3,17 @@ it passes a given number of bytes."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from operator import attrgetter
 
 from msgspec import Struct
 
-from oomph.engines.vllm.allocator import LARGE_BUFFER, NO_LIMIT, ROUND, Allocator, Block, request_size
+from oomph.engines.vllm.allocator import LARGE_BUFFER, NO_LIMIT, ROUND, Allocator, Block
 from oomph.engines.vllm.load_forms import Built, Form, Module, Network
 from oomph.engines.vllm.load_program import Program, Programs, Recorder
+from oomph.engines.vllm.load_records import Entry, Point, first_beyond, last_point
 from oomph.engines.vllm.load_steps import Setting, is_fp8, latent_copies
 from oomph.engines.vllm.model_buffers import Buffers
 from oomph.engines.vllm.online import is_quantised_online
@@ -20,29 +22,10 @@ from oomph.facts.vllm.repack_moe import Step
 from oomph.ir.model import Linear
 
 
-class Point(Struct, frozen=True):
-    """One allocation of the load. `layer`: decoder layer index, -1 outside."""
-
-    where: str
-    layer: int
-    module: str
-    nbytes: int
-    total: int  # allocated bytes once it is made
-    doing: str = "building"  # building, loading, repacking, LoRA slots, draft model
-
-    @property
-    def tried(self) -> int:
-        """The size in torch's "Tried to allocate"."""
-        return request_size(self.nbytes)
-
-
 class Place(Struct, frozen=True):
     where: str
     layer: int
     total: int  # allocated bytes once this place is built
-
-
-Record = tuple[str, int, str, int, int, str]  # the fields of a Point: there are thousands of them
 
 
 class Load(Struct, frozen=True):
@@ -56,12 +39,11 @@ class Load(Struct, frozen=True):
     offloaded: int = 0  # parameters that went to host memory
     pool: int = 0  # room that the GPU keeps for them, allocated after the load
     changed: bool = False  # some module was repacked
-    records: tuple[Record, ...] = ()  # each allocation that took the load higher than it had been, in order
+    records: tuple[Entry, ...] = ()  # each allocation that took the load higher than it had been, in order
 
     def first_beyond(self, limit: int) -> Point | None:
         """The first allocation that takes the load beyond `limit` bytes."""
-        at = bisect_right(self.records, limit, key=lambda record: record[4])
-        return Point(*self.records[at]) if at < len(self.records) else None
+        return first_beyond(self.records, limit)
 
 
 class Draft(Struct, frozen=True):
@@ -112,6 +94,7 @@ def play(network: Network, setting: Setting, drafts: Sequence[Draft] = (), after
     )
 
 
+_SIZE = attrgetter("size")
 Job = tuple[Built, int, Sequence[Step]]  # a place, one of its modules, what repacking it does
 
 
@@ -126,21 +109,25 @@ class _Repacked(Struct, frozen=True):
     def does_as(self, other: _Repacked | None) -> bool:
         if other is None or self.delta != other.delta or self.peaks != other.peaks:
             return False
-        return self.grown() == other.grown() and self.moved() == other.moved()
+        # the same blocks more and fewer: what one has after it and the other before it, the other way round
+        if sorted(self.after[0] + other.before[0]) != sorted(other.after[0] + self.before[0]):
+            return False
+        return _difference(self.after[1], self.before[1]) == _difference(other.after[1], other.before[1])
 
-    def grown(self) -> tuple[int, int]:
-        """How many more free blocks that may be split there are, and how many more bytes: equal where `moved` is."""
-        return len(self.after[0]) - len(self.before[0]), sum(self.after[0]) - sum(self.before[0])
+    @property
+    def only_adds(self) -> bool:
+        """Whether there are no fewer free blocks of any size."""
+        split = _difference(Counter(self.after[0]), Counter(self.before[0]))
+        whole = _difference(self.after[1], self.before[1])
+        return all(count > 0 for count in (*split.values(), *whole.values()))
 
-    def moved(self) -> dict[int, int]:
-        """How many more free blocks of each size there are."""
-        counts: dict[int, int] = {}
-        for sign, (sizes, segments) in ((1, self.after), (-1, self.before)):
-            for size in sizes:
-                counts[size] = counts.get(size, 0) + sign
-            for size, count in segments.items():
-                counts[size] = counts.get(size, 0) + sign * count
-        return {size: count for size, count in counts.items() if count}
+
+def _difference(counts: dict[int, int], others: dict[int, int]) -> dict[int, int]:
+    """How many more there are of each size, where the numbers differ."""
+    if counts == others:
+        return {}
+    sizes = counts.keys() | others.keys()
+    return {size: n for size in sizes if (n := counts.get(size, 0) - others.get(size, 0))}
 
 
 class _Player:
@@ -148,7 +135,7 @@ class _Player:
         self.setting = setting
         self.memory = Allocator(setting.max_split or NO_LIMIT, expandable=setting.expandable)
         self.doing, self.where, self.layer = "building", "", -1
-        self.records: list[Record] = []
+        self.records: list[Entry] = []
         self.places: list[Built] = []
         self.is_changed = False  # some module was repacked
         self.workspace = setting.mla_workspace
@@ -163,7 +150,7 @@ class _Player:
 
     @property
     def peak(self) -> Point:
-        return Point(*self.records[-1]) if self.records else Point("", -1, "", 0, 0)
+        return last_point(self.records)
 
     def new(self, module: str, size: int) -> Block:
         memory = self.memory
@@ -200,16 +187,20 @@ class _Player:
         memory, records, doing = self.memory, self.records, self.doing
         carve, take_whole, max_split = memory.carve, memory.take_whole, memory.max_split
         blocks: list[Block] = []
-        for step in form.steps:
+        for step in form.joined(max_split, memory.free_whole):
             if step.rises:
                 level = memory.allocated
-                if level + step.rises[-1][2] > memory.peak:
+                memory.allocated = end = level + step.rises[-1][2]
+                memory.reserved += step.segments
+                blocks += step.blocks
+                if level == memory.peak:
+                    memory.peak = end
+                    records.append((where, layer, step.rises, level, end, doing))
+                elif end > memory.peak:
                     for module, size, above in step.rises:
                         if level + above > memory.peak:
                             records.append((where, layer, module, size, level + above, doing))
-                    memory.peak = level + step.rises[-1][2]
-                memory.allocated = level + step.rises[-1][2]
-                blocks += step.blocks
+                    memory.peak = end
             size = step.size
             if size:  # what Allocator.alloc does, thousands of times
                 rounded = -(-size // ROUND) * ROUND
@@ -285,26 +276,28 @@ class _Player:
             jobs = [(built, at, steps) for built in members for at, steps in built.form.repacks]
             if not jobs:
                 continue
-            key = tuple((built.form, built.left, *(block.size for block in built.blocks)) for built in members)
+            key = tuple((built.form, built.left, *map(_SIZE, built.blocks)) for built in members)
             before, steady = seen.get(key, (None, False))
             if steady and before is not None:
                 self.repeat(before, members[0])
             else:
                 now = self.repack_place(members, jobs, programs)
                 # where weights leave the GPU, what is free must also not become less
-                grows = not self.setting.offload.active or all(count > 0 for count in now.moved().values())
-                seen[key] = now, now.does_as(before) and grows
+                seen[key] = now, now.does_as(before) and (not self.setting.offload.active or now.only_adds)
         if self.setting.online == "held":
             for module in self.modules():
                 if module.of is not None and is_quantised_online(module.of, build.habits):
                     self.run(module.name, [("weight", 0), ("w13_weight", 0), ("w2_weight", 0)], module.tensors)
-        for module in [module for built in self.places for module in built.late]:
-            self.where, self.layer = module.where, module.layer
-            if isinstance(module.of, Linear):
-                self.run(module.name, latent_copies(module.of, build), module.tensors)
-            elif "scales" in module.tensors:
-                # kv_cache.py:56: the loadable scales go; three range constants stay on the GPU
-                self.run(module.name, [("scales", 0), ("ranges", 4, 3)], module.tensors)
+        for built in self.places:
+            self.where, self.layer = built.where, built.layer
+            for at in built.form.late:
+                form = built.form.modules[at]
+                if isinstance(form.of, Linear):
+                    self.run(form.name, latent_copies(form.of, build), built.module(at).tensors)
+                else:  # kv_cache.py:56: the loadable scales go; three range constants stay on the GPU
+                    scales = built.blocks[form.first : form.first + len(form.tensors)]
+                    self.memory.allocated += 2 * ROUND - sum(map(_SIZE, scales))
+                    self.new(form.name, 4)
 
     def repack_place(self, members: Sequence[Built], jobs: Sequence[Job], programs: Programs) -> _Repacked:
         """Its own peaks are counted from where it begins, so that a place of the same kind can repeat them."""
@@ -314,7 +307,7 @@ class _Player:
         before = memory.cached_sizes, dict(memory.free_whole)
         self.where, self.layer = members[0].where, members[0].layer
         key: tuple[object, ...] = tuple((built.form, built.left) for built in members)
-        key += tuple(block.size for built in members for block in built.blocks if block.is_whole)
+        key += tuple([block.size for built in members for block in built.blocks if block.is_whole])
         is_limited = memory.max_split == LARGE_BUFFER
         program = programs.valid(key, memory.free_whole) if is_limited else None
         if program is not None:
@@ -326,7 +319,7 @@ class _Player:
                 self.repack_module(built.module(at), steps, number, recorder)
             if is_limited and self.setting.online != "held":
                 programs.add(key, recorder.program())
-        peaks = tuple((record[2], record[3], record[4] - start) for record in self.records)
+        peaks = tuple((str(record[2]), record[3], record[4] - start) for record in self.records)
         records += [record for record in self.records if record[4] > highest]
         self.records = records
         memory.peak = max(memory.peak, highest)
@@ -407,7 +400,7 @@ class _Player:
                 blocks = split.pop(key, None)
                 if blocks is None:
                     built, at, _ = jobs[part.job]
-                    blocks = built.module(at).tensors[part.tensor]
+                    blocks = built.tensor(at, part.tensor)
                 for block in blocks:
                     if block.is_split:
                         free(block)

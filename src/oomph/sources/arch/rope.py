@@ -45,9 +45,7 @@ def rope_of(
     return table
 
 
-def _rope(
-    text: Config, head_dim: int, theta: float, params: object, positions: int, dtype: str, bounded: bool
-) -> Rope:
+def _rope(text: Config, head_dim: int, theta: float, params: object, positions: int, dtype: str, bounded: bool) -> Rope:
     rope = dict(params) if isinstance(params, dict) else dict(text.table("rope_parameters", "rope_scaling"))
     scaling = Config(rope, f"{text.where}, rope parameters")
     kind = scaling.text("rope_type", "type", default="default")
