@@ -20,7 +20,8 @@ _SEQUENCE = late_pattern(  # what a terminal would act on as a whole: CSI, OSC a
 
 def printable(text: str, *, lines: bool = True) -> str:
     """Without control characters, marks of direction and invisible characters. `lines`: line breaks stay."""
-    if _UNUSUAL.search(text) is None and (lines or "\n" not in text):
+    plain = text.replace("\n", "") if lines else text
+    if plain.isascii() and plain.isprintable():
         return text
     return "".join(
         character

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oomph.cli.table import COMMANDS, EXIT_CODES, INTERSPERSED, SWITCHES
 from oomph.errors import CommandError, OomphError, error_fields
@@ -159,21 +159,44 @@ def _call(name: str, rest: list[str]) -> int:
 
 
 def _begin_lightly() -> None:
-    """Two things that take a tenth of a plan's time and give it nothing.
+    """What takes a tenth of a plan's time and gives it nothing.
 
     msgspec asks typing_extensions for two names that `typing` has as well, and takes those where it is not there: its
-    import, with `inspect` and `ast` behind it, takes as long as the plan itself. And the collector of cycles, which
-    looks at every object of every module again and again, waits for more of them.
+    import, with `inspect` and `ast` behind it, takes as long as the plan itself. It imports `uuid`, which asks
+    `platform` once what system this is, and `textwrap` for the schemas that it can write. And the collector of cycles,
+    which looks at every object of every module again and again, waits for more of them.
     """
     import gc
 
     gc.set_threshold(200_000)
-    if "msgspec" not in sys.modules and "typing_extensions" not in sys.modules:
-        sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-        try:
-            import msgspec  # noqa: F401
-        finally:
-            del sys.modules["typing_extensions"]
+    if "msgspec" in sys.modules:
+        return
+    system = os.uname().sysname if hasattr(os, "uname") else "Windows"
+    instead = {
+        "typing_extensions": None,
+        "platform": _StandIn("platform", system=lambda: system),
+        "textwrap": _StandIn("textwrap"),
+    }
+    instead = {name: module for name, module in instead.items() if name not in sys.modules}
+    sys.modules.update(instead)  # type: ignore[arg-type]
+    try:
+        import msgspec  # noqa: F401
+    finally:
+        for name in instead:
+            del sys.modules[name]
+
+
+class _StandIn:
+    """A module that is imported when something is asked of it that is not known here."""
+
+    def __init__(self, name: str, **known: Any) -> None:
+        self.__dict__.update(known)
+        self.__name__ = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        from importlib import import_module
+
+        return getattr(import_module(self.__name__), attribute)
 
 
 def _call_click(name: str, rest: list[str]) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from oomph.late import late_pattern
 from oomph.printable import printable
 from oomph.redaction import Secrets
 
@@ -29,7 +30,7 @@ class Guarded:
         self._clean: set[str] = set()  # texts of JSON lines that were looked at and hold no secret
         # Stands in our own colours behind the escape character: nobody else can write one that is let through.
         self.paint_mark = os.urandom(8).hex()
-        self._paint = re.compile(rf"\x1b{self.paint_mark}(\[[0-9;]{{0,20}}m)")
+        self._paint = late_pattern(rf"\x1b{self.paint_mark}(\[[0-9;]{{0,20}}m)")
 
     def write(self, text: str) -> int:
         if not isinstance(text, str):  # click asks a stream whether it takes bytes
@@ -75,7 +76,8 @@ class Guarded:
             self._held, self._size = [rest], len(rest)
         if text:
             hidden = self._hidden_json(text) if text.startswith(("{", "[")) else None
-            parts = self._paint.split(self._secrets.hide(text) if hidden is None else hidden)
+            text = self._secrets.hide(text) if hidden is None else hidden
+            parts = self._paint.split(text) if "\x1b" in text else [text]
             parts[::2] = map(printable, parts[::2])
             parts[1::2] = ["\x1b" + colour for colour in parts[1::2]]
             self._stream.write(_encodable("".join(parts), self._stream))

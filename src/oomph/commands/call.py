@@ -26,9 +26,13 @@ _LIBRARIES = (
 )  # fmt: skip
 TYPOGRAPHIC = frozenset("“”„‘’—–−‑\u00a0")  # what forums make of quotes and dashes
 # an engine's program or module, anywhere in a text
-PROGRAM = late_pattern(r"\b(?:" + "|".join(w for one in all_engines() for w in (*one.programs, *one.modules)) + r")\b")
+PROGRAM = late_pattern(
+    lambda: r"\b(?:" + "|".join(w for one in all_engines() for w in (*one.programs, *one.modules)) + r")\b"
+)
 # a text that starts a server, or a container that may
-SERVER = late_pattern("|".join((*(words for one in all_engines() for words in one.launches), r"\bdocker\s+run\b")))
+SERVER = late_pattern(
+    lambda: "|".join((*(words for one in all_engines() for words in one.launches), r"\bdocker\s+run\b"))
+)
 _SECRET = late_pattern(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL")
 _OTHER_PROJECTS = frozenset(("lmcache", "llm-d", "kserve", "ai-dynamo"))  # owners whose image tags are their own
 # what a shell or a template would have put something else in place of
@@ -75,6 +79,8 @@ class Call(Struct, frozen=True):
 
 def memory_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that a plan may look at."""
+    if not environment:
+        return {}
     beginnings = (*_LIBRARIES, *(word for one in all_engines() for word in one.variables))
     return {k: v for k, v in environment.items() if k.startswith(beginnings) and not _SECRET.search(k)}
 
@@ -96,7 +102,7 @@ def finite(text: str) -> float:
 def program(word: str) -> str:
     """/opt/venv/bin/vllm -> vllm, python3.12 -> python, C:\\x\\vllm.exe -> vllm."""
     name = word.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
-    return "python" if re.fullmatch(r"(?:python|pypy)[0-9.]*", name) else name
+    return "python" if name.startswith("py") and re.fullmatch(r"(?:python|pypy)[0-9.]*", name) else name
 
 
 def visible_devices(environment: Mapping[str, str]) -> int:
@@ -213,7 +219,9 @@ def _is_of(engine: EngineProtocol, image: str) -> bool:
 
 def pinned_releases(text: str) -> dict[str, str]:
     """The release of each package that `pip install vllm==0.21.0` or a requirements line names; only if it is one."""
-    pinned = {}
+    pinned: dict[str, str] = {}
+    if "==" not in text:
+        return pinned
     for package in filter(None, (one.package for one in all_engines())):
         versions = set(re.findall(rf"(?<![\w-]){package}(?:\[[\w,-]*\])?==\s*v?(\d[\w.]*)", text))
         if len(versions) == 1:
@@ -235,8 +243,7 @@ def installed_version(package: str, program: str = "") -> str:
             continue
         # a directory listing: importlib.metadata takes 20 ms to import
         for name in names:
-            match = re.fullmatch(rf"{package}-([0-9][^-]*)\.dist-info", name)
-            if match:
+            if name.startswith(package + "-") and (match := re.fullmatch(rf"{package}-([0-9][^-]*)\.dist-info", name)):
                 return match[1]
     return ""
 

@@ -43,6 +43,7 @@ _UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.*\)|`.*`|<.*>|\{\{.*\}\}", re.DOTALL)  
 _PLACEHOLDER = late_pattern(
     r"<[^>]*>|\{\w*\}|\{\{.*|\.\.\.|…|\[[^\]]*\]"
 )  # <model>, {model}, [MODEL]: an example's own words
+_ODD = frozenset("<{[$`…")  # one of them, or three points, is in all that the two of them match
 _SHOWN_NAMES = 8
 _LONGEST_PATH = 4096  # PATH_MAX
 _MOST_COLONS = 8
@@ -238,6 +239,8 @@ def _deployments(call: Call, release: Engine | str | None) -> list[Deployment]:
     call = _on_this_machine(call)
     deployments = engine_of_call(call).read_command(call, release)
     for deployment in deployments:
+        if _ODD.isdisjoint(deployment.model) and "..." not in deployment.model:
+            continue
         if _PLACEHOLDER.fullmatch(deployment.model):
             raise CommandError(f"the model is {short(deployment.model)}: put its name in its place")
         # $MODELS/x.gguf has a name, $MODELS/$FILE and Qwen/Qwen3-${SIZE}B have none

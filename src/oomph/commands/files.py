@@ -18,7 +18,9 @@ _NOTEBOOK_LIMIT = 16 << 20  # their outputs hold pictures
 Sort = Literal[
     "compose", "dockerfile", "kubernetes", "makefile", "markdown", "notebook", "python", "shell", "unit", "yaml"
 ]
-_PYTHON = late_pattern(rf"^\s*(?:from|import)\s+{PROGRAM.pattern}|\bLLM\s*\(|\b(?:Async)?EngineArgs\s*\(", re.MULTILINE)
+_PYTHON = late_pattern(
+    lambda: rf"^\s*(?:from|import)\s+{PROGRAM.pattern}|\bLLM\s*\(|\b(?:Async)?EngineArgs\s*\(", re.MULTILINE
+)
 # what is named alone and ends so is a model, never a text with a command
 _MODELS = (".gguf", ".safetensors", ".bin", ".pt", ".pth", ".json", ".jsonl", ".log")
 

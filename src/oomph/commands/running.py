@@ -32,20 +32,33 @@ def _found(package: str, programs: tuple[str, ...], proc: str) -> str:
     return ""
 
 
+def _command_line(path: str) -> bytes:
+    """Without a file object: there are hundreds of processes, and every plan that names no release looks at them."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return os.read(file, _LONGEST)
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
+
+
 def _folders(programs: tuple[str, ...], proc: str) -> Iterator[str]:
     """The site-packages beside each program that runs; a container's process is seen through its own root."""
     try:
         processes = [name for name in os.listdir(proc) if name.isdigit()][:_MOST]
     except OSError:
         return
+    named = [name.encode() for name in programs]
     for process in processes:
         place = os.path.join(proc, process)
-        try:
-            with open(os.path.join(place, "cmdline"), "rb") as file:
-                words = file.read(_LONGEST).decode("utf-8", "replace").split("\0")
-        except OSError:
+        line = _command_line(os.path.join(place, "cmdline"))
+        if not any(name in line for name in named):
             continue
-        for word in words[:3]:
+        for word in line.decode("utf-8", "replace").split("\0")[:3]:
             if word.startswith("/") and word.rpartition("/")[2] in programs:
                 lib = f"{place}/root{os.path.dirname(os.path.dirname(word))}/lib"
                 try:

@@ -39,7 +39,7 @@ _DEEPEST = 6  # docker run ... sh -c "sudo docker run ..." and so on
 
 # a line that starts a server, with the lines that it goes on in
 _BLOCK = late_pattern(
-    rf"^[^\n]*(?:{SERVER.pattern})(?:[^\n]*(?:\\[ \t]*\n|\n(?=[ \t]*--?[A-Za-z])))*[^\n]*$", re.MULTILINE
+    lambda: rf"^[^\n]*(?:{SERVER.pattern})(?:[^\n]*(?:\\[ \t]*\n|\n(?=[ \t]*--?[A-Za-z])))*[^\n]*$", re.MULTILINE
 )
 
 # what a post lists below "vllm serve arguments": a model alone in its line, then a flag in each line
@@ -53,7 +53,7 @@ def engine_of(words: Sequence[str]) -> str:
     if not words:
         return ""
     head = program(words[0])
-    return next((one.name for one in all_engines() if one.recognises(head, words)), "")
+    return next((name for name in NAMES if engine_named(name).recognises(head, words)), "")
 
 
 def starts(call: Call) -> bool:

@@ -11,7 +11,6 @@ that it may be a key of a cache.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -30,10 +29,12 @@ F = TypeVar("F", bound="Facts")
 @lru_cache(maxsize=256)
 def parse_release(text: str) -> Release:
     """'0.8.5.post1' -> (0, 8, 5, 1), for the releases that our own tables name."""
-    if not re.fullmatch(r"\d+(\.\d+){1,2}(\.(post)?\d+)?", text):
+    *parts, last = text.split(".")
+    numbers = [*parts, last.removeprefix("post")]
+    is_release = len(parts) in (1, 2, 3) and all(number.isascii() and number.isdigit() for number in numbers)
+    if not is_release or (len(parts) == 1 and last.startswith("post")):
         raise ValueError(f"{text!r} is no release")
-    numbers = [int(number) for number in re.findall(r"\d+", text)]
-    major, minor, patch, post = numbers + [0] * (4 - len(numbers))
+    major, minor, patch, post = [*map(int, numbers), 0, 0][:4]
     return major, minor, patch, post
 
 

@@ -387,7 +387,7 @@ def _decode(
         fp16 = per_clock * sms * mhz * 1_000_000 // (2 if rate == HALF else 1)
         # FP4 has one accumulator everywhere: GeForce does not halve it (RTX 5090: 1676 TFLOP/s, FP16 210).
         flops = [fp16, fp16 * fp8, fp16 * fp4 * (2 if rate == HALF else 1)]
-    driver_name = driver.replace("*", re.sub(r" \d+GB$", "", name))
+    driver_name = driver.replace("*", re.sub(r" \d+GB$", "", name) if name.endswith("GB") else name)
     return GpuRow(
         name, driver_name, gb, smi, total, basis, source, divmod(capability, 10), gb_per_s * 10**9, sms,
         flops[0], flops[1], flops[2], link, link in _UNIFIED or name == "MI300A",

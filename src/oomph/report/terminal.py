@@ -58,7 +58,7 @@ def _terminal_columns() -> int:
 
 def length(text: str) -> int:
     """What is seen of a text: without its colours."""
-    return len(_PAINT.sub("", text))
+    return len(_PAINT.sub("", text) if "\033" in text else text)
 
 
 def wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:

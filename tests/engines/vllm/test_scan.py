@@ -10,7 +10,7 @@ import test_served as served
 from oomph.engines.vllm import planner, terms
 from oomph.engines.vllm.batch import Batch
 from oomph.engines.vllm.scan import scan_tensors
-from oomph.engines.vllm.serving import Working, serving
+from oomph.engines.vllm.serving import Working, after_start
 from oomph.engines.vllm.traits import Traits
 
 
@@ -38,13 +38,13 @@ def test_the_peak_of_a_scan(row: str, load: str, tokens: int, sequences: int, mo
 def _batches(index: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Traits, Batch]:
     """The traits and the batch with which a start-up is planned."""
     seen: list[tuple[Traits, Batch]] = []
-    planned = serving
+    planned = after_start
 
-    def spy(traits: Traits, batch: Batch, *others: Any) -> Working:
+    def spy(traits: Traits, batch: Batch, *others: Any) -> tuple[Working, Working]:
         seen.append((traits, batch))
         return planned(traits, batch, *others)
 
-    monkeypatch.setattr(terms, "serving", spy)
+    monkeypatch.setattr(terms, "after_start", spy)
     planner._shared_input.cache_clear()  # a plan that was made before is not made again
     served.planned.__wrapped__(index)
     return seen[-1]

@@ -149,7 +149,7 @@ def _model_flag(words: list[str], serve: bool, options: Options) -> tuple[str | 
 def _check_model(model: str) -> None:
     if not model or model.startswith("-") or "\0" in model or "\n" in model:
         raise CommandError(f"{short(model)} is not a model")
-    if re.fullmatch(r"\$\{?[1-9]\}?", model):
+    if "$" in model and re.fullmatch(r"\$\{?[1-9]\}?", model):
         raise CommandError(
             f"the model is {model}, an argument of the script", hint="write it behind the file: oomph plan FILE MODEL"
         )

@@ -101,7 +101,7 @@ def rank_input(run: Run, rank: Rank) -> RankInput:
 
 def _graph_share(run: Run) -> float:
     text = run.deployment.environment.get(HPU_GRAPHS_VARIABLE, "")
-    stated = float(text) if re.fullmatch(r"0?\.[0-9]{1,6}|0|1", text) else HPU_GRAPHS
+    stated = float(text) if text and re.fullmatch(r"0?\.[0-9]{1,6}|0|1", text) else HPU_GRAPHS
     return 0.0 if run.settings.enforce_eager else stated
 
 

@@ -20,14 +20,11 @@ from msgspec.structs import replace
 from oomph.facts.changes import Dated
 from oomph.facts.vllm.running import Limits
 from oomph.facts.vllm.versions import Range, parse
-from oomph.late import late_pattern
 
 Kind = Literal[
     "int", "float", "str", "bool", "store_true", "human", "human_auto", "json", "json_or_str",
     "list[int]", "list[float]", "list[str]", "append", "maybe", "ids", "snake", "level",
 ]  # fmt: skip
-
-_WORD = late_pattern(r"([^<>]+?)(?:>=([0-9.]+))?(?:<([0-9.]+))?")
 
 
 @lru_cache(maxsize=1024)
@@ -35,9 +32,10 @@ def words(text: str) -> tuple[tuple[str, str, str], ...]:
     """Each word with its (since, until)."""
     out = []
     for part in text.split():
-        match = _WORD.fullmatch(part)
-        assert match is not None, part
-        out.append((match[1], match[2] or "", match[3] or ""))
+        word, _, until = part.partition("<")
+        word, _, since = word.partition(">=")
+        assert word and not (set(since + until) - set("0123456789.")), part
+        out.append((word, since, until))
     return tuple(out)
 
 

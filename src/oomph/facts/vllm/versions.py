@@ -30,6 +30,11 @@ _VERSION = late_pattern(
 @lru_cache(maxsize=512)
 def parse(text: str) -> Release:
     """'0.21.0' -> (0, 21, 0, 0). The fourth number is a post or hot-fix release; rc, dev and +cu129 are dropped."""
+    *parts, last = text.split(".")
+    numbers = [*parts, last.removeprefix("post") if len(parts) == 3 else last]
+    if len(numbers) in (3, 4) and all(len(n) <= 6 and n.isascii() and n.isdigit() for n in numbers):
+        major, minor, patch, post = [*map(int, numbers), 0][:4]
+        return major, minor, patch, post
     match = _VERSION.fullmatch(text.strip())
     if match is None:
         raise CommandError(f"{text!r} is not a vLLM version such as {NEWEST}")
@@ -59,6 +64,8 @@ def nearest(text: str) -> tuple[str, str]:
     A release candidate stands for its release; any other unknown build for the last release before it.
     """
     at = parse(text)
+    if text in RELEASES and at >= parse(OLDEST_FLAGS):
+        return text, ""
     stripped = text.strip()
     match = _VERSION.fullmatch(stripped)
     assert match is not None
