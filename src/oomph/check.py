@@ -14,8 +14,8 @@ from typing import Literal
 from msgspec import Struct
 
 from oomph.commands import Entry
+from oomph.commands.call import Around
 from oomph.commands.deployments import read_file_text
-from oomph.commands.expansion import Around
 from oomph.commands.repository import candidates, starts_engine
 from oomph.commands.texts import NoDeployment
 from oomph.errors import CommandError, OomphError

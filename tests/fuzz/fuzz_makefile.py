@@ -3,7 +3,7 @@ import atheris
 
 with atheris.instrument_imports(include=["oomph"]):
     from oomph.commands import makefile, texts
-    from oomph.commands.expansion import Around
+    from oomph.commands.call import Around
 
 from common import mutate_text, run
 

@@ -4,7 +4,7 @@ import atheris
 with atheris.instrument_imports(include=["oomph"]):
     import oomph.engines.vllm.command
     from oomph.commands import texts
-    from oomph.commands.expansion import Around
+    from oomph.commands.call import Around
 
 from common import mutate_text, run
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from oomph.commands import files
+from oomph.commands.call import Around
 from oomph.commands.deployments import (
     Entry,
     distinct,
@@ -23,7 +24,6 @@ from oomph.commands.deployments import (
     place,
     read_deployments,
 )
-from oomph.commands.expansion import Around
 from oomph.commands.wrappers import engine_of, peel
 from oomph.engines.registry import engine_of as engine_of_deployment
 from oomph.errors import OomphError

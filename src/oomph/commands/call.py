@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -38,6 +38,13 @@ _OTHER_PROJECTS = frozenset(("lmcache", "llm-d", "kserve", "ai-dynamo"))  # owne
 # what a shell or a template would have put something else in place of
 UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.*\)|<.*>|\{\{.*\}\}", re.DOTALL)
 _NAME = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Around(Struct, frozen=True):
+    """What a text may use beside its own lines."""
+
+    arguments: Sequence[str] = ()  # $1, $2
+    outside: Mapping[str, str] = {}  # variables that are looked up, not handed on: the user's own shell, an env file
 
 
 class Call(Struct, frozen=True):

@@ -22,8 +22,7 @@ from msgspec.structs import replace
 
 from oomph import boundary
 from oomph.commands import files
-from oomph.commands.call import TYPOGRAPHIC, Call, pinned_releases
-from oomph.commands.expansion import Around
+from oomph.commands.call import TYPOGRAPHIC, Around, Call, pinned_releases
 from oomph.commands.shown import short, shown
 from oomph.commands.wrappers import engine_of, peel
 from oomph.engines.protocol import EngineProtocol
@@ -221,7 +220,7 @@ def read_file_text(
     """The deployments of a file whose text is read already; variables of an .env file beside it count."""
     around = around or Around()
     beside = files.variables(os.path.join(os.path.dirname(path), ".env"))
-    around = around._replace(outside={**beside, **around.outside})
+    around = replace(around, outside={**beside, **around.outside})
     return entries_of_text(text, path, dict(environment or {}), engine, around)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from oomph.commands.arithmetic import arithmetic
+from oomph.commands.call import Around
 from oomph.errors import CommandError
 from oomph.late import late_pattern
 
@@ -41,13 +40,6 @@ def edit(value: str, sign: str, pattern: str) -> str:
         if fnmatchcase(gone, pattern):
             return rest
     return value
-
-
-class Around(NamedTuple):
-    """What a text may use beside its own lines."""
-
-    arguments: Sequence[str] = ()  # $1, $2
-    outside: Mapping[str, str] = {}  # variables that are looked up, not handed on: the user's own shell, an env file
 
 
 class Word:

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from oomph.commands.call import assignment
+from oomph.commands.call import Around, assignment
 from oomph.commands.conditions import Flow, evaluate
-from oomph.commands.expansion import LIMIT, NAME, Around, Expansion, Word
+from oomph.commands.expansion import LIMIT, NAME, Expansion, Word
 from oomph.errors import CommandError
 from oomph.late import late_pattern
 

@@ -13,8 +13,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.commands import files, shell
-from oomph.commands.call import Call, pinned_releases
-from oomph.commands.expansion import LIMIT, Around
+from oomph.commands.call import Around, Call, pinned_releases
+from oomph.commands.expansion import LIMIT
 from oomph.commands.pasted import from_windows, rejoined
 from oomph.commands.shown import short, shown
 from oomph.commands.wrappers import script_calls, starts

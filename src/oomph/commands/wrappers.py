@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from oomph import boundary
-from oomph.commands import docker, shell
-from oomph.commands.call import SERVER, TYPOGRAPHIC, Call, assignment, program
-from oomph.commands.expansion import Around
+from oomph.commands.call import SERVER, TYPOGRAPHIC, Around, Call, assignment, program
 from oomph.commands.shown import short
 from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, NAMES, all_engines, engine_named
 from oomph.errors import CommandError
 from oomph.late import late_pattern
+
+if TYPE_CHECKING:
+    from oomph.commands import shell
 
 SHELLS = ("sh", "bash", "zsh", "dash", "ash", "ksh")
 _SAYS = (
@@ -77,6 +79,8 @@ def peel(words: Sequence[str], environment: Mapping[str, str], *, depth: int = 0
         raise CommandError("the command is wrapped too deeply")
     if engine_of(words):
         return Call(tuple(words), inner)
+    from oomph.commands import docker  # most commands that people plan are bare
+
     head = program(words[0])
     if head in docker.PROGRAMS and docker.is_run(words):
         return _within(docker.run(words, inner), depth)
@@ -130,6 +134,8 @@ def _pairs(words: Sequence[str]) -> dict[str, str]:
 
 def _image(words: Sequence[str]) -> str:
     """The container that a job runs in: srun --container-image=IMAGE, apptainer exec docker://IMAGE or IMAGE.sif."""
+    from oomph.commands import docker
+
     for i, word in enumerate(words):
         name, _, value = word.partition("=")
         if name == "--container-image":
@@ -147,6 +153,8 @@ def _only_named(words: Sequence[str]) -> bool:
 
 
 def _starts_wrapper(words: Sequence[str]) -> bool:
+    from oomph.commands import docker
+
     head = program(words[0])
     if head in docker.PROGRAMS:
         return docker.is_run(words)
@@ -201,6 +209,7 @@ def script_calls(
     text: str, environment: Mapping[str, str], *, depth: int = 0, around: Around | None = None
 ) -> list[Call]:
     """Every serve command of a script, in order."""
+    from oomph.commands import shell
     from oomph.commands.pasted import inline_code, plain  # its patterns take a while to compile
 
     commands: Sequence[shell.Command] = ()

@@ -6,10 +6,10 @@ stay apart for people with red, green or blue blindness, in both themes (tests/w
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 
-class Part(NamedTuple):
+class Part(Struct, frozen=True):
     sign: str  # fills its share of a bar in a terminal
     ansi: str  # the terminal's colour
     words: str  # what people call it

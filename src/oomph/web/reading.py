@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from oomph import boundary
 from oomph.commands import detect, files
+from oomph.commands.call import Around
 from oomph.commands.deployments import Entry, distinct, entries_of_text, read_deployments
-from oomph.commands.expansion import Around
 from oomph.errors import InputError, OomphError
 from oomph.logs.clean import lines as clean_lines
 from oomph.logs.parse import observe
