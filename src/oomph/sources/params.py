@@ -28,6 +28,7 @@ def engine_params(config: Config, text: Config) -> Params:
     ]
     if lengths:
         length, key = min(lengths, key=lambda pair: pair[0])
+        key = "max_position_embeddings" if key == "n_positions" else key  # GPT2Config.attribute_map and its like
         own = text.get("model_max_length")
         if isinstance(own, int) and own > 0:
             length, key = own, "model_max_length"

@@ -38,7 +38,7 @@ def _buffers(model: Model, build: Build, rules: Loading, tokens: int) -> Iterato
     per_layer = int(model.param("per_layer_embeddings", 0))
     if per_layer and model.towers:  # gemma3n_mm.py:530, gemma4_mm.py:993
         yield "per_layer_embeddings", tokens * per_layer * d
-    if model.architecture.startswith("Gemma4"):
+    if model.architecture.startswith(("Gemma4", "DiffusionGemma")):
         yield "norms without weights", _norms_without_weights(model, build, d)
 
 

@@ -49,6 +49,7 @@ from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode
 from oomph.engines.vllm.resolve_kernels import kernel_order, verify_kernels, verify_tower_kernels
 from oomph.engines.vllm.resolve_limits import (
     batch_limits,
+    requests_of_class,
     resolve_dtype,
     resolve_length,
     resolve_quantization,
@@ -200,6 +201,7 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved, draft
     tokens, seqs = batch_limits(flags, facts, gpu, dep.usage, length=length, chunked=chunked, one_item=item)
     words = replace(words, tokens=tokens, seqs=seqs, queries_per_kv=traits.queries_per_kv)
     verify_batch(tokens, seqs, length, chunked)
+    seqs = requests_of_class(model, seqs)
     verify_flags(facts.checks.scheduler, words)
     verify_flags(facts.checks.lora, words)
     verify_backend(flags, facts.values)

@@ -105,7 +105,7 @@ def forced_backend(
     fa = int(config.get("flash_attn_version") or 0)
     if kv_dtype.startswith("turboquant_") and facts.backend_choice.turboquant_fa2:
         fa = 2
-    if not model.architecture.startswith("Gemma4") or len(traits.head_sizes) < 2:
+    if not model.architecture.startswith(("Gemma4", "DiffusionGemma")) or len(traits.head_sizes) < 2:
         return backend, fa
     if facts.backend_choice.gemma4 == "triton":
         return backend or ("TRITON_ATTN" if traits.max_head > 256 else ""), fa

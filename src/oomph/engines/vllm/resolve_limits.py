@@ -228,3 +228,13 @@ def batch_limits(
     if seqs is None:
         seqs_now = min(seqs_now, tokens_now)
     return tokens_now, seqs_now
+
+
+_MANY = 128  # config/scheduler.py DEFAULT_MAX_NUM_SEQS
+
+
+def requests_of_class(model: Model, seqs: int) -> int:
+    """models/config.py DiffusionGemmaModelForBlockDiffusionConfig (0.32.0): a number that nobody can have meant becomes
+    the class's own."""
+    own = int(model.param("most_requests", 0))
+    return own if own and seqs >= _MANY else seqs

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.planner import plan_vllm
 from oomph.errors import CannotPlan, OomphError
+from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.running import as_eagle_head
 from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import MOST_GPUS
@@ -31,7 +32,19 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     deployment = _with_every_replica(deployment)
     overrides = config_overrides(deployment)
     checkpoint = load_overridden(deployment.model, overrides) if overrides else model or load_once(deployment.model)
+    if checkpoint.param("has_vision_config"):
+        checkpoint = _under_its_other_name(checkpoint, deployment, overrides)
     return plan_vllm(require_layers(checkpoint), *with_draft(deployment))
+
+
+def _under_its_other_name(checkpoint: Model, deployment: Deployment, overrides: str) -> Model:
+    """A language model's name over a config with an encoder: releases without that class build the encoder too."""
+    name = at(deployment.engine.version).support.other_endings.get(checkpoint.architecture)
+    if name is None:
+        return checkpoint
+    import json
+
+    return load_overridden(deployment.model, json.dumps({**json.loads(overrides or "{}"), "architectures": [name]}))
 
 
 def config_overrides(deployment: Deployment) -> str:

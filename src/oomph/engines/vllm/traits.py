@@ -116,7 +116,7 @@ class Traits:
     @cached_property
     def head_size(self) -> int:
         """model_config.get_head_size()"""
-        if self.model.architecture.startswith("Gemma4") and self.head_sizes:
+        if self.model.architecture.startswith(("Gemma4", "DiffusionGemma")) and self.head_sizes:
             return self.head_sizes[-1]  # Gemma4ModelArchConfigConvertor.get_head_size
         return head_size(self.attention[0]) if self.attention else 0
 

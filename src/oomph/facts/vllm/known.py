@@ -308,6 +308,14 @@ class Support(Facts):
         names("Cosmos3EdgeForConditionalGeneration Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration"),
         ("0.30.0", ()),
     )
+    # registry.py _normalize_arch: a class that is not there is looked for under the other endings
+    other_endings = changes(
+        {
+            "Qwen3_5ForCausalLM": "Qwen3_5ForConditionalGeneration",
+            "Qwen3_5MoeForCausalLM": "Qwen3_5MoeForConditionalGeneration",
+        },
+        ("0.27.0", {}),
+    )
     drafts_need_pipeline = until("0.30.0")
     # config/speculative.py:554 (0.28.0) hf_config_override: before, only the multimodal Qwen3.5 had its drafts
     no_own_drafts = changes(names("qwen3_5_text qwen3_5_moe_text"), ("0.28.0", ()))

@@ -45,6 +45,7 @@ FAMILIES: dict[str, str] = {
     "DeepseekV32ForCausalLM": "deepseek",
     "DeepseekV3ForCausalLM": "deepseek",
     "DeepseekV4ForCausalLM": "deepseek_v4",
+    "DiffusionGemmaForBlockDiffusion": "gemma4",
     "Dots1ForCausalLM": "dots1",
     "Eagle3LlamaForCausalLM": "drafters",
     "Eagle3MiniMaxM2ForCausalLM": "drafters",

@@ -22,7 +22,11 @@ _AUDIO_TOKENS = 750
 def build(builder: Builder) -> Skeleton:
     text = builder.text
     # Gemma4TextConfig; Gemma4UnifiedTextConfig has no per-layer embeddings
-    if builder.architecture == "Gemma4UnifiedForConditionalGeneration":
+    diffuses = builder.architecture == "DiffusionGemmaForBlockDiffusion"
+    if diffuses:  # diffusion_gemma.py: DiffusionGemmaTextConfig, and attention_k_eq_v whatever the config says
+        text.fill(hidden_size_per_layer_input=0, max_position_embeddings=131072, sliding_window=512)
+        text.fill(attention_k_eq_v=True)
+    elif builder.architecture == "Gemma4UnifiedForConditionalGeneration":
         text.fill(hidden_size_per_layer_input=0, max_position_embeddings=262144, sliding_window=1024)
     else:
         text.fill(hidden_size_per_layer_input=256, max_position_embeddings=131072, sliding_window=512)
@@ -46,6 +50,7 @@ def build(builder: Builder) -> Skeleton:
         extra=[
             *(unified_embedders(builder, hidden) if unified else []),
             *_per_layer_root(builder, prefix, hidden, ple * len(types), ple),
+            *(_self_conditioning(builder, hidden) if diffuses else []),
             normalizer(builder, prefix),
         ],
         everywhere=True,
@@ -55,7 +60,23 @@ def build(builder: Builder) -> Skeleton:
     if unified:
         return Skeleton(layers, root, modalities=_unified_modalities(builder))
     towers, modalities = _towers(builder, prefix.startswith("model.")) if wrapped else ((), ())
+    if diffuses:
+        note = "what the diffusion sampler needs (logits of whole blocks in float32) is not in this plan"
+        few = (("most_requests", 8),)
+        return Skeleton(layers, root, towers=towers, modalities=modalities, params=few, warnings=(note,))
     return Skeleton(layers, root, towers=towers, modalities=modalities, params=params)
+
+
+def _self_conditioning(builder: Builder, hidden: int) -> list[Module]:
+    """diffusion_gemma.py DiffusionGemmaSelfConditioning: nn.Linear, whole on every rank."""
+    site, at = builder.site(""), "model.decoder.self_conditioning"
+    inner = builder.config.integer("self_conditioning_size", default=builder.text.integer("intermediate_size"))
+    return [
+        Param(f"{at}.pre_norm.weight", (hidden,), builder.dtype, "other"),
+        site.replicated(f"{at}.gate_proj", inner, hidden, "other", quantised=False),
+        site.replicated(f"{at}.up_proj", inner, hidden, "other", quantised=False),
+        site.replicated(f"{at}.down_proj", hidden, inner, "other", quantised=False),
+    ]
 
 
 def _unified_modalities(builder: Builder) -> tuple[Modality, ...]:
