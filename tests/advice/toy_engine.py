@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from oomph.advice.judge import Judge
 from oomph.errors import OomphError
 from oomph.ir.advice import Change, Kind, Lever
-from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.deployment import Deployment, Engine, Measured
 from oomph.ir.hardware import Device
 from oomph.ir.host import HostPart, HostPlan
 from oomph.ir.ledger import Term
@@ -51,7 +51,11 @@ class Toy:
         flags = {"share": share, **({"max_model_len": chance.choice((8, 16, 64))} if chance.random() < 0.3 else {})}
         gpus = (card(chance.randint(24, 72)),)
         pinned = {"weights": self.weights * UNIT} if chance.random() < 0.2 else {}
-        self.deployment = Deployment(Engine("toy", "1.0"), "big", flags, gpus, given=pinned)
+        size = chance.randint(1, 8) * UNIT
+        seen = {"activation_peak": Measured(size, size, size, 2)} if chance.random() < 0.3 else {}
+        self.second = chance.choice((None, None, -1, 2))  # how many units less a second GPU holds
+        self.tells_its_cache = chance.random() < 0.9
+        self.deployment = Deployment(Engine("toy", "1.0"), "big", flags, gpus, given=pinned, measured=seen)
 
     def plan(self, deployment: Deployment) -> Plan:
         flags: dict[str, Any] = deployment.flags
@@ -61,6 +65,8 @@ class Toy:
         weights = deployment.given.get("weights", self.weights * UNIT)
         weights -= SIZES[deployment.model] * UNIT + flags.get("offload", 0) * UNIT
         activation = max(1, self.activation - flags.get("batch", 0)) * UNIT
+        if "activation_peak" in deployment.measured:
+            activation = deployment.measured["activation_peak"].bytes
         graphs = 0 if flags.get("eager") else max(0, self.graphs - flags.get("fewer_graphs", 0)) * UNIT
         context = flags.get("max_model_len", CONTEXT)
         per_token = self.per_token // (2 if flags.get("kv") else 1)
@@ -86,10 +92,19 @@ class Toy:
             name: Term(name, size, size, size, "exact", {"half": size // 2})
             for name, size in {"weights": weights, "activation_peak": activation, "cudagraph": graphs}.items()
         }
-        rank = RankPlan(0, gpu.name, gpu.total_bytes, others, terms, tuple(stages), verdict, 0, budget)
+        first = RankPlan(0, gpu.name, gpu.total_bytes, others, terms, tuple(stages), verdict, 0, budget)
+        ranks = [first]
+        if self.second is not None:
+            less = replace(
+                first, rank=1, total_bytes=gpu.total_bytes - self.second * UNIT, requested_bytes=budget - UNIT
+            )
+            ranks.append(less)
+            verdict = replace(verdict, rank=int(self.second > 0))
         kv = KvSummary(available, 1, 1, 1, max(0, available) // per_token, available / max(1, need), (), need)
+        shown = kv if self.tells_its_cache or available > need else None
         moved = {"host": {"weights": flags.get("offload", 0) * UNIT}} if self.hosted else {}
-        return Plan(deployment, deployment.model, verdict, (rank,), kv, {"max_model_len": context, **moved}, host=host)
+        resolved = {"max_model_len": context, **moved}
+        return Plan(deployment, deployment.model, verdict, tuple(ranks), shown, resolved, host=host)
 
     def _host(self, flags: dict[str, Any]) -> HostPlan | None:
         if not self.host:
@@ -123,8 +138,10 @@ def levers(chance: random.Random) -> Iterator[Lever]:
         ("share", (0.75, 0.85, 0.95, 1.0), ("beyond the budget",)),
     ):  # fmt: skip
         if chance.random() < 0.6:
+            moves = (*(frees or ()), *(["weights"] if chance.random() < 0.1 else []))
             changes = [
-                Change(name, f"--{name} {value}", flags={name: value}, rank=chance.randint(0, 6)) for value in settings
+                Change(name, f"--{name} {value}", flags={name: value}, rank=chance.randint(0, 6), moves=moves)
+                for value in settings
             ]
             yield _told(chance, Lever(name, tuple(changes), frees=frees, two_sided=name == "share"))
     for kind, changes in _others(chance):
