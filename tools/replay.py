@@ -31,7 +31,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +160,8 @@ def answer_plans(kind: str, cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
 
 
 def answer_levers(cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
-    """The engine's table of changes for a plan: their order, ranks, what they move and when they are not read."""
+    """The engine's table of changes for a plan: their order, ranks, what they move and when they are not read. And its
+    reasons, and what a container of it needs."""
     from msgspec.json import encode
 
     from oomph.engines.registry import engine_of
@@ -175,9 +176,34 @@ def answer_levers(cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
             engine = engine_of(before.deployment)
             table = engine.levers(before) if before.ranks else engine.refusal_levers(before)
             rows = json.loads(encode(tuple(table)))
-            yield {"levers": [{**row, "frees": sorted(row["frees"] or ())} for row in rows]}  # it has no order
+            yield {
+                "levers": [{**row, "frees": sorted(row["frees"] or ())} for row in rows],  # it has no order
+                **(_written(engine, before) if before.ranks else {}),
+            }
         except OomphError:
             yield {"refused_input": True}
+
+
+def _written(engine: Any, plan: Any) -> Fields:
+    """What else an engine writes about a plan: each part where the engine has it."""
+    from msgspec.json import encode
+
+    from oomph.errors import OomphError
+
+    nodes = len({device.node for device in plan.deployment.gpus}) or 1
+    parts: dict[str, Callable[[], Any]] = {
+        "why": lambda: engine.reasons(plan),
+        "container": lambda: engine.container(plan.deployment),
+        "config_file": lambda: engine.config_file(plan.deployment).split("\n"),
+        "needs": lambda: engine.host_needs(plan, nodes),
+        "lines": lambda: engine.launch_lines(plan, nodes).split("\n"),
+        "words": lambda: engine.node_commands(plan, nodes),
+    }
+    answered: Fields = {}
+    for name, part in parts.items():
+        with contextlib.suppress(OomphError):
+            answered[name] = json.loads(encode(part()))
+    return answered
 
 
 def answer_rules(cases: Sequence[Sequence[str]]) -> Iterator[Fields]:
