@@ -13,7 +13,7 @@ def build(builder: Builder) -> Skeleton:
     hidden, inner, heads = (text.integer(k) for k in ("hidden_size", "intermediate_size", "num_attention_heads"))
     width = text.integer("head_dim", default=hidden // heads)
     attention = Attention("full", heads, heads, width, width, rope=rope_of(text, width))
-    slow, fast = text.integer("H_cycles", high=1000), text.integer("L_cycles", high=1000)
+    slow, fast = text.integer("H_cycles", high=50), text.integer("L_cycles", high=50)
     each, wide, bias = text.integer("num_layers_per_stack", high=1000), heads * width, text.flag("attention_bias")
     mlp_bias = text.flag("mlp_bias")
     layers: list[Layer] = []
