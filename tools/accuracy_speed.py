@@ -1,10 +1,11 @@
-"""How far the simulated times are from published speeds: tools/accuracy_speed.py [--judge|--all|--fresh] [--only TEXT]
+"""How far the simulated times are from published speeds: tools/accuracy_speed.py [--judge] [--only TEXT]
 
-tests/truth/speeds.jsonl has a published figure a row: GPUs, release, command, load, and what was measured (output
-tokens per second, mean milliseconds to the first token and per token). The halves have no deployment in common: of each
-kind, the deployments in alphabetical order go to one and the other in turn. The factors of simulate/step_costs.py were
-set on the first half; --judge looks at the other, and its figures stand in simulate/accuracy.py and on every screen.
-speeds-fresh.jsonl (--fresh) was found after that: nothing was set on it.
+tests/truth/speeds*.jsonl have a published figure a row: GPUs, release, command, load, and what was measured (output
+tokens per second, milliseconds to the first token and per token). speeds.jsonl and speeds-fresh.jsonl were judged in
+earlier rounds and may be looked at since; speeds-second.jsonl was collected before it was predicted and has two halves,
+an author in one of them only (by a hash of the author's address). The factors of simulate/step_costs.py were set on the
+first two files and on the half "build"; --judge looks at the other half, whose figures stand in simulate/accuracy.py
+and on every screen.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from oomph.errors import OomphError
+from oomph.facts.gpus import find
 from oomph.simulate import Factors
 from oomph.simulate.play import Load, simulate, spread
 from oomph.simulate.result import Result
@@ -26,6 +28,7 @@ from oomph.simulate.workloads import SHAPES, Arrivals, Shape
 
 SPEEDS = Path(__file__).parent.parent / "tests" / "truth" / "speeds.jsonl"
 FRESH = SPEEDS.with_name("speeds-fresh.jsonl")
+SECOND = SPEEDS.with_name("speeds-second.jsonl")
 
 
 class Published(Struct, frozen=True):
@@ -40,7 +43,11 @@ class Published(Struct, frozen=True):
     shape: str  # fixed lengths, or chat: these are the means
     source: str
     tokens_per_second: float | None = None
-    ttft_ms: float | None = None
+    ttft_ms: float | None = None  # mean
+    ttft_p50_ms: float | None = None
+    ttft_p99_ms: float | None = None
+    prompt_sigma: float = 0.0  # of a "drawn" shape, whose lengths are medians
+    output_sigma: float = 0.0
     tpot_ms: float | None = None
     note: str = ""
     half: str = "kept"  # build: the factors were set on it; kept: they are judged by it; fresh: predicted once
@@ -60,6 +67,8 @@ def load_of(row: Published) -> Load:
     if row.shape == "chat":  # the medians of a log-normal distribution with these means
         chat = SHAPES["chat"]
         shape = Shape(round(row.prompt * 0.487), round(row.output * 0.637), chat.prompt_sigma, chat.output_sigma)
+    if row.shape == "drawn":
+        shape = Shape(row.prompt, row.output, row.prompt_sigma, row.output_sigma)
     if row.rate:
         return Load(shape, Arrivals(rate=row.rate), row.requests)
     return Load(shape, Arrivals(users=row.users or row.requests, at_once=True), row.requests)
@@ -73,7 +82,8 @@ def ratio(row: Published, factors: Factors | None = None) -> Ratio:
         speed = result.output_tokens_per_second / row.tokens_per_second
     elif row.tpot_ms:
         speed = row.tpot_ms / 1000 / result.tpot.mean
-    return Ratio(row, speed, result.ttft.mean * 1000 / row.ttft_ms if row.ttft_ms else None)
+    waits = ((row.ttft_ms, result.ttft.mean), (row.ttft_p50_ms, result.ttft.p50), (row.ttft_p99_ms, result.ttft.p99))
+    return Ratio(row, speed, next((ours * 1000 / theirs for theirs, ours in waits if theirs), None))
 
 
 def published(file: Path = SPEEDS) -> list[Published]:
@@ -86,9 +96,16 @@ def within(ratios: list[float], share: float) -> float:
     return off[max(0, -(-round(share * 1000) * len(off) // 1000) - 1)]
 
 
+def layout_of(row: Published) -> str:
+    devices = row.gpu.split("x ")
+    if len(devices) == 1:
+        return "one GPU"
+    return "NVLink" if "NVLink" in find(devices[1]).link else "no NVLink"
+
+
 def summary(kind: str, ratios: list[Ratio]) -> None:
-    speeds = [r.speed for r in ratios if r.speed is not None and r.published.kind == kind]
-    firsts = [r.first_token for r in ratios if r.first_token is not None and r.published.kind == kind]
+    speeds = [r.speed for r in ratios if r.speed is not None]
+    firsts = [r.first_token for r in ratios if r.first_token is not None]
     off = [max(r, 1 / r) for r in speeds]
     if speeds:
         print(
@@ -104,29 +121,37 @@ def summary(kind: str, ratios: list[Ratio]) -> None:
         )
 
 
+def rows(judged: bool) -> list[Published]:
+    """Judged: the half that nothing was set on. Otherwise all that was found before it, and the other half."""
+    second = published(SECOND)
+    if judged:
+        return [row for row in second if row.half == "kept"]
+    return [*published(SPEEDS), *published(FRESH), *(row for row in second if row.half == "build")]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--judge", action="store_true", help="the half that nothing was set on")
-    parser.add_argument("--all", action="store_true")
-    parser.add_argument("--fresh", action="store_true", help="speeds that were found later and predicted once")
-    parser.add_argument("--only", default="", help="rows whose GPU, command or kind contains this")
+    parser.add_argument("--only", default="", help="rows whose GPU, command, kind or source contains this")
     arguments = parser.parse_args()
     ratios = []
-    for row in published(FRESH if arguments.fresh else SPEEDS):
-        if not (arguments.all or arguments.fresh) and row.half != ("kept" if arguments.judge else "build"):
-            continue
-        if arguments.only not in f"{row.gpu} {row.command} {row.kind}":
+    for row in rows(arguments.judge):
+        if arguments.only not in f"{row.gpu} {row.command} {row.kind} {row.source}":
             continue
         name = f"{row.gpu:<12} {row.command[:42]:<42} {row.users or row.requests:>4} x {row.prompt:>5}+{row.output:<4}"
         try:
             ratios.append(ratio(row))
         except OomphError as refused:
-            print(f"{name} cannot be simulated: {refused}")
+            print(f"{name} cannot be simulated: {str(refused)[:90]}")
             continue
         speed, first = ratios[-1].speed, ratios[-1].first_token
         print(f"{name} speed {speed or 0:5.2f}  first token {first or 0:5.2f}  {row.note}", flush=True)
-    summary("dense", ratios)
-    summary("experts", ratios)
+    for kind in ("dense", "experts"):
+        for layout in ("one GPU", "NVLink", "no NVLink"):
+            summary(
+                f"{kind}, {layout}", [r for r in ratios if (r.published.kind, layout_of(r.published)) == (kind, layout)]
+            )
+        summary(kind, [r for r in ratios if r.published.kind == kind])
     return 0
 
 
