@@ -29,6 +29,7 @@ class Reference:
         self.running: list[Req] = []
         self.waiting: deque[Req] = deque()
         self.records: list[Record] = []
+        self.received = 0
         self.arrivals: list[tuple[int, int, Job]] = []
         self.steps = self.preemptions = self.peak = self.scheduled_tokens = 0
         self.now = self.server_end = 0
@@ -77,7 +78,9 @@ class Reference:
         if not jobs:
             return None
         job = min(jobs)[2]
-        return max(self.server_end, job.at) + self.time.request + self.time.prompt_token * job.prompt, job
+        time = self.time
+        reading = time.request + time.prompt_token * job.prompt + time.stream * (self.received - len(self.records))
+        return max(self.server_end, job.at) + reading, job
 
     def receive(self, source: Any, seen: int) -> None:
         while (arrival := self.arrival()) is not None and arrival[0] <= seen:
@@ -86,6 +89,7 @@ class Reference:
                 self.source_next = next(source, None)
             else:
                 heapq.heappop(self.arrivals)
+            self.received += 1
             self.enqueue(job)
 
     def enqueue(self, job: Job) -> None:
@@ -120,6 +124,7 @@ class Reference:
         t, tokens = self.time, sum(new for _, new, _, _ in batch)
         total = t.base + t.sequence * len(batch) + t.token * tokens + max(t.weights, t.linear * tokens)
         total += max(t.head, t.head_linear * len(batch))
+        total += sum(t.reduce if i < t.large else t.reduce_large for i in range(tokens))
         if t.experts:
             share = touched_share(t.num_experts, t.top_k, tokens)
             total += max(t.experts * share // 10**6, t.expert_linear * tokens)

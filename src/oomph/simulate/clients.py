@@ -41,6 +41,7 @@ class Clients:
         self.source = iter(workload.jobs())
         self.upcoming = next(self.source, None)
         self.replies: list[tuple[int, int, Job]] = []
+        self.in_flight = 0  # requests that the engine has and has not answered
         self.server_end = 0  # when the server is done with the requests that it has read
         self.arrival = self._arrival()
 
@@ -51,7 +52,9 @@ class Clients:
             job = reply[2]
         if job is None:
             return None
-        return max(self.server_end, job.at) + self.time.request + self.time.prompt_token * job.prompt, job
+        time = self.time
+        reading = time.request + time.prompt_token * job.prompt + time.stream * self.in_flight
+        return max(self.server_end, job.at) + reading, job
 
     def arrivals(self, seen: int) -> Iterator[Job]:
         """Those that the engine has seen by then."""
@@ -61,11 +64,13 @@ class Clients:
                 self.upcoming = next(self.source, None)
             else:
                 heapq.heappop(self.replies)
+            self.in_flight += 1
             self.arrival = self._arrival()
             yield job
 
     def answer(self, request: Served, outcome: Outcome, at: int, output: int) -> None:
         """A request leaves the engine; its user may ask the next."""
+        self.in_flight -= 1
         response = self.time.response if outcome == "done" else 0
         first, end = request.first_token + response if request.first_token >= 0 else -1, at + response
         cached = max(0, request.cached)
@@ -75,4 +80,5 @@ class Clients:
         reply = self.workload.done(request.job, end)
         if reply is not None:
             heapq.heappush(self.replies, (reply.at, reply.id, reply))
+        if reply is not None or self.time.stream:
             self.arrival = self._arrival()

@@ -13,24 +13,26 @@ from oomph.ir.model import Experts, Layer, Linear, Model, State
 from oomph.ir.plan import Plan
 from oomph.simulate.accuracy import SpeedError
 from oomph.simulate.config import Group
+from oomph.simulate.links import LARGE, all_reduce
 from oomph.simulate.speed import Timing
-from oomph.simulate.step_costs import layer_kernels
+from oomph.simulate.step_costs import layer_kernels, shares_of
 from oomph.simulate.timing import SECOND, StepTime
 
 
 class PlainFactors(Struct, frozen=True):
-    """How much of a card's peak one engine reaches, and what a step costs besides."""
+    """How much of a card's peak one engine reaches, and what a step costs besides. A share of 0 is vLLM's on that
+    card (step_costs.py)."""
 
-    bandwidth: float
-    expert_bandwidth: float  # the same of routed experts, whose matrices are small
-    compute: float  # of the dense FP16 peak; above 1 where the kernels multiply in 8 bits
-    experts: float
-    attention: float
     overhead_ms: float
-    kernel_us: float
+    bandwidth: float = 0.0
+    expert_bandwidth: float = 0.0  # the same of routed experts, whose matrices are small
+    compute: float = 0.0  # of the dense FP16 peak; above 1 where the kernels multiply in 8 bits
+    experts: float = 0.0
+    attention: float = 0.0
+    kernel_us: float = 2.5
     sequence_us: float = 20.0
     request_ms: float = 3.5
-    response_ms: float = 30.0
+    response_ms: float = 8.0
     tokenizer_rate: float = 500_000.0
 
 
@@ -51,7 +53,10 @@ def plain_timing(
     card = card_of(device) if device is not None else None
     if device is None or card is None or not plan.ranks or not card.fp16_flops:
         return None
-    bandwidth = (device.bandwidth or card.bandwidth) * factors.bandwidth
+    known = shares_of(card)
+    share = factors.bandwidth or known.bandwidth
+    bandwidth = (device.bandwidth or card.bandwidth) * share
+    compute, attention = factors.compute or known.linear, factors.attention or known.attention
     read = _weights(plan, parallel)
     active, routed, experts = _parameters(model)
     flops = card.fp16_flops * parallel
@@ -60,21 +65,25 @@ def plain_timing(
         return round(seconds * SECOND)
 
     groups = _groups(model.layers, kv_bytes / parallel)
+    reduces, reduce = 2 * len(model.layers), all_reduce(card, parallel)
     kernels = sum(map(layer_kernels, model.layers)) * factors.kernel_us / 1e6
     return Timing(
         StepTime(
-            base=ticks(factors.overhead_ms / 1e3 + kernels),
+            base=ticks(factors.overhead_ms / 1e3 + kernels + reduces * reduce.call),
             sequence=ticks(factors.sequence_us / 1e6),
+            reduce=ticks(reduces * 2 * model.hidden_size * reduce.byte),
+            reduce_large=ticks(reduces * 2 * model.hidden_size * reduce.large_byte),
+            large=LARGE // (2 * model.hidden_size),
             weights=ticks(read["linear"] / bandwidth),
-            linear=ticks(2.0 * active / (flops * factors.compute)),
+            linear=ticks(2.0 * active / (flops * compute)),
             head=ticks(read["head"] / bandwidth),
-            head_linear=ticks(2.0 * model.hidden_size * model.vocab_size / (flops * factors.compute)),
-            experts=ticks(read["experts"] / bandwidth * factors.bandwidth / factors.expert_bandwidth) if experts else 0,
-            expert_linear=ticks(2.0 * routed / (flops * factors.experts)),
+            head_linear=ticks(2.0 * model.hidden_size * model.vocab_size / (flops * compute)),
+            experts=ticks(read["experts"] / bandwidth * share / (factors.expert_bandwidth or share)) if experts else 0,
+            expert_linear=ticks(2.0 * routed / (flops * (factors.experts or known.experts))),
             num_experts=experts[0] if experts else 0,
             top_k=experts[1] if experts else 0,
             kv=tuple(ticks(size / bandwidth) for _, size, _ in groups),
-            attention=tuple(ticks(pair / (flops * factors.attention)) for _, _, pair in groups),
+            attention=tuple(ticks(pair / (flops * attention)) for _, _, pair in groups),
             request=ticks(factors.request_ms / 1e3),
             prompt_token=ticks(1 / factors.tokenizer_rate),
             response=ticks(factors.response_ms / 1e3),

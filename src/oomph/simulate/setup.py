@@ -82,7 +82,7 @@ def rebuilt(setup: Setup, factors: Factors) -> Setup:
 def _check(factors: Factors, accepted: float) -> None:
     for name in ("bandwidth", "compute", "experts", "attention", "link"):
         share = getattr(factors, name)
-        if not 0 < share <= 1.5 and (share or name in ("bandwidth", "link")):
+        if not 0 <= share <= 1.5:  # 0 = as it is known of the card
             raise CommandError(f"efficiency {name}={share:g}: a share of the peak, such as 0.75")
     if factors.overhead_ms < 0 or factors.scale <= 0 or not 0 <= accepted <= 1:
         raise CommandError("overhead must not be negative, and accepted is a share between 0 and 1")

@@ -13,7 +13,6 @@ Each part has a reason:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -26,49 +25,73 @@ from oomph.ir.deployment import Deployment
 from oomph.ir.model import Attention, Experts, Layer, Linear, Model, State
 from oomph.ir.plan import Plan
 from oomph.simulate.config import Group
+from oomph.simulate.links import LARGE, all_reduce
 from oomph.simulate.timing import RECURRENT, SECOND, StepTime
 
 
 class Shares(Struct, frozen=True):
-    """Of a card's peak FLOP/s, by the generation of its tensor cores. An A100 runs large products at three quarters of
-    its peak and a Hopper or Blackwell card, whose peak its power limit does not sustain, at half of it; serving, with
-    its partial chunks and its gaps, reaches less of either."""
+    """How much of a card's peak its kernels reach. Of the FLOP/s: an A100 runs large products at three quarters of its
+    peak and a Hopper or Blackwell card, whose peak its power limit does not sustain, at half of it; serving, with
+    its partial chunks and its gaps, reaches less of either. A GeForce sums in FP32 at half the rate of its units, which
+    nothing but the units limits. Of the bandwidth: GDDR is slow enough to be filled, HBM is less so."""
 
     linear: float
     experts: float  # of wide experts; narrow ones fill their tiles less (HALF_WIDTH)
     attention: float
+    bandwidth: float
 
 
-SHARES = {7: Shares(0.55, 0.36, 0.40), 8: Shares(0.62, 0.42, 0.50), 9: Shares(0.42, 0.36, 0.35)}
-NEWER = Shares(0.42, 0.36, 0.35)  # Blackwell: as Hopper, whose figures there are
+VOLTA = Shares(0.55, 0.36, 0.40, 0.80)
+AMPERE = Shares(0.62, 0.42, 0.50, 0.80)  # A100
+HOPPER = Shares(0.42, 0.36, 0.35, 0.86)
+BLACKWELL = Shares(0.42, 0.36, 0.35, 0.82)  # as Hopper, whose figures there are
+WORKSTATION = Shares(0.62, 0.42, 0.50, 0.90)  # GDDR, full rate: A6000, L40S, RTX PRO 6000
+GEFORCE = Shares(0.85, 0.58, 0.68, 0.92)
+OTHER = Shares(0.42, 0.36, 0.35, 0.80)  # AMD and Intel, of which no speed is held
 HALF_WIDTH = 128  # columns of an expert on one rank at which its products reach half of their share: one tile of them
 DEQUANTISED = 0.8  # weights alone in few bits are unpacked before they are multiplied
 
 
-class Factors(Struct, frozen=True):
-    """How much of a card's peak a step reaches, and what it costs besides. Set on one half of the published speeds
-    (tests/truth/speeds.jsonl) and judged on the other; --measured replaces them by yours."""
+def shares_of(card: GpuRow) -> Shares:
+    if card.vendor != "nvidia":
+        return OTHER
+    if "GeForce" in card.driver_name:
+        return GEFORCE
+    if card.capability[0] < 8:
+        return VOLTA
+    return {(8, 0): AMPERE, (9, 0): HOPPER, (10, 0): BLACKWELL, (10, 3): BLACKWELL}.get(card.capability, WORKSTATION)
 
-    bandwidth: float = 0.80  # decoding kernels read at 75 to 85 % of the peak
-    compute: float = 0.0  # dense products; 0 = as SHARES has it for the card
+
+class Factors(Struct, frozen=True):
+    """How much of a card's peak a step reaches, and what it costs besides. Set on published speeds
+    (tests/truth/speeds.jsonl) and judged on others; --measured replaces them by yours. 0 = as `Shares` or links.py have
+    it for the card."""
+
+    bandwidth: float = 0.0
+    compute: float = 0.0  # dense products
     experts: float = 0.0  # grouped products of a mixture
     attention: float = 0.0  # prefill attention
-    link: float = 0.60
-    overhead_ms: float = 1.5  # a step outside its kernels: scheduling, inputs, sampling
-    hidden_ms: float = 0.9  # of it, what asynchronous scheduling does while the step before runs
+    link: float = 0.0
+    overhead_ms: float = 1.2  # a step outside its kernels: scheduling, inputs, sampling
+    hidden_ms: float = 0.7  # of it, what asynchronous scheduling does while the step before runs
     kernel_us: float = 2.5  # a kernel of a captured graph, beyond what it reads
     launch_us: float = 20.0  # the same without CUDA graphs: a call from Python
     sequence_us: float = 20.0  # each request of the batch: scheduler, sampler, output
-    reduce_us: float = 10.0  # latency of one all-reduce over NVLink
-    reduce_pcie_us: float = 30.0  # ... over PCIe
+    reduce_us: float = 0.0  # latency of one all-reduce
+    stream_us: float = 4.0  # reading a request, for each one that is answered meanwhile on the server's one thread
     request_ms: float = 3.5  # the server reads and templates one request after the other: about 300 in a second
-    response_ms: float = 30.0  # HTTP, streams and detokenizer around one answer
+    response_ms: float = 8.0  # HTTP, streams and detokenizer around one answer
     tokenizer_rate: float = 500_000.0  # prompt tokens per second
     scale: float = 1.0  # by which --measured corrected all of it
 
     def shares(self, card: GpuRow) -> Shares:
-        known = SHARES.get(card.capability[0], NEWER)
-        return Shares(self.compute or known.linear, self.experts or known.experts, self.attention or known.attention)
+        known = shares_of(card)
+        return Shares(
+            self.compute or known.linear,
+            self.experts or known.experts,
+            self.attention or known.attention,
+            self.bandwidth or known.bandwidth,
+        )
 
 
 def step_time(
@@ -78,13 +101,13 @@ def step_time(
     card = _card(deployment)
     tp, shares = resolved.tensor_parallel_size, factors.shares(card)
     overhead = factors.overhead_ms - (min(factors.hidden_ms, factors.overhead_ms) if resolved.async_scheduling else 0.0)
-    bandwidth = (deployment.gpus[0].bandwidth or card.bandwidth) * factors.bandwidth
+    bandwidth = (deployment.gpus[0].bandwidth or card.bandwidth) * shares.bandwidth
     read = _weight_bytes(model, plan, tp)
     routed = next(
         (module for layer in model.layers for module in layer.block.modules if isinstance(module, Experts)), None
     )
-    reduces = 2 * len(model.layers) if tp > 1 else 0
-    moved = 2 * (tp - 1) / tp * model.hidden_size * 2 * reduces / (_link(card) / 2 * factors.link)
+    reduces = 2 * len(model.layers)
+    reduce = all_reduce(card, tp, factors.link, factors.reduce_us)
     kv = []
     for group, origin in zip(groups, sources, strict=True):
         tokens = 1 if group.kind in RECURRENT else group.block_size
@@ -94,9 +117,12 @@ def step_time(
         return round(seconds * factors.scale * SECOND)
 
     return StepTime(
-        base=ticks(overhead / 1e3 + _kernels(model, resolved, factors) + reduces * _reduce_seconds(card, factors)),
+        base=ticks(overhead / 1e3 + _kernels(model, resolved, factors) + reduces * reduce.call),
         sequence=ticks(factors.sequence_us / 1e6),
-        token=ticks(_activation_bytes(model, tp, resolved) / bandwidth + moved),
+        token=ticks(_activation_bytes(model, tp, resolved) / bandwidth),
+        reduce=ticks(reduces * 2 * model.hidden_size * reduce.byte),
+        reduce_large=ticks(reduces * 2 * model.hidden_size * reduce.large_byte),
+        large=LARGE // (2 * model.hidden_size),
         weights=ticks(read["linear"] / bandwidth),
         linear=ticks(_linear_seconds(model, card) / tp / shares.linear),
         head=ticks(read["head"] / bandwidth),
@@ -109,6 +135,7 @@ def step_time(
         attention=tuple(ticks(x / tp / (card.fp16_flops * shares.attention)) for x in _pair_flops(model, groups)),
         request=ticks(factors.request_ms / 1e3),
         prompt_token=ticks(1 / factors.tokenizer_rate),
+        stream=ticks(factors.stream_us / 1e6),
         response=ticks(factors.response_ms / 1e3),
     )
 
@@ -168,8 +195,7 @@ def _expert_seconds(model: Model, card: GpuRow, resolved: Resolved) -> float:
 
 def _rate(module: Linear | Experts, card: GpuRow) -> float:
     """Weights alone in few bits are multiplied in 16; activations in 8 or 4 bits use the faster units."""
-    scheme = module.scheme
-    bits = 16 if scheme is None or scheme.activation == "none" else min(scheme.input_bits, 16)
+    scheme, bits = module.scheme, _input_bits(module)
     if bits <= 4 and card.fp4_flops:
         return float(card.fp4_flops)
     if bits <= 8 and card.fp8_flops:
@@ -205,8 +231,8 @@ def _kernels(model: Model, resolved: Resolved, factors: Factors) -> float:
 def layer_kernels(layer: Layer) -> int:
     """Kernels of one layer as vLLM's compiled model launches them: two fused norms; rotary embedding, cache write,
     attention and its reduction (MLA: twelve more for its latent products; a recurrent layer: convolution, gates, scan,
-    norm); each linear layer, and the quantisation of its input and its scales; a mixture routes, sorts, multiplies
-    twice, gates and sums."""
+    norm); each linear layer, and the quantisation of its input and its scales; a mixture chooses its experts (two),
+    sorts the tokens by them (three), clears what it writes to, multiplies twice, gates, sums, adds what is shared."""
     count = 2
     for mixer in layer.mixers:
         if isinstance(mixer, State):
@@ -215,14 +241,18 @@ def layer_kernels(layer: Layer) -> int:
             count += 16 if mixer.kind == "mla" else 4
     for module in layer.block.modules:
         if isinstance(module, Linear) and not module.alias:
-            count += 3 if _quantises_input(module) else 1
+            count += 3 if _input_bits(module) < 16 else 1
         elif isinstance(module, Experts):
-            count += 8 + (2 if _quantises_input(module) else 0)
+            count += 11 + (2 if _input_bits(module) < 16 else 0)
     return count + 1  # the activation function of the MLP
 
 
-def _quantises_input(module: Linear | Experts) -> bool:
-    return module.scheme is not None and module.scheme.activation != "none" and module.scheme.input_bits < 16
+def _input_bits(module: Linear | Experts) -> int:
+    """Of the activations that it multiplies: as its scheme says, or else as wide as its weights."""
+    scheme = module.scheme
+    if scheme is None or scheme.activation == "none":
+        return 16
+    return scheme.input_bits if scheme.input_bits < 16 else scheme.bits
 
 
 def _pair_flops(model: Model, groups: tuple[Group, ...]) -> list[float]:
@@ -243,16 +273,3 @@ def _pair_flops(model: Model, groups: tuple[Group, ...]) -> list[float]:
             if at:
                 flops[at[0]] += 2.0 * mixer.num_heads * width
     return flops
-
-
-def _reduce_seconds(card: GpuRow, factors: Factors) -> float:
-    return (factors.reduce_us if "NVLink" in card.link else factors.reduce_pcie_us) / 1e6
-
-
-def _link(card: GpuRow) -> float:
-    """Bytes per second between two cards, both directions."""
-    if match := re.search(r"(\d{1,9})\s{0,4}GB/s", card.link):
-        return float(match[1]) * 1e9
-    if match := re.search(r"PCIe (\d)", card.link):
-        return 2 * 2.0 ** (int(match[1]) + 1) * 1e9  # x16: 16 GB/s in each direction for 3.0, 32 for 4.0, 64 for 5.0
-    return 400e9

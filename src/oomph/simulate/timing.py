@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.simulate.config import Group
 
@@ -25,7 +26,10 @@ class StepTime(Struct, frozen=True):
 
     base: int  # every step: launches, the scheduler, the fixed cost of its kernels
     sequence: int = 0  # for each request in the batch: its inputs, its sample, its answer
-    token: int = 0  # for each token: activations that are read and written, all-reduces
+    token: int = 0  # for each token: activations that are read and written
+    reduce: int = 0  # for each token: all-reduces between GPUs, while their messages are small
+    reduce_large: int = 0  # ... for each token after `large` of them
+    large: int = 0
     weights: int = 0  # reading the linear layers
     linear: int = 0  # multiplying them with one token
     head: int = 0  # reading the output head
@@ -38,11 +42,13 @@ class StepTime(Struct, frozen=True):
     attention: tuple[int, ...] = ()  # one query on one cached token
     request: int = 0  # the server, before the engine sees a request: one after the other
     prompt_token: int = 0  # ... and for each token of its prompt (the tokenizer)
+    stream: int = 0  # ... and for each request that is being answered: the server streams its tokens meanwhile
     response: int = 0  # the server, before the user sees a token
 
     def fixed(self, tokens: int, sequences: int) -> int:
         """Ticks of a step of `tokens` of so many requests, attention aside."""
         ticks = self.base + self.sequence * sequences + self.token * tokens
+        ticks += self.reduce * min(tokens, self.large) + self.reduce_large * max(0, tokens - self.large)
         ticks += max(self.weights, self.linear * tokens) + max(self.head, self.head_linear * sequences)
         if self.experts:
             reading = self.experts * touched_share(self.num_experts, self.top_k, tokens) // 10**6
@@ -65,12 +71,12 @@ class StepTime(Struct, frozen=True):
         def by(ticks: int) -> int:
             return round(ticks * factor)
 
-        return StepTime(
-            by(self.base), by(self.sequence), by(self.token), by(self.weights), by(self.linear), by(self.head),
-            by(self.head_linear), by(self.experts), by(self.expert_linear), self.num_experts, self.top_k,
-            tuple(map(by, self.kv)), tuple(map(by, self.attention)), by(self.request), by(self.prompt_token),
-            by(self.response),
-        )  # fmt: skip
+        counts = ("large", "num_experts", "top_k")
+        parts = {name: getattr(self, name) for name in self.__struct_fields__ if name not in counts}
+        return replace(
+            self,
+            **{name: tuple(map(by, part)) if isinstance(part, tuple) else by(part) for name, part in parts.items()},
+        )
 
 
 def unit(groups: int) -> StepTime:

@@ -8,10 +8,7 @@ from oomph.simulate.accuracy import taken_over
 from oomph.simulate.plain_timing import PlainFactors, plain_timing
 from oomph.simulate.speed import Timing
 
-# As simulate/step_costs.py has them for Ampere and Hopper: the middle of its shares.
-FACTORS = PlainFactors(
-    bandwidth=0.80, expert_bandwidth=0.80, compute=0.5, experts=0.38, attention=0.4, overhead_ms=0.6, kernel_us=2.5
-)
+FACTORS = PlainFactors(overhead_ms=0.5)  # the shares are vLLM's on the card
 
 
 def timing(plan: Plan, model: Model) -> Timing | None:
