@@ -124,6 +124,7 @@ def time(r: random.Random, n: int) -> StepTime:
         prompt_token=r.choice([0, server // 50]),
         response=r.choice([0, server]),
         stream=r.choice([0, server // 20]),
+        output=r.choice([0, 0, r.randint(0, 10**10)]),
         reduce=r.choice([0, r.randint(0, 10**7)]),
         reduce_large=r.choice([0, r.randint(0, 10**6)]),
         large=r.choice([0, 4, 64]),

@@ -128,6 +128,7 @@ class Reference:
         if t.experts:
             share = touched_share(t.num_experts, t.top_k, tokens)
             total += max(t.experts * share // 10**6, t.expert_linear * tokens)
+        total = max(total, t.output * len(batch))
         for req, new, _, _ in batch:
             for i, g in enumerate(self.c.groups):
                 read = tokens_read(g, req.computed - new, new)

@@ -78,6 +78,7 @@ class Factors(Struct, frozen=True):
     launch_us: float = 20.0  # the same without CUDA graphs: a call from Python
     sequence_us: float = 20.0  # each request of the batch: scheduler, sampler, output
     reduce_us: float = 0.0  # latency of one all-reduce
+    output_us: float = 50.0  # a token of one answer: detokenizer, JSON and HTTP, on the one thread of an API server
     stream_us: float = 4.0  # reading a request, for each one that is answered meanwhile on the server's one thread
     request_ms: float = 3.5  # the server reads and templates one request after the other: about 300 in a second
     response_ms: float = 8.0  # HTTP, streams and detokenizer around one answer
@@ -107,6 +108,7 @@ def step_time(
         (module for layer in model.layers for module in layer.block.modules if isinstance(module, Experts)), None
     )
     reduces = 2 * len(model.layers)
+    servers = max(1, int(deployment.flags.get("api_server_count") or 1))
     reduce = all_reduce(card, tp, factors.link, factors.reduce_us)
     kv = []
     for group, origin in zip(groups, sources, strict=True):
@@ -135,7 +137,8 @@ def step_time(
         attention=tuple(ticks(x / tp / (card.fp16_flops * shares.attention)) for x in _pair_flops(model, groups)),
         request=ticks(factors.request_ms / 1e3),
         prompt_token=ticks(1 / factors.tokenizer_rate),
-        stream=ticks(factors.stream_us / 1e6),
+        output=ticks(factors.output_us / 1e6 / servers),
+        stream=ticks(factors.stream_us / 1e6 / servers),
         response=ticks(factors.response_ms / 1e3),
     )
 
@@ -231,7 +234,7 @@ def _kernels(model: Model, resolved: Resolved, factors: Factors) -> float:
 def layer_kernels(layer: Layer) -> int:
     """Kernels of one layer as vLLM's compiled model launches them: two fused norms; rotary embedding, cache write,
     attention and its reduction (MLA: twelve more for its latent products; a recurrent layer: convolution, gates, scan,
-    norm); each linear layer, and the quantisation of its input and its scales; a mixture chooses its experts (two),
+    norm); each linear layer, and the quantisation of its input; a mixture chooses its experts (two),
     sorts the tokens by them (three), clears what it writes to, multiplies twice, gates, sums, adds what is shared."""
     count = 2
     for mixer in layer.mixers:
@@ -241,10 +244,18 @@ def layer_kernels(layer: Layer) -> int:
             count += 16 if mixer.kind == "mla" else 4
     for module in layer.block.modules:
         if isinstance(module, Linear) and not module.alias:
-            count += 3 if _input_bits(module) < 16 else 1
+            count += _product_kernels(module)
         elif isinstance(module, Experts):
             count += 11 + (2 if _input_bits(module) < 16 else 0)
     return count + 1  # the activation function of the MLP
+
+
+def _product_kernels(module: Linear) -> int:
+    """A product, and the quantisation of its input and its scales; with a scale for each block the product prepares
+    descriptors and lays the scales out anew, which takes as long as two kernels more."""
+    if _input_bits(module) == 16:
+        return 1
+    return 5 if module.scheme is not None and module.scheme.strategy == "block" else 3
 
 
 def _input_bits(module: Linear | Experts) -> int:

@@ -40,6 +40,7 @@ class StepTime(Struct, frozen=True):
     top_k: int = 0
     kv: tuple[int, ...] = ()  # reading one token's cache
     attention: tuple[int, ...] = ()  # one query on one cached token
+    output: int = 0  # the server, for each token that it streams: a step takes no less for all of its requests
     request: int = 0  # the server, before the engine sees a request: one after the other
     prompt_token: int = 0  # ... and for each token of its prompt (the tokenizer)
     stream: int = 0  # ... and for each request that is being answered: the server streams its tokens meanwhile
@@ -53,7 +54,7 @@ class StepTime(Struct, frozen=True):
         if self.experts:
             reading = self.experts * touched_share(self.num_experts, self.top_k, tokens) // 10**6
             ticks += max(reading, self.expert_linear * tokens)
-        return ticks
+        return max(ticks, self.output * sequences)
 
     def chunk(self, groups: tuple[Group, ...], computed: int, new: int) -> int:
         """Attention of one request's `new` tokens behind `computed` ones."""
