@@ -126,7 +126,7 @@ def rows(judged: bool) -> list[Published]:
     second = published(SECOND)
     if judged:
         return [row for row in second if row.half == "kept"]
-    return [*published(SPEEDS), *published(FRESH), *(row for row in second if row.half == "build")]
+    return [*published(SPEEDS), *published(FRESH), *(row for row in second if row.half != "kept")]
 
 
 def main() -> int:

@@ -30,7 +30,9 @@ def test_users_held(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_of_a_load(capsys: pytest.CaptureFixture[str]) -> None:
-    made = json.loads(oomph_simulate(capsys, "--users", "24", "--json", code=1))  # 16 places for 24 users
+    made = json.loads(
+        oomph_simulate(capsys, "--users", "24", "--ttft", "1", "--json", code=1)
+    )  # 16 places for 24 users
     result = made["result"]
     assert made["held_users"] == 16 and "time to first token" in made["breaks"]
     assert result["max_running"] == 16 and "max_num_seqs" in result["binds"]
@@ -100,7 +102,7 @@ def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
 
 
 def test_too_much_has_an_exit_code_and_says_what_would_be_held(capsys: pytest.CaptureFixture[str]) -> None:
-    text = oomph_simulate(capsys, "--users", "24", "--requests", "96", code=1)
+    text = oomph_simulate(capsys, "--users", "24", "--requests", "96", "--ttft", "1", code=1)
     assert "TOO MUCH" in text and "It would hold 16 users." in text
     text = oomph_simulate(capsys, "--rate", "50", "--requests", "200", code=1)
     assert "It would hold" in text and "requests/s" in text

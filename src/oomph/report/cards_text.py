@@ -5,6 +5,7 @@ from __future__ import annotations
 from oomph.report.terminal import Style, columns, wrap
 from oomph.search.cards import Card, Cards
 from oomph.search.prices import Against
+from oomph.simulate.speed import worst_error
 from oomph.units import gib
 
 
@@ -43,9 +44,9 @@ def _basis(cards: Cards) -> str:
         unit = "an hour of each card" if cards.prices.rented else "each card"
         source = f", {cards.prices.source}" if cards.prices.source else ""
         text += f" Prices of {unit}, {cards.prices.date or 'without a date'}{source}."
-    factors = [c.speed.factor for c in cards.cards if c.speed is not None]
-    if factors:
-        text += f" tok/s: of all users, prompts of 2,048 tokens; nine of ten were within {max(factors):.1f} times."
+    error = worst_error([card.speed for card in cards.cards if card.speed is not None])
+    if error:
+        text += f" tok/s: of all users, prompts of 2,048 tokens; {error}."
     return (
         f"{text} Each line was planned, with a margin for what is not certain. free: on the fullest GPU at the worst; "
         "users: of this context; longest: for so many users."

@@ -11,6 +11,7 @@ from oomph.ir.timeline import STAGE_WORDS
 from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, columns, title, wrap
 from oomph.search.fit import Answer, Fit
+from oomph.simulate.speed import worst_error
 from oomph.units import human
 
 _ROWS = 8
@@ -170,11 +171,9 @@ def _speed_basis(fit: Fit) -> str:
     speeds = [answer.speed for answer in fit.front or fit.nearest if answer.speed is not None]
     if not speeds:
         return "Speed is relative: nobody knows how fast this card is."
-    factor = max(speed.factor for speed in speeds)
-    return (
-        "tok/s: one user behind a prompt of 2,048 tokens, by the time model of oomph simulate; nine of ten such "
-        f"figures were within {factor:.1f} times of published ones."
-    )
+    basis = worst_error(speeds)
+    text = "tok/s: one user behind a prompt of 2,048 tokens, by the time model of oomph simulate"
+    return f"{text}; {basis}." if basis else f"{text}."
 
 
 def _wrapped(text: str, width: int, first: str, rest: str = "") -> list[str]:

@@ -7,6 +7,7 @@ from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, columns, wrap
 from oomph.search.models import Models
 from oomph.search.picks import Pick
+from oomph.simulate.speed import worst_error
 from oomph.units import human
 
 
@@ -66,15 +67,12 @@ def _rounded(rate: float) -> str:
 
 def basis(answer: Models) -> str:
     speeds = [p.speed for p in answer.picks if p.speed is not None]
-    error = max((s.factor for s in speeds), default=0.0)
+    error = worst_error(speeds)
     text = (
         f"{answer.looked_at} models looked at, {answer.possible} possible, {answer.plans} plans. Every line was "
         "planned and fits at the unfavourable end of every interval. quality: grade and figure on the scale of the "
         "Artificial Analysis index of June 2026; ~ is an estimate from size and date and ranks by its low end. "
     )
     if error:
-        text += (
-            f"tok/s: one user behind a prompt of 2,048 tokens; nine of ten such figures were within {error:.1f} times "
-            "of published ones. "
-        )
+        text += f"tok/s: one user behind a prompt of 2,048 tokens; {error}. "
     return text + "users: requests of this context that the cache holds. room: on the fullest GPU at the worst."

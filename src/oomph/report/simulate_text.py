@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oomph.engines.registry import engine_of
-from oomph.report.terminal import Style, columns
+from oomph.report.terminal import Style, columns, wrap
 from oomph.simulate.accuracy import SpeedError
 from oomph.simulate.api import Held, Load, Setup, Simulation, Sweep, Target, TwoReleases, breach
 from oomph.simulate.result import Result
@@ -267,19 +267,11 @@ def _foot(setup: Setup) -> list[str]:
 
 def error_lines(error: SpeedError) -> list[str]:
     """How far such times were from published ones."""
-    if not error.numbers:
-        return [
-            "Times are computed, not measured, and no published speed was compared with them. By twice",
-            f"{error.kind} seven in ten are within a factor of {error.seven_of_ten:g} and nine in ten within",
-            f"{error.nine_of_ten:g}, first tokens within {error.first_token:g}. "
-            f"--measured scales them to a speed that you measured.",
-        ]
-    return [
-        f"Times are computed, not measured. Of {error.numbers} published speeds of {error.kind}, kept aside for this,",
-        f"seven in ten are within a factor of {error.seven_of_ten:g} and nine in ten within {error.nine_of_ten:g};",
-        f"eight in ten of {error.first_tokens} first tokens are within {error.first_token:g}.",
-        "--measured scales them to a speed that you measured.",
-    ]
+    text = f"Times are computed, not measured: {error.sentence()}."
+    if error.first_tokens:
+        text += f" Of {error.first_tokens} first tokens {error.first_near} were within 2 times."
+    text += " --measured scales them to a speed that you measured."
+    return wrap(text, 98, "")
 
 
 def duration(value: float) -> str:

@@ -1,39 +1,69 @@
-"""How far the simulated times were from published ones: measured once on the half of tests/truth/speeds.jsonl that
-nothing was set on (`python tools/accuracy_speed.py --judge`), by kind of model."""
+"""How far the simulated times were from published ones, by kind of model and by what links its GPUs: speeds of other
+people that were written down first and predicted once (tests/truth/speeds-second.jsonl, docs/simulate.md). Every screen
+that shows a speed takes its error from here."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
+from msgspec.structs import replace
+
+Layout = Literal["one", "nvlink", "pcie"]  # of the GPUs that share every layer
+
+FEW = 5  # published speeds of a kind, below which a figure is called rough
 
 
 class SpeedError(Struct, frozen=True):
-    kind: str  # of model, as a reader says it
-    numbers: int  # published speeds
-    seven_of_ten: float  # so many were within this factor
-    nine_of_ten: float
-    worst: float
-    first_token: float  # eight of ten times to the first token were within this factor
-    first_tokens: int  # published ones
+    kind: str  # of deployment, as a reader says it
+    numbers: int  # published speeds; 0 = none of this engine
+    near: int  # so many of them were within a factor of 1.3
+    close: int  # ... of 1.9
+    nine_of_ten: float  # nine of ten were within this factor; the worst, where they are fewer than ten
+    first_tokens: int  # published times to the first token
+    first_near: int  # so many of them were within a factor of 2
+
+    @property
+    def is_rough(self) -> bool:
+        """Fewer than half were within 1.9, or there are too few to say."""
+        return self.numbers < FEW or 2 * self.close < self.numbers
+
+    def sentence(self) -> str:
+        """Within a sentence of its own, or as the end of another."""
+        if not self.numbers:
+            return f"no published speed was compared; twice {self.kind} is assumed, a factor of {self.nine_of_ten:g}"
+        near = f"{self.near} were" if self.near != 1 else "one was"
+        if not self.near:
+            near = "none was"
+        more = f", {self.close} within 1.9" if self.close > self.near else ""
+        rough = ": a rough estimate" if self.is_rough else ""
+        return f"of {self.numbers} published speeds of {self.kind} {near} within 1.3 times{more}{rough}"
 
 
-# 15 Nov 2026, 20 and 31 speeds that could be simulated: 17 and 24 within 1.3, 20 and 29 within 1.9.
-DENSE = SpeedError("dense models", 20, 1.16, 1.31, 1.46, 1.80, 11)
-EXPERTS = SpeedError("models with experts", 31, 1.22, 1.75, 2.37, 1.83, 15)
+# 16 Nov 2026: dense, then experts. The columns are those of SpeedError.
+ERRORS: dict[tuple[bool, Layout], SpeedError] = {
+    (False, "one"): SpeedError("dense models on one GPU", 7, 5, 7, 1.5, 4, 4),
+    (False, "nvlink"): SpeedError("dense models on GPUs with NVLink", 2, 1, 2, 1.5, 1, 1),
+    (False, "pcie"): SpeedError("dense models on GPUs without NVLink", 2, 0, 1, 2.8, 0, 0),
+    (True, "one"): SpeedError("models with experts on one GPU", 9, 6, 9, 1.41, 5, 4),
+    (True, "nvlink"): SpeedError("models with experts on GPUs with NVLink", 3, 2, 2, 1.9, 1, 0),
+    (True, "pcie"): SpeedError("models with experts on GPUs without NVLink", 1, 0, 1, 1.9, 0, 0),
+}
 
 # llama.cpp, decoding of one user (tools/accuracy_llamacpp_speed.py --judge), 15 Nov 2026: dense 1.03, 1.13, 1.18 and
 # 1.26 times off; of models with experts one speed is held, 1.11 times off, so that their factor is chosen wider.
-LLAMACPP_DENSE = SpeedError("dense models with llama.cpp", 4, 1.18, 1.26, 1.26, 2.0, 0)
-LLAMACPP_EXPERTS = SpeedError("models with experts with llama.cpp", 1, 1.5, 1.6, 1.6, 2.0, 0)
+LLAMACPP_DENSE = SpeedError("dense models with llama.cpp", 4, 4, 4, 1.26, 0, 0)
+LLAMACPP_EXPERTS = SpeedError("models with experts with llama.cpp", 1, 1, 1, 1.6, 0, 0)
 
 
-def taken_over(has_experts: bool) -> SpeedError:
+def speed_error(has_experts: bool, layout: Layout) -> SpeedError:
+    return ERRORS[has_experts, layout]
+
+
+def taken_over(has_experts: bool, layout: Layout) -> SpeedError:
     """For an engine none of whose speeds was compared: vLLM's error, twice as far, from no published speed."""
-    other = speed_error(has_experts)
-    return SpeedError(
-        f"vLLM's error for {other.kind}", 0, 2 * other.seven_of_ten - 1, 2 * other.nine_of_ten - 1, 2 * other.worst - 1,
-        2 * other.first_token - 1, 0,
+    other = speed_error(has_experts, layout)
+    return replace(
+        other, kind=f"vLLM's error for {other.kind}", numbers=0, near=0, close=0, first_tokens=0, first_near=0,
+        nine_of_ten=2 * other.nine_of_ten - 1,
     )  # fmt: skip
-
-
-def speed_error(has_experts: bool) -> SpeedError:
-    return EXPERTS if has_experts else DENSE

@@ -19,6 +19,7 @@ from oomph.ir.model import Experts, Model
 from oomph.ir.plan import Plan
 from oomph.simulate.accuracy import SpeedError, speed_error
 from oomph.simulate.config import Config, Group
+from oomph.simulate.links import layout_of
 from oomph.simulate.step_costs import Factors as Factors
 from oomph.simulate.step_costs import step_time
 from oomph.simulate.timing import StepTime, unit
@@ -71,7 +72,8 @@ def build(
     time = unit(len(groups))
     if timed:
         time = step_time(deployment, model, plan, resolved, groups, sources, factors)
-    error = speed_error(any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules))
+    has_experts = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
+    error = speed_error(has_experts, layout_of(deployment.gpus[0].name, resolved.tensor_parallel_size))
     notes = (*deployment.notes, *_notes(deployment, config, resolved, accepted))
     return Built(
         config=config,

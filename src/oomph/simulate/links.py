@@ -12,7 +12,9 @@ from math import log2
 
 from msgspec import Struct
 
-from oomph.facts.gpus import GpuRow
+from oomph.errors import OomphError
+from oomph.facts.gpus import GpuRow, find
+from oomph.simulate.accuracy import Layout
 
 PCIE_LANES = 2.0  # GB/s of PCIe 1.0 x16 in one direction, twice with every generation: 32 for 4.0
 
@@ -47,7 +49,7 @@ NVLINK = Reached(10.0, 0.0, 0.60, 0.45)  # what is large goes through NCCL (cust
 PEERS = Reached(10.0, 10.0, 0.60, 0.60)
 # From speeds that were published for one and for several of the same card: RTX 3090, 45 us for 10 KB and 300 us for
 # 655 KB with two cards; RTX 4090, 2 to 3 GB/s of PCIe 4.0's 32 with two to eight cards, of prompts more.
-HOST = Reached(20.0, 12.0, 0.06, 0.16)
+HOST = Reached(32.0, 5.0, 0.06, 0.16)
 
 
 def link_of(card: GpuRow) -> Link:
@@ -57,6 +59,16 @@ def link_of(card: GpuRow) -> Link:
         bandwidth = PCIE_LANES * 2.0 ** int(match[1]) * int(match[2]) / 16 * 1e9
         return Link("host" if "GeForce" in card.driver_name else "peers", bandwidth)
     return Link("nvlink", 200e9)
+
+
+def layout_of(name: str, ranks: int) -> Layout:
+    """Of so many of this card that share every layer. A card that nobody knows is taken to have no NVLink."""
+    if ranks < 2:
+        return "one"
+    try:
+        return "nvlink" if link_of(find(name)).kind == "nvlink" else "pcie"
+    except OomphError:
+        return "pcie"
 
 
 def all_reduce(card: GpuRow, ranks: int, share: float = 0.0, latency_us: float = 0.0) -> Cost:

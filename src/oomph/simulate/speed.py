@@ -6,6 +6,7 @@ each behind such a prompt. The first token comes after the prompt's chunks. What
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 
 from msgspec import Struct
@@ -35,6 +36,7 @@ class Speed(Struct, frozen=True):
     prompt: int
     factor: float  # nine of ten published speeds were within this factor of such a figure
     published: int  # how many published speeds that is from; 0 = taken over from another engine
+    error: SpeedError | None = None  # how far such figures were from published ones
 
 
 def speed_of(timing: Timing, users: int, prompt: int = PROMPT) -> Speed:
@@ -48,6 +50,7 @@ def speed_of(timing: Timing, users: int, prompt: int = PROMPT) -> Speed:
         prompt=prompt,
         factor=timing.error.nine_of_ten,
         published=timing.error.numbers,
+        error=timing.error,
     )
 
 
@@ -58,3 +61,9 @@ def _first_token(timing: Timing, prompt: int) -> int:
         ticks += time.fixed(new, 1) + time.chunk(timing.groups, done, new)
         done += new
     return ticks + time.request + time.prompt_token * prompt + time.response
+
+
+def worst_error(speeds: Sequence[Speed]) -> str:
+    """How far such figures were from published ones, in words: of the kind among them that is least certain."""
+    errors = [speed.error for speed in speeds if speed.error is not None]
+    return max(errors, key=lambda error: error.nine_of_ten).sentence() if errors else ""

@@ -42,10 +42,10 @@ class Shares(Struct, frozen=True):
 
 
 VOLTA = Shares(0.55, 0.36, 0.40, 0.80)
-AMPERE = Shares(0.62, 0.42, 0.50, 0.80)  # A100
-HOPPER = Shares(0.42, 0.36, 0.35, 0.86)
-BLACKWELL = Shares(0.42, 0.36, 0.35, 0.82)  # as Hopper, whose figures there are
-WORKSTATION = Shares(0.62, 0.42, 0.50, 0.90)  # GDDR, full rate: A6000, L40S, RTX PRO 6000
+AMPERE = Shares(0.62, 0.42, 0.55, 0.80)  # A100
+HOPPER = Shares(0.47, 0.42, 0.45, 0.86)
+BLACKWELL = Shares(0.47, 0.42, 0.45, 0.82)  # as Hopper, whose figures there are
+WORKSTATION = Shares(0.66, 0.46, 0.55, 0.90)  # GDDR, full rate: A6000, L40S, RTX PRO 6000
 GEFORCE = Shares(0.85, 0.58, 0.68, 0.92)
 OTHER = Shares(0.42, 0.36, 0.35, 0.80)  # AMD and Intel, of which no speed is held
 HALF_WIDTH = 128  # columns of an expert on one rank at which its products reach half of their share: one tile of them
@@ -72,8 +72,8 @@ class Factors(Struct, frozen=True):
     experts: float = 0.0  # grouped products of a mixture
     attention: float = 0.0  # prefill attention
     link: float = 0.0
-    overhead_ms: float = 1.2  # a step outside its kernels: scheduling, inputs, sampling
-    hidden_ms: float = 0.7  # of it, what asynchronous scheduling does while the step before runs
+    overhead_ms: float = 1.6  # a step outside its kernels: scheduling, inputs, sampling
+    hidden_ms: float = 1.1  # of it, what asynchronous scheduling does while the step before runs
     kernel_us: float = 2.5  # a kernel of a captured graph, beyond what it reads
     launch_us: float = 20.0  # the same without CUDA graphs: a call from Python
     sequence_us: float = 20.0  # each request of the batch: scheduler, sampler, output

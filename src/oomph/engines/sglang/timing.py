@@ -5,6 +5,7 @@ from __future__ import annotations
 from oomph.ir.model import Experts, Model
 from oomph.ir.plan import Plan
 from oomph.simulate.accuracy import taken_over
+from oomph.simulate.links import layout_of
 from oomph.simulate.plain_timing import PlainFactors, plain_timing
 from oomph.simulate.speed import Timing
 
@@ -15,4 +16,5 @@ def timing(plan: Plan, model: Model) -> Timing | None:
     routed = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
     parallel = max(1, int(plan.resolved.get("tp_size") or len(plan.ranks)))
     chunk = int(plan.resolved.get("chunked_prefill_size") or 2048)
-    return plain_timing(plan, model, FACTORS, taken_over(routed), parallel=parallel, chunk=max(chunk, 128))
+    layout = layout_of(plan.deployment.gpus[0].name, parallel) if plan.deployment.gpus else "one"
+    return plain_timing(plan, model, FACTORS, taken_over(routed, layout), parallel=parallel, chunk=max(chunk, 128))

@@ -14,6 +14,7 @@ from oomph.ir.deployment import Deployment
 from oomph.ir.model import Experts, Model
 from oomph.ir.plan import Plan
 from oomph.simulate.accuracy import taken_over
+from oomph.simulate.links import layout_of
 from oomph.simulate.build import Built
 from oomph.simulate.config import Config, Group
 from oomph.simulate.timing import StepTime, unit
@@ -43,7 +44,7 @@ def build(deployment: Deployment, model: Model, plan: Plan, *, accepted: float =
     return Built(
         config=config,
         time=time,
-        error=taken_over(routed),
+        error=taken_over(routed, layout_of(deployment.gpus[0].name, int(plan.resolved["tp_size"]))),
         notes=(*deployment.notes, *_notes(capacity, accepted)),
         loop=partial(CapacityLoop, capacity),
         too_long=_too_long(capacity),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from oomph.ir.model import Experts, Model
 from oomph.ir.plan import Plan
 from oomph.simulate.accuracy import taken_over
+from oomph.simulate.links import layout_of
 from oomph.simulate.plain_timing import PlainFactors, plain_timing
 from oomph.simulate.speed import Timing
 
@@ -18,6 +19,7 @@ def timing(plan: Plan, model: Model) -> Timing | None:
     kv_bytes = (
         1.0 if str(plan.resolved["kv_dtype"]).startswith("F8") else 0.5625 if plan.resolved["kv_dtype"] == "F4" else 2.0
     )
+    layout = layout_of(plan.deployment.gpus[0].name, parallel) if plan.deployment.gpus else "one"
     return plain_timing(
-        plan, model, FACTORS, taken_over(routed), parallel=parallel, chunk=max(chunk, 128), kv_bytes=kv_bytes
+        plan, model, FACTORS, taken_over(routed, layout), parallel=parallel, chunk=max(chunk, 128), kv_bytes=kv_bytes
     )
