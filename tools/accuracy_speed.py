@@ -2,10 +2,11 @@
 
 tests/truth/speeds*.jsonl have a published figure a row: GPUs, release, command, load, and what was measured (output
 tokens per second, milliseconds to the first token and per token). speeds.jsonl and speeds-fresh.jsonl were judged in
-earlier rounds and may be looked at since; speeds-second.jsonl was collected before it was predicted and has two halves,
-an author in one of them only (by a hash of the author's address). The factors of simulate/step_costs.py were set on the
-first two files and on the half "build"; --judge looks at the other half, whose figures stand in simulate/accuracy.py
-and on every screen.
+earlier rounds and may be looked at since; speeds-second.jsonl was written down before it was predicted and has two
+halves, an author in one of them only (by a hash of the author's address). The factors of simulate/step_costs.py were
+set on the first two files and on the half "build"; --judge looks at the other. Its rows keep what was predicted at first
+sight, in two rounds (the shares were set anew between them); those figures stand in simulate/accuracy.py and on every
+screen, and today's may be nearer.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ class Published(Struct, frozen=True):
     output_sigma: float = 0.0
     tpot_ms: float | None = None
     note: str = ""
-    half: str = "kept"  # build: the factors were set on it; kept: they are judged by it; fresh: predicted once
+    half: str = "kept"  # kept: not predicted yet; judged: predicted once, in `round`; else: the factors were set on it
+    round: int = 0  # of judgement, with what was predicted then over what was measured:
+    speed_ratio: float | None = None
+    first_token_ratio: float | None = None
     rate: float = 0.0  # requests a second, where they are not sent by users
 
 
@@ -122,16 +126,16 @@ def summary(kind: str, ratios: list[Ratio]) -> None:
 
 
 def rows(judged: bool) -> list[Published]:
-    """Judged: the half that nothing was set on. Otherwise all that was found before it, and the other half."""
+    """Judged: those that were, or will be, predicted once. Otherwise all others."""
     second = published(SECOND)
     if judged:
-        return [row for row in second if row.half == "kept"]
-    return [*published(SPEEDS), *published(FRESH), *(row for row in second if row.half != "kept")]
+        return [row for row in second if row.half in ("kept", "judged")]
+    return [*published(SPEEDS), *published(FRESH), *(row for row in second if row.half == "build")]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--judge", action="store_true", help="the half that nothing was set on")
+    parser.add_argument("--judge", action="store_true", help="the rows that were predicted once")
     parser.add_argument("--only", default="", help="rows whose GPU, command, kind or source contains this")
     arguments = parser.parse_args()
     ratios = []

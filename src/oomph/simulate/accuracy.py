@@ -19,7 +19,7 @@ class SpeedError(Struct, frozen=True):
     numbers: int  # published speeds; 0 = none of this engine
     near: int  # so many of them were within a factor of 1.3
     close: int  # ... of 1.9
-    nine_of_ten: float  # nine of ten were within this factor; the worst, where they are fewer than ten
+    nine_of_ten: float  # nine of ten were within this factor
     first_tokens: int  # published times to the first token
     first_near: int  # so many of them were within a factor of 2
 
@@ -40,13 +40,13 @@ class SpeedError(Struct, frozen=True):
         return f"of {self.numbers} published speeds of {self.kind} {near} within 1.3 times{more}{rough}"
 
 
-# 16 Nov 2026: dense, then experts. The columns are those of SpeedError.
+# Judged on 16 Nov 2026 in two rounds. Where fewer than ten were, `nine_of_ten` is from all rows of the kind.
 ERRORS: dict[tuple[bool, Layout], SpeedError] = {
-    (False, "one"): SpeedError("dense models on one GPU", 7, 5, 7, 1.5, 4, 4),
-    (False, "nvlink"): SpeedError("dense models on GPUs with NVLink", 2, 1, 2, 1.5, 1, 1),
-    (False, "pcie"): SpeedError("dense models on GPUs without NVLink", 2, 0, 1, 2.8, 0, 0),
-    (True, "one"): SpeedError("models with experts on one GPU", 9, 6, 9, 1.41, 5, 4),
-    (True, "nvlink"): SpeedError("models with experts on GPUs with NVLink", 3, 2, 2, 1.9, 1, 0),
+    (False, "one"): SpeedError("dense models on one GPU", 12, 9, 12, 1.50, 7, 7),
+    (False, "nvlink"): SpeedError("dense models on GPUs with NVLink", 2, 1, 2, 1.7, 1, 1),
+    (False, "pcie"): SpeedError("dense models on GPUs without NVLink", 2, 0, 2, 1.5, 2, 2),
+    (True, "one"): SpeedError("models with experts on one GPU", 14, 11, 14, 1.32, 7, 6),
+    (True, "nvlink"): SpeedError("models with experts on GPUs with NVLink", 4, 2, 2, 2.0, 1, 0),
     (True, "pcie"): SpeedError("models with experts on GPUs without NVLink", 1, 0, 1, 1.9, 0, 0),
 }
 

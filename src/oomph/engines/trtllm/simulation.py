@@ -14,9 +14,9 @@ from oomph.ir.deployment import Deployment
 from oomph.ir.model import Experts, Model
 from oomph.ir.plan import Plan
 from oomph.simulate.accuracy import taken_over
-from oomph.simulate.links import layout_of
 from oomph.simulate.build import Built
 from oomph.simulate.config import Config, Group
+from oomph.simulate.links import layout_of
 from oomph.simulate.timing import StepTime, unit
 from oomph.units import cdiv
 
