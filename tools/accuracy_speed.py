@@ -4,9 +4,9 @@ tests/truth/speeds*.jsonl have a published figure a row: GPUs, release, command,
 tokens per second, milliseconds to the first token and per token). speeds.jsonl and speeds-fresh.jsonl were judged in
 earlier rounds and may be looked at since; speeds-second.jsonl was written down before it was predicted and has two
 halves, an author in one of them only (by a hash of the author's address). The factors of simulate/step_costs.py were
-set on the first two files and on the half "build"; --judge looks at the other. Its rows keep what was predicted at first
-sight, in two rounds (the shares were set anew between them); those figures stand in simulate/accuracy.py and on every
-screen, and today's may be nearer.
+set on the first two files and on the half "build"; --judge looks at the other. Its rows keep what was predicted at
+first sight, in two rounds (the shares were set anew between them); those figures stand in simulate/accuracy.py and on
+every screen, and those of now may be nearer.
 """
 
 from __future__ import annotations

@@ -183,7 +183,8 @@ def _speed(pick: Pick) -> str:
     speed = pick.speed
     if speed is None:
         return ""
-    return f", about {speed.one_user:.0f} tokens/s for one user (computed, within a factor of {speed.factor:g})"
+    error = speed.error.sentence() if speed.error is not None else f"within a factor of {speed.factor:g}"
+    return f", about {speed.one_user:.0f} tokens/s for one user (computed: {error})"
 
 
 def plan_answer(plan: Plan) -> PlanAnswer:
