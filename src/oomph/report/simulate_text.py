@@ -261,17 +261,17 @@ def _foot(setup: Setup) -> list[str]:
         scale = setup.factors.scale
         out.append(f"  Times are scaled by {scale:.2f} to your measurement; other loads were not measured.")
     else:
-        out += [f"  {line}" for line in error_lines(setup.built.error)]
+        text = f"{error_text(setup.built.error)} --measured scales them to a speed that you measured."
+        out += wrap(text, 98, "  ")
     return [*out, *(f"  {n[0].upper()}{n[1:]}." for n in setup.built.notes), ""]
 
 
-def error_lines(error: SpeedError) -> list[str]:
+def error_text(error: SpeedError) -> str:
     """How far such times were from published ones."""
     text = f"Times are computed, not measured: {error.sentence()}."
     if error.first_tokens:
         text += f" Of {error.first_tokens} first tokens {error.first_near} were within 2 times."
-    text += " --measured scales them to a speed that you measured."
-    return wrap(text, 98, "")
+    return text
 
 
 def duration(value: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from oomph.ir.hardware import Device
 from oomph.search.cards import Card, Cards
+from oomph.simulate.speed import worst_error
 from oomph.units import GIB, gib
 from oomph.web.markup import Html, el
 from oomph.web.views.scale import block, picture
@@ -37,9 +38,14 @@ def cards_view(answer: Cards) -> Html:
         el("header", el("h1", answer.model), soft(wish), cls="heading"),
         el("div", verdict, cls=f"verdict {'fits' if answer.cards else 'fails'}"),
         body,
-        soft(f"{answer.plans:,} plans on {answer.looked_at} choices of cards. {_NOTE}"),
+        soft(f"{answer.plans:,} plans on {answer.looked_at} choices of cards. {_NOTE}{_error(answer)}"),
         cls="view cards",
     )
+
+
+def _error(answer: Cards) -> str:
+    error = worst_error([card.speed for card in answer.cards if card.speed is not None])
+    return f" {error[:1].upper()}{error[1:]}." if error else ""
 
 
 def card_name(card: Card) -> str:

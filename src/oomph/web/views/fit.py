@@ -8,6 +8,7 @@ from oomph.commands import to_shell
 from oomph.report.fit_text import asked, tightest_stage
 from oomph.report.plan_lines import gpus_line
 from oomph.search.fit import Answer, Fit
+from oomph.simulate.speed import worst_error
 from oomph.units import human
 from oomph.web.markup import Html, el, join
 from oomph.web.views.scatter import Dot, doublings, scatter
@@ -15,8 +16,8 @@ from oomph.web.views.shared import apply_button, command_block, details, section
 
 _BASIS = (
     "Each row was planned and fits with the unfavourable end of every interval. Users are requests of the whole "
-    "context at once. Quality is an order only: what keeps more bits loses less. Speed is relative, a roofline for one "
-    "user, not measured."
+    "context at once. Quality is an order only: what keeps more bits loses less. Speed is relative, computed for one "
+    "user, not measured"
 )
 
 
@@ -32,9 +33,14 @@ def fit_view(answer: Fit) -> Html:
         section("What stands beside it", _picture(answer, front), _table(answer, front)),
         section("Not chosen", _refused(answer)),
         section("Notes", el("ul", [el("li", note) for note in answer.notes], cls="notes")) if answer.notes else None,
-        soft(f"{answer.plans:,} plans. {_BASIS}"),
+        soft(f"{answer.plans:,} plans. {_BASIS}{_error(front)}."),
         cls="view fit",
     )  # fmt: skip
+
+
+def _error(answers: Sequence[Answer]) -> str:
+    error = worst_error([answer.speed for answer in answers if answer.speed is not None])
+    return f"; {error}" if error else ""
 
 
 def _verdict(answer: Fit) -> Html:

@@ -10,7 +10,7 @@ import msgspec
 
 from oomph.engines.registry import engine_of
 from oomph.report.plan_lines import gpus_line
-from oomph.report.simulate_text import LIMITS, describe_load, duration, error_lines, promise_words
+from oomph.report.simulate_text import LIMITS, describe_load, duration, error_text, promise_words
 from oomph.simulate.api import Held, Load, Simulation, Sweep, Target, breach
 from oomph.simulate.result import Result
 from oomph.simulate.setup import Setup
@@ -34,7 +34,7 @@ def simulate_view(answer: Held | Simulation, sweep: Rows = ()) -> Html:
         section("In figures", _percentiles(result)) if result else None,
         section("Notes", el("ul", [el("li", f"{n[:1].upper()}{n[1:]}.") for n in setup.built.notes], cls="notes"))
         if setup.built.notes else None,
-        soft(" ".join(error_lines(setup.built.error)[:3])) if setup.timed else None,
+        soft(error_text(setup.built.error)) if setup.timed else None,
         cls="view simulate",
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ def _sweep_view(setup: Setup, load: Load, target: Target, rows: Rows) -> Html:
         _box(word, "fits" if enough else "fails", f"of those tried are held ({promise_words(target)})", ""),
         section("Users against latency", _over_users(rows)),
         section("In figures", table(heads, cells, sorts=True, label="The sweep")),
-        soft(" ".join(error_lines(setup.built.error)[:3])) if setup.timed else None,
+        soft(" ".join(error_text(setup.built.error)[:3])) if setup.timed else None,
         cls="view simulate",
     )  # fmt: skip
 
