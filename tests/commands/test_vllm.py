@@ -228,3 +228,12 @@ def test_other_commands_of_vllm(command):
 def test_what_is_no_serve_command(command):
     with pytest.raises(CommandError):
         parse(command)
+
+
+def test_another_server_is_answered_with_what_can_be_planned_of_its_model() -> None:
+    with pytest.raises(CommandError, match="not a serve command") as caught:
+        parse("lmdeploy serve api_server Qwen/Qwen3-8B")
+    assert "SGLang" in caught.value.hint and "oomph compare Qwen/Qwen3-8B --gpu GPUS" in caught.value.hint
+    with pytest.raises(CommandError) as caught:
+        parse("lmdeploy chat")
+    assert "vllm serve MODEL" in caught.value.hint
