@@ -120,7 +120,7 @@ def test_ollama_with_more_weights_than_host_memory_is_inferred_never_failed() ->
     assert not failed and stage == "host_ram" and "14.3 GiB" in reason and "14.0 GiB" in reason
     assert inferred(f'{head}free="15.0 GiB" free_swap="2.1 GiB"\n{offload}\n') == (None, None, "")
     started = 'level=INFO source=server.go:622 msg="llama runner started in 6.54 seconds"'
-    assert inferred(f'{head}free="14.0 GiB"\n{offload}\n{started}\n') == (None, None, "")
+    assert inferred(f'{head}free="14.0 GiB"\n{offload}\n{started}\n') == (False, None, "")
 
 
 def test_ollama_part_for_the_host_against_what_is_free() -> None:

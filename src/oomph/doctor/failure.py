@@ -80,8 +80,8 @@ def _yields(memory: Observation, trouble: Observation) -> bool:
     unknown model architecture"."""
     if memory.kind in ENDS:
         return trouble.line <= memory.line
-    worded = trouble.kind not in WRAPPERS and not _LACK.search(memory.text)
-    far = FAR if memory.kind.startswith("ol_") else 0  # the server's report may stand above the runner's own lines
+    worded = (trouble.kind not in WRAPPERS or trouble.line == memory.line) and not _LACK.search(memory.text)
+    far = FAR if memory.kind.startswith("ol_") else 2  # the server's report may stand above the runner's own lines
     return memory.kind in OF_ANYTHING and worded and -max(NEAR, far) <= trouble.line - memory.line <= far
 
 
@@ -100,7 +100,22 @@ def _said_by_people(observations: Sequence[Observation], up: int) -> Observation
         return None
     begun = any(observation.kind in _STARTED for observation in observations)
     lines = (observation for observation in observations if observation.kind == "memory_short")
-    return next((o for o in lines if begun or "CUDA out of memory" in o.text or "HIP out of memory" in o.text), None)
+    facts = (o for o in lines if not (_heading(o) and _WISHES.search(o.text)))
+    return next((o for o in facts if begun or _stated_by_people(o)), None)
+
+
+# a title about what should be done, or a question about how much is needed
+_WISHES: Final = re.compile(
+    r"(?i)\b(?:fix|avoid|prevent|reduc|support|add|feature|rfc|improv|optimi|lower|save|saving|less|without|handle|document|"
+    r"estimat|calculat|guide|docs?|benchmark|propos|safe)\w{0,4}\b|\bhow (?:to|much|many)\b|\bno OOM|OOM-(?:free|aware)"
+)
+
+
+def _stated_by_people(observation: Observation) -> bool:
+    """The allocator's own words, or a title that says what happened; one that says what should be done is none."""
+    if "CUDA out of memory" in observation.text or "HIP out of memory" in observation.text:
+        return True
+    return _heading(observation)
 
 
 def find_doubt(observations: Sequence[Observation]) -> Doubt | None:
@@ -218,7 +233,15 @@ def _trouble(observations: Sequence[Observation], up: int) -> Observation | None
 
 def _wraps(observation: Observation) -> bool:
     """A line that hands on what another one says: a validator, an abort, the exception of NCCL's watchdog."""
-    return observation.kind in WRAPPERS or (observation.kind == "x_nccl" and "DistBackendError" in observation.text)
+    handed_on = _HANDED_ON.get(observation.kind)
+    return observation.kind in WRAPPERS or (handed_on is not None and any(w in observation.text for w in handed_on))
+
+
+# exceptions that are raised around another one, whose words stand near
+_HANDED_ON: Final[dict[LogKind, tuple[str, ...]]] = {
+    "x_nccl": ("DistBackendError",),
+    "x_compiler": ("torch._dynamo.exc", "torch._inductor.exc", "BackendCompilerFailed", "InductorError"),
+}
 
 
 def _ends(observation: Observation, observations: Sequence[Observation], up: int) -> bool:

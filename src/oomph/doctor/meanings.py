@@ -43,7 +43,7 @@ MILESTONES: Final[dict[LogKind, StageName]] = {
     "tr_budget": "kv_alloc", "tr_estimate": "kv_alloc", "tr_cap": "runtime_request",
     "tr_available": "kv_alloc", "tr_too_long": "runtime_request", "tr_forward": "runtime_request",
     "ol_running": "runtime_request", "ol_waiting": "weights_load", "sg_init": "startup_free_memory",
-    "sg_watchdog": "runtime_request",
+    "sg_watchdog": "runtime_request", "sg_request": "runtime_request", "tr_buffers": "kv_alloc",
 }  # fmt: skip
 
 # Lines that are the failure itself, and the stage they belong to (None = where the log had got to).
@@ -51,7 +51,7 @@ FAILURES: Final[dict[LogKind, StageName | None]] = {
     "torch_oom": None, "cuda_error_oom": None, "nccl_oom": None, "triton_oom": None, "cumem_oom": "runtime_request",
     "cuda_busy": "startup_free_memory", "free_short": "startup_free_memory", "external_weights": "startup_free_memory",
     "load_oom": "weights_load", "heads_divide": "other", "shape_divide": "other", "e5m2_refused": "other",
-    "swap_flag": "other", "bad_flag": "other",
+    "swap_flag": "other",
     "fp8e4nv": "profile_run", "sampler_oom": None, "pooler_oom": "profile_run", "freed_while_profiling": "profile_run",
     "kv_none": "kv_check", "kv_need": "kv_check", "kv_need_part": "kv_check", "kv_need_v0": "kv_check",
     "auto_fit_none": "kv_check", "mamba_blocks": "kv_check", "kv_alloc_failed": "kv_alloc", "workspace_small": None,
@@ -68,7 +68,6 @@ FAILURES: Final[dict[LogKind, StageName | None]] = {
     "lc_cublas": None, "lc_no_context": "kv_alloc", "lc_load_failed": "weights_load",
     "ol_host_refused": "host_ram", "ol_layout": "weights_load", "ol_runner_died": None, "ol_panic": None,
     "ol_stopped": "runtime_request", "lc_crash": None, "lc_guard": "startup_free_memory",
-    "lc_bad_flag": "other",
     "tr_late": "runtime_request", "tr_no_engine": "weights_load", "tr_load_oom": "weights_load",
     "tr_component": None, "tr_oom": None, "tr_no_sequence": "kv_check", "tr_pool_full": None,
     "tr_over_budget": "kv_alloc",
@@ -77,6 +76,7 @@ FAILURES: Final[dict[LogKind, StageName | None]] = {
 COMPONENTS: Final[dict[str, StageName]] = {
     "Model": "weights_load", "Draft model for speculative decoding": "weights_load", "Initial KV cache": "profile_run",
     "Initial KV Cache": "profile_run",
+    "Guided Decoder": "profile_run", "Speculative decoding resources": "profile_run",
     "Sampler": "profile_run", "Drafter": "profile_run", "Model resources created during usage": "profile_run",
     "KV cache": "kv_alloc", "Additional executor resources": "cudagraph_capture",
     "EXTRA_RESOURCES": "cudagraph_capture", "INIT_EXTRA_RESOURCES": "profile_run",
@@ -97,7 +97,9 @@ BARS: Final[tuple[tuple[str, StageName], ...]] = (
     (r"(?i)prompt|request|generat|infer|sampl|decod", "runtime_request"),
 )
 # TensorRT-LLM's C++ functions (cpp/tensorrt_llm), of the innermost frame that has a row: a step of the loop, the pools
-# and buffers of a start, an engine that is being read. A constructor is named like its class.
+# and buffers of a start, an engine that is being read. A constructor is named like its class. The order is that of
+# TrtGptModelInflightBatching's constructor (batch_manager/trtGptModelInflightBatching.cpp, 0.17): TllmRuntime, buffers,
+# decoder, managed weights, LoRA's and states' managers, KV cache; forwardAsync and forwardSync are its steps.
 NATIVE: Final[tuple[tuple[str, StageName], ...]] = (
     (
         r"forwardAsync|forwardSync|::forward|executionLoop|execution_loop|decoderStep|setFromInputs|prepareStep|reshape|"
@@ -107,11 +109,11 @@ NATIVE: Final[tuple[tuple[str, StageName], ...]] = (
     (r"ipcUtils|IpcMemory|NcclCommunicator|setupNccl|CustomAllReduce\w{0,20}Buffers", "startup_free_memory"),
     (
         r"allocatePools|[Kk][Vv]CacheManager|BlockManager|createBuffers|RuntimeBuffers|createContexts|addContext|createDecoder|"
-        r"DecoderBuffers|::setup|createKvCache|ExecutionContext|DecoderState|createRuntime\w{0,20}Buffers",
+        r"DecoderBuffers|::setup|createKvCache|PeftCacheManager|RnnStateManager|calculateMaxNumBlocks|ExecutionContext|DecoderState|createRuntime\w{0,20}Buffers",
         "kv_alloc",
     ),
     (
-        r"TllmRuntime::TllmRuntime|deserialize|loadEngine|Plugin::(?:init|\w{1,40}Plugin)|GemmPlugin|RawEngine|ManagedWeights|"
+        r"TllmRuntime::TllmRuntime|deserialize|loadEngine|loadManagedWeights|Plugin::(?:init|\w{1,40}Plugin)|GemmPlugin|RawEngine|ManagedWeights|"
         r"loadModel",
         "weights_load",
     ),
@@ -126,6 +128,8 @@ WEAK: Final[tuple[LogKind, ...]] = (
     "exception",
     "frame",
     "dumped_step",
+    "tr_forward",
+    "tr_free",
 )
 ORDER: Final[tuple[StageName, ...]] = (
     "other", "startup_free_memory", "weights_load", "profile_run", "cudagraph_profile", "kv_check", "kv_alloc",

@@ -25,11 +25,13 @@ from oomph.doctor.meanings import (
     ORDER,
     TROUBLES,
     UNFINISHED,
+    WEAK,
 )
 from oomph.doctor.places import compiles, place_stage
 from oomph.doctor.prose import activity
 from oomph.doctor.tracebacks import behind, frame_stage, joins_ranks, traceback
 from oomph.facts.loglines import compiled
+from oomph.facts.vllm.files import FILES
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
@@ -78,18 +80,43 @@ def death(observations: Sequence[Observation], lines: Sequence[Line] = ()) -> De
     functions, files = traceback(observations, index)
     if failure.kind == "engine_failed" and frame_stage(functions, files) is None:
         functions, files = behind(observations, index)  # the workers' tracebacks stand above it, its own below
+    runner = _runner_report(failure, observations)
+    if runner is not None:
+        stage, basis = stages_llamacpp.phase(observations, runner, milestone(before)) or "other", "message"
+        return Death(True, stage, basis, failure.line, failure.kind, completed=completed, quote=failure.text)
     if _llama(failure, observations):
         by_lines = stages_llamacpp.phase(observations, index, milestone(before))
         stage, basis = by_lines or guess(failure, observations), "message"
         if by_lines is None or stages_llamacpp.alone(observations, index):
             weakest, how = _weakest(failure, stage, (), (), observations, lines)
             stage, basis = (weakest, how) if how == "said" else (stage, basis)
-        failed = not stages_llamacpp.recovered(observations, index)
-        return Death(failed, stage, basis, failure.line, failure.kind, completed=completed, quote=failure.text)
-    stage, basis = _stage(failure, functions, files, observations[:index], observations)
+        went_on = failure.kind in stages_llamacpp.RECOVERABLE and stages_llamacpp.recovered(observations, index)
+        return Death(not went_on, stage, basis, failure.line, failure.kind, completed=completed, quote=failure.text)
+    subject = failure
+    if failure.kind in PARENTS and (own := _child(observations, index)) is not None:
+        subject = observations[own]  # what the child itself raised stands above its parent's report
+        functions, files = traceback(observations, own)
+    stage, basis = _stage(subject, functions, files, observations[:index], observations)
     if basis == "guess":
         stage, basis = _weakest(failure, stage, functions, files, observations, lines)
     return Death(True, stage, basis, failure.line, failure.kind, functions, files, completed, quote=failure.text)
+
+
+PARENTS: frozenset[LogKind] = frozenset({"secondary", "engine_dead", "engine_failed"})
+_OF_A_CHILD = re.compile(
+    r"core initialization failed|failed core proc|EngineCore encountered|See (?:root|stack)|errored already"
+)
+
+
+def _child(observations: Sequence[Observation], index: int) -> int | None:
+    """The last exception before a parent's report that is another process's own."""
+    parent = observations[index].process
+    for at in range(index - 1, max(-1, index - 400), -1):
+        one = observations[at]
+        own = one.kind == "exception" and one.process and one.process != parent
+        if own and not _OF_A_CHILD.search(one.text):
+            return at
+    return None
 
 
 _CALLED = re.compile(r"\b([A-Za-z_]\w{4,80})\(")
@@ -125,7 +152,8 @@ def _weakest(
         return "weights_load", "said"
     if doing == "serving" and started:
         return "runtime_request", "said"
-    if doing == "starting" and guessed == "runtime_request":
+    memory = failure.kind not in WEAK and failure.kind not in TROUBLES
+    if doing == "starting" and (guessed == "runtime_request" or (guessed == "other" and memory)):
         return (_while_starting(failure) if failure.kind not in TROUBLES else "other"), "said"
     return guessed, "guess"
 
@@ -136,6 +164,14 @@ def _native(failure: Observation, everything: Sequence[Observation]) -> StageNam
     names = (str(o.values["function"]) for o in near if "function" in o.values)
     rows = (stage for name in names for pattern, stage in NATIVE if compiled(pattern).search(name))
     return next(rows, None)
+
+
+def _runner_report(failure: Observation, observations: Sequence[Observation]) -> int | None:
+    """Ollama's report of a runner that ended, where this line of it is not about memory: the load ended."""
+    if failure.kind not in TROUBLES or TROUBLES[failure.kind] is not None:
+        return None
+    same = (i for i, o in enumerate(observations) if o.kind == "ol_runner_died" and o.line == failure.line)
+    return next(same, None)
 
 
 def _llama(failure: Observation, observations: Sequence[Observation]) -> bool:
@@ -187,6 +223,8 @@ def _stage(
     from_frames = frame_stage(functions, files)
     if not from_frames:
         from_frames = frame_stage(_method(failure, everything))
+    if not from_frames and (callee := _callee(failure.text)):
+        from_frames = frame_stage([callee]) or place_stage([callee], ())
     if from_frames == "startup_free_memory" and (failure.kind == "x_nccl" or joins_ranks(failure.kind, files)):
         return "other", "traceback"  # v1/worker/gpu_worker.py:263, 282 (0.20.0): ranks are joined before memory is read
     from_frames = from_frames or place_stage(functions, files)
@@ -229,6 +267,16 @@ def _stage(
         stage, beside = _after(reached, failure, everything), said(everything)
         later = beside is not None and stage == "kv_alloc" and ORDER.index(beside) > ORDER.index(stage)
         return (beside, "said") if beside is not None and later else (stage, "milestone")
+    if failure.kind == "x_compiler":
+        return "profile_run", "guess"  # kernels and graphs are compiled when the model first runs
+    if did_not_start(everything) and _forward(functions, files):
+        return "profile_run", "traceback"  # the model ran, and the engine never came up
+    speaks = any(o.kind in ("memory_short", "oom_mentioned", "said_oom") for o in everything)
+    if speaks and "_initialize_kv_caches" in functions and failure.kind not in TROUBLES:
+        return (
+            "profile_run",
+            "guess",
+        )  # v1/engine/core.py: it begins with the memory profile, where most of its errors are
     if "get_response" in functions:
         return "other", "guess"  # an answer to the executor: behind the load, but not which one
     began = bool(STARTING.intersection(functions))
@@ -239,6 +287,8 @@ def _stage(
     if failure.kind != "torch_oom" and "forward" in functions:
         return ("profile_run" if _vision(functions, files) else "runtime_request"), "guess"
     guessed = guess(failure, everything)
+    if guessed == "other" and failure.kind not in TROUBLES and failure.kind not in WEAK and began:
+        guessed = _while_starting(failure)  # memory that ran out while an engine was built was the model's
     if guessed == "runtime_request" and (did_not_start(everything) or STARTING.intersection(functions)):
         guessed = _while_starting(failure)
     return guessed, "guess"
@@ -307,6 +357,14 @@ def _ran(functions: Sequence[str], files: Sequence[str]) -> bool:
     )
 
 
+def _forward(functions: Sequence[str], files: Sequence[str]) -> bool:
+    """Something of an engine's own ran a pass: a layer, an attention backend."""
+    own = ("/vllm/", "/sglang/", "/tensorrt_llm/")
+    return any(
+        function.startswith("forward") and any(part in path for part in own) for function, path in zip(functions, files)
+    )
+
+
 def _vision(functions: Sequence[str], files: Sequence[str]) -> bool:
     """An encoder's frames: its worst case runs while profiling, which is where it mostly fails."""
     words = ("vision", "visual", "patch_embed", "mllama", "siglip", "clip", "vit", "split_qkv", "all_gather_interleave")
@@ -323,9 +381,27 @@ def _method(failure: Observation, observations: Sequence[Observation]) -> list[s
     return [str(name) for name in own if name]
 
 
+_CALLEE = re.compile(r"TypeError: (?:(?P<owner>\w{1,80})\.)?(?P<name>\w{1,80})\(\) (?:got|missing|takes)")
+_A_MODEL = re.compile(
+    r"For(?:CausalLM|ConditionalGeneration|SequenceClassification)|(?:Attention|MLP|MoE|DecoderLayer)$"
+)
+
+
+def _callee(text: str) -> str:
+    """The function that a TypeError says was called wrongly: the next frame of a traceback that is not there."""
+    match = _CALLEE.search(text[:4000])
+    if match is None:
+        return ""
+    built = match["name"] == "__init__" and _A_MODEL.search(match["owner"] or "")
+    return "load_model" if built else match["name"]
+
+
 def _serving(observation: Observation) -> bool:
-    """Printed by V0's loop over requests (engine/multiprocessing/engine.py start, 0.6 to 0.9), not by its start."""
+    """Printed by a file that only requests reach, or by the loop over them of V0 (engine/multiprocessing/engine.py, 0.6
+    to 0.9), not by its start."""
     file, _, line = str(observation.values.get("source", "")).partition(":")
+    if file.startswith("serving_") or FILES.get(file) == "runtime_request":
+        return True
     return file == "async_llm_engine.py" or (file == "engine.py" and 0 < int(line or 0) < STARTS)
 
 
@@ -394,13 +470,23 @@ BESIDE: frozenset[LogKind] = frozenset(
 )  # fmt: skip
 
 
+# what its owner says that a run was doing, which is all that some texts have
+_TOLD: dict[str, StageName] = {
+    "serving": "runtime_request",
+    "loading": "weights_load",
+    "capturing": "cudagraph_capture",
+    "profiling": "profile_run",
+}
+
+
 def _ended(observations: Sequence[Observation], lines: Sequence[Line]) -> Death:
     """No failure is in the text. That nothing failed is said only of a server that was up: a start that is cut off has
     not failed yet, and nobody knows what came next."""
     completed = frozenset(observation.kind for observation in observations)
     doubt = find_doubt(observations) or unworded_doubt(lines, last_ready(observations))
     if doubt is not None:
-        return Death(None, milestone(observations), "the log ends here", doubt.line, completed=completed,
+        stage = milestone(observations) or _TOLD.get(activity(lines, doubt.line) or "")
+        return Death(None, stage, "the log ends here", doubt.line, completed=completed,
                      settle=doubt.settle, quote=doubt.text)  # fmt: skip
     if completed <= BESIDE:
         return Death(

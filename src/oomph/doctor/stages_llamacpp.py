@@ -31,9 +31,13 @@ _FUNCTIONS: tuple[tuple[str, StageName], ...] = (
 # who printed a line: the function before its first colon (llama.cpp's own names, old and new)
 _PRINTERS: tuple[tuple[str, StageName], ...] = (
     (r"^clip_image_\w{0,10}encode|^clip_image_batch|^mtmd_encode|^mtmd_helper_\w{0,10}eval", "runtime_request"),
-    (r"^llama_(?:decode|encode|perf_)|^process_ubatch|^update_slots|^params_from_|^log_server_r|^operator|^send_error|^common_perf_",
+    # Ollama's runner (runner/ollamarunner/runner.go, runner/llamarunner/runner.go): the methods of its server
+    (r"^(?:processBatch|computeBatch|forwardBatch|completion|embeddings)$", "runtime_request"),
+    (r"^(?:reserveWorstCaseGraph|allocModel)$", "kv_alloc"),
+    (r"^(?:loadModel|load)$", "weights_load"),
+    (r"^ggml_backend_sched_graph_compute|^llama_(?:decode|encode|perf_)|^process_ubatch|^update_slots|^params_from_|^log_server_r|^operator|^send_error|^common_perf_",
      "runtime_request"),
-    (r"^llama_(?:kv_cache|context|new_context|init_from_model|memory_)|_reserve$|compute_meta$|^clip_|^mtmd_|^mllama_|"
+    (r"^llama_(?:kv_cache|context|new_context|init_from_|memory_)|_reserve$|compute_meta$|^clip_|^mtmd_|^mllama_|"
      r"^common_init_from_params", "kv_alloc"),
     (r"^load_tensors|^llm_load_|^llama_(?:model_load|load_model)|^print_info|^create_tensor|^load_all_data|getting_tensors",
      "weights_load"),
@@ -76,6 +80,8 @@ def phase(observations: Sequence[Observation], index: int, reached: StageName | 
         return panic(str(failure.values.get("map", "")))
     if failure.kind == "ol_runner_died":
         sentence = runner(str(failure.values.get("why", "")))
+        if sentence == "other" and (loading_stage := _load_lines(observations[:index])):
+            return loading_stage  # an exit status or an assertion: the runner's own lines say how far it was
         return "kv_alloc" if sentence == "weights_load" and kinds & {"lc_alloc_compute", "lc_no_compute"} else sentence
     if "lc_cpu_malloc" in kinds or any(_HOST.fullmatch(str(o.values.get("buffer", ""))) for o in window if _failing(o)):
         return "host_ram"
@@ -102,6 +108,21 @@ def phase(observations: Sequence[Observation], index: int, reached: StageName | 
     if failure.kind == "lc_cublas":
         return "runtime_request"
     return reached or ("weights_load" if failure.kind == "lc_malloc" else None)
+
+
+def _load_lines(before: Sequence[Observation]) -> StageName | None:
+    """How far a runner's own lines go, from the last start of one."""
+    stage: StageName | None = None
+    for observation in before:
+        if observation.kind in ("ol_server", "ol_runner", "ol_started"):
+            stage = None
+        elif observation.kind in _CONTEXT:
+            stage = "kv_alloc"
+        elif observation.kind in _LOADED or observation.kind == "ol_progress":
+            stage = "weights_load"
+        elif observation.kind == "lc_phase":
+            stage = of_function(str(observation.values.get("function", ""))) or stage
+    return stage if stage in ("weights_load", "kv_alloc") else None
 
 
 def loading(before: Sequence[Observation]) -> bool:
@@ -154,6 +175,8 @@ def runner(why: str) -> StageName:
         return "host_ram"
     if re.search(r"context|kv cache|compute|CUDA error: out of memory|ROCm error: out of memory", why):
         return "kv_alloc"
-    if re.search(r"cudaMalloc failed|unable to allocate|error loading model|failed to allocate|out of memory", why):
+    if re.search(
+        r"cudaMalloc failed|unable to allocate|error loading model|GGML_ASSERT|failed to allocate|out of memory", why
+    ):
         return "weights_load"
     return "other"  # an assertion, a missing library, an exit code; 2023's "may not have enough" is any exit

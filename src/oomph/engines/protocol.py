@@ -273,6 +273,7 @@ class EngineProtocol:
 
     runs: str = ""  # the name of another engine that it runs inside, and whose lines its logs hold as well
     frame_paths: tuple[str, ...] = ()  # what the path of a traceback's frame contains: "/vllm"
+    processes: tuple[str, ...] = ()  # names of processes that stand before its lines (logs/clean.py): "EngineCore"
 
     def log_rows(self) -> tuple[LogRow, ...]:
         """The lines that it prints about memory (facts/NAME/logs.py)."""

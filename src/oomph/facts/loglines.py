@@ -91,6 +91,11 @@ SETTINGS = {
     "trtllm-build": "trtllm", "tensorrt_llm": "trtllm",
     "free_gpu_memory_fraction": "trtllm", "kv_cache_free_gpu_mem_fraction": "trtllm", "max_beam_width": "trtllm",
     "sgl_kernel": "sglang", "sgl-kernel": "sglang", "n-gpu-layers": "llamacpp", "n_gpu_layers": "llamacpp", "num_ctx": "ollama", "num_gpu": "ollama",
+    # a type or a program that one engine alone has, as validators and argparse print it
+    "launch_server": "sglang", "ServerArgs": "sglang", "bootstrap_room": "sglang", "sgl-workspace": "sglang",
+    "TorchLlmArgs": "trtllm", "TrtLlmArgs": "trtllm", "free_gpu_mem_fraction": "trtllm", "trtllm-bench": "trtllm",
+    "EngineArgs": "vllm", "AsyncEngineArgs": "vllm", "VllmConfig": "vllm", "vllm_config": "vllm",
+    "speed input": "vllm",
 }  # fmt: skip
 
 _FAILS = r"(?<![A-Za-z0-9_])(?:OOM(?:s|ed)?|[Oo]ut[- ]of[- ][Mm]emory|OutOfMemoryError|[Cc]rash(?:es|ed)?|[Ff]ail(?:s|ed|ure)?|[Dd]ie[sd])(?![A-Za-z0-9_])"

@@ -28,6 +28,7 @@ ROWS = (
     LogRow("x_no_model", "HFValidationError", r"HFValidationError"),
     LogRow("x_no_model", "config.json", r"(?:does not appear to have a file named|[Nn]o such file or directory:? .{0,300}?|[Cc]an't find|[Cc]ould not find|Unable to load) ?['\"]?\S{0,300}config\.json"),
     LogRow("x_no_model", "Invalid repository ID or local directory", r"Invalid repository ID or local directory"),  # config.py
+    LogRow("x_no_model", "No supported config format found", r"No supported config format found in"),
     LogRow("x_no_model", "Cannot find any model weights", r"Cannot find any model weights with"),
     LogRow("x_no_model", "failed to open GGUF file", r"failed to open GGUF file"),
     LogRow("x_no_model", "gguf_init_from_file", r"gguf_init_from_file: failed to open"),
@@ -36,7 +37,10 @@ ROWS = (
     LogRow("x_network", "Max retries exceeded", r"(?:ConnectionError|MaxRetryError|ConnectTimeout|SSLError|ProxyError).{0,200}Max retries exceeded|Max retries exceeded with url: \S{0,200}"),
     LogRow("x_network", "ouldn't connect to", r"[Cc]ouldn't connect to '?https://huggingface\.co"),
     LogRow("x_network", "LocalEntryNotFoundError", r"LocalEntryNotFoundError"),
+    LogRow("x_network", " Error", r"\b(?:429 Client|5\d\d Server) Error.{0,200}"),
+    LogRow("x_network", "HfHubHTTPError", r"HfHubHTTPError(?!.{0,20}40[134])"),
     LogRow("x_network", "OfflineModeIsEnabled", r"OfflineModeIsEnabled"),
+    LogRow("x_network", "dial tcp", r"dial tcp\b.{0,120}(?:no such host|i/o timeout|connection refused|unreachable|connection reset)"),  # Go
     LogRow("x_network", "name resolution", r"[Tt]emporary failure in name resolution"),
     LogRow("x_broken_file", "SafetensorError", r"SafetensorError: (?P<what>.{1,200})"),
     LogRow("x_broken_file", "Consistency check failed", r"Consistency check failed: file should be of size"),
@@ -56,6 +60,7 @@ ROWS = (
     LogRow("x_no_gpu", "Failed to infer device type", r"Failed to infer device type"),
     LogRow("x_no_gpu", "libcuda.so", r"libcuda\.so(?:\.1)?: cannot open shared object file"),
     LogRow("x_no_gpu", "could not select device driver", r"could not select device driver .{0,40}capabilities: \[\[gpu\]\]"),
+    LogRow("x_no_gpu", "cudaGetDeviceCount", r"Unexpected error from cudaGetDeviceCount"),
     LogRow("x_no_gpu", "No HIP GPUs", r"No HIP GPUs are available"),
     LogRow("x_no_gpu", "invalid device ordinal", r"invalid device ordinal"),
     LogRow("x_no_gpu", "not compiled with CUDA enabled", r"Torch not compiled with CUDA enabled"),
@@ -103,16 +108,18 @@ ROWS = (
     LogRow("x_ray", "exceeds available GPUs", r"[Tt]ensor parallel size \(\d{1,5}\) exceeds available GPUs"),
     LogRow("x_ray", "number of required", r"number of required \w{0,6}GPUs exceeds the total number of available"),
     LogRow("x_ray", "larger than the number of available GPUs", r"[Ww]orld size \(\d{1,5}\) is larger than the number of available GPUs"),
+    LogRow("x_ray", "has no GPU available", r"[Cc]urrent node has no GPU available"),
     LogRow("x_ray", "Ray does not allocate any GPUs", r"Ray does not allocate any GPUs on the driver node"),
-    *(LogRow("x_ray", word, word) for word in ("ActorDiedError", "ActorUnavailableError")),
+    *(LogRow("x_ray", word, word) for word in ("ActorDiedError", "ActorUnavailableError", "RayActorError")),
     LogRow("x_ray", "not equal to tensor", r"world_size .{0,40}is not equal to tensor.parallel"),
     LogRow("x_slow_start", "Timed out waiting for engine", r"Timed out waiting for engine core processes|Timed out waiting for engine"),
     LogRow("x_slow_start", "did not become ready", r"(?:server|engine|endpoint) did not become ready (?:in|within)"),
     LogRow("x_slow_start", "timed out waiting for llama", r"timed out waiting for (?:llama runner|llama-server) to start"),
+    LogRow("x_slow_start", "Health check failed", r"Health check failed\. Server couldn't get a response"),  # SGLang
     LogRow("x_slow_start", " probe failed", r"(?:Startup|Liveness) probe failed"),
     LogRow("x_slow_start", "atchdog timeout", r"[Ww]atchdog timeout"),
     LogRow("x_slow_start", "RPC call", r"RPC call to (?P<method>\w{1,40}) timed out|TimeoutError: RPC call(?! to)"),
-    LogRow("x_disk", "No space left on device", r"No space left on device(?!.{0,80}/dev/shm)"),
+    LogRow("x_disk", "o space left on device", r"[Nn]o space left on device(?!.{0,80}/dev/shm)"),
     LogRow("x_disk", "[Errno 28]", r"\[Errno 28\](?!.{0,120}/dev/shm)"),
     LogRow("x_disk", "Not enough free disk space", r"Not enough free disk space"),
     LogRow("x_disk", "Disk quota exceeded", r"Disk quota exceeded"),
@@ -127,13 +134,15 @@ ROWS = (
     LogRow("x_architecture", "not supported by your version", r"model (?:.{0,60} )?(?:is )?not supported by your version"),  # Ollama
     LogRow("x_architecture", "requires a newer version", r"requires a newer version of (?:Ollama|Transformers|transformers)"),
     LogRow("x_mismatch", "There is no module or parameter named", r"There is no module or parameter named '?(?P<what>[\w.]{1,120})"),
-    LogRow("x_mismatch", "KeyError: ", r"KeyError: '(?P<what>(?:model\.)?layers?\.[\w.]{1,120}|[\w.]{1,80}\.(?:weight|qweight|scales|bias)\w{0,20}|[\w.]{1,60}_scale\w{0,20})'"),
+    LogRow("x_mismatch", "KeyError: ", r"KeyError: '(?P<what>(?:model\.)?layers?\.[\w.]{1,120}|(?:[a-z]\w{0,40}\.){2}[\w.]{1,120}|[\w.]{1,80}\.(?:weight|qweight|scales|bias)\w{0,20}|[\w.]{1,60}_scale\w{0,20})'"),
     LogRow("x_mismatch", "hape mismatch", r"[Ss]hape mismatch for (?:the )?(?:weights?|param|tensor|[\w.]{1,120})"),
     LogRow("x_mismatch", "size mismatch", r"size mismatch for [\w.]{1,120}"),
     LogRow("x_mismatch", "Attempted to load weight", r"Attempted to load weight \(.{1,60}\) into parameter"),
     LogRow("x_mismatch", "loaded_weight", r"^\s{0,12}assert .{0,120}\bloaded_weight"),  # the line of code under an AssertionError
     LogRow("x_mismatch", "weights were not initialized", r"[Ff]ollowing weights were not initialized from checkpoint"),
     LogRow("x_mismatch", "Can't load tokenizer", r"Can't load tokenizer for"),
+    LogRow("x_mismatch", "Tokenizer", r"AttributeError: '?\w{0,40}Tokenizer\w{0,10}'?.{0,20} has no attribute"),
+    LogRow("x_mismatch", "Tried to load weights of size", r"Tried to load weights of size .{1,60}to a parameter of size"),
     LogRow("x_mismatch", "Tokenizer class", r"Tokenizer class \w{1,80} does not exist or is not currently imported"),
     LogRow("x_mismatch", "rope_scaling", r"rope_scaling.{0,60}(?:must (?:be|have)|should have|is missing)"),
     LogRow("x_mismatch", "Quantization method specified", r"Quantization method specified in the model config .{1,60} does not match"),
@@ -148,6 +157,9 @@ ROWS = (
     LogRow("x_too_long", "context length (", r"context length \((?P<asked__int>\d+)\) is (?:greater|longer) than the (?:model's|derived) context length \((?P<most__int>\d+)\)"),
     LogRow("x_too_long", "is greater than the derived context_length", r"context_length \((?P<asked__int>\d+)\) is greater than the derived context_length \((?P<most__int>\d+)\)"),
     LogRow("x_setting", "validation error", r"validation errors? for (?P<what>[\w\[\]]{1,60})"),
+    LogRow("x_setting", "unrecognized arguments", r"error: unrecognized arguments: (?P<what>-\S{1,60})"),
+    LogRow("x_setting", "invalid argument", r"error: invalid argument: (?P<what>-\S{1,60})"),  # llama.cpp
+    LogRow("x_setting", "No such option", r"Error: No such option:? (?P<what>-\S{1,60})"),  # click
     LogRow("x_setting", "invalid choice", r"error: argument .{1,120}invalid choice"),
     LogRow("x_setting", "the following arguments are required", r"error: the following arguments are required"),
     LogRow("x_setting", "max_num_batched_tokens (", r"max_num_batched_tokens \(\d+\) (?:is smaller than max_model_len|must be greater than or equal to)"),
@@ -157,10 +169,12 @@ ROWS = (
     LogRow("x_import", "undefined symbol", r"undefined symbol:? (?P<what>\w{1,120})"),
     LogRow("x_import", "Symbol not found", r"Symbol not found: (?P<what>\w{1,120})"),  # macOS
     LogRow("x_import", "cannot import name", r"ImportError: cannot import name '?(?P<what>\w{1,80})"),
-    LogRow("x_import", "cannot open shared object file", r"ImportError: (?P<what>lib[\w.+-]{1,80}): cannot open shared object file"),
+    LogRow("x_import", "cannot open shared object file", r"(?:ImportError|OSError): (?P<what>lib[\w.+-]{1,80}): cannot open shared object file"),
     LogRow("x_import", "ImportError: ", r"^(?:\S{1,60} )?ImportError: (?P<what>.{1,80})"),
     LogRow("x_import", "cannot open shared object file", r"[Ff]ailed to import .{0,80}cannot open shared object file"),
     LogRow("x_import", "error while loading shared libraries", r"error while loading shared libraries: (?P<what>[\w.+-]{1,80})"),
+    LogRow("x_import", "does not exist", r"RuntimeError: operator (?P<what>\w{1,40}::\w{1,40}) does not exist"),  # torchvision of another torch
+    LogRow("x_import", "has no attribute", r"AttributeError: (?:partially initialized )?module '(?P<what>[\w.]{1,80})' has no attribute"),
     LogRow("x_import", "DLL load failed", r"ImportError: DLL load failed"),
     LogRow("x_import", "GLIBC", r"version `GLIBC\w{0,4}_[\d.]{1,10}' not found"),
     LogRow("x_compiler", "Failed to find C compiler", r"Failed to find C compiler"),
@@ -168,6 +182,8 @@ ROWS = (
     LogRow("x_compiler", "CUDA_HOME environment variable is not set", r"CUDA_HOME environment variable is not set"),
     LogRow("x_compiler", "Python.h", r"Python\.h: No such file or directory"),
     *(LogRow("x_compiler", word, word) for word in ("Ninja build failed", "ninja: build stopped")),
+    LogRow("x_compiler", "torch._dynamo.exc", r"torch\._dynamo\.exc\.(?P<what>\w{1,60})"),
+    LogRow("x_compiler", "torch._inductor.exc", r"torch\._inductor\.exc\.(?P<what>\w{1,60})"),
     *(LogRow("x_compiler", word, word) for word in ("BackendCompilerFailed", "InductorError", "backend='inductor' raised")),
     LogRow("x_kernel_shared", "out of resource: shared memory", r"out of resource: shared memory, Required: (?P<need__int>\d+), Hardware limit: (?P<most__int>\d+)"),
     LogRow("x_kernel_shared", "out of resource", r"out of resources?: shared memory"),
@@ -184,6 +200,14 @@ ROWS = (
     LogRow("x_crash", "failed assertion", r"failed assertion [`'\"](?P<what>[^`'\"]{1,160})"),  # Metal
     LogRow("x_crash", "GGML_ASSERT", r"GGML_ASSERT\((?P<what>.{1,120}?)\) failed"),
     LogRow("x_crash", "GGML_ASSERT: ", r"GGML_ASSERT: \S{1,200}:\d{1,6}: (?P<what>.{1,80})"),  # 2023
+    LogRow("x_crash", "SYCL error", r"^SYCL error: |: SYCL error\s*$"),
+    LogRow("x_crash", "UR_RESULT_ERROR_", r"UR_RESULT_ERROR_(?!OUT_OF)(?P<what>\w{1,40})"),
+    LogRow("x_crash", "Native API failed", r"Native API failed"),
+    LogRow("x_crash", "DeviceLost", r"\b(?P<what>(?:vk::)?\w{0,10}DeviceLost\w{0,10})"),
+    LogRow("x_crash", "command buffer", r"command buffer \d{1,6} failed with status \d"),  # Metal
+    LogRow("x_crash", "panic: ", r"^panic: (?!.{0,200}(?:insufficient memory|enough memory|out of memory|allocate))(?P<what>.{1,160})"),  # Go
+    LogRow("x_crash", "0xc00000", r"exit (?:status|code) 0xc00000(?P<what>05|1d|fd|94)\b"),  # Windows: access, instruction, stack
+    LogRow("x_import", "0xc0000135", r"exit (?:status|code) (?P<what>0xc0000135)\b"),  # Windows: a DLL is not there
     LogRow("x_crash", "signal arrived during cgo execution", r"signal arrived during cgo execution"),
     LogRow("x_fork", "re-initialize CUDA in forked", r"Cannot re-initialize CUDA in forked subprocess"),
     LogRow("x_fork", "finished its bootstrapping phase", r"before the\s{0,20}(?:current process has )?finished its bootstrapping phase|finished its bootstrapping phase"),
@@ -216,6 +240,7 @@ SIGNS = (
     LogRow("sign_backoff", "CrashLoopBackOff", r"CrashLoopBackOff"),
     LogRow("sign_backoff", "Back-off restarting", r"Back-off restarting failed container"),
     LogRow("sign_asked", "HTTP/1", r"\"(?:POST|GET) \S{1,200} HTTP/1\.\d\" [345]\d\d"),
+    LogRow("sign_asked", " request ", r"\b(?:Received|Added|Finished|Aborted) request (?:chatcmpl|cmpl|embd|rerank|score|pool|[0-9a-f]{16})"),
     LogRow("sign_served", '" 200', r'HTTP/1\.\d" 200\b'),
     LogRow("sign_served", "| 200 |", r"\[GIN\] .{0,60}\| 200 \|"),  # Ollama
     LogRow("sign_served", "Uvicorn running on", r"Uvicorn running on http"),

@@ -30,7 +30,7 @@ SglangKind = Literal[
     "sg_args", "sg_load_begin", "sg_weights", "sg_kv", "sg_swa", "sg_mamba", "sg_pool", "sg_capture_begin",
     "sg_capture_end", "sg_ready", "sg_serving", "sg_no_pool", "sg_capture_failed", "sg_retract", "sg_pool_full",
     "sg_no_slots", "sg_no_state", "sg_stats", "sg_available", "sg_profiled", "sg_exception", "sg_resume_oom",
-    "sg_unbalanced", "sg_init", "sg_watchdog",
+    "sg_unbalanced", "sg_init", "sg_watchdog", "sg_request",
 ]  # fmt: skip
 TrtllmKind = Literal[
     "tr_version", "tr_weights", "tr_engine", "tr_context", "tr_non_torch", "tr_activation", "tr_budget",

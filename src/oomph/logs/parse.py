@@ -18,7 +18,9 @@ from oomph.logs.shape import shortage
 
 COMMON: tuple[LogRow, ...] = (*GENERIC, TORCH_OOM, TORCH_OOM_NEW, *TROUBLES, *SIGNS)  # of every engine, and of people
 ALL: tuple[LogRow, ...] = (*(row for engine in all_engines() for row in engine.log_rows()), *COMMON)
-_WRITTEN_BY_PEOPLE = frozenset({"version_beside", "version_said"}) | {row.kind for row in COMMON}
+_WRITTEN_BY_PEOPLE = frozenset({"version_beside", "version_said", "bad_flag", "lc_crash"}) | {
+    row.kind for row in COMMON
+}
 # kind -> the engine that prints it
 _PRINTED_BY = {
     row.kind: engine.name for engine in all_engines() for row in engine.log_rows() if row.kind not in _WRITTEN_BY_PEOPLE
@@ -232,6 +234,9 @@ def engine_of(observations: Sequence[Observation]) -> str:
         if engine.runs and (counts[engine.name] or around):
             return engine.name
     if not counts:
+        processes = {observation.process for observation in observations}
+        if heads := next((e.name for e in all_engines() if not processes.isdisjoint(e.processes)), ""):
+            return heads
         named = [
             str(observation.values["engine"]) for observation in observations if observation.kind == "engine_named"
         ]

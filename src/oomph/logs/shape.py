@@ -20,7 +20,7 @@ _SHORT = re.compile(
     r"|insufficient (?:\w{1,12} ){0,3}memory|no (?:\w{1,12} )?memory left|[Cc]annot allocate memory"
     r"|(?:failed|unable|could not|cannot|can't|couldn't|impossible) to (?:allocate|reserve|map|commit)\b"
     r"|(?:could not|cannot|can't|couldn't) (?:allocate|reserve)\b"
-    r"|memory allocation (?:of \S{1,20} (?:bytes )?)?(?:has )?failed|allocation failed|failed allocation"
+    r"|memory allocation (?:of \S{1,20} (?:bytes )?)?(?:has )?failed|allocation failed|failed allocation|RESOURCE_EXHAUSTED"
     r"|OUT_OF_(?:DEVICE_|HOST_)?MEMORY|OutOf(?:Device|Host|Pool)?Memory|ENOMEM|\bmemory exhausted\b"
     r"|(?:exceeds?|larger than|more than) (?:the )?(?:available|free|remaining|total) (?:\w{1,12} )?memory",
     re.IGNORECASE,
@@ -55,7 +55,7 @@ _ABOUT: tuple[tuple[StageName, re.Pattern[str]], ...] = (
     ("weights_load", re.compile(r"(?:load\w{0,3}|creat\w{0,3}) .{0,40}(?:model|weights?|checkpoint|tensors?)|weights?\b|model buffer", re.IGNORECASE)),
     ("runtime_request", re.compile(r"prefill|decod\w{1,3}|requests?\b|prompts?\b|batch_prefill|forward pass", re.IGNORECASE)),
 )  # fmt: skip
-WORTH = ("emory", "EMORY", "OOM", "alloc", "ALLOC", "ENOMEM")  # one of these is in every such line
+WORTH = ("emory", "EMORY", "OOM", "RESOURCE_EXHAUSTED", "lloc", "ALLOC", "ENOMEM")  # one of these is in every such line
 
 
 def shortage(text: str) -> Values | None:

@@ -37,6 +37,7 @@ class Vllm(EngineProtocol):
     variables = ("VLLM_",)
     launches = (r"\bvllm\s+serve\b", r"-m\s+vllm\.")
     frame_paths = ("/vllm",)
+    processes = ("EngineCore", "VllmWorker", "VllmWorkerProcess", "APIServer", "ApiServer", "Worker")
     terms = ("available_kv", "weights", "load_peak", "activation_peak", "non_torch", "cudagraph", "context")
     emit_forms = ("command", "yaml", "docker", "compose", "kubernetes", "nodes", "lws", "rayservice")
 

@@ -86,10 +86,19 @@ ROWS = (
         "sched_reserve", "graph_reserve", "llama_memory_", "clip_", "mtmd_", "alloc_compute_meta", "reserve_compute_meta",
         "mllama_model_load", "common_init_from_params", "llama_decode", "llama_encode", "process_ubatch", "llama_perf_", "common_perf_",
     )),
+    # a debugger's and ggml_abort's frames: its own functions, without their classes
+    *(LogRow("lc_phase", name, rf"^#?\d{{1,3}}:?\s{{1,4}}(?:0x[0-9a-f]{{1,16}} in )?(?:[\w./-]{{0,80}}\()?(?:\w{{1,40}}::){{0,3}}(?P<function>{name}\w{{0,40}})\b") for name in (
+        "llama_decode", "llama_encode", "llama_model_load", "llama_load_model", "load_all_data", "load_tensors", "llama_new_context",
+        "llama_init_from", "update_slots", "ggml_backend_sched_graph_compute", "graph_reserve", "mtmd_", "clip_",
+    )),
+    LogRow("lc_request", "INFO [", r"INFO \[\s{0,40}(?:update_slots|print_timings|launch_slot_\w{1,20}|log_server_request|process_single_task)\]"),  # 2024
+    LogRow("lc_line", "srv ", r"^srv {1,20}\w{3,20}: "),
+    LogRow("lc_phase", "ollama/runner/", r"ollama/runner/\w{1,20}\.\(\*\w{1,20}\)\.(?P<function>\w{1,40})"),  # Ollama's, of a goroutine
     LogRow("lc_phase", "srv ", r"^srv +(?P<function>update_slots|params_from_|log_server_r|operator\(\)|send_error): "),
     LogRow("lc_phase", "llama_decode returned", r"(?P<function>llama_decode) returned -?\d"),  # llama-cpp-python
     LogRow("lc_load_failed", "unable to load model: ", r"unable to load model: \S{0,200}blobs"),
     LogRow("lc_load_failed", "failed to load model", r"(?:common_init_\w{1,20}|load_model|llama_init\w{0,20}): (?:error: )?failed to load model"),
+    LogRow("lc_load_failed", "load-error", r"Received load-error"),  # LM Studio
     LogRow("lc_load_failed", "Error loading model.", r"Error loading model\. \(Exit code"),  # LM Studio
     LogRow("lc_load_failed", "Failed to load model from file", r"Failed to load model from file"),  # llama-cpp-python
     LogRow("lc_no_context", "Failed to create llama_context", r"Failed to create llama_context"),

@@ -46,8 +46,8 @@ ROWS = (
     LogRow("ol_runner_died", "process has terminated", r"(?:llama runner|llama-server) process has terminated: (?P<why>.{1,200})"),
     LogRow("ol_runner_died", "process no longer running", r"(?:llama runner|llama-server) process no longer running:? ?(?P<why>.{0,200})"),
     LogRow("ol_runner_died", "llama runner exited", r"llama runner exited, (?P<why>you may not have enough (?:available )?memory)"),  # 2023
-    LogRow("ol_running", "while running the model", r"error was encountered while running the model"),
-    LogRow("ol_running", "post predict", r'msg="post predict" error='),
+    LogRow("ol_stopped", "while running the model", r"error was encountered while running the model"),
+    LogRow("ol_stopped", "post predict", r'msg="post predict" error='),
     LogRow("ol_running", "msg=", r'msg="(?:truncating input prompt|input truncated|aborting completion request|completion request|chat request|context limit hit)'),
     LogRow("ol_waiting", "llm server loading model", r'status="llm server (?:loading model|not responding)"'),
     LogRow("ol_stopped", "model runner has unexpectedly stopped", r"model runner has unexpectedly stopped"),

@@ -7,8 +7,8 @@ from oomph.facts.loglines import LogRow
 
 ROWS = (
     LogRow("sg_args", "server_args=", r"server_args=ServerArgs\((?P<args>.*)"),
-    LogRow("sg_load_begin", "Load weight begin", r"Load weight begin\.", more=(r"[Aa]vail mem=(?P<avail__GB>[\d.]+) GB",)),
-    LogRow("sg_weights", "Load weight end", r"Load weight end\.", more=(r"[Aa]vail mem=(?P<avail__GB>[\d.]+) GB", r"mem usage=(?P<weights__GB>[\d.]+) GB")),
+    LogRow("sg_load_begin", "oad weight begin", r"[Ll]oad weight begin\.", more=(r"[Aa]vail mem=(?P<avail__GB>[\d.]+) GB",)),
+    LogRow("sg_weights", "oad weight end", r"[Ll]oad weight end\.", more=(r"[Aa]vail mem=(?P<avail__GB>[\d.]+) GB", r"mem usage=(?P<weights__GB>[\d.]+) GB")),
     LogRow("sg_kv", "KV Cache is allocated", r"KV Cache is allocated\.",
            more=(r"#tokens: (?P<tokens__int>\d+)", r"K size: (?P<k__GB>[\d.]+) GB", r"V size: (?P<v__GB>[\d.]+) GB", r"KV size: (?P<kv__GB>[\d.]+) GB")),
     LogRow("sg_swa", "sliding window memory pool", r"full_layer_tokens=(?P<full__int>\d+), swa_layer_tokens=(?P<swa__int>\d+)"),
@@ -29,6 +29,7 @@ ROWS = (
     LogRow("sg_capture_failed", "set --mem-fraction-static to a smaller value", r"set --mem-fraction-static to a smaller value"),
     LogRow("sg_retract", "Retract requests", r"KV cache pool is full\. Retract requests", more=(r"#retracted_reqs: (?P<requests__int>\d+)",)),
     LogRow("sg_pool_full", "Try to lower your batch size", r"(?P<phase>Prefill|Decode|)\s?[Oo]ut of memory\. Try to lower your batch size"),
+    LogRow("sg_pool_full", "Try to allocate", r"Try to allocate \d+ tokens"),
     LogRow("sg_pool_full", "out of memory", r"\b(?P<phase>Prefill|Decode) out of memory"),
     LogRow("sg_no_slots", "alloc_req_slots", r"alloc_req_slots runs out of memory"),
     LogRow("sg_no_state", "hybrid (mamba", r"Not enough GPU memory for hybrid \(mamba"),
@@ -43,7 +44,12 @@ ROWS = (
     LogRow("sg_init", "Init torch ", r"Init torch (?:distributed )?(?:begin|ends?)\.", more=(r"[Aa]vail mem=(?P<avail__GB>[\d.]+) GB",)),
     LogRow("sg_exception", "child process", r"Received sigquit from a child process"),
     LogRow("sg_exception", "cheduler", r"Rank \d+ scheduler (?:is dead|died)"),
-    LogRow("sg_exception", "hit an exception", r"(?:Scheduler|TpModelWorkerClient|DetokenizerManager) hit an exception"),
+    LogRow("sg_exception", "hit an exception", r"\b[A-Z]\w{3,40} hit an exception"),  # every manager's process wraps its loop so
+    # a request in flight: its id, the room in which prefill and decode instances meet (disaggregation/)
+    LogRow("sg_request", "rid=", r"\b(?:req\.)?rid='?[\w-]{2,80}"),
+    LogRow("sg_request", "bootstrap_room", r"bootstrap_room\W{1,3}\d"),
+    LogRow("x_nccl", "KVTransferError", r"KVTransferError\(.{0,80}?\)?: (?P<what>.{0,160})"),
+    LogRow("x_nccl", "ransfer failed for request", r"(?:Prefill|Decode) (?:transfer|handshake|bootstrap) failed for request"),
     LogRow("sg_resume_oom", "torch_memory_saver", r"torch_memory_saver\.cpp\].{0,80}out of memory.{0,80}func=resume"),
     LogRow("sg_no_pool", "Not enough memory to allocate KV cache", r"Not enough memory to allocate KV cache"),
     LogRow("sg_unbalanced", "memory capacity is unbalanced", r"memory capacity is unbalanced",

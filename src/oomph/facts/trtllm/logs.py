@@ -101,6 +101,7 @@ ROWS = (
     LogRow("exception", "Assertion failed", r"\[TensorRT-LLM\]\[ERROR\] (?P<type>Assertion failed): (?P<message>.{1,600})",
            more=(r"/cpp/tensorrt_llm/(?P<place>\w{1,40})/",)),
     # the executor's loop: a step that failed, a request that was refused
+    LogRow("exception", "Encountered an error in", r"(?P<type>Encountered an error) in (?:forward\w{0,10}|decode|\w{1,40} step)(?: function)?: (?P<message>.{1,300})"),
     LogRow("tr_forward", "Encountered an error", r"Encountered an error (?:in (?:forward\w{0,10}|\w{1,40} step) function|when fetching new request)"),
     LogRow("exception", "CUDA runtime error in", r"\[TensorRT-LLM\]\[ERROR\] (?P<type>CUDA runtime error) in (?P<message>(?!.{0,200}out of memory).{1,300})"),
     LogRow("tr_line", "tensorrt_llm", r"\btensorrt_llm::(?P<function>[\w:~]{3,200})"),  # its C++ frames, innermost first

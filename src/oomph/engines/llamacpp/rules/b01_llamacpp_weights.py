@@ -23,6 +23,7 @@ import re
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
+from oomph.doctor.meanings import TROUBLES
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.doctor.words import levers
 from oomph.facts.loglines import convert
@@ -34,7 +35,7 @@ _TRIED: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights")
 
 
 def match(case: Case) -> Candidate | None:
-    if case.stage != "weights_load" or not case.failed or not case.has(*_KINDS):
+    if case.stage != "weights_load" or not case.failed or not case.has(*_KINDS) or case.death.kind in TROUBLES:
         return None
     tried = next((n for kind in _TRIED if (n := case.value(kind, "tried"))), None)
     device, free = case.value("lc_malloc", "device"), _free(case)

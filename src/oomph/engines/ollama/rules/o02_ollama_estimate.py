@@ -18,6 +18,7 @@ Evidence: ollama issues 9181, 8447, 11090.
 from __future__ import annotations
 
 from oomph.doctor.case import Case
+from oomph.doctor.meanings import TROUBLES
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.doctor.words import levers
 from oomph.units import gib
@@ -27,7 +28,7 @@ def match(case: Case) -> Candidate | None:
     kv, full = case.value("ol_offload", "kv"), case.value("ol_offload", "full")
     available, cells = case.value("ol_offload", "available"), case.value("lc_kv_cells", "cells")
     died = case.has("ol_runner_died")
-    if not case.failed or case.stage not in ("kv_alloc", "weights_load"):
+    if not case.failed or case.stage not in ("kv_alloc", "weights_load") or case.death.kind in TROUBLES:
         return None
     text = "The runner could not get the memory that context and parallel slots ask for."
     if kv and full:
