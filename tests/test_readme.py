@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import making
+from calling import Answer, call
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -21,12 +23,10 @@ COMMANDS = [line.split("  #")[0].strip() for block in re.findall(r"```sh\n(.*?)`
 LOG = ROOT / "tests" / "doctor" / "fixtures" / "P05.log"
 
 
-def run(command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run(command: str, cwd: Path) -> Answer:
     words = shlex.split(command)
     assert words[0] == "oomph"
-    return subprocess.run(
-        [sys.executable, "-m", "oomph", *words[1:]], capture_output=True, text=True, timeout=120, cwd=cwd
-    )
+    return call(*words[1:], folder=cwd, variables={**os.environ, "COLUMNS": "80"})
 
 
 @pytest.fixture

@@ -6,15 +6,12 @@ the program prints today. `--check` ends in exit code 1 where a page is not what
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from oomph.cli.table import COMMANDS
@@ -94,15 +91,12 @@ def environment() -> dict[str, str]:
 
 
 def screen(command: str, folder: Path) -> tuple[str, int]:
-    """What a command prints, and its exit code."""
-    words = shlex.split(command)
-    done = subprocess.run(
-        [sys.executable, "-m", "oomph", *words[1:]],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder,
-        env=environment() | {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")},
-    )  # fmt: skip
-    lines = [line.rstrip() for line in done.stdout.strip("\n").splitlines()]
-    return "\n".join(lines), done.returncode
+    """What a command prints in that folder, and its exit code; in this process, which takes half the time."""
+    from calling import call
+
+    places = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}
+    answer = call(*shlex.split(command)[1:], folder=folder, variables=environment() | places, together=True)
+    return "\n".join(line.rstrip() for line in answer.stdout.strip("\n").splitlines()), answer.returncode
 
 
 def page(name: str, folder: Path) -> str:
@@ -123,19 +117,11 @@ def page(name: str, folder: Path) -> str:
 
 def help_text(name: str) -> str:
     """As `oomph NAME --help` prints it in 100 columns; without a name, `oomph --help`."""
-    from oomph.cli.main import main
+    from calling import call
 
-    printed, errors = io.StringIO(), io.StringIO()
-    before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = "100"
-    try:
-        with redirect_stdout(printed), redirect_stderr(errors):
-            main([name, "--help"] if name else ["--help"])
-    except SystemExit:
-        pass
-    finally:
-        os.environ.pop("COLUMNS") if before is None else os.environ.update(COLUMNS=before)
-    return re.sub(r"[ \t]+\n", "\n", printed.getvalue()).strip("\n")
+    words = [name, "--help"] if name else ["--help"]
+    printed = call(*words, variables={**os.environ, "COLUMNS": "100"}).stdout
+    return re.sub(r"[ \t]+\n", "\n", printed).strip("\n")
 
 
 def names() -> list[str]:

@@ -275,6 +275,7 @@ def _name(path: tuple[str, ...]) -> str:
     return next((name for name in reversed(path) if not name.isdigit()), "")
 
 
+@functools.cache
 def pattern(path: tuple[str, ...]) -> str:
     """The path without positions and without keys that are data: what fields.json lists."""
     names: list[str] = []
@@ -285,6 +286,7 @@ def pattern(path: tuple[str, ...]) -> str:
     return ".".join(names)
 
 
+@functools.cache
 def section(path: tuple[str, ...]) -> str:
     names = [name for name in path if not name.isdigit()]
     if names[:2] == ["ranks", "terms"]:
@@ -350,6 +352,7 @@ def differences(kind: str, chosen: Sequence[int] | None = None) -> Iterator[tupl
     known, sections = known_fields(kind)
     rows = load(kind)
     rows = rows if chosen is None else [rows[number] for number in chosen]
+    rows = sorted(rows, key=lambda row: row[2][row[2].index("--") :] if "--" in row[2] else row[2])  # by model
     for (readable, digests, arguments), fields in zip(rows, answers(kind, [row[2] for row in rows]), strict=True):
         now = joined(digest(fields, known, kind in THOROUGH), sections)
         readable_now = summary(kind, fields)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 from loopback_hub import Fault, LoopbackHub
 
 import making
+from calling import Answer, call
 
 
 @pytest.fixture
@@ -22,11 +21,10 @@ def hub(tmp_path: Path) -> Iterator[LoopbackHub]:
         yield server
 
 
-def run(hub: LoopbackHub, home: Path, *args: str, **more: str) -> subprocess.CompletedProcess[str]:
+def run(hub: LoopbackHub, home: Path, *args: str, **more: str) -> Answer:
     env = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and not k.lower().endswith("_proxy")}
     env |= {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), **more}
-    command = [sys.executable, "-m", "oomph", *args]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    return call(*args, variables=env)
 
 
 def test_a_model_of_the_hub(hub: LoopbackHub, tmp_path: Path) -> None:

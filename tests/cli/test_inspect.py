@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import making
 import oomph
+from calling import call
 from oomph import catalog
 from oomph.report.views import print_answer
 
 NVFP4 = "nvidia/Gemma-4-31B-IT-NVFP4"
-
-
-def run(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "oomph", *args], capture_output=True, text=True, timeout=60)
 
 
 def test_the_screen() -> None:
@@ -46,7 +41,7 @@ def test_fits_80_columns_and_adds_up(model_id: str) -> None:
 
 
 def test_json_is_the_same_from_python() -> None:
-    done = run("inspect", "--json", NVFP4)
+    done = call("inspect", "--json", NVFP4)
     printed = json.loads(done.stdout)
     assert printed["schema"] == 1
     assert printed["bytes"] == oomph.inspect(NVFP4).bytes == 32_633_255_032
@@ -81,13 +76,13 @@ def test_kv_cache_of_windows_and_states() -> None:
 
 def test_folders_say_where_they_come_from(tmp_path: Path) -> None:
     folder = making.folder(tmp_path / "mine", making.LLAMA, making.tensors_of(making.LLAMA))
-    done = run("inspect", str(folder))
+    done = call("inspect", str(folder))
     assert "read from its headers" in done.stdout
     assert done.returncode == 0
     unknown = making.folder(
         tmp_path / "new", making.LLAMA | {"architectures": ["NewModel"]}, making.tensors_of(making.LLAMA)
     )
-    text = run("inspect", str(unknown)).stdout
+    text = call("inspect", str(unknown)).stdout
     assert "are not guessed" in text
     assert "weights only" in text
 
@@ -95,7 +90,7 @@ def test_folders_say_where_they_come_from(tmp_path: Path) -> None:
 def test_nothing_that_a_terminal_would_act_on(tmp_path: Path) -> None:
     config = making.LLAMA | {"architectures": ["\x1b[31mRed\x07"]}
     folder = making.folder(tmp_path / "\x1b[2Jmodel", config, making.tensors_of(making.LLAMA))
-    done = run("inspect", str(folder))
+    done = call("inspect", str(folder))
     assert done.returncode == 0
     assert "Red" in done.stdout
     assert not set(done.stdout) & {"\x1b", "\x07"}
@@ -103,7 +98,7 @@ def test_nothing_that_a_terminal_would_act_on(tmp_path: Path) -> None:
 
 
 def test_words_may_come_apart() -> None:
-    assert run("inspect", "gemma-4-31b", "nvfp4").stdout == run("inspect", "gemma-4-31b nvfp4").stdout
+    assert call("inspect", "gemma-4-31b", "nvfp4").stdout == call("inspect", "gemma-4-31b nvfp4").stdout
 
 
 def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

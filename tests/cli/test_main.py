@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import making
+from calling import call
 from oomph.cli import main as cli
 from oomph.cli.main import available, dispatch
 from oomph.errors import CommandError
@@ -60,7 +61,8 @@ def test_a_misspelt_command_is_no_engine() -> None:
 
 
 def test_help_lists_what_is_there() -> None:
-    done = run("--help")
+    assert run("--help").stdout == call("--help").stdout  # the program and the function
+    done = call("--help")
     assert done.returncode == 0
     for name in ("plan", "inspect", "explain", "gpus"):
         assert f"\n  {name} " in done.stdout
@@ -70,14 +72,14 @@ def test_help_lists_what_is_there() -> None:
 
 @pytest.mark.parametrize("command", list(available()))
 def test_every_command_has_help(command: str) -> None:
-    done = run(command, "--help")
+    done = call(command, "--help")
     assert done.returncode == 0
     assert f"oomph {command}" in done.stdout
 
 
 def test_version() -> None:
-    assert run("--version").stdout.startswith("oomph 0.")
-    assert run("-V").stdout == run("--version").stdout
+    assert call("--version").stdout.startswith("oomph 0.")
+    assert call("-V").stdout == call("--version").stdout
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_version() -> None:
     ],
 )
 def test_refusals_are_one_sentence(args: list[str], code: int, says: str) -> None:
-    done = run(*args)
+    done = call(*args)
     assert done.returncode == code
     assert done.stdout == ""
     lines = done.stderr.splitlines()
@@ -108,7 +110,7 @@ def test_debug_shows_the_traceback() -> None:
 
 
 def test_nothing_that_a_terminal_would_act_on() -> None:
-    done = run("inspect", "./a\x1b[31mred\nline")
+    done = call("inspect", "./a\x1b[31mred\nline")
     assert "\x1b" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
@@ -176,4 +178,4 @@ def test_a_timeout_of_ours_and_of_an_engine(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(transport, "QUESTION_SECONDS", 60.0)
         take_settings(words).check()
         assert (transport.QUESTION_SECONDS, words) == (seconds, left)
-    assert "number of seconds" in run("--timeout", "soon", "inspect", "x").stderr
+    assert "number of seconds" in call("--timeout", "soon", "inspect", "x").stderr

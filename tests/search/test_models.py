@@ -16,7 +16,6 @@ from oomph.cli.fit import command as fit_command
 from oomph.cli.models import command
 from oomph.errors import CommandError, InputError
 from oomph.search import candidates
-from oomph.search.models import Models
 from oomph.search.picks import Pick, ranked
 from oomph.search.quality import Quality, decides, quality_of
 from oomph.simulate.speed import Speed
@@ -24,32 +23,21 @@ from oomph.simulate.speed import Speed
 CARDS = ("GTX 1660 Ti", "RTX 3060 12GB", "RTX 3090", "2x RTX 5070 Ti", "8x B200")
 
 
-@pytest.fixture(scope="module")
-def answers() -> dict[str, Models]:
-    return {card: oomph.models(card) for card in CARDS}
-
-
-@pytest.mark.parametrize("card", CARDS)
-def test_the_first_five_are_planned_to_fit_from_their_printed_command(answers: dict[str, Models], card: str) -> None:
-    for pick in answers[card].picks[:5]:
-        plan = oomph.plan(pick.command, gpu=card, advise=False)
-        assert plan.verdict.outcome == "fits", pick.command
-        assert plan.resolved["max_model_len"] == pick.context
-
-
-@pytest.mark.parametrize("card", CARDS)
-def test_other_engines_commands_fit_too(answers: dict[str, Models], card: str) -> None:
-    for other in answers[card].picks[0].others:
-        assert oomph.plan(other.command, gpu=card, advise=False).verdict.outcome == "fits", other.command
-
-
 def worth(pick: Pick) -> tuple[float, ...]:
     return (pick.quality.rank, pick.speed.one_user if pick.speed else 0.0, pick.context, pick.capacity)
 
 
 @pytest.mark.parametrize("card", CARDS)
-def test_no_line_stands_behind_one_that_it_beats_in_everything(answers: dict[str, Models], card: str) -> None:
-    picks = answers[card].picks
+def test_what_is_picked_for_a_card(card: str) -> None:
+    """The first five fit from their printed command, so do the other engines', and no line stands behind one that it
+    beats in everything."""
+    picks = oomph.models(card).picks
+    for pick in picks[:5]:
+        plan = oomph.plan(pick.command, gpu=card, advise=False)
+        assert plan.verdict.outcome == "fits", pick.command
+        assert plan.resolved["max_model_len"] == pick.context
+    for other in picks[0].others:
+        assert oomph.plan(other.command, gpu=card, advise=False).verdict.outcome == "fits", other.command
     for place, first in enumerate(picks):
         for second in picks[place + 1 :]:
             better = all(x >= y for x, y in zip(worth(second), worth(first), strict=True))
@@ -59,7 +47,7 @@ def test_no_line_stands_behind_one_that_it_beats_in_everything(answers: dict[str
 @pytest.mark.parametrize("card", ("RTX 3060 12GB", "2x RTX 5070 Ti"))
 def test_a_search_that_stops_early_agrees_with_one_of_everything(monkeypatch: pytest.MonkeyPatch, card: str) -> None:
     whole = catalogue.facts()
-    kept = [n for n, m in enumerate(whole.models) if n % 5 == 0]
+    kept = [n for n, m in enumerate(whole.models) if n % 10 == 0]
     reduced = replace(
         whole,
         models=tuple(whole.models[n] for n in kept),

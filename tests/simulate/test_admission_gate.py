@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
 from oomph.facts.vllm.facts import at
@@ -62,16 +60,14 @@ def test_watermark_and_settled_tokens_by_release() -> None:
 
 # SCBench Code.RepoQA as PR 39866 ran it: four sessions at a time, five turns on a context of about 65,000 tokens. It
 # gives neither the size of its cache nor of its answers; SCBench lets RepoQA answer with up to 1,024 tokens.
-@cache
 def sessions(version: str, cache: str, answer: int) -> Result:
     load = Load(Shape(65000, answer, turns=5, turn_prompt=100), Arrivals(users=4, spread=0.001), 20)
     return simulate(setup(version, blocks=cache), load)
 
 
-@pytest.mark.parametrize("answer", [64, 1024])
-def test_four_long_sessions_one_after_the_other_then_together(answer: int) -> None:
+def test_four_long_sessions_one_after_the_other_then_together() -> None:
     """The PR measured 2,295.7 s -> 286.7 s. One at a time, a session also loses its prefix to the three others."""
-    before, after = sessions("0.19.1", "60GiB", answer), sessions("0.21.0", "60GiB", answer)
+    before, after = sessions("0.19.1", "60GiB", 1024), sessions("0.21.0", "60GiB", 1024)
     assert before.max_running == 1 and before.binds["blocks"] > 0.2
     assert after.max_running == 4 and "blocks" not in after.binds
     assert before.done == after.done == 20
@@ -79,6 +75,10 @@ def test_four_long_sessions_one_after_the_other_then_together(answer: int) -> No
     # Five turns save at most four fifths of the prefill, and four sessions at a time at most three quarters of the
     # decoding: no cache and no answer makes more than five of it.
     assert 2.5 < before.seconds / after.seconds < 5
+    # The prompt tokens/s of both runs come out near what the PR saw (about 8K, 16-25K). Its 2,295.7 s do not: at 8K a
+    # second that would be 18 million prompt tokens, and 100 prompts have 6.6.
+    assert 5_000 < before.prompt_tokens_per_second < 10_000
+    assert 14_000 < after.prompt_tokens_per_second < 27_000
 
 
 def test_the_gate_of_0_19_does_not_bind_on_the_whole_of_a_b200() -> None:
@@ -86,14 +86,6 @@ def test_the_gate_of_0_19_does_not_bind_on_the_whole_of_a_b200() -> None:
     before, after = sessions("0.19.1", "127GiB", 64), sessions("0.21.0", "127GiB", 64)
     assert before.max_running == after.max_running == 4
     assert before.seconds == pytest.approx(after.seconds, rel=0.02)
-
-
-def test_prompts_a_second_of_the_pr_and_not_its_first_wall_clock() -> None:
-    """With answers of 1,024 tokens the prompt tokens/s of both runs come out near what the PR saw (about 8K, 16-25K).
-    Its 2,295.7 s do not: at 8K a second that would be 18 million prompt tokens, and 100 prompts have 6.6."""
-    before, after = sessions("0.19.1", "60GiB", 1024), sessions("0.21.0", "60GiB", 1024)
-    assert 5_000 < before.prompt_tokens_per_second < 10_000
-    assert 14_000 < after.prompt_tokens_per_second < 27_000
 
 
 def test_prompt_that_0_19_never_admits() -> None:

@@ -1,4 +1,4 @@
-"""The fast simulator and the literal one agree to the tick on every request of 500 random workloads.
+"""The fast simulator and the literal one agree to the tick on every request of 200 random workloads.
 
 OOMPH_SIMULATE_CASES=20000 makes it more; tools/bench_simulate.py --agree does the same outside of pytest.
 """
@@ -14,8 +14,8 @@ from reference import Reference
 from oomph.simulate.config import Record
 from oomph.simulate.loop import Loop
 
-CASES = int(os.environ.get("OOMPH_SIMULATE_CASES", "500"))
-CHUNK = 50
+CASES = int(os.environ.get("OOMPH_SIMULATE_CASES", "200"))
+CHUNK = 25
 
 
 class Kept:
@@ -55,7 +55,7 @@ def test_fast_equals_literal(start: int) -> None:
 def test_the_cases_are_hard_enough() -> None:
     """Preemption, prefix hits, sums of steps, requests that never start: each in many of the cases."""
     seen = {"preempted": 0, "hits": 0, "summed": 0, "never": 0}
-    for seed in range(150):
+    for seed in range(60):
         config, time, workload, shared = case(seed)
         kept = Kept()
         fast = Loop(config, time, workload, kept, shared)
@@ -64,4 +64,4 @@ def test_the_cases_are_hard_enough() -> None:
         seen["hits"] += any(r.cached for r in kept.records)
         seen["summed"] += fast.summed
         seen["never"] += any(r.outcome == "never" for r in kept.records)
-    assert min(seen.values()) >= 15, seen
+    assert min(seen.values()) >= 6, seen

@@ -49,7 +49,7 @@ def read(tmp_path: Path, quantization: dict[str, Any], **more: Any) -> Any:
 @pytest.mark.parametrize("pattern", EVIL)
 @pytest.mark.parametrize("place", range(5))
 def test_no_pattern_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, place: int) -> None:
-    monkeypatch.setattr(patterns, "MATCH_SECONDS", 0.2)  # the test below has the whole second
+    monkeypatch.setattr(patterns, "MATCH_SECONDS", 0.05)  # the test below has the whole second
     begin = time.process_time()
     try:
         read(tmp_path, places(pattern)[place])
@@ -95,7 +95,7 @@ def test_real_patterns_are_read_as_vllm_reads_them(pattern: str, name: str, matc
 
 def test_lists_have_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert patterns.MOST_COMPARISONS == 20_000_000  # about a second
-    monkeypatch.setattr(patterns, "MOST_COMPARISONS", 2_000_000)
+    monkeypatch.setattr(patterns, "MOST_COMPARISONS", 400_000)
     long = [f"x{n}" for n in range(2_000)]
     begin = time.process_time()
     for config in (
@@ -106,7 +106,7 @@ def test_lists_have_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         {"quant_method": "auto-round", "bits": 4, "block_name_to_quantize": long},
     ):
         with pytest.raises(ConfigError, match="too long"):
-            read(tmp_path, config, num_hidden_layers=1000)
+            read(tmp_path, config, num_hidden_layers=250)
     assert time.process_time() - begin < 4
     with pytest.raises(ConfigError, match="characters"):
         read(tmp_path, {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": [f"*{n}*" for n in range(9000)]})

@@ -15,6 +15,7 @@ import msgspec
 
 import oomph
 from oomph.facts.loglines import LogRow, compiled
+from source_trees import walk
 
 try:
     import re._constants as constants
@@ -71,7 +72,7 @@ def places() -> list[Place]:
                 key = (pattern.pattern, pattern.flags)
                 if key not in seen or not anchored:
                     seen[key] = Place(f"{module.__name__}.{name}", pattern, not anchored)
-        for pattern, anywhere in _written_in_place(source):
+        for pattern, anywhere in _written_in_place(Path(module.__file__)):
             seen.setdefault((pattern.pattern, pattern.flags), Place(module.__name__, pattern, anywhere))
     return list(seen.values())
 
@@ -93,8 +94,8 @@ def _patterns(value: Any, depth: int) -> Iterator[re.Pattern[str]]:
             yield from _patterns(getattr(value, name, None), depth + 1)
 
 
-def _written_in_place(source: str) -> Iterator[tuple[re.Pattern[str], bool]]:
-    for node in ast.walk(ast.parse(source)):
+def _written_in_place(path: Path) -> Iterator[tuple[re.Pattern[str], bool]]:
+    for node in walk(path):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from random import Random
 
@@ -68,6 +69,7 @@ class Keeper:
         self.most = max(self.most, running)
 
 
+LOADS = int(os.environ.get("OOMPH_SIMULATE_CASES", "90")) // 10  # of each policy and kind
 KINDS = ("plain", "window", "beams", "drafts", "reuse")
 
 
@@ -111,7 +113,7 @@ def play(engine: type, seed: int, policy: str, kind: str) -> tuple[object, Keepe
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_schedulers_agree(policy: str, kind: str) -> None:
     compared = 0
-    for seed in range(6 if policy == "STATIC_BATCH" else 20):
+    for seed in range(LOADS // 3 if policy == "STATIC_BATCH" else LOADS):
         loop, ours, broke = play(CapacityLoop, seed, policy, kind)
         literal, theirs, literally_broke = play(LiteralEngine, seed, policy, kind)
         assert broke == literally_broke, seed
@@ -121,13 +123,13 @@ def test_both_schedulers_agree(policy: str, kind: str) -> None:
         assert loop.steps == literal.steps, seed  # type: ignore[attr-defined]
         assert loop.free == [blocks for _, blocks in loop.capacity.windows]  # type: ignore[attr-defined]
         compared += len(ours.records)
-    assert compared >= (300 if policy == "STATIC_BATCH" else 1000)
+    assert compared >= LOADS * (15 if policy == "STATIC_BATCH" else 50)
 
 
 def test_the_loads_put_both_policies_to_the_test() -> None:
     """Requests are paused, wait for blocks, find prompts again and break the engine in these loads."""
     pauses = waits = found = 0
-    for seed in range(15):
+    for seed in range(6):
         for policy in ("GUARANTEED_NO_EVICT", "MAX_UTILIZATION"):
             for kind in KINDS:
                 loop, keeper, _ = play(CapacityLoop, seed, policy, kind)
@@ -135,7 +137,7 @@ def test_the_loads_put_both_policies_to_the_test() -> None:
                 waits += sum(r.started > r.job.at + 2000 for r in keeper.records)
                 found += sum(r.cached > 0 for r in keeper.records)
                 assert policy == "MAX_UTILIZATION" or not loop.preemptions  # type: ignore[attr-defined]
-    assert pauses > 100 and waits > 1000 and found > 200
+    assert pauses > 40 and waits > 400 and found > 80
 
 
 def test_a_large_max_tokens_limits_who_runs_not_the_answer() -> None:
