@@ -5,8 +5,8 @@ tokens per second, milliseconds to the first token and per token). speeds.jsonl 
 earlier rounds and may be looked at since; speeds-second.jsonl was written down before it was predicted and has two
 halves, an author in one of them only (by a hash of the author's address). The factors of simulate/step_costs.py were
 set on the first two files and on the half "build"; --judge looks at the other. Its rows keep what was predicted at
-first sight, in two rounds (the shares were set anew between them); those figures stand in simulate/accuracy.py and on
-every screen, and those of now may be nearer.
+first sight, in three rounds (the shares were set anew after the first); those figures stand in simulate/accuracy.py and
+on every screen, and those of now may be nearer.
 """
 
 from __future__ import annotations
