@@ -17,7 +17,7 @@ from oomph.errors import CannotPlan, OomphError
 from oomph.ir.deployment import Deployment
 from oomph.ir.model import Experts, Model
 from oomph.ir.plan import Plan
-from oomph.simulate.accuracy import SpeedError, speed_error
+from oomph.simulate.accuracy import SpeedError, speed_error, taken_over
 from oomph.simulate.config import Config, Group
 from oomph.simulate.links import layout_of
 from oomph.simulate.step_costs import Factors as Factors
@@ -73,7 +73,9 @@ def build(
     if timed:
         time = step_time(deployment, model, plan, resolved, groups, sources, factors)
     has_experts = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
-    error = speed_error(has_experts, layout_of(deployment.gpus[0].name, resolved.tensor_parallel_size))
+    device = deployment.gpus[0]
+    known = speed_error if device.vendor == "nvidia" else taken_over
+    error = known(has_experts, layout_of(device.name, resolved.tensor_parallel_size))
     notes = (*deployment.notes, *_notes(deployment, config, resolved, accepted))
     return Built(
         config=config,

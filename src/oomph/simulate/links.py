@@ -32,7 +32,7 @@ class Cost(Struct, frozen=True):
     large_byte: float
 
 
-class Reached(Struct, frozen=True):
+class Efficiency(Struct, frozen=True):
     """Microseconds of a call and of each of its hops, and the share of the bandwidth that is reached. A tree of n
     ranks has 2 log2(n) hops; vLLM's kernel over NVLink has one. A message through the host is cut into small pieces
     with flags between them, until it is large enough for NCCL to pipeline it."""
@@ -44,12 +44,12 @@ class Reached(Struct, frozen=True):
 
 
 LARGE = 2 << 20
-NVLINK = Reached(10.0, 0.0, 0.60, 0.45)  # what is large goes through NCCL (custom_all_reduce.py: up to 8 MiB)
+NVLINK = Efficiency(10.0, 0.0, 0.60, 0.45)  # what is large goes through NCCL (custom_all_reduce.py: up to 8 MiB)
 # From A100 PCIe cards in two sockets: 34 us for 57 KB.
-PEERS = Reached(10.0, 10.0, 0.60, 0.60)
+PEERS = Efficiency(10.0, 10.0, 0.60, 0.60)
 # From speeds that were published for one and for several of the same card: RTX 3090, 45 us for 10 KB and 300 us for
 # 655 KB with two cards; RTX 4090, 2 to 3 GB/s of PCIe 4.0's 32 with two to eight cards, of prompts more.
-HOST = Reached(32.0, 5.0, 0.06, 0.16)
+HOST = Efficiency(32.0, 5.0, 0.06, 0.16)
 
 
 def link_of(card: GpuRow) -> Link:
@@ -76,7 +76,7 @@ def all_reduce(card: GpuRow, ranks: int, share: float = 0.0, latency_us: float =
     if ranks < 2:
         return Cost(0.0, 0.0, 0.0)
     link = link_of(card)
-    reached = {"nvlink": NVLINK, "peers": PEERS, "host": HOST}[link.kind]
-    latency = latency_us or reached.call + reached.hop * 2 * log2(ranks)
+    efficiency = {"nvlink": NVLINK, "peers": PEERS, "host": HOST}[link.kind]
+    latency = latency_us or efficiency.call + efficiency.hop * 2 * log2(ranks)
     seconds = 2 * (ranks - 1) / ranks / link.bandwidth
-    return Cost(latency / 1e6, seconds / (share or reached.share), seconds / (share or reached.large_share))
+    return Cost(latency / 1e6, seconds / (share or efficiency.share), seconds / (share or efficiency.large_share))

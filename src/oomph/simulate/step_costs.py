@@ -108,7 +108,8 @@ def step_time(
         (module for layer in model.layers for module in layer.block.modules if isinstance(module, Experts)), None
     )
     reduces = 2 * len(model.layers)
-    servers = max(1, int(deployment.flags.get("api_server_count") or 1))
+    count = deployment.flags.get("api_server_count")
+    servers = count if isinstance(count, int) and count > 0 else 1
     reduce = all_reduce(card, tp, factors.link, factors.reduce_us)
     kv = []
     for group, origin in zip(groups, sources, strict=True):
