@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from oomph.engines.vllm.allocator import LARGE_BUFFER, ROUND, SMALL, Block, WholeBlock, request_size, small_block
 from oomph.engines.vllm.load_program import Programs, Rise
-from oomph.engines.vllm.load_steps import Setting, is_retied, pieces, steps_of
+from oomph.engines.vllm.load_steps import Setting, is_retied, latent_copies, pieces, steps_of
 from oomph.engines.vllm.weights import Build, Created, Placed
 from oomph.facts.vllm.repack import rope_steps
 from oomph.facts.vllm.repack_moe import Step as RepackStep
@@ -78,7 +78,8 @@ class Form:
                     self._add_small(tensor.module, size)
         self.sizes = tuple((step.size, *step.rises) for step in self.steps)
         self.listed = [at for at, form in enumerate(self.modules) if form.is_listed]
-        self.late = [at for at in self.listed if self.modules[at].is_late]  # something happens after all is repacked
+        # to these something happens after all is repacked: what, of those that are linear
+        self.late = [(at, self._late_steps(at, build)) for at in self.listed if self.modules[at].is_late]
         self.has_weights = bool(self.listed)
         self.is_changed = False  # some module is repacked, not only tied again
         self.repacks = tuple(self._repacks(build, setting))
@@ -105,6 +106,10 @@ class Form:
         step, block = self.steps[-1], small_block(size)
         step.rises.append((module, size, block.size + (step.rises[-1][2] if step.rises else 0)))
         step.blocks.append(block)
+
+    def _late_steps(self, at: int, build: Build) -> tuple[RepackStep, ...]:
+        of = self.modules[at].of
+        return tuple(latent_copies(of, build)) if isinstance(of, Linear) else ()
 
     def _repacks(self, build: Build, setting: Setting) -> Iterator[tuple[int, tuple[RepackStep, ...]]]:
         for at in self.listed:
@@ -168,7 +173,7 @@ class Network:
 
     def outline(self, setting: Setting) -> tuple[object, ...]:
         """Of which kind each place is, and what is built and repacked in places of each kind."""
-        return self.kinds, tuple((form.sizes, form.repacks) for form in self.forms(setting))
+        return self.kinds, tuple((form.sizes, form.repacks, tuple(form.late)) for form in self.forms(setting))
 
 
 class Built(Struct):

@@ -14,7 +14,7 @@ from oomph.engines.vllm.allocator import LARGE_BUFFER, NO_LIMIT, ROUND, Allocato
 from oomph.engines.vllm.load_forms import Built, Form, Module, Network
 from oomph.engines.vllm.load_program import Program, Programs, Recorder
 from oomph.engines.vllm.load_records import Entry, Point, first_beyond, last_point
-from oomph.engines.vllm.load_steps import Setting, is_fp8, latent_copies
+from oomph.engines.vllm.load_steps import Setting, is_fp8
 from oomph.engines.vllm.model_buffers import Buffers
 from oomph.engines.vllm.online import is_quantised_online
 from oomph.engines.vllm.weights import Placed
@@ -290,10 +290,10 @@ class _Player:
                     self.run(module.name, [("weight", 0), ("w13_weight", 0), ("w2_weight", 0)], module.tensors)
         for built in self.places:
             self.where, self.layer = built.where, built.layer
-            for at in built.form.late:
+            for at, steps in built.form.late:
                 form = built.form.modules[at]
                 if isinstance(form.of, Linear):
-                    self.run(form.name, latent_copies(form.of, build), built.module(at).tensors)
+                    self.run(form.name, steps, built.module(at).tensors)
                 else:  # kv_cache.py:56: the loadable scales go; three range constants stay on the GPU
                     scales = built.blocks[form.first : form.first + len(form.tensors)]
                     self.memory.allocated += 2 * ROUND - sum(map(_SIZE, scales))

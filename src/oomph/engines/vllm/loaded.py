@@ -98,9 +98,11 @@ class _Alike:
         outlines = tuple(
             network.outline(load.setting) for network in (self.network, *(draft.network for draft in self.drafts))
         )
-        setting = replace(load.setting, sm=0, sms=0)
-        plain = replace(load, build=replace(load.build, experts=ExpertSetting()), setting=setting)
-        self.key = (plain, outlines)
+        setting, build = replace(load.setting, sm=0, sms=0), replace(load.build, experts=ExpertSetting())
+        if load.balancing is None and setting.online != "held":  # else the habits decide what happens at the end
+            build = replace(build, habits=frozenset())
+        plain = replace(load, build=build, setting=setting)
+        self.key = (plain, outlines, tuple((draft.shared, draft.buffers) for draft in self.drafts))
 
     def __hash__(self) -> int:
         return hash(self.key)

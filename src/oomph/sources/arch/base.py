@@ -6,7 +6,7 @@ the network creates them, and each layer's cache geometry. Names are the checkpo
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Literal
 
 from msgspec import Struct
@@ -76,6 +76,7 @@ class Builder:
         self.scale_dtype = ""  # dtype of FP8 block scales in this family's checkpoints; "" = F32
         self.shared_whole_by = ""  # Linear.whole_by of this family's shared experts
         self._blocks: dict[Block, Block] = {}
+        self._latest: dict[object, Block] = {}  # of layers that are alike but for their quantisation
 
     @property
     def architecture(self) -> str:
@@ -126,6 +127,16 @@ class Builder:
         listed = next((c for c in candidates if any(n.startswith(f"{c}.") for n in lists)), candidates[0])
         return next((c for c in candidates if self.stores(f"{c}.", c == listed)), listed)
 
+    def layer_like(
+        self, kind: object, index: int, prefix: str, mixers: Sequence[Mixer], modules: Callable[[Site], list[Module]]
+    ) -> Layer:
+        """A layer whose modules follow from its kind and its quantisation: they are listed where no layer of the kind
+        before it is quantised in the same way."""
+        site, block = self.site(prefix), self._latest.get(kind)
+        if block is None or not site.is_quantised_as(block):
+            block = self._latest[kind] = self.block(modules(site))
+        return Layer(index, prefix, tuple(mixers), block)
+
     def layer(self, index: int, prefix: str, mixers: Sequence[Mixer], modules: Sequence[Module]) -> Layer:
         return Layer(index, prefix, tuple(mixers), self.block(modules))
 
@@ -171,6 +182,27 @@ class Site:
     def __init__(self, builder: Builder, prefix: str) -> None:
         self.b = builder
         self.prefix = prefix
+
+    def is_quantised_as(self, block: Block) -> bool:
+        """Whether what stands here has the schemes of another place's block."""
+        if self.b.quant is None:
+            return True
+        for module in block.modules:
+            if isinstance(module, Experts):
+                scheme = self.b.scheme(self._expert_names(module.name, module.layout, module.projections), "experts")
+            elif isinstance(module, Linear) and module.quantisable:
+                named = [part for part in module.parts if not part.created] or module.parts  # one tensor for them all
+                names = [f"{self.prefix}.{part.name}".lstrip(".") for part in named]
+                scheme = self.b.scheme(names, encoder=module.role == "multimodal")
+            else:
+                continue
+            if scheme != module.scheme:
+                return False
+        return True
+
+    def _expert_names(self, at: str, layout: str, projections: tuple[str, ...]) -> list[str]:
+        whole = layout == "stacked" or self.b.quant is None
+        return [f"{self.prefix}.{at}"] if whole else _expert_names(self.b, f"{self.prefix}.{at}", projections)
 
     def linear(
         self,
@@ -287,11 +319,7 @@ class Site:
     ) -> Experts:
         if layout == "each" and not gated and len(projections) == 3:
             projections = projections[1:]
-        names = (
-            [f"{self.prefix}.{at}"]
-            if layout == "stacked" or self.b.quant is None
-            else _expert_names(self.b, f"{self.prefix}.{at}", projections)
-        )
+        names = self._expert_names(at, layout, projections)
         return Experts(
             f"{at}",
             count,

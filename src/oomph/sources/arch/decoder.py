@@ -204,33 +204,21 @@ def decoder_layers(
         )
         for window in set(windows(text, style))
     }
-    layers: list[Layer] = []
     are_alike = mlp is None and after is None  # but for their windows and their quantisation
-    for i, window in enumerate(windows(text, style)):
-        site = builder.site(f"{prefix}.{style.names.layers}.{i}".removeprefix("."))
-        if layers and are_alike and has_schemes_of(layers[-1].block, site):
-            layers.append(Layer(i, site.prefix, (kinds[window],), layers[-1].block))
-            continue
+
+    def modules_of(site: Site, index: int) -> list[Module]:
         modules = attention_modules(builder, site, style, heads, kv, head_dim)
-        modules += make_mlp(site, i)
+        modules += make_mlp(site, index)
         for name in style.norms:
             modules += norm(site, name, hidden, style.norm_bias)
-        if after is not None:
-            modules += after(modules)
-        layers.append(builder.layer(i, site.prefix, [kinds[window]], modules))
+        return modules + after(modules) if after is not None else modules
+
+    layers = []
+    for i, window in enumerate(windows(text, style)):
+        kind = (prefix, style) if are_alike else (prefix, i)
+        place = f"{prefix}.{style.names.layers}.{i}".removeprefix(".")
+        layers.append(builder.layer_like(kind, i, place, [kinds[window]], lambda site, i=i: modules_of(site, i)))
     return tuple(layers)
-
-
-def has_schemes_of(block: Block, site: Site) -> bool:
-    """Whether the linear layers of a site are quantised as those of another one's block."""
-    if site.b.quant is None:
-        return True
-    for module in block.modules:
-        if isinstance(module, Linear):
-            stored = [f"{site.prefix}.{part.name}" for part in module.parts if part.stored]
-            if site.b.scheme(stored, encoder=module.role == "multimodal") != module.scheme:
-                return False
-    return True
 
 
 def backed(builder: Builder, rope: Rope) -> Rope:

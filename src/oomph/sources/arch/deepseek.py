@@ -62,20 +62,25 @@ def _layer(builder: Builder, prefix: str, index: int, *, draft: bool = False) ->
     indexer = indexer_of(text)
     if indexer is not None and not draft and not _has_indexer(text, index):
         indexer = None
-    modules = mla_modules(site, text)
-    if indexer is not None:
-        types = text.items("indexer_types")
-        stored = not types or types[min(index, len(types) - 1)] == "full"
-        modules += indexer_modules(site, text, indexer, stored=stored)
-    modules += _mlp(site, text, index)
-    modules += [site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
-    if builder.architecture == "AXK1ForCausalLM":
-        modules.append(site.norm("post_mlp_layernorm", hidden))
-    if draft:
-        # GLM-5 leaves embedding and head out of the layer, DeepSeek stores copies of them
-        own = text.text("model_type") != "glm_moe_dsa"
-        modules = nextn_modules(site, hidden, text.integer("vocab_size"), modules, own_vocab=own)
-    return builder.layer(index, site.prefix, [mla_mixer(text, indexer=indexer)], modules)
+    types = text.items("indexer_types")
+    stored = not types or types[min(index, len(types) - 1)] == "full"
+
+    def modules_of(site: Site) -> list[Module]:
+        modules = mla_modules(site, text)
+        if indexer is not None:
+            modules += indexer_modules(site, text, indexer, stored=stored)
+        modules += _mlp(site, text, index)
+        modules += [site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
+        if builder.architecture == "AXK1ForCausalLM":
+            modules.append(site.norm("post_mlp_layernorm", hidden))
+        if draft:
+            # GLM-5 leaves embedding and head out of the layer, DeepSeek stores copies of them
+            own = text.text("model_type") != "glm_moe_dsa"
+            modules = nextn_modules(site, hidden, text.integer("vocab_size"), modules, own_vocab=own)
+        return modules
+
+    kind = (prefix, index) if draft else (prefix, indexer, stored, _is_sparse(text, index))
+    return builder.layer_like(kind, index, site.prefix, [mla_mixer(text, indexer=indexer)], modules_of)
 
 
 def _first_generation(builder: Builder, site: Site, index: int) -> Layer:
@@ -106,13 +111,16 @@ def _has_indexer(text: Config, index: int) -> bool:
     return max(index - offset + 1, 0) % every == 0
 
 
-def _mlp(site: Site, text: Config, index: int) -> list[Module]:
-    sparse = (
+def _is_sparse(text: Config, index: int) -> bool:
+    return (
         text.has("n_routed_experts")
         and index >= text.integer("first_k_dense_replace", default=0, low=0)
         and index % text.integer("moe_layer_freq", default=1) == 0
     )
-    if not sparse:
+
+
+def _mlp(site: Site, text: Config, index: int) -> list[Module]:
+    if not _is_sparse(text, index):
         dense = site.gated_mlp(text.integer("hidden_size"), text.integer("intermediate_size"))
         whole = "dense layers whole in sequence parallelism"
         sparse_attention = site.b.architecture in ("DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM")

@@ -123,11 +123,19 @@ def _rope(text: Config, full: bool) -> Rope:
 
 def _layer(builder: Builder, prefix: str, index: int, kind: str, mixer: Attention, count: int) -> Layer:
     text = builder.text
-    hidden, inter = text.integer("hidden_size"), text.integer("intermediate_size")
+    inter = text.integer("intermediate_size")
     shared = text.integer("num_kv_shared_layers", default=0, low=0)
     if shared and index >= count - shared and text.flag("use_double_wide_mlp"):
         inter *= 2
-    site = builder.site(f"{prefix}.layers.{index}")
+    place = f"{prefix}.layers.{index}"
+    return builder.layer_like(
+        (prefix, kind, mixer, inter), index, place, [mixer], lambda site: _modules(site, kind, mixer, inter)
+    )
+
+
+def _modules(site: Site, kind: str, mixer: Attention, inter: int) -> list[Module]:
+    text = site.b.text
+    hidden = text.integer("hidden_size")
     heads, kv, width = mixer.num_heads, mixer.num_kv_heads, mixer.head_dim
     bias = text.flag("attention_bias")
     v_stored = not (kind == "full_attention" and text.flag("attention_k_eq_v"))
@@ -157,8 +165,7 @@ def _layer(builder: Builder, prefix: str, index: int, kind: str, mixer: Attentio
             site.replicated("per_layer_projection", hidden, ple, "other"),
             site.norm("post_per_layer_input_norm", hidden),
         ]
-    modules.append(Param("layer_scalar", (1,), builder.dtype, "other"))
-    return builder.layer(index, site.prefix, [mixer], modules)
+    return [*modules, Param("layer_scalar", (1,), site.b.dtype, "other")]
 
 
 def _moe(site: Site, hidden: int, text: Config) -> list[Module]:
