@@ -194,6 +194,8 @@ class _StandIn:
         self.__name__ = name
 
     def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):  # the import itself looks for __spec__
+            raise AttributeError(attribute)
         from importlib import import_module
 
         return getattr(import_module(self.__name__), attribute)

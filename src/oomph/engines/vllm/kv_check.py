@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -75,7 +75,7 @@ class KvPlan(Struct, frozen=True):
         return _search(self.max_model_len, lambda n: sum(self.blocks_for(n)) <= free)
 
 
-class Context(Struct, frozen=True, dict=True):
+class Context(Struct, frozen=True):
     """Everything the arithmetic needs besides memory; one value serves any number of memory sizes."""
 
     grouping: Grouping
@@ -86,17 +86,12 @@ class Context(Struct, frozen=True, dict=True):
     raw: tuple[Layers, ...]  # before grouping
     reserve_full: bool = True
 
-    @cached_property
-    def _units(self) -> dict[tuple[str, int | None], int]:
-        return {}
-
     def bytes_per_block(self, rule: str, stage: int | None) -> int:
         """The same for every length and every memory: each is computed once."""
-        unit = self._units.get((rule, stage))
-        if unit is None:
-            unit = bytes_per_block(self.grouping.groups, rule, stage, block_outermost=self.block_outermost)
-            self._units[rule, stage] = unit
-        return unit
+        units, key = self.grouping.units, (rule, stage, self.block_outermost)
+        if key not in units:
+            units[key] = bytes_per_block(self.grouping.groups, rule, stage, block_outermost=self.block_outermost)
+        return units[key]
 
 
 class KvInput(Struct, frozen=True):
@@ -121,13 +116,19 @@ class KvInput(Struct, frozen=True):
 def prepare(kv: KvInput) -> Context:
     """Group the layers. Raises Refused where vLLM cannot."""
     row = kv.rules
-    grouping = group_layers(kv.layers, row, hybrid_manager=kv.hybrid_manager, packed=kv.block_outermost)
+    grouping = _grouping(kv.layers, row, kv.hybrid_manager, kv.block_outermost)
     cp = kv.dcp if row.cp == "dcp" else kv.dcp * kv.pcp
     if kv.dcp > 1 and any(m.spec.is_sliding for group in grouping.groups for m in group.members):
         raise Refused("AssertionError", "DCP not support sliding window.")
     batches = kv.in_flight_batches if row.in_flight else 1
     request = Request(kv.max_model_len, batches * kv.max_num_batched_tokens, kv.mamba_mode, cp, kv.encoder_tokens)
     return Context(grouping, request, row, kv.stages, kv.block_outermost, kv.layers, reserve_full=kv.reserve_full)
+
+
+@lru_cache(maxsize=512)
+def _grouping(layers: tuple[Layers, ...], rules: KvRules, hybrid_manager: bool, packed: bool) -> Grouping:
+    """A search asks for the same layers under many limits."""
+    return group_layers(layers, rules, hybrid_manager=hybrid_manager, packed=packed)
 
 
 def plan(kv: KvInput, available: Sequence[int]) -> KvPlan:
@@ -230,7 +231,7 @@ def need_bytes(context: Context, stage: int | None, length: int) -> int:
     unit = context.bytes_per_block(row.need_unit, stage)
     if row.need == "first_group":
         return unit * _group_blocks(groups[0], request, row)
-    return unit * sum(_group_blocks(group, request, row) for group in groups)
+    return unit * sum(count * _group_blocks(group, request, row) for group, count in context.grouping.kinds)
 
 
 def _search(top: int, fits: Callable[[int], bool]) -> int:

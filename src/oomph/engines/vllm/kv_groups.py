@@ -7,7 +7,9 @@ the layers of a spec out like cards (`layers[i::n]`), so a group's count on a st
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -63,10 +65,28 @@ class Padding(Struct, frozen=True):
     percent: float
 
 
-class Grouping(Struct, frozen=True):
+class Grouping(Struct, frozen=True, dict=True):
     groups: tuple[Group, ...]
     paddings: tuple[Padding, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def kinds(self) -> tuple[tuple[Group, int], ...]:
+        """One group of each kind that takes the same blocks for a request, with how many there are."""
+        first: dict[object, Group] = {}
+        for group in self.groups:
+            first.setdefault(_kind(group), group)
+        counts = Counter(map(_kind, self.groups))
+        return tuple((group, counts[kind]) for kind, group in first.items())
+
+    @cached_property
+    def units(self) -> dict[tuple[str, int | None, bool], int]:
+        """Bytes of a block by the rule that counts them: the same for every length and every memory."""
+        return {}
+
+
+def _kind(group: Group) -> object:
+    return tuple(layers.spec for layers in group.members) if group.uniform else group.spec
 
 
 def group_layers(
