@@ -81,6 +81,9 @@ def small_block(nbytes: int) -> Block:
     return SmallBlock(max(ROUND, round_up(nbytes, ROUND)), _NOWHERE, nbytes)
 
 
+FreeBlocks = tuple[list[tuple[int, tuple[int, int], Block]], dict[int, int]]
+
+
 class Allocator:
     """Blocks of segments that are split one by one, whole segments by their number, small tensors as a sum. Not a
     value: a load is played through one of these.
@@ -293,6 +296,10 @@ class Allocator:
             self.add_whole(left, 1)
         else:
             insort(self._cached, (left, rest.order, rest))
+
+    def free_blocks(self) -> FreeBlocks:
+        """Those that may be split, and how many whole segments of each size."""
+        return self._cached.copy(), self.free_whole.copy()
 
     @property
     def cached_sizes(self) -> list[int]:

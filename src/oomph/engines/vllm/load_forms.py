@@ -191,8 +191,10 @@ class Built(Struct):
         if module is None:
             form, tensors = self.form.modules[at], dict[str, list[Block]]()
             for at_block, name in enumerate(form.tensors, form.first):
-                tensors.setdefault(name, []).append(self.blocks[at_block])
-            module = self._modules[at] = Module(self.where, self.layer, form.name, form.of, tensors)
+                if not self.left or name in self.left[at]:
+                    tensors.setdefault(name, []).append(self.blocks[at_block])
+            is_offloaded = bool(self.left) and len(self.left[at]) < len(set(form.tensors))
+            module = self._modules[at] = Module(self.where, self.layer, form.name, form.of, tensors, is_offloaded)
         return module
 
     def tensor(self, at: int, name: str) -> list[Block]:

@@ -9,11 +9,12 @@ from itertools import groupby
 from operator import attrgetter
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
-from oomph.engines.vllm.allocator import LARGE_BUFFER, NO_LIMIT, ROUND, Allocator, Block
+from oomph.engines.vllm.allocator import LARGE_BUFFER, NO_LIMIT, ROUND, Allocator, Block, FreeBlocks
 from oomph.engines.vllm.load_forms import Built, Form, Module, Network
-from oomph.engines.vllm.load_program import Program, Programs, Recorder
-from oomph.engines.vllm.load_records import Entry, Point, first_beyond, last_point
+from oomph.engines.vllm.load_program import Program, Programs, Recorder, Rise
+from oomph.engines.vllm.load_records import Entry, Point, first_beyond, last_point, points
 from oomph.engines.vllm.load_steps import Setting, is_fp8
 from oomph.engines.vllm.model_buffers import Buffers
 from oomph.engines.vllm.online import is_quantised_online
@@ -102,7 +103,7 @@ class _Repacked(Struct, frozen=True):
     """What repacking one place did."""
 
     delta: int
-    peaks: tuple[tuple[str, int, int], ...]  # new heights: module, size, bytes above the start
+    peaks: tuple[Rise, ...]  # new heights
     before: tuple[list[int], dict[int, int]]  # free blocks that may be split, and whole segments, when it began
     after: tuple[list[int], dict[int, int]]  # and when it was done
 
@@ -130,6 +131,17 @@ def _difference(counts: dict[int, int], others: dict[int, int]) -> dict[int, int
     return {size: n for size in sizes if (n := counts.get(size, 0) - others.get(size, 0))}
 
 
+class _Offloaded(Struct, frozen=True):
+    """What building a layer and sending all of it to the host did."""
+
+    delta: int
+    peaks: tuple[Rise, ...]  # new heights
+    free: FreeBlocks  # before it, and after it
+    gone: int
+    blocks: list[Block]
+    left: tuple[tuple[str, ...], ...]
+
+
 class _Player:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -143,6 +155,7 @@ class _Player:
         self.gone = 0
         self.pool: dict[tuple[str, int], int] = {}
         self.index = -1  # of the decoder layer within the stage
+        self._offloaded: dict[Form, _Offloaded] = {}
 
     @property
     def held(self) -> int:
@@ -183,6 +196,44 @@ class _Player:
         return done
 
     def place(self, place: Placed, form: Form) -> Place:
+        offload = self.setting.offload
+        if place.layer < 0 or not offload.active:
+            self.build(place, form)
+        else:
+            self.index += 1
+            if offload.group:
+                self.offload(self.build(place, form))
+            elif self.gone < offload.budget:
+                self.build_and_offload(place, form)
+            else:
+                self.build(place, form)
+        return Place(place.where, place.layer, self.held)
+
+    def build_and_offload(self, place: Placed, form: Form) -> None:
+        """A layer that left what is free as it was, and nothing that is split: the next of its kind does the same."""
+        memory, budget = self.memory, self.setting.offload.budget
+        free, like = memory.free_blocks(), self._offloaded.get(form)
+        if like is not None and self.gone + like.gone < budget and like.free == free:
+            built = Built(place.where, place.layer, form, like.blocks, like.left)
+            self.repeat(like.peaks, like.delta, built)
+            self.gone += like.gone
+            self.places += [built] * form.has_weights
+            return
+        gone, start, highest, records = self.gone, memory.allocated, memory.peak, self.records
+        memory.peak, self.records = start, []
+        built = self.build(place, form)
+        self.offload(built)
+        heights = [point for entry in self.records for point in points(entry)]
+        peaks = tuple((point.module, point.nbytes, point.total - start) for point in heights)
+        records += [astuple(point) for point in heights if point.total > highest]
+        self.records, memory.peak = records, max(memory.peak, highest)
+        self._offloaded.pop(form, None)
+        is_split = any(block.is_split and not block.free for block in built.blocks)
+        if self.gone < budget and not is_split and memory.free_blocks() == free:
+            delta = memory.allocated - start
+            self._offloaded[form] = _Offloaded(delta, peaks, free, self.gone - gone, built.blocks, built.left)
+
+    def build(self, place: Placed, form: Form) -> Built:
         self.where, self.layer = where, layer = place.where, place.layer
         memory, records, doing = self.memory, self.records, self.doing
         carve, take_whole, max_split = memory.carve, memory.take_whole, memory.max_split
@@ -223,17 +274,11 @@ class _Player:
         if form.has_weights:
             self.is_changed = self.is_changed or form.is_changed
             self.places.append(built)
-        offload = self.setting.offload
-        if layer >= 0 and offload.active:
-            self.index += 1
-            if offload.group or self.gone < offload.budget:
-                self.offload(built.modules)
-                built.left = tuple(tuple(module.tensors) for module in built.modules)
-        return Place(where, layer, self.held)
+        return built
 
-    def offload(self, modules: list[Module]) -> None:
+    def offload(self, built: Built) -> None:
         """uva.py _maybe_offload_to_cpu, prefetch.py wrap_modules: parameter by parameter; buffers stay."""
-        for module in modules:
+        for module in built.modules:
             if module.name == "attn":
                 continue
             for name, blocks in list(module.tensors.items()):
@@ -244,6 +289,7 @@ class _Player:
                         self.memory.free(block)
                         self.gone += block.request
                     self.pool[parameter, blocks[0].request] = sum(b.request for b in blocks)
+        built.left = tuple(tuple(module.tensors) for module in built.modules)
 
     def run(self, module: str, steps: Iterable[Step], tensors: dict[str, list[Block]]) -> None:
         free = self.memory.free
@@ -279,7 +325,7 @@ class _Player:
             key = tuple((built.form, built.left, *map(_SIZE, built.blocks)) for built in members)
             before, steady = seen.get(key, (None, False))
             if steady and before is not None:
-                self.repeat(before, members[0])
+                self.repeat(before.peaks, before.delta, members[0])
             else:
                 now = self.repack_place(members, jobs, programs)
                 # where weights leave the GPU, what is free must also not become less
@@ -409,11 +455,11 @@ class _Player:
         for size, count in program.added.items():
             memory.add_whole(size, count)
 
-    def repeat(self, like: _Repacked, first: Built) -> None:
-        """One more layer like the two before it."""
+    def repeat(self, peaks: Sequence[Rise], delta: int, first: Built) -> None:
+        """One more layer like the one before it."""
         memory = self.memory
-        for module, size, above in like.peaks:
+        for module, size, above in peaks:
             if memory.allocated + above > memory.peak:
                 memory.peak = memory.allocated + above
                 self.records.append((first.where, first.layer, module, size, memory.peak, self.doing))
-        memory.allocated += like.delta
+        memory.allocated += delta

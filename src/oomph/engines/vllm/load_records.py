@@ -39,6 +39,13 @@ def last_point(entries: Sequence[Entry]) -> Point:
     return _point(entries[-1], entries[-1][4] - 1) if entries else Point("", -1, "", 0, 0)
 
 
+def points(entry: Entry) -> list[Point]:
+    where, layer, module, start, total, doing = entry
+    if isinstance(module, str):
+        return [Point(where, layer, module, start, total, doing)]
+    return [Point(where, layer, name, size, start + above, doing) for name, size, above in module]
+
+
 def first_beyond(entries: Sequence[Entry], limit: int) -> Point | None:
     """The first allocation that takes the load beyond `limit` bytes."""
     at = bisect_right(entries, limit, key=lambda entry: entry[4])
