@@ -81,6 +81,7 @@ def small_block(nbytes: int) -> Block:
     return SmallBlock(max(ROUND, round_up(nbytes, ROUND)), _NOWHERE, nbytes)
 
 
+FreeSizes = tuple[list[int], dict[int, int]]
 FreeBlocks = tuple[list[tuple[int, tuple[int, int], Block]], dict[int, int]]
 
 
@@ -171,7 +172,7 @@ class Allocator:
     def pass_through(self, sizes: Iterable[int]) -> None:
         """Tensors that come one after the other and go together, where splitting has no limit: what was free is free
         again afterwards, and so are the segments that had to be added for them."""
-        free = self.cached_sizes
+        free = [entry[0] for entry in self._cached]
         added: list[int] = []
         total = 0
         for nbytes in sizes:
@@ -276,6 +277,20 @@ class Allocator:
             self._split(block, wanted)
         return block
 
+    def touch(self, size: int) -> int:
+        """As how many bytes a tensor counts that goes again before anything else comes: what is free stays as it is,
+        but for a segment that has to be added."""
+        cached = self._cached
+        at = bisect_left(cached, (size,))
+        if at < len(cached):
+            whole = cached[at][0]
+            return size if whole - size > SMALL else whole
+        block = self.carve(size, size)
+        counted = block.size
+        self.allocated += counted
+        self.free(block)
+        return counted
+
     def _segment(self, size: int) -> Block:
         self._segments += 1
         segment = Block(request_size(size), (self._segments, 0))
@@ -301,7 +316,6 @@ class Allocator:
         """Those that may be split, and how many whole segments of each size."""
         return self._cached.copy(), self.free_whole.copy()
 
-    @property
-    def cached_sizes(self) -> list[int]:
-        """Of the free blocks that may be split, in order."""
-        return [entry[0] for entry in self._cached]
+    def free_sizes(self) -> FreeSizes:
+        """Of those that may be split, in order, and how many whole segments of each size."""
+        return [entry[0] for entry in self._cached], self.free_whole.copy()

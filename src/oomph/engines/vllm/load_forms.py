@@ -83,6 +83,12 @@ class Form:
         self.has_weights = bool(self.listed)
         self.is_changed = False  # some module is repacked, not only tied again
         self.repacks = tuple(self._repacks(build, setting))
+        self.number = 0  # the same for forms that are repacked alike
+        self.repacked_blocks = [
+            block
+            for at, _ in self.repacks
+            for block in range(self.modules[at].first, self.modules[at].first + len(self.modules[at].tensors))
+        ]
         self._joined: dict[int, tuple[list[Step], tuple[int, ...]]] = {}
 
     def joined(self, max_split: int, free: Iterable[int]) -> list[Step]:
@@ -106,6 +112,11 @@ class Form:
         step, block = self.steps[-1], small_block(size)
         step.rises.append((module, size, block.size + (step.rises[-1][2] if step.rises else 0)))
         step.blocks.append(block)
+
+    @property
+    def repacked_outline(self) -> tuple[object, ...]:
+        """Equal for forms in whose repacked modules the same happens."""
+        return tuple((self.modules[at].name, tuple(self.modules[at].tensors), steps) for at, steps in self.repacks)
 
     def _late_steps(self, at: int, build: Build) -> tuple[RepackStep, ...]:
         of = self.modules[at].of
@@ -168,6 +179,9 @@ class Network:
         if key not in self._forms:
             firsts = dict(zip(reversed(self.kinds), reversed(self.places), strict=True))
             forms = [Form(firsts[kind], self.build, setting) for kind in range(len(firsts))]
+            numbers: dict[object, int] = {}
+            for form in forms:
+                form.number = numbers.setdefault(form.repacked_outline, len(numbers))
             self._forms[key] = forms, Programs()
         return self._forms[key]
 
@@ -196,6 +210,13 @@ class Built(Struct):
             is_offloaded = bool(self.left) and len(self.left[at]) < len(set(form.tensors))
             module = self._modules[at] = Module(self.where, self.layer, form.name, form.of, tensors, is_offloaded)
         return module
+
+    @property
+    def repacked(self) -> tuple[object, ...]:
+        """All that decides what repacking the place does to whole segments, but those that are free."""
+        form, blocks = self.form, self.blocks
+        sizes = [blocks[at].size for at in form.repacked_blocks if blocks[at].is_whole]
+        return form.number, self.left, *sizes
 
     def tensor(self, at: int, name: str) -> list[Block]:
         """The blocks of a module's tensor."""

@@ -11,7 +11,7 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from oomph.engines.vllm.allocator import LARGE_BUFFER, NO_LIMIT, ROUND, Allocator, Block, FreeBlocks
+from oomph.engines.vllm.allocator import LARGE_BUFFER, NO_LIMIT, ROUND, Allocator, Block, FreeBlocks, FreeSizes
 from oomph.engines.vllm.load_forms import Built, Form, Module, Network
 from oomph.engines.vllm.load_program import Program, Programs, Recorder, Rise
 from oomph.engines.vllm.load_records import Entry, Point, first_beyond, last_point, points
@@ -104,8 +104,8 @@ class _Repacked(Struct, frozen=True):
 
     delta: int
     peaks: tuple[Rise, ...]  # new heights
-    before: tuple[list[int], dict[int, int]]  # free blocks that may be split, and whole segments, when it began
-    after: tuple[list[int], dict[int, int]]  # and when it was done
+    before: FreeSizes
+    after: FreeSizes
 
     def does_as(self, other: _Repacked | None) -> bool:
         if other is None or self.delta != other.delta or self.peaks != other.peaks:
@@ -317,6 +317,7 @@ class _Player:
     def repack(self, network: Network) -> None:
         build, programs = network.build, network.programs(self.setting)
         seen: dict[tuple[object, ...], tuple[_Repacked, bool]] = {}  # with whether it did the same twice
+        free = self.memory.free_sizes()
         for _, group in groupby(self.places, key=lambda built: built.where):
             members = list(group)
             jobs = [(built, at, steps) for built in members for at, steps in built.form.repacks]
@@ -327,7 +328,8 @@ class _Player:
             if steady and before is not None:
                 self.repeat(before.peaks, before.delta, members[0])
             else:
-                now = self.repack_place(members, jobs, programs)
+                now = self.repack_place(members, jobs, programs, free)
+                free = now.after
                 # where weights leave the GPU, what is free must also not become less
                 seen[key] = now, now.does_as(before) and (not self.setting.offload.active or now.only_adds)
         if self.setting.online == "held":
@@ -345,15 +347,15 @@ class _Player:
                     self.memory.allocated += 2 * ROUND - sum(map(_SIZE, scales))
                     self.new(form.name, 4)
 
-    def repack_place(self, members: Sequence[Built], jobs: Sequence[Job], programs: Programs) -> _Repacked:
+    def repack_place(
+        self, members: Sequence[Built], jobs: Sequence[Job], programs: Programs, before: FreeSizes
+    ) -> _Repacked:
         """Its own peaks are counted from where it begins, so that a place of the same kind can repeat them."""
         memory, records = self.memory, self.records
         start, highest = memory.allocated, memory.peak
         memory.peak, self.records = start, []
-        before = memory.cached_sizes, dict(memory.free_whole)
         self.where, self.layer = members[0].where, members[0].layer
-        key: tuple[object, ...] = tuple((built.form, built.left) for built in members)
-        key += tuple([block.size for built in members for block in built.blocks if block.is_whole])
+        key = tuple(part for built in members for part in built.repacked)
         is_limited = memory.max_split == LARGE_BUFFER
         program = programs.valid(key, memory.free_whole) if is_limited else None
         if program is not None:
@@ -369,8 +371,7 @@ class _Player:
         records += [record for record in self.records if record[4] > highest]
         self.records = records
         memory.peak = max(memory.peak, highest)
-        after = memory.cached_sizes, dict(memory.free_whole)
-        return _Repacked(memory.allocated - start, peaks, before, after)
+        return _Repacked(memory.allocated - start, peaks, before, memory.free_sizes())
 
     def repack_module(self, module: Module, steps: Sequence[Step], number: int, recorder: Recorder) -> None:
         tensors = module.tensors
@@ -435,6 +436,12 @@ class _Player:
                 rows[key] = part.size, count
             elif part.size and part.count > 1:
                 split[key] = self.new_many(part.module, part.size, part.count)
+            elif part.after is not None:
+                level = memory.allocated + memory.touch(part.rounded)
+                if level > memory.peak:
+                    memory.peak = level
+                    records.append((where, layer, part.module, part.size, level, doing))
+                memory.allocated += part.after
             elif part.size:
                 block = carve(part.rounded, part.rounded)
                 split[key] = [block]

@@ -28,6 +28,7 @@ class Part(Struct):
     count: int = 1
     rounded: int = 0  # the size of its block
     is_alone: bool = False  # many tensors, and none that come before they go would take what they leave of a segment
+    after: int | None = None  # it goes again before anything else comes; what changes besides by then
 
 
 class Program(Struct):
@@ -111,6 +112,7 @@ class Recorder:
         if not self._is_exact:
             return None
         self._parts.append(Part(self._rises, self._change))
+        self._join_passing()
         for at, part in enumerate(self._parts):
             part.is_alone = part.count > 1 and SMALL < part.size <= MIN_LARGE - ROUND and self._leaves_alone(at)
         added = {size: count - self._start.get(size, 0) for size, count in self._level.items()}
@@ -121,6 +123,19 @@ class Recorder:
             {size: count for size, count in added.items() if count},
             self._need,
         )
+
+    def _join_passing(self) -> None:
+        """A tensor that goes before another one comes is one part, not two."""
+        joined: list[Part] = []
+        for part in self._parts:
+            last = joined[-1] if joined else None
+            if last is None or part.size or part.rises or last.after is not None or not last.size or last.count > 1:
+                joined.append(part)
+            elif part.tensor and (part.job, part.tensor) == (last.job, last.tensor):
+                last.after = part.change
+            else:
+                joined.append(part)
+        self._parts = joined
 
     def _leaves_alone(self, at: int) -> bool:
         """Whether tensors that come before those of a part go are too large for what these leave of a segment."""
