@@ -6,6 +6,7 @@ The families of llama.py are a row each; others bring their own MLP (experts) or
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct
@@ -217,7 +218,7 @@ def decoder_layers(
     for i, window in enumerate(windows(text, style)):
         kind = (prefix, style) if are_alike else (prefix, i)
         place = f"{prefix}.{style.names.layers}.{i}".removeprefix(".")
-        layers.append(builder.layer_like(kind, i, place, [kinds[window]], lambda site, i=i: modules_of(site, i)))
+        layers.append(builder.layer_like(kind, i, place, [kinds[window]], partial(modules_of, index=i)))
     return tuple(layers)
 
 
