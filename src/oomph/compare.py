@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from oomph.commands.shell import quote
+from oomph.commands.call import quote
 from oomph.engines.protocol import EngineProtocol, Offer, fills
 from oomph.engines.registry import all_engines, engine_named
 from oomph.errors import CommandError

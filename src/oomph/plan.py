@@ -111,7 +111,7 @@ def _judge(plan: Plan, model: Model | None, planner: Planner | None = None) -> J
 
 def next_step(plan: Plan) -> str:
     """Where no change of this command is enough: the command that searches further."""
-    from oomph.commands.shell import quote
+    from oomph.commands.call import quote
 
     cards = Counter(device.name for device in plan.deployment.gpus)
     gpus = " + ".join(f"{number}x {name}" if number > 1 else name for name, number in cards.items())

@@ -3,8 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.commands import parse_text
+from oomph.commands.call import quote
 from oomph.commands.pasted import plain
-from oomph.commands.shell import commands, quote
+from oomph.commands.shell import commands
 from oomph.errors import CommandError
 
 

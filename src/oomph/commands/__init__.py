@@ -93,6 +93,6 @@ def without_secrets(deployment: Deployment) -> Deployment:
 
 def to_shell(deployment: Deployment) -> str:
     """to_command as one line to paste."""
-    from oomph.commands.shell import quote
+    from oomph.commands.call import quote
 
     return " ".join(quote(word) for word in to_command(deployment))

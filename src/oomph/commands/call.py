@@ -98,6 +98,14 @@ def assignment(word: str) -> tuple[str, str] | None:
     return (key, value) if sign and _NAME.fullmatch(key) else None
 
 
+def quote(word: str) -> str:
+    """A word as a shell needs it; K=V keeps its name outside of the quotes."""
+    from shlex import quote as shell_quote
+
+    pair = assignment(word)
+    return f"{pair[0]}={shell_quote(pair[1])}" if pair else shell_quote(word)
+
+
 def finite(text: str) -> float:
     """A flag's number; ValueError for what is none, infinity among them."""
     number = float(text)

@@ -278,11 +278,3 @@ class _Reader(Expansion):
         current = self.variables.get(name)
         if isinstance(current, str) and (export or name in self.exported):
             self.exported[name] = current
-
-
-def quote(word: str) -> str:
-    """A word as a shell needs it; K=V keeps its name outside of the quotes."""
-    from shlex import quote as shell_quote
-
-    pair = assignment(word)
-    return f"{pair[0]}={shell_quote(pair[1])}" if pair else shell_quote(word)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from oomph.commands import to_command
-from oomph.commands.shell import quote
+from oomph.commands.call import quote
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import STAGE_WORDS
 from oomph.report.plan_lines import gpus_line

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.commands import to_command
-from oomph.commands.shell import quote
+from oomph.commands.call import quote
 from oomph.engines.protocol import fills
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError

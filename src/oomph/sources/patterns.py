@@ -57,7 +57,7 @@ class Pattern:
 
     def __init__(self, text: str, allowance: Allowance) -> None:
         allowance.spend([text])
-        self._plain = re.compile(text) if _is_plain(text) else None
+        self._plain = re.compile(text) if is_plain(text) else None
         self._compiled = compile_bounded(text) if self._plain is None else None
         self._text, self._allowance = text, allowance
 
@@ -92,7 +92,8 @@ class Pattern:
             self._allowance.seconds -= thread_time() - begin
 
 
-def _is_plain(text: str) -> bool:
+def is_plain(text: str) -> bool:
+    """Words, points, alternatives of words, and at most two ".*"."""
     parts = text.removeprefix("^").removesuffix("$").split(".*")
     return len(text) <= _LONGEST_PLAIN and len(parts) <= _MOST_PARTS and all(map(_WORDS.fullmatch, parts))
 

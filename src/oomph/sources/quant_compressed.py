@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from oomph.errors import ConfigError
 from oomph.ir.model import Scheme
-from oomph.sources.patterns import Allowance, Pattern
+from oomph.sources.patterns import Allowance, Pattern, is_plain
 from oomph.sources.quant_fields import Kind, Quant, bits_of, group_size_of, make_quant, names_of, small_int, table_of
 
 
@@ -47,7 +47,11 @@ def read(config: Mapping[str, Any]) -> Quant:
         return None
 
     kv = "fp8" if isinstance(config.get("kv_cache_scheme"), Mapping) else ""
-    return make_quant("compressed-tensors", groups[0][2] if groups else None, ignore, pick, kv)
+    texts = (*ignore, *(target for targets, _, _ in groups for target in targets))
+    # a pattern with two points side by side may count the digits of a number
+    are_plain = all(is_plain(t[3:]) and ".." not in t.replace(".*", "") for t in texts if t.startswith("re:"))
+    compared = texts if are_plain else None
+    return make_quant("compressed-tensors", groups[0][2] if groups else None, ignore, pick, kv, compared=compared)
 
 
 def _ct_scheme(group: Mapping[str, Any], fmt: str) -> Scheme:

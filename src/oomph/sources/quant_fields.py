@@ -18,6 +18,7 @@ class Quant(Struct, frozen=True):
 
     facts: Quantization
     scheme: Callable[[str, Kind], Scheme | None]
+    tells_layers_apart: bool = True  # False: no number that is in a name decides its scheme
 
 
 def names_of(value: Any) -> tuple[str, ...]:
@@ -66,5 +67,9 @@ def make_quant(
     ignore: tuple[str, ...],
     pick: Callable[[str, Kind], Scheme | None],
     kv: str = "",
+    *,
+    compared: tuple[str, ...] | None = None,
 ) -> Quant:
-    return Quant(Quantization(method, scheme, kv, ignore), pick)
+    """`compared`: the names and plain patterns with which `pick` compares a name; None where it does more than that."""
+    apart = compared is None or any(character.isdigit() for text in compared for character in text)
+    return Quant(Quantization(method, scheme, kv, ignore), pick, apart)

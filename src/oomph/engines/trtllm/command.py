@@ -171,7 +171,7 @@ def to_words(deployment: Deployment) -> list[str]:
     words = ["trtllm-serve", deployment.model, *option_words(options)]
     if not rest:
         return words
-    from oomph.commands.shell import quote
+    from oomph.commands.call import quote
 
     text = options_file.to_yaml(rest, one_line=True).replace('"', "'")
     line = " ".join(map(quote, words)) + f' {FILE_NAMES[0]} <(echo "{text}")'

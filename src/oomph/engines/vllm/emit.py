@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from oomph.commands.shell import quote
+from oomph.commands.call import quote
 from oomph.emit.resources import Host, Part
 from oomph.emit.yaml_text import dump
 from oomph.engines.protocol import Container

@@ -184,8 +184,8 @@ class Site:
         self.prefix = prefix
 
     def is_quantised_as(self, block: Block) -> bool:
-        """Whether what stands here has the schemes of another place's block."""
-        if self.b.quant is None:
+        """Whether what stands here has the schemes of the block of another layer, whose names differ in its number."""
+        if self.b.quant is None or not self.b.quant.tells_layers_apart:
             return True
         for module in block.modules:
             if isinstance(module, Experts):
