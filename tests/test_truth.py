@@ -10,21 +10,21 @@ import pytest
 
 import plan_truth
 
-VERSIONS = sorted({row["vllm"] for row in plan_truth.rows()}, key=lambda v: [int(n) for n in v.split(".")])
+PARTS = 6  # the rows of one model stand after each other
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_plans(version: str) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_plans(part: int) -> None:
     wrong = []
-    for row in plan_truth.rows():
-        if row["vllm"] == version:
-            got = plan_truth.planned(row, row["model"], plan_truth.model(row["model"]))
-            for term, (ours, theirs) in plan_truth.figures(row, got).items():
-                if ours != theirs:
-                    wrong.append(f"{row['id']} {term}: {ours} against {theirs}")
+    rows = plan_truth.rows()
+    for row in rows[len(rows) * part // PARTS : len(rows) * (part + 1) // PARTS]:
+        got = plan_truth.planned(row, row["model"], plan_truth.model(row["model"]))
+        for term, (ours, theirs) in plan_truth.figures(row, got).items():
+            if ours != theirs:
+                wrong.append(f"{row['vllm']} {row['id']} {term}: {ours} against {theirs}")
     assert not wrong, "\n".join(wrong)
 
 
 def test_there_are_many() -> None:
     assert len(plan_truth.rows()) > 1000
-    assert {"0.21.0", "0.32.0"} <= set(VERSIONS)
+    assert {"0.21.0", "0.32.0"} <= {row["vllm"] for row in plan_truth.rows()}

@@ -352,7 +352,6 @@ def differences(kind: str, chosen: Sequence[int] | None = None) -> Iterator[tupl
     known, sections = known_fields(kind)
     rows = load(kind)
     rows = rows if chosen is None else [rows[number] for number in chosen]
-    rows = sorted(rows, key=lambda row: row[2][row[2].index("--") :] if "--" in row[2] else row[2])  # by model
     for (readable, digests, arguments), fields in zip(rows, answers(kind, [row[2] for row in rows]), strict=True):
         now = joined(digest(fields, known, kind in THOROUGH), sections)
         readable_now = summary(kind, fields)
@@ -362,11 +361,22 @@ def differences(kind: str, chosen: Sequence[int] | None = None) -> Iterator[tupl
             yield arguments, f"{readable} -> {readable_now}", changed, fields
 
 
-def check(kinds: Sequence[str], most: int = 20, every: int = 1) -> list[str]:
-    """One line for every case that differs, at most `most` of each kind; `every` 8th case is a quick look."""
+def numbers(kind: str, every: int = 1, part: int = 0, parts: int = 1) -> list[int]:
+    """The cases of a part, those of one model after each other; every 8th is a quick look."""
+
+    def command(number: int) -> list[str]:
+        arguments = load(kind)[number][2]
+        return arguments[arguments.index("--") :] if "--" in arguments else arguments
+
+    chosen = sorted(range(len(load(kind))), key=command)[::every]
+    return chosen[len(chosen) * part // parts : len(chosen) * (part + 1) // parts]
+
+
+def check(kinds: Sequence[str], most: int = 20, every: int = 1, part: int = 0, parts: int = 1) -> list[str]:
+    """One line for every case that differs, at most `most` of each kind."""
     lines = []
     for kind in kinds:
-        changed = list(differences(kind, range(0, len(load(kind)), every)))
+        changed = list(differences(kind, numbers(kind, every, part, parts)))
         lines += [
             f"{kind}: {summaries} differs in {', '.join(names) or 'its summary'}: {' '.join(arguments)}"
             for arguments, summaries, names, _ in changed[:most]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,6 @@ import pytest
 from loopback_hub import Fault, LoopbackHub
 
 import making
-from calling import Answer, call
 
 
 @pytest.fixture
@@ -21,10 +22,11 @@ def hub(tmp_path: Path) -> Iterator[LoopbackHub]:
         yield server
 
 
-def run(hub: LoopbackHub, home: Path, *args: str, **more: str) -> Answer:
+def run(hub: LoopbackHub, home: Path, *args: str, **more: str) -> subprocess.CompletedProcess[str]:
     env = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and not k.lower().endswith("_proxy")}
     env |= {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), **more}
-    return call(*args, variables=env)
+    command = [sys.executable, "-m", "oomph", *args]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
 
 
 def test_a_model_of_the_hub(hub: LoopbackHub, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_prompt_that_0_19_never_admits() -> None:
 )
 def test_prefix_and_draft_rules_by_release(version: str, expected: tuple[object, ...]) -> None:
     r = at(version).scheduler
-    assert (r.eagle, r.kept, r.split, r.pad_drafts, r.drafts_stay, r.stale_waits) == expected
+    assert (r.eagle, r.hashes, r.split, r.pad_drafts, r.drafts_stay, r.stale_waits) == expected
 
 
 def test_recurrent_layers_are_groups_of_their_mode() -> None:

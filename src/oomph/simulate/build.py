@@ -168,7 +168,7 @@ def _config(
         prefix_caching=resolved.enable_prefix_caching,
         drop_last_hit=bool(drafts and own_cache and resolved.speculative_method != "draft_model"),
         eagle=row.eagle,
-        kept=row.kept,
+        kept=row.hashes,
         replays=row.replays,
         split=row.split,
         align_frees=row.align_frees,

@@ -44,15 +44,15 @@ def swa_cells(settings: Settings, window: int) -> int:
 def refusal(layers: Sequence[Layer], settings: Settings) -> Refusal | None:
     """llama_init_from_model's checks, in its order."""
     attentions = [m for layer in layers for m in layer.mixers if isinstance(m, Attention)]
-    if settings.type_k != settings.type_v and any(a.kind == "mla" for a in attentions):
+    if settings.type_k != settings.type_v and any(attention.kind == "mla" for attention in attentions):
         return Refusal(f"model does not support different K ({settings.type_k}) and V ({settings.type_v}) cache types")
     block = BLOCKS[settings.type_v.upper()][0]
     if block > 1 and not settings.flash_attn:
         return Refusal("llama_init_from_model: quantized V cache requires flash_attn to be enabled")
     for name, kind in (("K", settings.type_k), ("V", settings.type_v)):
         block = BLOCKS[kind.upper()][0]
-        for a in attentions:
-            head = a.head_dim if name == "K" or a.kind == "mla" else a.head_dim_v
+        for attention in attentions:
+            head = attention.head_dim if name == "K" or attention.kind == "mla" else attention.head_dim_v
             if block > 1 and head % block:
                 letter = name.lower()
                 return Refusal(

@@ -61,20 +61,23 @@ class Graph(Struct, frozen=True):
 
 
 def graph(width: Width, settings: Settings, cells: int, window_cells: int) -> Graph:
-    u = min(settings.n_ubatch, settings.n_ctx)
-    hidden = width.embd * u * F32
+    micro_batch = min(settings.n_ubatch, settings.n_ctx)
+    hidden = width.embd * micro_batch * F32
     parts = 3 if width.gated else 1
-    ff = dense = parts * width.ff * u * F32
+    ff = dense = parts * width.ff * micro_batch * F32
     down = experts = 0
-    before = width.before * width.experts_used * u * F32
+    before = width.before * width.experts_used * micro_batch * F32
     if width.experts_used:
         # gate, up and their product; what comes down fits into the hole that two of them leave, or is put behind them
-        one, down = width.expert_ff * width.experts_used * u * F32, width.embd * width.experts_used * u * F32
+        one, down = (
+            width.expert_ff * width.experts_used * micro_batch * F32,
+            width.embd * width.experts_used * micro_batch * F32,
+        )
         experts = parts * one + (down if down > (parts - 1) * one else 0)
         ff = max(ff, experts + before)
-    query = width.query * u * F32
+    query = width.query * micro_batch * F32
     if width.latent_query:
-        dense = max(dense, 2 * query + width.latent_query * u * F32)
+        dense = max(dense, 2 * query + width.latent_query * micro_batch * F32)
         ff = max(ff, dense)
     wide = F16 if settings.flash_attn else F32
     caches = (cells > 0) + (window_cells > 0)
@@ -82,15 +85,15 @@ def graph(width: Width, settings: Settings, cells: int, window_cells: int) -> Gr
         hidden,
         ff,
         query,
-        width.vocab * min(u, settings.n_outputs_max) * F32,
-        u * wide * cells,
-        u * wide * window_cells,
-        0 if settings.flash_attn else max(cells, window_cells) * u * width.heads * F32,
-        0 if settings.flash_attn else u * width.value * 8 * caches,
+        width.vocab * min(micro_batch, settings.n_outputs_max) * F32,
+        micro_batch * wide * cells,
+        micro_batch * wide * window_cells,
+        0 if settings.flash_attn else max(cells, window_cells) * micro_batch * width.heads * F32,
+        0 if settings.flash_attn else micro_batch * width.value * 8 * caches,
         width.experts_used > 0,
-        (width.recurrent * u + width.carried * settings.n_seq_max) * F32,
-        (width.per_layer + width.kept + (width.embd if width.per_layer else 0)) * u * F32,
-        width.per_layer * u * F32,
+        (width.recurrent * micro_batch + width.carried * settings.n_seq_max) * F32,
+        (width.per_layer + width.side_states + (width.embd if width.per_layer else 0)) * micro_batch * F32,
+        width.per_layer * micro_batch * F32,
         width.carried * settings.n_seq_max * F32,
         max(dense + before, down),
         experts,

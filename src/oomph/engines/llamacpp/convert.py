@@ -128,15 +128,15 @@ def _module(module: Module, layer: Layer) -> Iterator[tuple[str, tuple[int, ...]
                 yield from _linear(part.name, part.out_features, module, layer)
     elif isinstance(module, Experts):
         kind = "MXFP4" if module.scheme is not None and module.scheme.method == "mxfp4" else "F16"
-        e = module
-        names = ("gate", "up") if e.gated else ("up",)
+        experts = module
+        names = ("gate", "up") if experts.gated else ("up",)
         for name in names:
-            yield f"ffn_{name}_exps.weight", (e.hidden, e.intermediate, e.count), kind, e.role
-        yield "ffn_down_exps.weight", (e.intermediate, e.hidden, e.count), kind, e.role
-        if e.bias:
+            yield f"ffn_{name}_exps.weight", (experts.hidden, experts.intermediate, experts.count), kind, experts.role
+        yield "ffn_down_exps.weight", (experts.intermediate, experts.hidden, experts.count), kind, experts.role
+        if experts.bias:
             for name in names:
-                yield f"ffn_{name}_exps.bias", (e.intermediate, e.count), "F32", e.role
-            yield "ffn_down_exps.bias", (e.hidden, e.count), "F32", e.role
+                yield f"ffn_{name}_exps.bias", (experts.intermediate, experts.count), "F32", experts.role
+            yield "ffn_down_exps.bias", (experts.hidden, experts.count), "F32", experts.role
     elif isinstance(module, Param) and module.stored:
         yield _param(module.name), module.shape[::-1], "F32", module.role
 
@@ -167,10 +167,10 @@ def _linear(name: str, out: int, module: Linear, layer: Layer) -> Iterator[tuple
 def _name(name: str, role: Role) -> str:
     words = name.split(".")
     for count in (3, 2, 1):
-        found = NAMES.get(".".join(words[-count:]))
-        if found is not None:
-            shared = role == "shared_experts" and found.startswith("ffn_")
-            return f"{found}_shexp" if shared else found
+        converted = NAMES.get(".".join(words[-count:]))
+        if converted is not None:
+            shared = role == "shared_experts" and converted.startswith("ffn_")
+            return f"{converted}_shexp" if shared else converted
     return "_".join(words)
 
 

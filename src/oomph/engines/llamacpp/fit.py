@@ -26,32 +26,32 @@ class Fitted(Struct, frozen=True):
     context_from: int = 0  # the context before it was shrunk
 
 
-def fit(subject: Subject, s: Settings, free: Sequence[int], *, extra: Sequence[int] = ()) -> Fitted:
+def fit(subject: Subject, current: Settings, free: Sequence[int], *, extra: Sequence[int] = ()) -> Fitted:
     """`free`: of each GPU when llama.cpp looks; `extra`: what a projector or draft model adds to a GPU's margin."""
-    if not s.fit or not free or s.n_gpu_layers == 0:
-        return Fitted(s)
+    if not current.fit or not free or current.n_gpu_layers == 0:
+        return Fitted(current)
     more = [*extra, *[0] * len(free)]
-    targets = [f - _margin(s, i) - more[i] for i, f in enumerate(free)]
+    targets = [f - _margin(current, i) - more[i] for i, f in enumerate(free)]
 
     def at(settings: Settings) -> Measured:
         return measure(subject, settings, free)
 
-    if _holds(at(s), targets):
-        return Fitted(s)
-    before = s.n_ctx
-    if not s.ctx_asked:
-        s = _less_context(s, at, targets)
-        if _holds(at(s), targets):
-            return Fitted(s, context_from=before)
-    changed = before if s.n_ctx != before else 0
-    if abort := _abort(s):
-        return Fitted(s, aborted=abort, context_from=changed)
+    if _holds(at(current), targets):
+        return Fitted(current)
+    before = current.n_ctx
+    if not current.ctx_asked:
+        current = _less_context(current, at, targets)
+        if _holds(at(current), targets):
+            return Fitted(current, context_from=before)
+    changed = before if current.n_ctx != before else 0
+    if abort := _abort(current):
+        return Fitted(current, aborted=abort, context_from=changed)
     if any(".ffn_down_exps" in tensor.name for tensor in subject.tensors):
-        moved = _experts(subject, s, at, targets)
+        moved = _experts(subject, current, at, targets)
         if moved is not None:
             return Fitted(moved, context_from=changed)
-        s = replace(s, overrides=((EXPERTS, "CPU"),))
-    return Fitted(_layers(subject, s, at, targets), context_from=changed)
+        current = replace(current, overrides=((EXPERTS, "CPU"),))
+    return Fitted(_layers(subject, current, at, targets), context_from=changed)
 
 
 def _margin(settings: Settings, device: int) -> int:

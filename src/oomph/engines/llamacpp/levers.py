@@ -74,8 +74,8 @@ def _layers(plan: Plan) -> Iterator[Lever]:
         free = {"tensor_split": None}
         yield row("fit", "without -ts", free, "layers by free memory, and --fit where that is too much", 1)
     fewer = sorted({units * share // 8 for share in range(1, 8)} - {0}, reverse=True)
-    asked = flags.get("n_gpu_layers")
-    most = asked if isinstance(asked, int) and 0 <= asked < units else units
+    present = flags.get("n_gpu_layers")
+    most = present if isinstance(present, int) and 0 <= present < units else units
     changes = tuple(
         Change(
             "n_gpu_layers", f"-ngl {n}", flags={"n_gpu_layers": n}, cost=f"{units - n} layers run on the CPU", rank=6
@@ -89,10 +89,10 @@ def _layers(plan: Plan) -> Iterator[Lever]:
         # Layers are dealt out by count: a GPU whose layers keep their experts gets more than its share.
         first_is_fuller = _own_bytes(plan.ranks[0]) > _own_bytes(plan.ranks[1])
         shares = [share[::-1] if first_is_fuller else share for share in _SHARES]
-        otherwise = "layers dealt out otherwise"
+        cost = "layers dealt out otherwise"
         yield Lever("tensor_split", tuple(
-            Change("tensor_split", f"-ts {a:g},{b:g}", flags={"tensor_split": [a, b]}, cost=otherwise, rank=1)
-            for a, b in shares
+            Change("tensor_split", f"-ts {more:g},{less:g}", flags={"tensor_split": [more, less]}, cost=cost, rank=1)
+            for more, less in shares
         ))  # fmt: skip
 
 

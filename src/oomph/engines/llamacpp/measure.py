@@ -57,7 +57,9 @@ def measure(subject: Subject, settings: Settings, free: Sequence[int], *, cuda: 
     placed = place(subject.tensors, count, settings, free, cuda=cuda)
     caches = layer_caches(subject.model.layers, settings)
     cells = {c.kind: c.cells for c in caches}
-    g = graph(subject.width, settings, max(cells.get("full", 0), cells.get("mla", 0)), cells.get("sliding_window", 0))
+    largest_graph = graph(
+        subject.width, settings, max(cells.get("full", 0), cells.get("mla", 0)), cells.get("sliding_window", 0)
+    )
     busy = [d for d in range(len(free)) if d in placed.units]
     full = placed.offloaded == count
     copy = dequantised(settings, _widest(subject.model, settings)) if cuda else 0
@@ -66,8 +68,8 @@ def measure(subject: Subject, settings: Settings, free: Sequence[int], *, cuda: 
         buffer = NOTHING
         if device in busy:
             buffer = gpu_buffer(
-                g, settings, full=full, output=placed.units[-1] == device, first=device == busy[0],
-                last=device == busy[-1], gpus=len(busy), mask=_mask(g, device, placed, caches),
+                largest_graph, settings, full=full, output=placed.units[-1] == device, first=device == busy[0],
+                last=device == busy[-1], gpus=len(busy), mask=_mask(largest_graph, device, placed, caches),
                 experts=bool(placed.weights.get(device, {}).get("experts")),
             )  # fmt: skip
             if copy:
@@ -76,9 +78,9 @@ def measure(subject: Subject, settings: Settings, free: Sequence[int], *, cuda: 
                     {**buffer.parts, "F16 copy of one layer's KV": copy}, buffer.why,
                 )  # fmt: skip
         uses.append(_use(device, placed, caches, settings, buffer))
-    host = _use(HOST, placed, caches, settings, host_buffer(
-        g, settings, full=full and bool(busy), gpus=len(busy), experts=bool(placed.weights.get(HOST, {}).get("experts"))
-    ))  # fmt: skip
+    has_experts = bool(placed.weights.get(HOST, {}).get("experts"))
+    buffer = host_buffer(largest_graph, settings, full=full and bool(busy), gpus=len(busy), experts=has_experts)
+    host = _use(HOST, placed, caches, settings, buffer)
     return Measured(tuple(uses), host, output_bytes(subject.model.vocab_size, settings), placed, tuple(caches))
 
 
@@ -91,15 +93,15 @@ def _mask(graph: Graph, device: int, placed: Placement, caches: Sequence[LayerCa
 def _use(device: int, placed: Placement, caches: Sequence[LayerCache], settings: Settings, buffer: Buffer) -> Use:
     kv = state = 0
     parts: dict[str, int] = {}
-    for c in caches:
-        home = placed.units[c.layer] if settings.kv_offload else HOST
+    for cache in caches:
+        home = placed.units[cache.layer] if settings.kv_offload else HOST
         if home != device:
             continue
-        parts[c.kind] = parts.get(c.kind, 0) + c.nbytes
-        if c.kind == "state":
-            state += c.nbytes
+        parts[cache.kind] = parts.get(cache.kind, 0) + cache.nbytes
+        if cache.kind == "state":
+            state += cache.nbytes
         else:
-            kv += c.nbytes
+            kv += cache.nbytes
     return Use(placed.total(device), placed.weights.get(device, {}), kv, state, buffer, parts)
 
 
@@ -107,8 +109,10 @@ def _widest(model: Model, settings: Settings) -> int:
     """F16 keys and values of the layer that has most of them."""
     most = 0
     for layer in model.layers:
-        for a in layer.mixers:
-            if isinstance(a, Attention) and a.shares_cache_of is None and not a.window:
-                width = a.head_dim if a.kind == "mla" else a.num_kv_heads * (a.head_dim + a.head_dim_v)
+        for mixer in layer.mixers:
+            if isinstance(mixer, Attention) and mixer.shares_cache_of is None and not mixer.window:
+                width = (
+                    mixer.head_dim if mixer.kind == "mla" else mixer.num_kv_heads * (mixer.head_dim + mixer.head_dim_v)
+                )
                 most = max(most, width * settings.n_ctx_seq * settings.n_stream * 2)
     return most

@@ -42,24 +42,24 @@ class Extra(Struct, frozen=True):
 def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra] = ()) -> Plan:
     flags = deployment.flags
     gpus = _visible(deployment.gpus, flags.get("device"))
-    x = subject(model)
-    s = resolve(
+    planned = subject(model)
+    settings = resolve(
         flags, model.max_position, parse_build(deployment.engine.version),
         program=flags.get("program", "server"), flash=bool(model.param("flash_attention", 1)),
     )  # fmt: skip
-    if s.split_mode == "tensor":
+    if settings.split_mode == "tensor":
         raise CannotPlan("--split-mode tensor cannot be planned yet: layer, row and none can")
-    notes = [*deployment.notes, *_flag_notes(flags, s.build), *model.warnings]
-    if no := refusal(model.layers, s):
+    notes = [*deployment.notes, *_flag_notes(flags, settings.build), *model.warnings]
+    if no := refusal(model.layers, settings):
         return Plan(deployment, model.name, Verdict(False, "other", 0, no.message), warnings=tuple(notes))
     contexts = [unaccounted(g.sm, g.vendor) for g in gpus]
     free = [max(g.total_bytes - g.used_bytes - c[1], 0) for g, c in zip(gpus, contexts, strict=True)]
     beside = [sum(e.weights + e.kv + e.compute for e in extras if e.device == i) for i in range(len(gpus))]
-    fitted = fit(x, s, free, extra=beside)
-    m = measure(x, fitted.settings, free)
-    limits = _Limits(_full_prompt(model, fitted.settings), _large_buffers(deployment, s.build))
+    fitted = fit(planned, settings, free, extra=beside)
+    measured = measure(planned, fitted.settings, free)
+    limits = _Limits(_full_prompt(model, fitted.settings), _large_buffers(deployment, settings.build))
     ranks = tuple(
-        _rank(i, gpu, m.devices[i], contexts[i], [e for e in extras if e.device == i], limits)
+        _rank(i, gpu, measured.devices[i], contexts[i], [e for e in extras if e.device == i], limits)
         for i, gpu in enumerate(gpus)
     )
     return Plan(
@@ -67,10 +67,10 @@ def plan_llamacpp(model: Model, deployment: Deployment, extras: Sequence[Extra] 
         model.name,
         worst([rank.verdict for rank in ranks], STAGES) if ranks else Verdict(True),
         ranks,
-        _kv(m, fitted.settings),
-        _resolved(fitted, m, x, extras),
+        _kv(measured, fitted.settings),
+        _resolved(fitted, measured, planned, extras),
         _assumptions(model),
-        (*notes, *_notes(fitted, m, x)),
+        (*notes, *_notes(fitted, measured, planned)),
     )
 
 
@@ -198,13 +198,13 @@ def _term(name: str, n: int, basis: Basis, parts: dict[str, int], why: str) -> T
 
 def _kv(measured: Measured, settings: Settings) -> KvSummary:
     groups: dict[tuple[str, int], list[int]] = {}
-    for c in measured.caches:
-        row = groups.setdefault((c.kind, c.cells), [0, 0])
+    for cache in measured.caches:
+        row = groups.setdefault((cache.kind, cache.cells), [0, 0])
         row[0] += 1
-        row[1] += c.nbytes
-    total = sum(c.nbytes for c in measured.caches)
+        row[1] += cache.nbytes
+    total = sum(cache.nbytes for cache in measured.caches)
     kinds = {"state": "mamba"}
-    made = tuple(
+    summaries = tuple(
         KvGroup(
             kinds.get(kind, kind),
             layers,
@@ -217,25 +217,26 @@ def _kv(measured: Measured, settings: Settings) -> KvSummary:
     full = 1.0 if settings.kv_unified else float(settings.n_seq_max)  # requests of the slot's whole length at once
     return KvSummary(
         total, settings.n_ctx, total // max(settings.n_ctx, 1), 1, settings.n_ctx, full,
-        made, need_bytes=total // settings.n_stream, longest_request=settings.n_ctx_seq,
+        summaries, need_bytes=total // settings.n_stream, longest_request=settings.n_ctx_seq,
     )  # fmt: skip
 
 
 def _resolved(fitted: Fitted, measured: Measured, subject: Subject, extras: Sequence[Extra]) -> dict[str, Any]:
-    s = fitted.settings
+    settings = fitted.settings
     host = measured.host
     return {
-        "max_model_len": s.n_ctx_seq, "n_ctx": s.n_ctx, "n_ctx_seq": s.n_ctx_seq, "n_seq_max": s.n_seq_max,
-        "kv_unified": s.kv_unified, "n_batch": s.n_batch, "n_ubatch": s.n_ubatch, "flash_attn": s.flash_attn,
-        "type_k": s.type_k, "type_v": s.type_v, "swa_full": s.swa_full,
+        "max_model_len": settings.n_ctx_seq, "n_ctx": settings.n_ctx, "n_ctx_seq": settings.n_ctx_seq,
+        "n_seq_max": settings.n_seq_max, "kv_unified": settings.kv_unified, "n_batch": settings.n_batch,
+        "n_ubatch": settings.n_ubatch, "flash_attn": settings.flash_attn,
+        "type_k": settings.type_k, "type_v": settings.type_v, "swa_full": settings.swa_full,
         "offloaded": measured.placement.offloaded, "layers": subject.units,
         "layers_per_gpu": [measured.placement.units.count(i) for i in range(len(measured.devices))],
-        "overrides": [f"{p}={t}" for p, t in s.overrides],
+        "overrides": [f"{p}={t}" for p, t in settings.overrides],
         "host": {
             "weights": host.weights, "kv_cache": host.kv, "state": host.state, "compute": host.compute.nbytes,
             "output": measured.output, "prompt_cache_limit": CACHE_RAM, "parts": host.parts,
         },
-        "fit": {"on": s.fit, "aborted": fitted.aborted, "context_from": fitted.context_from},
+        "fit": {"on": settings.fit, "aborted": fitted.aborted, "context_from": fitted.context_from},
         "beside": [e.name for e in extras if e.weights or e.kv or e.compute],
     }  # fmt: skip
 
@@ -247,13 +248,15 @@ def _assumptions(model: Model) -> tuple[str, ...]:
 
 
 def _notes(fitted: Fitted, measured: Measured, subject: Subject) -> list[str]:
-    s, out = fitted.settings, []
+    settings, out = fitted.settings, []
     count = subject.units
     if fitted.context_from:
-        out.append(f"--fit lowers the context from {fitted.context_from:,} to {s.n_ctx:,} tokens; -c N turns that off")
+        out.append(
+            f"--fit lowers the context from {fitted.context_from:,} to {settings.n_ctx:,} tokens; -c N turns that off"
+        )
     if fitted.aborted:
         out.append(f"--fit moves nothing to the CPU: {fitted.aborted}")
-    elif measured.devices and measured.placement.offloaded < count and s.n_gpu_layers >= 0:
+    elif measured.devices and measured.placement.offloaded < count and settings.n_gpu_layers >= 0:
         slow = count - measured.placement.offloaded
         out.append(f"{slow} of {count} layers run on the CPU, with {gib(measured.host.weights)} of weights: slow")
     experts = measured.host.parts.get("experts", 0)

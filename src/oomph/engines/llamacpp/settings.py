@@ -49,16 +49,16 @@ def resolve(
     flags: dict[str, Any], trained: int, build: int = NEWEST, *, program: str = "server", flash: bool = True
 ) -> Settings:
     """`trained`: the model's own context length, which -c 0 stands for; `flash`: it works with flash attention."""
-    asked = flags.get("ctx_size")
+    context = flags.get("ctx_size")
     parallel = flags.get("parallel", -1 if program == "server" else 1)
     auto = parallel < 1
     slots = 4 if auto else parallel
     pool = flags.get("kv_unified_per_slot", 0)
-    if pool > 0 and asked is None:  # "sizing KV pool to n_parallel * kv_unified_per_slot"
-        asked = slots * pool
+    if pool > 0 and context is None:  # "sizing KV pool to n_parallel * kv_unified_per_slot"
+        context = slots * pool
     unified = bool(flags.get("kv_unified", auto or pool > 0))
     overrides = tuple(flags.get("override_tensor", ()))
-    s = Settings(
+    settings = Settings(
         build=build,
         n_ctx=0,
         n_ctx_seq=0,
@@ -80,14 +80,14 @@ def resolve(
         fit=flags.get("fit", True),
         fit_target=tuple(flags.get("fit_target", (1024,))),
         fit_ctx=flags.get("fit_ctx", 4096),
-        ctx_asked=asked is not None,
+        ctx_asked=context is not None,
         mmap=flags.get("mmap", True),
         load_mtp="mtp" in str(flags.get("spec_type", "")),
     )
-    for name, kind in (("--cache-type-k", s.type_k), ("--cache-type-v", s.type_v)):
+    for name, kind in (("--cache-type-k", settings.type_k), ("--cache-type-v", settings.type_v)):
         if kind not in CACHE_TYPES:
             raise CommandError(f"{name} {kind[:40]!r}: it is one of {', '.join(CACHE_TYPES)}")
-    return with_context(s, asked or trained or 4096, program)
+    return with_context(settings, context or trained or 4096, program)
 
 
 def with_context(settings: Settings, n_ctx: int, program: str = "server") -> Settings:

@@ -74,8 +74,8 @@ def gguf_for(name: str) -> tuple[Model, int]:
     from oomph.sources.load import load_model
 
     if boundary.exists(os.path.expanduser(name)) or name.startswith(("http://", "https://")):
-        found = load_model(name)
-        return (found, 0) if found.quantization and found.quantization.method == "gguf" else _converted(found, "Q4_K_M")
+        model = load_model(name)
+        return (model, 0) if model.quantization and model.quantization.method == "gguf" else _converted(model, "Q4_K_M")
     repo, _, tag = name.partition(":")
     if repo.lower().endswith(".gguf") and not re.fullmatch(r"[\w.-]+/[\w.-]+/[^\\]+", repo):
         return _absent(repo)
@@ -157,9 +157,9 @@ def _in_catalogue(repo: str) -> str | None:
     if repo.lower() in ids and not repo.lower().endswith("-gguf"):
         return ids[repo.lower()]
     name = re.sub(r"[-_.](?:qat[-_])?gguf$|-GGUF-.*$", "", repo.rpartition("/")[2], flags=re.IGNORECASE).lower()
-    found = [i for low, i in ids.items() if low.rpartition("/")[2] == name]
-    if found:
-        return found[0]
+    matches = [i for low, i in ids.items() if low.rpartition("/")[2] == name]
+    if matches:
+        return matches[0]
     if "/" in repo:
         return None
     try:
@@ -194,11 +194,11 @@ def _projector(flags: dict[str, Any], tower: int) -> tuple[list[Extra], str]:
 
 def _mtp(flags: dict[str, Any], model: Model, gpus: int) -> list[Extra]:
     """--spec-type draft-mtp: a second context over the model's last layers, with a cache and a graph of its own."""
-    s = resolve(_drafting(flags, model), model.max_position)
-    if not s.load_mtp or not model.drafts or not gpus:
+    settings = resolve(_drafting(flags, model), model.max_position)
+    if not settings.load_mtp or not model.drafts or not gpus:
         return []
-    kv = sum(cache.nbytes for cache in layer_caches(model.drafts, s))
-    compute = measure(subject(model), replace(s, split_mode="none", main_gpu=0), [1]).devices[0].compute
+    kv = sum(cache.nbytes for cache in layer_caches(model.drafts, settings))
+    compute = measure(subject(model), replace(settings, split_mode="none", main_gpu=0), [1]).devices[0].compute
     return [Extra("MTP context", gpus - 1, 0, kv, compute.nbytes, 2 * compute.nbytes)]
 
 
@@ -221,9 +221,9 @@ def _draft(flags: dict[str, Any], main: Model) -> list[Extra]:
         return []
     model, _ = gguf_for(str(name))
     try:
-        x = subject(model)
+        drafter = subject(model)
     except OomphError as bad:
         raise CannotPlan(f"the draft model {str(name)[:120]!r}: {bad.message}") from None
-    s = replace(resolve(_drafting(flags, main), model.max_position), split_mode="none", main_gpu=0)
-    use = measure(x, s, [1]).devices[0]
+    settings = replace(resolve(_drafting(flags, main), model.max_position), split_mode="none", main_gpu=0)
+    use = measure(drafter, settings, [1]).devices[0]
     return [Extra("draft model", 0, use.weights, use.kv + use.state, use.compute.nbytes, use.compute.high)]

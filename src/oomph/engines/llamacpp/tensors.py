@@ -97,7 +97,9 @@ class Width(Struct, frozen=True):
     experts_used: int = 0
     gated: bool = True  # gate and up, and their product
     per_layer: int = 0  # Gemma: the token's own input of each layer, all layers together
-    kept: int = 0  # Gemma 3n: hidden states side by side, and one layer's own input, twice; others: one hidden state
+    side_states: int = (
+        0  # Gemma 3n: hidden states side by side, and one layer's own input, twice; others: one hidden state
+    )
     before: int = 0  # Llama 4 weighs the experts' input, not their output
     latent_query: int = 0  # MLA: heads x (nope + rope), beside the query in the latent space
     recurrent: int = 0  # what a recurrent layer holds of each token
@@ -161,22 +163,25 @@ def _recurrent(model: Model) -> tuple[int, int]:
     """
     most = (0, 0)
     for layer in model.layers:
-        for m in layer.mixers:
-            if not isinstance(m, State):
+        for mixer in layer.mixers:
+            if not isinstance(mixer, State):
                 continue
-            history = max(m.conv_kernel - 1, 0)
-            if m.kind == "mamba1":
-                rank = m.num_heads
-                held = (4 * m.intermediate + 2 * rank + 2 * m.state_size, m.state_size * m.intermediate)
-            elif m.kind == "mamba2":
-                inner = m.intermediate or m.num_heads * m.head_dim
-                conv = inner + 2 * m.groups * m.state_size
-                held = (inner + (inner + conv + m.num_heads) + 2 * conv, m.state_size * inner + history * conv)
-            elif m.kind == "gdn":
-                value, key = m.num_heads * m.head_dim, m.groups * m.key_dim
+            history = max(mixer.conv_kernel - 1, 0)
+            if mixer.kind == "mamba1":
+                rank = mixer.num_heads
+                sizes = (
+                    4 * mixer.intermediate + 2 * rank + 2 * mixer.state_size,
+                    mixer.state_size * mixer.intermediate,
+                )
+            elif mixer.kind == "mamba2":
+                inner = mixer.intermediate or mixer.num_heads * mixer.head_dim
+                conv = inner + 2 * mixer.groups * mixer.state_size
+                sizes = (inner + (inner + conv + mixer.num_heads) + 2 * conv, mixer.state_size * inner + history * conv)
+            elif mixer.kind == "gdn":
+                value, key = mixer.num_heads * mixer.head_dim, mixer.groups * mixer.key_dim
                 conv = value + 2 * key
-                held = (2 * conv + value, 2 * m.key_dim * value + history * conv)
+                sizes = (2 * conv + value, 2 * mixer.key_dim * value + history * conv)
             else:
-                held = (0, 0)
-            most = max(most, held)
+                sizes = (0, 0)
+            most = max(most, sizes)
     return most

@@ -67,14 +67,14 @@ def plan_ollama(deployment: Deployment, model: Model | None = None) -> Plan:
     if flags.get("kv_cache_type"):
         inner |= {"cache_type_k": flags["kv_cache_type"], "cache_type_v": flags["kv_cache_type"]}
     engine = Engine("llamacpp", f"b{NEWEST}", "inside Ollama")
-    made = plan_llamacpp(model, replace(deployment, engine=engine, flags=inner, gpus=gpus, notes=()), extras)
+    inside = plan_llamacpp(model, replace(deployment, engine=engine, flags=inner, gpus=gpus, notes=()), extras)
     resolved = {
-        **made.resolved, "num_ctx": chosen.num_ctx, "num_parallel": chosen.parallel, "num_batch": chosen.batch,
+        **inside.resolved, "num_ctx": chosen.num_ctx, "num_parallel": chosen.parallel, "num_batch": chosen.batch,
         "gpus_used": list(chosen.gpus), "predicted_bytes": chosen.predicted, "llama_server": inner,
     }  # fmt: skip
-    warnings = (*deployment.notes, *chosen.notes, *made.warnings)
+    warnings = (*deployment.notes, *chosen.notes, *inside.warnings)
     return replace(
-        made,
+        inside,
         deployment=replace(deployment, gpus=deployment.gpus),
         model=model.name,
         resolved=resolved,
@@ -93,9 +93,9 @@ def choose(model: Model, flags: dict[str, Any], gpus: Sequence[Device], *, visio
     overhead = flags.get("gpu_overhead", 0)
     free = [max(g.total_bytes - g.used_bytes - unaccounted(g.sm, g.vendor)[1] - overhead, 0) for g in gpus]
     tier = defaults.default_context(sum(max(g.total_bytes - overhead, 0) for g in gpus))
-    asked = flags.get("num_ctx")
-    context = asked if asked and asked > 0 else tier
-    if asked is None:
+    wanted = flags.get("num_ctx")
+    context = wanted if wanted and wanted > 0 else tier
+    if wanted is None:
         notes.append(
             f"num_ctx is Ollama's default for this much GPU memory: {tier:,} (OLLAMA_CONTEXT_LENGTH changes it)"
         )

@@ -68,19 +68,19 @@ def find(name: Name, environment: dict[str, str]) -> Stored | None:
 def _read(path: Path, folder: Path) -> Stored:
     manifest = _json(path)
     layers = manifest.get("layers")
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for layer in layers if isinstance(layers, list) else []:
         if not isinstance(layer, dict) or not str(layer.get("mediaType", "")).startswith(_MEDIA):
             continue
         digest = _DIGEST.fullmatch(str(layer.get("digest", "")))
         if digest is None:
             raise InputError(f"Ollama's manifest {path} names the blob {str(layer.get('digest'))[:80]!r}")
-        found.setdefault(str(layer["mediaType"])[len(_MEDIA) :], str(folder / "blobs" / f"sha256-{digest[1]}"))
-    model = found.get("model")
+        texts.setdefault(str(layer["mediaType"])[len(_MEDIA) :], str(folder / "blobs" / f"sha256-{digest[1]}"))
+    model = texts.get("model")
     if model is None or not os.path.isfile(model):
         raise InputError(f"Ollama's manifest {path} has no model blob on this machine", hint="ollama pull it again")
-    params = _json(Path(found["params"])) if "params" in found and os.path.isfile(found["params"]) else {}
-    return Stored(model, found.get("projector", ""), params)
+    params = _json(Path(texts["params"])) if "params" in texts and os.path.isfile(texts["params"]) else {}
+    return Stored(model, texts.get("projector", ""), params)
 
 
 def _json(path: Path) -> dict[str, Any]:

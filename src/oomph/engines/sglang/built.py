@@ -23,7 +23,8 @@ def as_built(model: Model, shape: ModelShape, facts: Facts) -> Model:
     towers: tuple[Tower, ...] = ()
     if shape.is_multimodal or model.architecture not in rules.encoder_only_with_images:
         towers = tuple(
-            replace(t, blocks=tuple((n, _tower_block(b, model, facts)) for n, b in t.blocks)) for t in model.towers
+            replace(tower, blocks=tuple((n, _tower_block(b, model, facts)) for n, b in tower.blocks))
+            for tower in model.towers
         )
     return replace(
         model,

@@ -62,7 +62,7 @@ def _row(attention: Attention, settings: Settings) -> int:
 
 def _latent(layers: list[Layer], shape: ModelShape, settings: Settings, facts: Facts) -> Cells:
     """Every rank has all of it: tensor parallelism does not divide a latent."""
-    found = [layer for layer in layers if _attends(layer)] if shape.states else layers
+    attending = [layer for layer in layers if _attends(layer)] if shape.states else layers
     attention = shape.full
     assert attention is not None
     rank, rope = attention.kv_lora_rank, attention.qk_rope_head_dim
@@ -75,8 +75,8 @@ def _latent(layers: list[Layer], shape: ModelShape, settings: Settings, facts: F
     index = 0
     if shape.is_sparse:
         elide = facts.pools.shared_index_elided
-        index = sum(_index_row(layer, attention, elide) for layer in found)
-    return _with_drafts(Cells(row * len(found) + index, full_layers=len(found), index=index), settings)
+        index = sum(_index_row(layer, attention, elide) for layer in attending)
+    return _with_drafts(Cells(row * len(attending) + index, full_layers=len(attending), index=index), settings)
 
 
 def _index_row(layer: Layer, default: Attention, elide: bool) -> int:

@@ -38,9 +38,9 @@ def decode_graphs_on(flags: Mapping[str, Any]) -> bool:
 def explicit_backend(flags: Mapping[str, Any], phase: str) -> str:
     """What the flags say of one phase; "" = nothing."""
     config = flags.get("cuda_graph_config")
-    asked = config.get(phase) if isinstance(config, Mapping) else None
-    if isinstance(asked, Mapping) and asked.get("backend"):
-        return str(asked["backend"])
+    choice = config.get(phase) if isinstance(config, Mapping) else None
+    if isinstance(choice, Mapping) and choice.get("backend"):
+        return str(choice["backend"])
     if flags.get(f"cuda_graph_backend_{phase}"):
         return str(flags[f"cuda_graph_backend_{phase}"])
     switched_off = flags.get("disable_cuda_graph") or flags.get(f"disable_{phase}_cuda_graph")
@@ -94,9 +94,9 @@ def largest_decode_batch(facts: Facts, flags: Mapping[str, Any], card_mib: int) 
     sizes = flags.get("cuda_graph_bs") or flags.get("cuda_graph_bs_decode")
     if isinstance(sizes, (list, tuple)) and sizes:
         return max(int(size) for size in sizes)
-    asked = flags.get("cuda_graph_max_bs") or flags.get("cuda_graph_max_bs_decode")
-    if asked:
-        return int(asked)
+    largest = flags.get("cuda_graph_max_bs") or flags.get("cuda_graph_max_bs_decode")
+    if largest:
+        return int(largest)
     tier = next(t for t in facts.memory.tiers if not t.below or card_mib < t.below)
     batch = tier.graph_batch if int(flags.get("tp_size") or 1) < 4 else tier.wide_graph_batch
     requests = flags.get("max_running_requests")

@@ -40,10 +40,10 @@ class ModelShape(Struct, frozen=True):
 def takes_images(model: Model, facts: Facts, flags: Mapping[str, Any]) -> bool:
     """configs/model_config.py:820 (0.5.23) is_multimodal."""
     lists = facts.architectures
-    asked = flags.get("enable_multimodal")
-    if flags.get("language_model_only") or asked is False:
+    wanted = flags.get("enable_multimodal")
+    if flags.get("language_model_only") or wanted is False:
         return False
-    if asked is None and model.architecture in lists.images_asked_for:
+    if wanted is None and model.architecture in lists.images_asked_for:
         return False
     nested = lists.nested_text_is_multimodal and bool(model.param("nested_text"))
     return model.architecture in lists.multimodal or nested
@@ -74,7 +74,7 @@ def shape_of(model: Model, facts: Facts, flags: Mapping[str, Any]) -> ModelShape
 
 def is_window(layer: Layer, shape: ModelShape) -> bool:
     return shape.has_windows and any(
-        isinstance(m, Attention) and m.kind in ("sliding_window", "chunked_local") for m in layer.mixers
+        isinstance(mixer, Attention) and mixer.kind in ("sliding_window", "chunked_local") for mixer in layer.mixers
     )
 
 

@@ -163,31 +163,34 @@ def _stage(model: Model, shape: ModelShape, settings: Settings, pp_rank: int) ->
 
 
 def _rank_plan(state: RankState) -> RankPlan:
-    found = steps(state)
-    t, device = state.terms, state.rank.device
+    timeline = steps(state)
+    own, device = state.terms, state.rank.device
     kv = _available(state)
-    terms = {x.name: x for x in (t.weights, t.load_peak, t.context, t.free_before_load, state.workspace, t.activation)}
-    terms |= {"cudagraph": t.cudagraph, "available_kv": kv}
+    terms = {
+        term.name: term
+        for term in (own.weights, own.load_peak, own.context, own.free_before_load, state.workspace, own.activation)
+    }
+    terms |= {"cudagraph": own.cudagraph, "available_kv": kv}
     return RankPlan(
         state.rank.index,
         device.name,
         device.total_bytes,
         device.used_bytes,
         terms,
-        tuple(step.stage for step in found),
-        verdict_of(state, found),
-        t.created_bytes,
-        round(t.free_before_load.bytes * state.settings.mem_fraction_static),
+        tuple(step.stage for step in timeline),
+        verdict_of(state, timeline),
+        own.created_bytes,
+        round(own.free_before_load.bytes * state.settings.mem_fraction_static),
     )
 
 
 def _available(state: RankState) -> Term:
     """The share of what was free less the weights: as sure as the two."""
-    t, share = state.terms, state.settings.mem_fraction_static
+    terms, share = state.terms, state.settings.mem_fraction_static
     n = state.pools.budget + state.pools.states
-    free = t.free_before_load
-    less = quadrature((round((free.bytes - free.low) * share), t.weights.high - t.weights.bytes))
-    more = quadrature((round((free.high - free.bytes) * share), t.weights.bytes - t.weights.low))
+    free = terms.free_before_load
+    less = quadrature((round((free.bytes - free.low) * share), terms.weights.high - terms.weights.bytes))
+    more = quadrature((round((free.high - free.bytes) * share), terms.weights.bytes - terms.weights.low))
     return Term("available_kv", n, n - less, n + more, "formula", {}, "the share less the weights")
 
 

@@ -107,18 +107,18 @@ def _state_pool(
     slot = int(per_request * stage.state_layers / len(shape.states)) if rules.states_per_stage else per_request
     spare = 1 if rules.spare_state else 0
     groups, drafts = settings.attn_dp_size, settings.speculative_num_draft_tokens if settings.drafts else 0
-    asked = settings.max_running_requests
+    limit = settings.max_running_requests
     budget = rest * settings.mamba_full_memory_ratio / (1 + settings.mamba_full_memory_ratio) * GIB
     steps = settings.states_per_request
     if settings.max_mamba_cache_size is not None:
         slots = settings.max_mamba_cache_size // groups
-        running = min(max(1, (asked or 1) // groups), slots // steps)
-    elif settings.disable_radix_cache and (asked is not None or rules.states_from_requests == "512"):
-        slots = max(1, (asked or 512) // groups)
+        running = min(max(1, (limit or 1) // groups), slots // steps)
+    elif settings.disable_radix_cache and (limit is not None or rules.states_from_requests == "512"):
+        slots = max(1, (limit or 512) // groups)
         running = slots
     elif drafts:
         slots = int((budget - spare * slot * (1 + drafts)) // (slot * (1 + drafts / steps)))
-        running = min(max(1, (asked or 1) // groups), slots // steps)
+        running = min(max(1, (limit or 1) // groups), slots // steps)
     else:
         slots, running = int((budget - spare * slot) // slot), 0
     verified = slot * max(0, running + spare) * drafts  # the states after each draft, until it is verified
@@ -284,12 +284,12 @@ def _v4(
 def _requests(pools: Pools, shape: ModelShape, settings: Settings, facts: Facts) -> Pools:
     """resolve_max_num_reqs."""
     rules, tokens = facts.pools, pools.tokens
-    asked = settings.max_running_requests
-    if asked is None and shape.is_v4:
-        asked = rules.v4_requests
+    wanted = settings.max_running_requests
+    if wanted is None and shape.is_v4:
+        wanted = rules.v4_requests
     estimate = max(min(int(tokens / settings.context_length * 512), rules.most_requests), rules.fewest_requests)
-    if asked is not None:
-        requests, bound = asked // settings.attn_dp_size, "asked"
+    if wanted is not None:
+        requests, bound = wanted // settings.attn_dp_size, "asked"
         if rules.at_least_one_request:
             requests = max(1, requests)
         limit = tokens // 2 if rules.asked_requests_bounded == "half the tokens" else estimate

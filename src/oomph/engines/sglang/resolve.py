@@ -93,8 +93,8 @@ def _parallel(deployment: Deployment, model: Model) -> Settings:
 def _no_radix(flags: Mapping[str, Any]) -> bool:
     """pd_disaggregation_hook.py:122: a decode worker keeps no prefixes, unless it is told to."""
     decode = flags.get("disaggregation_mode") == "decode"
-    kept = flags.get("disaggregation_decode_enable_radix_cache")
-    return bool(flags.get("disable_radix_cache")) or (decode and not kept)
+    stays = flags.get("disaggregation_decode_enable_radix_cache")
+    return bool(flags.get("disable_radix_cache")) or (decode and not stays)
 
 
 def _int(flags: Mapping[str, Any], name: str, default: int) -> int:
@@ -109,13 +109,13 @@ def _optional(flags: Mapping[str, Any], name: str) -> int | None:
 
 def _dtype(model: Model, flags: Mapping[str, Any]) -> str:
     """configs/model_config.py _get_and_verify_dtype: float32 checkpoints run in half precision."""
-    asked = str(flags.get("dtype") or "auto")
-    if asked == "half":
-        asked = "float16"
+    name = str(flags.get("dtype") or "auto")
+    if name == "half":
+        name = "float16"
     if model.quantization is not None and model.quantization.method == "mxfp4":
         return "BF16"  # model_overrides/gpt_oss.py
-    if asked != "auto":
-        return TORCH.get(asked, model.dtype)
+    if name != "auto":
+        return TORCH.get(name, model.dtype)
     if model.dtype == "F32" or model.param("no_dtype"):  # a config without a dtype is one of float32 to transformers
         return "BF16" if model.model_type.startswith("gemma") else "F16"
     return model.dtype
@@ -186,8 +186,8 @@ def _attention(
     settings: Settings, model: Model, shape: ModelShape, facts: Facts, flags: Mapping[str, Any], device: Device
 ) -> Settings:
     # the architecture's rule comes before the strategy is chosen: only one that was asked for counts
-    asked = str(flags.get("mamba_radix_cache_strategy") or "").startswith("extra_buffer")
-    spare = asked or settings.disable_radix_cache or settings.drafts
+    buffered = str(flags.get("mamba_radix_cache_strategy") or "").startswith("extra_buffer")
+    spare = buffered or settings.disable_radix_cache or settings.drafts
     kernels = choose_kernels(model, shape, facts, flags, device, spare_states=spare)
     unbroken = facts.prefill_graphs.off_with_trtllm_mla and shape.architecture == "DeepseekV3ForCausalLM"
     if unbroken and kernels.prefill == "trtllm_mla" and not explicit_backend(flags, "prefill"):
@@ -205,18 +205,18 @@ def _attention(
 def _cache_dtype(
     settings: Settings, model: Model, shape: ModelShape, facts: Facts, flags: Mapping[str, Any], device: Device
 ) -> Settings:
-    asked = str(flags.get("kv_cache_dtype") or "auto")
+    name = str(flags.get("kv_cache_dtype") or "auto")
     blackwell = device.capability[0] >= 10
-    if asked == "auto" and shape.is_v4:
-        asked = "fp8_e4m3"
-    elif asked == "auto" and shape.is_sparse:  # overrides.py:521 _dsa_kv_cache_dtype_default
-        asked = "fp8_e4m3" if blackwell else "bfloat16"
-    elif asked == "auto" and _checkpoint_has_fp8_cache(model, facts):
-        asked = "fp8_e4m3"
-    dtype = KV_DTYPES.get(asked, settings.dtype)
+    if name == "auto" and shape.is_v4:
+        name = "fp8_e4m3"
+    elif name == "auto" and shape.is_sparse:  # overrides.py:521 _dsa_kv_cache_dtype_default
+        name = "fp8_e4m3" if blackwell else "bfloat16"
+    elif name == "auto" and _checkpoint_has_fp8_cache(model, facts):
+        name = "fp8_e4m3"
+    dtype = KV_DTYPES.get(name, settings.dtype)
     with_scales = facts.pools.packed_sparse and not _plain_sparse(shape, flags, device.capability[0])
     packed = shape.is_sparse and dtype == "F8_E4M3" and with_scales
-    return replace(settings, kv_cache_dtype=asked, kv_dtype=dtype, sparse_layout="packed" if packed else "")
+    return replace(settings, kv_cache_dtype=name, kv_dtype=dtype, sparse_layout="packed" if packed else "")
 
 
 def _plain_sparse(shape: ModelShape, flags: Mapping[str, Any], major: int) -> bool:
@@ -240,9 +240,9 @@ def _checkpoint_has_fp8_cache(model: Model, facts: Facts) -> bool:
 
 
 def _window_ratio(settings: Settings, shape: ModelShape, facts: Facts, flags: Mapping[str, Any]) -> Settings:
-    asked = flags.get("swa_full_tokens_ratio")
+    stated = flags.get("swa_full_tokens_ratio")
     default = facts.pools.v4_ratio if shape.is_v4 else facts.pools.window_ratio
-    ratio = default if asked is None else float(asked)
+    ratio = default if stated is None else float(stated)
     return replace(settings, swa_full_tokens_ratio=ratio)
 
 
@@ -275,12 +275,12 @@ def _mib(environment: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _refusal(settings: Settings, model: Model, draft: Model | None, deployment: Deployment) -> str:
-    asked, derived = deployment.flags.get("context_length"), context_length(model)
+    wanted, derived = deployment.flags.get("context_length"), context_length(model)
     allowed = deployment.environment.get("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "").lower() in ("1", "true")
-    if asked is not None and int(asked) > derived and not allowed:
-        return _TOO_LONG.format(whose="User-specified", asked=asked, derived=derived)
-    if asked is not None and draft is not None and int(asked) > context_length(draft) and not allowed:
-        return _TOO_LONG.format(whose="Target model's", asked=asked, derived=context_length(draft))
+    if wanted is not None and int(wanted) > derived and not allowed:
+        return _TOO_LONG.format(whose="User-specified", asked=wanted, derived=derived)
+    if wanted is not None and draft is not None and int(wanted) > context_length(draft) and not allowed:
+        return _TOO_LONG.format(whose="Target model's", asked=wanted, derived=context_length(draft))
     return settings.refusal
 
 

@@ -10,10 +10,10 @@ _CONVOLUTION = "BF16"  # SGLANG_MAMBA_CONV_DTYPE
 _DEFAULT = "F32"
 
 
-def state_bytes(state: State, ranks: int, asked: str) -> int:
-    """One layer's slot. `asked`: --mamba-ssm-dtype; else the config's, else float32."""
+def state_bytes(state: State, ranks: int, wanted: str) -> int:
+    """One layer's slot. `wanted`: --mamba-ssm-dtype; else the config's, else float32."""
     convolution, recurrent = _elements(state, ranks)
-    dtype = TORCH.get(asked, "") or state.dtype or _DEFAULT
+    dtype = TORCH.get(wanted, "") or state.dtype or _DEFAULT
     return nbytes(_CONVOLUTION, convolution) + nbytes(dtype, recurrent)
 
 

@@ -55,28 +55,32 @@ class Step(Struct, frozen=True):
 
 
 def steps(state: RankState) -> list[Step]:
-    t, pools = state.terms, state.pools
+    rank_terms, pools = state.terms, state.pools
     base = state.used_before_load
-    found = [_step("startup_free_memory", base, base, (t.context,), "")]
-    loaded = base + t.weights.bytes
+    timeline = [_step("startup_free_memory", base, base, (rank_terms.context,), "")]
+    loaded = base + rank_terms.weights.bytes
     oom = out_of_memory_text(state.rank)
-    found.append(_step("weights_load", loaded, base + t.load_peak.bytes, (t.context, t.load_peak), oom))
-    found.append(_step("kv_check", loaded, loaded, (t.context, t.weights), pools.refusal))
+    timeline.append(
+        _step(
+            "weights_load", loaded, base + rank_terms.load_peak.bytes, (rank_terms.context, rank_terms.load_peak), oom
+        )
+    )
+    timeline.append(_step("kv_check", loaded, loaded, (rank_terms.context, rank_terms.weights), pools.refusal))
     if pools.refusal:
-        return found
+        return timeline
     # the pools follow the free memory: what the weights take more, they get less
     pooled = loaded + pools.allocated
     filled = pooled + after_load(state.rank.device.sm) + state.buffers.table
-    found.append(_step("kv_alloc", filled, filled, (), oom))
-    captured = pooled + state.workspace.bytes + t.cudagraph.bytes
+    timeline.append(_step("kv_alloc", filled, filled, (), oom))
+    captured = pooled + state.workspace.bytes + rank_terms.cudagraph.bytes
     graphs = CAPTURE_FAILED if state.settings.cuda_graph_bs or state.settings.prefill_graph_sizes else oom
-    found.append(_step("cudagraph_capture", captured, captured, (state.workspace, t.cudagraph), graphs))
+    timeline.append(_step("cudagraph_capture", captured, captured, (state.workspace, rank_terms.cudagraph), graphs))
     busiest, load = _busiest(state, state.rank.device.total_bytes - captured)
     serving = captured + busiest.bytes
-    note = EAGER_DECODING if busiest is not t.activation else ""
-    terms = (state.workspace, t.cudagraph, busiest)
-    found.append(_step("runtime_request", captured, serving, terms, oom, load, note))
-    return found
+    note = EAGER_DECODING if busiest is not rank_terms.activation else ""
+    terms = (state.workspace, rank_terms.cudagraph, busiest)
+    timeline.append(_step("runtime_request", captured, serving, terms, oom, load, note))
+    return timeline
 
 
 def _busiest(state: RankState, room: int) -> tuple[Term, str]:
@@ -98,13 +102,13 @@ def _step(
     return Step(stage, message, slacks, risk)
 
 
-def verdict_of(state: RankState, found: list[Step]) -> Verdict:
-    return judge(list(_gates(state, found)))
+def verdict_of(state: RankState, timeline: list[Step]) -> Verdict:
+    return judge(list(_gates(state, timeline)))
 
 
-def _gates(state: RankState, found: list[Step]) -> Iterator[Gate]:
+def _gates(state: RankState, timeline: list[Step]) -> Iterator[Gate]:
     total, index = state.rank.device.total_bytes, state.rank.index
-    for step in found:
+    for step in timeline:
         name = step.stage.name
         if name == "kv_check":
             yield _kv_gate(state)
@@ -115,8 +119,8 @@ def _gates(state: RankState, found: list[Step]) -> Iterator[Gate]:
 
 def _kv_gate(state: RankState) -> Gate:
     """The share less the weights. A log that gives the free memory and the weights settles it."""
-    t, pools, share = state.terms, state.pools, state.settings.mem_fraction_static
-    slacks = () if state.observed else (*spread(t.weights), *_scaled(released(t.free_before_load), share))
+    terms, pools, share = state.terms, state.pools, state.settings.mem_fraction_static
+    slacks = () if state.observed else (*spread(terms.weights), *_scaled(released(terms.free_before_load), share))
     if pools.refusal:
         return Gate("kv_check", min(-1, -pools.short_bytes), pools.refusal, slacks, state.rank.index)
     room = pools.budget + pools.states

@@ -63,7 +63,8 @@ def rank_states(
             known[key] = _state(model, deployment, settings, facts, rank, draft)
     if len(known) > 1:
         least = {
-            w: min(s.pool.blocks.get(w, 0) for s in known.values()) for w in next(iter(known.values())).pool.blocks
+            window: min(s.pool.blocks.get(window, 0) for s in known.values())
+            for window in next(iter(known.values())).pool.blocks
         }
         known = {key: replace(state, pool=_cut(state, least)) for key, state in known.items()}
     return [replace(known[rank.pp_rank, rank.device], rank=rank) for rank in ranks]
@@ -110,8 +111,17 @@ def _state(
 
 
 def _rank_plan(state: RankState) -> RankPlan:
-    t, device = state.terms, state.rank.device
-    ledger = (t.weights, t.load_peak, t.context, t.runner, t.non_torch, t.activation, t.cudagraph, t.decode_logits)
+    own, device = state.terms, state.rank.device
+    ledger = (
+        own.weights,
+        own.load_peak,
+        own.context,
+        own.runner,
+        own.non_torch,
+        own.activation,
+        own.cudagraph,
+        own.decode_logits,
+    )
     terms = {term.name: term for term in ledger}
     why = "freed before the real pool is allocated"
     extra = Term(
@@ -130,7 +140,7 @@ def _rank_plan(state: RankState) -> RankPlan:
         terms,
         stages(state),
         verdict_of(state),
-        t.weights.bytes,
+        own.weights.bytes,
         round((device.total_bytes - state.peak + state.temporary_bytes) * share),
     )
 

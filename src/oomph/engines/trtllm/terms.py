@@ -107,7 +107,7 @@ def _weights(model: Model, settings: Settings, rank: Rank) -> tuple[Term, int]:
     created = sum(parts.values())
     printed = created - parts.get("buffers", 0) + tied_head_bytes(model, settings, rank.pp_rank)
     low, expected, high = (
-        round(parts.get("experts", 0) * (f - 1)) for f in _expert_factors(model, settings, rank.device.sm)
+        round(parts.get("experts", 0) * (factor - 1)) for factor in _expert_factors(model, settings, rank.device.sm)
     )
     why = "every tensor that this rank creates"
     if high:
@@ -171,7 +171,10 @@ def _load_peak(weights: Term, model: Model, device: Device) -> Term:
 def _largest_linear(model: Model) -> int:
     blocks = dict.fromkeys(layer.block for layer in model.layers)
     sizes = [
-        module.out_features * module.in_features for b in blocks for module in b.modules if isinstance(module, Linear)
+        module.out_features * module.in_features
+        for block in blocks
+        for module in block.modules
+        if isinstance(module, Linear)
     ]
     return max(sizes, default=0)
 

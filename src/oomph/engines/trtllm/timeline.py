@@ -81,8 +81,8 @@ class Component(Struct, frozen=True):
 
 def components(state: RankState) -> list[Component]:
     """The stages in which memory moves, in order."""
-    t = state.terms
-    free = state.total - state.base - t.context.bytes
+    own = state.terms
+    free = state.total - state.base - own.context.bytes
     steps: list[Component] = []
 
     def step(name: tuple[str, str], stage: StageName, after: int, *terms: Term) -> None:
@@ -90,36 +90,36 @@ def components(state: RankState) -> list[Component]:
         steps.append(Component(name, stage, free, after, spread(*terms)))
         free = after
 
-    step(MODEL, "weights_load", free - t.load_peak.bytes, t.context, t.load_peak)
-    free = state.total - state.base - t.context.bytes - t.weights.bytes
+    step(MODEL, "weights_load", free - own.load_peak.bytes, own.context, own.load_peak)
+    free = state.total - state.base - own.context.bytes - own.weights.bytes
     if state.settings.estimates:
         first = free
-        step(TEMPORARY_POOL, "profile_run", free - state.temporary_bytes - state.states_bytes, t.context, t.weights)
-        step(TEMPORARY_EXECUTOR, "profile_run", free - t.runner.bytes - t.non_torch.bytes, *t.resident)
-        step(DUMMY_RUN, "profile_run", free - t.activation.bytes, *t.resident, t.activation)
-        free = first - t.non_torch.bytes
+        step(TEMPORARY_POOL, "profile_run", free - state.temporary_bytes - state.states_bytes, own.context, own.weights)
+        step(TEMPORARY_EXECUTOR, "profile_run", free - own.runner.bytes - own.non_torch.bytes, *own.resident)
+        step(DUMMY_RUN, "profile_run", free - own.activation.bytes, *own.resident, own.activation)
+        free = first - own.non_torch.bytes
     step(POOL, "kv_alloc", free - state.pool.pool_bytes - state.states_bytes)
-    step(EXECUTOR, "cudagraph_capture", free - t.runner.bytes)
+    step(EXECUTOR, "cudagraph_capture", free - own.runner.bytes)
     return steps
 
 
 def stages(state: RankState) -> tuple[Stage, ...]:
     """The same by the names that all engines share."""
-    t, base = state.terms, state.base
-    context = base + t.context.bytes
-    loaded = context + t.weights.bytes
-    ready = loaded + t.runner.bytes + t.non_torch.bytes + state.states_bytes
+    terms, base = state.terms, state.base
+    context = base + terms.context.bytes
+    loaded = context + terms.weights.bytes
+    ready = loaded + terms.runner.bytes + terms.non_torch.bytes + state.states_bytes
     full = ready + state.pool.pool_bytes
     out = [
-        _stage("startup_free_memory", context, context, t.context),
-        _stage("weights_load", loaded, context + t.load_peak.bytes, t.context, t.load_peak),
+        _stage("startup_free_memory", context, context, terms.context),
+        _stage("weights_load", loaded, context + terms.load_peak.bytes, terms.context, terms.load_peak),
     ]
     if state.settings.estimates:
         note = f"temporary pool of {state.temporary_blocks:,} blocks, warm-up, dummy requests"
-        peak = state.peak if state.peak_pinned else ready + state.temporary_bytes + t.activation.bytes
-        slacks = () if state.peak_pinned else (*t.resident, t.activation)
+        peak = state.peak if state.peak_pinned else ready + state.temporary_bytes + terms.activation.bytes
+        slacks = () if state.peak_pinned else (*terms.resident, terms.activation)
         out.append(_stage("profile_run", ready, peak, *slacks, note=note))
-    served = (full + t.activation.bytes, full + t.activation.bytes + t.decode_logits.bytes)
+    served = (full + terms.activation.bytes, full + terms.activation.bytes + terms.decode_logits.bytes)
     return (
         *out,
         _stage("kv_check", ready, ready),
@@ -140,7 +140,7 @@ def verdict_of(state: RankState) -> Verdict:
 
 
 def _gates(state: RankState) -> Iterator[Gate]:
-    t, index = state.terms, state.rank.index
+    terms, index = state.terms, state.rank.index
     steps = components(state)
     for at, step in enumerate(steps):
         if step.stage == "weights_load":
@@ -152,15 +152,15 @@ def _gates(state: RankState) -> Iterator[Gate]:
     at = len(steps) - 1
     if state.pool.blocks and state.pool.tokens:
         # the pool follows the peak, so that their errors cancel; what the second warm-up takes more, nobody has printed
-        yield Gate("cudagraph_capture", state.reserve + t.activation.bytes, report(state, steps, at), (), index)
+        yield Gate("cudagraph_capture", state.reserve + terms.activation.bytes, report(state, steps, at), (), index)
         yield _serving_gate(state)
 
 
 def _budget_slacks(state: RankState) -> tuple[Slack, ...]:
     if state.peak_pinned:
         return ()
-    t, share = state.terms, state.settings.free_gpu_memory_fraction
-    slacks = spread(*t.resident, t.activation)
+    terms, share = state.terms, state.settings.free_gpu_memory_fraction
+    slacks = spread(*terms.resident, terms.activation)
     return tuple(Slack(s.term, round(s.down * share), round(s.up * share)) for s in slacks)
 
 
@@ -198,9 +198,9 @@ def request_bytes(length: int, cells: Cells, settings: Settings) -> int:
 
 def _serving_gate(state: RankState) -> Gate:
     """The dummy run has seen a full prefill, but neither the logits of a full decode batch nor a second one's peak."""
-    settings, t = state.settings, state.terms
+    settings, terms = state.settings, state.terms
     requests = min(settings.max_batch_size, max(1, state.pool.request_blocks))
-    logits = t.decode_logits.bytes * requests // max(1, settings.max_batch_size)
+    logits = terms.decode_logits.bytes * requests // max(1, settings.max_batch_size)
     risk = f"{requests:,} requests that decode at once: {gib(logits)} of logits, and {gib(state.reserve)} are left"
     return Gate("runtime_request", state.reserve - logits, "", (), state.rank.index, risk)
 

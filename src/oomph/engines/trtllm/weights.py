@@ -59,7 +59,8 @@ def absorbed_bytes(model: Model, settings: Settings, pp_rank: int = 0) -> int:
         if isinstance(mixer, Attention) and mixer.kind == "mla"
     ]
     elements = sum(
-        m.num_heads // settings.cache_tp * (m.qk_nope_head_dim + m.head_dim_v) * m.kv_lora_rank for m in mixers
+        latent.num_heads // settings.cache_tp * (latent.qk_nope_head_dim + latent.head_dim_v) * latent.kv_lora_rank
+        for latent in mixers
     )
     return nbytes(settings.dtype, elements)
 
@@ -98,8 +99,8 @@ def widened_inputs(model: Model, settings: Settings) -> int:
         sizes.append(
             sum(
                 tensor.nbytes
-                for p in places
-                for tensor in p.tensors
+                for place in places
+                for tensor in place.tensors
                 if tensor.part == "experts" and tensor.name.startswith("w13")
             )
         )

@@ -61,8 +61,8 @@ def _forward_bytes(traits: Traits, batch: Batch) -> int:
 def _forward_phases(traits: Traits, batch: Batch) -> Iterator[tuple[Phase, int]]:
     """Every phase of a pass, with the last layer that has it."""
     model = traits.model
-    held = facts.HOLDING.get(model.architecture, facts.Holding())
-    embedded = batch.embeds and held.lent_input
+    holding = facts.HOLDING.get(model.architecture, facts.Holding())
+    embedded = batch.embeds and holding.lent_input
     lent = batch.tokens * model.hidden_size * nbytes(batch.dtype, 1) if embedded else 0
     for layer, last in _structure(traits)[0]:
         before = model.layers[max(0, last - 1)]
@@ -168,18 +168,22 @@ def _sampler(model: Model, batch: Batch, width: int) -> Phase:
     drafted, one for each sequence is verified too (gpu_model_runner.py:6244, 0.26.0), whatever the number of drafts. A
     rank's own part of gathered logits is gone by then: a 70B model printed 4.84 GiB with one rank and with two
     (0.11.0)."""
-    v, t, h = model.vocab_size, batch.tokens, model.hidden_size
-    s = min(batch.seqs, batch.tokens)
+    vocabulary, tokens, hidden = model.vocab_size, batch.tokens, model.hidden_size
+    seqs = min(batch.seqs, batch.tokens)
     if model.pooling:
-        return Phase("pooler", 3 * t * h * width + s * h * 4, "pooler")
+        return Phase("pooler", 3 * tokens * hidden * width + seqs * hidden * 4, "pooler")
     if batch.runner == "v2":
         copies = width + 4 * batch.rules.v2_copies
-        return Phase("sampler", t * h * width + s * v * copies + s * h * width, "sampler")
+        return Phase("sampler", tokens * hidden * width + seqs * vocabulary * copies + seqs * hidden * width, "sampler")
     if batch.rules.sampler_passes == "old":
-        return Phase("sampler", t * h * width + round(facts.OLD_SAMPLER_COPIES * 4 * s * v), "sampler")
-    buffer = 4 * v * min(power_of_two(min(s, batch.sm_count)), batch.sm_count)
+        return Phase(
+            "sampler", tokens * hidden * width + round(facts.OLD_SAMPLER_COPIES * 4 * seqs * vocabulary), "sampler"
+        )
+    buffer = 4 * vocabulary * min(power_of_two(min(seqs, batch.sm_count)), batch.sm_count)
     each = sampling.v1_drafted(width, 1) if batch.drafts else width + sampling.V1_SAMPLING
-    return Phase("sampler", t * h * width + s * v * each + buffer + 2 * s * h * width, "sampler")
+    return Phase(
+        "sampler", tokens * hidden * width + seqs * vocabulary * each + buffer + 2 * seqs * hidden * width, "sampler"
+    )
 
 
 def _cold_embedding(model: Model, batch: Batch, width: int) -> Phase:

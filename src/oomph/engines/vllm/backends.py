@@ -48,10 +48,10 @@ def choose(query: Query, selected: str = "") -> Backend:
         return forced
     tried: list[tuple[str, list[str]]] = []
     for name in order(query):
-        b = table[name]
-        against = reasons(b, query)
+        backend = table[name]
+        against = reasons(backend, query)
         if not against:
-            return b
+            return backend
         tried.append((name, against))
     why = ", ".join(f"{name}: [{', '.join(against)}]" for name, against in tried)
     raise Refused(

@@ -134,12 +134,12 @@ def kernel_refusal(model: Model, layout: Layout, setting: ExpertSetting) -> str:
     """Why vLLM refuses --moe-backend for this model; "" where it does not."""
     if setting.facts is None or setting.backend == "auto":
         return ""
-    asked: set[tuple[str, Scheme | None]] = set()
+    seen: set[tuple[str, Scheme | None]] = set()
     for layer in model.layers:
         for module in layer.block.modules:
-            if not isinstance(module, Experts) or (module.name, module.scheme) in asked:
+            if not isinstance(module, Experts) or (module.name, module.scheme) in seen:
                 continue
-            asked.add((module.name, module.scheme))
+            seen.add((module.name, module.scheme))
             family = scheme_family(module.scheme)
             if family:
                 text = setting.facts.refusal(_query(module, module.scheme, family, layout, setting))

@@ -53,7 +53,7 @@ class Work(Struct, frozen=True):
 
     model: Model
     traits: Traits
-    s: Setup
+    setup: Setup
     facts: Facts
     queries: dict[int, Query]
     chosen: dict[int, Backend]
@@ -66,7 +66,7 @@ class Work(Struct, frozen=True):
 
     def skips(self, layer: int) -> bool:
         """Only layers by number: `sliding_window` is in the queries."""
-        return str(layer) in self.s.skip_layers
+        return str(layer) in self.setup.skip_layers
 
     def backend(self, index: int, layer: int) -> tuple[Query, Backend]:
         if index in self.plain and self.skips(layer):
@@ -86,36 +86,36 @@ def rank_kv_heads(total: int, tp: int) -> int:
 
 
 def block_sizes(work: Work) -> Blocks:
-    s, traits = work.s, work.traits
+    setup, traits = work.setup, work.traits
     if is_v4(work.model):
-        return Blocks(s.block_size or V4_BLOCK)
+        return Blocks(setup.block_size or V4_BLOCK)
     first = work.first
     block = 16 if first is None else _preferred(work, first)
-    if s.block_size and (work.facts.blocks.from_backend or first is None):
-        block = s.block_size
+    if setup.block_size and (work.facts.blocks.from_backend or first is None):
+        block = setup.block_size
     sizes = Blocks(block)
     if traits.has_state:
-        own = s.mamba_block_size or (s.max_model_len if s.mamba_mode == "none" else block)
+        own = setup.mamba_block_size or (setup.max_model_len if setup.mamba_mode == "none" else block)
         sizes = _align_hybrid(work, first, block, own) if traits.is_hybrid and first is not None else Blocks(block, own)
     return sizes if first is None else _align_skipped(work, first, sizes)
 
 
 def _align_skipped(work: Work, first: int, blocks: Blocks) -> Blocks:
     """`_align_heterogeneous_kv_block_size`: a quantised page covers one of the layers that are not quantised."""
-    s, traits = work.s, work.traits
-    if not work.facts.blocks.skipped_layers or not s.skip_layers:
+    setup, traits = work.setup, work.traits
+    if not work.facts.blocks.skipped_layers or not setup.skip_layers:
         return blocks
-    q, backend = work.backend(first, traits.first_layers[first])
-    heads = 1 if q.mla else rank_kv_heads(traits.num_kv_heads, s.tp)
+    query, backend = work.backend(first, traits.first_layers[first])
+    heads = 1 if query.mla else rank_kv_heads(traits.num_kv_heads, setup.tp)
     size = traits.head_size
     # The first layer's backend packs (0.28+); before, the spec did, but not TurboQuant's.
     by_backend = work.facts.blocks.skipped_layers == "backend"
-    packs = backend is work.chosen[first] if by_backend else not s.kv_dtype.startswith("turboquant_")
-    ours = token_bytes(s.kv_dtype if packs or s.kv_dtype == "auto" else "fp8", s.dtype, heads, size, size)
-    theirs = token_bytes("auto", s.dtype, heads, size, size)
+    packs = backend is work.chosen[first] if by_backend else not setup.kv_dtype.startswith("turboquant_")
+    ours = token_bytes(setup.kv_dtype if packs or setup.kv_dtype == "auto" else "fp8", setup.dtype, heads, size, size)
+    theirs = token_bytes("auto", setup.dtype, heads, size, size)
     if theirs == ours:
         return blocks
-    smallest = min(kernel_blocks(backend, _model_query(q, traits)))
+    smallest = min(kernel_blocks(backend, _model_query(query, traits)))
     step = max(smallest, blocks.block)
     block = max(blocks.block, step * cdiv(max(theirs * smallest, blocks.padded or 0), step * ours))
     page = block * ours
@@ -123,21 +123,21 @@ def _align_skipped(work: Work, first: int, blocks: Blocks) -> Blocks:
 
 
 def _preferred(work: Work, first: int) -> int:
-    q, backend = work.backend(first, work.traits.first_layers[first])
+    query, backend = work.backend(first, work.traits.first_layers[first])
     if not work.facts.blocks.from_backend:
-        return platform_block(q, work.facts, work.s.block_size, work.s.attention_backend)
+        return platform_block(query, work.facts, work.setup.block_size, work.setup.attention_backend)
     if work.facts.blocks.hybrid == "config" and work.traits.is_hybrid:
         return 16
     if any(isinstance(m, Attention) and m.kind == "full" and m.indexer for m in work.traits.mixers):
         return FIXED_BLOCKS["MINIMAX_M3_SPARSE"]
-    if q.sparse:  # the indexer's cache registers before the layer's own
+    if query.sparse:  # the indexer's cache registers before the layer's own
         return FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]
-    pairs = {b.name: (work.queries[i], b) for i, b in work.chosen.items()} | {
-        b.name: (q, b) for q, b in work.plain.values()
+    pairs = {choice.name: (work.queries[i], choice) for i, choice in work.chosen.items()} | {
+        choice.name: (query, choice) for query, choice in work.plain.values()
     }
     if len(pairs) == 1 or not work.facts.blocks.from_all_backends:
-        return preferred_block(backend, _model_query(q, work.traits))
-    sizes = [kernel_blocks(b, _model_query(q, work.traits)) for q, b in pairs.values()]
+        return preferred_block(backend, _model_query(query, work.traits))
+    sizes = [kernel_blocks(choice, _model_query(query, work.traits)) for query, choice in pairs.values()]
     if all(any(16 % n == 0 for n in choices) for choices in sizes):
         return 16
     return min(math.lcm(*one_each) for one_each in itertools.product(*sizes))
@@ -169,41 +169,41 @@ def platform_block(query: Query, facts: Facts, wanted: int | None, selected: str
 
 def _kernel_alignment(work: Work, first: int, block: int) -> tuple[int, int]:
     """(the block's granularity, what it is rounded up to besides)."""
-    q, facts = work.queries[first], work.facts
+    query, facts = work.queries[first], work.facts
     if facts.blocks.hybrid == "config":
-        wide = facts.blocks.hybrid_of_32_on_sm100 and q.major == 10 and q.head_size == 256
-        return (64 if q.mla else 32 if wide else 16), 1
-    smallest = max(min(kernel_blocks(work.chosen[first], _model_query(q, work.traits))), block)
-    if q.mla and facts.blocks.hybrid_mla_128:
+        wide = facts.blocks.hybrid_of_32_on_sm100 and query.major == 10 and query.head_size == 256
+        return (64 if query.mla else 32 if wide else 16), 1
+    smallest = max(min(kernel_blocks(work.chosen[first], _model_query(query, work.traits))), block)
+    if query.mla and facts.blocks.hybrid_mla_128:
         smallest = max(smallest, 128)
     if facts.blocks.hybrid != "lcm":
         return smallest, 1
     minima = [min(kernel_blocks(b, _model_query(work.queries[i], work.traits))) for i, b in work.chosen.items()]
-    return smallest, math.lcm(*minima, *([FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]] if q.sparse else []))
+    return smallest, math.lcm(*minima, *([FIXED_BLOCKS["DEEPSEEK_V32_INDEXER"]] if query.sparse else []))
 
 
 def _align_hybrid(work: Work, first: int, block: int, own: int) -> Blocks:
     """`_align_hybrid_block_size`: one attention page holds one state."""
-    s, traits = work.s, work.traits
+    setup, traits = work.setup, work.traits
     mamba = max(
-        state_bytes(m, s.tp, _config_drafts(work, m), s.conv_dtype, s.ssm_dtype, work.facts)
-        for m in traits.mixers
-        if isinstance(m, State)
+        state_bytes(mixer, setup.tp, _config_drafts(work, mixer), setup.conv_dtype, setup.ssm_dtype, work.facts)
+        for mixer in traits.mixers
+        if isinstance(mixer, State)
     )
     mla = work.queries[first].mla
-    heads = 1 if mla else rank_kv_heads(traits.num_kv_heads, s.tp)
-    per_token = token_bytes(s.kv_dtype, s.dtype, heads, traits.head_size, 0 if mla else traits.head_size)
-    if s.kv_dtype.startswith("turboquant_") and s.skip_layers:
+    heads = 1 if mla else rank_kv_heads(traits.num_kv_heads, setup.tp)
+    per_token = token_bytes(setup.kv_dtype, setup.dtype, heads, traits.head_size, 0 if mla else traits.head_size)
+    if setup.kv_dtype.startswith("turboquant_") and setup.skip_layers:
         # a page that both kinds of layers fill (interface.py:581, 0.21.0)
-        per_token = math.lcm(per_token, token_bytes("auto", s.dtype, heads, traits.head_size, traits.head_size))
+        per_token = math.lcm(per_token, token_bytes("auto", setup.dtype, heads, traits.head_size, traits.head_size))
     kernel, also = _kernel_alignment(work, first, block)
-    if s.mamba_mode == "all":
-        chunk = math.lcm(s.mamba_block_size or _chunk_size(traits), kernel)
+    if setup.mamba_mode == "all":
+        chunk = math.lcm(setup.mamba_block_size or _chunk_size(traits), kernel)
         wanted = own = chunk * cdiv(cdiv(mamba, per_token), chunk)
     else:
         wanted = round_up(kernel * cdiv(mamba, kernel * per_token), also)
     block = max(block, wanted)
-    if s.mamba_mode == "align":
+    if setup.mamba_mode == "align":
         own = block
     page = block * per_token
     return Blocks(block, own, None if page == mamba else page)
@@ -212,9 +212,9 @@ def _align_hybrid(work: Work, first: int, block: int, own: int) -> Blocks:
 def _config_drafts(work: Work, state: State) -> int:
     """Speculative tokens as the model's class counts them in its state's size."""
     counted = state.kind in ("gdn", "kda") or any(
-        work.model.architecture.startswith(a) for a in work.facts.states.counts_drafts
+        work.model.architecture.startswith(architecture) for architecture in work.facts.states.counts_drafts
     )
-    return work.s.drafts if counted else 0
+    return work.setup.drafts if counted else 0
 
 
 def _chunk_size(traits: Traits) -> int:

@@ -224,8 +224,10 @@ def need_bytes(context: Context, stage: int | None, length: int) -> int:
     row = context.rules
     if row.need == "layers":
         return sum(
-            max_blocks(m.spec, request, row) * m.spec.page * (m.total if stage is None else m.counts[stage])
-            for m in context.raw
+            max_blocks(member.spec, request, row)
+            * member.spec.page
+            * (member.total if stage is None else member.counts[stage])
+            for member in context.raw
         )
     groups = context.grouping.groups
     unit = context.bytes_per_block(row.need_unit, stage)

@@ -23,22 +23,24 @@ def width(dtype: str) -> int:
         raise UnknownCache(f"a KV cache of dtype {dtype!r} is not known") from None
 
 
-def token_bytes(kv_dtype: str, dtype: str, heads: int, k: int, v: int) -> int:
+def token_bytes(kv_dtype: str, dtype: str, heads: int, key_dim: int, value_dim: int) -> int:
     """`heads` KV heads of a rank with keys of `k` and values of `v` elements (v = 0: one latent vector, MLA)."""
     if kv_dtype == "auto":
-        return heads * (k + v) * width(dtype)
+        return heads * (key_dim + value_dim) * width(dtype)
     if kv_dtype in ("float16", "bfloat16"):
-        return heads * (k + v) * 2
+        return heads * (key_dim + value_dim) * 2
     if kv_dtype in ("fp8_per_token_head", "int8_per_token_head"):
-        return heads * (k + v + 8)  # a fp32 scale each for K and V
+        return heads * (key_dim + value_dim + 8)  # a fp32 scale each for K and V
     if kv_dtype == "int4_per_token_head":
-        return heads * ((k + v) // 2 + 8)
+        return heads * ((key_dim + value_dim) // 2 + 8)
     if kv_dtype in ("nvfp4", "nvfp4_4over6"):
-        return heads * (k // 2 + k // 16 + v // 2 + v // 16)  # two values a byte, one fp8 scale per 16
+        return heads * (
+            key_dim // 2 + key_dim // 16 + value_dim // 2 + value_dim // 16
+        )  # two values a byte, one fp8 scale per 16
     if kv_dtype in TURBOQUANT:
-        return heads * _turboquant_slot(kv_dtype, k)
+        return heads * _turboquant_slot(kv_dtype, key_dim)
     if kv_dtype.startswith("fp8"):
-        return heads * (k + v)
+        return heads * (key_dim + value_dim)
     raise UnknownCache(f"a KV cache of dtype {kv_dtype!r} is not known")
 
 

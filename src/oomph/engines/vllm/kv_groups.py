@@ -154,10 +154,12 @@ def _promoted(spec: Spec, specs: Sequence[Spec], rules: KvRules) -> Spec:
 def _fuse(layers: Sequence[Layers]) -> list[Layers]:
     """Entries whose specs have become equal become one."""
     fused: dict[Spec, Layers] = {}
-    for m in layers:
-        seen = fused.get(m.spec)
-        counts = m.counts if seen is None else tuple(a + b for a, b in zip(seen.counts, m.counts, strict=True))
-        fused[m.spec] = Layers(m.spec, counts, (seen or m).name)
+    for member in layers:
+        seen = fused.get(member.spec)
+        counts = (
+            member.counts if seen is None else tuple(a + b for a, b in zip(seen.counts, member.counts, strict=True))
+        )
+        fused[member.spec] = Layers(member.spec, counts, (seen or member).name)
     return list(fused.values())
 
 
@@ -205,13 +207,13 @@ def _unified(layers: Layers, largest: int, rules: KvRules) -> Spec:
 def _same_page_groups(layers: Sequence[Layers], rules: KvRules) -> tuple[tuple[Group, ...], tuple[Padding, ...]]:
     """`_get_kv_cache_groups_uniform_page_size`."""
     buckets: list[list[Layers]] = []
-    for m in layers:
-        home = next((b for b in buckets if rules.merge_buckets and _joins(b, m, rules)), None)
+    for member in layers:
+        home = next((b for b in buckets if rules.merge_buckets and _joins(b, member, rules)), None)
         if home is None:
-            buckets.append([m])
+            buckets.append([member])
         else:
-            home.append(m)
-    totals = [sum(m.total for m in bucket) for bucket in buckets]
+            home.append(member)
+    totals = [sum(member.total for member in bucket) for bucket in buckets]
     size = min(totals)
     if max(totals) < size * rules.group_ratio:
         size = max(totals)
@@ -238,22 +240,22 @@ def _deal(bucket: Sequence[Layers], n: int) -> list[tuple[Layers, ...]]:
         return [tuple(bucket)]
     hands: list[list[Layers]] = [[] for _ in range(n)]
     at = 0
-    for m in bucket:
-        counts = [[0] * len(m.counts) for _ in range(n)]
-        for stage, count in enumerate(m.counts):
+    for member in bucket:
+        counts = [[0] * len(member.counts) for _ in range(n)]
+        for stage, count in enumerate(member.counts):
             for i in range(n):
                 first = (i - at) % n
                 counts[i][stage] = cdiv(count - first, n) if count > first else 0
             at += count
         for i in range(n):
-            hands[i].append(Layers(m.spec, tuple(counts[i]), m.name))
+            hands[i].append(Layers(member.spec, tuple(counts[i]), member.name))
     return [tuple(h for h in hand if h.total) or tuple(hand[:1]) for hand in hands]
 
 
 def _by_page(bucket: Sequence[Layers]) -> dict[int, list[Layers]]:
     pages: dict[int, list[Layers]] = {}
-    for m in bucket:
-        pages.setdefault(m.spec.page, []).append(m)
+    for member in bucket:
+        pages.setdefault(member.spec.page, []).append(member)
     return pages
 
 
@@ -265,10 +267,10 @@ def _tuples(bucket: Sequence[Layers]) -> int:
 def _repeats(values: Sequence[int], lower: int) -> int:
     """`_approximate_gcd`: the chunk that pads least; ties go to the larger."""
     best, least = max(1, lower), -1
-    for d in range(max(1, lower), max(values) + 1):
-        pad = sum(-x % d for x in values)
+    for divisor in range(max(1, lower), max(values) + 1):
+        pad = sum(-x % divisor for x in values)
         if least < 0 or pad <= least:
-            best, least = d, pad
+            best, least = divisor, pad
     return best
 
 
@@ -283,24 +285,24 @@ def _deal_tuples(bucket: Sequence[Layers], n: int) -> list[Group]:
 
 def _deepseek_v4(layers: Sequence[Layers], rules: KvRules) -> tuple[Group, ...]:
     """`group_and_unify_kv_cache_specs` + `_get_kv_cache_groups_uniform_groups` (0.20-0.28)."""
-    full = [m for m in layers if m.spec.kind == "mla"]
+    full = [member for member in layers if member.spec.kind == "mla"]
     if not full:
         raise Refused("AssertionError", "")
-    if not is_uniform_type([m.spec for m in full], rules):
+    if not is_uniform_type([member.spec for member in full], rules):
         raise Refused("AssertionError", "")
     sliding: dict[tuple[int, int], list[Layers]] = {}
-    for m in layers:
-        if m.spec.kind == "sliding_window_mla":
-            sliding.setdefault((m.spec.block_size, m.spec.window), []).append(m)
+    for member in layers:
+        if member.spec.kind == "sliding_window_mla":
+            sliding.setdefault((member.spec.block_size, member.spec.window), []).append(member)
     size = _repeats([_tuples(full), *map(_tuples, sliding.values())], _tuples(full))
-    pages = sorted({m.spec.page for m in full})
+    pages = sorted({member.spec.page for member in full})
     groups = [Group(tuple(full), True)]
     for bucket in sliding.values():
         if rules.block_bytes in ("tuples", "slots"):  # 0.27 packs by offset and no longer pads to a full page
-            if max(m.spec.page for m in bucket) > pages[-1]:
+            if max(member.spec.page for member in bucket) > pages[-1]:
                 raise Refused("AssertionError", "")
-            bucket = [_padded_up(m, pages) for m in bucket]
-        if len({sum(m.total for m in ms) for ms in _by_page(bucket).values()}) != 1:
+            bucket = [_padded_up(member, pages) for member in bucket]
+        if len({sum(member.total for member in ms) for ms in _by_page(bucket).values()}) != 1:
             raise Refused("AssertionError", "")
         groups += _deal_tuples(bucket, cdiv(_tuples(bucket), size))
     return tuple(groups)
@@ -314,15 +316,15 @@ def _padded_up(layers: Layers, pages: Sequence[int]) -> Layers:
 def _packed(layers: Sequence[Layers], rules: KvRules) -> tuple[Group, ...]:
     """`_get_packed_kv_cache_groups` (0.29+)."""
     buckets: list[list[Layers]] = []
-    for m in layers:
-        home = next((b for b in buckets if is_uniform_type([*(x.spec for x in b), m.spec], rules)), None)
+    for member in layers:
+        home = next((b for b in buckets if is_uniform_type([*(x.spec for x in b), member.spec], rules)), None)
         if home is None:
-            buckets.append([m])
+            buckets.append([member])
         else:
-            home.append(m)
+            home.append(member)
 
     def balanced(bucket: Sequence[Layers]) -> bool:
-        return len({sum(m.total for m in ms) for ms in _by_page(bucket).values()}) == 1
+        return len({sum(member.total for member in ms) for ms in _by_page(bucket).values()}) == 1
 
     floor = max((_tuples(b) for b in buckets if balanced(b) and len(_by_page(b)) > 1), default=0)
     repeats = _repeats([_tuples(b) for b in buckets if balanced(b)], floor) if floor else 0
@@ -337,15 +339,15 @@ def _packed(layers: Sequence[Layers], rules: KvRules) -> tuple[Group, ...]:
         return cdiv(_tuples(bucket), repeats) if repeats and balanced(bucket) else 1
 
     def widest(bucket: Sequence[Layers]) -> int:
-        n = sum(m.total for m in bucket) if is_state(bucket) else splits(bucket)
-        return sum(cdiv(sum(m.total for m in ms), n) * page for page, ms in _by_page(bucket).items())
+        n = sum(member.total for member in bucket) if is_state(bucket) else splits(bucket)
+        return sum(cdiv(sum(member.total for member in ms), n) * page for page, ms in _by_page(bucket).items())
 
     anchor = max(map(widest, buckets))
     groups: list[Group] = []
     for bucket in buckets:
         n = splits(bucket)
         if is_state(bucket):
-            n = max(n, cdiv(sum(m.total for m in bucket), max(anchor // bucket[0].spec.page, 1)))
+            n = max(n, cdiv(sum(member.total for member in bucket), max(anchor // bucket[0].spec.page, 1)))
         groups += [Group(tuple(bucket), True)] if n == 1 else _deal_tuples(bucket, n)
     return tuple(groups)
 
@@ -354,24 +356,24 @@ def bytes_per_block(groups: Sequence[Group], rule: str, stage: int | None, *, bl
     """Bytes that one block id takes over all tensors of a stage."""
     if len(groups) > 1 and all(group.uniform for group in groups):
         if rule == "tuples":
-            pages = {m.spec.page for m in groups[0].members}
+            pages = {member.spec.page for member in groups[0].members}
             return sum(pages) * max(_stage_tuples(group, stage) for group in groups)
         if rule == "slots":
             slots: dict[int, int] = {}
             for group in groups:
                 for page, ms in _by_page(group.members).items():
-                    slots[page] = max(slots.get(page, 0), sum(_count(m, stage) for m in ms))
+                    slots[page] = max(slots.get(page, 0), sum(_count(member, stage) for member in ms))
             return sum(page * n for page, n in slots.items())
     if rule != "aligned":
         return max(group.pages(stage) for group in groups)
-    alignments = [m.spec.stride_alignment for group in groups for m in group.members]
+    alignments = [member.spec.stride_alignment for group in groups for member in group.members]
     if block_outermost:
         step = math.lcm(*alignments)
         return cdiv(max(group.pages(stage) for group in groups), step) * step
     return max(
         sum(
-            cdiv(m.spec.page, m.spec.stride_alignment) * m.spec.stride_alignment * _count(m, stage)
-            for m in group.members
+            cdiv(member.spec.page, member.spec.stride_alignment) * member.spec.stride_alignment * _count(member, stage)
+            for member in group.members
         )
         for group in groups
     )

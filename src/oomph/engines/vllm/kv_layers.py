@@ -44,39 +44,45 @@ class Layout(Struct, frozen=True):
 
 def lay_out(model: Model, traits: Traits, setup: Setup, facts: Facts) -> Layout:
     """Raises Refused where vLLM refuses to build a layer."""
-    queries = {i: _query(m, traits, setup, facts) for i, m in enumerate(traits.mixers) if isinstance(m, Attention)}
+    queries = {
+        i: _query(mixer, traits, setup, facts) for i, mixer in enumerate(traits.mixers) if isinstance(mixer, Attention)
+    }
     chosen: dict[int, Backend] = {}
     plain: dict[int, tuple[Query, Backend]] = {}
     numbers = any(name.isdigit() for name in setup.skip_layers) and setup.kv_dtype != "auto"
-    for i, q in queries.items():  # layers that keep a plain cache are built before those behind them
+    for i, query in queries.items():  # layers that keep a plain cache are built before those behind them
         skipped = numbers and str(traits.first_layers[i]) in setup.skip_layers
-        skipped = skipped and (facts.cache_dtypes.skips_mla_layers or not q.mla)
+        skipped = skipped and (facts.cache_dtypes.skips_mla_layers or not query.mla)
         if skipped and _used(i, traits, setup) and not is_v4(model) and not _differs(traits.mixers[i], facts):
-            choose(replace(q, kv_dtype="auto"), setup.attention_backend)
-    for i, q in queries.items():
-        m = traits.mixers[i]
-        assert isinstance(m, Attention)
+            choose(replace(query, kv_dtype="auto"), setup.attention_backend)
+    for i, query in queries.items():
+        mixer = traits.mixers[i]
+        assert isinstance(mixer, Attention)
         if not _used(i, traits, setup):
             continue
-        _check_heads(m, setup.tp, model.architecture)
-        if _differs(m, facts):
-            chosen[i] = choose_diff_kv(q, facts.layer_caches.unequal_widths)
+        _check_heads(mixer, setup.tp, model.architecture)
+        if _differs(mixer, facts):
+            chosen[i] = choose_diff_kv(query, facts.layer_caches.unequal_widths)
         elif not is_v4(model):
-            chosen[i] = choose(q, setup.attention_backend)
-            _check_fp8(chosen[i], q, setup, facts)
-            if m.shares_cache_of is not None and chosen[i].name == "FLEX_ATTENTION":  # flex_attention.py:1195 (0.32.0)
+            chosen[i] = choose(query, setup.attention_backend)
+            _check_fp8(chosen[i], query, setup, facts)
+            if (
+                mixer.shares_cache_of is not None and chosen[i].name == "FLEX_ATTENTION"
+            ):  # flex_attention.py:1195 (0.32.0)
                 raise Refused("NotImplementedError", "FlexAttention does not support kv sharing yet.")
-            if numbers and (facts.cache_dtypes.skips_mla_layers or not q.mla):
-                unquantised = replace(q, kv_dtype="auto")
+            if numbers and (facts.cache_dtypes.skips_mla_layers or not query.mla):
+                unquantised = replace(query, kv_dtype="auto")
                 plain[i] = unquantised, choose(unquantised, setup.attention_backend)
-    for state in (m for i, m in enumerate(traits.mixers) if isinstance(m, State) and _used(i, traits, setup)):
+    for state in (
+        mixer for i, mixer in enumerate(traits.mixers) if isinstance(mixer, State) and _used(i, traits, setup)
+    ):
         _check_groups(state, setup.tp)
-    w = Work(model, traits, setup, facts, queries, chosen, plain)
-    blocks = block_sizes(w)
+    work = Work(model, traits, setup, facts, queries, chosen, plain)
+    blocks = block_sizes(work)
     specs: dict[Spec, tuple[list[int], str]] = {}
     names: dict[str, int] = {}
     for index, layer, counts in _counted(model, traits, setup):
-        for spec, backend in _specs(w, index, layer, blocks):
+        for spec, backend in _specs(work, index, layer, blocks):
             if spec is not None:
                 total = specs.setdefault(spec, ([0] * len(setup.stages), layer.prefix))[0]
                 for stage, count in enumerate(counts):
@@ -85,7 +91,7 @@ def lay_out(model: Model, traits: Traits, setup: Setup, facts: Facts) -> Layout:
                 names[backend] = names.get(backend, 0) + counts[0]
     layers = tuple(Layers(spec, tuple(counts), name) for spec, (counts, name) in specs.items())
     if facts.layer_caches.attention_first:
-        layers = tuple(sorted(layers, key=lambda m: m.spec.kind == "mamba"))
+        layers = tuple(sorted(layers, key=lambda mixer: mixer.spec.kind == "mamba"))
     return Layout(
         layers, blocks.block, blocks.mamba, blocks.padded, tuple(names.items()), _layout_name(names, setup, facts)
     )
@@ -188,32 +194,32 @@ def _query(attention: Attention, traits: Traits, setup: Setup, facts: Facts) -> 
 
 def _specs(work: Work, index: int, layer: Layer, blocks: Blocks) -> list[tuple[Spec | None, str]]:
     """A layer without a cache of its own still names its backend."""
-    m = work.traits.mixers[index]
-    if isinstance(m, State):
-        return [_state_spec(m, work.s, work.facts, blocks)]
-    if m.shares_cache_of is not None or m.kind == "encoder_only":
+    mixer = work.traits.mixers[index]
+    if isinstance(mixer, State):
+        return [_state_spec(mixer, work.setup, work.facts, blocks)]
+    if mixer.shares_cache_of is not None or mixer.kind == "encoder_only":
         return [(None, work.backend(index, layer.index)[1].name)] if index in work.chosen else []
     if is_v4(work.model):
-        return v4_specs(m, blocks.block, work.s.kv_dtype, work.facts, work.s.sm)
-    q, backend = work.backend(index, layer.index)
-    if m.kind == "mla":
-        return _mla_specs(m, blocks.block, work.s, q.kv_dtype, backend)
-    spec = _attention_spec(work, m, blocks, q, backend)
-    if m.kind == "full" and m.indexer is not None:
-        return _block_sparse_specs(m.indexer, spec, work.s)
+        return v4_specs(mixer, blocks.block, work.setup.kv_dtype, work.facts, work.setup.sm)
+    query, backend = work.backend(index, layer.index)
+    if mixer.kind == "mla":
+        return _mla_specs(mixer, blocks.block, work.setup, query.kv_dtype, backend)
+    spec = _attention_spec(work, mixer, blocks, query, backend)
+    if mixer.kind == "full" and mixer.indexer is not None:
+        return _block_sparse_specs(mixer.indexer, spec, work.setup)
     return [(spec, backend.name)]
 
 
 def _attention_spec(work: Work, attention: Attention, blocks: Blocks, query: Query, backend: Backend) -> Spec:
-    s = work.s
+    setup = work.setup
     if attention.kind not in ("full", "sliding_window", "chunked_local", "cross"):
         raise UnknownCache(f"attention of kind {attention.kind!r} has no known cache")
-    heads = rank_kv_heads(attention.num_kv_heads, s.tp)
+    heads = rank_kv_heads(attention.num_kv_heads, setup.tp)
     keeps_v = {"full": work.facts.kv.full_head_v, "sliding_window": work.facts.kv.sliding_head_v}.get(
         attention.kind, False
     )
-    v = attention.head_dim_v if keeps_v else attention.head_dim
-    per_token = token_bytes(query.kv_dtype, s.dtype, heads, attention.head_dim, v)
+    value_dim = attention.head_dim_v if keeps_v else attention.head_dim
+    per_token = token_bytes(query.kv_dtype, setup.dtype, heads, attention.head_dim, value_dim)
     sliding = attention.kind == "sliding_window"
     return Spec(
         kind=attention.kind,
@@ -224,8 +230,8 @@ def _attention_spec(work: Work, attention: Attention, blocks: Blocks, query: Que
         chunk=attention.chunk if attention.kind == "chunked_local" else 0,
         num_kv_heads=heads,
         head_size=attention.head_dim,
-        head_size_v=v,
-        dtype=s.dtype if query.kv_dtype == "auto" else query.kv_dtype,
+        head_size_v=value_dim,
+        dtype=setup.dtype if query.kv_dtype == "auto" else query.kv_dtype,
         strided=backend.name != "TURBOQUANT",
     )
 

@@ -80,8 +80,8 @@ def max_blocks(spec: Spec, request: Request, rules: KvRules) -> int:
         case "full" | "mla":
             return cdiv(cdiv(length, request.cp), spec.block_size)
         case "sliding_window" | "sliding_window_mla":
-            held = spec.window - 1 + spec.extra_retained + request.in_flight_tokens
-            return cdiv(min(held, length), spec.block_size) + 1
+            tokens = spec.window - 1 + spec.extra_retained + request.in_flight_tokens
+            return cdiv(min(tokens, length), spec.block_size) + 1
         case "chunked_local":
             return cdiv(min(spec.chunk + request.in_flight_tokens, length), spec.block_size)
         case "cross":
@@ -119,21 +119,29 @@ def merges(specs: Sequence[Spec], rules: KvRules) -> bool:
 
 
 def _full_merges(specs: Sequence[Spec], rules: KvRules) -> bool:
-    if any(s.kind != "full" for s in specs):
+    if any(spec.kind != "full" for spec in specs):
         return False
-    windows = {s.window for s in specs} - {0}
-    chunks = {s.chunk for s in specs} - {0}
+    windows = {spec.window for spec in specs} - {0}
+    chunks = {spec.chunk for spec in specs} - {0}
     if len(windows) > 1 or len(chunks) > 1:
         raise Refused("ValueError", WINDOWS_DIFFER)
     if windows and chunks:
         return False
     # head_size_v is a field of AttentionSpec, which the merge compares, only since 0.28.
-    v = rules.mla_merge_checks_sizes
+    checks_sizes = rules.mla_merge_checks_sizes
     keys = {
-        (s.block_size, s.num_kv_heads, s.head_size, s.head_size_v if v else 0, s.dtype, s.state_bytes, s.padded)
-        for s in specs
+        (
+            spec.block_size,
+            spec.num_kv_heads,
+            spec.head_size,
+            spec.head_size_v if checks_sizes else 0,
+            spec.dtype,
+            spec.state_bytes,
+            spec.padded,
+        )
+        for spec in specs
     }
-    return len(keys) == 1 and not (rules.merge_strided and len({s.strided for s in specs}) > 1)
+    return len(keys) == 1 and not (rules.merge_strided and len({spec.strided for spec in specs}) > 1)
 
 
 def _mla_key(spec: Spec, rules: KvRules) -> tuple[object, ...]:

@@ -39,9 +39,9 @@ def levers(plan: Plan, model: Model) -> Iterator[Lever]:
     known = options_of(plan.deployment.engine.version).by_field
     yield from _swap(plan)
     for lever in _all(plan, model):
-        kept = tuple(change for change in lever.changes if all(name in known for name in change.flags))
-        if kept:
-            yield replace(lever, changes=kept)
+        changes = tuple(change for change in lever.changes if all(name in known for name in change.flags))
+        if changes:
+            yield replace(lever, changes=changes)
 
 
 def _all(plan: Plan, model: Model) -> Iterator[Lever]:

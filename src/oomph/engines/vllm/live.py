@@ -23,8 +23,8 @@ from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Model, Para
 
 
 def layer_phases(model: Model, layer: Layer, before: Layer, batch: Batch) -> Iterator[Phase]:
-    held = facts.HOLDING.get(model.architecture, facts.Holding())
-    live = _Layer(model, layer, before, held, batch, nbytes(batch.dtype, 1))
+    holding = facts.HOLDING.get(model.architecture, facts.Holding())
+    live = _Layer(model, layer, before, holding, batch, nbytes(batch.dtype, 1))
     yield from live.compiled() if batch.compiled else live.eager()
 
 
@@ -64,85 +64,87 @@ class _Layer(Struct, frozen=True):
     model: Model
     layer: Layer
     before: Layer
-    held: facts.Holding
+    holding: facts.Holding
     batch: Batch
     width: int
 
     # --- eager -----------------------------------------------------------------------------------------------------
 
     def eager(self) -> Iterator[Phase]:
-        h, held, block = (self.model.hidden_size,), self.held, self.layer.block
+        hidden, holding, block = (self.model.hidden_size,), self.holding, self.layer.block
         for mixer in self.layer.mixers:
             if isinstance(mixer, State):
-                yield self._phase("recurrent layer", held.state * h + self._state(mixer), self._tuning(mixer), True)
-                if held.splits_qkvz:
-                    yield self._phase("recurrent layer", held.state * h + self._split(mixer), 0, True)
+                yield self._phase(
+                    "recurrent layer", holding.state * hidden + self._state(mixer), self._tuning(mixer), True
+                )
+                if holding.splits_qkvz:
+                    yield self._phase("recurrent layer", holding.state * hidden + self._split(mixer), 0, True)
             elif mixer.kind == "mla":
-                wide = (*(held.attention - 1) * h, *self._mla(mixer), mixer.kv_lora_rank, self._out(mixer))
+                wide = (*(holding.attention - 1) * hidden, *self._mla(mixer), mixer.kv_lora_rank, self._out(mixer))
                 yield self._phase("attention", wide, self._mla_workspace(mixer), True)
             else:
                 quant = self._requantised("attention")
-                wide = (*held.attention * h, *self._attention(mixer), self._sum())
+                wide = (*holding.attention * hidden, *self._attention(mixer), self._sum())
                 yield self._phase("attention", wide, quant, True)
-                if held.float_norm is not None:
-                    yield self._phase("attention", self._float_norm(mixer, held.float_norm), 0, True)
-        kept = held.keeps_qkv * (self._qkv(),)
+                if holding.float_norm is not None:
+                    yield self._phase("attention", self._float_norm(mixer, holding.float_norm), 0, True)
+        stays = holding.keeps_qkv * (self._qkv(),)
         role = self._dense()
         if role:
-            extra, reduced = (self._requantised(role), self._sum()) if held.keeps_gate_up else (0, 0)
-            yield self._phase("mlp", (*held.mlp * h, *self._mlp(role), *kept, reduced), extra)
-            yield self._reduced(role, held.mlp * h + kept)
+            extra, reduced = (self._requantised(role), self._sum()) if holding.keeps_gate_up else (0, 0)
+            yield self._phase("mlp", (*holding.mlp * hidden, *self._mlp(role), *stays, reduced), extra)
+            yield self._reduced(role, holding.mlp * hidden + stays)
         if has_experts(self.layer):
             shared = self._mlp("shared_experts")
-            alive = held.experts * h + kept
+            alive = holding.experts * hidden + stays
             if any(shared):
-                yield self._phase("shared experts", alive + shared + held.keeps_gate_up * h, 0, True)
+                yield self._phase("shared experts", alive + shared + holding.keeps_gate_up * hidden, 0, True)
             yield from self._experts(block, alive, shared=any(shared))
 
     # --- compiled --------------------------------------------------------------------------------------------------
 
     def compiled(self) -> Iterator[Phase]:
-        h, held, block = (self.model.hidden_size,), self.held, self.layer.block
-        given = max((self._given(m) for m in self.layer.mixers), default=(), key=sum)
+        hidden, holding, block = (self.model.hidden_size,), self.holding, self.layer.block
+        inputs = max((self._given(m) for m in self.layer.mixers), default=(), key=sum)
         for mixer in self.layer.mixers:
             if isinstance(mixer, State):
                 yield self._recurrent_compiled(mixer)
             elif mixer.kind == "mla":
-                yield self._phase("attention", 2 * h + self._mla(mixer), self._mla_workspace(mixer), True)
+                yield self._phase("attention", 2 * hidden + self._mla(mixer), self._mla_workspace(mixer), True)
             else:
-                yield self._phase("attention", held.compiled * h + self._attention_compiled(mixer), 0, True)
-        alive = held.compiled * h + given
+                yield self._phase("attention", holding.compiled * hidden + self._attention_compiled(mixer), 0, True)
+        alive = holding.compiled * hidden + inputs
         role = self._dense()
         if role:
             yield self._mlp_compiled(role, alive)
-            yield self._reduced(role, alive + h)
+            yield self._reduced(role, alive + hidden)
         if has_experts(self.layer):
             shared = self._mlp("shared_experts")
-            alive += h + held.compiled_experts * h
+            alive += hidden + holding.compiled_experts * hidden
             if any(shared):  # inside one custom operation: as in eager mode
-                yield self._phase("shared experts", alive + shared + held.keeps_gate_up * h, 0, True)
+                yield self._phase("shared experts", alive + shared + holding.keeps_gate_up * hidden, 0, True)
             yield from self._experts(block, alive, shared=any(shared))
 
     def _attention_compiled(self, attention: Attention) -> Widths:
         """The last attention's output, the new projection (unless V is normalised out of it too), its rotated query and
         key, room for the new output."""
-        q, k = self._heads(attention)
+        query, k = self._heads(attention)
         last = max((self._out(x) for x in self.before.mixers if isinstance(x, Attention)), default=0)
         if self.model.architecture in facts.NORMALISES_V:
-            return q, k, q, k, last
-        return last, self._qkv(), q, k, q
+            return query, k, query, k, last
+        return last, self._qkv(), query, k, query
 
     def _mlp_compiled(self, role: str, alive: Widths) -> Phase:
         """gate_up and its activation, or, without a gate, the activation written over its input and the output."""
         up, down = self._widths(role)
-        flush = self.batch.l2_bytes if self.batch.cold and self.held.tuned else 0
+        flush = self.batch.l2_bytes if self.batch.cold and self.holding.tuned else 0
         scheme = next((x.scheme for x in self._linears(role) if x.shard == "row"), None)
         if up < 2 * down:
             return self._phase("mlp", (*alive, down, self.model.hidden_size), 0)
         if quantises_input(scheme, self.batch.sm) and scheme is not None:
             # one kernel activates and quantises groups of 128; else the activation is there too
             quant = self._requantised(role)
-            if not self.held.tuned:
+            if not self.holding.tuned:
                 return self._phase("mlp", (*alive, up, down), quant)
             if scheme.strategy == "block" or self.batch.rules.fuses_quantisation:
                 return self._phase("mlp", (*alive, up), quant)
@@ -170,13 +172,13 @@ class _Layer(Struct, frozen=True):
         """What the piece after a mixer was called with."""
         if isinstance(attention, Attention):
             return (self._out(attention),)
-        tp, h = self.batch.layout.tp, self.model.hidden_size
+        tp, hidden = self.batch.layout.tp, self.model.hidden_size
         if attention.kind in ("gdn", "kda"):  # and the next layer's output: zeros that wait for nothing
             value = attention.num_heads * attention.head_dim // tp
             return self._projection(), value, value
         if attention.kind == "mamba2":
             return self._projection(), max(1, attention.intermediate // tp)
-        return (h,)  # the operation ends with its output projection
+        return (hidden,)  # the operation ends with its output projection
 
     # --- parts -----------------------------------------------------------------------------------------------------
 
@@ -210,19 +212,19 @@ class _Layer(Struct, frozen=True):
 
     def _attention(self, attention: Attention) -> Widths:
         """qkv, the normalised copies of q, k (and v), and the attention's output (twice where a gate scales it)."""
-        q, k = self._heads(attention)
+        query, k = self._heads(attention)
         names = {x.name for x in self.layer.block.modules if isinstance(x, Param)}
         normalised: Widths = ()
-        if any("q_norm" in n for n in names) and self.held.float_norm is None:
-            normalised = q, k
+        if any("q_norm" in n for n in names) and self.holding.float_norm is None:
+            normalised = query, k
             if self.model.architecture in facts.NORMALISES_V:
                 normalised += (max(1, attention.num_kv_heads // self.batch.layout.tp) * attention.head_dim_v,)
-        return (self._qkv(), *normalised, *self.held.outputs * (self._out(attention),))
+        return (self._qkv(), *normalised, *self.holding.outputs * (self._out(attention),))
 
     def _float_norm(self, attention: Attention, norm: facts.FloatNorm) -> Widths:
-        q, k = self._heads(attention)
+        query, k = self._heads(attention)
         alive = norm.alive * (self.model.hidden_size,)
-        return (*alive, self._qkv(), *norm.query * (2 * q,), *norm.copies * (q,), 2 * k if norm.key else 0)
+        return (*alive, self._qkv(), *norm.query * (2 * query,), *norm.copies * (query,), 2 * k if norm.key else 0)
 
     def _mla(self, attention: Attention) -> Widths:
         """deepseek_v2.py: the down projection, the query heads and the latent key-value state."""
@@ -233,13 +235,13 @@ class _Layer(Struct, frozen=True):
 
     def _mla_workspace(self, attention: Attention) -> int:
         """mla_attention.py:632 (0.21.0): room for the keys and values of chunked context, allocated while profiling."""
-        b = self.batch
+        batch = self.batch
         if attention.indexer is not None:
             return 0
-        tokens = min(max(8 * b.length, 4 * b.seqs * b.block_size), 64 * 1024)
+        tokens = min(max(8 * batch.length, 4 * batch.seqs * batch.block_size), 64 * 1024)
         return (
             tokens
-            * max(1, attention.num_heads // b.layout.tp)
+            * max(1, attention.num_heads // batch.layout.tp)
             * (attention.qk_nope_head_dim + attention.head_dim_v)
             * self.width
         )
@@ -256,15 +258,15 @@ class _Layer(Struct, frozen=True):
     def _mlp(self, role: str) -> Widths:
         """gate_up and its activation; an MLP without a gate may hold more, the square say."""
         up, down = self._widths(role)
-        return up, down, round(self.held.inner * down) if up < 2 * down else 0
+        return up, down, round(self.holding.inner * down) if up < 2 * down else 0
 
     def _requantised(self, role: str) -> int:
         """The row projection's input once more in one byte, with a float32 scale for every 128 or every token."""
         total = 0
-        for x in self._linears(role):
-            if x.shard == "row" and x.scheme is not None and quantises_input(x.scheme, self.batch.sm):
-                k = in_features(x, self.batch.layout.tp)
-                total = max(total, self.batch.tokens * (k + (k // 128 if x.scheme.strategy == "block" else 0) * 4))
+        for linear in self._linears(role):
+            if linear.shard == "row" and linear.scheme is not None and quantises_input(linear.scheme, self.batch.sm):
+                k = in_features(linear, self.batch.layout.tp)
+                total = max(total, self.batch.tokens * (k + (k // 128 if linear.scheme.strategy == "block" else 0) * 4))
         return total
 
     def _projection(self) -> int:
@@ -296,9 +298,9 @@ class _Layer(Struct, frozen=True):
 
     def _experts(self, block: Block, alive: Widths, *, shared: bool) -> Iterator[Phase]:
         """The experts' kernels, then (moe_runner.py:679) the sum with the shared experts' output."""
-        h = (self.model.hidden_size,)
-        e = next(module for module in block.modules if isinstance(module, Experts))
-        out = alive + (2 if shared else 1) * h
-        yield self._phase("experts", (*out, unshared(e, self.batch)), expert_inputs(e, self.batch))
+        hidden = (self.model.hidden_size,)
+        experts = next(module for module in block.modules if isinstance(module, Experts))
+        out = alive + (2 if shared else 1) * hidden
+        yield self._phase("experts", (*out, unshared(experts, self.batch)), expert_inputs(experts, self.batch))
         if shared:
-            yield self._phase("experts", (*out, *h, self._sum()), 0)
+            yield self._phase("experts", (*out, *hidden, self._sum()), 0)

@@ -40,18 +40,18 @@ def expert_workspace(block: Block, batch: Batch) -> int:
     """Two buffers of tokens x top_k rows, shared by all layers (triton_moe.py, marlin_moe.py:714 workspace_shapes).
     Marlin's second holds twice the inner width whether there is a gate or not."""
     best = 0
-    for e in (module for module in block.modules if isinstance(module, Experts)):
-        if e.scheme is not None and (e.scheme.method == "mxfp4" or directly(e.scheme, batch)):
+    for experts in (module for module in block.modules if isinstance(module, Experts)):
+        if experts.scheme is not None and (experts.scheme.method == "mxfp4" or directly(experts.scheme, batch)):
             continue
-        if e.scheme is not None and _flashinfer(e.scheme, batch):
-            best = max(best, round_up(batch.tokens * e.hidden * nbytes(batch.dtype, 1), 256))
+        if experts.scheme is not None and _flashinfer(experts.scheme, batch):
+            best = max(best, round_up(batch.tokens * experts.hidden * nbytes(batch.dtype, 1), 256))
             continue
-        inner = expert_width(e, batch)
-        marlin = e.scheme is not None and e.scheme.bits == 4
-        wide = inner * (2 if e.gated or marlin else 1)
-        rows, width = batch.tokens * e.top_k, nbytes(batch.dtype, 1)
-        first = round_up(rows * max(inner, e.hidden) * width, 256)
-        best = max(best, first + round_up(rows * max(wide, e.hidden) * width, 256))
+        inner = expert_width(experts, batch)
+        marlin = experts.scheme is not None and experts.scheme.bits == 4
+        wide = inner * (2 if experts.gated or marlin else 1)
+        rows, width = batch.tokens * experts.top_k, nbytes(batch.dtype, 1)
+        first = round_up(rows * max(inner, experts.hidden) * width, 256)
+        best = max(best, first + round_up(rows * max(wide, experts.hidden) * width, 256))
     return best
 
 

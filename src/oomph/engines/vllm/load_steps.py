@@ -52,9 +52,9 @@ def steps_of(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Se
     n = outs(of, ranks, build.habits)
     if not n:
         return ()
-    d = nbytes(of.created_dtype or build.dtype, 1)
+    width = nbytes(of.created_dtype or build.dtype, 1)
     k = in_features(of, ranks, build.habits)
-    case = Case(of.scheme, sum(n), k, of.in_features, tuple(n), d, setting.sm, setting.sms, of.bias)
+    case = Case(of.scheme, sum(n), k, of.in_features, tuple(n), width, setting.sm, setting.sms, of.bias)
     return setting.repacking.linear_steps(case)
 
 
@@ -77,10 +77,10 @@ def is_retied(of: Linear | Experts | Vocab, build: Build) -> bool:
 def _online(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Sequence[Step]:
     """fp8.py Fp8OnlineLinearMethod, Fp8OnlineMoEMethod. With "meta" the weights are built quantised already, and each
     module's 16-bit ones come and go."""
-    d = nbytes(build.dtype, 1)
+    width = nbytes(build.dtype, 1)
     if isinstance(of, Experts):
-        c = experts_case(of, build, setting)
-        sizes = {f"{name}_weight": c.experts * n * k for name, n, k in c.rows}
+        case = experts_case(of, build, setting)
+        sizes = {f"{name}_weight": case.experts * n * k for name, n, k in case.rows}
     elif isinstance(of, Linear):
         tp = linear_ranks(of, build.layout, build.habits)
         sizes = {"weight": sum(outs(of, tp, build.habits)) * in_features(of, tp, build.habits)}
@@ -89,13 +89,13 @@ def _online(of: Linear | Experts | Vocab, build: Build, setting: Setting) -> Seq
     if setting.online == "meta":
         if of.scheme is None:
             return ()
-        wide: list[Step] = [(f"{name} in 16 bits", d * size) for name, size in sizes.items()]
+        wide: list[Step] = [(f"{name} in 16 bits", width * size) for name, size in sizes.items()]
         return [*wide, *((step[0], 0) for step in wide)]
     if not is_quantised_online(of, build.habits):
         return ()
-    made: list[Step] = [(f"{name} in 8 bits", size) for name, size in sizes.items()]
-    made.append(("weight_scale", 4))
-    return made if setting.online == "held" else [*made, *((name, 0) for name in sizes)]
+    steps: list[Step] = [(f"{name} in 8 bits", size) for name, size in sizes.items()]
+    steps.append(("weight_scale", 4))
+    return steps if setting.online == "held" else [*steps, *((name, 0) for name in sizes)]
 
 
 def experts_case(of: Experts, build: Build, setting: Setting | None = None) -> ExpertsCase:

@@ -181,14 +181,14 @@ def _built_networks(load: _Load) -> tuple[Network, tuple[Draft, ...]]:
         own = created(model, replace(build, drafts=True))[len(places) :]
         tables = tuple(
             (tensor.module, tensor.nbytes)
-            for p in places
-            if p.where == "root"
-            for tensor in p.tensors
+            for network_place in places
+            if network_place.where == "root"
+            for tensor in network_place.tensors
             if _is_table(tensor)
         )
         embeddings = () if build.layout.pp == 1 else tuple(_tables(model, build))
         buffers = draft_buffers(model.drafts, load.tokens)
-        network = Network((*embeddings, *(_without_tables(p) for p in own)), build)
+        network = Network((*embeddings, *(_without_tables(network_place) for network_place in own)), build)
         drafts.append(Draft(network, tables, buffers))
     if load.draft is not None:
         whole = replace(build, drafts=False, towers=False)

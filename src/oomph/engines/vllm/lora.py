@@ -31,10 +31,10 @@ def _slots(
     vocabularies = [module for module in model.root.modules if isinstance(module, Vocab)]
     has_vocabulary = model.architecture in rules.vocabulary
     if has_vocabulary and first and _is_wanted("embed_tokens", lora):
-        for m in vocabularies:
-            if m.role == "embed":  # vocal_parallel_embedding.py: every rank has the whole vocabulary
-                yield m.name, unit * (m.rows + extra) * rank
-                yield m.name, unit * m.dim * rank
+        for vocabulary in vocabularies:
+            if vocabulary.role == "embed":  # vocal_parallel_embedding.py: every rank has the whole vocabulary
+                yield vocabulary.name, unit * (vocabulary.rows + extra) * rank
+                yield vocabulary.name, unit * vocabulary.dim * rank
     stage = stage_layers(len(model.layers), layout)
     for layer in model.layers[stage.start : stage.stop]:
         for module in layer.block.modules:
@@ -42,7 +42,10 @@ def _slots(
                 for size in _module(module, build, rank, lora.fully_sharded):
                     yield module.name, unit * size
     if has_vocabulary and last and _is_wanted("lm_head", lora):
-        head = next((m for m in vocabularies if m.role == "lm_head"), vocabularies[0] if vocabularies else None)
+        head = next(
+            (vocabulary for vocabulary in vocabularies if vocabulary.role == "lm_head"),
+            vocabularies[0] if vocabularies else None,
+        )
         if head is not None:  # logits_processor.py
             if head.tied and model.architecture in HEAD_IS_EMBEDDING:
                 yield "lm_head", unit * (head.rows + extra) * rank
@@ -68,9 +71,9 @@ def _module(module: Module, build: Build, rank: int, sharded: bool) -> Iterator[
         return
     k = in_features(module, tp)
     slices = n if module.shard == "column" else [sum(n)]
-    a = rank // tp if sharded and module.shard == "column" else rank
+    rank_here = rank // tp if sharded and module.shard == "column" else rank
     for _ in slices:
-        yield a * k
+        yield rank_here * k
     for out in slices:
         yield (out // tp if sharded and module.shard == "row" else out) * rank
 
@@ -78,17 +81,17 @@ def _module(module: Module, build: Build, rank: int, sharded: bool) -> Iterator[
 def _experts(module: Experts, build: Build, rank: int, sharded: bool) -> Iterator[int]:
     """lora/layers/fused_moe.py: a pair of matrices for every expert of this rank."""
     layout = build.layout
-    e = local_experts(module.count, layout)
+    experts = local_experts(module.count, layout)
     inter = module.intermediate // (1 if layout.expert_parallel else layout.moe_ranks)
     fused = module.layout == "stacked"  # FusedMoE3DWithLoRA: gate and up are one matrix in the adapter
     slices = [2 * inter] if fused and module.gated else [inter] * (2 if module.gated else 1)
-    a = rank // layout.tp if sharded else rank
+    rank_here = rank // layout.tp if sharded else rank
     for _ in slices:
-        yield e * a * module.hidden
-    yield e * rank * inter
+        yield experts * rank_here * module.hidden
+    yield experts * rank * inter
     for out in slices:
-        yield e * out * rank
-    yield e * (module.hidden // layout.tp if sharded else module.hidden) * rank
+        yield experts * out * rank
+    yield experts * (module.hidden // layout.tp if sharded else module.hidden) * rank
 
 
 def _punica(loras: int, tokens: int, seqs: int) -> Iterator[tuple[str, int]]:

@@ -25,21 +25,21 @@ def model_buffers(traits: Traits, build: Build, rules: Loading, tokens: int) -> 
 
 
 def _buffers(model: Model, build: Build, rules: Loading, tokens: int) -> Iterator[tuple[str, int]]:
-    d = nbytes(build.dtype, 1)
+    width = nbytes(build.dtype, 1)
     yield from draft_buffers(model.layers, tokens)
     if rules.query_workspace:
         yield from _query_workspace(model, build, tokens)
     if model.architecture.startswith("DeepseekV4") and build.layout.pp_rank == build.layout.pp - 1:
         # deepseek_v4.py:1351 (0.21.0) _mtp_hidden_buffer: every residual stream of every token
-        yield "_mtp_hidden_buffer", tokens * int(model.param("hc_mult", 4)) * model.hidden_size * d
+        yield "_mtp_hidden_buffer", tokens * int(model.param("hc_mult", 4)) * model.hidden_size * width
     if build.towers or rules.deepstack_without_tower:  # qwen3_vl.py:1680 (0.21.0)
         for _ in range(int(model.param("deepstack_levels", 0))):
-            yield "deepstack_input_embeds", tokens * model.hidden_size * d
+            yield "deepstack_input_embeds", tokens * model.hidden_size * width
     per_layer = int(model.param("per_layer_embeddings", 0))
     if per_layer and model.towers:  # gemma3n_mm.py:530, gemma4_mm.py:993
-        yield "per_layer_embeddings", tokens * per_layer * d
+        yield "per_layer_embeddings", tokens * per_layer * width
     if model.architecture.startswith(("Gemma4", "DiffusionGemma")):
-        yield "norms without weights", _norms_without_weights(model, build, d)
+        yield "norms without weights", _norms_without_weights(model, build, width)
 
 
 def _query_workspace(model: Model, build: Build, tokens: int) -> Iterator[tuple[str, int]]:
@@ -50,15 +50,15 @@ def _query_workspace(model: Model, build: Build, tokens: int) -> Iterator[tuple[
         yield "q_concat_buffer", tokens * heads * wide * 2
 
 
-def _norms_without_weights(model: Model, build: Build, d: int) -> int:
+def _norms_without_weights(model: Model, build: Build, width: int) -> int:
     """layernorm.py:64 (0.21.0): RMSNorm(has_weight=False) makes its ones all the same: v_norm and the router's norm.
     Each is a tensor of its own."""
     stage = stage_layers(len(model.layers), build.layout)
     total = 0
     for layer in model.layers[stage.start : stage.stop]:
-        total += sum(round_up(m.head_dim_v * d, ROUND) for m in layer.mixers if isinstance(m, Attention))
+        total += sum(round_up(m.head_dim_v * width, ROUND) for m in layer.mixers if isinstance(m, Attention))
         if any(isinstance(module, Experts) for module in layer.block.modules):
-            total += round_up(model.hidden_size * d, ROUND)
+            total += round_up(model.hidden_size * width, ROUND)
     return total
 
 

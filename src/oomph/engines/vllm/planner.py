@@ -160,8 +160,8 @@ def _rank_plans(
 
 def _rank_plan(i: RankInput, rank: Rank, budget: Term, cache: KvPlan) -> RankPlan:
     points = stages(i, cache)
-    t = i.terms
-    parts = (t.weights, t.load_peak, t.context, t.runner, t.activation, t.non_torch, t.cudagraph, budget)
+    own = i.terms
+    parts = (own.weights, own.load_peak, own.context, own.runner, own.activation, own.non_torch, own.cudagraph, budget)
     terms = {term.name: term for term in (*parts, *((image_transfer(i.ipc_bytes),) if i.ipc_bytes else ()))}
     return RankPlan(
         rank.index,

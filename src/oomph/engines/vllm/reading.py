@@ -37,14 +37,14 @@ def _changed(model: Model, facts: Facts, sm: int) -> Model:
     def read(scheme: Scheme | None) -> Scheme | None:
         return scheme if scheme is None else readings.get((scheme.method, scheme.format), scheme)
 
-    def module(m: Module) -> Module:
-        if isinstance(m, Param):
-            return m
-        own = m.other if isinstance(m, Experts) and m.only and m.only not in known else m.scheme
-        if isinstance(m, Linear) and m.quantised_by and m.quantised_by not in known:
+    def module(built: Module) -> Module:
+        if isinstance(built, Param):
+            return built
+        own = built.other if isinstance(built, Experts) and built.only and built.only not in known else built.scheme
+        if isinstance(built, Linear) and built.quantised_by and built.quantised_by not in known:
             own = None
         scheme = read(own)
-        return m if scheme is m.scheme else replace(m, scheme=scheme)
+        return built if scheme is built.scheme else replace(built, scheme=scheme)
 
     return _each(model, module)
 
@@ -53,19 +53,19 @@ def _each(model: Model, change: Callable[[Module], Module]) -> Model:
     """Blocks that do not change stay the same objects; the model too where none does."""
 
     @cache
-    def block(b: Block) -> Block:
-        modules = tuple(change(module) for module in b.modules)
-        same = all(new is old for new, old in zip(modules, b.modules, strict=True))
-        return b if same else replace(b, modules=modules)
+    def block(built: Block) -> Block:
+        modules = tuple(change(module) for module in built.modules)
+        same = all(new is old for new, old in zip(modules, built.modules, strict=True))
+        return built if same else replace(built, modules=modules)
 
     def layers(of: tuple[Layer, ...]) -> tuple[Layer, ...]:
         changed = tuple(x if block(x.block) is x.block else replace(x, block=block(x.block)) for x in of)
         return of if all(new is old for new, old in zip(changed, of, strict=True)) else changed
 
-    def tower(t: Tower) -> Tower:
-        changed = tuple((times, block(b)) for times, b in t.blocks)
-        same = all(new[1] is old[1] for new, old in zip(changed, t.blocks, strict=True))
-        return t if same else replace(t, blocks=changed)
+    def tower(built: Tower) -> Tower:
+        changed = tuple((times, block(b)) for times, b in built.blocks)
+        same = all(new[1] is old[1] for new, old in zip(changed, built.blocks, strict=True))
+        return built if same else replace(built, blocks=changed)
 
     main, drafts, towers = layers(model.layers), layers(model.drafts), tuple(tower(t) for t in model.towers)
     root, draft_root = block(model.root), block(model.draft_root)

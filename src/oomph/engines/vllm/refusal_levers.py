@@ -28,12 +28,12 @@ _PARSERS = {
 
 def refusal_levers(plan: Plan) -> Iterator[Lever]:
     message, flags = plan.verdict.message, plan.deployment.flags
-    if found := _LENGTH.search(message):
-        yield from _length(flags, int(found[1]), int(found[2]))
-    elif found := _WORLD.search(message):
-        yield from _world(plan, int(found[1]), int(found[2]))
-    elif found := _TOO_SMALL.search(message):
-        yield _flag("max_num_batched_tokens", int(found[1]), "a larger activation peak")
+    if words := _LENGTH.search(message):
+        yield from _length(flags, int(words[1]), int(words[2]))
+    elif words := _WORLD.search(message):
+        yield from _world(plan, int(words[1]), int(words[2]))
+    elif words := _TOO_SMALL.search(message):
+        yield _flag("max_num_batched_tokens", int(words[1]), "a larger activation peak")
     elif "does not recognize this architecture" in message and plan.deployment.engine.version != NEWEST:
         yield Lever("release", (Change("release", f"vLLM {NEWEST}", "release", version=NEWEST, cost="an upgrade"),))
     elif "Bfloat16 is only supported" in message:

@@ -42,22 +42,27 @@ def _checkpoint_dtype(model: Model, facts: Facts, sm: int) -> str:
 
 def has_kv_method(model: Model, facts: Facts, quantization: str | None) -> bool:
     """Whether get_quant_method gives the attention layers a BaseKVCacheMethod: fp8.py does so on the fly too."""
-    q = model.quantization
-    if q is None:
+    stored = model.quantization
+    if stored is None:
         return quantization == "fp8" and model.architecture not in facts.weights.unscaled
-    if q.method == "compressed-tensors":
-        return bool(q.kv_cache) or not facts.cache_dtypes.e5m2_without_scheme
-    if q.method == "modelopt_mixed":  # modelopt.py:2406 (0.27.0)
-        return bool(q.kv_cache)
-    return q.method.startswith(("fp8", "modelopt", "quark", "deepseek_v4"))
+    if stored.method == "compressed-tensors":
+        return bool(stored.kv_cache) or not facts.cache_dtypes.e5m2_without_scheme
+    if stored.method == "modelopt_mixed":  # modelopt.py:2406 (0.27.0)
+        return bool(stored.kv_cache)
+    return stored.method.startswith(("fp8", "modelopt", "quark", "deepseek_v4"))
 
 
 def layer_dtype(model: Model, resolved: str, facts: Facts) -> str:
     """The dtype the layers end up with: compressed-tensors' kv_cache_scheme acts in the layer (attention.py)."""
-    q = model.quantization
+    quantization = model.quantization
     if model.architecture.startswith(facts.cache_dtypes.ignored_by):
         return "auto"
-    if q is None or q.method != "compressed-tensors" or not q.kv_cache or not facts.cache_dtypes.scheme_applies:
+    if (
+        quantization is None
+        or quantization.method != "compressed-tensors"
+        or not quantization.kv_cache
+        or not facts.cache_dtypes.scheme_applies
+    ):
         return resolved
     return "fp8" if facts.cache_dtypes.scheme_applies == "always" or resolved == "auto" else resolved
 

@@ -152,7 +152,7 @@ def _is_mxfp8(module: Module) -> bool:
 def verify_groups(traits: Traits, support: Support, *, tp: int, dp: int, ep: bool) -> None:
     """Experts in packed integers: a rank's share must hold whole scale groups."""
     if support.wna16_zeros_refused and any(
-        m.scheme is not None and not m.scheme.symmetric for m in traits.packed_experts
+        experts.scheme is not None and not experts.scheme.symmetric for experts in traits.packed_experts
     ):
         raise Refused("AssertionError", support.wna16_zeros_refused)
     text = support.wna16_cut_refused

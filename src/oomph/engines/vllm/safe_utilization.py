@@ -33,12 +33,12 @@ def safe_utilization(plan: Plan) -> SafeUtilization:
     util = float(plan.resolved.get("gpu_memory_utilization") or UNPLANNED)
     # ranks that are alike share the list of their stages
     ranks = [rank for at, rank in enumerate(plan.ranks) if not at or rank.stages is not plan.ranks[at - 1].stages]
-    found = [_of_rank(rank, util) for rank in ranks]
+    limits = [_of_rank(rank, util) for rank in ranks]
     if any(device.unified for device in plan.deployment.gpus):
-        found.append(SafeUtilization(SHARED_MEMORY, "the operating system lives in the same memory"))
-        found += _by_host(plan, util)
+        limits.append(SafeUtilization(SHARED_MEMORY, "the operating system lives in the same memory"))
+        limits += _by_host(plan, util)
     unplanned = SafeUtilization(UNPLANNED, "the plan ends before the KV cache, so what follows is not known")
-    return min(found, key=lambda safe: safe.value, default=unplanned)
+    return min(limits, key=lambda safe: safe.value, default=unplanned)
 
 
 def _by_host(plan: Plan, util: float) -> list[SafeUtilization]:

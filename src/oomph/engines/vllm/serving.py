@@ -42,14 +42,14 @@ class Load(Struct, frozen=True):
 
     name: str
     bytes: int
-    kept: float = _SAMPLING_KEPT  # what it leaves reserved, over what it needs
+    reserved: float = _SAMPLING_KEPT  # what it leaves reserved, over what it needs
 
 
 class Working(Struct, frozen=True):
     """Working memory beyond what is resident."""
 
     needed: Term  # must be free at once
-    kept: Term  # stays reserved while there is room
+    reserved: Term  # stays reserved while there is room
     worst: int = 0  # must be free at once if every request asks for every sampling option
 
 
@@ -84,7 +84,7 @@ def _warm_up(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Grap
     if _is_tuned(batch, rules, graphs):
         passes.append(Load("a batch of max_num_batched_tokens", forward_bytes(traits, batch), _forward_kept(traits)))
     working = _working("warm_up", passes, batch)
-    return Working(working.needed, _as_played(working.kept, played.warmed, batch)) if played else working
+    return Working(working.needed, _as_played(working.reserved, played.warmed, batch)) if played else working
 
 
 def _serving(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encoder, played: Kept | None) -> Working:
@@ -95,11 +95,11 @@ def _serving(traits: Traits, batch: Batch, rules: facts.AfterStart, seen: Encode
     ordinary = _working("serving", [prompts, decoding, images], batch, seen.outputs)
     total = played.loaded + seen.outputs if played else 0
     if batch.runner == "v2":
-        return Working(ordinary.needed, _as_played(ordinary.kept, total, batch)) if played else ordinary
+        return Working(ordinary.needed, _as_played(ordinary.reserved, total, batch)) if played else ordinary
     warmed = _warm_sampling(traits.model, batch, rules)
     full = _working("serving", [warmed, prompts, options, images], batch, seen.outputs)
-    kept = _as_played(full.kept, total, batch) if played else full.kept
-    return Working(ordinary.needed, kept, full.needed.high)
+    reserved = _as_played(full.reserved, total, batch) if played else full.reserved
+    return Working(ordinary.needed, reserved, full.needed.high)
 
 
 def _is_tuned(batch: Batch, rules: facts.AfterStart, graphs: Graphs) -> bool:
@@ -107,10 +107,12 @@ def _is_tuned(batch: Batch, rules: facts.AfterStart, graphs: Graphs) -> bool:
     return rules.tunes_kernels and batch.sm >= 90 and not graphs.largest
 
 
-def _as_played(kept: Term, total: int, batch: Batch) -> Term:
+def _as_played(reserved: Term, total: int, batch: Batch) -> Term:
     """The interval is that of the passes' sum."""
     total += _BESIDE_V2 if batch.runner == "v2" else _BESIDE_V1
-    return replace(kept, bytes=total, low=min(kept.low, round(0.9 * total)), high=max(kept.high, round(1.1 * total)))
+    return replace(
+        reserved, bytes=total, low=min(reserved.low, round(0.9 * total)), high=max(reserved.high, round(1.1 * total))
+    )
 
 
 def _played(traits: Traits, batch: Batch, rules: facts.AfterStart, graphs: Graphs, seen: Encoder) -> Kept | None:
@@ -197,11 +199,11 @@ def _working(name: str, passes: list[Load], batch: Batch, cached_outputs: int = 
     needed = Term(name, need, min(need, round(0.95 * largest)), need + round(0.15 * largest) + 64 * MIB, "measured",
                   parts, why)  # fmt: skip
     share = _OTHERS_V2 if batch.runner == "v2" else _OTHERS_V1
-    keep = max((round(p.kept * p.bytes + share * (largest + others - p.bytes)) for p in passes), default=0)
+    keep = max((round(p.reserved * p.bytes + share * (largest + others - p.bytes)) for p in passes), default=0)
     keep = max(need, keep + cached_outputs)
     high = round(1.3 * (largest + others)) + cached_outputs + GIB // 4
-    kept = Term(name, keep, min(keep, round(0.85 * largest)), max(keep, high), "measured", parts, why)
-    return Working(needed, kept)
+    reserved = Term(name, keep, min(keep, round(0.85 * largest)), max(keep, high), "measured", parts, why)
+    return Working(needed, reserved)
 
 
 def risk_text(needed: Term, tokens: int, seqs: int) -> str:

@@ -127,8 +127,8 @@ def _in_whole_blocks(linear: Linear, habits: frozenset[str]) -> bool:
 
 def param_elements(param: Param, tp: int) -> int:
     n = 1
-    for d in param.shape:
-        n *= d
+    for size in param.shape:
+        n *= size
     if param.shard_dim is None or tp == 1:
         return max(n, param.at_least)
     share = n // param.heads * max(1, param.heads // tp) if param.heads else n // tp

@@ -261,12 +261,12 @@ def _is_pinned(name: str, run: Run) -> bool:
 
 
 def _weights(run: Run, rank: Rank) -> tuple[Term, Term, WeightsPlan]:
-    w = weights_terms(run, rank)
+    created = weights_terms(run, rank)
     why = "every tensor this rank keeps, as the allocator counts it"
-    weights = Term("weights", w.loaded_bytes, w.low, w.high, w.basis, w.parts, why)
-    peak = max(w.peak_bytes, w.loaded_bytes)
-    low, high = max(0, peak - (w.loaded_bytes - w.low)), peak + w.high - w.loaded_bytes
-    return weights, Term("load_peak", peak, low, high, "formula"), w
+    weights = Term("weights", created.loaded_bytes, created.low, created.high, created.basis, created.parts, why)
+    peak = max(created.peak_bytes, created.loaded_bytes)
+    low, high = max(0, peak - (created.loaded_bytes - created.low)), peak + created.high - created.loaded_bytes
+    return weights, Term("load_peak", peak, low, high, "formula"), created
 
 
 def _on_shared_memory(graphs: Term, device: Device) -> Term:

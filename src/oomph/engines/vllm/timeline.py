@@ -98,15 +98,15 @@ def _kv_on_gaudi(rank_input: RankInput) -> Term:
 
 def _taken(rank_input: RankInput) -> list[Term]:
     """What the release's formula subtracts from the budget."""
-    t = rank_input.terms
-    taken = [t.weights, t.activation, t.non_torch]
+    terms = rank_input.terms
+    taken = [terms.weights, terms.activation, terms.non_torch]
     if rank_input.estimate_applied:
-        taken.append(t.cudagraph)
+        taken.append(terms.cudagraph)
     if rank_input.resolved.facts.budget.formula in ("consumed", "everything"):
-        taken.append(t.runner)
+        taken.append(terms.runner)
     if rank_input.resolved.facts.budget.formula == "everything":
         used = rank_input.device.used_before
-        taken += [t.context, Term("others", used.bytes, used.low, used.high, used.basis)]
+        taken += [terms.context, Term("others", used.bytes, used.low, used.high, used.basis)]
     return [*taken, image_transfer(rank_input.ipc_bytes)] if rank_input.ipc_bytes else taken
 
 
@@ -124,14 +124,14 @@ class Step(Struct, frozen=True):
 
 
 def stages(rank_input: RankInput, kv: KvPlan | None) -> list[Step]:
-    t, dev = rank_input.terms, rank_input.device
-    base = dev.used_bytes + t.context.bytes
+    terms, dev = rank_input.terms, rank_input.device
+    base = dev.used_bytes + terms.context.bytes
     system = dev.used_before
-    steps = [_step("startup_free_memory", base, 0, spread(system, t.context))]
-    loaded = base + t.before_load + t.runner.bytes + t.weights.bytes
-    load_extra = max(0, t.load_peak.bytes - t.weights.bytes)
+    steps = [_step("startup_free_memory", base, 0, spread(system, terms.context))]
+    loaded = base + terms.before_load + terms.runner.bytes + terms.weights.bytes
+    load_extra = max(0, terms.load_peak.bytes - terms.weights.bytes)
     tried = rank_input.died.tried if rank_input.died else 0
-    loading = spread(system, t.context, t.runner, t.load_peak)
+    loading = spread(system, terms.context, terms.runner, terms.load_peak)
     steps.append(
         _step(
             "weights_load",
@@ -143,10 +143,10 @@ def stages(rank_input: RankInput, kv: KvPlan | None) -> list[Step]:
             tried,
         )
     )
-    profiled = loaded - t.before_load + t.non_torch.bytes + t.persistent
-    working = max(0, t.activation.bytes - t.persistent)
-    profiling = spread(system, t.context, t.runner, t.weights, t.non_torch, t.activation)
-    steps.append(_step("profile_run", profiled, working, profiling, _profile_text(rank_input), t.activation.why))
+    profiled = loaded - terms.before_load + terms.non_torch.bytes + terms.persistent
+    working = max(0, terms.activation.bytes - terms.persistent)
+    profiling = spread(system, terms.context, terms.runner, terms.weights, terms.non_torch, terms.activation)
+    steps.append(_step("profile_run", profiled, working, profiling, _profile_text(rank_input), terms.activation.why))
     if kv is None:
         return steps
     # --kv-cache-memory-bytes returns before graphs are profiled (gpu_worker.py:367, 0.21.0)
@@ -155,9 +155,9 @@ def stages(rank_input: RankInput, kv: KvPlan | None) -> list[Step]:
             rank_input.resolved.facts.budget.profiles_per_sequence or rank_input.resolved.model_runner == "v2"
         )
         blocks = throwaway_blocks(rank_input.graphs, rank_input.resolved.max_num_seqs, per_sequence=per_sequence)
-        extra = blocks * kv.bytes_per_block + t.cudagraph.bytes
+        extra = blocks * kv.bytes_per_block + terms.cudagraph.bytes
         note = f"{blocks} throw-away KV blocks of {kv.bytes_per_block / MIB:.3f} MiB"
-        graphs = spread(system, t.context, t.runner, t.weights, t.non_torch, t.cudagraph)
+        graphs = spread(system, terms.context, terms.runner, terms.weights, terms.non_torch, terms.cudagraph)
         steps.append(_step("cudagraph_profile", profiled, extra, graphs, "", note))
     note = f"one request needs {kv.need_bytes / GIB:.2f} GiB"
     steps.append(_step("kv_check", profiled, 0, profiling, "", note))
@@ -166,19 +166,19 @@ def stages(rank_input: RankInput, kv: KvPlan | None) -> list[Step]:
 
 def _allocated(rank_input: RankInput, kv: KvPlan, profiled: int) -> list[Step]:
     """From the KV cache to the first request."""
-    t = rank_input.terms
+    terms = rank_input.terms
     slacks = _slacks_beside_kv(rank_input)
     resident = profiled + kv.num_blocks * max(kv.stage_bytes_per_block, default=kv.bytes_per_block)
     steps = [_step("kv_alloc", resident, 0, slacks, "", f"{kv.num_blocks} blocks")]
     if rank_input.graphs.largest:
-        resident += t.captured.bytes
-        slacks = (*slacks, *spread(t.captured))
+        resident += terms.captured.bytes
+        slacks = (*slacks, *spread(terms.captured))
         steps.append(_step("cudagraph_capture", resident, 0, slacks))
     failure = _sampler_text(rank_input) if rank_input.resolved.model_runner != "v2" else ""
-    steps.append(_working_step("sampler_warmup", rank_input, resident, t.warm_up, slacks, failure))
+    steps.append(_working_step("sampler_warmup", rank_input, resident, terms.warm_up, slacks, failure))
     if rank_input.peak == "encoder":  # the same images are profiled and served: a larger peak makes room for itself
-        slacks = tuple(slack for slack in slacks if slack.term != t.activation.name)
-    steps.append(_working_step("runtime_request", rank_input, resident, t.serving, slacks))
+        slacks = tuple(slack for slack in slacks if slack.term != terms.activation.name)
+    steps.append(_working_step("runtime_request", rank_input, resident, terms.serving, slacks))
     return steps
 
 
@@ -192,12 +192,12 @@ def _working_step(
 ) -> Step:
     """What is in use afterwards: never more than the card has, since PyTorch frees its cache before it gives up."""
     total = rank_input.device.total_bytes
-    need, use = resident + working.needed.bytes, resident + working.kept.bytes
-    kept = (*slacks, *spread(working.kept))
-    low = min(total, use - quadrature(s.up for s in kept))
+    need, use = resident + working.needed.bytes, resident + working.reserved.bytes
+    reserved = (*slacks, *spread(working.reserved))
+    low = min(total, use - quadrature(s.up for s in reserved))
     worst = max(working.needed.high, working.worst) - working.needed.bytes
     fits_below = need + rank_input.restart_bytes + quadrature([*(s.down for s in slacks), worst])
-    high = max(min(total, use + quadrature(s.down for s in kept)), fits_below)
+    high = max(min(total, use + quadrature(s.down for s in reserved)), fits_below)
     peak = max(need, min(total, use))
     stage = Stage(name, peak, peak, min(low, peak), high, working.needed.why, fits_below)
     return Step(stage, failure, 0, (*slacks, *spread(working.needed)), need)
@@ -210,16 +210,16 @@ def _slacks_beside_kv(rank_input: RankInput) -> tuple[Slack, ...]:
     the budget counts does not move the sum; the working memory of profiling is free again and moves it the other way.
     A cache of a fixed size does not give way.
     """
-    t = rank_input.terms
-    resident = (t.context, t.runner, t.weights, t.non_torch)
+    terms = rank_input.terms
+    resident = (terms.context, terms.runner, terms.weights, terms.non_torch)
     if rank_input.observed or rank_input.resolved.kv_cache_memory_bytes is not None:
         return spread(rank_input.device.used_before, *resident)
     counted = {x.name for x in _taken(rank_input)}
     uncounted = spread(*(x for x in resident if x.name not in counted))
     if rank_input.device.vendor == "amd":
         # posts do not say whether torch.compile's cache was filled: a start that finds it filled has so much less room
-        return (*uncounted, Slack(t.activation.name, rank_input.restart_bytes, 0))
-    return (*uncounted, *released(t.activation))
+        return (*uncounted, Slack(terms.activation.name, rank_input.restart_bytes, 0))
+    return (*uncounted, *released(terms.activation))
 
 
 def _step(

@@ -206,8 +206,13 @@ def with_drafts(traits: Traits, draft: Traits, *, after: bool) -> Traits:
 
 
 def _is_blocked(linear: Linear | Experts) -> bool:
-    s = linear.scheme
-    return s is not None and s.strategy == "block" and all(s.block) and s.method in ("fp8", "compressed-tensors")
+    scheme = linear.scheme
+    return (
+        scheme is not None
+        and scheme.strategy == "block"
+        and all(scheme.block)
+        and scheme.method in ("fp8", "compressed-tensors")
+    )
 
 
 def _is_packed(scheme: Scheme) -> bool:

@@ -133,7 +133,7 @@ def _sorting(working: Working) -> Working:
     def grown(term: Term) -> Term:
         return replace(term, bytes=term.bytes + more, low=term.low + more, high=term.high + more, parts=parts)
 
-    return Working(grown(working.needed), grown(working.kept), working.worst and working.worst + more)
+    return Working(grown(working.needed), grown(working.reserved), working.worst and working.worst + more)
 
 
 def _captured(term: Term, vendor: vendors.Vendor) -> Term:

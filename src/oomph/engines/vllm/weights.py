@@ -182,9 +182,9 @@ def _linear(module: Linear, build: Build) -> Iterator[Created]:
         return
     if module.align and sum(n) % module.align:
         n = [*n, -sum(n) % module.align]
-    d = nbytes(module.created_dtype or build.dtype, 1)
+    width = nbytes(module.created_dtype or build.dtype, 1)
     k = in_features(module, ranks, build.habits)
-    for name, size in build.table.linear(module.scheme, n, k, module.in_features, d):
+    for name, size in build.table.linear(module.scheme, n, k, module.in_features, width):
         yield Created(module.name, name, module.role, size, of=module)
     if module.bias:
         yield Created(module.name, "bias", module.role, sum(n) * nbytes(build.dtype, 1))
@@ -192,18 +192,18 @@ def _linear(module: Linear, build: Build) -> Iterator[Created]:
 
 def _experts(module: Experts, build: Build) -> Iterator[Created]:
     layout = build.layout
-    e = local_experts(module.count, layout)
+    experts = local_experts(module.count, layout)
     share = experts_share(module, layout, build.habits)
     hidden, inter = padded_sizes(module, module.scheme, share, layout, build.experts)
     scheme = build.table.experts_scheme(module.scheme, hidden, inter)
     if scheme is not module.scheme:
         module = replace(module, scheme=scheme)
-    d = nbytes(build.dtype, 1)
+    width = nbytes(build.dtype, 1)
     shards = 2 if module.gated or build.experts.online_pairs else 1
     kernel = expert_kernel(module, module.scheme, layout, build.experts)
-    everyone = module.count if kernel in GLOBAL_SCALES else e
+    everyone = module.count if kernel in GLOBAL_SCALES else experts
     for name, size in build.table.experts(
-        module.scheme, e, everyone, hidden, inter, module.intermediate, d, shards, module.bias
+        module.scheme, experts, everyone, hidden, inter, module.intermediate, width, shards, module.bias
     ):
         yield Created(module.name, name, module.role, size, of=module)
     if layout.expert_parallel and layout.moe_ranks > 1:
@@ -215,12 +215,12 @@ def _vocab(module: Vocab, build: Build) -> Iterator[Created]:
     if module.only and module.only not in build.habits:
         return
     rows = round_up(module.rows, 64) // build.layout.tp  # vocab_parallel_embedding.py DEFAULT_VOCAB_PADDING_SIZE
-    d = nbytes(module.created_dtype or build.dtype, 1)
+    width = nbytes(module.created_dtype or build.dtype, 1)
     scheme = module.scheme if module.role == "embed" or build.head_quantised else None
-    for name, size in build.table.linear(scheme, [rows], module.dim, module.dim, d):
+    for name, size in build.table.linear(scheme, [rows], module.dim, module.dim, width):
         yield Created(module.name, name, module.role, size, of=module)
     if module.bias:
-        yield Created(module.name, "bias", module.role, rows * d)
+        yield Created(module.name, "bias", module.role, rows * width)
 
 
 def _attention(layer: Layer, build: Build) -> Iterator[Created]:
@@ -260,13 +260,13 @@ def _ropes(layer: Layer, build: Build, seen: set[Rope]) -> Iterator[Created]:
             if rope is None or rope in seen:
                 continue
             seen.add(rope)
-            held = not rope.only or rope.only in build.habits
-            if not held and rope.short < 0:
+            stays = not rope.only or rope.only in build.habits
+            if not stays and rope.short < 0:
                 continue
-            rows = rope.positions if held else rope.short or rope.positions
+            rows = rope.positions if stays else rope.short or rope.positions
             if rope.capped and build.context:
                 rows = min(rows, build.context)
-            size = rows * (rope.dim if held else rope.narrow or rope.dim) * nbytes(_rope_dtype(rope, mixer, build), 1)
+            size = rows * (rope.dim if stays else rope.narrow or rope.dim) * nbytes(_rope_dtype(rope, mixer, build), 1)
             yield Created("rotary", "cos_sin_cache", "buffers", size, rope, rows)
 
 

@@ -51,7 +51,7 @@ class SchedulerRules(Facts):
 
     # --- prefix caching of windows and recurrent layers
     # reachable_block_mask; prefix_cache_retention_interval is 0 since 0.29.
-    kept: Dated[Literal["all", "reachable", "replay"]] = changes("all", ("0.23.0", "reachable"), ("0.29.0", "replay"))
+    hashes: Dated[Literal["all", "reachable", "replay"]] = changes("all", ("0.23.0", "reachable"), ("0.29.0", "replay"))
     replays = changes(1, ("0.30.0", 2))  # replay_boundaries with EAGLE
     # _mamba_block_aligned_split: of prompts only; of what a preempted request computes again too; where others branch
     # off.

@@ -19,7 +19,7 @@ _WHOLE_BLOCKS = "DeepSeek-V4 shared experts in whole blocks"
 
 
 class _Net(Struct, frozen=True):
-    b: Builder
+    builder: Builder
     hidden: int
     heads: int
     head_dim: int
@@ -71,14 +71,14 @@ def _rope(text: Config, width: int, key: str, default: float) -> Rope:
 
 
 def _hyper_head(net: _Net, at: str) -> list[Module]:
-    mult = net.b.text.integer("hc_mult", default=4)
+    mult = net.builder.text.integer("hc_mult", default=4)
     shapes = (("fn", (mult, mult * net.hidden)), ("base", (mult,)), ("scale", (1,)))
     return [Param(f"{at}_{n}", shape, "F32", "other", created_dtype="F32") for n, shape in shapes]
 
 
 def _hyper(net: _Net) -> list[Module]:
     """Hyper-connections: how the `hc_mult` residual streams mix around attention and MLP."""
-    mult = net.b.text.integer("hc_mult", default=4)
+    mult = net.builder.text.integer("hc_mult", default=4)
     rows = (2 + mult) * mult
     modules: list[Module] = []
     for place in ("attn", "ffn"):
@@ -88,15 +88,15 @@ def _hyper(net: _Net) -> list[Module]:
 
 
 def _layer(net: _Net, prefix: str, index: int, draft: bool = False) -> Layer:
-    site, ratio = net.b.site(prefix), net.ratios[index]
+    site, ratio = net.builder.site(prefix), net.ratios[index]
     mixer = Attention(
         "mla",
         net.heads,
         1,
         net.head_dim,
         net.head_dim,
-        window=net.b.text.integer("sliding_window", default=128),
-        qk_rope_head_dim=net.b.text.integer("qk_rope_head_dim", default=64),
+        window=net.builder.text.integer("sliding_window", default=128),
+        qk_rope_head_dim=net.builder.text.integer("qk_rope_head_dim", default=64),
         compress_ratio=ratio,
         indexer=net.indexer if ratio == 4 else None,
         sinks=True,
@@ -109,11 +109,11 @@ def _layer(net: _Net, prefix: str, index: int, draft: bool = False) -> Layer:
         site.norm("ffn_norm", net.hidden),
         *_hyper(net),
     ]
-    return net.b.layer(index, prefix, [mixer], modules)
+    return net.builder.layer(index, prefix, [mixer], modules)
 
 
 def _attention(net: _Net, site: Site, ratio: int) -> list[Module]:
-    text, hidden, width, at = net.b.text, net.hidden, net.head_dim, "attn"
+    text, hidden, width, at = net.builder.text, net.hidden, net.head_dim, "attn"
     rank, groups, o_rank = text.integer("q_lora_rank"), text.integer("o_groups"), text.integer("o_lora_rank")
     inputs = (Part(f"{at}.wq_a", rank), Part(f"{at}.wkv", width))
     fused = _scheme(site, [p.name for p in inputs], f"{at}.fused_wqa_wkv")
@@ -136,7 +136,7 @@ def _attention(net: _Net, site: Site, ratio: int) -> list[Module]:
             )
             for habit, least, stored in sinks
         ],
-        Linear(f"{at}.fused_wqa_wkv", inputs, hidden, "replicated", "attention", net.b.dtype, scheme=fused),
+        Linear(f"{at}.fused_wqa_wkv", inputs, hidden, "replicated", "attention", net.builder.dtype, scheme=fused),
         site.norm(f"{at}.q_norm", rank),
         site.linear(f"{at}.wq_b", [(f"{at}.wq_b", net.heads * width, net.heads)], rank, "column", "attention"),
         site.norm(f"{at}.kv_norm", width),
@@ -179,7 +179,7 @@ def _compressor(net: _Net, site: Site, at: str, width: int, ratio: int) -> list[
 
 
 def _mlp(net: _Net, site: Site, index: int, draft: bool) -> list[Module]:
-    text, hidden = net.b.text, net.hidden
+    text, hidden = net.builder.text, net.hidden
     count, inter = text.integer("n_routed_experts"), text.integer("moe_intermediate_size")
     top_k, at = text.integer("num_experts_per_tok"), "ffn"
     modules: list[Module] = [site.replicated(f"{at}.gate", count, hidden, "router", quantised=False)]
@@ -193,7 +193,7 @@ def _mlp(net: _Net, site: Site, index: int, draft: bool) -> list[Module]:
     shared = text.integer("n_shared_experts", default=0, low=0)
     if shared:
         # compressed-tensors targets name vLLM's own modules here
-        named = net.b.quant is not None and net.b.quant.facts.method == "compressed-tensors"
+        named = net.builder.quant is not None and net.builder.quant.facts.method == "compressed-tensors"
         names = ("gate_proj", "up_proj", "down_proj") if named else ("w1", "w3", "w2")
         mlp = site.gated_mlp(hidden, inter * shared, at=f"{at}.shared_experts", role="shared_experts", names=names)
         modules += [replace(m, whole_blocks=_WHOLE_BLOCKS) if isinstance(m, Linear) else m for m in mlp]
@@ -211,14 +211,14 @@ def _mlp(net: _Net, site: Site, index: int, draft: bool) -> list[Module]:
 
 def _experts_as_stored(net: _Net, experts: Experts, site: Site) -> Experts:
     """`expert_dtype: fp4` inside an FP8 checkpoint: experts in MXFP4 (deepseek_v4 quantisation config of vLLM)."""
-    quant = net.b.quant
+    quant = net.builder.quant
     if quant is not None and quant.facts.method == "compressed-tensors":
         named = [f"{site.prefix}.ffn.experts.0.{p}" for p in ("gate_proj", "up_proj", "down_proj")]
         # what the checkpoint has is what its config's targets mean; releases that ask for w1, w2 and w3 miss them
-        scheme = net.b.scheme(named, "experts")
+        scheme = net.builder.scheme(named, "experts")
         return replace(experts, scheme=scheme, only="experts by gate, up and down", other=experts.scheme)
     scheme = experts.scheme
-    if scheme is not None and scheme.method == "fp8" and net.b.text.text("expert_dtype") == "fp4":
+    if scheme is not None and scheme.method == "fp8" and net.builder.text.text("expert_dtype") == "fp4":
         return replace(experts, scheme=Scheme("mxfp4", 4, "float", "group", 32))
     return experts
 
@@ -232,9 +232,9 @@ def _scheme(site: Site, names: list[str], fused: str) -> Scheme | None:
 
 
 def _draft(net: _Net, number: int, index: int) -> Layer:
-    site, hidden = net.b.site(f"mtp.{number}"), net.hidden
+    site, hidden = net.builder.site(f"mtp.{number}"), net.hidden
     block = _layer(net, site.prefix, index, draft=True)
-    vocab = net.b.text.integer("vocab_size")
+    vocab = net.builder.text.integer("vocab_size")
     modules: list[Module] = [
         *_hyper_head(net, "hc_head"),
         site.norm("enorm", hidden),
@@ -242,8 +242,8 @@ def _draft(net: _Net, number: int, index: int) -> Layer:
         site.replicated("e_proj", hidden, hidden, "other"),
         site.replicated("h_proj", hidden, hidden, "other"),
         site.norm("norm", hidden),
-        Vocab("shared_head.head", vocab, hidden, net.b.dtype, "lm_head", stored=False),
+        Vocab("shared_head.head", vocab, hidden, net.builder.dtype, "lm_head", stored=False),
         *block.block.modules,
-        Vocab("embed_tokens", vocab, hidden, net.b.dtype, "embed", stored=False),
+        Vocab("embed_tokens", vocab, hidden, net.builder.dtype, "embed", stored=False),
     ]
-    return net.b.layer(index, site.prefix, block.mixers, modules)
+    return net.builder.layer(index, site.prefix, block.mixers, modules)

@@ -18,10 +18,10 @@ def upright(cls: str, at: float, top: int, bottom: int) -> Html:
     return el("line", cls=cls, x1=percent(at), x2=percent(at), y1=top, y2=bottom)
 
 
-def span(cls: str, low: float, high: float, y: int, cap: int = 4) -> Html:
+def span(cls: str, low: float, high: float, top: int, cap: int = 4) -> Html:
     """An interval: a line with an upright at both ends."""
-    across = el("line", cls=cls, x1=percent(low), x2=percent(high), y1=y, y2=y)
-    return Html(across + upright(cls, low, y - cap, y + cap) + upright(cls, high, y - cap, y + cap))
+    across = el("line", cls=cls, x1=percent(low), x2=percent(high), y1=top, y2=top)
+    return Html(across + upright(cls, low, top - cap, top + cap) + upright(cls, high, top - cap, top + cap))
 
 
 def picture(height: int, label: str, *children: object, cls: str = "") -> Html:

@@ -81,8 +81,8 @@ def _half(case: Case, cells: int | None) -> int:
         for observation in case.all("lc_param")
         if observation.values.get("name") == "n_ctx"
     ]
-    asked = cells or (int(sizes[0]) if sizes and sizes[0].isdigit() else 0) or case.value("ol_request", "cells") or 0
-    return max(2048, asked // 2 // 1024 * 1024) if asked > 4096 else 0
+    context = cells or (int(sizes[0]) if sizes and sizes[0].isdigit() else 0) or case.value("ol_request", "cells") or 0
+    return max(2048, context // 2 // 1024 * 1024) if context > 4096 else 0
 
 
 def _at_run_time(case: Case) -> Candidate:

@@ -30,9 +30,10 @@ def match(case: Case) -> Candidate | None:
         return None
     what = str(abort.values.get("what", ""))
     flag = _FLAGS.get(what, "--split-mode")
-    given = f"{flag} {abort.values['value']}" if "value" in abort.values else flag
+    setting = f"{flag} {abort.values['value']}" if "value" in abort.values else flag
     text = (
-        f"--fit would have moved layers off the GPU, but {given} is on the command line, and it does not overrule that."
+        f"--fit would have moved layers off the GPU, but {setting} is on the command line, and it does not overrule "
+        "that."
     )
     need, free = case.value("lc_fit_need", "need"), case.value("lc_fit_need", "free")
     if need and free:

@@ -29,15 +29,15 @@ from oomph.doctor.words import levers
 def match(case: Case) -> Candidate | None:
     if case.failed or not case.has("lc_kv_full"):
         return None
-    asked, room = case.value("lc_kv_full", "asked"), case.value("lc_kv_full", "room")
-    if asked and room:
-        text = f"A request of {asked:,} tokens came to a slot of {room:,}: llama-server refused it and went on."
+    wanted, room = case.value("lc_kv_full", "asked"), case.value("lc_kv_full", "room")
+    if wanted and room:
+        text = f"A request of {wanted:,} tokens came to a slot of {room:,}: llama-server refused it and went on."
     else:
         text = (
             "The KV cache had no free cells for a batch. It is as large as the context that was set, for all "
             "slots together; no memory is missing, and the server goes on."
         )
-    up = max(8192, 2 * -(-asked // 4096) * 4096) if asked else None
+    up = max(8192, 2 * -(-wanted // 4096) * 4096) if wanted else None
     remedies = levers(case, ("context_up", up) if up else "context_up", "slots", "kv_dtype")
     rejected = (reject("layers", "the cells are counted by the context, wherever the layers are"),)
     return Candidate(Tier.COMPUTED, text, case.line("lc_kv_full"), remedies, rejected)

@@ -23,8 +23,8 @@ from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("ol_host_refused")
-    if o is None:
+    refusal = case.first("ol_host_refused")
+    if refusal is None:
         return None
     need, free = case.value("ol_host_refused", "need") or 0, case.value("ol_host_refused", "free") or 0
     text = f"The part of the model that stays on the CPU needs {gib(need)}"
@@ -35,7 +35,7 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.SAID,
         text,
-        (o.line,),
+        (refusal.line,),
         (
             advice.host("free memory on the host", rank=1),
             *levers(case, "context", "slots", "quant", first=first),

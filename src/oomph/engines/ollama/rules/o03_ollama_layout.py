@@ -27,17 +27,17 @@ from oomph.units import gib
 def match(case: Case) -> Candidate | None:
     if not case.failed or not case.has("ol_layout") or case.stage == "host_ram":
         return None
-    given = case.value("ol_layout", "num_gpu")
+    layers = case.value("ol_layout", "num_gpu")
     text = (
-        f"num_gpu = {given} was asked for, so Ollama tried that one placement, and it cannot be allocated."
-        if given is not None
+        f"num_gpu = {layers} was asked for, so Ollama tried that one placement, and it cannot be allocated."
+        if layers is not None
         else "Ollama tried smaller and smaller placements, and none could be allocated."
     )
     available, context = case.value("ol_gpu", "available"), case.value("ol_request", "cells")
     text += f" {gib(available)} were available on the GPU." if available else ""
     text += f" The context is {context:,} tokens." if context else ""
     remedies = [*levers(case, "context", "overhead", "evict", "quant")]
-    if given is not None:
+    if layers is not None:
         remedies.insert(0, Remedy("layers_auto", "without num_gpu", "flag", costs="Ollama chooses the layers", rank=0))
     rejected = (Rejected("layers", "a higher num_gpu", "the placement that was tried is too large already"),)
     return Candidate(Tier.SAID, text, case.line("ol_layout", "ol_backoff", "ol_gpu"), tuple(remedies), rejected)

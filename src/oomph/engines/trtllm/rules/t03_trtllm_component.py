@@ -39,10 +39,10 @@ def _pool_share(case: Case) -> float:
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("tr_component")
-    if o is None:
+    component = case.first("tr_component")
+    if component is None:
         return _unnamed(case)
-    name = str(o.values.get("component", ""))
+    name = str(component.values.get("component", ""))
     free, total = case.value("tr_free", "free"), case.value("tr_total", "total")
     text = f"{name} could not be created"
     text += f": {gib(free)} of {gib(total)} were free for it." if free is not None and total else "."
@@ -70,13 +70,13 @@ def match(case: Case) -> Candidate | None:
 
 def _unnamed(case: Case) -> Candidate | None:
     """The report's first line alone: what could not be created stands in a line that is missing."""
-    o = case.first("tr_executor")
-    if o is None or not case.failed:
+    executor = case.first("tr_executor")
+    if executor is None or not case.failed:
         return None
     text = "A part of the executor did not fit on the GPU; which one stands in the lines behind this one."
     remedies = levers(case, "fraction_down", "batched_tokens", "max_num_seqs", "quant")
     settle = 'the line "The following component could not be created"'
-    return Candidate(Tier.LIKELY, text, (o.line,), remedies, settle=settle)
+    return Candidate(Tier.LIKELY, text, (executor.line,), remedies, settle=settle)
 
 
 RULE = Rule(

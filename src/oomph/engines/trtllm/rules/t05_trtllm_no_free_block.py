@@ -24,8 +24,8 @@ from oomph.doctor.words import levers
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("tr_pool_full")
-    if o is None or not case.failed:
+    full_pool = case.first("tr_pool_full")
+    if full_pool is None or not case.failed:
         return None
     blocks = number(last(case.observations, "tr_blocks", "blocks"), "blocks")
     pool = f" of {blocks:,} blocks" if blocks else ""
@@ -34,7 +34,7 @@ def match(case: Case) -> Candidate | None:
         text += " It was asked for by the dummy batch of the CUDA graphs, which takes its blocks once per beam."
     remedies = levers(case, "max_num_seqs", "eager", "fraction_up")
     rejected = (Rejected("fraction_down", "a lower free_gpu_memory_fraction", "the pool would be smaller still"),)
-    return Candidate(Tier.SAID, text, (o.line, *case.line("tr_blocks", "tr_graphs")), remedies, rejected)
+    return Candidate(Tier.SAID, text, (full_pool.line, *case.line("tr_blocks", "tr_graphs")), remedies, rejected)
 
 
 RULE = Rule(

@@ -25,13 +25,13 @@ from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("orphan")
-    if o is None or not case.has("free_short", "torch_oom", "cuda_error_oom"):
+    orphan = case.first("orphan")
+    if orphan is None or not case.has("free_short", "torch_oom", "cuda_error_oom"):
         return None
-    pid, name = o.values.get("pid"), o.values.get("name")
+    pid, name = orphan.values.get("pid"), orphan.values.get("name")
     free, total = case.value("free_short", "free"), case.value("free_short", "total")
-    held = f" {gib(total - free)} of the card are taken." if free is not None and total else ""
-    text = f"Process {pid} (VLLM::{name}) of an earlier start still holds the GPU.{held}"
+    taken = f" {gib(total - free)} of the card are taken." if free is not None and total else ""
+    text = f"Process {pid} (VLLM::{name}) of an earlier start still holds the GPU.{taken}"
     remedies = (
         advice.host(f"end process {pid} and wait for its memory; then start unchanged", rank=0),
         advice.host(
@@ -43,7 +43,7 @@ def match(case: Case) -> Candidate | None:
         reject("util_down", "it would leave the orphan where it is and serve with what it left over"),
         reject("empty_cache", "it frees the caller's own cache, never another process's memory"),
     )
-    return Candidate(Tier.SAID, text, (o.line, *case.line("free_short")), remedies, rejected)
+    return Candidate(Tier.SAID, text, (orphan.line, *case.line("free_short")), remedies, rejected)
 
 
 RULE = Rule(

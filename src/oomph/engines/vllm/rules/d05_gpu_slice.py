@@ -25,8 +25,8 @@ from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("mig")
-    if o is None or not case.failed:
+    slice_line = case.first("mig")
+    if slice_line is None or not case.failed:
         return None
     total = case.total
     size = f" of {gib(total)}" if total else ""
@@ -34,7 +34,7 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.COMPUTED,
         text,
-        (o.line, *case.line("free_short", "torch_oom")),
+        (slice_line.line, *case.line("free_short", "torch_oom")),
         (
             Remedy("slice", "a larger MIG profile", "hardware", costs="a larger share of the board", rank=6),
             advice.checkpoint(case),

@@ -24,8 +24,8 @@ from oomph.units import GIB
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("freed_while_profiling")
-    if o is None:
+    line = case.first("freed_while_profiling")
+    if line is None:
         return None
     before, after = case.real("freed_while_profiling", "initial"), case.real("freed_while_profiling", "current")
     text = "Free memory grew while vLLM measured: another process gave memory back. Nothing is short."
@@ -39,7 +39,7 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.SAID,
         text,
-        (o.line,),
+        (line.line,),
         remedies,
         useless(case, reject("max_model_len", "nothing is short"), reject("util_down", "nothing is short")),
     )

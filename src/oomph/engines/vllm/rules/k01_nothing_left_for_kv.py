@@ -28,8 +28,8 @@ def match(case: Case) -> Candidate | None:
     kv = case.value("available_kv", "available")
     if kv is None:
         kv = case.value("v0_terms", "available")
-    said = case.has("kv_none")
-    if not said and not (case.failed and case.death.kind in ("available_kv", "v0_terms", "v0_results")):
+    is_printed = case.has("kv_none")
+    if not is_printed and not (case.failed and case.death.kind in ("available_kv", "v0_terms", "v0_results")):
         return None
     weights, total = case.account.get("weights"), case.total
     text = "Nothing is left for the KV cache"

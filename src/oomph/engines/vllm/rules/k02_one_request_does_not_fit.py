@@ -30,8 +30,8 @@ from oomph.units import GIB, gib
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("kv_need")
-    if o is None and not (case.has("kv_need_part") and case.has("kv_len_part")):
+    check = case.first("kv_need")
+    if check is None and not (case.has("kv_need_part") and case.has("kv_len_part")):
         return None
     length = case.value("kv_need", "max_model_len") or case.value("kv_len_part", "max_model_len") or 0
     need = case.value("kv_need", "need")

@@ -25,8 +25,8 @@ from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("kv_need_v0")
-    if o is None:
+    check = case.first("kv_need_v0")
+    if check is None:
         return None
     length, tokens = case.value("kv_need_v0", "max_model_len") or 0, case.value("kv_need_v0", "tokens") or 0
     text = f"The KV cache holds {tokens:,} tokens, one request may have {length:,}."

@@ -23,8 +23,8 @@ from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("mamba_blocks")
-    if o is None:
+    line = case.first("mamba_blocks")
+    if line is None:
         return None
     seqs, blocks = case.value("mamba_blocks", "seqs") or 0, case.value("mamba_blocks", "blocks") or 0
     text = (
@@ -44,7 +44,7 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.SAID,
         text,
-        (o.line,),
+        (line.line,),
         (advice.sequences(nice), state),
         useless(case, reject("max_model_len", "a state block does not depend on the context length")),
     )

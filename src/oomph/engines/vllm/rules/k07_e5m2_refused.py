@@ -22,8 +22,8 @@ from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("e5m2_refused") or (case.first("e5m2_mentioned") if not case.has("concurrency") else None)
-    if o is None:
+    line = case.first("e5m2_refused") or (case.first("e5m2_mentioned") if not case.has("concurrency") else None)
+    if line is None:
         return None
     text = (
         "fp8_e5m2 KV was refused because this release asks whether the checkpoint is quantised, not whether it "
@@ -36,7 +36,7 @@ def match(case: Case) -> Candidate | None:
     e4m3 = Rejected("kv_dtype", "--kv-cache-dtype fp8_e4m3", "below compute capability 8.9 Triton cannot compile it")
     old_card = case.has("fp8e4nv") or bool(case.capability and float(case.capability) < 8.9)
     newer = () if old_card else (advice.upgrade("0.24.0"),)  # there the Triton backend refuses every fp8 format
-    return Candidate(Tier.SAID if case.failed else Tier.POSSIBLE, text, (o.line,), (*newer, auto), (e4m3,))
+    return Candidate(Tier.SAID if case.failed else Tier.POSSIBLE, text, (line.line,), (*newer, auto), (e4m3,))
 
 
 RULE = Rule(

@@ -21,8 +21,8 @@ from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("fp8e4nv")
-    if o is None or case.has("concurrency"):
+    line = case.first("fp8e4nv")
+    if line is None or case.has("concurrency"):
         return None
     text = (
         "An 8-bit KV cache needs compute capability 8.9 (Ada, Hopper and newer) in vLLM's Triton backend; this card is"
@@ -34,7 +34,7 @@ def match(case: Case) -> Candidate | None:
     other = Rejected(
         "kv_e5m2", "--kv-cache-dtype fp8_e5m2", "the same backend refuses every fp8 format below capability 8.9"
     )
-    return Candidate(Tier.SAID, text, (o.line,), (auto,), (other, reject("util_down", "no memory is short")))
+    return Candidate(Tier.SAID, text, (line.line,), (auto,), (other, reject("util_down", "no memory is short")))
 
 
 RULE = Rule(

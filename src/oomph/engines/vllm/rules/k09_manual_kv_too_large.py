@@ -24,9 +24,9 @@ from oomph.units import GIB, gib, human
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("manual_kv")
+    line = case.first("manual_kv")
     if (
-        o is None
+        line is None
         or not case.failed
         or case.stage not in ("kv_alloc", "cudagraph_capture", "sampler_warmup", "runtime_request")
     ):
@@ -47,7 +47,7 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.SAID,
         text,
-        (o.line, *case.line("torch_oom")),
+        (line.line, *case.line("torch_oom")),
         (smaller, advice.drop_flag("--kv-cache-memory-bytes", "measured again")),
         useless(case, reject("util_down", "ignored while the KV size is given in bytes")),
     )

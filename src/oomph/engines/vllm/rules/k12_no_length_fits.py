@@ -23,8 +23,8 @@ from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("auto_fit_none")
-    if o is None:
+    line = case.first("auto_fit_none")
+    if line is None:
         return None
     kv = case.value("available_kv", "available")
     text = "Not even the shortest context fits" + (f": {gib(kv)} are left for KV." if kv is not None else ".")
@@ -34,7 +34,7 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.SAID,
         text,
-        (o.line, *case.line("available_kv")),
+        (line.line, *case.line("available_kv")),
         tuple(remedies),
         useless(case, reject("max_model_len", "auto already tried every length")),
     )

@@ -21,8 +21,8 @@ from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("heads_divide") or case.first("shape_divide")
-    if o is None:
+    line = case.first("heads_divide") or case.first("shape_divide")
+    if line is None:
         return None
     heads, tp = case.value("heads_divide", "heads"), case.value("heads_divide", "tp") or case.tp
     text = "The split asked for does not exist: "
@@ -54,7 +54,7 @@ def match(case: Case) -> Candidate | None:
             rank=3,
         ),
     )
-    return Candidate(Tier.SAID, text, (o.line,), remedies)
+    return Candidate(Tier.SAID, text, (line.line,), remedies)
 
 
 RULE = Rule(

@@ -31,8 +31,8 @@ def match(case: Case) -> Candidate | None:
     loading = case.before("load_begin", "load_files", "load_files_done", "offloaded") and not case.before(
         "available_kv", "serving"
     )
-    offloaded, asked = case.value("offloaded", "offloaded"), case.whole("cpu_offload_gb")
-    if not (loading or offloaded or asked or case.has("ray_kill", "mmap_failed")):
+    offloaded, wanted = case.value("offloaded", "offloaded"), case.whole("cpu_offload_gb")
+    if not (loading or offloaded or wanted or case.has("ray_kill", "mmap_failed")):
         return None
     text = (
         "The operating system ended the process while weights were loaded: the host's memory was full, not the GPU's."
@@ -43,8 +43,8 @@ def match(case: Case) -> Candidate | None:
             f"A weight file of {gib(mapped)} could not be mapped into the process: the host (or its container) has no"
             " room for it, or too little address space is allowed (ulimit -v)."
         )
-    if offloaded or asked:
-        size = offloaded or (asked or 0) * GIB
+    if offloaded or wanted:
+        size = offloaded or (wanted or 0) * GIB
         text += f" {gib(size)} per GPU are offloaded; while they are repacked about twice that is needed."
     if case.has("ray_kill"):
         used, total = case.value("ray_kill", "used"), case.value("ray_kill", "total")
@@ -59,8 +59,8 @@ def match(case: Case) -> Candidate | None:
     ]
     if case.has("ray_kill"):
         remedies.insert(0, advice.env("RAY_memory_monitor_refresh_ms", "0", "Ray no longer protects the node", rank=0))
-    if asked:
-        half = max(1, asked // 2)
+    if wanted:
+        half = max(1, wanted // 2)
         remedies.append(
             Remedy(
                 "offload",

@@ -26,8 +26,8 @@ from oomph.units import human
 
 
 def match(case: Case) -> Candidate | None:
-    said = case.first("sampler_oom")
-    if said is None and not (case.failed and case.stage == "sampler_warmup"):
+    line = case.first("sampler_oom")
+    if line is None and not (case.failed and case.stage == "sampler_warmup"):
         return None
     n = case.value("sampler_oom", "requests") or case.whole("max_num_seqs")
     late = case.stage == "sampler_warmup"
@@ -50,7 +50,7 @@ def match(case: Case) -> Candidate | None:
         reject("kv_dtype", "the sampler's buffers are sequences x vocabulary"),
     )
     return Candidate(
-        Tier.SAID if said else Tier.COMPUTED,
+        Tier.SAID if line else Tier.COMPUTED,
         text,
         case.line("sampler_oom", "torch_oom", "graphs"),
         tuple(remedies),

@@ -22,12 +22,14 @@ from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("pooler_oom")
-    if o is None:
+    line = case.first("pooler_oom")
+    if line is None:
         return None
     n = case.value("pooler_oom", "requests") or 256
-    text = f"The pooler ({o.values.get('task')}) ran out of memory with {n} dummy requests in the profiling run."
-    return Candidate(Tier.SAID, text, (o.line,), (advice.sequences(max(1, n // 4)), advice.batch(2048)), useless(case))
+    text = f"The pooler ({line.values.get('task')}) ran out of memory with {n} dummy requests in the profiling run."
+    return Candidate(
+        Tier.SAID, text, (line.line,), (advice.sequences(max(1, n // 4)), advice.batch(2048)), useless(case)
+    )
 
 
 RULE = Rule(

@@ -22,8 +22,8 @@ from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("encoder_item")
-    if o is None:
+    line = case.first("encoder_item")
+    if line is None:
         return None
     size = case.value("encoder_item", "tokens") or 0
     text = (
@@ -40,7 +40,7 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.SAID,
         text,
-        (o.line,),
+        (line.line,),
         (larger, advice.host("send a smaller image or a shorter video", rank=1)),
         (reject("util_up", "the encoder cache is sized by tokens, not by memory"),),
     )

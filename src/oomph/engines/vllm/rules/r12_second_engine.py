@@ -24,13 +24,13 @@ from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("sleep_twice")
-    if o is None:
+    line = case.first("sleep_twice")
+    if line is None:
         return None
     return Candidate(
         Tier.SAID,
         "A second engine was started in the process of the first; the allocator of sleep mode exists once.",
-        (o.line,),
+        (line.line,),
         (
             advice.host("one process per engine", rank=1),
             advice.host("shut the first engine down (del, gc.collect()) before the second", rank=1),

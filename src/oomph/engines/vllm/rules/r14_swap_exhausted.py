@@ -21,14 +21,14 @@ from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("swap_exhausted")
-    if o is None:
+    line = case.first("swap_exhausted")
+    if line is None:
         return None
     more = Remedy("swap_v0", "--swap-space 16", "flag", {"swap_space": 16}, costs="host memory; V0 only", rank=1)
     return Candidate(
         Tier.SAID,
         "The V0 engine swaps the blocks of parallel answers to host memory, and that space is full.",
-        (o.line,),
+        (line.line,),
         (more, advice.upgrade("0.11.0", "V1 recomputes instead")),
         (),
     )

@@ -22,13 +22,13 @@ from oomph.doctor.rule import Candidate, Rule, Tier
 
 
 def match(case: Case) -> Candidate | None:
-    o = case.first("swap_flag")
-    if o is None:
+    line = case.first("swap_flag")
+    if line is None:
         return None
     return Candidate(
         Tier.SAID,
         "--swap-space is gone since 0.18; in V1 it never did anything.",
-        (o.line,),
+        (line.line,),
         (advice.drop_flag("--swap-space", "none: it did nothing", "swap_drop", 0),),
         (reject("swap", "V1 never swaps to the host"),),
     )
