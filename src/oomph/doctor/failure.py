@@ -66,7 +66,18 @@ def find_failure(observations: Sequence[Observation]) -> Observation | None:
                 if observation.kind == kind and not _aside(observation, kinds):
                     return observation
     ended = (observation for observation in observations if observation.line > up and _ended_badly(observation))
-    return recovered or next(ended, None) or _said_by_people(observations, up)
+    lost = (observation for observation in observations if observation.line > up and _in_a_worker(observation))
+    return recovered or next(ended, None) or next(lost, None) or _said_by_people(observations, up)
+
+
+# where vLLM logs what a worker or the engine core raised, line by line at level ERROR (v1/engine/core.py,
+# v1/executor/multiproc_executor.py, executor/multiproc_worker_utils.py, worker/worker_base.py)
+_CATCHERS: Final = frozenset({"core.py", "multiproc_executor.py", "multiproc_worker_utils.py", "worker_base.py"})
+
+
+def _in_a_worker(observation: Observation) -> bool:
+    """A line of a worker's traceback that has lost the others."""
+    return observation.kind == "sign_level" and str(observation.values.get("source", "")).partition(":")[0] in _CATCHERS
 
 
 # said of a load or a runner that ended, of whatever it was

@@ -93,6 +93,8 @@ def guess(failure: Observation, observations: Sequence[Observation]) -> StageNam
         return "weights_load"
     if failure.kind == "x_bad_address":
         return "runtime_request"  # a kernel that ran: of one that runs at a start other lines tell
+    if failure.kind == "x_slow_start" and "to start" in failure.text and "llama" in failure.text:
+        return "weights_load"  # Ollama waits for a runner that loads (llm/server.go)
     if failure.kind == "memory_short" and any(_of_llama(observation) for observation in observations):
         return "weights_load"
     if failure.kind == "tr_oom" and "[TRT]" in failure.text:

@@ -237,6 +237,8 @@ def _stage(
         return ("other" if joined else native), "traceback"
     if failure.kind in TROUBLES and reached == "startup_free_memory":
         return "other", "milestone"  # the ranks are joined there; nothing of the model is on a GPU
+    if failure.kind in TROUBLES and reached is None and (computing := stages_llamacpp.where(everything, failure.line)):
+        return computing, "message"
     about = failure.values.get("about")
     if about is not None and reached != "runtime_request":
         return next(stage for stage in ORDER if stage == about), "message"
@@ -485,7 +487,9 @@ def _ended(observations: Sequence[Observation], lines: Sequence[Line]) -> Death:
     completed = frozenset(observation.kind for observation in observations)
     doubt = find_doubt(observations) or unworded_doubt(lines, last_ready(observations))
     if doubt is not None:
-        stage = milestone(observations) or _TOLD.get(activity(lines, doubt.line) or "")
+        names = code_names(lines, doubt.line)
+        by_code = frame_stage(names) or place_stage(names, ())
+        stage = milestone(observations) or by_code or _TOLD.get(activity(lines, doubt.line) or "")
         return Death(None, stage, "the log ends here", doubt.line, completed=completed,
                      settle=doubt.settle, quote=doubt.text)  # fmt: skip
     if completed <= BESIDE:

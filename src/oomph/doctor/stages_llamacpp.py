@@ -101,10 +101,8 @@ def phase(observations: Sequence[Observation], index: int, reached: StageName | 
             if reached in ("kv_alloc", "runtime_request") and not loading(observations[:index])
             else "weights_load"
         )
-    where = next((o for o in window if o.kind == "lc_where"), None)
-    if where is not None:
-        function = str(where.values.get("function", ""))
-        return next((stage for part, stage in _FUNCTIONS if part in function), "runtime_request")
+    if window and (called := where(window, failure.line)):
+        return called
     if failure.kind == "lc_cublas":
         return "runtime_request"
     return reached or ("weights_load" if failure.kind == "lc_malloc" else None)
@@ -123,6 +121,15 @@ def _load_lines(before: Sequence[Observation]) -> StageName | None:
         elif observation.kind == "lc_phase":
             stage = of_function(str(observation.values.get("function", ""))) or stage
     return stage if stage in ("weights_load", "kv_alloc") else None
+
+
+def where(observations: Sequence[Observation], line: int) -> StageName | None:
+    """The stage of the function that ggml names below an error of the device."""
+    own = (o for o in observations if o.kind == "lc_where" and 0 <= o.line - line <= BEHIND)
+    function = next((str(observation.values.get("function", "")) for observation in own), None)
+    if function is None:
+        return None
+    return next((stage for part, stage in _FUNCTIONS if part in function), "runtime_request")
 
 
 def loading(before: Sequence[Observation]) -> bool:

@@ -105,11 +105,13 @@ GENERIC = (
     LogRow("traceback", "Traceback", r"Traceback \(most recent call last\)"),
     LogRow("frame", 'File "', r'File "(?P<path>[^"]{1,400})", line (?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})'),
     LogRow("frame", ".py:", r"^\s{0,8}(?P<path>[\w./-]{1,200}\.py):(?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})\s*$"),  # retold
+    LogRow("frame", "File ", r"^\s{0,8}File (?P<path>\S{1,300}\.py):(?P<at__int>\d{1,7}), in (?:\w{1,80}\.){0,3}(?P<function>[\w<>]{1,120})\("),  # a notebook's
     LogRow("frame", ", in ", r"^\s{0,8}line (?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})\s*$"),  # cut behind its file
     LogRow("exception", "Error", r"\b(?P<type>[A-Z]\w{0,60}Error)(?:: (?P<message>.{0,4000}))?$"),
     LogRow("exception", "Exception", r"\b(?P<type>[A-Z]?\w{0,60}Exception)(?:: (?P<message>.{0,4000}))?$"),
     # whose log it is, where no line of an engine says so: an image, a program, a path
     LogRow("engine_named", "vllm", r"(?<![\w.-])(?P<engine>vllm)(?![\w.])"),
+    LogRow("engine_named", "vllm.", r"\b(?P<engine>vllm)\.(?:v1|engine|worker|entrypoints|executor|model_executor|utils)\b"),
     LogRow("engine_named", "vLLM", r"\b(?P<engine>vLLM)\b"),
     LogRow("engine_named", "sglang", r"\b(?P<engine>sglang)\b"),
     LogRow("engine_named", "SGLang", r"\b(?P<engine>SGLang)\b"),

@@ -28,6 +28,7 @@ ROWS = (
     LogRow("x_no_model", "HFValidationError", r"HFValidationError"),
     LogRow("x_no_model", "config.json", r"(?:does not appear to have a file named|[Nn]o such file or directory:? .{0,300}?|[Cc]an't find|[Cc]ould not find|Unable to load) ?['\"]?\S{0,300}config\.json"),
     LogRow("x_no_model", "Invalid repository ID or local directory", r"Invalid repository ID or local directory"),  # config.py
+    LogRow("x_no_model", "Can't load the configuration of", r"Can't load the configuration of"),
     LogRow("x_no_model", "No supported config format found", r"No supported config format found in"),
     LogRow("x_no_model", "Cannot find any model weights", r"Cannot find any model weights with"),
     LogRow("x_no_model", "failed to open GGUF file", r"failed to open GGUF file"),
@@ -40,7 +41,7 @@ ROWS = (
     LogRow("x_network", " Error", r"\b(?:429 Client|5\d\d Server) Error.{0,200}"),
     LogRow("x_network", "HfHubHTTPError", r"HfHubHTTPError(?!.{0,20}40[134])"),
     LogRow("x_network", "OfflineModeIsEnabled", r"OfflineModeIsEnabled"),
-    LogRow("x_network", "dial tcp", r"dial tcp\b.{0,120}(?:no such host|i/o timeout|connection refused|unreachable|connection reset)"),  # Go
+    LogRow("x_network", "dial tcp", r"^(?!.{0,300}probe failed).{0,600}dial tcp\b.{0,120}(?:no such host|i/o timeout|connection refused|unreachable|connection reset)"),  # Go
     LogRow("x_network", "name resolution", r"[Tt]emporary failure in name resolution"),
     LogRow("x_broken_file", "SafetensorError", r"SafetensorError: (?P<what>.{1,200})"),
     LogRow("x_broken_file", "Consistency check failed", r"Consistency check failed: file should be of size"),
@@ -159,6 +160,7 @@ ROWS = (
     LogRow("x_setting", "validation error", r"validation errors? for (?P<what>[\w\[\]]{1,60})"),
     LogRow("x_setting", "unrecognized arguments", r"error: unrecognized arguments: (?P<what>-\S{1,60})"),
     LogRow("x_setting", "invalid argument", r"error: invalid argument: (?P<what>-\S{1,60})"),  # llama.cpp
+    LogRow("x_setting", "error while handling argument", r"error while handling argument \"(?P<what>-\S{1,60})\""),  # llama.cpp
     LogRow("x_setting", "No such option", r"Error: No such option:? (?P<what>-\S{1,60})"),  # click
     LogRow("x_setting", "invalid choice", r"error: argument .{1,120}invalid choice"),
     LogRow("x_setting", "the following arguments are required", r"error: the following arguments are required"),

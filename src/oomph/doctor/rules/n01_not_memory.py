@@ -40,6 +40,12 @@ _INNER = re.compile(r"Worker failed with error '?(?P<what>[^\"]{3,300}?)'?, plea
 _PASSED = re.compile(r"Worker failed with error %s.{1,120}?, \"(?P<what>[^\"]{3,300})\"")
 
 
+# exceptions that say what was wrong by their kind, and that a lack of memory never raises
+_WORDLESS = frozenset(
+    {"AssertionError", "NotImplementedError", "IndexError", "KeyError", "AttributeError", "TypeError"}
+)
+
+
 def match(case: Case) -> Candidate | None:
     if not case.failed or case.memory or case.death.kind not in WEAK:
         return None
@@ -69,6 +75,8 @@ def _said(observation: Observation) -> str:
     kind, message = str(observation.values.get("type", "")), str(observation.values.get("message", "")).strip()
     if inner := _PASSED.search(message) or _INNER.search(message):
         return "" if _MAY_BE.search(inner["what"]) else inner["what"]
+    if not message and kind in _WORDLESS:
+        return kind
     if not message or _REPORTS.search(message) or kind in ("EngineDeadError", "SystemExit", "KeyboardInterrupt"):
         return ""
     return "" if _MAY_BE.search(f"{kind}: {message}") else f"{kind}: {message}"

@@ -224,6 +224,7 @@ RUN_TIME = (
     LogRow("workspace_locked", "Workspace is locked", r"Workspace is locked but allocation from .{0,120} requires (?P<need__float>[\d.]+) MB"),
     # never the cause: a parent that reports its child's death
     LogRow("secondary", "ngine core initialization failed", r"[Ee]ngine core initialization failed"),
+    LogRow("engine_dead", "output_handler failed", r"AsyncLLM output_handler failed"),  # v1/engine/async_llm.py: its task over answers
     LogRow("engine_dead", "EngineDeadError", r"EngineDeadError"),  # v1/engine/core.py: an engine that had started
     LogRow("engine_dead", "EngineCore encountered", r"EngineCore encountered (?:an issue|a fatal error)"),
     LogRow("secondary", "died unexpectedly", r"(?P<who>Worker|Engine core) proc \S{1,40} died unexpectedly"),
