@@ -66,7 +66,7 @@ def plain_timing(
 
     groups = _groups(model.layers, kv_bytes / parallel)
     reduces, reduce = 2 * len(model.layers), all_reduce(card, parallel)
-    kernels = sum(map(layer_kernels, model.layers)) * factors.kernel_us / 1e6
+    kernels = sum(layer_kernels(layer, card) for layer in model.layers) * factors.kernel_us / 1e6
     return Timing(
         StepTime(
             base=ticks(factors.overhead_ms / 1e3 + kernels + reduces * reduce.call),

@@ -120,7 +120,7 @@ def step_time(
         return round(seconds * factors.scale * SECOND)
 
     return StepTime(
-        base=ticks(overhead / 1e3 + _kernels(model, resolved, factors) + reduces * reduce.call),
+        base=ticks(overhead / 1e3 + _kernels(model, card, resolved, factors) + reduces * reduce.call),
         sequence=ticks(factors.sequence_us / 1e6),
         token=ticks(_activation_bytes(model, tp, resolved) / bandwidth),
         reduce=ticks(reduces * 2 * model.hidden_size * reduce.byte),
@@ -199,7 +199,7 @@ def _expert_seconds(model: Model, card: GpuRow, resolved: Resolved) -> float:
 
 def _rate(module: Linear | Experts, card: GpuRow) -> float:
     """Weights alone in few bits are multiplied in 16; activations in 8 or 4 bits use the faster units."""
-    scheme, bits = module.scheme, _input_bits(module)
+    scheme, bits = module.scheme, _input_bits(module, card)
     if bits <= 4 and card.fp4_flops:
         return float(card.fp4_flops)
     if bits <= 8 and card.fp8_flops:
@@ -226,13 +226,13 @@ def _activation_bytes(model: Model, tp: int, resolved: Resolved) -> float:
     return 2.0 * elements
 
 
-def _kernels(model: Model, resolved: Resolved, factors: Factors) -> float:
+def _kernels(model: Model, card: GpuRow, resolved: Resolved, factors: Factors) -> float:
     """Seconds of a step's kernels beyond what they read and multiply."""
-    count = sum(layer_kernels(layer) for layer in model.layers)
+    count = sum(layer_kernels(layer, card) for layer in model.layers)
     return count * (factors.launch_us if resolved.enforce_eager else factors.kernel_us) / 1e6
 
 
-def layer_kernels(layer: Layer) -> int:
+def layer_kernels(layer: Layer, card: GpuRow) -> int:
     """Kernels of one layer as vLLM's compiled model launches them: two fused norms; rotary embedding, cache write,
     attention and its reduction (MLA: twelve more for its latent products; a recurrent layer: convolution, gates, scan,
     norm); each linear layer, and the quantisation of its input; a mixture chooses its experts (two),
@@ -245,26 +245,29 @@ def layer_kernels(layer: Layer) -> int:
             count += 16 if mixer.kind == "mla" else 4
     for module in layer.block.modules:
         if isinstance(module, Linear) and not module.alias:
-            count += _product_kernels(module)
+            count += _product_kernels(module, card)
         elif isinstance(module, Experts):
-            count += 11 + (2 if _input_bits(module) < 16 else 0)
+            count += 11 + (2 if _input_bits(module, card) < 16 else 0)
     return count + 1  # the activation function of the MLP
 
 
-def _product_kernels(module: Linear) -> int:
+def _product_kernels(module: Linear, card: GpuRow) -> int:
     """A product, and the quantisation of its input and its scales; with a scale for each block the product prepares
     descriptors and lays the scales out anew, which takes as long as two kernels more."""
-    if _input_bits(module) == 16:
+    if _input_bits(module, card) == 16:
         return 1
     return 5 if module.scheme is not None and module.scheme.strategy == "block" else 3
 
 
-def _input_bits(module: Linear | Experts) -> int:
-    """Of the activations that it multiplies: as its scheme says, or else as wide as its weights."""
+def _input_bits(module: Linear | Experts, card: GpuRow) -> int:
+    """Of the activations that it multiplies: as its scheme says, or else as wide as its weights. A card without units
+    for such numbers multiplies in 16 bits and quantises nothing (Marlin)."""
     scheme = module.scheme
     if scheme is None or scheme.activation == "none":
         return 16
-    return scheme.input_bits if scheme.input_bits < 16 else scheme.bits
+    bits = scheme.input_bits if scheme.input_bits < 16 else scheme.bits
+    units = card.fp4_flops if bits <= 4 else card.fp8_flops
+    return bits if scheme.kind == "int" or units else 16
 
 
 def _pair_flops(model: Model, groups: tuple[Group, ...]) -> list[float]:
