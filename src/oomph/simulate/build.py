@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from oomph.engines.vllm.kv import KvPlan, kv
 from oomph.engines.vllm.kv_groups import Group as KvGroup
 from oomph.engines.vllm.kv_specs import max_blocks
+from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.run import Run
 from oomph.errors import CannotPlan, OomphError
@@ -71,7 +72,7 @@ def build(
     config = _config(deployment, resolved, cache, groups, accepted)
     time = unit(len(groups))
     if timed:
-        time = step_time(deployment, model, plan, resolved, groups, sources, factors)
+        time = step_time(deployment, _quantised(run), plan, resolved, groups, sources, factors)
     has_experts = any(isinstance(module, Experts) for layer in model.layers for module in layer.block.modules)
     device = deployment.gpus[0]
     known = speed_error if device.vendor == "nvidia" else taken_over
@@ -88,6 +89,14 @@ def build(
         resolved=resolved,
         cache=cache,
     )
+
+
+def _quantised(run: Run) -> Model:
+    """As it is multiplied: --quantization changes a checkpoint that has none."""
+    scheme = online_scheme(run.model, run.settings.quantization)
+    if scheme is None:
+        return run.model
+    return quantised(run.traits, scheme, run.facts.structure.habits(run.device.sm))
 
 
 def _stage_bytes(plan: Plan, resolved: Resolved) -> list[int]:
