@@ -29,6 +29,7 @@ from oomph.doctor.meanings import (
 )
 from oomph.doctor.places import compiles, place_stage
 from oomph.doctor.prose import activity
+from oomph.doctor.raised import raised_stage
 from oomph.doctor.tracebacks import behind, frame_stage, joins_ranks, traceback
 from oomph.facts.loglines import compiled
 from oomph.facts.vllm.files import FILES
@@ -144,6 +145,8 @@ def _weakest(
         return ("other" if by_code == "startup_free_memory" and failure.kind in TROUBLES else by_code), "traceback"
     if compiles(files):
         return "profile_run", "traceback"
+    if by_words := raised_stage(failure.text):
+        return by_words, "message"
     started = not did_not_start(everything) and not STARTING.intersection(functions)
     doing = activity(lines, failure.line)
     if doing in ("capturing", "profiling") and failure.kind not in TROUBLES:

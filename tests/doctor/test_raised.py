@@ -1,0 +1,33 @@
+"""An engine's own message without a frame is placed by the functions that raise it."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.doctor.explain import read_case
+from oomph.doctor.raised import GROUP, hashed, raised_stage, words
+
+
+@pytest.mark.parametrize(
+    ("message", "stage"),
+    [
+        ("Cannot find any model weights with `/models/x`", "weights_load"),
+        ("the weather is fine today and so are we", None),
+        ("", None),
+        ("one two", None),
+    ],
+)
+def test_a_message_is_placed_by_its_words(message: str, stage: str | None) -> None:
+    assert raised_stage(message) == stage
+
+
+def test_figures_and_marks_are_no_words() -> None:
+    assert words("size 12 (of 34): a_b") == ["size", "of", "a_b"]
+    assert hashed(["a"] * GROUP) != hashed(["b"] * GROUP)
+
+
+def test_frames_and_milestones_come_before_words() -> None:
+    message = "RuntimeError: in the weight loader: Cannot find any model weights at all, with `x`"
+    frame = '  File "/x/vllm/v1/worker/gpu_worker.py", line 300, in determine_available_memory\n'
+    assert read_case(f"vllm\n{message}\n").death.stage == "weights_load"
+    assert read_case(f"vllm\n{frame}{message}\n").death.stage == "profile_run"
