@@ -116,7 +116,7 @@ GPT_OSS = ("vllm serve openai/gpt-oss-120b", "H100")
 @pytest.mark.parametrize(
     ("command", "gpu", "plans", "loads", "blocks"),
     [
-        (*GEMMA, 30, 8, 8_000),
+        (*GEMMA, 26, 8, 8_000),
         (*AWQ, 34, 2, 900),
         (*DEEPSEEK, 5, 3, 1_700),
         ("vllm serve openai/gpt-oss-120b", "DGX Spark", 48, 3, 250),

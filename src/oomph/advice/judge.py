@@ -30,7 +30,8 @@ class Judge:
 
     def plan(self, change: Change) -> Plan | str:
         """The changed plan, or the sentence with which it is refused."""
-        key = repr((change.flags, change.environment, change.model, change.version, change.gpus))
+        flags, environment = sorted(change.flags.items()), sorted(change.environment.items())
+        key = repr((flags, environment, change.model, change.version, change.gpus))
         if key not in self._plans:
             try:
                 self._plans[key] = self._planner(changed(self.before.deployment, change))

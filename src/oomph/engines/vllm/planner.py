@@ -111,7 +111,7 @@ def _inputs(run: Run, ranks: Sequence[Rank]) -> list[RankInput]:
             experts = tuple(local_experts(count, layout) for count in counts)
         key = (rank.pp_rank, rank.device, experts)
         if key not in distinct:
-            alike = run.alike
+            alike = run.alike_in_terms
             terms = rank_input(run, rank) if alike is None else _shared_input(alike, rank)
             distinct[key] = replace(terms, like=rank.index)
         out.append(replace(distinct[key], index=rank.index, resolved=run.settings))

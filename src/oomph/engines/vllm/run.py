@@ -29,12 +29,13 @@ class Rank(Struct, frozen=True):
 
 
 class Alike:
-    """A run without its share of the GPU: equal where all else is. The key of what does not depend on the share."""
+    """A run without its share of the GPU: equal where all else is. The key of what does not depend on the share.
+    `settings`: those in which two runs must agree as well, where more than the share is left out of the deployment."""
 
-    __slots__ = ("deployment", "run", "text")
+    __slots__ = ("deployment", "run", "settings", "text")
 
-    def __init__(self, run: Run, deployment: Deployment) -> None:
-        self.run, self.deployment = run, deployment
+    def __init__(self, run: Run, deployment: Deployment, settings: Resolved | None = None) -> None:
+        self.run, self.deployment, self.settings = run, deployment, settings
         self.text = msgspec.msgpack.encode(deployment)
 
     def __hash__(self) -> int:
@@ -43,7 +44,8 @@ class Alike:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Alike) or self.text != other.text:
             return False
-        return self.run.traits is other.run.traits and self.run.draft is other.run.draft
+        same = self.run.traits is other.run.traits and self.run.draft is other.run.draft
+        return same and self.settings == other.settings
 
 
 class Run:
@@ -81,6 +83,19 @@ class Run:
             return Alike(self, share_apart(self.deployment)[1])
         except (TypeError, ValueError, OverflowError):
             return None
+
+    @cached_property
+    def alike_in_terms(self) -> Alike | None:
+        """What the terms of a rank depend on: the context only where latent attention, an encoder or a rotary table
+        reads it. A search and the advice ask for many contexts of one command."""
+        alike = self.alike
+        reads_context = self.traits.is_mla or self.traits.caps_rotary_tables or self.draft is not None
+        reads_context = reads_context or (bool(self.model.towers) and not self.settings.flags.multimodal.text_only)
+        if alike is None or reads_context or "max_model_len" not in alike.deployment.flags:
+            return alike
+        flags = {name: value for name, value in alike.deployment.flags.items() if name != "max_model_len"}
+        settings = replace(self.settings, max_model_len=0, gpu_memory_utilization=0.0)
+        return Alike(self, replace(alike.deployment, flags=flags), settings)
 
     @cached_property
     def is_distributed(self) -> bool:
