@@ -49,8 +49,8 @@ class Step(Struct):
     segments: int = 0  # bytes of whole segments among the blocks
 
 
-class Form:
-    """`steps` build a place; `repacks` are the modules that are repacked, by their place in `modules`, and how."""
+class Construction:
+    """`steps` build a place of `modules`; the same on every card."""
 
     def __init__(self, place: Placed, build: Build, setting: Setting) -> None:
         self.steps = [Step([], [])]
@@ -80,15 +80,6 @@ class Form:
         self.listed = [at for at, form in enumerate(self.modules) if form.is_listed]
         # to these something happens after all is repacked: what, of those that are linear
         self.late = [(at, self._late_steps(at, build)) for at in self.listed if self.modules[at].is_late]
-        self.has_weights = bool(self.listed)
-        self.is_changed = False  # some module is repacked, not only tied again
-        self.repacks = tuple(self._repacks(build, setting))
-        self.number = 0  # the same for forms that are repacked alike
-        self.repacked_blocks = [
-            block
-            for at, _ in self.repacks
-            for block in range(self.modules[at].first, self.modules[at].first + len(self.modules[at].tensors))
-        ]
         self._joined: dict[int, tuple[list[Step], tuple[int, ...]]] = {}
 
     def joined(self, max_split: int, free: Iterable[int]) -> list[Step]:
@@ -113,14 +104,30 @@ class Form:
         step.rises.append((module, size, block.size + (step.rises[-1][2] if step.rises else 0)))
         step.blocks.append(block)
 
+    def _late_steps(self, at: int, build: Build) -> tuple[RepackStep, ...]:
+        of = self.modules[at].of
+        return tuple(latent_copies(of, build)) if isinstance(of, Linear) else ()
+
+
+class Form:
+    """A construction on one card: `repacks` are the modules that are repacked, by their place in `modules`, and how."""
+
+    def __init__(self, built: Construction, build: Build, setting: Setting) -> None:
+        self.joined, self.sizes, self.late = built.joined, built.sizes, built.late
+        self.modules, self.listed, self.has_weights = built.modules, built.listed, bool(built.listed)
+        self.is_changed = False  # some module is repacked, not only tied again
+        self.repacks = tuple(self._repacks(build, setting))
+        self.number = 0  # the same for forms that are repacked alike
+        self.repacked_blocks = [
+            block
+            for at, _ in self.repacks
+            for block in range(self.modules[at].first, self.modules[at].first + len(self.modules[at].tensors))
+        ]
+
     @property
     def repacked_outline(self) -> tuple[object, ...]:
         """Equal for forms in whose repacked modules the same happens."""
         return tuple((self.modules[at].name, tuple(self.modules[at].tensors), steps) for at, steps in self.repacks)
-
-    def _late_steps(self, at: int, build: Build) -> tuple[RepackStep, ...]:
-        of = self.modules[at].of
-        return tuple(latent_copies(of, build)) if isinstance(of, Linear) else ()
 
     def _repacks(self, build: Build, setting: Setting) -> Iterator[tuple[int, tuple[RepackStep, ...]]]:
         for at in self.listed:
@@ -165,6 +172,7 @@ class Network:
         numbers: dict[tuple[Created, ...], int] = {}
         self.kinds = tuple(numbers.setdefault(place.tensors, len(numbers)) for place in places)
         self._forms: dict[tuple[object, ...], tuple[list[Form], Programs]] = {}
+        self._constructions: dict[tuple[bool, bool], list[Construction]] = {}
 
     def forms(self, setting: Setting) -> list[Form]:
         """One of each kind."""
@@ -177,13 +185,20 @@ class Network:
     def _formed(self, setting: Setting) -> tuple[list[Form], Programs]:
         key = (setting.sm, setting.sms, setting.online, setting.expandable, setting.mla_workspace > 0)
         if key not in self._forms:
-            firsts = dict(zip(reversed(self.kinds), reversed(self.places), strict=True))
-            forms = [Form(firsts[kind], self.build, setting) for kind in range(len(firsts))]
+            forms = [Form(one, self.build, setting) for one in self._constructed(setting)]
             numbers: dict[object, int] = {}
             for form in forms:
                 form.number = numbers.setdefault(form.repacked_outline, len(numbers))
             self._forms[key] = forms, Programs()
         return self._forms[key]
+
+    def _constructed(self, setting: Setting) -> list[Construction]:
+        key = (setting.expandable, setting.mla_workspace > 0)
+        if key not in self._constructions:
+            firsts = dict(zip(reversed(self.kinds), reversed(self.places), strict=True))
+            kinds = range(len(firsts))
+            self._constructions[key] = [Construction(firsts[kind], self.build, setting) for kind in kinds]
+        return self._constructions[key]
 
     def outline(self, setting: Setting) -> tuple[object, ...]:
         """Of which kind each place is, and what is built and repacked in places of each kind."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -55,10 +56,11 @@ def _norms_without_weights(model: Model, build: Build, width: int) -> int:
     Each is a tensor of its own."""
     stage = stage_layers(len(model.layers), build.layout)
     total = 0
-    for layer in model.layers[stage.start : stage.stop]:
-        total += sum(round_up(m.head_dim_v * width, ROUND) for m in layer.mixers if isinstance(m, Attention))
-        if any(isinstance(module, Experts) for module in layer.block.modules):
-            total += round_up(model.hidden_size * width, ROUND)
+    kinds = Counter((layer.block, layer.mixers) for layer in model.layers[stage.start : stage.stop])
+    for (block, mixers), count in kinds.items():
+        total += count * sum(round_up(m.head_dim_v * width, ROUND) for m in mixers if isinstance(m, Attention))
+        if any(isinstance(module, Experts) for module in block.modules):
+            total += count * round_up(model.hidden_size * width, ROUND)
     return total
 
 
