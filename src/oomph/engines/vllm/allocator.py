@@ -207,6 +207,10 @@ class Allocator:
             if block.is_whole:
                 self.add_whole(block.size, 1)
             return
+        self.release(block)
+
+    def release(self, block: Block) -> None:
+        """A split block becomes free, one with those beside it that are."""
         block.free = True
         cached = self._cached
         after, before = block.next, block.prev
@@ -287,8 +291,7 @@ class Allocator:
             return size if whole - size > SMALL else whole
         block = self.carve(size, size)
         counted = block.size
-        self.allocated += counted
-        self.free(block)
+        self.release(block)
         return counted
 
     def _segment(self, size: int) -> Block:

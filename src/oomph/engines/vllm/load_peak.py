@@ -415,50 +415,52 @@ class _Player:
 
     def follow(self, program: Program, jobs: Sequence[Job]) -> None:
         """The place as the one before it; only what is split is allocated and freed."""
-        memory, free, carve, records = self.memory, self.memory.free, self.memory.carve, self.records
+        memory, records = self.memory, self.records
+        carve, release = memory.carve, memory.release
         where, layer, doing = self.where, self.layer, self.doing
         split: dict[tuple[int, str], list[Block]] = {}
         rows: dict[tuple[int, str], tuple[int, int]] = {}  # segments full of tensors that nobody else touches
+        allocated, peak = memory.allocated, memory.peak
         for part in program.parts:
-            if part.rises and memory.allocated + part.rises[-1][2] > memory.peak:
-                level = memory.allocated
+            if part.rises and allocated + part.rises[-1][2] > peak:
                 for module, size, above in part.rises:
-                    if level + above > memory.peak:
-                        memory.peak = level + above
-                        records.append((where, layer, module, size, memory.peak, doing))
-            memory.allocated += part.change
-            if not part.tensor:
-                break
-            key = (part.job, part.tensor)
-            if part.is_alone:
-                split[key], count = memory.alloc_rows(part.size, part.count - 1)
-                split[key].append(self.new(part.module, part.size))
-                rows[key] = part.size, count
-            elif part.size and part.count > 1:
-                split[key] = self.new_many(part.module, part.size, part.count)
-            elif part.after is not None:
-                level = memory.allocated + memory.touch(part.rounded)
-                if level > memory.peak:
-                    memory.peak = level
-                    records.append((where, layer, part.module, part.size, level, doing))
-                memory.allocated += part.after
-            elif part.size:
+                    if allocated + above > peak:
+                        peak = allocated + above
+                        records.append((where, layer, module, size, peak, doing))
+            allocated += part.change
+            does, key = part.does, part.key
+            if does == "take":
                 block = carve(part.rounded, part.rounded)
                 split[key] = [block]
-                memory.allocated = level = memory.allocated + block.size
-                if level > memory.peak:
-                    memory.peak = level
-                    records.append((where, layer, part.module, part.size, level, doing))
-            else:
-                blocks = split.pop(key, None)
-                if blocks is None:
-                    built, at, _ = jobs[part.job]
-                    blocks = built.tensor(at, part.tensor)
-                for block in blocks:
+                allocated += block.size
+                if allocated > peak:
+                    peak = allocated
+                    records.append((where, layer, part.module, part.size, peak, doing))
+            elif does == "give":
+                for block in split.pop(key, None) or jobs[part.job][0].tensor(jobs[part.job][1], part.tensor):
                     if block.is_split:
-                        free(block)
+                        allocated -= block.size
+                        release(block)
                 if key in rows:
+                    memory.allocated = allocated
                     memory.free_rows(*rows.pop(key))
+                    allocated = memory.allocated
+            elif does == "touch":
+                level = allocated + memory.touch(part.rounded)
+                if level > peak:
+                    peak = level
+                    records.append((where, layer, part.module, part.size, peak, doing))
+                allocated += part.after
+            elif does == "take many":
+                memory.allocated, memory.peak = allocated, peak
+                if part.is_alone:
+                    split[key], count = memory.alloc_rows(part.size, part.count - 1)
+                    split[key].append(self.new(part.module, part.size))
+                    rows[key] = part.size, count
+                else:
+                    split[key] = self.new_many(part.module, part.size, part.count)
+                allocated, peak = memory.allocated, memory.peak
+        memory.allocated, memory.peak = allocated, peak
         for size, count in program.added.items():
             memory.add_whole(size, count)
 

@@ -7,6 +7,8 @@ that are split depends on their addresses and is done anew.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from oomph.engines.vllm.allocator import LARGE_BUFFER, MIN_LARGE, ROUND, SMALL, Block
@@ -15,9 +17,12 @@ from oomph.units import round_up
 Rise = tuple[str, int, int]  # module, size, bytes above the start: each higher than the one before
 
 
+Does = Literal["take", "take many", "touch", "give", ""]
+
+
 class Part(Struct):
-    """A stretch without split blocks, then one step that has some: without a size it frees them, without a name of a
-    tensor the place is done."""
+    """A stretch without split blocks, then one step that has some. A tensor is touched that goes again before anything
+    else comes."""
 
     rises: list[Rise]
     change: int
@@ -27,8 +32,10 @@ class Part(Struct):
     size: int = 0
     count: int = 1
     rounded: int = 0  # the size of its block
+    does: Does = ""
     is_alone: bool = False  # many tensors, and none that come before they go would take what they leave of a segment
-    after: int | None = None  # it goes again before anything else comes; what changes besides by then
+    after: int = 0  # of a tensor that is touched: what changes besides until it goes
+    key: tuple[int, str] = (0, "")
 
 
 class Program(Struct):
@@ -104,7 +111,10 @@ class Recorder:
 
     def split(self, job: int, tensor: str, module: str, size: int = 0, count: int = 1) -> None:
         """A step with split blocks."""
-        self._parts.append(Part(self._rises, self._change, job, tensor, module, size, count, round_up(size, ROUND)))
+        does: Does = "give" if not size else "take" if count == 1 else "take many"
+        part = Part(self._rises, self._change, job, tensor, module, size, count, round_up(size, ROUND), does)
+        part.key = (job, tensor)
+        self._parts.append(part)
         self._rises, self._change, self._top = [], 0, 0
 
     def program(self) -> Program | None:
@@ -128,11 +138,9 @@ class Recorder:
         """A tensor that goes before another one comes is one part, not two."""
         joined: list[Part] = []
         for part in self._parts:
-            last = joined[-1] if joined else None
-            if last is None or part.size or part.rises or last.after is not None or not last.size or last.count > 1:
-                joined.append(part)
-            elif part.tensor and (part.job, part.tensor) == (last.job, last.tensor):
-                last.after = part.change
+            last = joined[-1] if joined else part
+            if part.does == "give" and not part.rises and last.does == "take" and last.key == part.key:
+                last.does, last.after = "touch", part.change
             else:
                 joined.append(part)
         self._parts = joined
@@ -141,8 +149,8 @@ class Recorder:
         """Whether tensors that come before those of a part go are too large for what these leave of a segment."""
         many = self._parts[at]
         for part in self._parts[at + 1 :]:
-            if (part.job, part.tensor) == (many.job, many.tensor):
-                return not part.size
+            if part.key == many.key:
+                return part.does == "give"
             if part.size and part.rounded <= LARGE_BUFFER % many.rounded:
                 return False
         return False
