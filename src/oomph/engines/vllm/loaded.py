@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from oomph.engines.vllm.allocator import SMALL, request_size
 from oomph.engines.vllm.expert_kernel import ExpertSetting
 from oomph.engines.vllm.load_forms import Network
-from oomph.engines.vllm.load_peak import Draft, Load, Place, play
+from oomph.engines.vllm.load_peak import Draft, Load, play
+from oomph.engines.vllm.load_player import Place
 from oomph.engines.vllm.load_records import Point
 from oomph.engines.vllm.load_steps import Setting, is_retied
 from oomph.engines.vllm.lora import slots
