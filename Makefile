@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test accuracy drift bench screens fuzz hostile lock audit wheel mutants clean replay schema pages docs
+.PHONY: demo test accuracy drift bench screens fuzz hostile lock audit wheel mutants clean replay schema pages docs long
 
 .venv/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -27,6 +27,12 @@ test: .venv/.dev
 	$(BIN)/ruff format --check src tests tools
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# the comparisons with literal schedulers, with trying everything and of one command with another, with more random cases
+long: .venv/.dev
+	OOMPH_SIMULATE_CASES=500 OOMPH_FIT_PROBLEMS=200 ONE_VOICE=200 $(BIN)/python -m pytest -n auto --dist worksteal \
+	  tests/simulate/test_agreement.py tests/engines/trtllm/test_trtllm_scheduler.py tests/search/test_exact.py \
+	  tests/advice/test_one_voice.py
 
 # TRUTH=folder [MODELS=folder]: further truth sets beside those of tests/truth
 accuracy: .venv/.dev

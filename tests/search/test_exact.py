@@ -8,7 +8,8 @@ import pytest
 from problems import GRID, everything, problem
 
 from oomph.plan import run
-from oomph.search.solve import Point, dominates, judge, pareto
+from oomph.search.outcome import judge
+from oomph.search.solve import Point, dominates, pareto
 from oomph.search.space import Arm
 
 PROBLEMS = int(os.environ.get("OOMPH_FIT_PROBLEMS", "80"))

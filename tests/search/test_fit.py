@@ -15,8 +15,8 @@ from oomph.report.fit_json import fit_json
 from oomph.report.fit_text import command_lines, render
 from oomph.report.text import Style
 from oomph.search.fit import PREFERENCES, Fit, choose, fit
+from oomph.search.outcome import judge
 from oomph.search.request import Want
-from oomph.search.solve import judge
 from oomph.search.space import Options, context_grid, context_ladder, layouts, user_levels
 from oomph.sources.gpu import parse_gpus
 

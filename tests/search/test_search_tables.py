@@ -25,7 +25,7 @@ from oomph.facts.gpus import find
 from oomph.ir.model import Scheme
 from oomph.ir.plan import Plan
 from oomph.plan import load, plan
-from oomph.search import cards, fit, models, neighbours, prices, quality, request, score, solve, space
+from oomph.search import cards, fit, models, neighbours, outcome, prices, quality, request, score, solve, space
 from oomph.search import picks as picks_module
 from oomph.search.candidates import PURPOSES, Filters, candidates, check_date, wanted
 from oomph.simulate.speed import Speed
@@ -99,9 +99,9 @@ def speeds() -> Iterator[Row]:
                     yield f"seconds {name} {gpu} {flags} {placed}", (f"{seconds:.9g}", score.speed_band(seconds))
                 if answer.kv is not None and answer.fits:
                     yield f"cache {name} {gpu} {flags} {shape}", (
-                        score.kv_read(answer), f"{solve.low_concurrency(answer):.9g}", solve.share_of(answer),
-                        solve._guess(answer, space.utilisation_grid(0.9, 0.99), 30, margin=True),
-                        solve._guess(answer, space.utilisation_grid(0.9, 0.99), 0, margin=False),
+                        score.kv_read(answer), f"{outcome.low_concurrency(answer):.9g}", outcome.share_of(answer),
+                        outcome.guess_share(answer, space.utilisation_grid(0.9, 0.99), 30, margin=True),
+                        outcome.guess_share(answer, space.utilisation_grid(0.9, 0.99), 0, margin=False),
                         cards.headroom(answer), cards._weights(answer),
                     )  # fmt: skip
     for exponent in range(-12, 6):
@@ -112,16 +112,16 @@ def outcomes() -> Iterator[Row]:
     for name, gpu in product(NAMES, ("RTX 4090", "RTX 3060 12GB", "H100")):
         for flags in ("--max-model-len 8192", "--gpu-memory-utilization 0.99", "--gpu-memory-utilization 0.5"):
             for margin in (False, True):
-                judged = solve.judge(served(name, gpu, flags), margin=margin)
+                judged = outcome.judge(served(name, gpu, flags), margin=margin)
                 row = (judged.kind, f"{judged.concurrency:.9g}", judged.error)
                 yield f"outcome {name} {gpu} {flags} {margin}", row
-    one = solve.judge(served(NAMES[0], "RTX 4090"), margin=False)
-    other = solve.judge(served(NAMES[0], "RTX 4090", "--max-model-len 4096"), margin=False)
-    bare = solve.Outcome("never", 0.0, None)
+    one = outcome.judge(served(NAMES[0], "RTX 4090"), margin=False)
+    other = outcome.judge(served(NAMES[0], "RTX 4090", "--max-model-len 4096"), margin=False)
+    bare = outcome.Outcome("never", 0.0, None)
     assert one.plan is not None
     cacheless = replace(one, plan=replace(one.plan, kv=None))
     for number, pair in enumerate(product((one, other, bare, cacheless, replace(one, kind="over")), repeat=2)):
-        yield f"budget {number}", solve._same_budget(*pair)
+        yield f"budget {number}", outcome.same_budget(*pair)
 
 
 def points() -> list[solve.Point]:

@@ -15,8 +15,8 @@ from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 from oomph.search.candidates import Candidate
+from oomph.search.outcome import judge
 from oomph.search.request import knobs_of, parallel_flag
-from oomph.search.solve import judge
 from oomph.search.space import context_grid
 from oomph.sources.load import load_once
 

@@ -24,7 +24,39 @@ if TYPE_CHECKING:
 _OLD_PROGRAMS = ("server", "main")  # until mid-2024
 
 
-class LlamaCpp(EngineProtocol):
+class GgufEngine(EngineProtocol):
+    """What llama.cpp and the engines around it have in common."""
+
+    layout = "placed"
+
+    def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
+        from oomph.engines.llamacpp.host import host_plan
+
+        return host_plan(plan)
+
+    def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
+        from oomph.engines.llamacpp.reasons import reasons
+
+        return reasons(plan)
+
+    def failed_deployment(self, case: Case) -> Deployment | None:
+        from oomph.doctor.rebuild import started
+        from oomph.engines.llamacpp.failed import printed_devices
+
+        return started(case, self, printed_devices(case.observations))
+
+    def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
+        from oomph.doctor.inferred_llamacpp import inferred
+
+        return inferred(case)
+
+    def timing(self, plan: Plan, model: Model) -> Timing | None:
+        from oomph.engines.llamacpp.timing import timing
+
+        return timing(plan, model)
+
+
+class LlamaCpp(GgufEngine):
     name = "llamacpp"
     title = "llama.cpp"
     aliases = ("llama.cpp", "llama-cpp")
@@ -40,7 +72,6 @@ class LlamaCpp(EngineProtocol):
     images = ("llama.cpp", "llama-cpp")
     variables = ("GGML_", "LLAMA_ARG_", "UR_L0_")
     launches = (r"\bllama-server\b",)
-    layout = "placed"
 
     def newest(self) -> str:
         from oomph.facts.llamacpp.builds import NEWEST
@@ -83,36 +114,15 @@ class LlamaCpp(EngineProtocol):
 
         return CONTROLS
 
-    def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
-        from oomph.engines.llamacpp.host import host_plan
-
-        return host_plan(plan)
-
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.llamacpp.levers import levers
 
         return levers(plan)
 
-    def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
-        from oomph.engines.llamacpp.reasons import reasons
-
-        return reasons(plan)
-
     def log_rows(self) -> tuple[LogRow, ...]:
         from oomph.facts.llamacpp.logs import ROWS
 
         return ROWS
-
-    def failed_deployment(self, case: Case) -> Deployment | None:
-        from oomph.doctor.rebuild import started
-        from oomph.engines.llamacpp.failed import printed_devices
-
-        return started(case, self, printed_devices(case.observations))
-
-    def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
-        from oomph.doctor.inferred_llamacpp import inferred
-
-        return inferred(case)
 
     def card_search(self, model: str, request: str) -> Search:
         from oomph.engines.llamacpp.cards import card_search
@@ -121,11 +131,6 @@ class LlamaCpp(EngineProtocol):
 
     def file_command(self, name: str, context: int, users: int) -> list[str]:
         return ["llama-server", "-hf", name, "-c", str(context * users), "-np", str(users), "-ngl", "99"]
-
-    def timing(self, plan: Plan, model: Model) -> Timing | None:
-        from oomph.engines.llamacpp.timing import timing
-
-        return timing(plan, model)
 
     def offer(
         self, model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Callable[[Deployment], Plan]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oomph.engines.llamacpp.engine import ENGINE as LLAMACPP
-from oomph.engines.protocol import Control, EngineProtocol, LeverWords, Offer, Words
+from oomph.engines.llamacpp.engine import GgufEngine
+from oomph.engines.protocol import Control, LeverWords, Offer, Words
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.host import HostPlan
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from oomph.doctor.case import Case
     from oomph.facts.loglines import LogRow
     from oomph.ir.hardware import Device
-    from oomph.ir.timeline import StageName
-    from oomph.simulate.speed import Timing
 
 
-class Ollama(EngineProtocol):
+class Ollama(GgufEngine):
     name = "ollama"
     title = "Ollama"
     words = Words(
@@ -36,7 +34,6 @@ class Ollama(EngineProtocol):
     variables = ("OLLAMA_",)
     plain_names = True
     launches = (r"\bollama (?:run|pull|serve)\b",)
-    layout = "placed"
     runs = "llamacpp"
     frame_paths = ("/ollama/",)
 
@@ -89,43 +86,19 @@ class Ollama(EngineProtocol):
 
         return CONTROLS
 
-    def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
-        from oomph.engines.llamacpp.host import host_plan
-
-        return host_plan(plan)
-
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.ollama.levers import levers
 
         return levers(plan)
-
-    def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
-        from oomph.engines.llamacpp.reasons import reasons
-
-        return reasons(plan)
 
     def log_rows(self) -> tuple[LogRow, ...]:
         from oomph.facts.ollama.logs import ROWS
 
         return ROWS
 
-    def failed_deployment(self, case: Case) -> Deployment | None:
-        from oomph.doctor.rebuild import started
-        from oomph.engines.llamacpp.failed import printed_devices
-
-        return started(case, self, printed_devices(case.observations))
-
-    def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
-        return LLAMACPP.inferred(case)
-
     def file_command(self, name: str, context: int, users: int) -> list[str]:
         settings = [f"OLLAMA_CONTEXT_LENGTH={context}", f"OLLAMA_NUM_PARALLEL={users}"]
         return [*settings, "ollama", "run", f"hf.co/{name}"]
-
-    def timing(self, plan: Plan, model: Model) -> Timing | None:
-        from oomph.engines.llamacpp.timing import timing
-
-        return timing(plan, model)
 
     def offer(
         self, model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Callable[[Deployment], Plan]

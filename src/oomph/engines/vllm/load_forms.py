@@ -10,8 +10,8 @@ from oomph.engines.vllm.allocator import LARGE_BUFFER, ROUND, SMALL, Block, Whol
 from oomph.engines.vllm.load_program import Programs, Rise
 from oomph.engines.vllm.load_steps import Setting, is_retied, latent_copies, pieces, steps_of
 from oomph.engines.vllm.weights import Build, Created, Placed
+from oomph.facts.vllm.experts_case import Step as RepackStep
 from oomph.facts.vllm.repack import rope_steps
-from oomph.facts.vllm.repack_moe import Step as RepackStep
 from oomph.ir.model import Experts, Linear, Vocab
 
 

@@ -14,7 +14,7 @@ from oomph.engines.vllm.load_program import Rise
 from oomph.engines.vllm.load_records import Entry, Point, last_point, points
 from oomph.engines.vllm.load_steps import Setting, is_fp8
 from oomph.engines.vllm.weights import Placed
-from oomph.facts.vllm.repack_moe import Step
+from oomph.facts.vllm.experts_case import Step
 
 SIZE = attrgetter("size")
 

@@ -14,9 +14,9 @@ from oomph.engines.vllm.plain_flags import Offload
 from oomph.engines.vllm.shard import experts_share, in_features, linear_ranks, local_experts, outs
 from oomph.engines.vllm.weights import Build, Created
 from oomph.facts.dtypes import nbytes
+from oomph.facts.vllm.experts_case import ExpertsCase, Step, scale_sizes
 from oomph.facts.vllm.load import Loading
 from oomph.facts.vllm.repack import Case, Repacking
-from oomph.facts.vllm.repack_moe import ExpertsCase, Step, scale_sizes
 from oomph.ir.model import Experts, Linear, Vocab
 
 

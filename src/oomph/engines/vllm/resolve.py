@@ -9,44 +9,37 @@ Besides the Model's own fields these params are read, where a config.json has th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any
-
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.engines.vllm.expert_kernel import ExpertSetting, expert_setting, kernel_refusal
+from oomph.engines.vllm.expert_kernel import expert_setting
 from oomph.engines.vllm.kv_blocks import Setup
 from oomph.engines.vllm.kv_check import Refusal
 from oomph.engines.vllm.kv_groups import Layers
 from oomph.engines.vllm.kv_layers import lay_out
 from oomph.engines.vllm.kv_specs import Refused
-from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.plain_flags import PlainFlags, plain_flags
 from oomph.engines.vllm.resolve_attention import (
     cache_dtype,
+    cache_layout,
     forced_backend,
     has_kv_method,
     largest_item,
     layer_dtype,
+    mla_rope,
     mm_prefix_lm,
     skipped_layers,
+    state_dtypes,
     verify_backend,
 )
 from oomph.engines.vllm.resolve_build import (
-    verify_blocks,
     verify_build,
     verify_chunked_turboquant,
     verify_config,
-    verify_groups,
-    verify_layers,
-    verify_mxfp8,
-    verify_states,
     verify_towers,
 )
 from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode
-from oomph.engines.vllm.resolve_kernels import kernel_order, verify_kernels, verify_tower_kernels
+from oomph.engines.vllm.resolve_kernels import verify_tower_kernels
 from oomph.engines.vllm.resolve_limits import (
     batch_limits,
     requests_of_class,
@@ -55,17 +48,19 @@ from oomph.engines.vllm.resolve_limits import (
     resolve_quantization,
     verify_quantization,
 )
-from oomph.engines.vllm.resolve_linear_backend import verify_linear_backend
 from oomph.engines.vllm.resolve_modes import (
     async_scheduling,
     hybrid_off,
     in_flight_batches,
     mamba_mode,
     model_runner,
+    pipeline_stages,
+    prefix_and_chunks,
     speculation,
     verify_draft,
     verify_draft_model,
 )
+from oomph.engines.vllm.resolve_modules import refusal_of_modules
 from oomph.engines.vllm.resolve_pooling import verify_convert, with_pooling
 from oomph.engines.vllm.resolve_transformers import verify_transformers_build, verify_transformers_config
 from oomph.engines.vllm.resolve_verify import (
@@ -82,14 +77,13 @@ from oomph.engines.vllm.resolve_verify import (
     verify_sparse_dcp,
     verify_values,
 )
-from oomph.engines.vllm.shard import Layout
-from oomph.engines.vllm.traits import Traits, traits_of, with_drafts
+from oomph.engines.vllm.traits import traits_of, with_drafts
 from oomph.engines.vllm.windows import without_windows
 from oomph.facts.vllm.facts import Facts, at
 from oomph.facts.vllm.flag_checks import FlagSet
 from oomph.facts.vllm.known import STRICT_WINDOW_REFUSAL
 from oomph.ir.deployment import Deployment
-from oomph.ir.model import Model, State
+from oomph.ir.model import Model
 
 
 class Resolved(Struct, frozen=True):
@@ -184,7 +178,7 @@ def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved, draft
     words = FlagSet(flags, model.pooling and not _generates(model), traits.is_mla, quantization.name or "", length)
     verify_flags(facts.checks.model, words)
     encoder_decoder = "cross" in traits.kinds
-    prefix, chunked = _prefix_and_chunks(model, traits, flags, facts)
+    prefix, chunked = prefix_and_chunks(model, traits, flags, facts)
     kv_dtype = cache_dtype(model, str(flags.get("kv_cache_dtype", "auto")), facts, gpu.sm)
     utilization = verified_utilization(flags, facts)
     verify_sizes(flags, facts)
@@ -273,33 +267,6 @@ def _generates(model: Model) -> bool:
     return model.architecture.endswith(("ForCausalLM", "ForConditionalGeneration"))
 
 
-def _prefix_and_chunks(model: Model, traits: Traits, flags: Mapping[str, Any], facts: Facts) -> tuple[bool, bool]:
-    """enable_prefix_caching and enable_chunked_prefill. config/vllm.py, scheduler.py: an encoder's output is needed
-    whole, and is no part of a prefix; config/model.py is_chunked_prefill_supported: not where every token sees all
-    others, nor where the first token or the mean of all is taken."""
-    encoder_decoder = "cross" in traits.kinds
-    encoder_only = "encoder_only" in traits.kinds or bool(model.param("pools_first"))
-    prefix = flags.get("enable_prefix_caching")
-    if prefix is None:
-        usual = facts.states.cached_by_default if traits.is_hybrid else not traits.has_state
-        prefix = (model.pooling or usual) and not encoder_only
-    chunked = flags.get("enable_chunked_prefill", not encoder_only) or (facts.limits.always_chunks and not encoder_only)
-    return bool(prefix) and not encoder_decoder, bool(chunked) and not encoder_decoder
-
-
-def _state_dtypes(model: Model, traits: Traits, flags: Mapping[str, Any], facts: Facts, dtype: str) -> tuple[str, str]:
-    """Of a recurrent layer's convolution state and of its scan's; "" = the layer's own."""
-    conv = str(flags.get("mamba_cache_dtype", "auto"))
-    conv = dtype if conv == "auto" else conv
-    ssm = str(flags.get("mamba_ssm_cache_dtype", "auto"))
-    if ssm != "auto":
-        return conv, ssm
-    own = next((m.dtype for m in traits.mixers if isinstance(m, State)), "")
-    if model.architecture.startswith("NemotronH") and not (own and facts.states.nemotron_dtype):
-        return conv, facts.states.nemotron_dtype or conv
-    return conv, ""
-
-
 def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved, draft: Model | None) -> Resolved:
     external = draft is not None and bool(resolved.num_speculative_tokens)
     if draft is not None and external:
@@ -312,7 +279,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     verify_convert(model, flags)
     mm_prefix = mm_prefix_lm(model, flags, facts.backend_choice)
     backend, fa = forced_backend(model, traits, flags, gpu.sm, resolved.kv_cache_dtype, facts)
-    conv, ssm = _state_dtypes(model, traits, flags, facts, resolved.dtype)
+    conv, ssm = state_dtypes(model, traits, flags, facts, resolved.dtype)
     refused = facts.states.drafts_refused
     if refused and traits.has_state and resolved.num_speculative_tokens and model.model_type != "qwen3_next":
         raise Refused("NotImplementedError", refused)
@@ -339,7 +306,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
         uses_drafts=resolved.uses_drafts or external,
         stages=resolved.stages,
         kv_method=has_kv_method(model, facts, resolved.quantization),
-        mla_rope=_mla_rope(model, facts),
+        mla_rope=mla_rope(model, facts),
         gpu_name=gpu.driver_name or gpu.name,
     )
     tp, dp, ep = resolved.tensor_parallel_size, resolved.data_parallel_size, resolved.enable_expert_parallel
@@ -357,7 +324,7 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
     verify_sparse_dcp(layout.backends, resolved.kv_cache_dtype, resolved.decode_context_parallel_size, facts.refusals)
     experts = expert_setting(facts, gpu.sm, resolved.flags, dep.environment)
     linear_backend = str(flags.get("linear_backend", "auto"))
-    refusal = _refusal_of_modules(
+    refusal = refusal_of_modules(
         traits, facts, tp, dp, ep, gpu.sm, resolved.dtype, towers, resolved.quantization, experts, linear_backend
     )
     if refusal is not None:
@@ -368,80 +335,6 @@ def _with_caches(model: Model, dep: Deployment, facts: Facts, resolved: Resolved
         mamba_block_size=layout.mamba_block_size,
         mamba_page_size_padded=layout.mamba_page_size_padded,
         attention=layout.backends,
-        kv_cache_layout=_cache_layout(layout.kv_cache_layout, flags, mla=traits.is_mla),
+        kv_cache_layout=cache_layout(layout.kv_cache_layout, flags, mla=traits.is_mla),
         kv_layers=layout.layers,
     )
-
-
-@lru_cache(maxsize=1024)
-def _refusal_of_modules(
-    traits: Traits,
-    facts: Facts,
-    tp: int,
-    dp: int,
-    ep: bool,
-    sm: int,
-    dtype: str,
-    towers: bool,
-    quantization: str | None,
-    experts: ExpertSetting,
-    linear_backend: str,
-) -> Refused | None:
-    """What the constructors of the layers refuse. Lengths, requests and shares play no part in it."""
-    habits = facts.structure.habits(sm)
-    try:
-        verify_states(traits, facts.support, tp=tp, quantised=quantization is not None)
-        verify_layers(traits, habits, tp=tp, dp=dp, ep=ep)
-        built = _as_built(traits, quantization, habits)
-        verify_linear_backend(built, linear_backend, facts.linear_backends, sm)
-        verify_blocks(traits, facts.support, habits, tp=tp, dp=dp, ep=ep, sm=sm, towers=towers)
-        verify_mxfp8(built, habits, tp=tp, dp=dp, ep=ep, towers=towers)
-        refused = kernel_refusal(built, Layout(tp=tp, dp=dp, expert_parallel=ep), experts)
-        if refused:
-            raise Refused("ValueError", refused)
-        order = kernel_order(facts.linear_kernels.order, linear_backend)
-        verify_kernels(traits, facts.linear_kernels, order, tp=tp, sm=sm, dtype=dtype)
-        verify_groups(traits, facts.support, tp=tp, dp=dp, ep=ep)
-    except Refused as refusal:
-        return refusal
-    return None
-
-
-def _as_built(traits: Traits, quantization: str | None, habits: frozenset[str]) -> Model:
-    """The model with its layers in the scheme that quantising on the fly gives them."""
-    scheme = online_scheme(traits.model, quantization)
-    return quantised(traits, scheme, habits) if scheme is not None else traits.model
-
-
-def _cache_layout(own: str, flags: Mapping[str, Any], *, mla: bool) -> str:
-    """get_required_kvcache_layout of the connectors (0.32.0)."""
-    transfer = flags.get("kv_transfer_config")
-    connector = str(transfer.get("kv_connector", "")) if isinstance(transfer, Mapping) else ""
-    head_first = connector in ("OffloadingConnector", "NixlConnector") or (flags.get("kv_offloading_size") and not mla)
-    return "LBHNC" if own == "LBNHC" and head_first else own
-
-
-def _mla_rope(model: Model, facts: Facts) -> int:
-    """0: as the model says."""
-    if facts.layer_caches.glm_rope_from_head and model.architecture == "GlmMoeDsaForCausalLM":
-        return int(model.param("mla_head_dim", 0))
-    return 0
-
-
-def pipeline_stages(layers: int, pp: int, partition: str = "") -> tuple[tuple[int, int], ...]:
-    """distributed/utils.py get_pp_indices: the remainder goes to the stages before the last, backwards."""
-    sizes = [layers // pp] * pp
-    for i in range(2, layers % pp + 2):
-        sizes[-i] += 1
-    if partition:
-        try:
-            parts = [int(n) for n in partition.split(",")]
-        except ValueError:
-            raise Refused("ValueError", f"Invalid partition string: {partition}") from None
-        if len(parts) != pp:
-            raise Refused("ValueError", f"len(partitions)={len(parts)} does not match pp_size={pp}.")
-        if sum(parts) != layers:
-            raise Refused("ValueError", f"sum(partitions)={sum(parts)} does not match num_hidden_layers={layers}.")
-        sizes = parts
-    ends = [sum(sizes[: i + 1]) for i in range(pp)]
-    return tuple((end - size, end) for size, end in zip(sizes, ends, strict=True))

@@ -15,7 +15,7 @@ from oomph.facts.vllm.caches import ATTENTION_BACKEND_MM_PREFIX, BackendChoice
 from oomph.facts.vllm.facts import Facts
 from oomph.facts.vllm.flag_values import Values
 from oomph.facts.vllm.refusals import UNNAMED_ATTENTION, UNNAMED_REFUSAL
-from oomph.ir.model import Model
+from oomph.ir.model import Model, State
 
 
 def cache_dtype(model: Model, flag: str, facts: Facts, sm: int) -> str:
@@ -131,3 +131,31 @@ def skipped_layers(model: Model, traits: Traits, flags: Mapping[str, Any], kv_dt
         n = len(model.layers)
         names |= {str(i) for i in (0, 1, n - 2, n - 1)}  # TurboQuantConfig.get_boundary_skip_layers
     return tuple(sorted(names))
+
+
+def state_dtypes(model: Model, traits: Traits, flags: Mapping[str, Any], facts: Facts, dtype: str) -> tuple[str, str]:
+    """Of a recurrent layer's convolution state and of its scan's; "" = the layer's own."""
+    conv = str(flags.get("mamba_cache_dtype", "auto"))
+    conv = dtype if conv == "auto" else conv
+    ssm = str(flags.get("mamba_ssm_cache_dtype", "auto"))
+    if ssm != "auto":
+        return conv, ssm
+    own = next((m.dtype for m in traits.mixers if isinstance(m, State)), "")
+    if model.architecture.startswith("NemotronH") and not (own and facts.states.nemotron_dtype):
+        return conv, facts.states.nemotron_dtype or conv
+    return conv, ""
+
+
+def cache_layout(own: str, flags: Mapping[str, Any], *, mla: bool) -> str:
+    """get_required_kvcache_layout of the connectors (0.32.0)."""
+    transfer = flags.get("kv_transfer_config")
+    connector = str(transfer.get("kv_connector", "")) if isinstance(transfer, Mapping) else ""
+    head_first = connector in ("OffloadingConnector", "NixlConnector") or (flags.get("kv_offloading_size") and not mla)
+    return "LBHNC" if own == "LBNHC" and head_first else own
+
+
+def mla_rope(model: Model, facts: Facts) -> int:
+    """0: as the model says."""
+    if facts.layer_caches.glm_rope_from_head and model.architecture == "GlmMoeDsaForCausalLM":
+        return int(model.param("mla_head_dim", 0))
+    return 0

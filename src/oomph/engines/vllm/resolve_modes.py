@@ -217,3 +217,36 @@ def hybrid_off(traits: Traits, dep: Deployment, facts: Facts, spec: Speculation)
             )
         return bool(disabled), ""
     return bool(why), why
+
+
+def prefix_and_chunks(model: Model, traits: Traits, flags: Mapping[str, Any], facts: Facts) -> tuple[bool, bool]:
+    """enable_prefix_caching and enable_chunked_prefill. config/vllm.py, scheduler.py: an encoder's output is needed
+    whole, and is no part of a prefix; config/model.py is_chunked_prefill_supported: not where every token sees all
+    others, nor where the first token or the mean of all is taken."""
+    encoder_decoder = "cross" in traits.kinds
+    encoder_only = "encoder_only" in traits.kinds or bool(model.param("pools_first"))
+    prefix = flags.get("enable_prefix_caching")
+    if prefix is None:
+        usual = facts.states.cached_by_default if traits.is_hybrid else not traits.has_state
+        prefix = (model.pooling or usual) and not encoder_only
+    chunked = flags.get("enable_chunked_prefill", not encoder_only) or (facts.limits.always_chunks and not encoder_only)
+    return bool(prefix) and not encoder_decoder, bool(chunked) and not encoder_decoder
+
+
+def pipeline_stages(layers: int, pp: int, partition: str = "") -> tuple[tuple[int, int], ...]:
+    """distributed/utils.py get_pp_indices: the remainder goes to the stages before the last, backwards."""
+    sizes = [layers // pp] * pp
+    for i in range(2, layers % pp + 2):
+        sizes[-i] += 1
+    if partition:
+        try:
+            parts = [int(n) for n in partition.split(",")]
+        except ValueError:
+            raise Refused("ValueError", f"Invalid partition string: {partition}") from None
+        if len(parts) != pp:
+            raise Refused("ValueError", f"len(partitions)={len(parts)} does not match pp_size={pp}.")
+        if sum(parts) != layers:
+            raise Refused("ValueError", f"sum(partitions)={sum(parts)} does not match num_hidden_layers={layers}.")
+        sizes = parts
+    ends = [sum(sizes[: i + 1]) for i in range(pp)]
+    return tuple((end - size, end) for size, end in zip(sizes, ends, strict=True))

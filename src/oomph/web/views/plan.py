@@ -40,11 +40,6 @@ def plan_view(plan: Plan, extra: tuple[tuple[str, str], ...] = ()) -> Html:
     )
 
 
-def plan_title(plan: Plan) -> str:
-    engine = plan.deployment.engine
-    return f"{plan.model} on {engine_of(plan.deployment).title} {engine.version}"
-
-
 def heading(plan: Plan) -> Html:
     return el(
         "header", el("h1", plan.model),
