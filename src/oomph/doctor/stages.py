@@ -131,6 +131,11 @@ def code_names(lines: Sequence[Line], failing: int) -> list[str]:
     return [*names, "capture_begin"] if any("torch.cuda.graph(" in text for text in near) else names
 
 
+_WHILE_LOADING = re.compile(
+    r"(?:while|when|during) load(?:ing)? (?:the )?(?:model )?(?:weights?|checkpoints?|shards?)\b"
+)
+
+
 def _weakest(
     failure: Observation,
     guessed: StageName,
@@ -145,6 +150,8 @@ def _weakest(
         return ("other" if by_code == "startup_free_memory" and failure.kind in TROUBLES else by_code), "traceback"
     if compiles(files):
         return "profile_run", "traceback"
+    if _WHILE_LOADING.search(failure.text[:2000]):
+        return "weights_load", "message"
     if by_words := raised_stage(failure.text):
         return by_words, "message"
     started = not did_not_start(everything) and not STARTING.intersection(functions)

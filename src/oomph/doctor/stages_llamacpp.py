@@ -85,11 +85,14 @@ def phase(observations: Sequence[Observation], index: int, reached: StageName | 
         return "kv_alloc" if sentence == "weights_load" and kinds & {"lc_alloc_compute", "lc_no_compute"} else sentence
     if "lc_cpu_malloc" in kinds or any(_HOST.fullmatch(str(o.values.get("buffer", ""))) for o in window if _failing(o)):
         return "host_ram"
+    blamed = next((o for o in window if o.kind == "lc_phase" and _FAILED.search(o.text)), None)
+    stage_of = of_function(str(blamed.values.get("function", ""))) if blamed is not None else None
+    if stage_of == "runtime_request":
+        return stage_of  # an encoder's buffers are made when an image comes
     for kind, stage in _NAMED:
         if kind in kinds:
             return stage
-    blamed = next((o for o in window if o.kind == "lc_phase" and _FAILED.search(o.text)), None)
-    if blamed is not None and (stage_of := of_function(str(blamed.values.get("function", "")))):
+    if stage_of is not None:
         return stage_of
     if projector(observations[:index]):
         return "kv_alloc"

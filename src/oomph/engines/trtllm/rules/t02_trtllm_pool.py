@@ -37,6 +37,10 @@ def match(case: Case) -> Candidate | None:
         text = "The states that every slot of max_batch_size has from the start are larger than the whole KV budget."
         fewer = levers(case, "max_num_seqs", "fraction_up", first=("max_num_seqs",))
         return Candidate(Tier.SAID, text, case.line("tr_over_budget"), fewer)
+    if case.death.kind == "tr_budget":
+        text = "The weights and the dummy run's peak leave nothing for the KV pool."
+        smaller = levers(case, "quant", "tp_up", "batched_tokens", "max_num_seqs")
+        return Candidate(Tier.COMPUTED, text, case.line("tr_budget"), smaller)
     served = case.before("tr_budget", "tr_kv") or case.stage in ("kv_alloc", "runtime_request")
     if not case.failed or not served or case.has("tr_component") or not (case.memory or case.has("tr_oom", "tr_late")):
         return None
