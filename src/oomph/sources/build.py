@@ -91,9 +91,14 @@ def build_model(
         intermediate_size=_widest(text, "intermediate_size"),
         pooling=model.pooling,
         attention_free=not any(isinstance(m, Attention) for layer in model.layers for m in layer.mixers),
-        params=(*model.params, *engine_params(config, text)),
+        params=(*model.params, *engine_params(config, text), *_quantised_apart(quant_raw, hf_quant_config)),
         warnings=model.warnings if tensors is None else (),
     )
+
+
+def _quantised_apart(own: Any, file: Any) -> tuple[tuple[str, int], ...]:
+    """Only hf_quant_config.json says how it is quantised."""
+    return (("quantised_apart", 1),) if own is None and file is not None else ()
 
 
 def _widest(text: Config, key: str) -> int:

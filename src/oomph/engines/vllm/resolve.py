@@ -166,7 +166,7 @@ def resolve(model: Model, deployment: Deployment, draft: Model | None = None) ->
 def _settings(model: Model, dep: Deployment, facts: Facts, base: Resolved, draft: Model | None) -> Resolved:
     flags, traits, gpu = dep.flags, traits_of(model), dep.gpus[0]
     verify_parsers(flags, facts.values)
-    verify_config(model, facts.support)
+    verify_config(model, facts.support, by_transformers=flags.get("model_impl") == "transformers")
     verify_transformers_config(model, flags, facts.structure)
     tp, pp = int(flags.get("tensor_parallel_size", 1)), int(flags.get("pipeline_parallel_size", 1))
     dtype = resolve_dtype(model, str(flags.get("dtype", "auto")), gpu.sm)

@@ -16,12 +16,13 @@ from oomph.ir.model import Attention, Experts, Linear, Model, Module, State
 Stages = tuple[tuple[int, int], ...]
 
 
-def verify_config(model: Model, support: Support) -> None:
-    """What reading the model's files refuses, before any flag is looked at."""
+def verify_config(model: Model, support: Support, *, by_transformers: bool = False) -> None:
+    """What reading the model's files refuses, before any flag is looked at. `by_transformers`: no class of vLLM's is
+    asked for."""
     if model.quantization is not None and model.quantization.method == known.GGUF and not support.gguf_in_tree:
         raise Refused("ValueError", known.GGUF_REFUSAL.format(model=model.name))
     absent = support.not_yet.get(model.architecture)
-    if absent is not None and absent.stage == "engine_config":
+    if absent is not None and absent.stage == "engine_config" and not (by_transformers and absent.unlisted):
         raise Refused(absent.type, absent.text.format(model_type=model.model_type))
     if model.model_type in known.UNKNOWN_TYPES:
         raise Refused("ValidationError", known.UNKNOWN_TYPE.format(model_type=model.model_type))
@@ -38,7 +39,7 @@ def verify_config(model: Model, support: Support) -> None:
 
 def verify_build(model: Model, support: Support, stages: Stages) -> None:
     absent = support.not_yet.get(model.architecture) or support.gone.get(model.architecture)
-    if absent is not None:
+    if absent is not None and absent.stage == "model_build":
         raise Refused(absent.type, absent.text)
     if model.param("no_scale_fmt") and model.architecture.startswith("DeepseekV4") and support.scale_format:
         raise Refused("KeyError", "'scale_fmt'")
@@ -46,6 +47,20 @@ def verify_build(model: Model, support: Support, stages: Stages) -> None:
         if model.architecture in support.pipeline_refused:
             raise Refused("ValidationError", PP_REFUSAL)
         _verify_sharing(model, stages)
+        _verify_stages(model, stages)
+
+
+def _verify_stages(model: Model, stages: Stages) -> None:
+    """What a stage misses: layers with experts, or those that an encoder's inner states are added to."""
+    deep = int(model.param("deepstack_levels", 0)) if model.architecture.startswith("Qwen3VL") else 0
+    if any(begin < deep for begin, _ in stages[1:]):
+        raise Refused("AssertionError", known.DEEPSTACK_CUT)
+    text = known.STAGE_WITHOUT_EXPERTS.get(model.architecture)
+    if text is None:
+        return
+    routed = [any(isinstance(module, Experts) for module in layer.block.modules) for layer in model.layers]
+    if any(routed) and not all(any(routed[begin:end]) for begin, end in stages):
+        raise Refused("RuntimeError", text)
 
 
 def verify_blocks(

@@ -91,7 +91,8 @@ def resolve_quantization(model: Model, flag: str, facts: Facts, sm: int) -> Quan
         renamed = renamed or RENAMED.get((model.architecture, own), "")
         name = renamed or name
     words = row.words if row else ()
-    decides = renamed in DECIDING_NAMES or (row is not None and row.decides)
+    by_file = bool(model.param("quantised_apart")) and own != "modelopt" and not support.files_decide
+    decides = renamed in DECIDING_NAMES or (row is not None and row.decides and not by_file)
     if flag and not decides and flag not in (name, own, *words):
         raise Refused(
             "ValidationError",

@@ -53,6 +53,7 @@ class Kernel(Span, frozen=True):
     eplb: bool = True
     lora: bool = False
     dp: bool = True  # takes layers of data-parallel engines
+    expert_parallel: bool = True
     cutlass_only: bool = False
     most_experts: int = 1 << 30
 
@@ -65,6 +66,7 @@ class Kernel(Span, frozen=True):
             and (self.eplb or not query.eplb)
             and (self.lora or not query.lora)
             and (self.dp or query.dp == 1)
+            and (self.expert_parallel or not query.expert_parallel)
             and (query.cutlass or not self.cutlass_only)
             and query.count <= self.most_experts
         )
@@ -157,7 +159,9 @@ KERNELS: tuple[Kernel, ...] = (
     Kernel("nvfp4", FI_CUTLASS, ((100, 110), (120, 130)), FI_BEFORE, until="0.24.0"),
     Kernel("nvfp4", FI_CUTLASS, ((100, 110), (120, 130)), FI_GELU, since="0.24.0", until="0.28.0"),
     Kernel("nvfp4", FI_CUTLASS, ((100, 110), (120, 130)), FI_ALL, since="0.28.0"),
-    Kernel("nvfp4", VLLM_CUTLASS, ((100, 130),)),
+    # cutlass_moe.py CutlassExpertsFp4._supports_parallel_config: no map of experts before 0.32.0
+    Kernel("nvfp4", VLLM_CUTLASS, ((100, 130),), expert_parallel=False, until="0.32.0"),
+    Kernel("nvfp4", VLLM_CUTLASS, ((100, 130),), since="0.32.0"),
     Kernel("nvfp4", MARLIN, TURING, lora=True),
     Kernel("nvfp4_a16", MARLIN, TURING, lora=True),
     # oracle/mxfp4.py; the Triton kernels are in the wheel since 0.12.0 (vllm/third_party)

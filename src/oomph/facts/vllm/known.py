@@ -121,6 +121,7 @@ class Absent(Struct, frozen=True):
     type: str
     text: str
     stage: Literal["engine_config", "model_build"] = "engine_config"
+    unlisted: bool = False  # Transformers has the config and the class: --model-impl transformers serves it
 
 
 _UNKNOWN = Absent("ValidationError", UNKNOWN_TYPE)
@@ -128,7 +129,7 @@ _UNKNOWN = Absent("ValidationError", UNKNOWN_TYPE)
 
 def _unsupported(name: str) -> Absent:
     """registry.py goes on to list all that it has."""
-    return Absent("ValidationError", f"Model architectures ['{name}'] are not supported for now.")
+    return Absent("ValidationError", f"Model architectures ['{name}'] are not supported for now.", unlisted=True)
 
 
 def _no_vision(config: str) -> Absent:
@@ -236,6 +237,19 @@ LAYER_TYPES_REFUSAL = (
 FP8_BLOCKS_CUT = (
     "The output_size of gate's and up's weight = {size} is not divisible by weight quantization block_n = {block}."
 )
+# glm4_moe.py:509, hy_v3.py, afmoe.py, qwen3_moe.py, qwen3_next.py, lfm2_moe.py (0.32.0; in 0.21.0 too): each pipeline
+# stage looks for a layer with experts among its own
+STAGE_WITHOUT_EXPERTS = {
+    "AfmoeForCausalLM": "No AfmoeMoE layer found in model.layers.",
+    "Glm4MoeForCausalLM": "No Glm4MoE layer found in model.layers.",
+    "Glm4vMoeForConditionalGeneration": "No Glm4MoE layer found in model.layers.",
+    "HYV3ForCausalLM": "No MoE layer found in model.layers.",
+    "Lfm2MoeForCausalLM": "No Lfm2MoeSparseMoeBlock layer found in the model.layers.",
+    "Qwen3MoeForCausalLM": "No Qwen3MoE layer found in the model.layers.",
+    "Qwen3NextForCausalLM": "No Qwen3Next layer found in the model.layers.",
+}
+# qwen3_vl.py:2057 (0.32.0)
+DEEPSTACK_CUT = "start_layer should be greater than or equal to len(deepstack_visual_indexes)"
 # config/speculative.py create_draft_parallel_config: drafts are asked for the target's pipeline parallelism, which few
 # of their classes support.
 DRAFTS_WITH_PIPELINE = ("NemotronH", "Glm4MoeLite", "GlmOcr")
@@ -302,6 +316,8 @@ class Support(Facts):
     not_yet = table(NOT_YET)
     gone = table(GONE)
     renames_methods = since("0.20.0")
+    # modelopt.py _extract_modelopt_quant_algo: before, not where hf_quant_config.json alone made it modelopt_fp4
+    files_decide = since("0.22.0")
     layer_types = changes((), ("0.20.0", _LAYER_TYPES), ("0.29.0", ()))
     # Models whose text part is built from a config without architectures: refused with pipeline parallelism.
     pipeline_refused = changes(
