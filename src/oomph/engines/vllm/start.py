@@ -32,7 +32,7 @@ def plan_command(deployment: Deployment, model: Model | None = None) -> Plan:
     deployment = _with_every_replica(deployment)
     overrides = config_overrides(deployment)
     checkpoint = load_overridden(deployment.model, overrides) if overrides else model or load_once(deployment.model)
-    if checkpoint.param("has_vision_config"):
+    if model is None and checkpoint.param("has_vision_config"):
         checkpoint = _under_its_other_name(checkpoint, deployment, overrides)
     return plan_vllm(require_layers(checkpoint), *with_draft(deployment))
 
