@@ -31,8 +31,10 @@ class Admission:
 
     def _never_evicted(self, active: list[Live]) -> tuple[list[Live], bool]:
         """Running requests keep what they need to finish; others start in order, up to the first that does not fit."""
-        fitting = [request for request in active if request.decodes]
-        pending = [request for request in active if not request.decodes]
+        fitting: list[Live] = []
+        pending: list[Live] = []
+        for request in active:
+            (fitting if request.decodes else pending).append(request)
         static = self.capacity.policy == "STATIC_BATCH"
         if not pending or (static and fitting):
             return fitting, False
@@ -51,6 +53,10 @@ class Admission:
     def _unpromised(self, running: list[Live]) -> list[int]:
         """What running requests do not need."""
         available = list(self.pools.free)
+        if not self.capacity.slides:
+            block = self.windows[0].block
+            blocks = sum(cdiv(r.prompt + r.max_new, block) - cdiv(r.tokens, block) for r in running)
+            return [available[0] - blocks * self.capacity.beams]
         for request in running:
             needs = self._needs_to_finish(request)
             available = [left - need for left, need in zip(available, needs)]
@@ -139,15 +145,18 @@ class Admission:
 
     def fill(self, fitting: list[Live]) -> list[tuple[Live, int]]:
         """(request, tokens): until max_num_tokens are full. A prompt that is cut ends with a whole block."""
-        budget = self.capacity.max_num_tokens
+        budget, step_tokens = self.capacity.max_num_tokens, self.capacity.step_tokens
         batch: list[tuple[Live, int]] = []
         prompts: list[Live] = []
         for request in fitting:
-            if not request.decodes and self.capacity.chunked:
+            if request.decodes:
+                tokens = cost = step_tokens
+            elif self.capacity.chunked:
                 prompts.append(request)
                 continue
-            tokens = self.capacity.step_tokens if request.decodes else request.prompt
-            cost = tokens if request.decodes else max(1, tokens - self._free_of(request))
+            else:
+                tokens = request.prompt
+                cost = max(1, tokens - self._free_of(request))
             if cost > budget:
                 break
             batch.append((request, tokens))

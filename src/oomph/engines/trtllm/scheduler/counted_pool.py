@@ -35,6 +35,19 @@ class CountedPools:
             self._take(request, pool, self._blocks_at(request, pool, tokens))
         request.tokens = tokens
 
+    def grow(self, requests: list[Live]) -> None:
+        """A slot more for each that may have one, where one pool holds every token."""
+        block, beams, taken = self.windows[0].block, self.capacity.beams, 0
+        for request in requests:
+            if request.tokens - request.prompt < request.max_new:
+                if request.tokens % block == 0:
+                    request.blocks[0] += beams
+                    taken += beams
+                request.tokens += 1
+        self.free[0] -= taken
+        if self.free[0] < 0:
+            raise out_of_blocks(self.windows[0])
+
     def release(self, request: Live) -> None:
         self.free = [free + blocks for free, blocks in zip(self.free, request.blocks)]
         request.blocks = []

@@ -23,6 +23,14 @@ class DecodeTime:
             return self.time.chunk(self.groups, request.prompt + request.new - 1, 1 + drafts)
         return self.series(request.tokens - 1, 1)
 
+    def steps(self, requests: list[Live]) -> int:
+        """One step of requests that decode a token each, whose slots are not taken yet."""
+        contexts = [request.tokens + (request.tokens - request.prompt < request.max_new) for request in requests]
+        ticks = 0
+        for rate, span in zip(self.rates, self.spans):
+            ticks += rate * (sum(contexts) if span == _FAR else sum(min(span, context) for context in contexts))
+        return ticks * self.beams
+
     def series(self, tokens: int, count: int) -> int:
         """Of so many steps, the first of which has tokens + 1 in its cache."""
         ticks = 0

@@ -86,18 +86,41 @@ class CapacityLoop:
     # ---- steps -------------------------------------------------------------------------------------------------------
 
     def _take_step(self, batch: list[tuple[Live, int]]) -> None:
-        ticks = total = 0
         rows = len(batch) * self.capacity.beams
-        chunks = [self._begin(request, tokens) for request, tokens in batch]
-        for (request, _), tokens in zip(batch, chunks):
+        decoding, others = self._told_apart(batch)
+        total = len(decoding) * self.capacity.step_tokens
+        ticks = self.decode_time.steps(decoding)
+        if isinstance(self.pools, CountedPools):
+            self.pools.grow(decoding)
+        chunks = [self._begin(request, tokens) for request, tokens in others]
+        for (request, _), tokens in zip(others, chunks):
             total += tokens
             ticks += self.decode_time.step(request, tokens, drafts=self.capacity.drafts)
         ticks += self.time.fixed(total, rows)
         self.now += ticks
         self.work += len(batch)
         self._count(ticks, 1, total, len(batch))
-        for (request, _), tokens in zip(batch, chunks):
-            self._end(request, tokens)
+        prompts = iter(chunks)
+        for request, _ in batch:
+            if not decoding or not request.decodes:
+                self._end(request, next(prompts))
+                continue
+            request.new += 1
+            if not request.left:
+                self._finish(request)
+
+    def _told_apart(self, batch: list[tuple[Live, int]]) -> tuple[list[Live], list[tuple[Live, int]]]:
+        """Requests that take one token and one slot, whatever the others do, and the others with their tokens."""
+        if self.capacity.drafts or self.capacity.slides or not isinstance(self.pools, CountedPools):
+            return [], batch
+        decoding: list[Live] = []
+        others: list[tuple[Live, int]] = []
+        for row in batch:
+            if row[0].decodes:
+                decoding.append(row[0])
+            else:
+                others.append(row)
+        return decoding, others
 
     def _begin(self, request: Live, tokens: int) -> int:
         """Slots for its tokens; how many of them are computed."""
@@ -164,7 +187,7 @@ class CapacityLoop:
     def _leap(self, batch: list[tuple[Live, int]]) -> int:
         """Steps until somebody may start, end, be paused or arrive."""
         requests = [request for request, _ in batch]
-        if self.capacity.drafts or not all(request.decodes for request in requests):
+        if self.capacity.drafts or not all(request.decodes for request in reversed(requests)):  # prompts stand last
             return 1
         count = min(request.left for request in requests)
         if len(self.active) > len(batch):
