@@ -34,7 +34,7 @@ class Admission:
         fitting: list[Live] = []
         pending: list[Live] = []
         for request in active:
-            (fitting if request.decodes else pending).append(request)
+            (fitting if request.computed >= request.prompt else pending).append(request)
         static = self.capacity.policy == "STATIC_BATCH"
         if not pending or (static and fitting):
             return fitting, False
@@ -149,7 +149,7 @@ class Admission:
         batch: list[tuple[Live, int]] = []
         prompts: list[Live] = []
         for request in fitting:
-            if request.decodes:
+            if request.computed >= request.prompt:
                 tokens = cost = step_tokens
             elif self.capacity.chunked:
                 prompts.append(request)

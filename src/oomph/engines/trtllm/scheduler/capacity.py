@@ -63,7 +63,8 @@ class Live:
 
     @property
     def decodes(self) -> bool:
-        return self.tokens > 0 and self.computed >= self.prompt
+        """Every prompt has a token: one that is computed has a slot. Loops over all requests write it out."""
+        return self.computed >= self.prompt
 
     @property
     def has_started(self) -> bool:

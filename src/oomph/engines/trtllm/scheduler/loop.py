@@ -102,11 +102,11 @@ class CapacityLoop:
         self._count(ticks, 1, total, len(batch))
         prompts = iter(chunks)
         for request, _ in batch:
-            if not decoding or not request.decodes:
+            if not decoding or request.computed < request.prompt:
                 self._end(request, next(prompts))
                 continue
             request.new += 1
-            if not request.left:
+            if request.new + request.earlier >= request.total:
                 self._finish(request)
 
     def _told_apart(self, batch: list[tuple[Live, int]]) -> tuple[list[Live], list[tuple[Live, int]]]:
@@ -116,8 +116,9 @@ class CapacityLoop:
         decoding: list[Live] = []
         others: list[tuple[Live, int]] = []
         for row in batch:
-            if row[0].decodes:
-                decoding.append(row[0])
+            request = row[0]
+            if request.computed >= request.prompt:
+                decoding.append(request)
             else:
                 others.append(row)
         return decoding, others
