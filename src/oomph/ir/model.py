@@ -229,6 +229,7 @@ class Attention(Struct, frozen=True):
     sinks: bool = False
     shares_cache_of: int | None = None  # index of the layer whose cache this one reads (no cache of its own)
     rope: Rope | None = None
+    convolution: ConvWindow | None = None  # states of short convolutions, in pages of their own
 
     def __post_init__(self) -> None:
         for name in ("num_heads", "num_kv_heads", "head_dim"):
@@ -236,6 +237,14 @@ class Attention(Struct, frozen=True):
                 raise ConfigError(f"attention with {name} = {getattr(self, name)}: it must be at least 1")
         if self.kind == "sliding_window" and self.window < 1:
             raise ConfigError(f"a sliding-window layer with a window of {self.window} tokens")
+
+
+class ConvWindow(Struct, frozen=True):
+    """What a layer's short convolutions keep: a window of `kernel` tokens, `width` values for each KV head."""
+
+    heads: int
+    width: int
+    kernel: int
 
 
 class Indexer(Struct, frozen=True):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from oomph.errors import CannotPlan
 from oomph.ir.plan import Plan
 from oomph.plan import plan
 from oomph.sources.build import build_model
@@ -88,3 +89,33 @@ def test_token_classifiers() -> None:
     for name, size in sizes.items():
         model = build_model(name, {"architectures": [name], **base})
         assert created(of(name, model=model)) == size
+
+
+INKLING: dict[str, Any] = {
+    "architectures": ["InklingForConditionalGeneration"], "model_type": "inkling_mm_model", "dtype": "bfloat16",
+    "text_config": {
+        "hidden_size": 6144, "num_hidden_layers": 8, "num_attention_heads": 64, "num_key_value_heads": 8,
+        "head_dim": 128, "max_position_embeddings": 131072, "conv_kernel_size": 4, "intermediate_size": 24576,
+        "moe_intermediate_size": 3072, "n_routed_experts": 256, "num_experts_per_tok": 6, "n_shared_experts": 2,
+    },
+}  # fmt: skip
+
+
+def test_inkling_keeps_a_window_of_its_convolutions() -> None:
+    """vLLM 0.32.0's own Python on a config of these sizes: two groups, whose pages are made equal."""
+    model = build_model("inkling", INKLING)
+    command = "vllm serve inkling --tensor-parallel-size 4 --max-model-len 16384 --max-num-seqs 1 --block-size 16"
+    gpu, room = "4x RTX PRO 6000 Blackwell Server", {"available_kv": 8 << 30}
+    answer = plan(command, gpu=gpu, engine="vllm==0.32.0", model=model, given=room, advise=False)
+    assert answer.kv is not None
+    groups = sorted((group.layers, group.block_size, group.page_bytes) for group in answer.kv.groups)
+    assert groups == [(8, 4, 32768), (8, 32, 32768)]
+    assert (answer.kv.num_blocks, answer.kv.logged_tokens) == (32768, 116483)
+    weights = 2_470_182_912 + 478_543_872 + 57_982_058_496 + 453_083_136 + 617_545_728 + 25_952_256 + 212_992
+    assert abs(created(answer) - weights) < 1000
+
+
+@pytest.mark.parametrize("words", ["python -m sglang.launch_server --model-path inkling", "trtllm-serve inkling"])
+def test_other_engines_do_not_guess_its_caches(words: str) -> None:
+    with pytest.raises(CannotPlan):
+        plan(words, gpu="8x B200", model=build_model("inkling", INKLING), advise=False)

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from oomph.errors import CannotPlan
 from oomph.facts.sglang.facts import Facts
 from oomph.ir.model import Attention, Layer, Model, State
 
@@ -52,6 +53,10 @@ def takes_images(model: Model, facts: Facts, flags: Mapping[str, Any]) -> bool:
 def shape_of(model: Model, facts: Facts, flags: Mapping[str, Any]) -> ModelShape:
     lists, name = facts.architectures, model.architecture
     attention = [m for layer in model.layers for m in layer.mixers if isinstance(m, Attention)]
+    if any(m.convolution is not None for m in attention):
+        raise CannotPlan("what SGLang keeps of short convolutions beside attention is not known here")
+    if any(sum(isinstance(m, Attention) for m in layer.mixers) > 1 for layer in model.layers):
+        raise CannotPlan("how SGLang caches layers that run several times is not known here")
     windows = [m for m in attention if m.kind in ("sliding_window", "chunked_local")]
     has_windows = name in lists.hybrid_window and bool(windows)
     fulls = [m for m in attention if m not in windows] if has_windows else attention

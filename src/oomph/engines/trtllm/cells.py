@@ -91,6 +91,8 @@ def _attention(layer: Layer) -> Sequence[Attention]:
     for mixer in mixers:
         if mixer.kind in ("cross", "encoder_only") or (mixer.kind == "mla" and not mixer.kv_lora_rank):
             raise CannotPlan(f"how TensorRT-LLM caches {mixer.kind.replace('_', ' ')} attention here is not known")
+    if len(mixers) > 1 or any(mixer.convolution is not None for mixer in mixers):
+        raise CannotPlan("how TensorRT-LLM caches layers with more than one cache is not known here")
     return mixers
 
 

@@ -24,7 +24,7 @@ from oomph.errors import UnknownCache
 from oomph.facts.vllm.attention import Backend
 from oomph.facts.vllm.facts import Facts
 from oomph.facts.vllm.known import NO_REPEATED_HEADS
-from oomph.ir.model import Attention, Indexer, Layer, Mixer, Model, State
+from oomph.ir.model import Attention, ConvWindow, Indexer, Layer, Mixer, Model, State
 
 STATE_BACKENDS = {
     "mamba1": "MAMBA1_ATTN", "mamba2": "MAMBA2_ATTN", "gdn": "GDN_ATTN", "kda": "GDN_ATTN",
@@ -207,6 +207,9 @@ def _specs(work: Work, index: int, layer: Layer, blocks: Blocks) -> list[tuple[S
     spec = _attention_spec(work, mixer, blocks, query, backend)
     if mixer.kind == "full" and mixer.indexer is not None:
         return _block_sparse_specs(mixer.indexer, spec, work.setup)
+    if mixer.convolution is not None:
+        main = replace(spec, block_size=blocks.block, padded=0)
+        return _convolution_specs(mixer.convolution, main, work.setup)
     return [(spec, backend.name)]
 
 
@@ -257,6 +260,22 @@ def _block_sparse_specs(indexer: Indexer, main: Spec, setup: Setup) -> list[tupl
     size = indexer.head_dim
     keys = Spec("mla", main.block_size, width, num_kv_heads=1, head_size=size, dtype=setup.dtype, cache_dtype="auto")
     return [(keys, "MINIMAX_M3_SPARSE_INDEXER"), (main, "MINIMAX_M3_SPARSE")]
+
+
+def _convolution_specs(convolution: ConvWindow, main: Spec, setup: Setup) -> list[tuple[Spec | None, str]]:
+    """models/inkling/nvidia/sconv_swa_attn.py (0.32.0): one window for all streams of a layer, beside its K and V."""
+    if setup.tp > convolution.heads:
+        text = f"sconv SWA cache supports tp_size <= num_kv_heads ({convolution.heads}), got {setup.tp}"
+        raise Refused("AssertionError", text)
+    if setup.dtype != "bfloat16":
+        raise Refused("AssertionError", f"sconv SWA cache supports bfloat16 only, got torch.{setup.dtype}")
+    heads, kernel = convolution.heads // setup.tp, convolution.kernel
+    width = token_bytes("auto", setup.dtype, heads, convolution.width, 0)
+    streams = Spec(
+        "sliding_window", kernel, width, window=kernel, num_kv_heads=heads, head_size=convolution.width,
+        dtype=setup.dtype,
+    )  # fmt: skip
+    return [(streams, "INKLING_SCONV"), (main, "FLASH_ATTN")]
 
 
 def _mla_specs(

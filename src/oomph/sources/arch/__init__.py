@@ -108,6 +108,8 @@ FAMILIES: dict[str, str] = {
     "HyperCLOVAXForCausalLM": "dense",
     "IQuestCoderForCausalLM": "llama",
     "Idefics3ForConditionalGeneration": "idefics3",
+    "InklingForCausalLM": "inkling",
+    "InklingForConditionalGeneration": "inkling",
     "InternLM2ForCausalLM": "dense",
     "InternLM3ForCausalLM": "dense",
     "InternS1ForConditionalGeneration": "internvl_hf",
