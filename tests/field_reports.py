@@ -18,7 +18,8 @@ Row = Mapping[str, Any]
 class Figures(NamedTuple):
     reports: int
     failures: int
-    stage: int  # failures whose stage is right
+    placed: int  # failures whose text tells an expert the stage
+    stage: int  # those whose stage is right
     cause: int
     remedy: int  # failures with a lever among the first three that would have helped
     false_all_clears: int
@@ -35,10 +36,12 @@ def rows(half: str = "") -> list[Row]:
 def figures(reports: Iterable[Row]) -> Figures:
     judged = list(reports)
     failures = [row for row in judged if row["label"]["failed"]]
+    placed = [row for row in failures if row["label"]["stage"] is not None]
     return Figures(
         len(judged),
         len(failures),
-        sum(row["answer"].get("stage") == row["label"]["stage"] for row in failures),
+        len(placed),
+        sum(row["answer"].get("stage") == row["label"]["stage"] for row in placed),
         sum(row["answer"].get("cause") in row["label"]["causes"] for row in failures),
         sum(bool(set(row["answer"].get("levers", ())) & set(row["label"]["levers"])) for row in failures),
         sum(row["answer"].get("failed") is False for row in failures),
@@ -61,8 +64,12 @@ def lines() -> list[str]:
 
 def _line(name: str, f: Figures) -> str:
     shares = ", ".join(
-        f"{what} {count}/{f.failures} ({100 * count / max(1, f.failures):.0f} %)"
-        for what, count in (("stage", f.stage), ("cause", f.cause), ("remedy in the first three", f.remedy))
+        f"{what} {count}/{total} ({100 * count / max(1, total):.0f} %)"
+        for what, count, total in (
+            ("stage", f.stage, f.placed),
+            ("cause", f.cause, f.failures),
+            ("remedy in the first three", f.remedy, f.failures),
+        )
     )
     return (
         f"public reports, {name}: {f.reports}; {shares}; false all-clears {f.false_all_clears}, "
