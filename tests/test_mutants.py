@@ -68,12 +68,8 @@ def f(a, b):
 
 def test_a_switch_makes_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every change of a text gives the same answers behind its switch as in a text of its own."""
-    for name, function in (
-        ("as_it_was", switches.as_it_was),
-        ("compared", switches.compared),
-        ("reads", switches.reads),
-    ):
-        monkeypatch.setattr(builtins, f"__{name}__", function, raising=False)
+    for name in ("as_it_was", "compared", "joined", "reads"):
+        monkeypatch.setattr(builtins, f"__{name}__", getattr(switches, name), raising=False)
     tree = ast.parse(CODE)
     every = list(places(Path("code.py"), tree, CODE))
     by_node: dict[int, list[tuple[int, ast.expr]]] = {}
@@ -111,3 +107,13 @@ def test_what_runs_on_import_is_seen_through_a_name() -> None:
 def test_a_process_of_its_own() -> None:
     assert mutants.in_a_process(lambda: "an answer", 5) == "an answer"
     assert mutants.in_a_process(lambda: str(1 // 0), 5).startswith("ZeroDivisionError")
+
+
+def test_an_and_is_noted_where_its_value_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for first, second, noted in ((True, True, set()), (False, False, set()), (True, False, {5}), (False, True, {5})):
+        monkeypatch.setattr(State, "noted", set())
+        operands = (lambda a=first, b=second: a and b, lambda a=first, b=second: a or b)
+        assert switches.joined(5, *operands) is (first and second)
+        assert State.noted == noted
+    monkeypatch.setattr(State, "noted", set())
+    assert switches.joined(5, lambda: None, lambda: 1 // 0) is None and State.noted == {5}

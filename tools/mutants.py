@@ -2,6 +2,7 @@
 
     python tools/mutants.py [--count 100] [--seed TEXT] [--map FOLDER] [--part 1/8] [--limit SECONDS] [FOLDER...]
     python tools/mutants.py --map FOLDER --record TESTS... [--seed TEXT]    the first step of it, in pieces
+    python tools/mutants.py --map FOLDER --only NUMBERS... [--seed TEXT]    some of the changes again
 
 FOLDER is one of engines, doctor, advice, search (default: all, with an equal share of the changes). A change is a
 number, a truth value, a comparison, an `and` or `or`, or a sign. The seed is the commit's hash unless another is named,
@@ -43,7 +44,7 @@ from switches import State
 
 SOURCE = ROOT / "src" / "oomph"
 FOLDERS = ("engines", "doctor", "advice", "search")
-LIMIT = 10  # seconds of the processor for one change, beside five times what its answers and tests take
+LIMIT = 10  # seconds of the processor for one change, beside twice what its answers and tests take
 MOST_MEMORY = 6 << 30  # of one process, for a loop that never stops adding
 REPLAY = "replay"
 
@@ -56,6 +57,7 @@ TESTS = (
     "tests/test_host.py", "tests/test_calibration.py", "tests/test_whose_figures.py", "tests/test_public_api.py",
     "tests/test_frozen.py",
 )  # fmt: skip
+EVERYWHERE = ("tests/test_frozen.py",)  # of what runs on import: these look at every module
 SHARE = 16  # seconds that the tests of one change may take when nothing else runs, and the answers as long again
 FIRST = 3  # tests of each file that go before all the others
 QUIET = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no", "-W", "ignore")
@@ -184,7 +186,9 @@ class Choice(NamedTuple):
 
 def choice(mutant: Mutant, number: int, notes: Notes) -> Choice:
     """The stored answers and tests for one change: all to which it matters, as far as their time allows."""
-    names = notes.by_change.get(number, [])
+    names = list(notes.by_change.get(number, []))
+    if number in notes.on_import:
+        names += [name for name in notes.seconds if name.startswith(EVERYWHERE) and name not in names]
     answers = _interleaved([name for name in names if name.startswith(REPLAY)], str(mutant))
     tests = sorted((name for name in names if not name.startswith(REPLAY)), key=notes.seconds.__getitem__)
     seen: Counter[str] = Counter()
@@ -298,7 +302,7 @@ def judge_all(
             prepare(sorted({test.split("::")[0] for each in later for test in choice(chosen[each], each, notes).tests}))
         picked = choice(chosen[number], number, notes)
         seconds = sum(notes.seconds[name] for name in (*picked.answers, *picked.tests))
-        noticed = verdict(number, picked, limit + 5 * seconds)
+        noticed = verdict(number, picked, limit + 2 * seconds)
         by = f"by {noticed}" if noticed else f"{len(picked.answers)} answers, {len(picked.tests)} tests"
         print(f"{'noticed ' if noticed else 'SURVIVED'}  {number:3}  {chosen[number]}  {by}", flush=True)
         yield number, noticed
@@ -321,6 +325,7 @@ def options_of(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--map", type=Path)
     parser.add_argument("--record", nargs="+", metavar="TESTS", default=())
     parser.add_argument("--part", default="1/1")
+    parser.add_argument("--only", type=int, nargs="+", metavar="NUMBER", default=(), help="changes by their numbers")
     parser.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS")
     options = parser.parse_args(words)
     if unknown := set(options.folders) - set(FOLDERS):
@@ -333,7 +338,7 @@ def main() -> int:
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     seed = options.seed or commit.stdout.strip()
     chosen = choose(options.folders, options.count, seed)
-    numbers = part_of(chosen, options.part)
+    numbers = options.only or part_of(chosen, options.part)
     switches.install(chosen)
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         folder = options.map or Path(scratch)

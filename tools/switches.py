@@ -1,9 +1,9 @@
 """All changes of a seed in one process: each stands in the imported code beside the original, behind a switch.
 
 `install` puts a loader in front of Python's own. An expression with a change becomes `original if as_it_was(number)
-else changed`, a comparison of sizes `compared(number, ...)`, so that one run of a test notes every change that would
-have mattered to it: those whose expression it runs and, of comparisons of sizes, those it puts on the bound. `turn`
-switches one change on.
+else changed`, a comparison of sizes `compared(number, ...)`, an `and` or `or` `joined(number, ...)`, so that one run of
+a test notes every change that would have mattered to it: those whose expression it runs; of comparisons of sizes, those
+it puts on the bound; of `and` and `or`, those whose value changes. `turn` switches one change on.
 
 What runs on import (a table, a default) is noted for the functions that read it, by their names.
 """
@@ -14,7 +14,7 @@ import ast
 import builtins
 import operator
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -24,7 +24,15 @@ from typing import Any
 from changes_of_code import BOUNDS, ROOT, Mutant, places
 
 OPERATORS = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
-AS_IT_WAS, COMPARED, READS = "__as_it_was__", "__compared__", "__reads__"
+AS_IT_WAS, COMPARED, JOINED, READS = "__as_it_was__", "__compared__", "__joined__", "__reads__"
+# Calls that may be made twice: nothing but their answer comes of them.
+PURE = frozenset((
+    "abs", "all", "any", "before", "bool", "endswith", "first", "flag", "float", "frozenset", "fullmatch", "get",
+    "getattr", "has", "has_words", "int", "isdigit", "isdisjoint", "isinstance", "issubset", "items", "keys", "last",
+    "len", "lower", "lstrip", "match", "max", "min", "number", "partition", "range", "removeprefix", "removesuffix",
+    "replace", "round", "rpartition", "rstrip", "search", "set", "sorted", "split", "startswith", "str", "strip",
+    "sum", "tuple", "upper", "value", "values", "whole",
+))  # fmt: skip
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -51,6 +59,21 @@ def compared(number: int, word: str, other: str, left: Any, right: Any) -> Any:
     return changed if State.on == number else answer
 
 
+def joined(number: int, original: Callable[[], Any], changed: Callable[[], Any]) -> Any:
+    if State.on == number:
+        return changed()
+    answer = original()
+    if State.on < 0 and number not in State.noted:
+        try:
+            other = changed()
+            differs = other is not answer and bool(other != answer)
+        except Exception:  # what the other operand kept from being asked
+            differs = True
+        if differs:
+            State.noted.add(number)
+    return answer
+
+
 def reads(numbers: tuple[int, ...]) -> None:
     State.noted.update(numbers)
 
@@ -59,14 +82,20 @@ class Switched(ast.NodeTransformer):
     def __init__(self, by_node: dict[int, list[tuple[int, ast.expr]]], readers: dict[str, set[int]]) -> None:
         self.by_node = by_node
         self.readers = readers
+        self.in_function = False  # elsewhere a lambda does not see the names around it
 
     def visit(self, node: ast.AST) -> Any:
         changes = self.by_node.get(id(node), ())
-        node = self.generic_visit(node)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            around, self.in_function = self.in_function, isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            node = self.generic_visit(node)
+            self.in_function = around
+        else:
+            node = self.generic_visit(node)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             self._note_what_it_reads(node)
         for number, changed in changes:
-            node = _switch(number, node, changed)  # type: ignore[arg-type]
+            node = _switch(number, node, changed, self.in_function)  # type: ignore[arg-type]
         return node
 
     def visit_match_case(self, node: ast.match_case) -> Any:
@@ -81,7 +110,7 @@ class Switched(ast.NodeTransformer):
             function.body.insert(at, ast.copy_location(note, function.body[min(at, len(function.body) - 1)]))
 
 
-def _switch(number: int, node: ast.expr, changed: ast.expr) -> ast.expr:
+def _switch(number: int, node: ast.expr, changed: ast.expr, in_function: bool) -> ast.expr:
     if isinstance(node, ast.Compare) and isinstance(changed, ast.Compare) and len(node.ops) == 1:
         old, new = node.ops[0], changed.ops[0]
         if isinstance(old, BOUNDS):
@@ -89,7 +118,26 @@ def _switch(number: int, node: ast.expr, changed: ast.expr) -> ast.expr:
             return ast.copy_location(
                 _call(COMPARED, ast.Constant(number), *words, node.left, node.comparators[0]), node
             )
+    if isinstance(node, ast.BoolOp) and in_function and _may_run_twice(node):
+        return ast.copy_location(_call(JOINED, ast.Constant(number), _later(node), _later(changed)), node)
     return ast.copy_location(ast.IfExp(_call(AS_IT_WAS, ast.Constant(number)), node, changed), node)
+
+
+def _may_run_twice(node: ast.expr) -> bool:
+    """It binds nothing, and calls nothing but what only answers."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom):
+            return False
+        if isinstance(inner, ast.Call):
+            name = getattr(inner.func, "attr", getattr(inner.func, "id", ""))
+            if name not in PURE and not name.startswith("__"):
+                return False
+    return True
+
+
+def _later(value: ast.expr) -> ast.Lambda:
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.Lambda(nothing, value)
 
 
 def _call(name: str, *arguments: ast.expr) -> ast.Call:
@@ -179,7 +227,7 @@ def install(chosen: Sequence[Mutant]) -> None:
     kind = type("Loader", (Loader,), {"chosen": by_path, "readers": readers})
     sys.path.insert(0, str(ROOT / "src"))
     sys.meta_path.insert(0, Finder(kind))
-    for name, function in ((AS_IT_WAS, as_it_was), (COMPARED, compared), (READS, reads)):
+    for name, function in ((AS_IT_WAS, as_it_was), (COMPARED, compared), (JOINED, joined), (READS, reads)):
         setattr(builtins, name, function)
 
 

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from oomph.advice.advise import _enough_host_memory, advise, judge_lever
 from oomph.advice.bound import is_out_of_reach
 from oomph.advice.combine import around_a_middle, smallest_combination
-from oomph.advice.gain import is_earlier
+from oomph.advice.gain import _room, is_earlier
 from oomph.advice.judge import Judge, together
+from oomph.advice.longer import _context, _tokens
 from oomph.ir.advice import KINDS, Change, Kind, Lever
 from oomph.ir.deployment import Deployment
 from oomph.ir.plan import Plan
@@ -185,3 +186,10 @@ def test_a_middle_setting_with_one_flag_more(settings: tuple[int, ...]) -> None:
     share = flag("share", 1, 2, 3, two_sided=True)
     answers = list(around_a_middle(judge, [share, flag("other", *settings)]))
     assert [answer.change.flags for answer in answers] == [{"share": 2, "other": 1}]
+
+
+def test_a_refused_plan_has_no_tokens_and_a_stage_with_nothing_before_it_takes_nothing() -> None:
+    assert (_tokens("the engine does not take it"), _context("the engine does not take it")) == (0, 0)
+    bare = replace(failing(), ranks=tuple(replace(rank, stages=()) for rank in failing().ranks))
+    assert _room(bare, "weights_load") == bare.ranks[0].total_bytes
+    assert _room(replace(bare, ranks=()), "weights_load") == 0

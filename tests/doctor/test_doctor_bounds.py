@@ -7,13 +7,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from oomph.doctor.beside import read_gpus
+from oomph.doctor.diagnose import _unused
 from oomph.doctor.enrich import names
-from oomph.doctor.explain import explain
-from oomph.doctor.inferred_vllm import OUTSIDE, TIGHT, _graphs_not_counted
+from oomph.doctor.explain import explain, observe_raw, read_case
+from oomph.doctor.failure import _ends, find_doubt
+from oomph.doctor.inferred_vllm import OUTSIDE, TIGHT, _graphs_not_counted, reached
+from oomph.doctor.ledger import _at_oom
+from oomph.doctor.meanings import MILESTONES
 from oomph.doctor.runs import MOST_RUNS, explain_raw_runs
+from oomph.doctor.stages import milestone
 from oomph.doctor.thread_posts import LONGEST_POST, MOST_POSTS, read_thread
+from oomph.ir.observation import Observation
 from oomph.logs.reader import read_text
 from oomph.units import GIB, gib
 
@@ -116,3 +123,64 @@ def test_graphs_that_are_not_counted_need_a_gibibyte_more_than_they_take(
     assert (answer is not None) is is_told
     if answer is not None and total:
         assert f"{gib(max(0, room))} are left" in answer[1]
+
+
+def test_of_a_start_that_a_parent_reports_the_stage_of_its_last_line() -> None:
+    report = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
+    case = read_case(START + report)
+    unsaid = replace(case, death=replace(case.death, stage="other"))
+    told = reached(unsaid)
+    assert told is not None and told[0] == "profile_run"
+    assert reached(case) is None  # the stage is known
+    assert reached(replace(unsaid, observations=())) is None
+
+
+@pytest.mark.parametrize(("status", "is_doubtful"), [(143, False), (-15, False), (130, False), (1, True), (139, True)])
+def test_a_server_that_somebody_stopped_leaves_no_doubt(status: int, is_doubtful: bool) -> None:
+    served = 'INFO:     Application startup complete.\nINFO:     127.0.0.1:1 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+    _, observations = observe_raw(read_text(f"{START}{served}server exited with exit code {status}\n"))
+    assert (find_doubt(observations) is not None) is is_doubtful
+
+
+@pytest.mark.parametrize(("kind", "before", "stage"), [
+    ("blocks_override", 0, "cudagraph_profile"), ("blocks_override", 8, MILESTONES.get("blocks_override")),
+    ("weights", 0, MILESTONES["weights"]), ("kv_tokens", 0, MILESTONES["kv_tokens"]),
+])  # fmt: skip
+def test_blocks_that_replace_none_are_those_of_graph_profiling(kind: Any, before: int, stage: str) -> None:
+    assert milestone([Observation(1, kind, {"before": before})]) == stage
+
+
+@pytest.mark.parametrize(("width", "is_trouble"), [(76, False), (77, True), (90, True)])
+def test_a_warning_of_nccl_says_so_at_its_beginning(width: int, is_trouble: bool) -> None:
+    line = Observation(3, "x_nccl", text=f"{' ' * width}WARN")
+    assert _ends(line, [line], 0) is is_trouble
+
+
+@pytest.mark.parametrize(
+    ("others", "missing", "counted"),
+    [(0, 100, 0), (0, 101, 101), (1, 1001, 1), (1, 1002, 1002), (5, 500, 5)],
+)
+def test_what_other_processes_hold_where_the_message_lacks_it(others: int, missing: int, counted: int) -> None:
+    values = {"total": 10000, "free": 10, "in_use": 10000 - 10 - missing, "allocated": 1, "others": others}
+    oom = Observation(1, "torch_oom", values)  # type: ignore[arg-type]
+    death: Any = SimpleNamespace(stage="runtime_request", line=1)
+    assert (_at_oom([oom], oom, death, 0.9).get("others") or 0) == counted
+
+
+@pytest.mark.parametrize("free", [0, 20 * GIB])
+@pytest.mark.parametrize("total", [0, 24 * GIB])
+@pytest.mark.parametrize("util", [0.0, 0.5])
+def test_memory_that_nobody_uses_needs_all_three_figures(free: int, total: int, util: float) -> None:
+    figures = {"free": free, "total": total}
+    account = SimpleNamespace(util=util)
+    case: Any = SimpleNamespace(value=lambda kind, name: figures[name], account=account, util=util or 0.5)
+    assert bool(_unused(case)) is bool(free and total and util)
+
+
+@pytest.mark.parametrize(("free", "is_worth_a_line"), [(62 * GIB, True), (61.5 * GIB, True), (61.4 * GIB, False)])
+def test_a_gibibyte_outside_of_the_budget_is_worth_a_line(free: float, is_worth_a_line: bool) -> None:
+    """100 GiB at 60 %: 61.5 GiB free are 61 % after half a GiB, which is one GiB more."""
+    figures = {"free": round(free), "total": 100 * GIB}
+    account = SimpleNamespace(util=0.6)
+    case: Any = SimpleNamespace(value=lambda kind, name: figures[name], account=account, util=0.6)
+    assert bool(_unused(case)) is is_worth_a_line

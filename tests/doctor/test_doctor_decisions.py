@@ -12,6 +12,7 @@ from oomph.doctor.failure import _ended_badly, _nothing_left
 from oomph.doctor.guesses import _reading_a_file
 from oomph.doctor.inferred_llamacpp import _against
 from oomph.doctor.rules.m01_memory_ran_out import match
+from oomph.doctor.stages import _stage
 from oomph.doctor.stages_llamacpp import loading
 from oomph.doctor.tracebacks import traceback
 from oomph.ir.observation import Observation
@@ -80,3 +81,18 @@ def test_the_frames_behind_a_frame_are_its_traceback() -> None:
     (cause,) = seen("exception")
     functions, _ = traceback([cause, *frames], 0)
     assert functions == tuple(f"f{line}" for line in range(1, 120))
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "stage"),
+    [
+        ("x_bad_address", "kernels::IpcMemory::open", "other"),
+        ("tr_oom", "kernels::IpcMemory::open", "startup_free_memory"),
+        ("x_bad_address", "batch_manager::BlockManager::BlockManager", "kv_alloc"),
+        ("tr_oom", "batch_manager::BlockManager::BlockManager", "kv_alloc"),
+    ],
+)  # fmt: skip
+def test_ranks_that_are_joined_are_no_stage_unless_memory_ran_out(kind: Any, function: str, stage: str) -> None:
+    failure = Observation(1, kind, text="")
+    frame = Observation(2, "tr_line", {"function": function})
+    assert _stage(failure, (), (), (), (failure, frame)) == (stage, "traceback")

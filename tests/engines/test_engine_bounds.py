@@ -15,8 +15,11 @@ from oomph.engines.llamacpp.settings import resolve
 from oomph.engines.ollama.planner import choose
 from oomph.engines.registry import engine_of
 from oomph.engines.sglang.kernels import _decodes_with_flashinfer
+from oomph.engines.sglang.planner import _ranks
 from oomph.engines.trtllm.options_file import _LIMIT, read_file
+from oomph.engines.trtllm.reasons import reasons
 from oomph.engines.vllm.resolve_attention import largest_item
+from oomph.engines.vllm.resolve_limits import requests_of_class
 from oomph.errors import OomphError
 from oomph.plan import load
 from oomph.sources.gpu import parse_gpus
@@ -100,3 +103,32 @@ def test_sglang_decodes_with_flashinfer_on_a_large_hopper(major: int, size: int,
     for sees in (True, False):
         shape: Any = SimpleNamespace(is_multimodal=sees)
         assert _decodes_with_flashinfer(model, shape, facts, device) is (decodes and sees)
+
+
+@pytest.mark.parametrize(("own", "seqs", "now"), [(4, 127, 127), (4, 128, 4), (4, 129, 4), (0, 128, 128)])
+def test_a_class_with_a_number_of_requests_of_its_own(own: int, seqs: int, now: int) -> None:
+    model: Any = SimpleNamespace(param=lambda name, default: own if name == "most_requests" else default)
+    assert requests_of_class(model, seqs) == now
+
+
+def test_transformers_keeps_its_frequencies_on_every_stage() -> None:
+    command = "vllm serve Qwen/Qwen3-8B --model-impl transformers -pp 2 --max-model-len 4096"
+    ranks = plan(command, gpu="2x RTX 4090", advise=False).ranks
+    assert [rank.terms["weights"].parts["other"] for rank in ranks] == [512, 512]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize(("tensor", "replicas"), [(1, 2), (2, 1)])
+def test_sglang_plans_the_replica_with_the_least_memory(order: tuple[int, ...], tensor: int, replicas: int) -> None:
+    large, small = parse_gpus("RTX 4090")[0], parse_gpus("RTX 4070")[0]
+    gpus = [(large, small)[number] for number in order]
+    deployment: Any = SimpleNamespace(gpus=tuple(gpus))
+    settings: Any = SimpleNamespace(tp_size=tensor, pp_size=1, dp_size=replicas)
+    assert [rank.device for rank in _ranks(settings, deployment)] == ([small] if replicas == 2 else gpus)
+
+
+def test_what_is_close_has_the_reason_of_the_stage_with_the_least_room() -> None:
+    answer = plan("trtllm-serve Qwen/Qwen3-32B", gpu="RTX 4090", advise=False)
+    assert answer.verdict.stage == "weights_load" and len(reasons(answer)) == 1
+    verdict = replace(answer.verdict, fits=True, stage=None, sure=False)
+    assert reasons(replace(answer, verdict=replace(verdict, first_to_break="weights_load"))) == reasons(answer)

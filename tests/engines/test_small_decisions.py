@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from oomph import plan
@@ -9,6 +12,7 @@ from oomph.doctor.explain import explain
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import all_engines, engine_of
 from oomph.engines.trtllm.scheduler.capacity import Live
+from oomph.engines.trtllm.scheduler.decode_time import DecodeTime
 from oomph.errors import OomphError
 from oomph.plan import parse as read_command
 from oomph.simulate.config import Job
@@ -72,3 +76,24 @@ def test_sglang_tries_every_smaller_share_of_the_window_pool() -> None:
     levers = {lever.name: lever for lever in engine_of(answer.deployment).levers(answer)}
     shares = [change.flags["swa_full_tokens_ratio"] for change in levers["swa_full_tokens_ratio"].changes]
     assert shares == [0.5, 0.3, 0.2, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "computed", "new", "drafts", "chunk"),
+    [(8, 4, 0, 0, (4, 3)), (8, 8, 5, 2, (12, 3)), (8, 8, 1, 1, (8, 2))],
+)
+def test_a_step_with_drafts_is_a_chunk_behind_what_was_written(
+    prompt: int, computed: int, new: int, drafts: int, chunk: tuple[int, int]
+) -> None:
+    chunks: list[tuple[int, int]] = []
+    time: Any = SimpleNamespace(
+        decoding=lambda: (), chunk=lambda groups, context, tokens: chunks.append((context, tokens))
+    )
+    request: Any = SimpleNamespace(decodes=bool(new), computed=computed, prompt=prompt, new=new, tokens=computed + new)
+    DecodeTime(time, (), 1).step(request, 3, drafts=drafts)
+    assert chunks == [chunk]
+
+
+@pytest.mark.parametrize("option", ["--keepalive 5m", "--format json", "--think high", "--keepalive=5m", "--verbose"])
+def test_what_stands_behind_an_option_of_ollama_is_no_model(option: str) -> None:
+    assert read_command(f"ollama run {option} qwen3:8b --num-ctx 8192").model == "qwen3:8b"

@@ -10,12 +10,17 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.backend_query import kernel_blocks
 from oomph.errors import OomphError
+from oomph.facts.gpus import find
 from oomph.plan import load, plan
+from oomph.search import same_card
 from oomph.search.candidates import check_date
+from oomph.search.cards import _Walk
 from oomph.search.models import models
+from oomph.search.request import Want
 from oomph.search.same_card import change_by_fit
 from oomph.search.score import request_seconds
 from oomph.search.space import Arm, Layout
+from oomph.search.trial import Trial
 
 
 def test_each_pipeline_stage_runs_on_its_own_gpu() -> None:
@@ -55,3 +60,39 @@ def test_a_refusal_quotes_forty_characters_of_what_was_typed(length: int) -> Non
     for options in ({"engines": (typed,)}, {"purpose": typed}, {"prefer": typed}):
         with pytest.raises(OomphError, match=quoted):
             models(gpu="RTX 4090", **options)  # type: ignore[arg-type]
+
+
+def test_a_walk_over_cards_that_is_stopped_says_so() -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    walk = _Walk(SimpleNamespace(seek=stop), Want(), {}, 0, limited=False)  # type: ignore[arg-type]
+    assert walk.run([(24.0, find("RTX 4090"), 1)], None) == (True, True)
+    assert walk.run([], None) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("count", "layouts"), [(1, (1,)), (2, (2, 1)), (3, (3, 2)), (6, (6, 4)), (8, (8, 4)), (65, (65, 64))]
+)
+def test_all_gpus_together_or_the_next_power_of_two(count: int, layouts: tuple[int, ...]) -> None:
+    trial: Any = SimpleNamespace(gpus=(None,) * count)
+    assert Trial._layouts(trial) == layouts
+
+
+@pytest.mark.parametrize(
+    ("flag", "context"), [(None, 0), (4096, 4096), (0, 0), (-1, 0), (1, 1), ("auto", 0), (True, 0)]
+)
+def test_fit_is_asked_for_the_context_of_the_command(
+    flag: object, context: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted: list[int] = []
+
+    def refuse(model: str, gpus: object, want: Want, **_: object) -> None:
+        wanted.append(want.context)
+        raise OomphError("nothing fits")
+
+    monkeypatch.setattr(same_card, "fit", refuse)
+    failing = plan("vllm serve Qwen/Qwen3-8B-FP8", gpu="RTX 3060 12GB", engine="vllm==0.21.0", advise=False)
+    flags = {**failing.deployment.flags, **({} if flag is None else {"max_model_len": flag})}
+    changed = replace(failing, deployment=replace(failing.deployment, flags=flags))
+    assert change_by_fit(changed) is None and wanted == [context]

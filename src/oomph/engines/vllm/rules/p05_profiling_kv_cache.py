@@ -48,8 +48,8 @@ def match(case: Case) -> Candidate | None:
     )
     gain = 0
     remedies = []
-    if blocks and tried:
-        page = page_of(tried, half, blocks)
+    page = page_of(tried, half, blocks) if blocks and tried else 0
+    if blocks and page:
         count = tensors(case)
         text += (
             f" {blocks} blocks (one per token of the largest captured batch) x {page / MIB:.4g} MiB a page = "
