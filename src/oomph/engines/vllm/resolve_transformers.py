@@ -24,10 +24,10 @@ from oomph.ir.model import Attention, Layer, Mixer, Model, Module, Param, Rope, 
 def with_transformers(traits: Traits, flags: Mapping[str, Any]) -> Traits:
     """Decoders of attention layers only: what becomes of encoders, latent attention and states is not known."""
     model = traits.model
-    plain = all(isinstance(m, Attention) and not m.kv_lora_rank for layer in model.layers for m in layer.mixers)
-    if flags.get("model_impl") != "transformers" or model.towers or not plain:
+    if flags.get("model_impl") != "transformers" or model.towers:
         return traits
-    return _without_tables(traits)
+    plain = all(isinstance(m, Attention) and not m.kv_lora_rank for layer in model.layers for m in layer.mixers)
+    return _without_tables(traits) if plain else traits
 
 
 def verify_transformers_config(model: Model, flags: Mapping[str, Any], structure: Structure) -> None:

@@ -14,7 +14,7 @@ from oomph.engines.vllm.load_records import Point
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.serving import Working, risk_text
 from oomph.facts.vllm.vendors import is_gaudi
-from oomph.ir.gate import Gate, Slack, judge, quadrature, released, spread
+from oomph.ir.gate import Gate, Slack, best_case, judge, quadrature, released, spread, worst_case
 from oomph.ir.hardware import Device
 from oomph.ir.ledger import Term
 from oomph.ir.timeline import Stage, StageName, Verdict
@@ -76,7 +76,7 @@ def available_kv(rank_input: RankInput) -> Term:
     taken = _taken(rank_input)
     n = want - sum(x.bytes for x in taken)
     slacks = spread(*taken)
-    low, high = n - quadrature(x.down for x in slacks), n + quadrature(x.up for x in slacks)
+    low, high = n - worst_case(slacks), n + best_case(slacks)
     parts = {"requested": want, **{x.name: -x.bytes for x in taken if x.bytes}}
     return Term("available_kv", n, low, high, "formula", parts, "requested - what profiling saw")
 
@@ -88,7 +88,7 @@ def _kv_on_gaudi(rank_input: RankInput) -> Term:
     free = rank_input.device.total_bytes - rank_input.device.used_bytes - sum(x.bytes for x in terms)
     share = rank_input.resolved.gpu_memory_utilization * (1 - rank_input.graph_share)
     slacks = spread(*terms)
-    low, high = free - quadrature(x.down for x in slacks), free + quadrature(x.up for x in slacks)
+    low, high = free - worst_case(slacks), free + best_case(slacks)
     size, bottom, top = (math.floor(room * share) for room in (free, low, high))
     why = f"{share:.2f} of what is free after profiling"
     return Term(
@@ -194,10 +194,10 @@ def _working_step(
     total = rank_input.device.total_bytes
     need, use = resident + working.needed.bytes, resident + working.reserved.bytes
     reserved = (*slacks, *spread(working.reserved))
-    low = min(total, use - quadrature(s.up for s in reserved))
+    low = min(total, use - best_case(reserved))
     worst = max(working.needed.high, working.worst) - working.needed.bytes
     fits_below = need + rank_input.restart_bytes + quadrature([*(s.down for s in slacks), worst])
-    high = max(min(total, use + quadrature(s.down for s in reserved)), fits_below)
+    high = max(min(total, use + worst_case(reserved)), fits_below)
     peak = max(need, min(total, use))
     stage = Stage(name, peak, peak, min(low, peak), high, working.needed.why, fits_below)
     return Step(stage, failure, 0, (*slacks, *spread(working.needed)), need)
@@ -227,7 +227,7 @@ def _step(
     tried: int = 0,
 ) -> Step:  # fmt: skip
     peak = resident + extra
-    low, high = max(0, peak - quadrature(s.up for s in slacks)), peak + quadrature(s.down for s in slacks)
+    low, high = max(0, peak - best_case(slacks)), peak + worst_case(slacks)
     return Step(Stage(name, resident, peak, low, high, note), failure, tried, slacks)
 
 
