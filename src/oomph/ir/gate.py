@@ -58,7 +58,7 @@ def best_case(slacks: Sequence[Slack]) -> int:
 
 def spread(*terms: Term) -> tuple[Slack, ...]:
     """Terms that take room: their upper ends are the unfavourable ones."""
-    return tuple(Slack(t.name, t.high - t.bytes, t.bytes - t.low) for t in terms if t.low != t.high)
+    return tuple([Slack(t.name, t.high - t.bytes, t.bytes - t.low) for t in terms if t.low != t.high])
 
 
 def released(*terms: Term) -> tuple[Slack, ...]:

@@ -186,10 +186,8 @@ class Vllm(EngineProtocol):
         from oomph.facts.vllm.facts import at
         from oomph.facts.vllm.flags import options_of
 
-        share = at(version).limits.utilization
-        return FitKnobs(
-            "max_model_len", "max_num_seqs", "gpu_memory_utilization", share, frozenset(options_of(version).by_field)
-        )
+        share, fields = at(version).limits.utilization, options_of(version).fields
+        return FitKnobs("max_model_len", "max_num_seqs", "gpu_memory_utilization", share, fields)
 
     def highest_share(self, gpus: tuple[Device, ...]) -> float:
         from oomph.engines.vllm.safe_utilization import HIGHEST, SHARED_MEMORY

@@ -21,6 +21,8 @@ from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import activation as facts
 from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Model, Param, State
 
+LATENT_CONTEXT = 8192  # mla_attention.py:632 (0.21.0): the workspace holds eight of it, and no more than 65,536 tokens
+
 
 def layer_phases(model: Model, layer: Layer, before: Layer, batch: Batch) -> Iterator[Phase]:
     holding = facts.HOLDING.get(model.architecture, facts.Holding())
@@ -238,7 +240,7 @@ class _Layer(Struct, frozen=True):
         batch = self.batch
         if attention.indexer is not None:
             return 0
-        tokens = min(max(8 * batch.length, 4 * batch.seqs * batch.block_size), 64 * 1024)
+        tokens = min(max(8 * batch.length, 4 * batch.seqs * batch.block_size), 8 * LATENT_CONTEXT)
         return (
             tokens
             * max(1, attention.num_heads // batch.layout.tp)

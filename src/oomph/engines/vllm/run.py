@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from oomph.engines.vllm.live import LATENT_CONTEXT
 from oomph.engines.vllm.reading import as_read
 from oomph.engines.vllm.resolve import Resolved, resolve, share_apart
 from oomph.engines.vllm.resolve_pooling import with_pooling
@@ -86,16 +87,24 @@ class Run:
 
     @cached_property
     def alike_in_terms(self) -> Alike | None:
-        """What the terms of a rank depend on: the context only where latent attention, an encoder or a rotary table
-        reads it. A search and the advice ask for many contexts of one command."""
+        """What the terms of a rank depend on: of the context only as much as is read. A search and the advice ask for
+        many contexts of one command."""
         alike = self.alike
-        reads_context = self.traits.is_mla or self.traits.caps_rotary_tables or self.draft is not None
-        reads_context = reads_context or (bool(self.model.towers) and not self.settings.flags.multimodal.text_only)
-        if alike is None or reads_context or "max_model_len" not in alike.deployment.flags:
+        is_read = self.traits.caps_rotary_tables or self.draft is not None
+        if alike is None or is_read or "max_model_len" not in alike.deployment.flags:
             return alike
         flags = {name: value for name, value in alike.deployment.flags.items() if name != "max_model_len"}
-        settings = replace(self.settings, max_model_len=0, gpu_memory_utilization=0.0)
+        length = min(self.settings.max_model_len, self._read_context)
+        settings = replace(self.settings, max_model_len=length, gpu_memory_utilization=0.0)
         return Alike(self, replace(alike.deployment, flags=flags), settings)
+
+    @property
+    def _read_context(self) -> int:
+        """How long a context may become before the terms of a rank stop to depend on it: latent attention has room for
+        at most so much of it (live.py), and an encoder's input is never longer than its longest one (encoder.py)."""
+        latent = LATENT_CONTEXT if self.traits.is_mla else 0
+        has_inputs = bool(self.model.towers) and not self.settings.flags.multimodal.text_only
+        return max([latent, *(m.max_tokens for m in self.model.modalities if has_inputs)])
 
     @cached_property
     def is_distributed(self) -> bool:

@@ -139,6 +139,10 @@ class Options:
         self.by_field: Mapping[str, Flag] = {row.field: row.at(version) for row in ROWS if row.holds(version)}
 
     @cached_property
+    def fields(self) -> frozenset[str]:
+        return frozenset(self.by_field)
+
+    @cached_property
     def by_name(self) -> Mapping[str, Flag]:
         """Every option string that the release's parser knows, --no- forms included."""
         out: dict[str, Flag] = {}
