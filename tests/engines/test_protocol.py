@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
+from inspect import Parameter, signature
 from pathlib import Path
 
 import pytest
 
-from oomph.engines.protocol import EngineProtocol
+from oomph.engines.protocol import EngineProtocol, Part
 from oomph.engines.registry import NAMES, all_engines, engine_named, name_of
 from oomph.errors import CommandError
 
@@ -26,6 +28,26 @@ def test_an_engine_fills_the_protocol(name: str) -> None:
     assert EngineProtocol in type(one).__mro__ and one.name == name
     assert one.title and one.programs and one.log_rows()
     assert one.newest() == "" or one.nearest(one.newest())[0] == one.newest()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_parts_of_an_engine_are_there_and_take_what_the_protocol_gives(name: str) -> None:
+    engine = engine_named(name)
+    rows = {
+        field: value for kind in type(engine).__mro__ for field, value in vars(kind).items() if isinstance(value, Part)
+    }
+    assert rows
+    for field in rows:
+        value = getattr(import_module(f"oomph.{rows[field].module}"), rows[field].name)
+        if not callable(value):
+            continue  # the answer itself
+        theirs = list(signature(value).parameters.values())
+        ours = list(signature(getattr(EngineProtocol, field)).parameters.values())[1:]
+        assert [p.name for p in theirs[: len(ours)]] == [p.name for p in ours], field
+        pairs = list(zip(ours, theirs, strict=False))
+        assert all(o.annotation in (t.annotation, t.annotation.split(" | ")[0]) for o, t in pairs), field
+        assert all(p.default is not Parameter.empty for p in theirs[len(ours) :]), field
+        assert all(o.default in (Parameter.empty, t.default) for o, t in pairs), field
 
 
 def test_no_two_engines_share_a_name() -> None:

@@ -10,8 +10,9 @@ The author of a new engine writes
 
 Nothing else in oomph names an engine: the other packages ask the registry for the engine of a deployment and call the
 methods below. They come in the order in which a command becomes an answer. Attributes are read whenever any command or
-log is looked at, so `engine.py` imports nothing but this module at its top; every method imports what it needs when it
-is called (`oomph --help` has 100 ms and a plan 200 ms).
+log is looked at, so `engine.py` imports nothing but this module at its top; `part` names the function that is a
+method's body, and every other method imports what it needs when it is called (`oomph --help` has 100 ms and a plan
+200 ms).
 
 What a method gets and returns are the types of `ir/`: a `Deployment` is what the user asked for (the engine's release,
 its flags by the engine's own field names, the GPUs, the environment), a `Model` is the checkpoint without any engine,
@@ -25,6 +26,7 @@ is only recognised, so that its logs can be explained, leaves `read_command` and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -48,6 +50,9 @@ if TYPE_CHECKING:  # the packages that call an engine: named here in annotations
     from oomph.search.space import Arm
     from oomph.simulate.build import Built, Factors
     from oomph.simulate.speed import Timing
+
+
+Planner = Callable[[Deployment], Plan]
 
 
 class Words(Struct, frozen=True):
@@ -115,6 +120,25 @@ class Offer(Struct, frozen=True):
     host_bytes: int = 0  # weights in host memory
     why: str = ""  # what is wrong with it; "" = nothing
     checkpoint: str = ""  # what was looked for, where nothing could be planned
+
+
+class Part:
+    """A method of an engine that is a function, or a constant, of another module; that is imported when it is asked
+    for. tests/engines/test_protocol.py compares their parameters with the protocol's."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    def __get__(self, engine: EngineProtocol | None, owner: type) -> Any:
+        if engine is None:
+            return self
+        value = getattr(import_module(f"oomph.{self.module}"), self.name)
+        return value if callable(value) else lambda *_: value
+
+
+def part(module: str, name: str) -> Any:
+    """A row of an engine's table: where the body of a method is."""
+    return Part(module, name)
 
 
 def fills(engine: EngineProtocol, method: str) -> bool:
@@ -330,9 +354,7 @@ class EngineProtocol:
         `name` is REPOSITORY:QUANTISATION."""
         raise CannotPlan(f"{self.title} does not serve GGUF files")
 
-    def offer(
-        self, model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Callable[[Deployment], Plan]
-    ) -> Offer:
+    def offer(self, model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Planner) -> Offer:
         """The most exact checkpoint of a model that this engine can serve to so many users on these GPUs, by `planner`.
         Engines that batch requests are asked through `fit` (search/offer.py)."""
         raise CannotPlan(f"{self.title} cannot be compared yet")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from oomph.engines.protocol import Control, EngineProtocol, LeverWords, Offer, Words
+from oomph.engines.protocol import EngineProtocol, LeverWords, Words, part
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.host import HostPlan
@@ -15,11 +15,6 @@ from oomph.ir.plan import Plan
 if TYPE_CHECKING:
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
-    from oomph.facts.loglines import LogRow
-    from oomph.ir.hardware import Device
-    from oomph.ir.timeline import StageName
-    from oomph.search.cards import Search
-    from oomph.simulate.speed import Timing
 
 _OLD_PROGRAMS = ("server", "main")  # until mid-2024
 
@@ -28,6 +23,9 @@ class GgufEngine(EngineProtocol):
     """What llama.cpp and the engines around it have in common."""
 
     layout = "placed"
+
+    inferred = part("doctor.inferred_llamacpp", "inferred")
+    timing = part("engines.llamacpp.timing", "timing")
 
     def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
         from oomph.engines.llamacpp.host import host_plan
@@ -44,16 +42,6 @@ class GgufEngine(EngineProtocol):
         from oomph.engines.llamacpp.failed import printed_devices
 
         return started(case, self, printed_devices(case.observations))
-
-    def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
-        from oomph.doctor.inferred_llamacpp import inferred
-
-        return inferred(case)
-
-    def timing(self, plan: Plan, model: Model) -> Timing | None:
-        from oomph.engines.llamacpp.timing import timing
-
-        return timing(plan, model)
 
 
 class LlamaCpp(GgufEngine):
@@ -73,6 +61,14 @@ class LlamaCpp(GgufEngine):
     variables = ("GGML_", "LLAMA_ARG_", "UR_L0_")
     launches = (r"\bllama-server\b",)
 
+    knows_flag = part("facts.llamacpp.flags", "is_known")
+    write_command = part("engines.llamacpp.command", "to_words")
+    plan = part("engines.llamacpp.source", "plan_command")
+    controls = part("engines.llamacpp.controls", "CONTROLS")
+    log_rows = part("facts.llamacpp.logs", "ROWS")
+    card_search = part("engines.llamacpp.cards", "card_search")
+    offer = part("engines.llamacpp.offer", "offer")
+
     def newest(self) -> str:
         from oomph.facts.llamacpp.builds import NEWEST
 
@@ -88,56 +84,19 @@ class LlamaCpp(GgufEngine):
             return any(word.endswith(".gguf") for word in words)
         return super().recognises(program, words)
 
-    def knows_flag(self, flag: str) -> bool:
-        from oomph.facts.llamacpp.flags import is_known
-
-        return is_known(flag)
-
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
         from oomph.commands.call import choose_release
         from oomph.engines.llamacpp.command import deployment
 
         return [deployment(call, choose_release(self, release)[0])]
 
-    def write_command(self, deployment: Deployment) -> list[str]:
-        from oomph.engines.llamacpp.command import to_words
-
-        return to_words(deployment)
-
-    def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
-        from oomph.engines.llamacpp.source import plan_command
-
-        return plan_command(deployment, model)
-
-    def controls(self) -> tuple[Control, ...]:
-        from oomph.engines.llamacpp.controls import CONTROLS
-
-        return CONTROLS
-
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.llamacpp.levers import levers
 
         return levers(plan)
 
-    def log_rows(self) -> tuple[LogRow, ...]:
-        from oomph.facts.llamacpp.logs import ROWS
-
-        return ROWS
-
-    def card_search(self, model: str, request: str) -> Search:
-        from oomph.engines.llamacpp.cards import card_search
-
-        return card_search(model, request)
-
     def file_command(self, name: str, context: int, users: int) -> list[str]:
         return ["llama-server", "-hf", name, "-c", str(context * users), "-np", str(users), "-ngl", "99"]
-
-    def offer(
-        self, model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Callable[[Deployment], Plan]
-    ) -> Offer:
-        from oomph.engines.llamacpp.offer import offer
-
-        return offer(model, gpus, context, users, planner)
 
     def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
         from oomph.engines.llamacpp.lever_words import FLAGS, SLIDERS

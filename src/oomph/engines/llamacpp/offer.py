@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from oomph.commands import parse_command
-from oomph.engines.protocol import Offer
+from oomph.engines.protocol import Offer, Planner
 from oomph.errors import OomphError
-from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
 
@@ -18,7 +17,6 @@ QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M")
 USUAL = "Q4_K_M"
 SLOTS = (32, 16, 8, 4, 2, 1)
 
-Planner = Callable[[Deployment], Plan]
 Command = Callable[[str, int], tuple[str, ...]]  # (quantisation, slots) -> the words that serve it
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from oomph.engines.llamacpp.engine import ENGINE as LLAMACPP
 from oomph.engines.llamacpp.engine import GgufEngine
-from oomph.engines.protocol import Control, LeverWords, Offer, Words
+from oomph.engines.protocol import Words, part
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
@@ -15,9 +15,6 @@ from oomph.ir.plan import Plan
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call
-    from oomph.doctor.case import Case
-    from oomph.facts.loglines import LogRow
-    from oomph.ir.hardware import Device
 
 
 class Ollama(GgufEngine):
@@ -37,10 +34,13 @@ class Ollama(GgufEngine):
     runs = "llamacpp"
     frame_paths = ("/ollama/",)
 
-    def newest(self) -> str:
-        from oomph.facts.ollama.defaults import NEWEST
-
-        return NEWEST
+    newest = part("facts.ollama.defaults", "NEWEST")
+    write_command = part("engines.ollama.command", "to_words")
+    plan = part("engines.ollama.planner", "plan_ollama")
+    controls = part("engines.ollama.controls", "CONTROLS")
+    log_rows = part("facts.ollama.logs", "ROWS")
+    offer = part("engines.ollama.offer", "offer")
+    lever_words = part("engines.ollama.lever_words", "SETTINGS")
 
     def nearest(self, version: str) -> tuple[str, str]:
         return version.removeprefix("v"), ""
@@ -71,46 +71,14 @@ class Ollama(GgufEngine):
 
         return [deployment(call, choose_release(self, release)[0])]
 
-    def write_command(self, deployment: Deployment) -> list[str]:
-        from oomph.engines.ollama.command import to_words
-
-        return to_words(deployment)
-
-    def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
-        from oomph.engines.ollama.planner import plan_ollama
-
-        return plan_ollama(deployment, model)
-
-    def controls(self) -> tuple[Control, ...]:
-        from oomph.engines.ollama.controls import CONTROLS
-
-        return CONTROLS
-
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.ollama.levers import levers
 
         return levers(plan)
 
-    def log_rows(self) -> tuple[LogRow, ...]:
-        from oomph.facts.ollama.logs import ROWS
-
-        return ROWS
-
     def file_command(self, name: str, context: int, users: int) -> list[str]:
         settings = [f"OLLAMA_CONTEXT_LENGTH={context}", f"OLLAMA_NUM_PARALLEL={users}"]
         return [*settings, "ollama", "run", f"hf.co/{name}"]
-
-    def offer(
-        self, model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Callable[[Deployment], Plan]
-    ) -> Offer:
-        from oomph.engines.ollama.offer import offer
-
-        return offer(model, gpus, context, users, planner)
-
-    def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
-        from oomph.engines.ollama.lever_words import SETTINGS
-
-        return SETTINGS
 
 
 ENGINE = Ollama()

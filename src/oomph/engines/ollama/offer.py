@@ -6,8 +6,8 @@ import re
 
 from msgspec.structs import replace
 
-from oomph.engines.llamacpp.offer import USUAL, Planner, best
-from oomph.engines.protocol import Offer
+from oomph.engines.llamacpp.offer import USUAL, best
+from oomph.engines.protocol import Offer, Planner
 from oomph.errors import OomphError
 from oomph.facts.ollama.library import LATEST, MODELS
 from oomph.ir.hardware import Device

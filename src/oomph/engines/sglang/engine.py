@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, LeverWords, Words
+from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.host import HostPlan
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
-    from oomph.emit.resources import Host
-    from oomph.facts.loglines import LogRow
-    from oomph.ir.timeline import StageName
-    from oomph.search.space import Arm
-    from oomph.simulate.speed import Timing
 
 
 class SgLang(EngineProtocol):
@@ -46,35 +40,27 @@ class SgLang(EngineProtocol):
     terms = ("free_before_load", "weights", "load_peak", "activation_peak", "cudagraph", "context", "available_kv")
     emit_forms = ("command", "docker", "compose", "kubernetes")
 
-    def releases(self) -> tuple[str, ...]:
-        from oomph.facts.sglang.versions import RELEASES
-
-        return RELEASES
-
-    def nearest(self, version: str) -> tuple[str, str]:
-        from oomph.facts.sglang.versions import nearest
-
-        return nearest(version)
-
-    def image_release(self, tag: str) -> str:
-        from oomph.facts.sglang.versions import image_release
-
-        return image_release(tag)
-
-    def starts_server(self, words: Sequence[str]) -> bool:
-        from oomph.engines.sglang.command import starts_server
-
-        return starts_server(words)
+    releases = part("facts.sglang.versions", "RELEASES")
+    nearest = part("facts.sglang.versions", "nearest")
+    image_release = part("facts.sglang.versions", "image_release")
+    starts_server = part("engines.sglang.command", "starts_server")
+    knows_flag = part("facts.sglang.flags", "is_known")
+    write_command = part("engines.sglang.command", "to_words")
+    log_rows = part("facts.sglang.logs", "ROWS")
+    inferred = part("doctor.inferred_vllm", "inferred")
+    arm_flags = part("engines.sglang.arm", "arm_flags")
+    timing = part("engines.sglang.timing", "timing")
+    container = part("engines.sglang.emit", "container")
+    controls = part("engines.sglang.controls", "CONTROLS")
+    host_plan = part("engines.sglang.emit", "host_plan")
+    host_needs = part("engines.sglang.emit", "host_needs")
+    uncounted_share = part("facts.unified", "UNCOUNTED_SGLANG")
+    lever_words = part("engines.sglang.lever_words", "FLAGS")
 
     def calls_in(self, source: str) -> bool:
         from oomph.engines.sglang.python_call import calls_engine
 
         return "sglang" in source and calls_engine(source)
-
-    def knows_flag(self, flag: str) -> bool:
-        from oomph.facts.sglang.flags import is_known
-
-        return is_known(flag)
 
     def read_command(self, call: Call, release: Engine | str | None) -> list[Deployment]:
         from oomph.engines.sglang import command, python_call
@@ -83,11 +69,6 @@ class SgLang(EngineProtocol):
         if call.source:
             return python_call.deployments(call, chosen, notes)
         return [command.deployment(call, chosen, notes)]
-
-    def write_command(self, deployment: Deployment) -> list[str]:
-        from oomph.engines.sglang.command import to_words
-
-        return to_words(deployment)
 
     def in_container(self, image: str, arguments: Sequence[str]) -> list[str]:
         """lmsysorg/sglang has no entry point of its own: a container is given the whole command."""
@@ -131,16 +112,6 @@ class SgLang(EngineProtocol):
 
         return levers(plan, model or load_once(plan.deployment.model))
 
-    def log_rows(self) -> tuple[LogRow, ...]:
-        from oomph.facts.sglang.logs import ROWS
-
-        return ROWS
-
-    def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
-        from oomph.doctor.inferred_vllm import inferred
-
-        return inferred(case)
-
     def failed_deployment(self, case: Case) -> Deployment | None:
         from oomph.doctor.rebuild import devices, started
         from oomph.engines.sglang.failed import from_arguments, pin_printed
@@ -164,48 +135,8 @@ class SgLang(EngineProtocol):
         safe = safe_fraction(plan)
         return safe.value, safe.reason
 
-    def arm_flags(self, arm: Arm) -> dict[str, Any]:
-        from oomph.engines.sglang.arm import arm_flags
-
-        return arm_flags(arm)
-
-    def timing(self, plan: Plan, model: Model) -> Timing | None:
-        from oomph.engines.sglang.timing import timing
-
-        return timing(plan, model)
-
     def serve_command(self, model: str) -> list[str]:
         return ["python", "-m", "sglang.launch_server", "--model-path", model]
-
-    def container(self, deployment: Deployment) -> Container:
-        from oomph.engines.sglang.emit import container
-
-        return container(deployment)
-
-    def controls(self) -> tuple[Control, ...]:
-        from oomph.engines.sglang.controls import CONTROLS
-
-        return CONTROLS
-
-    def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
-        from oomph.engines.sglang.emit import host_plan
-
-        return host_plan(plan, model)
-
-    def uncounted_share(self, plan: Plan) -> float:
-        from oomph.facts.unified import UNCOUNTED_SGLANG
-
-        return UNCOUNTED_SGLANG
-
-    def host_needs(self, plan: Plan, nodes: int = 1) -> Host:
-        from oomph.engines.sglang.emit import host_needs
-
-        return host_needs(plan, nodes)
-
-    def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
-        from oomph.engines.sglang.lever_words import FLAGS
-
-        return FLAGS
 
 
 ENGINE = SgLang()

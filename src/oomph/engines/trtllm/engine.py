@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, LeverWords, Words
+from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
 from oomph.ir.model import Model
@@ -14,13 +14,9 @@ from oomph.ir.plan import Plan
 if TYPE_CHECKING:
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
-    from oomph.emit.resources import Host
-    from oomph.facts.loglines import LogRow
     from oomph.ir.host import HostPlan
     from oomph.ir.observation import Observation
-    from oomph.search.space import Arm
     from oomph.simulate.build import Built, Factors
-    from oomph.simulate.speed import Timing
 
 
 class TensorRtLlm(EngineProtocol):
@@ -52,30 +48,20 @@ class TensorRtLlm(EngineProtocol):
         "free_before_kv",
     )  # fmt: skip
 
-    def releases(self) -> tuple[str, ...]:
-        from oomph.facts.trtllm.versions import RELEASES
-
-        return RELEASES
-
-    def newest(self) -> str:
-        from oomph.facts.trtllm.versions import NEWEST
-
-        return NEWEST
-
-    def nearest(self, version: str) -> tuple[str, str]:
-        from oomph.facts.trtllm.versions import nearest
-
-        return nearest(version)
-
-    def image_release(self, tag: str) -> str:
-        from oomph.facts.trtllm.versions import image_release
-
-        return image_release(tag)
-
-    def starts_server(self, words: Sequence[str]) -> bool:
-        from oomph.engines.trtllm.command import starts_server
-
-        return starts_server(words)
+    releases = part("facts.trtllm.versions", "RELEASES")
+    newest = part("facts.trtllm.versions", "NEWEST")
+    nearest = part("facts.trtllm.versions", "nearest")
+    image_release = part("facts.trtllm.versions", "image_release")
+    starts_server = part("engines.trtllm.command", "starts_server")
+    write_command = part("engines.trtllm.command", "to_words")
+    controls = part("engines.trtllm.controls", "CONTROLS")
+    arm_flags = part("engines.trtllm.arm", "arm_flags")
+    timing = part("engines.trtllm.timing", "timing")
+    config_file = part("engines.trtllm.emit", "config_file")
+    container = part("engines.trtllm.emit", "container")
+    host_needs = part("engines.trtllm.emit", "host_needs")
+    log_rows = part("facts.trtllm.logs", "ROWS")
+    lever_words = part("engines.trtllm.lever_words", "OPTIONS")
 
     def calls_in(self, source: str) -> bool:
         from oomph.engines.trtllm.python_call import calls_engine
@@ -94,11 +80,6 @@ class TensorRtLlm(EngineProtocol):
         if call.source:
             return python_call.deployments(call, chosen, notes)
         return [command.deployment(call, chosen, notes)]
-
-    def write_command(self, deployment: Deployment) -> list[str]:
-        from oomph.engines.trtllm.command import to_words
-
-        return to_words(deployment)
 
     def in_container(self, image: str, arguments: Sequence[str]) -> list[str]:
         """NVIDIA's images have no server for an entry point: a container is given the whole command."""
@@ -129,11 +110,6 @@ class TensorRtLlm(EngineProtocol):
         loaded = require_layers(model or load_once(deployment.model))
         return plan_trtllm(loaded, *with_draft_model(deployment))
 
-    def controls(self) -> tuple[Control, ...]:
-        from oomph.engines.trtllm.controls import CONTROLS
-
-        return CONTROLS
-
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.trtllm.levers import levers
         from oomph.sources.load import load_once
@@ -154,16 +130,6 @@ class TensorRtLlm(EngineProtocol):
         stages = ("profile_run", "kv_alloc", "cudagraph_capture", "runtime_request")
         return FitKnobs("max_seq_len", "max_batch_size", FRACTION, FREE_FRACTION, PLANNED, stages)
 
-    def arm_flags(self, arm: Arm) -> dict[str, Any]:
-        from oomph.engines.trtllm.arm import arm_flags
-
-        return arm_flags(arm)
-
-    def timing(self, plan: Plan, model: Model) -> Timing | None:
-        from oomph.engines.trtllm.timing import timing
-
-        return timing(plan, model)
-
     def simulation(
         self, deployment: Deployment, model: Model, plan: Plan, factors: Factors, *, accepted: float, timed: bool
     ) -> Built:
@@ -172,33 +138,13 @@ class TensorRtLlm(EngineProtocol):
 
         return build(deployment, model, plan, accepted=accepted, timed=timed)
 
-    def config_file(self, deployment: Deployment) -> str:
-        from oomph.engines.trtllm.emit import config_file
-
-        return config_file(deployment)
-
-    def container(self, deployment: Deployment) -> Container:
-        from oomph.engines.trtllm.emit import container
-
-        return container(deployment)
-
     def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
         from oomph.engines.trtllm.emit import host_plan
 
         return host_plan(plan, model=model)
 
-    def host_needs(self, plan: Plan, nodes: int = 1) -> Host:
-        from oomph.engines.trtllm.emit import host_needs
-
-        return host_needs(plan, nodes)
-
     def serve_command(self, model: str) -> list[str]:
         return ["trtllm-serve", model]
-
-    def log_rows(self) -> tuple[LogRow, ...]:
-        from oomph.facts.trtllm.logs import ROWS
-
-        return ROWS
 
     def log_release(self, observations: Sequence[Observation]) -> tuple[str, str]:
         first = next((observation for observation in observations if observation.kind == "tr_version"), None)
@@ -211,11 +157,6 @@ class TensorRtLlm(EngineProtocol):
 
         deployment = started(case, self)
         return pin_printed(deployment, case.observations) if deployment is not None else None
-
-    def lever_words(self, case: Case) -> Mapping[str, LeverWords]:
-        from oomph.engines.trtllm.lever_words import OPTIONS
-
-        return OPTIONS
 
 
 ENGINE = TensorRtLlm()

@@ -5,24 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oomph.engines.protocol import Container, Control, EngineProtocol, FitKnobs, Words
+from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
 from oomph.ir.advice import Lever
 from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.host import HostPlan
 from oomph.ir.model import Model
 from oomph.ir.plan import Plan
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call
-    from oomph.doctor.case import Case
-    from oomph.emit.resources import Host
-    from oomph.facts.loglines import LogRow
     from oomph.ir.hardware import Device
-    from oomph.ir.observation import Observation
-    from oomph.ir.timeline import StageName
-    from oomph.search.space import Arm
-    from oomph.simulate.build import Built, Factors
-    from oomph.simulate.speed import Timing
 
 
 class Vllm(EngineProtocol):
@@ -41,15 +32,27 @@ class Vllm(EngineProtocol):
     terms = ("available_kv", "weights", "load_peak", "activation_peak", "non_torch", "cudagraph", "context")
     emit_forms = ("command", "yaml", "docker", "compose", "kubernetes", "nodes", "lws", "rayservice")
 
-    def releases(self) -> tuple[str, ...]:
-        from oomph.facts.vllm.versions import RELEASES
-
-        return RELEASES
-
-    def nearest(self, version: str) -> tuple[str, str]:
-        from oomph.facts.vllm.versions import nearest
-
-        return nearest(version)
+    releases = part("facts.vllm.versions", "RELEASES")
+    nearest = part("facts.vllm.versions", "nearest")
+    calls_in = part("engines.vllm.python_call", "calls_engine")
+    container_notes = part("engines.vllm.container", "notes")
+    plan = part("engines.vllm.start", "plan_command")
+    refusal_levers = part("engines.vllm.refusal_levers", "refusal_levers")
+    log_rows = part("facts.vllm.logs", "ROWS")
+    log_release = part("logs.release", "release")
+    inferred = part("doctor.inferred_vllm", "inferred")
+    failed_deployment = part("engines.vllm.failed", "failed_deployment")
+    arm_flags = part("engines.vllm.arm", "arm_flags")
+    simulation = part("simulate.build", "build")
+    timing = part("engines.vllm.timing", "timing")
+    config_file = part("engines.vllm.emit", "config_file")
+    container = part("engines.vllm.emit", "container")
+    launch_lines = part("engines.vllm.emit", "launch_lines")
+    node_commands = part("engines.vllm.emit", "node_commands")
+    controls = part("engines.vllm.controls", "CONTROLS")
+    host_plan = part("engines.vllm.host", "host_plan")
+    uncounted_share = part("engines.vllm.host", "uncounted_share")
+    host_needs = part("engines.vllm.emit", "host_needs")
 
     def image_release(self, tag: str) -> str:
         """v0.21.0 and the like; 25.09-py3 numbers the container, not the vLLM inside."""
@@ -72,11 +75,6 @@ class Vllm(EngineProtocol):
         from oomph.commands.call import program
 
         return program(words[0]) not in self.programs or tuple(words[1:2]) == ("serve",)
-
-    def calls_in(self, source: str) -> bool:
-        from oomph.engines.vllm.python_call import calls_engine
-
-        return calls_engine(source)
 
     def knows_flag(self, flag: str) -> bool:
         from oomph.facts.vllm.flags import options_of
@@ -115,11 +113,6 @@ class Vllm(EngineProtocol):
 
         return ["vllm", *arguments] if arguments[:1] == ["serve"] else [*entry_point(image).split(), *arguments]
 
-    def container_notes(self, image: str, words: Sequence[str]) -> list[str]:
-        from oomph.engines.vllm.container import notes
-
-        return notes(image, words)
-
     def memory_flags(self, deployment: Deployment) -> dict[str, Any]:
         from oomph.facts.vllm.flags import options_of
 
@@ -135,21 +128,11 @@ class Vllm(EngineProtocol):
 
         return world_size(deployment) * replicas_here(deployment)
 
-    def plan(self, deployment: Deployment, model: Model | None = None) -> Plan:
-        from oomph.engines.vllm.start import plan_command
-
-        return plan_command(deployment, model)
-
     def levers(self, plan: Plan, model: Model | None = None) -> Iterable[Lever]:
         from oomph.engines.vllm.levers import levers
         from oomph.sources.load import load_once
 
         return levers(plan, model or load_once(plan.deployment.model))
-
-    def refusal_levers(self, plan: Plan) -> Iterable[Lever]:
-        from oomph.engines.vllm.refusal_levers import refusal_levers
-
-        return refusal_levers(plan)
 
     def reasons(self, plan: Plan, model: Model | None = None) -> tuple[str, ...]:
         from oomph.engines.vllm.reasons import reasons
@@ -157,30 +140,10 @@ class Vllm(EngineProtocol):
 
         return reasons(plan, model or load_once(plan.deployment.model))
 
-    def log_rows(self) -> tuple[LogRow, ...]:
-        from oomph.facts.vllm.logs import ROWS
-
-        return ROWS
-
-    def log_release(self, observations: Sequence[Observation]) -> tuple[str, str]:
-        from oomph.logs.release import release
-
-        return release(observations)
-
     def log_command(self, model: str, flags: Mapping[str, Any], environment: Mapping[str, str]) -> str:
         from oomph.logs.deployment import render
 
         return render(model, dict(flags), dict(environment))
-
-    def inferred(self, case: Case) -> tuple[StageName | None, str] | None:
-        from oomph.doctor.inferred_vllm import inferred
-
-        return inferred(case)
-
-    def failed_deployment(self, case: Case) -> Deployment | None:
-        from oomph.engines.vllm.failed import failed_deployment
-
-        return failed_deployment(case)
 
     def fit_knobs(self, version: str) -> FitKnobs:
         from oomph.facts.vllm.facts import at
@@ -200,71 +163,14 @@ class Vllm(EngineProtocol):
         safe = safe_utilization(plan)
         return safe.value, safe.reason
 
-    def arm_flags(self, arm: Arm) -> dict[str, Any]:
-        from oomph.engines.vllm.arm import arm_flags
-
-        return arm_flags(arm)
-
     def serve_command(self, model: str) -> list[str]:
         return ["vllm", "serve", model]
-
-    def simulation(
-        self, deployment: Deployment, model: Model, plan: Plan, factors: Factors, *, accepted: float, timed: bool
-    ) -> Built:
-        from oomph.simulate.build import build
-
-        return build(deployment, model, plan, factors, accepted=accepted, timed=timed)
-
-    def timing(self, plan: Plan, model: Model) -> Timing | None:
-        from oomph.engines.vllm.timing import timing
-
-        return timing(plan, model)
 
     def at_release(self, deployment: Deployment, version: str) -> tuple[Deployment, tuple[str, ...]]:
         from oomph.engines.vllm.command import at_release
         from oomph.facts.vllm.flags import options_of
 
         return at_release(deployment, options_of(version))
-
-    def config_file(self, deployment: Deployment) -> str:
-        from oomph.engines.vllm.emit import config_file
-
-        return config_file(deployment)
-
-    def container(self, deployment: Deployment) -> Container:
-        from oomph.engines.vllm.emit import container
-
-        return container(deployment)
-
-    def launch_lines(self, plan: Plan, nodes: int) -> str:
-        from oomph.engines.vllm.emit import launch_lines
-
-        return launch_lines(plan, nodes)
-
-    def node_commands(self, plan: Plan, nodes: int) -> tuple[list[str], list[str]]:
-        from oomph.engines.vllm.emit import node_commands
-
-        return node_commands(plan, nodes)
-
-    def controls(self) -> tuple[Control, ...]:
-        from oomph.engines.vllm.controls import CONTROLS
-
-        return CONTROLS
-
-    def host_plan(self, plan: Plan, model: Model | None = None) -> HostPlan:
-        from oomph.engines.vllm.host import host_plan
-
-        return host_plan(plan, model)
-
-    def uncounted_share(self, plan: Plan) -> float:
-        from oomph.engines.vllm.host import uncounted_share
-
-        return uncounted_share(plan)
-
-    def host_needs(self, plan: Plan, nodes: int = 1) -> Host:
-        from oomph.engines.vllm.emit import host_needs
-
-        return host_needs(plan, nodes)
 
 
 ENGINE = Vllm()

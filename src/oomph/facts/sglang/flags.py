@@ -71,9 +71,9 @@ def _option(text: str) -> str:
     return text if text.startswith("-") else f"--{text}"
 
 
-def is_known(name: str) -> bool:
+def is_known(flag: str) -> bool:
     """Whether some release has had a flag of this name."""
-    return any(name == spelling for flag in _flags().values() for spelling, _, _ in flag.names)
+    return any(flag == spelling for row in _flags().values() for spelling, _, _ in row.names)
 
 
 class Options:

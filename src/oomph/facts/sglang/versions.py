@@ -35,9 +35,9 @@ def parse(text: str) -> Release:
 _PARSED = tuple((release, parse(release)) for release in RELEASES)
 
 
-def nearest(text: str) -> tuple[str, str]:
-    """The known release whose facts stand for `text`, and a note where the two differ ("" = they do not)."""
-    return nearest_release("SGLang", text.strip(), parse(text), _PARSED)
+def nearest(version: str) -> tuple[str, str]:
+    """The known release whose facts stand for `version`, and a note where the two differ ("" = they do not)."""
+    return nearest_release("SGLang", version.strip(), parse(version), _PARSED)
 
 
 def image_release(tag: str) -> str:

@@ -54,9 +54,9 @@ def dated(release: str) -> str:
 _PARSED = tuple((release, parse(release)) for release in RELEASES)
 
 
-def nearest(text: str) -> tuple[str, str]:
-    """The known release whose facts stand for `text`, and a note where the two differ ("" = they do not)."""
-    return nearest_release("TensorRT-LLM", text.strip(), parse(text), _PARSED, "was not read")
+def nearest(version: str) -> tuple[str, str]:
+    """The known release whose facts stand for `version`, and a note where the two differ ("" = they do not)."""
+    return nearest_release("TensorRT-LLM", version.strip(), parse(version), _PARSED, "was not read")
 
 
 def image_release(tag: str) -> str:

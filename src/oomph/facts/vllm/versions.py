@@ -58,15 +58,15 @@ def in_range(version: str, since: str = "", until: str = "") -> bool:
     return (not since or parse(since) <= at) and (not until or at < parse(until))
 
 
-def nearest(text: str) -> tuple[str, str]:
-    """The known release whose facts stand for `text`, and a note where the two differ ("" = they do not).
+def nearest(version: str) -> tuple[str, str]:
+    """The known release whose facts stand for `version`, and a note where the two differ ("" = they do not).
 
     A release candidate stands for its release; any other unknown build for the last release before it.
     """
-    at = parse(text)
-    if text in RELEASES and at >= parse(OLDEST_FLAGS):
-        return text, ""
-    stripped = text.strip()
+    at = parse(version)
+    if version in RELEASES and at >= parse(OLDEST_FLAGS):
+        return version, ""
+    stripped = version.strip()
     match = _VERSION.fullmatch(stripped)
     assert match is not None
     tail = next((match[name] for name in ("pre", "dev") if match[name]), "")
