@@ -80,6 +80,7 @@ def test_experts_follow_the_names_that_a_release_asks_for() -> None:
     words = "RedHatAI/DeepSeek-V4-Flash-NVFP4-FP8 --tensor-parallel-size 8 --kv-cache-dtype fp8"
     before, later = (of(words, "8x B200", release) for release in ("0.30.0", "0.32.0"))
     assert created(later) > 3 * created(before)  # w1, w2 and w3 are no target of the config: BF16
+    assert [any("builds them unquantised" in note for note in p.warnings) for p in (before, later)] == [False, True]
 
 
 def test_token_classifiers() -> None:

@@ -46,7 +46,21 @@ def _changed(model: Model, facts: Facts, sm: int) -> Model:
         scheme = read(own)
         return built if scheme is built.scheme else replace(built, scheme=scheme)
 
-    return _each(model, module)
+    changed = _each(model, module)
+    if changed is not model and _has_quantised_experts(model) and not _has_quantised_experts(changed):
+        return replace(changed, warnings=(*changed.warnings, EXPERTS_MISSED))
+    return changed
+
+
+EXPERTS_MISSED = (
+    "the names of the experts in its quantisation config are not those that this release asks for: it builds them "
+    "unquantised"
+)
+
+
+def _has_quantised_experts(model: Model) -> bool:
+    blocks = {layer.block for layer in model.layers}
+    return any(isinstance(m, Experts) and m.scheme is not None for block in blocks for m in block.modules)
 
 
 def _each(model: Model, change: Callable[[Module], Module]) -> Model:
