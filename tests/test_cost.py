@@ -50,7 +50,7 @@ NOT_FOR_A_PLAN = {
     "oomph.simulate", "oomph.sources.folder", "oomph.sources.hub", "oomph.web", "oomph.engines.sglang.command",
     "oomph.engines.llamacpp.planner", "oomph.engines.trtllm.planner", "oomph.facts.vllm.logs",
 }  # fmt: skip
-MOST_MODULES = 191  # of oomph's own; 189 when this was written
+MOST_MODULES = 192  # of oomph's own; 189 when this was written
 
 
 def _imported(words: list[str], cache: Path) -> set[str]:
