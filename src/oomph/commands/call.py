@@ -37,6 +37,8 @@ _SECRET = late_pattern(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL")
 _OTHER_PROJECTS = frozenset(("lmcache", "llm-d", "kserve", "ai-dynamo"))  # owners whose image tags are their own
 # what a shell or a template would have put something else in place of
 UNSET = late_pattern(r"\$\{?\w+\}?|\$\(.*\)|<.*>|\{\{.*\}\}", re.DOTALL)
+# what shlex leaves without quotes; its import, and that of string, take as long as planning a change
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
 _NAME = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -100,6 +102,8 @@ def assignment(word: str) -> tuple[str, str] | None:
 
 def quote(word: str) -> str:
     """A word as a shell needs it; K=V keeps its name outside of the quotes."""
+    if word and word[-1] != "=" and _SAFE.issuperset(word):
+        return word
     from shlex import quote as shell_quote
 
     pair = assignment(word)

@@ -125,22 +125,24 @@ class Repacker(Player):
     ) -> None:
         memory, name, size = self.memory, step[0], step[1]
         if not size:
-            blocks = tensors.pop(name, ())
-            for block in blocks:
+            is_split = False
+            for block in tensors.pop(name, ()):
                 memory.free(block)
-                if not block.is_split:
+                if block.is_split:
+                    is_split = True
+                else:
                     recorder.give(block)
-            if any(block.is_split for block in blocks):
+            if is_split:
                 recorder.split(number, name, module)
             return
         count = step[2] if len(step) > 2 else 1
         if memory.is_whole(size):
-            tensors[name] = []
-            for left in reversed(range(count)):
+            tensors[name] = whole = []
+            for left in range(count - 1, -1, -1):
                 reserved = memory.reserved
                 block = memory.alloc(size) if left else self.new(module, size)
                 recorder.take(size, block, is_new=memory.reserved > reserved)
-                tensors[name].append(block)
+                whole.append(block)
             recorder.rise(module, size)
             return
         tensors[name] = blocks = self.new_many(module, size, count)
