@@ -1,9 +1,11 @@
+from shlex import quote as shell_quote
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.commands import parse_text
-from oomph.commands.call import quote
+from oomph.commands.call import assignment, quote
 from oomph.commands.pasted import plain
 from oomph.commands.shell import commands
 from oomph.errors import CommandError
@@ -176,3 +178,13 @@ def test_a_variable_may_be_edited(expression: str, value: str) -> None:
     from oomph.commands import shell
 
     assert shell.commands(f"M=a/b/Qwen3-8B.Q4.gguf\nx {expression}")[0].words == ("x", value)
+
+
+@given(st.text(max_size=12))
+def test_plain_words_are_quoted_as_shlex_quotes_them(text: str) -> None:
+    for word in (text, f"--flag={text}", f"a/b.c-{text}"):
+        assert quote(word) == shell_quote(word) or assignment(word)
+
+
+def test_an_empty_value_keeps_its_quotes() -> None:
+    assert quote("NAME=") == "NAME=''" and quote("NAME=1") == "NAME=1"

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from oomph.errors import ConfigError
 from oomph.sources import patterns
 from oomph.sources.load import load_model
-from oomph.sources.patterns import Allowance, Pattern, compile_bounded
+from oomph.sources.patterns import Allowance, Pattern, compile_bounded, contains_any
 
 # Each needs exponential time in an engine that backtracks. The end `\b\B` can never match, and it hides this from an
 # engine that first looks for a letter which must occur.
@@ -129,3 +131,12 @@ def test_lists_have_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_no_bits_and_empty_groups_are_a_sentence(tmp_path: Path, config: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"bits|group_size"):
         read(tmp_path, config)
+
+
+_WORDS_AND_NUMBERS = st.lists(st.sampled_from(["model", "layers", "1", "17", "2", "mlp", "self_attn", ""]), max_size=6)
+
+
+@given(st.lists(_WORDS_AND_NUMBERS, max_size=8), _WORDS_AND_NUMBERS)
+def test_a_name_contains_one_of_the_parts(parts: list[list[str]], name: list[str]) -> None:
+    texts, whole = [".".join(part) for part in parts], ".".join(name)
+    assert contains_any(texts, Allowance())(whole) == any(text in whole for text in texts)

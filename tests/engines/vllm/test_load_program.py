@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 import oomph
 from oomph.engines.vllm import load_peak, loaded, planner
 from oomph.engines.vllm.allocator import LARGE_BUFFER, Allocator
+from oomph.engines.vllm.load_peak import Load
+from oomph.engines.vllm.load_player import Player
 from oomph.engines.vllm.load_program import Program
 from oomph.units import MIB
 
@@ -16,6 +18,7 @@ LOADS = [
     ("openai/gpt-oss-120b", "H100", ""),
     ("openai/gpt-oss-120b", "B200", ""),
     ("openai/gpt-oss-20b", "RTX 4090", "--cpu-offload-gb 4"),
+    ("Qwen/Qwen3-32B-AWQ", "RTX 4090", "--cpu-offload-gb 8"),
     ("nvidia/Gemma-4-31B-IT-NVFP4", "2x RTX 5070 Ti", "-tp 2"),
     ("Qwen/Qwen3-32B-AWQ", "H100", "--max-num-batched-tokens 1024"),
     ("RedHatAI/Qwen3-8B-NVFP4", "RTX 4090", "--max-num-batched-tokens 3000"),
@@ -46,6 +49,37 @@ def test_a_program_does_what_each_allocation_does(
     assert first == second
 
 
+@pytest.mark.parametrize(
+    ("model", "flags"),
+    [
+        ("Qwen/Qwen3-32B-AWQ", "--cpu-offload-gb 8"),
+        ("openai/gpt-oss-20b", "--cpu-offload-gb 4"),
+        ("Qwen/Qwen3-8B", "--cpu-offload-gb 6 --cpu-offload-params gate_up_proj"),
+    ],
+)
+def test_offloaded_layers_do_what_each_alone_does(model: str, flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: list[Load] = []
+
+    def remember(*arguments: object) -> Load:
+        loads.append(load_peak.play(*arguments))  # type: ignore[arg-type]
+        return loads[-1]
+
+    monkeypatch.setattr(loaded, "play", remember)
+    for alone in (False, True):
+        if alone:
+            literal = lambda player, place, form: player.offload(player.build(place, form))  # noqa: E731
+            monkeypatch.setattr(Player, "build_and_offload", literal)
+        for known in (loaded._played, loaded._played_alike, loaded._weights, planner._shared_input):
+            known.cache_clear()
+        oomph.plan(f"vllm serve {model} {flags}", gpu="RTX 4090", advise=False)
+    first, second = loads
+    for name in ("built", "loaded", "peak", "places", "offloaded", "pool", "changed"):
+        assert getattr(first, name) == getattr(second, name), name
+    for share in range(20):
+        limit = first.peak.total * share // 20
+        assert first.first_beyond(limit) == second.first_beyond(limit)
+
+
 SIZES = st.integers(MIB + 1, 19 * MIB)
 
 
@@ -66,6 +100,47 @@ def test_tensors_side_by_side_take_what_each_alone_takes(before: list[int], size
         alone.free(block)
     assert together.allocated == alone.allocated
     assert together.alloc(size).size == alone.alloc(size).size
+
+
+def _with_holes(limit: int, sizes: list[int]) -> Allocator:
+    """Some blocks that stay, and free ones between them."""
+    memory = Allocator(limit)
+    for block in [memory.alloc(size) for size in sizes][::2]:
+        memory.free(block)
+    return memory
+
+
+@given(st.lists(SIZES, max_size=12), st.lists(st.integers(1, 60 * MIB), max_size=8))
+def test_tensors_that_go_together_leave_what_each_would_leave(before: list[int], sizes: list[int]) -> None:
+    quick, literal = _with_holes(1 << 62, before), _with_holes(1 << 62, before)
+    quick.pass_through(sizes)
+    for block in [literal.alloc(size) for size in sizes]:
+        literal.free(block)
+    assert quick.free_sizes() == literal.free_sizes()
+    assert (quick.allocated, quick.reserved, quick.peak) == (literal.allocated, literal.reserved, literal.peak)
+
+
+@given(st.lists(SIZES, max_size=12), SIZES, st.sampled_from([LARGE_BUFFER, 1 << 62]))
+def test_a_tensor_that_goes_at_once_leaves_what_it_would_leave(before: list[int], size: int, limit: int) -> None:
+    quick, literal = _with_holes(limit, before), _with_holes(limit, before)
+    block = literal.alloc(size)
+    assert quick.touch(-(-size // 512) * 512) == block.size
+    literal.free(block)
+    assert quick.free_sizes() == literal.free_sizes() and quick.reserved == literal.reserved
+
+
+@given(st.lists(SIZES, max_size=12), st.integers(MIB + 1, 10 * MIB - 512), st.integers(1, 60))
+def test_rows_of_tensors_count_as_each_of_them(before: list[int], size: int, count: int) -> None:
+    quick, literal = _with_holes(LARGE_BUFFER, before), _with_holes(LARGE_BUFFER, before)
+    blocks, segments = quick.alloc_rows(size, count)
+    others = literal.alloc_many(size, count)
+    assert (quick.allocated, quick.reserved, quick.peak) == (literal.allocated, literal.reserved, literal.peak)
+    for block in blocks:
+        quick.free(block)
+    quick.free_rows(size, segments)
+    for block in others:
+        literal.free(block)
+    assert quick.free_sizes() == literal.free_sizes() and quick.allocated == literal.allocated
 
 
 def test_a_program_is_valid_where_the_same_segments_are_free() -> None:
