@@ -19,7 +19,7 @@ from oomph.ir.log_kinds import LogKind
 from oomph.logs.deployment import Rebuilt, render
 
 # it ended, and no line says of what
-UNSAID: frozenset[LogKind] = frozenset(WEAK) | {"sign_exit", "sign_signal"}
+UNSAID: frozenset[LogKind] = frozenset(WEAK) | {"sign_exit", "sign_signal", "sign_level", "said_failed"}
 WHOLE_LOG = Remedy("host", "give the whole log from its first line, with every worker's lines", "host", rank=0)
 
 
@@ -82,6 +82,8 @@ def _cause(case: Case, best: Ranked | None) -> Cause:
         sure, text = candidate.tier >= SURE, candidate.text
         if _unsaid(case, candidate.tier) and rule.names_cause:
             sure, text = False, f"The error itself is not in this part of the log. If it was memory: {text}"
+            if case.death.kind == "said_failed":  # a title, and no word of memory
+                return Cause("unknown", "The cause is not in this log", text, False)
         return Cause(rule.id, rule.title, text, sure, int(candidate.tier), candidate.tier.name.lower())
     if case.failed:
         text = f"Something failed, but what is in this log does not say why.{_quoted(case)}"

@@ -13,6 +13,7 @@ from oomph.doctor.case import Case, build
 from oomph.doctor.diagnose import explain_case as explain_case
 from oomph.doctor.explanation import Explanation as Explanation
 from oomph.doctor.meanings import FAILURES, TROUBLES
+from oomph.doctor.sizes import with_size
 from oomph.engines.registry import all_engines
 from oomph.errors import InputError
 from oomph.facts.loglines import SETTINGS
@@ -91,7 +92,7 @@ def read_raw(
         devices, about = read_gpus(gpus, case.account.total)
         case = msgspec.structs.replace(case, gpus=devices or case.gpus)
         notes = (*notes, *about)
-    return msgspec.structs.replace(case, notes=(*case.notes, *notes))
+    return with_size(msgspec.structs.replace(case, notes=(*case.notes, *notes)))
 
 
 def explain_read(case: Case, *, plan: bool = True) -> Explanation:

@@ -40,7 +40,18 @@ class Doubt(Struct, frozen=True):
 
 
 def find_failure(observations: Sequence[Observation]) -> Observation | None:
-    """The line that is the failure; a parent's report of its child's death only where nothing else was printed."""
+    """The line that is the failure; a title only where no line below it says what ended the run."""
+    failure = _find(observations)
+    if failure is None or not failure.text.startswith("# "):
+        return failure
+    below = [observation for observation in observations if not observation.text.startswith("# ")]
+    if failure.kind in FAILURES or failure.kind == "memory_short":
+        return _memory(below, {observation.kind for observation in below})[0] or failure
+    return next((observation for observation in below if observation.kind == failure.kind), failure)
+
+
+def _find(observations: Sequence[Observation]) -> Observation | None:
+    """A parent's report of its child's death only where nothing else was printed."""
     kinds = {observation.kind for observation in observations}
     up = last_ready(observations)
     memory, recovered = _memory(observations, kinds)
@@ -110,6 +121,10 @@ def _said_by_people(observations: Sequence[Observation], up: int) -> Observation
     if up:
         return None
     begun = any(observation.kind in _STARTED for observation in observations)
+    if heading := next((o for o in observations if o.kind == "said_failed" and not _WISHES.search(o.text)), None):
+        named = {o.kind for o in observations} & {"memory_short", "oom_mentioned"}
+        if not named:
+            return heading
     lines = (observation for observation in observations if observation.kind == "memory_short")
     facts = (o for o in lines if not (_heading(o) and _WISHES.search(o.text)))
     return next((o for o in facts if begun or _stated_by_people(o)), None)

@@ -33,11 +33,12 @@ _SERVING: Final = re.compile(
     r"runtime|benchmark\w{0,4}|evaluation|streaming|rollout\w{0,2})\b"
     r"|stress test\w{0,3}|load test\w{0,3}|bench(?:mark)?_serving|bench serve|lm_eval|memory leak\w{0,3}|"
     r"(?:keeps?|slowly|gradually|steadily) (?:growing|increas\w{0,3}|grow\w{0,2})|gradually|prompt_logprobs"
+    r"|\bsending (?:\w{1,12} ){0,3}(?:loads?|requests?|prompts?|contexts?)|(?:on|with|across) (?:multiple|several|many) (?:sessions|chats)"
     r"|with (?:one|a single|multiple|several|more than one|two) (?:requests?|prompts?|images?)|first (?:request|prompt|message|inference|generation)|service calls"
     r")|llm\.(?:generate|chat)\(|推理|请求|并发|压测|压力测试|运行一段时间|小时后|长文本|对话|调用接口"
 )
 _CAPTURING: Final = re.compile(
-    r"(?i)(?<!disable )(?<!without )(?<!after )(?<!skip )(?:\bgraph captur\w{0,3}|captur\w{0,3} (?:the |of )?(?:cuda ?)?graphs?)\b(?! (?:finish|succe|complete|is done))"
+    r"(?i)(?<!disable )(?<!without )(?<!after )(?<!skip )(?:\bgraph (?:captur\w{0,3}|build\w{0,3})|captur\w{0,3} (?:the |of )?(?:cuda ?)?graphs?)\b(?! (?:finish|succe|complete|is done))"
 )
 _PROFILING: Final = re.compile(r"(?i)\b(?:in|during|at|while) (?:the )?(?:memory )?(?:profil(?:e run|ing)|dummy run)")
 _LOADING: Final = re.compile(

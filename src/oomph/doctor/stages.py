@@ -90,7 +90,8 @@ def death(observations: Sequence[Observation], lines: Sequence[Line] = ()) -> De
         stage, basis = by_lines or guess(failure, observations), "message"
         if by_lines is None or stages_llamacpp.alone(observations, index):
             weakest, how = _weakest(failure, stage, (), (), observations, lines)
-            stage, basis = (weakest, how) if how == "said" else (stage, basis)
+            has = weakest not in ("cudagraph_capture", "profile_run", "cudagraph_profile", "sampler_warmup", "kv_check")
+            stage, basis = (weakest, how) if how == "said" and has else (stage, basis)
         went_on = failure.kind in stages_llamacpp.RECOVERABLE and stages_llamacpp.recovered(observations, index)
         return Death(not went_on, stage, basis, failure.line, failure.kind, completed=completed, quote=failure.text)
     subject = failure

@@ -126,6 +126,11 @@ GENERIC = (
     LogRow("engine_named", "llama.cpp", r"\b(?P<engine>llama\.cpp)\b"),
     # a bar that was being drawn: what its words say is what was going on
     LogRow("bar", "%|", r"(?<![\w.])(?P<what>[A-Za-z][^|%\[\]]{2,48}?):? {0,6}\d{1,3}%\|"),
+    # a title that says that it failed, in words of people
+    *(LogRow("said_failed", word, rf"^# (?![^\n]{{0,200}}(?:[Pp]erformance|[Qq]uestion|slow)).{{0,200}}\b\w{{0,4}}{word}") for word in (
+        "rash", "hang", "hung", "kills", "kill ", "killed", "dies", "died", "stuck", "ails to", "ailed to", "not load", "annot load", "annot start",
+        "an't load", "an't start", "not start", "nable to", "oes not work", "not work", "ailure", "rror",
+    )),
     LogRow("chained", "exception", r"^(?:The above exception was the direct cause|During handling of the above exception)"),
     LogRow("command", "vllm", r"(?P<command>vllm (?:serve|run) .*|python3? -m vllm\.entrypoints\.\S+ .*)"),
     LogRow("command", "serve", r"(?P<command>[\"']vllm[\"'], ?[\"']serve[\"'],.*)"),  # a manifest's list
@@ -154,6 +159,8 @@ GENERIC = (
     LogRow("sigkill", "Killed", r"^Killed\s{0,4}$"),  # the shell's word
     LogRow("sigkill", "Killed", r"(?:\bline \d{1,6}:|^\[\d{1,4}\][+-]?)\s{1,8}(?:\d{1,8} )?Killed\b"),  # of a script, of a job
     LogRow("sigkill", "-9", r"died(?:, exit code:)? \(?-9\b"),
+    LogRow("ray_kill", "Ray killed", r"Ray killed (?:a |the |\d+ )?worker\w{0,4}.{0,80}memory"),
+    LogRow("ray_kill", "memory exhaustion", r"(?:node|host|system|CPU) (?:CPU )?memory exhaustion"),
     LogRow("ray_kill", "running low on memory", r"killed due to the node running low on memory",
            more=(r"was (?P<used__GB>[\d.]+)GB / (?P<total__GB>[\d.]+)GB",)),
     # a sentence beside the log: what the run was doing when memory ran out

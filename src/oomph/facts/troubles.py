@@ -188,6 +188,7 @@ ROWS = (
     LogRow("x_compiler", "torch._inductor.exc", r"torch\._inductor\.exc\.(?P<what>\w{1,60})"),
     *(LogRow("x_compiler", word, word) for word in ("BackendCompilerFailed", "InductorError", "backend='inductor' raised")),
     LogRow("x_kernel_shared", "out of resource: shared memory", r"out of resource: shared memory, Required: (?P<need__int>\d+), Hardware limit: (?P<most__int>\d+)"),
+    LogRow("x_kernel_shared", "required shared memory", r"required shared memory (?P<need__float>[\d.]+) > available shared memory (?P<most__float>[\d.]+)"),
     LogRow("x_kernel_shared", "out of resource", r"out of resources?: shared memory"),
     LogRow("x_capture", "operation not permitted when stream is capturing", r"operation not permitted when stream is capturing"),
     LogRow("x_capture", "during CUDA graph capture", r"[Cc]annot .{1,120}during CUDA graph capture"),

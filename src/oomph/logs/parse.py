@@ -161,7 +161,7 @@ def _match(row: LogRow, text: str, lines: Sequence[Line], index: int) -> Values 
     return values
 
 
-_CALL = re.compile(r"collective_rpc\(\s*[\"'](?P<method>\w{1,80})|(?P<function>[A-Za-z_]\w{0,80})\(")
+_CALL = re.compile(r"(?:collective_rpc|_?run_workers?)\(\s*[\"'](?P<method>\w{1,80})|(?P<function>[A-Za-z_]\w{0,80})\(")
 
 
 def _calls(lines: Sequence[Line], index: int) -> str:

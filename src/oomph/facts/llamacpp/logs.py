@@ -68,6 +68,7 @@ ROWS = (
     LogRow("lc_cublas", "CUBLAS_STATUS_ALLOC_FAILED", r"CUBLAS_STATUS_ALLOC_FAILED"),
     LogRow("lc_cublas", "resource allocation failed", r"CUDA error: the resource allocation failed"),
     LogRow("lc_crash", " error: ", r"^(?:CUDA|ROCm|MUSA) error: (?P<what>(?!out of memory|the resource allocation failed|CUDA-capable)[a-z].{3,80})$"),
+    LogRow("lc_guard", "Not enough resources to load", r"Not enough resources to load the model"),  # LM Studio's window
     LogRow("lc_guard", "insufficient system resources", r"stopped due to insufficient system resources",
            more=(r"requires approximately (?P<need__size>[\d.]+ [KMGT]B) of memory",)),  # LM Studio
     LogRow("lc_where", "current device:", r"current device: (?P<device__int>-?\d+), in function (?P<function>\w{1,80})"),

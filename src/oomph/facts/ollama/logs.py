@@ -36,7 +36,7 @@ ROWS = (
     LogRow("ol_request", "Operation:", r"Operation:(?P<operation>\w{1,12}) .{0,200}?KvSize:(?P<cells__int>\d+)",
            more=(r"Parallel:(?P<parallel__int>\d+)", r"BatchSize:(?P<batch__int>\d+)", r"GPULayers:(?P<on_gpu__int>\d+)\[")),
     LogRow("ol_host_refused", "requires more system memory",
-           r"requires more system memory \((?P<need__size>[\d.]+ [KMGT]iB)\)(?: than is available \((?P<free__size>[\d.]+ [KMGT]iB)\))?"),
+           r"requires more system memory(?: \((?P<need__size>[\d.]+ [KMGT]iB)\))?(?: than is available \((?P<free__size>[\d.]+ [KMGT]iB)\))?"),
     LogRow("ol_host_refused", "too large for system", r'model request too large for system.{0,40}requested="(?P<need__size>[\d.]+ [KMGT]iB)"',
            more=(r' free="(?P<free__size>[\d.]+ [KMGT]iB)"',)),
     LogRow("ol_layout", "memory layout cannot be allocated", r"memory layout cannot be allocated(?: with num_gpu = (?P<num_gpu__int>\d+))?"),

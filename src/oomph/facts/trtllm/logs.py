@@ -72,6 +72,7 @@ ROWS = (
     LogRow("tr_graphs", "CUDA graph warmup for batch size", r"Run generation[- ]only CUDA graph warmup for batch size=(?P<batch__int>\d+)"),
     LogRow("tr_graphs", "Creating CUDA graph instances", r"Creating CUDA graph instances for (?P<graphs__int>\d+) batch sizes"),
     LogRow("tr_no_graphs", "Skipping CUDA graph warmup", r"Skipping CUDA graph warmup.{0,200}not enough KV cache space"),
+    LogRow("tr_pool_full", "No free slots", r"\bNo free slots\b"),
     LogRow("tr_pool_full", "No free block", r"No free blocks? (?:found|left)"),
     LogRow("tr_too_long", "exceeds maximum input length", r"Prompt length \((?P<length__int>\d+)\) exceeds maximum input length \((?P<most__int>\d+)\)"),
     LogRow("tr_too_long", "should not exceed max_num_tokens", r"sum of prompt length \((?P<length__int>[\d.]+)\).{0,60}should not exceed max_num_tokens \((?P<most__int>\d+)\)"),
@@ -87,6 +88,7 @@ ROWS = (
     LogRow("tr_no_engine", "deserialize", r"Failed to deserialize cuda engine|deserialize\.cpp.{0,60}OutOfMemory"),
     # the builder: virtualMemoryBuffer.cpp, globWriter.cpp
     LogRow("tr_no_engine", "OutOfMemory", r"\[TRT\] \[E\].{0,120}Error Code 2: OutOfMemory"),
+    LogRow("tr_no_engine", "scratch space", r"requires (?P<tried__B>\d+) bytes of scratch space, but only (?P<free__B>\d+) is available"),
     LogRow("tr_no_engine", "Engine building failed", r"Engine building failed"),
     LogRow("tr_no_engine", "deserializePlugin", r"::deserializePlugin\("),  # a frame: the engine was being read
     LogRow("tr_late", "cublas handle", r"Failed to create cublas handle"),
@@ -108,5 +110,6 @@ ROWS = (
     LogRow("tr_line", "convert_checkpoint.py", r"convert_checkpoint\.py"),  # its examples'
     LogRow("tr_line", "tensorrt_llm", r"libtensorrt_llm|/tensorrt_llm/libs/"),
     LogRow("tr_line", "tensorrt_llm", r"\bimport tensorrt_llm\b|\btensorrt_llm\.\w"),
+    LogRow("tr_line", "[TRT] [", r"\[TRT\] \[[EWIV]\]"),
     LogRow("tr_line", "RT-LLM", r"\[TRT-LLM\]|\[TensorRT-LLM\]|\[TRT-LLM AUTO-DEPLOY\]"),
 )  # fmt: skip

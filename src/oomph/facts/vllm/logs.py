@@ -143,6 +143,8 @@ KV = (
     LogRow("kv_need", "KV cache is needed",  # retold without its beginning
            rf"(?<![\d.])(?P<need__GiB>\d{{1,5}}(?:\.\d{{1,4}})?) Gi?B KV cache is needed,\W{{1,4}}which\W{{1,4}}is larger than the available KV cache memory "
            rf"\((?P<available__GiB>{_NUM}) Gi?B\)"),
+    LogRow("kv_need", "KV cache is needed, available",
+           rf"(?P<need__GiB>{_NUM}) Gi?B KV cache is needed, available (?P<available__GiB>{_NUM}) Gi?B"),  # retold
     LogRow("kv_need_part", "available KV cache memory (", rf"available KV cache memory \((?P<available__GiB>{_NUM}) Gi?B\)"),
     LogRow("kv_len_part", "max seq len (", r"max seq len \((?P<max_model_len__int>\d+)\)"),
     LogRow("kv_need_v0", "max seq len (",

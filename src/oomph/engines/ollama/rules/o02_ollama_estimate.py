@@ -17,11 +17,15 @@ Evidence: ollama issues 9181, 8447, 11090.
 
 from __future__ import annotations
 
+import re
+
 from oomph.doctor.case import Case
 from oomph.doctor.meanings import TROUBLES
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.doctor.words import levers
 from oomph.units import gib
+
+_LACK = re.compile(r"(?i)memory|alloc|context|kv cache")
 
 
 def match(case: Case) -> Candidate | None:
@@ -30,6 +34,8 @@ def match(case: Case) -> Candidate | None:
     died = case.has("ol_runner_died")
     if not case.failed or case.stage not in ("kv_alloc", "weights_load") or case.death.kind in TROUBLES:
         return None
+    if died and not case.memory and not any(_LACK.search(o.text) for o in case.all("ol_runner_died")):
+        return None  # a runner that ended, of whatever it was
     text = "The runner could not get the memory that context and parallel slots ask for."
     if kv and full:
         text += f" KV cache {gib(kv)} of {gib(full)} in all" + (f", {gib(available)} on the GPU." if available else ".")
