@@ -48,11 +48,15 @@ class Program(Struct):
     def is_valid(self, free: dict[int, int]) -> bool:
         """Whether the place would take the same segments again."""
         start, lowest = self.start, self.lowest
+        if self.need > free.get(LARGE_BUFFER, 0):
+            return False
         for size, count in free.items():
             more = count - start.get(size, 0)
-            if more and size != LARGE_BUFFER and min(lowest.get(size, 0), lowest.get(size, 0) + more) < 1:
-                return False
-        return self.need <= free.get(LARGE_BUFFER, 0) and all(size in free for size in start if size != LARGE_BUFFER)
+            if more and size != LARGE_BUFFER:
+                left = lowest.get(size, 0)
+                if left < 1 or left + more < 1:
+                    return False
+        return not (start.keys() - free.keys() - {LARGE_BUFFER})
 
 
 _MOST_STARTS = 4  # of one place: none free, those of a few places, steady
@@ -66,7 +70,10 @@ class Programs:
 
     def valid(self, key: object, free: dict[int, int]) -> Program | None:
         """The latest that does the same where these whole segments are free."""
-        return next((program for program in reversed(self._known.get(key, ())) if program.is_valid(free)), None)
+        for program in reversed(self._known.get(key, ())):
+            if program.is_valid(free):
+                return program
+        return None
 
     def add(self, key: object, program: Program | None) -> None:
         if program is not None:

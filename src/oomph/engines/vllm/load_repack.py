@@ -93,7 +93,8 @@ class Repacker(Player):
         start, highest = memory.allocated, memory.peak
         memory.peak, self.records = start, []
         self.where, self.layer = members[0].where, members[0].layer
-        key = tuple(part for built in members for part in built.repacked)
+        first = members[0].repacked
+        key = first if len(members) == 1 else (first, *[built.repacked for built in members[1:]])
         is_limited = memory.max_split == LARGE_BUFFER
         program = programs.valid(key, memory.free_whole) if is_limited else None
         if program is not None:
@@ -105,17 +106,29 @@ class Repacker(Player):
                 self.repack_module(built.module(at), steps, number, recorder)
             if is_limited and self.setting.online != "held":
                 programs.add(key, recorder.program())
-        peaks = tuple((str(record[2]), record[3], record[4] - start) for record in self.records)
+        peaks = tuple([(str(record[2]), record[3], record[4] - start) for record in self.records])
         records += [record for record in self.records if record[4] > highest]
         self.records = records
         memory.peak = max(memory.peak, highest)
         return _Repacked(memory.allocated - start, peaks, before, memory.free_sizes())
 
     def repack_module(self, module: Module, steps: Sequence[Step], number: int, recorder: Recorder) -> None:
-        tensors = module.tensors
+        tensors, memory, records = module.tensors, self.memory, self.records
         before = set(tensors) if module.is_offloaded else ()
         for step in steps:
-            self.repack_step(module.name, tensors, step, number, recorder)
+            size = step[1]
+            if len(step) > 2 or not memory.is_whole(size):
+                self.repack_step(module.name, tensors, step, number, recorder)
+                continue
+            reserved = memory.reserved
+            block = memory.take_whole(-(-size // ROUND) * ROUND, size)
+            tensors[step[0]] = [block]
+            memory.allocated = level = memory.allocated + block.size
+            if level > memory.peak:
+                memory.peak = level
+                records.append((self.where, self.layer, module.name, size, level, self.doing))
+            recorder.take(size, block, is_new=memory.reserved > reserved)
+            recorder.rise(module.name, size)
         if module.is_offloaded:  # model_loader/utils.py device_loading_context: what was made anew goes back
             for name in list(tensors.keys() - before):
                 self.repack_step(module.name, tensors, (name, 0), number, recorder)
