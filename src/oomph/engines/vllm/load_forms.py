@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -163,6 +165,9 @@ def _join(steps: Sequence[Step], max_split: int) -> tuple[list[Step], tuple[int,
     return joined, tuple(whole)
 
 
+Counted = tuple[tuple[tuple[Created, ...], int], ...]
+
+
 class Network:
     """Places in the order in which they are built, each with the number of its kind. Its forms are kept by what they
     depend on, so that many loads of one deployment share them."""
@@ -173,6 +178,13 @@ class Network:
         self.kinds = tuple(numbers.setdefault(place.tensors, len(numbers)) for place in places)
         self._forms: dict[tuple[object, ...], tuple[list[Form], Programs]] = {}
         self._constructions: dict[tuple[bool, bool], list[Construction]] = {}
+
+    @cached_property
+    def counted(self) -> Counted:
+        """Layers of one kind share their tensors: each kind's once, with how many places have them."""
+        firsts = dict(zip(reversed(self.kinds), reversed(self.places), strict=True))
+        counts = Counter(self.kinds)
+        return tuple((firsts[kind].tensors, counts[kind]) for kind in range(len(firsts)))
 
     def forms(self, setting: Setting) -> list[Form]:
         """One of each kind."""

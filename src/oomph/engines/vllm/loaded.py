@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 
 from msgspec import Struct
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from oomph.engines.vllm.allocator import SMALL, request_size
 from oomph.engines.vllm.expert_kernel import ExpertSetting
-from oomph.engines.vllm.load_forms import Network
+from oomph.engines.vllm.load_forms import Counted, Network
 from oomph.engines.vllm.load_peak import Draft, Load, play
 from oomph.engines.vllm.load_player import Place
 from oomph.engines.vllm.load_records import Point
@@ -127,14 +127,15 @@ def _played_alike(alike: _Alike) -> Load:
 @lru_cache(maxsize=4096)
 def _weights(of: _Load) -> WeightsPlan:
     build, setting = of.build, of.setting
-    places, load = _networks(of)[0].places, _played(of)
+    kinds, load = _networks(of)[0].counted, _played(of)
     # quantised while loading: the layers' own parameters are still the checkpoint's 16-bit ones
     online = online_scheme(of.traits.model, of.quantization)
-    registered = places
+    registered = kinds
     if online is not None and online.method != "bitsandbytes":  # kernels of unquantised experts pad, these do not
         chosen = build.experts
         stored = ExpertSetting(online_multiple=chosen.online_multiple, online_pairs=chosen.online_pairs)
-        registered = created(of.traits.model, replace(build, experts=stored))
+        places = created(of.traits.model, replace(build, experts=stored))
+        registered = tuple(Counter(place.tensors for place in places).items())
     # every kernel's repacking is read from its source; Hopper's was also measured, to the byte
     slack = round(_UNMEASURED * load.loaded) if setting.online or (load.changed and setting.sm != 90) else 0
     return WeightsPlan(
@@ -143,7 +144,7 @@ def _weights(of: _Load) -> WeightsPlan:
         low=load.loaded - slack,
         high=load.loaded + slack,
         basis="formula" if slack else "exact",
-        parts=_parts(places, build, load, setting),
+        parts=_parts(kinds, build, load, setting),
         peak_bytes=max(load.peak.total, load.loaded),
         peak_where=load.peak,
         places=load.places,
@@ -152,13 +153,8 @@ def _weights(of: _Load) -> WeightsPlan:
     )
 
 
-def _created_bytes(places: Sequence[Placed]) -> int:
-    return sum(times * tensor.nbytes for tensors, times in _kinds(places).items() for tensor in tensors)
-
-
-def _kinds(places: Sequence[Placed]) -> Counter[tuple[Created, ...]]:
-    """Layers of one kind share their tensors: each kind's once, with how many places have them."""
-    return Counter(place.tensors for place in places)
+def _created_bytes(kinds: Counted) -> int:
+    return sum(times * tensor.nbytes for tensors, times in kinds for tensor in tensors)
 
 
 def _networks(load: _Load) -> tuple[Network, tuple[Draft, ...]]:
@@ -232,11 +228,11 @@ def _own_tables(place: Placed) -> Placed:
     )
 
 
-def _parts(places: tuple[Placed, ...], build: Build, load: Load, setting: Setting) -> dict[str, int]:
+def _parts(kinds: Counted, build: Build, load: Load, setting: Setting) -> dict[str, int]:
     """What was created, by role, and where `loaded` differs from it."""
     parts: dict[str, int] = {}
     retied = 0
-    for tensors, times in _kinds(places).items():
+    for tensors, times in kinds:
         for tensor in tensors:
             if tensor.of is not None and is_retied(tensor.of, build):
                 retied += times * tensor.nbytes
