@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import oomph
-from oomph.advice import Judge
+from oomph.advice.judge import Judge
 from oomph.engines.vllm import load_peak, loaded, planner
 from oomph.engines.vllm.allocator import Allocator
 from oomph.plan import try_changes, with_advice

@@ -6,7 +6,6 @@ the function returns.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -79,6 +78,8 @@ def diff(
 
 def _with_flags(first: Deployment, flags: str | Sequence[str]) -> Deployment:
     """The same command with further flags behind it, wherever it was read from."""
+    import shlex
+
     from oomph.commands import parse_command, to_command
 
     try:

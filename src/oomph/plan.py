@@ -25,7 +25,7 @@ from oomph.ir.plan import Plan
 from oomph.planning import capability_notes, load, parse, parse_given, run, with_gpus, with_margin
 
 if TYPE_CHECKING:
-    from oomph.advice import Judge
+    from oomph.advice.judge import Judge
     from oomph.advice.what_if import WhatIf
 
 Planner = Callable[[Deployment], Plan]
@@ -67,7 +67,7 @@ def plan(
 
 def with_advice(plan: Plan, model: Model | None = None, planner: Planner | None = None) -> Plan:
     """The plan with what would help. `planner` plans a changed deployment; the doctor's one pins what a log shows."""
-    from oomph.advice import advise as give_advice
+    from oomph.advice.advise import advise as give_advice
 
     engine = engine_of(plan.deployment)
     if not plan.ranks:
@@ -83,7 +83,7 @@ def with_advice(plan: Plan, model: Model | None = None, planner: Planner | None 
 
 def _with_fits_answer(judge: Judge, advice: Advice) -> Advice:
     """Where only other hardware or slower steps would do: what fit finds on the same GPUs, beside its command."""
-    from oomph.advice.advise import price
+    from oomph.advice.judge import price
     from oomph.search.same_card import change_by_fit
 
     change = change_by_fit(judge.before)
@@ -100,7 +100,7 @@ def try_changes(plan: Plan, model: Model | None = None) -> WhatIf:
 
 
 def _judge(plan: Plan, model: Model | None, planner: Planner | None = None) -> Judge:
-    from oomph.advice import Judge
+    from oomph.advice.judge import Judge
     from oomph.commands import to_shell
 
     def run_changed(deployment: Deployment) -> Plan:

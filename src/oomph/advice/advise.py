@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from oomph.advice.combine import around_a_middle, mildest, smallest_combination
-from oomph.advice.judge import Judge
+from oomph.advice.judge import Judge, price
 from oomph.advice.longer import longer_context
 from oomph.ir.advice import KINDS, Advice, Judged, Kind, Lever
 from oomph.ir.plan import Plan
@@ -62,11 +62,6 @@ def _enough_host_memory(plan: Plan) -> str:
     return f"{enough} of host memory are enough even at the worst; {there}."
 
 
-def judge_all(judge: Judge, levers: Iterable[Lever]) -> list[tuple[Judged, Lever]]:
-    """Every setting of every lever, for a table."""
-    return [(judge.judge(change, lever), lever) for lever in levers for change in lever.changes]
-
-
 def judge_lever(judge: Judge, lever: Lever) -> Judged:
     """The mildest setting that fixes the plan; else the strongest one, which says most about the lever."""
     strongest = lever.changes[-1]
@@ -80,11 +75,6 @@ def judge_lever(judge: Judge, lever: Lever) -> Judged:
         if milder is not strongest:
             return judge.judge(milder, lever)
     return judge.judge(strongest, lever)
-
-
-def price(judged: Judged) -> tuple[int, int]:
-    """What a change costs the user: its kind, then its rank."""
-    return KINDS.index(judged.change.kind), judged.change.rank
 
 
 def _fixes(judged: Iterable[Judged]) -> list[Judged]:

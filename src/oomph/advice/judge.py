@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -87,6 +87,16 @@ class Judge:
         if moved < 0 or (moved == 0 and gained < 0):
             return "worse", change.cost
         return "helps", remainder(after)
+
+
+def judge_all(judge: Judge, levers: Iterable[Lever]) -> list[tuple[Judged, Lever]]:
+    """Every setting of every lever, for a table."""
+    return [(judge.judge(change, lever), lever) for lever in levers for change in lever.changes]
+
+
+def price(judged: Judged) -> tuple[int, int]:
+    """What a change costs the user: its kind, then its rank."""
+    return KINDS.index(judged.change.kind), judged.change.rank
 
 
 def changed(deployment: Deployment, change: Change) -> Deployment:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from oomph.advice.advise import judge_all, price
 from oomph.advice.gain import tokens
-from oomph.advice.judge import Judge
+from oomph.advice.judge import Judge, judge_all, price
 from oomph.ir.advice import Effect, Judged, Lever
 from oomph.ir.plan import Plan
 from oomph.ir.printed import Printed

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.advice import Judge, advise
-from oomph.advice.advise import price
+from oomph.advice.advise import advise
 from oomph.advice.gain import is_earlier
+from oomph.advice.judge import Judge, price
 from oomph.commands import to_shell
 from oomph.doctor.case import Case
 from oomph.doctor.explanation import Explanation, noted
