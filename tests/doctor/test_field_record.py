@@ -34,7 +34,7 @@ def test_a_source_is_in_one_half_only() -> None:
 
 def test_first_sight_is_counted_from_the_record() -> None:
     f = field_reports.figures(field_reports.rows("judge"))
-    assert f.false_alarms == 0 and f.refused <= 1  # a record of what was answered then, not of what is answered now
+    assert f.false_alarms == 0 and f.refused <= 2  # a record of what was answered then, not of what is answered now
     # of the batches judged on 2026-11-16 the fourth had 68 % of the stages right at first sight, the eighth 73 %
     assert f.stage >= 0.75 * f.placed and f.cause >= 0.8 * f.failures and f.remedy >= 0.8 * f.failures
     assert len(field_reports.lines()) >= 3
