@@ -38,6 +38,8 @@ HABITS: tuple[Habit, ...] = (
     # compressed_tensors_moe.py:36 (0.32.0) ckpt_gate_proj_name: targets are asked for w1, w2 and w3 where those are the
     # checkpoint's names; before, for gate_proj, up_proj and down_proj in every case
     Habit("experts by gate, up and down", until="0.32.0"),
+    # step3p5.py:366: no release does so, all build them as the config says
+    Habit("experts of Step 3.7 as stored", until="0.0.1"),
     # deepseek_v2.py DeepseekV2MLP and others, disable_tp=is_sequence_parallel: with experts over tensor and data
     # parallel ranks each rank has its own tokens. In 0.19.0 already, the oldest that was read.
     Habit("shared experts whole in sequence parallelism"),

@@ -5,6 +5,8 @@ vLLM: models/step3p7.py, step3p5.py, step_vl.py (0.32.0).
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from oomph.ir.model import Attention, Block, Layer, Linear, Modality, Module, Param, Part, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of, sigmoid_routing
 from oomph.sources.arch.decoder import Style, layer_kinds
@@ -98,18 +100,20 @@ def _layer(builder: Builder, text: Config, index: int, kind: str, sparse: bool) 
 
 
 def _experts(site: Site, text: Config) -> list[Module]:
-    """step3p5.py:366 (0.32.0): the router is built in float32; experts are quantised as the config says."""
+    """step3p5.py:366 (0.32.0): the router is built in float32; experts are quantised as the config says. The FP8
+    release has them in BF16, one tensor a projection."""
     hidden, count, inner = (
         text.integer("hidden_size"),
         text.integer("n_routed_experts"),
         text.integer("moe_intermediate_size"),
     )
     top_k, dtype = text.integer("num_experts_per_tok"), site.b.dtype
+    experts = site.experts(count, hidden, inner, top_k, at="moe", layout="stacked", routing=sigmoid_routing(text))
     return [
         Linear("moe.gate", (Part("moe.gate", count),), hidden, "replicated", "router", dtype, created_dtype="F32"),
         Param("moe.router_bias", (count,), dtype, "router", created_dtype="F32"),
         *site.gated_mlp(hidden, text.integer("share_expert_dim"), at="share_expert", role="shared_experts"),
-        site.experts(count, hidden, inner, top_k, at="moe", layout="stacked", routing=sigmoid_routing(text)),
+        replace(experts, scheme=None, only="experts of Step 3.7 as stored", other=experts.scheme),
     ]
 
 
