@@ -11,11 +11,9 @@ from oomph import plan
 from oomph.doctor.explain import explain
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import all_engines, engine_of
-from oomph.engines.trtllm.scheduler.capacity import Live
 from oomph.engines.trtllm.scheduler.decode_time import DecodeTime
 from oomph.errors import OomphError
 from oomph.plan import parse as read_command
-from oomph.simulate.config import Job
 
 STATE_BLOCKS = """INFO 01-05 10:00:00 [api_server.py:1287] vLLM API server version 0.25.1
 ERROR 01-05 10:00:01 [core.py:1108] ValueError: max_num_seqs ({seqs}) exceeds available Mamba cache blocks ({blocks}).
@@ -62,13 +60,6 @@ def test_sglang_offers_fewer_requests_before_a_shorter_context() -> None:
 def test_the_steps_of_a_control_are_doublings(engine: EngineProtocol) -> None:
     for control in engine.controls():
         assert list(control.steps) == [control.steps[0] << index for index in range(len(control.steps))], control
-
-
-def test_tensorrt_llm_decodes_only_what_has_a_slot() -> None:
-    request = Live(Job(0, 0, 0, 4), 4, 4)  # an empty prompt is computed, and still needs its slot
-    assert not request.decodes
-    request.tokens = 1
-    assert request.decodes
 
 
 def test_sglang_tries_every_smaller_share_of_the_window_pool() -> None:
