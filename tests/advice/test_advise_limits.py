@@ -193,3 +193,13 @@ def test_a_refused_plan_has_no_tokens_and_a_stage_with_nothing_before_it_takes_n
     bare = replace(failing(), ranks=tuple(replace(rank, stages=()) for rank in failing().ranks))
     assert _room(bare, "weights_load") == bare.ranks[0].total_bytes
     assert _room(replace(bare, ranks=()), "weights_load") == 0
+
+
+def test_a_budget_above_the_card_leaves_nothing_out() -> None:
+    lever = Lever("flag", flag("flag", 1).changes, frees=("beyond the budget",))
+    for requested in (100, 101, 120):
+        short = _short_of(256 << 20)
+        short.ranks[0].requested_bytes = requested
+        assert not is_out_of_reach(short, [lever])
+        short.verdict.margin.expected -= 1
+        assert is_out_of_reach(short, [lever])

@@ -11,8 +11,10 @@ from oomph import plan
 from oomph.doctor.explain import explain
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import all_engines, engine_of
+from oomph.engines.trtllm.rules.t04_trtllm_short_context import _final_cut
 from oomph.engines.trtllm.scheduler.decode_time import DecodeTime
 from oomph.errors import OomphError
+from oomph.ir.observation import Observation
 from oomph.plan import parse as read_command
 
 STATE_BLOCKS = """INFO 01-05 10:00:00 [api_server.py:1287] vLLM API server version 0.25.1
@@ -88,3 +90,15 @@ def test_a_step_with_drafts_is_a_chunk_behind_what_was_written(
 @pytest.mark.parametrize("option", ["--keepalive 5m", "--format json", "--think high", "--keepalive=5m", "--verbose"])
 def test_what_stands_behind_an_option_of_ollama_is_no_model(option: str) -> None:
     assert read_command(f"ollama run {option} qwen3:8b --num-ctx 8192").model == "qwen3:8b"
+
+
+@pytest.mark.parametrize(
+    ("lengths", "refused", "is_cut"), [((0,), 5, False), ((1,), 5, True), ((8, 4), 0, True), ((8, 8), 0, False)]
+)
+def test_tensorrt_llm_serves_less_than_before_or_than_came(
+    lengths: tuple[int, ...], refused: int, is_cut: bool
+) -> None:
+    lines = [Observation(at, "tr_blocks", {"length": length}) for at, length in enumerate(lengths, 1)]
+    lines.append(Observation(9, "tr_too_long", {"length": refused}))
+    case: Any = SimpleNamespace(all=lambda kind: [line for line in lines if line.kind == kind], first=lambda kind: None)
+    assert (_final_cut(case) is not None) is is_cut

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ from oomph.errors import OomphError
 from oomph.facts.gpus import find
 from oomph.plan import load, plan
 from oomph.search import same_card
-from oomph.search.candidates import check_date
+from oomph.search.candidates import Filters, check_date
 from oomph.search.cards import _Walk
 from oomph.search.models import models
 from oomph.search.request import Want
@@ -96,3 +97,8 @@ def test_fit_is_asked_for_the_context_of_the_command(
     flags = {**failing.deployment.flags, **({} if flag is None else {"max_model_len": flag})}
     changed = replace(failing, deployment=replace(failing.deployment, flags=flags))
     assert change_by_fit(changed) is None and wanted == [context]
+
+
+def test_models_leaves_no_size_out_unless_it_is_told_to() -> None:
+    defaults = {name: one.default for name, one in signature(models).parameters.items()}
+    assert (defaults["smallest"], defaults["largest"]) == (Filters().smallest, Filters().largest) == (0.0, 0.0)
