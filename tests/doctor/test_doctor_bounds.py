@@ -17,8 +17,8 @@ from oomph.doctor.failure import _ends, find_doubt
 from oomph.doctor.inferred_vllm import OUTSIDE, TIGHT, _graphs_not_counted, reached
 from oomph.doctor.ledger import _at_oom
 from oomph.doctor.meanings import MILESTONES
+from oomph.doctor.milestones import milestone
 from oomph.doctor.runs import MOST_RUNS, explain_raw_runs
-from oomph.doctor.stages import milestone
 from oomph.doctor.thread_posts import LONGEST_POST, MOST_POSTS, read_thread
 from oomph.ir.observation import Observation
 from oomph.logs.reader import read_text

@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from oomph.doctor.explain import read_case
+from oomph.doctor.failing_stage import failing_stage
 from oomph.doctor.failure import _ended_badly, _nothing_left
 from oomph.doctor.guesses import _reading_a_file
 from oomph.doctor.inferred_llamacpp import _against
 from oomph.doctor.rules.m01_memory_ran_out import match
-from oomph.doctor.stages import _stage
 from oomph.doctor.stages_llamacpp import loading
 from oomph.doctor.tracebacks import traceback
 from oomph.ir.observation import Observation
@@ -95,4 +95,4 @@ def test_the_frames_behind_a_frame_are_its_traceback() -> None:
 def test_ranks_that_are_joined_are_no_stage_unless_memory_ran_out(kind: Any, function: str, stage: str) -> None:
     failure = Observation(1, kind, text="")
     frame = Observation(2, "tr_line", {"function": function})
-    assert _stage(failure, (), (), (), (failure, frame)) == (stage, "traceback")
+    assert failing_stage(failure, (), (), (), (failure, frame)) == (stage, "traceback")

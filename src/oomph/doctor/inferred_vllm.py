@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from oomph.doctor.case import Case
 from oomph.doctor.meanings import ORDER, READY
-from oomph.doctor.stages import milestone
+from oomph.doctor.milestones import milestone
 from oomph.ir.timeline import StageName
 from oomph.units import GIB, gib
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from oomph.doctor import advice
 from oomph.doctor.case import Case
+from oomph.doctor.milestones import milestone
 from oomph.doctor.rule import Candidate, Rule, Tier
-from oomph.doctor.stages import milestone
 from oomph.ir.log_kinds import LogKind
 
 REPORTS: tuple[LogKind, ...] = ("secondary", "engine_failed", "engine_dead")

@@ -1,0 +1,63 @@
+"""Where no line of a log says the stage: the code of a traceback that lost its frames, and what its owner tells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from oomph.doctor.failing_stage import STARTING, did_not_start, while_starting
+from oomph.doctor.meanings import TROUBLES, WEAK
+from oomph.doctor.places import compiles, place_stage
+from oomph.doctor.prose import activity
+from oomph.doctor.raised import raised_stage
+from oomph.doctor.tracebacks import frame_stage
+from oomph.ir.observation import Observation
+from oomph.ir.timeline import StageName
+from oomph.logs.clean import Line
+
+_CALLED = re.compile(r"\b([A-Za-z_]\w{4,80})\(")
+_NEAR = 40  # lines of code above a failure that may be what is left of its traceback
+
+
+def code_names(lines: Sequence[Line], failing: int) -> list[str]:
+    """Functions called by the lines of code above a failure: of a traceback that lost its frames."""
+    near = [line.text[:400] for line in lines if 0 <= abs(failing - line.number) <= _NEAR]
+    names = [name for text in near if not text.startswith(("INFO", "DEBUG")) for name in _CALLED.findall(text)]
+    return [*names, "capture_begin"] if any("torch.cuda.graph(" in text for text in near) else names
+
+
+_WHILE_LOADING = re.compile(
+    r"(?:while|when|during) load(?:ing)? (?:the )?(?:model )?(?:weights?|checkpoints?|shards?)\b"
+)
+
+
+def weakest_sign(
+    failure: Observation,
+    guessed: StageName,
+    functions: Sequence[str],
+    files: Sequence[str],
+    everything: Sequence[Observation],
+    lines: Sequence[Line],
+) -> tuple[StageName, str]:
+    """Nothing of the log says it: the code of a traceback that lost its frames, then what its owner tells."""
+    names = code_names(lines, failure.line)
+    if by_code := frame_stage(names) or place_stage(names, ()):
+        return ("other" if by_code == "startup_free_memory" and failure.kind in TROUBLES else by_code), "traceback"
+    if compiles(files):
+        return "profile_run", "traceback"
+    if _WHILE_LOADING.search(failure.text[:2000]):
+        return "weights_load", "message"
+    if by_words := raised_stage(failure.text):
+        return by_words, "message"
+    started = not did_not_start(everything) and not STARTING.intersection(functions)
+    doing = activity(lines, failure.line)
+    if doing in ("capturing", "profiling") and failure.kind not in TROUBLES:
+        return ("cudagraph_capture" if doing == "capturing" else "profile_run"), "said"
+    if doing == "loading" and failure.kind not in TROUBLES:
+        return "weights_load", "said"
+    if doing == "serving" and started:
+        return "runtime_request", "said"
+    memory = failure.kind not in WEAK and failure.kind not in TROUBLES
+    if doing == "starting" and (guessed == "runtime_request" or (guessed == "other" and memory)):
+        return (while_starting(failure) if failure.kind not in TROUBLES else "other"), "said"
+    return guessed, "guess"
