@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test accuracy drift bench screens fuzz hostile lock audit wheel mutants clean replay schema pages docs long
+.PHONY: demo test types pytest accuracy drift bench screens fuzz hostile lock audit wheel mutants clean replay schema pages docs long
 
 .venv/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -20,13 +20,19 @@ demo: .venv/.demo
 	$(BIN)/oomph inspect "gemma-4-31b nvfp4"
 	$(BIN)/oomph --gpu "2x RTX 5070 Ti" vllm serve nvidia/Gemma-4-31B-IT-NVFP4 -tp 2 || test $$? = 1
 
-# all cores, a test to whichever is free; the commands that tests start are compiled once
+# the types beside the tests, and one test more than there are cores (many wait for a server or a browser), each to
+# whichever is free; the commands that tests start are compiled once
 test: export PYTHONDONTWRITEBYTECODE =
 test: .venv/.dev
 	$(BIN)/ruff check src tests tools
 	$(BIN)/ruff format --check src tests tools
+	$(MAKE) --no-print-directory -j2 types pytest
+
+types: .venv/.dev
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --dist worksteal
+
+pytest: .venv/.dev
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
 
 # the comparisons with literal schedulers, with trying everything and of one command with another, with more random cases
 long: .venv/.dev
