@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import field_truth
 from oomph.errors import OomphError
@@ -167,6 +166,7 @@ def _parallel(made: dict[str, Any], row: dict[str, Any]) -> dict[str, Any] | str
 
 
 def main() -> int:
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     reasons: Counter[str] = Counter()
     rows: list[Any] = list(field_truth.rows())
     if len(sys.argv) > 1:

@@ -24,7 +24,6 @@ from oomph.ir.advice import KINDS
 from oomph.plan import plan
 from oomph.sources.gpu import parse_gpus
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
 TRUTH = Path(__file__).parents[1] / "tests" / "truth"
 FIRST = 3
 _KINDS = {"env": "environment", "model": "checkpoint", "version": "release", "none": "host"}  # of explain's remedies
@@ -103,6 +102,7 @@ def _is_one_of(real: set[str], offer: Offer) -> bool:
 
 
 def show(every_row: bool = False) -> None:
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     every = list(answers())
     judged = [answer for answer in every if answer.is_judged]
     right = sum(answer.is_right for answer in judged)

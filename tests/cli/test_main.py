@@ -145,7 +145,8 @@ def test_ctrl_c_is_130(tmp_path: Path) -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
-        env |= {"HF_ENDPOINT": f"http://127.0.0.1:{server.getsockname()[1]}", "HF_HOME": str(tmp_path)}
+        hub = f"http://127.0.0.1:{server.getsockname()[1]}"
+        env |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub, "HF_HOME": str(tmp_path)}
         # A shell without job control lets what it starts behind & ignore the signal, and children inherit that.
         process = subprocess.Popen(
             [*BIN, "inspect", "some/model"], env=env, stderr=subprocess.PIPE, preexec_fn=hear_interrupts

@@ -506,7 +506,7 @@ def judge_page(count: int, seed: int, report: Callable[[str], None] = print) -> 
     import psutil
 
     words = [sys.executable, "-m", "oomph", "ui", "--port", "0", "--no-browser"]
-    environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:1", "no_proxy": "*"}
+    environment = {**os.environ, "HF_HUB_OFFLINE": "0", "HF_ENDPOINT": "http://127.0.0.1:1", "no_proxy": "*"}
     bad, largest, slowest = 0, 0, 0.0
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen([*words, "--root", folder], stdout=subprocess.PIPE, text=True, env=environment)

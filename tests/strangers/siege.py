@@ -31,7 +31,7 @@ LOG = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. 
 class Page:
     def __init__(self, folder: str, hub: str) -> None:
         words = [sys.executable, "-m", "oomph", "ui", "--port", "0", "--no-browser", "--root", folder]
-        environment = {**os.environ, "HF_ENDPOINT": hub, "HF_HOME": folder, "no_proxy": "*"}
+        environment = {**os.environ, "HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub, "HF_HOME": folder, "no_proxy": "*"}
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
         assert self.process.stdout is not None
         address = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]+)", self.process.stdout.readline())

@@ -67,7 +67,8 @@ def silent() -> Iterator[str]:
 
 
 def start(folder: Path, hub: str) -> Page:
-    environment = {**os.environ, "HF_ENDPOINT": hub, "HF_HOME": str(folder / "hub"), "no_proxy": "*"}
+    online = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub, "HF_HOME": str(folder / "hub"), "no_proxy": "*"}
+    environment = {**os.environ, **online}
     words = [sys.executable, "-m", "oomph", "ui", "--port", "0", "--no-browser", "--root", str(folder)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None

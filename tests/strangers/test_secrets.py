@@ -89,6 +89,7 @@ def test_commands_hide_flags_and_variables(capsys: pytest.CaptureFixture[str], w
 def test_names_with_credentials(
     capsys: pytest.CaptureFixture[str], words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     monkeypatch.setenv("HF_ENDPOINT", f"http://me:{secrets60.mark(4)}@127.0.0.1:1")
     monkeypatch.setattr(transport, "BACKOFF", (0.0,))  # nobody listens there: once more is enough
     for address in ("http://me:{}@127.0.0.1:1/x.gguf", "https://me:{}@huggingface.co/foo/bar", "http://127.0.0.1:1/x.gguf?token={}",
