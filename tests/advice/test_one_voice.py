@@ -24,6 +24,7 @@ from oomph.ir.advice import Judged
 from oomph.ir.hardware import Device
 from oomph.ir.plan import Plan
 from oomph.plan import plan, try_changes
+from oomph.planning import load
 from oomph.search.cards import cards
 from oomph.search.fit import fit
 from oomph.search.request import Want
@@ -134,19 +135,20 @@ def test_picks_are_what_plan_calls_fitting(number: int) -> None:
     print(f"oomph plan --gpu {gpu!r} -- {command}")
     engine = before.deployment.engine.name
     name = re.sub(r":[A-Z0-9_]+$", "", before.model)
+    length = min(4096, load(name).max_position or 4096)
     try:
-        pick = fit(name, gpu, context=4096, users=1, engine=engine).pick
+        pick = fit(name, gpu, context=length, users=1, engine=engine).pick
     except OomphError:
         pick = None
     if pick is not None:
         assert plan(to_shell(pick.plan.deployment), gpu=gpu, engine=engine, advise=False).verdict.outcome == "fits"
-    for row in compare(name, gpu=gpu, context=4096).rows:
+    for row in compare(name, gpu=gpu, context=length).rows:
         if row.fits and "REPOSITORY" not in row.command:  # Ollama's library lacks it: the name is the user's to fill in
             assert plan(row.command, gpu=gpu, advise=False).verdict.outcome == "fits", row.command
         if row.engine == engine and pick is not None and engine in ("vllm", "sglang", "trtllm"):
             assert row.fits
     if engine in ("vllm", "llamacpp"):
-        for card in cards(name, Want(4096, 1), engine=engine, names=("RTX 4090", "A100 80GB", "H200")).cards:
+        for card in cards(name, Want(length, 1), engine=engine, names=("RTX 4090", "A100 80GB", "H200")).cards:
             again = plan(card.command, gpu=f"{card.count}x {card.name}", engine=engine, advise=False)
             assert again.verdict.outcome == "fits", card.command
 
