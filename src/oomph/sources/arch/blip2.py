@@ -6,6 +6,7 @@ from oomph.errors import UnknownCache
 from oomph.ir.model import Block, Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.classic import opt
+from oomph.sources.arch.internvl import patch_embeddings
 from oomph.sources.arch.siglip import layer_norm
 from oomph.sources.config import Config
 
@@ -34,12 +35,7 @@ def _vision(builder: Builder, vision: Config) -> Tower:
     heads, patch = vision.integer("num_attention_heads"), vision.integer("patch_size")
     positions = (vision.integer("image_size") // patch) ** 2 + 1
     site = builder.site("vision_model")
-    first: list[Module] = [
-        Param("embeddings.class_embedding", (1, 1, hidden), builder.dtype, "multimodal"),
-        Param("embeddings.patch_embedding.weight", (hidden, 3, patch, patch), builder.dtype, "multimodal"),
-        Param("embeddings.patch_embedding.bias", (hidden,), builder.dtype, "multimodal"),
-        Param("embeddings.position_embedding", (1, positions, hidden), builder.dtype, "multimodal"),
-    ]
+    first = patch_embeddings(builder, hidden, patch, positions)
     at, bias = "encoder.layers.0", vision.flag("qkv_bias", default=True)
     layer: list[Module] = [
         site.packed_qkv(f"{at}.self_attn.qkv", hidden, heads, "multimodal", bias=bias),

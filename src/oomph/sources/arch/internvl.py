@@ -35,6 +35,17 @@ def build(builder: Builder) -> Skeleton:
     )
 
 
+def patch_embeddings(builder: Builder, hidden: int, patch: int, positions: int) -> list[Module]:
+    """A class token, patches by a convolution with a bias, and learned positions."""
+    shapes = {
+        "class_embedding": (1, 1, hidden),
+        "patch_embedding.weight": (hidden, 3, patch, patch),
+        "patch_embedding.bias": (hidden,),
+        "position_embedding": (1, positions, hidden),
+    }
+    return [Param(f"embeddings.{name}", shape, builder.dtype, "multimodal") for name, shape in shapes.items()]
+
+
 def _vision(builder: Builder, vision: Config) -> Tower:
     hidden, inner, heads = (
         vision.integer("hidden_size"),
@@ -44,12 +55,7 @@ def _vision(builder: Builder, vision: Config) -> Tower:
     patch, count = vision.integer("patch_size"), vision.integer("num_hidden_layers", high=10_000)
     positions = (vision.integer("image_size") // patch) ** 2 + 1
     site = builder.site("vision_model")
-    first: list[Module] = [
-        Param("embeddings.class_embedding", (1, 1, hidden), builder.dtype, "multimodal"),
-        Param("embeddings.patch_embedding.weight", (hidden, 3, patch, patch), builder.dtype, "multimodal"),
-        Param("embeddings.patch_embedding.bias", (hidden,), builder.dtype, "multimodal"),
-        Param("embeddings.position_embedding", (1, positions, hidden), builder.dtype, "multimodal"),
-    ]
+    first = patch_embeddings(builder, hidden, patch, positions)
     at = "encoder.layers.0"
     plain = vision.text("norm_type") == "rms_norm"
     bias = vision.flag("qkv_bias")
