@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from oomph.compare import compare
 from oomph.engines.ollama.offer import library_name
 from oomph.engines.registry import engine_named
-from oomph.errors import CommandError
+from oomph.errors import CommandError, InputError
 from oomph.plan import plan
 from oomph.planning import run
 from oomph.report.compare_text import render
@@ -83,6 +83,12 @@ def test_every_row_that_fits_holds_the_users_that_are_wanted(users: int) -> None
 def test_a_number_of_users_that_is_none_is_refused() -> None:
     with pytest.raises(CommandError, match="--users 0"):
         compare("Qwen/Qwen3-8B", gpu="RTX 4090", users=0)
+
+
+def test_a_context_beyond_the_models_is_refused_as_gpus_does() -> None:
+    with pytest.raises(InputError, match="4,096 is more than the 2,048 tokens that the model takes"):
+        compare("TinyLlama/TinyLlama-1.1B-Chat-v1.0", gpu="RTX 4090", context=4096)
+    assert compare("TinyLlama/TinyLlama-1.1B-Chat-v1.0", gpu="RTX 4090", engines=["llamacpp"]).context == 2048
 
 
 def test_bits_count_the_weights_and_not_the_packed_bytes() -> None:

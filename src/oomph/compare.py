@@ -9,13 +9,15 @@ from msgspec import Struct
 from oomph.commands.call import quote
 from oomph.engines.protocol import EngineProtocol, Offer, fills
 from oomph.engines.registry import all_engines, engine_named
-from oomph.errors import CommandError
+from oomph.errors import CommandError, InputError
 from oomph.inspection.weights import by_role
 from oomph.ir.hardware import Device
 from oomph.ir.model import Model
 from oomph.ir.printed import Printed
 from oomph.planning import load, run
 from oomph.search.offer import batched_offer
+
+CONTEXT = 8192  # of one request, where nobody says another
 
 
 class Row(Struct, frozen=True):
@@ -59,11 +61,13 @@ def compare(
     where none is given."""
     base = load(model)
     gpus = _devices(gpu)
-    length = min(context or 8192, base.max_position or context or 8192)
     if context < 0:
         raise CommandError(f"--context {context}: it is a number of tokens")
     if not 1 <= users <= 4096:
         raise CommandError(f"--users {users}: it is a number from 1 to 4096")
+    if 0 < base.max_position < context:
+        raise InputError(f"--context {context:,} is more than the {base.max_position:,} tokens that the model takes")
+    length = context or min(CONTEXT, base.max_position or CONTEXT)
     parameters = _parameters(base)
     rows = []
     for name in engines or comparable():

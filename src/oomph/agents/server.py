@@ -109,7 +109,7 @@ def _add_searches(server: MCPServer[Any]) -> None:
 
     @server.tool(title="Which engine?", annotations=_READS)
     async def compare(
-        model: Model, gpu: Gpu, context: Context = 8192, users: Users = 1
+        model: Model, gpu: Gpu, context: Context = 0, users: Users = 1
     ) -> Annotated[CallToolResult, answers.CompareAnswer]:
         """The same model on vLLM, SGLang, llama.cpp and Ollama. Takes seconds."""
         from oomph.compare import compare as compare_engines

@@ -10,7 +10,7 @@ from oomph.cli.show import show
 
 @click.command()
 @click.option("--gpu", metavar="GPUS", help='The GPUs: "2x RTX 5070 Ti", auto (default).')
-@click.option("--context", metavar="TOKENS", default="8192", help="Context of one request. Default 8192.")
+@click.option("--context", metavar="TOKENS", default="", help="Context of one request. Default 8192.")
 @click.option(
     "--users", type=click.IntRange(1, 4096), default=1, metavar="N", help="Requests of that context at once. Default 1."
 )
@@ -33,7 +33,7 @@ def command(
 
     words = filter(None, map(str.strip, engines.split(",")))
     chosen = [name_of(word) or word for word in words]
-    tokens = parse_count(context, what="--context")
+    tokens = parse_count(context, what="--context") if context else 0
     comparison = compare(model, gpu=gpu, context=tokens, users=users, engines=chosen)
     show(comparison, as_json=as_json)
     write_html(html, "compare", comparison)
