@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from oomph.errors import ConfigError
 from oomph.ir.model import Attention, Experts, Indexer, Layer, Linear, Module, Param, Part, Rope, Routing, Scheme, Vocab
-from oomph.sources.arch.base import SHARED_WHOLE, Builder, Site, Skeleton
+from oomph.sources.arch.base import SHARED_WHOLE, Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.mla import score_correction
-from oomph.sources.arch.rope import rope_of
 from oomph.sources.config import Config
 
 _WHOLE_BLOCKS = "DeepSeek-V4 shared experts in whole blocks"

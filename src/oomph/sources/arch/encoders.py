@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.ir.model import Attention, Block, Module, Param, Part, Rope, Vocab
-from oomph.sources.arch.base import Builder, Site, Skeleton
-from oomph.sources.arch.rope import rope_of
+from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.config import Config
 
 

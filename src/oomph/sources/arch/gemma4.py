@@ -2,12 +2,15 @@
 
 vLLM: models/gemma4.py, gemma4_mm.py. Full-attention layers have heads of their own width, and in the larger models no
 V: the keys serve as values, yet vLLM creates the V rows. Layers that share a cache keep their K and V weights.
+
+Behind it: Gemma 4's assistants.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from oomph.errors import ConfigError
 from oomph.ir.model import Attention, Layer, Modality, Module, Param, Part, Rope, Routing, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.gemma import layer_types, normalizer
@@ -231,3 +234,54 @@ def _towers(builder: Builder, outer: bool) -> tuple[tuple[Tower, ...], tuple[Mod
         modalities.append(Modality("audio", _AUDIO_TOKENS))
     modalities.append(Modality("video", _VIDEO_TOKENS))
     return tuple(towers), tuple(modalities)
+
+
+# Gemma 4's assistants: small drafters that read the target's caches. vLLM: models/gemma4_mtp.py.
+#
+# Their layers have queries only, so no cache is their own; embedding and head stay in the drafter's width.
+
+
+def build_assistant(builder: Builder) -> Skeleton:
+    text = builder.text
+    text.fill(vocab_size=262144, hidden_size=256, intermediate_size=2048, num_hidden_layers=4, num_attention_heads=4)
+    text.fill(num_key_value_heads=1, head_dim=256, global_head_dim=512, max_position_embeddings=131072)
+    text.fill(tie_word_embeddings=True)
+    hidden, vocab = text.integer("hidden_size"), text.integer("vocab_size")
+    target = builder.config.integer("backbone_hidden_size", default=1536)
+    types = layer_types(text, 6)
+    types[-1] = "full_attention"  # Gemma4TextConfig forces it
+    site = builder.site("")
+    extra: list[Module] = [
+        site.column("pre_projection", hidden, 2 * target, "other"),
+        site.row("post_projection", target, hidden, "other"),
+        Param("model.normalizer", (), builder.dtype, "other", stored=False),
+    ]
+    if builder.config.flag("use_ordered_embeddings"):
+        centroids = builder.config.integer("num_centroids", default=2048)
+        extra += [
+            Param("masked_embedding.centroids.weight", (centroids, hidden), builder.dtype, "other"),
+            Param("masked_embedding.token_ordering", (vocab,), "I64", "other", created_dtype="I64"),
+        ]
+    tied = builder.config.flag("tie_word_embeddings", default=text.flag("tie_word_embeddings"))
+    root = builder.head(vocab, hidden, tied=tied, extra=extra)
+    return Skeleton(tuple(_assistant_layer(builder, i, kind) for i, kind in enumerate(types)), root)
+
+
+def _assistant_layer(builder: Builder, index: int, kind: str) -> Layer:
+    text = builder.text
+    if kind not in ("full_attention", "sliding_attention"):
+        raise ConfigError(f"{text.where}: layer_types has {kind!r}, which is not known")
+    hidden, heads = text.integer("hidden_size"), text.integer("num_attention_heads")
+    width = text.integer("global_head_dim" if kind == "full_attention" else "head_dim")
+    site = builder.site(f"model.layers.{index}")
+    queries = ("self_attn.q_proj", heads * width, heads)
+    norms = ("input", "post_attention", "pre_feedforward", "post_feedforward")
+    modules: list[Module] = [
+        site.linear("self_attn.q_proj", [queries], hidden, "column", "attention", bias=text.flag("attention_bias")),
+        site.row("self_attn.o_proj", hidden, heads * width, "attention", bias=text.flag("attention_bias")),
+        site.norm("self_attn.q_norm", width),
+        *site.gated_mlp(hidden, text.integer("intermediate_size")),
+        *[site.norm(f"{n}_layernorm", hidden) for n in norms],
+        Param("layer_scalar", (1,), builder.dtype, "other"),
+    ]
+    return builder.layer(index, site.prefix, [], modules)

@@ -1,14 +1,17 @@
-"""LFM2 and LFM2-MoE: short convolutions with attention on some layers. vLLM: models/lfm2.py, lfm2_moe.py."""
+"""LFM2 and LFM2-MoE: short convolutions with attention on some layers. vLLM: models/lfm2.py, lfm2_moe.py.
+
+Behind it: LFM2-VL, and Cosmos3 Edge with the same encoder.
+"""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Linear, Mixer, Module, Param, Part, Routing, State
-from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of
+from oomph.ir.model import Attention, Linear, Mixer, Modality, Module, Param, Part, Routing, State, Tower
+from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.mla import score_correction
-from oomph.sources.arch.rope import rope_of
+from oomph.sources.arch.siglip import layer_norm
 from oomph.sources.config import Config
 from oomph.units import round_up
 
@@ -114,3 +117,117 @@ def _inner(text: Config) -> int:
         raise ConfigError(f"{text.where}: block_ffn_dim_multiplier is {times:g}")
     inter = int(times * inter)
     return round_up(inter, text.integer("block_multiple_of", default=256))
+
+
+# LFM2-VL: a SigLIP 2 encoder, two linear layers, LFM2. vLLM: models/lfm2_vl.py, lfm2_siglip2.py (0.32.0).
+
+_MOST_TILES = 10  # Lfm2VlImageProcessor max_tiles, and the whole image once more
+
+
+def build_vision(builder: Builder) -> Skeleton:
+    config, vision = builder.config, builder.config.sub("vision_config")
+    vision.fill(hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
+    vision.fill(num_channels=3, patch_size=16, num_patches=256)  # Siglip2VisionConfig
+    prefix = builder.root("model.language_model", "language_model.model")
+    outer = "model." if prefix.startswith("model.") else ""
+    language = language_model(builder, prefix, "lm_head" if outer else "language_model.lm_head")
+    tokens = config.integer("max_image_tokens", default=256) * (config.integer("max_tiles", default=_MOST_TILES) + 1)
+    towers = (siglip2(builder, f"{outer}vision_tower.vision_model", vision), _projector(builder, outer, vision))
+    return Skeleton(language.layers, language.root, towers=towers, modalities=(Modality("image", tokens),))
+
+
+def siglip2(builder: Builder, prefix: str, vision: Config) -> Tower:
+    hidden, inner = vision.integer("hidden_size"), vision.integer("intermediate_size")
+    heads, count = vision.integer("num_attention_heads"), vision.integer("num_hidden_layers", high=10_000)
+    pixels = vision.integer("num_channels") * vision.integer("patch_size") ** 2
+    site, at = builder.site(prefix), "encoder.layers.0"
+    table = (vision.integer("num_patches"), hidden)
+    first: list[Module] = [
+        site.replicated("embeddings.patch_embedding", hidden, pixels, "multimodal", bias=True, quantised=False),
+        Param("embeddings.position_embedding.weight", table, builder.dtype, "multimodal"),
+    ]
+    layer: list[Module] = [
+        *layer_norm(site, f"{at}.layer_norm1", hidden),
+        site.qkv(hidden, heads, heads, hidden // heads, at=f"{at}.self_attn", bias=True, role="multimodal"),
+        site.row(f"{at}.self_attn.out_proj", hidden, hidden, "multimodal", bias=True),
+        *layer_norm(site, f"{at}.layer_norm2", hidden),
+        site.column(f"{at}.mlp.fc1", inner, hidden, "multimodal", bias=True),
+        site.row(f"{at}.mlp.fc2", hidden, inner, "multimodal", bias=True),
+    ]
+    last = builder.block(layer_norm(site, "post_layernorm", hidden))
+    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, last))
+    return Tower("vision_tower", "vision", prefix, blocks, count, hidden, inner, heads)
+
+
+def _projector(builder: Builder, outer: str, vision: Config) -> Tower:
+    config, site = builder.config, builder.site(f"{outer}multi_modal_projector")
+    wide = vision.integer("hidden_size") * config.integer("downsample_factor", default=2) ** 2
+    middle, bias = config.integer("projector_hidden_size", default=2560), config.flag("projector_bias", default=True)
+    out = builder.text.integer("hidden_size")
+    modules: list[Module] = [
+        *(layer_norm(site, "layer_norm", wide) if config.flag("projector_use_layernorm", default=True) else []),
+        site.replicated("linear_1", middle, wide, "multimodal", bias=bias, quantised=False),
+        site.replicated("linear_2", out, middle, "multimodal", bias=bias, quantised=False),
+    ]
+    return Tower("multi_modal_projector", "vision", site.prefix, ((1, builder.block(modules)),))
+
+
+# Cosmos3 Edge: SigLIP 2, a merger, and a Nemotron-H that has attention and MLP layers only.
+#
+# vLLM: models/cosmos3_edge.py.
+
+_PIXELS = 4096 * 4096  # cosmos3_edge.py Qwen3VLProcessingInfo: the largest image of Qwen3-VL's processor
+
+
+def build_cosmos(builder: Builder) -> Skeleton:
+    text, vision = builder.text, builder.config.sub("vision_config")
+    # Cosmos3EdgeTextConfig, Siglip2VisionConfig, Cosmos3EdgeProjectorConfig
+    text.fill(num_hidden_layers=28, head_dim=128)
+    vision.fill(hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
+    vision.fill(num_channels=3, patch_size=16, num_patches=256)
+    projector = builder.config.sub("projector_config")
+    projector.fill(input_hidden_size=1024, spatial_merge_size=2, merger_intermediate_size=11520, out_hidden_size=1024)
+    hidden, inner = text.integer("hidden_size"), text.integer("intermediate_size")
+    heads, kv, width = heads_of(text)
+    attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
+    bias, at, layers = text.flag("attention_bias"), "model.language_model.layers", []
+    for i in range(text.integer("num_hidden_layers", high=5_000)):
+        site = builder.site(f"{at}.{i}")
+        mixer: list[Module] = [
+            site.qkv(hidden, heads, kv, width, bias=bias),
+            site.row("self_attn.o_proj", hidden, heads * width, "attention", bias=bias),
+            site.norm("input_layernorm", hidden),
+        ]
+        mlp: list[Module] = [
+            site.column("mlp.up_proj", inner, hidden, "mlp", bias=text.flag("mlp_bias")),
+            site.row("mlp.down_proj", hidden, inner, "mlp", bias=text.flag("mlp_bias")),
+            site.norm("post_attention_layernorm", hidden),
+        ]
+        layers.append(builder.layer(2 * i, site.prefix, [attention], mixer))
+        layers.append(builder.layer(2 * i + 1, site.prefix, [], mlp))
+    root = builder.head(
+        text.integer("vocab_size"),
+        hidden,
+        embed="model.language_model.embed_tokens",
+        norm="model.language_model.norm.weight",
+        everywhere=True,  # nemotron_h.py
+    )
+    unit = vision.integer("patch_size") * projector.integer("spatial_merge_size")
+    return Skeleton(
+        tuple(layers),
+        root,
+        towers=(siglip2(builder, "model.visual", vision), _cosmos_projector(builder, projector)),
+        modalities=(Modality("image", _PIXELS // unit**2),),
+    )
+
+
+def _cosmos_projector(builder: Builder, config: Config) -> Tower:
+    site, narrow = builder.site("model.projector"), config.integer("input_hidden_size")
+    wide = narrow * config.integer("spatial_merge_size") ** 2
+    inner, out = config.integer("merger_intermediate_size"), config.integer("out_hidden_size")
+    modules: list[Module] = [
+        *layer_norm(site, "norm", wide if config.flag("use_postshuffle_norm") else narrow),
+        site.column("linear_fc1", inner, wide, "multimodal", bias=True),
+        site.row("linear_fc2", out, inner, "multimodal", bias=True),
+    ]
+    return Tower("projector", "vision", site.prefix, ((1, builder.block(modules)),))

@@ -1,6 +1,8 @@
 """LLaVA and its kind: a CLIP, SigLIP or Pixtral encoder, two linear layers, any language model.
 
 vLLM: models/llava.py, llava_next.py, llava_onevision.py, clip.py, siglip.py.
+
+Behind it: Idefics3 and SmolVLM, Phi-3 vision, Aria.
 """
 
 from __future__ import annotations
@@ -8,8 +10,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Block, Linear, Modality, Module, Param, Tower
-from oomph.sources.arch.base import Builder, Skeleton
+from oomph.ir.model import Block, Linear, Modality, Module, Param, Tower, Vocab
+from oomph.sources.arch.base import Builder, Site, Skeleton
+from oomph.sources.arch.decoder import Names, Style, decoder_layers, decoder_root, fill
+from oomph.sources.arch.llama import LLAMA
 from oomph.sources.arch.pixtral import pixtral
 from oomph.sources.arch.siglip import layer_norm, patches, siglip
 from oomph.sources.arch.text import text_model
@@ -151,3 +155,126 @@ def _tiles(config: Config, vision: Config) -> int:
         if isinstance(entry, list) and len(entry) == 2 and all(isinstance(n, int) and n > 0 for n in entry):
             most = max(most, (entry[0] // size) * (entry[1] // size))
     return most + 1
+
+
+# Idefics3 and SmolVLM: SigLIP, pixels shuffled together, and a Llama. vLLM: models/idefics3.py, smolvlm.py.
+
+
+def build_idefics3(builder: Builder) -> Skeleton:
+    fill(builder, LLAMA)
+    vision = builder.config.sub("vision_config")
+    # Idefics3VisionConfig
+    vision.fill(hidden_size=1152, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=16)
+    vision.fill(image_size=224, patch_size=32)
+    scale = builder.config.integer("scale_factor", default=2)
+    tower = siglip(builder, "model.vision_model", vision, idefics=True)
+    wide, text = vision.integer("hidden_size") * scale * scale, builder.text.integer("hidden_size")
+    site = builder.site("model.connector")
+    project = site.replicated("modality_projection.proj", text, wide, "multimodal")
+    connector = Tower("connector", "vision", site.prefix, ((1, builder.block([project])),))
+    tied = builder.config.flag("tie_word_embeddings", default=builder.text.flag("tie_word_embeddings"))
+    return Skeleton(
+        decoder_layers(builder, LLAMA, "model.text_model"),
+        decoder_root(builder, LLAMA, "model.text_model", "lm_head", tied=tied),
+        towers=(tower, connector),
+        modalities=(Modality("image", _pieces(vision) * (patches(vision) // (scale * scale))),),
+    )
+
+
+def _pieces(vision: Config) -> int:
+    """idefics3.py get_num_patches: the largest image is cut into squares of image_size, and shown whole once more."""
+    longest = vision.sub("size").integer("longest_edge", default=4 * 364)
+    side = -(-longest // vision.sub("max_image_size").integer("longest_edge", default=364))
+    return side * side + 1
+
+
+# Phi-3 and Phi-3.5 vision: CLIP up to its last layer but one, two linear layers, a Llama. vLLM: models/phi3v.py.
+
+STYLE = Style(names=Names(packed_qkv="qkv_proj", packed_gate_up="gate_up_proj"))
+_LAYERS = 24  # phi3v.py CLIP_VIT_LARGE_PATCH14_336_CONFIG
+
+
+def build_phi3v(builder: Builder) -> Skeleton:
+    text, image = builder.text, builder.config.sub("img_processor")
+    hidden, wide = text.integer("hidden_size"), 4 * image.integer("image_dim_out", default=1024)
+    site = builder.site("model.vision_embed_tokens")
+    # CLIP's own defaults are the ones that this class has in its file
+    tower = clip(builder, f"{site.prefix}.img_processor.vision_model", Config({}, where=builder.config.where))
+    first = image.integer("layer_idx", default=-2, low=-_LAYERS)
+    tower = up_to(tower, first + _LAYERS + 1 if first < 0 else first + 1, 1)
+    modules: list[Module] = [
+        Param("glb_GN", (1, 1, wide), builder.dtype, "multimodal"),
+        Param("sub_GN", (1, 1, 1, wide), builder.dtype, "multimodal"),
+        site.replicated("img_projection.0", hidden, wide, "multimodal", bias=True, quantised=False),
+        site.replicated("img_projection.2", hidden, hidden, "multimodal", bias=True, quantised=False),
+        # the class has a table of its own beside the language model's
+        Vocab("embed_tokens", text.integer("vocab_size"), hidden, builder.dtype, "embed", stored=False),
+    ]
+    project = Tower("vision_embed_tokens", "vision", site.prefix, ((1, builder.block(modules)),))
+    tokens = image.integer("num_img_tokens", default=144)
+    return Skeleton(
+        decoder_layers(builder, STYLE),
+        decoder_root(builder, STYLE),
+        towers=(tower, project),
+        modalities=(Modality("image", tokens * 17 + 1),),  # 16 crops and the whole image
+    )
+
+
+# Aria: SigLIP's network, a cross-attention projector and a Llama with experts. vLLM: models/aria.py.
+
+
+def build_aria(builder: Builder) -> Skeleton:
+    text, config = builder.text, builder.config
+    fill(builder, LLAMA)
+    # AriaTextConfig, Idefics3VisionConfig
+    text.fill(moe_num_experts=8, moe_topk=2, moe_num_shared_experts=2, intermediate_size=4096)
+    vision = config.sub("vision_config")
+    vision.fill(hidden_size=1152, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=16)
+    vision.fill(image_size=224, patch_size=32)
+    tower = siglip(builder, "vision_tower", vision, idefics=True)
+    queries = [size for size in config.table("projector_patch_to_query_dict").values() if isinstance(size, int)]
+    most = max(queries, default=256)
+    root = decoder_root(builder, LLAMA, "language_model.model", "language_model.lm_head", tied=False)
+    return Skeleton(
+        decoder_layers(builder, LLAMA, "language_model.model", lambda site, index: _experts(site, text)),
+        root,
+        towers=(without(tower, 2), _aria_projector(builder, vision, most)),  # no norm behind the last layer
+        modalities=(Modality("image", most),),
+    )
+
+
+def _experts(site: Site, text: Config) -> list[Module]:
+    """The routed experts' router is a bare parameter; the shared experts are one MLP."""
+    count, hidden, inner = (
+        text.integer("moe_num_experts"),
+        text.integer("hidden_size"),
+        text.integer("intermediate_size"),
+    )
+    shared = inner * text.integer("moe_num_shared_experts")
+    return [
+        Param("mlp.router.weight", (count, hidden), site.b.dtype, "router"),
+        *site.gated_mlp(hidden, shared, at="mlp.shared_experts", bias=text.flag("mlp_bias"), role="shared_experts"),
+        site.experts(count, hidden, inner, text.integer("moe_topk"), layout="stacked"),
+    ]
+
+
+def _aria_projector(builder: Builder, vision: Config, queries: int) -> Tower:
+    """transformers' AriaCrossAttention, of plain layers, then two linear ones that are split."""
+    site = builder.site("multi_modal_projector")
+    wide, hidden = vision.integer("hidden_size"), builder.text.integer("hidden_size")
+    at = "cross_attn"
+    modules: list[Module] = [Param("query", (queries, wide), builder.dtype, "multimodal")]
+    for name in ("q_proj", "k_proj", "v_proj"):
+        modules.append(site.replicated(f"{at}.{name}", wide, wide, "multimodal", quantised=False))
+    modules += [
+        Param(f"{at}.multihead_attn.in_proj_weight", (3 * wide, wide), builder.dtype, "multimodal"),
+        Param(f"{at}.multihead_attn.in_proj_bias", (3 * wide,), builder.dtype, "multimodal"),
+        site.replicated(f"{at}.multihead_attn.out_proj", wide, wide, "multimodal", bias=True, quantised=False),
+        site.replicated(f"{at}.linear", wide, wide, "multimodal", bias=True, quantised=False),
+        *layer_norm(site, f"{at}.layer_norm", wide),
+        *layer_norm(site, f"{at}.layer_norm_kv", wide),
+        *layer_norm(site, "layer_norm", wide),
+        site.column("feed_forward.linear_in", hidden, wide, "multimodal", quantised=False),
+        site.row("feed_forward.linear_out", hidden, hidden, "multimodal", quantised=False),
+    ]
+    return Tower("multi_modal_projector", "vision", site.prefix, ((1, builder.block(modules)),))

@@ -1,10 +1,14 @@
-"""Pure Mamba and Mamba 2 models: Mamba, Falcon Mamba, Codestral Mamba. vLLM: models/mamba.py, mamba2.py."""
+"""Pure Mamba and Mamba 2 models: Mamba, Falcon Mamba, Codestral Mamba. vLLM: models/mamba.py, mamba2.py.
+
+Behind it: Bamba, Falcon-H1 and Jamba, which have attention too.
+"""
 
 from __future__ import annotations
 
-from oomph.ir.model import Module
-from oomph.sources.arch.base import Builder, Site, Skeleton
-from oomph.sources.arch.mamba import Mamba1, Mamba2, mamba1_modules, mamba2_modules
+from oomph.ir.model import Attention, Linear, Mixer, Module, Routing
+from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
+from oomph.sources.arch.mamba import Mamba1, Mamba2, granite_mamba2, mamba1_modules, mamba2_modules, mamba2_parts
+from oomph.sources.arch.pooling import float32_head, labels
 from oomph.sources.config import Config
 from oomph.units import cdiv
 
@@ -66,3 +70,144 @@ def _second(text: Config) -> Mamba2:
         proj_bias=text.flag("use_bias"),
         chunk=text.integer("chunk_size", default=256),
     )
+
+
+# Bamba: Mamba 2 layers with a few attention layers between them, an MLP behind each. vLLM: models/bamba.py.
+
+
+def build_bamba(builder: Builder) -> Skeleton:
+    text = builder.text
+    text.fill(vocab_size=128000, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32)  # BambaConfig
+    text.fill(num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=262144)
+    hidden, inter = text.integer("hidden_size"), text.integer("intermediate_size")
+    heads, kv, width = heads_of(text)
+    # bamba.py:183 (0.21.0): attn_rotary_emb of each head's dimensions turn
+    text.fill(partial_rotary_factor=min(1.0, text.integer("attn_rotary_emb", default=width) / width))
+    attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
+    mamba = granite_mamba2(text, text.integer("mamba_expand", default=2) * hidden)
+    attends = set(text.integers("attn_layer_indices"))
+    layers = []
+    for i in range(text.integer("num_hidden_layers", high=10_000)):
+        site = builder.site(f"model.layers.{i}")
+        mixer: Mixer = attention if i in attends else mamba.mixer
+        modules: list[Module] = (
+            [
+                site.qkv(hidden, heads, kv, width),
+                site.row("self_attn.o_proj", hidden, heads * width, "attention"),
+            ]
+            if i in attends
+            else mamba2_modules(site, mamba, "mamba")
+        )
+        modules += site.gated_mlp(hidden, inter, at="feed_forward", bias=text.flag("mlp_bias"))
+        modules += [site.norm("input_layernorm", hidden), site.norm("pre_ff_layernorm", hidden)]
+        layers.append(builder.layer(i, site.prefix, [mixer], modules))
+    root = builder.head(
+        text.integer("vocab_size"),
+        hidden,
+        norm="model.final_layernorm.weight",
+        tied=text.flag("tie_word_embeddings"),
+        everywhere=True,
+    )
+    return Skeleton(tuple(layers), root)
+
+
+# Falcon-H1: attention and Mamba 2 side by side in every layer. vLLM: models/falcon_h1.py.
+
+
+def build_falcon_h1(builder: Builder) -> Skeleton:
+    text = builder.text
+    text.fill(vocab_size=128000, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32)  # FalconH1Config
+    text.fill(num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=8192)
+    hidden, inter = text.integer("hidden_size"), text.integer("intermediate_size")
+    heads, kv, width = heads_of(text)
+    attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
+    inner = text.integer("mamba_d_ssm", default=text.integer("mamba_expand", default=2) * hidden)
+    mamba = granite_mamba2(text, inner, norm=text.flag("mamba_rms_norm"))
+    # falcon_h1.py:200 (0.21.0): register_buffer("mup_vector"), as wide as in_proj on this rank
+    scales = Linear(
+        "mamba.mup_vector",
+        tuple(mamba2_parts(mamba, "mamba")[0]),
+        1,
+        "column",
+        "linear_attn",
+        builder.dtype,
+        quantisable=False,
+    )
+    bias = text.flag("attention_bias")
+    layers = []
+    for i in range(text.integer("num_hidden_layers", high=10_000)):
+        site = builder.site(f"model.layers.{i}")
+        modules: list[Module] = [
+            site.qkv(hidden, heads, kv, width, bias=bias),
+            site.row("self_attn.o_proj", hidden, heads * width, "attention", bias=bias),
+            *mamba2_modules(site, mamba, "mamba"),
+            scales,
+            *site.gated_mlp(hidden, inter, at="feed_forward", bias=text.flag("mlp_bias")),
+            site.norm("input_layernorm", hidden),
+            site.norm("pre_ff_layernorm", hidden),
+        ]
+        layers.append(builder.layer(i, site.prefix, [attention, mamba.mixer], modules))
+    root = builder.head(
+        text.integer("vocab_size"), hidden, norm="model.final_layernorm.weight", tied=text.flag("tie_word_embeddings")
+    )
+    return Skeleton(tuple(layers), root)
+
+
+# Jamba: Mamba 1 with an attention layer in each block of layers, experts in every other MLP. vLLM: models/jamba.py.
+
+
+def build_jamba(builder: Builder) -> Skeleton:
+    text = builder.text
+    text.fill(vocab_size=65536, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32)  # JambaConfig
+    text.fill(num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=262144, num_experts=16)
+    text.fill(num_experts_per_tok=2, expert_layer_period=2, expert_layer_offset=1, attn_layer_period=8)
+    text.fill(attn_layer_offset=4, mamba_d_state=16, mamba_d_conv=4, mamba_expand=2)
+    hidden, inter = text.integer("hidden_size"), text.integer("intermediate_size")
+    heads, kv, width = heads_of(text)
+    attention = Attention("full", heads, kv, width, width)
+    auto = text.get("mamba_dt_rank", default="auto") == "auto"
+    mamba = Mamba1(
+        hidden,
+        text.integer("mamba_expand") * hidden,
+        text.integer("mamba_d_state"),
+        text.integer("mamba_d_conv"),
+        cdiv(hidden, 16) if auto else text.integer("mamba_dt_rank"),
+        conv_bias=text.flag("mamba_conv_bias", default=True),
+        proj_bias=text.flag("mamba_proj_bias"),
+        norms=True,
+    )
+    count, top_k = text.integer("num_experts"), text.integer("num_experts_per_tok")
+    every, first = text.integer("attn_layer_period"), text.integer("attn_layer_offset", low=0)
+    expert_every, expert_first = text.integer("expert_layer_period"), text.integer("expert_layer_offset", low=0)
+    layers = []
+    for i in range(text.integer("num_hidden_layers", high=10_000)):
+        site = builder.site(f"model.layers.{i}")
+        attends = i % every == first
+        mixer: Mixer = attention if attends else mamba.mixer
+        modules: list[Module] = (
+            [site.qkv(hidden, heads, kv, width), site.row("self_attn.o_proj", hidden, heads * width, "attention")]
+            if attends
+            else mamba1_modules(site, mamba, "mamba")
+        )
+        if count > 1 and i % expert_every == expert_first:
+            modules += [
+                site.replicated("feed_forward.router", count, hidden, "router", quantised=False),
+                site.experts(
+                    count, hidden, inter, top_k, at="feed_forward.experts", routing=Routing(renormalised=False)
+                ),
+            ]
+        else:
+            modules += site.gated_mlp(hidden, inter, at="feed_forward")
+        modules += [site.norm("input_layernorm", hidden), site.norm("pre_ff_layernorm", hidden)]
+        layers.append(builder.layer(i, site.prefix, [mixer], modules))
+    root = builder.head(
+        text.integer("vocab_size"),
+        hidden,
+        norm="model.final_layernorm.weight",
+        tied=False,  # jamba.py:426 (0.32.0) builds its head apart whatever the config says
+        everywhere=True,
+    )
+    if builder.architecture != "JambaForSequenceClassification":
+        return Skeleton(tuple(layers), root)
+    score = float32_head(builder, "score", labels(text), hidden, bias=text.flag("score_bias"))
+    return Skeleton(tuple(layers), builder.block([*root.modules, *score]), pooling=True)

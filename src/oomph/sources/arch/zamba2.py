@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from oomph.errors import ConfigError
 from oomph.ir.model import Attention, Linear, Mixer, Module, Part, Role
-from oomph.sources.arch.base import Builder, Site, Skeleton
+from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.mamba import Mamba2, mamba2_modules
-from oomph.sources.arch.rope import rope_of
 from oomph.sources.config import Config
 
 # Zamba2Config.layers_block_type, where a config has none

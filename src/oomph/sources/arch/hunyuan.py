@@ -1,6 +1,8 @@
-"""Hunyuan 4: gated latent attention with sinks and a sparse indexer, hyper-connections, experts.
+"""Hunyuan 3: grouped attention with norms of heads, a float32 router, shared and routed experts.
 
-vLLM: models/hy_v4/nvidia/ (0.32.0). Its multi-token-prediction layer is not planned.
+vLLM: models/hy_v3.py (0.32.0).
+
+Behind it: Hunyuan 4.
 """
 
 from __future__ import annotations
@@ -8,13 +10,48 @@ from __future__ import annotations
 from oomph.errors import ConfigError
 from oomph.ir.model import Indexer, Linear, Module, Param, Part, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton
+from oomph.sources.arch.decoder import ALL_STAGES, Style, decoder
 from oomph.sources.arch.mla import indexer_modules, mla_mixer, mla_modules
 from oomph.sources.config import Config
+
+STYLE = Style(
+    qkv_bias=False,
+    qk_norm="head",
+    qk_norm_flag="qk_norm",
+    everywhere=ALL_STAGES,
+    defaults=(("num_shared_experts", 0), ("route_norm", True)),
+    aliases=(("expert_hidden_dim", "moe_intermediate_size"),),
+)
+
+
+def build(builder: Builder) -> Skeleton:
+    return decoder(builder, STYLE, mlp=_mlp)
+
+
+def _mlp(site: Site, index: int) -> list[Module]:
+    text = site.b.text
+    hidden = text.integer("hidden_size")
+    if index < text.integer("first_k_dense_replace", low=0):
+        return site.gated_mlp(hidden, text.integer("intermediate_size"))
+    inner, count = text.integer("moe_intermediate_size"), text.integer("num_experts")
+    shared = text.integer("num_shared_experts", low=0)
+    routing = Routing("sigmoid", text.flag("route_norm", default=True), 1, biased=True)
+    return [
+        Linear("mlp.gate", (Part("mlp.gate", count),), hidden, "replicated", "router", "F32", created_dtype="F32"),
+        *(site.gated_mlp(hidden, inner * shared, at="mlp.shared_mlp", role="shared_experts") if shared else []),
+        Param("mlp.expert_bias", (count,), "F32", "router", created_dtype="F32"),
+        site.experts(count, hidden, inner, text.integer("num_experts_per_tok"), routing=routing),
+    ]
+
+
+# Hunyuan 4: gated latent attention with sinks and a sparse indexer, hyper-connections, experts.
+#
+# vLLM: models/hy_v4/nvidia/ (0.32.0). Its multi-token-prediction layer is not planned.
 
 _SPARSE = ("indexed_attention", "deepseek_sparse_attention", "sparse_attention", "sparse")
 
 
-def build(builder: Builder) -> Skeleton:
+def build_v4(builder: Builder) -> Skeleton:
     text = builder.text
     # HYV4Config
     text.fill(vocab_size=120832, hidden_size=2816, intermediate_size=6912, moe_intermediate_size=768)

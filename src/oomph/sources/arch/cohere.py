@@ -1,10 +1,16 @@
-"""Cohere2-MoE: Command's attention with experts. vLLM: models/cohere2_moe.py (0.32.0)."""
+"""Cohere2-MoE: Command's attention with experts. vLLM: models/cohere2_moe.py (0.32.0).
+
+Behind it: Command A Vision.
+"""
 
 from __future__ import annotations
 
-from oomph.ir.model import Attention, Module, Routing
+from oomph.ir.model import Attention, Modality, Module, Routing, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
-from oomph.sources.arch.decoder import Style, decoder_root, layer_kinds
+from oomph.sources.arch.decoder import Style, decoder_root, layer_kinds, tied_outside
+from oomph.sources.arch.siglip import siglip
+from oomph.sources.arch.text import text_model
+from oomph.sources.config import Config
 
 STYLE = Style(
     qkv_bias=False,
@@ -51,3 +57,36 @@ def _mlp(site: Site, index: int) -> list[Module]:
         *(site.gated_mlp(hidden, inner * shared, at="mlp.shared_experts", role="shared_experts") if shared else []),
         site.experts(count, hidden, inner, text.integer("num_experts_per_tok"), routing=routing),
     ]
+
+
+# Command A Vision: a SigLIP encoder, a gated projector, Command's decoder. vLLM: models/cohere2_vision.py (0.32.0).
+
+_MOST_TILES = 12  # Cohere2VisionImageProcessor max_patches, and the whole image once more
+
+
+def build_vision(builder: Builder) -> Skeleton:
+    config, vision = builder.config, builder.config.sub("vision_config")
+    prefix = builder.root("model.language_model", "language_model.model")
+    outer = "model." if prefix.startswith("model.") else ""
+    head = "lm_head" if outer else "language_model.lm_head"
+    layers, root = text_model(builder, prefix, head)
+    tower = siglip(builder, f"{outer}vision_tower.vision_model", vision)
+    side = vision.integer("image_size") // vision.integer("patch_size")
+    tokens = (side // config.integer("downsample_factor", default=2)) ** 2 * (_MOST_TILES + 1)
+    return Skeleton(
+        layers,
+        tied_outside(builder, root, head),
+        towers=(tower, _projector(builder, f"{outer}multi_modal_projector", vision)),
+        modalities=(Modality("image", tokens),),
+    )
+
+
+def _projector(builder: Builder, prefix: str, vision: Config) -> Tower:
+    site, config = builder.site(prefix), builder.config
+    wide = vision.integer("hidden_size") * config.integer("downsample_factor", default=2) ** 2
+    half = config.integer("alignment_intermediate_size", default=36864) // 2
+    modules: list[Module] = [
+        site.column("linear_1", 2 * half, wide, "multimodal", bias=True, quantised=False),
+        site.row("linear_2", builder.text.integer("hidden_size"), half, "multimodal", bias=True, quantised=False),
+    ]
+    return Tower("multi_modal_projector", "vision", prefix, ((1, builder.block(modules)),))

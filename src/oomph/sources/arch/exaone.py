@@ -1,12 +1,17 @@
-"""K-EXAONE: EXAONE 4's attention, DeepSeek's router and experts. vLLM: models/exaone_moe.py, exaone_moe_mtp.py."""
+"""K-EXAONE: EXAONE 4's attention, DeepSeek's router and experts. vLLM: models/exaone_moe.py, exaone_moe_mtp.py.
+
+Behind it: EXAONE 4.5.
+"""
 
 from __future__ import annotations
 
 from oomph.errors import ConfigError
 from oomph.ir.model import Attention, Layer, Module, Rope
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of, sigmoid_routing
-from oomph.sources.arch.decoder import Style, attention_modules, decoder_root, dims, layer_kinds
+from oomph.sources.arch.decoder import Style, attention_modules, decoder_layers, decoder_root, dims, fill, layer_kinds
+from oomph.sources.arch.dense import STYLES
 from oomph.sources.arch.mla import score_correction
+from oomph.sources.arch.qwen_vision import qwen2_5_vision
 
 STYLE = Style(qkv_bias=False, qk_norm="head", norms=())
 
@@ -78,3 +83,21 @@ def _experts(site: Site) -> list[Module]:
         *(site.gated_mlp(hidden, inner * shared, at="mlp.shared_experts", role="shared_experts") if shared else []),
         site.experts(count, hidden, inner, text.integer("num_experts_per_tok"), routing=sigmoid_routing(text)),
     ]
+
+
+# EXAONE 4.5: EXAONE 4 behind Qwen2.5-VL's encoder with fewer key-value heads. vLLM: models/exaone4_5.py (0.32.0).
+
+VISION_STYLE = STYLES["Exaone4ForCausalLM"]
+
+
+def build_vision(builder: Builder) -> Skeleton:
+    fill(builder, VISION_STYLE)
+    visual = builder.root("model.visual", "visual")
+    prefix = "model.language_model" if visual.startswith("model.") else "model"
+    tower, modalities = qwen2_5_vision(builder, visual, builder.config.sub("vision_config"))
+    return Skeleton(
+        decoder_layers(builder, VISION_STYLE, prefix),
+        decoder_root(builder, VISION_STYLE, prefix),
+        towers=(tower,),
+        modalities=modalities,
+    )

@@ -1,6 +1,6 @@
-"""MiniMax-M3: block-sparse attention with an index branch inside the fused projection, a shared expert, a vision tower.
+"""MiniMax-M2, M2.5, M2.7: every layer routed, norms over all of q and all of k. vLLM: models/minimax_m2.py.
 
-vLLM: models/minimax_m3/ (0.32.0).
+Behind it: MiniMax-Text-01 and M1, MiniMax-M3.
 """
 
 from __future__ import annotations
@@ -8,15 +8,129 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Indexer, Layer, Linear, Modality, Module, Param, Routing, Tower
-from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of
+from oomph.ir.model import Attention, Indexer, Layer, Linear, Mixer, Modality, Module, Param, Routing, State, Tower
+from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.mla import score_correction
-from oomph.sources.arch.rope import rope_of
 from oomph.sources.arch.siglip import layer_norm
 from oomph.sources.config import Config
 
 
 def build(builder: Builder) -> Skeleton:
+    text = builder.text
+    hidden, inter = text.integer("hidden_size"), text.integer("intermediate_size")
+    heads, kv, head_dim = heads_of(text)
+    count, top_k = text.integer("num_local_experts"), text.integer("num_experts_per_tok")
+    # minimax_m2.py:206 (0.21.0): `rotary_dim` of each head is rotated
+    text.fill(partial_rotary_factor=text.integer("rotary_dim", default=head_dim) / head_dim)
+    attention = Attention("full", heads, kv, head_dim, head_dim, rope=rope_of(text, head_dim))
+    layers = []
+    for i in range(text.integer("num_hidden_layers", high=10_000)):
+        site = builder.site(f"model.layers.{i}")
+        gate = site.replicated("block_sparse_moe.gate", count, hidden, "router", quantised=False)
+        modules: list[Module] = [
+            site.qkv(hidden, heads, kv, head_dim, bias=text.flag("attention_bias")),
+            site.row("self_attn.o_proj", hidden, heads * head_dim, "attention"),
+        ]
+        if text.flag("use_qk_norm", default=True):
+            # mamba/linear_attn.py MiniMaxText01RMSNormTP: the weight is divided by the ranks
+            modules += [
+                Param("self_attn.q_norm.weight", (heads * head_dim,), builder.dtype, "norm", shard_dim=0),
+                Param("self_attn.k_norm.weight", (kv * head_dim,), builder.dtype, "norm", shard_dim=0),
+            ]
+        if text.flag("use_routing_bias", default=True):
+            modules.append(score_correction("block_sparse_moe.e_score_correction_bias", count))
+        modules += [
+            site.experts(
+                count,
+                hidden,
+                inter,
+                top_k,
+                at="block_sparse_moe.experts",
+                projections=("w1", "w3", "w2"),
+                routing=Routing("sigmoid", biased=True),
+            ),
+            replace(gate, created_dtype="F32"),
+            site.norm("input_layernorm", hidden),
+            site.norm("post_attention_layernorm", hidden),
+        ]
+        layers.append(builder.layer(i, site.prefix, [attention], modules))
+    root = builder.head(text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings"))
+    return Skeleton(tuple(layers), root)
+
+
+# MiniMax-Text-01 and MiniMax-M1: linear attention with full attention on some layers, every MLP routed.
+#
+# vLLM: models/minimax_text_01.py, layers/mamba/linear_attn.py (until 0.23.0).
+
+
+def build_text(builder: Builder) -> Skeleton:
+    text = builder.text
+    heads, kv, width = heads_of(text)
+    hidden, inner = text.integer("hidden_size"), text.integer("num_attention_heads") * width
+    share = text.integer("rotary_dim", default=width) / width
+    base = text.number("rope_theta", default=1e7)
+    rope = rope_of(text, width, params={"rope_theta": base, "partial_rotary_factor": share}, dtype="F32")
+    full = Attention("full", heads, kv, width, width, rope=rope)
+    linear = State("linear_attention", num_heads=heads, head_dim=width)
+    layers = []
+    for i, is_full in enumerate(_kinds(text)):
+        site = builder.site(f"model.layers.{i}")
+        mixer: Mixer = full if is_full else linear
+        modules: list[Module] = (
+            [site.qkv(hidden, heads, kv, width), site.row("self_attn.o_proj", hidden, inner, "attention")]
+            if is_full
+            else _linear(site, hidden, inner)
+        )
+        modules += [
+            *_mlp(site, text, hidden),
+            site.norm("input_layernorm", hidden),
+            site.norm("post_attention_layernorm", hidden),
+        ]
+        layers.append(builder.layer(i, site.prefix, [mixer], modules))
+    root = builder.head(text.integer("vocab_size"), hidden, tied=text.flag("tie_word_embeddings"))
+    # minimax_text_01.py: the head is built in float32
+    wide = [replace(module, created_dtype="F32") if module.name == "lm_head" else module for module in root.modules]
+    return Skeleton(tuple(layers), builder.block(wide))
+
+
+def _kinds(text: Config) -> list[bool]:
+    """Whether each layer has full attention."""
+    count = text.integer("num_hidden_layers", high=10_000)
+    kinds = [k == 1 for k in text.items("attn_type_list")] or [k == "full_attention" for k in text.items("layer_types")]
+    if len(kinds) < count:
+        raise ConfigError(f"{text.where}: neither attn_type_list nor layer_types names {count} layers")
+    return kinds[:count]
+
+
+def _linear(site: Site, hidden: int, inner: int) -> list[Module]:
+    return [
+        site.column("self_attn.qkv_proj", 3 * inner, hidden, "linear_attn"),
+        site.column("self_attn.output_gate", inner, hidden, "linear_attn"),
+        site.row("self_attn.out_proj", hidden, inner, "linear_attn"),
+        Param("self_attn.norm.weight", (inner,), site.b.dtype, "linear_attn", shard_dim=0),
+    ]
+
+
+def _mlp(site: Site, text: Config, hidden: int) -> list[Module]:
+    count, inner, at = (
+        text.integer("num_local_experts", default=1),
+        text.integer("intermediate_size"),
+        "block_sparse_moe",
+    )
+    if count == 1:
+        return site.gated_mlp(hidden, inner, at="mlp")
+    gate = site.replicated(f"{at}.gate", count, hidden, "router", quantised=False)
+    top_k = text.integer("num_experts_per_tok", default=2)
+    experts = site.experts(count, hidden, inner, top_k, at=f"{at}.experts", projections=("w1", "w3", "w2"))
+    return [replace(gate, created_dtype="F32"), experts]
+
+
+# MiniMax-M3: block-sparse attention with an index branch inside the fused projection, a shared expert, a vision tower.
+#
+# vLLM: models/minimax_m3/ (0.32.0).
+
+
+def build_m3(builder: Builder) -> Skeleton:
     text = builder.text
     heads, kv, width = heads_of(text)
     text.fill(partial_rotary_factor=text.integer("rotary_dim", default=width) / width)

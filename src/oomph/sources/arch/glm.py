@@ -1,0 +1,225 @@
+"""GLM-4.5, 4.6 and 4.7: grouped-query attention, routed MLP with shared experts, one draft layer.
+
+vLLM: models/glm4_moe.py, glm4_moe_mtp.py.
+
+Behind it: GLM-4.1V and 4.5V, GLM-OCR.
+"""
+
+from __future__ import annotations
+
+from oomph.ir.model import Attention, Layer, Linear, Modality, Module, Param, Part, Tower
+from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
+from oomph.sources.arch.mla import nextn_modules, routed_mlp
+from oomph.sources.arch.siglip import layer_norm
+from oomph.sources.config import Config
+
+
+def build(builder: Builder) -> Skeleton:
+    return language_model(builder, "model", "lm_head")
+
+
+def language_model(builder: Builder, prefix: str, head: str) -> Skeleton:
+    text = builder.text
+    # Glm4MoeConfig
+    text.fill(
+        vocab_size=151552, hidden_size=4096, intermediate_size=10944, num_hidden_layers=46, num_attention_heads=96
+    )
+    text.fill(num_key_value_heads=8, partial_rotary_factor=0.5, max_position_embeddings=131072)
+    text.fill(moe_intermediate_size=1408, num_experts_per_tok=8, n_shared_experts=1, n_routed_experts=128)
+    text.fill(first_k_dense_replace=1)
+    heads, kv, head_dim = heads_of(text)
+    attention = Attention("full", heads, kv, head_dim, head_dim, rope=rope_of(text, head_dim))
+    count = text.integer("num_hidden_layers", high=10_000)
+    nextn = text.integer("num_nextn_predict_layers", default=0, low=0, high=100)
+    root = builder.head(
+        text.integer("vocab_size"),
+        text.integer("hidden_size"),
+        embed=f"{prefix}.embed_tokens",
+        norm=f"{prefix}.norm.weight",
+        head=head,
+        tied=text.flag("tie_word_embeddings"),
+    )
+    return Skeleton(
+        tuple(_layer(builder, prefix, i, attention) for i in range(count)),
+        root,
+        drafts=tuple(_layer(builder, prefix, count + i, attention, draft=True) for i in range(nextn)),
+    )
+
+
+def _layer(builder: Builder, prefix: str, index: int, attention: Attention, *, draft: bool = False) -> Layer:
+    text = builder.text
+    hidden, width = text.integer("hidden_size"), attention.head_dim
+    site = builder.site(f"{prefix}.layers.{index}")
+    modules: list[Module] = [
+        site.qkv(hidden, attention.num_heads, attention.num_kv_heads, width, bias=text.flag("attention_bias")),
+        site.row("self_attn.o_proj", hidden, attention.num_heads * width, "attention"),
+    ]
+    if text.flag("use_qk_norm"):
+        modules += [site.norm("self_attn.q_norm", width), site.norm("self_attn.k_norm", width)]
+    if index >= text.integer("first_k_dense_replace", default=0, low=0):
+        modules += routed_mlp(site, text, gate_dtype="F32")  # glm4_moe.py: the router is nn.Linear in float32
+    else:
+        modules += site.gated_mlp(hidden, text.integer("intermediate_size"))
+    modules += [site.norm("input_layernorm", hidden), site.norm("post_attention_layernorm", hidden)]
+    if draft:
+        modules = nextn_modules(site, hidden, text.integer("vocab_size"), modules, own_vocab=True)
+    return builder.layer(index, site.prefix, [attention], modules)
+
+
+# GLM-4.1V (dense) and GLM-4.5V (routed): GLM-4's language models behind a vision tower.
+#
+# vLLM: models/glm4_1v.py, glm4.py, glm4_moe.py.
+
+# glm4_1v.py: the image processor's longest_edge, 28 x 28 x 2 x 6144 pixels over two frames
+IMAGE_TOKENS = 6144
+
+
+def build_vision(builder: Builder) -> Skeleton:
+    prefix = builder.root("model.language_model", "language_model.model")
+    outer = "model." if prefix.startswith("model.") else ""
+    head = "lm_head" if outer else "language_model.lm_head"
+    moe = builder.architecture == "Glm4vMoeForConditionalGeneration"
+    language = language_model(builder, prefix, head) if moe else dense_text(builder, prefix, head)
+    towers = (_vision(builder, f"{outer}visual", builder.config.sub("vision_config")),)
+    modalities = (Modality("image", IMAGE_TOKENS), Modality("video", 2 * IMAGE_TOKENS))
+    return Skeleton(language.layers, language.root, language.drafts, language.draft_root, towers, modalities)
+
+
+def dense_text(builder: Builder, prefix: str, head: str) -> Skeleton:
+    text = builder.text
+    # Glm4vTextConfig
+    text.fill(
+        vocab_size=151552, hidden_size=4096, intermediate_size=13696, num_hidden_layers=40, num_attention_heads=32
+    )
+    text.fill(num_key_value_heads=2, max_position_embeddings=32768, partial_rotary_factor=0.5)  # glm4.py:88 (0.32.0)
+    heads, kv, width = heads_of(text)
+    attention = Attention("full", heads, kv, width, width, rope=rope_of(text, width))
+    count = text.integer("num_hidden_layers", high=10_000)
+    root = builder.head(
+        text.integer("vocab_size"),
+        text.integer("hidden_size"),
+        embed=f"{prefix}.embed_tokens",
+        norm=f"{prefix}.norm.weight",
+        head=head,
+        tied=text.flag("tie_word_embeddings"),
+    )
+    return Skeleton(tuple(_vision_layer(builder, prefix, i, attention) for i in range(count)), root)
+
+
+def _vision_layer(builder: Builder, prefix: str, index: int, attention: Attention) -> Layer:
+    text = builder.text
+    hidden, inter, width = text.integer("hidden_size"), text.integer("intermediate_size"), attention.head_dim
+    site = builder.site(f"{prefix}.layers.{index}")
+    packed = "mlp.gate_up_proj"
+    parts = (Part(packed, 2 * inter, created=False), *(Part(f"{packed}.{i}", inter, stored=False) for i in (0, 1)))
+    norms = ("input_layernorm", "post_attention_layernorm", "post_self_attn_layernorm", "post_mlp_layernorm")
+    modules: list[Module] = [
+        site.qkv(hidden, attention.num_heads, attention.num_kv_heads, width, bias=text.flag("attention_bias")),
+        site.row("self_attn.o_proj", hidden, attention.num_heads * width, "attention"),
+        Linear(
+            packed, parts, hidden, "column", "mlp", builder.dtype, scheme=builder.scheme([f"{site.prefix}.{packed}"])
+        ),
+        site.row("mlp.down_proj", hidden, inter, "mlp"),
+        *[site.norm(n, hidden) for n in norms],
+    ]
+    return builder.layer(index, site.prefix, [attention], modules)
+
+
+def _vision(builder: Builder, prefix: str, vision: Config) -> Tower:
+    # Glm4vVisionConfig
+    vision.fill(depth=24, hidden_size=1536, num_heads=12, in_channels=3, image_size=336, patch_size=14)
+    vision.fill(out_hidden_size=4096, intermediate_size=13696, spatial_merge_size=2, temporal_patch_size=2)
+    hidden, heads, out = vision.integer("hidden_size"), vision.integer("num_heads"), vision.integer("out_hidden_size")
+    count, patch = vision.integer("depth", high=10_000), vision.integer("patch_size")
+    inter, frames = vision.integer("intermediate_size"), vision.integer("temporal_patch_size")
+    positions = (vision.integer("image_size") // patch) ** 2
+    site, at = builder.site(prefix), "blocks.0"
+    width = hidden // heads
+
+    def param(name: str, *shape: int) -> Param:
+        return Param(name, shape, builder.dtype, "multimodal")
+
+    first: list[Module] = [
+        param("patch_embed.proj.weight", hidden, vision.integer("in_channels"), frames, patch, patch),
+        param("patch_embed.proj.bias", hidden),
+        # vLLM: a rotary table of half the head's width for 8192 positions
+        Param("rotary_pos_emb.cos_sin_cache", (8192, width // 2), builder.dtype, "multimodal", stored=False),
+        param("embeddings.position_embedding.weight", positions, hidden),
+        Param("embeddings.position_ids", (1, positions), "I64", "multimodal", stored=False, created_dtype="I64"),
+        param("post_conv_layernorm.weight", hidden),
+    ]
+    layer: list[Module] = [
+        param(f"{at}.norm1.weight", hidden),
+        param(f"{at}.norm2.weight", hidden),
+        site.packed_qkv(f"{at}.attn.qkv", hidden, heads, "multimodal"),
+        site.row(f"{at}.attn.proj", hidden, hidden, "multimodal"),
+        *site.gated_mlp(hidden, out, at=f"{at}.mlp", role="multimodal"),
+    ]
+    last = merger(builder, site, vision, inter)
+    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
+    return Tower("visual", "vision", prefix, blocks, count, hidden, out, heads)
+
+
+def merger(builder: Builder, site: Site, vision: Config, inner: int) -> list[Module]:
+    """What makes an encoder's patches the language model's tokens: Glm4vPatchMerger, and the norm before it."""
+    hidden, out = vision.integer("hidden_size"), vision.integer("out_hidden_size")
+    merge = vision.integer("spatial_merge_size")
+
+    def param(name: str, *shape: int) -> Param:
+        return Param(name, shape, builder.dtype, "multimodal")
+
+    return [
+        site.column("merger.proj", out, out, "multimodal"),
+        *layer_norm(site, "merger.post_projection_norm", out),
+        *site.gated_mlp(out, inner, at="merger", role="multimodal"),
+        param("downsample.weight", out, hidden, merge, merge),
+        param("downsample.bias", out),
+        param("post_layernorm.weight", hidden),
+    ]
+
+
+# GLM-OCR: a small GLM-4 behind GLM-4.1V's encoder with norms of heads and no table of positions.
+#
+# vLLM: models/glm_ocr.py (0.32.0), glm4_1v.py.
+
+
+def build_ocr(builder: Builder) -> Skeleton:
+    # glm4.py:99, 231 (0.32.0): what Glm4Attention reads where the config does not say
+    builder.text.fill(attention_bias=False, partial_rotary_factor=0.5)
+    prefix = builder.root("model.language_model", "language_model.model")
+    outer = "model." if prefix.startswith("model.") else ""
+    language = dense_text(builder, prefix, "lm_head" if outer else "language_model.lm_head")
+    tower = _ocr_vision(builder, f"{outer}visual", builder.config.sub("vision_config"))
+    modalities = (Modality("image", IMAGE_TOKENS), Modality("video", 2 * IMAGE_TOKENS))
+    return Skeleton(language.layers, language.root, towers=(tower,), modalities=modalities)
+
+
+def _ocr_vision(builder: Builder, prefix: str, vision: Config) -> Tower:
+    # GlmOcrVisionConfig
+    vision.fill(depth=24, hidden_size=1024, num_heads=16, in_channels=3, patch_size=14, out_hidden_size=1536)
+    vision.fill(intermediate_size=4096, spatial_merge_size=2, temporal_patch_size=2)
+    hidden, heads = vision.integer("hidden_size"), vision.integer("num_heads")
+    count, patch = vision.integer("depth", high=10_000), vision.integer("patch_size")
+    inner = vision.integer("intermediate_size")
+    width, site, at = hidden // heads, builder.site(prefix), "blocks.0"
+
+    def param(name: str, *shape: int) -> Param:
+        return Param(name, shape, builder.dtype, "multimodal")
+
+    frames = vision.integer("temporal_patch_size")
+    first: list[Module] = [
+        param("patch_embed.proj.weight", hidden, vision.integer("in_channels"), frames, patch, patch),
+        param("patch_embed.proj.bias", hidden),
+        Param("rotary_pos_emb.cos_sin_cache", (8192, width // 2), builder.dtype, "multimodal", stored=False),
+    ]
+    layer: list[Module] = [
+        *(param(f"{at}.{name}.weight", hidden) for name in ("norm1", "norm2")),
+        *(param(f"{at}.attn.{name}.weight", width) for name in ("q_norm", "k_norm")),
+        site.packed_qkv(f"{at}.attn.qkv", hidden, heads, "multimodal", bias=True),
+        site.row(f"{at}.attn.proj", hidden, hidden, "multimodal", bias=True),
+        *site.gated_mlp(hidden, inner, at=f"{at}.mlp", bias=True, role="multimodal"),
+    ]
+    # the merger is as wide as the language model's MLP
+    last = merger(builder, site, vision, builder.text.integer("intermediate_size"))
+    blocks = ((1, builder.block(first)), (count, builder.block(layer)), (1, builder.block(last)))
+    return Tower("visual", "vision", prefix, blocks, count, hidden, inner, heads)
