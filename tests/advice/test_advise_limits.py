@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from oomph.advice.advise import _enough_host_memory, advise, judge_lever
 from oomph.advice.bound import is_out_of_reach
-from oomph.advice.combine import around_a_middle, smallest_combination
+from oomph.advice.combine import _may_pass, around_a_middle, smallest_combination
 from oomph.advice.gain import _room, is_earlier
-from oomph.advice.judge import Judge, together
+from oomph.advice.judge import LEAST_GAIN, Judge, together
 from oomph.advice.longer import _context, _tokens
 from oomph.ir.advice import KINDS, Change, Kind, Lever
 from oomph.ir.deployment import Deployment
@@ -203,3 +203,40 @@ def test_a_budget_above_the_card_leaves_nothing_out() -> None:
         assert not is_out_of_reach(short, [lever])
         short.verdict.margin.expected -= 1
         assert is_out_of_reach(short, [lever])
+
+
+@pytest.mark.parametrize(
+    ("moved", "gained", "effect"),
+    [
+        (-1, 0, "worse"), (0, 0, "nothing"), (1, 0, "helps"), (-1, LEAST_GAIN, "helps"), (0, LEAST_GAIN, "helps"),
+        (0, -LEAST_GAIN, "worse"), (1, -LEAST_GAIN, "helps"), (2, -LEAST_GAIN, "helps"), (-1, -LEAST_GAIN, "worse"),
+        (-1, LEAST_GAIN - 1, "worse"), (0, LEAST_GAIN - 1, "nothing"), (0, 1 - LEAST_GAIN, "nothing"),
+    ],
+)  # fmt: skip
+def test_the_effect_on_a_plan_that_fits_by_its_tokens_and_then_by_its_room(
+    moved: int, gained: int, effect: str
+) -> None:
+    before = fitting()
+    assert before.kv is not None
+    after = replace(before, kv=replace(before.kv, logged_tokens=before.kv.logged_tokens + moved))
+    judge = Judge(before, lambda deployment: after, lambda deployment: "")
+    assert judge._effect(after, gained, SMALL, None)[0] == effect
+
+
+@pytest.mark.parametrize(("gained", "effect"), [(1, "helps"), (0, "nothing"), (-1, "worse")])
+def test_the_effect_on_a_plan_that_fails_by_its_room(gained: int, effect: str) -> None:
+    judge = judge_by(lambda deployment: False)
+    assert judge._effect(failing(), gained * LEAST_GAIN, SMALL, None)[0] == effect
+
+
+@pytest.mark.parametrize("is_sure", [True, False])
+def test_a_plan_that_is_close_may_pass_with_flags_that_are_read_later(is_sure: bool) -> None:
+    """Only a plan that dies for certain does so before those flags are read."""
+    stage = failing().verdict.stage
+    assert stage is not None
+    now = replace(failing(), verdict=replace(failing().verdict, sure=is_sure))
+    judge = judge_by(lambda deployment: {"first", "second"} <= set(deployment.flags))
+    second = Lever("second", flag("second", 1).changes, not_read={stage: "it is read later"})
+    assert _may_pass(judge, now, (), [flag("first", 1), second]) is not is_sure
+    assert _may_pass(judge, now, (), [flag("first", 1), flag("second", 1)])
+    assert not _may_pass(judge, now, (), [flag("first", 1)])

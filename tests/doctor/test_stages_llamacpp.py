@@ -8,6 +8,8 @@ from functools import partial
 import pytest
 
 from oomph.doctor.explain import explain as full_explain
+from oomph.doctor.stages_llamacpp import BEHIND, alone, loading, projector, where
+from oomph.ir.observation import Observation
 
 explain = partial(full_explain, plan=False)
 LOADED = "load_tensors:        CUDA0 model buffer size = 18000.00 MiB\nllama_context: n_ctx         = 131072\n"
@@ -97,3 +99,51 @@ def test_a_line_of_ollamas_service_is_ollamas(prefix: str) -> None:
 def test_a_full_cache_is_not_missing_memory(line: str) -> None:
     result = explain(line + "\n" + line + "\n")
     assert not result.failed and result.cause.id == "B07"
+
+
+def _lines(*words: str) -> list[Observation]:
+    """Observations of kinds, some with a function: "lc_phase=clip_init"."""
+    return [
+        Observation(number, kind, {"function": function} if function else {})  # type: ignore[arg-type]
+        for number, (kind, _, function) in enumerate((word.partition("=") for word in words), 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "is_projector", "is_loading"),
+    [
+        ((), False, False), (("lc_phase=clip_init",), True, False), (("lc_phase=mtmd_init",), True, False),
+        (("lc_phase=clip_init", "lc_line=x", "lc_where=y"), True, False), (("lc_line=clip_init",), False, False),
+        (("lc_where=clip_init",), False, False), (("lc_phase=clip_init", "lc_kv"), False, False),
+        (("lc_phase=clip_init", "ol_server", "other"), True, False), (("lc_weights",), False, True),
+        (("lc_kv", "lc_phase=clip_init"), True, False), (("lc_phase=load_tensors",), False, True),
+        (("lc_kv", "lc_weights"), False, True), (("lc_weights", "lc_kv"), False, False), (("lc_phase",), False, False),
+        (("lc_weights", "lc_phase=clip_init"), True, False), (("lc_weights", "lc_line=x"), False, True),
+    ],
+)  # fmt: skip
+def test_what_was_printed_last(words: tuple[str, ...], is_projector: bool, is_loading: bool) -> None:
+    assert (projector(_lines(*words)), loading(_lines(*words))) == (is_projector, is_loading)
+
+
+@pytest.mark.parametrize(
+    ("words", "is_alone"),
+    [
+        (("lc_malloc",), True), (("lc_malloc", "lc_line", "lc_where", "lc_pinned", "lc_device", "lc_free"), True),
+        (("lc_malloc", "lc_kv"), False), (("lc_malloc", "ol_server"), False), (("lc_malloc", "other"), True),
+        (("lc_kv",), False), (("lc_line",), False),
+    ],
+)  # fmt: skip
+def test_an_allocation_that_nothing_stands_beside(words: tuple[str, ...], is_alone: bool) -> None:
+    assert alone(_lines(*words), 0) is is_alone
+
+
+@pytest.mark.parametrize(
+    ("at", "function", "stage"),
+    [
+        (10, "ggml_backend_cuda_buffer_type_alloc_buffer", True), (10 + BEHIND, "cublas_handle", True),
+        (11 + BEHIND, "cublas_handle", False), (9, "cublas_handle", False),
+    ],
+)  # fmt: skip
+def test_the_function_below_an_error_is_its_own(at: int, function: str, stage: bool) -> None:
+    line = Observation(at, "lc_where", {"function": function})  # type: ignore[arg-type]
+    assert (where([line], 10) is not None) is stage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,10 @@ from oomph.engines.llamacpp.command import _integer
 from oomph.engines.llamacpp.settings import resolve
 from oomph.engines.ollama.planner import choose
 from oomph.engines.registry import engine_of
+from oomph.engines.sglang.command import check as sglang_check
 from oomph.engines.sglang.kernels import _decodes_with_flashinfer
 from oomph.engines.sglang.planner import _ranks
+from oomph.engines.trtllm.command import check as trtllm_check
 from oomph.engines.trtllm.options_file import _LIMIT, read_file
 from oomph.engines.trtllm.reasons import reasons
 from oomph.engines.vllm.resolve_attention import largest_item
@@ -132,3 +135,59 @@ def test_what_is_close_has_the_reason_of_the_stage_with_the_least_room() -> None
     assert answer.verdict.stage == "weights_load" and len(reasons(answer)) == 1
     verdict = replace(answer.verdict, fits=True, stage=None, sure=False)
     assert reasons(replace(answer, verdict=replace(verdict, first_to_break="weights_load"))) == reasons(answer)
+
+
+FAILING = {
+    "vllm": "vllm serve Qwen/Qwen3-32B",
+    "sglang": "sglang serve --model-path Qwen/Qwen3-32B",
+    "trtllm": "trtllm-serve Qwen/Qwen3-32B",
+    "llamacpp": "llama-server -m Qwen3-32B-Q8_0.gguf -ngl 99 --fit off",
+}
+
+
+@pytest.mark.parametrize("engine", FAILING)
+def test_a_plan_that_fits_or_has_no_ranks_needs_no_reason(engine: str) -> None:
+    answer = plan(FAILING[engine], gpu="RTX 4090", advise=False)
+    tell = engine_of(answer.deployment).reasons
+    assert answer.verdict.outcome == "fails"
+    assert not tell(replace(answer, ranks=()))
+    fitting = replace(answer.verdict, fits=True, stage=None, margin=None)
+    assert not tell(replace(answer, verdict=fitting))
+    if engine != "sglang":  # whose plans carry their reasons in the message
+        assert len(tell(answer)) == 1
+        assert tell(replace(answer, verdict=replace(answer.verdict, rank=7))) == tell(answer)
+
+
+SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "moe_expert_parallel_size", "context_parallel_size")
+LENGTHS = ("max_batch_size", "max_num_tokens", "max_seq_len", "max_beam_width")
+SERVERS = ("tp_size", "pp_size", "dp_size", "ep_size", "page_size", "attn_dp_size")
+
+
+def _takes(check: Callable[[dict[str, Any]], None], field: str, value: object) -> bool:
+    try:
+        check({field: value})
+    except OomphError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("check", "fields", "least", "most"),
+    [
+        (trtllm_check, SIZES, 1, 4096), (trtllm_check, LENGTHS, 1, 1 << 31), (sglang_check, SERVERS, 1, 4096),
+        (trtllm_check, ("kv_cache_config.tokens_per_block",), 1, 1 << 16),
+    ],
+)  # fmt: skip
+def test_numbers_that_no_server_has(check: Any, fields: tuple[str, ...], least: int, most: int) -> None:
+    for field in fields:
+        taken = [_takes(check, field, value) for value in (least - 1, least, most, most + 1, None)]
+        assert taken == [False, True, True, False, True], field
+
+
+@pytest.mark.parametrize(
+    ("check", "field"),
+    [(trtllm_check, "kv_cache_config.free_gpu_memory_fraction"), (sglang_check, "mem_fraction_static")],
+)
+def test_a_fraction_lies_between_nothing_and_everything(check: Any, field: str) -> None:
+    taken = [_takes(check, field, value) for value in (-0.5, 0.0, 0.001, 0.999, 1.0, 1.5)]
+    assert taken == [False, False, True, True, False, False]

@@ -9,19 +9,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from oomph.engines.protocol import FitKnobs
 from oomph.engines.vllm.backend_query import kernel_blocks
 from oomph.errors import OomphError
 from oomph.facts.gpus import find
 from oomph.plan import load, plan
+from oomph.search import fit as search_fit
 from oomph.search import same_card
-from oomph.search.candidates import Filters, check_date
+from oomph.search.candidates import Filters, _named, check_date
 from oomph.search.cards import _Walk
 from oomph.search.models import models
+from oomph.search.offer import _opened
 from oomph.search.request import Want
 from oomph.search.same_card import change_by_fit
 from oomph.search.score import request_seconds
 from oomph.search.space import Arm, Layout
-from oomph.search.trial import Trial
+from oomph.search.trial import HIGHER_SHARE, Trial
+from oomph.sources.gpu import parse_gpus
 
 
 def test_each_pipeline_stage_runs_on_its_own_gpu() -> None:
@@ -102,3 +106,90 @@ def test_fit_is_asked_for_the_context_of_the_command(
 def test_models_leaves_no_size_out_unless_it_is_told_to() -> None:
     defaults = {name: one.default for name, one in signature(models).parameters.items()}
     assert (defaults["smallest"], defaults["largest"]) == (Filters().smallest, Filters().largest) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "is_named"),
+    [
+        ((), True), (("qwen3",), True), (("qwen3 8b",), True), (("qwen3-8b",), True), (("qwen3 8b", "qwen/"), True),
+        (("qwen3 8b", "llama"), False), (("a nice name",), True), (("nice", "8b"), True), (("qwen 38b",), False),
+    ],
+)  # fmt: skip
+def test_a_model_is_named_by_all_words_with_blanks_or_dashes(words: tuple[str, ...], is_named: bool) -> None:
+    model: Any = SimpleNamespace(plain="Qwen/Qwen3-8B", name="a nice name")
+    assert _named(model, words) is is_named
+
+
+@pytest.mark.parametrize(
+    ("default", "shares"),
+    [(0.0, [None]), (0.9, [None, HIGHER_SHARE]), (HIGHER_SHARE, [None]), (0.99, [None]), (0.949, [None, HIGHER_SHARE])],
+)
+def test_a_higher_share_is_tried_behind_a_lower_default(
+    default: float, shares: list[float | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knobs = FitKnobs("max_model_len", "max_num_seqs", "share", default, frozenset())
+    monkeypatch.setattr("oomph.search.trial.knobs_of", lambda deployment: knobs)
+    tried: list[Any] = []
+    trial = Trial(parse_gpus("RTX 4090"), 1)
+    monkeypatch.setattr(trial, "_judged", lambda deployment, *_: tried.append(deployment.flags.get("share")))
+    candidate: Any = SimpleNamespace(checkpoint="Qwen/Qwen3-8B", tag="")
+    assert trial.serve(candidate, "vllm", 4096, longest=False) is None
+    assert tried == shares
+
+
+@pytest.mark.parametrize("capacity", range(1, 18))
+def test_as_many_requests_as_the_cache_holds_and_still_fit(capacity: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them are planned first; where they do not fit, the most that do."""
+    base = plan("vllm serve Qwen/Qwen3-8B --max-num-seqs 1", gpu="RTX 4090", advise=False)
+    planned: list[int] = []
+    for most in range(1, capacity + 1):
+
+        def fake(deployment: Any, most: int = most) -> Any:
+            users = deployment.flags["max_num_seqs"]
+            planned.append(users)
+            verdict = SimpleNamespace(outcome="fits" if users <= most else "fails")
+            return SimpleNamespace(users=users, verdict=verdict, kv=SimpleNamespace(max_concurrency=capacity + 0.5))
+
+        monkeypatch.setattr("oomph.search.offer.run", fake)
+        planned.clear()
+        opened: Any = _opened(base.deployment)
+        assert opened.users == most
+        assert planned[:2] == [1, *([capacity] if capacity > 1 else [])]
+        assert len(planned) <= 3 + capacity.bit_length() and len({*planned}) == len(planned)
+
+
+def _nodes(*names: str) -> tuple[Any, ...]:
+    """Two GPUs of each name, on a node of their own."""
+    return tuple(replace(gpu, node=node) for node, name in enumerate(names) for gpu in parse_gpus(f"2x {name}"))
+
+
+@pytest.mark.parametrize(
+    ("met", "has_pick", "users", "context", "words"),
+    [
+        (True, True, 0, 0, "2 replicas need"), (True, True, 5, 0, "2 replicas with 3 users each need"),
+        (True, True, 4, 8192, "2 replicas with 2 users each need"), (False, True, 4, 0, ""), (True, False, 4, 0, ""),
+    ],
+)  # fmt: skip
+def test_nodes_that_hold_the_model_alone_need_no_network(
+    met: bool, has_pick: bool, users: int, context: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone: list[Want] = []
+
+    def answer(model: str, gpus: Any, want: Want, **_: object) -> Any:
+        alone.append(want)
+        assert [device.node for device in gpus] == [0, 0]
+        return SimpleNamespace(pick=object() if has_pick else None, met=met)
+
+    monkeypatch.setattr(search_fit, "fit", answer)
+    want = Want(context, users)
+    notes = search_fit._replicas("a/model", _nodes("RTX 4090", "RTX 4090"), want, "vllm", False, (), None)
+    assert alone == [replace(want, users=-(-users // 2))]
+    assert bool(notes) is bool(words)
+    if words:
+        command = "oomph fit a/model --gpu '2x RTX 4090'" + (f" --users {-(-users // 2)}" if users else "")
+        assert words in notes[0] and f"({command}{f' --context {context}' if context else ''})" in notes[0]
+
+
+def test_unlike_nodes_are_no_replicas() -> None:
+    gpus = _nodes("RTX 4090", "RTX 3090")
+    assert search_fit._replicas("a/model", gpus, Want(), "vllm", False, (), None) == ()

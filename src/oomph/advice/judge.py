@@ -84,7 +84,7 @@ class Judge:
             moved = gained
         if abs(gained) < LEAST_GAIN and not (before.fits and moved):
             return "nothing", idle_reason(before, lever)
-        if moved < 0 or (moved == 0 and gained < 0):
+        if (moved or gained) < 0:
             return "worse", change.cost
         return "helps", remainder(after)
 
