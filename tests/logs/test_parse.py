@@ -59,6 +59,7 @@ UNDECIDABLE = {
     "club3090-pr96", "ollama-9791", "vllm-17469", "ollama-10341", "lmstudio-1836", "genesis-1", "backport-34",
     "sparkdocker-237", "sparkdocker-217", "fastchat-3177", "mlperf-2267", "file-58115376923-095", "unsloth-3542",
     "ollama-10739", "vllm-26328", "vllm-16712", "vllm-48140", "vllm-32773", "file-71378483694",
+    "file-55529542778",  # ends behind the capture
     "vllm-15105",  # graphs exist: its warm-up is told from serving by nothing that is left
 }  # fmt: skip
 

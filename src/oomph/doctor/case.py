@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from oomph.doctor.ledger import Account, account, number
+from oomph.doctor.prose import LOOKED_AT, is_prose
 from oomph.doctor.stages import Death, chosen_run, death
 from oomph.errors import OomphError
 from oomph.facts.gpus import rows
@@ -36,6 +37,7 @@ class Case(Struct, frozen=True):
     modules: dict[int, str] = {}  # packed size of a quantised module in units of 2 MiB -> its name
     notes: tuple[str, ...] = ()  # about the text: several runs in it, what could not be read beside it
     text: str = ""  # the words of the frames and errors, for rules that look for a function's name
+    told: bool = False  # people say around the log what it is about
 
     @property
     def stage(self) -> str:
@@ -225,7 +227,16 @@ def build(lines: Sequence[Line], observations: Sequence[Observation], gpus: tupl
     near = (line for line in lines if dead.line and abs(line.number - dead.line) <= 60)
     # a dumped request names every option there is
     words = " ".join(line.text.strip() for line in near if "SamplingParams(" not in line.text)
-    return Case(tuple(run), rebuilt, dead, ledger, gpus, gpu_mentioned(lines), text=words[: 32 << 10], notes=notes)
+    return Case(tuple(run), rebuilt, dead, ledger, gpus, gpu_mentioned(lines), text=words[: 32 << 10], notes=notes,
+                told=_told(lines, observations))  # fmt: skip
+
+
+def _told(lines: Sequence[Line], observations: Sequence[Observation]) -> bool:
+    """Somebody wrote a title or a sentence that is no line of a log."""
+    printed = {observation.line for observation in observations}
+    return any(
+        is_prose(line) and (line.text.startswith("# ") or line.number not in printed) for line in lines[:LOOKED_AT]
+    )
 
 
 def of_one_run(

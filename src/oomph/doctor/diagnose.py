@@ -8,18 +8,16 @@ import msgspec
 
 from oomph.doctor.case import Case
 from oomph.doctor.explanation import Cause, EngineInfo, Evidence, Explanation, Possible
+from oomph.doctor.failure import UNSAID
 from oomph.doctor.inferred import Inferred, inferred
-from oomph.doctor.meanings import UNFINISHED, WEAK
+from oomph.doctor.meanings import UNFINISHED
 from oomph.doctor.rank import Ranked, candidates, undecided
 from oomph.doctor.rule import SURE, Rejected, Remedy, Tier
 from oomph.doctor.serving import summary
 from oomph.doctor.words import foreign, plain, plain_advice, table, translated
 from oomph.engines.registry import DEFAULT, engine_named
-from oomph.ir.log_kinds import LogKind
 from oomph.logs.deployment import Rebuilt, render
 
-# it ended, and no line says of what
-UNSAID: frozenset[LogKind] = frozenset(WEAK) | {"sign_exit", "sign_signal", "sign_level", "said_failed"}
 WHOLE_LOG = Remedy("host", "give the whole log from its first line, with every worker's lines", "host", rank=0)
 
 
@@ -80,9 +78,10 @@ def _cause(case: Case, best: Ranked | None) -> Cause:
     if best is not None and (case.failed or best[1].tier >= Tier.POSSIBLE):
         rule, candidate = best
         sure, text = candidate.tier >= SURE, candidate.text
-        if _unsaid(case, candidate.tier) and rule.names_cause:
+        if _unsaid(case, best) and rule.names_cause:
             sure, text = False, f"The error itself is not in this part of the log. If it was memory: {text}"
-            if case.death.kind == "said_failed":  # a title, and no word of memory
+            if case.death.kind == "said_failed" or (case.told and rule.about_memory):
+                # whoever tells of it has not a word of memory
                 return Cause("unknown", "The cause is not in this log", text, False)
         return Cause(rule.id, rule.title, text, sure, int(candidate.tier), candidate.tier.name.lower())
     if case.failed:
@@ -170,14 +169,14 @@ def _advice(case: Case, ranked: Sequence[Ranked]) -> tuple[tuple[Remedy, ...], t
     remedies = [_with_command(case, r) for r in plain(case, translated(case, remedies))]
     rejected = plain_advice(case, [r for r in rejected if not foreign(case, r.advice)])
     ordered = sorted(remedies, key=lambda r: r.rank)
-    if _unsaid(case, ranked[0][1].tier) and not any(remedy.rank <= 0 for remedy in ordered):
+    if _unsaid(case, ranked[0]) and not any(remedy.rank <= 0 for remedy in ordered):
         ordered.insert(0, WHOLE_LOG)  # what it died of decides which of the others it is
     return tuple(ordered), tuple(rejected)
 
 
-def _unsaid(case: Case, tier: Tier) -> bool:
+def _unsaid(case: Case, best: Ranked) -> bool:
     """It failed, and no line that is here says of what."""
-    return bool(case.failed) and case.death.kind in UNSAID and not case.memory and tier < Tier.SAID
+    return bool(case.failed) and case.death.kind in UNSAID and not case.memory and best[1].tier < Tier.SAID
 
 
 def _with_command(case: Case, remedy: Remedy) -> Remedy:

@@ -141,6 +141,7 @@ def case_of(
     lines, observations = observed or observe_raw(raw)
     if deployment is None or not deployment.engine.name:
         own = [o for o in observations if o.kind != "engine_named" or o.values.get("engine") not in SETTINGS]
+        own = [observation for observation in own if "title" not in observation.values]
         _refuse_other(raw, [observation.kind for observation in own], engine_of(own))
     devices = gpus or (deployment.gpus if deployment else ())
     case = build(lines, observations, devices)

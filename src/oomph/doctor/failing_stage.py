@@ -107,6 +107,9 @@ def _by_what_it_is_about(
     if failure.kind in TROUBLES and reached is None and (computing := stages_llamacpp.where(everything, failure.line)):
         return computing, "message"
     about = failure.values.get("about")
+    told = failure.kind == "memory_short" and not failure.process and "source" not in failure.values
+    if told and about is not None and (beside := said(everything)):
+        return beside, "said"  # a person's sentence about many things: the one that says what it was doing counts
     if about is not None and reached != "runtime_request":
         return next(stage for stage in ORDER if stage == about), "message"
     if failure.kind == "frame" and starting(failure) and reached is None:

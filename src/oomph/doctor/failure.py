@@ -15,10 +15,13 @@ from msgspec import Struct
 
 from oomph.doctor import stages_llamacpp
 from oomph.doctor.meanings import FAILURES, MILESTONES, NOT_FATAL, READY, SIGNS, TROUBLES, WEAK
+from oomph.doctor.worded import own_words
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
 
+# it ended, and no line says of what
+UNSAID: Final[frozenset[LogKind]] = frozenset(WEAK) | {"sign_exit", "sign_signal", "sign_level", "said_failed"}
 # How a run was ended by somebody else: behind another error only the clearing up.
 ENDS: Final[frozenset[LogKind]] = frozenset({"sigkill", "container_kill", "bus_error"})
 # Asked of a server that is up, they are about one request.
@@ -42,12 +45,37 @@ class Doubt(Struct, frozen=True):
 def find_failure(observations: Sequence[Observation]) -> Observation | None:
     """The line that is the failure; a title only where no line below it says what ended the run."""
     failure = _find(observations)
+    if (named := _named_by_title(failure, observations)) is not None:
+        return named
     if failure is None or not failure.text.startswith("# "):
         return failure
     below = [observation for observation in observations if not observation.text.startswith("# ")]
     if failure.kind in FAILURES or failure.kind == "memory_short":
         return _memory(below, {observation.kind for observation in below})[0] or failure
     return next(_of_kind(below, failure.kind), failure)
+
+
+def _named_by_title(failure: Observation | None, observations: Sequence[Observation]) -> Observation | None:
+    """What a title names as the error, where the log below it does not say: it is cut, or a parent's report is left."""
+    title = next((observation for observation in observations if "title" in observation.values), None)
+    if title is None or (failure is not None and failure.kind not in UNSAID):
+        return None
+    kinds = {observation.kind for observation in observations}
+    if not kinds.isdisjoint(("memory_short", "oom_mentioned")) and title.kind != "sigkill":
+        return None
+    if any(observation.kind == "exception" and own_words(observation) for observation in observations):
+        return None
+    if failure is None and (last_ready(observations) or _mild(title.text) or kinds.isdisjoint(STARTED)):
+        return None
+    return title
+
+
+def _mild(title: str) -> bool:
+    """It asks for something, or complains of less than a failure."""
+    return bool(_WISHES.search(title) or _MILD.search(title))
+
+
+_MILD: Final = re.compile(r"(?i)\bwarn|\bslow|\bquestion|\bperformance")
 
 
 def _of_kind(observations: Sequence[Observation], kind: str) -> Iterator[Observation]:
@@ -115,7 +143,7 @@ def _yields(memory: Observation, trouble: Observation) -> bool:
 _LACK: Final = re.compile(r"(?i)out of memory|alloc|(?:enough|insufficient) .{0,20}memory")
 
 # what shows that there is a log, or at least a start, that a sentence may be about
-_STARTED: Final[frozenset[LogKind]] = frozenset(MILESTONES) | {
+STARTED: Final[frozenset[LogKind]] = frozenset(MILESTONES) | {
     "frame", "command", "docker_run", "args", "engine_config", "engine_line", "version", "tr_line", "traceback",
     "lc_line",
 }  # fmt: skip
@@ -125,7 +153,7 @@ def _said_by_people(observations: Sequence[Observation], up: int) -> Observation
     """People say that memory ran out, beside a log in which no server ever was up, and which ends without a word."""
     if up:
         return None
-    begun = any(observation.kind in _STARTED for observation in observations)
+    begun = any(observation.kind in STARTED for observation in observations)
     if heading := next((o for o in observations if o.kind == "said_failed" and not _WISHES.search(o.text)), None):
         named = {o.kind for o in observations} & {"memory_short", "oom_mentioned"}
         if not named:
@@ -230,6 +258,7 @@ def _memory(observations: Sequence[Observation], kinds: set[LogKind]) -> tuple[O
     for index, observation in enumerate(observations):
         if (
             observation.kind in FAILURES
+            and "title" not in observation.values
             and not _harmless(observation, kinds)
             and not stages_llamacpp.harmless(observations, index)
         ):
@@ -254,7 +283,7 @@ def _trouble(observations: Sequence[Observation], up: int) -> Observation | None
     troubles = [
         observation
         for observation in observations
-        if observation.kind in TROUBLES and _ends(observation, observations, up)
+        if observation.kind in TROUBLES and "title" not in observation.values and _ends(observation, observations, up)
     ]
     if not troubles or not _wraps(troubles[0]):
         return troubles[0] if troubles else None

@@ -22,7 +22,7 @@ MILESTONES: Final[dict[LogKind, StageName]] = {
     "kv_tokens": "kv_alloc", "concurrency": "kv_alloc", "v0_blocks": "kv_alloc",
     "capture_capped": "cudagraph_capture", "dumped_step": "runtime_request",
     "capture_begin": "cudagraph_capture", "autotune": "cudagraph_capture", "kernel_warmup": "cudagraph_capture",
-    "graphs": "sampler_warmup", "graph_pool": "runtime_request", "ledger": "runtime_request",
+    "graphs": "sampler_warmup", "graph_pool": "sampler_warmup", "ledger": "sampler_warmup",
     "engine_ready": "runtime_request", "serving": "runtime_request", "stats": "runtime_request",
     "slept": "runtime_request",
     "sg_load_begin": "weights_load", "sg_weights": "kv_alloc", "sg_kv": "kv_alloc", "sg_pool": "cudagraph_capture",
@@ -151,7 +151,7 @@ TROUBLES: Final[dict[LogKind, StageName | None]] = {
 }  # fmt: skip
 # Whoever printed one of these was up.
 READY: Final[frozenset[LogKind]] = frozenset(
-    {"serving", "engine_ready", "ledger", "stats", "graph_pool", "slept", "sg_ready", "sg_serving", "sg_stats",
+    {"serving", "engine_ready", "stats", "slept", "sg_ready", "sg_serving", "sg_stats",
      "tr_cap", "dumped_step", "lc_serving", "lc_request", "lc_prompt_cache", "ol_started", "sign_served"}
 )  # fmt: skip
 # Something went wrong, and nothing says what: no all-clear with one of these at the end.

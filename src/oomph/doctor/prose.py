@@ -71,11 +71,16 @@ def sentences(lines: Sequence[Line], failing: int) -> Iterator[str]:
     for index, line in enumerate(lines):
         if index > LOOKED_AT and abs(line.number - failing) > LOOKED_AT:
             continue
-        text = line.text[:1000]
-        if line.file or line.process or line.level or (_CODE.search(text) and not text.startswith("# ")):
-            continue
-        if len(_WORD.findall(text)) >= FEWEST or any(ord(character) > 0x2E80 for character in text):
-            yield text
+        if is_prose(line):
+            yield line.text[:1000]
+
+
+def is_prose(line: Line, fewest: int = FEWEST) -> bool:
+    """A person wrote it: no header of a log, no code, and words enough for a sentence."""
+    text = line.text[:1000]
+    if line.file or line.process or line.level or (_CODE.search(text) and not text.startswith("# ")):
+        return False
+    return len(_WORD.findall(text)) >= fewest or any(ord(character) > 0x2E80 for character in text)
 
 
 def activity(lines: Sequence[Line], failing: int) -> Activity | None:

@@ -14,18 +14,20 @@ from msgspec import Struct
 
 from oomph.doctor import stages_llamacpp
 from oomph.doctor.failing_stage import failing_stage
-from oomph.doctor.failure import find_doubt, find_failure, last_ready, unworded_doubt
+from oomph.doctor.failure import STARTED, find_doubt, find_failure, last_ready, unworded_doubt
 from oomph.doctor.guesses import guess
 from oomph.doctor.last_signs import code_names, weakest_sign
 from oomph.doctor.meanings import FAILURES, MILESTONES, TROUBLES, UNFINISHED
 from oomph.doctor.milestones import milestone
 from oomph.doctor.places import place_stage
 from oomph.doctor.prose import activity
+from oomph.doctor.told import told
 from oomph.doctor.tracebacks import behind, frame_stage, traceback
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
 from oomph.logs.clean import Line
+from oomph.logs.shape import shortage
 from oomph.logs.structure import runs
 
 
@@ -150,11 +152,28 @@ _TOLD: dict[str, StageName] = {
 }
 
 
+def _told(observations: Sequence[Observation], lines: Sequence[Line], completed: frozenset[LogKind]) -> Death | None:
+    """A failure that is only told. Of a server whose lines show it running only that it was ended counts."""
+    sentence = told(lines)
+    if sentence is None or (last_ready(observations) and not sentence.ended):
+        return None
+    if completed.isdisjoint(STARTED) and not (sentence.ended and "engine_named" in completed):
+        return None
+    kind: LogKind = "memory_short"
+    failure = Observation(sentence.line, kind, {**(shortage(sentence.text) or {})}, None, "", sentence.text)
+    stage, basis = failing_stage(failure, (), (), observations, (*observations, failure))
+    if basis == "guess":
+        stage, basis = weakest_sign(failure, stage, (), (), observations, lines)
+    return Death(True, stage, basis, sentence.line, kind, completed=completed, quote=sentence.text)
+
+
 def _ended(observations: Sequence[Observation], lines: Sequence[Line]) -> Death:
     """No failure is in the text. That nothing failed is said only of a server that was up: a start that is cut off has
     not failed yet, and nobody knows what came next."""
     completed = frozenset(observation.kind for observation in observations)
     doubt = find_doubt(observations) or unworded_doubt(lines, last_ready(observations))
+    if (by_people := _told(observations, lines, completed)) is not None:
+        return by_people
     if doubt is not None:
         names = code_names(lines, doubt.line)
         by_code = frame_stage(names) or place_stage(names, ())

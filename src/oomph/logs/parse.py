@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from oomph.engines.registry import all_engines, name_of
 from oomph.facts.loglines import GENERIC, SETTINGS, TORCH_OOM, TORCH_OOM_NEW, TORCH_PROCESS, LogRow, convert
+from oomph.facts.titles import TITLES
 from oomph.facts.troubles import ROWS as TROUBLES
 from oomph.facts.troubles import SIGNS
 from oomph.facts.vllm.files import FILES
@@ -43,7 +44,7 @@ SHORTAGES: frozenset[LogKind] = frozenset(
      "lc_cublas", "lc_guard", "lc_fit_abort", "lc_load_failed", "ol_host_refused", "ol_layout", "ol_panic",
      "ol_runner_died", "workspace_small", "workspace_locked", "kv_alloc_failed", "x_kernel_shared",
      "frame", "broadcast_wait", "sg_retract", "swap_exhausted", "external_weights", "cuda_busy", "lc_kv_full",
-     "encoder_item", "auto_fit_none", "mamba_blocks", "version_said"}
+     "encoder_item", "auto_fit_none", "mamba_blocks"}
 )  # fmt: skip
 # what a line may tell beside its level: it says nothing of an error
 SILENT: frozenset[LogKind] = frozenset(
@@ -67,7 +68,7 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
             continue
         short = text[:LONG_TEXT]
         seen: set[LogKind] = set()
-        for row in candidates.of(short):
+        for row in (*candidates.of(short), *TITLES) if short.startswith("# ") else candidates.of(short):
             if row.kind in seen:
                 continue
             values = _match(row, text if row.kind in UNCUT else short, lines, index)

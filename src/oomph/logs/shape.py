@@ -16,20 +16,23 @@ Values = dict[str, float | int | str]
 
 # That memory is short, said as a fact. Bounded on purpose: a line may be 16 KiB long.
 _SHORT = re.compile(
-    r"out[ -]of[ -](?:\w{1,12} )?memory|ran out of memory|(?<![A-Za-z0-9_])OOM(?![A-Za-z0-9_])|not enough (?:\w{1,12} ){0,3}memory"
-    r"|insufficient (?:\w{1,12} ){0,3}memory|no (?:\w{1,12} )?memory left|[Cc]annot allocate memory"
+    r"out[ -]of[ -](?:\w{1,12} )?(?:memory|v?ram)\b|(?<![A-Za-z0-9_])OOM(?:s|ed|['’]?(?:d|ing))?(?![A-Za-z0-9_])"
+    r"|not enough (?:\w{1,12} ){0,3}(?:memory|v?ram)\b|insufficient (?:\w{1,12} ){0,3}(?:memory|v?ram)\b|no (?:\w{1,12} )?memory left|[Cc]annot allocate memory"
     r"|(?:failed|unable|could not|cannot|can't|couldn't|impossible) to (?:allocate|reserve|map|commit)\b"
     r"|(?:could not|cannot|can't|couldn't) (?:allocate|reserve)\b"
     r"|memory allocation (?:of \S{1,20} (?:bytes )?)?(?:has )?failed|allocation failed|failed allocation|RESOURCE_EXHAUSTED"
-    r"|OUT_OF_(?:DEVICE_|HOST_)?MEMORY|OutOf(?:Device|Host|Pool)?Memory|ENOMEM|\bmemory exhausted\b"
-    r"|(?:exceeds?|larger than|more than) (?:the )?(?:available|free|remaining|total) (?:\w{1,12} )?memory",
+    r"|OUT_OF_(?:DEVICE_|HOST_)?MEMORY|OutOf(?:Device|Host|Pool)?Memory|ENOMEM|\b(?:memory|vram|pool|cache|blocks)[ -]exhaust(?:ed|ion)\b"
+    r"|(?:exceeds?|larger than|more than) (?:the )?(?:available|free|remaining|total) (?:\w{1,12} )?(?:memory|v?ram)\b"
+    # in the words of people elsewhere: Chinese, Japanese, Korean, Russian
+    r"|(?:显存|内存|顯存)(?:不足|不够|溢出|爆|超|炸)|爆(?:显存|内存|顯存)|メモリ不足|메모리 ?부족|(?:не ?хватает|нехватка|недостаточно) (?:видео)?памят",
     re.IGNORECASE,
 )
 # The same words in advice, in a setting, or about somebody else's run.
 _HINT = re.compile(
     r"to avoid|avoid(?:ing)? (?:the )?(?:OOM|out)|may (?:cause|lead|result|run)|might|could (?:cause|lead|result)|in case of"
     r"|\bif (?:you|the|reserved|there)|(?:to|will|can|helps?|that) prevent|consider|would (?:cause|exceed|run)|can (?:cause|lead)|risk of|potential"
-    r"|possible(?:ly)? OOM|oom_score|oom-kill-disable|due to OOM is|retry|fall(?:ing)? back|falling|skipp|without pipeline",
+    r"|possible(?:ly)? OOM|oom_score|oom-kill-disable|due to OOM is|retry|fall(?:ing)? back|falling|skipp|without pipeline"
+    r"|\bno longer\b|\bnever (?:run|hit|get|go|OOM)|\bwithout (?:running |hitting |getting |any )|(?:n['’]t|not) (?:run|hit|get|go|cause|trigger|OOM)",
     re.IGNORECASE,
 )
 _SIZE = re.compile(r"(?<![\w.])(-?\d{1,15}(?:[.,]\d{1,6})?) ?(bytes|[KMGT]i?B|B)\b", re.IGNORECASE)
@@ -55,7 +58,22 @@ _ABOUT: tuple[tuple[StageName, re.Pattern[str]], ...] = (
     ("weights_load", re.compile(r"(?:load\w{0,3}|creat\w{0,3}) .{0,40}(?:model|weights?|checkpoint|tensors?)|weights?\b|model buffer", re.IGNORECASE)),
     ("runtime_request", re.compile(r"prefill|decod\w{1,3}|requests?\b|prompts?\b|batch_prefill|forward pass", re.IGNORECASE)),
 )  # fmt: skip
-WORTH = ("emory", "EMORY", "OOM", "RESOURCE_EXHAUSTED", "lloc", "ALLOC", "ENOMEM")  # one of these is in every such line
+WORTH = (
+    "emory",
+    "EMORY",
+    "OOM",
+    "oom",
+    "RAM",
+    "ram",
+    "RESOURCE_EXHAUSTED",
+    "lloc",
+    "ALLOC",
+    "ENOMEM",
+    "存",
+    "メモリ",
+    "메모리",
+    "памят",
+)  # one of these is in every such line
 
 
 def shortage(text: str) -> Values | None:

@@ -17,39 +17,19 @@ Evidence: the message itself.
 
 from __future__ import annotations
 
-import re
-
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.meanings import WEAK
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
+from oomph.doctor.worded import own_words
 from oomph.doctor.words import levers
-from oomph.ir.observation import Observation
-
-# words behind which memory may hide; an illegal access is a wrong address, not a lack
-_MAY_BE = re.compile(
-    r"(?<!illegal )memory(?! access)|out ?of|ALLOC_FAILED|cuda error|CUDA error|NCCL|killed|exit code|died|timed? ?out",
-    re.IGNORECASE,
-)
-_REPORTS = re.compile(
-    r"core initialization failed|root cause|background process|EngineCore encountered|Engine loop|stack trace above"
-    r"|Background loop|errored already"
-)
-_INNER = re.compile(r"Worker failed with error '?(?P<what>[^\"]{3,300}?)'?, please")
-_PASSED = re.compile(r"Worker failed with error %s.{1,120}?, \"(?P<what>[^\"]{3,300})\"")
-
-
-# exceptions that say what was wrong by their kind, and that a lack of memory never raises
-_WORDLESS = frozenset(
-    {"AssertionError", "NotImplementedError", "IndexError", "KeyError", "AttributeError", "TypeError"}
-)
 
 
 def match(case: Case) -> Candidate | None:
     if not case.failed or case.memory or case.death.kind not in WEAK:
         return None
-    worded = ((observation, _said(observation)) for observation in case.all("exception"))
+    worded = ((observation, own_words(observation)) for observation in case.all("exception"))
     observation, message = next((pair for pair in worded if pair[1]), (None, ""))
     if observation is None:
         return None
@@ -70,18 +50,6 @@ def _ways(case: Case) -> tuple[Remedy, ...]:
     return tuple(ways)
 
 
-def _said(observation: Observation) -> str:
-    """The exception in its own words; "" for a report of another process's, and where memory may be behind it."""
-    kind, message = str(observation.values.get("type", "")), str(observation.values.get("message", "")).strip()
-    if inner := _PASSED.search(message) or _INNER.search(message):
-        return "" if _MAY_BE.search(inner["what"]) else inner["what"]
-    if not message and kind in _WORDLESS:
-        return kind
-    if not message or _REPORTS.search(message) or kind in ("EngineDeadError", "SystemExit", "KeyboardInterrupt"):
-        return ""
-    return "" if _MAY_BE.search(f"{kind}: {message}") else f"{kind}: {message}"
-
-
 RULE = Rule(
     "N01",
     "Not a memory failure, as far as this log goes",
@@ -89,5 +57,6 @@ RULE = Rule(
      "cudagraph_capture", "sampler_warmup", "runtime_request"),
     match,
     engines=("vllm", "sglang", "trtllm"),
+    about_memory=False,
     evidence=("the message itself",),
 )  # fmt: skip

@@ -68,8 +68,24 @@ def remedies(trouble: Trouble, engine: str, values: dict[str, str]) -> tuple[Rem
     """The engine's own way first, then what is true for all of them."""
     own = [trouble.own[engine]] if engine in trouble.own else []
     ways = [(filled(change, values), costs) for change, costs in (*own, *trouble.ways)]
-    lever = trouble.kind.removeprefix("x_")
-    return tuple(Remedy(lever, change, "host", costs=costs, rank=i) for i, (change, costs) in enumerate(ways))
+    return tuple(
+        Remedy(_lever(trouble, change, i), change, "host", costs=costs, rank=i)
+        for i, (change, costs) in enumerate(ways)
+    )
+
+
+# what a way changes, where it is something that many kinds of trouble have in common
+_MOVES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("release", re.compile(r"\brelease\b|\bnewer\b")),
+    ("backend", re.compile(r"-backend\b|another (?:attention|quantisation) kernel")),
+    ("eager", re.compile(r"eager|disable-cuda-graph")),
+)
+
+
+def _lever(trouble: Trouble, change: str, place: int) -> str:
+    """The first way, and the only one, is the trouble's own; of the others the name of what they change."""
+    moves = (name for name, words in _MOVES if words.search(change)) if place and trouble.ways[1:] else iter(())
+    return next(moves, trouble.kind.removeprefix("x_"))
 
 
 def filled(text: str, values: dict[str, str]) -> str:

@@ -78,7 +78,7 @@ def match(case: Case) -> Candidate | None:
     ]
     rejected = [reject("no_spec", "without the draft the blocks are as many and nearly as large")] if case.spec else []
     return Candidate(
-        Tier.SAID,
+        Tier.SAID if case.memory else Tier.POSSIBLE,
         text,
         case.line("blocks_override", "torch_oom", "padding_layers", "weights"),
         tuple(remedies),

@@ -1,0 +1,38 @@
+"""Whether an exception says in its own words what ended a run: not a parent's report of another process, and no words
+behind which a lack of memory may hide."""
+
+from __future__ import annotations
+
+import re
+
+from oomph.ir.observation import Observation
+
+# words behind which memory may hide; an illegal access is a wrong address, not a lack
+_MAY_BE = re.compile(
+    r"(?<!illegal )memory(?! access)|out ?of|ALLOC_FAILED|cuda error|CUDA error|NCCL|killed|exit code|died|timed? ?out",
+    re.IGNORECASE,
+)
+_REPORTS = re.compile(
+    r"core initialization failed|root cause|background process|EngineCore encountered|Engine loop|stack trace above"
+    r"|Background loop|errored already"
+)
+_INNER = re.compile(r"Worker failed with error '?(?P<what>[^\"]{3,300}?)'?, please")
+_PASSED = re.compile(r"Worker failed with error %s.{1,120}?, \"(?P<what>[^\"]{3,300})\"")
+
+
+# exceptions that say what was wrong by their kind, and that a lack of memory never raises
+_WORDLESS = frozenset(
+    {"AssertionError", "NotImplementedError", "IndexError", "KeyError", "AttributeError", "TypeError"}
+)
+
+
+def own_words(observation: Observation) -> str:
+    """The exception in its own words; "" for a report of another process's, and where memory may be behind it."""
+    kind, message = str(observation.values.get("type", "")), str(observation.values.get("message", "")).strip()
+    if inner := _PASSED.search(message) or _INNER.search(message):
+        return "" if _MAY_BE.search(inner["what"]) else inner["what"]
+    if not message and kind in _WORDLESS:
+        return kind
+    if not message or _REPORTS.search(message) or kind in ("EngineDeadError", "SystemExit", "KeyboardInterrupt"):
+        return ""
+    return "" if _MAY_BE.search(f"{kind}: {message}") else f"{kind}: {message}"
