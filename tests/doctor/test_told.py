@@ -45,8 +45,8 @@ def test_a_title_that_only_complains_is_no_failure() -> None:
 
 def test_a_cut_log_whose_owner_never_speaks_of_memory() -> None:
     """A rule's guess about memory is no cause there; with a word of memory it is."""
-    told = explain(f"# Startup failure with the new attention backend\n\n{LOADING}")
-    assert (told.stage, told.cause.id) == ("weights_load", "unknown")
+    result = explain(f"# Startup failure with the new attention backend\n\n{LOADING}")
+    assert (result.stage, result.cause.id) == ("weights_load", "unknown")
     for word in ("oom", "OOMs", "out of VRAM", "显存不足", "не хватает памяти"):
         assert explain(f"# Startup failure: {word}\n\n{LOADING}").cause.id == "L01", word
 

@@ -10,7 +10,9 @@ from msgspec import Struct
 
 from oomph.doctor.ledger import Account, account, number
 from oomph.doctor.prose import LOOKED_AT, is_prose
+from oomph.doctor.retold import with_retold
 from oomph.doctor.stages import Death, chosen_run, death
+from oomph.doctor.towers import in_tower
 from oomph.errors import OomphError
 from oomph.facts.gpus import rows
 from oomph.facts.vllm.facts import Facts, at
@@ -37,7 +39,7 @@ class Case(Struct, frozen=True):
     modules: dict[int, str] = {}  # packed size of a quantised module in units of 2 MiB -> its name
     notes: tuple[str, ...] = ()  # about the text: several runs in it, what could not be read beside it
     text: str = ""  # the words of the frames and errors, for rules that look for a function's name
-    told: bool = False  # people say around the log what it is about
+    has_story: bool = False  # people say around the log what it is about
 
     @property
     def stage(self) -> str:
@@ -123,6 +125,11 @@ class Case(Struct, frozen=True):
         """A function or a file of the traceback has one of these in its name."""
         names = (*self.death.functions, *self.death.files)
         return any(word in name for name in names for word in words) or any(word in self.text for word in words)
+
+    @property
+    def in_tower(self) -> bool:
+        """The traceback ends inside of an encoder of images, video or sound."""
+        return in_tower(self.death.functions, self.death.files)
 
     @property
     def oom(self) -> Observation | None:
@@ -219,6 +226,7 @@ class Case(Struct, frozen=True):
 
 
 def build(lines: Sequence[Line], observations: Sequence[Observation], gpus: tuple[Device, ...] = ()) -> Case:
+    observations = with_retold(lines, observations)
     run, notes = chosen_run(observations)
     rebuilt = rebuild(*of_one_run(lines, observations, run))
     dead = death(run, lines)
@@ -228,10 +236,10 @@ def build(lines: Sequence[Line], observations: Sequence[Observation], gpus: tupl
     # a dumped request names every option there is
     words = " ".join(line.text.strip() for line in near if "SamplingParams(" not in line.text)
     return Case(tuple(run), rebuilt, dead, ledger, gpus, gpu_mentioned(lines), text=words[: 32 << 10], notes=notes,
-                told=_told(lines, observations))  # fmt: skip
+                has_story=_story(lines, observations))  # fmt: skip
 
 
-def _told(lines: Sequence[Line], observations: Sequence[Observation]) -> bool:
+def _story(lines: Sequence[Line], observations: Sequence[Observation]) -> bool:
     """Somebody wrote a title or a sentence that is no line of a log."""
     printed = {observation.line for observation in observations}
     return any(

@@ -11,6 +11,7 @@ from oomph.doctor.guesses import STARTS, guess, said, starting
 from oomph.doctor.meanings import COMPONENTS, FAILURES, MILESTONES, NATIVE, ORDER, TROUBLES, WEAK
 from oomph.doctor.milestones import milestone
 from oomph.doctor.places import place_stage
+from oomph.doctor.towers import in_tower
 from oomph.doctor.tracebacks import frame_stage, joins_ranks
 from oomph.facts.loglines import compiled
 from oomph.facts.vllm.files import FILES
@@ -107,9 +108,11 @@ def _by_what_it_is_about(
     if failure.kind in TROUBLES and reached is None and (computing := stages_llamacpp.where(everything, failure.line)):
         return computing, "message"
     about = failure.values.get("about")
-    told = failure.kind == "memory_short" and not failure.process and "source" not in failure.values
-    if told and about is not None and (beside := said(everything)):
+    by_people = failure.kind == "memory_short" and not failure.process and "source" not in failure.values
+    if by_people and about is not None and (beside := said(everything)):
         return beside, "said"  # a person's sentence about many things: the one that says what it was doing counts
+    if by_people and about == "runtime_request" and not _OF_REQUESTS.search(failure.text):
+        return None  # "it will prompt that there is not enough memory"
     if about is not None and reached != "runtime_request":
         return next(stage for stage in ORDER if stage == about), "message"
     if failure.kind == "frame" and starting(failure) and reached is None:
@@ -118,6 +121,11 @@ def _by_what_it_is_about(
         # the same words in both passes; without a line before them the second, where everything else is on the card
         return ("profile_run" if reached == "profile_run" else "sampler_warmup"), "message"
     return None
+
+
+_OF_REQUESTS = re.compile(
+    r"(?i)prefill|decod\w{1,3}|\brequests?\b|\bprompts\b|(?:long|the|a|an|each|my) prompt|forward pass"
+)
 
 
 def _by_progress(
@@ -167,7 +175,7 @@ def _by_what_is_left(
     if any("/v1/sample/" in path for path in files):
         return "sampler_warmup", "guess"  # its worst case is run after the capture, which is where it mostly fails
     if failure.kind != "torch_oom" and "forward" in functions:
-        return ("profile_run" if _vision(functions, files) else "runtime_request"), "guess"
+        return ("profile_run" if in_tower(functions, files) else "runtime_request"), "guess"
     guessed = guess(failure, everything)
     if guessed == "other" and failure.kind not in TROUBLES and failure.kind not in WEAK and began:
         guessed = while_starting(failure)  # memory that ran out while an engine was built was the model's
@@ -253,12 +261,6 @@ def _forward(functions: Sequence[str], files: Sequence[str]) -> bool:
     return any(
         function.startswith("forward") and any(part in path for part in own) for function, path in zip(functions, files)
     )
-
-
-def _vision(functions: Sequence[str], files: Sequence[str]) -> bool:
-    """An encoder's frames: its worst case runs while profiling, which is where it mostly fails."""
-    words = ("vision", "visual", "patch_embed", "mllama", "siglip", "clip", "vit", "split_qkv", "all_gather_interleave")
-    return any(word in name.lower() for name in (*functions, *files) for word in words)
 
 
 def _method(failure: Observation, observations: Sequence[Observation]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from oomph.doctor.case import Case
 from oomph.doctor.meanings import TROUBLES
@@ -25,7 +26,27 @@ def candidates(case: Case, engine: str) -> list[Ranked]:
         candidate = rule.match(case)
         if candidate is not None:
             speaking.append((rule, candidate))
-    return ordered(speaking)
+    return _humble(case, ordered(speaking))
+
+
+# stages in which several things take memory: a load is about weights, a warm-up of the sampler about its buffers
+_SEVERAL: Final = ("profile_run", "runtime_request", "kv_alloc")
+GUESSED: Final = ("guess", "said")
+
+
+def _humble(case: Case, ranked: list[Ranked]) -> list[Ranked]:
+    """Where the stage is only guessed, a cause that rests on the stage alone is no better than that memory ran out."""
+    if (
+        not ranked
+        or case.death.basis not in GUESSED
+        or case.stage not in _SEVERAL
+        or ranked[0][1].tier >= Tier.COMPUTED
+    ):
+        return ranked
+    return sorted(ranked, key=lambda pair: pair[0].id != LAST)
+
+
+LAST: Final = "M01"  # memory ran out, and only the stage is known
 
 
 def ordered(speaking: Sequence[Ranked]) -> list[Ranked]:

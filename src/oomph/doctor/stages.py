@@ -21,7 +21,7 @@ from oomph.doctor.meanings import FAILURES, MILESTONES, TROUBLES, UNFINISHED
 from oomph.doctor.milestones import milestone
 from oomph.doctor.places import place_stage
 from oomph.doctor.prose import activity
-from oomph.doctor.told import told
+from oomph.doctor.told import find_told
 from oomph.doctor.tracebacks import behind, frame_stage, traceback
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
@@ -154,7 +154,7 @@ _TOLD: dict[str, StageName] = {
 
 def _told(observations: Sequence[Observation], lines: Sequence[Line], completed: frozenset[LogKind]) -> Death | None:
     """A failure that is only told. Of a server whose lines show it running only that it was ended counts."""
-    sentence = told(lines)
+    sentence = find_told(lines)
     if sentence is None or (last_ready(observations) and not sentence.ended):
         return None
     if completed.isdisjoint(STARTED) and not (sentence.ended and "engine_named" in completed):

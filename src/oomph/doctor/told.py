@@ -53,7 +53,7 @@ def sentences_of(lines: Sequence[Line]) -> Iterator[tuple[int, str]]:
         begin, words = 0, []
 
 
-def told(lines: Sequence[Line]) -> Told | None:
+def find_told(lines: Sequence[Line]) -> Told | None:
     """The first sentence that says that it failed for lack of memory."""
     for line, sentence in sentences_of(lines):
         if not _CAUSED.search(sentence) or (shortage(sentence) is None and "OutOfMemory" not in sentence):

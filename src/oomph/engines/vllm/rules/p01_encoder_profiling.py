@@ -43,7 +43,7 @@ def match(case: Case) -> Candidate | None:
     if case.stage != "profile_run" or not (case.failed or case.has("mm_worst_case")):
         return None
     worst = case.value("mm_worst_case", "tokens")
-    inside = case.in_traceback(*TOWER)
+    inside = case.in_traceback(*TOWER) or case.in_tower
     after_budget = case.before("encoder_budget", "mm_profile") and not case.before("dynamo", "compiled")
     if not inside and not worst and not (after_budget and (case.oom is not None or case.death.functions)):
         return None

@@ -33,7 +33,7 @@ PIXELS = Remedy(
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.stage != "runtime_request" or not case.in_traceback(*FUNCTIONS):
+    if not case.failed or case.stage != "runtime_request" or not (case.in_traceback(*FUNCTIONS) or case.in_tower):
         return None
     if not case.memory:
         return None

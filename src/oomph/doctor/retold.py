@@ -1,0 +1,53 @@
+"""An engine's own sentence as people retell it: in lower case, without its exception ("the error no available memory
+for the cache blocks"). Looked for only where no line of the text says what ended the run, in people's own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Final
+
+from oomph.doctor.failure import UNSAID, find_failure
+from oomph.doctor.meanings import FAILURES, TROUBLES
+from oomph.doctor.prose import LOOKED_AT, is_prose
+from oomph.facts.loglines import LogRow, compiled
+from oomph.ir.observation import Observation
+from oomph.logs.clean import Line
+from oomph.logs.parse import ALL
+
+WORDS: Final = 3  # of a literal, at least: a shorter one is an ordinary phrase
+
+
+@cache
+def _sentences() -> tuple[LogRow, ...]:
+    """Rows of failures whose literal is a phrase."""
+    return tuple(
+        row
+        for row in ALL
+        if (row.kind in FAILURES or row.kind in TROUBLES) and row.needle.strip().count(" ") + 1 >= WORDS
+    )
+
+
+def with_retold(lines: Sequence[Line], observations: Sequence[Observation]) -> Sequence[Observation]:
+    """The observations, and those of sentences that are retold."""
+    failure = find_failure(observations)
+    if failure is not None and failure.kind not in UNSAID:
+        return observations
+    extra = list(_retold(lines))
+    return sorted((*observations, *extra), key=lambda observation: observation.line) if extra else observations
+
+
+def _retold(lines: Sequence[Line]) -> Iterator[Observation]:
+    for line in lines[:LOOKED_AT]:
+        lowered = line.text[:1000].lower()
+        candidates = [row for row in _sentences() if row.needle.lower() in lowered]
+        for row in candidates if candidates and is_prose(line) and not _TAKEN_BACK.search(lowered) else ():
+            if re.search(compiled(row.pattern).pattern, lowered, re.IGNORECASE):
+                yield Observation(line.number, row.kind, {}, line.rank, line.process, line.text[:600].strip())
+                break
+
+
+_TAKEN_BACK: Final = re.compile(
+    r"\b(?:no longer|never|fix(?:es|ed)|solved|resolved|if|might|may|avoid|prevent|instead of)\b"
+)
