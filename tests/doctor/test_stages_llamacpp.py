@@ -145,5 +145,5 @@ def test_an_allocation_that_nothing_stands_beside(words: tuple[str, ...], is_alo
     ],
 )  # fmt: skip
 def test_the_function_below_an_error_is_its_own(at: int, function: str, stage: bool) -> None:
-    line = Observation(at, "lc_where", {"function": function})  # type: ignore[arg-type]
+    line = Observation(at, "lc_where", {"function": function})
     assert (where([line], 10) is not None) is stage

@@ -187,7 +187,8 @@ def _front(solver: Solver, space: Space, grid: Sequence[int], want: Want) -> lis
         return solver.front(space, grid=grid)
     if solver.stopped:
         return first
-    pick = choose(first, want) or first[0]
+    pick = choose(first, want)
+    assert pick is not None
     most = max(first, key=lambda point: (point.users, point.context))
     best = {(point.arm.model, point.arm.layout) for point in (pick, most)}
     opened = tuple(arm for arm in space.arms if (arm.model, arm.layout) in best and _small_flags(arm) == 1)

@@ -1,0 +1,456 @@
+"""The searches where two figures are equal, where there is nothing, and what they say then (`make mutants`)."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from oomph.engines.registry import engine_of
+from oomph.errors import OomphError
+from oomph.facts.gpus import find
+from oomph.ir.ledger import Term
+from oomph.ir.model import Block, Experts, Linear, Part, Scheme
+from oomph.ir.plan import Plan
+from oomph.plan import load, plan
+from oomph.search import cards, fit, models, neighbours, offer, outcome, picks, quality, request, same_card, score
+from oomph.search.candidates import Candidate
+from oomph.search.models import Ask, Models, Search
+from oomph.search.prices import read_prices
+from oomph.search.request import Spaces, Want
+from oomph.search.solve import Solver
+from oomph.search.space import Arm, Layout
+from oomph.search.trial import Trial, _high_peaks_fit
+from oomph.simulate.speed import Speed
+from oomph.sources.gpu import parse_gpus
+
+GPU = parse_gpus("RTX 4090")
+RELEASE = "vllm==0.21.0"
+
+
+@cache
+def served() -> Plan:
+    return plan("vllm serve Qwen/Qwen3-8B --max-model-len 8192", gpu="RTX 4090", engine=RELEASE, advise=False)
+
+
+def rate(one: float) -> Speed:
+    return Speed(one, one, 1, 0.1, 100, 1.2, 0)
+
+
+def good(value: float = 20.0, recovery: tuple[float, float] = (1.0, 1.0)) -> quality.Quality:
+    return quality.Quality(value, value - 2, value + 2, True, "B", "a source", recovery)
+
+
+def pick(speed: float, recovery: tuple[float, float] = (1.0, 1.0), capacity: int = 1, context: int = 8192) -> Any:
+    return picks.Pick(
+        "a", "a/b", "FP8", "vllm", context, 1, capacity, rate(speed), good(20.0, recovery), 0, "", served(), 8, 8, "",
+        "",
+    )  # fmt: skip
+
+
+# --- what is said in short, and where there is nothing ---------------------------------------------------------------
+
+
+def test_what_is_said_in_short() -> None:
+    card: Any = SimpleNamespace(count=2, name="first card")
+    other: Any = SimpleNamespace(count=1, name="second card")
+    lines = cards.Cards("a/model", Want(), (card, other), 2, 2, False)
+    assert lines.in_short() == "a/model: 2 choices, the first 2 x first card"
+    assert replace(lines, cards=()).in_short() == "a/model: 0 choices"
+    two = parse_gpus("RTX 4090, RTX 3090")
+    shown = (replace(pick(1), model="the/best"), pick(2))
+    some = Models(two, "chat", 8192, False, 1, "quality", shown, "", 2, 2, 2, False)
+    assert some.in_short() == "2 models for chat on 2 x RTX 4090, the/best first"
+    assert replace(some, picks=()).in_short() == "0 models for chat on 2 x RTX 4090, nothing fits"
+    nothing = fit.Fit("a/model", GPU, Want(), "vLLM", False, False, None, ())
+    assert nothing.in_short() == "a/model: nothing fits"
+
+
+@pytest.mark.parametrize("length", [39, 40, 41])
+def test_what_was_typed_is_quoted_as_far_as_a_line_goes(length: int) -> None:
+    with pytest.raises(OomphError, match=f"'{'x' * min(length, 40)}'"):
+        cards.cards("Qwen/Qwen3-8B", sort="x" * length)
+    path = "y" * (length + 40)
+    with pytest.raises(OomphError, match=f"'{'y' * min(length + 40, 80)}' cannot"):
+        read_prices(path)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "words"), [("RTX 4090, RTX 3090", "'2x RTX 4090'"), ("RTX 4090", "'RTX 4090'"), ("", "compare a/b  -")]
+)
+def test_an_engine_without_flags_to_search_is_sent_to_compare(gpus: str, words: str) -> None:
+    with pytest.raises(OomphError) as refusal:
+        request.base_of("a/b", parse_gpus(gpus) if gpus else (), "llamacpp")
+    assert words in refusal.value.hint
+
+
+def test_a_model_without_layers_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = load("Qwen/Qwen3-8B")
+    base = served().deployment
+    for model in (replace(known, layers=()), replace(known, opaque=True)):
+        monkeypatch.setattr("oomph.planning.load", lambda name, model=model: model)
+        with pytest.raises(OomphError, match="is not known"):
+            request.models_of(base, True, ())
+    monkeypatch.setattr("oomph.planning.load", lambda name: known)
+    assert list(request.models_of(base, True, ())[0]) == ["Qwen/Qwen3-8B"]
+
+
+def test_the_precision_of_a_candidate_is_its_tag_or_its_label() -> None:
+    facts: Any = SimpleNamespace()
+    plain = Candidate(facts, "a/b", "", good(), 1, 1, "FP8")
+    assert (plain.precision, replace(plain, tag="Q4_K_M").precision) == ("FP8", "Q4_K_M")
+
+
+def test_a_release_behind_an_engine_is_kept() -> None:
+    assert models._engines(("vllm==0.21.0", "llamacpp")) == ("vllm==0.21.0", "llamacpp")
+
+
+# --- equal figures ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("speed", "weights", "users", "longest", "step"),
+    [
+        (1.1, 10, 1, 1, ""), (1.11, 10, 1, 1, "1.1 times the speed"), (1, 12, 1, 1, ""),
+        (1, 13, 1, 1, "weights in more bits"), (1, 10, 2, 1, "2 times the users"), (1, 10, 1, 2, "2 times the context"),
+    ],
+)  # fmt: skip
+def test_what_a_line_buys_beside_the_one_before_it(
+    speed: float, weights: int, users: int, longest: int, step: str
+) -> None:
+    def line(speed: float, weights: int, users: int, longest: int) -> Any:
+        term = Term("weights", weights, weights, weights, "exact")
+        whole = replace(served(), ranks=(replace(served().ranks[0], terms={"weights": term}),))
+        return cards.Card("c", 1, 1, 24, None, "a/b", "", "", whole, 0, users, longest, speed=rate(speed))
+
+    before, after = cards._with_steps([line(1, 10, 1, 1), line(speed, weights, users, longest)])
+    assert (before.step, after.step) == ("", step)
+
+
+def test_a_context_as_long_as_the_model_takes_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = cards.Search(lambda *_: (None, 1), 0, 4096, (0, 0))
+    monkeypatch.setattr(cards, "_search", lambda *_: search)
+    assert not cards.cards("a/b", Want(4096), names=("RTX 4090",)).cards
+    with pytest.raises(OomphError, match="4,097 is more than the 4,096"):
+        cards.cards("a/b", Want(4097), names=("RTX 4090",))
+
+
+def test_an_arm_without_a_rank_is_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "Qwen/Qwen3-8B"
+    monkeypatch.setattr(cards, "_first", lambda *_: Arm(name))
+    monkeypatch.setattr(Solver, "rank", lambda *_: None)
+    card, plans = cards._card(name, {name: load(name)}, find("RTX 4090"), 1, None, Want(4096, 1), RELEASE)
+    assert card is None and plans == 0
+
+
+def test_files_that_keep_enough_and_that_the_cards_just_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = cards.gguf_group("Qwen/Qwen3-8B")
+    least = min(one.quality.recovery[0] for one in files)
+    monkeypatch.setattr(cards, "LEAST_RECOVERY", least)
+    assert len(cards.gguf_group("Qwen/Qwen3-8B")) == len(files) > 1
+    tried: list[str] = []
+    monkeypatch.setattr(Trial, "serve", lambda self, candidate, *_, **__: tried.append(candidate.tag))
+    row = find("RTX 4090")
+    for weights in (row.total_bytes - 1, row.total_bytes, row.total_bytes + 1):
+        cards.file_card([replace(files[0], weights=weights)], row, 1, None, Want(4096, 1))
+    assert len(tried) == 2
+
+
+@pytest.mark.parametrize(("value", "is_enough"), [(29.9, True), (30.0, True), (30.1, False)])
+def test_a_model_of_the_same_rank_as_the_last_line_changes_nothing(value: float, is_enough: bool) -> None:
+    shown = [replace(pick(1), quality=good(30.0))]
+    group: Any = [SimpleNamespace(quality=replace(good(value), source="another"), read=10)]
+    assert Search(GPU, Ask(limit=1))._enough(shown, group) is is_enough
+
+
+@pytest.mark.parametrize(("prefer", "least"), [("speed", 99), ("", 62)])
+def test_a_variant_is_tried_where_it_reads_less(prefer: str, least: int) -> None:
+    """For speed anything less; else so much that it may be twice as fast: 62 x 2 x 0.8 is below 100."""
+    search = Search(GPU, Ask(prefer=prefer))
+    tried = [read for read in (60, 61, 62, 63, 98, 99, 100) if search._may_displace(pick(1), 100, _reads(read))]
+    assert max(tried) == least
+    assert search._may_displace(pick(1), 80, _reads(50))
+
+
+def _reads(read: int) -> Any:
+    return SimpleNamespace(quality=good(), read=read)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_second"),
+    [
+        (pick(10), pick(12.5, (0.99, 1.0)), True), (pick(10), pick(12.4, (0.99, 1.0)), False),
+        (pick(10), pick(8, (0.99, 1.0), 2), True), (pick(10), pick(7.9, (0.99, 1.0), 2), False),
+        (pick(10), pick(8, (0.99, 1.0), 1), False), (pick(10), pick(8, (0.99, 1.0), 2, 8191), False),
+    ],
+)  # fmt: skip
+def test_which_engine_serves_a_model(first: Any, second: Any, is_second: bool) -> None:
+    second = replace(second, model="b")
+    assert (picks.better([first, second], "").model == "b") is is_second
+    assert (picks.better([second, first], "").model == "b") is is_second
+
+
+@pytest.mark.parametrize(("value", "is_decided"), [(23.0, False), (23.2, False), (23.3, True)])
+def test_a_difference_of_one_table_is_outside_both_intervals(value: float, is_decided: bool) -> None:
+    assert quality.decides(good(value), good(20.0), False) is is_decided
+
+
+def test_a_quantisation_that_keeps_nothing_has_a_middle() -> None:
+    assert quality._middle(good(20.0, (0.0, 0.0))) == 1.0
+
+
+@pytest.mark.parametrize(("more", "is_too_large"), [(-1, True), (0, False), (1, False)])
+def test_weights_that_just_fit_are_searched(more: int, is_too_large: bool) -> None:
+    name = "Qwen/Qwen3-8B"
+    least = request._least(load(name))
+    gpus = (replace(GPU[0], total_bytes=least + more, used_bytes=0),)
+    base, _ = request.base_of(name, gpus, RELEASE)
+    spaces = Spaces({name: load(name)}, gpus, Want(4096, 1), base)
+    assert (name in spaces.too_large, not spaces.arms) == (is_too_large, is_too_large)
+
+
+def test_an_arm_needs_all_flags_of_the_release_and_no_more() -> None:
+    name = "Qwen/Qwen3-8B"
+    base, _ = request.base_of(name, GPU, RELEASE)
+    spaces = Spaces({name: load(name)}, GPU, Want(4096, 1), base)
+    plain = engine_of(base).arm_flags(Arm(name)).keys()
+    every = {field for arm in spaces.arms for field in engine_of(base).arm_flags(arm)}
+    spaces.knobs = _with_flags(spaces.knobs, every)
+    assert len(spaces._arms(0, Want().options)) == len(spaces.arms)
+    spaces.knobs = _with_flags(spaces.knobs, plain)
+    assert spaces._arms(0, Want().options) and all(
+        engine_of(base).arm_flags(arm).keys() <= plain for arm in spaces._arms(0, Want().options)
+    )
+
+
+def _with_flags(knobs: Any, flags: Any) -> Any:
+    return replace(knobs, known_flags=frozenset(flags))
+
+
+def test_the_next_share_stays_below_the_whole_card() -> None:
+    labels = {share: _labels(share) for share in (0.0, 0.9, 0.98, 0.99)}
+    flag = "--gpu-memory-utilization"
+    assert [label for label in labels[0.9] if label.startswith(flag)] == [f"{flag} 0.91"]
+    assert [label for label in labels[0.98] if label.startswith(flag)] == [f"{flag} 0.99"]
+    assert not [label for share in (0.0, 0.99) for label in labels[share] if label.startswith(flag)]
+
+
+def _labels(share: float) -> list[str]:
+    name = "Qwen/Qwen3-8B"
+    base, _ = request.base_of(name, GPU, RELEASE)
+    models_of = {name: load(name)}
+    solver = Solver(base, models_of, lambda *_: served(), 0.92)
+    spaces = Spaces(models_of, GPU, Want(4096, 1), base)
+    point: Any = SimpleNamespace(context=4096, users=1, utilisation=share, arm=Arm(name))
+    return [one.change for one in neighbours.neighbours(solver, point, spaces)]
+
+
+@pytest.mark.parametrize(("concurrency", "is_enough"), [(2.9, False), (3.0, True), (3.1, True)])
+def test_room_for_as_many_as_there_are_users(concurrency: float, is_enough: bool, tmp_path: Any) -> None:
+    answer = outcome.Outcome("ok", concurrency, served())
+    solver: Any = SimpleNamespace(outcome=lambda *_: answer)
+    assert (neighbours.reason(solver, Arm("a/b"), 8192, 3, 0.9) == neighbours.SAME) is is_enough
+    trial = Trial(GPU, 3)
+    model: Any = SimpleNamespace(pooling=False)
+    candidate: Any = SimpleNamespace(checkpoint="a/b", tag="")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("oomph.search.trial.judge", lambda plan, margin: answer)
+        patch.setattr("oomph.search.trial.engine_of", lambda deployment: SimpleNamespace(plan=lambda *_: served()))
+        result = trial._judged(served().deployment, model, 8192, candidate)
+        assert (result is not None) is is_enough
+        patch.setattr("oomph.search.trial.judge", lambda plan, margin: replace(answer, kind="over", concurrency=9.0))
+        assert trial._judged(served().deployment, model, 8192, candidate) is None
+        model.pooling = True
+        pooled = trial._judged(served().deployment, model, 8192, candidate)
+        assert pooled is not None and pooled.capacity == 3
+
+
+@pytest.mark.parametrize(("more", "fits"), [(-1, True), (0, True), (1, False)])
+def test_the_high_end_of_a_peak_may_fill_a_card(more: int, fits: bool) -> None:
+    stage: Any = SimpleNamespace(peak_high=100 + more)
+    whole: Any = SimpleNamespace(ranks=[SimpleNamespace(total_bytes=100, stages=[stage])])
+    assert _high_peaks_fit(whole) is fits
+
+
+# --- outcomes --------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_without_a_cache_never_serves() -> None:
+    bare = replace(served(), kv=None)
+    assert outcome.judge(bare, margin=True) == outcome.Outcome("never", 0.0, bare)
+    assert served().kv is not None
+    for change in ({"num_blocks": 0}, {"bytes_per_block": 0}):
+        whole = replace(served(), kv=replace(served().kv, max_concurrency=7.5, **change))  # type: ignore[type-var]
+        assert outcome.low_concurrency(whole) == 7.5
+
+
+def test_a_refused_arm_serves_nobody() -> None:
+    def refuse(*_: object) -> Any:
+        raise OomphError("the engine does not take it")
+
+    name = "Qwen/Qwen3-8B"
+    solver = Solver(served().deployment, {name: load(name)}, refuse, 0.92)
+    assert solver.outcome(Arm(name), 4096, 1, 0.92) == outcome.Outcome(
+        "never", 0.0, None, "the engine does not take it"
+    )
+
+
+def test_the_default_share_is_taken_up_to_the_highest() -> None:
+    name = "Qwen/Qwen3-8B"
+    solver = Solver(served().deployment, {name: load(name)}, lambda *_: served(), 0.9)
+    for highest, is_taken in ((0.89, False), (0.9, True), (0.91, True)):
+        space: Any = SimpleNamespace(utilisations=(0.8, highest), contexts=(8192,), users=(1,))
+        point = solver.point(Arm(name), 8192, 1, space, (0.0, 1))
+        assert point is not None and (point.utilisation == 0.9) is is_taken
+
+
+def test_weights_may_stay_where_they_are_less_than_the_room() -> None:
+    def ranks(weights: int | None, multimodal: int = 0, context: int | None = None, used: int = 0) -> Any:
+        terms: dict[str, Any] = {}
+        if weights is not None:
+            terms["weights"] = SimpleNamespace(bytes=weights, parts={"multimodal": multimodal} if multimodal else {})
+        if context is not None:
+            terms["context"] = SimpleNamespace(bytes=context)
+        rank = SimpleNamespace(terms=terms, total_bytes=100, used_by_others_bytes=used)
+        return SimpleNamespace(ranks=[rank])
+
+    cases = {
+        99: ranks(99), 100: ranks(100), 0: ranks(0), 1: ranks(1), "towers": ranks(105, 6), "context": ranks(90, 0, 9),
+        "full": ranks(90, 0, 10), "others": ranks(80, 0, 9, 10), "both": ranks(80, 0, 10, 10), "none": ranks(None),
+    }  # fmt: skip
+    stay = [name for name, case in cases.items() if same_card._weights_may_stay(case)]
+    assert stay == [99, 1, "towers", "context", "others"]
+    assert not same_card._weights_may_stay(SimpleNamespace(ranks=[]))  # type: ignore[arg-type]
+
+
+# --- score -----------------------------------------------------------------------------------------------------------
+
+
+def _one_layer(*modules: Any) -> Any:
+    layer = SimpleNamespace(block=Block(tuple(modules)))
+    return SimpleNamespace(layers=[layer, layer], quantization=None, dtype="BF16")
+
+
+@pytest.mark.parametrize(("gated", "matrices"), [(True, 3), (False, 2)])
+def test_experts_have_two_matrices_and_a_gate(gated: bool, matrices: int) -> None:
+    experts = Experts("mlp.experts", 8, 10, 7, 2, "BF16", gated)
+    linear = Linear("o_proj", (Part("o_proj", 30),), 10, "row", "attention", "BF16")
+    model = _one_layer(experts, linear)
+    assert score._active_parameters(model) == 2 * (2 * 10 * 7 * matrices + 10 * 30)
+    four_bits = replace(experts, scheme=_scheme())
+    lost = 8 * 10 * 7 * matrices
+    assert score.quality_loss(_one_layer(four_bits, linear), Arm("")) == round(3.0 * lost / (lost + 300), 1)
+
+
+def _scheme() -> Any:
+    return Scheme("x", 4, "int", "group", input_bits=16)
+
+
+def test_without_weights_nothing_is_lost_and_without_a_cache_nothing_is_read() -> None:
+    assert score.quality_loss(_one_layer(), Arm("")) == 0.0
+    assert score.kv_read(replace(served(), kv=None)) == 0
+    assert served().kv is not None
+    assert score.kv_read(replace(served(), kv=replace(served().kv, need_bytes=0))) == 0  # type: ignore[type-var]
+
+
+# --- compare's offers ------------------------------------------------------------------------------------------------
+
+
+def test_an_offer_of_a_search_that_met_nothing_is_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    nearest = object()
+    monkeypatch.setattr(offer, "_nearest", lambda *_: nearest)
+    engine: Any = SimpleNamespace(name="vllm")
+    for met, has_pick in ((False, True), (True, False), (False, False)):
+        answer = SimpleNamespace(met=met, pick=SimpleNamespace(plan=served()) if has_pick else None)
+        monkeypatch.setattr(offer, "fit", lambda *_, answer=answer, **__: answer)
+        assert offer.batched_offer(engine, "a/b", GPU, 8192, 1) is nearest
+
+
+@pytest.mark.parametrize(
+    ("capacity", "users", "words"),
+    [(2.5, 3, "it starts and holds 2.5 of the 3 requests at once"), (3.0, 3, ""), (0.5, 1, ""), (1.5, 2, "it starts")],
+)
+def test_an_offer_that_holds_fewer_requests_says_so(
+    capacity: float, users: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fake(deployment: Any) -> Any:
+        assert served().kv is not None
+        return replace(served(), deployment=deployment, kv=replace(served().kv, max_concurrency=capacity))  # type: ignore[type-var]
+
+    monkeypatch.setattr(offer, "run", fake)
+    engine: Any = SimpleNamespace(name="vllm")
+    answer = offer._nearest(engine, "Qwen/Qwen3-8B", GPU, 8192, users)
+    assert answer.why.startswith(words) and bool(answer.why) is bool(words) and answer.users == min(capacity, users)
+
+
+def test_an_offer_that_is_refused_says_the_first_line_of_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = replace(served().verdict, fits=False, stage="other", message="it does not go\nin any way")
+    monkeypatch.setattr(offer, "run", lambda deployment: replace(served(), verdict=refused))
+    engine: Any = SimpleNamespace(name="vllm")
+    assert offer._nearest(engine, "Qwen/Qwen3-8B", GPU, 8192, 1).why == "it does not go"
+
+    def refuse(deployment: Any) -> Any:
+        raise OomphError("no")
+
+    monkeypatch.setattr(offer, "run", refuse)
+    assert offer._nearest(engine, "Qwen/Qwen3-8B", GPU, 8192, 1).why == "no checkpoint of it can be planned"
+
+
+def test_a_plan_without_a_cache_is_opened_for_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[Any] = []
+
+    def fake(deployment: Any) -> Any:
+        planned.append(deployment.flags.get("max_num_seqs"))
+        return replace(served(), kv=None)
+
+    monkeypatch.setattr(offer, "run", fake)
+    flags = {"max_model_len": 8192}
+    offer._opened(replace(served().deployment, flags=flags))
+    assert planned == [None]
+    assert offer._users(replace(served(), kv=None)) == 0.0
+
+
+def test_a_layout_has_its_gpus() -> None:
+    assert (Layout(2, 3).gpus, Layout().gpus) == (6, 1)
+
+
+@pytest.mark.parametrize(
+    ("peaks", "requested", "margin"),
+    [
+        ((0, 0, 90), 90, True), ((0, 0, 90), 90, False), ((0, 99, 90), 90, True), ((0, 0, 90), 92, True),
+        ((4, 0, 90), 90, True), ((0, 0, 85), 88, False), ((7, 0, 90), 85, True),
+    ],
+)  # fmt: skip
+def test_the_first_guess_of_a_share_is_where_the_tightest_stage_is_full(
+    peaks: tuple[int, int, int], requested: int, margin: bool
+) -> None:
+    """Stages that do not grow with the share, and the first one's own peak, decide nothing but how much is free."""
+    grid = [number / 100 for number in range(50, 100)]
+    names = ("startup_free_memory", "profile_run", "kv_alloc")
+    stages = [
+        SimpleNamespace(name=name, peak_bytes=peak, peak_high=peak + 2, needed_high=0)
+        for name, peak in zip(names, peaks, strict=True)
+    ]
+    rank = SimpleNamespace(total_bytes=100, stages=stages, requested_bytes=requested)
+    whole: Any = SimpleNamespace(ranks=[rank], deployment=served().deployment)
+    more = 2 if margin else 0
+    room = min(100 - peaks[2] - more, 100 - peaks[0] - more - requested) / 100
+    assert grid[outcome.guess_share(whole, grid, grid.index(0.9), margin=margin)] == pytest.approx(
+        min(0.99, 0.9 + room)
+    )
+
+
+def test_a_search_tells_each_arm_twice() -> None:
+    name = "Qwen/Qwen3-8B"
+    base, _ = request.base_of(name, GPU, RELEASE)
+    models_of = {name: load(name)}
+    spaces = Spaces(models_of, GPU, Want(4096, 1), base)
+    solver = Solver(base, models_of, lambda deployment, model: replace(served(), deployment=deployment), 0.92)
+    steps: list[tuple[int, int]] = []
+    solver.progress = lambda model, number, count: steps.append((number, count))
+    solver.front(spaces.space(4096, 1))
+    count = len(steps) // 2
+    assert steps == [(number, 2 * count) for number in range(2 * count)] and count > 1
