@@ -14,6 +14,7 @@ from oomph.facts.troubles import SIGNS
 from oomph.facts.vllm.files import FILES
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
+from oomph.logs.candidates import Candidates
 from oomph.logs.clean import Line
 from oomph.logs.shape import shortage
 
@@ -60,7 +61,7 @@ Values = dict[str, float | int | str]
 
 def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
     by_kind: dict[LogKind, list[Observation]] = {}
-    candidates = _Candidates()
+    candidates = Candidates(sorted(ALL, key=_numbered))
     printers = {engine.name for engine in all_engines()}  # of one line of each is kept that its header is the engine's
     for index, line in enumerate(lines):
         text = line.text
@@ -99,6 +100,11 @@ def observe(lines: Sequence[Line]) -> tuple[Observation, ...]:
     return tuple(sorted((o for group in by_kind.values() for o in group), key=lambda observation: observation.line))
 
 
+def _numbered(row: LogRow) -> bool:
+    """What a line says in words goes before what it says in numbers: "OOMKilled, exit code 137"."""
+    return any(character.isdigit() for character in row.needle)
+
+
 _CUT = 11  # characters of a row's literal with which a paste may end
 
 
@@ -121,32 +127,6 @@ def _keep(by_kind: dict[LogKind, list[Observation]], line: Line, kind: LogKind, 
     if len(same) >= PER_KIND:
         del same[PER_KIND // 2]
     same.append(Observation(line.number, kind, values, line.rank, line.process, short[:600].strip()))
-
-
-class _Candidates:
-    """The rows whose literal is in a line. A log repeats itself with other figures, so lines are remembered without
-    their digits, and rows whose literal has a digit are looked for in every line."""
-
-    _MOST = 20_000  # lines remembered
-    _LONGEST = 400  # of a line that is
-    _DIGITS = str.maketrans("", "", "0123456789")
-
-    def __init__(self) -> None:
-        self.plain = tuple(row for row in ALL if not any(c.isdigit() for c in row.needle))
-        self.numbered = tuple(row for row in ALL if any(c.isdigit() for c in row.needle))
-        self.memory: dict[str, tuple[LogRow, ...]] = {}
-
-    def of(self, text: str) -> tuple[LogRow, ...]:
-        if len(text) > self._LONGEST:
-            return tuple(row for row in ALL if row.needle in text)
-        bare = text.translate(self._DIGITS)
-        plain = self.memory.get(bare)
-        if plain is None:
-            plain = tuple(row for row in self.plain if row.needle in bare)
-            if len(self.memory) < self._MOST:
-                self.memory[bare] = plain
-        numbered = tuple(row for row in self.numbered if row.needle in text)
-        return plain + numbered if numbered else plain
 
 
 def _match(row: LogRow, text: str, lines: Sequence[Line], index: int) -> Values | None:

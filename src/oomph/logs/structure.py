@@ -46,7 +46,7 @@ def runs(
     """The text in pieces of one start-up each. `went_further`: these lines are more than the beginning of a start."""
     cuts = [0]
     for index, observation in enumerate(observations):
-        if index <= cuts[-1]:
+        if index <= cuts[-1] or observation.kind not in STARTS | SOFT_STARTS:
             continue
         piece = observations[cuts[-1] : index]
         hard = observation.kind in STARTS and any(p.kind in STARTS for p in piece)
