@@ -1,4 +1,4 @@
-"""Every phase of a profiling pass, as stored: a plan shows only the largest of them.
+"""Every phase of a profiling pass and every step of a load, as stored: a plan shows only the largest of them.
 
 phases.json holds a digest for each of some random deployments; `python tests/engines/vllm/test_phases.py` writes it
 again, and a commit that changes it says why.
@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from oomph import catalog, plan
-from oomph.engines.vllm import activation
+from oomph.engines.vllm import activation, loaded
+from oomph.engines.vllm.load_peak import play
 from oomph.errors import OomphError
-from oomph.plan import load
+from oomph.plan import load as load_model
 
 STORED = Path(__file__).parent / "phases.json"
 RELEASES = ("0.21.0", "0.25.1", "0.32.0")  # with which the digests were written: a new one changes none
@@ -33,7 +35,7 @@ def commands() -> Iterator[tuple[str, str, str]]:
     by_architecture: dict[str, list[str]] = {}
     for name in catalog.ids():
         try:
-            by_architecture.setdefault(load(name).architecture, []).append(name)
+            by_architecture.setdefault(load_model(name).architecture, []).append(name)
         except OomphError:
             continue
     for architecture, names in sorted(by_architecture.items()):
@@ -43,28 +45,40 @@ def commands() -> Iterator[tuple[str, str, str]]:
             words = [
                 f"vllm serve {chance.choice(names)} -tp {ranks}", chance.choice(("", "--enforce-eager")),
                 chance.choice(("", "--max-num-batched-tokens 8192", "--max-num-seqs 512")),
-                chance.choice(("", "", "--enable-expert-parallel")), "--max-model-len 2048",
+                chance.choice(("", "", "--enable-expert-parallel", "--enable-lora")), "--max-model-len 2048",
+                chance.choice(("", "", "", "", "--cpu-offload-gb 2", "--quantization fp8")),
             ]  # fmt: skip
             yield " ".join(filter(None, words)), f"{ranks}x {chance.choice(CARDS)}", chance.choice(RELEASES)
 
 
 def digest(command: str, gpus: str, release: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    peaks: list[Any] = []
+    """Of all peaks of the profiling passes, and of the loads: where they stand after each place, and what takes them
+    beyond so many percent of their highest point."""
+    seen: list[Any] = []
     find_peaks = activation._peaks
 
     def listen(*arguments: Any) -> Iterator[Any]:
         for peak in find_peaks(*arguments):
-            peaks.append(to_builtins(peak))
+            seen.append(to_builtins(peak))
             yield peak
 
-    activation._activation.cache_clear()
+    def watch(*arguments: Any) -> Any:
+        load = play(*arguments)
+        highest = load.peak.total
+        seen.append([to_builtins(replace(load, records=()))])
+        seen.append([to_builtins(load.first_beyond(highest * share // 100)) for share in (5, 50, 75, 90, 95, 99)])
+        return load
+
+    for function in (activation._activation, loaded._played, loaded._played_alike, loaded._weights):
+        function.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr(activation, "_peaks", listen)
+        patch.setattr(loaded, "play", watch)
         try:
             plan(command, gpu=gpus, engine=f"vllm=={release}", advise=False)
         except OomphError:
             return ""
-    return hashlib.blake2b(json.dumps(peaks).encode(), digest_size=3).hexdigest() if peaks else ""
+    return hashlib.blake2b(json.dumps(seen).encode(), digest_size=3).hexdigest() if seen else ""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
