@@ -52,6 +52,8 @@ def _in_tree(node: ast.AST, function: str, path: str) -> Iterator[tuple[str, str
         inner = child.name if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) else function
         if isinstance(child, ast.Raise) and isinstance(child.exc, ast.Call) and child.exc.args:
             yield from ((path, inner, text) for text in texts(child.exc.args[0]))
+        if isinstance(child, ast.Assert) and child.msg is not None:
+            yield from ((path, inner, text) for text in texts(child.msg))
         yield from _in_tree(child, inner, path)
 
 
