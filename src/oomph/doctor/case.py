@@ -143,7 +143,7 @@ class Case(Struct, frozen=True):
         """Some line says that memory ran out; a bare traceback does not."""
         return self.has(
             "torch_oom", "load_oom", "cuda_error_oom", "nccl_oom", "triton_oom", "sampler_oom", "oom_mentioned",
-            "memory_short", "lc_malloc",
+            "memory_short", "lc_malloc", "lc_cublas",
         )  # fmt: skip
 
     @property

@@ -142,7 +142,8 @@ def case_of(
     if deployment is None or not deployment.engine.name:
         own = [o for o in observations if o.kind != "engine_named" or o.values.get("engine") not in SETTINGS]
         own = [observation for observation in own if "title" not in observation.values]
-        _refuse_other(raw, [observation.kind for observation in own], engine_of(own))
+        kinds = frozenset(observation.kind for observation in observations)
+        _refuse_other(raw, [observation.kind for observation in own], engine_of(own), kinds)
     devices = gpus or (deployment.gpus if deployment else ())
     case = build(lines, observations, devices)
     notes = (*raw.notes, *case.notes)
@@ -159,9 +160,11 @@ def case_of(
     return msgspec.structs.replace(case, notes=notes)
 
 
-def _refuse_other(raw: RawLog, kinds: Sequence[LogKind], engine: str) -> None:
+def _refuse_other(raw: RawLog, kinds: Sequence[LogKind], engine: str, every: frozenset[LogKind]) -> None:
     if engine or not ALONE.isdisjoint(kinds) or any(VLLM_HEADER.search(visible(line.text[:400])) for line in raw.lines):
         return
+    if "said_failed" in kinds and "engine_named" in every:
+        return  # a title says that it failed, and an engine's own setting stands below it
     if "exception" in kinds and any(_names_setting(line.text[:2000]) for line in raw.lines[:200]):
         return
     if raw.total_bytes < 2:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from oomph.doctor import stages_llamacpp
 from oomph.doctor.guesses import STARTS, guess, said, starting
-from oomph.doctor.meanings import COMPONENTS, FAILURES, MILESTONES, NATIVE, ORDER, TROUBLES, WEAK
+from oomph.doctor.meanings import COMPONENTS, FAILURES, MILESTONES, NATIVE, NATIVE_FILES, ORDER, TROUBLES, WEAK
 from oomph.doctor.milestones import milestone
 from oomph.doctor.places import place_stage
 from oomph.doctor.towers import in_tower
@@ -53,10 +53,12 @@ def _by_words(
     if failure.kind == "tr_component":
         component, _, purpose = str(failure.values.get("component", "")).partition(" (")
         return ("profile_run" if "temporary" in purpose else COMPONENTS.get(component, "other")), "message"
+    if failure.kind == "tr_no_engine" and _building(failure, before):
+        return "other", "message"  # TensorRT's builder, not a server that reads its engine
     if "wake_up" in failure.text and failure.kind not in TROUBLES:
         return "runtime_request", "message"  # only an engine that was up is woken
     if failure.kind == "x_architecture":
-        return "other", "message"
+        return _where_unknown(failure, functions, files, before)
     if failure.kind == "x_mismatch" and (_IN_CONFIG.search(failure.text) or _validated(failure, everything)):
         return "other", "message"  # found while the settings are read
     if stated == "other" and failure.kind in TROUBLES:
@@ -71,6 +73,27 @@ def _by_words(
     if failure.kind == "dumped_step" or failure.values.get("place") in AT_RUN_TIME:
         return "runtime_request", "message"
     return None
+
+
+def _where_unknown(
+    failure: Observation, functions: Sequence[str], files: Sequence[str], before: Sequence[Observation]
+) -> Placed:
+    """llama.cpp's loader meets an architecture in the file that it reads (llama-model.cpp, load_arch); SGLang looks
+    the class up when it loads (model_loader/utils.py get_model_architecture), vLLM when it reads the configuration."""
+    if _LOADER.search(failure.text):
+        return "weights_load", "message"
+    loading = milestone(before) == "weights_load" and any(o.kind == "sg_load_begin" for o in before)
+    in_loader = any("/srt/" in path for path in files) and place_stage(functions, files) == "weights_load"
+    return ("weights_load", "traceback") if in_loader or loading else ("other", "message")
+
+
+_LOADER = re.compile(r"unknown (?:model architecture|pre-tokenizer type)")
+
+
+def _building(failure: Observation, before: Sequence[Observation]) -> bool:
+    """The builder's own lines stand near above, and none of an engine that was loaded behind them."""
+    near = [observation.kind for observation in before if failure.line - observation.line <= _NEAR]
+    return "tr_building" in near and "tr_engine" not in near[near.index("tr_building") :]
 
 
 def _by_frames(
@@ -188,8 +211,13 @@ def _native(failure: Observation, everything: Sequence[Observation]) -> StageNam
     """The innermost C++ frame near the failure that has a row."""
     near = (o for o in everything if o.kind == "tr_line" and abs(o.line - failure.line) <= _NEAR)
     names = (str(o.values["function"]) for o in near if "function" in o.values)
-    rows = (stage for name in names for pattern, stage in NATIVE if compiled(pattern).search(name))
-    return next(rows, None)
+    known = list(names)
+    rows = (stage for name in known for pattern, stage in NATIVE if compiled(pattern).search(name))
+    if stage := next(rows, None):
+        return stage
+    if any("reshape" in name for name in known):
+        return "kv_alloc"  # buffers are sized when a session is set up, and again in a step, whose frame is beside it
+    return NATIVE_FILES.get(str(failure.values.get("file", "")))
 
 
 def _no_room_for_tokens(failure: Observation, everything: Sequence[Observation]) -> bool:

@@ -31,6 +31,7 @@ AT_START: Final[frozenset[LogKind]] = frozenset(kind for kind, stage in TROUBLES
 WRAPPERS: Final[frozenset[LogKind]] = frozenset({"x_setting", "x_crash"})
 FAR: Final = 40  # lines between a server's report and its runner's own words
 NEAR: Final = 8  # lines between a wrapper's line and what it wraps
+WINDOW: Final = 6  # lines of a program's message box
 STOPPED: Final = frozenset({-15, 143, -2, 130})  # SIGTERM and SIGINT: somebody stopped it
 
 
@@ -135,8 +136,10 @@ def _yields(memory: Observation, trouble: Observation) -> bool:
     unknown model architecture"."""
     if memory.kind in ENDS:
         return trouble.line <= memory.line
-    worded = (trouble.kind not in WRAPPERS or trouble.line == memory.line) and not _LACK.search(memory.text)
-    far = FAR if memory.kind.startswith("ol_") else 2  # the server's report may stand above the runner's own lines
+    named = trouble.kind not in WRAPPERS or trouble.line <= memory.line or "what" in trouble.values
+    worded = named and not _LACK.search(memory.text)
+    # the server's report may stand above the runner's own lines, LM Studio's window has empty lines in it
+    far = FAR if memory.kind.startswith("ol_") else WINDOW
     return memory.kind in OF_ANYTHING and worded and -max(NEAR, far) <= trouble.line - memory.line <= far
 
 
@@ -265,7 +268,7 @@ def _memory(observations: Sequence[Observation], kinds: set[LogKind]) -> tuple[O
             if observation.kind not in stages_llamacpp.RECOVERABLE or not stages_llamacpp.recovered(
                 observations, index
             ):
-                return observation, recovered
+                return _inside(observation, observations[index + 1 :]), recovered
             recovered = recovered or observation
         if observation.kind == "available_kv" and _negative(observation):
             return observation, recovered
@@ -278,6 +281,14 @@ def _memory(observations: Sequence[Observation], kinds: set[LogKind]) -> tuple[O
     return None, recovered
 
 
+def _inside(failure: Observation, behind: Sequence[Observation]) -> Observation:
+    """A load that failed, of whatever it was, gives way to the line of the same message that says what was short."""
+    if failure.kind not in OF_ANYTHING or _LACK.search(failure.text):
+        return failure
+    near = (o for o in behind if o.line - failure.line <= WINDOW)
+    return next((o for o in near if o.kind in FAILURES and o.kind not in OF_ANYTHING), failure)
+
+
 def _trouble(observations: Sequence[Observation], up: int) -> Observation | None:
     """The first that ended the run; a wrapper's line gives way to the one inside it that says what."""
     troubles = [
@@ -287,8 +298,16 @@ def _trouble(observations: Sequence[Observation], up: int) -> Observation | None
     ]
     if not troubles or not _wraps(troubles[0]):
         return troubles[0] if troubles else None
+    if troubles[0].kind == "x_crash" and _asserted(troubles[0], observations) and len(troubles) == 1:
+        return None  # the exception that was not caught says what it was
     inside = (o for o in troubles if not _wraps(o) and abs(o.line - troubles[0].line) <= NEAR)
     return next(inside, troubles[0])
+
+
+def _asserted(crash: Observation, observations: Sequence[Observation]) -> bool:
+    """A native program's own assertion stands beside the abort that it led to (TensorRT-LLM's TllmException)."""
+    near = (o for o in observations if o.kind == "exception" and abs(o.line - crash.line) <= NEAR)
+    return any(observation.values.get("type") == "Assertion failed" for observation in near)
 
 
 def _wraps(observation: Observation) -> bool:
@@ -364,7 +383,7 @@ def _harmless(observation: Observation, kinds: set[LogKind]) -> bool:
         return bool(kinds & {"bus_error", "torch_oom", "cuda_error_oom", "x_nccl", "x_bad_address"})
     if observation.kind == "sigkill" and (observation.text.strip() == "Killed" or "using SIGKILL" in observation.text):
         # a parent that clears up after an error
-        return bool(kinds & {"exception", "engine_failed", "engine_dead", "secondary"})
+        return bool(kinds & {"exception", "engine_failed", "engine_dead", "secondary", "sg_exception"})
     return observation.kind == "cuda_error_oom" and "Tried to allocate" in observation.text
 
 

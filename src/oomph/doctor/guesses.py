@@ -98,9 +98,13 @@ def guess(failure: Observation, observations: Sequence[Observation]) -> StageNam
     if failure.kind == "memory_short" and any(_of_llama(observation) for observation in observations):
         return "weights_load"
     if failure.kind == "tr_oom" and "[TRT]" in failure.text:
-        return "weights_load"  # TensorRT itself, which builds or reads an engine; the executor's lines say TensorRT-LLM
+        # TensorRT itself, which builds or reads an engine; the executor's lines say TensorRT-LLM
+        return "other" if any(observation.kind == "tr_building" for observation in observations) else "weights_load"
     if failure.kind == "tr_oom":
         return "kv_alloc"  # the C++ runtime's buffers and pools: an engine that is too large has words of its own
+    if failure.kind == "cuda_error_oom" and any(_of_llama(observation) for observation in observations):
+        # ggml's scratch pool; its buffers have a message of their own
+        return "weights_load" if _reading_a_file(observations) else "runtime_request"
     if failure.kind == "torch_oom":
         before = starting(failure) or _no_graphs(failure, observations) or _no_cache(failure, observations)
         return "profile_run" if before else "runtime_request"

@@ -68,7 +68,7 @@ FAILURES: Final[dict[LogKind, StageName | None]] = {
     "lc_cublas": None, "lc_no_context": "kv_alloc", "lc_load_failed": "weights_load",
     "ol_host_refused": "host_ram", "ol_layout": "weights_load", "ol_runner_died": None, "ol_panic": None,
     "ol_stopped": "runtime_request", "lc_crash": None, "lc_guard": "startup_free_memory",
-    "tr_late": "runtime_request", "tr_no_engine": "weights_load", "tr_load_oom": "weights_load",
+    "tr_late": "runtime_request", "tr_no_engine": "weights_load", "tr_no_build": "other", "tr_load_oom": "weights_load",
     "tr_component": None, "tr_oom": None, "tr_no_sequence": "kv_check", "tr_pool_full": None,
     "tr_over_budget": "kv_alloc",
 }  # fmt: skip
@@ -102,7 +102,7 @@ BARS: Final[tuple[tuple[str, StageName], ...]] = (
 # decoder, managed weights, LoRA's and states' managers, KV cache; forwardAsync and forwardSync are its steps.
 NATIVE: Final[tuple[tuple[str, StageName], ...]] = (
     (
-        r"forwardAsync|forwardSync|::forward|executionLoop|execution_loop|decoderStep|setFromInputs|prepareStep|reshape|"
+        r"forwardAsync|forwardSync|::forward|executionLoop|execution_loop|decoderStep|setFromInputs|prepareStep|"
         r"execute(?:Step|Context|Batch)|generateBatched|::generate|enqueue|::step$|run(?:Gemm|Moe)|Runner::run",
         "runtime_request",
     ),
@@ -118,6 +118,13 @@ NATIVE: Final[tuple[tuple[str, StageName], ...]] = (
         "weights_load",
     ),
 )
+# the source files that its errors name at their end, where no frame stands beside them
+NATIVE_FILES: Final[dict[str, StageName]] = {
+    "ipcUtils": "startup_free_memory", "ipcNvlsMemory": "startup_free_memory", "mpiUtils": "other",
+    "tllmRuntime": "weights_load", "rawEngine": "weights_load", "kvCacheManager": "kv_alloc",
+    "blockManager": "kv_alloc", "gptSession": "kv_alloc", "runtimeBuffers": "kv_alloc", "peftCacheManager": "kv_alloc",
+    "allreducePlugin": "runtime_request", "gptAttentionCommon": "runtime_request", "attentionOp": "runtime_request",
+}  # fmt: skip
 # They name the failure but not its kind: used only when nothing above was printed.
 WEAK: Final[tuple[LogKind, ...]] = (
     "engine_failed",

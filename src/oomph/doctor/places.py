@@ -45,7 +45,15 @@ PLACES: Final[tuple[Place, ...]] = (
           rf"repack|shuffle|swizzle|requant|{_BEGIN}(?:prepare|convert|pad|permute|interleave)_(?:\w{{1,60}}_)?"
           rf"(?:weights?|layer|layout|marlin|format|scales?|experts?)"),
     # TensorRT-LLM: an engine is built, a checkpoint converted
-    Place("weights_load", r"/commands/build\.py|/builder\.py|convert_checkpoint\.py|/examples/quantization/|/convert_utils\.py"),
+    Place("other", r"/commands/build\.py|/tensorrt_llm/builder\.py|/examples/\w{1,40}/build\.py"),
+    Place("weights_load", r"convert_checkpoint\.py|/examples/quantization/|/convert_utils\.py"),
+    # the Python session of a built engine (runtime/generation.py, model_runner.py, model_runner_cpp.py: 0.5 to 0.21)
+    Place("weights_load", r"/tensorrt_llm/runtime/generation\.py", r"prepare$|^_{0,2}init_{0,2}$|from_engine"),
+    Place("kv_alloc", r"/tensorrt_llm/runtime/|/benchmarks/python/", r"^(?:setup|_setup\w{0,20}|__setup_\w{1,20}|create_\w{1,40}(?:buffers|context)|prepare_inputs|_init_\w{0,20}cache)$"),
+    Place("runtime_request", r"/tensorrt_llm/runtime/generation\.py", r"decode|handle_per_step|^_?generate|_prepare_context_inputs|_get_\w{1,30}_shape_buffer|stream"),
+    Place("runtime_request", r"/tensorrt_llm/runtime/model_runner\w{0,10}\.py", r"generate"),
+    Place("weights_load", r"/tensorrt_llm/runtime/model_runner\.py", r"from_(?:dir|engine)"),
+    Place("kv_alloc", r"/tensorrt_llm/runtime/model_runner_cpp\.py", r"from_dir"),  # the C++ executor with its pools
     # layers ask whether a scheme is supported and pick their kernels while they are built or their weights are finished
     Place("weights_load", r"/quantization/|/fused_moe/|/moe/|/kernels/linear/",
           r"supports?_(?:current|shape|router|no_act|parallel)|is_supported|can_implement|_scheme(?:_|$)|get_quant_method|select_\w{1,40}(?:kernel|backend)|"
@@ -60,6 +68,7 @@ PLACES: Final[tuple[Place, ...]] = (
     Place("kv_alloc", r"/worker/cache_engine\.py|/mem_cache/memory_pool\.py",
           r"^(?:__init__|_?create_\w{1,40}|_?allocate\w{0,40}|<listcomp>|_clear_buffers)$"),
     Place("kv_alloc", "", r"^(?!_initialize_kv_caches$)_?(?:initialize|init|allocate|reshape|create)_(?:\w{1,20}_)?kv_caches?(?:_tensors?)?(?:_views)?$"),
+    Place("runtime_request", r"/srt/(?:entrypoints/\w{1,30}|server)\.py", r"warm_?up"),  # SGLang's first request to itself
     Place("cudagraph_capture", r"/cuda_graph_(?:runner|backend)\w{0,40}\.py|/cudagraph_utils\.py|/cuda_graph\.py",
           r"captur|__init__|warm"),
     Place("cudagraph_capture", "", r"warm_?up|autotune|graph_captur|captur\w{0,4}_(?:graph|model|one|cuda)|cuda_?graph_captur"),

@@ -14,19 +14,21 @@ from msgspec import Struct
 
 from oomph.doctor import stages_llamacpp
 from oomph.doctor.failing_stage import failing_stage
-from oomph.doctor.failure import STARTED, find_doubt, find_failure, last_ready, unworded_doubt
+from oomph.doctor.failure import FAR, STARTED, find_doubt, find_failure, last_ready, unworded_doubt
 from oomph.doctor.guesses import guess
 from oomph.doctor.last_signs import code_names, weakest_sign
-from oomph.doctor.meanings import FAILURES, MILESTONES, TROUBLES, UNFINISHED
+from oomph.doctor.meanings import FAILURES, MILESTONES, TROUBLES, UNFINISHED, WEAK
 from oomph.doctor.milestones import milestone
 from oomph.doctor.places import place_stage
 from oomph.doctor.prose import activity
 from oomph.doctor.told import find_told
 from oomph.doctor.tracebacks import behind, frame_stage, traceback
+from oomph.engines.registry import DEFAULT, engine_named
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
 from oomph.logs.clean import Line
+from oomph.logs.parse import engine_of
 from oomph.logs.shape import shortage
 from oomph.logs.structure import runs
 
@@ -74,10 +76,13 @@ def death(observations: Sequence[Observation], lines: Sequence[Line] = ()) -> De
         functions, files = behind(observations, index)  # the workers' tracebacks stand above it, its own below
     runner = _runner_report(failure, observations)
     if runner is not None:
-        stage, basis = stages_llamacpp.phase(observations, runner, milestone(before)) or "other", "message"
+        called = stages_llamacpp.where(observations, failure.line - FAR, 2 * FAR)
+        stage = called or stages_llamacpp.phase(observations, runner, milestone(before)) or "other"
+        basis = "message"
         return Death(True, stage, basis, failure.line, failure.kind, completed=completed, quote=failure.text)
     if _llama(failure, observations):
-        by_lines = stages_llamacpp.phase(observations, index, milestone(before))
+        title = failure.text.startswith("# ")  # people put it above the lines that it is about
+        by_lines = stages_llamacpp.phase(observations, index, milestone(observations if title else before))
         stage, basis = by_lines or guess(failure, observations), "message"
         if by_lines is None or stages_llamacpp.alone(observations, index):
             weakest, how = weakest_sign(failure, stage, (), (), observations, lines)
@@ -92,6 +97,8 @@ def death(observations: Sequence[Observation], lines: Sequence[Line] = ()) -> De
     stage, basis = failing_stage(subject, functions, files, observations[:index], observations)
     if basis == "guess":
         stage, basis = weakest_sign(failure, stage, functions, files, observations, lines)
+    if stage in engine_named(engine_of(observations) or DEFAULT).words.missing_stages:
+        stage, basis = ("other" if failure.kind in TROUBLES or failure.kind in WEAK else "weights_load"), "guess"
     return Death(True, stage, basis, failure.line, failure.kind, functions, files, completed, quote=failure.text)
 
 
@@ -125,15 +132,17 @@ def _llama(failure: Observation, observations: Sequence[Observation]) -> bool:
     if failure.kind.startswith(("lc_", "ol_")):
         others = {observation.kind for observation in observations if observation.line != failure.line}
         if (
-            failure.kind == "lc_malloc"
+            failure.kind in ("lc_malloc", "lc_cublas")
             and not any(k.startswith(("lc_", "ol_")) for k in others)
-            and MILESTONES.keys() & others
+            and (MILESTONES.keys() & others or failure.kind == "lc_cublas")
         ):
-            return False  # SYCL's and Vulkan's words, in another engine's log
+            return False  # SYCL's, Vulkan's or cuBLAS's words, in another engine's log
         return FAILURES.get(failure.kind) is None or failure.kind in stages_llamacpp.RECOVERABLE
-    return failure.kind in ("cuda_error_oom", "cuda_busy") and any(
-        observation.kind == "lc_where" and 0 <= observation.line - failure.line <= 3 for observation in observations
-    )
+    if failure.kind not in ("cuda_error_oom", "cuda_busy"):
+        return False
+    behind = [o.kind for o in observations if 0 <= o.line - failure.line <= 3]
+    by_ggml = bool({"lc_where", "lc_line", "ol_path"}.intersection(behind))
+    return by_ggml and not any(observation.kind == "frame" for observation in observations)
 
 
 # what people write around a log; without a line of an engine nothing is known

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from oomph.doctor.meanings import READY
 from oomph.facts.loglines import compiled
 from oomph.ir.observation import Observation
 from oomph.ir.timeline import StageName
@@ -74,6 +75,18 @@ def harmless(observations: Sequence[Observation], index: int) -> bool:
 
 def phase(observations: Sequence[Observation], index: int, reached: StageName | None) -> StageName | None:
     """`reached`: the stage that the lines before the failure had got to."""
+    stage = _phase(observations, index, reached)
+    return "sampler_warmup" if stage == "runtime_request" and _warming_up(observations[:index]) else stage
+
+
+def _warming_up(before: Sequence[Observation]) -> bool:
+    """The empty run has begun (common/common.cpp), or the last buffer is there, and no slot is there yet."""
+    marks = ("lc_warmup", "lc_compute")
+    last = next((o.kind for o in reversed(before) if o.kind in marks or o.kind in _WENT_ON or o.kind in READY), None)
+    return last in marks
+
+
+def _phase(observations: Sequence[Observation], index: int, reached: StageName | None) -> StageName | None:
     failure, window = observations[index], observations[index : index + BEHIND]
     kinds = {o.kind for o in window}
     if failure.kind == "ol_panic":
@@ -126,9 +139,9 @@ def _load_lines(before: Sequence[Observation]) -> StageName | None:
     return stage if stage in ("weights_load", "kv_alloc") else None
 
 
-def where(observations: Sequence[Observation], line: int) -> StageName | None:
+def where(observations: Sequence[Observation], line: int, far: int = BEHIND) -> StageName | None:
     """The stage of the function that ggml names below an error of the device."""
-    own = (o for o in observations if o.kind == "lc_where" and 0 <= o.line - line <= BEHIND)
+    own = (o for o in observations if o.kind == "lc_where" and 0 <= o.line - line <= far)
     function = next((str(observation.values.get("function", "")) for observation in own), None)
     if function is None:
         return None

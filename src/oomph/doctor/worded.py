@@ -9,12 +9,13 @@ from oomph.ir.observation import Observation
 
 # words behind which memory may hide; an illegal access is a wrong address, not a lack
 _MAY_BE = re.compile(
-    r"(?<!illegal )memory(?! access)|out ?of|ALLOC_FAILED|cuda error|CUDA error|NCCL|killed|exit code|died|timed? ?out",
+    r"(?<!illegal )memory(?! (?:access|leak detected))"
+    r"|out ?of|ALLOC_FAILED|cuda error|CUDA error|NCCL|killed|exit code|died|timed? ?out",
     re.IGNORECASE,
 )
 _REPORTS = re.compile(
     r"core initialization failed|root cause|background process|EngineCore encountered|Engine loop|stack trace above"
-    r"|Background loop|errored already"
+    r"|Background loop|errored already|Executor worker returned error|Executor worker initialization error"
 )
 _INNER = re.compile(r"Worker failed with error '?(?P<what>[^\"]{3,300}?)'?, please")
 _PASSED = re.compile(r"Worker failed with error %s.{1,120}?, \"(?P<what>[^\"]{3,300})\"")

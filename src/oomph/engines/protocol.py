@@ -59,6 +59,7 @@ class Words(Struct, frozen=True):
     """How this engine's users call things, for screens and pages."""
 
     stages: Mapping[str, str] = {}  # StageName -> "while loading the weights"; what is missing is worded as vLLM's is
+    missing_stages: tuple[str, ...] = ()  # what a start of this engine does not have
     cache_unit: str = "blocks"  # what the KV cache is counted in
     offloads_weights: bool = True  # whether a flag leaves weights in host memory
     workspace_variable: str = ""  # the environment variable for the size of FlashInfer's workspace

@@ -90,6 +90,8 @@ SETTINGS = {
     "mem-fraction-static": "sglang", "mem_fraction_static": "sglang", "chunked-prefill-size": "sglang",
     "trtllm-build": "trtllm", "tensorrt_llm": "trtllm",
     "free_gpu_memory_fraction": "trtllm", "kv_cache_free_gpu_mem_fraction": "trtllm", "max_beam_width": "trtllm",
+    "extra-llm-api-config": "trtllm", "extra_llm_api_options": "trtllm", "pytorch_backend_config": "trtllm",
+    "MEM_FRACTION_STATIC": "sglang", "sglang_rollout": "sglang",
     "sgl_kernel": "sglang", "sgl-kernel": "sglang", "n-gpu-layers": "llamacpp", "n_gpu_layers": "llamacpp", "num_ctx": "ollama", "num_gpu": "ollama",
     # a type or a program that one engine alone has, as validators and argparse print it
     "launch_server": "sglang", "ServerArgs": "sglang", "bootstrap_room": "sglang", "sgl-workspace": "sglang",
@@ -118,12 +120,19 @@ GENERIC = (
     LogRow("engine_named", "trtllm-", r"\b(?P<engine>trtllm-serve)\b"),
     LogRow("engine_named", "trtllm", r"(?<![\w.-])(?P<engine>trtllm)(?![\w.-])"),
     LogRow("engine_named", "tensorrt", r"\b(?P<engine>tensorrt-llm)\b"),
+    LogRow("engine_named", "T-LLM", r"\b(?P<engine>TensorRT-LLM|TRT-LLM)\b"),
+    LogRow("engine_named", "TensorRT LLM", r"\b(?P<engine>TensorRT LLM)\b"),
+    LogRow("engine_named", "tensorrtllm", r"\b(?P<engine>tensorrtllm)\b"),
     LogRow("engine_named", "Ollama", r"\b(?P<engine>Ollama)\b"),
     LogRow("engine_named", "ollama", r"\b(?P<engine>ollama)\b"),
     LogRow("engine_named", "llama-", r"\b(?P<engine>llama-(?:server|cli|bench))\b"),
     # a setting that one engine alone has
     *(LogRow("engine_named", setting, rf"\b(?P<engine>{setting})\b") for setting in SETTINGS),
     LogRow("engine_named", "llama.cpp", r"\b(?P<engine>llama\.cpp)\b"),
+    # programs around llama.cpp
+    LogRow("engine_named", "obold", r"\b(?P<engine>[Kk]obold[Cc]pp)\b"),
+    LogRow("engine_named", "llama-cpp-python", r"\b(?P<engine>llama-cpp-python)\b"),
+    *(LogRow("engine_named", name, rf"\b(?P<engine>{name})\b") for name in ("llamafile", "ramalama", "RamaLama", "LM Studio", "LMStudio", "llama-swap")),
     # a bar that was being drawn: what its words say is what was going on
     LogRow("bar", "%|", r"(?<![\w.])(?P<what>[A-Za-z][^|%\[\]]{2,48}?):? {0,6}\d{1,3}%\|"),
     # a title that says that it failed, in words of people
@@ -146,6 +155,7 @@ GENERIC = (
     LogRow("host_kill", "oom-kill", r"oom-kill:constraint=(?P<constraint>\w+)"),
     LogRow("host_kill", "OOM killer", r"killed by the OOM killer"),  # systemd
     LogRow("host_kill", "oom-kill", r"Failed with result 'oom-kill'"),
+    LogRow("host_kill", "OOM", r"(?i)(?<!avoid )(?<!prevent )(?<!if )(?<!avoid the )(?<!prevent the )\b(?:kernel(?:'s)?|linux|global|host|system)(?: \w{1,12})? OOM[- ]killer"),  # told
     LogRow("host_kill", "oom_reaper", r"oom_reaper: reaped process (?P<pid__int>\d+)"),
     LogRow("container_kill", "OOMKilled", r"OOMKilled(?!\W{1,3}false)"),
     LogRow("container_kill", "137", r"(?:exit(?:ed)?(?: with)?(?: code| status)?|returncode|code)\W{0,3}137\b"),
@@ -156,7 +166,9 @@ GENERIC = (
     LogRow("sigkill", "worker died or was killed", r"worker died or was killed while executing a task by an unexpected system error"),
     LogRow("bus_error", "SIGBUS", r"SIGBUS received|signal 7\b.{0,20}SIGBUS"),
     LogRow("sigkill", "signal: killed", r"signal: killed"),
-    LogRow("sigkill", "Killed", r"^Killed\s{0,4}$"),  # the shell's word
+    LogRow("sigkill", "Killed", r"^[.\s]{0,200}Killed\s{0,4}$"),  # the shell's word, behind the dots of a load
+    LogRow("sigkill", " killed ", r"^\[\d{1,4}\]\s{1,4}[+-]?\s{0,4}\d{1,8}\s{1,4}killed\s"),  # zsh's
+    LogRow("sigkill", "killed", r"zsh: killed\b"),
     LogRow("sigkill", "Killed", r"(?:\bline \d{1,6}:|^\[\d{1,4}\][+-]?)\s{1,8}(?:\d{1,8} )?Killed\b"),  # of a script, of a job
     LogRow("sigkill", "-9", r"died(?:, exit code:)? \(?-9\b"),
     LogRow("ray_kill", "Ray killed", r"Ray killed (?:a |the |\d+ )?worker\w{0,4}.{0,80}memory"),

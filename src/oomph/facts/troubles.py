@@ -15,6 +15,7 @@ ROWS = (
     LogRow("x_port", "ddress already in use", r"[Aa]ddress already in use"),
     LogRow("x_port", "is already in use", r"[Pp]ort:? \d{1,5} is already in use"),
     LogRow("x_port", "Only one usage of each socket", r"Only one usage of each socket address"),  # Windows
+    LogRow("x_network", "could not connect to ollama", r"could not connect to (?:a running )?[Oo]llama"),
     LogRow("x_port", "couldn't bind", r"couldn't bind (?:to server socket|HTTP server socket)"),  # llama.cpp
     LogRow("x_gated", "gated repo", r"(?:[Cc]annot access|is a|trying to access a) gated repo"),
     LogRow("x_gated", "GatedRepoError", r"GatedRepoError"),
@@ -79,7 +80,10 @@ ROWS = (
     LogRow("x_no_kernel", "cudaErrorNoKernelImageForDevice", r"cudaErrorNoKernelImageForDevice"),
     LogRow("x_no_kernel", "device kernel image is invalid", r"device kernel image is invalid"),
     LogRow("x_no_kernel", "cutlass", r"Error Internal.{0,200}cutlass|cutlass.{0,80}(?:not implemented|Error Internal)"),
+    LogRow("x_no_kernel", "kernel", r"\b[Nn]o (?:available|suitable|supported|matching|valid) (?:\w{1,20} ){0,3}kernels?\b"),
     LogRow("x_no_kernel", "No compiled", r"No compiled \w{1,40} kernel"),
+    LogRow("x_no_kernel", "TensileLibrary", r"Cannot read \S{0,200}TensileLibrary"),  # rocBLAS
+    LogRow("x_no_kernel", "initialize Tensile host", r"Could not initialize Tensile host"),
     LogRow("x_no_kernel", "hipErrorInvalidDeviceFunction", r"hipErrorInvalidDeviceFunction"),
     LogRow("x_no_kernel", "nvalid device function", r"[Ii]nvalid device function"),
     LogRow("x_no_kernel", "ptxas fatal", r"ptxas fatal"),
@@ -102,6 +106,8 @@ ROWS = (
     LogRow("x_nccl", "DistBackendError", r"DistBackendError"),
     *(LogRow("x_nccl", word, word) for word in ("DistStoreError", "DistNetworkError")),
     LogRow("x_nccl", "Timed out after", r"Timed out after \d{1,6} seconds waiting for clients"),
+    LogRow("x_nccl", "peer access is not supported", r"peer access is not supported between these two devices"),
+    LogRow("x_nccl", "RPC server crashed", r"[Rr]emote RPC server crashed"),  # ggml-rpc.cpp
     LogRow("x_nccl", "connectFullMesh failed", r"Gloo connectFullMesh failed"),
     LogRow("x_ray", "placement group", r"[Cc]annot provide a placement group|placement group .{0,80}(?:[Tt]ime ?out|infeasible|cannot be)"),
     LogRow("x_ray", "No available node types", r"No available node types can fulfill"),
@@ -117,6 +123,7 @@ ROWS = (
     LogRow("x_slow_start", "did not become ready", r"(?:server|engine|endpoint) did not become ready (?:in|within)"),
     LogRow("x_slow_start", "timed out waiting for llama", r"timed out waiting for (?:llama runner|llama-server) to start"),
     LogRow("x_slow_start", "Health check failed", r"Health check failed\. Server couldn't get a response"),  # SGLang
+    LogRow("x_slow_start", "didn't finish loading", r"could finish the model loading, but there are other ranks that didn't finish loading"),  # SGLang
     LogRow("x_slow_start", " probe failed", r"(?:Startup|Liveness) probe failed"),
     LogRow("x_slow_start", "atchdog timeout", r"[Ww]atchdog timeout"),
     LogRow("x_slow_start", "RPC call", r"RPC call to (?P<method>\w{1,40}) timed out|TimeoutError: RPC call(?! to)"),
@@ -149,6 +156,11 @@ ROWS = (
     LogRow("x_mismatch", "Quantization method specified", r"Quantization method specified in the model config .{1,60} does not match"),
     LogRow("x_mismatch", "Cannot find the config file for", r"Cannot find the config file for (?P<what>\w{1,30})"),
     LogRow("x_mismatch", "Unknown quantization method", r"Unknown quantization method:? ?(?P<what>[\w-]{0,40})"),
+    # TensorRT: an engine of another release, of another card, or built without what its server needs
+    LogRow("x_mismatch", "engine plan file is", r"engine plan file is (?:not compatible|generated on an incompatible device)"),
+    LogRow("x_mismatch", "built with a different", r"engine (?:was|is) (?:built|generated|serialized) (?:with|on) a(?: different|n incompatible) \w{1,20}"),
+    LogRow("x_mismatch", "Serialization assertion", r"Serialization assertion \S{1,60} failed"),
+    LogRow("x_mismatch", " requires GPT attention plugin", r"requires GPT attention plugin with packed input"),
     LogRow("x_mismatch", "wrong number of tensors", r"wrong number of tensors"),
     LogRow("x_mismatch", "check_tensor_dims", r"check_tensor_dims: tensor '(?P<what>[^']{1,120})'"),
     LogRow("x_mismatch", "missing tensor", r"missing tensor '(?P<what>[^']{1,120})'"),
@@ -164,6 +176,8 @@ ROWS = (
     LogRow("x_setting", "No such option", r"Error: No such option:? (?P<what>-\S{1,60})"),  # click
     LogRow("x_setting", "invalid choice", r"error: argument .{1,120}invalid choice"),
     LogRow("x_setting", "the following arguments are required", r"error: the following arguments are required"),
+    LogRow("x_setting", "V cache quantization requires", r"V cache quantization requires (?P<what>flash_attn)"),  # llama.cpp
+    LogRow("x_setting", "crossKvCacheFraction", r"(?P<what>crossKvCacheFraction) (?:for|must|should|is not)"),  # TensorRT-LLM
     LogRow("x_setting", "max_num_batched_tokens (", r"max_num_batched_tokens \(\d+\) (?:is smaller than max_model_len|must be greater than or equal to)"),
     LogRow("x_setting", "than max_", r"is (?:greater|larger|more|less|smaller) than (?P<what>max_[a-z_]{3,40}) \(?\d"),
     LogRow("x_setting", "is not a valid", r"is not a valid \w{1,40} for .{1,80}"),
@@ -197,6 +211,7 @@ ROWS = (
     LogRow("x_crash", "egmentation fault", r"[Ss]egmentation fault"),
     LogRow("x_crash", "SIGSEGV", r"(?<!due to )\bSIGSEGV\b"),
     *(LogRow("x_crash", status, rf"(?:exit(?:ed)?(?: with)?(?: code| status)?|exitcode|died, exit code)\W{{0,3}}{status}\b") for status in ("139", "-11", "134", "-6")),
+    LogRow("x_crash", "Signal: ", r"\bSignal: (?P<what>Aborted|Segmentation fault|Floating point exception|Illegal instruction) \(\d"),  # Open MPI's
     LogRow("x_crash", "core dumped", r"\(core dumped\)"),
     LogRow("x_crash", "Fatal Python error", r"Fatal Python error: (?P<what>.{1,80})"),
     LogRow("x_crash", "terminate called", r"terminate called (?:after throwing an instance of|without an active exception)"),
@@ -210,6 +225,7 @@ ROWS = (
     LogRow("x_crash", "command buffer", r"command buffer \d{1,6} failed with status \d"),  # Metal
     LogRow("x_crash", "panic: ", r"^panic: (?!.{0,200}(?:insufficient memory|enough memory|out of memory|allocate))(?P<what>.{1,160})"),  # Go
     LogRow("x_crash", "0xc00000", r"exit (?:status|code) 0xc00000(?P<what>05|1d|fd|94)\b"),  # Windows: access, instruction, stack
+    LogRow("x_import", "unable to find backend library", r"unable to find backend library for backend '(?P<what>[\w-]{1,40})'"),  # Triton
     LogRow("x_import", "0xc0000135", r"exit (?:status|code) (?P<what>0xc0000135)\b"),  # Windows: a DLL is not there
     LogRow("x_crash", "signal arrived during cgo execution", r"signal arrived during cgo execution"),
     LogRow("x_fork", "re-initialize CUDA in forked", r"Cannot re-initialize CUDA in forked subprocess"),

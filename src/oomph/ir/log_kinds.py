@@ -35,7 +35,8 @@ SglangKind = Literal[
 TrtllmKind = Literal[
     "tr_version", "tr_weights", "tr_engine", "tr_context", "tr_non_torch", "tr_activation", "tr_budget",
     "tr_estimate", "tr_kv", "tr_window_cut", "tr_seq_cut", "tr_no_sequence", "tr_executor", "tr_component",
-    "tr_total", "tr_free", "tr_step", "tr_no_engine", "tr_late", "tr_oom", "tr_load_oom", "tr_line", "tr_outside",
+    "tr_total", "tr_free", "tr_step", "tr_no_engine",
+    "tr_no_build", "tr_building", "tr_built", "tr_late", "tr_oom", "tr_load_oom", "tr_line", "tr_outside",
     "tr_blocks", "tr_limits", "tr_both", "tr_cap", "tr_available", "tr_buffers", "tr_graphs", "tr_pool_full",
     "tr_too_long", "tr_no_graphs", "tr_args", "tr_created", "tr_features", "tr_loaded",
     "tr_over_budget", "tr_contexts", "tr_forward",
@@ -53,7 +54,7 @@ LlamaCppKind = Literal[
     "lc_layer_moved", "lc_fit_context", "lc_fit_need", "lc_weights", "lc_param", "lc_kv", "lc_kv_total",
     "lc_kv_cells", "lc_state", "lc_output", "lc_compute", "lc_copies", "lc_pipeline_retry", "lc_malloc",
     "lc_pinned", "lc_cpu_malloc", "lc_alloc_weights", "lc_alloc_compute", "lc_late", "lc_no_compute",
-    "lc_no_kv", "lc_no_context", "lc_no_weights", "cuda_error_oom", "lc_cublas", "lc_crash", "lc_guard",
+    "lc_no_kv", "lc_warmup", "lc_no_context", "lc_no_weights", "cuda_error_oom", "lc_cublas", "lc_crash", "lc_guard",
     "lc_where", "lc_no_output", "lc_load_failed", "lc_kv_full", "lc_bad_flag", "lc_line", "lc_build",
     "lc_studio", "lc_slots", "lc_prompt_cache", "lc_serving", "lc_request", "lc_breakdown",
     "lc_phase",

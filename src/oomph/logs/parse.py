@@ -20,7 +20,7 @@ from oomph.logs.shape import shortage
 
 COMMON: tuple[LogRow, ...] = (*GENERIC, TORCH_OOM, TORCH_OOM_NEW, *TROUBLES, *SIGNS)  # of every engine, and of people
 ALL: tuple[LogRow, ...] = (*(row for engine in all_engines() for row in engine.log_rows()), *COMMON)
-_WRITTEN_BY_PEOPLE = frozenset({"version_beside", "version_said", "bad_flag", "lc_crash"}) | {
+_WRITTEN_BY_PEOPLE = frozenset({"version_beside", "version_said", "bad_flag", "lc_crash", "lc_cublas"}) | {
     row.kind for row in COMMON
 }
 # kind -> the engine that prints it
@@ -37,7 +37,8 @@ FOLDED = frozenset(
 # a line of one of these kinds says already what is short
 SHORTAGES: frozenset[LogKind] = frozenset(
     {"torch_oom", "cuda_error_oom", "nccl_oom", "triton_oom", "sampler_oom", "pooler_oom", "load_oom", "cumem_oom",
-     "tr_oom", "tr_load_oom", "tr_executor", "tr_component", "free_short", "kv_none", "kv_need", "kv_need_part",
+     "tr_oom", "tr_no_build", "tr_building", "tr_no_engine", "tr_load_oom",
+     "tr_executor", "tr_component", "free_short", "kv_none", "kv_need", "kv_need_part",
      "kv_need_v0", "args", "engine_config", "sg_args", "sg_no_pool", "sg_pool_full", "sg_no_slots", "sg_no_state",
      "sg_capture_failed", "sg_resume_oom", "host_kill", "container_kill", "ray_kill", "mmap_failed", "driver_oom",
      "shm_full", "oom_mentioned", "lc_malloc", "lc_pinned", "lc_cpu_malloc", "lc_alloc_weights",
@@ -206,9 +207,9 @@ def _own_process(values: Values, text: str) -> None:
 def engine_of(observations: Sequence[Observation]) -> str:
     """The engine that printed this: "" when no line is an engine's."""
     headed = {e.name for e in all_engines() if not e.runs} & {observation.process for observation in observations}
-    if len(headed) == 1:
-        return headed.pop()  # no other engine begins its lines so
     counts = Counter(name for name in map(_printed_by, observations) if name)
+    if len(headed) == 1 and not any(engine.runs in headed and counts[engine.name] for engine in all_engines()):
+        return headed.pop()  # no other engine begins its lines so
     for engine in all_engines():  # one that runs another prints the other's lines too
         around = counts[engine.runs] and any(observation.process == engine.name for observation in observations)
         around = around or (counts[engine.runs] and _names(observations) == {engine.name})
@@ -219,7 +220,9 @@ def engine_of(observations: Sequence[Observation]) -> str:
         if heads := next((e.name for e in all_engines() if not processes.isdisjoint(e.processes)), ""):
             return heads
         named = [
-            str(observation.values["engine"]) for observation in observations if observation.kind == "engine_named"
+            str(observation.values.get("engine", ""))
+            for observation in observations
+            if observation.kind == "engine_named"
         ]
         plain = next((name for name in named if name not in SETTINGS), "")
         return name_of(plain) if plain else SETTINGS.get(named[0], "") if named else ""
@@ -228,7 +231,7 @@ def engine_of(observations: Sequence[Observation]) -> str:
 
 def _names(observations: Sequence[Observation]) -> set[str]:
     """The engines that are named in words."""
-    words = {str(o.values["engine"]) for o in observations if o.kind == "engine_named"} - SETTINGS.keys()
+    words = {str(o.values.get("engine", "")) for o in observations if o.kind == "engine_named"} - SETTINGS.keys()
     return {name_of(word) for word in words} - {""}
 
 

@@ -95,7 +95,7 @@ def _beside(case: Case) -> Candidate | None:
     free, cached = case.oom_value("free"), case.oom_value("reserved")
     if not others and total and own is not None and free is not None and cached is not None:
         # PyTorch may not look at other processes here: what is neither free nor its own is theirs
-        others = max(0, total - free - own - cached - OWN_CONTEXT)
+        others = max(0, total - free - (case.oom_value("in_use") or own + cached + OWN_CONTEXT))
     if not case.failed or not total or own is None or case.unified:
         return None
     if others < max(2 * GIB, own) or (case.stage != "weights_load" and others < total // 4):

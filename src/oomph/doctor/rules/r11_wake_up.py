@@ -20,6 +20,7 @@ from oomph.doctor import advice
 from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
+from oomph.doctor.words import levers
 from oomph.units import gib
 
 
@@ -29,6 +30,7 @@ def match(case: Case) -> Candidate | None:
         remedies = (
             advice.host("free the card before resume_memory_occupation", rank=0),
             advice.host("resume the weights first, the KV cache when the trainer has let go (tags)", rank=1),
+            *levers(case, "fraction_down"),
         )
         return Candidate(Tier.SAID, text, case.line("sg_resume_oom"), remedies)
     if not case.has("cumem_oom") and not (case.failed and case.in_traceback("wake_up", "create_and_map")):

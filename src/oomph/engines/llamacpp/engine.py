@@ -47,9 +47,14 @@ class GgufEngine(EngineProtocol):
 class LlamaCpp(GgufEngine):
     name = "llamacpp"
     title = "llama.cpp"
-    aliases = ("llama.cpp", "llama-cpp")
+    aliases = (
+        *("llama.cpp", "llama-cpp"),
+        *("koboldcpp", "llama-cpp-python", "llamafile", "ramalama", "lm studio", "lmstudio", "llama-swap"),  # run it
+    )
     words = Words(
         stages={"weights_load": "while loading the weights", "kv_alloc": "while creating the context"},
+        # nothing is measured with a dummy batch before it is allocated, and graphs are recorded while it runs
+        missing_stages=("profile_run", "cudagraph_profile", "cudagraph_capture"),
         cache_unit="cells",
         lost_reason='the lines before the process ended, from "load_tensors:" on (-lv 4 prints more)',
     )

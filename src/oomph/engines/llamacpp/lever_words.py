@@ -31,7 +31,7 @@ SLIDERS = {
     "experts": LeverWords('"Force Model Expert Weights onto CPU" on', "experts on the CPU; MoE models only", 3),
     "quant": LeverWords("a smaller GGUF quantisation", "less exact weights", 5),
     "guardrail": LeverWords(
-        'a lower "Model loading guardrails" level, if the estimate is wrong', "the load may fail later", 6
+        'a lower "Model loading guardrails" level, if the estimate is wrong', "the load may fail later", 2
     ),
     "context_up": LeverWords('"Context Length" higher in the load settings', "allocated at the start", 1),
 }

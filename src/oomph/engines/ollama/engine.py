@@ -22,6 +22,7 @@ class Ollama(GgufEngine):
     title = "Ollama"
     words = Words(
         stages=LLAMACPP.words.stages,
+        missing_stages=LLAMACPP.words.missing_stages,
         cache_unit=LLAMACPP.words.cache_unit,
         lost_reason="Ollama's own log (journalctl -u ollama, server.log): the runner's lines before it ended",
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class TensorRtLlm(EngineProtocol):
     name = "trtllm"
     title = "TensorRT-LLM"
-    aliases = ("tensorrt-llm", "tensorrt_llm")
+    aliases = ("tensorrt-llm", "tensorrt_llm", "trt-llm", "tensorrt llm", "tensorrtllm")
 
     words = Words(
         stages={

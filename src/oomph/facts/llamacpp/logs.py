@@ -12,6 +12,7 @@ ROWS = (
     LogRow("lc_free", "MiB free", r"- (?P<buffer>[A-Za-z]+\d{1,3})\s*: (?P<name>.{1,80}?) \((?P<total__MiB>\d+) MiB, (?P<free__MiB>\d+) MiB free\)"),
     LogRow("lc_free", "MiB free", r"using device (?P<buffer>[A-Za-z]+\d{1,3}) - (?P<free__MiB>\d+) MiB free"),  # ik_llama.cpp
     LogRow("lc_free", "MiB free", r"using device (?P<buffer>\w+) \((?P<name>[^)]{1,80})\).{0,40}- (?P<free__MiB>\d+) MiB free"),
+    LogRow("lc_warmup", "warming up the model with an empty run", r"warming up the model with an empty run"),
     LogRow("lc_slots", "| task ", r"^slot +\w{3,40}: +id +\d{1,4} \| task -?\d"),
     LogRow("lc_loading", "loading model", r"^srv +(?:load_model|main): loading model"),
     LogRow("lc_loading", "model tensors into buffer", r"loaded +\d{1,3}% model tensors into buffer"),  # llama-box
@@ -45,6 +46,8 @@ ROWS = (
     LogRow("lc_malloc", "of memory on device", r"can't allocate (?P<tried__B>\d+) Bytes of memory on device"),  # SYCL
     LogRow("lc_malloc", "ERROR_OUT_OF_", r"(?:UR_RESULT|ZE_RESULT|PI)_ERROR_OUT_OF_(?:DEVICE_MEMORY|HOST_MEMORY|RESOURCES)"),
     LogRow("lc_malloc", "metal", r"ggml_\w{0,20}metal\w{0,40}: error: failed to allocate buffer, size = *(?P<tried__MiB>[\d.]+) MiB"),
+    LogRow("lc_malloc", "maximum allowed buffer size", r"Attempting to allocate (?P<tried__B>\d{1,15}) bytes which is greater than the maximum allowed buffer size of (?P<most__B>\d{1,15})"),  # MLX
+    LogRow("lc_malloc", "exceeds device", r"Requested buffer size exceeds device (?:memory allocation|buffer size) limit"),  # Vulkan
     LogRow("lc_malloc", "is larger than buffer maximum", r"buffer '\w{1,20}\s*' size (?P<tried__B>\d{1,15}) is larger than buffer maximum of (?P<most__B>\d{1,15})"),
     LogRow("lc_pinned", "pinned memory", r"[Ff]ailed to allocate (?:(?P<tried>[\d.,]+) MiB of )?pinned memory"),  # slower copies, nothing else
     LogRow("lc_cpu_malloc", "cpu_buffer_type_alloc_buffer", r"cpu_buffer_type_alloc_buffer: failed to allocate buffer(?: of size (?P<tried__B>\d+))?"),
@@ -69,6 +72,10 @@ ROWS = (
     LogRow("lc_cublas", "resource allocation failed", r"CUDA error: the resource allocation failed"),
     LogRow("lc_crash", " error: ", r"^(?:CUDA|ROCm|MUSA) error: (?P<what>(?!out of memory|the resource allocation failed|CUDA-capable)[a-z].{3,80})$"),
     LogRow("lc_guard", "Not enough resources to load", r"Not enough resources to load the model"),  # LM Studio's window
+    # the same as people retell it, and without an estimate
+    LogRow("lc_guard", "esources to ", r"(?i)\b(?:not enough|insufficient) (?:system )?resources to (?:load|run) (?:the |this |a )?model"),
+    LogRow("lc_guard", "uardrail", r"(?i)\bguardrails?\b.{0,80}\b(?:refus|block|prevent|stop|turn(?:ed)? off|disabl|too (?:strict|low|high))\w{0,4}"),
+    LogRow("lc_guard", "uardrail", r"(?i)\b(?:refus|block|prevent|stop|turn(?:ed)? off|disabl)\w{0,4}\b.{0,60}\bguardrails?\b"),
     LogRow("lc_guard", "insufficient system resources", r"stopped due to insufficient system resources",
            more=(r"requires approximately (?P<need__size>[\d.]+ [KMGT]B) of memory",)),  # LM Studio
     LogRow("lc_where", "current device:", r"current device: (?P<device__int>-?\d+), in function (?P<function>\w{1,80})"),
@@ -99,6 +106,8 @@ ROWS = (
     LogRow("lc_phase", "llama_decode returned", r"(?P<function>llama_decode) returned -?\d"),  # llama-cpp-python
     LogRow("lc_load_failed", "unable to load model: ", r"unable to load model: \S{0,200}blobs"),
     LogRow("lc_load_failed", "failed to load model", r"(?:common_init_\w{1,20}|load_model|llama_init\w{0,20}): (?:error: )?failed to load model"),
+    LogRow("lc_load_failed", "Failed to load the model", r"^\W{0,6}Failed to load the model\s*$"),  # LM Studio's window
+    LogRow("lc_load_failed", "(Exit code", r"^\W{0,4}\(Exit code:? -?\d{1,20}\)"),
     LogRow("lc_load_failed", "load-error", r"Received load-error"),  # LM Studio
     LogRow("lc_load_failed", "Error loading model.", r"Error loading model\. \(Exit code"),  # LM Studio
     LogRow("lc_load_failed", "Failed to load model from file", r"Failed to load model from file"),  # llama-cpp-python
@@ -120,6 +129,7 @@ ROWS = (
     LogRow("lc_prompt_cache", "cache state", r"cache state: (?P<prompts__int>\d+) prompts, (?P<size__MiB>[\d.]+) MiB"),
     LogRow("lc_serving", "server is listening", r"server is listening on"),
     LogRow("lc_request", "processing task", r"slot +launch_slot_: +id +\d+"),
+    LogRow("lc_request", "generate: n_ctx", r"^generate: n_ctx = \d"),  # llama-cli's first step
     LogRow("lc_request", "new prompt, n_ctx_slot", r"new prompt, n_ctx_slot = (?P<n_ctx_slot__int>\d+)"),
     LogRow("lc_breakdown", "|   - ",
            r"\|   - (?P<buffer>\w{1,20}) ?(?:\([^|)]{0,60}\))? {0,40}\| {0,8}(?P<total__MiB>\d{1,9}) = (?P<free__MiB>\d{1,9}) \+ \( {0,8}(?P<own__MiB>\d{1,9}) = {0,8}"

@@ -58,6 +58,8 @@ ROWS = (
     LogRow("ol_parallel", "OLLAMA_NUM_PARALLEL", r"OLLAMA_NUM_PARALLEL[:=](?P<parallel__int>\d+)"),
     LogRow("ol_line", "ollama", r"github\.com/ollama/ollama|/usr/lib/ollama|/lib/ollama/|/\.ollama/models|/ollama/(?:ml|llm|llama|runner)/"),
     LogRow("ol_line", ".ollama", r"\.ollama\\{1,2}models|/\.ollama/models"),
+    LogRow("ol_line", "try pulling it first", r"not found, try pulling it first"),
+    LogRow("ol_line", ":11434", r"\b(?:localhost|[\d.]{7,15}|\[::1?\]):11434\b"),  # its port
     LogRow("ol_line", "Internal Server Error: ", r"500 Internal Server Error: (?:unable to load model|llama runner|model runner|model requires)"),
     LogRow("ol_line", "OLLAMA_", r"^\W{0,4}OLLAMA_[A-Z_]{3,40}=\S"),
     LogRow("ol_line", "[GIN] ", r"\[GIN\] \d{4}/\d\d/\d\d - .{0,120}\"/(?:api|v1)/"),

@@ -26,12 +26,20 @@ ROWS = (
     LogRow("sg_no_pool", "leave no GPU memory", r"Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=(?P<fraction__float>[\d.]*\d)",
            more=(r"Raise --mem-fraction-static above (?P<above__float>[\d.]*\d)",)),
     LogRow("sg_capture_failed", "graph failed", r"Capture (?:cuda|CUDA) graph failed(?:: (?P<why>.{1,300}))?"),
+    # the advice under it, of which a cut paste holds the last lines
     LogRow("sg_capture_failed", "set --mem-fraction-static to a smaller value", r"set --mem-fraction-static to a smaller value"),
+    LogRow("sg_capture_failed", "set --cuda-graph-max-bs", r"^\W{0,4}\d\W{1,3}set --cuda-graph-max-bs to a smaller value"),
+    LogRow("sg_capture_failed", "disable torch compile by not using", r"disable torch compile by not using --enable-torch-compile"),
+    LogRow("sg_capture_failed", "raph by --disable-cuda-graph", r"disable (?:cuda|CUDA) graph by --disable-cuda-graph"),
     LogRow("sg_retract", "Retract requests", r"KV cache pool is full\. Retract requests", more=(r"#retracted_reqs: (?P<requests__int>\d+)",)),
     LogRow("sg_pool_full", "Try to lower your batch size", r"(?P<phase>Prefill|Decode|)\s?[Oo]ut of memory\. Try to lower your batch size"),
     LogRow("sg_pool_full", "Try to allocate", r"Try to allocate \d+ tokens"),
+    LogRow("sg_pool_full", "Failed to retract any request", r"Failed to retract any request\. No space left for only one request"),
     LogRow("sg_pool_full", "out of memory", r"\b(?P<phase>Prefill|Decode) out of memory"),
+    LogRow("sg_pool_full", "even after retracting", r"[Oo]ut of memory even after retracting all other requests"),
+    LogRow("sg_pool_full", "Not enough space for mamba", r"Not enough space for mamba (?:cache|ping pong)"),
     LogRow("sg_no_slots", "alloc_req_slots", r"alloc_req_slots runs out of memory"),
+    LogRow("sg_no_slots", "set a smaller number for `--max-running-requests`", r"[Oo]ut of memory\. Please set a smaller number for `--max-running-requests`"),
     LogRow("sg_no_state", "hybrid (mamba", r"Not enough GPU memory for hybrid \(mamba"),
     LogRow("sg_stats", "token usage:", r"(?P<phase>Prefill|Decode) batch\b.{0,120}?token usage: (?P<usage__float>[\d.]*\d)",
            more=(r"#running-req: (?P<running__int>\d+)", r"#queue-req: (?P<waiting__int>\d+)")),
@@ -44,13 +52,16 @@ ROWS = (
     LogRow("sg_init", "Init torch ", r"Init torch (?:distributed )?(?:begin|ends?)\.", more=(r"[Aa]vail mem=(?P<avail__GB>[\d.]+) GB",)),
     LogRow("sg_exception", "child process", r"Received sigquit from a child process"),
     LogRow("sg_exception", "cheduler", r"Rank \d+ scheduler (?:is dead|died)"),
+    LogRow("sg_exception", "Initialization failed. ", r"Initialization failed\. (?:warmup error|Please see the error messages above)"),
+    LogRow("sg_exception", "Server process terminated unexpectedly", r"Server process terminated unexpectedly"),
     LogRow("sg_exception", "hit an exception", r"\b[A-Z]\w{3,40} hit an exception"),  # every manager's process wraps its loop so
     # a request in flight: its id, the room in which prefill and decode instances meet (disaggregation/)
     LogRow("sg_request", "rid=", r"\b(?:req\.)?rid='?[\w-]{2,80}"),
     LogRow("sg_request", "bootstrap_room", r"bootstrap_room\W{1,3}\d"),
     LogRow("x_nccl", "KVTransferError", r"KVTransferError\(.{0,80}?\)?: (?P<what>.{0,160})"),
     LogRow("x_nccl", "ransfer failed for request", r"(?:Prefill|Decode) (?:transfer|handshake|bootstrap) failed for request"),
-    LogRow("sg_resume_oom", "torch_memory_saver", r"torch_memory_saver\.cpp\].{0,80}out of memory.{0,80}func=resume"),
+    LogRow("sg_resume_oom", "torch_memory_saver", r"torch_memory_saver\.cpp\].{0,120}out of memory"),  # func=resume, cu_mem_create
+    LogRow("sg_no_pool", "mem", r"(?i)not enough memory\b.{0,60}(?:increas|rais|higher|larger)\w{0,4} .{0,20}mem[_-]fraction[_-]static"),  # retold
     LogRow("sg_no_pool", "Not enough memory to allocate KV cache", r"Not enough memory to allocate KV cache"),
     LogRow("sg_unbalanced", "memory capacity is unbalanced", r"memory capacity is unbalanced",
            more=(r"pre_model_load_memory=(?P<least__GB>[\d.]+)", r"local_gpu_memory=(?P<local__GB>[\d.]+)")),

@@ -30,6 +30,7 @@ ROWS = (
     LogRow("tr_loaded", "Model init total", r"^Model init total -- (?P<seconds__float>[\d.]+)s"),
     LogRow("tr_engine", "Loaded engine size", r"Loaded engine size: (?P<weights__MiB>\d+) MiB"),  # printed before it is on the GPU
     LogRow("tr_context", "execution context memory", r"Allocated (?P<activation__MiB>[\d.]+) MiB for execution context memory"),
+    LogRow("tr_context", "local TP group for rank", r"Detect(?:ing|ed) local TP group for rank"),  # behind the engine, before buffers
     LogRow("tr_context", "IExecutionContext creation", r"TensorRT-managed allocation in IExecutionContext creation"),
     LogRow("tr_buffers", "GPU memory for", r"Allocated (?P<buffers__size>[\d.]+ [GM]B) GPU memory for (?:runtime buffers|decoder)"),
     LogRow("tr_available", "calculating max tokens in paged", r"in paged kv cache: total: (?P<total__GiB>[\d.]+) GiB, available: (?P<available__GiB>[\d.]+) GiB"),
@@ -60,7 +61,7 @@ ROWS = (
     LogRow("tr_seq_cut", "Adjusted max_seq_len", r"Adjusted max_seq_len to (?P<length__int>\d+)"),
     LogRow("tr_seq_cut", "that can be allocated in kv cache manager", r"max_seq_len (?P<wanted__int>\d+) is greater than .{0,80}setting max_seq_len to (?P<length__int>\d+)"),
     LogRow("tr_seq_cut", "are too large for at least one sequence", r"to fit in kvCache.{0,20}reduced to (?P<length__int>\d+)"),
-    LogRow("tr_no_sequence", "to fit in any sequence", r"Impossi?ble? to fit in any sequence in kvCache"),
+    LogRow("tr_no_sequence", "any sequence in", r"Impossi?ble? to fit (?:in )?any sequence in (?:the )?kvCache"),
     # trtGptModelInflightBatching.cpp (0.5 to 0.7): the same check of built engines
     LogRow("tr_no_sequence", "maxTokensInPagedKvCache must be", r"maxTokensInPagedKvCache must be large enough to process at least 1 sequence"),
     # the second KV cache manager: states of every slot before the first token; also as people retell it
@@ -85,17 +86,32 @@ ROWS = (
     LogRow("tr_total", "Total GPU memory (GiB)", r"Total GPU memory \(GiB\): (?P<total__GiB>[\d.]+)"),
     LogRow("tr_free", "before component creation", r"Free GPU memory before component creation attempt \(GiB\): (?P<free__GiB>[\d.]+)"),
     LogRow("tr_step", " / ", rf"^(?P<component>{_STEPS}): (?P<before__GiB>[\d.]+) / (?P<after__GiB>[\d.]+)\s*$"),
-    LogRow("tr_no_engine", "deserialize", r"Failed to deserialize cuda engine|deserialize\.cpp.{0,60}OutOfMemory"),
-    # the builder: virtualMemoryBuffer.cpp, globWriter.cpp
+    LogRow("tr_no_engine", "deserialize", r"deserialize\.cpp.{0,60}OutOfMemory"),
+    LogRow("tr_engine", "deserialize cuda engine", r"Failed to deserialize cuda engine"),  # of whatever it was
+    # an engine that is read or built: virtualMemoryBuffer.cpp, globWriter.cpp
     LogRow("tr_no_engine", "OutOfMemory", r"\[TRT\] \[E\].{0,120}Error Code 2: OutOfMemory"),
-    LogRow("tr_no_engine", "scratch space", r"requires (?P<tried__B>\d+) bytes of scratch space, but only (?P<free__B>\d+) is available"),
-    LogRow("tr_no_engine", "Engine building failed", r"Engine building failed"),
+    LogRow("tr_no_build", "scratch space", r"requires (?P<tried__B>\d+) bytes of scratch space, but only (?P<free__B>\d+) is available"),
+    LogRow("tr_no_build", "Could not find any implementation for node", r"\[E\].{0,80}Could not find any implementation for node"),
+    LogRow("tr_no_build", "Engine building failed", r"Engine building failed"),
+    # only the builder tries tactics, reduces graphs and names its steps so
+    LogRow("tr_building", "Skipping tactic", r"Skipping tactic"),
+    LogRow("tr_building", "[GraphReduction]", r"\[GraphReduction\]|Graph (?:optimization|construction) (?:completed|time)"),
+    LogRow("tr_building", "Build TensorRT engine", r"(?:Build|Building) TensorRT engine"),
+    # its command, which people paste above whatever failed later
+    LogRow("tr_built", "_plugin", r"--(?:use_)?(?:gpt_attention|gemm)_plugin\b"),
+    LogRow("tr_built", "--use_inflight_batching", r"--use_inflight_batching"),
+    LogRow("tr_built", "--remove_input_padding", r"--remove_input_padding"),
+    LogRow("tr_built", "trtllm-build", r"(?:^|[\s`$/])trtllm-build\b"),
+    LogRow("tr_built", "tensorrtllm_backend", r"\btensorrtllm_backend\b"),
+    LogRow("tr_built", "SessionBenchmark", r"\bgptSessionBenchmark\b"),
+    LogRow("tr_built", "TrtGpt", r"\bTrtGptModel\w{0,40}"),
     LogRow("tr_no_engine", "deserializePlugin", r"::deserializePlugin\("),  # a frame: the engine was being read
     LogRow("tr_late", "cublas handle", r"Failed to create cublas handle"),
     # as people retell it: what the pool left was not enough for something behind it
     LogRow("tr_late", "of KV cache", r"GiB of KV cache.{0,160}\bleaving (?P<left__size>[\d.]+ [MG]iB) free.{0,200}\bOOM"),
     LogRow("tr_late", "batch_manager::", r"RuntimeBuffers::(?:reshape|prepareStep)|TrtGptModelInflightBatching::forward"),
-    LogRow("tr_oom", "CUDA runtime error in", r"CUDA runtime error in (?:::)?(?:cudaMalloc|.{0,120}out of memory)"),
+    LogRow("tr_oom", "CUDA runtime error in", r"CUDA runtime error in (?:::)?(?:cudaMalloc|.{0,120}out of memory)",
+           more=(r"/(?P<file>\w{2,40})\.(?:cpp|h|cu):\d",)),
     LogRow("tr_oom", "Cuda Runtime (out of memory)", r"Cuda Runtime \(out of memory\)"),
     LogRow("tr_oom", "could not be allocated", r"Requested amount of GPU memory \((?P<tried__B>\d+) bytes\) could not be allocated"),
     LogRow("tr_load_oom", "load_single_module", r"Error executing load_single_module.{0,4000}out of memory"),
@@ -103,7 +119,7 @@ ROWS = (
     LogRow("exception", "Assertion failed", r"\[TensorRT-LLM\]\[ERROR\] (?P<type>Assertion failed): (?P<message>.{1,600})",
            more=(r"/cpp/tensorrt_llm/(?P<place>\w{1,40})/",)),
     # the executor's loop: a step that failed, a request that was refused
-    LogRow("exception", "Encountered an error in", r"(?P<type>Encountered an error) in (?:forward\w{0,10}|decode|\w{1,40} step)(?: function)?: (?P<message>.{1,300})"),
+    LogRow("exception", "Encountered an error in", r"(?P<type>Encountered an error) (?:in (?:forward\w{0,10}|decode|\w{1,40} step)(?: function)?|when fetching new request): (?P<message>.{1,300})"),
     LogRow("tr_forward", "Encountered an error", r"Encountered an error (?:in (?:forward\w{0,10}|\w{1,40} step) function|when fetching new request)"),
     LogRow("exception", "CUDA runtime error in", r"\[TensorRT-LLM\]\[ERROR\] (?P<type>CUDA runtime error) in (?P<message>(?!.{0,200}out of memory).{1,300})"),
     LogRow("tr_line", "tensorrt_llm", r"\btensorrt_llm::(?P<function>[\w:~]{3,200})"),  # its C++ frames, innermost first
@@ -111,5 +127,10 @@ ROWS = (
     LogRow("tr_line", "tensorrt_llm", r"libtensorrt_llm|/tensorrt_llm/libs/"),
     LogRow("tr_line", "tensorrt_llm", r"\bimport tensorrt_llm\b|\btensorrt_llm\.\w"),
     LogRow("tr_line", "[TRT] [", r"\[TRT\] \[[EWIV]\]"),
+    # Triton's log around it: the model's name is the user's, and nearly always the example's
+    LogRow("tr_line", "tensorrt_llm", r"\b(?:loading|failed to load|successfully loaded|unloading:?|TRITONBACKEND_\w{1,40}): '?\w{0,40}tensorrt_llm"),
+    LogRow("tr_line", "tensorrtllm", r"(?:backends?/|libtriton_|backend ')tensorrtllm"),
+    LogRow("tr_executor", "MPI_ABORT", r"MPI_ABORT was invoked on rank \d"),
+    LogRow("tr_executor", "Failed to initialize executor", r"Failed to initialize executor on rank \d"),
     LogRow("tr_line", "RT-LLM", r"\[TRT-LLM\]|\[TensorRT-LLM\]|\[TRT-LLM AUTO-DEPLOY\]"),
 )  # fmt: skip

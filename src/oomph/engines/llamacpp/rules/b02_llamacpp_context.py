@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from oomph.doctor import advice
 from oomph.doctor.case import Case
+from oomph.doctor.context_llamacpp import shorter
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.doctor.words import levers
 from oomph.ir.log_kinds import LogKind
@@ -33,7 +34,7 @@ _KINDS: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights", "lc_alloc_comput
 
 
 def match(case: Case) -> Candidate | None:
-    if case.failed and case.stage == "runtime_request" and case.has(*_AT_RUN_TIME):
+    if case.failed and case.stage in ("runtime_request", "sampler_warmup") and case.has(*_AT_RUN_TIME):
         return _at_run_time(case)
     if case.stage != "kv_alloc" or not case.has(*_KINDS):
         return None
@@ -63,26 +64,14 @@ def match(case: Case) -> Candidate | None:
     names = ["layers", "kv_dtype", "slots", *(["ubatch"] if compute else [])]
     several = bool(copies and copies > 1)
     names += ["split", "one_copy"] if several else []
-    half = _half(case, cells)
     first = ("one_copy", "context", "layers") if several else ("context", "layers", "ubatch" if compute else "kv_dtype")
-    remedies = levers(case, ("context", half) if half else "context", *names, first=first)
+    remedies = levers(case, *shorter(case), *names, first=first)
     return Candidate(
         Tier.COMPUTED if case.failed else Tier.LIKELY,
         text,
         case.line(*_KINDS, "lc_kv", "lc_kv_total"),
         remedies,
     )
-
-
-def _half(case: Case, cells: int | None) -> int:
-    """Half of the context that was asked for, 0 where the log does not say it."""
-    sizes = [
-        str(observation.values.get("value", ""))
-        for observation in case.all("lc_param")
-        if observation.values.get("name") == "n_ctx"
-    ]
-    context = cells or (int(sizes[0]) if sizes and sizes[0].isdigit() else 0) or case.value("ol_request", "cells") or 0
-    return max(2048, context // 2 // 1024 * 1024) if context > 4096 else 0
 
 
 def _at_run_time(case: Case) -> Candidate:
@@ -97,7 +86,7 @@ def _at_run_time(case: Case) -> Candidate:
         text = "The buffers had all been allocated; cuBLAS then found no room for its handle and workspace."
     else:
         text = "The buffers had all been allocated; the GPU ran out in the scratch pool while a request was processed."
-    remedies = levers(case, "ubatch", "layers", "context", "slots", "overhead", first=("layers",))
+    remedies = levers(case, "ubatch", "layers", *shorter(case), "slots", "overhead", first=("layers",))
     return Candidate(Tier.COMPUTED, text, lines, remedies)
 
 
@@ -111,7 +100,7 @@ def _metal(case: Case, lines: tuple[int, ...]) -> Candidate:
     text = "The Mac's memory ran out while the GPU worked: Metal takes buffers first and finds room when they are used."
     text += f" The log shows {gib(buffers)} of them." if buffers else ""
     remedies = (
-        *levers(case, "context", "quant", "kv_dtype"),
+        *levers(case, *shorter(case), "quant", "kv_dtype"),
         advice.host("sudo sysctl iogpu.wired_limit_mb=N", "less is left for macOS itself", rank=4),
     )
     return Candidate(Tier.COMPUTED, text, lines, remedies)
@@ -120,7 +109,7 @@ def _metal(case: Case, lines: tuple[int, ...]) -> Candidate:
 RULE = Rule(
     "B02",
     "llama.cpp: KV cache or compute buffer does not fit",
-    ("kv_alloc", "runtime_request"),
+    ("kv_alloc", "sampler_warmup", "runtime_request"),
     match,
     engines=("llamacpp", "ollama"),
     evidence=("llama.cpp issue 26297",),

@@ -22,6 +22,7 @@ import re
 
 from oomph.doctor import advice
 from oomph.doctor.case import Case
+from oomph.doctor.context_llamacpp import context_of, shorter
 from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
 from oomph.doctor.words import levers
 from oomph.ir.log_kinds import LogKind
@@ -51,11 +52,10 @@ def match(case: Case) -> Candidate | None:
         text += " It was the KV cache of the layers on the CPU."
     elif case.has("lc_alloc_compute", "lc_no_compute"):
         text += " It was the compute buffer: without flash attention it grows with context x micro-batch x heads."
-    cells = _number(case, "n_ctx")
+    cells = context_of(case)
     text += f" The context is {cells:,} tokens." if cells else ""
-    half = max(2048, cells // 2 // 1024 * 1024) if cells > 4096 else 0
     remedies = (
-        *levers(case, ("context", half) if half else "context", "flash", "slots", "quant", first=("context",)),
+        *levers(case, *shorter(case), "flash", "slots", "quant", first=("context",)),
         advice.host("free memory on the host", rank=2),
     )
     rejected = (Rejected("layers", "fewer layers on the GPU", "it moves more into the memory that is short"),)
@@ -67,13 +67,6 @@ def _tried(case: Case) -> int:
     if panic is not None:
         return sum(int(n) for n in re.findall(r"(\d{1,15})F", str(panic.values.get("map", ""))))
     return next((n for kind in _KINDS if (n := case.value(kind, "tried"))), 0)
-
-
-def _number(case: Case, name: str) -> int:
-    for observation in case.all("lc_param"):
-        if observation.values.get("name") == name and str(observation.values.get("value", "")).isdigit():
-            return int(str(observation.values["value"]))
-    return case.value("ol_request", "cells") or 0
 
 
 RULE = Rule(

@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 
 from oomph.doctor.case import Case
+from oomph.doctor.context_llamacpp import shorter
 from oomph.doctor.meanings import TROUBLES
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.doctor.words import levers
@@ -32,26 +33,35 @@ def match(case: Case) -> Candidate | None:
     kv, full = case.value("ol_offload", "kv"), case.value("ol_offload", "full")
     available, cells = case.value("ol_offload", "available"), case.value("lc_kv_cells", "cells")
     died = case.has("ol_runner_died")
-    if not case.failed or case.stage not in ("kv_alloc", "weights_load") or case.death.kind in TROUBLES:
+    if not case.failed or case.stage not in RULE.stages or case.death.kind in TROUBLES:
         return None
+    running = case.stage in ("sampler_warmup", "runtime_request")
+    if running and not case.memory and not case.has("lc_late", "lc_alloc_compute"):
+        return None
+    if running and any("kIOGPU" in observation.text for observation in case.all("lc_late")):
+        return None  # a Mac's (B02)
     if died and not case.memory and not any(_LACK.search(o.text) for o in case.all("ol_runner_died")):
         return None  # a runner that ended, of whatever it was
     text = "The runner could not get the memory that context and parallel slots ask for."
+    if running:
+        tried = case.value("lc_malloc", "tried") or case.value("lc_alloc_compute", "tried")
+        more = gib(tried) if tried else "more"
+        text = f"While the model ran {more} was asked for that Ollama had not foreseen: scratch grows with the prompt."
     if kv and full:
         text += f" KV cache {gib(kv)} of {gib(full)} in all" + (f", {gib(available)} on the GPU." if available else ".")
     if cells:
         text += f" {cells:,} cells: num_ctx x parallel slots."
     parallel = case.value("ol_parallel", "parallel")
-    half = max(2048, cells // 2 // 1024 * 1024) if cells and cells > 4096 else None
-    remedies = levers(case, ("context", half) if half else "context", "layers", "slots", "overhead", "quant")
-    tier = Tier.COMPUTED if died and (kv or parallel) else Tier.LIKELY
+    names = ("layers", "overhead", "ubatch", "slots") if running else ("layers", "slots", "overhead", "quant")
+    remedies = levers(case, *shorter(case), *names)
+    tier = Tier.COMPUTED if running or (died and (kv or parallel)) else Tier.LIKELY
     return Candidate(tier, text, case.line("ol_runner_died", "ol_offload", "lc_kv_cells"), remedies, ())
 
 
 RULE = Rule(
     "O02",
     "Ollama: context and slots need more than there is",
-    ("kv_alloc", "weights_load"),
+    ("kv_alloc", "weights_load", "sampler_warmup", "runtime_request"),
     match,
     engines=("ollama",),
     over=(

@@ -15,6 +15,8 @@ Evidence: SGLang's hyper-parameter tuning page; sglang PR 9083.
 
 from __future__ import annotations
 
+import re
+
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
@@ -24,7 +26,8 @@ from oomph.units import gib, human
 
 def match(case: Case) -> Candidate | None:
     begun = case.failed and case.before("sg_capture_begin") and not case.before("sg_capture_end")
-    if (not case.has("sg_capture_failed") and not begun) or other_reason(case):
+    short = case.failed and case.memory and case.stage == "cudagraph_capture"
+    if not (case.has("sg_capture_failed") or begun or short) or other_reason(case) or reason_lost(case):
         return None
     avail = case.value("sg_capture_begin", "avail")
     text = "CUDA graphs did not fit in what the static share leaves"
@@ -36,7 +39,7 @@ def match(case: Case) -> Candidate | None:
     down = round(float(fraction) - 0.05, 3) if isinstance(fraction, (int, float)) else 0.8
     remedies = levers(case, ("fraction_down", down), "capture", "eager")
     return Candidate(
-        Tier.SAID if case.has("sg_capture_failed") else Tier.COMPUTED if case.memory else Tier.POSSIBLE,
+        Tier.SAID if case.has("sg_capture_failed") else Tier.COMPUTED if begun and case.memory else Tier.POSSIBLE,
         text,
         case.line("sg_capture_failed", "sg_capture_begin", "torch_oom"),
         remedies,
@@ -44,12 +47,24 @@ def match(case: Case) -> Candidate | None:
     )
 
 
+def reason_lost(case: Case) -> bool:
+    """The advice that stands under every error of a capture is there, and no line of what it failed of."""
+    return case.has("sg_capture_failed") and not case.memory and not other_reason(case) and not _worded(case)
+
+
+def _worded(case: Case) -> bool:
+    return any("why" in observation.values for observation in case.all("sg_capture_failed"))
+
+
 def other_reason(case: Case) -> str:
     """What capture failed with, where that is not memory: SGLang prints its memory advice under every such error."""
     reasons = [
         str(observation.values["why"]) for observation in case.all("sg_capture_failed") if "why" in observation.values
     ]
-    return reasons[0].strip() if reasons and not case.memory and "memory" not in reasons[0].lower() else ""
+    return reasons[0].strip() if reasons and not case.memory and not _LACK.search(reasons[0]) else ""
+
+
+_LACK = re.compile(r"(?i)out of memory|OOM|alloc|(?:enough|insufficient) .{0,20}memory")
 
 
 RULE = Rule(

@@ -30,15 +30,17 @@ def match(case: Case) -> Candidate | None:
     retract = case.has("sg_retract", "sg_pool_full", "sg_no_slots") or slots
     oom = case.failed and case.oom is not None and case.stage in ("runtime_request", "kv_alloc")
     unsaid = case.failed and case.stage == "runtime_request" and case.in_traceback("forward_extend", "forward_decode")
-    if not retract and not oom and not unsaid:
+    short = case.failed and case.stage == "runtime_request" and case.memory and not case.has("sg_resume_oom")
+    if not retract and not oom and not unsaid and not short:
         return None
     fraction = case.flag("mem_fraction_static")
     down = round(float(fraction) - 0.05, 3) if isinstance(fraction, (int, float)) else 0.8
     remedies = levers(case, "chunk", ("fraction_down", down), "requests")
     rejected = (reject("fraction_up", "prefill buffers live outside of the static share"),)
-    if unsaid and not oom and not retract:
+    if (unsaid or short) and not oom and not retract:
         text = "A forward pass failed while serving; what it needs lives outside of the static share."
-        tier = Tier.LIKELY if case.memory else Tier.POSSIBLE
+        sure = case.memory and (unsaid or case.death.basis in ("message", "traceback", "milestone"))
+        tier = Tier.LIKELY if sure else Tier.POSSIBLE
         return Candidate(tier, text, case.line("sg_exception", "frame")[:2], remedies, rejected)
     if oom:
         return _buffer(case, down, remedies, rejected)

@@ -17,24 +17,37 @@ Evidence: sglang cuda_graph_runner.py CUDA_GRAPH_CAPTURE_FAILED_MSG; sglang issu
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
-from oomph.engines.sglang.rules.s02_sglang_capture import other_reason
+from oomph.doctor.words import levers
+from oomph.engines.sglang.rules.s02_sglang_capture import other_reason, reason_lost
 
 
 def match(case: Case) -> Candidate | None:
     why = other_reason(case)
-    if not why:
+    if not why and not (case.failed and reason_lost(case)):
         return None
     text = (
         f"Capture failed with: {why[:200]} That is no lack of memory; the advice printed under it is the same for every"
+        " error."
     )
-    text += " error."
+    if not why:
+        text = (
+            "Capture failed; what of stands in a line above that is not here. The advice that is printed is the same "
+            "for every error, and nothing else in this text speaks of a lack of memory."
+        )
     eager = Remedy(
         "eager", "--disable-cuda-graph", "flag", {"disable_cuda_graph": True}, costs="slower decoding", rank=2
     )
     backend = Remedy("backend", "another --attention-backend", "flag", costs="other kernels", rank=1)
+    if not why:
+        whole = Remedy("host", "give the whole log: what it failed of stands above the advice", "host", rank=0)
+        ways = (whole, replace(eager, rank=1), *levers(case, "fraction_down"), backend)
+        settle = 'the line "Capture cuda graph failed: ..." and the traceback above it'
+        return Candidate(Tier.LIKELY, text, case.line("sg_capture_failed"), ways, settle=settle)
     no = "memory is not what it failed of"
     return Candidate(
         Tier.SAID,
@@ -47,7 +60,7 @@ def match(case: Case) -> Candidate | None:
 
 RULE = Rule(
     "S04",
-    "SGLang: graph capture failed, and not for memory",
+    "SGLang: graph capture failed, not for memory as far as this log goes",
     ("cudagraph_capture",),
     match,
     engines=("sglang",),

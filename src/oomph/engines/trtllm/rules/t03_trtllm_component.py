@@ -1,10 +1,14 @@
-"""T03: TensorRT-LLM: a component of the executor does not fit, and it says which.
+"""T03: TensorRT-LLM: a component of the executor does not fit, and it says which; or the engine's build.
 
 What it is: the PyTorch backend creates its parts one after the other (model, sampler, a temporary KV cache and a
 dummy batch to measure with, the real KV cache, the executor with its graphs) and notes what was free before each.
 
 How to recognise it: "Executor creation failed due to insufficient GPU memory" and "The following component could not
 be created: ..."; below it what every earlier part took.
+
+An engine that is built beforehand (trtllm-build, build.py) runs out in TensorRT's builder instead: "Skipping tactic
+... due to insufficient memory", then "Could not find any implementation for node" or "requires N bytes of scratch
+space".
 
 Look-alikes: T01 and T02, the same failures without this report.
 
@@ -41,7 +45,7 @@ def _pool_share(case: Case) -> float:
 def match(case: Case) -> Candidate | None:
     component = case.first("tr_component")
     if component is None:
-        return _unnamed(case)
+        return _build(case) or _unnamed(case)
     name = str(component.values.get("component", ""))
     free, total = case.value("tr_free", "free"), case.value("tr_total", "total")
     text = f"{name} could not be created"
@@ -66,6 +70,23 @@ def match(case: Case) -> Candidate | None:
     return Candidate(
         Tier.SAID, text, case.line("tr_component", "tr_total", "tr_free", "tr_executor"), remedies, rejected
     )
+
+
+def _build(case: Case) -> Candidate | None:
+    """TensorRT's builder: a tactic or a plug-in's scratch space for the largest batch that the engine is built for."""
+    built = case.death.kind in ("tr_no_build", "tr_no_engine", "tr_oom") and case.stage == "other"
+    in_build = case.memory and case.stage == "other" and case.in_traceback("build_engine", "/commands/build.py")
+    if not case.failed or not (built or in_build):
+        return None
+    tried, free = case.value("tr_no_build", "tried"), case.value("tr_no_build", "free")
+    text = "The engine's build ran out of memory: its buffers are as large as the largest batch that it is built for."
+    if tried and free:
+        text += f" {gib(tried)} of scratch space were asked for where {gib(free)} are there."
+    remedies = levers(case, "max_num_seqs", "batched_tokens", "context", "quant", ("tp_up", 2 * case.tp),
+                      first=("max_num_seqs", "batched_tokens", "context"))  # fmt: skip
+    lines = case.line("tr_no_build", "tr_no_engine", "torch_oom")
+    memory = case.memory or case.has("tr_no_engine") or bool(tried) or case.has("tr_building")
+    return Candidate(Tier.LIKELY if memory else Tier.POSSIBLE, text, lines, remedies, settle="the builder's first [E]")
 
 
 def _unnamed(case: Case) -> Candidate | None:
