@@ -16,20 +16,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from oomph.engines.llamacpp.convert import about, to_gguf
+from oomph.engines.llamacpp.measure import measure, subject
+from oomph.engines.llamacpp.settings import resolve as resolve_llamacpp
+from oomph.engines.llamacpp.tensors import tensors_of, width_of
+from oomph.engines.registry import engine_of
+from oomph.engines.sglang.resolve import resolve as resolve_sglang
+from oomph.engines.trtllm.resolve import resolve as resolve_trtllm
+from oomph.engines.vllm import resolve_kernels
 from oomph.engines.vllm.backend_checks import reasons
 from oomph.engines.vllm.backend_query import Query, fa_version, kernel_blocks
 from oomph.engines.vllm.backends import choose, choose_diff_kv, order
 from oomph.engines.vllm.kv_specs import Refused
+from oomph.engines.vllm.resolve import resolve as resolve_vllm
+from oomph.engines.vllm.resolve_kernels import Case, _verify_awq
 from oomph.errors import OomphError
 from oomph.facts.llamacpp.flags import BY_NAME as LLAMACPP_FLAGS
 from oomph.facts.llamacpp.quantize import MIXTURES
 from oomph.facts.sglang.flags import options_of as sglang_options
+from oomph.facts.trtllm.facts import at as trtllm_at
 from oomph.facts.trtllm.flags import BY_NAME as TRTLLM_FLAGS
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flags import options_of as vllm_options
+from oomph.ir.deployment import Deployment, Engine
+from oomph.ir.model import Scheme
 from oomph.plan import load, parse
+from oomph.sources.gpu import parse_gpus
 
 STORED = Path(__file__).parent / "tables.json"
 Row = tuple[str, Any]
@@ -41,7 +56,7 @@ def queries(release: str) -> Iterator[Query]:
     """Questions for an attention backend: heads and cards of real models, and those just beside them."""
     chance = random.Random(release)
     pick = chance.choice
-    for _ in range(300):
+    for _ in range(600):
         mla = chance.random() < 0.4
         yield Query(
             at(release).attention, pick((70, 75, 80, 86, 89, 90, 100, 103, 110, 120)),
@@ -83,8 +98,8 @@ def _asked(question: Any) -> Any:
 
 
 GGUF = (
-    "Qwen/Qwen3-0.6B", "meta-llama/Llama-3.3-70B-Instruct", "openai/gpt-oss-20b", "Qwen/Qwen3-30B-A3B",
-    "deepseek-ai/DeepSeek-V2-Lite", "microsoft/Phi-3.5-mini-instruct", "mistralai/Mixtral-8x7B-Instruct-v0.1",
+    "Qwen/Qwen3-0.6B", "meta-llama/Llama-3.3-70B-Instruct", "openai/gpt-oss-20b", "deepseek-ai/DeepSeek-V2-Lite",
+    "microsoft/Phi-3.5-mini-instruct", "mistralai/Mixtral-8x7B-Instruct-v0.1",
 )  # fmt: skip
 
 
@@ -94,9 +109,32 @@ def quantisations() -> Iterator[Row]:
         yield f"{name} about", about(model)
         for mixture in MIXTURES:
             converted = to_gguf(model, mixture)
-            blocks = [layer.block for layer in converted.layers]
-            types = [[(module.name, module.shape, module.dtype) for module in block.modules] for block in blocks]  # type: ignore[union-attr]
-            yield f"{name} {mixture}", (types, converted.root, converted.stored)
+            tensors = tensors_of(converted)
+            yield f"{name} {mixture}", [(tensor.name, tensor.dtype, tensor.unit) for tensor in tensors]
+
+
+PLACED = (
+    "ai21labs/Jamba-v0.1", "ibm-ai-platform/Bamba-9B-v1", "Qwen/Qwen3-Next-80B-A3B-Instruct", "google/gemma-3-27b-it",
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct", "deepseek-ai/DeepSeek-V2-Lite", "Qwen/Qwen3-8B", "openai/gpt-oss-20b",
+    "Qwen/Qwen3-30B-A3B", "microsoft/Phi-3.5-mini-instruct", "Qwen/Qwen2.5-72B-Instruct",
+)  # fmt: skip
+
+
+def placements() -> Iterator[Row]:
+    """Widths of compute buffers, and what lies on each device: layers, caches, states."""
+    chance = random.Random(11)
+    for name in PLACED:
+        converted = to_gguf(load(name), "Q4_K_M")
+        yield f"{name} width", (width_of(converted, tensors_of(converted)), converted.stored)
+        about_it = subject(converted)
+        for number in range(12):
+            flags = {"ctx_size": chance.choice((1000, 16384)), **some(chance, LLAMACPP)}
+            free = [chance.choice((4, 12, 24, 80)) << 30 for _ in range(chance.choice((1, 1, 2)))]
+            cuda = chance.random() < 0.8
+            yield (
+                f"{name} {number}",
+                _asked(lambda: measure(about_it, resolve_llamacpp(flags, 40960), free, cuda=cuda)),  # noqa: B023
+            )
 
 
 VALUES = (
@@ -151,11 +189,156 @@ def _read(words: list[str], engine: str) -> Any:
     return deployment.model, flags, deployment.notes
 
 
-TABLES = (backends, quantisations, commands)
+PACKED = tuple(
+    Scheme("gptq", bits, "int", "group", group_size=group, symmetric=symmetric, desc_act=ordered)
+    for bits in (4, 8)
+    for group in (-1, 32, 64, 128)
+    for symmetric in (True, False)
+    for ordered in (False, True)
+)
+
+
+def kernels() -> Iterator[Row]:
+    """Packed linear layers that are cut into odd pieces."""
+    chance = random.Random(4)
+    for number in range(500):
+        k = chance.choice((64, 96, 128, 192, 256, 1000, 1024))
+        case = Case(
+            chance.choice((8, 16, 24, 32, 60, 64, 96, 128, 192)), k, k * chance.choice((1, 2)), chance.choice(PACKED),
+            chance.random() < 0.5, chance.choice((70, 75, 80, 89, 90, 100, 120)), chance.random() < 0.3,
+        )  # fmt: skip
+        troubles = [(name, trouble(case)) for name, trouble in resolve_kernels._TROUBLE.items()]
+        yield f"{number}", (case.kind, case.group, case.cut, troubles, _asked(lambda: _verify_awq(case)))  # noqa: B023
+
+
+def some(chance: random.Random, choices: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """A few flags, each with one of its values."""
+    names = chance.sample(sorted(choices), chance.choice((1, 2, 3, 5)))
+    return {name: chance.choice(choices[name]) for name in names}
+
+
+SERVED = (
+    "Qwen/Qwen3-8B", "openai/gpt-oss-20b", "Qwen/Qwen3-30B-A3B", "google/gemma-3-27b-it", "Qwen/Qwen3-8B-FP8",
+    "Qwen/Qwen3-Next-80B-A3B-Instruct", "deepseek-ai/DeepSeek-V3.2", "Qwen/Qwen3-VL-8B-Instruct",
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct", "deepseek-ai/DeepSeek-V2-Lite",
+)  # fmt: skip
+CARDS = ("RTX 4090", "H100", "H200", "B200", "A100 40GB", "RTX 3060 12GB", "RTX PRO 6000")
+SGLANG: dict[str, tuple[Any, ...]] = {
+    "tp_size": (1, 2, 4, 8), "pp_size": (1, 2), "dp_size": (1, 2), "enable_dp_attention": (True,), "ep_size": (1, 2),
+    "context_length": (2048, 8192), "page_size": (1, 16, 64, 128), "chunked_prefill_size": (-1, 0, 1024, 8192),
+    "max_prefill_tokens": (4096, 32768), "max_running_requests": (1, 16, 400), "cuda_graph_max_bs": (1, 8, 24, 512),
+    "disable_cuda_graph": (True,), "kv_cache_dtype": ("auto", "fp8_e5m2", "fp8_e4m3", "bf16"),
+    "speculative_algorithm": ("EAGLE", "NGRAM", "STANDALONE", "NEXTN"), "speculative_num_steps": (1, 3),
+    "speculative_eagle_topk": (1, 4), "speculative_num_draft_tokens": (2, 8), "disable_radix_cache": (True,),
+    "disaggregation_mode": ("prefill", "decode"), "moe_a2a_backend": ("deepep",), "swa_full_tokens_ratio": (0.2, 1.0),
+    "mamba_full_memory_ratio": (0.5, 1.5), "attention_backend": ("fa3", "flashinfer", "triton", "trtllm_mla"),
+    "mamba_ssm_dtype": ("bfloat16",), "max_total_tokens": (10000,), "disable_overlap_schedule": (True,),
+    "enable_multimodal": (True,), "dtype": ("float16", "half"), "max_mamba_cache_size": (10,), "is_embedding": (True,),
+}  # fmt: skip
+TRTLLM: dict[str, tuple[Any, ...]] = {
+    "tensor_parallel_size": (1, 2, 4), "pipeline_parallel_size": (1, 2), "moe_expert_parallel_size": (1, 2),
+    "max_batch_size": (1, 8, 512), "max_num_tokens": (256, 4096), "max_seq_len": (1024, 8192), "max_beam_width": (1, 4),
+    "kv_cache_config.free_gpu_memory_fraction": (0.3, 0.95), "kv_cache_config.max_tokens": (4096,),
+    "kv_cache_config.dtype": ("fp8", "nvfp4", "auto"), "kv_cache_config.tokens_per_block": (16, 64, 128),
+    "kv_cache_config.enable_block_reuse": (False, True), "kv_cache_config.max_attention_window": ([512], [512, 4096]),
+    "kv_cache_config.use_kv_cache_manager_v2": (True, False), "kv_cache_config.max_util_for_resume": (0.5, 1),
+    "kv_cache_config.max_gpu_total_bytes": (1 << 30,), "kv_cache_config.host_cache_size": (0, 1 << 30),
+    "enable_attention_dp": (True,), "disable_overlap_scheduler": (True,), "enable_chunked_prefill": (True,),
+    "cuda_graph_config": (None,), "cuda_graph_config.max_batch_size": (4, 300),
+    "cuda_graph_config.enable_padding": (True,), "cuda_graph_config.batch_sizes": ([1, 2, 48],),
+    "speculative_config.decoding_type": ("MTP", "Eagle", "NGram", "DraftTarget"),
+    "speculative_config.max_draft_len": (1, 4), "speculative_config.num_nextn_predict_layers": (1, 2),
+    "moe_config.backend": ("CUTLASS", "DEEPGEMM", "TRTLLM"), "pp_partition": ([10, 26],), "dtype": ("float16",),
+    "scheduler_config.capacity_scheduler_policy": ("MAX_UTILIZATION", "STATIC_BATCH"), "attn_backend": ("FLASHINFER",),
+}  # fmt: skip
+VLLM: dict[str, tuple[Any, ...]] = {
+    "tensor_parallel_size": (1, 2, 4, 8), "pipeline_parallel_size": (1, 2, 3), "enable_expert_parallel": (True,),
+    "max_model_len": (1024, 8192, 1 << 20), "max_num_seqs": (1, 128, 1024), "max_num_batched_tokens": (64, 2048, 16384),
+    "gpu_memory_utilization": (0.5, 1.0, 1.1), "kv_cache_dtype": ("auto", "fp8", "fp8_e5m2", "bfloat16"),
+    "block_size": (8, 16, 64, 128), "enforce_eager": (True,), "enable_chunked_prefill": (False, True),
+    "enable_prefix_caching": (False, True), "disable_sliding_window": (True,), "max_cudagraph_capture_size": (8, 100),
+    "cudagraph_capture_sizes": ([1, 2, 300],), "quantization": ("fp8", "awq", "bitsandbytes"),
+    "dtype": ("float16", "float32"), "num_gpu_blocks_override": (100,), "kv_cache_memory_bytes": (1 << 30,),
+    "disable_hybrid_kv_cache_manager": (True,), "decode_context_parallel_size": (2,), "async_scheduling": (True, False),
+    "mamba_block_size": (1024,), "mamba_cache_mode": ("align", "all"), "cpu_offload_gb": (2,), "enable_lora": (True,),
+    "speculative_config": (
+        {"method": "mtp", "num_speculative_tokens": 2}, {"method": "ngram", "num_speculative_tokens": 3},
+    ),
+    "compilation_config": ({"cudagraph_mode": "FULL"}, {"cudagraph_mode": "NONE"}, {"level": 0}),
+    "attention_config": ({"backend": "TRITON_ATTN"}, {"backend": "FLASHINFER"}), "max_num_partial_prefills": (2,),
+    "limit_mm_per_prompt": ({"image": 0}, {"image": 3}), "linear_backend": ("marlin",), "enable_eplb": (True,),
+}  # fmt: skip
+LLAMACPP: dict[str, tuple[Any, ...]] = {
+    "ctx_size": (0, 1000, 4096, 100000), "parallel": (-1, 0, 1, 3, 4), "kv_unified_per_slot": (0, 1024),
+    "kv_unified": (True, False), "batch_size": (64, 4096), "ubatch_size": (32, 2048), "fit": (False,),
+    "flash_attn": ("on", "off", "auto"), "cache_type_k": ("f16", "q8_0", "q3_0"), "cache_type_v": ("f16", "q4_0"),
+    "n_gpu_layers": (-1, 0, 20, 999), "swa_full": (True,), "kv_offload": (False,), "split_mode": ("row", "none"),
+    "main_gpu": (1,), "fit_target": ((512,), (256, 512)), "fit_ctx": (8192,), "mmap": (False,),
+    "spec_type": ("draft-mtp",), "tensor_split": ((3.0, 1.0),), "override_tensor": ([("x", "CPU")],),
+}  # fmt: skip
+
+
+def settings() -> Iterator[Row]:
+    """What the flags come to, or the engine's refusal: more than a plan prints."""
+    for release in ("0.5.10", "0.5.22"):
+        chance = random.Random(release)
+        for number in range(200):
+            model, deployment = _started(chance, "sglang", release, SGLANG)
+            answer = _asked(lambda: resolve_sglang(model, deployment)[0])  # noqa: B023
+            yield f"sglang {release} {number}", answer
+    for release in ("1.0.0", "1.2.1"):
+        chance = random.Random(release)
+        for number in range(200):
+            model, deployment = _started(chance, "trtllm", release, TRTLLM)
+            answer = _asked(lambda: resolve_trtllm(model, deployment, trtllm_at(release)))  # noqa: B023
+            yield f"trtllm {release} {number}", answer
+    for release in ("0.9.1", "0.14.0", "0.21.0", "0.32.0"):
+        chance = random.Random(release)
+        for number in range(100):
+            model, deployment = _started(chance, "vllm", release, VLLM)
+            resolved = resolve_vllm(model, deployment)
+            parts = [(name, value) for name, value in asdict(resolved).items() if name not in ("facts", "kv_layers")]
+            yield f"vllm {release} {number}", (parts, len(resolved.kv_layers))
+    chance = random.Random(7)
+    for number in range(300):
+        flags = some(chance, LLAMACPP)
+        about_it = (chance.choice((0, 2048, 40960)), chance.choice((5000, 6000, 7000)))
+        program, flash = chance.choice(("server", "cli")), chance.random() < 0.8
+        yield (
+            f"llamacpp {number}",
+            _asked(lambda: resolve_llamacpp(flags, *about_it, program=program, flash=flash)),  # noqa: B023
+        )
+
+
+def plans() -> Iterator[Row]:
+    """Whole plans with flags that are rarely named."""
+    choices = {"sglang": SGLANG, "trtllm": TRTLLM, "vllm": VLLM}
+    for engine, release in (("sglang", "0.5.16"), ("trtllm", "1.1.0"), ("vllm", "0.27.0")):
+        chance = random.Random(engine)
+        for number in range(100):
+            model, deployment = _started(chance, engine, release, choices[engine])
+            yield f"{engine} {number}", _asked(lambda: _figures(model, deployment))  # noqa: B023
+
+
+def _figures(model: Any, deployment: Deployment) -> Any:
+    answer = engine_of(deployment).plan(deployment, model)
+    return answer.verdict, answer.ranks, answer.kv, sorted((name, repr(x)) for name, x in answer.resolved.items())
+
+
+def _started(chance: random.Random, engine: str, release: str, choices: dict[str, tuple[Any, ...]]) -> tuple[Any, Any]:
+    name = chance.choice(SERVED)
+    flags = some(chance, choices)
+    count = 8 if chance.random() < 0.5 else 1
+    gpus = parse_gpus(f"{count}x {chance.choice(CARDS)}")
+    return load(name), Deployment(Engine(engine, release), name, flags, gpus)
+
+
+TABLES = (backends, quantisations, placements, commands, kernels, settings, plans)
 
 
 def digest(value: Any) -> str:
-    return hashlib.blake2b(repr(value).encode(), digest_size=2).hexdigest()
+    plain = to_builtins(value, order="deterministic", enc_hook=repr)  # a set has no order of its own
+    return hashlib.blake2b(repr(plain).encode(), digest_size=2).hexdigest()
 
 
 def rows(table: Any) -> str:

@@ -137,11 +137,12 @@ def plans(engine: str) -> Iterator[Row]:
 
 
 WORDS = (
-    "vllm serve a/b", "vllm bench serve", "vllm", "vllm chat", "sglang serve --model-path a/b", "sglang generate",
-    "python -m vllm.entrypoints.openai.api_server --model a/b", "python -m sglang.launch_server --model-path a/b",
-    "python -m", "python x.py", "trtllm-serve a/b", "trtllm-serve serve a/b", "trtllm-serve disaggregated -c x",
-    "trtllm-serve", "llama-server -m a.gguf", "llama-cli -m a.gguf", "llama-bench", "ollama run a", "ollama pull a:b",
-    "ollama", "ollama serve", "ollama create x -f y", "serve a/b", "--model a/b", "a/b",
+    "vllm serve a/b", "vllm serve", "vllm bench serve", "vllm bench", "vllm", "vllm chat", "sglang generate",
+    "sglang serve --model-path a/b", "sglang serve", "python -m vllm.entrypoints.openai.api_server --model a/b",
+    "python -m sglang.launch_server --model-path a/b", "python -m", "python x.py", "trtllm-serve a/b", "trtllm-serve",
+    "trtllm-serve serve a/b", "trtllm-serve disaggregated -c x", "trtllm-serve disaggregated", "llama-cli -m a.gguf",
+    "llama-server -m a.gguf", "llama-bench", "ollama run a", "ollama pull a:b", "ollama", "ollama serve",
+    "ollama create x -f y", "serve a/b", "--model a/b", "a/b",
 )  # fmt: skip
 IMAGES = (
     "vllm/vllm-openai:v0.21.0", "vllm/vllm-openai:latest", "lmsysorg/sglang:v0.5.10-cu126", "lmsysorg/sglang:dev",
