@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.doctor.explain import explain
+from oomph.doctor.explain import explain, read_case
 
 CUT = """(EngineCore pid=7) ERROR 05-30 01:45:33 [core.py:1108] EngineCore encountered a fatal error.
 (EngineCore pid=7) ERROR 05-30 01:45:33 [core.py:1108] Traceback (most recent call last):
@@ -87,3 +87,84 @@ def test_the_ledger_stands_before_the_warm_up() -> None:
     assert explain(line).failed is None
     oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.40 GiB.\n"
     assert explain(line + oom).stage == "sampler_warmup"
+
+
+def test_a_title_that_quotes_an_error_names_it() -> None:
+    text = (
+        '# [Bug]: crashes at engine init: "a and b must have same reduction dim"\n\nWith `vllm/vllm-openai:v0.25.1`.\n'
+    )
+    result = explain(text)
+    assert (result.failed, result.cause.id) == (True, "N01")
+    assert "reduction dim" in result.cause.text
+
+
+def test_a_report_whose_title_says_that_memory_ran_out_while_it_served() -> None:
+    served = "INFO:     Uvicorn running on http://0.0.0.0:8000 (Press CTRL+C to quit)\n"
+    log = f"(APIServer pid=1) INFO 05-30 01:45:33 [api_server.py:1] Starting vLLM API server 0\n{served}"
+    assert explain(f"# [Bug]: OOM for long requests\n\n{log}").failed is True
+    assert explain(f"# [Feature]: avoid OOM for long requests\n\n{log}").failed is not True
+    assert explain(log).failed is False
+
+
+@pytest.mark.parametrize(
+    ("text", "card", "model", "flags"),
+    [
+        ("I get OOM when loading Llama-3.1-70B-Instruct on 2x T4 with vllm 0.6.3", "T4", "Llama-3.1-70B-Instruct",
+         {"tensor_parallel_size": 2}),
+        ("vllm 0.10.2 on my T4 runs out of memory with Qwen/Qwen2.5-14B", "T4", "Qwen/Qwen2.5-14B", {}),
+        ("vllm/vllm-openai:v0.9.1 with args --model org/Some-70B --tensor-parallel-size 4 on g5.12xlarge gets OOM",
+         "A10G", "org/Some-70B", {"tensor_parallel_size": 4}),
+    ],
+)  # fmt: skip
+def test_the_facts_of_a_sentence(text: str, card: str, model: str, flags: dict[str, int]) -> None:
+    case = read_case(f"{text}\n")
+    assert (case.named_gpu, case.rebuilt.model, case.rebuilt.flags) == (card, model, flags)
+    assert case.failed is True
+
+
+def test_one_flag_in_a_sentence_is_a_proposal() -> None:
+    text = "You could try `--quantization fp8`, it runs out of memory otherwise.\n"
+    assert read_case(f"# OOM with vllm\n\n{text}").rebuilt.flags == {}
+
+
+def test_weights_that_no_card_of_the_text_holds() -> None:
+    """ "OOM when loading" alone is said of any start; 140 GB on two T4 can only be the load."""
+    result = explain("I get OOM when starting Llama-3.1-70B-Instruct on 2x T4 with vllm 0.6.3\n", plan=False)
+    assert (result.stage, result.cause.id) == ("weights_load", "L01")
+
+
+def test_a_sentence_that_begins_with_i_keeps_it() -> None:
+    case = read_case("I get OOM with vllm when I load it\nI srv  load_model: loading model\n")
+    assert case.observations[0].text.startswith("I get OOM")
+
+
+TOWER = '  File "/x/vllm/model_executor/models/qwen3_vl.py", line 202, in forward\n'
+LANGUAGE = '  File "/x/vllm/model_executor/models/qwen3.py", line 100, in forward\n'
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 6.00 GiB.\n"
+
+
+def test_the_innermost_file_tells_an_encoder_from_the_language_model() -> None:
+    head = 'Traceback (most recent call last):\n  File "/x/vllm/v1/worker/gpu_worker.py", line 1, in profile_run\n'
+    assert explain(head + TOWER + OOM).cause.id == "P01"
+    assert explain(head + TOWER + LANGUAGE + OOM).cause.id == "P03"
+
+
+def test_a_stage_that_is_guessed_names_no_cause_of_its_own() -> None:
+    """Nothing but torch's line: that memory ran out is known, and what of is not."""
+    result = explain("# [Bug]: OOM\n\nWith vllm:\n" + OOM)
+    assert result.cause.id == "M01"
+
+
+def test_a_sentence_of_the_engine_is_known_in_lower_case() -> None:
+    result = explain("ran train.sh with vllm and received the error no available memory for the cache blocks\n")
+    assert (result.stage, result.cause.id) == ("kv_check", "K01")
+
+
+def test_a_clients_error_is_one_of_a_running_server() -> None:
+    line = "httpcore.RemoteProtocolError: peer closed connection without sending complete message body\n"
+    assert explain(f"# sglang: streams end in the middle\n\n{line}").stage == "runtime_request"
+
+
+def test_a_dead_actor_is_a_report_and_no_placement() -> None:
+    line = "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+    assert explain(f"# vllm: failed to load with segfault\n\n{line}").cause.id == "N24"

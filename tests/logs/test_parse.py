@@ -60,6 +60,7 @@ UNDECIDABLE = {
     "sparkdocker-237", "sparkdocker-217", "fastchat-3177", "mlperf-2267", "file-58115376923-095", "unsloth-3542",
     "ollama-10739", "vllm-26328", "vllm-16712", "vllm-48140", "vllm-32773", "file-71378483694",
     "file-55529542778",  # ends behind the capture
+    "vllm-54764", "club3090-58-diag",  # torch's line alone: that memory ran out, and not what of
     "vllm-15105",  # graphs exist: its warm-up is told from serving by nothing that is left
 }  # fmt: skip
 

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from oomph.doctor.ledger import Account, account, number
 from oomph.doctor.prose import LOOKED_AT, is_prose
 from oomph.doctor.retold import with_retold
 from oomph.doctor.stages import Death, chosen_run, death
 from oomph.doctor.towers import in_tower
+from oomph.engines.registry import DEFAULT, engine_named
 from oomph.errors import OomphError
 from oomph.facts.gpus import rows
 from oomph.facts.vllm.facts import Facts, at
@@ -228,14 +230,15 @@ class Case(Struct, frozen=True):
 def build(lines: Sequence[Line], observations: Sequence[Observation], gpus: tuple[Device, ...] = ()) -> Case:
     observations = with_retold(lines, observations)
     run, notes = chosen_run(observations)
-    rebuilt = rebuild(*of_one_run(lines, observations, run))
+    card, cards = gpu_mentioned(lines)
+    rebuilt = _on_all(rebuild(*of_one_run(lines, observations, run)), cards)
     dead = death(run, lines)
     util = rebuilt.get("gpu_memory_utilization")
     ledger = account(run, dead, float(util) if isinstance(util, (int, float)) else None)
     near = (line for line in lines if dead.line and abs(line.number - dead.line) <= 60)
     # a dumped request names every option there is
     words = " ".join(line.text.strip() for line in near if "SamplingParams(" not in line.text)
-    return Case(tuple(run), rebuilt, dead, ledger, gpus, gpu_mentioned(lines), text=words[: 32 << 10], notes=notes,
+    return Case(tuple(run), rebuilt, dead, ledger, gpus, card, text=words[: 32 << 10], notes=notes,
                 has_story=_story(lines, observations))  # fmt: skip
 
 
@@ -264,9 +267,35 @@ def of_one_run(
     ]
 
 
-def gpu_mentioned(lines: Sequence[Line]) -> str:
-    """The card's name in the prose around a pasted log: "2x 5070 Ti (2x 16GB VRAM)"."""
-    prose = " ".join(line.text[:400] for line in lines[:3000] if not line.file)[: 64 << 10].lower()
+def _on_all(rebuilt: Rebuilt, cards: int) -> Rebuilt:
+    """Of what was started only the model's name is known: it is taken to run on all cards that the text counts."""
+    known = rebuilt.command or rebuilt.complete or rebuilt.resolved or rebuilt.flags
+    splits = engine_named(rebuilt.engine or DEFAULT).knows_flag("--tensor-parallel-size")
+    if known or not rebuilt.model or cards < 2 or not splits:
+        return rebuilt
+    return replace(
+        rebuilt, flags={"tensor_parallel_size": cards}, sources={"tensor_parallel_size": "the cards in the text"}
+    )
+
+
+def gpu_mentioned(lines: Sequence[Line]) -> tuple[str, int]:
+    """The card's name in the prose around a pasted log, and how many: "2x 5070 Ti", "my T4", "on g5.12xlarge"."""
+    from oomph.commands.named_gpus import declared, mentioned
+    from oomph.sources.gpu import parse_gpus
+
+    prose = "\n".join(line.text[:400] for line in lines[:3000] if not line.file)[: 64 << 10]
+    for words in (mentioned(prose), declared(prose).gpus):
+        try:
+            gpus = parse_gpus(words) if words else ()
+        except OomphError:
+            continue
+        if gpus and any(row.name == gpus[0].name for row in rows()):
+            return gpus[0].name, len(gpus)
+    return _longest_name(prose.lower()), 0
+
+
+def _longest_name(prose: str) -> str:
+    """Of several cards that are named in full the one whose name says most."""
     card = ""
     for row in rows():
         short = row.name.lower().removeprefix("rtx ")

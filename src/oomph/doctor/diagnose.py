@@ -80,7 +80,7 @@ def _cause(case: Case, best: Ranked | None) -> Cause:
         sure, text = candidate.tier >= SURE, candidate.text
         if _unsaid(case, best) and rule.names_cause:
             sure, text = False, f"The error itself is not in this part of the log. If it was memory: {text}"
-            if case.death.kind == "said_failed" or (case.has_story and rule.about_memory):
+            if rule.about_memory and (case.death.kind == "said_failed" or case.has_story):
                 # whoever tells of it has not a word of memory
                 return Cause("unknown", "The cause is not in this log", text, False)
         return Cause(rule.id, rule.title, text, sure, int(candidate.tier), candidate.tier.name.lower())

@@ -10,7 +10,7 @@ from oomph.doctor import stages_llamacpp
 from oomph.doctor.guesses import STARTS, guess, said, starting
 from oomph.doctor.meanings import COMPONENTS, FAILURES, MILESTONES, NATIVE, NATIVE_FILES, ORDER, TROUBLES, WEAK
 from oomph.doctor.milestones import milestone
-from oomph.doctor.places import place_stage
+from oomph.doctor.places import compiles, place_stage
 from oomph.doctor.towers import in_tower
 from oomph.doctor.tracebacks import frame_stage, joins_ranks
 from oomph.facts.loglines import compiled
@@ -48,6 +48,8 @@ def _by_words(
     everything: Sequence[Observation],
 ) -> Placed | None:
     stated = FAILURES.get(failure.kind) or TROUBLES.get(failure.kind)
+    if "title" in failure.values and stated == "other" and (below := _below_a_title(functions, files)):
+        return below, "traceback"
     if failure.kind in ("available_kv", "v0_terms", "v0_results", "sg_profiled", "tr_budget"):
         return "kv_check", "message"
     if failure.kind == "tr_component":
@@ -70,6 +72,8 @@ def _by_words(
         return (reached if reached and ORDER.index(reached) >= ORDER.index("weights_load") else stated), "message"
     if stated is not None:
         return stated, "message"
+    if failure.kind == "exception" and failure.values.get("type") in OF_CLIENTS:
+        return "runtime_request", "message"
     if failure.kind == "dumped_step" or failure.values.get("place") in AT_RUN_TIME:
         return "runtime_request", "message"
     return None
@@ -94,6 +98,13 @@ def _building(failure: Observation, before: Sequence[Observation]) -> bool:
     """The builder's own lines stand near above, and none of an engine that was loaded behind them."""
     near = [observation.kind for observation in before if failure.line - observation.line <= _NEAR]
     return "tr_building" in near and "tr_engine" not in near[near.index("tr_building") :]
+
+
+def _below_a_title(functions: Sequence[str], files: Sequence[str]) -> StageName | None:
+    """Where the traceback was whose error only the title names."""
+    return (
+        frame_stage(functions, files) or place_stage(functions, files) or ("profile_run" if compiles(files) else None)
+    )
 
 
 def _by_frames(
@@ -246,6 +257,10 @@ def _validated(failure: Observation, everything: Sequence[Observation]) -> bool:
     )
 
 
+# raised by whoever asks a server: httpx, httpcore, requests, aiohttp, the openai package
+OF_CLIENTS = frozenset({"RemoteProtocolError", "APIConnectionError", "APITimeoutError", "ReadTimeout", "ReadError",
+                        "ClientPayloadError", "ServerDisconnectedError", "ChunkedEncodingError", "InternalServerError",
+                        "APIError", "ClientConnectorError"})  # fmt: skip
 # folders of TensorRT-LLM's C++ sources whose assertions are about a batch that runs
 AT_RUN_TIME = ("batch_manager", "plugins", "kernels")
 # Collectives of a start: two per layer and a gather in each of the passes that warm up and capture. A watchdog whose

@@ -73,7 +73,7 @@ def _named_by_title(failure: Observation | None, observations: Sequence[Observat
 
 def _mild(title: str) -> bool:
     """It asks for something, or complains of less than a failure."""
-    return bool(_WISHES.search(title) or _MILD.search(title))
+    return bool(wishes(title) or _MILD.search(title))
 
 
 _MILD: Final = re.compile(r"(?i)\bwarn|\bslow|\bquestion|\bperformance")
@@ -154,15 +154,15 @@ STARTED: Final[frozenset[LogKind]] = frozenset(MILESTONES) | {
 
 def _said_by_people(observations: Sequence[Observation], up: int) -> Observation | None:
     """People say that memory ran out, beside a log in which no server ever was up, and which ends without a word."""
-    if up:
-        return None
+    if up:  # a report of a bug whose title says that memory ran out: behind the lines of a running server that are here
+        return next((o for o in observations if _heading(o) and _REPORT.search(o.text) and o.text[:2] == "# "), None)
     begun = any(observation.kind in STARTED for observation in observations)
-    if heading := next((o for o in observations if o.kind == "said_failed" and not _WISHES.search(o.text)), None):
+    if heading := next((o for o in observations if o.kind == "said_failed" and not wishes(o.text)), None):
         named = {o.kind for o in observations} & {"memory_short", "oom_mentioned"}
         if not named:
             return heading
     lines = (observation for observation in observations if observation.kind == "memory_short")
-    facts = (o for o in lines if not (_heading(o) and _WISHES.search(o.text)))
+    facts = (o for o in lines if not (_heading(o) and wishes(o.text)))
     return next((o for o in facts if begun or _stated_by_people(o)), None)
 
 
@@ -171,6 +171,15 @@ _WISHES: Final = re.compile(
     r"(?i)\b(?:fix|avoid|prevent|reduc|support|add|feature|rfc|improv|optimi|lower|save|saving|less|without|handle|document|"
     r"estimat|calculat|guide|docs?|benchmark|propos|safe)\w{0,4}\b|\bhow (?:to|much|many)\b|\bno OOM|OOM-(?:free|aware)"
 )
+
+
+_REPORT: Final = re.compile(r"(?i)^# [\[(]?(?:misc\.? |eval |compile |model )?bug\b(?!-?fix)")  # as it was filed
+_QUOTED: Final = re.compile(r"[\"“`'‘][^\"”`'’]{0,200}[\"”`'’]")  # somebody else's words
+
+
+def wishes(title: str) -> bool:
+    """A title about what should be done. One that was filed as a report of a bug says what happened."""
+    return not _REPORT.search(title) and bool(_WISHES.search(_QUOTED.sub("", title)))
 
 
 def _stated_by_people(observation: Observation) -> bool:

@@ -6,6 +6,7 @@ the log has none; the figures of PyTorch's message are the last resort.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from oomph.doctor.tracebacks import frame_stage
@@ -108,7 +109,17 @@ def guess(failure: Observation, observations: Sequence[Observation]) -> StageNam
     if failure.kind == "torch_oom":
         before = starting(failure) or _no_graphs(failure, observations) or _no_cache(failure, observations)
         return "profile_run" if before else "runtime_request"
+    if failure.kind == "cuda_error_oom" and not _printed(failure):
+        return "other"  # said of it in a sentence, and of any moment
     return "startup_free_memory" if failure.kind in ("cuda_error_oom", "nccl_oom") else "other"
+
+
+def _printed(failure: Observation) -> bool:
+    """A program printed this line: who, where or an exception's class stands before the words."""
+    return bool(failure.process or "source" in failure.values or _OF_A_PROGRAM.match(failure.text))
+
+
+_OF_A_PROGRAM = re.compile(r"\W{0,4}(?:[\w.]{1,60}(?:Error|Exception)\b|CUDA|HIP|MUSA|NPU|\[|\(|\w{1,40}: )")
 
 
 def _no_graphs(failure: Observation, observations: Sequence[Observation]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from oomph.doctor.failing_stage import STARTING, did_not_start, while_starting
 from oomph.doctor.meanings import TROUBLES, WEAK
 from oomph.doctor.places import compiles, place_stage
-from oomph.doctor.prose import activity
+from oomph.doctor.prose import activity, loads
 from oomph.doctor.raised import raised_stage
 from oomph.doctor.tracebacks import frame_stage
 from oomph.ir.observation import Observation
@@ -49,6 +49,8 @@ def weakest_sign(
         return "weights_load", "message"
     if by_words := raised_stage(failure.text):
         return by_words, "message"
+    if failure.kind in WEAK and STARTING.intersection(functions) and loads(lines):
+        return "weights_load", "said"
     started = not did_not_start(everything) and not STARTING.intersection(functions)
     doing = activity(lines, failure.line)
     if doing in ("capturing", "profiling") and failure.kind not in TROUBLES:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from oomph.doctor.case import Case
+from oomph.doctor.failure import UNSAID
 from oomph.doctor.inferred_vllm import WORDS
 from oomph.doctor.ledger import account
 from oomph.doctor.meanings import ORDER, TROUBLES
@@ -22,6 +23,8 @@ def with_prior(case: Case, verdict: Any) -> Case:
     stage = _failing_stage(verdict)
     if stage is None or not case.failed or case.death.basis != "guess" or case.death.kind in TROUBLES:
         return case
+    if case.death.kind in UNSAID and not case.memory and not _has_command(case):
+        return case  # nobody speaks of memory, and of what was started only a name is known
     if ORDER.index(stage) < ORDER.index(_at_least(case)):
         return case  # PyTorch's own figures say that it was further
     death = msgspec.structs.replace(case.death, stage=stage, basis="plan")
@@ -32,6 +35,13 @@ def with_prior(case: Case, verdict: Any) -> Case:
     note += f': "{message}"' if message else ""
     ledger = account(case.observations, death, share)
     return msgspec.structs.replace(case, death=death, account=ledger, notes=(*case.notes, note))
+
+
+def _has_command(case: Case) -> bool:
+    """What was started stands in the text: its command, its arguments or the engine's configuration."""
+    if case.death.kind == "said_failed":
+        return False  # a title that says that something does not work: not everything is a lack of memory
+    return bool(case.rebuilt.command or case.command_beside or case.rebuilt.complete or case.has("engine_config"))
 
 
 def contradiction(case: Case, verdict: Any) -> str:

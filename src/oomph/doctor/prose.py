@@ -15,7 +15,7 @@ from oomph.logs.clean import Line
 
 Activity = Literal["serving", "starting", "loading", "capturing", "profiling"]
 
-_COUNTED = r"(?:hours?|hrs?|minutes?|mins?|days?|weeks?|requests?|turns?|messages?|prompts?|iterations?|calls?|rounds?)"
+_COUNTED = r"(?:hours?|hrs?|minutes?|mins?|days?|weeks?|requests?|turns?|messages?|prompts?|iterations?|calls?|rounds?|inferences?|generations?|responses?|images?|tasks?)"
 _SERVING: Final = re.compile(
     r"(?i)\b(?:"
     rf"(?:after|for|within|every) (?:[\w~+.-]{{1,10}} ){{0,4}}(?:\d{{1,6}}[ -]?)?{_COUNTED}\b"
@@ -31,14 +31,14 @@ _SERVING: Final = re.compile(
     r"(?:up )?(?:fine|successfully|normally|ok|okay|correctly|well)\b|deployment was successful"
     r"|(?:during|at|in|for|while) (?:the |my |our |offline |batch |model )?(?:inference|inferencing|generation|decoding|prefill\w{0,4}|serving requests|"
     r"runtime|benchmark\w{0,4}|evaluation|streaming|rollout\w{0,2})\b"
-    r"|stress test\w{0,3}|load test\w{0,3}|bench(?:mark)?_serving|bench serve|lm_eval|memory leak\w{0,3}|"
+    r"|stress test\w{0,3}|load test\w{0,3}|bench(?:mark)?_serving|bench serve|bench_one_batch_server|lm[_-]eval\w{0,10}|run_eval|test progress|(?:progress|evaluation) (?:reached|reaches|at) (?:about )?\d{1,3} ?%|memory leak\w{0,3}|"
     r"(?:keeps?|slowly|gradually|steadily) (?:growing|increas\w{0,3}|grow\w{0,2})|gradually|prompt_logprobs"
-    r"|\bsending (?:\w{1,12} ){0,3}(?:loads?|requests?|prompts?|contexts?)|(?:on|with|across) (?:multiple|several|many) (?:sessions|chats)"
-    r"|with (?:one|a single|multiple|several|more than one|two) (?:requests?|prompts?|images?)|first (?:request|prompt|message|inference|generation)|service calls"
+    r"|(?:through|via|using|from|with) (?:open ?-?web ?-?ui|claude code|cline|librechat|sillytavern|the (?:chat|web) ?ui|curl)|\bsending (?:\w{1,12} ){0,3}(?:loads?|requests?|prompts?|contexts?)|(?:on|with|across) (?:multiple|several|many) (?:sessions|chats)"
+    r"|with (?:one|a single|multiple|several|more than one|two) (?:requests?|prompts?|images?)|first (?:request|prompt|message|inference|generation)|service calls|(?:quer(?:y|ies)|requests?|prompts?) (?:with|of|containing)|chat[ /]completions?"
     r")|llm\.(?:generate|chat)\(|推理|请求|并发|压测|压力测试|运行一段时间|小时后|长文本|对话|调用接口"
 )
 _CAPTURING: Final = re.compile(
-    r"(?i)(?<!disable )(?<!without )(?<!after )(?<!skip )(?:\bgraph (?:captur\w{0,3}|build\w{0,3})|captur\w{0,3} (?:the |of )?(?:cuda ?)?graphs?)\b(?! (?:finish|succe|complete|is done))"
+    r"(?i)(?<!disable )(?<!without )(?<!after )(?<!skip )(?:graph (?:captur\w{0,3}|build\w{0,3})|captur\w{0,3} (?:the |of )?(?:cuda ?)?graphs?)\b(?! (?:finish|succe|complete|is done))"
 )
 _PROFILING: Final = re.compile(r"(?i)\b(?:in|during|at|while) (?:the )?(?:memory )?(?:profil(?:e run|ing)|dummy run)")
 _LOADING: Final = re.compile(
@@ -83,10 +83,18 @@ def is_prose(line: Line, fewest: int = FEWEST) -> bool:
     return len(_WORD.findall(text)) >= fewest or any(ord(character) > 0x2E80 for character in text)
 
 
+_TO_LOAD: Final = re.compile(r"(?i)\bload(?:s|ed|ing)?\b(?! (?:test|balanc))")
+
+
+def loads(lines: Sequence[Line]) -> bool:
+    """The title has the verb: of a start that was cut off it is the load that it is about."""
+    return any(line.text.startswith("# ") and _TO_LOAD.search(line.text[:300]) for line in lines[:3])
+
+
 def activity(lines: Sequence[Line], failing: int) -> Activity | None:
     """What the run was doing, as its owner tells it. That it served is said of a server that was up; that it was being
     started is said of both, so it counts last."""
-    texts = list(sentences(lines, failing))
+    texts = [text for text in sentences(lines, failing) if not text.startswith("If ")]  # an engine's own advice
     rows: tuple[tuple[Activity, re.Pattern[str]], ...] = (
         ("capturing", _CAPTURING),
         ("loading", _LOADING),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from oomph.doctor.case import Case
+from oomph.doctor.failure import UNSAID
 from oomph.doctor.meanings import TROUBLES
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.doctor.rules import rules
@@ -35,12 +36,16 @@ GUESSED: Final = ("guess", "said")
 
 
 def _humble(case: Case, ranked: list[Ranked]) -> list[Ranked]:
-    """Where the stage is only guessed, a cause that rests on the stage alone is no better than that memory ran out."""
+    """Where the stage is only guessed, a cause that rests on the stage alone is no better than that memory ran out;
+    where nobody speaks of memory, what is said stands before what memory could have been."""
+    if case.death.kind in UNSAID and not case.memory:
+        return sorted(ranked, key=lambda pair: pair[0].about_memory or pair[1].tier < Tier.LIKELY)
     if (
         not ranked
         or case.death.basis not in GUESSED
         or case.stage not in _SEVERAL
         or ranked[0][1].tier >= Tier.COMPUTED
+        or case.oom_value("pools")  # torch's own figures: graphs exist, so that it served
     ):
         return ranked
     return sorted(ranked, key=lambda pair: pair[0].id != LAST)

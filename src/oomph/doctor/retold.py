@@ -12,6 +12,7 @@ from oomph.doctor.failure import UNSAID, find_failure
 from oomph.doctor.meanings import FAILURES, TROUBLES
 from oomph.doctor.prose import LOOKED_AT, is_prose
 from oomph.facts.loglines import LogRow, compiled
+from oomph.facts.titles import LOOSE
 from oomph.ir.observation import Observation
 from oomph.logs.clean import Line
 from oomph.logs.parse import ALL
@@ -46,6 +47,15 @@ def _retold(lines: Sequence[Line]) -> Iterator[Observation]:
             if re.search(compiled(row.pattern).pattern, lowered, re.IGNORECASE):
                 yield Observation(line.number, row.kind, {}, line.rank, line.process, line.text[:600].strip())
                 break
+        else:
+            yield from _named(line, lowered)
+
+
+def _named(line: Line, lowered: str) -> Iterator[Observation]:
+    """An error that a sentence names, as a title does, and as weak."""
+    kind = next((kind for kind, words in LOOSE if compiled(words).search(lowered)), None)
+    if kind is not None and is_prose(line) and not line.text.startswith("# ") and not _TAKEN_BACK.search(lowered):
+        yield Observation(line.number, kind, {"title": ""}, line.rank, line.process, line.text[:600].strip())
 
 
 _TAKEN_BACK: Final = re.compile(

@@ -32,7 +32,8 @@ def weight_bytes(name: str, quantization: str = "") -> int:
 
 def with_size(case: Case) -> Case:
     """A guessed stage is the load where the weights cannot fit."""
-    memory = case.memory and case.death.kind not in TROUBLES and case.death.kind not in WEAK
+    worded = case.death.kind not in WEAK or "OutOfMemory" in case.death.quote
+    memory = case.memory and case.death.kind not in TROUBLES and worded
     if not case.failed or not memory or case.death.basis not in BASES or case.stage in ("weights_load", "host_ram"):
         return case
     weights = weight_bytes(case.rebuilt.model or _title(case), str(case.flag("quantization") or ""))

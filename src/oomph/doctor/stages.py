@@ -166,10 +166,14 @@ def _told(observations: Sequence[Observation], lines: Sequence[Line], completed:
     sentence = find_told(lines)
     if sentence is None or (last_ready(observations) and not sentence.ended):
         return None
-    if completed.isdisjoint(STARTED) and not (sentence.ended and "engine_named" in completed):
+    if completed.isdisjoint(STARTED) and not (sentence.memory and "engine_named" in completed):
         return None
-    kind: LogKind = "memory_short"
-    failure = Observation(sentence.line, kind, {**(shortage(sentence.text) or {})}, None, "", sentence.text)
+    if not sentence.memory and last_ready(observations):
+        return None
+    kind: LogKind = "memory_short" if sentence.memory else "said_failed"
+    failure = Observation(
+        sentence.line, kind, {**((sentence.memory and shortage(sentence.text)) or {})}, None, "", sentence.text
+    )
     stage, basis = failing_stage(failure, (), (), observations, (*observations, failure))
     if basis == "guess":
         stage, basis = weakest_sign(failure, stage, (), (), observations, lines)

@@ -20,7 +20,7 @@ from oomph.logs.shape import shortage
 _MEETS: Final = re.compile(
     r"(?i)\b(?:gets?|getting|got|hits?|hitting|encounter(?:s|ed|ing)?|(?:run(?:s|ning)?|ran) (?:into|out of)|receiv(?:e|es|ed|ing)|fac(?:e|es|ed|ing)|throws?|threw|"
     r"rais(?:e|es|ed|ing)|fail(?:s|ed|ing)?(?: (?:with|due to|because))?|crash(?:es|ed|ing)?(?: (?:with|due to|because))?|die[sd]?(?: (?:with|of|from))?|caus(?:e|es|ed|ing)|trigger(?:s|ed|ing)?|"
-    r"leads? to|led to|result(?:s|ed|ing)? in|report(?:s|ed)?|goes|went|OOM(?:s|ed)|kill(?:s|ed|ing)?|terminat(?:e|es|ed)|exhaust(?:s|ed))\b"
+    r"leads? to|led to|result(?:s|ed|ing)? in|report(?:s|ed)?|goes|went|OOM(?:s|ed)|(?:it|server|engine|process|then|model) (?:just |always |still |also |will )?OOM|kill(?:s|ed|ing)?|terminat(?:e|es|ed)|exhaust(?:s|ed))\b"
 )
 _ENDS_IT: Final = re.compile(
     r"(?i)\b(?:crash(?:es|ed|ing)?|die[sd]?|dead|kill(?:s|ed|ing)?|terminat(?:e|es|ed|ing)|abort(?:s|ed)?|EngineDeadError|exit(?:s|ed))\b"
@@ -28,9 +28,11 @@ _ENDS_IT: Final = re.compile(
 _TAKEN_BACK: Final = re.compile(
     r"(?i)\b(?:no longer|not|never|no|without|avoid\w{0,3}|prevent\w{0,3}|fix(?:es|ed)|solved?|resolved?|instead of|may|might|could|would|should|if|until|unless|why|how|whether|used to|previously|sometimes)\b|n['’]t\b|\?\s*$"
 )
+_CLAUSE: Final = re.compile(r"[,;]\s|\bbut\b|\band then\b", re.IGNORECASE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?:。])\s+")
 _CAUSED: Final = re.compile(r"(?i)out[ -]of[ -]memory|\bOOM|OutOfMemory|memory|VRAM|显存|内存")
 _PRINTED: Final = re.compile(r"[#|]|\s{0,8}[a-z]\w{0,40}_\w{1,60}(?:\(\))?:")  # a title, a table, a function's own line
+_AN_ERROR: Final = re.compile(r"(?i)\b(?:errors?|exceptions?|traceback|crash(?:es|ed)?|报错)\b")
 LONGEST: Final = 400  # lines that are looked at, from the beginning of the text
 
 
@@ -54,10 +56,15 @@ def sentences_of(lines: Sequence[Line]) -> Iterator[tuple[int, str]]:
 
 
 def find_told(lines: Sequence[Line]) -> Told | None:
-    """The first sentence that says that it failed for lack of memory."""
+    """The first sentence that says that it failed for lack of memory, else the first that announces an error."""
+    announced: Told | None = None
     for line, sentence in sentences_of(lines):
-        if not _CAUSED.search(sentence) or (shortage(sentence) is None and "OutOfMemory" not in sentence):
+        clauses = " , ".join(clause for clause in _CLAUSE.split(sentence) if not _TAKEN_BACK.search(clause))
+        if not _MEETS.search(clauses):
             continue
-        if _MEETS.search(sentence) and not _TAKEN_BACK.search(sentence):
-            return Told(line, sentence[:600], True, bool(_ENDS_IT.search(sentence)))
-    return None
+        ended = bool(_ENDS_IT.search(sentence))
+        if _CAUSED.search(clauses) and (shortage(clauses) is not None or "OutOfMemory" in clauses):
+            return Told(line, sentence[:600], True, ended)
+        if announced is None and _AN_ERROR.search(clauses):
+            announced = Told(line, sentence[:600], False, ended)
+    return announced

@@ -21,6 +21,10 @@ _INNER = re.compile(r"Worker failed with error '?(?P<what>[^\"]{3,300}?)'?, plea
 _PASSED = re.compile(r"Worker failed with error %s.{1,120}?, \"(?P<what>[^\"]{3,300})\"")
 
 
+# said of another process, or of whoever stopped it
+_OF_OTHERS = frozenset(
+    {"EngineDeadError", "SystemExit", "KeyboardInterrupt", "ActorDiedError", "ActorUnavailableError", "RayActorError"}
+)
 # exceptions that say what was wrong by their kind, and that a lack of memory never raises
 _WORDLESS = frozenset(
     {"AssertionError", "NotImplementedError", "IndexError", "KeyError", "AttributeError", "TypeError"}
@@ -34,6 +38,16 @@ def own_words(observation: Observation) -> str:
         return "" if _MAY_BE.search(inner["what"]) else inner["what"]
     if not message and kind in _WORDLESS:
         return kind
-    if not message or _REPORTS.search(message) or kind in ("EngineDeadError", "SystemExit", "KeyboardInterrupt"):
+    if not message or _REPORTS.search(message) or kind in _OF_OTHERS:
         return ""
     return "" if _MAY_BE.search(f"{kind}: {message}") else f"{kind}: {message}"
+
+
+_QUOTED = re.compile(r"[\"“`](?P<what>[^\"”`]{12,200})[\"”`]")
+_FEWEST = 4  # words of a sentence; fewer are a name or a flag
+
+
+def quoted_words(title: str) -> str:
+    """The sentence that a title quotes; "" where it quotes none, and where memory may be behind it."""
+    quotes = (match["what"].strip() for match in _QUOTED.finditer(title[:400] if title.startswith("# ") else ""))
+    return next((words for words in quotes if len(words.split()) >= _FEWEST and not _MAY_BE.search(words)), "")

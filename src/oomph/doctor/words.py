@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Kind, Rejected, Remedy
 from oomph.engines.protocol import LeverWords
-from oomph.engines.registry import DEFAULT, engine_named
+from oomph.engines.registry import DEFAULT, all_engines, engine_named
 
 
 def table(case: Case) -> Mapping[str, LeverWords]:
@@ -54,7 +54,16 @@ _PLAIN = {
     "block_size": "another block size", "quantize_flag": "quantising a checkpoint that is quantised",
     "images": "fewer or smaller images in a request", "mm_limit": "fewer or smaller images in a request",
 }  # fmt: skip
-_A_FLAG = re.compile(r"(?:^|[\s(`])--?[a-z][a-z0-9-]+|\b(?:VLLM|SGLANG|OLLAMA|TLLM|TRTLLM)_[A-Z_]+")
+_A_FLAG = re.compile(r"(?:^|(?<=[\s(`]))--?[a-z][a-z0-9-]+")
+_A_VARIABLE = re.compile(r"\b(?:VLLM|SGLANG|OLLAMA|TLLM|TRTLLM)_[A-Z_]+")
+
+
+def _names_a_flag(change: str) -> bool:
+    """A setting that some engine has; `ss -ltnp` and `docker run --gpus` are everybody's."""
+    if _A_VARIABLE.search(change):
+        return True
+    flags = _A_FLAG.findall(change)
+    return any(engine.knows_flag(flag) for flag in flags for engine in all_engines())
 
 
 def plain(case: Case, remedies: Sequence[Remedy]) -> list[Remedy]:
@@ -63,7 +72,7 @@ def plain(case: Case, remedies: Sequence[Remedy]) -> list[Remedy]:
         return list(remedies)
     worded: list[Remedy] = []
     for remedy in remedies:
-        if not _A_FLAG.search(remedy.change):
+        if not _names_a_flag(remedy.change):
             worded.append(remedy)
         elif remedy.lever in _PLAIN and _PLAIN[remedy.lever] not in {one.change for one in worded}:
             worded.append(replace(remedy, change=_PLAIN[remedy.lever], flags={}))
@@ -75,9 +84,9 @@ def plain_advice(case: Case, rejected: Sequence[Rejected]) -> list[Rejected]:
     if case.rebuilt.engine:
         return list(rejected)
     return [
-        one if not _A_FLAG.search(one.advice) else replace(one, advice=_PLAIN[one.lever])
+        one if not _names_a_flag(one.advice) else replace(one, advice=_PLAIN[one.lever])
         for one in rejected
-        if not _A_FLAG.search(one.why) and (one.lever in _PLAIN or not _A_FLAG.search(one.advice))
+        if not _names_a_flag(one.why) and (one.lever in _PLAIN or not _names_a_flag(one.advice))
     ]
 
 

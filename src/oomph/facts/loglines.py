@@ -111,6 +111,9 @@ GENERIC = (
     LogRow("frame", ", in ", r"^\s{0,8}line (?P<at__int>\d{1,7}), in (?P<function>[\w<>.]{1,120})\s*$"),  # cut behind its file
     LogRow("exception", "Error", r"\b(?P<type>[A-Z]\w{0,60}Error)(?:: (?P<message>.{0,4000}))?$"),
     LogRow("exception", "Exception", r"\b(?P<type>[A-Z]?\w{0,60}Exception)(?:: (?P<message>.{0,4000}))?$"),
+    # a notebook's head: the class, then the word, which may be cut
+    LogRow("exception", "Error    ", r"^\s{0,4}(?P<type>[A-Z]\w{0,60}Error) {4,40}Tra"),
+    LogRow("exception", "Exception    ", r"^\s{0,4}(?P<type>[A-Z]\w{0,60}Exception) {4,40}Tra"),
     # whose log it is, where no line of an engine says so: an image, a program, a path
     LogRow("engine_named", "vllm", r"(?<![\w.-])(?P<engine>vllm)(?![\w.])"),
     LogRow("engine_named", "vllm.", r"\b(?P<engine>vllm)\.(?:v1|engine|worker|entrypoints|executor|model_executor|utils)\b"),
@@ -135,11 +138,6 @@ GENERIC = (
     *(LogRow("engine_named", name, rf"\b(?P<engine>{name})\b") for name in ("llamafile", "ramalama", "RamaLama", "LM Studio", "LMStudio", "llama-swap")),
     # a bar that was being drawn: what its words say is what was going on
     LogRow("bar", "%|", r"(?<![\w.])(?P<what>[A-Za-z][^|%\[\]]{2,48}?):? {0,6}\d{1,3}%\|"),
-    # a title that says that it failed, in words of people
-    *(LogRow("said_failed", word, rf"^# (?![^\n]{{0,200}}(?:[Pp]erformance|[Qq]uestion|slow)).{{0,200}}\b\w{{0,4}}{word}") for word in (
-        "rash", "hang", "hung", "kills", "kill ", "killed", "dies", "died", "stuck", "ails to", "ailed to", "not load", "annot load", "annot start",
-        "an't load", "an't start", "not start", "nable to", "oes not work", "not work", "ailure", "rror",
-    )),
     LogRow("chained", "exception", r"^(?:The above exception was the direct cause|During handling of the above exception)"),
     LogRow("command", "vllm", r"(?P<command>vllm (?:serve|run) .*|python3? -m vllm\.entrypoints\.\S+ .*)"),
     LogRow("command", "serve", r"(?P<command>[\"']vllm[\"'], ?[\"']serve[\"'],.*)"),  # a manifest's list
@@ -178,6 +176,7 @@ GENERIC = (
     # a sentence beside the log: what the run was doing when memory ran out
     LogRow("stage_said", " `", _FAILS + r".{0,60}? (?:in|inside|within|at|during) (?:the )?`(?P<function>\w{4,80})(?:\(\))?`"),
     LogRow("stage_said", "during ", _FAILS + r"[^.]{0,60}? during (?:the )?(?P<doing>[^.,:;()]{3,60})"),
+    LogRow("stage_said", " at ", _FAILS + r"[^.]{0,60}? at (?:the )?(?P<doing>[^.,:;()]{3,60})"),
     LogRow("stage_said", "when ", _FAILS + r"[^.]{0,60}? when (?:the )?(?P<doing>[^.,:;()]{3,60})"),
     LogRow("stage_said", "while ", _FAILS + r"[^.]{0,60}? while (?:the )?(?P<doing>[^.,:;()]{3,60})"),
     LogRow("util_given", "memory_utilization", _UTIL),

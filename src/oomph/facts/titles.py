@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a row is a line
-"""What the title of a report names as the error, in the loose words of people: "crash with illegal memory access".
+"""What the title of a report says: that it failed, and what it names as the error, in the loose words of people: "crash with illegal memory access".
 
 A title is evidence only where no line below it says what ended the run (doctor/failure.py): each row fills the group
 `title`, by which it is known. What each kind means is in doctor/not_memory.py.
@@ -13,24 +13,36 @@ from oomph.facts.loglines import LogRow
 from oomph.ir.log_kinds import LogKind
 
 _ROWS: Final[tuple[tuple[LogKind, str], ...]] = (
-    ("x_bad_address", r"illegal (?:memory access|instruction|address)|misaligned address|device-side assert|CUBLAS_STATUS_(?!ALLOC)|memory access fault|invalid device pointer|\bXid \d"),
-    ("x_nccl", r"(?:nccl|rccl|hccl|gloo|all[- ]?reduce|all[- ]?gather|collectives?)\b[^.]{0,40}(?:errors?|time[ds]?[ -]?out|hangs?|fail(?:s|ed|ure)?|stuck|deadlock)|watchdog[^.]{0,30}time[ds]?[ -]?out|unhandled (?:system|cuda) error"),
+    ("x_bad_address", r"illegal (?:memory access|instruction|address)|cudaErrorIllegal|misaligned address|device-side assert|CUBLAS_STATUS_(?!ALLOC)|memory access fault|invalid device pointer|\bXid \d"),
+    ("x_nccl", r"(?:nccl|rccl|hccl|gloo|all[- ]?reduce|all[- ]?gather|collectives?)\b[^.]{0,40}(?:errors?|time[ds]?[ -]?out|hangs?|fail(?:s|ed|ure)?|stuck|deadlock)|watchdog[^.]{0,30}time[ds]?[ -]?out|unhandled (?:system|cuda) error|client socket has timed out|rendezvous[^.]{0,30}(?:time|fail|error)"),
     ("x_crash", r"seg[ -]?fault|segmentation fault|SIGSEGV|SIGABRT|core dump"),
     ("x_no_kernel", r"no kernel image|(?:sm_?\d{2,3}a?|gfx\d{3,4}|compute capability [\d.]{1,5})\b[^.]{0,40}(?:not support|unsupport)|(?:not (?:compiled|built)|no kernels?) for sm_?\d"),
     ("x_architecture", r"(?:architectures?|model[ _]type)\b[^.]{0,60}(?:not (?:support|recogni)|unsupport|unknown)|(?:unsupported|unknown) (?:model )?(?:architecture|model type)"),
-    ("x_import", r"ImportError|ModuleNotFoundError|no module named|undefined symbol|cannot import|DLL load failed"),
+    ("x_import", r"ImportError|ModuleNotFoundError|no module named|module (?:is )?not found|needs? [`'\"]?\w{2,60}[`'\"]? module|undefined symbol|cannot import|DLL load failed"),
     ("x_mismatch", r"(?:shape|size|dimension)s? mismatch|KeyError: ?['\"`][\w.]{1,80}(?:weight|scale|bias|layers)|no module or parameter named|weights? (?:were |was |are )?not initiali[sz]ed|missing (?:weights?|tensors?)"),
     ("x_capture", r"(?:when|while) stream is capturing|StreamCapture"),
     ("x_compiler", r"torch\.?_?compile\b[^.]{0,40}(?:fail|error|crash)|inductor\b[^.]{0,40}(?:fail|error|crash)|InductorError|BackendCompilerFailed|torch\._dynamo|(?:triton|jit|ninja|nvcc|ptxas)\b[^.]{0,30}(?:compil\w{0,5}|build)[^.]{0,20}(?:fail|error)"),
     ("x_kernel_shared", r"shared memory\b[^.]{0,40}(?:exceed|limit|out of)|OutOfResources|out of resources?: shared"),
     ("x_slow_start", r"(?:start(?:ing|up|s)?|load(?:ing|s)?|launch(?:ing)?|ready|initiali[sz]\w{1,5})\b[^.]{0,40}time[ds]?[ -]?out|time[ds]?[ -]?out\b[^.]{0,40}(?:start|load|launch|ready|initiali)"),
-    ("x_dtype_card", r"(?:bf16|bfloat16|fp8|fp4|nvfp4|flash[ -]?attention)\b[^.]{0,60}(?:not supported on|unsupported on|only supported on)"),
+    ("x_dtype_card", r"(?:bf16|bfloat16|fp8|fp4|nvfp4|flash[ -]?attention)\b[^.]{0,60}(?:not supported on|unsupported on|only supported on)|(?:not|n['’]t) support (?:bf16|bfloat16|fp8|fp4|nvfp4)"),
     ("x_gated", r"\b(?:401|403)\b[^.]{0,30}(?:client|error|unauthori|forbidden)|gated repo"),
     ("x_port", r"address already in use|port\b[^.]{0,20}already in use"),
     ("x_broken_file", r"SafetensorError|corrupt(?:ed)? (?:file|checkpoint|safetensors|gguf|model)"),
     ("x_driver", r"driver (?:version )?is (?:too old|insufficient)|unsupported toolchain"),
     ("sigkill", r"\b(?:be|been|being|gets?|getting|got|was|is|are|keeps?|process|worker) killed\b|OOM[- ]?kill|exit(?:ed)? (?:with )?(?:code|status) 137"),
 )  # fmt: skip
-TITLES: Final[tuple[LogRow, ...]] = tuple(
-    LogRow(kind, "# ", rf"(?i)(?P<title>^# ).{{0,200}}?(?:{words})") for kind, words in _ROWS
+# what a sentence below a title may name just so
+LOOSE: Final[tuple[tuple[LogKind, str], ...]] = tuple(
+    (kind, rf"(?i){words}") for kind, words in _ROWS if kind in ("x_bad_address", "x_nccl", "x_crash", "x_no_kernel",
+                                                                  "x_architecture", "x_capture", "x_kernel_shared", "x_import")
+)  # fmt: skip
+# that it failed, in the words of people, whatever of
+_FAILED: Final = (
+    r"crash|hang|hung|\bkill|\bdie[sd]\b|freez|frozen|fail|error|exception|abort|assert|deadlock|"
+    r"(?:cannot|can['’]?t|can not|could ?n['’]?t|could not|unable|not able|wo ?n['’]?t|will not|does ?n['’]?t|does not|did not|did ?n['’]?t|never)"
+    r" (?:be |able to |to |properly |correctly ){0,3}(?:load|start|run|launch|serve|boot|deploy|init)"
+)
+TITLES: Final[tuple[LogRow, ...]] = (
+    LogRow("said_failed", "# ", rf"(?i)^# (?!.{{0,200}}(?:performance|question|\bslow)).{{0,200}}?(?:{_FAILED})"),
+    *(LogRow(kind, "# ", rf"(?i)(?P<title>^# ).{{0,200}}?(?:{words})") for kind, words in _ROWS),
 )

@@ -117,7 +117,6 @@ ROWS = (
     LogRow("x_ray", "larger than the number of available GPUs", r"[Ww]orld size \(\d{1,5}\) is larger than the number of available GPUs"),
     LogRow("x_ray", "has no GPU available", r"[Cc]urrent node has no GPU available"),
     LogRow("x_ray", "Ray does not allocate any GPUs", r"Ray does not allocate any GPUs on the driver node"),
-    *(LogRow("x_ray", word, word) for word in ("ActorDiedError", "ActorUnavailableError", "RayActorError")),
     LogRow("x_ray", "not equal to tensor", r"world_size .{0,40}is not equal to tensor.parallel"),
     LogRow("x_slow_start", "Timed out waiting for engine", r"Timed out waiting for engine core processes|Timed out waiting for engine"),
     LogRow("x_slow_start", "did not become ready", r"(?:server|engine|endpoint) did not become ready (?:in|within)"),
@@ -212,6 +211,7 @@ ROWS = (
     LogRow("x_crash", "SIGSEGV", r"(?<!due to )\bSIGSEGV\b"),
     *(LogRow("x_crash", status, rf"(?:exit(?:ed)?(?: with)?(?: code| status)?|exitcode|died, exit code)\W{{0,3}}{status}\b") for status in ("139", "-11", "134", "-6")),
     LogRow("x_crash", "Signal: ", r"\bSignal: (?P<what>Aborted|Segmentation fault|Floating point exception|Illegal instruction) \(\d"),  # Open MPI's
+    LogRow("x_crash", "Process received signal", r"\*\*\* Process received signal \*\*\*"),  # OpenMPI
     LogRow("x_crash", "core dumped", r"\(core dumped\)"),
     LogRow("x_crash", "Fatal Python error", r"Fatal Python error: (?P<what>.{1,80})"),
     LogRow("x_crash", "terminate called", r"terminate called (?:after throwing an instance of|without an active exception)"),

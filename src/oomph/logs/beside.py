@@ -50,6 +50,7 @@ def command(lines: Sequence[Line], observations: Sequence[Observation]) -> tuple
                 lists.append((number, number + used, text))
     lists += _flag_lists(lines)
     lists += [] if lists else _python_calls(lines)
+    lists += [] if lists else _told_flags(lines)
     if not lists:
         return "", named(lines)
     anchors = [observation.line for observation in observations if observation.kind in ANCHORS]
@@ -147,10 +148,46 @@ def _python_calls(lines: Sequence[Line]) -> list[Found]:
     return lists
 
 
+_TOLD = re.compile(
+    r"(?<![\w-])--?(?:model|tensor-parallel-size|gpu-memory-utilization|max-model-len|max-num-seqs|quantization)\b"
+)
+_ENDS = ".,;:)`'\""  # of a sentence, behind a value
+
+
+def _told_flags(lines: Sequence[Line]) -> list[Found]:
+    """Flags in the middle of a sentence: "the image with args --model org/name -tp 4 on such a machine"."""
+    lists: list[Found] = []
+    for line in lines[:2000]:
+        text = line.text[:LONG]
+        begun = _TOLD.search(text) if "--" in text and not line.file else None
+        if begun is None or len(lists) >= MOST:
+            continue
+        words: list[str] = []
+        for word in text[begun.start() :].split():
+            is_flag = word.startswith("-")
+            if not is_flag and (not words or not words[-1].startswith("-") or "=" in words[-1]):
+                break  # behind a value: the sentence goes on
+            words.append(word.strip("`").rstrip(_ENDS))
+        several = sum(word.startswith("-") for word in words) > 1
+        if several or words[:1] == ["--model"]:  # one alone is what somebody proposes
+            lists.append((line.number, line.number, f"vllm serve {shlex.join(words)}"))
+    return lists
+
+
+_SIZED = r"[\w.-]{0,60}\d{1,3}(?:\.\d{1,2})?[bB](?![A-Za-z0-9])[\w.-]{0,60}"  # a name with a number of parameters
+_IDENTIFIER = re.compile(rf"(?<![\w/.:@-])([A-Za-z][\w.-]{{1,60}}/{_SIZED})")
+_BARE_NAME = re.compile(rf"(?<![\w/.:@-])([A-Z][a-zA-Z]{{2,20}}[\w.]{{0,12}}-{_SIZED})")
+
+
 def named(lines: Sequence[Line]) -> str:
-    """`Model: org/name` in the prose around the log."""
+    """The model that the prose around the log names: `Model: org/name`, else the only name that has a size in it."""
     for line in lines[:2000]:
         match = _MODEL.search(line.text[:400]) if "odel" in line.text else None
         if match:
             return match[1]
+    for pattern in (_IDENTIFIER, _BARE_NAME):
+        prose = [line.text[:400] for line in lines[:400] if not line.file]
+        names = list(dict.fromkeys(name.rstrip(".-") for text in prose for name in pattern.findall(text)))
+        if len(names) == 1:
+            return names[0]
     return ""

@@ -72,7 +72,9 @@ _LOGGED = re.compile(
     r"\[?(?P<file>[\w./-]{1,120}\.py)(?::(?P<line>\d{1,6}))?\]\s?"
 )
 _BARE_PLACE = re.compile(r"\[(?P<file>[\w./-]{1,120}\.py)(?::(?P<line>\d{1,6}))?\]\s?")
-_LLAMA_LEVEL = re.compile(r"[IWED] (?=\S)")
+_LLAMA_LEVEL = re.compile(
+    r"[WED] (?=\S)|I (?=\w{1,40}(?: {1,8}\w{1,40})?:|\w{0,40}_\w)"
+)  # "I get this error" is a sentence
 
 
 class Line(Struct, frozen=True):

@@ -51,7 +51,7 @@ _BEHIND = 24
 # what the sentence is about, the first that is there
 _ABOUT: tuple[tuple[StageName, re.Pattern[str]], ...] = (
     ("startup_free_memory", re.compile(r"(?:failed to|cannot|could not) initiali[sz]e (?:CUDA|HIP|ROCm|the device)|cuda_init\b", re.IGNORECASE)),
-    ("host_ram", re.compile(r"(?:host|system|cpu|pinned|shared) memory|\bRAM\b|\b[Rr]ay OOM|/dev/shm|DefaultCPUAllocator", re.IGNORECASE)),
+    ("host_ram", re.compile(r"(?:host|system|cpu|pinned|shared) memory|\bRAM\b|\bray OOM|OOM[- ]?kill|(?:kernel|system|host|cgroup)(?:[- ]wide)?(?:'s)? (?:\w{1,12} )?OOM|/dev/shm|DefaultCPUAllocator", re.IGNORECASE)),
     ("cudagraph_capture", re.compile(r"graph captur|captur\w{1,3} (?:the )?(?:cuda )?graph|cuda ?graph", re.IGNORECASE)),
     ("kv_check", re.compile(r"(?:enough|insufficient|at least|requir\w{1,3}|need\w{0,3}) .{0,60}kv[ _-]?(?:cache|budget|pool)|kv_budget", re.IGNORECASE)),
     ("kv_alloc", re.compile(r"kv[ _-]?(?:cache|budget|pool|buffer)|cache blocks?|compute buffer", re.IGNORECASE)),

@@ -25,7 +25,7 @@ from oomph.doctor.rule import Candidate, Rule, Tier
 def match(case: Case) -> Candidate | None:
     if case.oom is not None or not case.has("cuda_error_oom", "cuda_busy") or not case.failed:
         return None
-    if case.stage not in ("startup_free_memory", "other"):
+    if case.stage not in ("startup_free_memory", "other") or (case.stage == "other" and case.death.basis == "guess"):
         return None  # the traceback, or ggml, names what was refused
     if "get_response" in case.death.functions:
         return None  # an answer to the executor: the worker had its device and its weights

@@ -15,6 +15,8 @@ Evidence: the exit status itself.
 
 from __future__ import annotations
 
+import re
+
 from oomph.doctor import advice
 from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
@@ -23,7 +25,7 @@ from oomph.units import gib
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.has("host_kill", "container_kill", "sigkill", "ray_kill") or case.stage != "host_ram":
+    if case.stage != "host_ram" or not (case.has("host_kill", "container_kill", "sigkill", "ray_kill") or _told(case)):
         return None
     killed = case.first("host_kill")
     text = "The process was ended from outside for the host's memory; no GPU allocation failed."
@@ -40,6 +42,14 @@ def match(case: Case) -> Candidate | None:
         useless(case),
         settle="dmesg or kubectl describe pod: which limit, and how much was held",
     )
+
+
+def _told(case: Case) -> bool:
+    """Somebody says that the kernel or a limit of the host's memory ended it."""
+    return case.death.kind == "memory_short" and _KILLED.search(case.death.quote) is not None
+
+
+_KILLED = re.compile(r"(?i)OOM[- ]?kill|\bkill(?:s|ed)\b|\bray OOM|(?:kernel|system|host|cgroup)[^.]{0,20} OOM")
 
 
 RULE = Rule(

@@ -22,20 +22,27 @@ from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.meanings import WEAK
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
-from oomph.doctor.worded import own_words
+from oomph.doctor.worded import own_words, quoted_words
 from oomph.doctor.words import levers
 
 
 def match(case: Case) -> Candidate | None:
-    if not case.failed or case.memory or case.death.kind not in WEAK:
+    if not case.failed or case.memory:
+        return None
+    if case.death.kind == "said_failed" and (quote := quoted_words(case.death.quote)):
+        text = f'Its title quotes the error: "{quote}". Nothing in this text speaks of a lack of memory.'
+        return Candidate(Tier.LIKELY, text, (case.death.line,), _ways(case), _USELESS)
+    if case.death.kind not in WEAK:
         return None
     worded = ((observation, own_words(observation)) for observation in case.all("exception"))
     observation, message = next((pair for pair in worded if pair[1]), (None, ""))
     if observation is None:
         return None
     text = f"What ended this run is {message[:300].rstrip('. ')}. No line of this log speaks of a lack of memory."
-    useless = (reject("gpu_flags", "memory is not what it failed of"),)
-    return Candidate(Tier.SAID, text, (observation.line,), _ways(case), useless)
+    return Candidate(Tier.SAID, text, (observation.line,), _ways(case), _USELESS)
+
+
+_USELESS = (reject("gpu_flags", "memory is not what it failed of"),)
 
 
 def _ways(case: Case) -> tuple[Remedy, ...]:

@@ -23,6 +23,7 @@ START = (
     LogRow("version_beside", "vllm-openai", r"vllm-openai[\w-]{0,20}:v?(?P<version>0\.\d{1,2}\.\d{1,2}(?:rc\d+|\.post\d+)?)"),
     LogRow("version_beside", "vllm-", r"\bvllm-v?(?P<version>0\.\d{1,2}\.\d{1,2}(?:rc\d+|\.post\d+)?)(?=[.+/-])"),  # a wheel, a folder
     LogRow("version_said", "vLLM", r"\bvLLM(?: [Vv]ersion)?:? v?(?P<version>0\.\d{1,2}\.\d{1,2}(?:rc\d+|\.post\d+)?)\b"),
+    LogRow("version_said", "vllm", r"(?<![\w/.-])vllm(?: [Vv]ersion)?[:=]? ?v?(?P<version>0\.\d{1,2}\.\d{1,2}(?:rc\d+|\.post\d+)?)(?![\w.]\d)"),
     LogRow("version_said", "vLLM", r"\bv(?P<version>0\.\d{1,2}\.\d{1,2}(?:rc\d+|\.post\d+)?)`? (?:of )?vLLM\b"),
     LogRow("engine_config", "LLM engine (v",
            r"(?:Initializing an?|input data for) (?:(?P<generation>V\d) )?LLM engine \(v(?P<version>[^)]{1,60})\)(?: with config:? (?P<config>.*))?"),

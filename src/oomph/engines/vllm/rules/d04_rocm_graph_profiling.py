@@ -26,6 +26,7 @@ def match(case: Case) -> Candidate | None:
         not case.rocm
         or case.within("0.17.0", "0.19.0") is not True
         or not case.has("free_short", "torch_oom", "kv_none")
+        or case.stage in ("weights_load", "profile_run", "runtime_request")  # no figure that it spoils is read there
     ):
         return None
     text = f"vLLM {case.version} on ROCm profiles CUDA graphs with figures that HIP does not report reliably."
