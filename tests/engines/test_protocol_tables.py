@@ -26,7 +26,9 @@ from oomph.engines.registry import all_engines, engine_of
 from oomph.errors import OomphError
 from oomph.ir.plan import Plan
 from oomph.ir.timeline import StageName
+from oomph.plan import load
 from oomph.search.space import Arm, Layout
+from oomph.simulate.speed import speed_of
 
 STORED = Path(__file__).parent / "protocol.json"
 PLANS = 24  # of each engine
@@ -104,6 +106,14 @@ def asked(question: Callable[[], Any]) -> Any:
         return [type(refused).__name__, figures(refused.message)]
 
 
+def _seconds(answer: Plan) -> Any:
+    """How long some steps take: prompts, one request, many of them."""
+    engine = engine_of(answer.deployment)
+    model: Any = None if engine.layout == "placed" else load(answer.deployment.model)
+    timing = engine.timing(answer, model) if answer.fits else None
+    return None if timing is None else [speed_of(timing, users) for users in (1, 8, 64)]
+
+
 def about(answer: Plan) -> Iterator[Any]:
     engine, deployment = engine_of(answer.deployment), answer.deployment
     yield engine.gpus_needed(deployment), asked(lambda: engine.memory_flags(deployment))
@@ -115,7 +125,7 @@ def about(answer: Plan) -> Iterator[Any]:
     if not answer.ranks:
         return
     yield asked(lambda: engine.safe_share(answer)), asked(lambda: engine.uncounted_share(answer))
-    yield asked(lambda: engine.host_plan(answer))
+    yield asked(lambda: engine.host_plan(answer)), asked(lambda: _seconds(answer))
     for nodes in (1, 2):
         yield asked(lambda: engine.host_needs(answer, nodes)), asked(lambda: engine.launch_lines(answer, nodes))  # noqa: B023
         yield asked(lambda: engine.node_commands(answer, nodes))  # noqa: B023

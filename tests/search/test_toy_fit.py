@@ -33,7 +33,7 @@ from oomph.units import MIB
 STORED = Path(__file__).parent / "toy_fits.json"
 RELEASE = "vllm==0.21.0"
 UNIT = 64 * MIB
-MACHINES = 96
+MACHINES = 80
 EACH = 16  # machines of one test
 (CARD,) = parse_gpus("RTX 4090")
 NAMES = ("Qwen/Qwen3-8B", "openai/gpt-oss-20b", "google/gemma-3-27b-it", "cyankiwi/Qwen3.6-27B-AWQ-INT4")

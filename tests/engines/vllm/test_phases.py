@@ -26,7 +26,7 @@ from oomph.plan import load as load_model
 STORED = Path(__file__).parent / "phases.json"
 RELEASES = ("0.21.0", "0.25.1", "0.32.0")  # with which the digests were written: a new one changes none
 CARDS = ("A100 80GB", "H200", "B200", "RTX 5090", "RTX 4090", "L40S")
-ROUNDS = 3  # deployments of each architecture
+ROUNDS = 2  # deployments of each architecture
 PARTS = 4
 
 
@@ -85,7 +85,7 @@ def digest(command: str, gpus: str, release: str, monkeypatch: pytest.MonkeyPatc
 def test_the_phases_are_as_stored(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     stored: dict[str, str] = json.loads(STORED.read_text())
     cases = list(stored.items())[part::PARTS]
-    assert len(cases) > 20
+    assert len(cases) > 15
     changed = []
     for case, text in cases:
         command, gpus, release = case.split(" | ")
