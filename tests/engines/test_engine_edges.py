@@ -1,0 +1,293 @@
+"""Small decisions of the engines by tables: what divides, what is left out, what stands at a bound (`make mutants`)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oomph.engines.llamacpp.failed import printed_devices
+from oomph.engines.llamacpp.host_levers import host_levers
+from oomph.engines.llamacpp.levers import _experts_back, experts_on_cpu
+from oomph.engines.llamacpp.timing import ELEMENT
+from oomph.engines.sglang.drafts import _choice, _layers
+from oomph.engines.sglang.emit import _hierarchical_cache
+from oomph.engines.sglang.failed import _value, from_arguments
+from oomph.engines.sglang.levers import _least_share, balancing_ratio
+from oomph.engines.sglang.reserve import GraphPlan, _graph_reserve, _pays_for_images, _tokens
+from oomph.engines.sglang.running import Decoding
+from oomph.engines.trtllm.cells import stage_layers
+from oomph.engines.vllm.kv_specs import Refused
+from oomph.engines.vllm.load_player import Player
+from oomph.engines.vllm.load_steps import Setting
+from oomph.engines.vllm.resolve_build import _verify_stages
+from oomph.errors import OomphError
+from oomph.facts.sglang.facts import at as sglang_at
+from oomph.facts.vllm.facts import at as vllm_at
+from oomph.ir.observation import Observation
+from oomph.sources.gpu import parse_gpus
+from oomph.units import MIB
+
+# --- SGLang -----------------------------------------------------------------------------------------------------------
+
+
+def _graphs(batch: int = 8, decode: bool = True, prefill: str = "disabled", sizes: int = 4, tokens: int = 64) -> Any:
+    return GraphPlan(batch, decode, prefill, sizes, tokens)
+
+
+MEMORY: Any = SimpleNamespace(
+    reserve_without_graphs=False, per_graph=2.0, mla_prefill_reserve=0, per_prefill_graph=0, fewest_tokens=100,
+    deepep_prefill_reserve=1000, language_only=True, language_model_only=False, decode_worker_keeps_share=True,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flags", "graphs", "mode", "reserve"),
+    [
+        ({}, _graphs(), "null", 16), ({}, _graphs(), "prefill", 0), ({}, _graphs(decode=False), "null", 0),
+        ({"dp_size": 2, "enable_dp_attention": True}, _graphs(), "null", 16 + 48),
+        ({"dp_size": 2, "enable_dp_attention": True}, _graphs(300), "null", 600 + 1800),
+        ({"dp_size": 2, "enable_dp_attention": True}, _graphs(301), "null", 602 + 1806 + 903),
+        ({"dp_size": 2, "enable_dp_attention": True}, _graphs(), "prefill", 0),
+        ({}, _graphs(prefill="full"), "null", 16 + 8), ({}, _graphs(prefill="full"), "decode", 16),
+        ({}, _graphs(prefill="full"), "prefill", 8), ({}, _graphs(prefill="breakable"), "null", 24),
+        ({"moe_a2a_backend": "deepep"}, _graphs(prefill="breakable"), "null", 1024),
+        ({"moe_a2a_backend": "deepep"}, _graphs(prefill="full"), "null", 24),
+    ],
+)  # fmt: skip
+def test_sglang_keeps_room_for_graphs(flags: dict[str, Any], graphs: GraphPlan, mode: str, reserve: float) -> None:
+    shape: Any = SimpleNamespace(is_latent=False)
+    assert _graph_reserve(shape, MEMORY, flags, graphs, mode) == reserve
+
+
+@pytest.mark.parametrize(
+    ("flags", "chunk", "mode", "tokens"),
+    [
+        ({}, 0, "null", 16384), ({}, -1, "null", 16384), ({}, 1, "null", 100), ({}, 4096, "null", 4096),
+        ({"max_prefill_tokens": 200}, 0, "null", 200), ({"max_prefill_tokens": 200}, 300, "null", 300),
+        ({}, 4096, "decode", 100), ({"max_running_requests": 150}, 4096, "decode", 150),
+        ({"max_running_requests": 150, "speculative_num_draft_tokens": 4}, 0, "decode", 600),
+    ],
+)  # fmt: skip
+def test_sglang_guesses_activations_from_tokens(flags: dict[str, Any], chunk: int, mode: str, tokens: int) -> None:
+    assert _tokens(flags, chunk, _graphs(), mode, MEMORY) == tokens
+    assert _tokens({}, 0, _graphs(batch=0), "decode", MEMORY) == 100
+
+
+@pytest.mark.parametrize(
+    ("flags", "sees", "pays"),
+    [
+        ({}, True, True), ({}, False, False), ({"language_only": True}, True, False),
+        ({"language_model_only": True}, True, True), ({"disaggregation_mode": "decode"}, True, False),
+        ({"disaggregation_mode": "prefill"}, True, True),
+    ],
+)  # fmt: skip
+def test_sglang_keeps_room_for_images_where_they_are_served(flags: dict[str, Any], sees: bool, pays: bool) -> None:
+    assert _pays_for_images(SimpleNamespace(is_multimodal=sees), MEMORY, flags) is pays  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("room", "least"), [(0, 9), (79, 9), (80, 9), (90, 10), (99, 10), (100, 11), (190, 20), (10_000, 20)]
+)
+def test_the_smallest_load_that_does_not_fit(room: int, least: int) -> None:
+    assert Decoding(20, 200, 8).load_beyond(room).startswith(f"{least} requests")
+    assert Decoding(20, 0, 8).load_beyond(room).startswith("9 requests")
+
+
+@pytest.mark.parametrize(
+    ("flags", "size"),
+    [
+        ({"hicache_size": 3}, None), ({"enable_hierarchical_cache": True}, 200),
+        ({"enable_hierarchical_cache": True, "hicache_ratio": 3.0}, 300),
+        ({"enable_hierarchical_cache": True, "hicache_size": 2}, 2 * 10**9),
+        ({"enable_hierarchical_cache": True, "hicache_size": 0}, 200),
+    ],
+)  # fmt: skip
+def test_sglang_keeps_a_second_cache_in_host_memory(flags: dict[str, Any], size: int | None) -> None:
+    plan: Any = SimpleNamespace(
+        deployment=SimpleNamespace(flags=flags), kv=SimpleNamespace(available_bytes=100), ranks=(1, 2)
+    )
+    parts = _hierarchical_cache(plan, 2)
+    assert [part.bytes for part in parts] == ([] if size is None else [2 * size])
+    assert all(part.high == round(1.05 * part.bytes) for part in parts)
+
+
+def test_sglang_prints_its_arguments() -> None:
+    assert [_value(text) for text in ("'a'", "True", "False", "None", "3", "-1", "0.5", "x")] == [
+        "a", True, False, None, 3, -1, 0.5, None,
+    ]  # fmt: skip
+    text = "model_path='a/b', context_length=4096, mem_fraction_static=0.8, tp_size=2, disable_cuda_graph=False"
+    lines = [Observation(1, "sg_args", {"args": text})]
+    gpus = parse_gpus("2x RTX 4090")
+    deployment = from_arguments(lines, gpus)
+    assert deployment is not None and deployment.model == "a/b"
+    assert deployment.flags == {"context_length": 4096, "mem_fraction_static": 0.8, "tp_size": 2}
+    assert from_arguments(lines, ()) is None and from_arguments([], gpus) is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "choice"),
+    [
+        ({"speculative_num_steps": 3}, (3, 1, 4)),
+        ({"speculative_num_steps": 3, "speculative_eagle_topk": 4}, (3, 4, 4)),
+        ({"speculative_num_steps": 2, "speculative_num_draft_tokens": 8}, (2, 1, 8)),
+    ],
+)  # fmt: skip
+def test_sglang_counts_the_tokens_of_a_draft(flags: dict[str, Any], choice: tuple[int, int, int]) -> None:
+    settings: Any = SimpleNamespace(speculative_algorithm="EAGLE")
+    model: Any = SimpleNamespace(architecture="A", param=lambda name: None)
+    assert _choice(settings, model, sglang_at("0.5.16"), flags) == choice
+    assert _layers(model, None) == 0
+    assert _layers(model, SimpleNamespace(layers=(1, 2))) == 2  # type: ignore[arg-type]
+
+
+def _pools(slots: int = 2, block: int = 16, has_kv: bool = True, context: int = 1024) -> Any:
+    kv = SimpleNamespace(block_size=block, bytes_per_block=1600) if has_kv else None
+    terms = {"free_before_load": SimpleNamespace(low=1_000_000), "weights": SimpleNamespace(high=400_000)}
+    resolved = {"mamba_slots_per_request": slots, "mamba_bytes_per_slot": 51200, "context_length": context}
+    return SimpleNamespace(kv=kv, resolved=resolved, ranks=[SimpleNamespace(terms=terms)])
+
+
+def test_the_ratio_at_which_states_and_tokens_run_out_together() -> None:
+    assert balancing_ratio(_pools()) == 1.0
+    assert balancing_ratio(_pools(slots=1)) == 0.5
+    assert balancing_ratio(_pools(slots=100)) == 9.0
+    assert balancing_ratio(_pools(context=1 << 20)) == 0.05
+    assert [balancing_ratio(plan) for plan in (_pools(slots=0), _pools(block=0), _pools(has_kv=False))] == [None] * 3
+
+
+def test_the_smallest_share_that_leaves_a_request() -> None:
+    assert _least_share(_pools()) == 0.51  # 400,000 of weights and 1,024 tokens of 100 bytes
+    assert _least_share(_pools(context=0)) == 0.81  # 4,096 tokens
+    assert _least_share(_pools(context=8192)) == 0.81
+    assert _least_share(_pools(has_kv=False)) == 0.4
+    nothing = _pools()
+    nothing.ranks[0].terms["free_before_load"].low = 0
+    assert _least_share(nothing) == 1.0
+
+
+# --- TensorRT-LLM -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "stages", "partition", "ranges"),
+    [
+        (10, 1, (), [(0, 10)]), (10, 2, (), [(0, 5), (5, 10)]), (10, 3, (), [(0, 4), (4, 7), (7, 10)]),
+        (11, 3, (), [(0, 4), (4, 8), (8, 11)]), (10, 2, (7, 3), [(0, 7), (7, 10)]), (10, 2, (7, 4), None),
+        (10, 3, (7, 3), None), (10, 2, (10,), None),
+    ],
+)  # fmt: skip
+def test_tensorrt_llm_divides_layers_among_stages(
+    count: int, stages: int, partition: tuple[int, ...], ranges: list[tuple[int, int]] | None
+) -> None:
+    settings: Any = SimpleNamespace(pp_size=stages, pp_partition=partition)
+    if ranges is None:
+        with pytest.raises(OomphError, match="does not split"):
+            stage_layers(count, settings, 0)
+    else:
+        parts = [stage_layers(count, settings, rank) for rank in range(stages)]
+        assert [(part.start, part.stop) for part in parts] == ranges
+
+
+# --- llama.cpp --------------------------------------------------------------------------------------------------------
+
+
+def _host_plan(flags: dict[str, Any], ram: int = 64, breaks: str = "host_ram", risk: str = "", later: int = 1) -> Any:
+    parts = [SimpleNamespace(name="prompt cache")] * later
+    return SimpleNamespace(
+        host=SimpleNamespace(ram_bytes=ram, later=parts), deployment=SimpleNamespace(flags=flags),
+        verdict=SimpleNamespace(first_to_break=breaks, risk=risk),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("plan", "names"),
+    [
+        (_host_plan({}), ["cache_ram"]), (_host_plan({"mmap": False}), ["mmap", "cache_ram"]),
+        (_host_plan({"mmap": True}), ["cache_ram"]), (_host_plan({"mlock": True}, later=0), ["mlock"]),
+        (_host_plan({"load_mode": "mmap"}, later=0), []), (_host_plan({"load_mode": "none"}, later=0), ["load_mode"]),
+        (_host_plan({"cache_ram": 0}), []), (_host_plan({"cache_ram": 4096}), ["cache_ram"]), (_host_plan({}, 0), []),
+        (_host_plan({}, breaks="weights_load"), []),
+        (_host_plan({}, breaks="weights_load", risk="the prompt cache"), ["cache_ram"]),
+    ],
+)  # fmt: skip
+def test_what_helps_host_memory(plan: Any, names: list[str]) -> None:
+    levers = list(host_levers(plan))
+    assert [lever.name for lever in levers] == names
+    flags = [lever.changes[0].flags for lever in levers]
+    assert flags == [{name: {"load_mode": "mmap", "cache_ram": 0}.get(name)} for name in names]
+
+
+@pytest.mark.parametrize(
+    ("count", "fewer"), [(0, []), (1, []), (2, [1]), (4, [3, 2, 1]), (8, [6, 4, 2]), (9, [6, 4, 2])]
+)
+def test_experts_go_back_to_the_gpus(count: int, fewer: list[int]) -> None:
+    plan: Any = SimpleNamespace(
+        verdict=SimpleNamespace(first_to_break="host_ram"),
+        deployment=SimpleNamespace(flags={"override_tensor": experts_on_cpu(count)}),
+    )
+    labels = [change.label for lever in _experts_back(plan) for change in lever.changes]
+    assert labels == [f"--n-cpu-moe {number}" for number in fewer]
+    plan.deployment.flags = {"override_tensor": [("other", "CPU")]}
+    assert not list(_experts_back(plan))
+    plan.verdict.first_to_break = "weights_load"
+    assert not list(_experts_back(plan))
+
+
+@pytest.mark.parametrize(
+    ("buffer", "total", "free", "used"),
+    [("CUDA0", 100, 40, 60), ("CUDA0", 100, 100, 0), ("CUDA0", 100, 101, None), ("CPU", 100, 40, None)],
+)
+def test_llamacpp_prints_what_a_card_has_free(buffer: str, total: int, free: int, used: int | None) -> None:
+    values: dict[str, Any] = {"buffer": buffer, "device": buffer, "name": "a card", "total": total, "free": free}
+    devices = printed_devices([Observation(1, "lc_free", values)])
+    assert [device.used_bytes for device in devices] == ([] if used is None else [used])
+    assert not printed_devices([Observation(1, "lc_device", values)])
+
+
+def test_an_element_of_the_cache_takes_its_block_s_share() -> None:
+    """Bytes of an element of ggml's types: 32 of them and their scale."""
+    blocks = {
+        "q8_0": 34,
+        "q5_1": 24,
+        "q5_0": 22,
+        "q4_1": 20,
+        "q4_0": 18,
+        "iq4_nl": 18,
+        "f16": 64,
+        "bf16": 64,
+        "f32": 128,
+    }
+    assert {name: size * 32 for name, size in ELEMENT.items()} == blocks
+
+
+# --- vLLM -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_a_load_allocates_each_of_many(count: int) -> None:
+    facts = vllm_at("0.21.0")
+    player = Player(Setting(facts.repacking, facts.loading, 0, 90, 132))
+    player.new_many("a module", 3 * MIB, count)
+    assert player.held == count * 3 * MIB
+    assert player.peak.total == player.held
+
+
+@pytest.mark.parametrize(
+    ("stages", "is_refused"),
+    [
+        (((0, 36),), False), (((0, 18), (18, 36)), False), (((0, 2), (2, 36)), True), (((0, 3), (3, 36)), False),
+        (((0, 1), (1, 20), (20, 36)), True), (((0, 1), (1, 2), (2, 36)), True),
+    ],
+)  # fmt: skip
+def test_inner_states_of_an_encoder_stay_on_the_first_stage(stages: Any, is_refused: bool) -> None:
+    model: Any = SimpleNamespace(
+        architecture="Qwen3VLForConditionalGeneration", param=lambda name, default: 3, layers=()
+    )
+    if is_refused:
+        with pytest.raises(Refused):
+            _verify_stages(model, stages)
+    else:
+        _verify_stages(model, stages)
+    _verify_stages(SimpleNamespace(architecture="Other", param=lambda name, default: 3, layers=()), stages)  # type: ignore[arg-type]
