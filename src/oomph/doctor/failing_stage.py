@@ -182,6 +182,8 @@ def _by_progress(
         reached = milestone(everything)  # a title or a sentence above the log, not a line of it
     if reached is None and failure.kind == "tr_pool_full":
         return "runtime_request", "message"  # requests take blocks; the dummy batches of a start print lines before it
+    if reached == "kv_alloc" and failure.kind in TROUBLES and stages_llamacpp.loading(before):
+        return "weights_load", "milestone"  # llama-model.cpp: the buffers are there, and their data is being read
     if reached == "kv_alloc" and _no_room_for_tokens(failure, everything):
         return "kv_check", "milestone"
     if reached:

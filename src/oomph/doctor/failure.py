@@ -93,7 +93,7 @@ def _find(observations: Sequence[Observation]) -> Observation | None:
     if memory is not None and not (trouble and _yields(memory, trouble)):
         return memory
     if trouble is not None:
-        return trouble
+        return _titled(trouble, observations) or trouble
     unworded = next(
         (
             observation
@@ -309,8 +309,17 @@ def _trouble(observations: Sequence[Observation], up: int) -> Observation | None
         return troubles[0] if troubles else None
     if troubles[0].kind == "x_crash" and _asserted(troubles[0], observations) and len(troubles) == 1:
         return None  # the exception that was not caught says what it was
-    inside = (o for o in troubles if not _wraps(o) and abs(o.line - troubles[0].line) <= NEAR)
+    report = any(o.kind == "ol_runner_died" and o.line == troubles[0].line for o in observations)
+    far = FAR if report else NEAR  # a client's words, and the server's log behind them
+    inside = (o for o in troubles if not _wraps(o) and abs(o.line - troubles[0].line) <= far)
     return next(inside, troubles[0])
+
+
+def _titled(trouble: Observation, observations: Sequence[Observation]) -> Observation | None:
+    """A crash that does not say of what, below a title that does."""
+    if trouble.kind != "x_crash" or "what" in trouble.values:
+        return None
+    return next((o for o in observations if _heading(o) and not _WISHES.search(o.text)), None)
 
 
 def _asserted(crash: Observation, observations: Sequence[Observation]) -> bool:

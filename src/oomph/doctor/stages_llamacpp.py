@@ -93,8 +93,12 @@ def _phase(observations: Sequence[Observation], index: int, reached: StageName |
         return panic(str(failure.values.get("map", "")))
     if failure.kind == "ol_runner_died":
         sentence = runner(str(failure.values.get("why", "")))
-        if sentence == "other" and (loading_stage := _load_lines(observations[:index])):
-            return loading_stage  # an exit status or an assertion: the runner's own lines say how far it was
+        if sentence == "other":  # an exit status or an assertion: the runner's own lines say how far it was
+            loading_stage = _load_lines(observations[:index]) or _load_lines(
+                observations
+            )  # a client's words come first
+            if loading_stage is not None:
+                return loading_stage
         return "kv_alloc" if sentence == "weights_load" and kinds & {"lc_alloc_compute", "lc_no_compute"} else sentence
     if "lc_cpu_malloc" in kinds or any(_HOST.fullmatch(str(o.values.get("buffer", ""))) for o in window if _failing(o)):
         return "host_ram"
@@ -119,9 +123,21 @@ def _phase(observations: Sequence[Observation], index: int, reached: StageName |
         )
     if window and (called := where(window, failure.line)):
         return called
+    if failure.kind == "lc_malloc" and _larger_than_model(failure, observations):
+        return "kv_alloc"
     if failure.kind == "lc_cublas":
         return "runtime_request"
     return reached or ("weights_load" if failure.kind == "lc_malloc" else None)
+
+
+ANY_MODEL = 600 << 30  # bytes: more than one device would be given of any file that people serve
+
+
+def _larger_than_model(failure: Observation, observations: Sequence[Observation]) -> bool:
+    """More in one buffer than the whole file: only a compute buffer is as large (micro-batch, pipeline copies)."""
+    tried = failure.values.get("tried")
+    sizes = [size for o in observations if o.kind == "lc_file" and isinstance(size := o.values.get("size"), int)]
+    return isinstance(tried, int) and tried > (1.1 * max(sizes) if sizes else ANY_MODEL)
 
 
 def _load_lines(before: Sequence[Observation]) -> StageName | None:

@@ -139,7 +139,7 @@ ROWS = (
     LogRow("x_architecture", "has no vLLM implementation", r"(?P<what>\w{1,60}) has no vLLM implementation"),
     LogRow("x_architecture", "unknown pre-tokenizer type", r"unknown pre-tokenizer type: '(?P<what>[^']{1,60})'"),
     LogRow("x_architecture", "not supported by your version", r"model (?:.{0,60} )?(?:is )?not supported by your version"),  # Ollama
-    LogRow("x_architecture", "requires a newer version", r"requires a newer version of (?:Ollama|Transformers|transformers)"),
+    LogRow("x_architecture", "requires a newer version", r"(?:[Ee]rror|manifest|attempting to pull|checkpoint|architecture)\b.{0,160}requires a newer version of (?:Ollama|Transformers|transformers)"),
     LogRow("x_mismatch", "There is no module or parameter named", r"There is no module or parameter named '?(?P<what>[\w.]{1,120})"),
     LogRow("x_mismatch", "KeyError: ", r"KeyError: '(?P<what>(?:model\.)?layers?\.[\w.]{1,120}|(?:[a-z]\w{0,40}\.){2}[\w.]{1,120}|[\w.]{1,80}\.(?:weight|qweight|scales|bias)\w{0,20}|[\w.]{1,60}_scale\w{0,20})'"),
     LogRow("x_mismatch", "hape mismatch", r"[Ss]hape mismatch for (?:the )?(?:weights?|param|tensor|[\w.]{1,120})"),
@@ -217,7 +217,7 @@ ROWS = (
     LogRow("x_crash", "terminate called", r"terminate called (?:after throwing an instance of|without an active exception)"),
     LogRow("x_crash", "failed assertion", r"failed assertion [`'\"](?P<what>[^`'\"]{1,160})"),  # Metal
     LogRow("x_crash", "GGML_ASSERT", r"GGML_ASSERT\((?P<what>.{1,120}?)\) failed"),
-    LogRow("x_crash", "GGML_ASSERT: ", r"GGML_ASSERT: \S{1,200}:\d{1,6}: (?P<what>.{1,80})"),  # 2023
+    LogRow("x_crash", "GGML_ASSERT", r"GGML_ASSERT\W{1,3}[\w/\\.:-]{1,200}:\d{1,6}\W{1,3}(?P<what>.{1,80})"),  # 2023
     LogRow("x_crash", "SYCL error", r"^SYCL error: |: SYCL error\s*$"),
     LogRow("x_crash", "UR_RESULT_ERROR_", r"UR_RESULT_ERROR_(?!OUT_OF)(?P<what>\w{1,40})"),
     LogRow("x_crash", "Native API failed", r"Native API failed"),

@@ -36,7 +36,7 @@ TrtllmKind = Literal[
     "tr_version", "tr_weights", "tr_engine", "tr_context", "tr_non_torch", "tr_activation", "tr_budget",
     "tr_estimate", "tr_kv", "tr_window_cut", "tr_seq_cut", "tr_no_sequence", "tr_executor", "tr_component",
     "tr_total", "tr_free", "tr_step", "tr_no_engine",
-    "tr_no_build", "tr_building", "tr_built", "tr_late", "tr_oom", "tr_load_oom", "tr_line", "tr_outside",
+    "tr_no_build", "tr_building", "tr_built", "tr_triton", "tr_late", "tr_oom", "tr_load_oom", "tr_line", "tr_outside",
     "tr_blocks", "tr_limits", "tr_both", "tr_cap", "tr_available", "tr_buffers", "tr_graphs", "tr_pool_full",
     "tr_too_long", "tr_no_graphs", "tr_args", "tr_created", "tr_features", "tr_loaded",
     "tr_over_budget", "tr_contexts", "tr_forward",

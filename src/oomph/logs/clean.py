@@ -171,7 +171,31 @@ def _rank(tags: str, rank: str | None, before: int | None) -> int | None:
 
 
 def lines(raw: Iterable[RawLine]) -> tuple[Line, ...]:
-    return tuple(clean(part) for line in unfold(_dedent(tuple(raw))) for part in _split(line))
+    return tuple(clean(part) for line in unfold(tuple(_cells(_dedent(tuple(raw))))) for part in _split(line))
+
+
+def _cells(raw: tuple[RawLine, ...]) -> Iterator[RawLine]:
+    """A table's row whose last cell is folded (Triton's list of models): the rows below it are empty before it."""
+    waiting: RawLine | None = None
+    for line in raw:
+        text = line.text
+        columns = text.strip().split("|") if text[:1] == "|" and text.rstrip().endswith("|") else []
+        folded = waiting is not None and len(columns) > 3 and bool(columns[-2].strip())
+        if waiting is not None and folded and not any(column.strip() for column in columns[1:-2]):
+            waiting = RawLine(waiting.number, waiting.text + _cell(columns[-2]))
+            continue
+        if waiting is not None:
+            yield waiting
+        waiting = RawLine(line.number, "|".join(columns[:-2]) + "|" + _cell(columns[-2])) if len(columns) > 3 else None
+        if waiting is None:
+            yield line
+    if waiting is not None:
+        yield waiting
+
+
+def _cell(text: str) -> str:
+    """Without its padding; a cell that is full goes on in the middle of a word."""
+    return text.removeprefix(" ").removesuffix(" ") if not text.endswith("  ") else " " + text.strip()
 
 
 def _dedent(raw: tuple[RawLine, ...]) -> tuple[RawLine, ...]:

@@ -20,7 +20,7 @@ from oomph.logs.shape import shortage
 
 COMMON: tuple[LogRow, ...] = (*GENERIC, TORCH_OOM, TORCH_OOM_NEW, *TROUBLES, *SIGNS)  # of every engine, and of people
 ALL: tuple[LogRow, ...] = (*(row for engine in all_engines() for row in engine.log_rows()), *COMMON)
-_WRITTEN_BY_PEOPLE = frozenset({"version_beside", "version_said", "bad_flag", "lc_crash", "lc_cublas"}) | {
+_WRITTEN_BY_PEOPLE = frozenset({"version_beside", "version_said", "bad_flag", "lc_crash", "lc_cublas", "tr_triton"}) | {
     row.kind for row in COMMON
 }
 # kind -> the engine that prints it

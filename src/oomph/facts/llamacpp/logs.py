@@ -46,6 +46,10 @@ ROWS = (
     LogRow("lc_malloc", "of memory on device", r"can't allocate (?P<tried__B>\d+) Bytes of memory on device"),  # SYCL
     LogRow("lc_malloc", "ERROR_OUT_OF_", r"(?:UR_RESULT|ZE_RESULT|PI)_ERROR_OUT_OF_(?:DEVICE_MEMORY|HOST_MEMORY|RESOURCES)"),
     LogRow("lc_malloc", "metal", r"ggml_\w{0,20}metal\w{0,40}: error: failed to allocate buffer, size = *(?P<tried__MiB>[\d.]+) MiB"),
+    # Metal's first buffers: the model's is called data, the others are the context's (ggml-metal.m, 2023)
+    LogRow("lc_no_weights", "ggml_metal_add_buffer", r"ggml_metal_add_buffer: (?:error: failed to allocate|buffer) '(?P<buffer>data)\s*'"),
+    LogRow("lc_no_kv", "ggml_metal_add_buffer", r"ggml_metal_add_buffer: (?:error: failed to allocate|buffer) '(?P<buffer>eval|kv|scr\d|alloc)\s*'"),
+    LogRow("lc_malloc", "ggml_metal_add_buffer", r"ggml_metal_add_buffer: error: failed to allocate '\w{1,20}\s*' buffer, size = *(?P<tried__MiB>[\d.]+) M"),
     LogRow("lc_malloc", "maximum allowed buffer size", r"Attempting to allocate (?P<tried__B>\d{1,15}) bytes which is greater than the maximum allowed buffer size of (?P<most__B>\d{1,15})"),  # MLX
     LogRow("lc_malloc", "exceeds device", r"Requested buffer size exceeds device (?:memory allocation|buffer size) limit"),  # Vulkan
     LogRow("lc_malloc", "is larger than buffer maximum", r"buffer '\w{1,20}\s*' size (?P<tried__B>\d{1,15}) is larger than buffer maximum of (?P<most__B>\d{1,15})"),

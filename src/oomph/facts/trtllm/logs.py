@@ -103,6 +103,10 @@ ROWS = (
     LogRow("tr_built", "--remove_input_padding", r"--remove_input_padding"),
     LogRow("tr_built", "trtllm-build", r"(?:^|[\s`$/])trtllm-build\b"),
     LogRow("tr_built", "tensorrtllm_backend", r"\btensorrtllm_backend\b"),
+    LogRow("tr_built", "modelInstanceState", r"creating modelInstanceState"),
+    LogRow("tr_triton", "tritonserver", r"\btritonserver\b"),
+    LogRow("tr_triton", "launch_triton_server", r"launch_triton_server\.py"),
+    LogRow("tr_triton", "engine", r"--?(?:engine_dir|gpt_model_path|model_repo)\b|\.engine\b|\btrt_engines?\b"),
     LogRow("tr_built", "SessionBenchmark", r"\bgptSessionBenchmark\b"),
     LogRow("tr_built", "TrtGpt", r"\bTrtGptModel\w{0,40}"),
     LogRow("tr_no_engine", "deserializePlugin", r"::deserializePlugin\("),  # a frame: the engine was being read

@@ -29,7 +29,9 @@ def match(case: Case) -> Candidate | None:
         return None
     if case.stage not in RULE.stages or case.has("tr_component"):
         return None
-    if case.has("tr_built", "tr_building", "tr_engine", "tr_context") and not case.has("tr_weights", "tr_created"):
+    if case.has("tr_built", "tr_triton", "tr_building", "tr_engine", "tr_context") and not case.has(
+        "tr_weights", "tr_created"
+    ):
         return None  # an engine that was built before: nothing is estimated when it is loaded
     if case.has("tr_oom") and not case.has("tr_weights", "tr_created", "tr_loaded", "torch_oom", "tr_features"):
         return None  # a built engine's runtime, which estimates nothing
