@@ -49,11 +49,12 @@ def line(kind: Any = "torch_oom", number: int = 10, text: str = "", **values: An
         ({"allocated": 9900, "held": 9901}, "weights_load"), ({"allocated": 9900}, "runtime_request"),
     ],
 )  # fmt: skip
-def test_a_guess_by_the_figures_of_a_bare_line(values: dict[str, int], stage: str) -> None:
+def test_a_guess_by_the_figures_of_a_bare_line(values: dict[str, Any], stage: str) -> None:
     assert guess(line(total=TOTAL, others=1, **values), ()) == stage
 
 
 def test_what_is_cached_is_said_or_is_the_difference() -> None:
+    cases: tuple[dict[str, Any], ...]
     cases = ({"reserved": 3, "held": 9}, {"held": 9, "allocated": 4}, {"held": 4, "allocated": 9}, {"held": 4}, {})
     assert [_cached(line(**values)) for values in cases] == [3, 5, 0, None, None]
 
@@ -68,7 +69,7 @@ def test_a_share_lies_between_nothing_and_everything(share: float, taken: float 
 
 @pytest.mark.parametrize(("allocated", "stage"), [(2999, "weights_load"), (3000, "profile_run"), (None, "profile_run")])
 def test_little_on_the_card_while_starting_is_a_load(allocated: int | None, stage: str) -> None:
-    values = {} if allocated is None else {"allocated": allocated}
+    values: dict[str, Any] = {} if allocated is None else {"allocated": allocated}
     assert while_starting(line(total=TOTAL, **values)) == stage
 
 
@@ -170,7 +171,7 @@ def test_a_log_that_dies_elsewhere_than_its_plan(case: Any, planned: str | None,
 
 
 def test_what_figures_prove() -> None:
-    values: list[dict[str, int]] = [{}, {"pools": 1}, {"allocated": GIB}, {"allocated": GIB + 1}, {"pools": 0}]
+    values: list[dict[str, Any]] = [{}, {"pools": 1}, {"allocated": GIB}, {"allocated": GIB + 1}, {"pools": 0}]
     stages = [_at_least(_dead("other", **figures)) for figures in values]
     assert stages == ["other", "cudagraph_capture", "other", "weights_load", "other"]
     planned: list[str | None] = [None, "other", "kv_check", "no such stage"]
