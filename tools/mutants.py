@@ -4,6 +4,8 @@
     python tools/mutants.py --map FOLDER --record TESTS... [--seed TEXT]    the first step of it, in pieces
     python tools/mutants.py --map FOLDER --only NUMBERS... [--seed TEXT]    some of the changes again
 
+A map of many changes is recorded once and judged in pieces: `--count 8000 --record ...`, `--count 8000 --only ...`.
+
 FOLDER is one of engines, doctor, advice, search (default: all, with an equal share of the changes). A change is a
 number, a truth value, a comparison, an `and` or `or`, or a sign. The seed is the commit's hash unless another is named,
 and it is printed: the same seed on the same commit makes the same changes. Nothing here is touched: the changes stand
