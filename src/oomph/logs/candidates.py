@@ -18,20 +18,36 @@ _MOST = 50_000  # words remembered
 _LONGEST = 40  # letters of a word that is
 
 
+class _Part:
+    """The longest run of letters of a literal. Where another character is beside it in the literal, the word in the
+    line begins or ends there too."""
+
+    def __init__(self, run: re.Match[str], row: int) -> None:
+        self.text, self.row = run[0], row
+        self._begins, self._ends = run.start() > 0, run.end() < len(run.string)
+
+    def is_in(self, word: str) -> bool:
+        if self._begins and self._ends:
+            return word == self.text
+        if self._begins:
+            return word.startswith(self.text)
+        return word.endswith(self.text) if self._ends else self.text in word
+
+
 class Candidates:
     """The rows of a table whose literal is in a line, in the order of the table."""
 
     def __init__(self, rows: Iterable[LogRow]) -> None:
         self._rows = tuple(rows)
         self._wordless: list[int] = []  # rows whose literal has no letter: looked for in every line
-        self._parts: dict[str, list[tuple[str, int]]] = {}  # first letters of a part -> the part, its row
+        self._parts: dict[str, list[_Part]] = {}  # by their first letters
         self._dull: set[str] = set()  # words that admit no row
         self._telling: dict[str, tuple[int, ...]] = {}  # words that do -> the rows
         for number, row in enumerate(self._rows):
-            words = _WORD.findall(row.needle)
+            words = list(_WORD.finditer(row.needle))
             if words:
-                part = max(words, key=len)
-                self._parts.setdefault(part[:3], []).append((part, number))
+                part = _Part(max(words, key=lambda word: len(word[0])), number)
+                self._parts.setdefault(part.text[:3], []).append(part)
             else:
                 self._wordless.append(number)
         self._lengths = sorted({len(start) for start in self._parts})
@@ -44,8 +60,8 @@ class Candidates:
 
     def _learn(self, word: str) -> tuple[int, ...]:
         starts = {word[at : at + length] for at in range(len(word)) for length in self._lengths}
-        parts = (pair for start in starts & self._parts.keys() for pair in self._parts[start])
-        rows = tuple(number for part, number in parts if part in word)
+        parts = (part for start in starts & self._parts.keys() for part in self._parts[start])
+        rows = tuple(part.row for part in parts if part.is_in(word))
         if len(word) <= _LONGEST and len(self._dull) + len(self._telling) < _MOST:
             if rows:
                 self._telling[word] = rows

@@ -1,8 +1,7 @@
 """Bytes of a log -> the lines worth looking at, in bounded memory.
 
-A paste or a start-up log is kept whole. Of a longer log the head and the tail are kept, and around every trigger (a
-size, an error, the start of an engine) some lines more; the rest is searched for triggers only, as raw bytes, so that
-a gigabyte of request lines costs seconds.
+A paste or a start-up log is kept whole. Of a longer log the head and the tail are kept, and some lines around what is
+loud in between (`sift.py`); the rest is searched as raw bytes only, so that a gigabyte of request lines costs seconds.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import codecs
 import sys
 import zlib
-from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -18,21 +16,11 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from oomph.errors import InputError
+from oomph.logs.sift import Sift
 
 CHUNK = 1 << 20
-HEAD = 2 << 20  # kept whole: a start-up with DEBUG lines and the full engine config is below 1 MiB
-TAIL = 1 << 19
-AROUND = 16 << 10  # kept on both sides of a trigger: a traceback through vLLM and torch.compile is about 10 KiB
-KEPT = 24 << 20  # at most, head and tail aside
 LONGEST = 256 << 10  # of one line; the engine config line is about 10 KiB
 LIMIT = 64 << 30  # decompressed: beyond it something other than a log is being read
-
-# What brackets the lines that explain anything: sizes, errors, and the beginning of a start-up. Few on purpose: every
-# trigger costs a pass over the chunk (about 2 GB/s each).
-TRIGGERS = (
-    b"GiB", b"MiB", b"emory", b"Error", b"failed", b"Killed", b"exit code", b"reempt", b"LLM engine (v",
-    b"non-default args", b"Bus error",
-)  # fmt: skip
 
 
 class RawLine(Struct, frozen=True):
@@ -144,46 +132,8 @@ def _gunzip(first: bytes, stream: BinaryIO, source: str) -> Iterator[bytes]:
             packed = stream.read(CHUNK)
 
 
-class _Window:
-    """Collects the wanted byte ranges of a stream as lines; remembers at most TAIL bytes that were not wanted."""
-
-    def __init__(self) -> None:
-        self.lines: list[RawLine] = []
-        self.kept = 0
-        self.tail: deque[RawLine] = deque()
-        self.tail_bytes = 0
-        self.skipped = False
-        self.unlike = 0  # blocks that are searched as they are, because their lines did not repeat
-
-    def keep(self, block: bytes, number: int) -> None:
-        for offset, raw in enumerate(block.split(b"\n")):
-            self.lines.append(RawLine(number + offset, _text(raw)))
-        self.kept += len(block)
-
-    def pass_by(self, block: bytes, number: int) -> None:
-        """Not wanted now; the last of it may turn out to be the end of the log."""
-        if len(block) > TAIL:
-            cut = block.rfind(b"\n", 0, len(block) - TAIL) + 1
-            number += block.count(b"\n", 0, cut)
-            block = block[cut:]
-            self.tail.clear()
-            self.tail_bytes = 0
-            self.skipped = True
-        self.tail.append(RawLine(number, block.decode("latin-1")))
-        self.tail_bytes += len(block)
-        while self.tail_bytes - len(self.tail[0].text) > TAIL:
-            self.tail_bytes -= len(self.tail.popleft().text)
-            self.skipped = True
-
-    def finish(self) -> tuple[RawLine, ...]:
-        for part in self.tail:
-            self.keep(part.text.encode("latin-1"), part.number)
-        self.lines.sort(key=lambda line: line.number)
-        return tuple(self.lines)
-
-
 def _read(chunks: Iterator[bytes], source: str) -> RawLog:
-    window = _Window()
+    sift = Sift()
     number, total, rest, skipping = 1, 0, b"", False
     for chunk in chunks:
         if total < CHUNK:
@@ -207,61 +157,13 @@ def _read(chunks: Iterator[bytes], source: str) -> RawLog:
                 continue
         else:
             block, rest = block[:cut], block[cut + 1 :]
-        _sift(window, block, number, total)
+        sift.take(number, block)
         number += block.count(b"\n") + (0 if skipping else 1)
     if rest:
-        _sift(window, rest, number, total)
+        sift.take(number, rest)
         number += 1
-    return RawLog(window.finish(), number, total, source, not window.skipped)
-
-
-def _sift(window: _Window, block: bytes, number: int, total: int) -> None:
-    if total <= HEAD + CHUNK:
-        window.keep(block, number)
-        return
-    if window.kept > KEPT + HEAD:
-        window.pass_by(block, number)
-        return
-    if _says_nothing(window, block):
-        window.pass_by(block, number)
-        return
-    at, done = 0, 0
-    hits = [(block.find(t), t) for t in TRIGGERS]
-    while done < len(block):
-        hits = [(place, t) for place, t in hits if place >= 0]
-        first = min((place for place, _ in hits), default=-1)
-        if first < 0:
-            break
-        start = block.rfind(b"\n", 0, max(done, first - AROUND)) + 1 if first - AROUND > done else done
-        end = block.find(b"\n", min(len(block), first + AROUND))
-        end = len(block) if end < 0 else end
-        if start > done:
-            window.pass_by(block[done : start - 1], number + at)
-            at += block.count(b"\n", done, start)
-        window.keep(block[start:end], number + at)
-        at += block.count(b"\n", start, end + 1)
-        done = end + 1
-        hits = [(place if place >= done else block.find(t, done), t) for place, t in hits]
-    if done < len(block):
-        window.pass_by(block[done:], number + at)
-
-
-_DIGITS = b"0123456789"
-_REPEATED = 4  # times that lines must repeat themselves, but for figures, so that telling them apart is worth it
-_UNTRIED = 32  # blocks after which it is tried again
-
-
-def _says_nothing(window: _Window, block: bytes) -> bool:
-    """No trigger is in this block. A server's lines repeat themselves with other figures: without digits few are left,
-    and those are searched instead of all. No trigger has a digit, so that one which is in a line is in what is left."""
-    if window.unlike:
-        window.unlike -= 1
-        return False
-    kinds = b"\n".join(set(block.translate(None, _DIGITS).split(b"\n")))
-    if len(kinds) * _REPEATED > len(block):
-        window.unlike = _UNTRIED
-        return False
-    return not any(trigger in kinds for trigger in TRIGGERS)
+    lines = tuple(RawLine(at, _text(raw)) for at, raw in sift.lines())
+    return RawLog(lines, number, total, source, not sift.long)
 
 
 def _text(raw: bytes) -> str:
