@@ -12,6 +12,7 @@ import random
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ from oomph.engines.llamacpp.measure import measure, subject
 from oomph.engines.llamacpp.settings import resolve as resolve_llamacpp
 from oomph.engines.llamacpp.tensors import tensors_of, width_of
 from oomph.engines.registry import engine_of
+from oomph.engines.sglang.graphs import decode_batches, largest_decode_batch
 from oomph.engines.sglang.resolve import resolve as resolve_sglang
+from oomph.engines.trtllm.graphs import graph_batch_sizes
 from oomph.engines.trtllm.resolve import resolve as resolve_trtllm
 from oomph.engines.vllm import resolve_kernels
 from oomph.engines.vllm.backend_checks import reasons
@@ -32,10 +35,13 @@ from oomph.engines.vllm.backend_query import Query, fa_version, kernel_blocks
 from oomph.engines.vllm.backends import choose, choose_diff_kv, order
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve import resolve as resolve_vllm
+from oomph.engines.vllm.resolve_graphs import capture_sizes, cudagraph_mode
 from oomph.engines.vllm.resolve_kernels import Case, _verify_awq
+from oomph.engines.vllm.resolve_modes import in_flight_batches, pipeline_stages
 from oomph.errors import OomphError
 from oomph.facts.llamacpp.flags import BY_NAME as LLAMACPP_FLAGS
 from oomph.facts.llamacpp.quantize import MIXTURES
+from oomph.facts.sglang.facts import at as sglang_at
 from oomph.facts.sglang.flags import options_of as sglang_options
 from oomph.facts.trtllm.facts import at as trtllm_at
 from oomph.facts.trtllm.flags import BY_NAME as TRTLLM_FLAGS
@@ -311,6 +317,50 @@ def settings() -> Iterator[Row]:
         )
 
 
+GRAPHS: dict[str, tuple[Any, ...]] = {
+    "enforce_eager": (True,), "optimization_level": (0, 1, 2, 3), "cudagraph_mode": ("FULL", "PIECEWISE"),
+    "compilation_config": (
+        {"cudagraph_mode": "FULL_AND_PIECEWISE", "level": 0}, {"mode": 0}, {"cudagraph_capture_sizes": [1, 8, 700]},
+        {"max_cudagraph_capture_size": 24}, {"level": 3}, {"cudagraph_mode": "full_decode_only"},
+        {"cudagraph_capture_sizes": [1, "x"]}, {"max_cudagraph_capture_size": 0},
+    ),
+    "decode_context_parallel_size": (1, 2), "cudagraph_capture_sizes": ([1], [4, 2]), "cuda_graph_sizes": ([20],),
+    "max_cudagraph_capture_size": (2, 4, 7, 8, 100, 255, 256, 300),
+    "cuda_graph_bs": ([4, 1],), "cuda_graph_max_bs": (1, 5, 160, 161, 300), "tp_size": (1, 3, 4, 8),
+    "max_running_requests": (1, 20, 1000), "speculative_algorithm": ("EAGLE",), "disable_cuda_graph_padding": (True,),
+    "cuda_graph_config": (None,), "cuda_graph_config.max_batch_size": (1, 3, 100, 256, 300),
+    "cuda_graph_config.enable_padding": (True,), "cuda_graph_config.batch_sizes": ([1, 2, 48],),
+    "use_cuda_graph": (True, False),
+}  # fmt: skip
+
+
+def graphs() -> Iterator[Row]:
+    """Which CUDA graphs are captured, and how layers and batches are divided."""
+    chance = random.Random(21)
+    captures = [at(release).capture for release in ("0.9.1", "0.11.0", "0.14.0", "0.21.0", "0.32.0")]
+    memories = [sglang_at(release) for release in ("0.5.7", "0.5.16", "0.5.23")]
+    for number in range(500):
+        flags, capture, facts = some(chance, GRAPHS), chance.choice(captures), chance.choice(memories)
+        seqs, tokens, drafts = chance.choice((1, 7, 128, 300)), chance.choice((16, 100, 8192)), chance.choice((0, 0, 3))
+        name, sm = chance.choice(("A", "GptOssForCausalLM")), chance.choice((80, 90, 100, 103, 120))
+        pools, pairs = chance.random() < 0.3, chance.random() < 0.2
+        mib, largest = chance.choice((16000, 24000, 40000, 80000, 150000, 200000)), chance.choice((1, 8, 30, 160, 513))
+        yield f"{number}", [
+            _asked(lambda: cudagraph_mode(flags, capture, pooling=pools, encoder_decoder=pairs)),  # noqa: B023
+            _asked(
+                lambda: capture_sizes(
+                    flags, capture, architecture=name, sm=sm, seqs=seqs, tokens=tokens, drafts=drafts  # noqa: B023
+                )
+            ),
+            largest_decode_batch(facts, flags, mib), decode_batches(facts, flags, largest),
+            graph_batch_sizes(flags, pools, seqs, tokens, drafts),
+        ]  # fmt: skip
+    for layers, stages, partition in product((1, 7, 12, 36), (1, 2, 3, 5), ("", "6,6", "4,4,4", "x", "12", "7,5")):
+        yield f"{layers} {stages} {partition}", _asked(lambda: pipeline_stages(layers, stages, partition))  # noqa: B023
+    for asynchronous, runner, stages in product((False, True), ("v1", "v2"), (1, 2, 4)):
+        yield f"{asynchronous} {runner} {stages}", in_flight_batches(asynchronous, runner, stages)
+
+
 PLANS = {"sglang": 80, "trtllm": 70, "vllm": 35}  # of each release
 
 
@@ -342,7 +392,7 @@ def _started(chance: random.Random, engine: str, release: str, choices: dict[str
     return load(name), Deployment(Engine(engine, release), name, flags, gpus)
 
 
-TABLES = (backends, quantisations, placements, commands, kernels, settings, plans)
+TABLES = (backends, quantisations, placements, commands, kernels, settings, graphs, plans)
 
 
 def digest(value: Any) -> str:

@@ -11,7 +11,6 @@ def without_windows(model: Model) -> Model:
     """config/model.py:901 (0.32.0): the longest sequence is capped to the window, then the window is taken out of the
     config, so that every layer keeps all its tokens."""
     windows = [m.window for layer in model.layers for m in layer.mixers if isinstance(m, Attention) and m.window]
-    windows = [w for w in windows if w > 0]
     if not windows:
         return model
     window = min(windows)
