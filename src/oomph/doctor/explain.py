@@ -142,8 +142,7 @@ def case_of(
     if deployment is None or not deployment.engine.name:
         own = [o for o in observations if o.kind != "engine_named" or o.values.get("engine") not in SETTINGS]
         own = [observation for observation in own if "title" not in observation.values]
-        kinds = frozenset(observation.kind for observation in observations)
-        _refuse_other(raw, [observation.kind for observation in own], engine_of(own), kinds)
+        _refuse_other(raw, [observation.kind for observation in own], engine_of(own), _settings(observations))
     devices = gpus or (deployment.gpus if deployment else ())
     case = build(lines, observations, devices)
     notes = (*raw.notes, *case.notes)
@@ -160,11 +159,11 @@ def case_of(
     return msgspec.structs.replace(case, notes=notes)
 
 
-def _refuse_other(raw: RawLog, kinds: Sequence[LogKind], engine: str, every: frozenset[LogKind]) -> None:
+def _refuse_other(raw: RawLog, kinds: Sequence[LogKind], engine: str, settings: int) -> None:
     if engine or not ALONE.isdisjoint(kinds) or any(VLLM_HEADER.search(visible(line.text[:400])) for line in raw.lines):
         return
-    if "said_failed" in kinds and "engine_named" in every:
-        return  # a title says that it failed, and an engine's own setting stands below it
+    if settings > 1 or (settings and "said_failed" in kinds):
+        return  # several of one engine's own settings, or one below a title that says that it failed
     if "exception" in kinds and any(_names_setting(line.text[:2000]) for line in raw.lines[:200]):
         return
     if raw.total_bytes < 2:
@@ -173,6 +172,13 @@ def _refuse_other(raw: RawLog, kinds: Sequence[LogKind], engine: str, every: fro
         f"{raw.source} is not a log of {ENGINE_NAMES}: none of its {raw.total_lines:,} lines is one that they print",
         hint="give the engine's own output, from its first line; --engine says whose it is",
     )
+
+
+def _settings(observations: Sequence[Observation]) -> int:
+    """How many settings of one engine are named."""
+    named = {str(o.values.get("engine", "")) for o in observations if o.kind == "engine_named"}
+    of_engines = [SETTINGS[name] for name in named if name in SETTINGS]
+    return max(map(of_engines.count, of_engines), default=0)
 
 
 def _names_setting(text: str) -> bool:

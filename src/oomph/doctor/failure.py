@@ -92,6 +92,8 @@ def _find(observations: Sequence[Observation]) -> Observation | None:
     trouble = _trouble(observations, up)
     if memory is not None and not (trouble and _yields(memory, trouble)):
         return memory
+    if trouble is not None and trouble.kind == "x_crash" and "lc_metal_full" in kinds:
+        return next(observation for observation in observations if observation.kind == "lc_metal_full")
     if trouble is not None:
         return _titled(trouble, observations) or trouble
     unworded = next(
@@ -224,6 +226,12 @@ _BAD_END: Final = re.compile(
     r"stuck|fatal|panic|exited|failed|fails|failure|failing|dumped|system_error|unrecoverable|corrupt(?:ed|ion)?|"
     r"unresponsive|OOM(?:s|ed)?|out of memory|exception|error)(?![\w-])"
 )
+# a report about something that went wrong, in words of its title
+_BAD_TITLE: Final = re.compile(
+    r"(?i)\[bug\]|\[issue\]|\bbug\b|\bfail|crash|\bcan(?:not|'t)\b|\bunable\b|\bwon't\b|n't (?:work|load|start|run)|"
+    r"\bnot work|"
+    r"\bstop(?:s|ped)\b|too (?:large|big)|\bleak|\bbroken\b|\bregression\b|\bcorrupt"
+)
 _NOT_BAD: Final = re.compile(
     r"(?i)\b(?:0|no|zero|without|ignor\w{1,3}|not an?|any|if|may|might|could|avoid\w{0,3}|prevent\w{0,3}|warn\w{0,4})"
     r" (?:\w{1,12} ){0,2}(?:error|fail|exception|crash|OOM|out of memory|unhealthy)|"
@@ -241,7 +249,8 @@ def unworded_doubt(lines: Sequence[Line], up: int) -> Doubt | None:
         text = line.text[:1000]
         if line.level in ("INFO", "DEBUG") and not line.text.startswith("# "):
             continue
-        if _BAD_END.search(text) and not _NOT_BAD.search(text):
+        bad = _BAD_END.search(text) or (text.startswith("# ") and _BAD_TITLE.search(text))
+        if bad and not _NOT_BAD.search(text):
             return Doubt(line.number, text, SETTLES)
     return None
 

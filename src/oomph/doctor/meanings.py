@@ -120,7 +120,8 @@ NATIVE: Final[tuple[tuple[str, StageName], ...]] = (
 )
 # the source files that its errors name at their end, where no frame stands beside them
 NATIVE_FILES: Final[dict[str, StageName]] = {
-    "ipcUtils": "startup_free_memory", "ipcNvlsMemory": "startup_free_memory", "mpiUtils": "other",
+    "tllmBuffers": "kv_alloc", "ipcUtils": "startup_free_memory", "ipcNvlsMemory": "startup_free_memory",
+    "mpiUtils": "other",
     "tllmRuntime": "weights_load", "rawEngine": "weights_load", "kvCacheManager": "kv_alloc",
     "blockManager": "kv_alloc", "gptSession": "kv_alloc", "runtimeBuffers": "kv_alloc", "peftCacheManager": "kv_alloc",
     "allreducePlugin": "runtime_request", "gptAttentionCommon": "runtime_request", "attentionOp": "runtime_request",

@@ -20,6 +20,7 @@ BEHIND = 8  # observations behind a failed allocation that may still be about it
 # words that name the phase whatever stands before them; the first row that is there wins
 _NAMED: tuple[tuple[str, StageName], ...] = (
     ("lc_late", "runtime_request"), ("lc_no_kv", "kv_alloc"), ("lc_no_weights", "weights_load"),
+    ("lc_metal_full", "weights_load"),
     ("lc_no_compute", "kv_alloc"), ("lc_no_context", "kv_alloc"), ("lc_load_failed", "weights_load"),
 )  # fmt: skip
 _HOST = re.compile(r"CPU\w*|\w+_Host|BLAS", re.IGNORECASE)
@@ -93,6 +94,8 @@ def _phase(observations: Sequence[Observation], index: int, reached: StageName |
         return panic(str(failure.values.get("map", "")))
     if failure.kind == "ol_runner_died":
         sentence = runner(str(failure.values.get("why", "")))
+        if sentence == "other" and _on_the_cpu(observations):
+            return "host_ram"
         if sentence == "other":  # an exit status or an assertion: the runner's own lines say how far it was
             loading_stage = _load_lines(observations[:index]) or _load_lines(
                 observations
@@ -128,6 +131,15 @@ def _phase(observations: Sequence[Observation], index: int, reached: StageName |
     if failure.kind == "lc_cublas":
         return "runtime_request"
     return reached or ("weights_load" if failure.kind == "lc_malloc" else None)
+
+
+def _on_the_cpu(observations: Sequence[Observation]) -> bool:
+    """Ollama's estimate of the whole model is above what is there, and no layer goes to a GPU."""
+    for observation in observations:
+        full, available = observation.values.get("full"), observation.values.get("available")
+        if observation.kind == "ol_offload" and isinstance(full, int) and isinstance(available, int):
+            return full > available and not observation.values.get("on_gpu")
+    return False
 
 
 ANY_MODEL = 600 << 30  # bytes: more than one device would be given of any file that people serve

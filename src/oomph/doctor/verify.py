@@ -51,7 +51,7 @@ def planned(
         exact = planner(_with_pool(base, pool)) if pool is not None else before
     except OomphError as error:
         return noted(explanation, f"not planned: {error.message}")
-    explanation = _inferred(case, with_plan(case, explanation, exact), exact.verdict)
+    explanation = _inferred(case, with_plan(case, shown(explanation, base), exact), exact.verdict)
     explanation = noted(explanation, contradiction(case, exact.verdict))
     if not case.failed and any(remedy.lever == "none" for remedy in explanation.remedies):
         return explanation  # a figure was misread: there is nothing to fix, and nothing to judge
@@ -72,6 +72,23 @@ def planned(
     if _passed(case, before.verdict.stage):  # what it says of a change that stays on this card is not to be believed
         judged = _beside_the_judge(explanation, judged)
     return with_warm_start(failed_run, judged)
+
+
+def shown(explanation: Explanation, base: Deployment) -> Explanation:
+    """What was planned is said, also where the log's own lines do not have it: the command, its model and the card."""
+    engine = engine_named(base.engine.name)
+    command = explanation.command
+    if not command:
+        try:
+            command = shlex.join(engine.write_command(base))
+        except OomphError:
+            command = ""
+    return msgspec.structs.replace(
+        explanation,
+        model=explanation.model or base.model,
+        command=command,
+        total_bytes=explanation.total_bytes or (base.gpus[0].total_bytes if base.gpus else 0),
+    )
 
 
 def _beside_the_judge(explanation: Explanation, judged: Explanation) -> Explanation:

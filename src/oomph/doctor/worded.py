@@ -51,3 +51,22 @@ def quoted_words(title: str) -> str:
     """The sentence that a title quotes; "" where it quotes none, and where memory may be behind it."""
     quotes = (match["what"].strip() for match in _QUOTED.finditer(title[:400] if title.startswith("# ") else ""))
     return next((words for words in quotes if len(words.split()) >= _FEWEST and not _MAY_BE.search(words)), "")
+
+
+_REASON = re.compile(r"(?:[Ee]rror|terminated|load (?:the model|LLM '[^']{1,120}')):\s{0,4}(?P<why>[^\n]{12,300})$")
+# a report of an end, without its reason
+_NO_REASON = re.compile(
+    r"(?i)exit status|signal|unexpectedly stopped|(?:un|not )?able to load|"
+    r"(?:error|fail\w{0,3}) (?:to )?(?:load|creat)|\bEOF\b"
+)
+FEWEST = 3  # words of a reason
+
+
+def load_words(text: str) -> str:
+    """What stands behind the last colon of a load that failed; "" where that says nothing, or may be about memory."""
+    why = text[:1000].strip()
+    while match := _REASON.search(why):
+        why = match["why"].strip(" '\"")
+        if len(why.split()) >= FEWEST and not _REASON.search(why):
+            return "" if _NO_REASON.search(why) or _MAY_BE.search(why) else why
+    return ""

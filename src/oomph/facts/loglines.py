@@ -91,7 +91,8 @@ SETTINGS = {
     "trtllm-build": "trtllm", "tensorrt_llm": "trtllm",
     "free_gpu_memory_fraction": "trtllm", "kv_cache_free_gpu_mem_fraction": "trtllm", "max_beam_width": "trtllm",
     "extra-llm-api-config": "trtllm", "extra_llm_api_options": "trtllm", "pytorch_backend_config": "trtllm",
-    "MEM_FRACTION_STATIC": "sglang", "sglang_rollout": "sglang",
+    "max_running_requests": "sglang", "max-running-requests": "sglang", "MEM_FRACTION_STATIC": "sglang",
+    "sglang_rollout": "sglang",
     "sgl_kernel": "sglang", "sgl-kernel": "sglang", "n-gpu-layers": "llamacpp", "n_gpu_layers": "llamacpp", "num_ctx": "ollama", "num_gpu": "ollama",
     # a type or a program that one engine alone has, as validators and argparse print it
     "launch_server": "sglang", "ServerArgs": "sglang", "bootstrap_room": "sglang", "sgl-workspace": "sglang",

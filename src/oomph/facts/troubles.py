@@ -97,6 +97,8 @@ ROWS = (
     LogRow("x_bad_address", "illegal instruction", r"CUDA error: an illegal instruction was encountered"),
     LogRow("x_bad_address", "CUBLAS_STATUS_", r"CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|INVALID_VALUE|NOT_SUPPORTED)"),
     LogRow("x_bad_address", "Memory access fault by GPU", r"Memory access fault by GPU node"),  # ROCm
+    LogRow("x_bad_address", "page fault", r"\[(?:gfxhub|mmhub)\d{0,2}\] (?:no-retry )?page fault"),  # amdgpu, in the kernel's log
+    LogRow("x_bad_address", "PERMISSION_FAULTS", r"PERMISSION_FAULTS: 0x[1-9]"),
     LogRow("x_bad_address", "uncorrectable", r"uncorrectable (?:ECC|NVLink) error"),
     LogRow("x_nccl", "Watchdog caught collective", r"Watchdog caught collective operation timeout", more=(r"OpType=(?P<operation>\w{1,30})", r"Timeout\(ms\)=(?P<timeout__int>\d{1,9})", r"SeqNum=(?P<sequence__int>\d{1,12})")),
     LogRow("x_nccl", "detected by watchdog", r"(?:failure|error or timeout\)) detected by watchdog at work(?: sequence id)?:? ?(?P<sequence__int>\d{0,12})"),
@@ -182,7 +184,7 @@ ROWS = (
     LogRow("x_setting", "is not a valid", r"is not a valid \w{1,40} for .{1,80}"),
     LogRow("x_import", "ModuleNotFoundError", r"ModuleNotFoundError: No module named '?(?P<what>[\w.]{1,80})"),
     LogRow("x_import", "undefined symbol", r"undefined symbol:? (?P<what>\w{1,120})"),
-    LogRow("x_import", "Symbol not found", r"Symbol not found: (?P<what>\w{1,120})"),  # macOS
+    LogRow("x_import", "Symbol not found", r"Symbol not found: \(?(?P<what>[\w$]{1,120})"),  # macOS
     LogRow("x_import", "cannot import name", r"ImportError: cannot import name '?(?P<what>\w{1,80})"),
     LogRow("x_import", "cannot open shared object file", r"(?:ImportError|OSError): (?P<what>lib[\w.+-]{1,80}): cannot open shared object file"),
     LogRow("x_import", "ImportError: ", r"^(?:\S{1,60} )?ImportError: (?P<what>.{1,80})"),

@@ -20,7 +20,7 @@ _SHORT = re.compile(
     r"|not enough (?:\w{1,12} ){0,3}(?:memory|v?ram)\b|insufficient (?:\w{1,12} ){0,3}(?:memory|v?ram)\b|no (?:\w{1,12} )?memory left|[Cc]annot allocate memory"
     r"|(?:failed|unable|could not|cannot|can't|couldn't|impossible) to (?:allocate|reserve|map|commit)\b"
     r"|(?:could not|cannot|can't|couldn't) (?:allocate|reserve)\b"
-    r"|memory allocation (?:of \S{1,20} (?:bytes )?)?(?:has )?failed|allocation failed|failed allocation|RESOURCE_EXHAUSTED"
+    r"|memory allocation (?:of \S{1,20} (?:bytes )?)?(?:has )?failed|\balloc(?:ation)? fail(?:s|ed|ure)?\b|failed allocation|RESOURCE_EXHAUSTED"
     r"|OUT_OF_(?:DEVICE_|HOST_)?MEMORY|OutOf(?:Device|Host|Pool)?Memory|ENOMEM|\b(?:memory|vram|pool|cache|blocks)[ -]exhaust(?:ed|ion)\b"
     r"|(?:exceeds?|larger than|more than) (?:the )?(?:available|free|remaining|total) (?:\w{1,12} )?(?:memory|v?ram)\b"
     # in the words of people elsewhere: Chinese, Japanese, Korean, Russian

@@ -20,9 +20,10 @@ from __future__ import annotations
 from oomph.doctor import advice
 from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
+from oomph.doctor.failure import OF_ANYTHING
 from oomph.doctor.meanings import WEAK
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
-from oomph.doctor.worded import own_words, quoted_words
+from oomph.doctor.worded import load_words, own_words, quoted_words
 from oomph.doctor.words import levers
 
 
@@ -31,6 +32,9 @@ def match(case: Case) -> Candidate | None:
         return None
     if case.death.kind == "said_failed" and (quote := quoted_words(case.death.quote)):
         text = f'Its title quotes the error: "{quote}". Nothing in this text speaks of a lack of memory.'
+        return Candidate(Tier.LIKELY, text, (case.death.line,), _ways(case), _USELESS)
+    if case.death.kind in OF_ANYTHING and (reason := load_words(case.death.quote)):
+        text = f'The load ended with: "{reason}". Nothing in this text speaks of a lack of memory.'
         return Candidate(Tier.LIKELY, text, (case.death.line,), _ways(case), _USELESS)
     if case.death.kind not in WEAK:
         return None
@@ -63,7 +67,7 @@ RULE = Rule(
     ("other", "startup_free_memory", "weights_load", "profile_run", "cudagraph_profile", "kv_check", "kv_alloc",
      "cudagraph_capture", "sampler_warmup", "runtime_request"),
     match,
-    engines=("vllm", "sglang", "trtllm"),
+    engines=("vllm", "sglang", "trtllm", "llamacpp", "ollama"),
     about_memory=False,
     evidence=("the message itself",),
 )  # fmt: skip

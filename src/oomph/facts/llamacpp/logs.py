@@ -49,6 +49,7 @@ ROWS = (
     # Metal's first buffers: the model's is called data, the others are the context's (ggml-metal.m, 2023)
     LogRow("lc_no_weights", "ggml_metal_add_buffer", r"ggml_metal_add_buffer: (?:error: failed to allocate|buffer) '(?P<buffer>data)\s*'"),
     LogRow("lc_no_kv", "ggml_metal_add_buffer", r"ggml_metal_add_buffer: (?:error: failed to allocate|buffer) '(?P<buffer>eval|kv|scr\d|alloc)\s*'"),
+    LogRow("lc_metal_full", "recommended max working set size", r"current allocated size is greater than the recommended max working set size"),
     LogRow("lc_malloc", "ggml_metal_add_buffer", r"ggml_metal_add_buffer: error: failed to allocate '\w{1,20}\s*' buffer, size = *(?P<tried__MiB>[\d.]+) M"),
     LogRow("lc_malloc", "maximum allowed buffer size", r"Attempting to allocate (?P<tried__B>\d{1,15}) bytes which is greater than the maximum allowed buffer size of (?P<most__B>\d{1,15})"),  # MLX
     LogRow("lc_malloc", "exceeds device", r"Requested buffer size exceeds device (?:memory allocation|buffer size) limit"),  # Vulkan
@@ -111,6 +112,9 @@ ROWS = (
     LogRow("lc_load_failed", "unable to load model: ", r"unable to load model: \S{0,200}blobs"),
     LogRow("lc_load_failed", "failed to load model", r"(?:common_init_\w{1,20}|load_model|llama_init\w{0,20}): (?:error: )?failed to load model"),
     LogRow("lc_load_failed", "Failed to load the model", r"^\W{0,6}Failed to load the model\s*$"),  # LM Studio's window
+    LogRow("lc_load_failed", "Error loading model.", r"Error: Error loading model\."),
+    LogRow("lc_load_failed", "Failed to load LLM ", r"Failed to load LLM "),
+    LogRow("lc_load_failed", "Failed to load the model: ", r"Failed to load the model: (?P<why>.{1,200})"),
     LogRow("lc_load_failed", "(Exit code", r"^\W{0,4}\(Exit code:? -?\d{1,20}\)"),
     LogRow("lc_load_failed", "load-error", r"Received load-error"),  # LM Studio
     LogRow("lc_load_failed", "Error loading model.", r"Error loading model\. \(Exit code"),  # LM Studio

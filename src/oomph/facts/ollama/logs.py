@@ -25,6 +25,8 @@ ROWS = (
            more=(*_OFFLOAD, r"library=(?P<library>\w+)", r'memory\.available="\[(?P<cards>[^\]"]{1,300})\]')),
     # 0.1.3x: layers.real is what goes to the GPU, and the model's layers are not said
     LogRow("ol_offload", "layers.real=", r"layers\.real=(?P<on_gpu__int>\d+) ", more=_OFFLOAD),
+    # retold: two of its figures in a sentence
+    LogRow("ol_offload", "memory.required.full=", r'memory\.available="\[?(?P<available__size>[\d.]+ [KMGT]iB)\]?".{0,80}memory\.required\.full="(?P<full__size>[\d.]+ [KMGT]iB)"'),
     LogRow("ol_fits", "will fit in available VRAM", r'will fit in available VRAM.{0,200}required="(?P<required__size>[\d.]+ [KMGT]iB)"'),
     LogRow("ol_weights", 'msg="model weights"', r'msg="model weights" (?:buffer|device)=(?P<buffer>\w+) size="(?P<size__size>[\d.]+ [KMGT]iB)"'),
     LogRow("ol_kv", 'msg="kv cache"', r'msg="kv cache" device=(?P<buffer>\w+) size="(?P<size__size>[\d.]+ [KMGT]iB)"'),
@@ -37,8 +39,8 @@ ROWS = (
            more=(r"Parallel:(?P<parallel__int>\d+)", r"BatchSize:(?P<batch__int>\d+)", r"GPULayers:(?P<on_gpu__int>\d+)\[")),
     LogRow("ol_host_refused", "requires more system memory",
            r"requires more system memory(?: \((?P<need__size>[\d.]+ [KMGT]iB)\))?(?: than is available \((?P<free__size>[\d.]+ [KMGT]iB)\))?"),
-    LogRow("ol_host_refused", "too large for system", r'model request too large for system.{0,40}requested="(?P<need__size>[\d.]+ [KMGT]iB)"',
-           more=(r' free="(?P<free__size>[\d.]+ [KMGT]iB)"',)),
+    LogRow("ol_host_refused", "too large for system", r"[Mm]odel request too large for system",
+           more=(r'requested="(?P<need__size>[\d.]+ [KMGT]iB)"', r' free="(?P<free__size>[\d.]+ [KMGT]iB)"')),
     LogRow("ol_layout", "memory layout cannot be allocated", r"memory layout cannot be allocated(?: with num_gpu = (?P<num_gpu__int>\d+))?"),
     LogRow("ol_layout", "memory for model", r"failed to (?:commit|allocate) memory for model"),
     LogRow("ol_panic", "insufficient memory - required allocations", r"insufficient memory - required allocations: (?P<map>\{.{0,3500})"),

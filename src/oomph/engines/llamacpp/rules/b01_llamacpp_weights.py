@@ -30,7 +30,8 @@ from oomph.facts.loglines import convert
 from oomph.ir.log_kinds import LogKind
 from oomph.units import gib
 
-_KINDS: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights", "lc_no_weights", "lc_load_failed", "ol_runner_died")
+_KINDS: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights", "lc_no_weights", "lc_load_failed", "ol_runner_died",
+                               "lc_metal_full")  # fmt: skip
 _LACK = re.compile(r"(?i)out of memory|alloc|(?:enough|insufficient) .{0,20}memory")
 _TRIED: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights")
 
@@ -38,7 +39,11 @@ _TRIED: tuple[LogKind, ...] = ("lc_malloc", "lc_alloc_weights")
 def match(case: Case) -> Candidate | None:
     if case.stage != "weights_load" or not case.failed or not case.has(*_KINDS) or case.death.kind in TROUBLES:
         return None
-    if not case.memory and not any(_LACK.search(o.text) for kind in _KINDS for o in case.all(kind)):
+    if (
+        not case.memory
+        and not case.has("lc_metal_full")
+        and not any(_LACK.search(o.text) for kind in _KINDS for o in case.all(kind))
+    ):
         return None  # a load that failed, of whatever it was
     tried = next((n for kind in _TRIED if (n := case.value(kind, "tried"))), None)
     device, free = case.value("lc_malloc", "device"), _free(case)

@@ -24,9 +24,12 @@ from oomph.units import gib
 
 def match(case: Case) -> Candidate | None:
     refusal = case.first("ol_host_refused")
+    need, free = case.value("ol_host_refused", "need") or 0, case.value("ol_host_refused", "free") or 0
+    if refusal is None and case.failed and case.death.kind == "ol_runner_died" and case.stage == "host_ram":
+        refusal = case.first("ol_offload")  # nothing goes to a GPU, and all of it is more than there is
+        need, free = case.value("ol_offload", "full") or 0, case.value("ol_offload", "available") or 0
     if refusal is None:
         return None
-    need, free = case.value("ol_host_refused", "need") or 0, case.value("ol_host_refused", "free") or 0
     text = f"The part of the model that stays on the CPU needs {gib(need)}"
     text += f", {gib(free)} are free." if free else "."
     far = bool(free) and need > 1.5 * free  # no context makes up for half of the model

@@ -91,7 +91,7 @@ def _build(case: Case) -> Candidate | None:
 
 def _unnamed(case: Case) -> Candidate | None:
     """The report's first line alone: what could not be created stands in a line that is missing."""
-    executor = case.first("tr_executor")
+    executor = next((o for o in case.all("tr_executor") if "insufficient" in o.text), None)
     if executor is None or not case.failed:
         return None
     text = "A part of the executor did not fit on the GPU; which one stands in the lines behind this one."
