@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from oomph.engines.llamacpp.failed import printed_devices
 from oomph.engines.llamacpp.host_levers import host_levers
 from oomph.engines.llamacpp.levers import _experts_back, experts_on_cpu
 from oomph.engines.llamacpp.timing import ELEMENT
+from oomph.engines.ollama.planner import _from_params, choose
 from oomph.engines.sglang.drafts import _choice, _layers
 from oomph.engines.sglang.emit import _hierarchical_cache
 from oomph.engines.sglang.failed import _value, from_arguments
@@ -18,18 +22,29 @@ from oomph.engines.sglang.levers import _least_share, balancing_ratio
 from oomph.engines.sglang.reserve import GraphPlan, _graph_reserve, _pays_for_images, _tokens
 from oomph.engines.sglang.running import Decoding
 from oomph.engines.trtllm.cells import stage_layers
+from oomph.engines.trtllm.emit import config_file
+from oomph.engines.trtllm.options_file import put
+from oomph.engines.trtllm.settings import Settings as TrtllmSettings
+from oomph.engines.trtllm.terms import deepgemm_workspace
+from oomph.engines.vllm.host_levers import _smaller
+from oomph.engines.vllm.kept import _growing
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.load_player import Player
 from oomph.engines.vllm.load_steps import Setting
+from oomph.engines.vllm.plain_flags import Offload, _max_pixels
+from oomph.engines.vllm.python_call import _environment
+from oomph.engines.vllm.refusal_levers import _length
 from oomph.engines.vllm.resolve_build import _verify_stages
 from oomph.errors import OomphError
 from oomph.facts.sglang.facts import at as sglang_at
 from oomph.facts.vllm.facts import at as vllm_at
+from oomph.ir.model import Experts
 from oomph.ir.observation import Observation
+from oomph.plan import load
 from oomph.sources.gpu import parse_gpus
-from oomph.units import MIB
+from oomph.units import GIB, MIB, cdiv, round_up
 
-# --- SGLang -----------------------------------------------------------------------------------------------------------
+# --- SGLang ------------------------------------------------------------------------------------------
 
 
 def _graphs(batch: int = 8, decode: bool = True, prefill: str = "disabled", sizes: int = 4, tokens: int = 64) -> Any:
@@ -190,7 +205,7 @@ def test_tensorrt_llm_divides_layers_among_stages(
         assert [(part.start, part.stop) for part in parts] == ranges
 
 
-# --- llama.cpp --------------------------------------------------------------------------------------------------------
+# --- llama.cpp ------------------------------------------------------------------------------------------
 
 
 def _host_plan(flags: dict[str, Any], ram: int = 64, breaks: str = "host_ram", risk: str = "", later: int = 1) -> Any:
@@ -262,7 +277,7 @@ def test_an_element_of_the_cache_takes_its_block_s_share() -> None:
     assert {name: size * 32 for name, size in ELEMENT.items()} == blocks
 
 
-# --- vLLM -------------------------------------------------------------------------------------------------------------
+# --- vLLM ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
@@ -291,3 +306,157 @@ def test_inner_states_of_an_encoder_stay_on_the_first_stage(stages: Any, is_refu
     else:
         _verify_stages(model, stages)
     _verify_stages(SimpleNamespace(architecture="Other", param=lambda name, default: 3, layers=()), stages)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("offload", "taken"),
+    [
+        (Offload(10), [0, 9]), (Offload(0, 4, 1), [3, 7]), (Offload(0, 4, 2), [2, 3, 6, 7]), (Offload(), []),
+        (Offload(10, params=frozenset(("experts",))), []),
+    ],
+)  # fmt: skip
+def test_which_layers_go_to_the_host(offload: Offload, taken: list[int]) -> None:
+    """By a budget of bytes that are gone, or of each group the last layers."""
+    if offload.budget:
+        assert [gone for gone in (0, 9, 10, 11) if offload.takes(0, gone, "mlp.up")] == taken
+        named = Offload(10, params=frozenset(("experts",)))
+        assert named.takes(0, 0, "mlp.experts.w1") and not named.takes(0, 0, "mlp.shared_experts.w1")
+    else:
+        assert [layer for layer in range(8) if offload.takes(layer, 0, "mlp.up")] == taken
+    assert offload.active is bool(offload.budget or offload.group)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "pixels"),
+    [
+        ({}, 0), ({"max_pixels": 5}, 5), ({"max_pixels": 0}, 0), ({"max_pixels": -1}, 0), ({"max_pixels": 1}, 1),
+        ({"size": {"longest_edge": 7}}, 7), ({"max_pixels": "x"}, 0), ({"size": 3}, 0),
+    ],
+)  # fmt: skip
+def test_a_limit_of_pixels_is_a_number_above_zero(kwargs: dict[str, Any], pixels: int) -> None:
+    assert _max_pixels(kwargs) == pixels
+
+
+@pytest.mark.parametrize(
+    ("source", "variables"),
+    [
+        ('os.environ["A"] = "1"', {"A": "1"}), ('os.environ.setdefault("A", "1")', {"A": "1"}),
+        ('os.environ["A"] = "1"\nos.environ.setdefault("A", "2")', {"A": "1"}), ('other["A"] = "1"', {}),
+        ('values.setdefault("A", "1")', {}), ('os.environ.setdefault("A")', {}), ('os.environ["A"] = 1', {}),
+        ('os.environ.setdefault("A", "1", "2")', {}), ('os.environ.setdefault("A", x)', {}),
+    ],
+)  # fmt: skip
+def test_variables_that_a_script_sets(source: str, variables: dict[str, str]) -> None:
+    assert _environment(ast.parse(source)) == variables
+
+
+@pytest.mark.parametrize(
+    ("overrides", "names"),
+    [
+        (None, ["max_model_len"]), ({"rope_scaling": {}}, ["max_model_len", "hf_overrides"]),
+        ({"rope_parameters": {}}, ["max_model_len", "hf_overrides"]), ({"other": 1}, ["max_model_len"]),
+        ("rope_scaling", ["max_model_len"]),
+    ],
+)  # fmt: skip
+def test_a_longer_context_than_the_config_says(overrides: Any, names: list[str]) -> None:
+    levers = list(_length({"hf_overrides": overrides} if overrides else {}, 65536, 40960))
+    assert [lever.name for lever in levers] == names
+    assert levers[0].changes[0].flags == {"max_model_len": 40960}
+    if len(levers) > 1:
+        assert levers[1].changes[0].flags["hf_overrides"]["max_position_embeddings"] == 65536
+
+
+@pytest.mark.parametrize(
+    ("size", "short", "sizes"),
+    [
+        (8, GIB, [6, 4, 2]), (8, 10 * GIB, [4, 2]), (2, GIB // 10, [1]), (1, GIB, []), (0, GIB, None),
+        (True, GIB, None), ("8", GIB, None), (4.5, GIB, [3, 2, 1]), (10, 0, [5, 2]),
+    ],
+)  # fmt: skip
+def test_less_is_kept_in_host_memory(size: Any, short: int, sizes: list[int] | None) -> None:
+    plan: Any = SimpleNamespace(deployment=SimpleNamespace(flags={"cpu_offload_gb": size}))
+    changes = [change for lever in _smaller(plan, "cpu_offload_gb", short, "a cost") for change in lever.changes]
+    assert [change.flags["cpu_offload_gb"] for change in changes] == ([] if sizes is None else [*sizes, None])
+
+
+@pytest.mark.parametrize(
+    ("sequences", "tokens", "drafts", "rows"),
+    [(4, 100, 0, [1, 2, 3, 4]), (1, 100, 0, [1]), (0, 100, 0, []), (2, 250, 0, [2]), (9, 3, 0, [1, 2, 3]),
+     (9, 4, 1, [1, 2])],
+)  # fmt: skip
+def test_prompts_fill_the_steps_that_decoding_leaves(sequences: int, tokens: int, drafts: int, rows: list[int]) -> None:
+    passes: Any = SimpleNamespace(sequences=sequences, tokens=tokens, drafts=drafts)
+    assert _growing(passes, 200) == rows
+
+
+# --- TensorRT-LLM's files --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "good", "bad"),
+    [
+        ("max_batch_size", (0, 1, 512), (-1, True, 1.5, "8", 1 << 70)),
+        ("kv_cache_config.free_gpu_memory_fraction", (0.5, 1), (True, "x", float("nan"))),
+        ("kv_cache_config.enable_block_reuse", (True, False), (1, "true")),
+        ("kv_cache_config.dtype", ("fp8",), (8, True)),
+        ("kv_cache_config.max_attention_window", ([1], [512, 4096]), ([0], [True], ["x"], 512, [-1], [1.5])),
+    ],
+)  # fmt: skip
+def test_values_of_an_options_file(field: str, good: tuple[Any, ...], bad: tuple[Any, ...]) -> None:
+    for value in good:
+        fields: dict[str, Any] = {}
+        put(fields, field, value, "a file")
+        assert fields == {field: value}
+    for value in bad:
+        with pytest.raises(OomphError, match=re.escape(field)):
+            put({}, field, value, "a file")
+
+
+def test_no_graphs_are_said_by_nothing_and_any_other_field_is_left_out() -> None:
+    fields: dict[str, Any] = {}
+    put(fields, "cuda_graph_config", None, "a file")
+    put(fields, "max_batch_size", None, "a file")
+    assert list(fields) == ["cuda_graph_config"] and fields["cuda_graph_config"] is not None
+
+
+def test_the_options_file_holds_what_is_not_the_server_s_own() -> None:
+    flags = {"max_batch_size": 8, "port": 8001, "backend": "pytorch", "host": "x", "max_seq_len": 4}
+    text = config_file(SimpleNamespace(flags=flags))  # type: ignore[arg-type]
+    assert "max_batch_size: 8" in text and "max_seq_len: 4" in text
+    assert not any(word in text for word in ("port", "backend", "host"))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "tp", "dp", "limit", "chunks"),
+    [(1000, 4, False, 0, 1), (1000, 4, True, 1000, 4), (2000, 1, False, 1000, 1), (2001, 1, False, 1000, 3)],
+)
+def test_experts_work_in_chunks(tokens: int, tp: int, dp: bool, limit: int, chunks: int) -> None:
+    experts = Experts("experts", 8, 256, 128, 2, "BF16")
+    layer = SimpleNamespace(block=SimpleNamespace(modules=(experts,)))
+    model: Any = SimpleNamespace(layers=[layer])
+    settings = TrtllmSettings(
+        max_num_tokens=tokens, tp_size=tp, ep_size=tp, enable_attention_dp=dp, moe_max_num_tokens=limit
+    )
+    every = tokens * (tp if dp else 1)
+    rows = 8 // tp * round_up(cdiv(every, chunks), 128)
+    assert deepgemm_workspace(model, settings) == rows * (256 + 4 + 2 * 256)
+    assert replace(settings, max_seq_len=10, extra_tokens=3).printed_seq_len == 12
+
+
+# --- Ollama ------------------------------------------------------------------------------------------
+
+
+def test_a_model_s_own_parameters_are_whole_numbers() -> None:
+    params = {"num_ctx": 0, "num_gpu": (1 << 31) - 1, "num_batch": 1 << 31, "other": 3}
+    assert _from_params(params) == {"num_ctx": 0, "num_gpu": (1 << 31) - 1}
+    assert _from_params({"num_ctx": -1, "num_gpu": True, "num_batch": "8"}) == {}
+
+
+@pytest.mark.parametrize(("flags", "context"), [({}, 4096), ({"num_ctx": 8192}, 8192), ({"num_ctx": 0}, 4096)])
+def test_ollama_takes_its_default_context_where_none_is_named(flags: dict[str, Any], context: int) -> None:
+    model = load("Qwen/Qwen3-4B")
+    chosen = choose(model, flags, parse_gpus("RTX 3060 12GB"), vision=False)
+    assert (chosen.num_ctx, chosen.parallel) == (context, 1)
+    assert choose(model, {**flags, "num_parallel": 300}, parse_gpus("RTX 3060 12GB"), vision=False).parallel == 256
+    longest = choose(model, {"num_ctx": 1 << 20}, parse_gpus("RTX 3060 12GB"), vision=False)
+    assert longest.num_ctx == model.max_position
