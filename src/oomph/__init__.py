@@ -22,46 +22,39 @@ if TYPE_CHECKING:
     from typing import Any
 
     from oomph.advice.what_if import WhatIf as WhatIf
-    from oomph.api import diff as diff
-    from oomph.api import gpus as gpus
-    from oomph.api import learn as learn
-    from oomph.api import pack as pack
-    from oomph.api import simulate as simulate
-    from oomph.api import what_if as what_if
-    from oomph.check import Check as Check
-    from oomph.check import check as check
-    from oomph.compare import Comparison as Comparison
-    from oomph.compare import compare as compare
+    from oomph.api import (
+        diff as diff,
+        gpus as gpus,
+        learn as learn,
+        pack as pack,
+        simulate as simulate,
+        what_if as what_if,
+    )
+    from oomph.check import Check as Check, check as check
+    from oomph.compare import Comparison as Comparison, compare as compare
     from oomph.diff import Diff as Diff
     from oomph.doctor.explain import explain as explain
     from oomph.doctor.explanation import Explanation as Explanation
-    from oomph.errors import CannotPlan as CannotPlan
-    from oomph.errors import CommandError as CommandError
-    from oomph.errors import ConfigError as ConfigError
-    from oomph.errors import HeaderError as HeaderError
-    from oomph.errors import HubError as HubError
-    from oomph.errors import InputError as InputError
-    from oomph.errors import OomphError as OomphError
-    from oomph.errors import UnknownCache as UnknownCache
-    from oomph.errors import UnknownModel as UnknownModel
-    from oomph.inspection import Inspection as Inspection
-    from oomph.inspection import inspect as inspect
-    from oomph.ir.advice import Advice as Advice
-    from oomph.ir.hardware import Device as Device
-    from oomph.ir.hardware import GpuList as GpuList
-    from oomph.ir.model import Model as Model
-    from oomph.ir.plan import Plan as Plan
+    from oomph.errors import (
+        CannotPlan as CannotPlan,
+        CommandError as CommandError,
+        ConfigError as ConfigError,
+        HeaderError as HeaderError,
+        HubError as HubError,
+        InputError as InputError,
+        OomphError as OomphError,
+        UnknownCache as UnknownCache,
+        UnknownModel as UnknownModel,
+    )
+    from oomph.inspection import Inspection as Inspection, inspect as inspect
+    from oomph.ir import Advice as Advice, Device as Device, GpuList as GpuList, Model as Model, Plan as Plan
     from oomph.learn.start import Start as Start
     from oomph.pack.pack import Packed as Packed
     from oomph.plan import plan as plan
     from oomph.search.cards import Cards as Cards
-    from oomph.search.fit import Fit as Fit
-    from oomph.search.fit import fit as fit
-    from oomph.search.models import Models as Models
-    from oomph.search.models import models as models
-    from oomph.simulate.search import Held as Held
-    from oomph.simulate.search import Simulation as Simulation
-    from oomph.simulate.search import Sweep as Sweep
+    from oomph.search.fit import Fit as Fit, fit as fit
+    from oomph.search.models import Models as Models, models as models
+    from oomph.simulate.search import Held as Held, Simulation as Simulation, Sweep as Sweep
     from oomph.sources.gpu import parse_gpus as parse_gpus
     from oomph.sources.load import load_model as load_model
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from msgspec.structs import replace
 
 from oomph.errors import CannotPlan, CommandError
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device, GpuList
+from oomph.ir import Deployment, Device, GpuList
 from oomph.plan import parse, plan, try_changes, with_gpus
 
 if TYPE_CHECKING:

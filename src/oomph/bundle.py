@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from oomph.doctor.explain import explain
 from oomph.doctor.explanation import Explanation
 from oomph.errors import OomphError
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Device, Plan
 from oomph.ir.printed import Printed
 from oomph.plan import plan
 

@@ -19,7 +19,7 @@ from oomph.commands.deployments import read_file_text
 from oomph.commands.repository import candidates, starts_engine
 from oomph.commands.texts import NoDeployment
 from oomph.errors import CommandError, OomphError
-from oomph.ir.plan import Plan
+from oomph.ir import Plan
 from oomph.ir.printed import Printed
 from oomph.plan import plan
 

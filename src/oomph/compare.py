@@ -11,8 +11,7 @@ from oomph.engines.protocol import EngineProtocol, Offer, fills
 from oomph.engines.registry import all_engines, engine_named
 from oomph.errors import CommandError, InputError
 from oomph.inspection.weights import by_role
-from oomph.ir.hardware import Device
-from oomph.ir.model import Model
+from oomph.ir import Device, Model
 from oomph.ir.printed import Printed
 from oomph.planning import load, run
 from oomph.search.offer import batched_offer

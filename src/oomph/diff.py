@@ -13,10 +13,8 @@ from msgspec.structs import replace
 
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
-from oomph.ir.deployment import Deployment
-from oomph.ir.plan import Plan
+from oomph.ir import STAGE_WORDS, Deployment, Plan, Verdict
 from oomph.ir.printed import Printed
-from oomph.ir.timeline import STAGE_WORDS, Verdict
 from oomph.plan import run
 
 

@@ -14,13 +14,8 @@ from msgspec.structs import replace
 
 from oomph.engines.registry import engine_of
 from oomph.facts import unified
-from oomph.ir.deployment import Deployment
+from oomph.ir import Deployment, Device, HostPart, HostPlan, Margin, Model, Plan, RankPlan, Verdict
 from oomph.ir.gate import quadrature
-from oomph.ir.hardware import Device
-from oomph.ir.host import HostPart, HostPlan
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan, RankPlan
-from oomph.ir.timeline import Margin, Verdict
 from oomph.units import gib, parse_size
 
 KILLED = "Killed (exit code 137): the host ran out of memory"

@@ -17,11 +17,7 @@ from oomph.engines.protocol import fills
 from oomph.engines.registry import DEFAULT, engine_of
 from oomph.errors import CommandError
 from oomph.host import parse_ram, with_ram
-from oomph.ir.advice import Advice
-from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.hardware import Device
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Advice, Deployment, Device, Engine, Model, Plan
 from oomph.planning import capability_notes, load, parse, parse_given, run, with_gpus, with_margin
 
 if TYPE_CHECKING:

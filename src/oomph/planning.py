@@ -10,10 +10,7 @@ from msgspec.structs import replace
 from oomph.engines.registry import engine_of
 from oomph.errors import CommandError
 from oomph.host import with_host, with_ram
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import MOST_GPUS, Device
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import MOST_GPUS, Deployment, Device, Model, Plan
 from oomph.sources.load import load_once
 from oomph.units import parse_size
 

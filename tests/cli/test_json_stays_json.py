@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import json
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from oomph.cli.output import Guarded
 from oomph.redaction import Secrets

@@ -4,8 +4,7 @@ import argparse
 import contextlib
 import io
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from oomph.engines.vllm import arguments
 from oomph.engines.vllm.values import Refused, check_keys, parse_words

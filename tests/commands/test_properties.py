@@ -4,8 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from oomph.commands import detect, parse_command, parse_text, to_command, to_shell
 from oomph.commands.call import TYPOGRAPHIC

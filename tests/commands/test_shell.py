@@ -1,8 +1,7 @@
 from shlex import quote as shell_quote
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from oomph.commands import parse_text
 from oomph.commands.call import assignment, quote

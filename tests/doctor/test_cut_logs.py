@@ -13,8 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from oomph.doctor.explain import observe_raw, read_case
 from oomph.doctor.failure import last_ready

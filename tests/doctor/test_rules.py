@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.doctor.explain import explain as full_explain
-from oomph.doctor.explain import explain_case, read_case
+from oomph.doctor.explain import explain as full_explain, explain_case, read_case
 from oomph.doctor.rule import Rule
 from oomph.doctor.rules import page, rules
 from oomph.ir.timeline import STAGES

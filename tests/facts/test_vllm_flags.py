@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from oomph.facts.vllm import flags
 from oomph.facts.vllm.flag_rows import ROWS, words

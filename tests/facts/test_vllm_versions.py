@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from oomph.errors import CommandError
 from oomph.facts.vllm.versions import NEWEST, RELEASES, in_range, nearest, parse

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from oomph.ir.gate import Gate, Slack, judge, quadrature, worst
 from oomph.ir.timeline import STAGES

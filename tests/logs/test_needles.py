@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, find, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, find, settings, strategies as st
 from hypothesis.errors import NoSuchExample
 
 from oomph.facts.loglines import LogRow

@@ -1,7 +1,6 @@
 import io
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from oomph.report.bars import bar
 from oomph.report.parts import PARTS

@@ -25,8 +25,20 @@ from oomph.facts.gpus import find
 from oomph.ir.model import Scheme
 from oomph.ir.plan import Plan
 from oomph.plan import load, plan
-from oomph.search import cards, fit, models, neighbours, outcome, prices, quality, request, score, solve, space
-from oomph.search import picks as picks_module
+from oomph.search import (
+    cards,
+    fit,
+    models,
+    neighbours,
+    outcome,
+    picks as picks_module,
+    prices,
+    quality,
+    request,
+    score,
+    solve,
+    space,
+)
 from oomph.search.candidates import PURPOSES, Filters, candidates, check_date, wanted
 from oomph.simulate.speed import Speed
 from oomph.sources.gpu import parse_gpus

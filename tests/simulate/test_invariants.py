@@ -5,11 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from random_cases import config as random_config
-from random_cases import time as random_time
-from random_cases import workload as random_workload
+from hypothesis import given, settings, strategies as st
+from random_cases import config as random_config, time as random_time, workload as random_workload
 from test_agreement import Kept
 
 from oomph.simulate.config import Config, Group, Job

@@ -6,8 +6,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from oomph.errors import CannotPlan, CommandError, OomphError
 from oomph.facts import gpus

@@ -15,8 +15,7 @@ from pathlib import Path
 import huggingface_hub.constants
 import pytest
 from loopback_hub import Fault, LoopbackHub, Sparse
-from test_gguf import header as gguf_header
-from test_gguf import info, write_split
+from test_gguf import header as gguf_header, info, write_split
 from test_safetensors import header
 
 from oomph.errors import HeaderError, HubError, InputError

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from oomph.advice.combine import around_a_middle, mildest, smallest_combination
 from oomph.advice.judge import Judge, price
 from oomph.advice.longer import longer_context
-from oomph.ir.advice import KINDS, Advice, Judged, Kind, Lever
-from oomph.ir.plan import Plan
+from oomph.ir import Advice, Judged, Lever, Plan
+from oomph.ir.advice import KINDS, Kind
 from oomph.units import gib
 
 # Kinds in the order in which they are tried; a later group is looked at only while there are too few answers.

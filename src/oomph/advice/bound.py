@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from oomph.ir.advice import Lever
-from oomph.ir.plan import Plan
+from oomph.ir import Lever, Plan
 from oomph.units import MIB
 
 _ROUNDING = 256 * MIB  # chosen: blocks, segments and a graph pool that are cut otherwise, and what no term names

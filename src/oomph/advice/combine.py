@@ -8,8 +8,7 @@ from itertools import combinations
 from oomph.advice.bound import is_out_of_reach
 from oomph.advice.gain import is_earlier
 from oomph.advice.judge import Judge, together
-from oomph.ir.advice import Change, Judged, Lever
-from oomph.ir.plan import Plan
+from oomph.ir import Change, Judged, Lever, Plan
 
 Group = tuple[Lever, ...]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.plan import Plan
-from oomph.ir.timeline import STAGES
+from oomph.ir import STAGES, Plan
 
 
 def gain(before: Plan, after: Plan) -> int:

@@ -9,10 +9,8 @@ from msgspec.structs import replace
 
 from oomph.advice.gain import gain, is_earlier, tokens
 from oomph.errors import OomphError
-from oomph.ir.advice import KINDS, Change, Effect, Judged, Lever
-from oomph.ir.deployment import Deployment
-from oomph.ir.plan import Plan
-from oomph.ir.timeline import STAGE_WORDS
+from oomph.ir import STAGE_WORDS, Change, Deployment, Effect, Judged, Lever, Plan
+from oomph.ir.advice import KINDS
 from oomph.units import MIB, gib
 
 Planner = Callable[[Deployment], Plan]

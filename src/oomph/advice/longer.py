@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from oomph.advice.combine import MOST_FLAGS, is_flag, mildest
 from oomph.advice.gain import tokens
 from oomph.advice.judge import Judge, together
-from oomph.ir.advice import Change, Judged, Lever
-from oomph.ir.plan import Plan
+from oomph.ir import Change, Judged, Lever, Plan
 
 _MUCH = 4  # a fix that leaves less than this part of the context is one that few people can use
 _WORTH = 2  # how much longer the context must be for a further line

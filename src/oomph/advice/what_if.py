@@ -6,8 +6,7 @@ from msgspec import Struct
 
 from oomph.advice.gain import tokens
 from oomph.advice.judge import Judge, judge_all, price
-from oomph.ir.advice import Effect, Judged, Lever
-from oomph.ir.plan import Plan
+from oomph.ir import Effect, Judged, Lever, Plan
 from oomph.ir.printed import Printed
 
 _ORDER: tuple[Effect, ...] = ("fixes", "helps", "nothing", "worse", "refused")

@@ -13,10 +13,7 @@ from oomph.compare import Comparison
 from oomph.doctor.explanation import Explanation
 from oomph.engines.registry import engine_named
 from oomph.inspection import Inspection, LayerRow
-from oomph.ir.advice import Judged
-from oomph.ir.ledger import TERM_WORDS, Term
-from oomph.ir.plan import Plan
-from oomph.ir.timeline import STAGE_WORDS
+from oomph.ir import STAGE_WORDS, TERM_WORDS, Judged, Plan, Term
 from oomph.redaction import Secrets
 from oomph.search.fit import Answer, Fit
 from oomph.search.models import Models

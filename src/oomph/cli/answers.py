@@ -11,7 +11,7 @@ from oomph.errors import CommandError
 
 if TYPE_CHECKING:
     from oomph.commands import Entry
-    from oomph.ir.plan import Plan
+    from oomph.ir import Plan
 
 
 def answer_plan(

@@ -12,7 +12,7 @@ from oomph.cli.show import show
 from oomph.errors import CommandError, InputError
 
 if TYPE_CHECKING:
-    from oomph.ir.hardware import Device
+    from oomph.ir import Device
 
 
 @click.command()

@@ -1,7 +1,5 @@
 """The commands, the options that take no value, and what an exit code means: what main.py and the documents share."""
 
-from __future__ import annotations
-
 COMMANDS = {
     "plan": "Will it fit? Takes the command you were about to run.",
     "check": "Will every deployment of a repository fit? A gate for CI.",

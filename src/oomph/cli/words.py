@@ -11,8 +11,7 @@ from oomph.errors import CommandError
 
 if TYPE_CHECKING:
     from oomph.commands import Entry
-    from oomph.ir.deployment import Deployment
-    from oomph.ir.timeline import Verdict
+    from oomph.ir import Deployment, Verdict
 
 _LIMIT = 1 << 20
 

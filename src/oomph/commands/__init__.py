@@ -27,7 +27,7 @@ from oomph.commands.deployments import (
 from oomph.commands.wrappers import engine_of, peel
 from oomph.engines.registry import engine_of as engine_of_deployment
 from oomph.errors import OomphError
-from oomph.ir.deployment import Deployment, Engine
+from oomph.ir import Deployment, Engine
 
 __all__ = [
     "Entry", "detect", "distinct", "parse_command", "parse_file", "parse_text", "read_deployments", "to_command",

@@ -16,7 +16,7 @@ from oomph.commands.running import running_version
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, name_of
 from oomph.errors import CommandError, OomphError
-from oomph.ir.deployment import Deployment, Engine, Usage
+from oomph.ir import Deployment, Engine, Usage
 from oomph.late import late_pattern
 
 # of everything that a shell exports, what the libraries below an engine read for memory; nothing that may be a secret

@@ -26,10 +26,9 @@ from oomph.commands.call import TYPOGRAPHIC, Around, Call, pinned_releases
 from oomph.commands.shown import short, shown
 from oomph.commands.wrappers import engine_of, peel
 from oomph.engines.protocol import EngineProtocol
-from oomph.engines.registry import DEFAULT, all_engines, engine_named
-from oomph.engines.registry import engine_of as engine_of_deployment
+from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of as engine_of_deployment
 from oomph.errors import CommandError, OomphError
-from oomph.ir.deployment import Deployment, Engine
+from oomph.ir import Deployment, Engine
 from oomph.late import late_pattern
 
 _SCRIPTS = (".sh", ".bash", ".zsh", ".sbatch", ".slurm")

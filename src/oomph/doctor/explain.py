@@ -21,8 +21,7 @@ from oomph.ir.deployment import Deployment
 from oomph.ir.hardware import Device
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation
-from oomph.logs.clean import Line
-from oomph.logs.clean import lines as clean_lines
+from oomph.logs.clean import Line, lines as clean_lines
 from oomph.logs.deployment import Rebuilt
 from oomph.logs.parse import engine_of, observe
 from oomph.logs.reader import RawLog, read_paths, read_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oomph.engines.registry import engine_of
 from oomph.errors import CannotPlan, CommandError
-from oomph.ir.plan import Plan
+from oomph.ir import Plan
 
 
 def emit(plan: Plan, form: str, *, per_node: int = 0) -> str:

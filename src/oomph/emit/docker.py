@@ -12,8 +12,7 @@ from oomph.commands.call import quote
 from oomph.emit.resources import Host
 from oomph.emit.yaml_text import dump
 from oomph.engines.registry import engine_of
-from oomph.ir.deployment import Deployment
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Plan
 from oomph.sources.load import is_local
 
 CACHE = "/root/.cache/huggingface"

@@ -12,9 +12,7 @@ from oomph.emit.resources import Host
 from oomph.emit.yaml_text import dump
 from oomph.engines.registry import engine_of
 from oomph.errors import CommandError
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Device, Plan
 from oomph.units import cdiv
 
 

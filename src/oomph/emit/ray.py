@@ -12,7 +12,7 @@ from oomph.emit.kubernetes import dump_all, object_name, pod_of
 from oomph.emit.resources import Host
 from oomph.emit.yaml_text import dump
 from oomph.engines.registry import engine_of
-from oomph.ir.plan import Plan
+from oomph.ir import Plan
 from oomph.units import cdiv
 
 _HEAD_MEMORY = "8Gi"  # assumed: the head runs Ray's own services only

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from oomph.facts.gpus import find as find_card
-from oomph.ir.advice import Change, Lever
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Change, Lever, Model, Plan
 from oomph.units import gib
 
 _MOST_CHECKPOINTS = 5

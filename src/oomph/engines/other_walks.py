@@ -8,7 +8,7 @@ from functools import cache
 from msgspec.structs import replace
 
 from oomph.engines.vllm.weights import Placed
-from oomph.ir.model import Block, Experts, Layer, Model
+from oomph.ir import Block, Experts, Layer, Model
 
 
 def choose_parts(places: tuple[Placed, ...], others: tuple[Placed, ...], parts: tuple[str, ...]) -> tuple[Placed, ...]:

@@ -32,20 +32,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from oomph.errors import CannotPlan
-from oomph.ir.advice import Lever
-from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.host import HostPlan
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Engine, HostPlan, Lever, Model, Plan
 
 if TYPE_CHECKING:  # the packages that call an engine: named here in annotations only
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
     from oomph.emit.resources import Host
     from oomph.facts.loglines import LogRow
-    from oomph.ir.hardware import Device
+    from oomph.ir import Device, StageName
     from oomph.ir.observation import Observation
-    from oomph.ir.timeline import StageName
     from oomph.search.cards import Search
     from oomph.search.space import Arm
     from oomph.simulate.build import Built, Factors

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from oomph.engines.protocol import EngineProtocol
 from oomph.errors import CommandError
-from oomph.ir.deployment import Deployment
+from oomph.ir import Deployment
 
 NAMES = ("vllm", "sglang", "llamacpp", "ollama", "trtllm")  # in the order in which screens list them
 DEFAULT = NAMES[0]  # whose flags are meant where nothing names an engine

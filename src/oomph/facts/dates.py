@@ -3,8 +3,6 @@
 Whoever adds a release (CONTRIBUTING.md) writes the day here.
 """
 
-from __future__ import annotations
-
 from datetime import date
 
 LOOKED_AT = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Scheme
+from oomph.ir import Scheme
 from oomph.units import cdiv
 
 Tensors = list[tuple[str, tuple[int, ...], str]]

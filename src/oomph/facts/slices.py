@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oomph.errors import CommandError
 from oomph.facts import gpus
-from oomph.ir.hardware import Device
+from oomph.ir import Device
 from oomph.late import late_pattern
 from oomph.units import GIB
 

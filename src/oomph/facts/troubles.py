@@ -7,8 +7,6 @@ or a request that was refused stands in healthy logs too, and doctor/stages.py l
 overrule all of them.
 """
 
-from __future__ import annotations
-
 from oomph.facts.loglines import LogRow
 
 ROWS = (

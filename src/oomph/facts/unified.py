@@ -6,7 +6,7 @@ tests/truth/machines.jsonl. Nothing here was measured by us, so every figure is 
 
 from __future__ import annotations
 
-from oomph.ir.hardware import SystemMemory
+from oomph.ir import SystemMemory
 from oomph.units import GIB, MIB
 
 # What the system and other programs hold before an engine starts, as shares of the memory: low, usual, high.

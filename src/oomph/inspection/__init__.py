@@ -16,7 +16,7 @@ from oomph.inspection.weights import (
     module_bytes,
     quantised,
 )
-from oomph.ir.model import Attention, Experts, Model
+from oomph.ir import Attention, Experts, Model
 from oomph.ir.printed import Printed
 
 __all__ = ["Inspection", "LayerRow", "RoleRow", "inspect"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from oomph.facts.dtypes import bits
-from oomph.ir.model import Attention, Mixer, Model, State
+from oomph.ir import Attention, Mixer, Model, State
 
 
 class LayerRow(Struct, frozen=True):

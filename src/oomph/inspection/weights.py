@@ -9,7 +9,7 @@ from math import prod
 from msgspec import Struct
 
 from oomph.facts.dtypes import bits, nbytes
-from oomph.ir.model import Block, Experts, Linear, Model, Module, Param, Role, Scheme, Vocab
+from oomph.ir import Block, Experts, Linear, Model, Module, Param, Role, Scheme, Vocab
 from oomph.sources.stored import module_tensors
 
 ROLE_NAMES: dict[Role, str] = {

@@ -5,8 +5,6 @@ A misspelt kind is a type error.
 A new kind of line is a name here and a row there.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 VllmKind = Literal[

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from oomph.facts.vllm.logs import ROWS
-from oomph.ir.plan import Plan
+from oomph.ir import Plan
 from oomph.units import gib
 
 # kind of log line -> (the plan's term, the value's name in the line, what people call it)

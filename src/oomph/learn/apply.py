@@ -7,11 +7,7 @@ from statistics import median
 
 from msgspec.structs import replace
 
-from oomph.ir.deployment import Deployment, Measured
-from oomph.ir.hardware import Device
-from oomph.ir.ledger import Term
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Device, Measured, Model, Plan, Term
 from oomph.learn.start import OVERHEAD, ROUNDING, Start, class_of, is_plausible, machine_of, settings_of
 from oomph.learn.store import starts
 

@@ -17,11 +17,7 @@ from msgspec.structs import replace
 
 from oomph.engines.registry import DEFAULT, engine_named, engine_of
 from oomph.errors import CannotPlan
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
-from oomph.ir.ledger import Term
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Device, Model, Plan, Term
 from oomph.ir.printed import Printed
 from oomph.units import GIB, MIB, gib
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from oomph.engines.registry import all_engines, name_of
 from oomph.facts.loglines import GENERIC, SETTINGS, TORCH_OOM, TORCH_OOM_NEW, TORCH_PROCESS, LogRow, convert
 from oomph.facts.titles import TITLES
-from oomph.facts.troubles import ROWS as TROUBLES
-from oomph.facts.troubles import SIGNS
+from oomph.facts.troubles import ROWS as TROUBLES, SIGNS
 from oomph.facts.vllm.files import FILES
 from oomph.ir.log_kinds import LogKind
 from oomph.ir.observation import Observation

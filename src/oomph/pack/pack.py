@@ -9,11 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.errors import CannotPlan, OomphError
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Device, Outcome, Plan
 from oomph.ir.printed import Printed
-from oomph.ir.timeline import Outcome
 from oomph.pack import exact, plain
 from oomph.pack.problem import Option, Problem, Service, Solution, holds
 from oomph.pack.services import (

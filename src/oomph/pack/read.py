@@ -12,7 +12,7 @@ from oomph.commands import files, read_deployments
 from oomph.commands.yaml_jobs import is_llama_swap
 from oomph.commands.yaml_text import load
 from oomph.errors import CommandError
-from oomph.ir.deployment import Deployment
+from oomph.ir import Deployment
 from oomph.pack.swap import MOST, loaded_together
 
 

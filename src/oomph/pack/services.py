@@ -14,9 +14,7 @@ from msgspec.structs import replace
 
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
-from oomph.ir.plan import Plan, RankPlan
+from oomph.ir import Deployment, Device, Plan, RankPlan
 from oomph.pack.problem import Option
 from oomph.plan import run
 from oomph.units import MIB, cdiv

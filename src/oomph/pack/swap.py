@@ -14,8 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
+from oomph.ir import Deployment, Device
 from oomph.pack.pack import Packed, pack
 
 MOST = 64  # sets that are packed; a file that allows more is answered for these

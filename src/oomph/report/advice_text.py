@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.advice import Advice, Judged
-from oomph.ir.plan import Plan
+from oomph.ir import Advice, Judged, Plan
 from oomph.report.terminal import INDENT, Style, clean, wrap
 from oomph.units import human
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from oomph.ir.plan import Plan, RankPlan
+from oomph.ir import Plan, RankPlan
 from oomph.report.parts import PARTS
 from oomph.report.terminal import Style, length
 from oomph.units import gib

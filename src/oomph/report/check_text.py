@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from oomph.check import Check, Item, Outcome
 from oomph.engines.registry import engine_of
-from oomph.ir.timeline import STAGE_WORDS
+from oomph.ir import STAGE_WORDS
 from oomph.report.terminal import Style, clean, columns, length, wrap
 from oomph.report.verdict_text import close_words, short_words
 from oomph.units import gib

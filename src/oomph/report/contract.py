@@ -10,10 +10,8 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from oomph.ir.advice import Effect
+from oomph.ir import Basis, Effect, Margin, Outcome, StageName
 from oomph.ir.advice import Kind as ChangeKind
-from oomph.ir.ledger import Basis
-from oomph.ir.timeline import Margin, Outcome, StageName
 
 SCHEMA = 1  # a new number is a new contract: a field was renamed, removed, or means something else
 

@@ -13,7 +13,7 @@ from oomph.doctor.explanation import Cause, EngineInfo, Evidence, Possible
 from oomph.doctor.ledger import Entry
 from oomph.doctor.rule import Rejected
 from oomph.doctor.thread import Run, Tried
-from oomph.ir.timeline import Outcome
+from oomph.ir import Outcome
 from oomph.learn.start import Start
 from oomph.report.contract import AdviceOutput, EngineOutput, ErrorDetail, PlanOutput
 from oomph.simulate.play import Load

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from oomph.commands import to_command
 from oomph.commands.call import quote
-from oomph.ir.plan import Plan
-from oomph.ir.timeline import STAGE_WORDS
+from oomph.ir import STAGE_WORDS, Plan
 from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, columns, title, wrap
 from oomph.search.fit import Answer, Fit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oomph.ir.hardware import GpuList
+from oomph.ir import GpuList
 from oomph.report.json import with_schema
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from oomph.ir.hardware import Device, GpuList
+from oomph.ir import Device, GpuList
 from oomph.report.terminal import Style
 from oomph.units import GIB
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.host import HostPart, HostPlan
-from oomph.ir.plan import Plan
+from oomph.ir import HostPart, HostPlan, Plan
 from oomph.report.terminal import INDENT, Style
 from oomph.units import gib, human
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from oomph.ir.ledger import TERM_WORDS
+from oomph.ir import TERM_WORDS
 from oomph.learn.start import OVERHEAD, Figure, Start
 from oomph.report.terminal import Style, clean
 from oomph.units import human

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oomph.engines.registry import engine_of
-from oomph.ir.plan import KvGroup, Plan
+from oomph.ir import KvGroup, Plan
 from oomph.report.advice_text import advice_lines, rows
 from oomph.report.bars import bars
 from oomph.report.host_text import host_lines

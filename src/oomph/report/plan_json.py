@@ -6,11 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, to_builtins
 
-from oomph.ir.advice import Advice, Judged
-from oomph.ir.host import HostPart, HostPlan
-from oomph.ir.ledger import Term
-from oomph.ir.plan import KvSummary, Plan, RankPlan
-from oomph.ir.timeline import Verdict
+from oomph.ir import Advice, HostPart, HostPlan, Judged, KvSummary, Plan, RankPlan, Term, Verdict
 from oomph.report.contract import (
     SCHEMA,
     AdviceOutput,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.hardware import Device
-from oomph.ir.plan import Plan
+from oomph.ir import Device, Plan
 from oomph.report.terminal import Style, clean
 from oomph.units import gib
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from oomph.engines.registry import engine_of
-from oomph.ir.ledger import Term
-from oomph.ir.plan import Plan
+from oomph.ir import Plan, Term
 from oomph.ir.roles import role_words
 from oomph.report.advice_text import advice_lines
 from oomph.report.bars import bars

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.ledger import TERM_WORDS
-from oomph.ir.plan import Plan
-from oomph.ir.timeline import STAGE_WORDS, Margin, StageName, Verdict
+from oomph.ir import STAGE_WORDS, TERM_WORDS, Margin, Plan, StageName, Verdict
 from oomph.report.terminal import Style, clean
 from oomph.units import gib
 

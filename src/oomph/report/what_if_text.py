@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from oomph.advice.what_if import Row, WhatIf
 from oomph.engines.registry import engine_of
-from oomph.ir.timeline import STAGE_WORDS
+from oomph.ir import STAGE_WORDS
 from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style, clean, columns, folded, title, wrap
 from oomph.report.text import verdict_line

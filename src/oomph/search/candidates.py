@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from oomph.catalog.facts import TAGS, CheckpointFacts, ModelFacts, facts
 from oomph.errors import InputError
-from oomph.ir.hardware import Device
+from oomph.ir import Device
 from oomph.search.quality import Quality, quality_of
 
 PURPOSES = ("chat", "code", "reasoning", "vision", "embedding")

@@ -15,11 +15,9 @@ from oomph.engines.registry import FILES, engine_named, engine_of
 from oomph.errors import CommandError, InputError
 from oomph.facts import clouds, market
 from oomph.facts.gpus import GpuRow, find, rows
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Model, Plan
 from oomph.ir.printed import Printed
-from oomph.search.candidates import Candidate
-from oomph.search.candidates import candidates as candidates_of
+from oomph.search.candidates import Candidate, candidates as candidates_of
 from oomph.search.fit import describe
 from oomph.search.prices import Against, Api, Load, Prices, against
 from oomph.search.request import Spaces, Want, base_of, engine_name, models_of

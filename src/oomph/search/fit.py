@@ -10,9 +10,7 @@ from msgspec.structs import replace
 
 from oomph.engines.registry import engine_of
 from oomph.errors import CommandError
-from oomph.ir.hardware import Device
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Device, Model, Plan
 from oomph.ir.printed import Printed
 from oomph.search import score
 from oomph.search.neighbours import Neighbour, neighbours, why_not

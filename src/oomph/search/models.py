@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from oomph.commands import to_command, to_shell
 from oomph.engines.registry import engine_named, name_of
 from oomph.errors import CommandError
-from oomph.ir.hardware import Device
-from oomph.ir.plan import Plan
+from oomph.ir import Device, Plan
 from oomph.ir.printed import Printed
 from oomph.search.candidates import (
     BATCHED,

@@ -13,10 +13,7 @@ from oomph import catalog
 from oomph.commands import to_command
 from oomph.engines.protocol import EngineProtocol, Offer
 from oomph.errors import OomphError
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
-from oomph.ir.plan import Plan
-from oomph.ir.timeline import STAGE_WORDS
+from oomph.ir import STAGE_WORDS, Deployment, Device, Plan
 from oomph.planning import run
 from oomph.search.fit import fit
 from oomph.search.request import base_of, knobs_of, parallel_flag

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from oomph.engines.registry import engine_of
-from oomph.ir.plan import Plan
+from oomph.ir import Plan
 from oomph.search.request import knobs_of
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from oomph.ir.plan import Plan
+from oomph.ir import Plan
 from oomph.search.quality import Quality, comparable, decides
 from oomph.simulate.speed import Speed
 

@@ -10,9 +10,7 @@ from msgspec.structs import replace
 from oomph.engines.protocol import FitKnobs, fills
 from oomph.engines.registry import DEFAULT, engine_named, engine_of
 from oomph.errors import CannotPlan, OomphError
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
-from oomph.ir.model import Model
+from oomph.ir import Deployment, Device, Model
 from oomph.search.space import (
     FEWER_TOKENS,
     Arm,

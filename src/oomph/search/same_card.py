@@ -15,9 +15,8 @@ from oomph.commands.call import quote
 from oomph.engines.protocol import fills
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
-from oomph.ir.advice import Change, Kind
-from oomph.ir.deployment import Deployment
-from oomph.ir.plan import Plan
+from oomph.ir import Change, Deployment, Plan
+from oomph.ir.advice import Kind
 from oomph.search.fit import fit
 from oomph.search.request import Want
 

@@ -11,9 +11,7 @@ import math
 from collections import Counter
 
 from oomph.facts import gpus
-from oomph.ir.hardware import Device
-from oomph.ir.model import Block, Experts, Linear, Model, Scheme
-from oomph.ir.plan import Plan
+from oomph.ir import Block, Device, Experts, Linear, Model, Plan, Scheme
 from oomph.search.space import Arm
 from oomph.units import GIB, cdiv
 

@@ -17,9 +17,7 @@ from msgspec.structs import replace
 
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Model, Plan
 from oomph.search import score
 from oomph.search.outcome import Outcome, guess_share, judge, same_budget
 from oomph.search.request import knobs_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from oomph.ir.model import Experts, Model, State
+from oomph.ir import Experts, Model, State
 
 # Fewer batched tokens than the default: a smaller profiling peak, longer prompts in more steps.
 FEWER_TOKENS = 2048

@@ -10,10 +10,7 @@ from msgspec.structs import replace
 
 from oomph.engines.registry import engine_named, engine_of
 from oomph.errors import OomphError
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Device, Model, Plan
 from oomph.search.candidates import Candidate
 from oomph.search.outcome import judge
 from oomph.search.request import knobs_of, parallel_flag

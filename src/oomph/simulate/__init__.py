@@ -19,14 +19,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oomph.simulate.api import held as held
-    from oomph.simulate.api import run as run
+    from oomph.simulate.api import held as held, run as run
     from oomph.simulate.build import Factors as Factors
     from oomph.simulate.result import Result as Result
-    from oomph.simulate.search import Held as Held
-    from oomph.simulate.search import Simulation as Simulation
-    from oomph.simulate.search import Target as Target
-    from oomph.simulate.search import sweep as sweep
+    from oomph.simulate.search import Held as Held, Simulation as Simulation, Target as Target, sweep as sweep
     from oomph.simulate.setup import prepare as prepare
 
 _PUBLIC = {

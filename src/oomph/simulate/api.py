@@ -11,23 +11,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from oomph.errors import CommandError
-from oomph.ir.deployment import Deployment
-from oomph.simulate.play import Load as Load
-from oomph.simulate.play import simulate as simulate
-from oomph.simulate.play import spread as spread
-from oomph.simulate.search import Held as Held
-from oomph.simulate.search import Simulation as Simulation
-from oomph.simulate.search import Sweep as Sweep
-from oomph.simulate.search import Target as Target
-from oomph.simulate.search import TwoReleases as TwoReleases
-from oomph.simulate.search import breach as breach
-from oomph.simulate.search import calibrated as calibrated
-from oomph.simulate.search import judge as judge
-from oomph.simulate.search import parse_sweep as parse_sweep
-from oomph.simulate.search import search as search
-from oomph.simulate.search import sweep as sweep
-from oomph.simulate.setup import Setup as Setup
-from oomph.simulate.setup import prepare as prepare
+from oomph.ir import Deployment
+from oomph.simulate.play import Load as Load, simulate as simulate, spread as spread
+from oomph.simulate.search import (
+    Held as Held,
+    Simulation as Simulation,
+    Sweep as Sweep,
+    Target as Target,
+    TwoReleases as TwoReleases,
+    breach as breach,
+    calibrated as calibrated,
+    judge as judge,
+    parse_sweep as parse_sweep,
+    search as search,
+    sweep as sweep,
+)
+from oomph.simulate.setup import Setup as Setup, prepare as prepare
 from oomph.simulate.workloads import Arrivals, shape
 
 

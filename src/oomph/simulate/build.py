@@ -15,14 +15,11 @@ from oomph.engines.vllm.online import online_scheme, quantised
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.run import Run
 from oomph.errors import CannotPlan, OomphError
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Experts, Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Experts, Model, Plan
 from oomph.simulate.accuracy import SpeedError, speed_error, taken_over
 from oomph.simulate.config import Config, Group
 from oomph.simulate.links import layout_of
-from oomph.simulate.step_costs import Factors as Factors
-from oomph.simulate.step_costs import step_time
+from oomph.simulate.step_costs import Factors as Factors, step_time
 from oomph.simulate.timing import StepTime, unit
 from oomph.units import cdiv
 

@@ -8,9 +8,7 @@ from msgspec import Struct
 
 from oomph.errors import OomphError
 from oomph.facts.gpus import GpuRow, find
-from oomph.ir.hardware import Device
-from oomph.ir.model import Experts, Layer, Linear, Model, State
-from oomph.ir.plan import Plan
+from oomph.ir import Device, Experts, Layer, Linear, Model, Plan, State
 from oomph.simulate.accuracy import SpeedError
 from oomph.simulate.config import Group
 from oomph.simulate.links import LARGE, all_reduce

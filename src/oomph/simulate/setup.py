@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from oomph.engines.protocol import EngineProtocol
 from oomph.engines.registry import all_engines, engine_of
 from oomph.errors import CannotPlan, CommandError
-from oomph.ir.deployment import Deployment
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Plan
 from oomph.simulate.build import Built, Factors
 
 

@@ -21,9 +21,7 @@ from oomph.engines.vllm.kv_groups import Group as KvGroup
 from oomph.engines.vllm.resolve import Resolved
 from oomph.errors import CannotPlan, OomphError
 from oomph.facts.gpus import GpuRow, find
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Attention, Experts, Layer, Linear, Model, State
-from oomph.ir.plan import Plan
+from oomph.ir import Attention, Deployment, Experts, Layer, Linear, Model, Plan, State
 from oomph.simulate.config import Group
 from oomph.simulate.links import LARGE, all_reduce
 from oomph.simulate.timing import RECURRENT, SECOND, StepTime

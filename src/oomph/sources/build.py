@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from oomph.errors import ConfigError, UnknownCache
-from oomph.ir.model import Attention, Block, Model, Role, Stored, Tensor, Vocab
+from oomph.ir import Attention, Block, Model, Role, Stored, Tensor, Vocab
 from oomph.sources.arch import family
 from oomph.sources.arch.base import Builder
 from oomph.sources.arch.rope import context_length

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from oomph.errors import InputError
-from oomph.ir.model import Model
+from oomph.ir import Model
 from oomph.sources import safetensors
 from oomph.sources.build import build_model
 from oomph.sources.json_input import read_object, reason

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from oomph.errors import HeaderError
 from oomph.facts.dtypes import BLOCKS, GGML, GGML_REMOVED
-from oomph.ir.model import Tensor
+from oomph.ir import Tensor
 from oomph.printable import quoted
 from oomph.sources.ranges import Cursor, LocalFile, Ranges
 from oomph.units import round_up

@@ -27,7 +27,7 @@ from msgspec import structs
 
 from oomph.errors import CommandError, InputError, OomphError
 from oomph.facts import gpus
-from oomph.ir.hardware import Device
+from oomph.ir import Device
 from oomph.late import late_pattern
 from oomph.printable import quoted
 from oomph.units import GIB, MIB, parse_size

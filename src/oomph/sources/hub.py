@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from oomph import boundary
 from oomph.errors import HeaderError, HubError, InputError
-from oomph.ir.model import Tensor
+from oomph.ir import Tensor
 from oomph.sources import hub_home, safetensors
 from oomph.sources.hub_home import Hub
 from oomph.sources.json_input import MAX_CONFIG_BYTES, read_file

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from oomph import boundary
 from oomph.errors import CannotPlan, HubError, InputError, UnknownModel
-from oomph.ir.model import Model
+from oomph.ir import Model
 from oomph.printable import quoted
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts import gpus
 from oomph.facts.unified import system_memory
-from oomph.ir.hardware import Device
+from oomph.ir import Device
 from oomph.units import MIB
 
 

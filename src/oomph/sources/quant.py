@@ -13,7 +13,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Quantization, Scheme
+from oomph.ir import Quantization, Scheme
 from oomph.sources.patterns import Allowance, Pattern, contains_any
 from oomph.sources.quant_fields import Kind, Quant, bits_of, group_size_of, make_quant, names_of, table_of
 

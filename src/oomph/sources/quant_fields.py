@@ -8,7 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Quantization, Scheme
+from oomph.ir import Quantization, Scheme
 
 Kind = Literal["linear", "experts", "lm_head"]
 

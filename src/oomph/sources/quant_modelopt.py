@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Scheme
+from oomph.ir import Scheme
 from oomph.sources.patterns import Allowance, contains_any
 from oomph.sources.quant_fields import Kind, Quant, group_size_of, make_quant, names_of
 

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from oomph.errors import HeaderError, InputError
 from oomph.facts.dtypes import BITS
-from oomph.ir.model import Tensor
+from oomph.ir import Tensor
 from oomph.printable import quoted
 from oomph.sources.json_input import open_regular, read_file, reason
 

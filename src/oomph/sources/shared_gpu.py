@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from oomph.errors import CommandError
 from oomph.facts import gpus
 from oomph.facts.unified import APPLE_BANDWIDTH, seen_by_system, system_memory, wired_limit
-from oomph.ir.hardware import Device
+from oomph.ir import Device
 from oomph.late import late_pattern
 from oomph.units import GIB, parse_size
 

@@ -8,7 +8,7 @@ from math import prod
 
 from oomph.facts.dtypes import nbytes
 from oomph.facts.quantization import Tensors, linear_tensors
-from oomph.ir.model import Block, Experts, Layer, Linear, Module, Param, Role, Stored, Tower, Vocab
+from oomph.ir import Block, Experts, Layer, Linear, Module, Param, Role, Stored, Tower, Vocab
 
 # (name, shape, dtype, role, how many of them)
 StoredTensor = tuple[str, tuple[int, ...], str, Role, int]

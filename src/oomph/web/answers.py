@@ -10,9 +10,7 @@ from oomph.commands.deployments import Entry
 from oomph.engines.protocol import Control, fills
 from oomph.engines.registry import DEFAULT, all_engines, engine_named, engine_of
 from oomph.errors import CommandError, OomphError
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Device, Plan
 from oomph.plan import run, with_advice, with_gpus
 from oomph.report.plan_json import plan_json
 from oomph.sources.gpu import parse_gpus

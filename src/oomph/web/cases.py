@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from oomph.commands import parse_command, to_command, to_shell, without_secrets
 from oomph.engines.registry import engine_of
 from oomph.errors import CommandError, OomphError
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
+from oomph.ir import Deployment, Device
 from oomph.plan import with_gpus
 from oomph.redaction import hide_secrets
 from oomph.units import GIB

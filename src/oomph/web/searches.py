@@ -9,9 +9,7 @@ import msgspec
 from oomph.engines.protocol import fills
 from oomph.engines.registry import engine_named, engine_of
 from oomph.errors import CommandError
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Model, Plan
 from oomph.plan import run, try_changes, with_gpus
 from oomph.search.solve import Planner
 from oomph.sources.gpu import parse_gpus

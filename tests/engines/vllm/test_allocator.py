@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from oomph.engines.vllm.allocator import LARGE_BUFFER, Allocator, Block, request_size
 from oomph.units import MIB

@@ -9,7 +9,7 @@ from msgspec import Struct
 from oomph.engines.llamacpp.settings import PAD, Settings
 from oomph.errors import UnknownCache
 from oomph.facts.dtypes import BLOCKS
-from oomph.ir.model import Attention, Layer, State
+from oomph.ir import Attention, Layer, State
 from oomph.units import round_up
 
 F32 = 4

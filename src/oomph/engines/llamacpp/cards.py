@@ -10,9 +10,7 @@ from oomph import catalog
 from oomph.commands import parse_command
 from oomph.engines.llamacpp.source import gguf_for
 from oomph.facts.gpus import GpuRow
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Device, Plan
 from oomph.planning import run
 from oomph.search.cards import Card, Search, headroom
 from oomph.search.request import Want

@@ -10,7 +10,7 @@ from oomph.commands.call import Call, program
 from oomph.commands.shown import short
 from oomph.errors import CannotPlan, CommandError
 from oomph.facts.llamacpp.flags import BY_NAME, EXPERTS, MLP, ROWS, SWITCHED, SWITCHES, VALUED, Flag
-from oomph.ir.deployment import Deployment, Engine
+from oomph.ir import Deployment, Engine
 
 _MOST = 1 << 31
 _PATTERN = 400  # characters of a regular expression that is still one to run

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from oomph.engines.llamacpp.quantize import quantize
 from oomph.engines.llamacpp.tensors import INPUT, Tensor
 from oomph.facts.llamacpp.quantize import FUSED_BEFORE, About
-from oomph.ir.model import (
+from oomph.ir import (
     Attention,
     Block,
     Experts,

@@ -6,11 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oomph.engines.protocol import EngineProtocol, LeverWords, Words, part
-from oomph.ir.advice import Lever
-from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.host import HostPlan
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Engine, HostPlan, Lever, Model, Plan
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call

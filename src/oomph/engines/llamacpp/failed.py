@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oomph.facts.gpus import rows
-from oomph.ir.hardware import Device
+from oomph.ir import Device
 from oomph.ir.observation import Observation
 
 

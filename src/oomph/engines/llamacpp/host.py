@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oomph.ir.host import HostPart, HostPlan
-from oomph.ir.plan import Plan
+from oomph.ir import HostPart, HostPlan, Plan
 from oomph.units import GIB, MIB
 
 # Assumed: the program, its libraries and the CUDA driver's share of a process.

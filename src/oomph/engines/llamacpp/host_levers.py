@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oomph.ir.advice import Change, Lever
-from oomph.ir.plan import Plan
+from oomph.ir import Change, Lever, Plan
 
 
 def host_levers(plan: Plan) -> Iterator[Lever]:

@@ -1,8 +1,6 @@
 # ruff: noqa: E501 - a row is a line
 """What moves llama.cpp's memory, as its users type it: a rule of the doctor names a lever, this table says the words."""
 
-from __future__ import annotations
-
 from oomph.engines.protocol import LeverWords
 
 FLAGS = {

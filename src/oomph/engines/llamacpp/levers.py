@@ -9,8 +9,8 @@ from typing import Any
 from oomph.engines.llamacpp.command import model_of
 from oomph.engines.llamacpp.host_levers import host_levers
 from oomph.facts.llamacpp.flags import EXPERTS
-from oomph.ir.advice import Change, Kind, Lever
-from oomph.ir.plan import Plan, RankPlan
+from oomph.ir import Change, Lever, Plan, RankPlan
+from oomph.ir.advice import Kind
 from oomph.units import MIB
 
 _SHARES = ((3.0, 2.0), (2.0, 1.0), (3.0, 1.0))

@@ -11,7 +11,7 @@ from oomph.engines.llamacpp.compute import Buffer, Graph, dequantised, gpu_buffe
 from oomph.engines.llamacpp.placement import HOST, Placement, place
 from oomph.engines.llamacpp.settings import Settings
 from oomph.engines.llamacpp.tensors import Tensor, Width, tensors_of, units_of, width_of
-from oomph.ir.model import Attention, Model
+from oomph.ir import Attention, Model
 
 NOTHING = Buffer(0, 0, 0, {}, "")
 

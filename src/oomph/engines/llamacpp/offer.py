@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from oomph.commands import parse_command
 from oomph.engines.protocol import Offer, Planner
 from oomph.errors import OomphError
-from oomph.ir.hardware import Device
-from oomph.ir.plan import Plan
+from oomph.ir import Device, Plan
 
 QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M")
 USUAL = "Q4_K_M"

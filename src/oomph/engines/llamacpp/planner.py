@@ -16,13 +16,22 @@ from oomph.errors import CannotPlan, CommandError
 from oomph.facts.llamacpp.builds import LOAD_MODE_SINCE, SYCL_LARGE_BUFFERS_SINCE, parse_build
 from oomph.facts.llamacpp.flag_effects import EFFECTS
 from oomph.facts.llamacpp.overhead import scores_copy, unaccounted
-from oomph.ir.deployment import Deployment
+from oomph.ir import (
+    STAGES,
+    Attention,
+    Basis,
+    Deployment,
+    Device,
+    KvGroup,
+    KvSummary,
+    Model,
+    Plan,
+    RankPlan,
+    Stage,
+    Term,
+    Verdict,
+)
 from oomph.ir.gate import Gate, Slack, judge, quadrature, spread, worst
-from oomph.ir.hardware import Device
-from oomph.ir.ledger import Basis, Term
-from oomph.ir.model import Attention, Model
-from oomph.ir.plan import KvGroup, KvSummary, Plan, RankPlan
-from oomph.ir.timeline import STAGES, Stage, Verdict
 from oomph.units import MIB, gib
 
 CACHE_RAM = 8192 * MIB  # --cache-ram: prompts that are kept in host memory

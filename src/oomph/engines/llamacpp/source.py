@@ -17,9 +17,7 @@ from oomph.engines.llamacpp.planner import Extra, plan_llamacpp
 from oomph.engines.llamacpp.settings import resolve
 from oomph.errors import CannotPlan, InputError, OomphError, UnknownModel
 from oomph.facts.llamacpp.quantize import MIXTURES
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Model, Plan
 from oomph.late import late_pattern
 from oomph.units import MIB
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from oomph.errors import CannotPlan
 from oomph.facts.dtypes import BLOCKS
-from oomph.ir.model import Block, Model, Param, Role, State
+from oomph.ir import Block, Model, Param, Role, State
 
 INPUT = -1
 EVERYWHERE = -2  # one copy on each device that has layers (TENSOR_DUPLICATED: rope_freqs)

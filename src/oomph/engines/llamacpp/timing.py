@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from oomph.engines.llamacpp.source import source_of
-from oomph.ir.model import Experts, Model
-from oomph.ir.plan import Plan
+from oomph.ir import Experts, Model, Plan
 from oomph.simulate.accuracy import LLAMACPP_DENSE, LLAMACPP_EXPERTS
 from oomph.simulate.plain_timing import PlainFactors, plain_timing
 from oomph.simulate.speed import Timing

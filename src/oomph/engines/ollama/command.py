@@ -9,7 +9,7 @@ from typing import Any
 from oomph.commands.call import Call, memory_variables
 from oomph.commands.shown import short
 from oomph.errors import CommandError
-from oomph.ir.deployment import Deployment, Engine
+from oomph.ir import Deployment, Engine
 
 _OTHERS = ("list", "ps", "pull", "push", "rm", "cp", "show", "create", "stop", "help", "signin", "signout")
 # variable -> (field, kind)

@@ -1,7 +1,5 @@
 """What of Ollama's flags the page lets people move."""
 
-from __future__ import annotations
-
 from oomph.engines.protocol import Control
 
 CONTROLS = (

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from oomph.engines.llamacpp.engine import ENGINE as LLAMACPP
-from oomph.engines.llamacpp.engine import GgufEngine
+from oomph.engines.llamacpp.engine import ENGINE as LLAMACPP, GgufEngine
 from oomph.engines.protocol import Words, part
-from oomph.ir.advice import Lever
-from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Engine, Lever, Model, Plan
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call

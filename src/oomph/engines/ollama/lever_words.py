@@ -1,7 +1,5 @@
 """What moves Ollama's memory, as its users type it: a rule of the doctor names a lever, this table says the words."""
 
-from __future__ import annotations
-
 from oomph.engines.protocol import LeverWords
 
 _SET = "Modelfile: PARAMETER {0}; chat: /set parameter {0}; API: options"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oomph.engines.llamacpp.levers import EIGHT_BITS, context
-from oomph.ir.advice import Change, Lever
-from oomph.ir.plan import Plan
+from oomph.ir import Change, Lever, Plan
 
 
 def levers(plan: Plan) -> Iterator[Lever]:

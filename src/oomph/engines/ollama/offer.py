@@ -10,7 +10,7 @@ from oomph.engines.llamacpp.offer import USUAL, best
 from oomph.engines.protocol import Offer, Planner
 from oomph.errors import OomphError
 from oomph.facts.ollama.library import LATEST, MODELS
-from oomph.ir.hardware import Device
+from oomph.ir import Device
 
 
 def offer(model: str, gpus: tuple[Device, ...], context: int, users: int, planner: Planner) -> Offer:

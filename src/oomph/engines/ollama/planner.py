@@ -20,10 +20,7 @@ from oomph.facts.llamacpp.overhead import unaccounted
 from oomph.facts.llamacpp.quantize import MIXTURES
 from oomph.facts.ollama import defaults
 from oomph.facts.ollama.library import LATEST, MODELS
-from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.hardware import Device
-from oomph.ir.model import Attention, Model
-from oomph.ir.plan import Plan
+from oomph.ir import Attention, Deployment, Device, Engine, Model, Plan
 from oomph.units import MIB
 
 

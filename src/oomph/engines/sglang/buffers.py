@@ -10,10 +10,9 @@ from msgspec import Struct
 from oomph.engines.sglang.model_shape import ModelShape
 from oomph.engines.sglang.pools import Pools
 from oomph.engines.sglang.settings import Settings
-from oomph.facts.sglang import buffers as facts
-from oomph.facts.sglang import outside
+from oomph.facts.sglang import buffers as facts, outside
 from oomph.facts.sglang.facts import Facts
-from oomph.ir.model import Attention, Model
+from oomph.ir import Attention, Model
 from oomph.units import MIB, cdiv, power_of_two
 
 _FLOAT, _INT, _LONG = 4, 4, 8

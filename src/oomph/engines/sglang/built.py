@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oomph.engines.sglang.model_shape import ModelShape
 from oomph.facts.sglang.facts import Facts
-from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Mixer, Model, Module, Param, Rope, Tower, Vocab
+from oomph.ir import Attention, Block, Experts, Layer, Linear, Mixer, Model, Module, Param, Rope, Tower, Vocab
 
 
 def as_built(model: Model, shape: ModelShape, facts: Facts) -> Model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oomph.errors import CommandError
 from oomph.facts.gpus import find, reserve
-from oomph.ir.hardware import Device
+from oomph.ir import Device
 from oomph.units import MIB
 
 

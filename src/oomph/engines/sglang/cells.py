@@ -9,7 +9,7 @@ from oomph.engines.sglang.model_shape import ModelShape, is_window
 from oomph.engines.sglang.settings import Settings
 from oomph.facts.dtypes import nbytes
 from oomph.facts.sglang.facts import Facts
-from oomph.ir.model import Attention, Layer, Model
+from oomph.ir import Attention, Layer, Model
 
 _INDEX_BLOCK = 128  # DSATokenToKVPool.quant_block_size: index keys with a float32 scale for each block
 _SCALED_BLOCK = 32  # mxfp8

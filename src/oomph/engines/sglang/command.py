@@ -13,7 +13,7 @@ from oomph.errors import CannotPlan, CommandError
 from oomph.facts.sglang.flag_effects import EFFECTS
 from oomph.facts.sglang.flags import Flag, Options, options_of
 from oomph.facts.sglang.versions import parse as parse_version
-from oomph.ir.deployment import Deployment, Engine
+from oomph.ir import Deployment, Engine
 from oomph.late import late_pattern
 
 _NEGATIVE = late_pattern(r"-\d+|-\d*\.\d+")

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from oomph.engines.sglang.settings import Settings
 from oomph.facts.sglang.facts import Facts
-from oomph.ir.model import Attention, Model
+from oomph.ir import Attention, Model
 from oomph.units import round_up
 
 _TOKEN = 584  # kv_layout.py V4: 448 FP8 values, 64 BF16 ones, 8 bytes of scales

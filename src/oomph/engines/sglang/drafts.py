@@ -14,8 +14,7 @@ from oomph.engines.vllm.weights import Placed
 from oomph.errors import CannotPlan
 from oomph.facts.sglang.drafts import CHAIN, FAMILY, TREE, Choice
 from oomph.facts.sglang.facts import Facts
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Attention, Model
+from oomph.ir import Attention, Deployment, Model
 
 _NGRAM_TOKENS = 12  # _handle_ngram
 _NO_GROUPS = {

@@ -6,10 +6,7 @@ from oomph.emit.resources import Host, Part
 from oomph.engines.protocol import Container
 from oomph.engines.sglang.command import to_words
 from oomph.facts.vllm.host import NCCL_SHM, PROCESS
-from oomph.ir.deployment import Deployment
-from oomph.ir.host import HostPart, HostPlan
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, HostPart, HostPlan, Model, Plan
 from oomph.sources.load import load_once
 from oomph.units import GIB, cdiv
 

@@ -6,10 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
-from oomph.ir.advice import Lever
-from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Engine, Lever, Model, Plan
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call

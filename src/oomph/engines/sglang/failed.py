@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from oomph.facts.sglang.flags import options_of
 from oomph.facts.sglang.versions import NEWEST
-from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.hardware import Device
+from oomph.ir import Deployment, Device, Engine
 from oomph.ir.observation import Observation
 
 _ARGUMENT = re.compile(r"\b(\w{1,60})=('[^']{0,300}'|-?[\d.]{1,20}|True|False|None)(?=[,)])")

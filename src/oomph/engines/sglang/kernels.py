@@ -10,8 +10,7 @@ from msgspec import Struct
 from oomph.engines.sglang.model_shape import ModelShape
 from oomph.facts.sglang.attention import FA4_PAGE, PAGES
 from oomph.facts.sglang.facts import Facts
-from oomph.ir.hardware import Device
-from oomph.ir.model import Model
+from oomph.ir import Device, Model
 from oomph.units import GIB
 
 _LARGE_HOPPER = 60 * GIB  # arg_groups/model_overrides/qwen3_vl.py

@@ -1,7 +1,5 @@
 """What moves SGLang's memory, as its users type it: a rule of the doctor names a lever, this table says the words."""
 
-from __future__ import annotations
-
 from oomph.engines.protocol import LeverWords
 
 FLAGS = {

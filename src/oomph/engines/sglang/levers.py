@@ -14,10 +14,8 @@ from typing import Any
 from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever
 from oomph.engines.sglang.safe_fraction import safe_fraction
 from oomph.facts.sglang.flags import options_of
-from oomph.ir.advice import Change, Kind, Lever
-from oomph.ir.model import Model, State
-from oomph.ir.plan import Plan
-from oomph.ir.timeline import StageName
+from oomph.ir import Change, Lever, Model, Plan, StageName, State
+from oomph.ir.advice import Kind
 
 NotRead = dict[StageName, str]
 Setting = tuple[Any, str]  # a flag's value, what it costs

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from oomph.errors import CannotPlan
 from oomph.facts.sglang.facts import Facts
-from oomph.ir.model import Attention, Layer, Model, State
+from oomph.ir import Attention, Layer, Model, State
 
 _LATENT_OWN = ("DeepseekV4ForCausalLM",)  # its attention is no latent attention to SGLang (configs/model_config.py)
 _DELTA = ("KimiLinearForCausalLM", "KimiK3ForConditionalGeneration", "BailingMoeV3ForCausalLM")

@@ -19,15 +19,10 @@ from oomph.engines.sglang.settings import Settings
 from oomph.engines.sglang.terms import DEFAULT_MULTIPROCESSORS, Rank, Terms, rank_terms
 from oomph.engines.sglang.timeline import RankState, steps, verdict_of
 from oomph.engines.vllm.shard import Layout, stage_layers
-from oomph.facts.sglang.facts import Facts
-from oomph.facts.sglang.facts import at as facts_at
+from oomph.facts.sglang.facts import Facts, at as facts_at
 from oomph.facts.sglang.outside import after_load
-from oomph.ir.deployment import Deployment
+from oomph.ir import STAGES, Attention, Deployment, KvGroup, KvSummary, Model, Plan, RankPlan, Term, Verdict
 from oomph.ir.gate import quadrature, worst
-from oomph.ir.ledger import Term
-from oomph.ir.model import Attention, Model
-from oomph.ir.plan import KvGroup, KvSummary, Plan, RankPlan
-from oomph.ir.timeline import STAGES, Verdict
 from oomph.units import GIB, MIB, cdiv
 
 

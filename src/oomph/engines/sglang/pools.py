@@ -17,7 +17,7 @@ from oomph.engines.sglang.model_shape import ModelShape
 from oomph.engines.sglang.settings import Settings
 from oomph.engines.sglang.states import state_bytes
 from oomph.facts.sglang.facts import Facts
-from oomph.ir.model import Model
+from oomph.ir import Model
 from oomph.units import GIB, MIB, round_up
 
 

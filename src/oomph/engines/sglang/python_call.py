@@ -12,7 +12,7 @@ from oomph.commands.shown import short
 from oomph.errors import CommandError
 from oomph.facts.sglang.flag_effects import EFFECTS
 from oomph.facts.sglang.flags import Options, options_of
-from oomph.ir.deployment import Deployment, Engine
+from oomph.ir import Deployment, Engine
 
 _NAMES = ("Engine", "ServerArgs", "Runtime")
 _MODULES = ("sglang", "sgl")

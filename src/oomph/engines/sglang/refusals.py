@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from oomph.engines.sglang.model_shape import ModelShape
 from oomph.engines.sglang.settings import Settings
 from oomph.facts.sglang.facts import Facts
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Experts, Linear, Model
+from oomph.ir import Deployment, Experts, Linear, Model
 
 
 def refusal_before_load(

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from oomph.facts.sglang.flags import Options, options_of
-from oomph.ir.deployment import Deployment
+from oomph.ir import Deployment
 
 # fields that went by another name (0.5.14 gave each kind of graph its own flags)
 _RENAMED = {

@@ -11,7 +11,7 @@ from oomph.engines.sglang.graphs import attention_groups
 from oomph.engines.sglang.model_shape import ModelShape
 from oomph.facts.sglang.facts import Facts
 from oomph.facts.sglang.memory import ENCODER_SIZES, VIT_LARGE, Memory
-from oomph.ir.model import Model
+from oomph.ir import Model
 
 
 class GraphPlan(Struct, frozen=True):

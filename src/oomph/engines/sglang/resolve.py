@@ -23,12 +23,9 @@ from oomph.engines.sglang.model_shape import ModelShape, context_length, shape_o
 from oomph.engines.sglang.reserve import GraphPlan, static_fraction
 from oomph.engines.sglang.settings import Settings
 from oomph.facts.dtypes import TORCH
-from oomph.facts.sglang.facts import Facts
-from oomph.facts.sglang.facts import at as facts_at
+from oomph.facts.sglang.facts import Facts, at as facts_at
 from oomph.facts.sglang.memory import prefill_sizes
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
-from oomph.ir.model import Model
+from oomph.ir import Deployment, Device, Model
 
 # mem_cache/kv_cache_dtype.py: SGLang's words and the dtypes behind them; the FP4 ones have scales beside them
 KV_DTYPES = {

@@ -14,7 +14,7 @@ from oomph.engines.sglang.pools import Pools
 from oomph.engines.sglang.settings import Settings
 from oomph.engines.sglang.terms import layer_bytes
 from oomph.facts.sglang.facts import Facts
-from oomph.ir.model import Model
+from oomph.ir import Model
 
 # Logits in the model's dtype, once more in float32, and a copy in between: 8.0 of the 8.1 to 8.9 bytes per logit that
 # were measured; the rest is the layers'.

@@ -8,8 +8,7 @@ from math import floor
 from msgspec import Struct
 
 from oomph.engines.sglang.running import EAGER_DECODING, SHORT_REQUEST
-from oomph.ir.plan import Plan, RankPlan
-from oomph.ir.timeline import STAGE_WORDS, Stage
+from oomph.ir import STAGE_WORDS, Plan, RankPlan, Stage
 from oomph.units import GIB
 
 # Chosen: room for what no measured load showed, as a share of the card (as for vLLM).

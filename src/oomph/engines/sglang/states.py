@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oomph.errors import CannotPlan
 from oomph.facts.dtypes import TORCH, nbytes
-from oomph.ir.model import State
+from oomph.ir import State
 
 _CONVOLUTION = "BF16"  # SGLANG_MAMBA_CONV_DTYPE
 _DEFAULT = "F32"

@@ -17,11 +17,8 @@ from oomph.facts.dtypes import nbytes
 from oomph.facts.sglang import outside
 from oomph.facts.sglang.drafts import FAMILY
 from oomph.facts.sglang.facts import Facts
-from oomph.ir.deployment import Deployment
+from oomph.ir import Attention, Basis, Deployment, Device, Experts, Linear, Model, Term
 from oomph.ir.gate import quadrature
-from oomph.ir.hardware import Device
-from oomph.ir.ledger import Basis, Term
-from oomph.ir.model import Attention, Experts, Linear, Model
 from oomph.units import GIB
 
 DEFAULT_MULTIPROCESSORS = 132  # an H100's, where a card's multiprocessors are not known

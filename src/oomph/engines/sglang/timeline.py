@@ -17,9 +17,8 @@ from oomph.engines.sglang.running import EAGER_DECODING, Decoding
 from oomph.engines.sglang.settings import Settings
 from oomph.engines.sglang.terms import Rank, Terms
 from oomph.facts.sglang.outside import after_load
+from oomph.ir import Stage, StageName, Term, Verdict
 from oomph.ir.gate import Gate, Slack, judge, quadrature, released, spread
-from oomph.ir.ledger import Term
-from oomph.ir.timeline import Stage, StageName, Verdict
 from oomph.units import GIB
 
 # model_executor/runner/cuda_graph_runner.py

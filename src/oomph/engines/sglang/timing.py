@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.model import Experts, Model
-from oomph.ir.plan import Plan
+from oomph.ir import Experts, Model, Plan
 from oomph.simulate.accuracy import taken_over
 from oomph.simulate.links import layout_of
 from oomph.simulate.plain_timing import PlainFactors, plain_timing

@@ -21,7 +21,7 @@ from oomph.engines.vllm.shard import Layout, stage_layers
 from oomph.engines.vllm.weights import Build, Placed, created
 from oomph.facts.sglang.facts import Facts
 from oomph.facts.sglang.weights import HABITS, MXFP4_TRITON, creation
-from oomph.ir.model import Experts, Model
+from oomph.ir import Experts, Model
 from oomph.units import round_up
 
 _ATTENTION = ("attention", "linear_attn")

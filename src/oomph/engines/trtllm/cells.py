@@ -15,7 +15,7 @@ from oomph.engines.trtllm.settings import Settings
 from oomph.errors import CannotPlan
 from oomph.facts.dtypes import nbytes
 from oomph.facts.trtllm.facts import Facts
-from oomph.ir.model import Attention, Layer, Model, State
+from oomph.ir import Attention, Layer, Model, State
 from oomph.units import cdiv
 
 _INDEX_BLOCK = 128  # DSA: index keys in FP8 with a float32 scale for each block

@@ -13,11 +13,10 @@ from oomph.commands.call import UNSET, Call, finite
 from oomph.commands.shown import short
 from oomph.engines.trtllm import options_file
 from oomph.errors import CannotPlan, CommandError
-from oomph.facts.trtllm.facts import Facts
-from oomph.facts.trtllm.facts import at as facts_at
+from oomph.facts.trtllm.facts import Facts, at as facts_at
 from oomph.facts.trtllm.flag_effects import EFFECTS
 from oomph.facts.trtllm.flags import BY_FIELD, BY_NAME, FILE_NAMES, KV_DTYPE, Option
-from oomph.ir.deployment import Deployment, Engine
+from oomph.ir import Deployment, Engine
 
 _OTHER_COMMANDS = ("disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "grpc", "embeddings")
 _CACHE = "kv_cache_config."

@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from oomph.engines.trtllm.resolve import draft_name
 from oomph.errors import OomphError
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Model
+from oomph.ir import Deployment, Model
 from oomph.sources.load import load_once
 
 

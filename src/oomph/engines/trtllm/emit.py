@@ -8,10 +8,7 @@ from oomph.engines.trtllm.command import to_words
 from oomph.engines.trtllm.options_file import to_yaml
 from oomph.facts.trtllm.flags import FRONTEND
 from oomph.facts.vllm.host import NCCL_SHM, PROCESS
-from oomph.ir.deployment import Deployment
-from oomph.ir.host import HostPart, HostPlan
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, HostPart, HostPlan, Model, Plan
 from oomph.sources.load import load_once
 from oomph.units import GIB, cdiv
 

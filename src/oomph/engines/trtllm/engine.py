@@ -6,15 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
-from oomph.ir.advice import Lever
-from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Engine, Lever, Model, Plan
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call
     from oomph.doctor.case import Case
-    from oomph.ir.host import HostPlan
+    from oomph.ir import HostPlan
     from oomph.ir.observation import Observation
     from oomph.simulate.build import Built, Factors
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from oomph.ir.deployment import Deployment
+from oomph.ir import Deployment
 from oomph.ir.observation import Observation
 
 

@@ -1,8 +1,6 @@
 # ruff: noqa: E501 - a row is a line
 """What moves TensorRT-LLM's memory, as its users type it: a rule of the doctor names a lever, this table says the words."""
 
-from __future__ import annotations
-
 from oomph.engines.protocol import LeverWords
 
 _FRACTION = "kv_cache_config.free_gpu_memory_fraction"

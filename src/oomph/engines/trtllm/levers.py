@@ -12,10 +12,8 @@ from typing import Any
 from oomph.engines.other_levers import checkpoint_levers, larger_cards_lever, more_cards_lever
 from oomph.engines.trtllm.options_file import GRAPHS, OFF
 from oomph.facts.trtllm.flags import BY_FIELD
-from oomph.ir.advice import Change, Kind, Lever
-from oomph.ir.model import Attention, Model
-from oomph.ir.plan import Plan
-from oomph.ir.timeline import StageName
+from oomph.ir import Attention, Change, Lever, Model, Plan, StageName
+from oomph.ir.advice import Kind
 
 NotRead = dict[StageName, str]
 Setting = tuple[Any, str]  # a field's value, what it costs

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from oomph.engines.trtllm.temporary import made_large_by
 from oomph.engines.trtllm.timeline import RankState
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Attention, Model
+from oomph.ir import Attention, Deployment, Model
 from oomph.units import gib
 
 

@@ -15,15 +15,10 @@ from oomph.engines.trtllm.settings import Settings
 from oomph.engines.trtllm.temporary import clamped_blocks, made_large_by, temporary_blocks
 from oomph.engines.trtllm.terms import Rank, rank_terms
 from oomph.engines.trtllm.timeline import RankState, components, request_bytes, stages, verdict_of
-from oomph.facts.trtllm.facts import Facts
-from oomph.facts.trtllm.facts import at as facts_at
+from oomph.facts.trtllm.facts import Facts, at as facts_at
 from oomph.facts.trtllm.memory import TORCH_SPARED
-from oomph.ir.deployment import Deployment
+from oomph.ir import STAGES, Basis, Deployment, KvGroup, KvSummary, Model, Plan, RankPlan, Term, Verdict
 from oomph.ir.gate import quadrature, worst
-from oomph.ir.ledger import Basis, Term
-from oomph.ir.model import Model
-from oomph.ir.plan import KvGroup, KvSummary, Plan, RankPlan
-from oomph.ir.timeline import STAGES, Verdict
 from oomph.units import GIB
 
 

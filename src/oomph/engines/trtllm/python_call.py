@@ -11,7 +11,7 @@ from oomph.commands.python_values import Scope, called, engine_calls, parse
 from oomph.engines.trtllm.options_file import fields_of
 from oomph.errors import CommandError
 from oomph.facts.trtllm.flag_effects import EFFECTS
-from oomph.ir.deployment import Deployment, Engine
+from oomph.ir import Deployment, Engine
 
 _NAMES = ("LLM", "MultimodalEncoder")
 _PACKAGE = "tensorrt_llm"

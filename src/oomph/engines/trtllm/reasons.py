@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.plan import Plan
+from oomph.ir import Plan
 from oomph.units import gib
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oomph.facts.trtllm.facts import Facts
-from oomph.ir.model import Model
+from oomph.ir import Model
 
 POLICIES = ("GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH")
 # llmapi/llm_utils.py _update_from_hf_quant_config: what is read of config.json's quantization_config. ModelOpt's

@@ -12,8 +12,7 @@ from oomph.errors import CannotPlan
 from oomph.facts.dtypes import TORCH
 from oomph.facts.trtllm import memory
 from oomph.facts.trtllm.facts import Facts
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Attention, Model
+from oomph.ir import Attention, Deployment, Model
 
 # kv_cache_config.dtype -> the cache's dtype in our words
 _KV_DTYPES = {"fp8": "F8_E4M3", "nvfp4": "F4", "bfloat16": "BF16", "float16": "F16", "half": "F16"}

@@ -10,9 +10,7 @@ from oomph.engines.trtllm.scheduler.loop import CapacityLoop
 from oomph.engines.trtllm.timing import timing
 from oomph.errors import CannotPlan, OomphError
 from oomph.facts.trtllm.facts import at
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Experts, Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Experts, Model, Plan
 from oomph.simulate.accuracy import taken_over
 from oomph.simulate.build import Built
 from oomph.simulate.config import Config, Group

@@ -15,12 +15,8 @@ from oomph.engines.trtllm.weights import (
 )
 from oomph.engines.vllm.weights import by_part
 from oomph.facts.dtypes import nbytes
-from oomph.facts.trtllm import outside
-from oomph.facts.trtllm import weights as facts
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
-from oomph.ir.ledger import Basis, Term
-from oomph.ir.model import Experts, Linear, Model
+from oomph.facts.trtllm import outside, weights as facts
+from oomph.ir import Basis, Deployment, Device, Experts, Linear, Model, Term
 from oomph.units import cdiv, round_up
 
 

@@ -15,9 +15,8 @@ from oomph.engines.trtllm.pool import Pool
 from oomph.engines.trtllm.settings import Settings
 from oomph.engines.trtllm.terms import Rank, Terms
 from oomph.facts.trtllm.facts import Facts
+from oomph.ir import Stage, StageName, Term, Verdict
 from oomph.ir.gate import Gate, Slack, judge, quadrature, spread
-from oomph.ir.ledger import Term
-from oomph.ir.timeline import Stage, StageName, Verdict
 from oomph.units import GIB, gib
 
 # py_executor_creator.py: a component's name in the error, and in the list below it since 1.2.0rc3

@@ -16,7 +16,7 @@ from oomph.engines.vllm.shard import Layout
 from oomph.engines.vllm.weights import Build, Placed, created
 from oomph.facts.dtypes import nbytes
 from oomph.facts.trtllm import weights as facts
-from oomph.ir.model import Attention, Experts, Model, Vocab
+from oomph.ir import Attention, Experts, Model, Vocab
 from oomph.units import round_up
 
 

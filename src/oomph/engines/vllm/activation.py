@@ -18,10 +18,8 @@ from oomph.engines.vllm.live import has_experts, layer_phases
 from oomph.engines.vllm.live_experts import expert_workspace, quantises_input
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.dtypes import nbytes
-from oomph.facts.vllm import activation as facts
-from oomph.facts.vllm import serving as sampling
-from oomph.ir.ledger import Term
-from oomph.ir.model import Block, Layer, Linear, Mixer, Model
+from oomph.facts.vllm import activation as facts, serving as sampling
+from oomph.ir import Block, Layer, Linear, Mixer, Model, Term
 from oomph.units import power_of_two, round_up
 
 

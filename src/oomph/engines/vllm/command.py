@@ -19,9 +19,8 @@ from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flag_effects import EFFECTS
 from oomph.facts.vllm.flags import Options, negated, options_of, spelled
 from oomph.facts.vllm.known import GGUF_NOTE
-from oomph.facts.vllm.versions import RELEASES
-from oomph.facts.vllm.versions import parse as order
-from oomph.ir.deployment import Deployment, Engine
+from oomph.facts.vllm.versions import RELEASES, parse as order
+from oomph.ir import Deployment, Engine
 
 # the OpenAI server under its two places, and the demonstration server that old manifests start
 SERVERS = (

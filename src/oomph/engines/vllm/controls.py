@@ -1,7 +1,5 @@
 """What of vLLM's flags the page lets people move."""
 
-from __future__ import annotations
-
 from oomph.engines.protocol import Control
 
 BATCHES = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)

@@ -15,9 +15,7 @@ from oomph.engines.vllm.command import to_words
 from oomph.engines.vllm.host import host_plan
 from oomph.errors import CannotPlan
 from oomph.facts.vllm.flags import options_of
-from oomph.ir.deployment import Deployment
-from oomph.ir.host import HostPart
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, HostPart, Plan
 from oomph.sources.load import load_once
 from oomph.units import GIB, cdiv
 

@@ -11,7 +11,7 @@ from oomph.engines.vllm.run import Run
 from oomph.engines.vllm.shard import outs
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm.encoders import DEFAULT, MASK_MULTIPLE, PATCHES, Patches
-from oomph.ir.model import Linear, Param, Tower
+from oomph.ir import Linear, Param, Tower
 
 Sizes = tuple[int, ...]
 

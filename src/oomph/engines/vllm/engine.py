@@ -6,14 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oomph.engines.protocol import EngineProtocol, FitKnobs, Words, part
-from oomph.ir.advice import Lever
-from oomph.ir.deployment import Deployment, Engine
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Deployment, Engine, Lever, Model, Plan
 
 if TYPE_CHECKING:
     from oomph.commands.call import Call
-    from oomph.ir.hardware import Device
+    from oomph.ir import Device
 
 
 class Vllm(EngineProtocol):

@@ -24,7 +24,7 @@ from oomph.facts.vllm.expert_kernels import (
     Query,
 )
 from oomph.facts.vllm.facts import Facts
-from oomph.ir.model import Experts, Model, Routing, Scheme
+from oomph.ir import Experts, Model, Routing, Scheme
 from oomph.units import round_up
 
 

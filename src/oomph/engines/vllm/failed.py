@@ -11,7 +11,7 @@ from oomph.engines.vllm.arguments import parse
 from oomph.errors import OomphError
 from oomph.facts.vllm.flags import Options, options_of
 from oomph.facts.vllm.versions import LAST_WITH_V0, NEWEST, nearest
-from oomph.ir.deployment import Deployment, Engine
+from oomph.ir import Deployment, Engine
 from oomph.logs.deployment import render
 
 ENGINE = "vllm"

@@ -13,7 +13,7 @@ from functools import cache
 from msgspec.structs import replace
 
 from oomph.facts.dtypes import BLOCKS
-from oomph.ir.model import Block, Layer, Model, Module, Param
+from oomph.ir import Block, Layer, Model, Module, Param
 
 _MERGED = (("attn_q.weight", "attn_k.weight", "attn_v.weight"), ("ffn_gate.weight", "ffn_up.weight"))
 _ROWS = frozenset(("token_embd.weight", "output.weight", *(name for names in _MERGED for name in names)))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from oomph.ir.ledger import Term
-from oomph.ir.model import Attention, Experts, Linear, Model, State
+from oomph.ir import Attention, Experts, Linear, Model, State, Term
 from oomph.units import MIB, round_up
 
 # The profiler captures the two largest graphs of each mode and takes the second's size for all that follow, at least

@@ -20,9 +20,7 @@ from oomph.facts.vllm.host import (
     PROCESS,
     QUEUE_CHUNKS,
 )
-from oomph.ir.host import HostPart, HostPlan
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import HostPart, HostPlan, Model, Plan
 from oomph.sources.load import load_once
 from oomph.units import GIB, MIB, cdiv, power_of_two
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from oomph.ir.advice import Change, Lever
-from oomph.ir.plan import Plan
+from oomph.ir import Change, Lever, Plan
 from oomph.units import GIB
 
 

@@ -15,7 +15,7 @@ from oomph.engines.vllm.kv_v4 import V4_BLOCK, is_v4
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm.attention import FIXED_BLOCKS, Backend
 from oomph.facts.vllm.facts import Facts
-from oomph.ir.model import Attention, Model, State
+from oomph.ir import Attention, Model, State
 from oomph.units import cdiv, round_up
 
 

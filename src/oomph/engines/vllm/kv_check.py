@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from oomph.engines.vllm.kv_groups import Group, Grouping, Layers, Padding, bytes_per_block, group_layers
 from oomph.engines.vllm.kv_specs import MambaMode, Refused, Request, max_blocks
 from oomph.facts.vllm.kv import AUTO_FIT_FAILS, KvRules
-from oomph.ir.plan import KvGroup
+from oomph.ir import KvGroup
 from oomph.units import GIB, cdiv
 
 Stage = Literal["engine_config", "model_build", "kv_cache_config"]

@@ -24,7 +24,7 @@ from oomph.errors import UnknownCache
 from oomph.facts.vllm.attention import Backend
 from oomph.facts.vllm.facts import Facts
 from oomph.facts.vllm.known import NO_REPEATED_HEADS
-from oomph.ir.model import Attention, ConvWindow, Indexer, Layer, Mixer, Model, State
+from oomph.ir import Attention, ConvWindow, Indexer, Layer, Mixer, Model, State
 
 STATE_BACKENDS = {
     "mamba1": "MAMBA1_ATTN", "mamba2": "MAMBA2_ATTN", "gdn": "GDN_ATTN", "kda": "GDN_ATTN",

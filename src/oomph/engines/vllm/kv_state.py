@@ -6,7 +6,7 @@ from oomph.engines.vllm.kv_dtypes import width
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.resolve_limits import torch_dtype
 from oomph.facts.vllm.facts import Facts
-from oomph.ir.model import State
+from oomph.ir import State
 
 
 def _divide(n: int, tp: int) -> int:

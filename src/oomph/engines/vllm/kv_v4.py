@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from oomph.engines.vllm.kv_specs import Refused, Spec
 from oomph.facts.vllm.facts import Facts
-from oomph.ir.model import Attention, Model
+from oomph.ir import Attention, Model
 from oomph.units import round_up
 
 V4_BLOCK = 256  # DeepseekV4IndexerBackend, DeepseekSparseSWABackend.get_preferred_block_size

@@ -17,10 +17,8 @@ from oomph.engines.vllm.host_levers import host_levers
 from oomph.engines.vllm.safe_utilization import safe_utilization
 from oomph.facts.vllm.flags import options_of
 from oomph.facts.vllm.outside import FUSED
-from oomph.ir.advice import Change, Kind, Lever
-from oomph.ir.model import Model, State
-from oomph.ir.plan import Plan
-from oomph.ir.timeline import StageName
+from oomph.ir import Change, Lever, Model, Plan, StageName, State
+from oomph.ir.advice import Kind
 from oomph.units import GIB, gib
 
 NotRead = dict[StageName, str]

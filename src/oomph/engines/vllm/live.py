@@ -19,7 +19,7 @@ from oomph.engines.vllm.live_experts import expert_inputs, quantises_input, unsh
 from oomph.engines.vllm.shard import in_features, outs
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import activation as facts
-from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Model, Param, State
+from oomph.ir import Attention, Block, Experts, Layer, Linear, Model, Param, State
 
 LATENT_CONTEXT = 8192  # mla_attention.py:632 (0.21.0): the workspace holds eight of it, and no more than 65,536 tokens
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oomph.engines.vllm.batch import Batch
 from oomph.facts.dtypes import nbytes
-from oomph.ir.model import Block, Experts, Scheme
+from oomph.ir import Block, Experts, Scheme
 from oomph.units import round_up
 
 

@@ -14,7 +14,7 @@ from oomph.engines.vllm.load_steps import Setting, is_retied, latent_copies, pie
 from oomph.engines.vllm.weights import Build, Created, Placed
 from oomph.facts.vllm.experts_case import Step as RepackStep
 from oomph.facts.vllm.repack import rope_steps
-from oomph.ir.model import Experts, Linear, Vocab
+from oomph.ir import Experts, Linear, Vocab
 
 
 class Module(Struct):

@@ -14,7 +14,7 @@ from oomph.engines.vllm.load_player import SIZE, Player
 from oomph.engines.vllm.load_program import Program, Programs, Recorder, Rise
 from oomph.engines.vllm.online import is_quantised_online
 from oomph.facts.vllm.experts_case import Step
-from oomph.ir.model import Linear
+from oomph.ir import Linear
 
 Job = tuple[Built, int, Sequence[Step]]  # a place, one of its modules, what repacking it does
 

@@ -17,7 +17,7 @@ from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.experts_case import ExpertsCase, Step, scale_sizes
 from oomph.facts.vllm.load import Loading
 from oomph.facts.vllm.repack import Case, Repacking
-from oomph.ir.model import Experts, Linear, Vocab
+from oomph.ir import Experts, Linear, Vocab
 
 
 class Setting(Struct, frozen=True):

@@ -27,9 +27,7 @@ from oomph.engines.vllm.weights import Build, Created, Placed, created
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.load import FASTSAFETENSORS_FILE
 from oomph.facts.vllm.running import is_eagle_head
-from oomph.ir.hardware import Device
-from oomph.ir.ledger import Basis
-from oomph.ir.model import Attention, Linear, Model, Rope, Vocab
+from oomph.ir import Attention, Basis, Device, Linear, Model, Rope, Vocab
 from oomph.units import round_up
 
 _UNMEASURED = 0.002  # assumed where repacking was read from the source only

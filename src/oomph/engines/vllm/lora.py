@@ -9,7 +9,7 @@ from oomph.engines.vllm.shard import in_features, local_experts, outs, stage_lay
 from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm.lora import HEAD_IS_EMBEDDING, LoraFacts
-from oomph.ir.model import Experts, Linear, Model, Module, Vocab
+from oomph.ir import Experts, Linear, Model, Module, Vocab
 
 
 def slots(

@@ -14,7 +14,7 @@ from oomph.engines.vllm.traits import Traits
 from oomph.engines.vllm.weights import Build, Placed
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm.load import Loading
-from oomph.ir.model import Attention, Experts, Layer, Model
+from oomph.ir import Attention, Experts, Layer, Model
 from oomph.units import round_up
 
 Buffers = tuple[tuple[str, int], ...]

@@ -10,9 +10,7 @@ from oomph.engines.vllm.safe_utilization import safe_utilization
 from oomph.engines.vllm.settings import scaled_rotary
 from oomph.engines.vllm.timeline import RankInput
 from oomph.facts.vllm.known import GGUF, GGUF_NOTE, GGUF_REFUSAL
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
-from oomph.ir.timeline import Verdict
+from oomph.ir import Model, Plan, Verdict
 
 _AFTER_KV = ("kv_alloc", "cudagraph_capture", "sampler_warmup")
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from oomph.engines.vllm.traits import Traits
-from oomph.ir.model import Block, Experts, Linear, Model, Module, Scheme
+from oomph.ir import Block, Experts, Linear, Model, Module, Scheme
 
 _FP8 = Scheme("fp8", 8, "float", "tensor", activation="dynamic")
 _FP8_BLOCK = Scheme("fp8", 8, "float", "block", block=(128, 128), activation="dynamic")

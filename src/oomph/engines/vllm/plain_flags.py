@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from oomph.facts.vllm.lora import DEFAULT_LORAS, DEFAULT_RANK
-from oomph.ir.model import Model
+from oomph.ir import Model
 from oomph.units import GIB
 
 

@@ -24,12 +24,8 @@ from oomph.engines.vllm.timeline import (
     stages,
     verdict,
 )
-from oomph.ir.deployment import Deployment
+from oomph.ir import STAGES, Deployment, KvSummary, Model, Plan, RankPlan, Term, Verdict, term
 from oomph.ir.gate import worst
-from oomph.ir.ledger import Term, term
-from oomph.ir.model import Model
-from oomph.ir.plan import KvSummary, Plan, RankPlan
-from oomph.ir.timeline import STAGES, Verdict
 from oomph.units import cdiv
 
 

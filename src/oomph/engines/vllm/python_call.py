@@ -17,7 +17,7 @@ from oomph.errors import CommandError
 from oomph.facts.vllm import environment as variables
 from oomph.facts.vllm.flag_effects import EFFECTS
 from oomph.facts.vllm.flags import Options, options_of
-from oomph.ir.deployment import Deployment, Engine, Usage
+from oomph.ir import Deployment, Engine, Usage
 
 _NAMES = ("LLM", "EngineArgs", "AsyncEngineArgs")
 _MODULES = ("vllm", "engine_args", "arg_utils")  # vllm.LLM is ours, openai.LLM is not

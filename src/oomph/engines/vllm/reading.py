@@ -11,7 +11,7 @@ from oomph.engines.vllm.gguf_layers import as_created
 from oomph.engines.vllm.traits import Traits, traits_of
 from oomph.facts.vllm.facts import Facts
 from oomph.facts.vllm.known import GGUF
-from oomph.ir.model import Block, Experts, Layer, Linear, Model, Module, Param, Scheme, Tower
+from oomph.ir import Block, Experts, Layer, Linear, Model, Module, Param, Scheme, Tower
 
 
 @lru_cache(maxsize=64)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.model import Linear, Model
-from oomph.ir.plan import Plan, RankPlan
+from oomph.ir import Linear, Model, Plan, RankPlan
 from oomph.ir.roles import role_words
 from oomph.units import gib, human
 

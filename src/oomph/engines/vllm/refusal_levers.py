@@ -12,9 +12,7 @@ from typing import Any
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.flag_values import NO_TOOL_PARSER, UNKNOWN_VALUE
 from oomph.facts.vllm.versions import NEWEST
-from oomph.ir.advice import Change, Lever
-from oomph.ir.hardware import MOST_GPUS
-from oomph.ir.plan import Plan
+from oomph.ir import MOST_GPUS, Change, Lever, Plan
 
 _LENGTH = re.compile(r"max_model_len \((\d+)\) is greater than the derived max_model_len \(\w+=(\d+)")
 _WORLD = re.compile(r"World size \((\d+)\) is larger than the number of available GPUs \((\d+)\)")

@@ -82,8 +82,7 @@ from oomph.engines.vllm.windows import without_windows
 from oomph.facts.vllm.facts import Facts, at
 from oomph.facts.vllm.flag_checks import FlagSet
 from oomph.facts.vllm.known import STRICT_WINDOW_REFUSAL
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Model
+from oomph.ir import Deployment, Model
 
 
 class Resolved(Struct, frozen=True):

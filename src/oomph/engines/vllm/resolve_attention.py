@@ -15,7 +15,7 @@ from oomph.facts.vllm.caches import ATTENTION_BACKEND_MM_PREFIX, BackendChoice
 from oomph.facts.vllm.facts import Facts
 from oomph.facts.vllm.flag_values import Values
 from oomph.facts.vllm.refusals import UNNAMED_ATTENTION, UNNAMED_REFUSAL
-from oomph.ir.model import Model, State
+from oomph.ir import Model, State
 
 
 def cache_dtype(model: Model, flag: str, facts: Facts, sm: int) -> str:

@@ -11,7 +11,7 @@ from oomph.engines.vllm.shard import in_features, is_created, outs, tower_module
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm import known
 from oomph.facts.vllm.known import FP8_BLOCKS_CUT, NO_FP8_MOE, PP_REFUSAL, Support
-from oomph.ir.model import Attention, Experts, Linear, Model, Module, State
+from oomph.ir import Attention, Experts, Linear, Model, Module, State
 
 Stages = tuple[tuple[int, int], ...]
 

@@ -15,7 +15,7 @@ from oomph.engines.vllm.shard import in_features, outs, tower_module_ranks, towe
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm.kernels import CAPABILITY, CUT_GROUP, LinearKernels
 from oomph.facts.vllm.linear_backends import PACKED
-from oomph.ir.model import Linear, Scheme
+from oomph.ir import Linear, Scheme
 
 _MARLIN_N, _MARLIN_K = 64, 128  # marlin_utils.py GPTQ_MARLIN_MIN_THREAD_N, _K
 _MACHETE_N, _MACHETE_K = 128, 64  # machete_utils.py MACHETE_PREPACKED_BLOCK_SHAPE

@@ -15,8 +15,7 @@ from oomph.facts.vllm.flag_values import METHODS_THAT_LEFT
 from oomph.facts.vllm.known import DECIDING_NAMES, DESC_ACT_REFUSED, RENAMED, Method
 from oomph.facts.vllm.refusals import WANTS_CONFIG_FILE, Refusals
 from oomph.facts.vllm.running import BATCHED_DP_TOKENS
-from oomph.ir.hardware import Device
-from oomph.ir.model import Attention, Linear, Model
+from oomph.ir import Attention, Device, Linear, Model
 from oomph.units import GIB
 
 _TORCH = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.facts.vllm.linear_backends import LAYERS, NONE_FOUND, PACKED, REASONS, REFUSED, LinearBackends
-from oomph.ir.model import Linear, Model, Scheme
+from oomph.ir import Linear, Model, Scheme
 
 
 def verify_linear_backend(model: Model, backend: str, facts: LinearBackends, sm: int) -> None:

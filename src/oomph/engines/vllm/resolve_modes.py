@@ -17,8 +17,7 @@ from oomph.facts.vllm.flag_checks import FlagChecks, FlagSet
 from oomph.facts.vllm.known import DRAFTS_WITH_PIPELINE, NO_PIPELINE_REFUSAL
 from oomph.facts.vllm.refusals import NO_MTP
 from oomph.facts.vllm.running import EAGLE_METHODS, HMA_CONNECTORS, AsyncScheduling
-from oomph.ir.deployment import Deployment
-from oomph.ir.model import Model
+from oomph.ir import Deployment, Model
 
 
 class Speculation(Struct, frozen=True):

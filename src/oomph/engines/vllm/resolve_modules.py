@@ -13,7 +13,7 @@ from oomph.engines.vllm.resolve_linear_backend import verify_linear_backend
 from oomph.engines.vllm.shard import Layout
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.vllm.facts import Facts
-from oomph.ir.model import Model
+from oomph.ir import Model
 
 
 @lru_cache(maxsize=1024)

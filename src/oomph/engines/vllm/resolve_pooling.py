@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from oomph.engines.vllm.kv_specs import Refused
 from oomph.engines.vllm.traits import Traits, traits_of
 from oomph.facts.vllm.facts import Facts
-from oomph.ir.model import Model, Module, Param, Vocab
+from oomph.ir import Model, Module, Param, Vocab
 
 _TASKS = ("embed", "embedding", "classify", "score", "reward", "encode")
 _LABELS = 2  # transformers: num_labels of a config that names none

@@ -18,7 +18,7 @@ from oomph.facts.vllm.structure import (
     WITHOUT_POSITIONS,
     Structure,
 )
-from oomph.ir.model import Attention, Layer, Mixer, Model, Module, Param, Rope, State
+from oomph.ir import Attention, Layer, Mixer, Model, Module, Param, Rope, State
 
 
 def with_transformers(traits: Traits, flags: Mapping[str, Any]) -> Traits:

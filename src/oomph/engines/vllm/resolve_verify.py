@@ -13,8 +13,7 @@ from oomph.facts.vllm.flag_checks import Check, FlagSet
 from oomph.facts.vllm.flag_values import NO_TOOL_PARSER, Values, unknown_value
 from oomph.facts.vllm.known import NO_PIPELINE, NO_PIPELINE_REFUSAL
 from oomph.facts.vllm.refusals import Refusals
-from oomph.ir.hardware import Device
-from oomph.ir.model import Model
+from oomph.ir import Device, Model
 
 _BOUNDS = {
     "greater_than": "Input should be greater than {bound}",

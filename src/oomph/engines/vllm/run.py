@@ -15,9 +15,7 @@ from oomph.engines.vllm.resolve_pooling import with_pooling
 from oomph.engines.vllm.resolve_transformers import with_transformers
 from oomph.engines.vllm.traits import traits_of
 from oomph.facts.vllm.facts import at
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import Device
-from oomph.ir.model import Model
+from oomph.ir import Deployment, Device, Model
 
 
 class Rank(Struct, frozen=True):

@@ -7,8 +7,7 @@ from math import floor
 
 from msgspec import Struct
 
-from oomph.ir.plan import Plan, RankPlan
-from oomph.ir.timeline import STAGE_WORDS, Stage
+from oomph.ir import STAGE_WORDS, Plan, RankPlan, Stage
 from oomph.units import GIB
 
 # Chosen: room for what no measured load showed (kernels that an unusual shape loads late, pieces that days of requests

@@ -14,7 +14,7 @@ from oomph.engines.vllm.live import mixer_widths
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm import activation as facts
-from oomph.ir.model import Layer, Model, State
+from oomph.ir import Layer, Model, State
 from oomph.units import cdiv
 
 _GATED_CHUNK = 64  # third_party/flash_linear_attention/ops/utils.py FLA_CHUNK_SIZE

@@ -20,8 +20,7 @@ from oomph.engines.vllm.scan import scan_tensors
 from oomph.engines.vllm.traits import Traits
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import serving as facts
-from oomph.ir.ledger import Term
-from oomph.ir.model import Model
+from oomph.ir import Model, Term
 from oomph.units import GIB, MIB, cdiv
 
 # Chosen from 27 start-ups. What a pass needs beyond its tensors: rounding, pieces that do not fit together. What it

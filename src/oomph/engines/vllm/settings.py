@@ -9,7 +9,7 @@ from oomph.engines.vllm.weights import Build
 from oomph.facts.dtypes import TORCH, nbytes
 from oomph.facts.vllm.create_weights import mla_kv_scales
 from oomph.facts.vllm.weights import EMBEDDING_METHODS
-from oomph.ir.model import Attention, Model
+from oomph.ir import Attention, Model
 
 
 def scaled_rotary(model: Model) -> bool:

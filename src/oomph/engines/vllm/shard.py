@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from oomph.errors import CannotPlan
 from oomph.facts.vllm.structure import WHOLE_ON_ONE_STAGE
-from oomph.ir.model import Experts, Linear, Module, Param, Part, Tower
+from oomph.ir import Experts, Linear, Module, Param, Part, Tower
 from oomph.units import round_up
 
 

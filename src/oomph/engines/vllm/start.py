@@ -11,11 +11,7 @@ from oomph.engines.vllm.planner import plan_vllm
 from oomph.errors import CannotPlan, OomphError
 from oomph.facts.vllm.facts import at
 from oomph.facts.vllm.running import as_eagle_head
-from oomph.ir.deployment import Deployment
-from oomph.ir.hardware import MOST_GPUS
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
-from oomph.ir.timeline import Verdict
+from oomph.ir import MOST_GPUS, Deployment, Model, Plan, Verdict
 from oomph.sources.arch import family
 from oomph.sources.load import load_once, load_overridden, require_layers
 

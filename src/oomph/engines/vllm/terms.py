@@ -25,13 +25,10 @@ from oomph.engines.vllm.vendors import Start, on_its_card
 from oomph.engines.vllm.weights import Build
 from oomph.facts import unified
 from oomph.facts.dtypes import TORCH, nbytes
-from oomph.facts.vllm import activation as facts
-from oomph.facts.vllm import outside
+from oomph.facts.vllm import activation as facts, outside
 from oomph.facts.vllm.running import is_eagle_head
 from oomph.facts.vllm.vendors import HPU_GRAPHS, HPU_GRAPHS_VARIABLE
-from oomph.ir.hardware import Device
-from oomph.ir.ledger import Term, term
-from oomph.ir.model import Experts, Model
+from oomph.ir import Device, Experts, Model, Term, term
 from oomph.units import MIB, cdiv
 
 # Chosen. Start-ups elsewhere than on an H200 printed contexts up to 35 % off the formula of facts/vllm/outside.py.

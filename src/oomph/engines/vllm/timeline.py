@@ -14,10 +14,8 @@ from oomph.engines.vllm.load_records import Point
 from oomph.engines.vllm.resolve import Resolved
 from oomph.engines.vllm.serving import Working, risk_text
 from oomph.facts.vllm.vendors import is_gaudi
+from oomph.ir import Device, Stage, StageName, Term, Verdict
 from oomph.ir.gate import Gate, Slack, best_case, judge, quadrature, released, spread, worst_case
-from oomph.ir.hardware import Device
-from oomph.ir.ledger import Term
-from oomph.ir.timeline import Stage, StageName, Verdict
 from oomph.units import GIB, MIB, gib
 
 

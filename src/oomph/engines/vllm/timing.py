@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from oomph.engines.registry import engine_of
 from oomph.errors import OomphError
-from oomph.ir.model import Model
-from oomph.ir.plan import Plan
+from oomph.ir import Model, Plan
 from oomph.simulate.speed import Timing
 from oomph.simulate.step_costs import Factors
 

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Mixer, Model, Scheme, State, Tower
+from oomph.ir import Attention, Block, Experts, Layer, Linear, Mixer, Model, Scheme, State, Tower
 
 
 class Traits:

@@ -8,9 +8,7 @@ from msgspec.structs import replace
 from oomph.engines.vllm.serving import Working
 from oomph.engines.vllm.timeline import Terms
 from oomph.facts.vllm import vendors
-from oomph.ir.hardware import Device
-from oomph.ir.ledger import Term
-from oomph.ir.model import Experts, Model
+from oomph.ir import Device, Experts, Model, Term
 
 _WHY = "from posted starts on such cards, not measured"
 

@@ -26,7 +26,7 @@ from oomph.engines.vllm.shard import (
 )
 from oomph.facts.dtypes import nbytes
 from oomph.facts.vllm import create_weights
-from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Model, Module, Param, Rope, Vocab
+from oomph.ir import Attention, Block, Experts, Layer, Linear, Model, Module, Param, Rope, Vocab
 from oomph.units import round_up
 
 

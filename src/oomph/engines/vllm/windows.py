@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Layer, Mixer, Model
+from oomph.ir import Attention, Layer, Mixer, Model
 
 
 def without_windows(model: Model) -> Model:

@@ -1,7 +1,5 @@
 """What the flags of llama-server that a plan does not read do to memory (facts/flag_effects.py says how it is said)."""
 
-from __future__ import annotations
-
 from oomph.facts.flag_effects import Effects
 
 EFFECTS = Effects(

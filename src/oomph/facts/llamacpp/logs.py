@@ -1,8 +1,6 @@
 # ruff: noqa: E501 - a row is a line
 """llama.cpp's log lines, old builds (llama_new_context_with_model) to 2026's, and ik_llama.cpp's where they differ."""
 
-from __future__ import annotations
-
 from oomph.facts.loglines import LogRow
 
 ROWS = (

@@ -1,8 +1,6 @@
 # ruff: noqa: E501 - a row is a line
 """Ollama's log lines: slog key=value pairs around llama.cpp's own lines."""
 
-from __future__ import annotations
-
 from oomph.facts.loglines import LogRow
 
 _S = r'"?\[?(?P<{0}__size>[\d.]+ [KMGT]?i?B)\]?"?'

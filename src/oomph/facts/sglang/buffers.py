@@ -3,8 +3,6 @@
 Read from the releases 0.5.7 to 0.5.23. `mem_fraction_static` counts none of them.
 """
 
-from __future__ import annotations
-
 from oomph.facts.changes import Facts, changes, since
 
 REQUEST_SLOT = 4  # mem_cache/memory_pool.py ReqToTokenPool: where each token of a request lies, int32

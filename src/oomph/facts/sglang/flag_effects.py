@@ -3,8 +3,6 @@
 Grouped by what the field decides in ServerArgs; a test fails for a flag that is neither read nor here.
 """
 
-from __future__ import annotations
-
 from oomph.facts.flag_effects import Effects, by_field
 
 _NO_MEMORY = {

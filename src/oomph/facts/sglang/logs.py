@@ -1,8 +1,6 @@
 # ruff: noqa: E501 - a row is a line
 """SGLang's log lines. Its "GB" are GiB (utils/common.py divides by 1 << 30)."""
 
-from __future__ import annotations
-
 from oomph.facts.loglines import LogRow
 
 ROWS = (

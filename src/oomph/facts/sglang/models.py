@@ -1,7 +1,5 @@
 """The model classes that SGLang brings, release by release (`EntryClass` of every file in `models/`)."""
 
-from __future__ import annotations
-
 from oomph.facts.changes import Facts
 from oomph.facts.sglang.architectures import evolving
 

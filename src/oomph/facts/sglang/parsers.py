@@ -4,8 +4,6 @@ Origins: `function_call/function_call_parser.py` ToolCallParserEnum and `parser/
 every release; "auto" is a choice of both since 0.5.12 (`server_args.py`).
 """
 
-from __future__ import annotations
-
 from oomph.facts.changes import Facts
 from oomph.facts.sglang.architectures import evolving
 

@@ -4,8 +4,6 @@ Origins: `model_executor/model_runner_kv_cache_mixin.py` (to 0.5.15), `mem_cache
 `model_executor/pool_configurator.py` (0.5.16 on; the second from 0.5.11).
 """
 
-from __future__ import annotations
-
 from oomph.facts.changes import Facts, changes, since
 
 

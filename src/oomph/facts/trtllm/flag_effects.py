@@ -1,7 +1,5 @@
 """Options of TensorRT-LLM that a plan does not read: which of them touch GPU memory, and which do not."""
 
-from __future__ import annotations
-
 from oomph.facts.flag_effects import Effects, by_field
 
 _NO_MEMORY = {

@@ -7,8 +7,6 @@ other figure here, but for the free and total memory of "Both free_gpu_memory_fr
 The line of the paged KV cache is printed twice, for the temporary pool and for the real one: the last one counts.
 """
 
-from __future__ import annotations
-
 from oomph.facts.loglines import LogRow
 
 _BOTH = (

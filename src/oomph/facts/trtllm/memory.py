@@ -5,8 +5,6 @@ pools), `llmapi/llm_args.py` (defaults), read in the history of the project's ma
 main when a change landed there; a finished release may differ from that by one candidate.
 """
 
-from __future__ import annotations
-
 from oomph.facts.changes import Facts, changes, since, until
 from oomph.facts.trtllm.versions import dated
 

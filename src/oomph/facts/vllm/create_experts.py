@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from oomph.facts.changes import Dated, changes
 from oomph.facts.vllm.create_linear import Params
-from oomph.ir.model import Scheme
+from oomph.ir import Scheme
 from oomph.units import cdiv
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from oomph.facts.changes import Dated, changes
-from oomph.ir.model import Scheme
+from oomph.ir import Scheme
 from oomph.units import cdiv
 
 Params = list[tuple[str, int]]

@@ -11,7 +11,7 @@ from oomph.errors import CannotPlan
 from oomph.facts.changes import Facts, changes, since, table
 from oomph.facts.vllm.create_experts import EXPERTS, Shape, without_marlin
 from oomph.facts.vllm.create_linear import LINEAR, Params
-from oomph.ir.model import Scheme
+from oomph.ir import Scheme
 
 
 class Creation(Facts):

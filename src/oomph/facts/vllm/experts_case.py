@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from oomph.ir.model import Scheme
+from oomph.ir import Scheme
 from oomph.units import cdiv
 
 Step = tuple[str, int] | tuple[str, int, int]

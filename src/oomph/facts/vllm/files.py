@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from oomph.ir.timeline import StageName
+from oomph.ir import StageName
 
 _STAGES: Final[dict[StageName, tuple[str, ...]]] = {
     "weights_load": ("base_loader.py", "default_loader.py", "loader.py", "weight_utils.py", "bitsandbytes_loader.py",

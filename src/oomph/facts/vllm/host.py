@@ -1,7 +1,5 @@
 """What vLLM's processes take of the host: shared memory of their queues, caches, and what a process is."""
 
-from __future__ import annotations
-
 from oomph.facts.changes import Facts, changes, since
 from oomph.units import GIB, MIB
 

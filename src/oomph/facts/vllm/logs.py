@@ -5,8 +5,6 @@
 release of a log that has no banner. Origin of each: the file that prints it, in the release named.
 """
 
-from __future__ import annotations
-
 from oomph.facts.loglines import LogRow
 
 _INT = r"[\d,]+"

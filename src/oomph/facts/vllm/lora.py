@@ -1,7 +1,5 @@
 """Which models give their vocabulary LoRA slots, by release (`embedding_modules` of the model classes)."""
 
-from __future__ import annotations
-
 from oomph.facts.changes import Facts, changes, members
 
 DEFAULT_RANK, DEFAULT_LORAS = 16, 1  # config/lora.py

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oomph.facts.changes import Facts, Span, rows
-from oomph.ir.model import Scheme
+from oomph.ir import Scheme
 
 
 class Reading(Span, frozen=True, kw_only=True):

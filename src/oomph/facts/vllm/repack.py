@@ -14,7 +14,7 @@ from msgspec import Struct
 from oomph.facts.changes import Dated, Facts, changes, table
 from oomph.facts.vllm.experts_case import ExpertsCase, Step, drop
 from oomph.facts.vllm.repack_moe import REPACK_EXPERTS
-from oomph.ir.model import Rope, Scheme
+from oomph.ir import Rope, Scheme
 from oomph.units import cdiv, round_up
 
 Steps = list[Step]

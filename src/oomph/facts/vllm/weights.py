@@ -1,7 +1,5 @@
 """What changed over the releases in how vLLM builds a model."""
 
-from __future__ import annotations
-
 from oomph.facts.changes import Facts, changes, members, names, since, until
 
 EMBEDDING_METHODS = ("eagle", "eagle3", "dflash", "dspark")  # utils.py:863 (0.32.0) spec_decode_needs_target_embed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Module, Routing
+from oomph.ir import Module, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, dense_mlp, dims
 from oomph.sources.arch.mla import score_correction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Layer, Linear, Module, Param, Part, Routing
+from oomph.ir import Attention, Layer, Linear, Module, Param, Part, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.mla import score_correction
 from oomph.sources.config import Config

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import (
+from oomph.ir import (
     Block,
     Experts,
     Layer,

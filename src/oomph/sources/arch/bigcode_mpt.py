@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Linear, Module, Param, Part, Vocab
+from oomph.ir import Attention, Linear, Module, Param, Part, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.decoder import norm
 from oomph.sources.config import Config

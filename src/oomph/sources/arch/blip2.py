@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oomph.errors import UnknownCache
-from oomph.ir.model import Block, Modality, Module, Param, Tower
+from oomph.ir import Block, Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.classic import opt
 from oomph.sources.arch.internvl import patch_embeddings

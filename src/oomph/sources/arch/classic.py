@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Block, Layer, Module, Param, Vocab
+from oomph.ir import Attention, Block, Layer, Module, Param, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.decoder import (
     ALL_STAGES,

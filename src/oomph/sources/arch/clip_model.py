@@ -5,7 +5,7 @@ vLLM: models/clip.py CLIPEmbeddingModel.
 
 from __future__ import annotations
 
-from oomph.ir.model import Attention, Modality, Module, Param, Tower, Vocab
+from oomph.ir import Attention, Modality, Module, Param, Tower, Vocab
 from oomph.sources.arch.base import Builder, Skeleton
 from oomph.sources.arch.decoder import norm
 from oomph.sources.arch.llava import clip

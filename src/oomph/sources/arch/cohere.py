@@ -5,7 +5,7 @@ Behind it: Command A Vision.
 
 from __future__ import annotations
 
-from oomph.ir.model import Attention, Modality, Module, Routing, Tower
+from oomph.ir import Attention, Modality, Module, Routing, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import Style, decoder_root, layer_kinds, tied_outside
 from oomph.sources.arch.siglip import siglip

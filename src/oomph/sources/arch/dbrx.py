@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Linear, Module, Param, Part
+from oomph.ir import Attention, Linear, Module, Param, Part
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 
 

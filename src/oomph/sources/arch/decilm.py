@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Mixer, Module
+from oomph.ir import Attention, Mixer, Module
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.decoder import Style, decoder_root
 from oomph.sources.config import Config

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Block, Layer, Linear, Module, Param, Part, Role, Rope, Vocab
+from oomph.ir import Attention, Block, Layer, Linear, Module, Param, Part, Role, Rope, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.config import Config
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Layer, Linear, Modality, Module, Param, Tower
+from oomph.ir import Attention, Layer, Linear, Modality, Module, Param, Tower
 from oomph.sources.arch.base import SHARED_WHOLE, Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.llava import clip
 from oomph.sources.arch.mla import indexer_modules, indexer_of, mla_mixer, mla_modules, nextn_modules, routed_mlp

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Experts, Indexer, Layer, Linear, Module, Param, Part, Rope, Routing, Scheme, Vocab
+from oomph.ir import Attention, Experts, Indexer, Layer, Linear, Module, Param, Part, Rope, Routing, Scheme, Vocab
 from oomph.sources.arch.base import SHARED_WHOLE, Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.mla import score_correction
 from oomph.sources.config import Config

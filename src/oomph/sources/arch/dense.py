@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Module, Param, Rope
+from oomph.ir import Module, Param, Rope
 from oomph.sources.arch.base import Builder, Skeleton, rope_of
 from oomph.sources.arch.decoder import (
     ALL_STAGES,

@@ -6,7 +6,7 @@ is the target's.
 
 from __future__ import annotations
 
-from oomph.ir.model import Attention, Module, Param, Role, Vocab
+from oomph.ir import Attention, Module, Param, Role, Vocab
 from oomph.sources.arch.base import Builder, Skeleton, rope_of
 from oomph.sources.arch.decoder import Style, decoder_layers, dims, fill, windows
 from oomph.sources.arch.llama import LLAMA, QWEN3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Block, Module, Param, Part, Rope, Vocab
+from oomph.ir import Attention, Block, Module, Param, Part, Rope, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.config import Config
 

@@ -6,7 +6,7 @@ Behind it: EXAONE 4.5.
 from __future__ import annotations
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Layer, Module, Rope
+from oomph.ir import Attention, Layer, Module, Rope
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of, sigmoid_routing
 from oomph.sources.arch.decoder import Style, attention_modules, decoder_layers, decoder_root, dims, fill, layer_kinds
 from oomph.sources.arch.dense import STYLES

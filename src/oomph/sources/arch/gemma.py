@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Block, Mixer, Modality, Module, Param, Rope, Tower, Vocab
+from oomph.ir import Attention, Block, Mixer, Modality, Module, Param, Rope, Tower, Vocab
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.siglip import patches, siglip
 from oomph.sources.config import Config

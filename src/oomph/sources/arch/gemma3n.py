@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Block, Layer, Modality, Module, Param, Part, Tower, Vocab
+from oomph.ir import Attention, Block, Layer, Modality, Module, Param, Part, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.gemma import layer_rope, layer_types
 from oomph.sources.config import Config

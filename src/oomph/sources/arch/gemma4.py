@@ -11,7 +11,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Layer, Modality, Module, Param, Part, Rope, Routing, Tower, Vocab
+from oomph.ir import Attention, Layer, Modality, Module, Param, Part, Rope, Routing, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.gemma import layer_types, normalizer
 from oomph.sources.arch.gemma4_towers import audio_tower, projector, unified_embedders, vision_tower

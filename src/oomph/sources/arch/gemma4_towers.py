@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Linear, Module, Param, Tower
+from oomph.ir import Linear, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Site
 from oomph.sources.config import Config
 

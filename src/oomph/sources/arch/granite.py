@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Linear, Mixer, Modality, Module, Param, Part, Rope, Tower
+from oomph.ir import Attention, Linear, Mixer, Modality, Module, Param, Part, Rope, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.blip2 import query_transformer
 from oomph.sources.arch.decoder import Style, decoder_root, layer_kinds, tied_outside

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.model import Attention, Module, Routing
+from oomph.ir import Attention, Module, Routing
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.model import Attention, Layer, Module, Param
+from oomph.ir import Attention, Layer, Module, Param
 from oomph.sources.arch.base import Builder, Skeleton, rope_of
 from oomph.sources.arch.decoder import packed
 

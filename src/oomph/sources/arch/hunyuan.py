@@ -8,7 +8,7 @@ Behind it: Hunyuan 4.
 from __future__ import annotations
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Indexer, Linear, Module, Param, Part, Routing
+from oomph.ir import Indexer, Linear, Module, Param, Part, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.decoder import ALL_STAGES, Style, decoder
 from oomph.sources.arch.mla import indexer_modules, mla_mixer, mla_modules

@@ -7,7 +7,7 @@ Behind it: InternVL as Transformers writes it.
 
 from __future__ import annotations
 
-from oomph.ir.model import Modality, Module, Param, Tower
+from oomph.ir import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
 from oomph.sources.arch.decoder import tied_outside
 from oomph.sources.arch.siglip import layer_norm

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Layer, Linear, Mixer, Modality, Module, Param, Part, Routing, State, Tower
+from oomph.ir import Attention, Layer, Linear, Mixer, Modality, Module, Param, Part, Routing, State, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.kimi import IMAGE_TOKENS
 from oomph.sources.arch.mla import mla_mixer, mla_modules

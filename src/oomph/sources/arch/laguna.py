@@ -6,7 +6,7 @@ vLLM: models/laguna.py.
 from __future__ import annotations
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Module, Param, Role, Routing
+from oomph.ir import Attention, Module, Param, Role, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.decoder import Style, decoder_root, layer_kinds
 from oomph.sources.config import Config

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Linear, Mixer, Modality, Module, Param, Part, Routing, State, Tower
+from oomph.ir import Attention, Linear, Mixer, Modality, Module, Param, Part, Routing, State, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.mla import score_correction
 from oomph.sources.arch.siglip import layer_norm

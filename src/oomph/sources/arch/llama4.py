@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Layer, Modality, Module, Param, Routing, Tower
+from oomph.ir import Attention, Layer, Modality, Module, Param, Routing, Tower
 from oomph.sources.arch.base import SHARED_WHOLE, Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import Style, decoder_root
 from oomph.sources.arch.siglip import layer_norm

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Block, Linear, Modality, Module, Param, Tower, Vocab
+from oomph.ir import Block, Linear, Modality, Module, Param, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.decoder import Names, Style, decoder_layers, decoder_root, fill
 from oomph.sources.arch.llama import LLAMA

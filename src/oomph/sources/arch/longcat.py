@@ -5,7 +5,7 @@ vLLM: models/longcat_flash.py.
 
 from __future__ import annotations
 
-from oomph.ir.model import Linear, Module, Part, Routing
+from oomph.ir import Linear, Module, Part, Routing
 from oomph.sources.arch.base import Builder, Skeleton
 from oomph.sources.arch.decoder import Style, decoder_root
 from oomph.sources.arch.mla import mla_mixer, mla_modules, score_correction

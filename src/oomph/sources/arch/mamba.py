@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Linear, Module, Param, Part, State
+from oomph.ir import Linear, Module, Param, Part, State
 from oomph.sources.arch.base import Site
 from oomph.sources.config import Config
 

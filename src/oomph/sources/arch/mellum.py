@@ -5,7 +5,7 @@ vLLM: models/mellum.py (0.27.0); transformers' own code since 0.32.
 
 from __future__ import annotations
 
-from oomph.ir.model import Module, Rope, Routing
+from oomph.ir import Module, Rope, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.decoder import (
     ALL_STAGES,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import UnknownCache
-from oomph.ir.model import Attention, Block, Modality, Module, Param, Tower
+from oomph.ir import Attention, Block, Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton, rope_of
 from oomph.sources.arch.decoder import ALL_STAGES, Style, decoder_layers, decoder_root, fill
 from oomph.sources.arch.llama import LLAMA, QWEN2, QWEN3

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Indexer, Linear, Module, Param, Part, Rope, Routing, Vocab
+from oomph.ir import Attention, Indexer, Linear, Module, Param, Part, Rope, Routing, Vocab
 from oomph.sources.arch.base import Site, rope_of
 from oomph.sources.config import Config
 

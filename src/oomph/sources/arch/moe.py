@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from oomph.ir.model import Linear, Module, Routing
+from oomph.ir import Linear, Module, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.decoder import ALL_STAGES, Mlp, Style, decoder, dense_mlp, fill
 from oomph.sources.arch.llama import QWEN2

@@ -5,7 +5,7 @@ vLLM: models/muse_glimmer.py (0.32.0).
 
 from __future__ import annotations
 
-from oomph.ir.model import Attention, Modality, Module, Param, Tower
+from oomph.ir import Attention, Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import ALL_STAGES, Style, decoder_root, layer_kinds
 from oomph.sources.arch.siglip import layer_norm

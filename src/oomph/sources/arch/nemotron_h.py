@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Block, Experts, Layer, Linear, Mixer, Module, Param, Part, Role, Vocab
+from oomph.ir import Attention, Block, Experts, Layer, Linear, Mixer, Module, Param, Part, Role, Vocab
 from oomph.sources.arch.base import SHARED_WHOLE, Builder, Site, Skeleton, heads_of, sigmoid_routing
 from oomph.sources.arch.mamba import Mamba2, mamba2_modules, state_dtype
 from oomph.sources.arch.mla import score_correction

@@ -6,7 +6,7 @@ vLLM: models/olmo_hybrid.py, layers/mamba/gdn/olmo_gdn_linear_attn.py (0.32.0).
 from __future__ import annotations
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Mixer, Module, Param, State
+from oomph.ir import Attention, Mixer, Module, Param, State
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import ALL_STAGES, Style, attention_modules, decoder_root
 

@@ -7,7 +7,7 @@ Behind it: Qwen3-ASR, Qwen2.5-Omni.
 
 from __future__ import annotations
 
-from oomph.ir.model import Block, Modality, Module, Param, Tower
+from oomph.ir import Block, Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
 from oomph.sources.arch.decoder import decoder_layers, decoder_root, fill, tied_outside
 from oomph.sources.arch.llama import QWEN2, QWEN3

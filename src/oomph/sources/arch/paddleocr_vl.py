@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.model import Modality, Module, Param, Tower
+from oomph.ir import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
 from oomph.sources.arch.decoder import decoder_layers, decoder_root, fill
 from oomph.sources.arch.dense import STYLES

@@ -7,7 +7,7 @@ Behind it: Pixtral as Mistral's own files describe it.
 
 from __future__ import annotations
 
-from oomph.ir.model import Modality, Module, Param, Tower
+from oomph.ir import Modality, Module, Param, Tower
 from oomph.sources.arch.base import Builder, Skeleton
 from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, fill, tied_outside
 from oomph.sources.arch.llama import MISTRAL

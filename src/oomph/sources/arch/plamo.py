@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from oomph.ir.model import Attention, Mixer, Module, Param, Rope, State
+from oomph.ir import Attention, Mixer, Module, Param, Rope, State
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import ALL_STAGES, Names, Style, decoder_root, layer_kinds
 from oomph.sources.config import Config

@@ -5,7 +5,7 @@ vLLM: models/bert.py, roberta.py; adapters.py (as_embedding_model, as_seq_cls_mo
 
 from __future__ import annotations
 
-from oomph.ir.model import Attention, Block, Layer, Module, Param, Vocab
+from oomph.ir import Attention, Block, Layer, Module, Param, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.decoder import Style, decoder_layers, decoder_root, fill
 from oomph.sources.arch.llama import LLAMA, MISTRAL, QWEN2, QWEN3

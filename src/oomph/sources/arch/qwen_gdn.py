@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Block, Layer, Linear, Mixer, Modality, Module, Param, Part, State, Tower
+from oomph.ir import Attention, Block, Layer, Linear, Mixer, Modality, Module, Param, Part, State, Tower
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of
 from oomph.sources.arch.decoder import Style, decoder_root
 from oomph.sources.arch.moe import qwen_moe_block

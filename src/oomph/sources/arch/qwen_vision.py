@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from oomph.ir.model import Linear, Modality, Module, Param, Part, Tower
+from oomph.ir import Linear, Modality, Module, Param, Part, Tower
 from oomph.sources.arch.base import Builder, Site
 from oomph.sources.arch.siglip import layer_norm
 from oomph.sources.config import Config

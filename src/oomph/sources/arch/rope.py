@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Rope
+from oomph.ir import Rope
 from oomph.sources.config import Config
 
 _LENGTHS = (

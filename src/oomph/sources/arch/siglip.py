@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.model import Module, Param, Tower
+from oomph.ir import Module, Param, Tower
 from oomph.sources.arch.base import Builder, Site
 from oomph.sources.config import Config
 

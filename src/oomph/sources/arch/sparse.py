@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Layer, Linear, Module, Param, Part, Routing
+from oomph.ir import Layer, Linear, Module, Param, Part, Routing
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.decoder import (
     ALL_STAGES,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Block, Layer, Linear, Modality, Module, Param, Part, Rope, Routing, Tower, Vocab
+from oomph.ir import Attention, Block, Layer, Linear, Modality, Module, Param, Part, Rope, Routing, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton, heads_of, rope_of, sigmoid_routing
 from oomph.sources.arch.decoder import Style, decoder_root, layer_kinds
 from oomph.sources.arch.siglip import layer_norm

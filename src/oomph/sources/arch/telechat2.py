@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.model import Module
+from oomph.ir import Module
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.decoder import Names, Style, decoder_layers, decoder_root, fill
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oomph.errors import UnknownCache
-from oomph.ir.model import Block, Layer
+from oomph.ir import Block, Layer
 from oomph.sources.arch.base import Builder
 from oomph.sources.arch.decoder import Mlp, Style, decoder_layers, decoder_root, fill
 from oomph.sources.arch.dense import STYLES as DENSE

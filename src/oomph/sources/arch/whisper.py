@@ -6,7 +6,7 @@ Behind it: Voxtral.
 from __future__ import annotations
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Modality, Module, Param, Role, Tower, Vocab
+from oomph.ir import Attention, Modality, Module, Param, Role, Tower, Vocab
 from oomph.sources.arch.base import Builder, Site, Skeleton
 from oomph.sources.arch.decoder import decoder_layers, decoder_root, fill, norm
 from oomph.sources.arch.llama import LLAMA

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.errors import ConfigError
-from oomph.ir.model import Attention, Linear, Mixer, Module, Part, Role
+from oomph.ir import Attention, Linear, Mixer, Module, Part, Role
 from oomph.sources.arch.base import Builder, Site, Skeleton, rope_of
 from oomph.sources.arch.mamba import Mamba2, mamba2_modules
 from oomph.sources.config import Config

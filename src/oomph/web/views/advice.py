@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oomph.ir.advice import Advice, Judged
-from oomph.ir.plan import Plan
-from oomph.ir.timeline import Outcome
+from oomph.ir import Advice, Judged, Outcome, Plan
 from oomph.report.advice_text import more
 from oomph.units import human
 from oomph.web.cases import gpu_words

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oomph.ir.plan import Plan, RankPlan
-from oomph.ir.timeline import Stage
+from oomph.ir import Plan, RankPlan, Stage
 from oomph.report.bars import alike, sizes
 from oomph.report.parts import PART_TERMS, PARTS
 from oomph.units import gib, human

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oomph.ir.hardware import Device
+from oomph.ir import Device
 from oomph.search.cards import Card, Cards
 from oomph.simulate.speed import worst_error
 from oomph.units import GIB, gib

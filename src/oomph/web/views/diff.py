@@ -6,7 +6,7 @@ from typing import Any
 
 from oomph.diff import Change, Diff
 from oomph.engines.registry import engine_of
-from oomph.ir.plan import Plan
+from oomph.ir import Plan
 from oomph.report.diff_text import change_words, value_words
 from oomph.report.plan_lines import gpus_line
 from oomph.units import MIB, human

@@ -9,8 +9,7 @@ from oomph.doctor.meanings import UNFINISHED
 from oomph.doctor.rule import Remedy
 from oomph.doctor.runs import Run
 from oomph.engines.registry import engine_named
-from oomph.ir.advice import Judged
-from oomph.ir.timeline import STAGES
+from oomph.ir import STAGES, Judged
 from oomph.report.explain_text import STAGE_WORDS
 from oomph.units import GIB, gib, human
 from oomph.web.markup import Html, el, join

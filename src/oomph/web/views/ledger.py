@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from oomph.engines.registry import engine_of
-from oomph.ir.ledger import TERM_WORDS, Term
-from oomph.ir.plan import Plan
+from oomph.ir import TERM_WORDS, Plan, Term
 from oomph.ir.roles import role_words
 from oomph.report.bars import alike
 from oomph.report.text import KINDS

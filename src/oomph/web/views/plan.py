@@ -6,8 +6,7 @@ import io
 
 from oomph.commands import to_shell, without_secrets
 from oomph.engines.registry import engine_of
-from oomph.ir.plan import Plan
-from oomph.ir.timeline import STAGE_WORDS, Margin
+from oomph.ir import STAGE_WORDS, Margin, Plan
 from oomph.report.plan_lines import gpus_line
 from oomph.report.terminal import Style
 from oomph.report.text import activation_words, engine_line, verdict_line

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from oomph.ir.plan import Plan, RankPlan
-from oomph.ir.timeline import STAGE_WORDS, Stage
+from oomph.ir import STAGE_WORDS, Plan, RankPlan, Stage
 from oomph.units import human
 from oomph.web.markup import Html, el
 from oomph.web.views.scale import block, picture, span, upright

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oomph.advice.what_if import Row, WhatIf
-from oomph.ir.timeline import STAGE_WORDS
+from oomph.ir import STAGE_WORDS
 from oomph.web.markup import Html, el
 from oomph.web.views.advice import OUTCOMES, apply_change, before_words, cost_words
 from oomph.web.views.plan import heading, verdict

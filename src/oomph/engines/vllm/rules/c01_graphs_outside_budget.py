@@ -18,7 +18,6 @@ Evidence: vllm PR 30515, 38284; gpu_worker.py (0.19.1).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import GIB, gib, human
@@ -60,7 +59,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("capture_begin", "torch_oom", "kv_tokens", "graph_estimate_off"),
         tuple(remedies),
-        useless(case),
+        advice.useless(case),
     )
 
 

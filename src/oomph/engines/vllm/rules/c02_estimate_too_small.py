@@ -18,7 +18,6 @@ Evidence: vllm issue 57475, PR 57595.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rejected, Rule, Tier
 from oomph.units import GIB, human
@@ -47,7 +46,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("torch_oom", "graph_util"),
         (advice.utilization(case, case.util - 0.02), advice.capture(64)),
-        useless(case, raised),
+        advice.useless(case, raised),
     )
 
 

@@ -17,7 +17,6 @@ Evidence: model_executor/warmup/kernel_warmup.py (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import human
@@ -54,7 +53,7 @@ def match(case: Case) -> Candidate | None:
             advice.env("VLLM_DEEP_GEMM_WARMUP", "skip", "the first requests are slower"),
             advice.utilization(case, case.util - 0.02),
         ),
-        useless(case),
+        advice.useless(case),
     )
 
 

@@ -18,7 +18,6 @@ Evidence: vllm issues 55510, 34643, 42017; PR 34816.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
@@ -38,10 +37,10 @@ def match(case: Case) -> Candidate | None:
             "docker run --init (or a pod with shareProcessNamespace), so that children end with the server", rank=2
         ),
     )
-    rejected = useless(
+    rejected = advice.useless(
         case,
-        reject("util_down", "it would leave the orphan where it is and serve with what it left over"),
-        reject("empty_cache", "it frees the caller's own cache, never another process's memory"),
+        advice.reject("util_down", "it would leave the orphan where it is and serve with what it left over"),
+        advice.reject("empty_cache", "it frees the caller's own cache, never another process's memory"),
     )
     return Candidate(Tier.SAID, text, (orphan.line, *case.line("free_short")), remedies, rejected)
 

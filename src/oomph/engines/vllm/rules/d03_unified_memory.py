@@ -23,7 +23,6 @@ Evidence: utils/mem_utils.py (0.11.1 has psutil, 0.11.0 does not); v1/worker/uti
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import GIB, gib
@@ -64,9 +63,9 @@ def match(case: Case) -> Candidate | None:
         cost = "the KV cache keeps this size"
         fixed = Remedy("kv_bytes", "--kv-cache-memory-bytes 8G", "flag", bytes_flag, costs=cost, rank=2)
         remedies = (*remedies, fixed)
-    rejected = useless(
+    rejected = advice.useless(
         case,
-        reject("reboot", "the page cache belongs to the kernel, a container restart leaves it"),
+        advice.reject("reboot", "the page cache belongs to the kernel, a container restart leaves it"),
         keep=("util_down",),
     )
     return Candidate(

@@ -16,7 +16,6 @@ Evidence: vllm PR 36720; gpu_worker.py:695 (0.32.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 
@@ -35,7 +34,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("free_short", "torch_oom", "kv_none"),
         (advice.upgrade("0.19.0"), advice.eager()),
-        useless(case, reject("util_down", "the measured figure is wrong, not the share")),
+        advice.useless(case, advice.reject("util_down", "the measured figure is wrong, not the share")),
     )
 
 

@@ -18,7 +18,6 @@ Evidence: cudaMemGetInfo's semantics; not verified on a MIG board here.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import gib
@@ -39,7 +38,7 @@ def match(case: Case) -> Candidate | None:
             Remedy("slice", "a larger MIG profile", "hardware", costs="a larger share of the board", rank=6),
             advice.checkpoint(case),
         ),
-        useless(case),
+        advice.useless(case),
     )
 
 

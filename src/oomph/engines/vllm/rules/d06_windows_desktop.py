@@ -19,7 +19,6 @@ Evidence: vllm PR 41496, 50261; microsoft/WSL issue 11050.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
@@ -41,7 +40,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("pin_memory_off", "uva_off", "free_short"),
         tuple(remedies),
-        useless(case, reject("swap", "it does nothing in V1, and host memory is not the problem")),
+        advice.useless(case, advice.reject("swap", "it does nothing in V1, and host memory is not the problem")),
     )
 
 

@@ -18,7 +18,6 @@ Evidence: vllm issues 55827 and 18974 (0.9.0 and older charge everything on the 
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
@@ -49,7 +48,9 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("available_kv", "weights"),
         remedies,
-        useless(case, reject("util_up", "the neighbour's growth would be charged again, and both must fit")),
+        advice.useless(
+            case, advice.reject("util_up", "the neighbour's growth would be charged again, and both must fit")
+        ),
         settle="nvidia-smi while the engine starts: a second process that grows",
     )
 

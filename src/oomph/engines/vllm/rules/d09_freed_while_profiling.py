@@ -17,7 +17,6 @@ Evidence: gpu_worker.py:719 (0.32.0); vllm issue 56830.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB
@@ -41,7 +40,9 @@ def match(case: Case) -> Candidate | None:
         text,
         (line.line,),
         remedies,
-        useless(case, reject("max_model_len", "nothing is short"), reject("util_down", "nothing is short")),
+        advice.useless(
+            case, advice.reject("max_model_len", "nothing is short"), advice.reject("util_down", "nothing is short")
+        ),
     )
 
 

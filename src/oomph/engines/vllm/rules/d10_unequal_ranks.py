@@ -18,7 +18,6 @@ Evidence: get_kv_cache_configs takes the minimum (0.21.0); vllm issue 34076.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
@@ -47,7 +46,7 @@ def match(case: Case) -> Candidate | None:
             advice.host(f"free GPU {low} of other processes", rank=0),
             advice.env("VLLM_PP_LAYER_PARTITION", "fewer layers on the smaller card", "pipeline parallel only"),
         ),
-        useless(case),
+        advice.useless(case),
     )
 
 

@@ -17,7 +17,6 @@ Evidence: distributed/device_communicators/shm_broadcast.py:109 (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 
@@ -30,7 +29,7 @@ def match(case: Case) -> Candidate | None:
         "A process waits for a worker that is busy (compiling, loading, capturing) or dead; no memory is short.",
         case.line("broadcast_wait"),
         (advice.host("wait, or look for the worker that printed an error", rank=0),),
-        (reject("shm", "the buffer is not too small, nobody has read it yet"),),
+        (advice.reject("shm", "the buffer is not too small, nobody has read it yet"),),
         settle="py-spy dump of the workers, or the first error of any rank",
     )
 

@@ -18,7 +18,6 @@ Evidence: kv_cache_utils.py:697 (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
@@ -65,7 +64,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("kv_none", "available_kv", "v0_terms", "weights"),
         tuple(remedies),
-        useless(case, reject("max_model_len", why)),
+        advice.useless(case, advice.reject("max_model_len", why)),
     )
 
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.engines.vllm.safe_utilization import UNPLANNED
@@ -68,7 +67,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("kv_need", "kv_need_part", "available_kv"),
         tuple(remedies),
-        useless(case, reject("max_num_seqs", "the check asks for one request only")),
+        advice.useless(case, advice.reject("max_num_seqs", "the check asks for one request only")),
     )
 
 

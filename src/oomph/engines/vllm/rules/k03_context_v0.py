@@ -18,7 +18,6 @@ Evidence: worker.py raise_if_cache_size_invalid, last in 0.10.2.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
@@ -42,7 +41,9 @@ def match(case: Case) -> Candidate | None:
         remedies.append(advice.utilization(case, higher))
     if 2 * tokens >= length:  # 8 bits hold twice as many tokens
         remedies.append(advice.kv_dtype())
-    return Candidate(Tier.SAID, text, case.line("kv_need_v0", "v0_blocks", "v0_terms"), tuple(remedies), useless(case))
+    return Candidate(
+        Tier.SAID, text, case.line("kv_need_v0", "v0_blocks", "v0_terms"), tuple(remedies), advice.useless(case)
+    )
 
 
 def _share(case: Case, kv: int | None, tokens: int, length: int) -> float:

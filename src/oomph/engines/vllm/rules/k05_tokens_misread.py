@@ -19,7 +19,6 @@ Evidence: kv_cache_utils.py:1300 (0.19.1) against :1700 (0.21.0); vllm issues 39
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rejected, Remedy, Rule, Tier
 from oomph.units import gib
@@ -57,7 +56,7 @@ def match(case: Case) -> Candidate | None:
         advice.upgrade("0.21.0", "an upgrade, to see the right figure; the pool is the same"),
     ]
     rejected = (
-        reject("util_up", "the pool is not small; the figure is misread"),
+        advice.reject("util_up", "the pool is not small; the figure is misread"),
         Rejected(
             "hybrid_off",
             "--disable-hybrid-kv-cache-manager",

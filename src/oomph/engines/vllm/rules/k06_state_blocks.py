@@ -17,7 +17,6 @@ Evidence: config/compilation.py:1519 (0.32.0); vllm PR 38270, issue 49064.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
@@ -46,7 +45,7 @@ def match(case: Case) -> Candidate | None:
         text,
         (line.line,),
         (advice.sequences(nice), state),
-        useless(case, reject("max_model_len", "a state block does not depend on the context length")),
+        advice.useless(case, advice.reject("max_model_len", "a state block does not depend on the context length")),
     )
 
 

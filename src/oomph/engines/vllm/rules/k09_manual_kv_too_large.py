@@ -17,7 +17,6 @@ Evidence: gpu_worker.py:367 (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import GIB, gib, human
@@ -49,7 +48,7 @@ def match(case: Case) -> Candidate | None:
         text,
         (line.line, *case.line("torch_oom")),
         (smaller, advice.drop_flag("--kv-cache-memory-bytes", "measured again")),
-        useless(case, reject("util_down", "ignored while the KV size is given in bytes")),
+        advice.useless(case, advice.reject("util_down", "ignored while the KV size is given in bytes")),
     )
 
 

@@ -17,7 +17,6 @@ Evidence: gpu_model_runner.py:6652 (0.21.0): one torch.zeros per KV tensor.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib, human
@@ -47,7 +46,7 @@ def match(case: Case) -> Candidate | None:
             )
     remedies = (advice.utilization(case, case.util - share), advice.host("end what else runs on this GPU", rank=1))
     return Candidate(
-        Tier.COMPUTED, text, case.line("torch_oom", "kv_tokens", "kv_alloc_failed"), remedies, useless(case)
+        Tier.COMPUTED, text, case.line("torch_oom", "kv_tokens", "kv_alloc_failed"), remedies, advice.useless(case)
     )
 
 

@@ -19,7 +19,6 @@ Evidence: kv_cache_utils.py (0.21.0); config/vllm.py decides when it is off.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
@@ -43,7 +42,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("hybrid_off", "kv_need"),
         tuple(remedies),
-        useless(case, reject("util_up", "the need is several times too large, not a few per cent")),
+        advice.useless(case, advice.reject("util_up", "the need is several times too large, not a few per cent")),
     )
 
 

@@ -16,7 +16,6 @@ Evidence: kv_cache_utils.py:1857 (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
@@ -36,7 +35,7 @@ def match(case: Case) -> Candidate | None:
         text,
         (line.line, *case.line("available_kv")),
         tuple(remedies),
-        useless(case, reject("max_model_len", "auto already tried every length")),
+        advice.useless(case, advice.reject("max_model_len", "auto already tried every length")),
     )
 
 

@@ -18,7 +18,6 @@ Evidence: vllm issues 53042, 52656, 23087.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
@@ -55,7 +54,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("kv_connector", "args", "host_kill", "container_kill"),
         tuple(remedies),
-        useless(case, keep=keep),
+        advice.useless(case, keep=keep),
     )
 
 

@@ -21,7 +21,6 @@ Evidence: modelopt.py is_layer_excluded (0.21.0); vllm issue 40291: 29.4 GiB on 
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.doctor.rules.l01_weights_larger_than_card import room
@@ -77,14 +76,14 @@ def match(case: Case) -> Candidate | None:
             f" Nothing is loaded in full precision first: the {human(tried)} that failed are {module}, as stored; "
             "in 16 bits they would be several times as much."
         )
-    rejected = useless(
+    rejected = advice.useless(
         case,
-        reject(
+        advice.reject(
             "full_precision_first",
             "a pre-quantised checkpoint is created at its stored width"
             + (f": the {human(tried)} that failed are {module}, packed" if module else ""),
         ),
-        reject(
+        advice.reject(
             "quantize_flag", "the checkpoint brings its own quantisation; the flag cannot shrink what it left in BF16"
         ),
     )

@@ -19,7 +19,6 @@ Evidence: vllm PR 31914 (fix), issues 32773, 31273 and 4387.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
@@ -47,7 +46,9 @@ def match(case: Case) -> Candidate | None:
         advice.upgrade("0.16.0", "an upgrade; layers are then converted one at a time"),
         advice.tensor_parallel(case),
     )
-    return Candidate(Tier.COMPUTED, text, case.line("engine_config", "args", "torch_oom"), remedies, useless(case))
+    return Candidate(
+        Tier.COMPUTED, text, case.line("engine_config", "args", "torch_oom"), remedies, advice.useless(case)
+    )
 
 
 RULE = Rule(

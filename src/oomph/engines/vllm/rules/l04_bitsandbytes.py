@@ -18,7 +18,6 @@ Evidence: model_loader/bitsandbytes_loader.py (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
@@ -37,7 +36,7 @@ def match(case: Case) -> Candidate | None:
     if allocated and params:
         text += f" {gib(allocated)} are {allocated * case.tp / params:.2f} bytes per parameter."
     remedies = (advice.checkpoint(case, "an AWQ, GPTQ or compressed-tensors checkpoint"), advice.tensor_parallel(case))
-    return Candidate(Tier.COMPUTED, text, case.line("engine_config", "torch_oom"), remedies, useless(case))
+    return Candidate(Tier.COMPUTED, text, case.line("engine_config", "torch_oom"), remedies, advice.useless(case))
 
 
 RULE = Rule(

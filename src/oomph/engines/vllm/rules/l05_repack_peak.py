@@ -19,7 +19,6 @@ Evidence: vllm PR 47851 and 55103; base_loader.py process_weights_after_loading 
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import human
@@ -39,7 +38,7 @@ def match(case: Case) -> Candidate | None:
         advice.tensor_parallel(case),
         advice.offload(case),
     )
-    return Candidate(Tier.COMPUTED, text, case.line("load_files_done", "torch_oom"), remedies, useless(case))
+    return Candidate(Tier.COMPUTED, text, case.line("load_files_done", "torch_oom"), remedies, advice.useless(case))
 
 
 RULE = Rule(

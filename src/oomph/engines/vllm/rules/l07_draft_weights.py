@@ -18,7 +18,6 @@ Evidence: v1/spec_decode/eagle.py "Sharing target model" (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib
@@ -39,7 +38,9 @@ def match(case: Case) -> Candidate | None:
         advice.drop_flag("--speculative-config", "no speculative decoding", "no_spec", 3),
         advice.tensor_parallel(case),
     )
-    rejected = useless(case, reject("spec_tokens", "the number of drafted tokens does not change the draft's weights"))
+    rejected = advice.useless(
+        case, advice.reject("spec_tokens", "the number of drafted tokens does not change the draft's weights")
+    )
     return Candidate(Tier.COMPUTED, text, case.line("draft_load", "draft_shares", "torch_oom"), remedies, rejected)
 
 

@@ -19,7 +19,6 @@ Evidence: vllm issue 56410 (1.9x measured); config/parallel.py:237 (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import GIB, gib
@@ -76,7 +75,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("host_kill", "container_kill", "sigkill", "ray_kill", "mmap_failed", "offloaded"),
         tuple(remedies),
-        useless(case, reject("shm", "shared memory is taken from the same RAM")),
+        advice.useless(case, advice.reject("shm", "shared memory is taken from the same RAM")),
     )
 
 

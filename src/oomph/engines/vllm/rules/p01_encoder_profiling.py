@@ -20,7 +20,6 @@ Evidence: gpu_model_runner.py:5888 (0.21.0); vllm PR 41723, issues 27992, 34209.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import human
@@ -74,7 +73,9 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("encoder_budget", "mm_worst_case", "torch_oom"),
         remedies,
-        useless(case, reject("max_model_len", "the encoder's budget is not limited by the context length")),
+        advice.useless(
+            case, advice.reject("max_model_len", "the encoder's budget is not limited by the context length")
+        ),
     )
 
 

@@ -16,7 +16,6 @@ Evidence: gpustack issue 4963.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import GIB, gib
@@ -42,7 +41,11 @@ def match(case: Case) -> Candidate | None:
         rank=0,
     )
     return Candidate(
-        Tier.COMPUTED, text, case.line("torch_oom", "encoder_budget"), (backend, advice.mm_limit()), useless(case)
+        Tier.COMPUTED,
+        text,
+        case.line("torch_oom", "encoder_budget"),
+        (backend, advice.mm_limit()),
+        advice.useless(case),
     )
 
 

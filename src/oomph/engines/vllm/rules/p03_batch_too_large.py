@@ -19,7 +19,6 @@ Evidence: v1/worker/gpu_model_runner.py profile_run (0.21.0); vllm issue 13604.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import gib, human
@@ -54,9 +53,9 @@ def match(case: Case) -> Candidate | None:
     smaller = 1024 if tokens and tokens <= 2048 else 2048
     if case.v0 and not tokens:
         remedies = [advice.context(8192), _CHUNKED, advice.sequences(16), advice.checkpoint(case)]
-        return Candidate(Tier.LIKELY, text, case.line("weights", "torch_oom"), tuple(remedies), useless(case))
+        return Candidate(Tier.LIKELY, text, case.line("weights", "torch_oom"), tuple(remedies), advice.useless(case))
     remedies = [advice.batch(smaller), advice.sequences(16), advice.checkpoint(case), advice.tensor_parallel(case)]
-    return Candidate(Tier.LIKELY, text, case.line("weights", "torch_oom"), tuple(remedies), useless(case))
+    return Candidate(Tier.LIKELY, text, case.line("weights", "torch_oom"), tuple(remedies), advice.useless(case))
 
 
 RULE = Rule(

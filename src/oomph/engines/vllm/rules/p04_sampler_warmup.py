@@ -19,7 +19,6 @@ Evidence: gpu_model_runner.py:5769 (0.21.0); defaults are 256 sequences, 1024 on
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import human
@@ -44,10 +43,10 @@ def match(case: Case) -> Candidate | None:
     remedies = [advice.sequences(smaller)]
     if late:
         remedies.append(advice.utilization(case, case.util - 0.03))
-    rejected = useless(
+    rejected = advice.useless(
         case,
-        reject("max_model_len", "the sampler's buffers are sequences x vocabulary"),
-        reject("kv_dtype", "the sampler's buffers are sequences x vocabulary"),
+        advice.reject("max_model_len", "the sampler's buffers are sequences x vocabulary"),
+        advice.reject("kv_dtype", "the sampler's buffers are sequences x vocabulary"),
     )
     return Candidate(
         Tier.SAID if line else Tier.COMPUTED,

@@ -18,7 +18,6 @@ Evidence: vllm issue 36973, PRs 36599 and 38343.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
@@ -36,10 +35,10 @@ def match(case: Case) -> Candidate | None:
     )
     tuned = case.has("warmup_run", "gdn_warmup") or case.in_traceback("gated_delta", "fla_", "chunk_")
     remedies = (advice.upgrade("0.20.0"), advice.checkpoint(case), advice.batch(1024))
-    rejected = useless(
+    rejected = advice.useless(
         case,
-        reject("expandable", "the memory is the driver's, not PyTorch's"),
-        reject("empty_cache", "the memory is the driver's, not PyTorch's"),
+        advice.reject("expandable", "the memory is the driver's, not PyTorch's"),
+        advice.reject("empty_cache", "the memory is the driver's, not PyTorch's"),
     )
     return Candidate(
         (Tier.COMPUTED if context > 3 * GIB else Tier.LIKELY) if tuned else Tier.POSSIBLE,

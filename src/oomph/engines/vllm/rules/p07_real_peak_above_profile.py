@@ -19,7 +19,6 @@ Evidence: vllm issue 52872, PRs 52935 and 53222 (9.57 GiB profiled, 26.75 needed
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import gib, human
@@ -66,10 +65,10 @@ def match(case: Case) -> Candidate | None:
         remedies.append(advice.utilization(case, case.util - share))
     else:
         remedies.append(advice.utilization(case, case.util - 0.05))
-    rejected = useless(
+    rejected = advice.useless(
         case,
-        reject("max_num_seqs", "the peak follows the prefill chunk, not the number of sequences"),
-        reject("max_model_len", "the peak follows the prefill chunk, not the context limit"),
+        advice.reject("max_num_seqs", "the peak follows the prefill chunk, not the number of sequences"),
+        advice.reject("max_model_len", "the peak follows the prefill chunk, not the context limit"),
     )
     return Candidate(
         Tier.COMPUTED if named else Tier.POSSIBLE if case.death.basis == "guess" else Tier.LIKELY,

@@ -16,7 +16,6 @@ Evidence: gpu_model_runner.py:5849 (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 
@@ -28,7 +27,7 @@ def match(case: Case) -> Candidate | None:
     n = case.value("pooler_oom", "requests") or 256
     text = f"The pooler ({line.values.get('task')}) ran out of memory with {n} dummy requests in the profiling run."
     return Candidate(
-        Tier.SAID, text, (line.line,), (advice.sequences(max(1, n // 4)), advice.batch(2048)), useless(case)
+        Tier.SAID, text, (line.line,), (advice.sequences(max(1, n // 4)), advice.batch(2048)), advice.useless(case)
     )
 
 

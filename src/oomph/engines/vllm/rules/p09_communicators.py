@@ -17,7 +17,6 @@ Evidence: gpu_worker.py:277 (0.21.0): the snapshot is taken after NCCL; vllm iss
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
@@ -32,7 +31,7 @@ def match(case: Case) -> Candidate | None:
     context = case.account.get("context") or 0
     if case.failed and case.death.kind == "nccl_oom":
         text = "NCCL itself could not get memory: its buffers are allocated outside of PyTorch, beside all the rest."
-        return Candidate(Tier.COMPUTED, text, case.line("nccl_oom"), _REMEDIES, useless(case))
+        return Candidate(Tier.COMPUTED, text, case.line("nccl_oom"), _REMEDIES, advice.useless(case))
     if not case.failed or case.tp < 2 or context < 1.5 * GIB or case.oom is None:
         return None
     text = (
@@ -45,7 +44,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("nccl", "torch_oom"),
         _REMEDIES,
-        useless(case),
+        advice.useless(case),
         settle="VLLM_LOGGING_LEVEL=DEBUG prints non-torch memory",
     )
 

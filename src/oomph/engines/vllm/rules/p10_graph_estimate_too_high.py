@@ -20,7 +20,6 @@ Evidence: vllm issues 50780 and 45178; gpu_model_runner.py:6049 (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
@@ -43,7 +42,7 @@ def match(case: Case) -> Candidate | None:
             text,
             case.line("graph_estimate"),
             (advice.utilization(case, case.util - 0.08),),
-            useless(case, keep=("util_down",)),
+            advice.useless(case, keep=("util_down",)),
         )
     need, have = case.value("kv_need", "need"), case.value("kv_need", "available")
     if case.failed:
@@ -73,7 +72,7 @@ def match(case: Case) -> Candidate | None:
     )
     kv = case.value("available_kv", "available") or have or 0
     remedies = (off, advice.kv_bytes(kv + (estimate - (actual or estimate // 4))), advice.capture(64))
-    return Candidate(tier, text, case.line("graph_pool", "graph_estimate", "kv_need"), remedies, useless(case))
+    return Candidate(tier, text, case.line("graph_pool", "graph_estimate", "kv_need"), remedies, advice.useless(case))
 
 
 RULE = Rule(

@@ -18,7 +18,6 @@ Evidence: v1/core/sched/scheduler.py (0.21.0): preempted requests are recomputed
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 
@@ -54,7 +53,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("stats", "preempted"),
         tuple(remedies),
-        (reject("swap", "V1 never swaps; the flag did nothing and is gone since 0.18"),),
+        (advice.reject("swap", "V1 never swaps; the flag did nothing and is gone since 0.18"),),
     )
 
 

@@ -17,7 +17,6 @@ Evidence: gpu_model_runner.py _get_prompt_logprobs_dict (0.21.0); vllm issues 59
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import human
@@ -40,10 +39,10 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("torch_oom", "prompt_logprobs"),
         (advice.batch(512), advice.utilization(case, case.util - 0.05)),
-        useless(
+        advice.useless(
             case,
-            reject("max_num_seqs", "one request is enough"),
-            reject("max_model_len", "the chunk counts, not the limit"),
+            advice.reject("max_num_seqs", "one request is enough"),
+            advice.reject("max_model_len", "the chunk counts, not the limit"),
         ),
     )
 

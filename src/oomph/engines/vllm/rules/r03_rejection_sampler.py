@@ -17,7 +17,6 @@ Evidence: gpu_model_runner.py:5775 (0.21.0); vllm PR 37521.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 
@@ -36,7 +35,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("torch_oom"),
         (advice.sequences(max(1, (seqs or 256) // 2)), advice.utilization(case, case.util - 0.03)),
-        useless(case, reject("max_model_len", "its buffers are rows of the vocabulary")),
+        advice.useless(case, advice.reject("max_model_len", "its buffers are rows of the vocabulary")),
     )
 
 

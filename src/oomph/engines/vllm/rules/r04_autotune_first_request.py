@@ -16,7 +16,6 @@ Evidence: vllm PR 36599.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 
@@ -35,7 +34,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("triton_oom", "torch_oom"),
         (advice.upgrade("0.18.0"), advice.utilization(case, case.util - 0.05)),
-        useless(case, reject("max_num_seqs", "the first request alone does it")),
+        advice.useless(case, advice.reject("max_num_seqs", "the first request alone does it")),
     )
 
 

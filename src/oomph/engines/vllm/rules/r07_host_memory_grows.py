@@ -16,7 +16,6 @@ Evidence: vllm issues 28726, 9190, 35191, 52089, 50150.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import gib
@@ -44,7 +43,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("rss", "host_kill", "container_kill", "sigkill", "stats"),
         (cache, advice.host("restart the server at intervals, and try another release", rank=3)),
-        useless(case),
+        advice.useless(case),
     )
 
 

@@ -18,7 +18,6 @@ Evidence: config/multimodal.py:650 (0.32.0): preprocessing on the GPU.
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 from oomph.units import GIB, gib
@@ -42,7 +41,7 @@ def match(case: Case) -> Candidate | None:
         text,
         case.line("torch_oom"),
         (advice.utilization(case, case.util - 0.05), advice.host("keep other processes off this GPU", rank=1)),
-        useless(case, reject("empty_cache", "the memory is in use, not cached")),
+        advice.useless(case, advice.reject("empty_cache", "the memory is in use, not cached")),
         settle="nvidia-smi at the start and at the failure: which process grew",
     )
 

@@ -16,7 +16,6 @@ Evidence: v1/core/encoder_cache_manager.py (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 
@@ -42,7 +41,7 @@ def match(case: Case) -> Candidate | None:
         text,
         (line.line,),
         (larger, advice.host("send a smaller image or a shorter video", rank=1)),
-        (reject("util_up", "the encoder cache is sized by tokens, not by memory"),),
+        (advice.reject("util_up", "the encoder cache is sized by tokens, not by memory"),),
     )
 
 

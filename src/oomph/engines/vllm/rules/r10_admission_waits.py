@@ -17,7 +17,6 @@ Evidence: vllm issues 39734, PRs 39866 and 40946 (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 
@@ -45,7 +44,7 @@ def match(case: Case) -> Candidate | None:
         text,
         tuple(o.line for o in stuck[:3]),
         (advice.upgrade("0.21.0"),),
-        (reject("util_up", "the pool is not full"), reject("tp_up", "the pool is not full")),
+        (advice.reject("util_up", "the pool is not full"), advice.reject("tp_up", "the pool is not full")),
     )
 
 

@@ -18,7 +18,6 @@ Evidence: gpu_worker.py:209 (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 
@@ -35,7 +34,7 @@ def match(case: Case) -> Candidate | None:
             advice.host("one process per engine", rank=1),
             advice.host("shut the first engine down (del, gc.collect()) before the second", rank=1),
         ),
-        (reject("empty_cache", "the first engine still references its memory"),),
+        (advice.reject("empty_cache", "the first engine still references its memory"),),
     )
 
 

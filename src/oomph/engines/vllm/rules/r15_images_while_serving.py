@@ -19,7 +19,6 @@ Evidence: gpu_model_runner.py _execute_mm_encoder (0.21.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject, useless
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Remedy, Rule, Tier
 from oomph.units import gib, human
@@ -44,7 +43,7 @@ def match(case: Case) -> Candidate | None:
     share = max(0.03, ((tried or 0) - (free or 0)) / case.total + 0.01) if case.total and tried else 0.05
     remedies = (advice.mm_limit(), PIXELS, advice.utilization(case, case.util - share))
     why = "the encoder's buffers follow the pixels, not the text"
-    rejected = useless(case, reject("max_model_len", why), reject("batched_tokens", why))
+    rejected = advice.useless(case, advice.reject("max_model_len", why), advice.reject("batched_tokens", why))
     return Candidate(Tier.COMPUTED, text, case.line("torch_oom", "frame")[:2], remedies, rejected)
 
 

@@ -16,7 +16,6 @@ Evidence: vllm PR 36216 (0.18.0).
 from __future__ import annotations
 
 from oomph.doctor import advice
-from oomph.doctor.advice import reject
 from oomph.doctor.case import Case
 from oomph.doctor.rule import Candidate, Rule, Tier
 
@@ -30,7 +29,7 @@ def match(case: Case) -> Candidate | None:
         "--swap-space is gone since 0.18; in V1 it never did anything.",
         (line.line,),
         (advice.drop_flag("--swap-space", "none: it did nothing", "swap_drop", 0),),
-        (reject("swap", "V1 never swaps to the host"),),
+        (advice.reject("swap", "V1 never swaps to the host"),),
     )
 
 
